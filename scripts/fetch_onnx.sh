@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Brings ONNX's source distribution into the cache (outside the tree) and prints where it lies.
+# Does nothing when it is there already. BRAID_CACHE_DIR moves the cache.
+set -euo pipefail
+version=1.22.0
+sha256=ef40c0aaf0b643857ea9306fc7eddce17eaf9fb0407e4801f1fc5758443a38e0
+cache=${BRAID_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/braid}
+dir=$cache/onnx-$version
+if [ ! -e "$dir/.complete" ]; then
+  mkdir -p "$cache"
+  tmp=$(mktemp -d "$cache/onnx.XXXXXX")
+  trap 'rm -rf "$tmp"' EXIT
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary onnx "onnx==$version" -d "$tmp" >&2
+  echo "$sha256  $tmp/onnx-$version.tar.gz" | sha256sum --check --quiet >&2
+  tar -xzf "$tmp/onnx-$version.tar.gz" -C "$tmp"
+  # ONNX asks for CMake 3.26 but uses nothing that Debian 12's 3.25 lacks.
+  sed -i 's/cmake_minimum_required(VERSION 3.26)/cmake_minimum_required(VERSION 3.25)/' "$tmp/onnx-$version/CMakeLists.txt"
+  touch "$tmp/onnx-$version/.complete"
+  rm -rf "$dir"
+  mv "$tmp/onnx-$version" "$dir"
+fi
+echo "$dir"
