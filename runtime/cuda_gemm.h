@@ -1,0 +1,73 @@
+// Matrix multiplication on the device: cuBLASLt on a GPU, a naive kernel on the emulated device, one
+// interface.
+//
+//   D[m,n] = epilogue(alpha * op(A)[m,k] * op(B)[k,n] + beta * C[m,n] + bias[n])
+//
+// All matrices are row-major. Products are accumulated in float32. Set-up (descriptors, choice of algorithm)
+// is done once by `prepare`; `run` only enqueues, so it may be captured in a graph.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#ifdef BRAID_EMULATED_DEVICE
+#include "runtime/emulated/cuda_api.h"
+#else
+#include <cuda_runtime.h>
+#endif
+
+namespace braid::rt::cuda {
+
+enum class GemmType { kFloat32, kFloat16, kBFloat16 };
+
+// kGelu is the tanh approximation, which is the one cuBLASLt has; exact GELU is a kernel of its own.
+enum class GemmEpilogue { kNone, kRelu, kGelu };
+
+struct GemmProblem {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  // A is stored [k,m]
+  bool transpose_b = false;  // B is stored [n,k]
+  // Elements from one row to the next as stored; 0: densely packed.
+  int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0;
+  // Elements from one matrix of a batch to the next; 0: every one uses the same (not for D).
+  int64_t batch = 1;
+  int64_t stride_a = 0, stride_b = 0, stride_c = 0, stride_d = 0;
+  GemmType input_type = GemmType::kFloat32;   // of A and B
+  GemmType output_type = GemmType::kFloat32;  // of C, D and bias
+  float alpha = 1.0f, beta = 0.0f;
+  bool has_bias = false;  // bias[n], added before the activation, the same for the whole batch
+  GemmEpilogue epilogue = GemmEpilogue::kNone;
+  // What an algorithm may use; the caller provides as much at run. 32 MiB is the usual choice for Hopper.
+  size_t workspace_limit = size_t{32} << 20;
+};
+
+struct GemmOperands {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* c = nullptr;  // read when beta != 0; may be D
+  const void* bias = nullptr;
+  void* d = nullptr;
+  void* workspace = nullptr;  // workspace_bytes(), 256-byte aligned, not shared with work that may overlap
+};
+
+class Gemm {
+ public:
+  Gemm();
+  ~Gemm();
+  Gemm(Gemm&&) noexcept;
+  Gemm& operator=(Gemm&&) noexcept;
+
+  // Not cudaSuccess: nothing was prepared, and `error` says why (a type or epilogue the library lacks).
+  cudaError_t prepare(const GemmProblem& problem);
+  size_t workspace_bytes() const;
+  cudaError_t run(const GemmOperands& operands, cudaStream_t stream) const;
+  // Of the last call on this object that did not return cudaSuccess; owned by it.
+  const char* error() const;
+
+ private:
+  struct Plan;
+  std::unique_ptr<Plan> plan_;
+};
+
+}  // namespace braid::rt::cuda

@@ -1,0 +1,58 @@
+// The one way to launch a kernel, and the label that says which ONNX node the next calls belong to.
+//
+//   BRAID_LABEL("decoder.0.mlp.gelu (Gelu)");
+//   cudaError_t error = BRAID_LAUNCH(gelu_kernel, grid, block, shared_bytes, stream, x, y, n);
+//
+// Arguments are converted to the kernel's parameter types and copied at the time of the call. A kernel
+// template is written in parentheses: BRAID_LAUNCH((copy_kernel<float, 4>), ...).
+#pragma once
+
+#include <tuple>
+#include <utility>
+
+namespace braid::rt::cuda {
+
+#ifdef BRAID_EMULATED_DEVICE
+
+template <class... Parameters, class... Arguments>
+cudaError_t launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                   size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments),
+                "as many arguments as the kernel has parameters");
+  return emulated::launch_kernel(
+      name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream,
+      [kernel, parameters = std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)] {
+        std::apply(kernel, parameters);
+      });
+}
+
+// Names the ONNX node (or any place) that this thread's next launches, copies and collectives belong to.
+inline void set_label(const char* label) { emulated::set_label(label); }
+
+#else
+
+template <class... Parameters, class... Arguments>
+cudaError_t launch(const char*, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                   cudaStream_t stream, Arguments&&... arguments) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments),
+                "as many arguments as the kernel has parameters");
+  std::tuple<Parameters...> parameters(std::forward<Arguments>(arguments)...);
+  return std::apply(
+      [&](auto&... each) {
+        void* pointers[sizeof...(Parameters) + 1] = {
+            const_cast<void*>(static_cast<const volatile void*>(&each))..., nullptr};
+        return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared_bytes,
+                                stream);
+      },
+      parameters);
+}
+
+inline void set_label(const char*) {}
+
+#endif
+
+}  // namespace braid::rt::cuda
+
+#define BRAID_LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
+  ::braid::rt::cuda::launch(#kernel, kernel, grid, block, shared_bytes, stream __VA_OPT__(, ) __VA_ARGS__)
+#define BRAID_LABEL(label) ::braid::rt::cuda::set_label(label)

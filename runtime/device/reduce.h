@@ -1,0 +1,113 @@
+// Reductions over a warp or a block. Every thread of the warp or block calls them together, and every thread
+// gets the result. The order of the operations is fixed (butterfly within a warp, then over the warps), so
+// the emulated device and a GPU apply the same operations to the same operands.
+#pragma once
+
+#include "runtime/device/shared_memory.h"
+
+namespace braid::rt::device {
+
+template <class T>
+struct Limits;
+template <>
+struct Limits<float> {
+  static __device__ constexpr float lowest() { return -__builtin_huge_valf(); }
+  static __device__ constexpr float highest() { return __builtin_huge_valf(); }
+};
+template <>
+struct Limits<double> {
+  static __device__ constexpr double lowest() { return -__builtin_huge_val(); }
+  static __device__ constexpr double highest() { return __builtin_huge_val(); }
+};
+template <>
+struct Limits<int> {
+  static __device__ constexpr int lowest() { return -2147483647 - 1; }
+  static __device__ constexpr int highest() { return 2147483647; }
+};
+template <>
+struct Limits<long long> {
+  static __device__ constexpr long long lowest() { return -9223372036854775807LL - 1; }
+  static __device__ constexpr long long highest() { return 9223372036854775807LL; }
+};
+template <>
+struct Limits<long> {  // int64_t of a 64-bit Linux
+  static __device__ constexpr long lowest() { return -9223372036854775807L - 1; }
+  static __device__ constexpr long highest() { return 9223372036854775807L; }
+};
+
+// An operation is a struct with a neutral element and a binary apply. Maximum and Minimum propagate NaN, as
+// ONNX's ReduceMax and ReduceMin do.
+struct Sum {
+  template <class T>
+  static __device__ T neutral() {
+    return T(0);
+  }
+  template <class T>
+  static __device__ T apply(T a, T b) {
+    return a + b;
+  }
+};
+struct Product {
+  template <class T>
+  static __device__ T neutral() {
+    return T(1);
+  }
+  template <class T>
+  static __device__ T apply(T a, T b) {
+    return a * b;
+  }
+};
+struct Maximum {
+  template <class T>
+  static __device__ T neutral() {
+    return Limits<T>::lowest();
+  }
+  template <class T>
+  static __device__ T apply(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
+};
+struct Minimum {
+  template <class T>
+  static __device__ T neutral() {
+    return Limits<T>::highest();
+  }
+  template <class T>
+  static __device__ T apply(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
+};
+
+constexpr int kWarpSize = 32;
+
+__device__ inline int thread_in_block() {
+  return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+}
+__device__ inline int threads_per_block() { return static_cast<int>(blockDim.x * blockDim.y * blockDim.z); }
+
+// All 32 lanes of a full warp.
+template <class Op, class T>
+__device__ T warp_reduce(T value) {
+  for (int distance = kWarpSize / 2; distance > 0; distance /= 2)
+    value = Op::template apply<T>(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  return value;
+}
+
+// All threads of the block; the block's size is a multiple of 32.
+template <class Op, class T>
+__device__ T block_reduce(T value) {
+  BRAID_SHARED(T, partial, kWarpSize);
+  const int thread = thread_in_block();
+  const int warps = threads_per_block() / kWarpSize;
+  value = warp_reduce<Op, T>(value);
+  if (warps == 1) return value;
+  if (thread % kWarpSize == 0) partial[thread / kWarpSize] = value;
+  __syncthreads();
+  const int lane = thread % kWarpSize;
+  value = lane < warps ? partial[lane] : Op::template neutral<T>();
+  value = warp_reduce<Op, T>(value);
+  __syncthreads();  // a following reduction writes `partial` again
+  return value;
+}
+
+}  // namespace braid::rt::device

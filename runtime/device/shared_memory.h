@@ -1,0 +1,20 @@
+// Shared memory of a block.
+//
+//   BRAID_SHARED(float, tile, 256);        // a float[256], one per block
+//   BRAID_DYNAMIC_SHARED(float, rows);     // a float* to the bytes given at the launch
+//
+// Both start undefined (poisoned on the emulated device).
+#pragma once
+
+#ifdef BRAID_EMULATED_DEVICE
+#define BRAID_SHARED(T, name, n)     \
+  static const char name##_site = 0; \
+  T(&name)                           \
+  [n] = *static_cast<T(*)[n]>(::braid::emulated::static_shared(&name##_site, sizeof(T) * (n), alignof(T)))
+#define BRAID_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::braid::emulated::dynamic_shared())
+#else
+#define BRAID_SHARED(T, name, n) __shared__ T name[n]
+#define BRAID_DYNAMIC_SHARED(T, name)                                   \
+  extern __shared__ __align__(16) unsigned char braid_dynamic_shared[]; \
+  T* name = reinterpret_cast<T*>(braid_dynamic_shared)
+#endif

@@ -1,0 +1,193 @@
+// What a kernel sees of the emulated device: CUDA's qualifiers, built-in variables, barriers, warp
+// intrinsics and math functions. The threads of a block are fibers of one host thread.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+#include "runtime/emulated/cuda_api.h"
+#include "runtime/emulated/half_types.h"
+#include "runtime/emulated/vector_types.h"
+
+struct ncclWindow_vidmem;
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(...)
+
+namespace braid::emulated {
+
+// Of the CUDA thread that runs now on this host thread; null outside kernels.
+struct KernelThread {
+  uint3 thread_index, block_index, block_size, grid_size;
+};
+extern __thread KernelThread* current_kernel_thread __attribute__((tls_model("initial-exec")));
+
+cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
+                          cudaStream_t stream, std::function<void()> body);
+void set_label(const char* label);
+void* static_shared(const void* site, size_t size, size_t alignment);
+void* dynamic_shared();
+void* peer_pointer(ncclWindow_vidmem* window, size_t offset_bytes, int peer);
+
+enum class BarrierResult { kNone, kAnd, kOr, kCount };
+int block_barrier(const char* what, BarrierResult result, int predicate);
+void warp_barrier(unsigned mask);
+
+// Gives `value` to the other lanes of `mask` and takes that of `source_lane`; all lanes of `mask` must come.
+// A source lane outside the mask is an error, as its value is undefined on a GPU.
+uint64_t warp_exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
+unsigned warp_ballot(const char* what, unsigned mask, bool predicate);
+int lane_of_warp();
+
+template <class T>
+T exchange(const char* what, unsigned mask, T value, int source_lane) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "shuffles take types of up to 8 bytes");
+  uint64_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  bits = warp_exchange(what, mask, bits, source_lane);
+  __builtin_memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+}  // namespace braid::emulated
+
+// So that runtime headers may say emulated:: from within braid::rt.
+namespace braid::rt {
+namespace emulated = ::braid::emulated;
+}
+
+#define threadIdx (::braid::emulated::current_kernel_thread->thread_index)
+#define blockIdx (::braid::emulated::current_kernel_thread->block_index)
+#define blockDim (::braid::emulated::current_kernel_thread->block_size)
+#define gridDim (::braid::emulated::current_kernel_thread->grid_size)
+constexpr int warpSize = 32;
+
+inline void __syncthreads() {
+  ::braid::emulated::block_barrier("__syncthreads", ::braid::emulated::BarrierResult::kNone, 0);
+}
+inline int __syncthreads_and(int predicate) {
+  return ::braid::emulated::block_barrier("__syncthreads_and", ::braid::emulated::BarrierResult::kAnd,
+                                          predicate);
+}
+inline int __syncthreads_or(int predicate) {
+  return ::braid::emulated::block_barrier("__syncthreads_or", ::braid::emulated::BarrierResult::kOr,
+                                          predicate);
+}
+inline int __syncthreads_count(int predicate) {
+  return ::braid::emulated::block_barrier("__syncthreads_count", ::braid::emulated::BarrierResult::kCount,
+                                          predicate);
+}
+inline void __syncwarp(unsigned mask = 0xffffffffu) { ::braid::emulated::warp_barrier(mask); }
+inline void __threadfence_block() {}
+inline void __threadfence() {}
+inline void __threadfence_system() {}
+
+// `width` cuts the warp into sections, as on a GPU; a source outside the section is the lane itself.
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+  const int lane = ::braid::emulated::lane_of_warp();
+  return ::braid::emulated::exchange("__shfl_sync", mask, value,
+                                     (lane & ~(width - 1)) | (source & (width - 1)));
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
+  const int lane = ::braid::emulated::lane_of_warp();
+  const int source = lane ^ lane_mask;
+  const bool inside = source < (lane & ~(width - 1)) + width;
+  return ::braid::emulated::exchange("__shfl_xor_sync", mask, value, inside ? source : lane);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  const int lane = ::braid::emulated::lane_of_warp();
+  const int source = lane - static_cast<int>(delta);
+  const bool inside = source >= (lane & ~(width - 1));
+  return ::braid::emulated::exchange("__shfl_up_sync", mask, value, inside ? source : lane);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  const int lane = ::braid::emulated::lane_of_warp();
+  const int source = lane + static_cast<int>(delta);
+  const bool inside = source < (lane & ~(width - 1)) + width;
+  return ::braid::emulated::exchange("__shfl_down_sync", mask, value, inside ? source : lane);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  return ::braid::emulated::warp_ballot("__ballot_sync", mask, predicate != 0);
+}
+inline int __any_sync(unsigned mask, int predicate) {
+  return ::braid::emulated::warp_ballot("__any_sync", mask, predicate != 0) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate) {
+  return ::braid::emulated::warp_ballot("__all_sync", mask, predicate != 0) == mask;
+}
+
+// The fibers of a block run on one host thread, but other streams run at the same time: real atomics.
+template <class T>
+T atomicAdd(T* address, std::type_identity_t<T> value) {
+  if constexpr (std::is_integral_v<T>) {
+    return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
+  } else {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    Bits* bits = reinterpret_cast<Bits*>(address);
+    Bits old = __atomic_load_n(bits, __ATOMIC_RELAXED);
+    for (;;) {
+      const T sum = std::bit_cast<T>(old) + value;
+      if (__atomic_compare_exchange_n(bits, &old, std::bit_cast<Bits>(sum), false, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED))
+        return std::bit_cast<T>(old);
+    }
+  }
+}
+template <class T>
+T atomicMax(T* address, std::type_identity_t<T> value) {
+  T old = __atomic_load_n(address, __ATOMIC_RELAXED);
+  while (old < value &&
+         !__atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+template <class T>
+T atomicMin(T* address, std::type_identity_t<T> value) {
+  T old = __atomic_load_n(address, __ATOMIC_RELAXED);
+  while (value < old &&
+         !__atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+template <class T>
+T __ldg(const T* address) {
+  return *address;
+}
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float __frcp_rn(float x) { return 1.0f / x; }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a > b ? a : b; }
+inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
+inline unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
+inline long long min(long long a, long long b) { return a < b ? a : b; }
+inline long long max(long long a, long long b) { return a > b ? a : b; }
+inline long min(long a, long b) { return a < b ? a : b; }
+inline long max(long a, long b) { return a > b ? a : b; }
+inline float min(float a, float b) { return std::fmin(a, b); }
+inline float max(float a, float b) { return std::fmax(a, b); }
+inline double min(double a, double b) { return std::fmin(a, b); }
+inline double max(double a, double b) { return std::fmax(a, b); }
