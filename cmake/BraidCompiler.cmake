@@ -1,13 +1,13 @@
 # The compiler is one shared library: a plug-in then registers into the same tables as the program that loads it.
 # ONNX lies inside, whole and exported, so that whoever links the compiler and wants to read or write models uses
 # this one copy; a second one in the process would register its protobuf descriptors twice.
-file(WRITE "${CMAKE_BINARY_DIR}/empty.cc.in" "")
-configure_file("${CMAKE_BINARY_DIR}/empty.cc.in" "${CMAKE_BINARY_DIR}/empty.cc" COPYONLY)
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/empty.cc" CONTENT "")
 add_library(braid_compiler SHARED "${CMAKE_BINARY_DIR}/empty.cc")
 add_library(braid::compiler ALIAS braid_compiler)
 target_include_directories(braid_compiler PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/braid>)
 target_link_libraries(braid_compiler
   PUBLIC fmt::fmt nlohmann_json::nlohmann_json
   PRIVATE braid_options braid_ir braid_passes braid_frontend braid_codegen
-          $<LINK_LIBRARY:WHOLE_ARCHIVE,onnx> protobuf::libprotobuf ${CMAKE_DL_LIBS})
-set_target_properties(braid_compiler PROPERTIES OUTPUT_NAME braid EXPORT_NAME compiler)
+          $<LINK_LIBRARY:WHOLE_ARCHIVE,ONNX::onnx> protobuf::libprotobuf ${CMAKE_DL_LIBS})
+set_target_properties(braid_compiler PROPERTIES OUTPUT_NAME braid EXPORT_NAME compiler
+                      VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -1,1 +1,25 @@
-# Filled by the set-up work: install rules and the package configuration.
+# `cmake --install` gives bin/braid, lib/libbraid.so, lib/libbraid_runtime.a, headers under include/braid (the same
+# relative paths as in the source tree: #include "runtime/...") and the package that find_package(braid) finds.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(braid_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/braid")
+
+install(TARGETS braid_compiler braid_runtime EXPORT braidTargets)
+if(TARGET braid)
+  file(RELATIVE_PATH braid_bin_to_lib "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+  set_target_properties(braid PROPERTIES INSTALL_RPATH "$ORIGIN/${braid_bin_to_lib}")
+  install(TARGETS braid EXPORT braidTargets)
+endif()
+foreach(part ir passes frontend codegen runtime)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/${part}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid"
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
+endforeach()
+
+install(EXPORT braidTargets NAMESPACE braid:: DESTINATION "${braid_package_dir}")
+configure_package_config_file(cmake/braidConfig.cmake.in "${PROJECT_BINARY_DIR}/braidConfig.cmake"
+                              INSTALL_DESTINATION "${braid_package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/braidConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/braidConfig.cmake" "${PROJECT_BINARY_DIR}/braidConfigVersion.cmake"
+              cmake/BraidAddModel.cmake cmake/FindOneDnn.cmake
+        DESTINATION "${braid_package_dir}")
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -1,4 +1,5 @@
-// The ONNX library inside braid_compiler: its headers are found and its checker and shape inference are linked.
+// The ONNX library inside braid_compiler: its headers are found and its checker and shape inference are
+// linked.
 #include <gtest/gtest.h>
 #include <onnx/checker.h>
 #include <onnx/defs/parser.h>

@@ -1,0 +1,96 @@
+# braid_add_model(<target> MODEL <file.onnx>
+#                 [TARGET cpu|cuda] [RANKS <n>] [NAME <name>] [DIMS <dim>=<size> <dim>=<min>..<max> ...]
+#                 [OPTIONS <more options of braid compile> ...] [DEPENDS <file> ...])
+#
+# Compiles the model at build time and makes a static library of the generated program. Who links <target> can include
+# "<name>.h" (NAME defaults to the model's file name without its endings) and finds the folder with the weights and the
+# manifest in the macro BRAID_<NAME>_DIR, as a string; the target's property BRAID_PROGRAM_DIR holds the same.
+# With RANKS, MODEL may hold {rank}: one file per rank. The program is made again when a model file changes; weights
+# beside a model count through DEPENDS <files>.
+include_guard(GLOBAL)
+
+function(braid_add_model target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MODEL;TARGET;RANKS;NAME" "DIMS;OPTIONS;DEPENDS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "braid_add_model(${target}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_MODEL)
+    message(FATAL_ERROR "braid_add_model(${target}): MODEL is missing")
+  endif()
+  if(NOT arg_TARGET)
+    set(arg_TARGET cpu)
+  endif()
+  if(NOT arg_RANKS)
+    set(arg_RANKS 1)
+  endif()
+  if(NOT arg_RANKS MATCHES "^[1-9][0-9]*$")
+    message(FATAL_ERROR "braid_add_model(${target}): RANKS must be a positive number, not '${arg_RANKS}'")
+  endif()
+  cmake_path(ABSOLUTE_PATH arg_MODEL BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE OUTPUT_VARIABLE model)
+  if(arg_NAME)
+    list(APPEND arg_OPTIONS --name "${arg_NAME}")
+  else()
+    cmake_path(GET model FILENAME arg_NAME)
+    string(REGEX REPLACE "(\\.rank\\{rank\\})?\\.onnx$" "" arg_NAME "${arg_NAME}")
+    string(MAKE_C_IDENTIFIER "${arg_NAME}" arg_NAME)
+  endif()
+
+  set(model_files "${model}")
+  if(model MATCHES "{rank}")
+    set(model_files)
+    math(EXPR last "${arg_RANKS} - 1")
+    foreach(rank RANGE ${last})
+      string(REPLACE "{rank}" "${rank}" file "${model}")
+      list(APPEND model_files "${file}")
+    endforeach()
+  endif()
+
+  if(arg_TARGET STREQUAL "cpu")
+    set(extension cc)
+  elseif(arg_TARGET MATCHES "^cuda")
+    set(extension cu)
+    if(NOT CMAKE_CUDA_COMPILER)
+      message(FATAL_ERROR "braid_add_model(${target}): TARGET cuda needs enable_language(CUDA)")
+    endif()
+    find_package(CUDAToolkit REQUIRED)
+  else()
+    message(FATAL_ERROR "braid_add_model(${target}): TARGET must be cpu or cuda, not '${arg_TARGET}'")
+  endif()
+
+  set(dir "${CMAKE_CURRENT_BINARY_DIR}/${target}")
+  set(command braid::braid compile "${model}" --target "${arg_TARGET}" --emit source -o "${dir}")
+  if(arg_RANKS GREATER 1)
+    list(APPEND command --ranks "${arg_RANKS}")
+  endif()
+  foreach(dim IN LISTS arg_DIMS)
+    list(APPEND command --dim "${dim}")
+  endforeach()
+  list(APPEND command ${arg_OPTIONS})
+  add_custom_command(
+    OUTPUT "${dir}/${arg_NAME}.${extension}" "${dir}/${arg_NAME}.h" "${dir}/manifest.json"
+    COMMAND ${command}
+    DEPENDS ${model_files} ${arg_DEPENDS} braid::braid
+    COMMENT "braid compile ${arg_NAME}"
+    VERBATIM)
+
+  add_library(${target} STATIC "${dir}/${arg_NAME}.${extension}")
+  target_include_directories(${target} PUBLIC "${dir}")
+  target_link_libraries(${target} PUBLIC braid::runtime)
+  string(TOUPPER "${arg_NAME}" upper_name)
+  target_compile_definitions(${target} INTERFACE BRAID_${upper_name}_DIR="${dir}")
+  set_target_properties(${target} PROPERTIES BRAID_PROGRAM_DIR "${dir}" POSITION_INDEPENDENT_CODE ON
+                        CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
+  if(extension STREQUAL "cc")
+    # The generated loops are written to be vectorised for the machine that builds them, as braid compile does itself.
+    target_compile_options(${target} PRIVATE -O3 -march=native)
+  else()
+    target_link_libraries(${target} PUBLIC CUDA::cudart CUDA::cublasLt)
+    find_library(BRAID_NCCL_LIBRARY nccl HINTS "${CUDAToolkit_LIBRARY_DIR}")
+    find_path(BRAID_NCCL_INCLUDE_DIR nccl.h HINTS "${CUDAToolkit_INCLUDE_DIRS}")
+    if(NOT BRAID_NCCL_LIBRARY OR NOT BRAID_NCCL_INCLUDE_DIR)
+      message(FATAL_ERROR "braid_add_model(${target}): TARGET cuda needs NCCL; set BRAID_NCCL_LIBRARY and BRAID_NCCL_INCLUDE_DIR")
+    endif()
+    target_link_libraries(${target} PUBLIC "${BRAID_NCCL_LIBRARY}")
+    target_include_directories(${target} PUBLIC "${BRAID_NCCL_INCLUDE_DIR}")
+  endif()
+endfunction()

@@ -1,0 +1,21 @@
+# oneDNN without its own package configuration, which asks for the OpenCL headers although nothing of ours uses them.
+# Defines the target DNNL::dnnl.
+find_path(OneDnn_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+find_library(OneDnn_LIBRARY dnnl)
+if(OneDnn_INCLUDE_DIR AND EXISTS "${OneDnn_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h")
+  set(OneDnn_VERSION "")
+  foreach(part MAJOR MINOR PATCH)
+    file(STRINGS "${OneDnn_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" line REGEX "#define DNNL_VERSION_${part} ")
+    string(REGEX MATCH "[0-9]+$" number "${line}")
+    list(APPEND OneDnn_VERSION ${number})
+  endforeach()
+  list(JOIN OneDnn_VERSION "." OneDnn_VERSION)
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(OneDnn REQUIRED_VARS OneDnn_LIBRARY OneDnn_INCLUDE_DIR VERSION_VAR OneDnn_VERSION)
+if(OneDnn_FOUND AND NOT TARGET DNNL::dnnl)
+  add_library(DNNL::dnnl UNKNOWN IMPORTED)
+  set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION "${OneDnn_LIBRARY}"
+                        INTERFACE_INCLUDE_DIRECTORIES "${OneDnn_INCLUDE_DIR}")
+endif()
+mark_as_advanced(OneDnn_INCLUDE_DIR OneDnn_LIBRARY)

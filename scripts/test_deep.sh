@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The deep tier: the same random tests as scripts/test.sh with many more cases. Takes hours.
+#   BRAID_RANDOM_SCALE  how many times the cases of the fast tier (default 100)
+#   BRAID_TEST_SEED     first seed; random tests print the one they used
+# Arguments go to ctest.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scripts/install_deps.sh
+scripts/fetch_onnx.sh >/dev/null
+cmake --preset release --log-level=WARNING
+cmake --build --preset release
+export BRAID_RANDOM_SCALE=${BRAID_RANDOM_SCALE:-100}
+exec ctest --preset release --timeout 36000 "$@" </dev/null
