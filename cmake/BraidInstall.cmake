@@ -12,7 +12,7 @@ if(TARGET braid)
 endif()
 foreach(part ir passes frontend codegen runtime)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${part}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid"
-          FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 endforeach()
 
 install(EXPORT braidTargets NAMESPACE braid:: DESTINATION "${braid_package_dir}")
