@@ -1,0 +1,112 @@
+// Loop bodies: what a fused loop computes at one point of its iteration space.
+//
+// A body is a list of instructions in SSA form: instruction k defines value %k. It loads from buffers at index
+// expressions over the loop indices i0, i1, ..., computes, and names one value as its result; where that value goes
+// (stored, reduced, applied to a GEMM's accumulator) is said by the kernel around it. A body is a plain value: it can be
+// printed, parsed, hashed, compared and interpreted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "ir/expr.h"
+#include "ir/ids.h"
+
+namespace braid::ir {
+
+enum class OpCode : std::uint8_t {
+  // no operands
+  load,       // buffer[index]; with an operand (a bool mask): masked-out elements are not read and yield 0
+  constant,   // literal
+  index,      // the integer value of `index` (dimensions, loop indices)
+  acc,        // in an epilogue: the GEMM's accumulator at this point
+  // one operand
+  check_index,  // operand if 0 <= operand < index (an Expr); otherwise the step fails with an error and 0 is used
+  cast,
+  neg, abs, sign, exp, log, sqrt, rsqrt, reciprocal, erf, tanh, sigmoid, sin, cos, floor, ceil, round,
+  is_nan, is_inf, logical_not,
+  // two operands of the same type
+  add, sub, mul,
+  div,   // floats: IEEE; integers: truncating towards zero, as ONNX Div
+  mod,   // sign of the divisor (ONNX Mod, fmod=0)
+  fmod,  // sign of the dividend (C fmod)
+  pow, min, max,  // min and max propagate NaN
+  logical_and, logical_or, logical_xor,
+  eq, ne, lt, le, gt, ge,  // yield bool
+  // three operands
+  where,  // condition ? a : b
+};
+
+inline constexpr int kOpCodeCount = static_cast<int>(OpCode::where) + 1;
+
+std::string_view to_string(OpCode code);
+std::optional<OpCode> opcode_from_string(std::string_view name);
+int operand_count(OpCode code);  // load: 0 (a mask is optional)
+
+// Integers and bool are held as int64 (u64 by bit pattern), floats as double.
+using Literal = std::variant<std::int64_t, double>;
+
+struct Instr {
+  OpCode code = OpCode::constant;
+  DType dtype = DType::f32;  // of the value defined
+  std::vector<ValueId> operands;
+  Literal literal = std::int64_t{0};  // constant
+  BufferId buffer;                    // load
+  Expr index = 0;                     // load: element offset from the buffer's first element; index, check_index: see OpCode
+
+  friend bool operator==(const Instr&, const Instr&) = default;
+};
+
+struct LoopBody {
+  std::vector<Instr> instrs;
+  ValueId result;
+
+  const Instr& operator[](ValueId v) const { return instrs[static_cast<std::size_t>(v.index)]; }
+  DType result_dtype() const { return (*this)[result].dtype; }
+  friend bool operator==(const LoopBody&, const LoopBody&) = default;
+};
+
+// Appends instructions to a body; an instruction that is there already is not added again, and operations on constants
+// are not folded here (frontend and passes do that).
+class BodyBuilder {
+ public:
+  explicit BodyBuilder(ExprPool& pool, LoopBody body = {}) : pool_(&pool), body_(std::move(body)) {}
+
+  ValueId load(BufferId buffer, DType dtype, Expr index, std::optional<ValueId> mask = std::nullopt);
+  ValueId constant(DType dtype, Literal literal);
+  ValueId constant_of(DType dtype, double value);  // rounded to the type
+  ValueId index(Expr e, DType dtype = DType::i64);
+  ValueId acc(DType dtype);
+  ValueId check_index(ValueId v, Expr size);
+  ValueId cast(ValueId v, DType dtype);  // no instruction where the type is that already
+  ValueId unary(OpCode code, ValueId a);
+  ValueId binary(OpCode code, ValueId a, ValueId b);
+  ValueId where(ValueId condition, ValueId a, ValueId b);
+  ValueId add(Instr instr);
+
+  // A value as an index expression: symbol %k.
+  Expr as_index(ValueId v);
+  // Appends `other` with its indices replaced by `indices` and, if given, its acc by `acc`. Returns its result.
+  ValueId inline_body(const LoopBody& other, std::span<const Expr> indices, std::optional<ValueId> acc = std::nullopt);
+
+  DType dtype(ValueId v) const { return body_[v].dtype; }
+  ExprPool& pool() { return *pool_; }
+  LoopBody finish(ValueId result);  // removes what the result does not need
+
+ private:
+  ExprPool* pool_;
+  LoopBody body_;
+};
+
+// Replaces the symbols of every index expression (and, by `value`, renumbers nothing).
+LoopBody substitute(const LoopBody& body, const std::function<std::optional<Expr>(Expr symbol)>& replace);
+// Drops instructions that the result does not depend on and renumbers the rest in order.
+LoopBody without_dead_code(const LoopBody& body, ExprPool& pool);
+
+}  // namespace braid::ir

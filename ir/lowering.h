@@ -1,0 +1,148 @@
+// Lazy lowering: from tensor operations to loops over buffers.
+//
+// A TensorBox is a view of a StorageBox, and a StorageBox is either a computation that has not happened yet (Pointwise,
+// Reduction: a loop body) or a buffer. Elementwise operations on boxes build larger bodies; a body becomes a kernel
+// ("is realized") only when it must have memory: it is an operand of a GEMM or a collective, a graph output, the source
+// of a reduction's result, or so expensive and so often used that computing it once is better.
+//
+//   box = lowering.pointwise({x, bias}, add)        no kernel yet
+//   box = lowering.pointwise({box}, tanh)           still none: one body  tanh(x[i0] + bias[i0])
+//   lowering.output("y", box)                       one loop
+//
+// Views (permute, reshape, slice, expand) are index maps; they never copy by themselves.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace braid::ir {
+
+// What a StorageBox holds before it has memory. Bodies are over indices i0.. of `sizes`.
+struct Pointwise {
+  std::vector<Expr> sizes;
+  LoopBody body;
+};
+struct Reduction {  // over the last `reduced` of `sizes`; the box has the sizes before them
+  std::vector<Expr> sizes;
+  int reduced = 0;
+  ReduceKind reduce = ReduceKind::sum;
+  LoopBody body;
+};
+
+struct StorageBox {
+  std::variant<Pointwise, Reduction, BufferId> data;
+  std::string name;                  // wanted name of the buffer, once there is one
+  std::vector<std::string> origins;  // ONNX nodes
+
+  bool realized() const { return std::holds_alternative<BufferId>(data); }
+};
+
+class TensorBox {
+ public:
+  TensorBox() = default;
+
+  DType dtype() const { return dtype_; }
+  const std::vector<Expr>& sizes() const { return sizes_; }
+  std::size_t rank() const { return sizes_.size(); }
+  bool valid() const { return box_ != nullptr; }
+
+ private:
+  friend class Lowering;
+  std::shared_ptr<StorageBox> box_;
+  DType dtype_ = DType::f32;
+  std::vector<Expr> sizes_;
+  std::vector<Expr> map_;  // index into the box per dimension of the box, over i0.. of this view
+};
+
+class Lowering {
+ public:
+  explicit Lowering(Graph& graph) : graph_(graph) {}
+
+  Graph& graph() { return graph_; }
+  ExprPool& pool() { return *graph_.pool; }
+
+  // The ONNX node being lowered: recorded in what is created from here on, and in error messages.
+  void set_origin(std::string node) { origin_ = std::move(node); }
+
+  // ---- leaves
+  TensorBox input(const std::string& name, DType dtype, std::vector<Expr> sizes);
+  TensorBox constant(const std::string& name, DType dtype, std::vector<std::int64_t> sizes, ConstantData data);
+  TensorBox scalar(DType dtype, double value);                                  // rank 0, inlined
+  TensorBox full(std::vector<Expr> sizes, DType dtype, double value);           // inlined
+  TensorBox from_buffer(BufferId buffer);
+
+  // ---- elementwise
+  using PointwiseFn = std::function<ValueId(BodyBuilder&, std::span<const ValueId>)>;
+  // Broadcasts as ONNX does; sizes that are only equal if a guard holds add that guard. The result has the dtype that
+  // `compute` yields.
+  TensorBox pointwise(std::vector<TensorBox> inputs, const PointwiseFn& compute);
+  // The general form: the value at an index, reading tensors with `load`.
+  using GenerateFn = std::function<ValueId(BodyBuilder&, std::span<const Expr> index)>;
+  TensorBox generate(std::vector<Expr> sizes, const GenerateFn& compute);
+  // For use inside of `generate` and `reduce`: tensor[index].
+  ValueId load(BodyBuilder& body, const TensorBox& tensor, std::span<const Expr> index,
+               std::optional<ValueId> mask = std::nullopt);
+  TensorBox cast(TensorBox x, DType dtype);
+
+  // ---- reductions over the given axes (distinct, in [0, rank)); `keepdims` leaves them with size 1
+  TensorBox reduce(TensorBox x, ReduceKind kind, std::vector<int> axes, bool keepdims);
+
+  // ---- views
+  TensorBox permute(TensorBox x, std::vector<int> order);  // result dim k is x's dim order[k]
+  TensorBox expand(TensorBox x, std::vector<Expr> sizes);  // ONNX broadcasting of x to sizes (result: the broadcast of both)
+  TensorBox reshape(TensorBox x, std::vector<Expr> sizes);  // same number of elements; a guard if that is not provable
+  // Elements start + k*step of an axis, k < count; step may be negative.
+  TensorBox slice(TensorBox x, int axis, Expr start, Expr count, std::int64_t step = 1);
+  TensorBox squeeze(TensorBox x, int axis);
+  TensorBox unsqueeze(TensorBox x, int axis);
+  // Any index map: result[i0, i1, ...] = x[map].
+  TensorBox view(TensorBox x, std::vector<Expr> sizes, std::vector<Expr> map);
+
+  // ---- operations with memory of their own
+  TensorBox concat(std::vector<TensorBox> parts, int axis);  // each part is written into its slice (NonOwningLayout)
+  TensorBox matmul(TensorBox a, TensorBox b);                // numpy's matmul, 1-D operands included
+  // Gives the box memory now. Returns a box over the buffer with the same view.
+  TensorBox realize(TensorBox x);
+  // Realizes if `uses` users would each compute it again and that is dearer than memory (Inductor's mark_reuse).
+  void mark_reuse(const TensorBox& x, int uses);
+
+  // ---- collectives: functional; started, waited for and released in program order
+  TensorBox all_reduce(TensorBox x, GroupId group, ReduceKind kind);
+  TensorBox all_gather(TensorBox x, GroupId group, int axis);
+  TensorBox reduce_scatter(TensorBox x, GroupId group, int axis, ReduceKind kind);
+  TensorBox all_to_all(TensorBox x, GroupId group);  // equal slabs of axis 0
+  TensorBox broadcast(TensorBox x, GroupId group, int root);
+  void send(TensorBox x, GroupId group, int peer);
+  TensorBox recv(DType dtype, std::vector<Expr> sizes, GroupId group, int peer);
+
+  // ---- the end
+  void output(const std::string& name, TensorBox x);
+  // Every operation in the order of its creation.
+  std::vector<OpId> order() const { return order_; }
+
+  // Requires a == b: true if provable, else adds a guard (a user error where it can never hold).
+  void require_equal(Expr a, Expr b);
+
+ private:
+  struct Operand;
+  Graph& graph_;
+  std::string origin_;
+  std::vector<OpId> order_;
+
+  TensorBox box(StorageBox storage, DType dtype, std::vector<Expr> sizes);
+  BufferId realize_box(StorageBox& box, StorageKind kind, std::optional<BufferId> into);
+  BufferId copy_into(const TensorBox& x, BufferId target, Expr offset, std::span<const Expr> strides, std::string name);
+  std::optional<TensorRef> strided(const TensorBox& x);
+  TensorRef operand(const TensorBox& x);  // strided view of memory, copying where the view has no strides
+  OpId emit(Operation op);
+  TensorBox collective(CollectiveKernel kernel, TensorBox x, std::vector<Expr> out_sizes);
+  BufferId comm_buffer(const std::string& name, DType dtype, std::vector<Expr> sizes, GroupId group, CommBufferKind kind);
+};
+
+}  // namespace braid::ir
