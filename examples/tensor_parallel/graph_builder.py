@@ -98,7 +98,7 @@ class GraphBuilder:
     def weight(self, name, array):
         """A trained parameter: an initializer called `name`."""
         tensor = TensorProto(name=name, data_type=helper.np_dtype_to_tensor_dtype(array.dtype), dims=array.shape)
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         if self._weight_file:
             self._weight_file.append(tensor, array)
         else:

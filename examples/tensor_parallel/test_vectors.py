@@ -57,7 +57,7 @@ def write_data_set(folder, inputs, outputs):
     for kind, values in (("input", inputs), ("output", outputs)):
         for i, (name, array) in enumerate(values.items()):
             with open(os.path.join(folder, f"{kind}_{i}.pb"), "wb") as file:
-                tensor = numpy_helper.from_array(np.ascontiguousarray(array), name)
+                tensor = numpy_helper.from_array(np.asarray(array, order="C"), name)
                 file.write(tensor.SerializeToString(deterministic=True))
 
 
