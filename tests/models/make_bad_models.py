@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes the corpus of models that must be refused with an error that names what is wrong.
 
-  make_bad_models.py [DIR]         default: tests/corpus/bad_models
+  make_bad_models.py               writes tests/corpus/bad_models
+  make_bad_models.py --check       changes nothing, fails where the committed corpus is not what would be written
 
-    DIR/NAME/...                   the files of one case
-    DIR/expect.json                by name: what to compile and what the error must say:
-      model      path below DIR; may hold {rank}
+    bad_models/NAME/...            the files of one case
+    bad_models/expect.json         by name: what to compile and what the error must say:
+      model      path below bad_models; may hold {rank}
       ranks      number of ranks to compile for
       dims       bounds of named dimensions, {"batch": [1, 8]}
       kind       what is wrong, as a symbol
@@ -18,6 +19,8 @@ import argparse
 import json
 import os
 import shutil
+import sys
+import tempfile
 
 import numpy as np
 import onnx
@@ -324,18 +327,48 @@ def ranks_and_collectives(corpus):
                  "unsupported_type", "x", ranks=2)  # fmt: skip
 
 
-def main():
-    here = os.path.dirname(os.path.abspath(__file__))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("output", nargs="?", metavar="DIR", default=os.path.join(here, "..", "corpus", "bad_models"))
-    root = parser.parse_args().output
-    shutil.rmtree(root, ignore_errors=True)
-    os.makedirs(root)
+FAMILIES = (
+    broken_files,
+    external_data,
+    graph_structure,
+    operators,
+    types_and_shapes,
+    initializers,
+    ranks_and_collectives,
+)
+
+
+def write_corpus(root):
     corpus = Corpus(root)
-    for family in (broken_files, external_data, graph_structure, operators, types_and_shapes, initializers,
-                   ranks_and_collectives):  # fmt: skip
+    for family in FAMILIES:
         family(corpus)
     corpus.write_expectations()
+
+
+def files_below(root):
+    """Contents by path relative to `root`."""
+    result = {}
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            with open(path, "rb") as file:
+                result[os.path.relpath(path, root)] = file.read()
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus", "bad_models")
+    if parser.parse_args().check:
+        with tempfile.TemporaryDirectory() as folder:
+            write_corpus(folder)
+            actual, wanted = files_below(root), files_below(folder)
+        differing = sorted(p for p in actual.keys() | wanted.keys() if actual.get(p) != wanted.get(p))
+        sys.exit("not current, run make_bad_models.py: " + ", ".join(differing) if differing else 0)
+    shutil.rmtree(root, ignore_errors=True)
+    os.makedirs(root)
+    write_corpus(root)
 
 
 if __name__ == "__main__":
