@@ -137,7 +137,7 @@ Expr ExprPool::value(int number) {
 ExprKind Expr::kind() const { return node_ ? node_->kind : ExprKind::constant; }
 
 std::int64_t Expr::constant() const {
-  internal_check(node_ == nullptr, "expression {} is not a constant", to_string(*this));
+  if (node_ != nullptr) throw InternalError(fmt::format("expression {} is not a constant", to_string(*this)));
   return value_;
 }
 
@@ -640,7 +640,7 @@ std::int64_t evaluate(Expr e, const std::function<std::int64_t(Expr)>& value_of)
       const std::int64_t a = evaluate(e.lhs(), value_of), b = evaluate(e.rhs(), value_of);
       if (e.kind() == ExprKind::min) return std::min(a, b);
       if (e.kind() == ExprKind::max) return std::max(a, b);
-      internal_check(b > 0, "division by {} when evaluating {}", b, to_string(e));
+      if (b <= 0) throw InternalError(fmt::format("division by {} when evaluating {}", b, to_string(e)));
       return e.kind() == ExprKind::floor_div ? div_floor(a, b) : mod_floor(a, b);
     }
   }
