@@ -1,4 +1,5 @@
-// Seeds and numbers of cases of random tests, so that one test serves the fast and the deep tier (scripts/test_deep.sh).
+// Seeds and numbers of cases of random tests, so that one test serves the fast and the deep tier
+// (scripts/test_deep.sh).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 
 namespace braid::test {
 
-// First seed of a random test: BRAID_TEST_SEED, or `fallback`. Case i uses seed + i; a failing test prints its own.
+// First seed of a random test: BRAID_TEST_SEED, or `fallback`. Case i uses seed + i; a failing test prints
+// its own.
 inline std::uint64_t first_seed(std::uint64_t fallback = 1) {
   const char* text = std::getenv("BRAID_TEST_SEED");
   return text != nullptr ? std::stoull(text) : fallback;
