@@ -33,8 +33,8 @@ else
   exit 1
 fi
 install() {
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends "${missing[@]}" </dev/null >&2
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" </dev/null >&2
 }
 echo "install_deps.sh: installing ${missing[*]}" >&2
 # The package lists of a fresh machine are empty or old: fetch them only when the first try fails.
-install || { "${sudo[@]}" apt-get update --quiet </dev/null >&2 && install; }
+install || { "${sudo[@]}" apt-get update -qq </dev/null >&2 && install; }
