@@ -5,6 +5,7 @@ file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/empty.cc" CONTENT "")
 add_library(braid_compiler SHARED "${CMAKE_BINARY_DIR}/empty.cc")
 add_library(braid::compiler ALIAS braid_compiler)
 target_include_directories(braid_compiler PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/braid>)
+target_compile_features(braid_compiler PUBLIC cxx_std_20)
 target_link_libraries(braid_compiler
   PUBLIC fmt::fmt nlohmann_json::nlohmann_json
   PRIVATE braid_options braid_ir braid_passes braid_frontend braid_codegen
