@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_deps.sh gcovr
 scripts/fetch_onnx.sh >/dev/null
+scripts/python_env.sh >/dev/null
 cmake --preset coverage --log-level=WARNING
 cmake --build --preset coverage
 find build/coverage -name '*.gcda' -delete

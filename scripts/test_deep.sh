@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_deps.sh
 scripts/fetch_onnx.sh >/dev/null
+scripts/python_env.sh >/dev/null
 cmake --preset release --log-level=WARNING
 cmake --build --preset release
 export BRAID_RANDOM_SCALE=${BRAID_RANDOM_SCALE:-100}
