@@ -19,7 +19,12 @@ import time
 import numpy as np
 import onnxruntime
 
-NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
+NUMPY_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
 # Random integers stay below this: they are token numbers, and every vocabulary has as many.
 INTEGER_LIMIT = 50
 
@@ -72,11 +77,17 @@ def dimension(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--dim", type=dimension, action="append", default=[], metavar="NAME=SIZE", help="a named dimension")
-    parser.add_argument("--dynamic", action="store_true", help="leave the named dimensions open while loading")
+    parser.add_argument(
+        "--dim", type=dimension, action="append", default=[], metavar="NAME=SIZE", help="a named dimension"
+    )
+    parser.add_argument(
+        "--dynamic", action="store_true", help="leave the named dimensions open while loading"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     dims = dict(options.dim)

@@ -54,7 +54,9 @@ class Server:
             answer = ""
         if not answer.strip().isdigit():
             self.close()
-            sys.exit(f"compare.py: {shlex.join(self._command)} answered {answer.strip()!r} instead of a latency")
+            sys.exit(
+                f"compare.py: {shlex.join(self._command)} answered {answer.strip()!r} instead of a latency"
+            )
         return int(answer)
 
     def turn(self, runs):
@@ -87,7 +89,8 @@ def make_model(folder, graph, model_options):
     path = os.path.join(folder, f"{graph}.onnx")
     if not os.path.exists(path):
         subprocess.run(
-            [sys.executable, MAKE_DECODER, "-o", folder, "--name", graph, "--graph", graph, *model_options], check=True
+            [sys.executable, MAKE_DECODER, "-o", folder, "--name", graph, "--graph", graph, *model_options],
+            check=True,
         )
     return path
 
@@ -95,7 +98,14 @@ def make_model(folder, graph, model_options):
 def servers(options, model, graph, threads):
     """The servers to compare, by name."""
     sizes, bounds = CASES[graph]
-    ort = [sys.executable, os.path.join(HERE, "bench_ort.py"), model, "--threads", str(threads), *repeated_option(sizes)]
+    ort = [
+        sys.executable,
+        os.path.join(HERE, "bench_ort.py"),
+        model,
+        "--threads",
+        str(threads),
+        *repeated_option(sizes),
+    ]
     result = {"ONNX Runtime": Server(ort, threads)}
     if not options.ort_only:
         words = dict(
@@ -141,13 +151,21 @@ def table_row(graph, threads, latencies):
 
 def processor():
     with open("/proc/cpuinfo") as file:
-        return next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "unknown")
+        return next(
+            (line.partition(":")[2].strip() for line in file if line.startswith("model name")), "unknown"
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--braid", default=os.path.join(ROOT, "build", "release", "cli", "braid"), metavar="FILE")
-    parser.add_argument("--compile-command", default="{braid} compile {model} -o {dir} {bounds}", metavar="TEMPLATE")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--braid", default=os.path.join(ROOT, "build", "release", "cli", "braid"), metavar="FILE"
+    )
+    parser.add_argument(
+        "--compile-command", default="{braid} compile {model} -o {dir} {bounds}", metavar="TEMPLATE"
+    )
     parser.add_argument("--serve-command", default="{braid} bench {dir} --serve --threads {threads} {sizes}",
                         metavar="TEMPLATE")  # fmt: skip
     parser.add_argument("--ort-only", action="store_true", help="leave Braid out")
@@ -160,7 +178,9 @@ def main():
     parser.add_argument("model_options", nargs=argparse.REMAINDER, metavar="-- OPTIONS",
                         help="for make_decoder.py; give a --work of its own")  # fmt: skip
     options = parser.parse_args()
-    model_options = options.model_options[1:] if options.model_options[:1] == ["--"] else options.model_options
+    model_options = (
+        options.model_options[1:] if options.model_options[:1] == ["--"] else options.model_options
+    )
     os.makedirs(options.work, exist_ok=True)
 
     print(f"{processor()}, {os.cpu_count()} processors; ONNX Runtime {onnxruntime.__version__}; "

@@ -21,7 +21,7 @@ import onnx
 import lockstep
 import test_vectors
 from make_decoder import TEST_SIZES, add_config_options, make_config, rank_path, write_model
-from transformer import Shard
+from model_config import Shard
 
 # The split changes the order of float additions only.
 TOLERANCE = 1e-5
@@ -60,7 +60,9 @@ def check(config, ranks, all_sizes):
                 for name, array in outputs.items():
                     wanted = test_vectors.part_of_rank(name, expected[name], shard)
                     if array.shape != wanted.shape:
-                        sys.exit(f"check_split.py: {name} is {array.shape} on rank {shard.rank}, not {wanted.shape}")
+                        sys.exit(
+                            f"check_split.py: {name} is {array.shape} on rank {shard.rank}, not {wanted.shape}"
+                        )
                     error = max(error, largest_error(array, wanted))
     return error
 
@@ -69,14 +71,18 @@ def report(config, ranks, sizes):
     error = check(config, ranks, sizes)
     verdict = "equal" if error <= TOLERANCE else "DIFFERENT"
     form = f"{config.linear} {config.mask} {config.rotary if config.style == 'llama' else config.gelu}"
-    print(f"{config.style:6}{config.graph:8}{form:22} {ranks} ranks: largest relative error {error:.1e}, {verdict}")
+    print(
+        f"{config.style:6}{config.graph:8}{form:22} {ranks} ranks: largest relative error {error:.1e}, {verdict}"
+    )
     return error <= TOLERANCE
 
 
 def all_configs():
     """Small models of every style, graph and form."""
     sizes = dict(layers=2, hidden=32, heads=4, vocab=67, max_positions=32)
-    for style, graph, variant in itertools.product(("gpt2", "llama", "bert"), ("prefill", "decode"), range(3)):
+    for style, graph, variant in itertools.product(
+        ("gpt2", "llama", "bert"), ("prefill", "decode"), range(3)
+    ):
         if (style, graph) == ("bert", "decode"):
             continue
         forms = dict(
@@ -89,21 +95,25 @@ def all_configs():
             opset=(17, 18, 20)[variant],
             tied=(None, False, True)[variant],
         )
-        yield make_config(style, graph, kv_heads=4 if style != "llama" else (2, 4, 1)[variant], **sizes, **forms)
+        yield make_config(
+            style, graph, kv_heads=4 if style != "llama" else (2, 4, 1)[variant], **sizes, **forms
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--all", action="store_true", help="small models of every style, graph and form instead")
+    parser.add_argument(
+        "--all", action="store_true", help="small models of every style, graph and form instead"
+    )
     add_config_options(parser)
     options = vars(parser.parse_args())
     ranks, everything = options.pop("ranks"), options.pop("all")
     try:
         if everything:
-            cases = [
-                (config, n) for config in all_configs() for n in (1, 2, 4) if config.kv_heads % n == 0
-            ]
+            cases = [(config, n) for config in all_configs() for n in (1, 2, 4) if config.kv_heads % n == 0]
             ok = all([report(config, n, TEST_SIZES) for config, n in cases])
         else:
             ok = report(make_config(**options), ranks, TEST_SIZES[:1])

@@ -97,7 +97,9 @@ class GraphBuilder:
 
     def weight(self, name, array):
         """A trained parameter: an initializer called `name`."""
-        tensor = TensorProto(name=name, data_type=helper.np_dtype_to_tensor_dtype(array.dtype), dims=array.shape)
+        tensor = TensorProto(
+            name=name, data_type=helper.np_dtype_to_tensor_dtype(array.dtype), dims=array.shape
+        )
         array = np.asarray(array, order="C")
         if self._weight_file:
             self._weight_file.append(tensor, array)
@@ -108,7 +110,9 @@ class GraphBuilder:
 
     def input(self, name, dtype, dims):
         """A graph input; a dimension is a number, or a name when it is known at run time only."""
-        self._inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), dims))
+        self._inputs.append(
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), dims)
+        )
         return name
 
     def output(self, value, name, dims, first=False):

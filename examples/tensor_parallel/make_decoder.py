@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes a transformer with random weights as an ONNX model, whole or split over ranks.
 
-  make_decoder.py -o out                            out/model.onnx: GPT-2 small, prefill
-  make_decoder.py -o out --ranks 2                  out/model.rank0.onnx, out/model.rank1.onnx: the same, split
-  make_decoder.py -o out --ranks 2 --graph decode   one token after past keys and values
-  make_decoder.py -o out --style llama --layers 2 --hidden 64 --heads 4 --kv-heads 2 --test-data 3
+make_decoder.py -o out                            out/model.onnx: GPT-2 small, prefill
+make_decoder.py -o out --ranks 2                  out/model.rank0.onnx, out/model.rank1.onnx: the same, split
+make_decoder.py -o out --ranks 2 --graph decode   one token after past keys and values
+make_decoder.py -o out --style llama --layers 2 --hidden 64 --heads 4 --kv-heads 2 --test-data 3
 """
 
 import argparse
@@ -14,7 +14,8 @@ import tempfile
 
 import test_vectors
 from graph_builder import WeightFile, save_model
-from transformer import STYLE_DEFAULTS, Config, Shard, Transformer
+from model_config import STYLE_DEFAULTS, WHOLE, Config, Shard
+from transformer import Transformer
 
 # Run-time sizes of the data sets, used in turn; larger than a model's limits are cut down to them.
 TEST_SIZES = (
@@ -24,7 +25,7 @@ TEST_SIZES = (
 )
 
 
-def write_model(path, config, shard=Shard(), external=True):
+def write_model(path, config, shard=WHOLE, external=True):
     """Writes one model, with its weights in `path`.data unless `external` is false; returns it without its weights."""
     data_path = os.path.splitext(path)[0] + ".data"
     weight_file = WeightFile(data_path) if external else None
@@ -57,7 +58,9 @@ def write_case(folder, config, ranks=1, name="model", external=True, test_sizes=
         for i, sizes in enumerate(test_sizes):
             inputs = test_vectors.make_inputs(plain, config, sizes, seed=[config.seed, i])
             outputs = test_vectors.run_plain(plain_path, inputs)
-            test_vectors.write_transformer_data_set(os.path.join(folder, f"test_data_set_{i}"), inputs, outputs, shards)
+            test_vectors.write_transformer_data_set(
+                os.path.join(folder, f"test_data_set_{i}"), inputs, outputs, shards
+            )
 
 
 def fixed_dim(text):
@@ -77,7 +80,9 @@ def add_config_options(parser):
     parser.add_argument("--gelu", choices=("tanh", "erf"), help="default: as the style has it")
     parser.add_argument("--tied", action=argparse.BooleanOptionalAction, help="head uses the token embedding")
     parser.add_argument("--linear", choices=("matmul", "gemm"), default="matmul")
-    parser.add_argument("--mask", choices=("range", "trilu", "slice"), default="range", help="how the causal mask is made")
+    parser.add_argument(
+        "--mask", choices=("range", "trilu", "slice"), default="range", help="how the causal mask is made"
+    )
     parser.add_argument("--rotary", choices=("computed", "tables"), default="computed")
     parser.add_argument("--position-ids", action="store_true", help="positions are an input of the graph")
     parser.add_argument("--logits", choices=("all", "last"), default="all", help="positions that get logits")
@@ -106,12 +111,22 @@ def make_config(style="gpt2", graph="prefill", **options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("-o", "--output", required=True, metavar="DIR")
-    parser.add_argument("--name", default="model", help="files are NAME.onnx or NAME.rank{r}.onnx (default: model)")
-    parser.add_argument("--ranks", type=int, default=1, metavar="N", help="split over N ranks (default: 1, a plain model)")
-    parser.add_argument("--inline-weights", action="store_true", help="weights in the model instead of beside it")
-    parser.add_argument("--test-data", type=int, default=0, metavar="N", help="write N data sets of inputs and outputs")
+    parser.add_argument(
+        "--name", default="model", help="files are NAME.onnx or NAME.rank{r}.onnx (default: model)"
+    )
+    parser.add_argument(
+        "--ranks", type=int, default=1, metavar="N", help="split over N ranks (default: 1, a plain model)"
+    )
+    parser.add_argument(
+        "--inline-weights", action="store_true", help="weights in the model instead of beside it"
+    )
+    parser.add_argument(
+        "--test-data", type=int, default=0, metavar="N", help="write N data sets of inputs and outputs"
+    )
     add_config_options(parser)
     options = vars(parser.parse_args())
     folder, name, ranks = options.pop("output"), options.pop("name"), options.pop("ranks")
@@ -122,7 +137,10 @@ def main():
             raise ValueError("--ranks must be at least 1")
         Shard(ranks).require_divides(config)
         limits = dict(batch=8, sequence=config.max_positions, past_sequence=config.max_positions - 1)
-        sizes = [{n: min(v, limits[n]) for n, v in TEST_SIZES[i % len(TEST_SIZES)].items()} for i in range(data_sets)]
+        sizes = [
+            {n: min(v, limits[n]) for n, v in TEST_SIZES[i % len(TEST_SIZES)].items()}
+            for i in range(data_sets)
+        ]
         write_case(folder, config, ranks, name, external, sizes)
     except ValueError as error:
         sys.exit(f"make_decoder.py: {error}")

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "examples", "tensor_parallel"))
@@ -36,7 +36,9 @@ class Case:
     graph: str
     dims: dict = dataclasses.field(default_factory=dict)  # bounds of named dimensions: {"batch": (1, 8)}
     sizes: tuple = ({},)  # one data set each: sizes of the named dimensions
-    ranges: dict = dataclasses.field(default_factory=dict)  # input name -> (low, high), uniform; default: see random_array
+    ranges: dict = dataclasses.field(
+        default_factory=dict
+    )  # input name -> (low, high), uniform; default: see random_array
     values: dict = dataclasses.field(default_factory=dict)  # input name -> the array itself
     opset: int = 17
     ranks: int = 1
@@ -50,7 +52,9 @@ def random_array(case, value, sizes, *seed):
     tensor = value.type.tensor_type
     shape = [d.dim_value if d.HasField("dim_value") else sizes[d.dim_param] for d in tensor.shape.dim]
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    generator = np.random.Generator(np.random.PCG64([zlib.crc32(f"{case.name}/{value.name}".encode()), *seed]))
+    generator = np.random.Generator(
+        np.random.PCG64([zlib.crc32(f"{case.name}/{value.name}".encode()), *seed])
+    )
     if value.name in case.ranges:
         low, high = case.ranges[value.name]
         if dtype.kind in "iu":
@@ -94,7 +98,9 @@ def run(model, inputs):
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
         return dict(zip(names, ReferenceEvaluator(model).run(None, inputs)))
     return dict(zip(names, session.run(None, inputs)))
@@ -118,14 +124,18 @@ def declare_outputs(case, models, outputs):
     for model in models:
         inferred = {}
         if case.dims:
-            inferred = {o.name: o for o in onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output}
+            inferred = {
+                o.name: o for o in onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
+            }
         for value in model.graph.output:
             array = outputs[value.name]
             dims = array.shape
             if case.dims:
                 known = inferred[value.name].type.tensor_type.shape.dim
                 known = known if len(known) == array.ndim else [None] * array.ndim
-                dims = [d and (d.dim_value if d.HasField("dim_value") else d.dim_param) or None for d in known]
+                dims = [
+                    d and (d.dim_value if d.HasField("dim_value") else d.dim_param) or None for d in known
+                ]
             elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
             value.CopyFrom(helper.make_tensor_value_info(value.name, elem_type, dims))
 
@@ -148,7 +158,8 @@ def write(root, case):
     models = [with_weights(case, parsed, rank) for rank in range(case.ranks)]
     for i, sizes in enumerate(case.sizes):
         inputs = [
-            {v.name: random_array(case, v, sizes, i, rank) for v in models[0].graph.input} for rank in range(case.ranks)
+            {v.name: random_array(case, v, sizes, i, rank) for v in models[0].graph.input}
+            for rank in range(case.ranks)
         ]
         outputs = run_ranks(models, inputs, folder)
         if i == 0:

@@ -105,7 +105,9 @@ def broken_files(corpus):
     corpus.raw("empty_file", b"", "not_onnx")
     corpus.raw("text_file", b"This is not a model.\n" * 20, "not_onnx")
     corpus.raw("random_bytes", np.random.Generator(np.random.PCG64(1)).bytes(500), "not_onnx")
-    corpus.raw("wrong_protobuf", to_bytes(numpy_helper.from_array(np.arange(6, dtype=np.float32), "w")), "not_onnx")
+    corpus.raw(
+        "wrong_protobuf", to_bytes(numpy_helper.from_array(np.arange(6, dtype=np.float32), "w")), "not_onnx"
+    )
     corpus.raw("huge_length_field", b"\x3a\xff\xff\xff\xff\x0f" + good, "not_onnx")
     corpus.model("no_graph", edited(GOOD, lambda m: m.ClearField("graph")), "not_onnx")
     corpus.expect("missing_file", "file_not_readable")
@@ -113,10 +115,14 @@ def broken_files(corpus):
     def nest(model):
         for _ in range(150):  # beyond the depth that protobuf reads
             outer = parse("g (bool c) => (float[1] y) { [branch] y = If(c) }")
-            outer.graph.node[0].attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g.CopyFrom(model.graph)
+            outer.graph.node[0].attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g.CopyFrom(
+                model.graph
+            )
             model.CopyFrom(outer)
 
-    corpus.model("deeply_nested", edited("g (bool c) => (float[1] y) { y = Cast<to = 1>(c) }", nest), "not_onnx")
+    corpus.model(
+        "deeply_nested", edited("g (bool c) => (float[1] y) { y = Cast<to = 1>(c) }", nest), "not_onnx"
+    )
 
 
 def external_data(corpus):
@@ -136,18 +142,34 @@ def external_data(corpus):
             with open(os.path.join(corpus.folder(name), "weights.data"), "wb") as file:
                 file.write(b"\0" * data)
 
-    with open(os.path.join(corpus.root, "outside.data"), "wb") as file:  # exists, so that a lax reader would succeed
+    with open(
+        os.path.join(corpus.root, "outside.data"), "wb"
+    ) as file:  # exists, so that a lax reader would succeed
         file.write(b"\0" * 48)
     here = dict(location="weights.data")
     case("external_data_missing", "external_data_missing", "weights.data", **here, offset=0, length=48)
     case("external_data_short", "external_data_short", "weights.data", data=40, **here, offset=0, length=48)
-    case("external_data_offset_past_end", "external_data_short", "weights.data", data=48, **here, offset=64, length=48)
+    case(
+        "external_data_offset_past_end",
+        "external_data_short",
+        "weights.data",
+        data=48,
+        **here,
+        offset=64,
+        length=48,
+    )
     case("external_data_length_mismatch", "initializer_size", data=64, **here, offset=0, length=64)
     case("external_data_negative_offset", "external_data_entry", data=48, **here, offset=-8, length=48)
     case("external_data_overflow", "external_data_entry", data=48, **here, offset=2**64 - 8, length=48)
     case("external_data_not_a_number", "external_data_entry", data=48, **here, offset="first", length=48)
     case("external_data_no_location", "external_data_entry", data=48, offset=0, length=48)
-    case("external_data_parent_folder", "external_data_path", "../outside.data", location="../outside.data", length=48)
+    case(
+        "external_data_parent_folder",
+        "external_data_path",
+        "../outside.data",
+        location="../outside.data",
+        length=48,
+    )
     case("external_data_hidden_parent", "external_data_path", location="sub/../../outside.data", length=48)
     case("external_data_absolute", "external_data_path", "/etc/passwd", location="/etc/passwd", length=48)
     case("external_data_is_folder", "external_data_path", location=".", length=48)
@@ -161,12 +183,28 @@ def graph_structure(corpus):
     corpus.graph("self_cycle", f"g ({x}) => ({y}) {{ [loop] y = Add(x, y) }}", "cyclic_graph", "loop")
     corpus.graph("not_sorted", f"g ({x}) => ({y}) {{ [second] y = Neg(h) [first] h = Relu(x) }}",
                  "not_sorted", "second", "h")  # fmt: skip
-    corpus.graph("undefined_input", f"g ({x}) => ({y}) {{ [sum] y = Add(x, ghost) }}", "undefined_value", "sum", "ghost")
-    corpus.graph("undefined_output", f"g ({x}) => ({y}, float[2] ghost) {{ y = Neg(x) }}", "undefined_value", "ghost")
-    corpus.graph("duplicate_value", f"g ({x}) => ({y}) {{ [one] y = Neg(x) [two] y = Abs(x) }}", "duplicate_name", "two", "y")
+    corpus.graph(
+        "undefined_input",
+        f"g ({x}) => ({y}) {{ [sum] y = Add(x, ghost) }}",
+        "undefined_value",
+        "sum",
+        "ghost",
+    )
+    corpus.graph(
+        "undefined_output", f"g ({x}) => ({y}, float[2] ghost) {{ y = Neg(x) }}", "undefined_value", "ghost"
+    )
+    corpus.graph(
+        "duplicate_value",
+        f"g ({x}) => ({y}) {{ [one] y = Neg(x) [two] y = Abs(x) }}",
+        "duplicate_name",
+        "two",
+        "y",
+    )
     corpus.graph("duplicate_output", f"g ({x}) => ({y}, {y}) {{ y = Neg(x) }}", "duplicate_name", "y")
     corpus.graph("duplicate_input", f"g ({x}, {x}) => ({y}) {{ y = Neg(x) }}", "duplicate_name", "x")
-    corpus.graph("node_redefines_input", f"g ({x}) => ({y}) {{ [again] x = Neg(x) y = Abs(x) }}", "duplicate_name", "x")
+    corpus.graph(
+        "node_redefines_input", f"g ({x}) => ({y}) {{ [again] x = Neg(x) y = Abs(x) }}", "duplicate_name", "x"
+    )
     corpus.model(
         "recursive_function",
         onnx.parser.parse_model(
@@ -182,7 +220,9 @@ def graph_structure(corpus):
 def operators(corpus):
     """Operators, domains, versions, attributes."""
     x, y = "float[2,3] x", "float[2,3] y"
-    corpus.graph("unknown_op", f"g ({x}) => ({y}) {{ [odd] y = Frobnicate(x) }}", "unknown_op", "odd", "Frobnicate")
+    corpus.graph(
+        "unknown_op", f"g ({x}) => ({y}) {{ [odd] y = Frobnicate(x) }}", "unknown_op", "odd", "Frobnicate"
+    )
     corpus.graph("three_unknown_ops",
                  f"g ({x}) => ({y}) {{ a = Frobnicate(x) b = Wibble(a) c = Relu(b) y = Frotz(c) }}",
                  "unknown_op", "Frobnicate", "Wibble", "Frotz")  # fmt: skip
@@ -199,7 +239,9 @@ def operators(corpus):
     corpus.model("opset_missing", edited(GOOD, lambda m: m.ClearField("opset_import")), "opset")
     corpus.model("opset_too_new", edited(GOOD, opset(999)), "opset", "999")
     corpus.model("opset_negative", edited(GOOD, opset(-1)), "opset")
-    corpus.model("ir_version_too_new", edited(GOOD, lambda m: setattr(m, "ir_version", 999)), "ir_version", "999")
+    corpus.model(
+        "ir_version_too_new", edited(GOOD, lambda m: setattr(m, "ir_version", 999)), "ir_version", "999"
+    )
     for name, body in dict(
         axis_out_of_range="Softmax <axis = 5> (x)",
         permutation_not_one="Transpose <perm = [0, 0]> (x)",
@@ -208,9 +250,17 @@ def operators(corpus):
         attribute_of_wrong_type='Softmax <axis = "last"> (x)',
         attribute_missing="Cast(x)",
     ).items():
-        corpus.graph(name, f"g ({x}) => ({y}) {{ [odd] y = {body} }}", "invalid_attribute", "odd", body.split("(")[0].split()[0])
+        corpus.graph(
+            name,
+            f"g ({x}) => ({y}) {{ [odd] y = {body} }}",
+            "invalid_attribute",
+            "odd",
+            body.split("(")[0].split()[0],
+        )
     corpus.graph("too_few_inputs", f"g ({x}) => ({y}) {{ [odd] y = Add(x) }}", "invalid_node", "odd", "Add")
-    corpus.graph("too_many_inputs", f"g ({x}) => ({y}) {{ [odd] y = Relu(x, x) }}", "invalid_node", "odd", "Relu")
+    corpus.graph(
+        "too_many_inputs", f"g ({x}) => ({y}) {{ [odd] y = Relu(x, x) }}", "invalid_node", "odd", "Relu"
+    )
 
 
 def types_and_shapes(corpus):
@@ -219,7 +269,15 @@ def types_and_shapes(corpus):
     def case(name, kind, inputs, output, body, *mentions, **options):
         corpus.graph(name, f"g ({inputs}) => ({output}) {{ {body} }}", kind, *mentions, **options)
 
-    case("type_mismatch", "type_mismatch", "float[2] a, int64[2] b", "float[2] y", "[sum] y = Add(a, b)", "sum", "Add")
+    case(
+        "type_mismatch",
+        "type_mismatch",
+        "float[2] a, int64[2] b",
+        "float[2] y",
+        "[sum] y = Add(a, b)",
+        "sum",
+        "Add",
+    )
     case("type_not_allowed", "type_mismatch", "bool[2] a", "bool[2] y", "[root] y = Sqrt(a)", "root", "Sqrt")
     case("output_type_mismatch", "type_mismatch", "float[2] a", "int64[2] y", "y = Neg(a)", "y")
     case("string_input", "unsupported_type", "string[2] a", "string[2] y", "y = Identity(a)", "a")
@@ -232,15 +290,45 @@ def types_and_shapes(corpus):
     ):
         case(name, "shape_mismatch", inputs, output, f"[odd] y = {body}", "odd", op)
     shape = "s = Constant <value = int64[2] {5, -1}> ()"
-    case("reshape_size", "shape_mismatch", "float[3,4] x", "float[5,2] y", f"{shape} [odd] y = Reshape(x, s)", "odd", "Reshape")
+    case(
+        "reshape_size",
+        "shape_mismatch",
+        "float[3,4] x",
+        "float[5,2] y",
+        f"{shape} [odd] y = Reshape(x, s)",
+        "odd",
+        "Reshape",
+    )
     shape = "s = Constant <value = int64[2] {-1, -1}> ()"
-    case("reshape_two_free", "shape_mismatch", "float[3,4] x", "float[3,4] y", f"{shape} [odd] y = Reshape(x, s)", "odd")
+    case(
+        "reshape_two_free",
+        "shape_mismatch",
+        "float[3,4] x",
+        "float[3,4] y",
+        f"{shape} [odd] y = Reshape(x, s)",
+        "odd",
+    )
     sizes = "s = Constant <value = int64[2] {2, 3}> ()"
-    case("split_sizes", "shape_mismatch", "float[6] x", "float[2] y, float[3] z", f"{sizes} [odd] y, z = Split(x, s)", "odd")
+    case(
+        "split_sizes",
+        "shape_mismatch",
+        "float[6] x",
+        "float[2] y, float[3] z",
+        f"{sizes} [odd] y, z = Split(x, s)",
+        "odd",
+    )
     case("output_shape_mismatch", "shape_mismatch", "float[2,3] x", "float[3,3] y", "y = Neg(x)", "y")
     case("data_dependent_size", "data_dependent_size", "float[12] x, int64[2] s", "float[a,b] y", "[odd] y = Reshape(x, s)",
          "odd", "Reshape", dims={"a": [1, 12], "b": [1, 12]})  # fmt: skip
-    case("unbounded_dimension", "unbounded_dimension", "float[batch,3] x", "float[batch,3] y", "y = Neg(x)", "batch", "x")
+    case(
+        "unbounded_dimension",
+        "unbounded_dimension",
+        "float[batch,3] x",
+        "float[batch,3] y",
+        "y = Neg(x)",
+        "batch",
+        "x",
+    )
     case("unnamed_dimension", "unbounded_dimension", "float[?,3] x", "float[?,3] y", "y = Neg(x)", "x")
     case("bounds_reversed", "invalid_dimension", "float[batch,3] x", "float[batch,3] y", "y = Neg(x)", "batch",
          dims={"batch": [8, 1]})  # fmt: skip
@@ -261,7 +349,12 @@ def types_and_shapes(corpus):
     corpus.model("overflowing_bytes", edited(plain, set_dims(2**61, 2)), "size_overflow")
     corpus.model("input_without_shape", edited(plain, lambda m: m.graph.input[0].type.tensor_type.ClearField("shape")),
                  "unknown_shape", "x")  # fmt: skip
-    corpus.model("input_without_type", edited(plain, lambda m: m.graph.input[0].ClearField("type")), "unsupported_type", "x")
+    corpus.model(
+        "input_without_type",
+        edited(plain, lambda m: m.graph.input[0].ClearField("type")),
+        "unsupported_type",
+        "x",
+    )
     case("overflowing_intermediate", "size_overflow", "float[1,1] x", "float[1099511627776,1099511627776] y",
          "s = Constant <value = int64[2] {1099511627776, 1099511627776}> () [odd] y = Expand(x, s)", "odd")  # fmt: skip
 
@@ -296,7 +389,9 @@ def ranks_and_collectives(corpus):
         "g (float[2,3] x) => (float[2,3] y) <float[3,3] w = {1,2,3,4,5,6,7,8,9}> "
         "{ [product] p = MatMul(x, w) [reduce] r = com.microsoft.AllReduce(p) [act] y = Relu(r) }"
     )
-    corpus.ranks("ranks_differ_in_op", [linear, linear.replace("Relu", "Tanh")], "ranks_differ", "act", "Relu", "Tanh")
+    corpus.ranks(
+        "ranks_differ_in_op", [linear, linear.replace("Relu", "Tanh")], "ranks_differ", "act", "Relu", "Tanh"
+    )
     corpus.ranks("ranks_differ_in_node_count", [linear, linear.replace("Relu(r)", "Relu(q) q = Abs(r)")
                  .replace("[act] y = Relu(q) q = Abs(r)", "q = Abs(r) [act] y = Relu(q)")], "ranks_differ")  # fmt: skip
     wide = (
@@ -305,7 +400,9 @@ def ranks_and_collectives(corpus):
     )
     narrow = wide.replace("[3,4]", "[3,2]").replace("[4,3]", "[2,3]").replace("6,7,8,9,10,11,12", "6")
     corpus.ranks("ranks_differ_in_weight_shape", [wide, narrow], "ranks_differ", "w")
-    corpus.ranks("ranks_differ_in_input_shape", [linear, linear.replace("[2,3]", "[4,3]")], "ranks_differ", "x")
+    corpus.ranks(
+        "ranks_differ_in_input_shape", [linear, linear.replace("[2,3]", "[4,3]")], "ranks_differ", "x"
+    )
     gather = "g (float[2,3] x) => (float[2,6] y) { [gather] y = com.microsoft.AllGather <axis = 1, group_size = 2> (x) }"
     axis_0 = gather.replace("axis = 1", "axis = 0").replace("[2,6]", "[4,3]")
     corpus.ranks("ranks_differ_in_attribute", [gather, axis_0], "ranks_differ", "gather", "axis")
@@ -318,8 +415,20 @@ def ranks_and_collectives(corpus):
     )  # fmt: skip
     gather_4 = gather.replace("group_size = 2", "group_size = 4").replace("[2,6]", "[2,12]")
     corpus.graph("group_size_not_ranks", gather_4, "rank_count", "gather", "AllGather", "4", ranks=2)
-    corpus.graph("group_size_zero", gather.replace("group_size = 2", "group_size = 0"), "invalid_attribute", "gather", ranks=2)
-    corpus.graph("gather_axis_out_of_range", gather.replace("axis = 1", "axis = 7"), "invalid_attribute", "gather", ranks=2)
+    corpus.graph(
+        "group_size_zero",
+        gather.replace("group_size = 2", "group_size = 0"),
+        "invalid_attribute",
+        "gather",
+        ranks=2,
+    )
+    corpus.graph(
+        "gather_axis_out_of_range",
+        gather.replace("axis = 1", "axis = 7"),
+        "invalid_attribute",
+        "gather",
+        ranks=2,
+    )
     corpus.graph("all_to_all_uneven",
                  "g (float[3] x) => (float[3] y) { [swap] y = com.microsoft.AllToAll <group_size = 2> (x) }",
                  "shape_mismatch", "swap", "AllToAll", ranks=2)  # fmt: skip
@@ -357,7 +466,9 @@ def files_below(root):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true")
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus", "bad_models")
     if parser.parse_args().check:

@@ -37,7 +37,10 @@ def transformer_configs():
                          ("bert", "prefill")):  # fmt: skip
         yield f"{style}_{graph}", make_config(style, graph, **TRANSFORMER_SIZES)
     yield "gpt2_gemm_prefill", make_config("gpt2", linear="gemm", mask="trilu", opset=18, **TRANSFORMER_SIZES)
-    yield "gpt2_slice_decode", make_config("gpt2", "decode", mask="slice", position_ids=True, **TRANSFORMER_SIZES)
+    yield (
+        "gpt2_slice_decode",
+        make_config("gpt2", "decode", mask="slice", position_ids=True, **TRANSFORMER_SIZES),
+    )
     grouped = {**TRANSFORMER_SIZES, "kv_heads": 2}
     yield "llama_grouped_prefill", make_config("llama", rotary="tables", logits="last", opset=18, **grouped)
     yield "llama_grouped_decode", make_config("llama", "decode", mask="trilu", **grouped)
@@ -65,7 +68,12 @@ def fingerprint():
     here = os.path.dirname(os.path.abspath(__file__))
     root = os.path.join(here, "..", "..")
     example = os.path.join(root, "examples", "tensor_parallel")
-    paths = [os.path.join(folder, f) for folder in (here, example) for f in sorted(os.listdir(folder)) if f.endswith(".py")]
+    paths = [
+        os.path.join(folder, f)
+        for folder in (here, example)
+        for f in sorted(os.listdir(folder))
+        if f.endswith(".py")
+    ]
     digest = hashlib.sha256()
     for path in [*paths, os.path.join(root, "scripts", "requirements.txt")]:
         with open(path, "rb") as file:
@@ -74,7 +82,9 @@ def fingerprint():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("output", metavar="DIR")
     folder = parser.parse_args().output
     stamp, current = os.path.join(folder, "fingerprint"), fingerprint()

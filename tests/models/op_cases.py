@@ -14,7 +14,9 @@ BATCH_AND_SEQUENCE = dict(
 def unary(op, low=-3.0, high=3.0, **options):
     """An elementwise operator of one float, over a static and a bounded shape."""
     ranges = {"x": (low, high)}
-    static = Case(f"{op.lower()}", f"(float[2,3,5] x) => (float y) {{ y = {op}(x) }}", ranges=ranges, **options)
+    static = Case(
+        f"{op.lower()}", f"(float[2,3,5] x) => (float y) {{ y = {op}(x) }}", ranges=ranges, **options
+    )
     dynamic = Case(f"{op.lower()}_dynamic", f"(float[n,19] x) => (float y) {{ y = {op}(x) }}", ranges=ranges, **options,
                    **BATCH)  # fmt: skip
     return [static, dynamic]
@@ -104,7 +106,11 @@ CAST = [
 
 
 def matmul(name, left, right, **options):
-    return Case(f"matmul_{name}", f"(float[{left}] a, float[{right}] b) => (float y) {{ y = MatMul(a, b) }}", **options)
+    return Case(
+        f"matmul_{name}",
+        f"(float[{left}] a, float[{right}] b) => (float y) {{ y = MatMul(a, b) }}",
+        **options,
+    )
 
 
 MATMUL = [
