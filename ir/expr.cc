@@ -534,7 +534,39 @@ Expr rebuild(Expr e, const std::function<std::optional<Expr>(Expr)>& leaf, Exten
 
 }  // namespace
 
-Expr simplify(Expr e, Extents extents) { return rebuild(e, nullptr, extents); }
+namespace {
+
+// c*b*floordiv(e, b) + c*mod(e, b) = c*e, wherever such a pair of terms stands.
+Expr join_quotients(Expr e) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    const std::vector<Term> all = terms(e);
+    for (const Term& t : all) {
+      for (std::size_t k = 0; k < t.atoms.size() && !changed; ++k) {
+        const Expr atom = t.atoms[k];
+        if (atom.kind() != ExprKind::mod) continue;
+        Term rest = t;
+        rest.atoms.erase(rest.atoms.begin() + static_cast<std::ptrdiff_t>(k));
+        const Expr scale = from_term(rest);
+        const Expr partner = scale * atom.rhs() * floor_div(atom.lhs(), atom.rhs());
+        const std::vector<Term> wanted = terms(partner);
+        const bool present = !wanted.empty() && std::all_of(wanted.begin(), wanted.end(), [&](const Term& w) {
+          return std::any_of(all.begin(), all.end(),
+                             [&](const Term& x) { return x.coefficient == w.coefficient && x.atoms == w.atoms; });
+        });
+        if (!present) continue;
+        e = e - partner - from_term(t) + scale * atom.lhs();
+        changed = true;
+      }
+      if (changed) break;
+    }
+  }
+  return e;
+}
+
+}  // namespace
+
+Expr simplify(Expr e, Extents extents) { return join_quotients(rebuild(e, nullptr, extents)); }
 
 Expr substitute(Expr e, const std::function<std::optional<Expr>(Expr)>& replace) { return rebuild(e, replace, {}); }
 

@@ -8,6 +8,7 @@
 // int64 is a UserError, never a wrapped number.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,7 +32,8 @@ enum class SymbolKind : std::uint8_t { dim, index, value };
 class Expr {
  public:
   Expr() = default;
-  Expr(std::int64_t value) : value_(value) {}  // implicit on purpose: sizes read like numbers
+  template <std::integral T>
+  Expr(T value) : value_(static_cast<std::int64_t>(value)) {}  // implicit on purpose: sizes read like numbers
 
   ExprKind kind() const;
   bool is_constant() const { return node_ == nullptr; }

@@ -109,6 +109,8 @@ class Lowering {
   TensorBox matmul(TensorBox a, TensorBox b);                // numpy's matmul, 1-D operands included
   // Gives the box memory now. Returns a box over the buffer with the same view.
   TensorBox realize(TensorBox x);
+  // The name that the buffer gets, should there be one (ONNX value name). The first name stays.
+  void set_name(const TensorBox& x, const std::string& name);
   // Realizes if `uses` users would each compute it again and that is dearer than memory (Inductor's mark_reuse).
   void mark_reuse(const TensorBox& x, int uses);
 
@@ -123,26 +125,37 @@ class Lowering {
 
   // ---- the end
   void output(const std::string& name, TensorBox x);
-  // Every operation in the order of its creation.
-  std::vector<OpId> order() const { return order_; }
+  // Every operation in the order of its creation. Call once, at the end: layouts that nobody asked about become final.
+  std::vector<OpId> order();
 
   // Requires a == b: true if provable, else adds a guard (a user error where it can never hold).
   void require_equal(Expr a, Expr b);
 
  private:
-  struct Operand;
   Graph& graph_;
   std::string origin_;
   std::vector<OpId> order_;
 
-  TensorBox box(StorageBox storage, DType dtype, std::vector<Expr> sizes);
-  BufferId realize_box(StorageBox& box, StorageKind kind, std::optional<BufferId> into);
-  BufferId copy_into(const TensorBox& x, BufferId target, Expr offset, std::span<const Expr> strides, std::string name);
-  std::optional<TensorRef> strided(const TensorBox& x);
-  TensorRef operand(const TensorBox& x);  // strided view of memory, copying where the view has no strides
+  TensorBox box(StorageBox storage, DType dtype);
+  BufferId realize_box(StorageBox& box);
+  BufferId realize_into(StorageBox& box, BufferId target);
   OpId emit(Operation op);
-  TensorBox collective(CollectiveKernel kernel, TensorBox x, std::vector<Expr> out_sizes);
-  BufferId comm_buffer(const std::string& name, DType dtype, std::vector<Expr> sizes, GroupId group, CommBufferKind kind);
+  // True while x is a computation that would be done in another order than its own: realizing it would not make x
+  // contiguous, copying it costs nothing more.
+  bool lazy_and_reordered(const TensorBox& x);
+  LoopBody copy_body(const TensorBox& x);
+  // A contiguous copy of the view.
+  TensorBox copy(const TensorBox& x, StorageKind kind = StorageKind::activation);
+  // The memory that an output buffer of a kernel of ours may still be moved to; null for everything else.
+  Storage* movable_storage(const TensorBox& x);
+  void freeze(BufferId buffer);
+  bool freeze_permuted(const TensorBox& x);
+  std::optional<TensorRef> strided(const TensorBox& x);
+  TensorRef gemm_operand(TensorBox x);
+  std::optional<std::vector<Expr>> reshape_map(const TensorBox& x, const std::vector<Expr>& sizes);
+  bool cheap_to_index(const TensorBox& x);
+  TensorRef comm_input(const TensorBox& x, GroupId group);
+  TensorBox collective(CollectiveKernel kernel, const TensorBox& x, DType dtype, std::vector<Expr> out_sizes);
 };
 
 }  // namespace braid::ir
