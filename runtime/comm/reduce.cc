@@ -1,0 +1,32 @@
+#include "runtime/comm/reduce.h"
+
+#include "runtime/comm/reduce_isa.h"
+
+namespace braid::rt {
+namespace {
+
+using ReduceFunction = decltype(&baseline::reduce);
+
+ReduceFunction select() {
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    return &avx512::reduce;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return &avx2::reduce;
+#endif
+  return &baseline::reduce;
+}
+
+}  // namespace
+
+void reduce(DType dtype, ReduceOp op, std::span<const void* const> sources,
+            std::span<void* const> destinations, size_t count, bool streaming) {
+  static const ReduceFunction function = select();
+  function(dtype, op, sources, destinations, count, streaming);
+}
+
+bool reducible(DType dtype, ReduceOp op) { return dtype != DType::boolean || op != ReduceOp::avg; }
+
+}  // namespace braid::rt

@@ -1,0 +1,147 @@
+#include "runtime/comm/shm_arena.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "runtime/comm/futex.h"
+#include "runtime/comm/process_identity.h"
+
+namespace braid::rt::shm {
+namespace {
+
+constexpr int64_t kDefaultTimeoutMs = 30'000;
+
+size_t entries_offset(int size) { return round_up(sizeof(WorldHeader), 128) + sizeof(RankLine) * size; }
+size_t segments_offset(int size) {
+  return round_up(entries_offset(size) + sizeof(GroupEntry) * kMaxGroups, kPage);
+}
+size_t segment_stride(size_t segment_bytes) { return round_up(segment_bytes, kPage); }
+
+Status system_error(const std::string& what) {
+  const int error = errno;
+  const bool full = error == ENOSPC || error == ENOMEM;
+  return Status::error(
+      full ? StatusCode::out_of_memory : StatusCode::system,
+      what + ": " + std::strerror(error) +
+          (full ? " (shared memory is full: enlarge /dev/shm or use smaller segments)" : ""));
+}
+
+// Takes the memory now: a file that merely promises it would end in SIGBUS at the first touch.
+Status reserve(int fd, size_t offset, size_t bytes) {
+  int error = 0;
+  do {
+    error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  if (error == 0) return {};
+  errno = error;
+  return system_error("cannot reserve " + std::to_string(bytes) + " bytes of shared memory");
+}
+
+}  // namespace
+
+int64_t effective_timeout_ms(const WorldOptions& options) {
+  if (options.timeout_ms > 0) return options.timeout_ms;
+  if (const char* text = std::getenv("BRAID_TIMEOUT_MS")) {
+    const int64_t value = std::strtoll(text, nullptr, 10);
+    if (value > 0) return value;
+  }
+  return kDefaultTimeoutMs;
+}
+
+Arena::Arena(int fd, std::byte* base, size_t bytes, int64_t timeout_ms)
+    : fd_(fd), base_(base), base_bytes_(bytes), timeout_ms_(timeout_ms) {}
+
+Arena::~Arena() {
+  for (const Mapping& mapping : mappings_) munmap(mapping.address, mapping.bytes);
+  munmap(base_, base_bytes_);
+  close(fd_);
+}
+
+RankLine& Arena::rank_line(int rank) const {
+  return reinterpret_cast<RankLine*>(base_ + round_up(sizeof(WorldHeader), 128))[rank];
+}
+
+GroupEntry* Arena::entries() const {
+  return reinterpret_cast<GroupEntry*>(base_ + entries_offset(static_cast<int>(header().size)));
+}
+
+std::byte* Arena::segment(int rank) const {
+  return base_ + segments_offset(static_cast<int>(header().size)) +
+         segment_stride(header().segment_bytes) * rank;
+}
+
+Status Arena::initialise_file(int fd, int size, const WorldOptions& options, std::shared_ptr<Arena>* out) {
+  const size_t bytes = segments_offset(size) + segment_stride(options.segment_bytes) * size;
+  if (Status reserved = reserve(fd, 0, bytes); !reserved.ok()) return reserved;
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED)
+    return system_error("cannot map " + std::to_string(bytes) + " bytes of shared memory");
+  auto* header = new (base) WorldHeader{};
+  header->size = static_cast<uint32_t>(size);
+  header->segment_bytes = options.segment_bytes;
+  header->staging_bytes = options.staging_bytes;
+  header->file_bytes = bytes;
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&header->groups_mutex, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  header->magic.store(kMagic, std::memory_order_release);
+  out->reset(new Arena(fd, static_cast<std::byte*>(base), bytes, effective_timeout_ms(options)));
+  return {};
+}
+
+Status Arena::create_anonymous(int size, const WorldOptions& options, std::shared_ptr<Arena>* out) {
+  if (size < 1) return Status::error(StatusCode::invalid_argument, "a World needs at least one rank");
+  const int fd = memfd_create("braid", MFD_CLOEXEC);
+  if (fd < 0) return system_error("memfd_create");
+  Status status = initialise_file(fd, size, options, out);
+  if (!status.ok()) close(fd);
+  return status;
+}
+
+Status Arena::lock_groups() {
+  pthread_mutex_t* mutex = &header().groups_mutex;
+  const int error = pthread_mutex_lock(mutex);
+  // The dead owner can have left at most an appended block without an entry, or an entry not yet counted:
+  // both are as if it had not begun.
+  if (error == EOWNERDEAD) pthread_mutex_consistent(mutex);
+  if (error == 0 || error == EOWNERDEAD) return {};
+  return Status::error(StatusCode::system, std::string("lock of the group table: ") + std::strerror(error));
+}
+
+Status Arena::grow(size_t bytes, size_t* offset) {
+  WorldHeader& world = header();
+  const size_t length = round_up(bytes, kPage);
+  if (Status reserved = reserve(fd_, world.file_bytes, length); !reserved.ok()) return reserved;
+  *offset = world.file_bytes;
+  world.file_bytes += length;
+  return {};
+}
+
+Status Arena::map_block(size_t offset, size_t bytes, std::byte** out) {
+  const std::lock_guard lock(mappings_mutex_);
+  for (const Mapping& mapping : mappings_) {
+    if (mapping.offset == offset) {
+      *out = mapping.address;
+      return {};
+    }
+  }
+  const size_t length = round_up(bytes, kPage);
+  void* address = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(offset));
+  if (address == MAP_FAILED)
+    return system_error("cannot map a group of " + std::to_string(length) + " bytes");
+  *out = static_cast<std::byte*>(address);
+  mappings_.push_back({offset, length, *out});
+  return {};
+}
+
+}  // namespace braid::rt::shm

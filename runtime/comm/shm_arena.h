@@ -1,0 +1,100 @@
+// The shared memory of one World: a file in memory without a name, mapped by every rank. It grows when groups
+// are made. Ranks that are threads share one arena, ranks that are processes have an arena each over the same
+// file.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/shm_layout.h"
+
+namespace braid::rt::shm {
+
+class Arena {
+ public:
+  // A file that only this process and its future children can reach; *out inherits through fork.
+  static Status create_anonymous(int size, const WorldOptions& options, std::shared_ptr<Arena>* out);
+
+  // Ranks of independent processes meet in /dev/shm under a name derived from `run_id`, which must be equal
+  // for all ranks of one run and should differ between runs. The name is removed as soon as all ranks have
+  // arrived, or have failed to within the time-out; a name left by a run that was killed before is replaced.
+  static Status rendezvous(int rank, int size, const std::string& run_id, const WorldOptions& options,
+                           std::shared_ptr<Arena>* out);
+
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  WorldHeader& header() const { return *reinterpret_cast<WorldHeader*>(base_); }
+  RankLine& rank_line(int rank) const;
+  std::byte* segment(int rank) const;
+  int64_t timeout_ms() const { return timeout_ms_; }
+
+  // Finds the group block with this key (the occurrence-th of this name and members), or makes it: `bytes` of
+  // zeros on which `initialise` is called once. *out is mapped until the arena dies.
+  template <typename Initialise, typename Matches>
+  Status find_or_make_group(uint64_t key, size_t bytes, Initialise initialise, Matches matches,
+                            std::byte** out);
+
+ private:
+  struct Mapping {
+    size_t offset;
+    size_t bytes;
+    std::byte* address;
+  };
+
+  Arena(int fd, std::byte* base, size_t bytes, int64_t timeout_ms);
+  static Status initialise_file(int fd, int size, const WorldOptions& options, std::shared_ptr<Arena>* out);
+  Status lock_groups();
+  Status map_block(size_t offset, size_t bytes, std::byte** out);
+  Status grow(size_t bytes, size_t* offset);
+  GroupEntry* entries() const;
+
+  int fd_;
+  std::byte* base_;
+  size_t base_bytes_;
+  int64_t timeout_ms_;
+  std::mutex mappings_mutex_;
+  std::vector<Mapping> mappings_;
+};
+
+// Time-out in force: what the options say, else BRAID_TIMEOUT_MS, else 30 s.
+int64_t effective_timeout_ms(const WorldOptions& options);
+
+template <typename Initialise, typename Matches>
+Status Arena::find_or_make_group(uint64_t key, size_t bytes, Initialise initialise, Matches matches,
+                                 std::byte** out) {
+  if (Status locked = lock_groups(); !locked.ok()) return locked;
+  Status result;
+  GroupEntry* found = nullptr;
+  WorldHeader& world = header();
+  for (uint32_t i = 0; i < world.group_count && found == nullptr && result.ok(); ++i) {
+    GroupEntry& entry = entries()[i];
+    if (entry.key != key || entry.bytes != bytes) continue;
+    result = map_block(entry.offset, entry.bytes, out);
+    if (result.ok() && matches(*out)) found = &entry;
+  }
+  if (result.ok() && found == nullptr) {
+    size_t offset = 0;
+    if (world.group_count == kMaxGroups) {
+      result = Status::error(StatusCode::out_of_memory,
+                             "more than " + std::to_string(kMaxGroups) + " groups in one World");
+    } else {
+      result = grow(bytes, &offset);
+      if (result.ok()) result = map_block(offset, bytes, out);
+      if (result.ok()) {
+        initialise(*out);
+        entries()[world.group_count] = GroupEntry{key, offset, bytes};
+        ++world.group_count;
+      }
+    }
+  }
+  pthread_mutex_unlock(&world.groups_mutex);
+  return result;
+}
+
+}  // namespace braid::rt::shm

@@ -1,0 +1,597 @@
+#include "runtime/comm/shm_channel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/comm/reduce.h"
+
+namespace braid::rt::shm {
+namespace {
+
+// Sequence and round numbers wrap; they are compared by difference.
+bool reached(uint32_t value, uint32_t goal) { return static_cast<int32_t>(value - goal) >= 0; }
+
+// From this many bytes on, reducing a slice each costs less than reducing everything everywhere. Measured by
+// bench/collectives/allreduce_bench.cc.
+size_t two_shot_threshold(int members) { return members == 2 ? 256 * 1024 : 64 * 1024; }
+
+// Results from this size on are written around the caches.
+constexpr size_t kStreamingBytes = 8 * 1024 * 1024;
+
+constexpr size_t kLine = 64;
+
+struct Extent {
+  size_t input_blocks, output_blocks;  // multiples of count
+};
+
+Extent extent(const CollectiveCall& call, size_t members, bool root) {
+  switch (call.kind) {
+    case CollectiveKind::all_reduce:
+      return {1, 1};
+    case CollectiveKind::all_gather:
+      return {1, members};
+    case CollectiveKind::reduce_scatter:
+      return {members, 1};
+    case CollectiveKind::broadcast:
+      return {root ? size_t{1} : size_t{0}, 1};
+    case CollectiveKind::all_to_all:
+      return {members, members};
+    case CollectiveKind::send:
+      return {1, 0};
+    case CollectiveKind::recv:
+      return {0, 1};
+    case CollectiveKind::barrier:
+      return {0, 0};
+  }
+  return {0, 0};
+}
+
+// How many blocks of a round lie in a staging slot.
+size_t staged_blocks(CollectiveKind kind, size_t members) {
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ? members : 1;
+}
+
+bool is_reduction(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+}
+
+}  // namespace
+
+size_t ChannelLayout::posts_offset() const { return sizeof(ProgressLine) * members; }
+size_t ChannelLayout::staging_offset() const {
+  return round_up(posts_offset() + sizeof(PostLine) * kRing * members, kPage);
+}
+size_t ChannelLayout::bytes() const {
+  return round_up(staging_offset() + staging_slot * kStagingSlots * stagers, kPage);
+}
+
+Channel::Channel(WorldCore& core, std::byte* memory, const ChannelLayout& layout, std::vector<int> members,
+                 int me, std::string name, const std::optional<LinkPacing>& pacing)
+    : core_(core),
+      members_(std::move(members)),
+      me_(me),
+      name_(std::move(name)),
+      staging_slot_(layout.staging_slot),
+      progress_(reinterpret_cast<ProgressLine*>(memory + layout.progress_offset())),
+      posts_(reinterpret_cast<PostLine*>(memory + layout.posts_offset())),
+      staging_(memory + layout.staging_offset()),
+      peer_consumed_(members_.size(), 0),
+      sources_(members_.size()),
+      destinations_(std::max<size_t>(members_.size(), 2)) {
+  if (pacing.has_value()) link_.emplace(*pacing);
+}
+
+std::byte* Channel::staging(int member, uint32_t round) const {
+  return staging_ + staging_slot_ * (static_cast<size_t>(member) * kStagingSlots + round % kStagingSlots);
+}
+
+bool Channel::is_source(const Op& op, int member) const {
+  switch (op.kind) {
+    case CollectiveKind::broadcast:
+    case CollectiveKind::send:
+      return member == op.root;
+    case CollectiveKind::barrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- start
+
+Status Channel::check_call(const CollectiveCall& call, size_t in_bytes, size_t out_bytes) const {
+  const auto invalid = [&](const std::string& what) {
+    return Status::error(StatusCode::invalid_argument, std::string(to_string(call.kind)) + " '" + call.label +
+                                                           "' of group '" + name_ + "': " + what);
+  };
+  if (is_reduction(call.kind) && !reducible(call.dtype, call.op)) {
+    return invalid(std::string(to_string(call.op)) + " of " + to_string(call.dtype) + " has no meaning");
+  }
+  if (call.peer < 0 || call.peer >= size()) return invalid("no member " + std::to_string(call.peer));
+  if (in_bytes > 0 && call.input == nullptr) return invalid("null input");
+  if (out_bytes > 0 && call.output == nullptr) return invalid("null output");
+  if (in_bytes == 0 || out_bytes == 0) return {};
+  const auto* input = static_cast<const std::byte*>(call.input);
+  const auto* output = static_cast<const std::byte*>(call.output);
+  const size_t block = call.count * size_of(call.dtype);
+  const bool overlap = std::less<>()(input, output + out_bytes) && std::less<>()(output, input + in_bytes);
+  const bool in_place = input == output ||
+                        (call.kind == CollectiveKind::all_gather && input == output + block * me_) ||
+                        (call.kind == CollectiveKind::reduce_scatter && output == input + block * me_);
+  return overlap && !in_place ? invalid("input and output overlap") : Status{};
+}
+
+// All members choose alike: only what they have agreed on counts.
+void Channel::choose_rounds(Op& op, Algorithm hint) const {
+  const size_t element = size_of(op.dtype);
+  const size_t fit = staging_slot_ / staged_blocks(op.kind, members_.size()) / kLine * kLine / element;
+  op.chunk = std::max<size_t>(fit, 1);
+  op.rounds = static_cast<uint32_t>(std::max<size_t>((op.count + op.chunk - 1) / op.chunk, 1));
+  op.begin_round = next_round_;
+  op.round = op.begin_round;
+  op.large = op.kind == CollectiveKind::all_reduce && size() > 1 && hint != Algorithm::one_shot &&
+             (hint == Algorithm::two_shot || op.count * element >= two_shot_threshold(size()));
+}
+
+Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
+  if (core_.failed()) return core_.failure();
+  const bool root = call.kind == CollectiveKind::broadcast && call.peer == me_;
+  const size_t block = call.count * size_of(call.dtype);
+  const Extent blocks = extent(call, members_.size(), root);
+  const size_t in_bytes = block * blocks.input_blocks;
+  const size_t out_bytes = block * blocks.output_blocks;
+  if (Status checked = check_call(call, in_bytes, out_bytes); !checked.ok()) return checked;
+
+  if (next_ - head_ == kRing) {
+    if (Status finished = wait(head_); !finished.ok()) return finished;
+  }
+  Op& op = ops_[next_ % kRing];
+  if (next_ >= kRing &&
+      first_unconsumed(op.end_round()) != kReady) {  // peers may still read the post in this slot
+    if (Status read = release(next_ - kRing); !read.ok()) return read;
+  }
+
+  // What a kind does not use must not make members disagree.
+  op.kind = call.kind == CollectiveKind::recv ? CollectiveKind::send : call.kind;
+  op.dtype = call.dtype;
+  op.op = is_reduction(call.kind) ? call.op : ReduceOp::sum;
+  op.root = call.kind == CollectiveKind::broadcast ? call.peer : 0;
+  op.count = call.count;
+  op.input = static_cast<const std::byte*>(call.input);
+  op.output = static_cast<std::byte*>(call.output);
+  op.seq = next_;
+  op.stage = Stage::posts;
+  op.checked_posts = 0;
+  op.any_staged = op.push = op.two_shot = op.reduced = false;
+  op.last_start_ns = 0;
+  const size_t label_bytes = call.label == nullptr ? 0 : strnlen(call.label, kLabelBytes - 1);
+  if (label_bytes > 0) std::memcpy(op.label, call.label, label_bytes);
+  std::memset(op.label + label_bytes, 0, kLabelBytes - label_bytes);
+  const Algorithm hint = op.kind == CollectiveKind::all_reduce ? call.algorithm : Algorithm::automatic;
+  choose_rounds(op, hint);
+
+  const std::byte* segment = core_.segment(core_.rank());
+  const auto direct = [&](const std::byte* pointer, size_t bytes) {
+    return bytes == 0 || (std::less_equal<>()(segment, pointer) &&
+                          std::less_equal<>()(pointer + bytes, segment + core_.segment_bytes()));
+  };
+  // Where my output overwrites what peers still read of my input, the input is copied after all. Reducing by
+  // slices needs no copy: a slice is overwritten by its only reader.
+  const bool overwrites =
+      in_bytes > 0 && op.output == op.input && size() > 1 &&
+      ((op.kind == CollectiveKind::all_reduce && !op.large) || op.kind == CollectiveKind::all_to_all ||
+       (op.kind != CollectiveKind::all_reduce && op.kind != CollectiveKind::broadcast && me_ != 0));
+  op.flags = static_cast<uint8_t>(static_cast<int>(hint) << kAlgorithmShift);
+  if (direct(op.input, in_bytes) && !overwrites) op.flags |= kInputDirect;
+  if (direct(op.output, out_bytes)) op.flags |= kOutputDirect;
+  op.staged = size() > 1 && !(op.flags & kInputDirect);
+
+  *seq = next_++;
+  next_round_ += op.rounds;
+  stage_pending(/*posting=*/true);
+  publish_post(op);
+  return {};
+}
+
+void Channel::publish_post(Op& op) {
+  PostLine& line = post(me_, op.seq);
+  line.kind = static_cast<uint8_t>(op.kind);
+  line.dtype = static_cast<uint8_t>(op.dtype);
+  line.op = static_cast<uint8_t>(op.op);
+  line.flags = op.flags;
+  line.count = op.count;
+  const std::byte* segment = core_.segment(core_.rank());
+  line.input_offset = (op.flags & kInputDirect) && op.count > 0 ? op.input - segment : 0;
+  line.output_offset = (op.flags & kOutputDirect) && op.count > 0 ? op.output - segment : 0;
+  line.root = op.root;
+  line.avail = avail_;
+  line.consumed = consumed_;
+  if (link_) {
+    op.last_start_ns = monotonic_ns();
+    line.start_ns = op.last_start_ns;
+  }
+  for (int i = 0; i < kLabelBytes / 8; ++i) {
+    uint64_t word;
+    std::memcpy(&word, op.label + 8 * i, 8);
+    line.label[i].store(word, std::memory_order_relaxed);
+  }
+  publish(line.seq, op.seq + 1);
+}
+
+void Channel::publish(std::atomic<uint32_t>& word, uint32_t value) {
+  word.store(value);
+  core_.ring(members_);
+}
+
+// Copies what fits of the inputs of started collectives, in order, and says so.
+// While posting, the post itself announces what was staged, unless earlier collectives waited for it too.
+void Channel::stage_pending(bool posting) {
+  uint32_t staged = avail_;
+  const bool announced = posting && stage_head_ + 1 == next_;
+  while (stage_head_ != next_) {
+    const Op& op = ops_[stage_head_ % kRing];
+    if (op.staged) {
+      uint32_t round = reached(staged, op.begin_round) ? staged : op.begin_round;
+      while (round != op.end_round() && first_unconsumed(round + 1 - kStagingSlots) == kReady) {
+        copy_to_staging(op, round);
+        staged = ++round;
+      }
+      if (round != op.end_round()) break;
+    }
+    ++stage_head_;
+  }
+  if (staged == avail_) return;
+  avail_ = staged;
+  if (announced) {
+    own_progress().avail.store(avail_, std::memory_order_release);
+  } else {
+    publish(own_progress().avail, avail_);
+  }
+}
+
+void Channel::copy_to_staging(const Op& op, uint32_t round) {
+  const size_t element = size_of(op.dtype);
+  const size_t offset = (round - op.begin_round) * op.chunk;
+  const size_t count = std::min(op.chunk, op.count - offset);
+  std::byte* slot = staging(me_, round);
+  for (size_t block = 0; block < staged_blocks(op.kind, members_.size()); ++block) {
+    std::memcpy(slot + block * op.chunk * element, op.input + (block * op.count + offset) * element,
+                count * element);
+  }
+}
+
+// The member that has not yet consumed all rounds below `rounds`, or kReady. Includes this member.
+int Channel::first_unconsumed(uint32_t rounds) {
+  if (!reached(consumed_, rounds)) return me_;
+  for (int member = 0; member < size(); ++member) {
+    if (member == me_ || reached(peer_consumed_[member], rounds)) continue;
+    peer_consumed_[member] = progress_line(member).consumed.load();
+    if (!reached(peer_consumed_[member], rounds)) return member;
+  }
+  return kReady;
+}
+
+// ----------------------------------------------------------------------------------------------------
+// progress
+
+Status Channel::wait(uint32_t seq) {
+  if (static_cast<int32_t>(seq - next_) >= 0) {
+    return Status::error(StatusCode::invalid_argument, "wait of a collective that was not started");
+  }
+  const Op& op = ops_[seq % kRing];
+  if (finished(seq)) {
+    if (core_.failed()) return core_.failure();
+  } else {
+    Status done =
+        core_.block_until([&] { return progress_to(seq + 1); }, [&] { return describe_missing(op); });
+    if (!done.ok()) return done;
+  }
+  if (link_ && op.seq == seq) sleep_until(op.due_ns);
+  return {};
+}
+
+bool Channel::test(uint32_t seq) {
+  if (!finished(seq) && progress_to(seq + 1) != kReady) return core_.failed();
+  const Op& op = ops_[seq % kRing];
+  return !link_ || op.seq != seq || op.due_ns <= monotonic_ns();
+}
+
+Status Channel::release(uint32_t seq) {
+  if (static_cast<int32_t>(seq - next_) >= 0 || !finished(seq)) {
+    return Status::error(StatusCode::invalid_argument, "release of a collective that was not waited for");
+  }
+  if (static_cast<int32_t>(next_ - seq) > kRing)
+    return {};  // its place in the ring was taken: proved long ago
+  const Op& op = ops_[seq % kRing];
+  if (first_unconsumed(op.end_round()) == kReady) return {};
+  return core_.block_until(
+      [&] {
+        const int member = first_unconsumed(op.end_round());
+        return member == kReady ? kReady : members_[member];
+      },
+      [&] { return "release of " + describe_missing(op); });
+}
+
+int Channel::progress_to(uint32_t end) {
+  while (head_ != end) {
+    const int missing = advance(ops_[head_ % kRing]);
+    if (missing != kReady) return missing;
+    Op& op = ops_[head_ % kRing];
+    if (link_) {
+      op.due_ns =
+          link_->book(op.last_start_ns, link_bytes(op.kind, op.count * size_of(op.dtype), members_.size()));
+    }
+    ++head_;
+  }
+  return kReady;
+}
+
+// kReady, kFailed, or the world rank that this collective waits for.
+int Channel::advance(Op& op) {
+  if (op.stage == Stage::posts) {
+    if (const int missing = advance_posts(op); missing != kReady) return missing;
+    choose_path(op);
+    op.stage = Stage::rounds;
+  }
+  if (op.stage == Stage::rounds) {
+    if (const int missing = advance_rounds(op); missing != kReady) return missing;
+    op.stage = Stage::finish;
+  }
+  if (op.push) {  // others write into my output
+    if (const int member = first_unconsumed(op.end_round()); member != kReady) return members_[member];
+  }
+  return kReady;
+}
+
+int Channel::advance_posts(Op& op) {
+  if (op.kind == CollectiveKind::send && me_ == op.root && !link_) return kReady;
+  for (; op.checked_posts < size(); ++op.checked_posts) {
+    const int member = op.checked_posts;
+    if (member == me_) continue;
+    const PostLine& line = post(member, op.seq);
+    if (line.seq.load() != op.seq + 1) return members_[member];
+    const bool equal = line.kind == static_cast<uint8_t>(op.kind) &&
+                       line.dtype == static_cast<uint8_t>(op.dtype) && line.count == op.count &&
+                       line.root == op.root && line.op == static_cast<uint8_t>(op.op) &&
+                       (line.flags ^ op.flags) >> kAlgorithmShift == 0;
+    if (!equal) return disagree(op, member);
+    if (!reached(peer_consumed_[member], line.consumed)) peer_consumed_[member] = line.consumed;
+    if (link_) op.last_start_ns = std::max(op.last_start_ns, line.start_ns);
+  }
+  return kReady;
+}
+
+int Channel::disagree(const Op& op, int member) {
+  (void)core_.fail(StatusCode::disagreement,
+                   "ranks disagree about collective " + std::to_string(op.seq) + " of group '" + name_ +
+                       "': rank " + std::to_string(core_.rank()) + " calls " + describe_posted(me_, op.seq) +
+                       ", rank " + std::to_string(members_[member]) + " calls " +
+                       describe_posted(member, op.seq));
+  return kFailed;
+}
+
+// What the posts say about where the data lies decides how it moves; all members see the same posts.
+void Channel::choose_path(Op& op) {
+  if (size() == 1 || op.kind == CollectiveKind::barrier) return;
+  if (op.kind == CollectiveKind::send && me_ == op.root) {
+    op.any_staged = op.staged;
+    return;
+  }
+  bool all_direct = true;
+  for (int member = 0; member < size(); ++member) {
+    const uint8_t flags = member == me_ ? op.flags : post(member, op.seq).flags;
+    if (is_source(op, member) && !(flags & kInputDirect)) op.any_staged = true;
+    if (!(flags & kInputDirect) || !(flags & kOutputDirect)) all_direct = false;
+  }
+  op.push = op.large && all_direct;
+  op.two_shot = op.large && !all_direct;
+}
+
+bool Channel::available(const Op& op, int member, uint32_t round) const {
+  const PostLine& line = post(member, op.seq);
+  if ((line.flags & kInputDirect) || reached(line.avail, round + 1)) return true;
+  return reached(progress_line(member).avail.load(), round + 1);
+}
+
+int Channel::advance_rounds(Op& op) {
+  if (!op.any_staged && !op.two_shot) {
+    if (op.push) {
+      reduce_and_push(op);
+    } else {
+      move_data(op, 0, op.count);
+    }
+    consumed_ = op.end_round();
+    publish(own_progress().consumed, consumed_);
+    return kReady;
+  }
+  for (; op.round != op.end_round(); ++op.round) {
+    stage_pending();
+    if (op.staged && !reached(avail_, op.round + 1)) {
+      const int member = first_unconsumed(op.round + 1 - kStagingSlots);
+      if (member != kReady) return members_[member];
+      stage_pending();
+    }
+    const size_t offset = (op.round - op.begin_round) * op.chunk;
+    const size_t count = std::min(op.chunk, op.count - offset);
+    if (op.kind != CollectiveKind::send || me_ != op.root) {
+      for (int member = 0; member < size(); ++member) {
+        if (member != me_ && is_source(op, member) && !available(op, member, op.round))
+          return members_[member];
+      }
+    }
+    if (op.two_shot) {
+      if (const int missing = advance_two_shot(op, offset, count); missing != kReady) return missing;
+    } else {
+      move_data(op, offset, count);
+    }
+    consumed_ = op.round + 1;
+    publish(own_progress().consumed, consumed_);
+  }
+  stage_pending();
+  return kReady;
+}
+
+// The slice of `count` elements that `member` reduces; whole cache lines.
+Channel::Slice Channel::slice(const Op& op, int member, size_t count) const {
+  const size_t line = kLine / size_of(op.dtype);
+  const size_t each = round_up((count + members_.size() - 1) / members_.size(), line);
+  const size_t begin = std::min(count, each * member);
+  return {begin, std::min(count, begin + each) - begin};
+}
+
+// Element `offset` of block `block` of a member's input, in `round`.
+const std::byte* Channel::source(const Op& op, int member, size_t block, size_t offset,
+                                 uint32_t round) const {
+  const size_t element = size_of(op.dtype);
+  if (member == me_) return op.input + (block * op.count + offset) * element;
+  const PostLine& line = post(member, op.seq);
+  if (line.flags & kInputDirect) {
+    return core_.segment(members_[member]) + line.input_offset + (block * op.count + offset) * element;
+  }
+  const size_t round_offset = (round - op.begin_round) * op.chunk;
+  return staging(member, round) + (block * op.chunk + offset - round_offset) * element;
+}
+
+int Channel::advance_two_shot(Op& op, size_t offset, size_t count) {
+  const size_t element = size_of(op.dtype);
+  if (!op.reduced) {
+    // My slot takes the result, also if my input did not go through it.
+    if (const int member = first_unconsumed(op.round + 1 - kStagingSlots); member != kReady)
+      return members_[member];
+    const Slice mine = slice(op, me_, count);
+    for (int member = 0; member < size(); ++member) {
+      sources_[member] = source(op, member, 0, offset + mine.begin, op.round);
+    }
+    destinations_[0] = staging(me_, op.round) + mine.begin * element;
+    destinations_[1] = op.output + (offset + mine.begin) * element;
+    reduce(op.dtype, op.op, sources_, std::span(destinations_).first(2), mine.size, false);
+    op.reduced = true;
+    publish(own_progress().phase, op.round + 1);
+  }
+  for (int member = 0; member < size(); ++member) {
+    if (member != me_ && !reached(progress_line(member).phase.load(), op.round + 1)) return members_[member];
+  }
+  for (int member = 0; member < size(); ++member) {
+    if (member == me_) continue;
+    const Slice theirs = slice(op, member, count);
+    std::memcpy(op.output + (offset + theirs.begin) * element,
+                staging(member, op.round) + theirs.begin * element, theirs.size * element);
+  }
+  op.reduced = false;
+  return kReady;
+}
+
+void Channel::reduce_and_push(const Op& op) {
+  const size_t element = size_of(op.dtype);
+  const Slice mine = slice(op, me_, op.count);
+  for (int member = 0; member < size(); ++member) {
+    sources_[member] = source(op, member, 0, mine.begin, op.begin_round);
+    std::byte* output =
+        member == me_ ? op.output : core_.segment(members_[member]) + post(member, op.seq).output_offset;
+    destinations_[member] = output + mine.begin * element;
+  }
+  reduce(op.dtype, op.op, sources_, destinations_, mine.size, op.count * element >= kStreamingBytes);
+}
+
+// Everything but two-shot and push: reads the peers and writes my own output. Elements [offset,
+// offset+count).
+void Channel::move_data(const Op& op, size_t offset, size_t count) {
+  if (count == 0) return;
+  const size_t element = size_of(op.dtype);
+  const uint32_t round = op.begin_round + static_cast<uint32_t>(offset / op.chunk);
+  const auto copy = [&](std::byte* to, const std::byte* from) {
+    if (to != from) std::memmove(to, from, count * element);
+  };
+  switch (op.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce_scatter: {
+      const size_t block = op.kind == CollectiveKind::reduce_scatter ? me_ : 0;
+      for (int member = 0; member < size(); ++member)
+        sources_[member] = source(op, member, block, offset, round);
+      destinations_[0] = op.output + offset * element;
+      reduce(op.dtype, op.op, sources_, std::span(destinations_).first(1), count,
+             op.count * element >= kStreamingBytes);
+      return;
+    }
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all: {
+      const size_t block = op.kind == CollectiveKind::all_to_all ? me_ : 0;
+      // My own block first: in place, a peer's block may land on it.
+      for (int step = 0; step < size(); ++step) {
+        const int member = (me_ + step) % size();
+        copy(op.output + (member * op.count + offset) * element, source(op, member, block, offset, round));
+      }
+      return;
+    }
+    case CollectiveKind::broadcast:
+      copy(op.output + offset * element, source(op, op.root, 0, offset, round));
+      return;
+    case CollectiveKind::send:  // as both sides of a pair call it
+    case CollectiveKind::recv:
+      if (me_ != op.root) copy(op.output + offset * element, source(op, op.root, 0, offset, round));
+      return;
+    case CollectiveKind::barrier:
+      return;
+  }
+}
+
+// ----------------------------------------------------------------------------------------------------
+// messages
+
+std::string Channel::describe(const Op& op) const {
+  return std::string(to_string(op.kind)) + " '" + op.label + "' (collective " + std::to_string(op.seq) +
+         " of group '" + name_ + "', " + to_string(op.dtype) + " x " + std::to_string(op.count) + ")";
+}
+
+std::string Channel::describe_posted(int member, uint32_t seq) const {
+  const PostLine& line = post(member, seq);
+  char label[kLabelBytes];
+  for (int i = 0; i < kLabelBytes / 8; ++i) {
+    const uint64_t word = line.label[i].load(std::memory_order_relaxed);
+    std::memcpy(label + 8 * i, &word, 8);
+  }
+  label[kLabelBytes - 1] = '\0';
+  const auto kind = static_cast<CollectiveKind>(line.kind);
+  std::string text = std::string(to_string(kind)) + " '" + label + "' (" +
+                     to_string(static_cast<DType>(line.dtype)) + " x " + std::to_string(line.count);
+  if (is_reduction(kind)) text += std::string(", ") + to_string(static_cast<ReduceOp>(line.op));
+  if (kind == CollectiveKind::broadcast) text += ", root " + std::to_string(line.root);
+  if (line.flags >> kAlgorithmShift != 0) {
+    text += line.flags >> kAlgorithmShift == 1 ? ", one_shot" : ", two_shot";
+  }
+  return text + ")";
+}
+
+std::string Channel::describe_missing(const Op& op) const {
+  std::string text = describe(op) + ": ";
+  bool any = false;
+  const auto name = [&](int member, const std::string& what) {
+    text += std::string(any ? "; " : "") + "rank " + std::to_string(members_[member]) + " " + what;
+    any = true;
+  };
+  for (int member = 0; member < size(); ++member) {
+    if (member == me_ || post(member, op.seq).seq.load() == op.seq + 1) continue;
+    if (reached(progress_line(member).consumed.load(), op.end_round())) continue;  // the ring has moved on
+    const RankLine& line = core_.arena().rank_line(members_[member]);
+    if (static_cast<RankState>(line.state.load()) == RankState::absent) {
+      name(member, "has never arrived");
+    } else if (progress_line(member).joined.load() == 0) {
+      name(member, "has never joined this group");
+    } else {
+      uint32_t last = op.seq;
+      while (last != 0 && op.seq - last < kRing && post(member, last - 1).seq.load() != last) --last;
+      name(member, last == 0
+                       ? "has not started anything in this group"
+                       : "has not started it (its last one is number " + std::to_string(last - 1) + ")");
+    }
+  }
+  if (any) return text;
+  for (int member = 0; member < size(); ++member) {
+    if (member != me_ && !reached(progress_line(member).consumed.load(), op.end_round())) {
+      name(member, "has started it but does not go on");
+    }
+  }
+  return any ? text : text + "nobody is missing";
+}
+
+}  // namespace braid::rt::shm

@@ -1,0 +1,192 @@
+#include "runtime/comm/shm_communicator.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace braid::rt::shm {
+namespace {
+
+constexpr size_t kMinSlot = 4096;
+constexpr size_t kPairShare = 8;  // a pair channel's slot is this much smaller than the group's
+
+uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes) {  // FNV-1a
+  for (size_t i = 0; i < bytes; ++i)
+    hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211ull;
+  return hash;
+}
+
+}  // namespace
+
+GroupLayout::GroupLayout(int size, size_t staging_bytes) : size(size) {
+  const size_t slot =
+      std::max(round_up(staging_bytes / kStagingSlots, kMinSlot), kMinSlot * round_up(size, 64) / 64);
+  all = {.members = size, .stagers = size, .staging_slot = slot};
+  pair = {
+      .members = 2, .stagers = 1, .staging_slot = std::max(round_up(slot / kPairShare, kMinSlot), kMinSlot)};
+}
+
+size_t GroupLayout::pair_offset(int source, int destination) const {
+  const int index = source * (size - 1) + destination - (destination > source ? 1 : 0);
+  return all_offset() + all.bytes() + pair.bytes() * index;
+}
+
+ShmCommunicator::ShmCommunicator(WorldCore& core, std::byte* block, const GroupLayout& layout,
+                                 std::vector<int> members, std::string name,
+                                 const std::optional<LinkPacing>& pacing)
+    : core_(core),
+      members_(std::move(members)),
+      me_(static_cast<int>(std::find(members_.begin(), members_.end(), core.rank()) - members_.begin())),
+      name_(std::move(name)),
+      fingerprints_(reinterpret_cast<FingerprintLine*>(block + layout.fingerprints_offset())) {
+  channels_.push_back(std::make_unique<Channel>(core_, block + layout.all_offset(), layout.all, members_, me_,
+                                                name_, pacing));
+  const auto pair = [&](int source, int destination) {
+    if (source == destination) {
+      channels_.push_back(nullptr);
+      return;
+    }
+    const std::vector<int> both = {members_[source], members_[destination]};
+    const std::string pair_name =
+        name_ + "[" + std::to_string(both[0]) + "->" + std::to_string(both[1]) + "]";
+    channels_.push_back(std::make_unique<Channel>(core_, block + layout.pair_offset(source, destination),
+                                                  layout.pair, both, me_ == source ? 0 : 1, pair_name,
+                                                  pacing));
+  };
+  for (int m = 0; m < size(); ++m) pair(me_, m);
+  for (int m = 0; m < size(); ++m) pair(m, me_);
+  for (const auto& channel : channels_) {
+    if (channel == nullptr) continue;
+    channel->join();
+    core_.add_channel(channel.get());
+  }
+}
+
+Channel* ShmCommunicator::channel(Ticket ticket) const {
+  const size_t index = ticket.value >> 32;
+  return index < channels_.size() ? channels_[index].get() : nullptr;
+}
+
+Status ShmCommunicator::start(const CollectiveCall& call, Ticket* ticket) {
+  size_t index = 0;
+  uint32_t seq = 0;
+  Status status;
+  if (call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv) {
+    if (call.peer < 0 || call.peer >= size() || call.peer == me_) {
+      return Status::error(StatusCode::invalid_argument, std::string(to_string(call.kind)) + " of group '" +
+                                                             name_ + "': no other member " +
+                                                             std::to_string(call.peer));
+    }
+    index = 1 + call.peer + (call.kind == CollectiveKind::recv ? size() : 0);
+    CollectiveCall pair_call = call;
+    pair_call.peer = 0;
+    status = channels_[index]->start(pair_call, &seq);
+  } else {
+    status = channels_[0]->start(call, &seq);
+  }
+  ticket->value = (static_cast<uint64_t>(index) << 32) | seq;
+  return status;
+}
+
+Status ShmCommunicator::wait(Ticket ticket) {
+  Channel* used = channel(ticket);
+  return used != nullptr ? used->wait(sequence(ticket))
+                         : Status::error(StatusCode::invalid_argument, "wait of a foreign ticket");
+}
+
+Status ShmCommunicator::release(Ticket ticket) {
+  Channel* used = channel(ticket);
+  return used != nullptr ? used->release(sequence(ticket))
+                         : Status::error(StatusCode::invalid_argument, "release of a foreign ticket");
+}
+
+bool ShmCommunicator::test(Ticket ticket) {
+  Channel* used = channel(ticket);
+  return used == nullptr || used->test(sequence(ticket));
+}
+
+void ShmCommunicator::abort(std::string_view reason) {
+  (void)core_.fail(StatusCode::aborted, "group '" + name_ + "': " + std::string(reason));
+}
+
+Status ShmCommunicator::compare_fingerprint(uint64_t hash, std::string_view description) {
+  FingerprintLine& mine = fingerprints_[me_];
+  mine.hash = hash;
+  const size_t length = std::min(description.size(), sizeof mine.text - 1);
+  std::memcpy(mine.text, description.data(), length);
+  mine.text[length] = '\0';
+  const CollectiveCall barrier{.kind = CollectiveKind::barrier, .label = "fingerprint"};
+  if (Status status = run(barrier); !status.ok()) return status;
+
+  int different = -1;
+  for (int member = 0; member < size() && different < 0; ++member) {
+    if (fingerprints_[member].hash != fingerprints_[0].hash) different = member;
+  }
+  if (different < 0) return run(barrier);  // nobody overwrites what another still compares
+
+  std::string text = "fingerprints of group '" + name_ + "' differ:";
+  for (const int side : {0, different}) {
+    text += "\n  ranks";
+    for (int member = 0; member < size(); ++member) {
+      if (fingerprints_[member].hash == fingerprints_[side].hash)
+        text += " " + std::to_string(members_[member]);
+    }
+    char hex[32];
+    std::snprintf(hex, sizeof hex, " (%016llx): ", static_cast<unsigned long long>(fingerprints_[side].hash));
+    text += hex;
+    text += fingerprints_[side].text;
+  }
+  return core_.fail(StatusCode::disagreement, text);
+}
+
+Status ShmWorld::group(std::span<const int> ranks, std::string_view name, Communicator** out) {
+  *out = nullptr;
+  if (core_.failed()) return core_.failure();
+  const auto invalid = [&](const std::string& what) {
+    return Status::error(StatusCode::invalid_argument, "group '" + std::string(name) + "': " + what);
+  };
+  std::vector<int> members(ranks.begin(), ranks.end());
+  std::vector<int> sorted = members;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    return invalid("a rank is listed twice");
+  if (sorted.empty()) return invalid("no ranks");
+  if (sorted.front() < 0 || sorted.back() >= size()) {
+    return invalid("a rank is not in a World of " + std::to_string(size()));
+  }
+  if (name.size() >= sizeof GroupHeader::name) return invalid("the name has more than 63 characters");
+  if (!std::binary_search(sorted.begin(), sorted.end(), rank())) return {};
+
+  uint32_t occurrence = 0;
+  for (const auto& made : communicators_) {
+    if (made->name() == name && std::ranges::equal(made->members(), members)) ++occurrence;
+  }
+  const GroupLayout layout(static_cast<int>(members.size()), core_.arena().header().staging_bytes);
+  const size_t member_bytes = members.size() * sizeof(int);
+  uint64_t key = hash_bytes(14695981039346656037ull, name.data(), name.size());
+  key = hash_bytes(key, members.data(), member_bytes);
+  key = hash_bytes(key, &occurrence, sizeof occurrence);
+  std::byte* block = nullptr;
+  Status found = core_.arena().find_or_make_group(
+      key, layout.bytes(),
+      [&](std::byte* fresh) {
+        auto* header = reinterpret_cast<GroupHeader*>(fresh);
+        std::memcpy(header->name, name.data(), name.size());
+        header->size = static_cast<uint32_t>(members.size());
+        header->occurrence = occurrence;
+        std::memcpy(fresh + layout.members_offset(), members.data(), member_bytes);
+      },
+      [&](const std::byte* existing) {
+        const auto* header = reinterpret_cast<const GroupHeader*>(existing);
+        return name == header->name && header->size == members.size() && header->occurrence == occurrence &&
+               std::memcmp(existing + layout.members_offset(), members.data(), member_bytes) == 0;
+      },
+      &block);
+  if (!found.ok()) return found;
+  communicators_.push_back(std::make_unique<ShmCommunicator>(core_, block, layout, std::move(members),
+                                                             std::string(name), pacing_));
+  *out = communicators_.back().get();
+  return {};
+}
+
+}  // namespace braid::rt::shm

@@ -1,0 +1,117 @@
+// What lies in the shared memory of a World. All of it is zero at first; every word that more than one rank
+// touches is atomic, or is written before and read after a flag that is.
+//
+//   WorldHeader | RankLine x size | GroupEntry x kMaxGroups | segment of rank 0 | segment of rank 1 | ...
+//   then, appended as groups are made: group blocks
+//
+//   group block:  GroupHeader | int members[n] | FingerprintLine x n | channel of all members |
+//                 channel (src,dst) for each ordered pair
+//   channel:      ProgressLine x k | PostLine[kRing] x k | staging x k
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/comm/communicator.h"
+
+namespace braid::rt::shm {
+
+inline constexpr uint32_t kMagic = 0x62726431;  // also the version of this layout
+inline constexpr int kMaxGroups = 1024;
+inline constexpr int kRing = Communicator::kMaxInFlight;
+inline constexpr int kStagingSlots = 2;
+inline constexpr size_t kPage = 4096;
+inline constexpr int kLabelBytes = 48;
+inline constexpr int kReasonBytes = 6000;
+inline constexpr int kFingerprintBytes = 2048;
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
+
+constexpr size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+// Set once, by the first rank that meets an error.
+struct AbortRecord {
+  std::atomic<uint32_t> state;  // 0 none, 1 being written, 2 readable
+  uint32_t code;
+  char reason[kReasonBytes];
+};
+
+enum class RankState : uint32_t { absent, attached, left };
+
+struct alignas(128) RankLine {
+  // The rank sleeps on `bell`; `sleep_on` says whose news it waits for: kAwake, kAnyone, or a rank plus
+  // kFirstRank.
+  std::atomic<uint32_t> bell;
+  std::atomic<uint32_t> sleep_on;
+  std::atomic<uint32_t> state;  // RankState
+  int64_t pid;                  // ProcessIdentity, written before `state`
+  uint64_t start_time;
+  uint64_t pid_namespace;
+};
+inline constexpr uint32_t kAwake = 0;
+inline constexpr uint32_t kAnyone = 1;
+inline constexpr uint32_t kFirstRank = 2;
+
+struct GroupEntry {
+  uint64_t key;     // hash of name, members and occurrence; 0: free
+  uint64_t offset;  // of the group block in the file
+  uint64_t bytes;
+};
+
+struct WorldHeader {
+  std::atomic<uint32_t> magic;  // set last by the creator
+  uint32_t size;
+  uint64_t segment_bytes;
+  uint64_t staging_bytes;
+  pthread_mutex_t groups_mutex;  // robust: a rank may die while it holds it
+  uint64_t file_bytes;           // guarded by groups_mutex, as are group_count and the entries
+  uint32_t group_count;
+  AbortRecord abort;
+};
+
+struct GroupHeader {
+  char name[64];
+  uint32_t size;
+  uint32_t occurrence;
+  uint64_t channel_staging;  // bytes of one staging slot of the channel of all members
+  uint64_t pair_staging;     // of a pair channel
+};
+
+// Written by one member, read by all. Both counters only grow.
+struct alignas(128) ProgressLine {
+  std::atomic<uint32_t> avail;     // rounds whose input this member has put into its staging
+  std::atomic<uint32_t> consumed;  // rounds in which this member has finished with everybody else's memory
+  std::atomic<uint32_t> phase;     // rounds whose slice this member has reduced (two-shot)
+  std::atomic<uint32_t> joined;    // 1 once the member has made its Communicator
+};
+
+// One collective as its member called it. The peers check it against their own and find the data through it.
+// All that a small collective needs from a peer is in the first cache line.
+struct alignas(128) PostLine {
+  std::atomic<uint32_t> seq;  // sequence number of the collective + 1, written last
+  uint8_t kind;
+  uint8_t dtype;
+  uint8_t op;
+  uint8_t flags;  // kInputDirect, kOutputDirect, and the algorithm hint in the upper bits
+  uint64_t count;
+  uint64_t input_offset;   // in the member's segment, if kInputDirect
+  uint64_t output_offset;  // if kOutputDirect
+  int32_t root;
+  uint32_t avail;     // ProgressLine::avail when this was written
+  uint32_t consumed;  // ProgressLine::consumed then: what a later collective proves about earlier ones
+  int64_t start_ns;   // monotonic clock, only for engines that pace
+  std::atomic<uint64_t> label[kLabelBytes / 8];
+};
+inline constexpr uint8_t kInputDirect = 1;
+inline constexpr uint8_t kOutputDirect = 2;
+inline constexpr uint8_t kAlgorithmShift = 4;
+
+struct alignas(128) FingerprintLine {
+  uint64_t hash;
+  char text[kFingerprintBytes];
+};
+
+}  // namespace braid::rt::shm

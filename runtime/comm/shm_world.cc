@@ -1,0 +1,22 @@
+#include "runtime/comm/shm_world.h"
+
+#include "runtime/comm/shm_communicator.h"
+
+namespace braid::rt {
+
+Status SharedMemory::create(int size, const WorldOptions& options, SharedMemory* out) {
+  return shm::Arena::create_anonymous(size, options, &out->arena_);
+}
+
+int SharedMemory::size() const { return static_cast<int>(arena_->header().size); }
+
+Status SharedMemory::attach(int rank, std::unique_ptr<World>* out, std::optional<LinkPacing> pacing) const {
+  if (rank < 0 || rank >= size()) {
+    return Status::error(StatusCode::invalid_argument,
+                         "rank " + std::to_string(rank) + " of a World of " + std::to_string(size()));
+  }
+  *out = std::make_unique<shm::ShmWorld>(arena_, rank, pacing);
+  return {};
+}
+
+}  // namespace braid::rt

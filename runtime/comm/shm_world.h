@@ -1,0 +1,38 @@
+// The shared-memory engine: ranks are threads of one process or processes of one machine.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/paced_link.h"
+
+namespace braid::rt {
+
+namespace shm {
+class Arena;
+}
+
+// The shared memory that the ranks of one World attach to. Copyable; lives as long as any copy or World.
+class SharedMemory {
+ public:
+  // Reached by the threads of this process and by its future children.
+  static Status create(int size, const WorldOptions& options, SharedMemory* out);
+
+  // Makes the World of `rank`, once per rank. All ranks give the same pacing, or none.
+  Status attach(int rank, std::unique_ptr<World>* out, std::optional<LinkPacing> pacing = std::nullopt) const;
+
+  int size() const;
+
+ private:
+  friend Status join_world(int, int, const std::string&, const WorldOptions&, std::unique_ptr<World>*);
+  std::shared_ptr<shm::Arena> arena_;
+};
+
+// Independent processes of one machine find each other by `run_id` (equal on all ranks of a run). Blocks
+// until all have arrived or the time-out has passed. Nothing remains in /dev/shm.
+Status join_world(int rank, int size, const std::string& run_id, const WorldOptions& options,
+                  std::unique_ptr<World>* out);
+
+}  // namespace braid::rt

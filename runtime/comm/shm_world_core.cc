@@ -1,0 +1,112 @@
+#include "runtime/comm/shm_world_core.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "runtime/comm/process_identity.h"
+#include "runtime/comm/shm_channel.h"
+
+namespace braid::rt::shm {
+namespace {
+
+// Where every rank has a core, spinning for some tens of microseconds saves the two system calls of a sleep.
+// Where ranks share cores, spinning only keeps the peer from running.
+constexpr int kSpinsOwnCore = 2000;
+constexpr int kSpinsSharedCore = 100;
+
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+WorldCore::WorldCore(std::shared_ptr<Arena> arena, int rank)
+    : arena_(std::move(arena)),
+      rank_(rank),
+      spins_(size() <= usable_cores() ? kSpinsOwnCore : kSpinsSharedCore),
+      abort_(&arena_->header().abort),
+      own_line_(&arena_->rank_line(rank)) {
+  const ProcessIdentity self = current_process();
+  own_line_->pid = self.pid;
+  own_line_->start_time = self.start_time;
+  own_line_->pid_namespace = self.pid_namespace;
+  own_line_->state.store(static_cast<uint32_t>(RankState::attached));
+}
+
+WorldCore::~WorldCore() {
+  own_line_->state.store(static_cast<uint32_t>(RankState::left));
+  for (int peer = 0; peer < size(); ++peer) ring({&peer, 1});
+}
+
+Status WorldCore::fail(StatusCode code, const std::string& reason) {
+  uint32_t none = 0;
+  if (abort_->state.compare_exchange_strong(none, 1)) {
+    abort_->code = static_cast<uint32_t>(code);
+    const std::string text = "rank " + std::to_string(rank_) + ": " + reason;
+    const size_t length = std::min(text.size(), sizeof abort_->reason - 1);
+    std::memcpy(abort_->reason, text.data(), length);
+    abort_->reason[length] = '\0';
+    abort_->state.store(2);
+    for (int peer = 0; peer < size(); ++peer) {
+      RankLine& line = arena_->rank_line(peer);
+      line.bell.fetch_add(1);
+      futex_wake_all(line.bell);
+    }
+  }
+  return failure();
+}
+
+Status WorldCore::failure() const {
+  // The writer is between two stores; if it dies just there, the text is lost but not the error.
+  const int64_t give_up = monotonic_ns() + 1'000'000'000;
+  while (abort_->state.load(std::memory_order_acquire) != 2) {
+    if (monotonic_ns() > give_up)
+      return Status::error(StatusCode::aborted, "a peer died while it reported an error");
+    std::this_thread::yield();
+  }
+  return Status::error(static_cast<StatusCode>(abort_->code), abort_->reason);
+}
+
+void WorldCore::ring(std::span<const int> ranks) {
+  for (const int peer : ranks) {
+    if (peer == rank_) continue;
+    RankLine& line = arena_->rank_line(peer);
+    const uint32_t sleep_on = line.sleep_on.load();
+    if (sleep_on == kAwake) continue;
+    if (sleep_on != kAnyone && sleep_on != kFirstRank + static_cast<uint32_t>(rank_)) continue;
+    line.bell.fetch_add(1);
+    futex_wake_all(line.bell);
+  }
+}
+
+bool WorldCore::progress_channels() {
+  bool unfinished = false;
+  for (Channel* channel : channels_) {
+    if (channel->idle()) continue;
+    channel->progress();
+    unfinished = unfinished || !channel->idle();
+  }
+  return unfinished;
+}
+
+WorldCore::Health WorldCore::check_health(int peer) const {
+  const RankLine& line = arena_->rank_line(peer);
+  const std::string name = "rank " + std::to_string(peer);
+  switch (static_cast<RankState>(line.state.load())) {
+    case RankState::absent:
+      return {};
+    case RankState::left:
+      return {StatusCode::peer_left, name + " has left"};
+    case RankState::attached:
+      break;
+  }
+  if (maybe_alive({line.pid, line.start_time, line.pid_namespace})) return {};
+  return {StatusCode::peer_died, name + " (process " + std::to_string(line.pid) + ") has died"};
+}
+
+}  // namespace braid::rt::shm

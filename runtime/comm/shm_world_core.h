@@ -1,0 +1,118 @@
+// What all channels of one rank share: who the peers are, how to sleep and be woken, and how an error reaches
+// everybody.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/futex.h"
+#include "runtime/comm/shm_arena.h"
+#include "runtime/comm/shm_layout.h"
+
+namespace braid::rt::shm {
+
+class Channel;
+
+// What a poll found: it is finished, the World has failed, or which world rank it waits for.
+inline constexpr int kReady = -1;
+inline constexpr int kFailed = -2;
+
+class WorldCore {
+ public:
+  WorldCore(std::shared_ptr<Arena> arena, int rank);
+  ~WorldCore();
+  WorldCore(const WorldCore&) = delete;
+  WorldCore& operator=(const WorldCore&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(arena_->header().size); }
+  Arena& arena() { return *arena_; }
+  std::byte* segment(int rank) const { return arena_->segment(rank); }
+  size_t segment_bytes() const { return arena_->header().segment_bytes; }
+
+  // The first error on any rank wins; returns that one.
+  Status fail(StatusCode code, const std::string& reason);
+  bool failed() const { return abort_->state.load(std::memory_order_acquire) != 0; }
+  Status failure() const;
+
+  // Wakes those of `ranks` that sleep until this rank has news. Called after the news is stored (sequentially
+  // consistent, as all flags are: a sleeper first says that it sleeps, then looks once more).
+  void ring(std::span<const int> ranks);
+
+  // A channel with unfinished collectives, on which a blocked wait elsewhere makes progress.
+  void add_channel(Channel* channel) { channels_.push_back(channel); }
+
+  // Calls poll until it returns kReady or kFailed: first spinning, then asleep between the looks. Looks after
+  // the other channels, after the health of the rank that poll waits for, and at the clock. `describe` names
+  // what is missing.
+  template <typename Poll, typename Describe>
+  Status block_until(Poll poll, Describe describe);
+
+ private:
+  struct Health {
+    StatusCode code = StatusCode::ok;
+    std::string what;
+  };
+  bool progress_channels();  // true if any channel has unfinished collectives
+  Health check_health(int peer) const;
+  RankLine& own_line() const { return *own_line_; }
+
+  std::shared_ptr<Arena> arena_;
+  int rank_;
+  int spins_;
+  AbortRecord* abort_;
+  RankLine* own_line_;
+  std::vector<Channel*> channels_;
+};
+
+inline constexpr int64_t kSleepNs = 20'000'000;        // longest sleep between two looks
+inline constexpr int64_t kHealthCheckNs = 50'000'000;  // between two looks at a peer's process
+inline constexpr int kBusySpins = 64;                  // polls before the first pause instruction
+
+template <typename Poll, typename Describe>
+Status WorldCore::block_until(Poll poll, Describe describe) {
+  int missing = kReady;
+  for (int spin = 0; spin < spins_; ++spin) {
+    missing = poll();
+    if (missing == kReady) return {};
+    if (missing == kFailed || failed()) return failure();
+    if (spin >= kBusySpins) cpu_pause();
+  }
+  const int64_t begin = monotonic_ns();
+  const int64_t deadline = begin + arena_->timeout_ms() * 1'000'000;
+  int64_t next_check = begin + kHealthCheckNs;
+  RankLine& line = own_line();
+  for (;;) {
+    const uint32_t bell = line.bell.load();
+    const bool others = progress_channels();
+    const int expected = missing;
+    line.sleep_on.store(others ? kAnyone : kFirstRank + static_cast<uint32_t>(expected));
+    missing = poll();
+    if (missing == expected && !failed()) futex_wait(line.bell, bell, kSleepNs);
+    line.sleep_on.store(kAwake, std::memory_order_relaxed);
+    if (missing != kReady) missing = poll();
+    if (missing == kReady) return {};
+    if (missing == kFailed || failed()) return failure();
+    const int64_t now = monotonic_ns();
+    if (now > deadline) {
+      return fail(StatusCode::timed_out,
+                  "timed out after " + std::to_string(arena_->timeout_ms()) + " ms in " + describe());
+    }
+    if (now > next_check) {
+      next_check = now + kHealthCheckNs;
+      const auto state = static_cast<RankState>(arena_->rank_line(missing).state.load());
+      if (state != RankState::attached) missing = poll();  // it may have finished its part before it left
+      if (missing >= 0) {
+        if (const Health health = check_health(missing); health.code != StatusCode::ok) {
+          return fail(health.code, health.what + ", in " + describe());
+        }
+      } else {
+        return missing == kReady ? Status{} : failure();
+      }
+    }
+  }
+}
+
+}  // namespace braid::rt::shm
