@@ -1,0 +1,32 @@
+// Where blocks with sizes and lifetimes lie, so that no two that live at once share bytes (dynamic storage allocation).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace braid::passes {
+
+struct Block {
+  std::int64_t bytes = 0;
+  int first = 0;  // steps, both inclusive
+  int last = 0;
+};
+
+struct Assignment {
+  std::vector<std::int64_t> offsets;  // multiples of the alignment, one per block
+  std::int64_t bytes = 0;             // end of the highest block, rounded up to the alignment
+};
+
+// Largest block first, each into the tightest gap between those that live at the same time. O(n^2) at worst.
+Assignment assign_largest_first(std::span<const Block> blocks, std::int64_t alignment);
+// In order of time, as an allocator with a best-fit free list would. O(n log n).
+Assignment assign_by_time(std::span<const Block> blocks, std::int64_t alignment);
+// The better of the two; only the second for more than `exact_limit` blocks.
+Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment, std::int64_t exact_limit);
+
+// User error 546 where the sum leaves int64.
+std::int64_t checked_add(std::int64_t a, std::int64_t b);
+std::int64_t round_up(std::int64_t bytes, std::int64_t alignment);
+
+}  // namespace braid::passes

@@ -1,0 +1,31 @@
+#include "passes/pipeline.h"
+
+#include "passes/dead_code.h"
+#include "passes/plan_memory.h"
+
+namespace braid::passes {
+namespace {
+
+constexpr PipelineStep kDefault[] = {
+    {"dead_code", "first, so that nobody optimises what is not needed and unread readers do not stop fusion"},
+    {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},
+};
+
+}  // namespace
+
+std::span<const PipelineStep> default_pipeline() { return kDefault; }
+
+std::vector<Pass> default_passes(const PassRegistry& registry) {
+  std::vector<Pass> out;
+  for (const PipelineStep& step : default_pipeline()) {
+    for (Pass& pass : parse_pass_list(step.pass, registry)) out.push_back(std::move(pass));
+  }
+  return out;
+}
+
+void register_builtin_passes(PassRegistry& registry) {
+  registry.add<DeadCode>();
+  registry.add<PlanMemory>();
+}
+
+}  // namespace braid::passes

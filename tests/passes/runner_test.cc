@@ -1,0 +1,135 @@
+#include "passes/runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/error.h"
+#include "passes/pipeline.h"
+
+namespace braid::passes {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Grow {
+  static constexpr std::string_view kName = "grow";
+  static constexpr std::string_view kDescription = "raises the number of ranks";
+  std::int64_t by = 1;
+  bool really = true;
+  double factor = 1.5;
+  std::string label = "x";
+  static std::vector<PassOption<Grow>> options() {
+    return {{"by", &Grow::by, "how many"},
+            {"really", &Grow::really, "or not"},
+            {"factor", &Grow::factor, "unused"},
+            {"label", &Grow::label, "unused"}};
+  }
+  bool run(ir::Schedule& schedule) {
+    if (really) schedule.graph.ranks += static_cast<int>(by);
+    return really;
+  }
+};
+
+PassRegistry registry() {
+  PassRegistry r;
+  r.add<Grow>();
+  return r;
+}
+
+int code_of(const std::function<void()>& f, std::string* text = nullptr) {
+  try {
+    f();
+  } catch (const ir::UserError& e) {
+    if (text != nullptr) *text = e.what();
+    return e.code();
+  }
+  return 0;
+}
+
+TEST(PassList, ReadsNamesAndOptions) {
+  const std::vector<Pass> list = parse_pass_list(" grow{by=3, really=true} , grow", registry());
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].options()[0].default_value, "3");
+  EXPECT_EQ(list[1].options()[0].default_value, "1") << "passes of one list share no options";
+  ir::Schedule s;
+  run_passes(s, list, {.verify = false});
+  EXPECT_EQ(s.graph.ranks, 5);
+}
+
+TEST(PassList, EmptyListIsNoPasses) { EXPECT_TRUE(parse_pass_list("  ", registry()).empty()); }
+
+TEST(PassList, UnknownNameListsKnownOnes) {
+  std::string text;
+  EXPECT_EQ(code_of([] { parse_pass_list("grwo", registry()); }, &text), 540);
+  EXPECT_THAT(text, HasSubstr("grow"));
+}
+
+TEST(PassList, UnknownOptionListsKnownOnes) {
+  std::string text;
+  EXPECT_EQ(code_of([] { parse_pass_list("grow{bye=3}", registry()); }, &text), 541);
+  EXPECT_THAT(text, HasSubstr("by, really, factor, label"));
+}
+
+TEST(PassList, ValueOfWrongTypeIsRefused) {
+  EXPECT_EQ(code_of([] { parse_pass_list("grow{by=3x}", registry()); }), 542);
+  EXPECT_EQ(code_of([] { parse_pass_list("grow{really=yes}", registry()); }), 542);
+}
+
+TEST(PassList, BadSyntaxIsRefused) {
+  EXPECT_EQ(code_of([] { parse_pass_list("grow{by=3", registry()); }), 544);
+  EXPECT_EQ(code_of([] { parse_pass_list("grow}", registry()); }), 544);
+  EXPECT_EQ(code_of([] { parse_pass_list("grow{by}", registry()); }), 544);
+  EXPECT_EQ(code_of([] { parse_pass_list("grow{by=1}x", registry()); }), 544);
+}
+
+TEST(Plugin, AbsentLibraryIsAUserError) { EXPECT_EQ(code_of([] { load_plugin("no/such/library.so"); }), 543); }
+
+std::vector<Pass> three() {
+  std::vector<Pass> passes = {Grow{.by = 1}, Pass("nothing", [](ir::Schedule&) { return false; }), Grow{.by = 10}};
+  return passes;
+}
+
+std::vector<PassRecord::Outcome> outcomes(const std::vector<PassRecord>& records) {
+  std::vector<PassRecord::Outcome> out;
+  for (const PassRecord& r : records) out.push_back(r.outcome);
+  return out;
+}
+
+TEST(Runner, TellsChangedFromUnchanged) {
+  using enum PassRecord::Outcome;
+  ir::Schedule s;
+  const auto records = run_passes(s, three(), {.verify = false});
+  EXPECT_THAT(outcomes(records), ElementsAre(changed, unchanged, changed));
+  EXPECT_THAT(to_string(records), HasSubstr("(unchanged)"));
+}
+
+TEST(Runner, DisableSkipsByName) {
+  using enum PassRecord::Outcome;
+  ir::Schedule s;
+  EXPECT_THAT(outcomes(run_passes(s, three(), {.verify = false, .disable = {"grow"}})),
+              ElementsAre(disabled, unchanged, disabled));
+  EXPECT_EQ(s.graph.ranks, 1);
+}
+
+TEST(Runner, DisablingAnUnknownPassIsAUserError) {
+  ir::Schedule s;
+  EXPECT_EQ(code_of([&] { run_passes(s, three(), {.disable = {"shrink"}}); }), 540);
+}
+
+TEST(Runner, BisectRunsTheFirstOnly) {
+  using enum PassRecord::Outcome;
+  ir::Schedule s;
+  EXPECT_THAT(outcomes(run_passes(s, three(), {.verify = false, .bisect = 2})), ElementsAre(changed, unchanged, bisected));
+  EXPECT_EQ(s.graph.ranks, 2);
+}
+
+TEST(Registry, BuiltInPassesFormThePipeline) {
+  EXPECT_FALSE(default_passes().empty());
+  for (const PipelineStep& step : default_pipeline()) EXPECT_FALSE(step.why.empty());
+  EXPECT_THAT(list_passes(), HasSubstr("plan_memory"));
+  EXPECT_THAT(list_passes(), HasSubstr("arena_alignment=64"));
+}
+
+}  // namespace
+}  // namespace braid::passes
