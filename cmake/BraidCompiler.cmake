@@ -12,3 +12,7 @@ target_link_libraries(braid_compiler
           $<LINK_LIBRARY:WHOLE_ARCHIVE,ONNX::onnx> protobuf::libprotobuf ${CMAKE_DL_LIBS})
 set_target_properties(braid_compiler PROPERTIES OUTPUT_NAME braid EXPORT_NAME compiler
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+# A missing function is an error here and not when a program starts. Sanitizer runtimes come with the program.
+if(NOT BRAID_SANITIZE)
+  target_link_options(braid_compiler PRIVATE -Wl,--no-undefined)
+endif()
