@@ -15,6 +15,16 @@
 
 struct ncclWindow_vidmem;
 
+// In an instrumented unit the copying functions report what they touch, too: GCC instruments loads and stores,
+// not calls.
+#ifdef __SANITIZE_THREAD__
+extern "C" {
+void* memcpy(void*, const void*, size_t) noexcept __asm__("braid_emulated_memcpy");
+void* memmove(void*, const void*, size_t) noexcept __asm__("braid_emulated_memmove");
+void* memset(void*, int, size_t) noexcept __asm__("braid_emulated_memset");
+}
+#endif
+
 #define __global__
 #define __device__
 #define __host__
@@ -40,7 +50,8 @@ void* dynamic_shared();
 void* peer_pointer(ncclWindow_vidmem* window, size_t offset_bytes, int peer);
 
 enum class BarrierResult { kNone, kAnd, kOr, kCount };
-int block_barrier(const char* what, BarrierResult result, int predicate);
+// `line` tells barriers apart: all threads of the block come to the same one.
+int block_barrier(const char* what, int line, BarrierResult result, int predicate);
 void warp_barrier(unsigned mask);
 
 // Gives `value` to the other lanes of `mask` and takes that of `source_lane`; all lanes of `mask` must come.
@@ -72,19 +83,17 @@ namespace emulated = ::braid::emulated;
 #define gridDim (::braid::emulated::current_kernel_thread->grid_size)
 constexpr int warpSize = 32;
 
-inline void __syncthreads() {
-  ::braid::emulated::block_barrier("__syncthreads", ::braid::emulated::BarrierResult::kNone, 0);
+inline void __syncthreads(int line = __builtin_LINE()) {
+  ::braid::emulated::block_barrier("__syncthreads", line, ::braid::emulated::BarrierResult::kNone, 0);
 }
-inline int __syncthreads_and(int predicate) {
-  return ::braid::emulated::block_barrier("__syncthreads_and", ::braid::emulated::BarrierResult::kAnd,
-                                          predicate);
+inline int __syncthreads_and(int predicate, int line = __builtin_LINE()) {
+  return ::braid::emulated::block_barrier("__syncthreads_and", line, ::braid::emulated::BarrierResult::kAnd, predicate);
 }
-inline int __syncthreads_or(int predicate) {
-  return ::braid::emulated::block_barrier("__syncthreads_or", ::braid::emulated::BarrierResult::kOr,
-                                          predicate);
+inline int __syncthreads_or(int predicate, int line = __builtin_LINE()) {
+  return ::braid::emulated::block_barrier("__syncthreads_or", line, ::braid::emulated::BarrierResult::kOr, predicate);
 }
-inline int __syncthreads_count(int predicate) {
-  return ::braid::emulated::block_barrier("__syncthreads_count", ::braid::emulated::BarrierResult::kCount,
+inline int __syncthreads_count(int predicate, int line = __builtin_LINE()) {
+  return ::braid::emulated::block_barrier("__syncthreads_count", line, ::braid::emulated::BarrierResult::kCount,
                                           predicate);
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { ::braid::emulated::warp_barrier(mask); }

@@ -1,0 +1,302 @@
+#include "runtime/emulated/block.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace braid::emulated {
+
+__thread KernelThread* current_kernel_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+extern __thread AccessSet* current_accesses __attribute__((tls_model("initial-exec")));
+
+namespace {
+thread_local BlockRunner* running_runner = nullptr;
+}
+
+BlockRunner::BlockRunner() = default;
+BlockRunner::~BlockRunner() = default;
+
+BlockRunner* BlockRunner::current() { return current_kernel_thread != nullptr ? running_runner : nullptr; }
+
+BlockRunner& block_runner() {
+  thread_local BlockRunner runner;
+  return runner;
+}
+
+const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body,
+                              AccessSet& accesses) {
+  body_ = &body;
+  accesses_ = &accesses;
+  fault_.reset();
+  count_ = block.x * block.y * block.z;
+  threads_.resize(count_);
+  warps_.assign((count_ + kLanes - 1) / kLanes, Lanes{});
+  dynamic_bytes_ = shared_bytes;
+  dynamic_.resize(shared_bytes + 16);
+  sites_.clear();
+  site_memory_.clear();
+  running_runner = this;
+  uint3 index;
+  for (index.z = 0; index.z < grid.z && !fault_; ++index.z) {
+    for (index.y = 0; index.y < grid.y && !fault_; ++index.y) {
+      for (index.x = 0; index.x < grid.x && !fault_; ++index.x) {
+        for (unsigned i = 0; i < count_; ++i) {
+          threads_[i] = Thread{};
+          threads_[i].built_in = {
+              {i % block.x, i / block.x % block.y, i / block.x / block.y}, index, block, grid};
+        }
+        std::memset(dynamic_.data(), kPoison, dynamic_.size());
+        for (const SharedSite& site : sites_) std::memset(site.memory, kPoison, site.size);
+        run_block(count_);
+      }
+    }
+  }
+  running_runner = nullptr;
+  current_kernel_thread = nullptr;
+  current_accesses = nullptr;
+  if (fault_) {  // fibers that hold abandoned threads start afresh
+    for (auto& fiber : fibers_) fiber->restart();
+    free_fibers_.clear();
+    for (auto& fiber : fibers_) free_fibers_.push_back(fiber.get());
+  }
+  return fault_.get();
+}
+
+void BlockRunner::run_block(unsigned threads) {
+  next_ = ended_ = at_barrier_ = 0;
+  barrier_and_ = 1, barrier_or_ = barrier_count_ = 0;
+  ready_.clear();
+  while (ended_ < threads && !fault_) {
+    Fiber* fiber = nullptr;
+    if (!ready_.empty()) {
+      const unsigned thread = ready_.front();
+      ready_.pop_front();
+      fiber = std::exchange(threads_[thread].fiber, nullptr);
+      switch_to(thread);
+    } else if (next_ < threads) {
+      if (free_fibers_.empty()) {
+        fibers_.push_back(std::make_unique<Fiber>([this] { fiber_main(); }));
+        free_fibers_.push_back(fibers_.back().get());
+      }
+      fiber = free_fibers_.back();
+      free_fibers_.pop_back();
+    } else {
+      diagnose();
+      break;
+    }
+    running_fiber_ = fiber;
+    fiber_kept_ = false;
+    fiber->resume();
+    if (!fiber_kept_) free_fibers_.push_back(fiber);
+  }
+}
+
+void BlockRunner::switch_to(unsigned thread) {
+  running_ = thread;
+  current_kernel_thread = &threads_[thread].built_in;
+  current_accesses = accesses_;
+}
+
+void BlockRunner::fiber_main() {
+  for (;;) {
+    while (ready_.empty() && next_ < count_) {
+      switch_to(next_++);
+      (*body_)();
+      threads_[running_].ended = true;
+      ++ended_;
+    }
+    current_kernel_thread = nullptr;
+    current_accesses = nullptr;
+    running_fiber_->suspend();
+  }
+}
+
+void BlockRunner::wait(const char* what, int line, unsigned mask) {
+  Thread& thread = threads_[running_];
+  thread.waits_for = what;
+  thread.line = line;
+  thread.mask = mask;
+  thread.fiber = running_fiber_;
+  fiber_kept_ = true;
+  running_fiber_->suspend();
+  thread.waits_for = nullptr;
+}
+
+void BlockRunner::fail(FindingKind kind, std::string text) {
+  // A fault inside the report of a fault cannot be: the first one is kept.
+  if (!fault_) fault_ = std::make_unique<Fault>(Fault{kind, thread_text(running_) + ": " + std::move(text)});
+  current_accesses = nullptr;
+  current_kernel_thread = nullptr;
+  fiber_kept_ = true;
+  running_fiber_->suspend();
+  std::abort();  // never resumed
+}
+
+int BlockRunner::barrier(const char* what, int line, BarrierResult result, int predicate) {
+  barrier_and_ &= predicate != 0;
+  barrier_or_ |= predicate != 0;
+  barrier_count_ += predicate != 0;
+  if (++at_barrier_ < count_) {
+    wait(what, line, 0);
+  } else {
+    for (unsigned i = 0; i < count_; ++i) {
+      if (i == running_) continue;
+      if (threads_[i].line != line || std::strcmp(threads_[i].waits_for, what) != 0)
+        fail(FindingKind::kDivergentBarrier, std::string("waits at ") + what + " of line " + std::to_string(line) +
+                                                 ", while " + thread_text(i) + " waits at " + threads_[i].waits_for +
+                                                 " of line " + std::to_string(threads_[i].line));
+    }
+    barrier_results_[0] = std::exchange(barrier_and_, 1);
+    barrier_results_[1] = std::exchange(barrier_or_, 0);
+    barrier_results_[2] = std::exchange(barrier_count_, 0);
+    at_barrier_ = 0;
+    for (unsigned i = 0; i < count_; ++i)
+      if (i != running_) ready_.push_back(i);
+  }
+  switch (result) {
+    case BarrierResult::kNone: return 0;
+    case BarrierResult::kAnd: return barrier_results_[0];
+    case BarrierResult::kOr: return barrier_results_[1];
+    case BarrierResult::kCount: return barrier_results_[2];
+  }
+  return 0;
+}
+
+BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mask, uint64_t value) {
+  const unsigned warp = running_ / kLanes;
+  const unsigned bit = 1u << lane();
+  if ((mask & bit) == 0) fail(FindingKind::kDivergentBarrier, std::string(what) + ": the lane is not in its own mask");
+  const unsigned lanes = std::min<unsigned>(kLanes, count_ - warp * kLanes);
+  if (lanes < kLanes && mask >> lanes != 0)
+    fail(FindingKind::kDivergentBarrier, std::string(what) + ": the mask names lanes beyond the block's " +
+                                             std::to_string(count_) + " threads");
+  auto& exchanges = warps_[warp].exchanges;
+  Exchange* exchange = nullptr;
+  for (Exchange& candidate : exchanges) {
+    if (candidate.what == nullptr || candidate.arrived == candidate.mask || (candidate.mask & bit) == 0) continue;
+    if (candidate.mask != mask || std::strcmp(candidate.what, what) != 0)
+      fail(FindingKind::kDivergentBarrier, std::string(what) + ": other lanes of the warp are at " + candidate.what +
+                                               (candidate.mask != mask ? " with another mask" : ""));
+    exchange = &candidate;
+  }
+  if (exchange == nullptr) {
+    for (Exchange& candidate : exchanges)
+      if (candidate.what == nullptr) exchange = &candidate;
+    if (exchange == nullptr) exchange = &exchanges.emplace_back();
+    exchange->what = what;
+    exchange->mask = mask;
+    exchange->arrived = exchange->left = 0;
+  }
+  exchange->values[lane()] = value;
+  exchange->arrived |= bit;
+  if (exchange->arrived != mask) {
+    wait(what, 0, mask);
+  } else {
+    for (int other = 0; other < kLanes; ++other)
+      if ((mask >> other & 1) != 0 && other != lane()) ready_.push_back(warp * kLanes + static_cast<unsigned>(other));
+  }
+  return *exchange;
+}
+
+void BlockRunner::leave_exchange(Exchange& exchange) {
+  exchange.left |= 1u << lane();
+  if (exchange.left == exchange.mask) exchange.what = nullptr;
+}
+
+uint64_t BlockRunner::exchange(const char* what, unsigned mask, uint64_t value, int source_lane) {
+  if (source_lane < 0 || source_lane >= kLanes || (mask >> source_lane & 1) == 0)
+    fail(FindingKind::kDivergentBarrier,
+         std::string(what) + ": takes the value of lane " + std::to_string(source_lane) + ", which is not in the mask");
+  Exchange& e = join_exchange(what, mask, value);
+  const uint64_t result = e.values[source_lane];
+  leave_exchange(e);
+  return result;
+}
+
+unsigned BlockRunner::ballot(const char* what, unsigned mask, bool predicate) {
+  Exchange& e = join_exchange(what, mask, predicate ? 1 : 0);
+  unsigned result = 0;
+  for (int i = 0; i < kLanes; ++i)
+    if ((mask >> i & 1) != 0 && e.values[i] != 0) result |= 1u << i;
+  leave_exchange(e);
+  return result;
+}
+
+void* BlockRunner::static_shared(const void* site, size_t size, size_t alignment) {
+  size_t total = dynamic_bytes_ + size;
+  for (const SharedSite& known : sites_) {
+    if (known.site == site) return known.memory;
+    total += known.size;
+  }
+  if (total > kMaxSharedBytes || total - dynamic_bytes_ > kDefaultSharedBytes)
+    fail(FindingKind::kInvalidUse, "the block's shared memory is used up: " + std::to_string(total) + " bytes");
+  site_memory_.push_back(std::make_unique<char[]>(size + alignment));
+  const uintptr_t start = reinterpret_cast<uintptr_t>(site_memory_.back().get());
+  void* memory = reinterpret_cast<void*>((start + alignment - 1) / alignment * alignment);
+  std::memset(memory, kPoison, size);
+  sites_.push_back({site, memory, size});
+  return memory;
+}
+
+void* BlockRunner::dynamic_shared() {
+  const uintptr_t start = reinterpret_cast<uintptr_t>(dynamic_.data());
+  return reinterpret_cast<void*>((start + 15) / 16 * 16);
+}
+
+std::string BlockRunner::thread_text(unsigned thread) const {
+  const KernelThread& t = threads_[thread].built_in;
+  const auto triple = [](uint3 v) {
+    return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
+  };
+  return "thread " + triple(t.thread_index) + " of block " + triple(t.block_index);
+}
+
+// Nobody can run, and not all have ended.
+void BlockRunner::diagnose() {
+  unsigned waiting = 0, first = count_;
+  for (unsigned i = 0; i < count_; ++i) {
+    if (threads_[i].ended) continue;
+    ++waiting;
+    if (first == count_) first = i;
+  }
+  const Thread& thread = threads_[first];
+  std::string text = thread_text(first) + " waits at " + thread.waits_for;
+  if (thread.line != 0) text += " of line " + std::to_string(thread.line);
+  text += " for ever: ";
+  unsigned ended = 0, other = count_;
+  for (unsigned i = 0; i < count_; ++i) {
+    if (thread.line == 0 && (i / kLanes != first / kLanes || (thread.mask >> i % kLanes & 1) == 0)) continue;
+    if (threads_[i].ended) ++ended;
+    if (!threads_[i].ended && other == count_ &&
+        (threads_[i].line != thread.line || std::strcmp(threads_[i].waits_for, thread.waits_for) != 0))
+      other = i;
+  }
+  if (other < count_) {
+    text += thread_text(other) + " waits at " + threads_[other].waits_for;
+    if (threads_[other].line != 0) text += " of line " + std::to_string(threads_[other].line);
+  } else {
+    text += std::to_string(ended) + " of the threads it waits for have ended";
+  }
+  fault_ = std::make_unique<Fault>(Fault{FindingKind::kDivergentBarrier, text});
+}
+
+// ---- what kernel.h declares
+
+int block_barrier(const char* what, int line, BarrierResult result, int predicate) {
+  return BlockRunner::current()->barrier(what, line, result, predicate);
+}
+uint64_t warp_exchange(const char* what, unsigned mask, uint64_t value, int source_lane) {
+  return BlockRunner::current()->exchange(what, mask, value, source_lane);
+}
+unsigned warp_ballot(const char* what, unsigned mask, bool predicate) {
+  return BlockRunner::current()->ballot(what, mask, predicate);
+}
+void warp_barrier(unsigned mask) { BlockRunner::current()->ballot("__syncwarp", mask, false); }
+int lane_of_warp() { return BlockRunner::current()->lane(); }
+void* static_shared(const void* site, size_t size, size_t alignment) {
+  return BlockRunner::current()->static_shared(site, size, alignment);
+}
+void* dynamic_shared() { return BlockRunner::current()->dynamic_shared(); }
+
+}  // namespace braid::emulated

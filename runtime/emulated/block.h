@@ -1,0 +1,111 @@
+// Runs the blocks of a kernel one after the other on the calling host thread; the threads of a block are fibers.
+// A thread that never waits needs no fiber of its own: a fiber takes the next thread when one has ended, so a
+// kernel without barriers is a plain loop.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/emulated/access_set.h"
+#include "runtime/emulated/fiber.h"
+#include "runtime/emulated/findings.h"
+#include "runtime/emulated/kernel.h"
+
+namespace braid::emulated {
+
+constexpr unsigned kMaxThreadsPerBlock = 1024;
+constexpr size_t kDefaultSharedBytes = 48 * 1024;
+constexpr size_t kMaxSharedBytes = 227 * 1024;  // of a block on Hopper, after cudaFuncSetAttribute
+constexpr int kLanes = 32;
+
+struct Fault {
+  FindingKind kind;
+  std::string text;
+};
+
+class BlockRunner {
+ public:
+  BlockRunner();
+  ~BlockRunner();
+
+  // Null, or why the kernel was given up. The accesses so far are in `accesses` either way.
+  const Fault* run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body,
+                   AccessSet& accesses);
+
+  // From within a kernel:
+  static BlockRunner* current();
+  [[noreturn]] void fail(FindingKind kind, std::string text);  // never comes back
+  int barrier(const char* what, int line, BarrierResult result, int predicate);
+  uint64_t exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
+  unsigned ballot(const char* what, unsigned mask, bool predicate);
+  int lane() const { return static_cast<int>(running_ % kLanes); }
+  void* static_shared(const void* site, size_t size, size_t alignment);
+  void* dynamic_shared();
+  AccessSet* accesses() { return accesses_; }
+
+ private:
+  struct Thread {
+    KernelThread built_in{};
+    Fiber* fiber = nullptr;  // that it waits on
+    bool ended = false;
+    const char* waits_for = nullptr;  // null: does not wait
+    int line = 0;
+    unsigned mask = 0;
+  };
+  // One warp operation under way; several with disjoint masks may be.
+  struct Exchange {
+    const char* what = nullptr;  // null: free
+    unsigned mask = 0, arrived = 0, left = 0;
+    uint64_t values[kLanes];
+  };
+  struct Lanes {
+    std::deque<Exchange> exchanges;  // addresses stay
+  };
+  struct SharedSite {
+    const void* site;
+    void* memory;
+    size_t size;
+  };
+
+  void run_block(unsigned threads);
+  void fiber_main();
+  bool take_next_thread();
+  void wait(const char* what, int line, unsigned mask);
+  void switch_to(unsigned thread);
+  Exchange& join_exchange(const char* what, unsigned mask, uint64_t value);
+  void leave_exchange(Exchange& exchange);
+  std::string thread_text(unsigned thread) const;
+  void diagnose();
+
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> free_fibers_;
+  Fiber* running_fiber_ = nullptr;
+  bool fiber_kept_ = false;  // the fiber that suspended still holds a waiting thread
+
+  const std::function<void()>* body_ = nullptr;
+  AccessSet* accesses_ = nullptr;
+  std::vector<Thread> threads_;
+  std::vector<Lanes> warps_;
+  std::deque<unsigned> ready_;
+  unsigned count_ = 0, next_ = 0, ended_ = 0, running_ = 0;
+
+  unsigned at_barrier_ = 0;
+  int barrier_and_ = 1, barrier_or_ = 0, barrier_count_ = 0;
+  int barrier_results_[3] = {};
+
+  std::vector<SharedSite> sites_;
+  std::vector<std::unique_ptr<char[]>> site_memory_;
+  std::vector<char> dynamic_;
+  size_t dynamic_bytes_ = 0;
+  std::unique_ptr<Fault> fault_;
+};
+
+// The runner of the calling host thread, made at its first kernel.
+BlockRunner& block_runner();
+
+}  // namespace braid::emulated

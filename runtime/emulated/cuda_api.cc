@@ -1,0 +1,351 @@
+// Memory, copies, launches and devices of the emulated CUDA runtime.
+#include "runtime/emulated/cuda_api.h"
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "runtime/emulated/block.h"
+#include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/nccl_comm.h"
+#include "runtime/emulated/options.h"
+#include "runtime/emulated/stream.h"
+
+namespace braid::emulated {
+
+extern __thread AccessSet* current_accesses __attribute__((tls_model("initial-exec")));
+
+namespace {
+
+struct HostMemory {
+  std::mutex mutex;
+  std::set<void*> pinned;
+  std::unordered_map<const void*, size_t> dynamic_limits;  // of cudaFuncSetAttribute
+};
+
+HostMemory& host_memory() {
+  static HostMemory* instance = new HostMemory;
+  return *instance;
+}
+
+bool on_device(const void* pointer) { return DeviceMemory::contains(reinterpret_cast<uintptr_t>(pointer)); }
+
+std::unique_ptr<Fault> touch(AccessSet& accesses, const void* pointer, size_t size, AccessKind kind) {
+  if (size == 0 || !on_device(pointer)) return nullptr;
+  const std::string* fault = accesses.record(reinterpret_cast<uintptr_t>(pointer), size, kind);
+  if (fault == nullptr) return nullptr;
+  return std::make_unique<Fault>(Fault{FindingKind::kIllegalAccess, *fault});
+}
+
+cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, CUstream_st& stream) {
+  if (size == 0) return cudaSuccess;
+  if (to == nullptr || from == nullptr) return result(cudaErrorInvalidValue);
+  const bool to_device = on_device(to), from_device = on_device(from);
+  const char* name = to_device ? (from_device ? "copy device to device" : "copy host to device")
+                               : (from_device ? "copy device to host" : "copy host to host");
+  const bool fits = kind == cudaMemcpyDefault || (kind == cudaMemcpyHostToHost && !to_device && !from_device) ||
+                    (kind == cudaMemcpyHostToDevice && to_device && !from_device) ||
+                    (kind == cudaMemcpyDeviceToHost && !to_device && from_device) ||
+                    (kind == cudaMemcpyDeviceToDevice && to_device && from_device);
+  if (!fits) {
+    finding_list().add(FindingKind::kInvalidUse,
+                       std::string("the direction given to cudaMemcpy does not fit the pointers: this is a ") + name);
+    return result(cudaErrorInvalidMemcpyDirection);
+  }
+  return enqueue_operation(stream, name, [=](TaskContext& context) {
+    auto fault = touch(context.accesses, from, size, AccessKind::kRead);
+    if (!fault) fault = touch(context.accesses, to, size, AccessKind::kWrite);
+    if (!fault) std::memmove(to, from, size);
+    return fault;
+  });
+}
+
+cudaError_t sticky() { return static_cast<cudaError_t>(current_device().error.load()); }
+
+// Allocating and freeing count as writes of the host thread: what uses the memory has to be ordered with them.
+void record_host_write(void* pointer, size_t size, const char* name) {
+  HostThread& host = host_thread();
+  const auto operation = checker().begin(host.id, host.now(), name, host.label);
+  const int allocation = device_memory().find(reinterpret_cast<uintptr_t>(pointer));
+  AccessRanges ranges;
+  ranges.writes.push_back({allocation, 0, size});
+  checker().finish(operation, std::move(ranges));
+}
+
+}  // namespace
+
+void* allocate(size_t size, AllocationKind kind) {
+  const int device = host_thread().device;
+  void* pointer = device_memory().allocate(size, device, kind, options().device_bytes);
+  if (pointer != nullptr)
+    record_host_write(pointer, size, kind == AllocationKind::kNccl ? "ncclMemAlloc" : "cudaMalloc");
+  return pointer;
+}
+
+bool release(void* pointer, AllocationKind kind) {
+  const int index = device_memory().find(reinterpret_cast<uintptr_t>(pointer));
+  if (index < 0) return false;
+  const Allocation allocation = device_memory().at(index);
+  if (allocation.begin != reinterpret_cast<uintptr_t>(pointer) || allocation.freed || allocation.kind != kind)
+    return false;
+  report_registered(allocation);
+  // Freeing waits for the device's own work, as on a GPU; for nobody else's.
+  Device& device = device_at(allocation.device);
+  std::vector<CUstream_st*> streams;
+  {
+    std::lock_guard lock(device.mutex);
+    streams = device.streams;
+  }
+  for (CUstream_st* stream : streams) stream->synchronize();
+  record_host_write(pointer, allocation.size, kind == AllocationKind::kNccl ? "ncclMemFree" : "cudaFree");
+  return device_memory().free(pointer, kind);
+}
+
+void set_label(const char* label) { host_thread().label = label == nullptr ? "" : label; }
+
+cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
+                          cudaStream_t handle, std::function<void()> body) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (stream->device.error.load() != cudaSuccess) return result(static_cast<cudaError_t>(stream->device.error.load()));
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  size_t limit = kDefaultSharedBytes;
+  {
+    std::lock_guard lock(host_memory().mutex);
+    const auto it = host_memory().dynamic_limits.find(function);
+    if (it != host_memory().dynamic_limits.end()) limit = it->second;
+  }
+  if (threads == 0 || threads > kMaxThreadsPerBlock || block.z > 64 || uint64_t{grid.x} * grid.y * grid.z == 0 ||
+      grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || shared_bytes > limit)
+    return result(cudaErrorInvalidConfiguration);
+  return enqueue_operation(*stream, name, [=, body = std::move(body)](TaskContext& context) {
+    const Fault* fault = block_runner().run(grid, block, shared_bytes, body, context.accesses);
+    return fault == nullptr ? nullptr : std::make_unique<Fault>(*fault);
+  });
+}
+
+}  // namespace braid::emulated
+
+using namespace braid::emulated;
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** pointer, size_t size) {
+  if (pointer == nullptr) return result(cudaErrorInvalidValue);
+  if (sticky() != cudaSuccess) return result(sticky());
+  if (size == 0) {
+    *pointer = nullptr;
+    return cudaSuccess;
+  }
+  *pointer = allocate(size, AllocationKind::kCuda);
+  return *pointer == nullptr ? result(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
+cudaError_t cudaFree(void* pointer) {
+  if (pointer == nullptr) return cudaSuccess;
+  if (!release(pointer, AllocationKind::kCuda)) {
+    finding_list().add(FindingKind::kInvalidUse,
+                       "cudaFree on rank " + std::to_string(host_thread().device) +
+                           " of a pointer that is not the start of a live cudaMalloc allocation");
+    return result(cudaErrorInvalidValue);
+  }
+  return result(sticky());
+}
+
+cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned int) {
+  if (pointer == nullptr) return result(cudaErrorInvalidValue);
+  *pointer = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096 + (size == 0 ? 4096 : 0));
+  if (*pointer == nullptr) return result(cudaErrorMemoryAllocation);
+  std::lock_guard lock(host_memory().mutex);
+  host_memory().pinned.insert(*pointer);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
+
+cudaError_t cudaFreeHost(void* pointer) {
+  if (pointer == nullptr) return cudaSuccess;
+  {
+    std::lock_guard lock(host_memory().mutex);
+    if (host_memory().pinned.erase(pointer) == 0) return result(cudaErrorInvalidValue);
+  }
+  std::free(pointer);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t handle) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (sticky() != cudaSuccess) return result(sticky());
+  return copy(to, from, size, kind, *stream);
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+  const cudaError_t error = cudaMemcpyAsync(to, from, size, kind, nullptr);
+  return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
+}
+
+cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream_t handle) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (sticky() != cudaSuccess) return result(sticky());
+  if (size == 0) return cudaSuccess;
+  if (!on_device(pointer)) return result(cudaErrorInvalidValue);
+  return enqueue_operation(*stream, "memset", [=](TaskContext& context) {
+    auto fault = touch(context.accesses, pointer, size, AccessKind::kWrite);
+    if (!fault) std::memset(pointer, value, size);
+    return fault;
+  });
+}
+
+cudaError_t cudaMemset(void* pointer, int value, size_t size) {
+  const cudaError_t error = cudaMemsetAsync(pointer, value, size, nullptr);
+  return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  if (free == nullptr || total == nullptr) return result(cudaErrorInvalidValue);
+  *total = options().device_bytes;
+  *free = *total - device_memory().used_bytes(host_thread().device);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize(void) {
+  Device& device = current_device();
+  std::vector<CUstream_st*> streams;
+  {
+    std::lock_guard lock(device.mutex);
+    streams = device.streams;
+  }
+  for (CUstream_st* stream : streams) stream->synchronize();
+  return result(sticky());
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  if (device == nullptr) return result(cudaErrorInvalidValue);
+  *device = host_thread().device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (!valid_device(device)) return result(cudaErrorInvalidDevice);
+  host_thread().set_device(device);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  if (count == nullptr) return result(cudaErrorInvalidValue);
+  *count = options().devices;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (value == nullptr) return result(cudaErrorInvalidValue);
+  if (!valid_device(device)) return result(cudaErrorInvalidDevice);
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock:
+    case cudaDevAttrMaxBlockDimX:
+    case cudaDevAttrMaxBlockDimY: *value = kMaxThreadsPerBlock; return cudaSuccess;
+    case cudaDevAttrMaxBlockDimZ: *value = 64; return cudaSuccess;
+    case cudaDevAttrMaxGridDimX: *value = 0x7fffffff; return cudaSuccess;
+    case cudaDevAttrMaxGridDimY:
+    case cudaDevAttrMaxGridDimZ: *value = 65535; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = kDefaultSharedBytes; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = kMaxSharedBytes; return cudaSuccess;
+    case cudaDevAttrWarpSize: *value = kLanes; return cudaSuccess;
+    // Those of an H100, which the emulated device stands for.
+    case cudaDevAttrMultiProcessorCount: *value = 132; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor: *value = 9; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
+  }
+  return result(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+  if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
+      static_cast<size_t>(value) > kMaxSharedBytes)
+    return result(cudaErrorInvalidValue);
+  std::lock_guard lock(host_memory().mutex);
+  host_memory().dynamic_limits[function] = static_cast<size_t>(value);
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void) {
+  const auto error = static_cast<cudaError_t>(host_thread().last_error);
+  host_thread().last_error = cudaSuccess;
+  return error != cudaSuccess ? error : sticky();
+}
+
+cudaError_t cudaPeekAtLastError(void) {
+  const auto error = static_cast<cudaError_t>(host_thread().last_error);
+  return error != cudaSuccess ? error : sticky();
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+#define BRAID_NAME(name) \
+  case name: return #name;
+    BRAID_NAME(cudaSuccess)
+    BRAID_NAME(cudaErrorInvalidValue)
+    BRAID_NAME(cudaErrorMemoryAllocation)
+    BRAID_NAME(cudaErrorInvalidConfiguration)
+    BRAID_NAME(cudaErrorInvalidDevicePointer)
+    BRAID_NAME(cudaErrorInvalidMemcpyDirection)
+    BRAID_NAME(cudaErrorNoDevice)
+    BRAID_NAME(cudaErrorInvalidDevice)
+    BRAID_NAME(cudaErrorInvalidResourceHandle)
+    BRAID_NAME(cudaErrorNotReady)
+    BRAID_NAME(cudaErrorIllegalAddress)
+    BRAID_NAME(cudaErrorLaunchTimeout)
+    BRAID_NAME(cudaErrorLaunchFailure)
+    BRAID_NAME(cudaErrorNotPermitted)
+    BRAID_NAME(cudaErrorNotSupported)
+    BRAID_NAME(cudaErrorUnknown)
+#undef BRAID_NAME
+  }
+  return "unrecognized error code";
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorInvalidDevicePointer: return "invalid device pointer";
+    case cudaErrorInvalidMemcpyDirection: return "invalid copy direction for memcpy";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
+    case cudaErrorNotReady: return "device not ready";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    case cudaErrorLaunchTimeout: return "the launch timed out and was terminated";
+    case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case cudaErrorNotPermitted: return "operation not permitted";
+    case cudaErrorNotSupported: return "operation not supported";
+    case cudaErrorUnknown: return "unknown error";
+  }
+  return "unrecognized error code";
+}
+
+}  // extern "C"

@@ -1,0 +1,115 @@
+#include "runtime/emulated/device_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace braid::emulated {
+namespace {
+
+void* reserve(size_t bytes) {
+  void* result = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (result == MAP_FAILED) {
+    std::fprintf(stderr, "emulated device: cannot reserve %zu GiB of addresses; is there a limit (ulimit -v)?\n",
+                 bytes >> 30);
+    std::abort();
+  }
+  return result;
+}
+
+size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+constexpr size_t kNcclGranularity = size_t{2} << 20;  // what cuMemGetAllocationGranularity recommends
+
+}  // namespace
+
+uintptr_t device_region_begin = uintptr_t{1} << 63;
+
+std::string Allocation::describe() const {
+  return std::string(kind == AllocationKind::kNccl ? "ncclMemAlloc" : "cudaMalloc") + " #" + std::to_string(ordinal) +
+         " of rank " + std::to_string(device) + " (" + std::to_string(size) + " bytes)";
+}
+
+DeviceMemory::DeviceMemory() {
+  base_ = round_up(reinterpret_cast<uintptr_t>(reserve(kRegionBytes + kNcclGranularity)), kNcclGranularity);
+  next_ = base_ + kPageBytes;
+  device_region_begin = base_;
+  initialized_ = static_cast<std::atomic<uint64_t>*>(reserve(kRegionBytes / 8));
+  page_owner_ = static_cast<std::atomic<uint32_t>*>(reserve(kRegionBytes / kPageBytes * sizeof(uint32_t)));
+}
+
+void* DeviceMemory::allocate(size_t size, int device, AllocationKind kind, size_t device_limit) {
+  std::lock_guard lock(mutex_);
+  if (size == 0) size = 1;
+  const size_t alignment = kind == AllocationKind::kNccl ? kNcclGranularity : kPageBytes;
+  const size_t pages = round_up(size, kPageBytes);
+  if (size > device_limit || used_[device] + pages > device_limit) return nullptr;
+  uintptr_t begin = round_up(next_, alignment);
+  if (begin + pages + kPageBytes <= base_ + kRegionBytes) {
+    next_ = begin + pages + kPageBytes;  // an unowned page behind each allocation
+  } else {
+    begin = 0;
+    for (auto it = reusable_.lower_bound(pages); it != reusable_.end(); ++it) {
+      if (it->second % alignment != 0) continue;
+      begin = it->second;
+      reusable_.erase(it);
+      break;
+    }
+    if (begin == 0) return nullptr;
+  }
+  used_[device] += pages;
+  Allocation allocation;
+  allocation.begin = begin;
+  allocation.size = size;
+  allocation.device = device;
+  allocation.ordinal = ordinals_[device]++;
+  allocation.kind = kind;
+  allocations_.push_back(allocation);
+  for (uintptr_t page = begin; page < begin + pages; page += kPageBytes)
+    page_owner_[(page - base_) / kPageBytes] = static_cast<uint32_t>(allocations_.size());
+  std::memset(reinterpret_cast<void*>(begin), kPoison, pages);
+  for (uintptr_t word = begin; word < begin + pages; word += 64)
+    initialized_word(word).store(0, std::memory_order_relaxed);
+  return reinterpret_cast<void*>(begin);
+}
+
+bool DeviceMemory::free(void* pointer, AllocationKind kind) {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer);
+  const int index = find(begin);
+  std::lock_guard lock(mutex_);
+  if (index < 0) return false;
+  Allocation& allocation = allocations_[index];
+  if (allocation.begin != begin || allocation.freed || allocation.kind != kind) return false;
+  allocation.freed = true;
+  const size_t pages = round_up(allocation.size, kPageBytes);
+  used_[allocation.device] -= pages;
+  reusable_.emplace(pages, begin);
+  // Gives the memory back; the addresses stay readable, so that a stray access is reported, not fatal.
+  madvise(reinterpret_cast<void*>(begin), pages, MADV_DONTNEED);
+  return true;
+}
+
+int DeviceMemory::find(uintptr_t address) const {
+  if (!contains(address)) return -1;
+  return static_cast<int>(page_owner_[(address - base_) / kPageBytes].load(std::memory_order_relaxed)) - 1;
+}
+
+const Allocation& DeviceMemory::at(int index) const {
+  std::lock_guard lock(mutex_);
+  return allocations_[index];
+}
+
+size_t DeviceMemory::used_bytes(int device) const {
+  std::lock_guard lock(mutex_);
+  const auto it = used_.find(device);
+  return it == used_.end() ? 0 : it->second;
+}
+
+DeviceMemory& device_memory() {
+  static DeviceMemory* memory = new DeviceMemory;
+  return *memory;
+}
+
+}  // namespace braid::emulated

@@ -1,0 +1,72 @@
+// The memory of all emulated devices: one reserved range of addresses, so that telling a device pointer from
+// any other is one comparison, and peers' pointers work as they are.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace braid::emulated {
+
+constexpr size_t kPageBytes = 4096;
+constexpr size_t kRegionBytes = size_t{256} << 30;  // of addresses; memory is taken as it is touched
+constexpr unsigned char kPoison = 0xCB;             // 0xCBCBCBCB as a float is -2.67e7, as bfloat16 the same
+
+enum class AllocationKind { kCuda, kNccl };
+
+struct Allocation {
+  uintptr_t begin = 0;
+  size_t size = 0;
+  int device = 0;
+  int ordinal = 0;  // counts the device's allocations
+  AllocationKind kind = AllocationKind::kCuda;
+  bool freed = false;
+
+  uintptr_t end() const { return begin + size; }
+  std::string describe() const;
+};
+
+// Where the region begins; before it exists a value that no address is near.
+extern uintptr_t device_region_begin;
+
+class DeviceMemory {
+ public:
+  DeviceMemory();
+
+  static bool contains(uintptr_t address) { return address - device_region_begin < kRegionBytes; }
+
+  // Null when the device's or the region's memory is used up. Filled with poison, nothing initialised.
+  void* allocate(size_t size, int device, AllocationKind kind, size_t device_limit);
+  // False: not the start of a live allocation.
+  bool free(void* pointer, AllocationKind kind);
+
+  // Index of the allocation whose pages hold the address, freed ones included; -1: none.
+  int find(uintptr_t address) const;
+  const Allocation& at(int index) const;
+  size_t used_bytes(int device) const;
+
+  // One bit per byte: written at least once since it was allocated. Bit i of a word is byte i of 64.
+  std::atomic<uint64_t>& initialized_word(uintptr_t address) const {
+    return initialized_[(address - base_) / 64];
+  }
+
+ private:
+  uintptr_t base_ = 0;
+  uintptr_t next_ = 0;
+  std::atomic<uint64_t>* initialized_ = nullptr;
+  std::atomic<uint32_t>* page_owner_ = nullptr;  // index + 1
+  mutable std::mutex mutex_;
+  std::deque<Allocation> allocations_;
+  std::multimap<size_t, uintptr_t> reusable_;  // by size in bytes, pages and guard included
+  std::map<int, size_t> used_;
+  std::map<int, int> ordinals_;
+};
+
+DeviceMemory& device_memory();
+
+}  // namespace braid::emulated

@@ -1,0 +1,41 @@
+// What the emulated device found wrong with a program. Texts name ranks, streams, kernels, ONNX labels,
+// allocations and offsets, never addresses or times: the same program gives the same findings however its
+// streams happened to run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace braid::emulated {
+
+enum class FindingKind {
+  kRace,               // two accesses that nothing orders, at least one of them a write
+  kUninitializedRead,  // bytes of device memory that nobody wrote before
+  kIllegalAccess,      // outside an allocation, or freed
+  kHostAccess,         // host code dereferenced device memory
+  kDivergentBarrier,   // threads of a block or lanes of a warp at different barriers, or gone
+  kCollectiveMismatch,
+  kCollectiveTimeOut,
+  kRegistration,       // a rule of communication buffers broken
+  kInvalidUse,
+};
+
+const char* name_of(FindingKind kind);
+
+struct Finding {
+  FindingKind kind;
+  std::string text;
+};
+
+// All findings so far, sorted by kind and text, each once. Complete when all streams are synchronised.
+std::vector<Finding> findings();
+// The same, and forgets them. A process that ends with findings nobody took exits with kExitCode.
+std::vector<Finding> take_findings();
+constexpr int kExitCode = 86;
+
+}  // namespace braid::emulated
+
+// For programs that load the library by name. Writes at most `size` bytes of the findings' texts, a line each,
+// ended by a zero; returns how many there are. `take` forgets them.
+extern "C" int braid_emulated_findings(char* text, unsigned long size, int take);

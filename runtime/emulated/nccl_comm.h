@@ -1,0 +1,121 @@
+// Communicators of the emulated NCCL and how ranks meet in them.
+//
+// Ranks are threads of one process. They meet on the streams for collectives and sends, by the number that the
+// communicator's calls have on each rank; and on the host for what blocks there (creation, split, registration).
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/emulated/checker.h"
+#include "runtime/emulated/device_memory.h"
+#include "runtime/emulated/nccl_api.h"
+#include "runtime/emulated/stream.h"
+
+namespace braid::emulated {
+
+enum class CollectiveKind { kAllReduce, kReduce, kAllGather, kReduceScatter, kBroadcast, kAllToAll, kSend, kRecv };
+
+const char* name_of(CollectiveKind kind);
+size_t size_of(ncclDataType_t type);
+const char* name_of(ncclDataType_t type);
+
+// One rank's part in a collective.
+struct CollectiveCall {
+  CollectiveKind kind;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;  // as in the NCCL call
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t op = ncclSum;
+  int root = 0;  // or the peer
+  std::string label;
+
+  size_t send_bytes(int ranks) const;  // read of `send` by this rank; 0 where it only receives
+  size_t recv_bytes(int ranks) const;
+  // What must agree between ranks, as text.
+  std::string signature() const;
+};
+
+// Where the ranks of one collective (or the two of a send) meet.
+struct Meeting {
+  explicit Meeting(int ranks) : calls(ranks), clocks(ranks) {}
+  std::vector<std::optional<CollectiveCall>> calls;
+  std::vector<VectorClock> clocks;  // each rank's when it came
+  int arrived = 0;
+  bool done = false;
+};
+
+struct CommGroup;
+
+// A registered symmetric window, one object for all ranks.
+struct WindowSet {
+  std::vector<uintptr_t> begin;  // per rank
+  size_t size = 0;
+  std::vector<bool> live;
+};
+
+struct CommGroup {
+  std::string name;  // "communicator 0"
+  std::vector<int> devices;  // per rank
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<uint64_t, std::shared_ptr<Meeting>> meetings;                          // by the call's number
+  std::map<std::tuple<int, int, uint64_t>, std::shared_ptr<Meeting>> transfers;  // by sender, receiver, number
+  std::vector<std::string> last_call;                                             // per rank
+  std::vector<std::shared_ptr<WindowSet>> windows;
+  ncclResult_t error = ncclSuccess;  // of the whole group, once set it stays
+  std::string error_text;
+
+  // Host-side meetings: creation, split, registration.
+  struct HostMeeting {
+    std::string what;
+    std::vector<bool> here;
+    int arrived = 0;
+    VectorClock clock;
+    std::vector<std::vector<int64_t>> payload;  // per rank
+    std::vector<void*> outcome;                 // per rank
+    ncclResult_t result = ncclSuccess;
+    bool done = false;
+  };
+  std::map<uint64_t, std::shared_ptr<HostMeeting>> host_meetings;
+
+  int size() const { return static_cast<int>(devices.size()); }
+  void fail(ncclResult_t result, std::string text);  // with the mutex held
+  std::string rank_text(int rank) const;
+};
+
+// Waits on the stream until all ranks have come and the data has moved. False: the group failed.
+bool run_collectives(struct ::ncclComm* const* comms, const CollectiveCall* calls, const uint64_t* numbers, int count,
+                     TaskContext& context);
+
+// A finding for each live window or registration that holds memory about to be freed.
+void report_registered(const Allocation& allocation);
+
+void* allocate(size_t size, AllocationKind kind);
+bool release(void* pointer, AllocationKind kind);
+
+}  // namespace braid::emulated
+
+// ncclComm_t points to one of these: one rank's end.
+struct ncclComm {
+  std::shared_ptr<braid::emulated::CommGroup> group;
+  int rank = 0;
+  int device = 0;
+  uint64_t calls = 0;                      // collectives so far
+  std::map<int, uint64_t> sends, recvs;    // per peer
+  uint64_t host_calls = 0;
+  std::string last_error;
+};
+
+// ncclWindow_t points to one of these.
+struct ncclWindow_vidmem {
+  std::shared_ptr<braid::emulated::WindowSet> set;  // null: registered with NCCL_WIN_DEFAULT
+  int rank = 0;
+};

@@ -1,0 +1,233 @@
+// Collectives on the streams: ranks meet, what they bring is compared, data moves, clocks are joined.
+//
+// What a collective proves, and no more: a rank's result depends on the inputs of the ranks it comes from, so all
+// that those had done on the stream before they came is ordered before whatever follows here. That a peer has
+// finished does not follow: neither its collective itself nor what it did afterwards.
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/emulated/block.h"
+#include "runtime/emulated/nccl_comm.h"
+#include "runtime/emulated/nccl_data.h"
+#include "runtime/emulated/options.h"
+
+namespace braid::emulated {
+namespace {
+
+bool is_transfer(CollectiveKind kind) { return kind == CollectiveKind::kSend || kind == CollectiveKind::kRecv; }
+
+std::string title(const CollectiveCall& call) {
+  return std::string(name_of(call.kind)) + (call.label.empty() ? "" : " [" + call.label + "]");
+}
+
+// Index in the meeting: the rank, or 0 for a sender and 1 for a receiver.
+int seat(const ncclComm& comm, const CollectiveCall& call) {
+  return call.kind == CollectiveKind::kSend ? 0 : call.kind == CollectiveKind::kRecv ? 1 : comm.rank;
+}
+int rank_at(const ncclComm& comm, const CollectiveCall& call, int seat_index) {
+  if (!is_transfer(call.kind)) return seat_index;
+  return (seat_index == 0) == (call.kind == CollectiveKind::kSend) ? comm.rank : call.root;
+}
+
+// The offset in a symmetric window; -1: in none.
+int64_t symmetric_offset(const CommGroup& group, int rank, const void* pointer) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  for (const auto& window : group.windows) {
+    const uintptr_t begin = window->begin[static_cast<size_t>(rank)];
+    if (window->live[static_cast<size_t>(rank)] && address - begin < window->size)
+      return static_cast<int64_t>(address - begin);
+  }
+  return -1;
+}
+
+// True: a finding has been added and the group failed.
+bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
+  const CollectiveCall& first = *meeting.calls[0];
+  const std::string where = " number " + std::to_string(number) + " of " + group.name;
+  for (size_t i = 1; i < meeting.calls.size(); ++i) {
+    const CollectiveCall& other = *meeting.calls[i];
+    const bool same = is_transfer(first.kind) ? first.count == other.count && first.type == other.type
+                                              : first.signature() == other.signature();
+    if (same) continue;
+    const int rank_a = is_transfer(first.kind) ? other.root : 0;
+    const int rank_b = is_transfer(first.kind) ? first.root : static_cast<int>(i);
+    const std::string message = "call" + where + " differs: " + group.rank_text(rank_a) + " calls " +
+                                first.signature() + (first.label.empty() ? "" : " [" + first.label + "]") + ", " +
+                                group.rank_text(rank_b) + " calls " + other.signature() +
+                                (other.label.empty() ? "" : " [" + other.label + "]");
+    finding_list().add(FindingKind::kCollectiveMismatch, message);
+    group.fail(ncclInvalidUsage, message);
+    return true;
+  }
+  if (is_transfer(first.kind)) return false;
+  const auto check = [&](const char* what, auto pointer_of) {
+    for (size_t i = 1; i < meeting.calls.size(); ++i) {
+      const int64_t a = symmetric_offset(group, 0, pointer_of(*meeting.calls[0]));
+      const int64_t b = symmetric_offset(group, static_cast<int>(i), pointer_of(*meeting.calls[i]));
+      if (a == b) continue;
+      const auto say = [](int64_t offset) {
+        return offset < 0 ? std::string("in no symmetric window") : "at offset " + std::to_string(offset);
+      };
+      const std::string message = title(first) + where + ": the " + what + " buffer of " + group.rank_text(0) +
+                                  " is " + say(a) + ", that of " + group.rank_text(static_cast<int>(i)) + " is " +
+                                  say(b) + "; in a symmetric window it has to be the same on all ranks";
+      finding_list().add(FindingKind::kRegistration, message);
+      group.fail(ncclInvalidUsage, message);
+      return true;
+    }
+    return false;
+  };
+  // In place, an all-gather's input and a reduce-scatter's output are the rank's own part of the other buffer.
+  const bool in_place = [&] {
+    for (size_t i = 0; i < meeting.calls.size(); ++i) {
+      const CollectiveCall& call = *meeting.calls[i];
+      const size_t bytes = call.count * size_of(call.type) * i;
+      const char* send = static_cast<const char*>(call.send);
+      const char* recv = static_cast<const char*>(call.recv);
+      if (call.kind == CollectiveKind::kAllGather ? send != recv + bytes : recv != send + bytes) return false;
+    }
+    return true;
+  }();
+  const bool gather = first.kind == CollectiveKind::kAllGather, scatter = first.kind == CollectiveKind::kReduceScatter;
+  const bool rooted = first.kind == CollectiveKind::kBroadcast || first.kind == CollectiveKind::kReduce;
+  if (rooted) return false;
+  if (!(gather && in_place) && check("send", [](const CollectiveCall& c) { return c.send; })) return true;
+  return !(scatter && in_place) && check("receive", [](const CollectiveCall& c) { return c.recv; });
+}
+
+std::string missing_text(const CommGroup& group, const ncclComm& comm, const CollectiveCall& mine,
+                         const Meeting& meeting, uint64_t number) {
+  std::string waiting, missing;
+  for (size_t i = 0; i < meeting.calls.size(); ++i) {
+    const int rank = rank_at(comm, mine, static_cast<int>(i));
+    std::string& list = meeting.calls[i] ? waiting : missing;
+    if (!list.empty()) list += ", ";
+    list += group.rank_text(rank);
+    if (!meeting.calls[i]) {
+      const std::string& last = group.last_call[static_cast<size_t>(rank)];
+      list += last.empty() ? " (which has called nothing)" : " (whose latest call is " + last + ")";
+    }
+  }
+  std::string name = name_of(mine.kind), label = mine.label;
+  for (const auto& call : meeting.calls) {
+    if (!call) continue;
+    name = name_of(call->kind);
+    label = call->label;
+    break;
+  }
+  return name + (label.empty() ? "" : " [" + label + "]") + " number " + std::to_string(number) + " of " + group.name +
+         ": " + waiting + " waits; missing after " + std::to_string(options().time_out.count()) + " ms: " + missing;
+}
+
+std::shared_ptr<Meeting> arrive(ncclComm& comm, const CollectiveCall& call, uint64_t number, const VectorClock& clock) {
+  CommGroup& group = *comm.group;
+  std::lock_guard lock(group.mutex);
+  if (group.error != ncclSuccess) return nullptr;
+  const bool transfer = is_transfer(call.kind);
+  std::shared_ptr<Meeting>* entry = nullptr;
+  if (transfer) {
+    const int from = rank_at(comm, call, 0), to = rank_at(comm, call, 1);
+    entry = &group.transfers[{from, to, number}];
+  } else {
+    entry = &group.meetings[number];
+  }
+  if (!*entry) *entry = std::make_shared<Meeting>(transfer ? 2 : group.size());
+  const std::shared_ptr<Meeting> meeting = *entry;
+  const size_t index = static_cast<size_t>(seat(comm, call));
+  meeting->calls[index] = call;
+  meeting->clocks[index] = clock;
+  group.last_call[static_cast<size_t>(comm.rank)] = call.signature() + " number " + std::to_string(number);
+  if (static_cast<size_t>(++meeting->arrived) < meeting->calls.size()) return meeting;
+  if (disagree(group, *meeting, number)) return nullptr;
+  std::vector<CollectiveCall> calls;
+  for (const auto& each : meeting->calls) calls.push_back(*each);
+  move_data(calls);
+  meeting->done = true;
+  if (transfer)
+    group.transfers.erase({rank_at(comm, call, 0), rank_at(comm, call, 1), number});
+  else
+    group.meetings.erase(number);
+  group.changed.notify_all();
+  return meeting;
+}
+
+bool wait_for_peers(ncclComm& comm, const CollectiveCall& call, uint64_t number, const Meeting& meeting) {
+  CommGroup& group = *comm.group;
+  std::unique_lock lock(group.mutex);
+  if (!group.changed.wait_for(lock, options().time_out, [&] { return meeting.done || group.error != ncclSuccess; })) {
+    const std::string text = missing_text(group, comm, call, meeting, number);
+    finding_list().add(FindingKind::kCollectiveTimeOut, text);
+    group.fail(ncclSystemError, text);
+  }
+  return meeting.done;
+}
+
+void join_clocks(const ncclComm& comm, const CollectiveCall& call, const Meeting& meeting, VectorClock& clock) {
+  switch (call.kind) {
+    case CollectiveKind::kSend: return;
+    case CollectiveKind::kRecv: return clock.join(meeting.clocks[0]);
+    case CollectiveKind::kBroadcast: return clock.join(meeting.clocks[static_cast<size_t>(call.root)]);
+    case CollectiveKind::kReduce:
+      if (comm.rank != call.root) return;
+      break;
+    default: break;
+  }
+  for (const VectorClock& other : meeting.clocks) clock.join(other);
+}
+
+// False: a buffer is not what it should be; a finding has been added and the group failed.
+bool record(ncclComm& comm, const CollectiveCall& call, const void* pointer, size_t bytes, AccessKind kind,
+            TaskContext& context) {
+  if (bytes == 0) return true;
+  std::string text;
+  if (!DeviceMemory::contains(reinterpret_cast<uintptr_t>(pointer))) {
+    text = kind == AccessKind::kRead ? "the send buffer is not device memory" : "the receive buffer is not device memory";
+  } else if (const auto* fault = context.accesses.record(reinterpret_cast<uintptr_t>(pointer), bytes, kind)) {
+    text = *fault;
+  } else {
+    return true;
+  }
+  text = title(call) + " on rank " + std::to_string(comm.device) + " stream " + std::to_string(context.stream.ordinal) +
+         ": " + text;
+  finding_list().add(FindingKind::kIllegalAccess, text);
+  std::lock_guard lock(comm.group->mutex);
+  comm.group->fail(ncclInvalidArgument, text);
+  return false;
+}
+
+}  // namespace
+
+bool run_collectives(ncclComm* const* comms, const CollectiveCall* calls, const uint64_t* numbers, int count,
+                     TaskContext& context) {
+  const VectorClock before = context.clock;
+  const std::string name = count == 1 ? name_of(calls[0].kind) : std::string("group of ") + name_of(calls[0].kind);
+  const auto reading = checker().begin(context.stream.logical_thread, context.clock, name, calls[0].label);
+  bool valid = true;
+  for (int i = 0; i < count; ++i) {
+    const int ranks = comms[i]->group->size();
+    valid = record(*comms[i], calls[i], calls[i].send, calls[i].send_bytes(ranks), AccessKind::kRead, context) && valid;
+  }
+  checker().finish(reading, context.accesses.finish());
+  // Bounds of what will be written, before anybody writes it.
+  for (int i = 0; i < count && valid; ++i) {
+    const int ranks = comms[i]->group->size();
+    const size_t bytes = comms[i]->rank != calls[i].root && calls[i].kind == CollectiveKind::kReduce
+                             ? 0
+                             : calls[i].recv_bytes(ranks);
+    valid = record(*comms[i], calls[i], calls[i].recv, bytes, AccessKind::kWrite, context);
+  }
+  AccessRanges written = context.accesses.finish();
+  std::vector<std::shared_ptr<Meeting>> meetings;
+  for (int i = 0; i < count; ++i) {
+    if (valid) meetings.push_back(arrive(*comms[i], calls[i], numbers[i], before));
+    if (!valid || !meetings.back()) return false;
+  }
+  for (int i = 0; i < count; ++i)
+    if (!wait_for_peers(*comms[i], calls[i], numbers[i], *meetings[static_cast<size_t>(i)])) return false;
+  for (int i = 0; i < count; ++i) join_clocks(*comms[i], calls[i], *meetings[static_cast<size_t>(i)], context.clock);
+  const auto writing = checker().begin(context.stream.logical_thread, context.clock, name, calls[0].label);
+  checker().finish(writing, std::move(written));
+  return true;
+}
+
+}  // namespace braid::emulated

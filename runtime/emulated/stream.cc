@@ -1,0 +1,425 @@
+#include "runtime/emulated/stream.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "runtime/emulated/block.h"
+#include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/options.h"
+
+namespace braid::emulated {
+namespace {
+
+struct Handles {
+  std::mutex mutex;
+  std::set<CUstream_st*> streams;
+  std::set<CUevent_st*> events;
+  std::map<int, std::unique_ptr<Device>> devices;
+};
+
+Handles& handles() {
+  static Handles* instance = new Handles;
+  return *instance;
+}
+
+}  // namespace
+
+void Recording::finish(const VectorClock& at) {
+  {
+    std::lock_guard lock(mutex);
+    clock = at;
+    time = std::chrono::steady_clock::now();
+    done = true;
+  }
+  changed.notify_all();
+}
+
+void Recording::wait() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return done; });
+}
+
+bool Recording::is_done() {
+  std::lock_guard lock(mutex);
+  return done;
+}
+
+void Device::fail(cudaError_t e) {
+  int none = cudaSuccess;
+  error.compare_exchange_strong(none, e);
+}
+
+bool valid_device(int index) { return index >= 0 && index < options().devices; }
+
+Device& device_at(int index) {
+  Handles& h = handles();
+  std::lock_guard lock(h.mutex);
+  auto& device = h.devices[index];
+  if (!device) {
+    device = std::make_unique<Device>();
+    device->index = index;
+  }
+  return *device;
+}
+
+Device& current_device() { return device_at(host_thread().device); }
+
+CUstream_st* find_stream(cudaStream_t handle) {
+  // 0, cudaStreamLegacy (1) and cudaStreamPerThread (2): one stream per device.
+  if (reinterpret_cast<uintptr_t>(handle) <= 2) {
+    Device& device = current_device();
+    std::unique_lock lock(device.mutex);
+    if (device.legacy == nullptr) {
+      lock.unlock();
+      auto* stream = new CUstream_st(device, -1, cudaStreamDefault, 0);
+      lock.lock();
+      device.legacy = stream;
+    }
+    return device.legacy;
+  }
+  Handles& h = handles();
+  std::lock_guard lock(h.mutex);
+  return h.streams.count(handle) != 0 ? handle : nullptr;
+}
+
+CUevent_st* find_event(cudaEvent_t handle) {
+  Handles& h = handles();
+  std::lock_guard lock(h.mutex);
+  return h.events.count(handle) != 0 ? handle : nullptr;
+}
+
+cudaError_t result(cudaError_t error) {
+  if (error != cudaSuccess && error != cudaErrorNotReady) host_thread().last_error = error;
+  return error;
+}
+
+cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
+                              std::function<std::unique_ptr<Fault>(TaskContext&)> run) {
+  stream.enqueue([name = std::move(name), run = std::move(run)](TaskContext& context) {
+    const Checker::Operation operation =
+        checker().begin(context.stream.logical_thread, context.clock, name, context.label);
+    const std::unique_ptr<Fault> fault = run(context);
+    checker().finish(operation, context.accesses.finish());
+    if (!fault) return true;
+    std::string text = name;
+    if (!context.label.empty()) text += " [" + context.label + "]";
+    text += " on rank " + std::to_string(context.stream.device.index) + " stream " +
+            std::to_string(context.stream.ordinal) + ", ";
+    finding_list().add(fault->kind, text + fault->text);
+    context.stream.device.fail(fault->kind == FindingKind::kIllegalAccess ? cudaErrorIllegalAddress
+                                                                          : cudaErrorLaunchFailure);
+    return false;
+  });
+  return cudaSuccess;
+}
+
+}  // namespace braid::emulated
+
+using namespace braid::emulated;
+
+CUstream_st::CUstream_st(Device& device, int ordinal, unsigned flags, int priority)
+    : device(device),
+      ordinal(ordinal),
+      flags(flags),
+      priority(priority),
+      logical_thread(checker().add_thread("rank " + std::to_string(device.index) + " stream " +
+                                          (ordinal < 0 ? std::string("0 (legacy default)") : std::to_string(ordinal)))),
+      delays_(options().seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(device.index) * 1000003u +
+              static_cast<uint64_t>(ordinal + 1)) {
+  {
+    std::lock_guard lock(handles().mutex);
+    handles().streams.insert(this);
+  }
+  {
+    std::lock_guard lock(device.mutex);
+    device.streams.push_back(this);
+  }
+  worker_ = std::thread([this] { work(); });
+}
+
+CUstream_st::~CUstream_st() {
+  {
+    std::lock_guard lock(handles().mutex);
+    handles().streams.erase(this);
+  }
+  {
+    std::lock_guard lock(device.mutex);
+    device.streams.erase(std::find(device.streams.begin(), device.streams.end(), this));
+  }
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  worker_.join();
+}
+
+void CUstream_st::enqueue(Task task, bool asynchronous, std::function<void()> if_failed) {
+  HostThread& host = host_thread();
+  // Stream 0 and blocking streams order each other, as on a GPU.
+  std::vector<std::shared_ptr<Recording>> first;
+  if ((flags & cudaStreamNonBlocking) == 0) {
+    std::vector<CUstream_st*> others;
+    {
+      std::lock_guard lock(device.mutex);
+      if (this == device.legacy || ordinal < 0) {
+        for (CUstream_st* other : device.streams)
+          if (other != this && (other->flags & cudaStreamNonBlocking) == 0) others.push_back(other);
+      } else if (device.legacy != nullptr) {
+        others.push_back(device.legacy);
+      }
+    }
+    for (CUstream_st* other : others)
+      if (!other->idle()) first.push_back(other->record());
+      else first.push_back([&] {
+        auto done = std::make_shared<Recording>();
+        done->finish(other->clock_when_idle());
+        return done;
+      }());
+  }
+  if (!first.empty()) {
+    task = [first = std::move(first), task = std::move(task)](TaskContext& context) {
+      for (const auto& recording : first) {
+        recording->wait();
+        context.clock.join(recording->clock);
+      }
+      return task(context);
+    };
+  }
+  bool wait = false;
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back({std::move(task), std::move(if_failed), host.now(), host.label});
+    ++enqueued_;
+    if (asynchronous) pending_asynchronous_ = enqueued_;
+    wait = options().deterministic && pending_asynchronous_ <= finished_;
+  }
+  changed_.notify_all();
+  if (wait) {
+    std::unique_lock lock(mutex_);
+    const uint64_t target = enqueued_;
+    changed_.wait(lock, [&] { return finished_ >= target; });
+  }
+}
+
+void CUstream_st::work() {
+  pthread_setname_np(pthread_self(), ("r" + std::to_string(device.index) + "s" + std::to_string(ordinal)).c_str());
+  AccessSet accesses;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    Queued next = std::move(queue_.front());
+    queue_.pop_front();
+    VectorClock clock = clock_;
+    lock.unlock();
+    if (options().max_delay.count() > 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(
+          delays_() % static_cast<uint64_t>(options().max_delay.count())));
+    clock.join(next.host_clock);
+    if (device.error.load() == cudaSuccess) {
+      TaskContext context{*this, accesses, clock, std::move(next.label)};
+      if (!next.task(context)) device.fail(cudaErrorLaunchFailure);
+    } else if (next.if_failed) {
+      next.if_failed();
+    }
+    next = Queued{};
+    lock.lock();
+    clock_ = std::move(clock);
+    ++finished_;
+    changed_.notify_all();
+  }
+}
+
+cudaError_t CUstream_st::synchronize() {
+  std::unique_lock lock(mutex_);
+  const uint64_t target = enqueued_;
+  changed_.wait(lock, [&] { return finished_ >= target; });
+  host_thread().clock.join(clock_);
+  host_thread().now();
+  return static_cast<cudaError_t>(device.error.load());
+}
+
+bool CUstream_st::idle() {
+  std::lock_guard lock(mutex_);
+  return finished_ == enqueued_;
+}
+
+VectorClock CUstream_st::clock_when_idle() {
+  std::lock_guard lock(mutex_);
+  return clock_;
+}
+
+std::shared_ptr<Recording> CUstream_st::record() {
+  auto recording = std::make_shared<Recording>();
+  std::lock_guard lock(mutex_);
+  queue_.push_back({[recording](TaskContext& context) {
+                      recording->finish(context.clock);
+                      return true;
+                    },
+                    [recording] { recording->finish({}); }, host_thread().now(), {}});
+  ++enqueued_;
+  changed_.notify_all();
+  return recording;
+}
+
+// ---- the CUDA functions on streams and events
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
+  if (stream == nullptr || (flags & ~static_cast<unsigned>(cudaStreamNonBlocking)) != 0)
+    return result(cudaErrorInvalidValue);
+  Device& device = current_device();
+  int ordinal = 0;
+  {
+    std::lock_guard lock(device.mutex);
+    ordinal = device.streams_made++;
+  }
+  *stream = new CUstream_st(device, ordinal, flags, std::clamp(priority, -5, 0));
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
+
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr || priority == nullptr) return result(cudaErrorInvalidResourceHandle);
+  *priority = stream->priority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int* flags) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr || flags == nullptr) return result(cudaErrorInvalidResourceHandle);
+  *flags = stream->flags;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  CUstream_st* stream = reinterpret_cast<uintptr_t>(handle) <= 2 ? nullptr : find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  return result(stream->synchronize());
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (!stream->idle()) return cudaErrorNotReady;
+  return result(stream->synchronize());
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned int) {
+  CUstream_st* stream = find_stream(handle);
+  CUevent_st* event = find_event(event_handle);
+  if (stream == nullptr || event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  std::shared_ptr<Recording> recording;
+  {
+    std::lock_guard lock(event->mutex);
+    recording = event->latest;
+  }
+  if (!recording) return cudaSuccess;  // never recorded: nothing to wait for, as on a GPU
+  stream->enqueue(
+      [recording](TaskContext& context) {
+        recording->wait();
+        context.clock.join(recording->clock);
+        return true;
+      },
+      true);
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (function == nullptr) return result(cudaErrorInvalidValue);
+  stream->enqueue([function, data](TaskContext&) {
+    function(data);
+    return true;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  if (event == nullptr) return result(cudaErrorInvalidValue);
+  *event = new CUevent_st;
+  (*event)->flags = flags;
+  std::lock_guard lock(handles().mutex);
+  handles().events.insert(*event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  {
+    std::lock_guard lock(handles().mutex);
+    if (handles().events.erase(event) == 0) return result(cudaErrorInvalidResourceHandle);
+  }
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
+  CUstream_st* stream = find_stream(stream_handle);
+  CUevent_st* event = find_event(handle);
+  if (stream == nullptr || event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  auto recording = stream->record();
+  std::lock_guard lock(event->mutex);
+  event->latest = std::move(recording);
+  return cudaSuccess;
+}
+
+static std::shared_ptr<Recording> latest_of(CUevent_st* event) {
+  std::lock_guard lock(event->mutex);
+  return event->latest;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  CUevent_st* event = find_event(handle);
+  if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (const auto recording = latest_of(event)) {
+    recording->wait();
+    host_thread().clock.join(recording->clock);
+  }
+  return result(static_cast<cudaError_t>(current_device().error.load()));
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+  CUevent_st* event = find_event(handle);
+  if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  const auto recording = latest_of(event);
+  if (!recording) return cudaSuccess;
+  if (!recording->is_done()) return cudaErrorNotReady;
+  host_thread().clock.join(recording->clock);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_t end_handle) {
+  CUevent_st* start = find_event(start_handle);
+  CUevent_st* end = find_event(end_handle);
+  if (start == nullptr || end == nullptr || ms == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (((start->flags | end->flags) & cudaEventDisableTiming) != 0) return result(cudaErrorInvalidResourceHandle);
+  const auto from = latest_of(start), to = latest_of(end);
+  if (!from || !to) return result(cudaErrorInvalidResourceHandle);
+  if (!from->is_done() || !to->is_done()) return cudaErrorNotReady;
+  *ms = std::chrono::duration<float, std::milli>(to->time - from->time).count();
+  return cudaSuccess;
+}
+
+}  // extern "C"
