@@ -94,7 +94,8 @@ AccessRanges AccessSet::finish() {
     if (page.any_uninitialized) collect(page.uninitialized, result.uninitialized);
     for (size_t word = 0; word < kWords; ++word) {
       const uint64_t bits = page.written[word] | page.atomic[word];
-      if (bits != 0) device_memory().initialized_word(start + word * 64).fetch_or(bits, std::memory_order_relaxed);
+      if (bits != 0)
+        device_memory().initialized_word(start + word * 64).fetch_or(bits, std::memory_order_relaxed);
     }
   }
   by_number_.clear();

@@ -36,7 +36,8 @@ class AccessSet {
   // Null, or why the access must not happen (outside an allocation, freed). `address` is a device address.
   const std::string* record(uintptr_t address, size_t size, AccessKind kind) {
     Page* page = cache_[address / kPageBytes % kCacheSize];
-    if (page == nullptr || page->number != address / kPageBytes || address < page->begin || address + size > page->end)
+    if (page == nullptr || page->number != address / kPageBytes || address < page->begin ||
+        address + size > page->end)
       return record_slowly(address, size, kind);
     mark(*page, address, size, kind);
     return nullptr;
@@ -72,7 +73,8 @@ class AccessSet {
         } else {
           page.read[word] |= bits;
         }
-        if (kind != AccessKind::kAtomicStore && (bits & ~page.written[word]) != 0) check_initialized(page, word, bits);
+        if (kind != AccessKind::kAtomicStore && (bits & ~page.written[word]) != 0)
+          check_initialized(page, word, bits);
       }
       offset += count;
       size -= count;

@@ -143,9 +143,10 @@ int BlockRunner::barrier(const char* what, int line, BarrierResult result, int p
     for (unsigned i = 0; i < count_; ++i) {
       if (i == running_) continue;
       if (threads_[i].line != line || std::strcmp(threads_[i].waits_for, what) != 0)
-        fail(FindingKind::kDivergentBarrier, std::string("waits at ") + what + " of line " + std::to_string(line) +
-                                                 ", while " + thread_text(i) + " waits at " + threads_[i].waits_for +
-                                                 " of line " + std::to_string(threads_[i].line));
+        fail(FindingKind::kDivergentBarrier, std::string("waits at ") + what + " of line " +
+                                                 std::to_string(line) + ", while " + thread_text(i) +
+                                                 " waits at " + threads_[i].waits_for + " of line " +
+                                                 std::to_string(threads_[i].line));
     }
     barrier_results_[0] = std::exchange(barrier_and_, 1);
     barrier_results_[1] = std::exchange(barrier_or_, 0);
@@ -155,10 +156,14 @@ int BlockRunner::barrier(const char* what, int line, BarrierResult result, int p
       if (i != running_) ready_.push_back(i);
   }
   switch (result) {
-    case BarrierResult::kNone: return 0;
-    case BarrierResult::kAnd: return barrier_results_[0];
-    case BarrierResult::kOr: return barrier_results_[1];
-    case BarrierResult::kCount: return barrier_results_[2];
+    case BarrierResult::kNone:
+      return 0;
+    case BarrierResult::kAnd:
+      return barrier_results_[0];
+    case BarrierResult::kOr:
+      return barrier_results_[1];
+    case BarrierResult::kCount:
+      return barrier_results_[2];
   }
   return 0;
 }
@@ -166,7 +171,8 @@ int BlockRunner::barrier(const char* what, int line, BarrierResult result, int p
 BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mask, uint64_t value) {
   const unsigned warp = running_ / kLanes;
   const unsigned bit = 1u << lane();
-  if ((mask & bit) == 0) fail(FindingKind::kDivergentBarrier, std::string(what) + ": the lane is not in its own mask");
+  if ((mask & bit) == 0)
+    fail(FindingKind::kDivergentBarrier, std::string(what) + ": the lane is not in its own mask");
   const unsigned lanes = std::min<unsigned>(kLanes, count_ - warp * kLanes);
   if (lanes < kLanes && mask >> lanes != 0)
     fail(FindingKind::kDivergentBarrier, std::string(what) + ": the mask names lanes beyond the block's " +
@@ -174,9 +180,11 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
   auto& exchanges = warps_[warp].exchanges;
   Exchange* exchange = nullptr;
   for (Exchange& candidate : exchanges) {
-    if (candidate.what == nullptr || candidate.arrived == candidate.mask || (candidate.mask & bit) == 0) continue;
+    if (candidate.what == nullptr || candidate.arrived == candidate.mask || (candidate.mask & bit) == 0)
+      continue;
     if (candidate.mask != mask || std::strcmp(candidate.what, what) != 0)
-      fail(FindingKind::kDivergentBarrier, std::string(what) + ": other lanes of the warp are at " + candidate.what +
+      fail(FindingKind::kDivergentBarrier, std::string(what) + ": other lanes of the warp are at " +
+                                               candidate.what +
                                                (candidate.mask != mask ? " with another mask" : ""));
     exchange = &candidate;
   }
@@ -194,7 +202,8 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
     wait(what, 0, mask);
   } else {
     for (int other = 0; other < kLanes; ++other)
-      if ((mask >> other & 1) != 0 && other != lane()) ready_.push_back(warp * kLanes + static_cast<unsigned>(other));
+      if ((mask >> other & 1) != 0 && other != lane())
+        ready_.push_back(warp * kLanes + static_cast<unsigned>(other));
   }
   return *exchange;
 }
@@ -206,8 +215,8 @@ void BlockRunner::leave_exchange(Exchange& exchange) {
 
 uint64_t BlockRunner::exchange(const char* what, unsigned mask, uint64_t value, int source_lane) {
   if (source_lane < 0 || source_lane >= kLanes || (mask >> source_lane & 1) == 0)
-    fail(FindingKind::kDivergentBarrier,
-         std::string(what) + ": takes the value of lane " + std::to_string(source_lane) + ", which is not in the mask");
+    fail(FindingKind::kDivergentBarrier, std::string(what) + ": takes the value of lane " +
+                                             std::to_string(source_lane) + ", which is not in the mask");
   Exchange& e = join_exchange(what, mask, value);
   const uint64_t result = e.values[source_lane];
   leave_exchange(e);
@@ -230,7 +239,8 @@ void* BlockRunner::static_shared(const void* site, size_t size, size_t alignment
     total += known.size;
   }
   if (total > kMaxSharedBytes || total - dynamic_bytes_ > kDefaultSharedBytes)
-    fail(FindingKind::kInvalidUse, "the block's shared memory is used up: " + std::to_string(total) + " bytes");
+    fail(FindingKind::kInvalidUse,
+         "the block's shared memory is used up: " + std::to_string(total) + " bytes");
   site_memory_.push_back(std::make_unique<char[]>(size + alignment));
   const uintptr_t start = reinterpret_cast<uintptr_t>(site_memory_.back().get());
   void* memory = reinterpret_cast<void*>((start + alignment - 1) / alignment * alignment);

@@ -1,6 +1,6 @@
-// Runs the blocks of a kernel one after the other on the calling host thread; the threads of a block are fibers.
-// A thread that never waits needs no fiber of its own: a fiber takes the next thread when one has ended, so a
-// kernel without barriers is a plain loop.
+// Runs the blocks of a kernel one after the other on the calling host thread; the threads of a block are
+// fibers. A thread that never waits needs no fiber of its own: a fiber takes the next thread when one has
+// ended, so a kernel without barriers is a plain loop.
 #pragma once
 
 #include <cstddef>

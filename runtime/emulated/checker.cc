@@ -18,7 +18,8 @@ void Checker::rename_thread(LogicalThread thread, std::string text) {
   threads_[static_cast<size_t>(thread)].text = std::move(text);
 }
 
-Checker::Operation Checker::begin(LogicalThread thread, VectorClock& clock, std::string name, std::string label) {
+Checker::Operation Checker::begin(LogicalThread thread, VectorClock& clock, std::string name,
+                                  std::string label) {
   std::lock_guard lock(mutex_);
   const uint32_t count = ++threads_[static_cast<size_t>(thread)].count;
   clock.set(thread, count);
@@ -31,14 +32,15 @@ std::string Checker::describe(const std::string& name, const std::string& label,
   return text + " on " + threads_[static_cast<size_t>(thread)].text;
 }
 
-bool Checker::report_overlap(const Operation& operation, const std::vector<AccessRange>& ranges, const char* access,
-                             LogicalThread other_thread, const Finished& other,
+bool Checker::report_overlap(const Operation& operation, const std::vector<AccessRange>& ranges,
+                             const char* access, LogicalThread other_thread, const Finished& other,
                              const std::vector<AccessRange>& other_ranges, const char* other_access) {
   for (auto a = ranges.begin(), b = other_ranges.begin(); a != ranges.end() && b != other_ranges.end();) {
     const size_t begin = std::max(a->begin, b->begin), end = std::min(a->end, b->end);
     if (a->allocation == b->allocation && begin < end) {
       OperationId first{other_thread, other.clock}, second = operation.id;
-      std::string first_text = std::string(other_access) + " by " + describe(other.name, other.label, other_thread);
+      std::string first_text =
+          std::string(other_access) + " by " + describe(other.name, other.label, other_thread);
       std::string second_text =
           std::string(access) + " by " + describe(operation.name, operation.label, operation.id.thread);
       // Which one finished first is chance; the text is not.
@@ -49,8 +51,9 @@ bool Checker::report_overlap(const Operation& operation, const std::vector<Acces
       const Allocation allocation = device_memory().at(a->allocation);
       const std::string key = first_text + " / " + second_text + " / " + allocation.describe();
       finding_list().add_race(key,
-                              "nothing orders the " + first_text + " and the " + second_text + "; both touch bytes [" +
-                                  std::to_string(begin) + ", " + std::to_string(end) + ") of " + allocation.describe(),
+                              "nothing orders the " + first_text + " and the " + second_text +
+                                  "; both touch bytes [" + std::to_string(begin) + ", " +
+                                  std::to_string(end) + ") of " + allocation.describe(),
                               first, second, static_cast<uint32_t>(a->allocation), begin, end);
       return true;
     }
@@ -72,7 +75,8 @@ void Checker::compare(const Operation& operation, const AccessRanges& ranges, Lo
   check(ranges.writes, "write", o.writes, "write") || check(ranges.writes, "write", o.reads, "read") ||
       check(ranges.writes, "write", o.atomics, "atomic access");
   check(ranges.reads, "read", o.writes, "write") || check(ranges.reads, "read", o.atomics, "atomic access");
-  check(ranges.atomics, "atomic access", o.writes, "write") || check(ranges.atomics, "atomic access", o.reads, "read");
+  check(ranges.atomics, "atomic access", o.writes, "write") ||
+      check(ranges.atomics, "atomic access", o.reads, "read");
 }
 
 void Checker::finish(const Operation& operation, AccessRanges ranges) {
@@ -81,11 +85,11 @@ void Checker::finish(const Operation& operation, AccessRanges ranges) {
   for (const AccessRange& range : ranges.uninitialized) {
     const Allocation allocation = device_memory().at(range.allocation);
     const std::string who = describe(operation.name, operation.label, operation.id.thread);
-    finding_list().add_uninitialized(who + " / " + allocation.describe(),
-                                     who + " reads bytes [" + std::to_string(range.begin) + ", " +
-                                         std::to_string(range.end) + ") of " + allocation.describe() +
-                                         ", which nobody has written",
-                                     operation.id, static_cast<uint32_t>(range.allocation), range.begin, range.end);
+    finding_list().add_uninitialized(
+        who + " / " + allocation.describe(),
+        who + " reads bytes [" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ") of " +
+            allocation.describe() + ", which nobody has written",
+        operation.id, static_cast<uint32_t>(range.allocation), range.begin, range.end);
   }
   ranges.uninitialized.clear();
   if (ranges.empty()) return;

@@ -2,8 +2,8 @@
 // ranges that unordered ones really accessed.
 //
 // Ordered are: operations of one stream; what a host thread had seen finish when it enqueued an operation; an
-// event's record and who waits for it; a synchronised stream and the host thread behind; and what a collective
-// proves (nccl_rendezvous.h). Nothing else: in particular not how the streams happened to run.
+// event's record and who waits for it; a synchronised stream and the host thread behind; and what a
+// collective proves (nccl_rendezvous.h). Nothing else: in particular not how the streams happened to run.
 //
 // Every operation stays in the history, so which pairs are found depends on the program alone. A new one is
 // compared only with those that its clock does not cover: in each logical thread the latest few.
@@ -34,8 +34,8 @@ class Checker {
     VectorClock clock;  // of all that it follows, itself included
   };
 
-  // The next operation of a thread: `clock` becomes the thread's own, joined with what else it follows, and is
-  // advanced by one.
+  // The next operation of a thread: `clock` becomes the thread's own, joined with what else it follows, and
+  // is advanced by one.
   Operation begin(LogicalThread thread, VectorClock& clock, std::string name, std::string label);
 
   // What it accessed; reports every conflict with what is not ordered.
@@ -58,8 +58,8 @@ class Checker {
   void compare(const Operation& operation, const AccessRanges& ranges, LogicalThread other_thread,
                const Finished& other);
   bool report_overlap(const Operation& operation, const std::vector<AccessRange>& ranges, const char* access,
-                      LogicalThread other_thread, const Finished& other, const std::vector<AccessRange>& other_ranges,
-                      const char* other_access);
+                      LogicalThread other_thread, const Finished& other,
+                      const std::vector<AccessRange>& other_ranges, const char* other_access);
   std::string describe(const std::string& name, const std::string& label, LogicalThread thread) const;
 
   std::mutex mutex_;

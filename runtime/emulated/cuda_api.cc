@@ -46,13 +46,15 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
   const bool to_device = on_device(to), from_device = on_device(from);
   const char* name = to_device ? (from_device ? "copy device to device" : "copy host to device")
                                : (from_device ? "copy device to host" : "copy host to host");
-  const bool fits = kind == cudaMemcpyDefault || (kind == cudaMemcpyHostToHost && !to_device && !from_device) ||
+  const bool fits = kind == cudaMemcpyDefault ||
+                    (kind == cudaMemcpyHostToHost && !to_device && !from_device) ||
                     (kind == cudaMemcpyHostToDevice && to_device && !from_device) ||
                     (kind == cudaMemcpyDeviceToHost && !to_device && from_device) ||
                     (kind == cudaMemcpyDeviceToDevice && to_device && from_device);
   if (!fits) {
-    finding_list().add(FindingKind::kInvalidUse,
-                       std::string("the direction given to cudaMemcpy does not fit the pointers: this is a ") + name);
+    finding_list().add(
+        FindingKind::kInvalidUse,
+        std::string("the direction given to cudaMemcpy does not fit the pointers: this is a ") + name);
     return result(cudaErrorInvalidMemcpyDirection);
   }
   return enqueue_operation(stream, name, [=](TaskContext& context) {
@@ -65,7 +67,8 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
 
 cudaError_t sticky() { return static_cast<cudaError_t>(current_device().error.load()); }
 
-// Allocating and freeing count as writes of the host thread: what uses the memory has to be ordered with them.
+// Allocating and freeing count as writes of the host thread: what uses the memory has to be ordered with
+// them.
 void record_host_write(void* pointer, size_t size, const char* name) {
   HostThread& host = host_thread();
   const auto operation = checker().begin(host.id, host.now(), name, host.label);
@@ -110,7 +113,8 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
                           cudaStream_t handle, std::function<void()> body) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
-  if (stream->device.error.load() != cudaSuccess) return result(static_cast<cudaError_t>(stream->device.error.load()));
+  if (stream->device.error.load() != cudaSuccess)
+    return result(static_cast<cudaError_t>(stream->device.error.load()));
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   size_t limit = kDefaultSharedBytes;
   {
@@ -118,8 +122,9 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
     const auto it = host_memory().dynamic_limits.find(function);
     if (it != host_memory().dynamic_limits.end()) limit = it->second;
   }
-  if (threads == 0 || threads > kMaxThreadsPerBlock || block.z > 64 || uint64_t{grid.x} * grid.y * grid.z == 0 ||
-      grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || shared_bytes > limit)
+  if (threads == 0 || threads > kMaxThreadsPerBlock || block.z > 64 ||
+      uint64_t{grid.x} * grid.y * grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
+      shared_bytes > limit)
     return result(cudaErrorInvalidConfiguration);
   return enqueue_operation(*stream, name, [=, body = std::move(body)](TaskContext& context) {
     const Fault* fault = block_runner().run(grid, block, shared_bytes, body, context.accesses);
@@ -176,7 +181,8 @@ cudaError_t cudaFreeHost(void* pointer) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t handle) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind,
+                            cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (sticky() != cudaSuccess) return result(sticky());
@@ -248,18 +254,38 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock:
     case cudaDevAttrMaxBlockDimX:
-    case cudaDevAttrMaxBlockDimY: *value = kMaxThreadsPerBlock; return cudaSuccess;
-    case cudaDevAttrMaxBlockDimZ: *value = 64; return cudaSuccess;
-    case cudaDevAttrMaxGridDimX: *value = 0x7fffffff; return cudaSuccess;
+    case cudaDevAttrMaxBlockDimY:
+      *value = kMaxThreadsPerBlock;
+      return cudaSuccess;
+    case cudaDevAttrMaxBlockDimZ:
+      *value = 64;
+      return cudaSuccess;
+    case cudaDevAttrMaxGridDimX:
+      *value = 0x7fffffff;
+      return cudaSuccess;
     case cudaDevAttrMaxGridDimY:
-    case cudaDevAttrMaxGridDimZ: *value = 65535; return cudaSuccess;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = kDefaultSharedBytes; return cudaSuccess;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = kMaxSharedBytes; return cudaSuccess;
-    case cudaDevAttrWarpSize: *value = kLanes; return cudaSuccess;
+    case cudaDevAttrMaxGridDimZ:
+      *value = 65535;
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = kDefaultSharedBytes;
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = kMaxSharedBytes;
+      return cudaSuccess;
+    case cudaDevAttrWarpSize:
+      *value = kLanes;
+      return cudaSuccess;
     // Those of an H100, which the emulated device stands for.
-    case cudaDevAttrMultiProcessorCount: *value = 132; return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMajor: *value = 9; return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      *value = 132;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = 0;
+      return cudaSuccess;
   }
   return result(cudaErrorInvalidValue);
 }
@@ -304,7 +330,8 @@ cudaError_t cudaPeekAtLastError(void) {
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
 #define BRAID_NAME(name) \
-  case name: return #name;
+  case name:             \
+    return #name;
     BRAID_NAME(cudaSuccess)
     BRAID_NAME(cudaErrorInvalidValue)
     BRAID_NAME(cudaErrorMemoryAllocation)
@@ -328,22 +355,38 @@ const char* cudaGetErrorName(cudaError_t error) {
 
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    case cudaErrorInvalidDevicePointer: return "invalid device pointer";
-    case cudaErrorInvalidMemcpyDirection: return "invalid copy direction for memcpy";
-    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
-    case cudaErrorNotReady: return "device not ready";
-    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
-    case cudaErrorLaunchTimeout: return "the launch timed out and was terminated";
-    case cudaErrorLaunchFailure: return "unspecified launch failure";
-    case cudaErrorNotPermitted: return "operation not permitted";
-    case cudaErrorNotSupported: return "operation not supported";
-    case cudaErrorUnknown: return "unknown error";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInvalidDevicePointer:
+      return "invalid device pointer";
+    case cudaErrorInvalidMemcpyDirection:
+      return "invalid copy direction for memcpy";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorLaunchTimeout:
+      return "the launch timed out and was terminated";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    case cudaErrorNotPermitted:
+      return "operation not permitted";
+    case cudaErrorNotSupported:
+      return "operation not supported";
+    case cudaErrorUnknown:
+      return "unknown error";
   }
   return "unrecognized error code";
 }

@@ -10,9 +10,11 @@ namespace braid::emulated {
 namespace {
 
 void* reserve(size_t bytes) {
-  void* result = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* result =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (result == MAP_FAILED) {
-    std::fprintf(stderr, "emulated device: cannot reserve %zu GiB of addresses; is there a limit (ulimit -v)?\n",
+    std::fprintf(stderr,
+                 "emulated device: cannot reserve %zu GiB of addresses; is there a limit (ulimit -v)?\n",
                  bytes >> 30);
     std::abort();
   }
@@ -28,8 +30,9 @@ constexpr size_t kNcclGranularity = size_t{2} << 20;  // what cuMemGetAllocation
 uintptr_t device_region_begin = uintptr_t{1} << 63;
 
 std::string Allocation::describe() const {
-  return std::string(kind == AllocationKind::kNccl ? "ncclMemAlloc" : "cudaMalloc") + " #" + std::to_string(ordinal) +
-         " of rank " + std::to_string(device) + " (" + std::to_string(size) + " bytes)";
+  return std::string(kind == AllocationKind::kNccl ? "ncclMemAlloc" : "cudaMalloc") + " #" +
+         std::to_string(ordinal) + " of rank " + std::to_string(device) + " (" + std::to_string(size) +
+         " bytes)";
 }
 
 DeviceMemory::DeviceMemory() {

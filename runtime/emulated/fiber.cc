@@ -96,12 +96,12 @@ void Fiber::prepare() {
   uint32_t control[2] = {};
   asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(control[0]), "=m"(control[1]));
   top[0] = control[0] | static_cast<uint64_t>(control[1]) << 32;
-  top[1] = 0;                                        // r15
-  top[2] = 0;                                        // r14
+  top[1] = 0;                                          // r15
+  top[2] = 0;                                          // r14
   top[3] = reinterpret_cast<uint64_t>(&Fiber::start);  // r13
-  top[4] = reinterpret_cast<uint64_t>(this);         // r12
-  top[5] = 0;                                        // rbx
-  top[6] = 0;                                        // rbp
+  top[4] = reinterpret_cast<uint64_t>(this);           // r12
+  top[5] = 0;                                          // rbx
+  top[6] = 0;                                          // rbp
   top[7] = reinterpret_cast<uint64_t>(&braid_emulated_fiber_entry);
   top[8] = top[9] = 0;
   own_ = top;
@@ -112,8 +112,8 @@ void Fiber::prepare() {
   own_.uc_link = nullptr;
   const uint64_t self = reinterpret_cast<uint64_t>(this);
   makecontext(&own_, reinterpret_cast<void (*)()>(+[](unsigned low, unsigned high) {
-                start(reinterpret_cast<Fiber*>(static_cast<uint64_t>(high) << 32 | low));
-              }),
+    start(reinterpret_cast<Fiber*>(static_cast<uint64_t>(high) << 32 | low));
+  }),
               2, static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
 #endif
 #ifdef BRAID_FIBER_TSAN

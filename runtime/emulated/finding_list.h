@@ -31,8 +31,8 @@ class FindingList {
   void add_race(std::string key, std::string text, OperationId first, OperationId second, uint32_t allocation,
                 size_t begin, size_t end);
   // Dropped when a race explains it: whether the other operation had written by then was chance.
-  void add_uninitialized(std::string key, std::string text, OperationId reader, uint32_t allocation, size_t begin,
-                         size_t end);
+  void add_uninitialized(std::string key, std::string text, OperationId reader, uint32_t allocation,
+                         size_t begin, size_t end);
 
   std::vector<Finding> list() const;
   void clear();

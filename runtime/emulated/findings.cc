@@ -14,7 +14,8 @@ namespace braid::emulated {
 namespace {
 
 void print(FindingKind kind, const std::string& text) {
-  if (options().print_findings) std::fprintf(stderr, "emulated device: %s: %s\n", name_of(kind), text.c_str());
+  if (options().print_findings)
+    std::fprintf(stderr, "emulated device: %s: %s\n", name_of(kind), text.c_str());
 }
 
 void exit_with_findings() {
@@ -29,15 +30,24 @@ void exit_with_findings() {
 
 const char* name_of(FindingKind kind) {
   switch (kind) {
-    case FindingKind::kRace: return "race";
-    case FindingKind::kUninitializedRead: return "uninitialized read";
-    case FindingKind::kIllegalAccess: return "illegal access";
-    case FindingKind::kHostAccess: return "host access";
-    case FindingKind::kDivergentBarrier: return "divergent barrier";
-    case FindingKind::kCollectiveMismatch: return "collective mismatch";
-    case FindingKind::kCollectiveTimeOut: return "collective time-out";
-    case FindingKind::kRegistration: return "registration";
-    case FindingKind::kInvalidUse: return "invalid use";
+    case FindingKind::kRace:
+      return "race";
+    case FindingKind::kUninitializedRead:
+      return "uninitialized read";
+    case FindingKind::kIllegalAccess:
+      return "illegal access";
+    case FindingKind::kHostAccess:
+      return "host access";
+    case FindingKind::kDivergentBarrier:
+      return "divergent barrier";
+    case FindingKind::kCollectiveMismatch:
+      return "collective mismatch";
+    case FindingKind::kCollectiveTimeOut:
+      return "collective time-out";
+    case FindingKind::kRegistration:
+      return "registration";
+    case FindingKind::kInvalidUse:
+      return "invalid use";
   }
   return "finding";
 }
@@ -67,8 +77,8 @@ void FindingList::add_race(std::string key, std::string text, OperationId first,
   print(FindingKind::kRace, text);
 }
 
-void FindingList::add_uninitialized(std::string key, std::string text, OperationId reader, uint32_t allocation,
-                                    size_t begin, size_t end) {
+void FindingList::add_uninitialized(std::string key, std::string text, OperationId reader,
+                                    uint32_t allocation, size_t begin, size_t end) {
   Access access{text, reader, reader, allocation, begin, end};
   {
     std::lock_guard lock(mutex_);

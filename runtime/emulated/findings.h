@@ -17,7 +17,7 @@ enum class FindingKind {
   kDivergentBarrier,   // threads of a block or lanes of a warp at different barriers, or gone
   kCollectiveMismatch,
   kCollectiveTimeOut,
-  kRegistration,       // a rule of communication buffers broken
+  kRegistration,  // a rule of communication buffers broken
   kInvalidUse,
 };
 
@@ -36,6 +36,6 @@ constexpr int kExitCode = 86;
 
 }  // namespace braid::emulated
 
-// For programs that load the library by name. Writes at most `size` bytes of the findings' texts, a line each,
-// ended by a zero; returns how many there are. `take` forgets them.
+// For programs that load the library by name. Writes at most `size` bytes of the findings' texts, a line
+// each, ended by a zero; returns how many there are. `take` forgets them.
 extern "C" int braid_emulated_findings(char* text, unsigned long size, int take);

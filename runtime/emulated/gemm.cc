@@ -1,5 +1,6 @@
-// Matrix multiplication on the emulated device. It touches what the problem says element by element is touched,
-// through the same record of accesses as a kernel; the arithmetic works on rows converted to float32.
+// Matrix multiplication on the emulated device. It touches what the problem says element by element is
+// touched, through the same record of accesses as a kernel; the arithmetic works on rows converted to
+// float32.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -27,9 +28,15 @@ size_t size_of(GemmType type) { return type == GemmType::kFloat32 ? 4 : 2; }
 void load(const void* from, GemmType type, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) {
     switch (type) {
-      case GemmType::kFloat32: to[i] = static_cast<const float*>(from)[i]; break;
-      case GemmType::kFloat16: to[i] = static_cast<const __half*>(from)[i]; break;
-      case GemmType::kBFloat16: to[i] = static_cast<const __nv_bfloat16*>(from)[i]; break;
+      case GemmType::kFloat32:
+        to[i] = static_cast<const float*>(from)[i];
+        break;
+      case GemmType::kFloat16:
+        to[i] = static_cast<const __half*>(from)[i];
+        break;
+      case GemmType::kBFloat16:
+        to[i] = static_cast<const __nv_bfloat16*>(from)[i];
+        break;
     }
   }
 }
@@ -37,9 +44,15 @@ void load(const void* from, GemmType type, int64_t count, float* to) {
 void store(const float* from, GemmType type, int64_t count, void* to) {
   for (int64_t i = 0; i < count; ++i) {
     switch (type) {
-      case GemmType::kFloat32: static_cast<float*>(to)[i] = from[i]; break;
-      case GemmType::kFloat16: static_cast<__half*>(to)[i] = __half(from[i]); break;
-      case GemmType::kBFloat16: static_cast<__nv_bfloat16*>(to)[i] = __nv_bfloat16(from[i]); break;
+      case GemmType::kFloat32:
+        static_cast<float*>(to)[i] = from[i];
+        break;
+      case GemmType::kFloat16:
+        static_cast<__half*>(to)[i] = __half(from[i]);
+        break;
+      case GemmType::kBFloat16:
+        static_cast<__nv_bfloat16*>(to)[i] = __nv_bfloat16(from[i]);
+        break;
     }
   }
 }
@@ -61,7 +74,8 @@ class Operand {
     return why == nullptr;
   }
 
-  bool read(const void* base, GemmType type, int64_t rows, int64_t columns, int64_t pitch, std::vector<float>& to) {
+  bool read(const void* base, GemmType type, int64_t rows, int64_t columns, int64_t pitch,
+            std::vector<float>& to) {
     to.resize(static_cast<size_t>(rows * columns));
     for (int64_t r = 0; r < rows; ++r) {
       const char* row = static_cast<const char*>(base) + static_cast<size_t>(r * pitch) * size_of(type);
@@ -79,15 +93,19 @@ class Operand {
 std::vector<float> transposed(const std::vector<float>& from, int64_t rows, int64_t columns) {
   std::vector<float> to(from.size());
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) to[static_cast<size_t>(c * rows + r)] = from[static_cast<size_t>(r * columns + c)];
+    for (int64_t c = 0; c < columns; ++c)
+      to[static_cast<size_t>(c * rows + r)] = from[static_cast<size_t>(r * columns + c)];
   return to;
 }
 
 float activate(GemmEpilogue epilogue, float x) {
   switch (epilogue) {
-    case GemmEpilogue::kNone: return x;
-    case GemmEpilogue::kRelu: return x > 0.0f ? x : 0.0f;
-    case GemmEpilogue::kGelu: return 0.5f * x * (1.0f + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+    case GemmEpilogue::kNone:
+      return x;
+    case GemmEpilogue::kRelu:
+      return x > 0.0f ? x : 0.0f;
+    case GemmEpilogue::kGelu:
+      return 0.5f * x * (1.0f + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
   }
   return x;
 }
@@ -104,11 +122,13 @@ std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, Acc
   if (p.has_bias && !operand.read(o.bias, p.output_type, 1, p.n, p.n, bias)) return fault;
   for (int64_t batch = 0; batch < p.batch; ++batch) {
     if (batch == 0 || p.stride_a != 0) {
-      if (!operand.read(at(o.a, batch, p.stride_a, p.input_type), p.input_type, a_rows, a_columns, p.lda, a)) return fault;
+      if (!operand.read(at(o.a, batch, p.stride_a, p.input_type), p.input_type, a_rows, a_columns, p.lda, a))
+        return fault;
       if (p.transpose_a) a = transposed(a, a_rows, a_columns);
     }
     if (batch == 0 || p.stride_b != 0) {
-      if (!operand.read(at(o.b, batch, p.stride_b, p.input_type), p.input_type, b_rows, b_columns, p.ldb, b)) return fault;
+      if (!operand.read(at(o.b, batch, p.stride_b, p.input_type), p.input_type, b_rows, b_columns, p.ldb, b))
+        return fault;
       if (p.transpose_b) b = transposed(b, b_rows, b_columns);
     }
     for (int64_t m = 0; m < p.m; ++m) {
@@ -118,9 +138,9 @@ std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, Acc
         const float* row = b.data() + k * p.n;
         for (int64_t n = 0; n < p.n; ++n) d[static_cast<size_t>(n)] += factor * row[n];
       }
-      if (p.beta != 0.0f &&
-          !operand.read(at(o.c, batch, p.stride_c, p.output_type) + static_cast<size_t>(m * p.ldc) * size_of(p.output_type),
-                        p.output_type, 1, p.n, p.n, c))
+      if (p.beta != 0.0f && !operand.read(at(o.c, batch, p.stride_c, p.output_type) +
+                                              static_cast<size_t>(m * p.ldc) * size_of(p.output_type),
+                                          p.output_type, 1, p.n, p.n, c))
         return fault;
       for (int64_t n = 0; n < p.n; ++n) {
         float value = p.alpha * d[static_cast<size_t>(n)];
@@ -128,8 +148,10 @@ std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, Acc
         if (p.has_bias) value += bias[static_cast<size_t>(n)];
         d[static_cast<size_t>(n)] = activate(p.epilogue, value);
       }
-      char* to = static_cast<char*>(o.d) + static_cast<size_t>(batch * p.stride_d + m * p.ldd) * size_of(p.output_type);
-      if (!operand.touch(to, static_cast<size_t>(p.n) * size_of(p.output_type), AccessKind::kWrite)) return fault;
+      char* to = static_cast<char*>(o.d) +
+                 static_cast<size_t>(batch * p.stride_d + m * p.ldd) * size_of(p.output_type);
+      if (!operand.touch(to, static_cast<size_t>(p.n) * size_of(p.output_type), AccessKind::kWrite))
+        return fault;
       store(d.data(), p.output_type, p.n, to);
     }
   }
@@ -162,7 +184,8 @@ cudaError_t Gemm::run(const GemmOperands& operands, cudaStream_t handle) const {
   if (p.m == 0 || p.n == 0 || p.batch == 0) return cudaSuccess;
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
-  if (stream->device.error.load() != cudaSuccess) return result(static_cast<cudaError_t>(stream->device.error.load()));
+  if (stream->device.error.load() != cudaSuccess)
+    return result(static_cast<cudaError_t>(stream->device.error.load()));
   return enqueue_operation(*stream, "Gemm", [problem = p, operands](TaskContext& context) {
     return multiply(problem, operands, context.accesses);
   });

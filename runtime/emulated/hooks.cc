@@ -1,6 +1,6 @@
-// The functions that g++ -fsanitize=thread calls at every load and store. A generated program is compiled with
-// that instrumentation and linked with this library instead of libtsan, so that what its kernels and its host
-// code really touch is seen here.
+// The functions that g++ -fsanitize=thread calls at every load and store. A generated program is compiled
+// with that instrumentation and linked with this library instead of libtsan, so that what its kernels and its
+// host code really touch is seen here.
 //
 // With the real thread sanitizer on, libtsan has these names: nothing is observed then, and it checks the
 // emulated device itself.
@@ -75,12 +75,12 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-#define BRAID_HOOKS(size)                                                                      \
-  void __tsan_read##size(void* p) { observe(p, size, AccessKind::kRead); }                     \
-  void __tsan_write##size(void* p) { observe(p, size, AccessKind::kWrite); }                   \
-  void __tsan_unaligned_read##size(void* p) { observe(p, size, AccessKind::kRead); }           \
-  void __tsan_unaligned_write##size(void* p) { observe(p, size, AccessKind::kWrite); }         \
-  void __tsan_volatile_read##size(void* p) { observe(p, size, AccessKind::kRead); }            \
+#define BRAID_HOOKS(size)                                                              \
+  void __tsan_read##size(void* p) { observe(p, size, AccessKind::kRead); }             \
+  void __tsan_write##size(void* p) { observe(p, size, AccessKind::kWrite); }           \
+  void __tsan_unaligned_read##size(void* p) { observe(p, size, AccessKind::kRead); }   \
+  void __tsan_unaligned_write##size(void* p) { observe(p, size, AccessKind::kWrite); } \
+  void __tsan_volatile_read##size(void* p) { observe(p, size, AccessKind::kRead); }    \
   void __tsan_volatile_write##size(void* p) { observe(p, size, AccessKind::kWrite); }
 BRAID_HOOKS(1)
 BRAID_HOOKS(2)
@@ -96,44 +96,44 @@ void __tsan_write_range(void* p, size_t size) {
 }
 
 // Atomics replace the instruction, so they are carried out here; always with the strongest order.
-#define BRAID_ATOMICS(bits, type)                                                                              \
-  type __tsan_atomic##bits##_load(const volatile type* p, int) {                                               \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                          \
-    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                               \
-  }                                                                                                            \
-  void __tsan_atomic##bits##_store(volatile type* p, type v, int) {                                            \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomicStore);                                     \
-    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                                  \
-  }                                                                                                            \
-  type __tsan_atomic##bits##_exchange(volatile type* p, type v, int) {                                         \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                          \
-    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                                        \
-  }                                                                                                            \
-  int __tsan_atomic##bits##_compare_exchange_strong(volatile type* p, type* expected, type v, int, int) {      \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                          \
-    return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);             \
-  }                                                                                                            \
-  int __tsan_atomic##bits##_compare_exchange_weak(volatile type* p, type* expected, type v, int, int) {        \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                          \
-    return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);             \
-  }                                                                                                            \
-  type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type v, int, int) {         \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                          \
-    __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                   \
-    return expected;                                                                                           \
+#define BRAID_ATOMICS(bits, type)                                                                         \
+  type __tsan_atomic##bits##_load(const volatile type* p, int) {                                          \
+    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                          \
+  }                                                                                                       \
+  void __tsan_atomic##bits##_store(volatile type* p, type v, int) {                                       \
+    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomicStore);                                \
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                             \
+  }                                                                                                       \
+  type __tsan_atomic##bits##_exchange(volatile type* p, type v, int) {                                    \
+    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
+    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                                   \
+  }                                                                                                       \
+  int __tsan_atomic##bits##_compare_exchange_strong(volatile type* p, type* expected, type v, int, int) { \
+    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
+    return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
+  }                                                                                                       \
+  int __tsan_atomic##bits##_compare_exchange_weak(volatile type* p, type* expected, type v, int, int) {   \
+    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
+    return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
+  }                                                                                                       \
+  type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type v, int, int) {    \
+    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
+    __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);              \
+    return expected;                                                                                      \
   }
-#define BRAID_FETCH(bits, type, name, builtin)                                  \
-  type __tsan_atomic##bits##_fetch_##name(volatile type* p, type v, int) {      \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);           \
-    return builtin(p, v, __ATOMIC_SEQ_CST);                                     \
+#define BRAID_FETCH(bits, type, name, builtin)                             \
+  type __tsan_atomic##bits##_fetch_##name(volatile type* p, type v, int) { \
+    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);      \
+    return builtin(p, v, __ATOMIC_SEQ_CST);                                \
   }
-#define BRAID_ALL_ATOMICS(bits, type)                 \
-  BRAID_ATOMICS(bits, type)                           \
-  BRAID_FETCH(bits, type, add, __atomic_fetch_add)    \
-  BRAID_FETCH(bits, type, sub, __atomic_fetch_sub)    \
-  BRAID_FETCH(bits, type, and, __atomic_fetch_and)    \
-  BRAID_FETCH(bits, type, or, __atomic_fetch_or)      \
-  BRAID_FETCH(bits, type, xor, __atomic_fetch_xor)    \
+#define BRAID_ALL_ATOMICS(bits, type)              \
+  BRAID_ATOMICS(bits, type)                        \
+  BRAID_FETCH(bits, type, add, __atomic_fetch_add) \
+  BRAID_FETCH(bits, type, sub, __atomic_fetch_sub) \
+  BRAID_FETCH(bits, type, and, __atomic_fetch_and) \
+  BRAID_FETCH(bits, type, or, __atomic_fetch_or)   \
+  BRAID_FETCH(bits, type, xor, __atomic_fetch_xor) \
   BRAID_FETCH(bits, type, nand, __atomic_fetch_nand)
 BRAID_ALL_ATOMICS(8, uint8_t)
 BRAID_ALL_ATOMICS(16, uint16_t)

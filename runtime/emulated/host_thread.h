@@ -1,8 +1,9 @@
 // A host thread as the checker sees it, and what the CUDA API keeps per host thread.
 //
-// The first thread that uses the device is the main one. Another starts with what the main thread knows when it
-// first uses the device, and when it ends the main thread knows what it knew: as std::thread's constructor and
-// join order them. Barriers and the like between host threads order nothing here; collectives and streams do.
+// The first thread that uses the device is the main one. Another starts with what the main thread knows when
+// it first uses the device, and when it ends the main thread knows what it knew: as std::thread's constructor
+// and join order them. Barriers and the like between host threads order nothing here; collectives and streams
+// do.
 #pragma once
 
 #include <string>

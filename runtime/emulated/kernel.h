@@ -15,8 +15,8 @@
 
 struct ncclWindow_vidmem;
 
-// In an instrumented unit the copying functions report what they touch, too: GCC instruments loads and stores,
-// not calls.
+// In an instrumented unit the copying functions report what they touch, too: GCC instruments loads and
+// stores, not calls.
 #ifdef __SANITIZE_THREAD__
 extern "C" {
 void* memcpy(void*, const void*, size_t) noexcept __asm__("braid_emulated_memcpy");
@@ -87,14 +87,16 @@ inline void __syncthreads(int line = __builtin_LINE()) {
   ::braid::emulated::block_barrier("__syncthreads", line, ::braid::emulated::BarrierResult::kNone, 0);
 }
 inline int __syncthreads_and(int predicate, int line = __builtin_LINE()) {
-  return ::braid::emulated::block_barrier("__syncthreads_and", line, ::braid::emulated::BarrierResult::kAnd, predicate);
+  return ::braid::emulated::block_barrier("__syncthreads_and", line, ::braid::emulated::BarrierResult::kAnd,
+                                          predicate);
 }
 inline int __syncthreads_or(int predicate, int line = __builtin_LINE()) {
-  return ::braid::emulated::block_barrier("__syncthreads_or", line, ::braid::emulated::BarrierResult::kOr, predicate);
+  return ::braid::emulated::block_barrier("__syncthreads_or", line, ::braid::emulated::BarrierResult::kOr,
+                                          predicate);
 }
 inline int __syncthreads_count(int predicate, int line = __builtin_LINE()) {
-  return ::braid::emulated::block_barrier("__syncthreads_count", line, ::braid::emulated::BarrierResult::kCount,
-                                          predicate);
+  return ::braid::emulated::block_barrier("__syncthreads_count", line,
+                                          ::braid::emulated::BarrierResult::kCount, predicate);
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { ::braid::emulated::warp_barrier(mask); }
 inline void __threadfence_block() {}

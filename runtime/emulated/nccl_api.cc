@@ -27,10 +27,14 @@ bool buffers_fit(const CollectiveCall& call, const ncclComm& comm) {
   const char* recv = static_cast<const char*>(call.recv);
   const size_t own = call.count * size_of(call.type) * static_cast<size_t>(comm.rank);
   switch (call.kind) {
-    case CollectiveKind::kAllGather: return send == recv + own;
-    case CollectiveKind::kReduceScatter: return recv == send + own;
-    case CollectiveKind::kAllToAll: return false;
-    default: return send == recv;
+    case CollectiveKind::kAllGather:
+      return send == recv + own;
+    case CollectiveKind::kReduceScatter:
+      return recv == send + own;
+    case CollectiveKind::kAllToAll:
+      return false;
+    default:
+      return send == recv;
   }
 }
 
@@ -45,14 +49,15 @@ ncclResult_t start(CollectiveCall call, ncclComm_t comm, cudaStream_t handle) {
   const bool reduces = call.kind == CollectiveKind::kAllReduce || call.kind == CollectiveKind::kReduce ||
                        call.kind == CollectiveKind::kReduceScatter;
   if (reduces && (call.op < ncclSum || call.op > ncclAvg || !reducible(call.type)))
-    return refuse(comm, ncclInvalidArgument, who + "the emulated device cannot reduce " + name_of(call.type) +
-                                                 " with operation " + std::to_string(call.op));
+    return refuse(comm, ncclInvalidArgument,
+                  who + "the emulated device cannot reduce " + name_of(call.type) + " with operation " +
+                      std::to_string(call.op));
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return refuse(comm, ncclInvalidArgument, who + "no such stream");
   if (stream->device.index != comm->device)
-    return refuse(comm, ncclInvalidUsage, who + "the stream belongs to device " +
-                                              std::to_string(stream->device.index) + ", the communicator to device " +
-                                              std::to_string(comm->device));
+    return refuse(comm, ncclInvalidUsage,
+                  who + "the stream belongs to device " + std::to_string(stream->device.index) +
+                      ", the communicator to device " + std::to_string(comm->device));
   {
     std::lock_guard lock(group.mutex);
     if (group.error != ncclSuccess) {
@@ -61,7 +66,8 @@ ncclResult_t start(CollectiveCall call, ncclComm_t comm, cudaStream_t handle) {
     }
   }
   if (call.count == 0) return ncclSuccess;
-  if (!buffers_fit(call, *comm)) return refuse(comm, ncclInvalidArgument, who + "send and receive buffers overlap");
+  if (!buffers_fit(call, *comm))
+    return refuse(comm, ncclInvalidArgument, who + "send and receive buffers overlap");
   call.label = host_thread().label;
   uint64_t number = 0;
   if (call.kind == CollectiveKind::kSend)
@@ -81,23 +87,23 @@ ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataT
                            ncclComm_t comm, cudaStream_t stream) {
   return start({CollectiveKind::kAllReduce, send, recv, count, type, op, 0, {}}, comm, stream);
 }
-ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                        ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
   return start({CollectiveKind::kReduce, send, recv, count, type, op, root, {}}, comm, stream);
 }
 ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
   return start({CollectiveKind::kAllGather, send, recv, count, type, ncclSum, 0, {}}, comm, stream);
 }
-ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return start({CollectiveKind::kReduceScatter, send, recv, count, type, op, 0, {}}, comm, stream);
 }
-ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
   const bool sends = comm != nullptr && comm->rank == root;
-  return start({CollectiveKind::kBroadcast, sends ? send : nullptr, recv, count, type, ncclSum, root, {}}, comm,
-               stream);
+  return start({CollectiveKind::kBroadcast, sends ? send : nullptr, recv, count, type, ncclSum, root, {}},
+               comm, stream);
 }
 ncclResult_t ncclAlltoAll(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                           cudaStream_t stream) {
@@ -107,7 +113,8 @@ ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int p
                       cudaStream_t stream) {
   return start({CollectiveKind::kSend, send, nullptr, count, type, ncclSum, peer, {}}, comm, stream);
 }
-ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
   return start({CollectiveKind::kRecv, nullptr, recv, count, type, ncclSum, peer, {}}, comm, stream);
 }
 
@@ -124,15 +131,24 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 
 const char* ncclGetErrorString(ncclResult_t result) {
   switch (result) {
-    case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
-    case ncclSystemError: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
-    case ncclInternalError: return "internal error - please report this issue to the NCCL developers";
-    case ncclInvalidArgument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
-    case ncclInvalidUsage: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
-    case ncclRemoteError: return "remote process exited or there was a network error";
-    case ncclInProgress: return "NCCL operation in progress";
-    default: return "unknown result code";
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case ncclSystemError:
+      return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+    case ncclInternalError:
+      return "internal error - please report this issue to the NCCL developers";
+    case ncclInvalidArgument:
+      return "invalid argument (run with NCCL_DEBUG=WARN for details)";
+    case ncclInvalidUsage:
+      return "invalid usage (run with NCCL_DEBUG=WARN for details)";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    case ncclInProgress:
+      return "NCCL operation in progress";
+    default:
+      return "unknown result code";
   }
 }
 

@@ -1,7 +1,8 @@
 // Communicators of the emulated NCCL and how ranks meet in them.
 //
-// Ranks are threads of one process. They meet on the streams for collectives and sends, by the number that the
-// communicator's calls have on each rank; and on the host for what blocks there (creation, split, registration).
+// Ranks are threads of one process. They meet on the streams for collectives and sends, by the number that
+// the communicator's calls have on each rank; and on the host for what blocks there (creation, split,
+// registration).
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +21,16 @@
 
 namespace braid::emulated {
 
-enum class CollectiveKind { kAllReduce, kReduce, kAllGather, kReduceScatter, kBroadcast, kAllToAll, kSend, kRecv };
+enum class CollectiveKind {
+  kAllReduce,
+  kReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kAllToAll,
+  kSend,
+  kRecv
+};
 
 const char* name_of(CollectiveKind kind);
 size_t size_of(ncclDataType_t type);
@@ -62,13 +72,14 @@ struct WindowSet {
 };
 
 struct CommGroup {
-  std::string name;  // "communicator 0"
+  std::string name;          // "communicator 0"
   std::vector<int> devices;  // per rank
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<uint64_t, std::shared_ptr<Meeting>> meetings;                          // by the call's number
-  std::map<std::tuple<int, int, uint64_t>, std::shared_ptr<Meeting>> transfers;  // by sender, receiver, number
-  std::vector<std::string> last_call;                                             // per rank
+  std::map<uint64_t, std::shared_ptr<Meeting>> meetings;  // by the call's number
+  std::map<std::tuple<int, int, uint64_t>, std::shared_ptr<Meeting>>
+      transfers;                       // by sender, receiver, number
+  std::vector<std::string> last_call;  // per rank
   std::vector<std::shared_ptr<WindowSet>> windows;
   ncclResult_t error = ncclSuccess;  // of the whole group, once set it stays
   std::string error_text;
@@ -92,8 +103,8 @@ struct CommGroup {
 };
 
 // Waits on the stream until all ranks have come and the data has moved. False: the group failed.
-bool run_collectives(struct ::ncclComm* const* comms, const CollectiveCall* calls, const uint64_t* numbers, int count,
-                     TaskContext& context);
+bool run_collectives(struct ::ncclComm* const* comms, const CollectiveCall* calls, const uint64_t* numbers,
+                     int count, TaskContext& context);
 
 // A finding for each live window or registration that holds memory about to be freed.
 void report_registered(const Allocation& allocation);
@@ -108,8 +119,8 @@ struct ncclComm {
   std::shared_ptr<braid::emulated::CommGroup> group;
   int rank = 0;
   int device = 0;
-  uint64_t calls = 0;                      // collectives so far
-  std::map<int, uint64_t> sends, recvs;    // per peer
+  uint64_t calls = 0;                    // collectives so far
+  std::map<int, uint64_t> sends, recvs;  // per peer
   uint64_t host_calls = 0;
   std::string last_error;
 };

@@ -116,7 +116,8 @@ ncclResult_t ncclCommInitRank(ncclComm_t* out, int ranks, ncclUniqueId id, int r
 ncclResult_t ncclCommInitAll(ncclComm_t* out, int count, const int* devices) {
   if (out == nullptr || count < 1 || count > options().devices) return ncclInvalidArgument;
   auto group = make_group("communicator " + std::to_string(next_id++), count);
-  for (int i = 0; i < count; ++i) group->devices[static_cast<size_t>(i)] = devices == nullptr ? i : devices[i];
+  for (int i = 0; i < count; ++i)
+    group->devices[static_cast<size_t>(i)] = devices == nullptr ? i : devices[i];
   CommGroup::HostMeeting meeting;
   refuse_shared_device(*group, meeting);
   if (meeting.result != ncclSuccess) return meeting.result;
@@ -138,9 +139,9 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out,
         }
         for (auto& [each_color, list] : members) {
           std::sort(list.begin(), list.end());
-          auto group = make_group(parent.name + " split " + std::to_string(number) + " color " +
-                                      std::to_string(each_color),
-                                  static_cast<int>(list.size()));
+          auto group = make_group(
+              parent.name + " split " + std::to_string(number) + " color " + std::to_string(each_color),
+              static_cast<int>(list.size()));
           for (size_t i = 0; i < list.size(); ++i)
             group->devices[i] = parent.devices[static_cast<size_t>(list[i].second)];
           for (size_t i = 0; i < list.size(); ++i)

@@ -27,22 +27,28 @@ T combine(ncclRedOp_t op, T a, T b) {
   using Wrapping = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>;
   using U = typename Wrapping::type;  // sums of integers wrap around
   switch (op) {
-    case ncclProd: return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
-    case ncclMax: return a > b || a != a ? a : b;
-    case ncclMin: return a < b || a != a ? a : b;
-    default: return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+    case ncclProd:
+      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+    case ncclMax:
+      return a > b || a != a ? a : b;
+    case ncclMin:
+      return a < b || a != a ? a : b;
+    default:
+      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
   }
 }
 
-// `sources[r]` is rank r's operand; every destination gets the result. Element by element, so in place is fine.
+// `sources[r]` is rank r's operand; every destination gets the result. Element by element, so in place is
+// fine.
 template <class T>
-void reduce_typed(const std::vector<const void*>& sources, const std::vector<void*>& destinations, size_t count,
-                  ncclRedOp_t op) {
+void reduce_typed(const std::vector<const void*>& sources, const std::vector<void*>& destinations,
+                  size_t count, ncclRedOp_t op) {
   using A = typename Accumulator<T>::type;
   const size_t ranks = sources.size();
   for (size_t i = 0; i < count; ++i) {
     A value = static_cast<A>(static_cast<const T*>(sources[0])[i]);
-    for (size_t r = 1; r < ranks; ++r) value = combine<A>(op, value, static_cast<A>(static_cast<const T*>(sources[r])[i]));
+    for (size_t r = 1; r < ranks; ++r)
+      value = combine<A>(op, value, static_cast<A>(static_cast<const T*>(sources[r])[i]));
     if (op == ncclAvg) value = static_cast<A>(value / static_cast<A>(ranks));
     const T rounded = static_cast<T>(value);
     for (void* to : destinations) static_cast<T*>(to)[i] = rounded;
@@ -52,17 +58,28 @@ void reduce_typed(const std::vector<const void*>& sources, const std::vector<voi
 void reduce(const std::vector<const void*>& sources, const std::vector<void*>& destinations, size_t count,
             ncclDataType_t type, ncclRedOp_t op) {
   switch (type) {
-    case ncclInt8: return reduce_typed<int8_t>(sources, destinations, count, op);
-    case ncclUint8: return reduce_typed<uint8_t>(sources, destinations, count, op);
-    case ncclInt32: return reduce_typed<int32_t>(sources, destinations, count, op);
-    case ncclUint32: return reduce_typed<uint32_t>(sources, destinations, count, op);
-    case ncclInt64: return reduce_typed<int64_t>(sources, destinations, count, op);
-    case ncclUint64: return reduce_typed<uint64_t>(sources, destinations, count, op);
-    case ncclFloat16: return reduce_typed<__half>(sources, destinations, count, op);
-    case ncclFloat32: return reduce_typed<float>(sources, destinations, count, op);
-    case ncclFloat64: return reduce_typed<double>(sources, destinations, count, op);
-    case ncclBfloat16: return reduce_typed<__nv_bfloat16>(sources, destinations, count, op);
-    default: return;
+    case ncclInt8:
+      return reduce_typed<int8_t>(sources, destinations, count, op);
+    case ncclUint8:
+      return reduce_typed<uint8_t>(sources, destinations, count, op);
+    case ncclInt32:
+      return reduce_typed<int32_t>(sources, destinations, count, op);
+    case ncclUint32:
+      return reduce_typed<uint32_t>(sources, destinations, count, op);
+    case ncclInt64:
+      return reduce_typed<int64_t>(sources, destinations, count, op);
+    case ncclUint64:
+      return reduce_typed<uint64_t>(sources, destinations, count, op);
+    case ncclFloat16:
+      return reduce_typed<__half>(sources, destinations, count, op);
+    case ncclFloat32:
+      return reduce_typed<float>(sources, destinations, count, op);
+    case ncclFloat64:
+      return reduce_typed<double>(sources, destinations, count, op);
+    case ncclBfloat16:
+      return reduce_typed<__nv_bfloat16>(sources, destinations, count, op);
+    default:
+      return;
   }
 }
 

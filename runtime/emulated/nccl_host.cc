@@ -27,7 +27,8 @@ Group& group_of_thread() {
   return group;
 }
 
-// One task per stream, with all of its calls, so that sends and receives of one group do not wait for each other.
+// One task per stream, with all of its calls, so that sends and receives of one group do not wait for each
+// other.
 void enqueue(std::vector<PendingCollective> pending) {
   while (!pending.empty()) {
     CUstream_st* stream = pending.front().stream;
@@ -53,7 +54,8 @@ void enqueue(std::vector<PendingCollective> pending) {
     };
     stream->enqueue(
         [comms, calls = std::move(calls), numbers = std::move(numbers)](TaskContext& context) {
-          return run_collectives(comms.data(), calls.data(), numbers.data(), static_cast<int>(comms.size()), context);
+          return run_collectives(comms.data(), calls.data(), numbers.data(), static_cast<int>(comms.size()),
+                                 context);
         },
         true, if_failed);
   }

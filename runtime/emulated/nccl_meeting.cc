@@ -1,8 +1,8 @@
 // Collectives on the streams: ranks meet, what they bring is compared, data moves, clocks are joined.
 //
-// What a collective proves, and no more: a rank's result depends on the inputs of the ranks it comes from, so all
-// that those had done on the stream before they came is ordered before whatever follows here. That a peer has
-// finished does not follow: neither its collective itself nor what it did afterwards.
+// What a collective proves, and no more: a rank's result depends on the inputs of the ranks it comes from, so
+// all that those had done on the stream before they came is ordered before whatever follows here. That a peer
+// has finished does not follow: neither its collective itself nor what it did afterwards.
 #include <algorithm>
 #include <cstdio>
 
@@ -14,7 +14,9 @@
 namespace braid::emulated {
 namespace {
 
-bool is_transfer(CollectiveKind kind) { return kind == CollectiveKind::kSend || kind == CollectiveKind::kRecv; }
+bool is_transfer(CollectiveKind kind) {
+  return kind == CollectiveKind::kSend || kind == CollectiveKind::kRecv;
+}
 
 std::string title(const CollectiveCall& call) {
   return std::string(name_of(call.kind)) + (call.label.empty() ? "" : " [" + call.label + "]");
@@ -52,8 +54,8 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
     const int rank_a = is_transfer(first.kind) ? other.root : 0;
     const int rank_b = is_transfer(first.kind) ? first.root : static_cast<int>(i);
     const std::string message = "call" + where + " differs: " + group.rank_text(rank_a) + " calls " +
-                                first.signature() + (first.label.empty() ? "" : " [" + first.label + "]") + ", " +
-                                group.rank_text(rank_b) + " calls " + other.signature() +
+                                first.signature() + (first.label.empty() ? "" : " [" + first.label + "]") +
+                                ", " + group.rank_text(rank_b) + " calls " + other.signature() +
                                 (other.label.empty() ? "" : " [" + other.label + "]");
     finding_list().add(FindingKind::kCollectiveMismatch, message);
     group.fail(ncclInvalidUsage, message);
@@ -68,16 +70,18 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
       const auto say = [](int64_t offset) {
         return offset < 0 ? std::string("in no symmetric window") : "at offset " + std::to_string(offset);
       };
-      const std::string message = title(first) + where + ": the " + what + " buffer of " + group.rank_text(0) +
-                                  " is " + say(a) + ", that of " + group.rank_text(static_cast<int>(i)) + " is " +
-                                  say(b) + "; in a symmetric window it has to be the same on all ranks";
+      const std::string message = title(first) + where + ": the " + what + " buffer of " +
+                                  group.rank_text(0) + " is " + say(a) + ", that of " +
+                                  group.rank_text(static_cast<int>(i)) + " is " + say(b) +
+                                  "; in a symmetric window it has to be the same on all ranks";
       finding_list().add(FindingKind::kRegistration, message);
       group.fail(ncclInvalidUsage, message);
       return true;
     }
     return false;
   };
-  // In place, an all-gather's input and a reduce-scatter's output are the rank's own part of the other buffer.
+  // In place, an all-gather's input and a reduce-scatter's output are the rank's own part of the other
+  // buffer.
   const bool in_place = [&] {
     for (size_t i = 0; i < meeting.calls.size(); ++i) {
       const CollectiveCall& call = *meeting.calls[i];
@@ -88,7 +92,8 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
     }
     return true;
   }();
-  const bool gather = first.kind == CollectiveKind::kAllGather, scatter = first.kind == CollectiveKind::kReduceScatter;
+  const bool gather = first.kind == CollectiveKind::kAllGather,
+             scatter = first.kind == CollectiveKind::kReduceScatter;
   const bool rooted = first.kind == CollectiveKind::kBroadcast || first.kind == CollectiveKind::kReduce;
   if (rooted) return false;
   if (!(gather && in_place) && check("send", [](const CollectiveCall& c) { return c.send; })) return true;
@@ -115,11 +120,13 @@ std::string missing_text(const CommGroup& group, const ncclComm& comm, const Col
     label = call->label;
     break;
   }
-  return name + (label.empty() ? "" : " [" + label + "]") + " number " + std::to_string(number) + " of " + group.name +
-         ": " + waiting + " waits; missing after " + std::to_string(options().time_out.count()) + " ms: " + missing;
+  return name + (label.empty() ? "" : " [" + label + "]") + " number " + std::to_string(number) + " of " +
+         group.name + ": " + waiting + " waits; missing after " + std::to_string(options().time_out.count()) +
+         " ms: " + missing;
 }
 
-std::shared_ptr<Meeting> arrive(ncclComm& comm, const CollectiveCall& call, uint64_t number, const VectorClock& clock) {
+std::shared_ptr<Meeting> arrive(ncclComm& comm, const CollectiveCall& call, uint64_t number,
+                                const VectorClock& clock) {
   CommGroup& group = *comm.group;
   std::lock_guard lock(group.mutex);
   if (group.error != ncclSuccess) return nullptr;
@@ -154,7 +161,8 @@ std::shared_ptr<Meeting> arrive(ncclComm& comm, const CollectiveCall& call, uint
 bool wait_for_peers(ncclComm& comm, const CollectiveCall& call, uint64_t number, const Meeting& meeting) {
   CommGroup& group = *comm.group;
   std::unique_lock lock(group.mutex);
-  if (!group.changed.wait_for(lock, options().time_out, [&] { return meeting.done || group.error != ncclSuccess; })) {
+  if (!group.changed.wait_for(lock, options().time_out,
+                              [&] { return meeting.done || group.error != ncclSuccess; })) {
     const std::string text = missing_text(group, comm, call, meeting, number);
     finding_list().add(FindingKind::kCollectiveTimeOut, text);
     group.fail(ncclSystemError, text);
@@ -162,15 +170,20 @@ bool wait_for_peers(ncclComm& comm, const CollectiveCall& call, uint64_t number,
   return meeting.done;
 }
 
-void join_clocks(const ncclComm& comm, const CollectiveCall& call, const Meeting& meeting, VectorClock& clock) {
+void join_clocks(const ncclComm& comm, const CollectiveCall& call, const Meeting& meeting,
+                 VectorClock& clock) {
   switch (call.kind) {
-    case CollectiveKind::kSend: return;
-    case CollectiveKind::kRecv: return clock.join(meeting.clocks[0]);
-    case CollectiveKind::kBroadcast: return clock.join(meeting.clocks[static_cast<size_t>(call.root)]);
+    case CollectiveKind::kSend:
+      return;
+    case CollectiveKind::kRecv:
+      return clock.join(meeting.clocks[0]);
+    case CollectiveKind::kBroadcast:
+      return clock.join(meeting.clocks[static_cast<size_t>(call.root)]);
     case CollectiveKind::kReduce:
       if (comm.rank != call.root) return;
       break;
-    default: break;
+    default:
+      break;
   }
   for (const VectorClock& other : meeting.clocks) clock.join(other);
 }
@@ -181,14 +194,15 @@ bool record(ncclComm& comm, const CollectiveCall& call, const void* pointer, siz
   if (bytes == 0) return true;
   std::string text;
   if (!DeviceMemory::contains(reinterpret_cast<uintptr_t>(pointer))) {
-    text = kind == AccessKind::kRead ? "the send buffer is not device memory" : "the receive buffer is not device memory";
+    text = kind == AccessKind::kRead ? "the send buffer is not device memory"
+                                     : "the receive buffer is not device memory";
   } else if (const auto* fault = context.accesses.record(reinterpret_cast<uintptr_t>(pointer), bytes, kind)) {
     text = *fault;
   } else {
     return true;
   }
-  text = title(call) + " on rank " + std::to_string(comm.device) + " stream " + std::to_string(context.stream.ordinal) +
-         ": " + text;
+  text = title(call) + " on rank " + std::to_string(comm.device) + " stream " +
+         std::to_string(context.stream.ordinal) + ": " + text;
   finding_list().add(FindingKind::kIllegalAccess, text);
   std::lock_guard lock(comm.group->mutex);
   comm.group->fail(ncclInvalidArgument, text);
@@ -200,12 +214,15 @@ bool record(ncclComm& comm, const CollectiveCall& call, const void* pointer, siz
 bool run_collectives(ncclComm* const* comms, const CollectiveCall* calls, const uint64_t* numbers, int count,
                      TaskContext& context) {
   const VectorClock before = context.clock;
-  const std::string name = count == 1 ? name_of(calls[0].kind) : std::string("group of ") + name_of(calls[0].kind);
+  const std::string name =
+      count == 1 ? name_of(calls[0].kind) : std::string("group of ") + name_of(calls[0].kind);
   const auto reading = checker().begin(context.stream.logical_thread, context.clock, name, calls[0].label);
   bool valid = true;
   for (int i = 0; i < count; ++i) {
     const int ranks = comms[i]->group->size();
-    valid = record(*comms[i], calls[i], calls[i].send, calls[i].send_bytes(ranks), AccessKind::kRead, context) && valid;
+    valid =
+        record(*comms[i], calls[i], calls[i].send, calls[i].send_bytes(ranks), AccessKind::kRead, context) &&
+        valid;
   }
   checker().finish(reading, context.accesses.finish());
   // Bounds of what will be written, before anybody writes it.
@@ -224,7 +241,8 @@ bool run_collectives(ncclComm* const* comms, const CollectiveCall* calls, const 
   }
   for (int i = 0; i < count; ++i)
     if (!wait_for_peers(*comms[i], calls[i], numbers[i], *meetings[static_cast<size_t>(i)])) return false;
-  for (int i = 0; i < count; ++i) join_clocks(*comms[i], calls[i], *meetings[static_cast<size_t>(i)], context.clock);
+  for (int i = 0; i < count; ++i)
+    join_clocks(*comms[i], calls[i], *meetings[static_cast<size_t>(i)], context.clock);
   const auto writing = checker().begin(context.stream.logical_thread, context.clock, name, calls[0].label);
   checker().finish(writing, std::move(written));
   return true;

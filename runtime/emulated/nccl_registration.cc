@@ -1,8 +1,9 @@
 // Communication buffers of the emulated NCCL: allocation, registration, symmetric windows, peers' pointers.
 //
-// The rules of NCCL 2.28.9 that a GPU does not check (a mistake there is silent corruption, or a slow path) are
-// findings here: windows and registrations lie in ncclMemAlloc memory, a symmetric window has the same size and
-// the same offset in allocations of the same size on all ranks, and memory is not freed while registered.
+// The rules of NCCL 2.28.9 that a GPU does not check (a mistake there is silent corruption, or a slow path)
+// are findings here: windows and registrations lie in ncclMemAlloc memory, a symmetric window has the same
+// size and the same offset in allocations of the same size on all ranks, and memory is not freed while
+// registered.
 #include <algorithm>
 
 #include "runtime/emulated/block.h"
@@ -33,8 +34,8 @@ Registrations& registrations() {
 
 void add(const void* handle, const void* buffer, size_t size, std::string text) {
   std::lock_guard lock(registrations().mutex);
-  registrations().live[handle] =
-      std::make_unique<Registration>(Registration{reinterpret_cast<uintptr_t>(buffer), size, std::move(text)});
+  registrations().live[handle] = std::make_unique<Registration>(
+      Registration{reinterpret_cast<uintptr_t>(buffer), size, std::move(text)});
 }
 
 bool remove(const void* handle) {
@@ -48,7 +49,8 @@ std::string unsuitable(const void* buffer, size_t size) {
   const int index = device_memory().find(begin);
   if (index < 0) return "the buffer is not device memory";
   const Allocation allocation = device_memory().at(index);
-  if (allocation.freed || begin + size > allocation.end()) return "the buffer is not inside " + allocation.describe();
+  if (allocation.freed || begin + size > allocation.end())
+    return "the buffer is not inside " + allocation.describe();
   if (allocation.kind != AllocationKind::kNccl)
     return "the buffer is in " + allocation.describe() + ", not in memory of ncclMemAlloc";
   return {};
@@ -62,8 +64,8 @@ ncclWindow_vidmem* make_window(std::shared_ptr<WindowSet> set, int rank) {
 }
 
 ncclResult_t refuse_buffer(ncclComm* comm, const char* call, const std::string& why) {
-  const std::string text =
-      std::string(call) + " on " + comm->group->rank_text(comm->rank) + " of " + comm->group->name + ": " + why;
+  const std::string text = std::string(call) + " on " + comm->group->rank_text(comm->rank) + " of " +
+                           comm->group->name + ": " + why;
   comm->last_error = text;
   finding_list().add(FindingKind::kRegistration, text);
   return ncclInvalidArgument;
@@ -117,13 +119,15 @@ void* peer_pointer(ncclWindow_vidmem* window, size_t offset, int peer) {
   } else if (peer < 0 || static_cast<size_t>(peer) >= window->set->begin.size()) {
     why = "there is no rank " + std::to_string(peer);
   } else if (offset >= window->set->size) {
-    why = "offset " + std::to_string(offset) + " in a window of " + std::to_string(window->set->size) + " bytes";
+    why = "offset " + std::to_string(offset) + " in a window of " + std::to_string(window->set->size) +
+          " bytes";
   } else if (!window->set->live[static_cast<size_t>(peer)]) {
     why = "rank " + std::to_string(peer) + " has deregistered the window";
   } else {
     return reinterpret_cast<void*>(window->set->begin[static_cast<size_t>(peer)] + offset);
   }
-  if (BlockRunner* runner = BlockRunner::current()) runner->fail(FindingKind::kInvalidUse, "peer_pointer: " + why);
+  if (BlockRunner* runner = BlockRunner::current())
+    runner->fail(FindingKind::kInvalidUse, "peer_pointer: " + why);
   finding_list().add(FindingKind::kInvalidUse, "peer_pointer: " + why);
   return nullptr;
 }
@@ -142,7 +146,8 @@ ncclResult_t ncclMemAlloc(void** pointer, size_t size) {
 ncclResult_t ncclMemFree(void* pointer) {
   if (pointer == nullptr) return ncclSuccess;
   if (release(pointer, AllocationKind::kNccl)) return ncclSuccess;
-  finding_list().add(FindingKind::kInvalidUse, "ncclMemFree of a pointer that is not the start of a live ncclMemAlloc");
+  finding_list().add(FindingKind::kInvalidUse,
+                     "ncclMemFree of a pointer that is not the start of a live ncclMemAlloc");
   return ncclInvalidArgument;
 }
 
@@ -163,7 +168,8 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window, int flags) {
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window,
+                                    int flags) {
   if (comm == nullptr || window == nullptr) return ncclInvalidArgument;
   *window = nullptr;
   const std::string why = unsuitable(buffer, size);

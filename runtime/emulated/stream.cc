@@ -126,8 +126,9 @@ CUstream_st::CUstream_st(Device& device, int ordinal, unsigned flags, int priori
       ordinal(ordinal),
       flags(flags),
       priority(priority),
-      logical_thread(checker().add_thread("rank " + std::to_string(device.index) + " stream " +
-                                          (ordinal < 0 ? std::string("0 (legacy default)") : std::to_string(ordinal)))),
+      logical_thread(
+          checker().add_thread("rank " + std::to_string(device.index) + " stream " +
+                               (ordinal < 0 ? std::string("0 (legacy default)") : std::to_string(ordinal)))),
       delays_(options().seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(device.index) * 1000003u +
               static_cast<uint64_t>(ordinal + 1)) {
   {
@@ -174,12 +175,14 @@ void CUstream_st::enqueue(Task task, bool asynchronous, std::function<void()> if
       }
     }
     for (CUstream_st* other : others)
-      if (!other->idle()) first.push_back(other->record());
-      else first.push_back([&] {
-        auto done = std::make_shared<Recording>();
-        done->finish(other->clock_when_idle());
-        return done;
-      }());
+      if (!other->idle())
+        first.push_back(other->record());
+      else
+        first.push_back([&] {
+          auto done = std::make_shared<Recording>();
+          done->finish(other->clock_when_idle());
+          return done;
+        }());
   }
   if (!first.empty()) {
     task = [first = std::move(first), task = std::move(task)](TaskContext& context) {
@@ -207,7 +210,8 @@ void CUstream_st::enqueue(Task task, bool asynchronous, std::function<void()> if
 }
 
 void CUstream_st::work() {
-  pthread_setname_np(pthread_self(), ("r" + std::to_string(device.index) + "s" + std::to_string(ordinal)).c_str());
+  pthread_setname_np(pthread_self(),
+                     ("r" + std::to_string(device.index) + "s" + std::to_string(ordinal)).c_str());
   AccessSet accesses;
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -218,8 +222,8 @@ void CUstream_st::work() {
     VectorClock clock = clock_;
     lock.unlock();
     if (options().max_delay.count() > 0)
-      std::this_thread::sleep_for(std::chrono::microseconds(
-          delays_() % static_cast<uint64_t>(options().max_delay.count())));
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(delays_() % static_cast<uint64_t>(options().max_delay.count())));
     clock.join(next.host_clock);
     if (device.error.load() == cudaSuccess) {
       TaskContext context{*this, accesses, clock, std::move(next.label)};
@@ -261,7 +265,9 @@ std::shared_ptr<Recording> CUstream_st::record() {
                       recording->finish(context.clock);
                       return true;
                     },
-                    [recording] { recording->finish({}); }, host_thread().now(), {}});
+                    [recording] { recording->finish({}); },
+                    host_thread().now(),
+                    {}});
   ++enqueued_;
   changed_.notify_all();
   return recording;
@@ -414,7 +420,8 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_
   CUevent_st* start = find_event(start_handle);
   CUevent_st* end = find_event(end_handle);
   if (start == nullptr || end == nullptr || ms == nullptr) return result(cudaErrorInvalidResourceHandle);
-  if (((start->flags | end->flags) & cudaEventDisableTiming) != 0) return result(cudaErrorInvalidResourceHandle);
+  if (((start->flags | end->flags) & cudaEventDisableTiming) != 0)
+    return result(cudaErrorInvalidResourceHandle);
   const auto from = latest_of(start), to = latest_of(end);
   if (!from || !to) return result(cudaErrorInvalidResourceHandle);
   if (!from->is_done() || !to->is_done()) return cudaErrorNotReady;

@@ -54,9 +54,10 @@ struct CUstream_st {
   CUstream_st(braid::emulated::Device& device, int ordinal, unsigned flags, int priority);
   ~CUstream_st();  // runs what is queued
 
-  // Any host thread. `asynchronous` tasks may wait for other ranks: the deterministic mode does not wait for them.
-  // `if_failed` runs instead of the task when the device has failed before.
-  void enqueue(braid::emulated::Task task, bool asynchronous = false, std::function<void()> if_failed = nullptr);
+  // Any host thread. `asynchronous` tasks may wait for other ranks: the deterministic mode does not wait for
+  // them. `if_failed` runs instead of the task when the device has failed before.
+  void enqueue(braid::emulated::Task task, bool asynchronous = false,
+               std::function<void()> if_failed = nullptr);
   // Waits until all that was enqueued before has run, and makes the calling host thread follow it.
   cudaError_t synchronize();
   bool idle();
