@@ -60,7 +60,7 @@ class StorageTrack {
       std::erase_if(range.readers, covered);
       range.writers.push_back(id);
     }
-    if (exact) merge(lo, hi);
+    if (exact && r.access.writes()) merge(lo, hi);
   }
 
  private:
