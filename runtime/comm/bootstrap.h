@@ -2,13 +2,33 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/paced_link.h"
 #include "runtime/comm/shm_world.h"
 
 namespace braid::rt {
+
+// What a launcher says about this process.
+struct RankEnvironment {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;    // ranks on this machine
+  std::string launcher;  // "torchrun", "Open MPI", "Slurm"; empty: none, this is the only rank
+  std::string run_id;    // equal on all ranks of a run
+};
+
+// Reads the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Open MPI
+// (OMPI_COMM_WORLD_RANK, ...) and Slurm (SLURM_PROCID, ...), in this order. invalid_argument if they
+// contradict themselves.
+Status find_rank_environment(RankEnvironment* out);
+
+// The World of this process as its launcher set it up. All ranks must be on this machine.
+Status join_world_from_environment(const WorldOptions& options, std::unique_ptr<World>* out);
 
 // What each rank runs. Returns 0 on success, like main.
 using RankFunction = std::function<int(World&)>;
@@ -18,8 +38,12 @@ struct LaunchOptions {
   std::optional<LinkPacing> pacing;  // ranks talk over a paced link
 };
 
-// Runs n ranks as threads of this process; returns when all have returned. The error names the first rank
-// that returned non-zero. A rank that fails aborts the others' World.
+// Runs n ranks as threads of this process; returns when all have returned. The error names the ranks that
+// returned non-zero or threw.
 Status launch_threads(int n, const LaunchOptions& options, const RankFunction& function);
+
+// The same with n child processes, made by fork: call it while this process has one thread only. The error
+// also names children that were killed, with the signal. Children end when this process is killed.
+Status launch_processes(int n, const LaunchOptions& options, const RankFunction& function);
 
 }  // namespace braid::rt

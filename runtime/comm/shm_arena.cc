@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -26,15 +27,36 @@ size_t segment_stride(size_t segment_bytes) { return round_up(segment_bytes, kPa
 
 Status system_error(const std::string& what) {
   const int error = errno;
-  const bool full = error == ENOSPC || error == ENOMEM;
+  const bool full = error == ENOSPC || error == ENOMEM || error == EFBIG;
   return Status::error(
       full ? StatusCode::out_of_memory : StatusCode::system,
       what + ": " + std::strerror(error) +
-          (full ? " (shared memory is full: enlarge /dev/shm or use smaller segments)" : ""));
+          (full ? " (there is no more shared memory: use smaller segments or staging)" : ""));
 }
 
-// Takes the memory now: a file that merely promises it would end in SIGBUS at the first touch.
+// What the kernel says it can still hand out; 0 if it does not say.
+size_t available_memory() {
+  std::FILE* file = std::fopen("/proc/meminfo", "re");
+  if (file == nullptr) return 0;
+  char line[256];
+  unsigned long long kib = 0;
+  while (std::fgets(line, sizeof line, file) != nullptr) {
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+  }
+  std::fclose(file);
+  return static_cast<size_t>(kib) * 1024;
+}
+
+// Takes the memory now: a file that merely promises it would end in SIGBUS at the first touch. A file of the
+// kind we use has no limit of its own, so more than there is would end with the kernel killing somebody:
+// asked before.
 Status reserve(int fd, size_t offset, size_t bytes) {
+  const size_t available = available_memory();
+  if (available > 0 && bytes > available) {
+    return Status::error(StatusCode::out_of_memory,
+                         "shared memory of " + std::to_string(bytes) + " bytes is asked for, but only " +
+                             std::to_string(available) + " bytes of memory are available");
+  }
   int error = 0;
   do {
     error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
@@ -106,6 +128,22 @@ Status Arena::create_anonymous(int size, const WorldOptions& options, std::share
   Status status = initialise_file(fd, size, options, out);
   if (!status.ok()) close(fd);
   return status;
+}
+
+Status Arena::map_file(int fd, const WorldOptions& options, std::shared_ptr<Arena>* out) {
+  struct stat info;
+  void* base = MAP_FAILED;
+  if (fstat(fd, &info) == 0) {
+    base = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  }
+  if (base == MAP_FAILED) {
+    Status error = system_error("cannot map the shared memory of rank 0");
+    close(fd);
+    return error;
+  }
+  out->reset(new Arena(fd, static_cast<std::byte*>(base), static_cast<size_t>(info.st_size),
+                       effective_timeout_ms(options)));
+  return {};
 }
 
 Status Arena::lock_groups() {

@@ -19,9 +19,8 @@ class Arena {
   // A file that only this process and its future children can reach; *out inherits through fork.
   static Status create_anonymous(int size, const WorldOptions& options, std::shared_ptr<Arena>* out);
 
-  // Ranks of independent processes meet in /dev/shm under a name derived from `run_id`, which must be equal
-  // for all ranks of one run and should differ between runs. The name is removed as soon as all ranks have
-  // arrived, or have failed to within the time-out; a name left by a run that was killed before is replaced.
+  // Ranks of independent processes meet under a `run_id` that is equal for all ranks of one run
+  // (shm_rendezvous.cc). Blocks until all have arrived, or names those that have not within the time-out.
   static Status rendezvous(int rank, int size, const std::string& run_id, const WorldOptions& options,
                            std::shared_ptr<Arena>* out);
 
@@ -48,6 +47,8 @@ class Arena {
   };
 
   Arena(int fd, std::byte* base, size_t bytes, int64_t timeout_ms);
+  // Both own fd on success.
+  static Status map_file(int fd, const WorldOptions& options, std::shared_ptr<Arena>* out);
   static Status initialise_file(int fd, int size, const WorldOptions& options, std::shared_ptr<Arena>* out);
   Status lock_groups();
   Status map_block(size_t offset, size_t bytes, std::byte** out);

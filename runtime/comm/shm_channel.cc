@@ -2,23 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "runtime/comm/reduce.h"
 
 namespace braid::rt::shm {
 namespace {
 
-// Sequence and round numbers wrap; they are compared by difference.
-bool reached(uint32_t value, uint32_t goal) { return static_cast<int32_t>(value - goal) >= 0; }
-
 // From this many bytes on, reducing a slice each costs less than reducing everything everywhere. Measured by
 // bench/collectives/allreduce_bench.cc.
 size_t two_shot_threshold(int members) { return members == 2 ? 256 * 1024 : 64 * 1024; }
-
-// Results from this size on are written around the caches.
-constexpr size_t kStreamingBytes = 8 * 1024 * 1024;
-
-constexpr size_t kLine = 64;
 
 struct Extent {
   size_t input_blocks, output_blocks;  // multiples of count
@@ -44,15 +37,6 @@ Extent extent(const CollectiveCall& call, size_t members, bool root) {
       return {0, 0};
   }
   return {0, 0};
-}
-
-// How many blocks of a round lie in a staging slot.
-size_t staged_blocks(CollectiveKind kind, size_t members) {
-  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ? members : 1;
-}
-
-bool is_reduction(CollectiveKind kind) {
-  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
 }
 
 }  // namespace
@@ -96,8 +80,6 @@ bool Channel::is_source(const Op& op, int member) const {
       return true;
   }
 }
-
-// ---------------------------------------------------------------------------------------------------- start
 
 Status Channel::check_call(const CollectiveCall& call, size_t in_bytes, size_t out_bytes) const {
   const auto invalid = [&](const std::string& what) {
@@ -249,17 +231,6 @@ void Channel::stage_pending(bool posting) {
   }
 }
 
-void Channel::copy_to_staging(const Op& op, uint32_t round) {
-  const size_t element = size_of(op.dtype);
-  const size_t offset = (round - op.begin_round) * op.chunk;
-  const size_t count = std::min(op.chunk, op.count - offset);
-  std::byte* slot = staging(me_, round);
-  for (size_t block = 0; block < staged_blocks(op.kind, members_.size()); ++block) {
-    std::memcpy(slot + block * op.chunk * element, op.input + (block * op.count + offset) * element,
-                count * element);
-  }
-}
-
 // The member that has not yet consumed all rounds below `rounds`, or kReady. Includes this member.
 int Channel::first_unconsumed(uint32_t rounds) {
   if (!reached(consumed_, rounds)) return me_;
@@ -270,9 +241,6 @@ int Channel::first_unconsumed(uint32_t rounds) {
   }
   return kReady;
 }
-
-// ----------------------------------------------------------------------------------------------------
-// progress
 
 Status Channel::wait(uint32_t seq) {
   if (static_cast<int32_t>(seq - next_) >= 0) {
@@ -313,7 +281,7 @@ Status Channel::release(uint32_t seq) {
 }
 
 int Channel::progress_to(uint32_t end) {
-  while (head_ != end) {
+  while (!reached(head_, end)) {  // a blocked wait elsewhere may have gone further
     const int missing = advance(ops_[head_ % kRing]);
     if (missing != kReady) return missing;
     Op& op = ops_[head_ % kRing];
@@ -429,169 +397,6 @@ int Channel::advance_rounds(Op& op) {
   }
   stage_pending();
   return kReady;
-}
-
-// The slice of `count` elements that `member` reduces; whole cache lines.
-Channel::Slice Channel::slice(const Op& op, int member, size_t count) const {
-  const size_t line = kLine / size_of(op.dtype);
-  const size_t each = round_up((count + members_.size() - 1) / members_.size(), line);
-  const size_t begin = std::min(count, each * member);
-  return {begin, std::min(count, begin + each) - begin};
-}
-
-// Element `offset` of block `block` of a member's input, in `round`.
-const std::byte* Channel::source(const Op& op, int member, size_t block, size_t offset,
-                                 uint32_t round) const {
-  const size_t element = size_of(op.dtype);
-  if (member == me_) return op.input + (block * op.count + offset) * element;
-  const PostLine& line = post(member, op.seq);
-  if (line.flags & kInputDirect) {
-    return core_.segment(members_[member]) + line.input_offset + (block * op.count + offset) * element;
-  }
-  const size_t round_offset = (round - op.begin_round) * op.chunk;
-  return staging(member, round) + (block * op.chunk + offset - round_offset) * element;
-}
-
-int Channel::advance_two_shot(Op& op, size_t offset, size_t count) {
-  const size_t element = size_of(op.dtype);
-  if (!op.reduced) {
-    // My slot takes the result, also if my input did not go through it.
-    if (const int member = first_unconsumed(op.round + 1 - kStagingSlots); member != kReady)
-      return members_[member];
-    const Slice mine = slice(op, me_, count);
-    for (int member = 0; member < size(); ++member) {
-      sources_[member] = source(op, member, 0, offset + mine.begin, op.round);
-    }
-    destinations_[0] = staging(me_, op.round) + mine.begin * element;
-    destinations_[1] = op.output + (offset + mine.begin) * element;
-    reduce(op.dtype, op.op, sources_, std::span(destinations_).first(2), mine.size, false);
-    op.reduced = true;
-    publish(own_progress().phase, op.round + 1);
-  }
-  for (int member = 0; member < size(); ++member) {
-    if (member != me_ && !reached(progress_line(member).phase.load(), op.round + 1)) return members_[member];
-  }
-  for (int member = 0; member < size(); ++member) {
-    if (member == me_) continue;
-    const Slice theirs = slice(op, member, count);
-    std::memcpy(op.output + (offset + theirs.begin) * element,
-                staging(member, op.round) + theirs.begin * element, theirs.size * element);
-  }
-  op.reduced = false;
-  return kReady;
-}
-
-void Channel::reduce_and_push(const Op& op) {
-  const size_t element = size_of(op.dtype);
-  const Slice mine = slice(op, me_, op.count);
-  for (int member = 0; member < size(); ++member) {
-    sources_[member] = source(op, member, 0, mine.begin, op.begin_round);
-    std::byte* output =
-        member == me_ ? op.output : core_.segment(members_[member]) + post(member, op.seq).output_offset;
-    destinations_[member] = output + mine.begin * element;
-  }
-  reduce(op.dtype, op.op, sources_, destinations_, mine.size, op.count * element >= kStreamingBytes);
-}
-
-// Everything but two-shot and push: reads the peers and writes my own output. Elements [offset,
-// offset+count).
-void Channel::move_data(const Op& op, size_t offset, size_t count) {
-  if (count == 0) return;
-  const size_t element = size_of(op.dtype);
-  const uint32_t round = op.begin_round + static_cast<uint32_t>(offset / op.chunk);
-  const auto copy = [&](std::byte* to, const std::byte* from) {
-    if (to != from) std::memmove(to, from, count * element);
-  };
-  switch (op.kind) {
-    case CollectiveKind::all_reduce:
-    case CollectiveKind::reduce_scatter: {
-      const size_t block = op.kind == CollectiveKind::reduce_scatter ? me_ : 0;
-      for (int member = 0; member < size(); ++member)
-        sources_[member] = source(op, member, block, offset, round);
-      destinations_[0] = op.output + offset * element;
-      reduce(op.dtype, op.op, sources_, std::span(destinations_).first(1), count,
-             op.count * element >= kStreamingBytes);
-      return;
-    }
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_to_all: {
-      const size_t block = op.kind == CollectiveKind::all_to_all ? me_ : 0;
-      // My own block first: in place, a peer's block may land on it.
-      for (int step = 0; step < size(); ++step) {
-        const int member = (me_ + step) % size();
-        copy(op.output + (member * op.count + offset) * element, source(op, member, block, offset, round));
-      }
-      return;
-    }
-    case CollectiveKind::broadcast:
-      copy(op.output + offset * element, source(op, op.root, 0, offset, round));
-      return;
-    case CollectiveKind::send:  // as both sides of a pair call it
-    case CollectiveKind::recv:
-      if (me_ != op.root) copy(op.output + offset * element, source(op, op.root, 0, offset, round));
-      return;
-    case CollectiveKind::barrier:
-      return;
-  }
-}
-
-// ----------------------------------------------------------------------------------------------------
-// messages
-
-std::string Channel::describe(const Op& op) const {
-  return std::string(to_string(op.kind)) + " '" + op.label + "' (collective " + std::to_string(op.seq) +
-         " of group '" + name_ + "', " + to_string(op.dtype) + " x " + std::to_string(op.count) + ")";
-}
-
-std::string Channel::describe_posted(int member, uint32_t seq) const {
-  const PostLine& line = post(member, seq);
-  char label[kLabelBytes];
-  for (int i = 0; i < kLabelBytes / 8; ++i) {
-    const uint64_t word = line.label[i].load(std::memory_order_relaxed);
-    std::memcpy(label + 8 * i, &word, 8);
-  }
-  label[kLabelBytes - 1] = '\0';
-  const auto kind = static_cast<CollectiveKind>(line.kind);
-  std::string text = std::string(to_string(kind)) + " '" + label + "' (" +
-                     to_string(static_cast<DType>(line.dtype)) + " x " + std::to_string(line.count);
-  if (is_reduction(kind)) text += std::string(", ") + to_string(static_cast<ReduceOp>(line.op));
-  if (kind == CollectiveKind::broadcast) text += ", root " + std::to_string(line.root);
-  if (line.flags >> kAlgorithmShift != 0) {
-    text += line.flags >> kAlgorithmShift == 1 ? ", one_shot" : ", two_shot";
-  }
-  return text + ")";
-}
-
-std::string Channel::describe_missing(const Op& op) const {
-  std::string text = describe(op) + ": ";
-  bool any = false;
-  const auto name = [&](int member, const std::string& what) {
-    text += std::string(any ? "; " : "") + "rank " + std::to_string(members_[member]) + " " + what;
-    any = true;
-  };
-  for (int member = 0; member < size(); ++member) {
-    if (member == me_ || post(member, op.seq).seq.load() == op.seq + 1) continue;
-    if (reached(progress_line(member).consumed.load(), op.end_round())) continue;  // the ring has moved on
-    const RankLine& line = core_.arena().rank_line(members_[member]);
-    if (static_cast<RankState>(line.state.load()) == RankState::absent) {
-      name(member, "has never arrived");
-    } else if (progress_line(member).joined.load() == 0) {
-      name(member, "has never joined this group");
-    } else {
-      uint32_t last = op.seq;
-      while (last != 0 && op.seq - last < kRing && post(member, last - 1).seq.load() != last) --last;
-      name(member, last == 0
-                       ? "has not started anything in this group"
-                       : "has not started it (its last one is number " + std::to_string(last - 1) + ")");
-    }
-  }
-  if (any) return text;
-  for (int member = 0; member < size(); ++member) {
-    if (member != me_ && !reached(progress_line(member).consumed.load(), op.end_round())) {
-      name(member, "has started it but does not go on");
-    }
-  }
-  return any ? text : text + "nobody is missing";
 }
 
 }  // namespace braid::rt::shm

@@ -33,6 +33,15 @@
 
 namespace braid::rt::shm {
 
+constexpr bool is_reduction(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+}
+
+// How many blocks of a round lie in a staging slot.
+constexpr size_t staged_blocks(CollectiveKind kind, size_t members) {
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ? members : 1;
+}
+
 // Where a channel lies inside its group block.
 struct ChannelLayout {
   int members = 0;

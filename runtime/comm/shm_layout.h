@@ -30,6 +30,11 @@ inline constexpr int kFingerprintBytes = 2048;
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
 
+// Sequence and round numbers wrap; they are compared by difference.
+constexpr bool reached(uint32_t value, uint32_t goal) { return static_cast<int32_t>(value - goal) >= 0; }
+
+inline constexpr size_t kLine = 64;  // bytes of a cache line
+
 constexpr size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Set once, by the first rank that meets an error.

@@ -1,0 +1,64 @@
+// What the channel says when something is wrong: which collective it is, and what the others do instead.
+#include <cstring>
+
+#include "runtime/comm/shm_channel.h"
+
+namespace braid::rt::shm {
+
+std::string Channel::describe(const Op& op) const {
+  return std::string(to_string(op.kind)) + " '" + op.label + "' (collective " + std::to_string(op.seq) +
+         " of group '" + name_ + "', " + to_string(op.dtype) + " x " + std::to_string(op.count) + ")";
+}
+
+std::string Channel::describe_posted(int member, uint32_t seq) const {
+  const PostLine& line = post(member, seq);
+  char label[kLabelBytes];
+  for (int i = 0; i < kLabelBytes / 8; ++i) {
+    const uint64_t word = line.label[i].load(std::memory_order_relaxed);
+    std::memcpy(label + 8 * i, &word, 8);
+  }
+  label[kLabelBytes - 1] = '\0';
+  const auto kind = static_cast<CollectiveKind>(line.kind);
+  std::string text = std::string(to_string(kind)) + " '" + label + "' (" +
+                     to_string(static_cast<DType>(line.dtype)) + " x " + std::to_string(line.count);
+  if (is_reduction(kind)) text += std::string(", ") + to_string(static_cast<ReduceOp>(line.op));
+  if (kind == CollectiveKind::broadcast) text += ", root " + std::to_string(line.root);
+  if (line.flags >> kAlgorithmShift != 0) {
+    text += line.flags >> kAlgorithmShift == 1 ? ", one_shot" : ", two_shot";
+  }
+  return text + ")";
+}
+
+std::string Channel::describe_missing(const Op& op) const {
+  std::string text = describe(op) + ": ";
+  bool any = false;
+  const auto name = [&](int member, const std::string& what) {
+    text += std::string(any ? "; " : "") + "rank " + std::to_string(members_[member]) + " " + what;
+    any = true;
+  };
+  for (int member = 0; member < size(); ++member) {
+    if (member == me_ || post(member, op.seq).seq.load() == op.seq + 1) continue;
+    if (reached(progress_line(member).consumed.load(), op.end_round())) continue;  // the ring has moved on
+    const RankLine& line = core_.arena().rank_line(members_[member]);
+    if (static_cast<RankState>(line.state.load()) == RankState::absent) {
+      name(member, "has never arrived");
+    } else if (progress_line(member).joined.load() == 0) {
+      name(member, "has never joined this group");
+    } else {
+      uint32_t last = op.seq;
+      while (last != 0 && op.seq - last < kRing && post(member, last - 1).seq.load() != last) --last;
+      name(member, last == 0
+                       ? "has not started anything in this group"
+                       : "has not started it (its last one is number " + std::to_string(last - 1) + ")");
+    }
+  }
+  if (any) return text;
+  for (int member = 0; member < size(); ++member) {
+    if (member != me_ && !reached(progress_line(member).consumed.load(), op.end_round())) {
+      name(member, "has started it but does not go on");
+    }
+  }
+  return any ? text : text + "nobody is missing";
+}
+
+}  // namespace braid::rt::shm
