@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "ir/error.h"
+#include "ir/text_names.h"
 
 namespace braid::ir {
 
@@ -685,7 +686,7 @@ std::string to_string(Expr e) {
     case ExprKind::symbol:
       switch (e.node()->symbol_kind) {
         case SymbolKind::dim:
-          return e.node()->name;
+          return dim_text(e.node()->name);
         case SymbolKind::index:
           return fmt::format("i{}", e.node()->number);
         case SymbolKind::value:

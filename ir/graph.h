@@ -58,6 +58,8 @@ struct ConstantData {
   std::shared_ptr<const void> owner;  // keeps the spans alive (a mapped file, a vector)
   std::string file;                   // where they lie, when in a file of their own; "{rank}" stands for the rank
   std::int64_t file_offset = 0;
+  // Of a text that leaves the bytes out: the hash (FNV-1a, 64 bits) of what each entry of per_rank would hold.
+  std::vector<std::uint64_t> elided;
 
   bool same_on_all_ranks() const { return per_rank.size() <= 1; }
   std::span<const std::byte> of_rank(int rank) const;

@@ -1,0 +1,151 @@
+// The recursive-descent parser behind ir/parser.h; split over parser*.cc.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/lexer.h"
+#include "ir/parser.h"
+#include "ir/typing.h"
+
+namespace braid::ir {
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::string file_name)
+      : file_(std::move(file_name)), tokens_(tokenize(text, file_)), graph_(schedule_.graph) {}
+  // For parse_expr: names from an existing graph.
+  Parser(std::string_view text, Graph& graph);
+
+  Schedule parse();
+  Expr parse_lone_expr();
+
+ private:
+  // ---- tokens (parser_tokens.cc)
+  const Token& peek(std::size_t ahead = 0) const;
+  Token next();
+  bool at_punct(std::string_view text) const { return is(peek(), TokenKind::punct, text); }
+  bool at_word(std::string_view text) const { return is(peek(), TokenKind::word, text); }
+  static bool is(const Token& t, TokenKind kind, std::string_view text) { return t.kind == kind && t.text == text; }
+  bool accept_punct(std::string_view text);
+  bool accept_word(std::string_view text);
+  void expect_punct(std::string_view text);
+  void expect_word(std::string_view text);
+  [[noreturn]] void fail(int code, const Token& at, std::string message, std::string hint = {}) const;
+  [[noreturn]] void fail_expected(std::string_view what) const;
+  // A rule of ir/typing.h that does not hold.
+  [[noreturn]] void fail(const Token& at, const TypeError& error) const;
+
+  std::string name();  // word or string
+  std::int64_t integer();
+  int small_integer();  // fits int
+  double floating();
+  DType dtype();
+  Literal literal(DType dtype);
+  std::uint64_t hexadecimal();  // "(0x...)"
+  bool at_number() const;
+
+  // Any list "item, item, ...".
+  template <class Fn>
+  void comma_separated(Fn&& item) {
+    do {
+      item();
+    } while (accept_punct(","));
+  }
+
+  // ---- expressions (parser_expr.cc)
+  struct IndexScope {  // what symbols mean inside of a body
+    const BodyContext* context = nullptr;
+    const LoopBody* body = nullptr;
+    const std::unordered_map<std::string, ValueId>* values = nullptr;
+  };
+  Expr expr();
+  Expr sum();
+  Expr factor();
+  Expr atom();
+  Expr call(const Token& function);
+  Expr symbol(const Token& t);
+  Expr checked(Expr e, const Token& at) const;          // bounded growth
+  Expr times(Expr a, Expr b, const Token& at) const;    // bounded growth
+  std::vector<Expr> expr_list();                        // "[" ... "]"
+  std::vector<Expr> size_list();                        // non-negative, with a bounded product
+  std::vector<Expr> row_major(const std::vector<Expr>& sizes, const Token& at) const;
+
+  // ---- declarations (parser.cc)
+  void statement();
+  bool header_statement();
+  void dim();
+  void guard();
+  void group();
+  void storage();
+  void input();
+  void constant();
+  void output();
+  void plan();
+  void resolve_aliases();
+  BufferId buffer_declaration(StorageKind context);
+  void layout_clauses(Buffer& buffer, StorageKind context, const Token& at);
+  void make_storage(Buffer& buffer, std::optional<StorageKind> kind, StorageKind context, const Token* on, const Token* alias,
+                    const Token& at);
+  StorageId new_storage(Storage storage, const Token& at);
+  BufferId new_buffer(Buffer buffer, const Token& at);
+  std::pair<CommBufferKind, GroupId> comm_clause();
+  ConstantData constant_data(BufferId buffer, const Token& at);
+  std::vector<std::byte> constant_values(DType dtype, std::int64_t count);
+
+  // ---- uses
+  BufferId buffer_ref();
+  GroupId group_ref();
+  StorageId storage_ref(const Token& t) const;
+  OpId op_ref();
+  TensorRef tensor_ref();
+  std::vector<TensorRef> tensor_refs();
+  std::vector<BufferId> buffer_refs();
+
+  // ---- operations (parser_ops.cc)
+  ScheduleNode schedule_node();
+  OpId operation();
+  std::string clauses(Operation& op);  // the name, if one is given
+  Kernel kernel(Operation& op, std::string& name);
+  Kernel loops(Operation& op, std::string& name, bool reduction);
+  Kernel gemm(Operation& op, std::string& name);
+  Kernel extern_kernel(Operation& op, std::string& name);
+  Kernel collective(Operation& op, std::string& name, CollectiveKind kind);
+  Kernel region_kernel(Operation& op, std::string& name, RegionKind kind);
+  Region region(std::size_t results);
+  // Instructions up to `end` ("store" or "return") and the value named there.
+  LoopBody body(const BodyContext& context, std::span<const Expr> sizes, std::string_view end);
+  void instr(LoopBody& body, const BodyContext& context, std::span<const Expr> sizes);
+  ValueId value_ref();
+  Expr load_index(BufferId buffer, std::span<const Expr> sizes, const Token& at);
+  std::vector<TensorRef> outputs_of(const Operation& op) const;
+
+  struct Nest {  // counts levels of recursion
+    Nest(Parser& parser) : parser(parser) {
+      if (++parser.depth_ > kMaxNesting) parser.fail(kNestingTooDeep, parser.peek(), "nested too deeply");
+    }
+    ~Nest() { --parser.depth_; }
+    Parser& parser;
+  };
+
+  std::string file_;
+  std::vector<Token> tokens_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+
+  Schedule schedule_;
+  Graph& graph_;
+  bool named_ = false;
+  std::unordered_map<std::string, Expr> dims_;
+  std::unordered_map<std::string, GroupId> groups_;
+  std::unordered_map<std::string, StorageId> storages_;
+  std::unordered_map<std::string, BufferId> buffers_;
+  std::unordered_map<std::string, OpId> ops_;
+  std::vector<std::pair<StorageId, Token>> aliases_;  // may name storages that come later
+  IndexScope scope_;
+  std::unordered_map<std::string, ValueId> values_;  // of the body being parsed
+};
+
+}  // namespace braid::ir

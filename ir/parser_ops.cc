@@ -1,0 +1,375 @@
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "ir/parser_impl.h"
+#include "ir/text_defaults.h"
+
+namespace braid::ir {
+
+ScheduleNode Parser::schedule_node() {
+  const bool fused = at_word("fused"), grouped = at_word("grouped");
+  if (!fused && !grouped) return ScheduleNode::single(operation());
+  const Nest nest(*this);
+  next();
+  ScheduleNode node;
+  node.kind = fused ? ScheduleNode::Kind::fused : ScheduleNode::Kind::grouped;
+  if (!at_punct("{")) node.name = name();
+  expect_punct("{");
+  while (!accept_punct("}")) {
+    if (accept_word("buffer")) {
+      buffer_declaration(StorageKind::activation);
+    } else {
+      node.members.push_back(schedule_node());
+    }
+  }
+  return node;
+}
+
+OpId Parser::operation() {
+  const Token start = peek();
+  Operation op;
+  if (peek().kind == TokenKind::value) {
+    comma_separated([&] { op.outputs.push_back(buffer_declaration(StorageKind::activation)); });
+    expect_punct("=");
+  }
+  std::string given;
+  op.kernel = kernel(op, given);
+  op.name = given.empty() ? default_op_name(graph_, op) : given;
+  if (op.name.empty()) fail(kSyntaxError, start, "an operation without results needs a name", "add: as NAME");
+  if (ops_.count(op.name)) fail(kDuplicateName, start, fmt::format("operation '{}' is declared twice", op.name));
+  const std::string wanted = op.name;
+  const OpId id = graph_.add_op(std::move(op));
+  graph_[id].name = wanted;
+  ops_.emplace(wanted, id);
+  if (const std::optional<TypeError> e = check_operation(graph_, id)) fail(start, *e);
+  return id;
+}
+
+std::string Parser::clauses(Operation& op) {
+  std::string given;
+  for (;;) {
+    if (accept_word("as")) {
+      given = name();
+    } else if (accept_word("from")) {
+      comma_separated([&] { op.origins.push_back(name()); });
+    } else if (accept_word("cost")) {
+      Cost cost;
+      expect_punct("(");
+      while (!accept_punct(")")) {
+        double* item = accept_word("ns") ? &cost.ns : accept_word("flops") ? &cost.flops : accept_word("bytes") ? &cost.bytes : nullptr;
+        if (!item) fail_expected("ns, flops or bytes");
+        *item = floating();
+        if (!at_punct(")")) expect_punct(",");
+      }
+      op.cost = cost;
+    } else {
+      return given;
+    }
+  }
+}
+
+Kernel Parser::kernel(Operation& op, std::string& given) {
+  const Token t = peek();
+  if (t.kind != TokenKind::word) fail_expected("a statement or an operation");
+  next();
+  if (t.text == "pointwise") return loops(op, given, false);
+  if (t.text == "reduction") return loops(op, given, true);
+  if (t.text == "gemm") return gemm(op, given);
+  if (t.text == "extern") return extern_kernel(op, given);
+  if (t.text == "wait") {
+    const OpId start = op_ref();
+    given = clauses(op);
+    return WaitKernel{start};
+  }
+  if (t.text == "release") {
+    const OpId start = op_ref();
+    given = clauses(op);
+    return ReleaseKernel{start};
+  }
+  for (const RegionKind k : {RegionKind::call, RegionKind::branch, RegionKind::repeat}) {
+    if (t.text == to_string(k)) return region_kernel(op, given, k);
+  }
+  for (int k = 0; k <= static_cast<int>(CollectiveKind::recv); ++k) {
+    if (t.text == to_string(static_cast<CollectiveKind>(k))) return collective(op, given, static_cast<CollectiveKind>(k));
+  }
+  fail(kSyntaxError, t, fmt::format("'{}' is neither a statement nor an operation", t.text));
+}
+
+namespace {
+
+std::optional<ReduceKind> reduce_kind_of(const Token& t) {
+  if (t.kind != TokenKind::word) return std::nullopt;
+  for (const ReduceKind k : {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::avg}) {
+    if (t.text == to_string(k)) return k;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
+  Loops k;
+  const Token start = peek();
+  if (op.outputs.size() != 1) fail(kWrongCount, start, fmt::format("a loop has one result, not {}", op.outputs.size()));
+  if (reduction) {
+    const std::optional<ReduceKind> kind = reduce_kind_of(peek());
+    if (!kind) fail_expected("sum, prod, max or min");
+    next();
+    k.reduce = *kind;
+  }
+  const std::vector<Expr> kept = at_punct("[") ? size_list() : graph_[op.outputs[0]].sizes;
+  k.sizes = kept;
+  if (reduction) {
+    expect_word("over");
+    const std::vector<Expr> over = size_list();
+    if (over.empty()) fail(kWrongCount, start, "a reduction is over at least one index");
+    k.reduced = static_cast<int>(over.size());
+    k.sizes.insert(k.sizes.end(), over.begin(), over.end());
+    row_major(k.sizes, start);
+  }
+  given = clauses(op);
+  const BodyContext context{k.sizes.size(), std::nullopt};
+  k.body = body(context, k.sizes, "store");
+  const Token at = peek();
+  if (accept_word("at")) {
+    // The address may hold values of the body, but only indices that are kept.
+    const BodyContext store{kept.size(), std::nullopt};
+    scope_ = {&store, &k.body, &values_};
+    k.store_index = expr();
+    scope_ = {};
+  } else if (const std::optional<Expr> index = default_index(graph_, op.outputs[0], kept)) {
+    k.store_index = *index;
+  } else {
+    fail(kShapeMismatch, at, "the loop has other sizes than its result: say where to store", "store %VALUE at INDEX");
+  }
+  values_.clear();
+  expect_punct("}");
+  return k;
+}
+
+LoopBody Parser::body(const BodyContext& context, std::span<const Expr> sizes, std::string_view end) {
+  LoopBody out;
+  values_.clear();
+  expect_punct("{");
+  while (!at_word(end)) {
+    scope_ = {&context, &out, &values_};
+    instr(out, context, sizes);
+  }
+  scope_ = {};
+  next();
+  out.result = value_ref();
+  return out;
+}
+
+ValueId Parser::value_ref() {
+  const Token t = next();
+  if (t.kind != TokenKind::value) fail(kSyntaxError, t, "expected a value: %NUMBER");
+  const auto it = values_.find(t.text);
+  if (it == values_.end()) fail(kUnknownName, t, fmt::format("value %{} is not defined before", t.text));
+  return it->second;
+}
+
+void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const Expr> sizes) {
+  const Token target = next();
+  if (target.kind != TokenKind::value) fail(kSyntaxError, target, "expected an instruction: %NUMBER = ...");
+  if (values_.count(target.text)) fail(kDuplicateName, target, fmt::format("value %{} is defined twice", target.text));
+  expect_punct("=");
+  const Token code = next();
+  const std::optional<OpCode> known = code.kind == TokenKind::word ? opcode_from_string(code.text) : std::nullopt;
+  if (!known) fail(kSyntaxError, code, fmt::format("'{}' is not an instruction", code.text));
+  Instr i;
+  i.code = *known;
+  std::optional<DType> type;
+  switch (*known) {
+    case OpCode::load: {
+      const Token at = peek();
+      i.buffer = buffer_ref();
+      type = graph_[i.buffer].dtype;
+      i.index = load_index(i.buffer, sizes, at);
+      if (accept_word("if")) i.operands.push_back(value_ref());
+      break;
+    }
+    case OpCode::constant:
+      type = dtype();
+      i.literal = literal(*type);
+      break;
+    case OpCode::index:
+      type = dtype();
+      i.index = expr();
+      break;
+    case OpCode::acc:
+      type = dtype();
+      break;
+    case OpCode::cast:
+      type = dtype();
+      i.operands.push_back(value_ref());
+      break;
+    default:
+      for (int n = 0; n < operand_count(*known); ++n) {
+        if (n > 0) {
+          if (!at_punct(",")) fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operand_count(*known)));
+          next();
+        }
+        i.operands.push_back(value_ref());
+      }
+      if (*known == OpCode::check_index) {
+        expect_punct(",");
+        i.index = expr();
+      } else if (at_punct(",")) {
+        fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operand_count(*known)));
+      }
+  }
+  i.dtype = type ? *type : *result_type(body, i);
+  body.instrs.push_back(std::move(i));
+  if (const std::optional<TypeError> e = check_instr(graph_, body, body.instrs.size() - 1, context)) fail(code, *e);
+  values_.emplace(target.text, ValueId{static_cast<std::int32_t>(body.instrs.size() - 1)});
+}
+
+// "%x": the element at the loop's indices; "%x[e]": element offset e; "%x[a, b]": one index per dimension.
+Expr Parser::load_index(BufferId buffer, std::span<const Expr> sizes, const Token& at) {
+  if (!at_punct("[")) {
+    const std::optional<Expr> index = default_index(graph_, buffer, sizes);
+    if (!index) {
+      fail(kShapeMismatch, at, fmt::format("the loop has other sizes than '%{}': say which element to load", graph_[buffer].name),
+           "load %BUFFER[INDEX]");
+    }
+    return *index;
+  }
+  const std::vector<Expr> indices = expr_list();
+  if (indices.size() == 1) return indices[0];
+  const std::vector<Expr> strides = strides_of(graph_, buffer);
+  if (indices.size() != strides.size()) {
+    fail(kWrongCount, at, fmt::format("{} indices for a tensor of rank {}", indices.size(), strides.size()));
+  }
+  Expr index = 0;
+  for (std::size_t k = 0; k < indices.size(); ++k) index = checked(index + times(indices[k], strides[k], at), at);
+  return index;
+}
+
+std::vector<TensorRef> Parser::outputs_of(const Operation& op) const {
+  std::vector<TensorRef> out;
+  for (BufferId b : op.outputs) out.push_back(whole(graph_, b));
+  return out;
+}
+
+Kernel Parser::gemm(Operation& op, std::string& given) {
+  Gemm k;
+  const Token start = peek();
+  k.a = tensor_ref();
+  expect_punct(",");
+  k.b = tensor_ref();
+  if (op.outputs.size() != 1) fail(kWrongCount, start, fmt::format("a gemm has one result, not {}", op.outputs.size()));
+  k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
+  given = clauses(op);
+  if (accept_word("epilogue")) {
+    const BodyContext context{k.out.sizes.size(), accumulator_of(graph_[k.a.buffer].dtype)};
+    k.epilogue = body(context, k.out.sizes, "return");
+    values_.clear();
+    expect_punct("}");
+  }
+  return k;
+}
+
+Kernel Parser::extern_kernel(Operation& op, std::string& given) {
+  ExternKernel k;
+  if (peek().kind == TokenKind::string) k.callee = next().text;
+  k.writes = outputs_of(op);
+  for (;;) {
+    if (accept_word("reads")) {
+      k.reads = tensor_refs();
+    } else if (accept_word("writes")) {
+      k.writes = tensor_refs();
+    } else if (accept_word("barrier")) {
+      k.barrier = true;
+    } else if (accept_word("attributes")) {
+      expect_punct("(");
+      while (!accept_punct(")")) {
+        const Token t = peek();
+        const std::string key = name();
+        expect_punct("=");
+        std::variant<std::int64_t, double, std::string> value;
+        if (peek().kind == TokenKind::string) {
+          value = next().text;
+        } else {
+          const Token& number = peek(at_punct("-") ? 1 : 0);
+          const bool is_integer = number.kind == TokenKind::number && number.text.find_first_not_of("0123456789") == std::string::npos;
+          if (is_integer) {
+            value = integer();
+          } else {
+            value = std::get<double>(literal(DType::f64));
+          }
+        }
+        if (!k.attributes.emplace(key, std::move(value)).second) fail(kDuplicateName, t, fmt::format("attribute '{}' twice", key));
+        if (!at_punct(")")) expect_punct(",");
+      }
+    } else {
+      break;
+    }
+  }
+  given = clauses(op);
+  return k;
+}
+
+Kernel Parser::collective(Operation& op, std::string& given, CollectiveKind kind) {
+  CollectiveKernel k;
+  k.kind = kind;
+  if (const std::optional<ReduceKind> reduce = reduce_kind_of(peek())) {
+    k.reduce = *reduce;
+    next();
+  } else if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter) {
+    fail_expected("sum, prod, max, min or avg");
+  }
+  k.group = group_ref();
+  if (at_punct("(")) k.inputs = tensor_refs();
+  k.outputs = outputs_of(op);
+  for (;;) {
+    if (accept_word("into")) {
+      k.outputs = tensor_refs();
+    } else if (accept_word("root") || accept_word("peer")) {
+      k.root = small_integer();
+    } else if (accept_word("algorithm")) {
+      k.algorithm = name();
+    } else if (accept_word("blocking")) {
+      k.blocking = true;
+    } else {
+      break;
+    }
+  }
+  given = clauses(op);
+  return k;
+}
+
+Kernel Parser::region_kernel(Operation& op, std::string& given, RegionKind kind) {
+  const Nest nest(*this);
+  RegionKernel k;
+  k.kind = kind;
+  const Token start = peek();
+  if (kind == RegionKind::repeat) k.trips = expr();
+  k.operands = buffer_refs();
+  given = clauses(op);
+  k.regions.push_back(region(op.outputs.size()));
+  if (kind == RegionKind::branch) {
+    expect_word("else");
+    k.regions.push_back(region(op.outputs.size()));
+  }
+  return k;
+}
+
+Region Parser::region(std::size_t results) {
+  Region r;
+  expect_punct("{");
+  while (!at_punct("}") && !at_word("yield")) {
+    if (accept_word("buffer")) {
+      buffer_declaration(StorageKind::activation);
+    } else {
+      r.ops.push_back(operation());
+    }
+  }
+  const Token t = peek();
+  if (accept_word("yield")) comma_separated([&] { r.yields.push_back(buffer_ref()); });
+  if (r.yields.size() != results) fail(kWrongCount, t, fmt::format("the region yields {} values for {} results", r.yields.size(), results));
+  expect_punct("}");
+  return r;
+}
+
+}  // namespace braid::ir

@@ -1,0 +1,51 @@
+#include "ir/text_defaults.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace braid::ir {
+
+bool owns(const Buffer& buffer) {
+  return std::holds_alternative<FlexibleLayout>(buffer.layout) || std::holds_alternative<FixedLayout>(buffer.layout) ||
+         std::holds_alternative<CommBufferLayout>(buffer.layout);
+}
+
+Expr default_bytes(const Buffer& buffer) {
+  const Expr item = size_of(buffer.dtype);
+  const std::vector<Expr>* strides = nullptr;
+  if (const auto* f = std::get_if<FixedLayout>(&buffer.layout)) strides = &f->strides;
+  if (const auto* c = std::get_if<CommBufferLayout>(&buffer.layout)) strides = &c->strides;
+  const bool empty = std::any_of(buffer.sizes.begin(), buffer.sizes.end(), [](Expr s) { return s.is_constant(0); });
+  if (empty || !strides || *strides == contiguous_strides(buffer.sizes)) return numel(buffer.sizes) * item;
+  Expr last = 1;
+  for (std::size_t k = 0; k < buffer.sizes.size(); ++k) last = last + (buffer.sizes[k] - 1) * (*strides)[k];
+  return last * item;
+}
+
+std::optional<Expr> default_index(const Graph& graph, BufferId buffer, std::span<const Expr> sizes) {
+  const Buffer& b = graph[buffer];
+  if (!std::equal(sizes.begin(), sizes.end(), b.sizes.begin(), b.sizes.end())) return std::nullopt;
+  const std::vector<Expr> strides = strides_of(graph, buffer);
+  Expr index = 0;
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    if (!sizes[k].is_constant(1)) index = index + graph.pool->index(static_cast<int>(k)) * strides[k];
+  }
+  return index;
+}
+
+std::optional<TensorRef> transposed(TensorRef ref) {
+  const std::size_t rank = ref.sizes.size();
+  if (rank < 2 || ref.strides.size() != rank) return std::nullopt;
+  std::swap(ref.sizes[rank - 2], ref.sizes[rank - 1]);
+  std::swap(ref.strides[rank - 2], ref.strides[rank - 1]);
+  return ref;
+}
+
+std::string default_op_name(const Graph& graph, const Operation& op) {
+  if (!op.outputs.empty()) return graph[op.outputs[0]].name;
+  if (const auto* w = op.as<WaitKernel>(); w && w->start.valid()) return graph[w->start].name + ".wait";
+  if (const auto* r = op.as<ReleaseKernel>(); r && r->start.valid()) return graph[r->start].name + ".release";
+  return "";
+}
+
+}  // namespace braid::ir

@@ -1,0 +1,402 @@
+#include "ir/typing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace braid::ir {
+namespace {
+
+using Kind = TypeError::Kind;
+using Result = std::optional<TypeError>;
+
+template <class... Args>
+Result wrong(Kind kind, fmt::format_string<Args...> format, Args&&... args) {
+  return TypeError{kind, fmt::format(format, std::forward<Args>(args)...)};
+}
+
+enum class Operands { any, numeric, floating, integer, boolean };
+
+Operands wanted_operands(OpCode code) {
+  switch (code) {
+    case OpCode::exp:
+    case OpCode::log:
+    case OpCode::sqrt:
+    case OpCode::rsqrt:
+    case OpCode::reciprocal:
+    case OpCode::erf:
+    case OpCode::tanh:
+    case OpCode::sigmoid:
+    case OpCode::sin:
+    case OpCode::cos:
+    case OpCode::floor:
+    case OpCode::ceil:
+    case OpCode::round:
+    case OpCode::is_nan:
+    case OpCode::is_inf:
+      return Operands::floating;
+    case OpCode::check_index:
+      return Operands::integer;
+    case OpCode::logical_not:
+    case OpCode::logical_and:
+    case OpCode::logical_or:
+    case OpCode::logical_xor:
+      return Operands::boolean;
+    case OpCode::cast:
+    case OpCode::eq:
+    case OpCode::ne:
+    case OpCode::min:
+    case OpCode::max:
+    case OpCode::where:
+    case OpCode::load:
+      return Operands::any;
+    default:
+      return Operands::numeric;
+  }
+}
+
+bool fits(Operands wanted, DType dtype) {
+  switch (wanted) {
+    case Operands::any:
+      return true;
+    case Operands::numeric:
+      return dtype != DType::boolean;
+    case Operands::floating:
+      return is_float(dtype);
+    case Operands::integer:
+      return is_integer(dtype);
+    case Operands::boolean:
+      return dtype == DType::boolean;
+  }
+  return false;
+}
+
+std::string_view describe(Operands wanted) {
+  constexpr std::string_view names[] = {"any", "a numeric", "a floating-point", "an integer", "the bool"};
+  return names[static_cast<std::size_t>(wanted)];
+}
+
+bool yields_bool(OpCode code) {
+  return (code >= OpCode::eq && code <= OpCode::ge) || code == OpCode::is_nan || code == OpCode::is_inf;
+}
+
+bool literal_fits(DType dtype, const Literal& literal) {
+  if (std::holds_alternative<double>(literal)) return is_float(dtype);
+  if (is_float(dtype)) return false;
+  const std::int64_t v = std::get<std::int64_t>(literal);
+  const std::int64_t bits = size_of(dtype) * 8;
+  if (dtype == DType::boolean) return v == 0 || v == 1;
+  if (bits == 64) return true;
+  if (is_signed_integer(dtype)) return v >= -(std::int64_t{1} << (bits - 1)) && v < (std::int64_t{1} << (bits - 1));
+  return v >= 0 && v < (std::int64_t{1} << bits);
+}
+
+bool valid(const Graph& g, BufferId b) { return b.valid() && static_cast<std::size_t>(b.index) < g.buffers.size(); }
+
+bool has_memory(const Graph& g, BufferId b) {
+  b = unmutated(g, b);
+  return !std::holds_alternative<NoneLayout>(g[b].layout) && !std::holds_alternative<MultiOutputLayout>(g[b].layout);
+}
+
+bool provably_different(Expr a, Expr b) {
+  const Expr d = a - b;
+  return provably_less(0, d) || provably_less(d, 0);
+}
+
+}  // namespace
+
+DType accumulator_of(DType operand) {
+  if (operand == DType::f64) return DType::f64;
+  return is_float(operand) ? DType::f32 : DType::i32;
+}
+
+std::optional<DType> result_type(const LoopBody& body, const Instr& instr) {
+  switch (instr.code) {
+    case OpCode::load:
+    case OpCode::constant:
+    case OpCode::index:
+    case OpCode::acc:
+    case OpCode::cast:
+      return std::nullopt;
+    case OpCode::where:
+      return body[instr.operands[1]].dtype;
+    default:
+      return yields_bool(instr.code) ? DType::boolean : body[instr.operands[0]].dtype;
+  }
+}
+
+std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::size_t k, const BodyContext& context) {
+  Result found;
+  for_each_symbol(e, [&](Expr s) {
+    if (found) return;
+    if (s.is_symbol(SymbolKind::index)) {
+      if (s.symbol_number() < 0 || static_cast<std::size_t>(s.symbol_number()) >= context.indices) {
+        found = wrong(Kind::index, "index i{} in a loop with {} indices", s.symbol_number(), context.indices);
+      }
+    } else if (s.is_symbol(SymbolKind::value)) {
+      const int n = s.symbol_number();
+      if (n < 0 || static_cast<std::size_t>(n) >= k) {
+        found = wrong(Kind::index, "value %{} is not defined before it is used as an index", n);
+      } else if (!is_integer(body.instrs[static_cast<std::size_t>(n)].dtype)) {
+        found = wrong(Kind::index, "value %{} of type {} used as an index", n,
+                      to_string(body.instrs[static_cast<std::size_t>(n)].dtype));
+      }
+    }
+  });
+  return found;
+}
+
+std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, std::size_t k, const BodyContext& context) {
+  const Instr& i = body.instrs[k];
+  const std::string_view name = to_string(i.code);
+  const auto count = static_cast<int>(i.operands.size());
+  const bool mask_allowed = i.code == OpCode::load && count == 1;
+  if (count != operand_count(i.code) && !mask_allowed) {
+    return wrong(Kind::operands, "{} takes {} operands, not {}", name, operand_count(i.code), count);
+  }
+  for (ValueId v : i.operands) {
+    if (!v.valid() || static_cast<std::size_t>(v.index) >= k) {
+      return wrong(Kind::index, "value %{} is not defined before {} uses it", v.index, name);
+    }
+  }
+  if (Result r = check_index_expr(body, i.index, k, context)) return r;
+  const Operands wanted = wanted_operands(i.code);
+  for (std::size_t n = 0; n < i.operands.size(); ++n) {
+    const DType t = body[i.operands[n]].dtype;
+    if (!fits(wanted, t)) return wrong(Kind::type, "{} needs {} type, not {}", name, describe(wanted), to_string(t));
+  }
+  const auto type_of = [&](std::size_t n) { return body[i.operands[n]].dtype; };
+  switch (i.code) {
+    case OpCode::load:
+      if (!valid(graph, i.buffer)) return wrong(Kind::structure, "load without a buffer");
+      if (!has_memory(graph, i.buffer)) return wrong(Kind::type, "load from '{}', which has no memory", graph[i.buffer].name);
+      if (i.dtype != graph[i.buffer].dtype) {
+        return wrong(Kind::type, "load of {} from '{}' of {}", to_string(i.dtype), graph[i.buffer].name,
+                     to_string(graph[i.buffer].dtype));
+      }
+      if (count == 1 && type_of(0) != DType::boolean) return wrong(Kind::type, "the mask of a load must be bool");
+      return std::nullopt;
+    case OpCode::constant:
+      if (!literal_fits(i.dtype, i.literal)) return wrong(Kind::type, "the constant does not fit {}", to_string(i.dtype));
+      return std::nullopt;
+    case OpCode::index:
+      if (!is_integer(i.dtype)) return wrong(Kind::type, "index needs an integer type, not {}", to_string(i.dtype));
+      return std::nullopt;
+    case OpCode::acc:
+      if (!context.acc) return wrong(Kind::structure, "acc outside of an epilogue");
+      if (i.dtype != *context.acc) {
+        return wrong(Kind::type, "the accumulator is {}, not {}", to_string(*context.acc), to_string(i.dtype));
+      }
+      return std::nullopt;
+    case OpCode::cast:
+      return std::nullopt;
+    case OpCode::where:
+      if (type_of(0) != DType::boolean) return wrong(Kind::type, "the condition of where must be bool");
+      if (type_of(1) != type_of(2)) {
+        return wrong(Kind::type, "where of {} and {}", to_string(type_of(1)), to_string(type_of(2)));
+      }
+      break;
+    default:
+      if (count == 2 && type_of(0) != type_of(1)) {
+        return wrong(Kind::type, "{} of {} and {}", name, to_string(type_of(0)), to_string(type_of(1)));
+      }
+  }
+  if (i.dtype != *result_type(body, i)) {
+    return wrong(Kind::type, "{} yields {}, not {}", name, to_string(*result_type(body, i)), to_string(i.dtype));
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+class OperationCheck {
+ public:
+  OperationCheck(const Graph& graph, OpId id) : g_(graph), id_(id), op_(graph[id]) {}
+
+  Result run() {
+    for (BufferId b : op_.outputs) {
+      if (!valid(g_, b)) return wrong(Kind::structure, "an output that is not a buffer");
+    }
+    return std::visit([&](const auto& k) { return check(k); }, op_.kernel);
+  }
+
+ private:
+  Result check_body(const LoopBody& body, const BodyContext& context, DType wanted) {
+    if (!body.result.valid() || static_cast<std::size_t>(body.result.index) >= body.instrs.size()) {
+      return wrong(Kind::structure, "a body without a result");
+    }
+    for (std::size_t k = 0; k < body.instrs.size(); ++k) {
+      if (Result r = check_instr(g_, body, k, context)) {
+        r->message = fmt::format("%{}: {}", k, r->message);
+        return r;
+      }
+    }
+    if (body.result_dtype() != wanted) {
+      return wrong(Kind::type, "the result has type {}, the output {}", to_string(body.result_dtype()), to_string(wanted));
+    }
+    return std::nullopt;
+  }
+
+  Result check_ref(const TensorRef& r) {
+    if (!valid(g_, r.buffer)) return wrong(Kind::structure, "an operand that is not a buffer");
+    if (r.sizes.size() != r.strides.size()) return wrong(Kind::shape, "an operand with {} sizes and {} strides", r.sizes.size(), r.strides.size());
+    return std::nullopt;
+  }
+
+  Result check_refs(const std::vector<TensorRef>& refs) {
+    for (const TensorRef& r : refs) {
+      if (Result e = check_ref(r)) return e;
+    }
+    return std::nullopt;
+  }
+
+  Result check(const Loops& k) {
+    if (op_.outputs.size() != 1) return wrong(Kind::operands, "a loop has one output, not {}", op_.outputs.size());
+    if (k.reduced < 0 || static_cast<std::size_t>(k.reduced) > k.sizes.size()) {
+      return wrong(Kind::structure, "{} reduced indices of {}", k.reduced, k.sizes.size());
+    }
+    const Buffer& out = g_[op_.outputs[0]];
+    if (!has_memory(g_, op_.outputs[0])) return wrong(Kind::type, "the output of a loop needs memory");
+    if (k.reduced > 0 && k.reduce == ReduceKind::avg) return wrong(Kind::structure, "a loop cannot reduce with avg");
+    if (k.reduced > 0 && out.dtype == DType::boolean && k.reduce != ReduceKind::min && k.reduce != ReduceKind::max) {
+      return wrong(Kind::type, "bool can only be reduced with min and max");
+    }
+    if (Result r = check_body(k.body, {k.sizes.size(), std::nullopt}, out.dtype)) return r;
+    // A store whose address depends on data is allowed (scatter), but not on reduced indices.
+    return check_index_expr(k.body, k.store_index, k.body.instrs.size(), {k.kept(), std::nullopt});
+  }
+
+  Result check(const Gemm& k) {
+    if (op_.outputs.size() != 1 || op_.outputs[0] != k.out.buffer) return wrong(Kind::operands, "a gemm has one output");
+    for (const TensorRef* r : {&k.a, &k.b, &k.out}) {
+      if (Result e = check_ref(*r)) return e;
+      if (r->sizes.size() < 2 || r->sizes.size() != k.out.sizes.size()) {
+        return wrong(Kind::shape, "operands of a gemm have the same rank, at least 2");
+      }
+    }
+    const DType a = g_[k.a.buffer].dtype, b = g_[k.b.buffer].dtype, out = g_[k.out.buffer].dtype;
+    if (a == DType::boolean || b == DType::boolean) return wrong(Kind::type, "gemm of bool");
+    if (a != b && !(is_integer(a) && is_integer(b))) return wrong(Kind::type, "gemm of {} and {}", to_string(a), to_string(b));
+    const std::size_t rank = k.out.sizes.size();
+    for (std::size_t d = 0; d < rank; ++d) {
+      const bool is_m = d == rank - 2, is_n = d == rank - 1;
+      if (!is_n && provably_different(k.a.sizes[d], k.out.sizes[d])) return wrong(Kind::shape, "sizes of a and out differ in dimension {}", d);
+      if (!is_m && provably_different(k.b.sizes[d], k.out.sizes[d])) return wrong(Kind::shape, "sizes of b and out differ in dimension {}", d);
+    }
+    if (provably_different(k.a.sizes[rank - 1], k.b.sizes[rank - 2])) {
+      return wrong(Kind::shape, "a has {} columns, b {} rows", to_string(k.a.sizes[rank - 1]), to_string(k.b.sizes[rank - 2]));
+    }
+    if (k.epilogue) return check_body(*k.epilogue, {rank, accumulator_of(a)}, out);
+    if (is_float(a) != is_float(out)) return wrong(Kind::type, "gemm of {} into {}", to_string(a), to_string(out));
+    return std::nullopt;
+  }
+
+  Result check(const ExternKernel& k) {
+    if (Result r = check_refs(k.reads)) return r;
+    return check_refs(k.writes);
+  }
+
+  // How many elements a collective moves out for those that go in.
+  Result check(const CollectiveKernel& k) {
+    if (!k.group.valid() || static_cast<std::size_t>(k.group.index) >= g_.groups.size()) {
+      return wrong(Kind::structure, "a collective without a group");
+    }
+    if (Result r = check_refs(k.inputs)) return r;
+    if (Result r = check_refs(k.outputs)) return r;
+    const auto members = static_cast<std::int64_t>(g_[k.group].ranks.size());
+    const std::string_view name = to_string(k.kind);
+    const bool send = k.kind == CollectiveKind::send, recv = k.kind == CollectiveKind::recv;
+    if (send ? !k.outputs.empty() : k.outputs.empty()) return wrong(Kind::operands, "{} with {} outputs", name, k.outputs.size());
+    if (recv ? !k.inputs.empty() : k.inputs.empty()) return wrong(Kind::operands, "{} with {} inputs", name, k.inputs.size());
+    if (!send && !recv && k.inputs.size() != k.outputs.size()) {
+      return wrong(Kind::operands, "{} with {} inputs and {} outputs", name, k.inputs.size(), k.outputs.size());
+    }
+    const bool rooted = send || recv || k.kind == CollectiveKind::broadcast;
+    if (rooted && (k.root < 0 || k.root >= members)) return wrong(Kind::structure, "{} with rank {} of a group of {}", name, k.root, members);
+    for (std::size_t i = 0; i < k.outputs.size() && i < k.inputs.size(); ++i) {
+      const DType in = g_[k.inputs[i].buffer].dtype, out = g_[k.outputs[i].buffer].dtype;
+      if (in != out) return wrong(Kind::type, "{} of {} into {}", name, to_string(in), to_string(out));
+      Expr from = numel(k.inputs[i].sizes), to = numel(k.outputs[i].sizes);
+      if (k.kind == CollectiveKind::all_gather) from = from * members;
+      if (k.kind == CollectiveKind::reduce_scatter) to = to * members;
+      if (provably_different(from, to)) {
+        return wrong(Kind::shape, "{} of {} elements into {} over {} ranks", name, to_string(numel(k.inputs[i].sizes)),
+                     to_string(numel(k.outputs[i].sizes)), members);
+      }
+    }
+    for (const std::vector<TensorRef>* refs : {&k.inputs, &k.outputs}) {
+      for (const TensorRef& r : *refs) {
+        if (!is_contiguous(r.sizes, r.strides)) return wrong(Kind::shape, "operands of a collective are contiguous");
+      }
+    }
+    return std::nullopt;
+  }
+
+  Result check_start(OpId start) {
+    if (!start.valid() || static_cast<std::size_t>(start.index) >= g_.ops.size() || !g_[start].as<CollectiveKernel>()) {
+      return wrong(Kind::structure, "does not belong to a collective");
+    }
+    return std::nullopt;
+  }
+
+  Result check(const WaitKernel& k) {
+    if (Result r = check_start(k.start)) return r;
+    const auto& start = *g_[k.start].as<CollectiveKernel>();
+    if (start.blocking) return wrong(Kind::structure, "a wait for a blocking collective");
+    if (op_.outputs.size() != start.outputs.size()) {
+      return wrong(Kind::operands, "a wait with {} results for a collective with {}", op_.outputs.size(), start.outputs.size());
+    }
+    for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
+      const auto* m = std::get_if<MutationOutput>(&g_[op_.outputs[i]].layout);
+      if (!m || m->of != start.outputs[i].buffer) {
+        return wrong(Kind::structure, "result {} of a wait must be a mutation of '{}'", i, g_[start.outputs[i].buffer].name);
+      }
+    }
+    return std::nullopt;
+  }
+
+  Result check(const ReleaseKernel& k) {
+    if (Result r = check_start(k.start)) return r;
+    if (!op_.outputs.empty()) return wrong(Kind::operands, "a release with results");
+    if (g_[k.start].as<CollectiveKernel>()->blocking) return wrong(Kind::structure, "a release of a blocking collective");
+    return std::nullopt;
+  }
+
+  Result check(const RegionKernel& k) {
+    for (BufferId b : k.operands) {
+      if (!valid(g_, b)) return wrong(Kind::structure, "an operand that is not a buffer");
+    }
+    const std::size_t regions = k.kind == RegionKind::branch ? 2 : 1;
+    if (k.regions.size() != regions) return wrong(Kind::operands, "{} with {} regions", to_string(k.kind), k.regions.size());
+    if (k.kind == RegionKind::branch) {
+      if (k.operands.empty() || g_[k.operands[0]].dtype != DType::boolean || !g_[k.operands[0]].sizes.empty()) {
+        return wrong(Kind::type, "the first operand of a branch must be a bool scalar");
+      }
+    }
+    for (const Region& r : k.regions) {
+      if (r.yields.size() != op_.outputs.size()) {
+        return wrong(Kind::operands, "a region yields {} values for {} results", r.yields.size(), op_.outputs.size());
+      }
+      for (std::size_t i = 0; i < r.yields.size(); ++i) {
+        if (!valid(g_, r.yields[i])) return wrong(Kind::structure, "a region yields something that is not a buffer");
+        const Buffer &from = g_[r.yields[i]], &to = g_[op_.outputs[i]];
+        if (from.dtype != to.dtype) return wrong(Kind::type, "a region yields {} for {}", to_string(from.dtype), to_string(to.dtype));
+        if (from.sizes.size() != to.sizes.size()) return wrong(Kind::shape, "a region yields a tensor of another rank");
+        for (std::size_t d = 0; d < from.sizes.size(); ++d) {
+          if (provably_different(from.sizes[d], to.sizes[d])) return wrong(Kind::shape, "a region yields a tensor of other sizes");
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  const Graph& g_;
+  OpId id_;
+  const Operation& op_;
+};
+
+}  // namespace
+
+std::optional<TypeError> check_operation(const Graph& graph, OpId op) { return OperationCheck(graph, op).run(); }
+
+}  // namespace braid::ir
