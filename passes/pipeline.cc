@@ -1,6 +1,7 @@
 #include "passes/pipeline.h"
 
 #include "passes/dead_code.h"
+#include "passes/fuse_epilogues.h"
 #include "passes/plan_memory.h"
 
 namespace braid::passes {
@@ -8,6 +9,7 @@ namespace {
 
 constexpr PipelineStep kDefault[] = {
     {"dead_code", "first, so that nobody optimises what is not needed and unread readers do not stop fusion"},
+    {"fuse_epilogues", "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
     {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},
 };
 
@@ -25,6 +27,7 @@ std::vector<Pass> default_passes(const PassRegistry& registry) {
 
 void register_builtin_passes(PassRegistry& registry) {
   registry.add<DeadCode>();
+  registry.add<FuseEpilogues>();
   registry.add<PlanMemory>();
 }
 

@@ -7,6 +7,7 @@
 
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/printer.h"
 
 namespace braid::passes {
 namespace {
@@ -59,6 +60,7 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
     } else if (options.bisect && static_cast<int>(k) >= *options.bisect) {
       record.outcome = PassRecord::Outcome::bisected;
     } else {
+      const std::string before = options.check_unchanged ? print(schedule) : std::string();
       const Clock::time_point begin = Clock::now();
       const bool changed = pass.run(schedule);
       record.outcome = changed ? PassRecord::Outcome::changed : PassRecord::Outcome::unchanged;
@@ -70,7 +72,15 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
                        "pass '{}' changed the order of collectives without being allowed to", pass.name());
         order = std::move(order_now);
       }
+      if (options.check_unchanged && !changed) {
+        internal_check(print(schedule) == before, "pass '{}' changed the schedule and said that it did not", pass.name());
+      }
       record.verify_seconds = seconds_since(verify_begin);
+    }
+    if (options.print && (is_listed(options.print_after, pass.name()) || is_listed(options.print_after, "all"))) {
+      const bool changed = record.outcome == PassRecord::Outcome::changed;
+      options.print(fmt::format("// after {}{}\n{}", pass.name(), changed ? "" : " (unchanged)",
+                                changed ? print(schedule) : std::string()));
     }
     records.push_back(std::move(record));
   }
