@@ -1,0 +1,176 @@
+// ONNX's checker and shape inference, and their errors as ours.
+#include "frontend/check.h"
+
+#include <fmt/format.h>
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
+#include <onnx/shape_inference/implementation.h>
+
+#include <algorithm>
+#include <set>
+
+#include "frontend/errors.h"
+#include "frontend/op_registry.h"
+
+namespace braid::frontend {
+
+using ir::user_error;
+
+namespace {
+
+// The text between `before` and one of `stops`; "" where `before` does not occur.
+std::string between(const std::string& text, const std::string& before, const char* stops) {
+  const std::size_t at = text.find(before);
+  if (at == std::string::npos) return {};
+  const std::size_t start = at + before.size();
+  return text.substr(start, text.find_first_of(stops, start) - start);
+}
+
+bool mentions(const std::string& text, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(), [&](const char* w) { return text.find(w) != std::string::npos; });
+}
+
+// ONNX's messages end with the place and nest "[ShapeInferenceError]" marks: the sentence is what is wanted.
+std::string sentence(std::string text) {
+  for (const char* mark : {"[ShapeInferenceError] ", "[TypeInferenceError] ", "Inference error(s): "}) {
+    for (std::size_t at; (at = text.find(mark)) != std::string::npos;) text.erase(at, std::string(mark).size());
+  }
+  if (const std::size_t context = text.find("\n\n==> Context"); context != std::string::npos) text.erase(context);
+  if (const std::size_t line = text.find('\n'); line != std::string::npos) text.erase(line);
+  if (text.rfind("(op_type:", 0) == 0) {
+    if (const std::size_t end = text.find("): "); end != std::string::npos) text.erase(0, end + 3);
+  }
+  return text;
+}
+
+int classify(const std::string& text) {
+  const std::size_t line = text.find('\n');
+  const std::string first = text.substr(0, line);
+  if (mentions(first, {"ttribute", "axis", "Axis", "perm"})) return kInvalidAttribute;
+  if (mentions(first, {"[TypeInferenceError]", "elem_type", "element type", "elem type", "input type", "output type", "inconsistent type", "unsupported type"})) return kTypeMismatch;
+  return kShapeMismatch;
+}
+
+// The first output of the first node of that type and without a name: better than nothing.
+std::string find_unnamed(const onnx::GraphProto& graph, const std::string& op) {
+  for (const onnx::NodeProto& node : graph.node()) {
+    if (node.op_type() == op && node.name().empty()) return name_of(node);
+  }
+  return {};
+}
+
+}  // namespace
+
+void check_with_onnx(const Model& model) {
+  try {
+    onnx::checker::check_model(model.proto);
+  } catch (const onnx::checker::ValidationError& error) {
+    const std::string text = error.what();
+    ir::Location at{.file = model.path, .node = between(text, "Name: ", " \n"), .op = between(text, "OpType: ", " \n")};
+    if (at.node == "OpType:") at.node.clear();
+    if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
+    const std::string what = sentence(text);
+    user_error(mentions(what, {"ttribute"}) ? kInvalidAttribute : kInvalidNode, at, what, "write the model again");
+  }
+}
+
+void infer_shapes(Model& model) {
+  constexpr bool kCheckTypes = true, kPropagateData = true;
+  constexpr int kStrict = 1;
+  try {
+    onnx::shape_inference::InferShapes(model.proto, onnx::OpSchemaRegistry::Instance(),
+                                       onnx::ShapeInferenceOptions(kCheckTypes, kStrict, kPropagateData));
+  } catch (const std::runtime_error& error) {  // InferenceError, and what single schemas throw
+    const std::string text = error.what();
+    ir::Location at{.file = model.path, .node = between(text, "node name: ", ")"), .op = between(text, "op_type:", ",)")};
+    if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
+    user_error(classify(text), at, sentence(text), "check the types and shapes of the node's inputs");
+  }
+}
+
+InferredTypes types_of(const Model& model) {
+  const onnx::GraphProto& graph = model.proto.graph();
+  InferredTypes types;
+  for (const auto* list : {&graph.value_info(), &graph.input(), &graph.output()}) {
+    for (const onnx::ValueInfoProto& value : *list) types[value.name()] = &value.type();
+  }
+  return types;
+}
+
+namespace {
+
+class SupportCheck {
+ public:
+  SupportCheck(const Model& model, const Opsets& opsets, const InferredTypes* types) : opsets_(opsets), types_(types) {
+    for (const onnx::FunctionProto& f : model.proto.functions()) functions_[f.domain() + ":" + f.name()] = &f;
+    for (const onnx::NodeProto& node : model.proto.graph().node()) visit(node, name_of(node));
+  }
+
+  void report(const Model& model) const {
+    if (problems_.empty()) return;
+    const ir::Location at = first_ ? location_of(model.path, *first_) : ir::Location{.file = model.path};
+    std::vector<std::string> lines;
+    for (const auto& [what, nodes] : problems_) {
+      std::string line = fmt::format("{} (node '{}'", what, nodes.front());
+      if (nodes.size() > 1) line += fmt::format(" and {} more", nodes.size() - 1);
+      lines.push_back(line + ")");
+    }
+    user_error(kUnsupportedOperators, {.file = at.file},
+               fmt::format("{} operator{} not supported: {}", lines.size(), lines.size() == 1 ? " is" : "s are", fmt::join(lines, ", ")),
+               "`braid ops` lists the operators that are, with their versions and types");
+  }
+
+ private:
+  void visit(const onnx::NodeProto& node, const std::string& origin) {
+    const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
+    const std::string key = node.domain() + ":" + node.op_type();
+    if (const auto local = functions_.find(key); local != functions_.end()) {
+      if (visited_.insert(key).second) {
+        for (const onnx::NodeProto& inner : local->second->node()) visit(inner, origin);
+      }
+      return;
+    }
+    const auto opset = opsets_.find(domain);
+    const int version = opset == opsets_.end() ? 1 : opset->second;
+    const std::string name = domain.empty() ? node.op_type() : domain + "." + node.op_type();
+    if (const OpSpec* spec = find_op(domain, node.op_type(), version)) {
+      check_type(node, *spec, name, origin);
+      return;
+    }
+    const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(node.op_type(), version, domain);
+    if (schema && (schema->HasFunction() || schema->HasContextDependentFunction())) return;  // becomes its body
+    problem(node, name, origin);
+  }
+
+  void check_type(const onnx::NodeProto& node, const OpSpec& spec, const std::string& name, const std::string& origin) {
+    if (!types_ || node.input_size() == 0) return;
+    const auto found = types_->find(node.input(0));
+    if (found == types_->end() || !found->second->has_tensor_type()) return;
+    const int type = found->second->tensor_type().elem_type();
+    const std::optional<ir::DType> dtype = dtype_of_onnx(type);
+    if (!dtype || !spec.types.contains(*dtype)) problem(node, fmt::format("{} of {}", name, onnx_type_name(type)), origin);
+  }
+
+  void problem(const onnx::NodeProto& node, const std::string& what, const std::string& origin) {
+    if (!first_) first_ = &node;
+    for (auto& [known, nodes] : problems_) {
+      if (known == what) return nodes.push_back(origin);
+    }
+    problems_.push_back({what, {origin}});
+  }
+
+  const Opsets& opsets_;
+  const InferredTypes* types_;
+  std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
+  std::set<std::string> visited_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> problems_;  // in the order of the graph
+  const onnx::NodeProto* first_ = nullptr;
+};
+
+}  // namespace
+
+void check_supported(const Model& model, const Opsets& opsets, const InferredTypes* types) {
+  SupportCheck(model, opsets, types).report(model);
+}
+
+}  // namespace braid::frontend

@@ -1,0 +1,193 @@
+// Versions, names and edges.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "frontend/check.h"
+#include "frontend/errors.h"
+#include "frontend/op_registry.h"
+
+namespace braid::frontend {
+
+using ir::user_error;
+
+Opsets check_versions(const Model& model) {
+  const ir::Location at{.file = model.path};
+  const std::int64_t newest_ir = onnx::Version::IR_VERSION;
+  if (!model.proto.has_ir_version() || model.proto.ir_version() < 3 || model.proto.ir_version() > newest_ir) {
+    user_error(kIrVersion, at, fmt::format("the model has IR version {}; versions 3 to {} are read", model.proto.ir_version(), newest_ir),
+               "export the model with another version of ONNX");
+  }
+  Opsets opsets;
+  for (const onnx::OperatorSetIdProto& import : model.proto.opset_import()) {
+    const std::string domain = import.domain() == "ai.onnx" ? "" : import.domain();
+    if (import.version() < 1 || (domain.empty() && import.version() > kNewestOpset)) {
+      user_error(kOpset, at, fmt::format("the model imports version {} of operator set '{}'; versions 1 to {} are read",
+                                         import.version(), domain.empty() ? "ai.onnx" : domain, kNewestOpset),
+                 "export the model for another operator set");
+    }
+    opsets[domain] = static_cast<int>(import.version());
+  }
+  if (opsets.empty()) user_error(kOpset, at, "the model imports no operator set", "write the model again");
+  return opsets;
+}
+
+namespace {
+
+enum class Mark : std::uint8_t { none, open, done };
+
+class StructureCheck {
+ public:
+  StructureCheck(const Model& model, const Opsets& opsets)
+      : model_(model), graph_(model.proto.graph()), opsets_(opsets) {}
+
+  void run() {
+    define_inputs();
+    define_nodes();
+    check_edges();
+    check_outputs();
+    check_functions();
+  }
+
+ private:
+  static constexpr int kInput = -1;  // defined before any node
+
+  [[noreturn]] void duplicate(const ir::Location& at, const std::string& name) {
+    user_error(kDuplicateName, at, fmt::format("the value '{}' is defined twice", name), "every value needs a name of its own");
+  }
+
+  void define_inputs() {
+    for (const onnx::ValueInfoProto& input : graph_.input()) {
+      if (!producer_.emplace(input.name(), kInput).second) duplicate({.file = model_.path}, input.name());
+    }
+    for (const auto& [name, tensor] : model_.initializers) producer_.emplace(name, kInput);
+  }
+
+  void define_nodes() {
+    for (int k = 0; k < graph_.node_size(); ++k) {
+      const onnx::NodeProto& node = graph_.node(k);
+      for (const std::string& output : node.output()) {
+        if (!output.empty() && !producer_.emplace(output, k).second) duplicate(location_of(model_.path, node), output);
+      }
+      const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
+      if (!opsets_.count(domain)) {
+        user_error(kUnknownDomain, location_of(model_.path, node),
+                   fmt::format("the model does not import the domain '{}'", domain.empty() ? "ai.onnx" : domain),
+                   "every domain that nodes use needs an entry in opset_import");
+      }
+    }
+  }
+
+  void check_edges() {
+    std::string unsorted_value;
+    int unsorted = -1;
+    for (int k = 0; k < graph_.node_size(); ++k) {
+      for (const std::string& input : graph_.node(k).input()) {
+        if (input.empty()) continue;
+        const auto found = producer_.find(input);
+        if (found == producer_.end()) {
+          user_error(kUndefinedValue, location_of(model_.path, graph_.node(k)), fmt::format("the input '{}' is not defined", input),
+                     "it is neither a graph input nor an initializer nor the output of a node");
+        }
+        if (found->second >= k && unsorted < 0) {
+          unsorted = k;
+          unsorted_value = input;
+        }
+      }
+    }
+    if (unsorted < 0) return;
+    find_cycle();
+    user_error(kNotSorted, location_of(model_.path, graph_.node(unsorted)),
+               fmt::format("the input '{}' is computed by a later node", unsorted_value), "nodes must be sorted topologically");
+  }
+
+  // Depth-first search without recursion: graphs are deep.
+  void find_cycle() {
+    std::vector<Mark> marks(static_cast<std::size_t>(graph_.node_size()), Mark::none);
+    for (int root = 0; root < graph_.node_size(); ++root) {
+      if (marks[static_cast<std::size_t>(root)] != Mark::none) continue;
+      std::vector<std::pair<int, int>> path{{root, 0}};  // node, next input
+      marks[static_cast<std::size_t>(root)] = Mark::open;
+      while (!path.empty()) {
+        auto& [node, next] = path.back();
+        if (next == graph_.node(node).input_size()) {
+          marks[static_cast<std::size_t>(node)] = Mark::done;
+          path.pop_back();
+          continue;
+        }
+        const auto found = producer_.find(graph_.node(node).input(next++));
+        if (found == producer_.end() || found->second == kInput) continue;
+        Mark& mark = marks[static_cast<std::size_t>(found->second)];
+        if (mark == Mark::open) report_cycle(path, found->second);
+        if (mark == Mark::none) {
+          mark = Mark::open;
+          path.emplace_back(found->second, 0);
+        }
+      }
+    }
+  }
+
+  [[noreturn]] void report_cycle(const std::vector<std::pair<int, int>>& path, int node) {
+    std::vector<std::string> names;
+    const auto first = std::find_if(path.begin(), path.end(), [&](const auto& p) { return p.first == node; });
+    for (auto it = path.end(); it != first;) names.push_back(name_of(graph_.node((--it)->first)));
+    user_error(kCyclicGraph, location_of(model_.path, graph_.node(node)),
+               fmt::format("the graph has a cycle: {}", fmt::join(names, " -> ")), "no node may depend on its own output");
+  }
+
+  void check_outputs() {
+    std::unordered_set<std::string> seen;
+    for (const onnx::ValueInfoProto& output : graph_.output()) {
+      if (!seen.insert(output.name()).second) duplicate({.file = model_.path}, output.name());
+      if (!producer_.count(output.name())) {
+        user_error(kUndefinedValue, {.file = model_.path}, fmt::format("the graph output '{}' is not defined", output.name()),
+                   "no node computes it");
+      }
+    }
+  }
+
+  // Local functions must not call themselves, directly or through others.
+  void check_functions() {
+    std::unordered_map<std::string, const onnx::FunctionProto*> functions;
+    for (const onnx::FunctionProto& f : model_.proto.functions()) functions[f.domain() + ":" + f.name()] = &f;
+    std::unordered_map<std::string, Mark> marks;
+    for (const onnx::FunctionProto& root : model_.proto.functions()) {
+      const std::string key = root.domain() + ":" + root.name();
+      if (marks[key] != Mark::none) continue;
+      std::vector<std::pair<std::string, int>> path{{key, 0}};
+      marks[key] = Mark::open;
+      while (!path.empty()) {
+        const onnx::FunctionProto& f = *functions.at(path.back().first);
+        if (path.back().second == f.node_size()) {
+          marks[path.back().first] = Mark::done;
+          path.pop_back();
+          continue;
+        }
+        const onnx::NodeProto& node = f.node(path.back().second++);
+        const std::string callee = node.domain() + ":" + node.op_type();
+        if (!functions.count(callee)) continue;
+        if (marks[callee] == Mark::open) {
+          user_error(kRecursiveFunction, location_of(model_.path, node), fmt::format("the function '{}' calls itself", node.op_type()),
+                     "local functions must not be recursive");
+        }
+        if (marks[callee] == Mark::none) {
+          marks[callee] = Mark::open;
+          path.emplace_back(callee, 0);
+        }
+      }
+    }
+  }
+
+  const Model& model_;
+  const onnx::GraphProto& graph_;
+  const Opsets& opsets_;
+  std::unordered_map<std::string, int> producer_;
+};
+
+}  // namespace
+
+void check_structure(const Model& model, const Opsets& opsets) { StructureCheck(model, opsets).run(); }
+
+}  // namespace braid::frontend

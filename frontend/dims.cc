@@ -1,0 +1,134 @@
+#include "frontend/dims.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "frontend/errors.h"
+
+namespace braid::frontend {
+
+using ir::user_error;
+using Dimension = onnx::TensorShapeProto_Dimension;
+
+std::vector<const onnx::ValueInfoProto*> true_inputs(const Model& model) {
+  std::vector<const onnx::ValueInfoProto*> inputs;
+  for (const onnx::ValueInfoProto& input : model.proto.graph().input()) {
+    if (!model.initializers.count(input.name())) inputs.push_back(&input);
+  }
+  return inputs;
+}
+
+namespace {
+
+void check_bounds(const Model& model, const DimBounds& bounds, const std::set<std::string>& known) {
+  for (const auto& [name, b] : bounds) {
+    if (b.min < 0 || b.min > b.max) {
+      user_error(kInvalidDimension, {.file = model.path}, fmt::format("dimension '{}' is given the bounds {} to {}", name, b.min, b.max),
+                 "a lower bound is at least 0 and at most the upper bound");
+    }
+    if (!known.count(name)) {
+      user_error(kInvalidDimension, {.file = model.path}, fmt::format("the model has no dimension '{}'", name),
+                 known.empty() ? "all its dimensions are numbers" : fmt::format("its dimensions are {}", fmt::join(known, ", ")));
+    }
+  }
+}
+
+void check_type(const Model& model, const onnx::ValueInfoProto& value) {
+  const auto fail = [&](int code, const std::string& what, const char* hint) {
+    user_error(code, {.file = model.path}, fmt::format("input '{}' {}", value.name(), what), hint);
+  };
+  if (!value.has_type() || !value.type().has_tensor_type()) {
+    fail(kUnsupportedType, value.has_type() ? "is not a tensor" : "has no type", "graph inputs must be tensors");
+  }
+  const int type = value.type().tensor_type().elem_type();
+  if (!dtype_of_onnx(type)) {
+    fail(kUnsupportedType, fmt::format("has the element type {}", onnx_type_name(type)),
+         "supported are float, double, float16, bfloat16, (u)int8 to (u)int64 and bool");
+  }
+  if (!value.type().tensor_type().has_shape()) {
+    fail(kUnknownShape, "has no shape", "write its number of dimensions into the model; sizes may be names");
+  }
+}
+
+void collect_names(const onnx::ValueInfoProto& value, std::set<std::string>& names) {
+  for (const Dimension& dim : value.type().tensor_type().shape().dim()) {
+    if (dim.has_dim_param() && !dim.dim_param().empty()) names.insert(dim.dim_param());
+  }
+}
+
+void fix(onnx::ValueInfoProto& value, const DimBounds& bounds) {
+  if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return;
+  for (Dimension& dim : *value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+    if (!dim.has_dim_param()) continue;
+    const auto found = bounds.find(dim.dim_param());
+    if (found != bounds.end() && found->second.min == found->second.max) dim.set_dim_value(found->second.min);
+  }
+}
+
+void check_total(const Model& model, const onnx::ValueInfoProto& input, const DimBounds& bounds) {
+  std::vector<std::int64_t> largest;
+  for (const Dimension& dim : input.type().tensor_type().shape().dim()) {
+    largest.push_back(dim.has_dim_value() ? dim.dim_value() : bounds.at(dim.dim_param()).max);
+  }
+  checked_bytes(largest, *dtype_of_onnx(input.type().tensor_type().elem_type()), {.file = model.path}, input.name());
+}
+
+}  // namespace
+
+void resolve_dims(Model& model, const DimBounds& bounds) {
+  onnx::GraphProto& graph = *model.proto.mutable_graph();
+  std::set<std::string> known;
+  for (onnx::ValueInfoProto& input : *graph.mutable_input()) {
+    if (model.initializers.count(input.name())) continue;
+    check_type(model, input);
+    int axis = 0;
+    for (Dimension& dim : *input.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+      if (dim.has_dim_value() && dim.dim_value() < 0) {
+        user_error(kInvalidDimension, {.file = model.path},
+                   fmt::format("input '{}' has the size {} along axis {}", input.name(), dim.dim_value(), axis),
+                   "a size is at least 0; a size that varies has a name");
+      }
+      if (!dim.has_dim_value() && dim.dim_param().empty()) dim.set_dim_param(fmt::format("{}_{}", input.name(), axis));
+      ++axis;
+    }
+    collect_names(input, known);
+  }
+  std::set<std::string> with_outputs = known;
+  for (const onnx::ValueInfoProto& output : graph.output()) collect_names(output, with_outputs);
+  check_bounds(model, bounds, with_outputs);
+
+  std::vector<std::string> unbounded;
+  for (const onnx::ValueInfoProto* input : true_inputs(model)) {
+    int axis = 0;
+    for (const Dimension& dim : input->type().tensor_type().shape().dim()) {
+      if (!dim.has_dim_value() && !bounds.count(dim.dim_param())) {
+        unbounded.push_back(fmt::format("'{}' of input '{}' (axis {})", dim.dim_param(), input->name(), axis));
+        known.insert(dim.dim_param());
+      }
+      ++axis;
+    }
+  }
+  if (!unbounded.empty()) {
+    std::string hint = "give";
+    for (const std::string& name : known) {
+      if (!bounds.count(name)) hint += fmt::format(" --dim {}=MIN..MAX", name);
+    }
+    user_error(kUnboundedDimension, {.file = model.path}, fmt::format("unbounded dimension {}", fmt::join(unbounded, ", ")),
+               hint + ", or =VALUE for a fixed size");
+  }
+  for (const onnx::ValueInfoProto* input : true_inputs(model)) check_total(model, *input, bounds);
+  for (auto* list : {graph.mutable_input(), graph.mutable_output(), graph.mutable_value_info()}) {
+    for (onnx::ValueInfoProto& value : *list) fix(value, bounds);
+  }
+}
+
+std::vector<ir::Expr> input_sizes(const onnx::ValueInfoProto& input, const DimBounds& bounds, ir::Graph& graph) {
+  std::vector<ir::Expr> sizes;
+  for (const Dimension& dim : input.type().tensor_type().shape().dim()) {
+    sizes.push_back(dim.has_dim_value() ? ir::Expr(dim.dim_value()) : graph.add_dim(dim.dim_param(), bounds.at(dim.dim_param())));
+  }
+  return sizes;
+}
+
+}  // namespace braid::frontend

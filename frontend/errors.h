@@ -1,0 +1,50 @@
+// Numbers of the user errors of the frontend; docs/errors.md has a section on each.
+#pragma once
+
+namespace braid::frontend {
+
+inline constexpr int kFileNotReadable = 1;
+
+// The model: format, graph, operators, types, shapes.
+inline constexpr int kNotOnnx = 101;
+inline constexpr int kIrVersion = 102;
+inline constexpr int kOpset = 103;
+inline constexpr int kCyclicGraph = 104;
+inline constexpr int kNotSorted = 105;
+inline constexpr int kUndefinedValue = 106;
+inline constexpr int kDuplicateName = 107;
+inline constexpr int kRecursiveFunction = 108;
+inline constexpr int kUnsupportedOperators = 109;
+inline constexpr int kUnknownDomain = 110;
+inline constexpr int kInvalidAttribute = 111;
+inline constexpr int kInvalidNode = 112;
+inline constexpr int kTypeMismatch = 113;
+inline constexpr int kShapeMismatch = 114;
+inline constexpr int kUnsupportedType = 115;
+inline constexpr int kDataDependentSize = 116;
+inline constexpr int kUnknownShape = 117;
+inline constexpr int kInitializerSize = 118;
+inline constexpr int kUnsupportedForm = 119;
+inline constexpr int kIndexOutOfRange = 120;
+
+// External data and per-rank files.
+inline constexpr int kExternalDataMissing = 201;
+inline constexpr int kExternalDataShort = 202;
+inline constexpr int kExternalDataEntry = 203;
+inline constexpr int kExternalDataPath = 204;
+inline constexpr int kRankFileMissing = 205;
+inline constexpr int kRanksDiffer = 206;
+inline constexpr int kRankWeightDecidesShape = 207;
+
+// Dimensions. 301 is raised by size arithmetic (ir/expr.cc), 302 by lowering where sizes never agree.
+inline constexpr int kSizeOverflow = 301;
+inline constexpr int kSizesDiffer = 302;
+inline constexpr int kUnboundedDimension = 303;
+inline constexpr int kInvalidDimension = 304;
+inline constexpr int kAlias = 305;
+
+// Collectives and ranks.
+inline constexpr int kRankCount = 401;
+inline constexpr int kInvalidGroup = 402;
+
+}  // namespace braid::frontend

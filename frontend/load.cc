@@ -1,0 +1,74 @@
+#include "frontend/load.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <limits>
+
+#include "frontend/errors.h"
+#include "frontend/external_data.h"
+
+namespace braid::frontend {
+
+using ir::user_error;
+
+std::string name_of(const onnx::NodeProto& node) {
+  if (!node.name().empty()) return node.name();
+  for (const std::string& output : node.output()) {
+    if (!output.empty()) return output;
+  }
+  return "(unnamed)";
+}
+
+ir::Location location_of(const std::string& path, const onnx::NodeProto& node) {
+  return {.file = path, .node = name_of(node), .op = node.op_type()};
+}
+
+namespace {
+
+onnx::ModelProto parse(const std::string& path) {
+  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+  const std::size_t size = file->bytes().size();
+  if (size == 0) user_error(kNotOnnx, {.file = path}, "the file is empty", "write the model again");
+  if (size > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    user_error(kNotOnnx, {.file = path}, fmt::format("the file has {} bytes; a protobuf message has at most 2 GiB", size),
+               "write the model with external data");
+  }
+  google::protobuf::io::ArrayInputStream stream(file->bytes().data(), static_cast<int>(size));
+  google::protobuf::io::CodedInputStream coded(&stream);
+  coded.SetTotalBytesLimit(std::numeric_limits<int>::max());
+  onnx::ModelProto proto;
+  if (!proto.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage()) {
+    user_error(kNotOnnx, {.file = path}, "this is not an ONNX model, or it is truncated", "write or copy the model again");
+  }
+  if (!proto.has_graph()) {
+    user_error(kNotOnnx, {.file = path}, "this is not an ONNX model: it has no graph", "write or copy the model again");
+  }
+  return proto;
+}
+
+}  // namespace
+
+Model load_model(const std::string& path) {
+  Model model{path, parse(path), {}};
+  FileMap files{std::filesystem::path(path)};
+  const ir::Location at{.file = path};
+  onnx::GraphProto& graph = *model.proto.mutable_graph();
+  for (onnx::TensorProto& proto : *graph.mutable_initializer()) {
+    if (proto.name().empty()) user_error(kInvalidNode, at, "an initializer has no name", "write the model again");
+    std::string name = proto.name();
+    Tensor tensor = take_tensor(proto, files, at);
+    if (!model.initializers.emplace(name, std::move(tensor)).second) {
+      user_error(kDuplicateName, at, fmt::format("two initializers are called '{}'", name), "rename one of them");
+    }
+  }
+  graph.clear_initializer();
+  if (graph.sparse_initializer_size() > 0) {
+    user_error(kUnsupportedType, at,
+               fmt::format("initializer '{}' is sparse", graph.sparse_initializer(0).values().name()),
+               "store it as a dense tensor");
+  }
+  return model;
+}
+
+}  // namespace braid::frontend

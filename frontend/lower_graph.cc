@@ -1,0 +1,201 @@
+#include "frontend/lower_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "frontend/errors.h"
+#include "frontend/fold.h"
+#include "frontend/op_context.h"
+#include "frontend/op_registry.h"
+#include "frontend/shape_rules.h"
+#include "frontend/shape_values.h"
+
+namespace braid::frontend {
+namespace {
+
+using ir::Expr;
+using ir::user_error;
+
+class GraphLowering {
+ public:
+  GraphLowering(const Model& model, const Opsets& opsets, const InferredTypes& types, const LowerOptions& options)
+      : model_(model), opsets_(opsets), types_(types), options_(options), lowering_(schedule_.graph) {}
+
+  ir::Schedule run() {
+    schedule_.graph.name = model_.proto.graph().name().empty() ? "main" : model_.proto.graph().name();
+    schedule_.graph.ranks = options_.ranks;
+    find_live_nodes();
+    for (const onnx::ValueInfoProto* input : true_inputs(model_)) define_input(*input);
+    for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);
+    const auto& nodes = model_.proto.graph().node();
+    for (int k = 0; k < nodes.size(); ++k) {
+      if (live_[static_cast<std::size_t>(k)]) lower(nodes[k]);
+    }
+    for (const onnx::ValueInfoProto& output : model_.proto.graph().output()) {
+      lowering_.set_origin(output.name());
+      located({.file = model_.path}, [&] { lowering_.output(output.name(), box_of(values_.at(output.name()), lowering_)); });
+    }
+    for (ir::OpId op : lowering_.order()) schedule_.nodes.push_back(ir::ScheduleNode::single(op));
+    return std::move(schedule_);
+  }
+
+ private:
+  int version_of(const onnx::NodeProto& node) const {
+    const auto found = opsets_.find(domain_of(node));
+    return found == opsets_.end() ? 1 : found->second;
+  }
+  static std::string domain_of(const onnx::NodeProto& node) { return node.domain() == "ai.onnx" ? "" : node.domain(); }
+
+  // Nodes that an output or an effect depends on; counts the users of every value.
+  void find_live_nodes() {
+    const onnx::GraphProto& graph = model_.proto.graph();
+    live_.assign(static_cast<std::size_t>(graph.node_size()), false);
+    for (const onnx::ValueInfoProto& output : graph.output()) ++uses_[output.name()];
+    for (int k = graph.node_size(); k-- > 0;) {
+      const onnx::NodeProto& node = graph.node(k);
+      const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
+      bool live = spec && spec->effect;
+      for (const std::string& output : node.output()) live |= !output.empty() && uses_.count(output) > 0;
+      if (!live) continue;
+      live_[static_cast<std::size_t>(k)] = true;
+      for (const std::string& input : node.input()) {
+        if (!input.empty()) ++uses_[input];
+      }
+    }
+  }
+
+  void define(Value value) {
+    value.uses = uses_.count(value.name) ? uses_.at(value.name) : 0;
+    values_[value.name] = std::move(value);
+  }
+
+  void define_input(const onnx::ValueInfoProto& input) {
+    Value value{input.name(), *dtype_of_onnx(input.type().tensor_type().elem_type())};
+    value.sizes = input_sizes(input, options_.dims, schedule_.graph);
+    value.box = lowering_.input(value.name, value.dtype, value.sizes);
+    define(std::move(value));
+  }
+
+  void define_initializer(const std::string& name, const Tensor& tensor) {
+    Value value{name, tensor.dtype, {tensor.sizes.begin(), tensor.sizes.end()}};
+    value.constant = tensor;
+    define(std::move(value));
+  }
+
+  // Errors that know no file or node get them here.
+  template <class F>
+  void located(const ir::Location& at, const F& f) {
+    try {
+      f();
+    } catch (const ShapeRuleError& error) {
+      user_error(error.code, at, error.message, error.hint);
+    } catch (const ir::UserError& error) {
+      if (!error.location().file.empty()) throw;
+      user_error(error.code(), at, error.message(), error.hint());
+    }
+  }
+
+  void lower(const onnx::NodeProto& node) {
+    std::vector<Value*> inputs;
+    for (const std::string& name : node.input()) inputs.push_back(name.empty() ? nullptr : &values_.at(name));
+    while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+    lowering_.set_origin(name_of(node));
+    OpContext context(model_.path, node, version_of(node), options_.ranks, lowering_, std::move(inputs));
+    located(location_of(model_.path, node), [&] {
+      if (std::optional<ShapeValues> values = shape_values(context)) {
+        for (std::size_t k = 0; k < values->outputs.size(); ++k) define_elements(node, static_cast<int>(k), values->dtype, values->outputs[k]);
+        return;
+      }
+      const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
+      ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators", node.op_type());
+      if (!fold_constants(context, *spec)) spec->lower(context);
+      for (int k = 0; k < node.output_size(); ++k) define_output(node, k, context);
+    });
+  }
+
+  void define_elements(const onnx::NodeProto& node, int k, ir::DType dtype, Elements elements) {
+    if (node.output(k).empty()) return;
+    Value value{node.output(k), dtype, {elements.sizes.begin(), elements.sizes.end()}};
+    value.elements = std::move(elements);
+    compare_with_inference(node, value);
+    define(std::move(value));
+  }
+
+  void define_output(const onnx::NodeProto& node, int k, OpContext& context) {
+    if (node.output(k).empty()) return;
+    const auto index = static_cast<std::size_t>(k);
+    Value value{node.output(k)};
+    if (context.constants()[index]) {
+      value.constant = context.constants()[index];
+      value.dtype = value.constant->dtype;
+      value.sizes.assign(value.constant->sizes.begin(), value.constant->sizes.end());
+    } else if (context.outputs()[index].valid()) {
+      value.box = context.outputs()[index];
+      value.dtype = value.box.dtype();
+      value.sizes = value.box.sizes();
+      lowering_.set_name(value.box, value.name);
+    } else if (uses_.count(value.name)) {
+      context.fail(kUnsupportedForm, fmt::format("output {} is not supported", k), "");
+    } else {
+      return;
+    }
+    check_size(node, value);
+    compare_with_inference(node, value);
+    const bool has_box = value.box.valid();
+    define(std::move(value));
+    const Value& defined = values_.at(node.output(k));
+    if (has_box) lowering_.mark_reuse(defined.box, defined.uses);
+  }
+
+  // Bytes at the upper bounds must be countable, also where nothing of that size is ever stored.
+  void check_size(const onnx::NodeProto& node, const Value& value) {
+    std::vector<std::int64_t> largest;
+    for (const Expr& s : value.sizes) largest.push_back(std::max<std::int64_t>(ir::bounds(s).max, 0));
+    checked_bytes(largest, value.dtype, location_of(model_.path, node), value.name);
+  }
+
+  // What ONNX infers and what was lowered come from different code: they must agree.
+  void compare_with_inference(const onnx::NodeProto& node, const Value& value) {
+    const auto found = types_.find(value.name);
+    if (found == types_.end() || !found->second->has_tensor_type()) return;
+    const onnx::TypeProto_Tensor& type = found->second->tensor_type();
+    ir::internal_check(type.elem_type() == 0 || dtype_of_onnx(type.elem_type()) == value.dtype,
+                       "node '{}' ({}): '{}' was lowered as {}, ONNX infers {}", name_of(node), node.op_type(), value.name,
+                       to_string(value.dtype), onnx_type_name(type.elem_type()));
+    if (!type.has_shape()) return;
+    ir::internal_check(type.shape().dim_size() == static_cast<int>(value.sizes.size()),
+                       "node '{}' ({}): '{}' was lowered with rank {}, ONNX infers {}", name_of(node), node.op_type(), value.name,
+                       value.sizes.size(), type.shape().dim_size());
+    for (int k = 0; k < type.shape().dim_size(); ++k) {
+      const auto& dim = type.shape().dim(k);
+      const Expr size = value.sizes[static_cast<std::size_t>(k)];
+      if (!dim.has_dim_value()) continue;
+      if (size.is_constant()) {
+        ir::internal_check(size.constant() == dim.dim_value(), "node '{}' ({}): axis {} of '{}' was lowered with size {}, ONNX infers {}",
+                           name_of(node), node.op_type(), k, value.name, size.constant(), dim.dim_value());
+      } else {
+        lowering_.require_equal(size, dim.dim_value());
+      }
+    }
+  }
+
+  const Model& model_;
+  const Opsets& opsets_;
+  const InferredTypes& types_;
+  const LowerOptions& options_;
+  ir::Schedule schedule_;
+  ir::Lowering lowering_;
+  std::vector<bool> live_;  // by node
+  std::unordered_map<std::string, int> uses_;
+  Values values_;
+};
+
+}  // namespace
+
+ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types, const LowerOptions& options) {
+  return GraphLowering(model, opsets, types, options).run();
+}
+
+}  // namespace braid::frontend

@@ -1,0 +1,154 @@
+#include "frontend/op_context.h"
+
+#include <algorithm>
+
+#include "frontend/external_data.h"
+#include "frontend/load.h"
+
+namespace braid::frontend {
+
+using ir::DType;
+using ir::Expr;
+
+OpContext::OpContext(const std::string& path, const onnx::NodeProto& node, int version, int ranks, ir::Lowering& lowering,
+                     std::vector<Value*> inputs)
+    : path_(path), node_(node), version_(version), ranks_(ranks), lowering_(lowering), inputs_(std::move(inputs)) {
+  outputs_.resize(static_cast<std::size_t>(node.output_size()));
+  constants_.resize(outputs_.size());
+}
+
+const std::string& OpContext::op_type() const { return node_.op_type(); }
+
+const std::string& OpContext::domain() const {
+  static const std::string onnx_domain;
+  return node_.domain() == "ai.onnx" ? onnx_domain : node_.domain();
+}
+
+void OpContext::fail(int code, std::string message, std::string hint) const {
+  ir::user_error(code, location_of(path_, node_), std::move(message), std::move(hint));
+}
+
+Value& OpContext::value(int k) {
+  if (!has_input(k)) fail(kInvalidNode, fmt::format("input {} is missing", k));
+  return *inputs_[static_cast<std::size_t>(k)];
+}
+
+std::vector<Expr> OpContext::shape_values(int k, const char* what) {
+  Value& v = value(k);
+  if (const std::optional<Elements>& elements = elements_of(v)) return elements->values;
+  if (v.constant && !v.constant->data.same_on_all_ranks()) {
+    fail(kRankWeightDecidesShape, fmt::format("{} come from '{}', whose values differ between the ranks' files", what, v.name),
+         "one program serves all ranks: what decides a shape must be the same for all");
+  }
+  fail(kDataDependentSize, fmt::format("{} come from '{}', whose values are only known when the program runs", what, v.name),
+       "sizes may depend on the sizes of inputs, not on their values; make it a constant of the model");
+}
+
+std::vector<std::int64_t> OpContext::constant_ints(int k, const char* what) {
+  std::vector<std::int64_t> numbers;
+  for (const Expr& e : shape_values(k, what)) {
+    if (!e.is_constant()) {
+      fail(kDataDependentSize, fmt::format("{} depend on a dimension: {}", what, to_string(e)), "give the dimension one value");
+    }
+    numbers.push_back(e.constant());
+  }
+  return numbers;
+}
+
+std::optional<double> OpContext::constant_scalar(int k) {
+  Value& v = value(k);
+  if (const std::optional<Elements>& elements = elements_of(v)) {
+    if (elements->values.size() != 1 || !elements->values[0].is_constant()) return std::nullopt;
+    return static_cast<double>(elements->values[0].constant());
+  }
+  if (!v.constant || v.constant->count() != 1 || !v.constant->data.same_on_all_ranks()) return std::nullopt;
+  return is_float(v.dtype) ? float_at(*v.constant, 0) : static_cast<double>(integer_at(*v.constant, 0));
+}
+
+const onnx::AttributeProto* OpContext::find(const char* name) const {
+  for (const onnx::AttributeProto& attribute : node_.attribute()) {
+    if (attribute.name() == name) return &attribute;
+  }
+  return nullptr;
+}
+
+std::int64_t OpContext::int_attribute(const char* name, std::int64_t fallback) const {
+  const onnx::AttributeProto* attribute = find(name);
+  return attribute ? attribute->i() : fallback;
+}
+
+std::int64_t OpContext::int_attribute(const char* name) const {
+  if (!has_attribute(name)) fail(kInvalidAttribute, fmt::format("attribute '{}' is missing", name));
+  return int_attribute(name, 0);
+}
+
+float OpContext::float_attribute(const char* name, float fallback) const {
+  const onnx::AttributeProto* attribute = find(name);
+  return attribute ? attribute->f() : fallback;
+}
+
+std::string OpContext::string_attribute(const char* name, const std::string& fallback) const {
+  const onnx::AttributeProto* attribute = find(name);
+  return attribute ? attribute->s() : fallback;
+}
+
+std::optional<std::vector<std::int64_t>> OpContext::ints_attribute(const char* name) const {
+  const onnx::AttributeProto* attribute = find(name);
+  if (!attribute) return std::nullopt;
+  return std::vector<std::int64_t>(attribute->ints().begin(), attribute->ints().end());
+}
+
+std::optional<std::vector<float>> OpContext::floats_attribute(const char* name) const {
+  const onnx::AttributeProto* attribute = find(name);
+  if (!attribute) return std::nullopt;
+  return std::vector<float>(attribute->floats().begin(), attribute->floats().end());
+}
+
+std::optional<Tensor> OpContext::tensor_attribute(const char* name) const {
+  const onnx::AttributeProto* attribute = find(name);
+  if (!attribute) return std::nullopt;
+  onnx::TensorProto copy = attribute->t();
+  FileMap files{std::filesystem::path(path_)};
+  return take_tensor(copy, files, location_of(path_, node_));
+}
+
+DType OpContext::dtype_of(std::int64_t onnx_type) const {
+  const std::optional<DType> dtype = dtype_of_onnx(static_cast<int>(onnx_type));
+  if (!dtype) {
+    fail(kUnsupportedType, fmt::format("element type {} is not supported", onnx_type_name(static_cast<int>(onnx_type))),
+         "supported are float, double, float16, bfloat16, (u)int8 to (u)int64 and bool");
+  }
+  return *dtype;
+}
+
+int OpContext::normalize_axis(std::int64_t axis, int rank, const char* what) const {
+  if (axis < -rank || axis >= rank) {
+    fail(kInvalidAttribute, fmt::format("{} is {}, expected {} to {}", what, axis, -rank, rank - 1));
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+std::optional<std::vector<int>> OpContext::axes(int k, int rank) {
+  std::optional<std::vector<std::int64_t>> given = ints_attribute("axes");
+  if (!given && has_input(k)) given = constant_ints(k, "axes");
+  if (!given) return std::nullopt;
+  std::vector<int> result;
+  for (std::int64_t axis : *given) result.push_back(normalize_axis(axis, rank, "an axis"));
+  std::sort(result.begin(), result.end());
+  if (std::adjacent_find(result.begin(), result.end()) != result.end()) fail(kInvalidAttribute, "an axis is given twice");
+  return result;
+}
+
+int OpContext::output_count() const { return node_.output_size(); }
+
+bool OpContext::has_output(int k) const { return k < node_.output_size() && !node_.output(k).empty(); }
+
+void OpContext::set_output(int k, ir::TensorBox box) {
+  if (k < output_count()) outputs_[static_cast<std::size_t>(k)] = std::move(box);
+}
+
+void OpContext::set_output(int k, Tensor constant) {
+  if (k < output_count()) constants_[static_cast<std::size_t>(k)] = std::move(constant);
+}
+
+}  // namespace braid::frontend

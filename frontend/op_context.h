@@ -1,0 +1,89 @@
+// What the lowering of one node sees: its inputs, attributes and outputs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontend/errors.h"
+#include "frontend/value.h"
+
+namespace onnx {
+class AttributeProto;
+class NodeProto;
+}  // namespace onnx
+
+namespace braid::frontend {
+
+class OpContext {
+ public:
+  // `inputs` has a nullptr for every absent input. `version`: of the node's domain.
+  OpContext(const std::string& path, const onnx::NodeProto& node, int version, int ranks, ir::Lowering& lowering,
+            std::vector<Value*> inputs);
+
+  const std::string& op_type() const;
+  const std::string& domain() const;  // "" is ONNX's own, also where the model writes "ai.onnx"
+  int version() const { return version_; }  // of the operator set in force
+  int ranks() const { return ranks_; }
+  ir::Lowering& lowering() { return lowering_; }
+
+  // ---- inputs; an index beyond the last one is an absent input
+  int input_count() const { return static_cast<int>(inputs_.size()); }
+  bool has_input(int k) const { return k < input_count() && inputs_[static_cast<std::size_t>(k)] != nullptr; }
+  Value& value(int k);
+  ir::TensorBox input(int k) { return box_of(value(k), lowering_); }
+  ir::DType dtype(int k) { return value(k).dtype; }
+  const std::vector<ir::Expr>& sizes(int k) { return value(k).sizes; }
+  int rank(int k) { return static_cast<int>(sizes(k).size()); }
+
+  // Integers that must be known while compiling, as expressions over dimensions. `what` names them in the error.
+  std::vector<ir::Expr> shape_values(int k, const char* what);
+  // The same, but plain numbers.
+  std::vector<std::int64_t> constant_ints(int k, const char* what);
+  // The value of a constant with one element.
+  std::optional<double> constant_scalar(int k);
+
+  // ---- attributes
+  bool has_attribute(const char* name) const { return find(name) != nullptr; }
+  std::int64_t int_attribute(const char* name, std::int64_t fallback) const;
+  std::int64_t int_attribute(const char* name) const;  // required
+  float float_attribute(const char* name, float fallback) const;
+  std::string string_attribute(const char* name, const std::string& fallback) const;
+  std::optional<std::vector<std::int64_t>> ints_attribute(const char* name) const;
+  std::optional<std::vector<float>> floats_attribute(const char* name) const;
+  std::optional<Tensor> tensor_attribute(const char* name) const;
+  // An element type given as an ONNX number.
+  ir::DType dtype_of(std::int64_t onnx_type) const;
+
+  // An axis in [-rank, rank) as one in [0, rank).
+  int normalize_axis(std::int64_t axis, int rank, const char* what = "axis") const;
+  // Attribute `axis`.
+  int axis_attribute(int rank, std::int64_t fallback) const { return normalize_axis(int_attribute("axis", fallback), rank); }
+  // Axes given as an attribute (older definitions) or as input k (newer ones), normalised and distinct, ascending.
+  std::optional<std::vector<int>> axes(int k, int rank);
+
+  // ---- outputs
+  int output_count() const;
+  bool has_output(int k) const;  // named, so somebody may read it
+  void set_output(int k, ir::TensorBox box);
+  void set_output(int k, Tensor constant);  // known while compiling
+  // The element k of each list is set where output k was.
+  const std::vector<ir::TensorBox>& outputs() const { return outputs_; }
+  const std::vector<std::optional<Tensor>>& constants() const { return constants_; }
+
+  [[noreturn]] void fail(int code, std::string message, std::string hint = {}) const;
+
+ private:
+  const onnx::AttributeProto* find(const char* name) const;
+
+  const std::string& path_;
+  const onnx::NodeProto& node_;
+  int version_;
+  int ranks_;
+  ir::Lowering& lowering_;
+  std::vector<Value*> inputs_;
+  std::vector<ir::TensorBox> outputs_;
+  std::vector<std::optional<Tensor>> constants_;
+};
+
+}  // namespace braid::frontend

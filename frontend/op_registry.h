@@ -1,0 +1,94 @@
+// The operators that are lowered, as data. Adding one: docs/how-to-add-an-op.md.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/dtype.h"
+
+namespace braid::frontend {
+
+class OpContext;
+
+// A set of element types.
+class TypeSet {
+ public:
+  constexpr TypeSet() = default;
+  constexpr TypeSet(std::initializer_list<ir::DType> types) {
+    for (ir::DType t : types) bits_ |= bit(t);
+  }
+  constexpr bool contains(ir::DType t) const { return (bits_ & bit(t)) != 0; }
+  constexpr TypeSet operator|(TypeSet other) const {
+    TypeSet result;
+    result.bits_ = bits_ | other.bits_;
+    return result;
+  }
+  std::vector<ir::DType> list() const;
+
+ private:
+  static constexpr std::uint32_t bit(ir::DType t) { return std::uint32_t{1} << static_cast<int>(t); }
+  std::uint32_t bits_ = 0;
+};
+
+inline constexpr TypeSet kFloats = {ir::DType::f32, ir::DType::f64, ir::DType::f16, ir::DType::bf16};
+inline constexpr TypeSet kSigned = {ir::DType::i8, ir::DType::i16, ir::DType::i32, ir::DType::i64};
+inline constexpr TypeSet kUnsigned = {ir::DType::u8, ir::DType::u16, ir::DType::u32, ir::DType::u64};
+inline constexpr TypeSet kBool = {ir::DType::boolean};
+inline constexpr TypeSet kNumbers = kFloats | kSigned | kUnsigned;
+inline constexpr TypeSet kAllTypes = kNumbers | kBool;
+
+// Lowers one node: reads inputs and attributes from the context, sets its outputs.
+using LowerFn = void (*)(OpContext&);
+
+struct OpSpec {
+  std::string domain;  // "" is ONNX's own
+  std::string name;
+  int first_version;  // operator set versions of the domain in which a definition that we implement is in force
+  int last_version;
+  TypeSet types;  // of input 0
+  LowerFn lower;
+  bool effect = false;  // communicates: lowered even where nobody reads its outputs
+};
+
+// The newest operator set of ONNX's own domain that is read.
+inline constexpr int kNewestOpset = 27;
+
+// Adds an operator, or replaces the one with the same domain and name whose versions overlap. For plug-ins; call before
+// any import.
+void register_op(OpSpec spec);
+
+// nullptr where there is none for that version of the domain.
+const OpSpec* find_op(const std::string& domain, const std::string& name, int version);
+
+// All operators, by domain, name and version: what `braid ops` lists.
+std::vector<OpSpec> all_ops();
+
+// Families, one file each in frontend/ops.
+std::span<const OpSpec> elementwise_unary_ops();
+std::span<const OpSpec> elementwise_binary_ops();
+std::span<const OpSpec> variadic_ops();
+std::span<const OpSpec> comparison_ops();
+std::span<const OpSpec> activation_ops();
+std::span<const OpSpec> cast_ops();
+std::span<const OpSpec> where_ops();
+std::span<const OpSpec> matmul_ops();
+std::span<const OpSpec> softmax_ops();
+std::span<const OpSpec> normalization_ops();
+std::span<const OpSpec> reduction_ops();
+std::span<const OpSpec> shape_ops();
+std::span<const OpSpec> transpose_ops();
+std::span<const OpSpec> concat_split_ops();
+std::span<const OpSpec> slice_ops();
+std::span<const OpSpec> gather_ops();
+std::span<const OpSpec> expand_tile_ops();
+std::span<const OpSpec> constant_ops();
+std::span<const OpSpec> range_ops();
+std::span<const OpSpec> trilu_ops();
+std::span<const OpSpec> cumsum_ops();
+std::span<const OpSpec> identity_ops();
+std::span<const OpSpec> collective_ops();
+
+}  // namespace braid::frontend

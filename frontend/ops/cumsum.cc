@@ -1,0 +1,35 @@
+// CumSum, as a sum over all elements up to here. Quadratic in the length of the axis: meant for the short axes that
+// models use it on (positions from an attention mask).
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+namespace {
+
+void lower_cumsum(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  const TensorBox x = c.input(0);
+  const std::vector<std::int64_t> given = c.constant_ints(1, "the axis");
+  if (given.size() != 1) c.fail(kInvalidNode, "the axis must be one number");
+  const auto axis = static_cast<std::size_t>(c.normalize_axis(given[0], c.rank(0)));
+  const bool exclusive = c.int_attribute("exclusive", 0) != 0, reverse = c.int_attribute("reverse", 0) != 0;
+  const DType dtype = x.dtype(), compute = compute_type(dtype);
+  std::vector<Expr> sizes = x.sizes();
+  sizes.push_back(x.sizes()[axis]);
+  const TensorBox terms = l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
+    std::vector<Expr> source(at.begin(), at.end() - 1);
+    const ValueId here = b.index(at[axis]), other = b.index(at.back());
+    source[axis] = at.back();
+    const OpCode before = exclusive ? OpCode::lt : OpCode::le;
+    const ValueId counts = reverse ? b.binary(before, here, other) : b.binary(before, other, here);
+    return b.where(counts, b.cast(l.load(b, x, source), compute), b.constant_of(compute, 0));
+  });
+  c.set_output(0, l.cast(l.reduce(terms, ir::ReduceKind::sum, {static_cast<int>(x.rank())}, false), dtype));
+}
+
+const OpSpec kOps[] = {{"", "CumSum", 11, kNewestOpset, kNumbers, lower_cumsum}};
+
+}  // namespace
+
+std::span<const OpSpec> cumsum_ops() { return kOps; }
+
+}  // namespace braid::frontend

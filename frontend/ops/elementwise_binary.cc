@@ -1,0 +1,70 @@
+// Functions of two numbers: arithmetic, logic, powers.
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+namespace {
+
+// Before version 7 broadcasting is one-directional and asked for by attributes: the second operand's dimensions start
+// at `axis` of the first's, or end with them.
+TensorBox second_operand(OpContext& c) {
+  TensorBox b = c.input(1);
+  if (c.version() >= 7 || c.int_attribute("broadcast", 0) == 0 || !c.has_attribute("axis")) return b;
+  const int rank = c.rank(0), axis = c.normalize_axis(c.int_attribute("axis"), rank);
+  for (int k = axis + c.rank(1); k < rank; ++k) b = c.lowering().unsqueeze(b, static_cast<int>(b.rank()));
+  return b;
+}
+
+template <OpCode code>
+void lower(OpContext& c) {
+  c.set_output(0, binary(c.lowering(), code, c.input(0), second_operand(c)));
+}
+
+void lower_mod(OpContext& c) {
+  const bool sign_of_dividend = c.int_attribute("fmod", 0) != 0;
+  if (!sign_of_dividend && is_float(c.dtype(0))) {
+    c.fail(kInvalidAttribute, "attribute 'fmod' must be 1 for floating-point types");
+  }
+  c.set_output(0, binary(c.lowering(), sign_of_dividend ? OpCode::fmod : OpCode::mod, c.input(0), c.input(1)));
+}
+
+// Base and exponent may have different types; the result has the base's. Usual exponents become multiplications, which
+// are faster and, for a negative base, exact.
+void lower_pow(OpContext& c) {
+  const DType dtype = c.dtype(0);
+  const std::optional<double> exponent = c.constant_scalar(1);
+  const bool scalar_exponent = exponent && c.rank(1) <= c.rank(0);
+  if (scalar_exponent && (*exponent == 1 || *exponent == 2 || *exponent == 3)) {
+    c.set_output(0, c.lowering().pointwise({c.input(0)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+      ValueId result = v[0];
+      for (int k = 1; k < static_cast<int>(*exponent); ++k) result = b.binary(OpCode::mul, result, v[0]);
+      return result;
+    }));
+    return;
+  }
+  if (scalar_exponent && is_float(dtype) && (*exponent == 0.5 || *exponent == -1)) {
+    c.set_output(0, unary(c.lowering(), *exponent == -1 ? OpCode::reciprocal : OpCode::sqrt, c.input(0)));
+    return;
+  }
+  const DType compute = is_float(dtype) ? dtype : DType::f64;
+  c.set_output(0, c.lowering().pointwise({c.input(0), second_operand(c)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.cast(b.binary(OpCode::pow, b.cast(v[0], compute), b.cast(v[1], compute)), dtype);
+  }));
+}
+
+const OpSpec kOps[] = {
+    {"", "Add", 1, kNewestOpset, kNumbers, lower<OpCode::add>},
+    {"", "And", 1, kNewestOpset, kBool, lower<OpCode::logical_and>},
+    {"", "Div", 1, kNewestOpset, kNumbers, lower<OpCode::div>},
+    {"", "Mod", 10, kNewestOpset, kNumbers, lower_mod},
+    {"", "Mul", 1, kNewestOpset, kNumbers, lower<OpCode::mul>},
+    {"", "Or", 1, kNewestOpset, kBool, lower<OpCode::logical_or>},
+    {"", "Pow", 1, kNewestOpset, kFloats | kSigned, lower_pow},
+    {"", "Sub", 1, kNewestOpset, kNumbers, lower<OpCode::sub>},
+    {"", "Xor", 1, kNewestOpset, kBool, lower<OpCode::logical_xor>},
+};
+
+}  // namespace
+
+std::span<const OpSpec> elementwise_binary_ops() { return kOps; }
+
+}  // namespace braid::frontend

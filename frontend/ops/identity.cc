@@ -1,0 +1,31 @@
+// Operators that pass their input on: Identity, Dropout in inference.
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+namespace {
+
+void lower_identity(OpContext& c) { c.set_output(0, c.input(0)); }
+
+void lower_dropout(OpContext& c) {
+  if (c.has_input(2)) {
+    const std::optional<double> training = c.constant_scalar(2);
+    if (!training || *training != 0) {
+      c.fail(kUnsupportedForm, "training_mode is true or not a constant", "export the model for inference");
+    }
+  } else if (c.version() < 7 && c.int_attribute("is_test", 0) == 0) {
+    c.fail(kUnsupportedForm, "attribute 'is_test' is 0: this is a Dropout in training", "export the model for inference");
+  }
+  c.set_output(0, c.input(0));
+  if (c.has_output(1)) c.set_output(1, fill(c.lowering(), c.sizes(0), DType::boolean, std::int64_t{1}));
+}
+
+const OpSpec kOps[] = {
+    {"", "Dropout", 1, kNewestOpset, kFloats, lower_dropout},
+    {"", "Identity", 1, kNewestOpset, kAllTypes, lower_identity},
+};
+
+}  // namespace
+
+std::span<const OpSpec> identity_ops() { return kOps; }
+
+}  // namespace braid::frontend

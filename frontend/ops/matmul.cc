@@ -1,0 +1,53 @@
+// Matrix products.
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+namespace {
+
+void check_product(OpContext& c, Expr a, Expr b) {
+  if (a.is_constant() && b.is_constant() && !(a == b)) {
+    c.fail(kShapeMismatch, fmt::format("the inner sizes {} and {} differ", to_string(a), to_string(b)),
+           "the first operand's columns must be as many as the second one's rows");
+  }
+}
+
+void lower_matmul(OpContext& c) {
+  const int a = c.rank(0), b = c.rank(1);
+  if (a == 0 || b == 0) c.fail(kShapeMismatch, "an operand is a scalar");
+  check_product(c, c.sizes(0)[static_cast<std::size_t>(a - 1)], c.sizes(1)[static_cast<std::size_t>(b == 1 ? 0 : b - 2)]);
+  c.set_output(0, c.lowering().matmul(c.input(0), c.input(1)));
+}
+
+// alpha * A' * B' + beta * C
+void lower_gemm(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  if (c.rank(0) != 2 || c.rank(1) != 2) c.fail(kShapeMismatch, "operands must be matrices");
+  const auto operand = [&](int k, const char* transposed) {
+    return c.int_attribute(transposed, 0) != 0 ? l.permute(c.input(k), {1, 0}) : c.input(k);
+  };
+  const TensorBox a = operand(0, "transA"), b = operand(1, "transB");
+  check_product(c, a.sizes()[1], b.sizes()[0]);
+  const float alpha = c.float_attribute("alpha", 1), beta = c.float_attribute("beta", 1);
+  const auto scaled = [&](TensorBox x, float factor) {
+    if (factor == 1) return x;
+    // Integers are scaled in f64, so that a fractional factor acts before rounding.
+    const DType dtype = x.dtype(), compute = is_float(dtype) ? dtype : DType::f64;
+    return l.pointwise({x}, [&](BodyBuilder& body, std::span<const ValueId> v) {
+      return body.cast(body.binary(OpCode::mul, body.cast(v[0], compute), body.constant_of(compute, factor)), dtype);
+    });
+  };
+  TensorBox y = scaled(l.matmul(a, b), alpha);
+  if (c.has_input(2) && beta != 0) y = binary(l, OpCode::add, y, scaled(c.input(2), beta));
+  c.set_output(0, y);
+}
+
+const OpSpec kOps[] = {
+    {"", "Gemm", 1, kNewestOpset, kNumbers, lower_gemm},
+    {"", "MatMul", 1, kNewestOpset, kNumbers, lower_matmul},
+};
+
+}  // namespace
+
+std::span<const OpSpec> matmul_ops() { return kOps; }
+
+}  // namespace braid::frontend

@@ -1,0 +1,81 @@
+// Other shapes of the same elements, and shapes as values.
+#include <algorithm>
+
+#include "frontend/ops/common.h"
+#include "frontend/shape_rules.h"
+
+namespace braid::frontend {
+namespace {
+
+void lower_reshape(OpContext& c) {
+  std::vector<Expr> target;
+  if (c.version() < 5) {
+    const auto given = c.ints_attribute("shape");
+    if (!given) c.fail(kInvalidAttribute, "attribute 'shape' is missing");
+    target.assign(given->begin(), given->end());
+  } else {
+    target = c.shape_values(1, "the sizes");
+  }
+  c.set_output(0, c.lowering().reshape(c.input(0), reshaped(c.sizes(0), target, c.int_attribute("allowzero", 0) != 0)));
+}
+
+void lower_flatten(OpContext& c) {
+  const int rank = c.rank(0);
+  const std::int64_t given = c.int_attribute("axis", 1);
+  const int axis = given == rank ? rank : c.normalize_axis(given, rank);
+  const std::vector<Expr>& s = c.sizes(0);
+  const Expr rows = ir::product({s.data(), static_cast<std::size_t>(axis)});
+  const Expr columns = ir::product({s.data() + axis, s.size() - static_cast<std::size_t>(axis)});
+  c.set_output(0, c.lowering().reshape(c.input(0), {rows, columns}));
+}
+
+void lower_squeeze(OpContext& c) {
+  const int rank = c.rank(0);
+  std::optional<std::vector<int>> axes = c.axes(1, rank);
+  if (!axes) {
+    axes.emplace();
+    for (int k = 0; k < rank; ++k) {
+      if (c.sizes(0)[static_cast<std::size_t>(k)].is_constant(1)) axes->push_back(k);
+    }
+  }
+  TensorBox x = c.input(0);
+  for (std::size_t k = axes->size(); k-- > 0;) {
+    const Expr size = x.sizes()[static_cast<std::size_t>((*axes)[k])];
+    if (size.is_constant() && !size.is_constant(1)) {
+      c.fail(kShapeMismatch, fmt::format("axis {} has size {} and cannot be removed", (*axes)[k], to_string(size)));
+    }
+    x = c.lowering().squeeze(x, (*axes)[k]);
+  }
+  c.set_output(0, x);
+}
+
+void lower_unsqueeze(OpContext& c) {
+  std::optional<std::vector<std::int64_t>> given = c.ints_attribute("axes");
+  if (!given) given = c.constant_ints(1, "axes");
+  const int rank = c.rank(0) + static_cast<int>(given->size());
+  std::vector<int> axes;
+  for (std::int64_t axis : *given) axes.push_back(c.normalize_axis(axis, rank, "an axis"));
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) c.fail(kInvalidAttribute, "an axis is given twice");
+  TensorBox x = c.input(0);
+  for (int axis : axes) x = c.lowering().unsqueeze(x, axis);
+  c.set_output(0, x);
+}
+
+// Shape and Size need no lowering: their results are expressions (frontend/shape_values.cc).
+void known_while_compiling(OpContext& c) { c.fail(kDataDependentSize, "the shape of the input is not known"); }
+
+const OpSpec kOps[] = {
+    {"", "Flatten", 1, kNewestOpset, kAllTypes, lower_flatten},
+    {"", "Reshape", 1, kNewestOpset, kAllTypes, lower_reshape},
+    {"", "Shape", 1, kNewestOpset, kAllTypes, known_while_compiling},
+    {"", "Size", 1, kNewestOpset, kAllTypes, known_while_compiling},
+    {"", "Squeeze", 1, kNewestOpset, kAllTypes, lower_squeeze},
+    {"", "Unsqueeze", 1, kNewestOpset, kAllTypes, lower_unsqueeze},
+};
+
+}  // namespace
+
+std::span<const OpSpec> shape_ops() { return kOps; }
+
+}  // namespace braid::frontend

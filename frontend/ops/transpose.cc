@@ -1,0 +1,32 @@
+// Transpose: a view.
+#include <algorithm>
+
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+namespace {
+
+void lower_transpose(OpContext& c) {
+  const int rank = c.rank(0);
+  std::vector<int> order;
+  if (const auto given = c.ints_attribute("perm")) {
+    order.assign(given->begin(), given->end());
+    std::vector<int> sorted = order;
+    std::sort(sorted.begin(), sorted.end());
+    if (sorted != axes_from(0, rank)) {
+      c.fail(kInvalidAttribute, fmt::format("attribute 'perm' is [{}], expected a permutation of 0 to {}",
+                                            fmt::join(*given, ", "), rank - 1));
+    }
+  } else {
+    for (int k = rank; k-- > 0;) order.push_back(k);
+  }
+  c.set_output(0, c.lowering().permute(c.input(0), order));
+}
+
+const OpSpec kOps[] = {{"", "Transpose", 1, kNewestOpset, kAllTypes, lower_transpose}};
+
+}  // namespace
+
+std::span<const OpSpec> transpose_ops() { return kOps; }
+
+}  // namespace braid::frontend

@@ -1,0 +1,40 @@
+// Elementwise functions of any number of tensors: Min, Max, Sum, Mean.
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+namespace {
+
+TensorBox fold(OpContext& c, OpCode code) {
+  std::vector<TensorBox> inputs;
+  for (int k = 0; k < c.input_count(); ++k) inputs.push_back(c.input(k));
+  return c.lowering().pointwise(inputs, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    ValueId result = v[0];
+    for (std::size_t k = 1; k < v.size(); ++k) result = b.binary(code, result, v[k]);
+    return result;
+  });
+}
+
+template <OpCode code>
+void lower(OpContext& c) {
+  c.set_output(0, fold(c, code));
+}
+
+void lower_mean(OpContext& c) {
+  const double count = c.input_count();
+  c.set_output(0, c.lowering().pointwise({fold(c, OpCode::add)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.binary(OpCode::div, v[0], b.constant_of(b.dtype(v[0]), count));
+  }));
+}
+
+const OpSpec kOps[] = {
+    {"", "Max", 1, kNewestOpset, kNumbers, lower<OpCode::max>},
+    {"", "Mean", 1, kNewestOpset, kFloats, lower_mean},
+    {"", "Min", 1, kNewestOpset, kNumbers, lower<OpCode::min>},
+    {"", "Sum", 1, kNewestOpset, kFloats, lower<OpCode::add>},
+};
+
+}  // namespace
+
+std::span<const OpSpec> variadic_ops() { return kOps; }
+
+}  // namespace braid::frontend

@@ -1,0 +1,182 @@
+#include "frontend/schemas.h"
+
+#include <onnx/defs/schema.h>
+#include <onnx/defs/shape_inference.h>
+
+#include <mutex>
+
+namespace braid::frontend {
+namespace {
+
+using onnx::AttributeProto;
+using onnx::InferenceContext;
+using onnx::OpSchema;
+
+const std::vector<std::string>& value_types() {
+  static const std::vector<std::string> types = {
+      "tensor(float)", "tensor(double)", "tensor(float16)", "tensor(bfloat16)", "tensor(int8)",   "tensor(int16)", "tensor(int32)",
+      "tensor(int64)", "tensor(uint8)",  "tensor(uint16)",  "tensor(uint32)",   "tensor(uint64)", "tensor(bool)"};
+  return types;
+}
+
+std::int64_t int_attribute(InferenceContext& ctx, const char* name, std::int64_t fallback) {
+  const AttributeProto* attribute = ctx.getAttribute(name);
+  return attribute ? attribute->i() : fallback;
+}
+
+// The number of ranks of ai.braid's `group`; -1: the whole world, whose size is not known here.
+std::int64_t group_ranks(InferenceContext& ctx) {
+  const AttributeProto* group = ctx.getAttribute("group");
+  return group && group->ints_size() > 0 ? group->ints_size() : -1;
+}
+
+// Shape of output k is that of input k.
+void infer_same(InferenceContext& ctx) {
+  for (std::size_t k = 0; k < std::min(ctx.getNumInputs(), ctx.getNumOutputs()); ++k) {
+    onnx::propagateElemTypeFromInputToOutput(ctx, k, k);
+    if (onnx::hasInputShape(ctx, k)) onnx::propagateShapeFromInputToOutput(ctx, k, k);
+  }
+}
+
+// Shape of output k is that of input k with `axis` multiplied (divided) by the number of ranks.
+void infer_scaled(InferenceContext& ctx, std::int64_t ranks, bool divide) {
+  const std::int64_t axis_given = int_attribute(ctx, "axis", 0);
+  for (std::size_t k = 0; k < std::min(ctx.getNumInputs(), ctx.getNumOutputs()); ++k) {
+    onnx::propagateElemTypeFromInputToOutput(ctx, k, k);
+    if (!onnx::hasInputShape(ctx, k)) continue;
+    onnx::TensorShapeProto shape = ctx.getInputType(k)->tensor_type().shape();
+    const std::int64_t axis = axis_given < 0 ? axis_given + shape.dim_size() : axis_given;
+    if (axis < 0 || axis >= shape.dim_size()) {
+      fail_shape_inference("attribute 'axis' is ", axis_given, " for a tensor of rank ", shape.dim_size());
+    }
+    onnx::TensorShapeProto::Dimension& dim = *shape.mutable_dim(static_cast<int>(axis));
+    std::int64_t size = 0;
+    if (!dim.has_dim_value() || ranks < 0) {
+      dim.Clear();
+    } else if (divide) {
+      if (dim.dim_value() % ranks != 0) fail_shape_inference("size ", dim.dim_value(), " is not divisible by ", ranks, " ranks");
+      dim.set_dim_value(dim.dim_value() / ranks);
+    } else {
+      if (__builtin_mul_overflow(dim.dim_value(), ranks, &size)) fail_shape_inference("the size overflows");
+      dim.set_dim_value(size);
+    }
+    *ctx.getOutputType(k)->mutable_tensor_type()->mutable_shape() = shape;
+  }
+}
+
+std::int64_t group_size(InferenceContext& ctx) {
+  const std::int64_t ranks = int_attribute(ctx, "group_size", 1);
+  if (ranks < 1) fail_shape_inference("attribute 'group_size' is ", ranks, "; a group has at least one rank");
+  return ranks;
+}
+
+OpSchema variadic(const char* name, const char* domain) {
+  OpSchema schema(name, __FILE__, __LINE__);
+  schema.SetDomain(domain).SinceVersion(1);
+  schema.Input(0, "inputs", "tensors of this rank", "T", OpSchema::Variadic, false, 1);
+  schema.Output(0, "outputs", "results", "T", OpSchema::Variadic, false, 1);
+  schema.TypeConstraint("T", value_types(), "element types");
+  return schema;
+}
+
+OpSchema grouped(const char* name) {
+  OpSchema schema = variadic(name, kBraidDomain);
+  schema.Attr("group", "ranks that take part, in order; absent: all", AttributeProto::INTS, false);
+  return schema;
+}
+
+void register_microsoft() {
+  RegisterSchema(variadic("AllReduce", kMicrosoftDomain).TypeAndShapeInferenceFunction(infer_same));
+  RegisterSchema(variadic("AllGather", kMicrosoftDomain)
+                     .Attr("axis", "axis along which ranks follow each other", AttributeProto::INT, std::int64_t{0})
+                     .Attr("group_size", "number of ranks", AttributeProto::INT, std::int64_t{1})
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { infer_scaled(ctx, group_size(ctx), false); }));
+  RegisterSchema(variadic("AllToAll", kMicrosoftDomain)
+                     .Attr("group_size", "number of ranks", AttributeProto::INT, std::int64_t{1})
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+                       group_size(ctx);
+                       infer_same(ctx);
+                     }));
+}
+
+void register_braid() {
+  const char* reduce_doc = "sum, prod, max, min or avg";
+  RegisterSchema(grouped("AllReduce")
+                     .Attr("reduce_op", reduce_doc, AttributeProto::STRING, std::string("sum"))
+                     .TypeAndShapeInferenceFunction(infer_same));
+  RegisterSchema(grouped("AllGather")
+                     .Attr("axis", "axis along which ranks follow each other", AttributeProto::INT, std::int64_t{0})
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { infer_scaled(ctx, group_ranks(ctx), false); }));
+  RegisterSchema(grouped("ReduceScatter")
+                     .Attr("axis", "axis that is scattered", AttributeProto::INT, std::int64_t{0})
+                     .Attr("reduce_op", reduce_doc, AttributeProto::STRING, std::string("sum"))
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { infer_scaled(ctx, group_ranks(ctx), true); }));
+  RegisterSchema(grouped("Broadcast")
+                     .Attr("root", "rank whose tensor everybody gets, as a position in the group", AttributeProto::INT, std::int64_t{0})
+                     .TypeAndShapeInferenceFunction(infer_same));
+  RegisterSchema(grouped("AllToAll").TypeAndShapeInferenceFunction(infer_same));
+
+  OpSchema send("Send", __FILE__, __LINE__);
+  send.SetDomain(kBraidDomain).SinceVersion(1);
+  send.Attr("group", "ranks of the communicator, in order; absent: all", AttributeProto::INTS, false)
+      .Attr("peer", "receiving rank, as a position in the group", AttributeProto::INT, true)
+      .Input(0, "input", "tensor to send", "T")
+      .TypeConstraint("T", value_types(), "element types");
+  RegisterSchema(std::move(send));
+
+  OpSchema recv("Recv", __FILE__, __LINE__);
+  recv.SetDomain(kBraidDomain).SinceVersion(1);
+  recv.Attr("group", "ranks of the communicator, in order; absent: all", AttributeProto::INTS, false)
+      .Attr("peer", "sending rank, as a position in the group", AttributeProto::INT, true)
+      .Attr("dtype", "element type, as in TensorProto", AttributeProto::INT, true)
+      .Input(0, "shape", "sizes of the tensor that comes", "tensor(int64)")
+      .Output(0, "output", "tensor received", "T")
+      .TypeConstraint("T", value_types(), "element types")
+      .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+        onnx::propagateElemTypeFromAttributeToOutput(ctx, "dtype", 0);
+        bool found = false;
+        const onnx::TensorShapeProto shape = onnx::getShapeInput(ctx, 0, found);
+        if (found) *ctx.getOutputType(0)->mutable_tensor_type()->mutable_shape() = shape;
+      });
+  RegisterSchema(std::move(recv));
+}
+
+// ONNX Runtime's name of RMSNormalization, in ONNX's own domain.
+void register_simplified_layer_normalization() {
+  OpSchema schema("SimplifiedLayerNormalization", __FILE__, __LINE__);
+  schema.SetDomain(onnx::ONNX_DOMAIN).SinceVersion(1);
+  const std::vector<std::string> floats = {"tensor(float)", "tensor(double)", "tensor(float16)", "tensor(bfloat16)"};
+  schema.Attr("axis", "first normalised axis", AttributeProto::INT, std::int64_t{-1})
+      .Attr("epsilon", "added to the mean of squares", AttributeProto::FLOAT, 1e-5f)
+      .Attr("stash_type", "type in which the statistics are computed", AttributeProto::INT, std::int64_t{1})
+      .Input(0, "X", "input", "T")
+      .Input(1, "scale", "scale", "V")
+      .Output(0, "Y", "output", "V")
+      .Output(1, "inv_std_var", "reciprocal of the root of the mean of squares", "U", OpSchema::Optional)
+      .TypeConstraint("T", floats, "input type")
+      .TypeConstraint("U", {"tensor(float)", "tensor(double)"}, "statistics type")
+      .TypeConstraint("V", floats, "output type")
+      .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+        onnx::propagateElemTypeFromInputToOutput(ctx, 1, 0);
+        if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
+        if (ctx.getNumOutputs() > 1) ctx.getOutputType(1)->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+      });
+  RegisterSchema(std::move(schema));
+}
+
+}  // namespace
+
+void register_schemas() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    auto& domains = onnx::OpSchemaRegistry::DomainToVersionRange::Instance();
+    for (const char* domain : {kBraidDomain, kMicrosoftDomain}) {
+      if (!domains.Map().count(domain)) domains.AddDomainToVersion(domain, 1, 1);
+    }
+    register_microsoft();
+    register_braid();
+    register_simplified_layer_normalization();
+  });
+}
+
+}  // namespace braid::frontend

@@ -1,0 +1,436 @@
+#include "frontend/shape_values.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <unordered_map>
+
+#include "frontend/shape_rules.h"
+
+namespace braid::frontend {
+namespace {
+
+using ir::DType;
+using ir::Expr;
+using Result = std::optional<ShapeValues>;
+using Sizes = std::vector<std::int64_t>;
+
+// Tracked types; results outside of int32 would wrap around and are left to the running program.
+bool tracked(DType dtype) { return dtype == DType::i64 || dtype == DType::i32 || dtype == DType::boolean; }
+
+std::int64_t count(const Sizes& sizes) {
+  std::int64_t n = 1;
+  for (std::int64_t s : sizes) {
+    if (s < 0 || (s > 0 && n > kMaxElements / s)) return kMaxElements + 1;
+    n *= s;
+  }
+  return n;
+}
+
+std::optional<Sizes> constant_sizes(const std::vector<Expr>& sizes) {
+  Sizes result;
+  for (const Expr& s : sizes) {
+    if (!s.is_constant()) return std::nullopt;
+    result.push_back(s.constant());
+  }
+  return result;
+}
+
+Result one(DType dtype, Sizes sizes, std::vector<Expr> values) {
+  return ShapeValues{dtype, {Elements{std::move(sizes), std::move(values)}}};
+}
+
+// Builds a tensor from the elements of the first input: source(position) is the index of the element to take.
+Result rearranged(OpContext& c, Sizes sizes, const std::function<std::int64_t(const Sizes& position)>& source) {
+  const std::int64_t n = count(sizes);
+  if (n > kMaxElements) return std::nullopt;
+  const Elements& in = *elements_of(c.value(0));
+  std::vector<Expr> values;
+  Sizes position(sizes.size(), 0);
+  for (std::int64_t k = 0; k < n; ++k) {
+    values.push_back(in.values[static_cast<std::size_t>(source(position))]);
+    for (std::size_t d = sizes.size(); d-- > 0;) {
+      if (++position[d] < sizes[d]) break;
+      position[d] = 0;
+    }
+  }
+  return one(c.dtype(0), std::move(sizes), std::move(values));
+}
+
+// The same elements in another shape.
+Result same_elements(OpContext& c, Sizes sizes) {
+  const Elements& in = *elements_of(c.value(0));
+  if (count(sizes) != static_cast<std::int64_t>(in.values.size())) return std::nullopt;
+  return one(c.dtype(0), std::move(sizes), in.values);
+}
+
+// Index of the element that a tensor of `sizes` is broadcast from at `position` of a tensor of higher or equal rank.
+std::int64_t broadcast_source(const Sizes& sizes, const Sizes& position) {
+  std::int64_t index = 0;
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    const std::int64_t p = position[k + position.size() - sizes.size()];
+    index = index * sizes[k] + (sizes[k] == 1 ? 0 : p);
+  }
+  return index;
+}
+
+std::optional<Sizes> broadcast_sizes(const std::vector<const Elements*>& inputs) {
+  Sizes result;
+  for (const Elements* e : inputs) {
+    const std::size_t rank = std::max(result.size(), e->sizes.size());
+    result.insert(result.begin(), rank - result.size(), 1);
+    for (std::size_t k = 0; k < e->sizes.size(); ++k) {
+      std::int64_t& r = result[k + rank - e->sizes.size()];
+      if (r == 1) r = e->sizes[k];
+      if (e->sizes[k] != 1 && e->sizes[k] != r) return std::nullopt;
+    }
+  }
+  return result;
+}
+
+using Function = std::function<std::optional<Expr>(const std::vector<Expr>&)>;
+
+// An elementwise function of all inputs, broadcast.
+Result elementwise(OpContext& c, DType dtype, const Function& f) {
+  std::vector<const Elements*> inputs;
+  for (int k = 0; k < c.input_count(); ++k) inputs.push_back(&*elements_of(c.value(k)));
+  const std::optional<Sizes> sizes = broadcast_sizes(inputs);
+  if (!sizes || count(*sizes) > kMaxElements) return std::nullopt;
+  std::vector<Expr> values;
+  Sizes position(sizes->size(), 0);
+  for (std::int64_t k = 0, n = count(*sizes); k < n; ++k) {
+    std::vector<Expr> operands;
+    for (const Elements* e : inputs) operands.push_back(e->values[static_cast<std::size_t>(broadcast_source(e->sizes, position))]);
+    const std::optional<Expr> value = f(operands);
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+    for (std::size_t d = sizes->size(); d-- > 0;) {
+      if (++position[d] < (*sizes)[d]) break;
+      position[d] = 0;
+    }
+  }
+  return one(dtype, *sizes, std::move(values));
+}
+
+// ---- single functions
+
+std::optional<Expr> divide(const std::vector<Expr>& v) {
+  if (v[0].is_constant() && v[1].is_constant()) {
+    if (v[1].constant() == 0 || v[1].constant() == -1) return v[1].is_constant(0) ? std::nullopt : std::optional(-v[0]);
+    return Expr(v[0].constant() / v[1].constant());
+  }
+  if (const std::optional<Expr> exact = ir::bounds(v[1]).min > 0 ? ir::divide_exactly(v[0], v[1]) : std::nullopt) return exact;
+  // Truncation is rounding down where nothing is negative.
+  if (ir::provably_non_negative(v[0]) && ir::bounds(v[1]).min > 0) return ir::floor_div(v[0], v[1]);
+  return std::nullopt;
+}
+
+std::optional<Expr> modulo(const std::vector<Expr>& v) {
+  if (ir::bounds(v[1]).min > 0) return ir::mod(v[0], v[1]);
+  return std::nullopt;
+}
+
+std::optional<Expr> truth(bool yes, bool no) {
+  if (yes == no) return std::nullopt;
+  return Expr(yes ? 1 : 0);
+}
+
+std::optional<Expr> equal(const std::vector<Expr>& v) {
+  const ir::Bounds d = ir::bounds(v[0] - v[1]);
+  return truth(v[0] == v[1], d.min > 0 || d.max < 0 || ir::provably_less(v[0], v[1]) || ir::provably_less(v[1], v[0]));
+}
+std::optional<Expr> less(const std::vector<Expr>& v) {
+  return truth(ir::provably_less(v[0], v[1]), ir::provably_non_negative(v[0] - v[1]));
+}
+std::optional<Expr> less_equal(const std::vector<Expr>& v) {
+  return truth(ir::provably_non_negative(v[1] - v[0]), ir::provably_less(v[1], v[0]));
+}
+
+Result fold(OpContext& c, Expr (*f)(Expr, Expr)) {
+  return elementwise(c, c.dtype(0), [f](const std::vector<Expr>& v) {
+    Expr result = v[0];
+    for (std::size_t k = 1; k < v.size(); ++k) result = f(result, v[k]);
+    return std::optional(result);
+  });
+}
+Expr add(Expr a, Expr b) { return a + b; }
+Expr subtract(Expr a, Expr b) { return a - b; }
+Expr multiply(Expr a, Expr b) { return a * b; }
+
+// Over all elements of a vector, or over nothing but the whole.
+Result reduce(OpContext& c, Expr (*f)(Expr, Expr), std::optional<Expr> empty) {
+  const Elements& in = *elements_of(c.value(0));
+  const int rank = static_cast<int>(in.sizes.size());
+  if (rank > 1) return std::nullopt;
+  const std::optional<std::vector<int>> axes = c.axes(1, rank);
+  if ((!axes || axes->empty()) && c.int_attribute("noop_with_empty_axes", 0) != 0) return same_elements(c, in.sizes);
+  if (in.values.empty() && !empty) return std::nullopt;
+  Expr result = in.values.empty() ? *empty : in.values[0];
+  for (std::size_t k = 1; k < in.values.size(); ++k) result = f(result, in.values[k]);
+  const bool keep = c.int_attribute("keepdims", 1) != 0;
+  return one(c.dtype(0), keep ? Sizes(in.sizes.size(), 1) : Sizes{}, {result});
+}
+
+Result gather(OpContext& c) {
+  const Elements &data = *elements_of(c.value(0)), &indices = *elements_of(c.value(1));
+  if (data.sizes.size() != 1) return std::nullopt;
+  std::vector<Expr> values;
+  for (const Expr& e : indices.values) {
+    const Expr index = wrapped_index(e, data.sizes[0]);
+    if (!index.is_constant()) return std::nullopt;
+    values.push_back(data.values[static_cast<std::size_t>(index.constant())]);
+  }
+  return one(c.dtype(0), indices.sizes, std::move(values));
+}
+
+Result concat(OpContext& c) {
+  std::vector<Expr> values;
+  for (int k = 0; k < c.input_count(); ++k) {
+    const Elements& in = *elements_of(c.value(k));
+    if (in.sizes.size() != 1) return std::nullopt;
+    values.insert(values.end(), in.values.begin(), in.values.end());
+  }
+  const auto n = static_cast<std::int64_t>(values.size());
+  return one(c.dtype(0), {n}, std::move(values));
+}
+
+Result slice(OpContext& c) {
+  const Elements& in = *elements_of(c.value(0));
+  if (in.sizes.size() != 1) return std::nullopt;
+  std::vector<Expr> start, end;
+  std::int64_t step = 1;
+  if (c.version() < 10) {
+    const auto starts = c.ints_attribute("starts"), ends = c.ints_attribute("ends");
+    if (!starts || !ends) return std::nullopt;
+    start.assign(starts->begin(), starts->end());
+    end.assign(ends->begin(), ends->end());
+  } else {
+    start = c.shape_values(1, "the starts");
+    end = c.shape_values(2, "the ends");
+    if (c.has_input(4)) {
+      const std::vector<std::int64_t> steps = c.constant_ints(4, "the steps");
+      if (steps.size() == 1) step = steps[0];
+    }
+  }
+  if (start.size() != 1 || end.size() != 1) return std::nullopt;
+  const Range range = sliced(in.sizes[0], start[0], end[0], step);
+  if (!range.start.is_constant() || !range.count.is_constant()) return std::nullopt;
+  std::vector<Expr> values;
+  for (std::int64_t k = 0; k < range.count.constant(); ++k) {
+    values.push_back(in.values[static_cast<std::size_t>(range.start.constant() + k * range.step)]);
+  }
+  return one(c.dtype(0), {range.count.constant()}, std::move(values));
+}
+
+Result split(OpContext& c) {
+  const Elements& in = *elements_of(c.value(0));
+  if (in.sizes.size() != 1 || c.output_count() == 0) return std::nullopt;
+  const std::int64_t n = in.sizes[0], parts = c.output_count();
+  std::vector<std::int64_t> sizes;
+  if (const auto given = c.ints_attribute("split")) sizes = *given;
+  else if (c.has_input(1)) sizes = c.constant_ints(1, "the sizes of the parts");
+  else if (n % parts == 0) sizes.assign(static_cast<std::size_t>(parts), n / parts);
+  else return std::nullopt;
+  if (static_cast<std::int64_t>(sizes.size()) != parts) return std::nullopt;
+  ShapeValues result{c.dtype(0), {}};
+  std::int64_t start = 0;
+  for (std::int64_t s : sizes) {
+    if (s < 0 || start + s > n) return std::nullopt;
+    result.outputs.push_back({{s}, {in.values.begin() + start, in.values.begin() + start + s}});
+    start += s;
+  }
+  return result;
+}
+
+Result shape(OpContext& c) {
+  const std::vector<Expr>& sizes = c.sizes(0);
+  const auto rank = static_cast<std::int64_t>(sizes.size());
+  const auto position = [&](const char* name, std::int64_t fallback) {
+    const std::int64_t p = c.int_attribute(name, fallback);
+    return std::clamp(p < 0 ? p + rank : p, std::int64_t{0}, rank);
+  };
+  const std::int64_t start = position("start", 0), end = std::max(position("end", rank), start);
+  return one(DType::i64, {end - start}, {sizes.begin() + start, sizes.begin() + end});
+}
+
+Result squeeze(OpContext& c) {
+  const Elements& in = *elements_of(c.value(0));
+  const std::optional<std::vector<int>> axes = c.axes(1, static_cast<int>(in.sizes.size()));
+  Sizes sizes;
+  for (std::size_t k = 0; k < in.sizes.size(); ++k) {
+    const bool drop = axes ? std::count(axes->begin(), axes->end(), static_cast<int>(k)) > 0 : in.sizes[k] == 1;
+    if (!drop) sizes.push_back(in.sizes[k]);
+  }
+  return same_elements(c, std::move(sizes));
+}
+
+Result unsqueeze(OpContext& c) {
+  const Elements& in = *elements_of(c.value(0));
+  std::optional<std::vector<std::int64_t>> given = c.ints_attribute("axes");
+  if (!given) given = c.constant_ints(1, "axes");
+  const int rank = static_cast<int>(in.sizes.size() + given->size());
+  std::vector<bool> added(static_cast<std::size_t>(rank), false);
+  for (std::int64_t axis : *given) added[static_cast<std::size_t>(c.normalize_axis(axis, rank, "an axis"))] = true;
+  if (std::count(added.begin(), added.end(), true) != static_cast<std::ptrdiff_t>(given->size())) return std::nullopt;
+  Sizes sizes;
+  std::size_t next = 0;
+  for (int k = 0; k < rank; ++k) sizes.push_back(added[static_cast<std::size_t>(k)] ? 1 : in.sizes[next++]);
+  return same_elements(c, std::move(sizes));
+}
+
+Result reshape(OpContext& c) {
+  if (c.version() < 5) return std::nullopt;
+  const std::optional<Sizes> sizes =
+      constant_sizes(reshaped(c.sizes(0), c.shape_values(1, "the sizes"), c.int_attribute("allowzero", 0) != 0));
+  if (!sizes) return std::nullopt;
+  return same_elements(c, *sizes);
+}
+
+Result expand(OpContext& c) {
+  const Elements& in = *elements_of(c.value(0));
+  std::optional<Sizes> target = constant_sizes(c.shape_values(1, "the sizes"));
+  if (!target) return std::nullopt;
+  const Elements wanted{*target, {}};
+  const std::optional<Sizes> sizes = broadcast_sizes({&in, &wanted});
+  if (!sizes) return std::nullopt;
+  return rearranged(c, *sizes, [&](const Sizes& position) { return broadcast_source(in.sizes, position); });
+}
+
+Result constant_of_shape(OpContext& c) {
+  const std::optional<Sizes> sizes = constant_sizes(c.shape_values(0, "the sizes"));
+  const std::optional<Tensor> value = c.tensor_attribute("value");
+  if (!sizes || count(*sizes) > kMaxElements || !value || !tracked(value->dtype) || value->count() != 1) return std::nullopt;
+  return one(value->dtype, *sizes, std::vector<Expr>(static_cast<std::size_t>(count(*sizes)), integer_at(*value, 0)));
+}
+
+Result range(OpContext& c) {
+  std::vector<Expr> v;
+  for (int k = 0; k < 3; ++k) {
+    const std::vector<Expr> values = c.shape_values(k, "the bounds");
+    if (values.size() != 1) return std::nullopt;
+    v.push_back(values[0]);
+  }
+  if (!v[2].is_constant()) return std::nullopt;
+  const Expr n = range_count(v[0], v[1], v[2].constant());
+  // Longer ranges are data (positions, masks), not shapes.
+  constexpr std::int64_t kMaxRange = 32;
+  if (!n.is_constant() || n.constant() > kMaxRange) return std::nullopt;
+  std::vector<Expr> values;
+  for (std::int64_t k = 0; k < n.constant(); ++k) values.push_back(v[0] + v[2] * k);
+  return one(c.dtype(0), {n.constant()}, std::move(values));
+}
+
+Result where(OpContext& c) {
+  return elementwise(c, c.dtype(1), [](const std::vector<Expr>& v) -> std::optional<Expr> {
+    if (v[1] == v[2]) return v[1];
+    if (!v[0].is_constant()) return std::nullopt;
+    return v[0].is_constant(0) ? v[2] : v[1];
+  });
+}
+
+Result cast(OpContext& c) {
+  const DType to = c.op_type() == "Cast" ? c.dtype_of(c.int_attribute("to")) : c.dtype(1);
+  const Elements& in = *elements_of(c.value(0));
+  if (!tracked(to)) return std::nullopt;
+  if (to != DType::boolean || c.dtype(0) == DType::boolean) return one(to, in.sizes, in.values);
+  std::vector<Expr> values;
+  for (const Expr& e : in.values) {
+    if (e.is_constant()) values.push_back(e.is_constant(0) ? 0 : 1);
+    else if (ir::bounds(e).min > 0) values.push_back(1);
+    else return std::nullopt;
+  }
+  return one(to, in.sizes, std::move(values));
+}
+
+Result logic(OpContext& c, bool (*f)(bool, bool)) {
+  return elementwise(c, DType::boolean, [f](const std::vector<Expr>& v) {
+    return std::optional<Expr>(f(!v[0].is_constant(0), !v.back().is_constant(0)) ? 1 : 0);
+  });
+}
+
+struct Rule {
+  bool needs_values;  // of all inputs; false: the rule looks at what it needs
+  Result (*apply)(OpContext&);
+};
+
+const std::unordered_map<std::string, Rule>& rules() {
+  static const std::unordered_map<std::string, Rule> all = {
+      {"Abs", {true, [](OpContext& c) {
+         return elementwise(c, c.dtype(0), [](const std::vector<Expr>& v) { return std::optional(ir::max(v[0], -v[0])); });
+       }}},
+      {"Add", {true, [](OpContext& c) { return fold(c, add); }}},
+      {"And", {true, [](OpContext& c) { return logic(c, [](bool a, bool b) { return a && b; }); }}},
+      {"Cast", {true, cast}},
+      {"CastLike", {false, [](OpContext& c) { return elements_of(c.value(0)) ? cast(c) : std::nullopt; }}},
+      {"Concat", {true, concat}},
+      {"ConstantOfShape", {true, constant_of_shape}},
+      {"Div", {true, [](OpContext& c) { return elementwise(c, c.dtype(0), divide); }}},
+      {"Equal", {true, [](OpContext& c) { return elementwise(c, DType::boolean, equal); }}},
+      {"Expand", {true, expand}},
+      {"Gather", {true, gather}},
+      {"Greater", {true, [](OpContext& c) {
+         return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) { return less({v[1], v[0]}); });
+       }}},
+      {"GreaterOrEqual", {true, [](OpContext& c) {
+         return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) { return less_equal({v[1], v[0]}); });
+       }}},
+      {"Identity", {true, [](OpContext& c) { return same_elements(c, elements_of(c.value(0))->sizes); }}},
+      {"Less", {true, [](OpContext& c) { return elementwise(c, DType::boolean, less); }}},
+      {"LessOrEqual", {true, [](OpContext& c) { return elementwise(c, DType::boolean, less_equal); }}},
+      {"Max", {true, [](OpContext& c) { return fold(c, ir::max); }}},
+      {"Min", {true, [](OpContext& c) { return fold(c, ir::min); }}},
+      {"Mod", {true, [](OpContext& c) {
+         return c.int_attribute("fmod", 0) != 0 ? std::nullopt : elementwise(c, c.dtype(0), modulo);
+       }}},
+      {"Mul", {true, [](OpContext& c) { return fold(c, multiply); }}},
+      {"Neg", {true, [](OpContext& c) {
+         return elementwise(c, c.dtype(0), [](const std::vector<Expr>& v) { return std::optional(-v[0]); });
+       }}},
+      {"Not", {true, [](OpContext& c) { return logic(c, [](bool a, bool) { return !a; }); }}},
+      {"Or", {true, [](OpContext& c) { return logic(c, [](bool a, bool b) { return a || b; }); }}},
+      {"Range", {true, range}},
+      {"ReduceMax", {true, [](OpContext& c) { return reduce(c, ir::max, std::nullopt); }}},
+      {"ReduceMin", {true, [](OpContext& c) { return reduce(c, ir::min, std::nullopt); }}},
+      {"ReduceProd", {true, [](OpContext& c) { return reduce(c, multiply, Expr(1)); }}},
+      {"ReduceSum", {true, [](OpContext& c) { return reduce(c, add, Expr(0)); }}},
+      {"Reshape", {true, reshape}},
+      {"Shape", {false, shape}},
+      {"Size", {false, [](OpContext& c) { return one(DType::i64, {}, {ir::product(c.sizes(0))}); }}},
+      {"Slice", {true, slice}},
+      {"Split", {true, split}},
+      {"Squeeze", {true, squeeze}},
+      {"Sub", {true, [](OpContext& c) { return fold(c, subtract); }}},
+      {"Sum", {true, [](OpContext& c) { return fold(c, add); }}},
+      {"Unsqueeze", {true, unsqueeze}},
+      {"Where", {true, where}},
+  };
+  return all;
+}
+
+bool fits(Expr e, DType dtype) {
+  if (dtype == DType::i64) return true;
+  const ir::Bounds b = ir::bounds(e);
+  return b.min >= std::numeric_limits<std::int32_t>::min() && b.max <= std::numeric_limits<std::int32_t>::max();
+}
+
+}  // namespace
+
+std::optional<ShapeValues> shape_values(OpContext& context) {
+  const auto rule = rules().find(context.op_type());
+  if (rule == rules().end() || context.domain() != "") return std::nullopt;
+  if (rule->second.needs_values) {
+    if (context.input_count() == 0) return std::nullopt;
+    for (int k = 0; k < context.input_count(); ++k) {
+      if (!context.has_input(k)) continue;
+      if (!tracked(context.dtype(k)) || !elements_of(context.value(k))) return std::nullopt;
+    }
+  }
+  std::optional<ShapeValues> result = rule->second.apply(context);
+  if (!result || !tracked(result->dtype)) return std::nullopt;
+  for (const Elements& e : result->outputs) {
+    if (!std::all_of(e.values.begin(), e.values.end(), [&](Expr v) { return fits(v, result->dtype); })) return std::nullopt;
+  }
+  return result;
+}
+
+}  // namespace braid::frontend

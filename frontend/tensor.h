@@ -1,0 +1,52 @@
+// Tensors whose bytes are known while compiling: initializers and Constant nodes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "ir/error.h"
+#include "ir/graph.h"
+
+namespace onnx {
+class TensorProto;
+}
+
+namespace braid::frontend {
+
+class FileMap;
+
+// ONNX's element types that the IR has; nullopt for the others (strings, complex numbers, types below one byte, fp8).
+std::optional<ir::DType> dtype_of_onnx(int onnx_type);
+int onnx_type_of(ir::DType dtype);
+// ONNX's own name of an element type, for messages: "FLOAT8E4M3FN".
+std::string onnx_type_name(int onnx_type);
+
+struct Tensor {
+  ir::DType dtype = ir::DType::f32;
+  std::vector<std::int64_t> sizes;
+  ir::ConstantData data;  // row-major, host byte order
+
+  std::int64_t count() const;
+};
+
+// Element `index` of rank 0's data. Integers and bool as such; floats of all widths as double.
+std::int64_t integer_at(const Tensor& tensor, std::int64_t index);
+double float_at(const Tensor& tensor, std::int64_t index);
+ir::Literal literal_at(const Tensor& tensor, std::int64_t index);
+
+// A tensor over bytes of its own.
+Tensor integer_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, const std::vector<std::int64_t>& values);
+Tensor float_tensor(std::vector<std::int64_t> sizes, const std::vector<float>& values);
+
+// Number of elements times their size; UserError where a size is negative or the product leaves int64.
+std::int64_t checked_bytes(const std::vector<std::int64_t>& sizes, ir::DType dtype, const ir::Location& at,
+                           const std::string& name);
+
+// Takes the bytes out of `proto` (raw_data is moved, not copied; external data are mapped through `files`). UserError
+// where dtype, sizes and bytes do not fit together.
+Tensor take_tensor(onnx::TensorProto& proto, FileMap& files, const ir::Location& at);
+
+}  // namespace braid::frontend

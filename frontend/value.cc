@@ -1,0 +1,76 @@
+#include "frontend/value.h"
+
+#include <algorithm>
+
+namespace braid::frontend {
+
+using ir::BodyBuilder;
+using ir::DType;
+using ir::Expr;
+using ir::TensorBox;
+using ir::ValueId;
+
+const std::optional<Elements>& elements_of(Value& value) {
+  if (value.elements || !value.constant || is_float(value.dtype)) return value.elements;
+  const Tensor& tensor = *value.constant;
+  if (!tensor.data.same_on_all_ranks() || tensor.count() > kMaxElements) return value.elements;
+  Elements elements{tensor.sizes, {}};
+  for (std::int64_t k = 0; k < tensor.count(); ++k) elements.values.push_back(integer_at(tensor, k));
+  value.elements = std::move(elements);
+  return value.elements;
+}
+
+TensorBox fill(ir::Lowering& lowering, std::vector<Expr> sizes, DType dtype, ir::Literal literal) {
+  return lowering.generate(std::move(sizes), [&](BodyBuilder& body, std::span<const Expr>) { return body.constant(dtype, literal); });
+}
+
+namespace {
+
+// Expressions that are no constants: chosen by index, [a, b, c][i] = i == 0 ? a : i == 1 ? b : c.
+TensorBox symbolic_tensor(const Elements& elements, DType dtype, ir::Lowering& lowering) {
+  const std::vector<Expr> sizes(elements.sizes.begin(), elements.sizes.end());
+  return lowering.generate(sizes, [&](BodyBuilder& body, std::span<const Expr> index) {
+    Expr linear = 0;
+    for (std::size_t k = 0; k < sizes.size(); ++k) linear = linear * sizes[k] + index[k];
+    const auto scalar = [&](Expr e) {
+      if (dtype == DType::boolean) return body.constant(dtype, e.constant());
+      if (e.is_constant()) return body.constant(dtype, e.constant());
+      return body.index(e, dtype);
+    };
+    const std::size_t count = elements.values.size();
+    ValueId result = scalar(elements.values[count - 1]);
+    for (std::size_t k = count - 1; k-- > 0;) {
+      const ValueId here = body.binary(ir::OpCode::eq, body.index(linear), body.constant(DType::i64, static_cast<std::int64_t>(k)));
+      result = body.where(here, scalar(elements.values[k]), result);
+    }
+    return result;
+  });
+}
+
+}  // namespace
+
+TensorBox box_of(Value& value, ir::Lowering& lowering) {
+  if (value.box.valid()) return value.box;
+  if (value.elements && !value.constant) {
+    const Elements& e = *value.elements;
+    const bool constant = std::all_of(e.values.begin(), e.values.end(), [](Expr v) { return v.is_constant(); });
+    if (constant) {
+      std::vector<std::int64_t> numbers;
+      for (const Expr& v : e.values) numbers.push_back(v.constant());
+      value.constant = integer_tensor(value.dtype, e.sizes, numbers);
+    } else {
+      value.box = symbolic_tensor(e, value.dtype, lowering);
+      return value.box;
+    }
+  }
+  ir::internal_check(value.constant.has_value(), "value '{}' is read before it is defined", value.name);
+  const Tensor& tensor = *value.constant;
+  if (tensor.count() == 1 && tensor.data.same_on_all_ranks()) {
+    value.box = fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0));
+  } else {
+    value.box = lowering.constant(value.name, tensor.dtype, tensor.sizes, tensor.data);
+  }
+  return value.box;
+}
+
+}  // namespace braid::frontend

@@ -1,0 +1,44 @@
+// What is known about one ONNX value while its graph is lowered.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "frontend/tensor.h"
+#include "ir/lowering.h"
+
+namespace braid::frontend {
+
+// Integers that decide shapes are followed as expressions over dimensions: Shape -> Gather -> Concat -> Reshape needs
+// no tensor at all.
+struct Elements {
+  std::vector<std::int64_t> sizes;
+  std::vector<ir::Expr> values;  // row-major
+};
+// Larger tensors are not followed.
+inline constexpr std::int64_t kMaxElements = 4096;
+
+struct Value {
+  std::string name;
+  ir::DType dtype = ir::DType::f32;
+  std::vector<ir::Expr> sizes;
+  std::optional<Tensor> constant;    // bytes known while compiling
+  std::optional<Elements> elements;  // integers known while compiling, or as expressions
+  ir::TensorBox box;                 // made when it is first asked for
+  int uses = 0;                      // nodes that read it, and graph outputs
+};
+
+// Integer or bool tensors of at most kMaxElements, equal on all ranks: their elements, computed once.
+const std::optional<Elements>& elements_of(Value& value);
+
+// The tensor itself: constants and elements become tensors of the graph here. Single values are inlined.
+ir::TensorBox box_of(Value& value, ir::Lowering& lowering);
+
+// A tensor of one literal.
+ir::TensorBox fill(ir::Lowering& lowering, std::vector<ir::Expr> sizes, ir::DType dtype, ir::Literal literal);
+
+using Values = std::unordered_map<std::string, Value>;
+
+}  // namespace braid::frontend
