@@ -2,7 +2,11 @@
 
 #include "passes/dead_code.h"
 #include "passes/fuse_epilogues.h"
+#include "passes/fuse_horizontal.h"
+#include "passes/fuse_vertical.h"
+#include "passes/merge_loops.h"
 #include "passes/plan_memory.h"
+#include "passes/sink_releases.h"
 
 namespace braid::passes {
 namespace {
@@ -10,6 +14,10 @@ namespace {
 constexpr PipelineStep kDefault[] = {
     {"dead_code", "first, so that nobody optimises what is not needed and unread readers do not stop fusion"},
     {"fuse_epilogues", "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
+    {"fuse_vertical", "before horizontal fusion: an intermediate that stays in registers saves more than a shared read"},
+    {"fuse_horizontal", "on what is left over: loops that only have their inputs in common"},
+    {"merge_loops", "after fusion, which needs the dimensions that members have in common"},
+    {"sink_releases", "the order of everything else is final; only where it costs no memory"},
     {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},
 };
 
@@ -28,7 +36,11 @@ std::vector<Pass> default_passes(const PassRegistry& registry) {
 void register_builtin_passes(PassRegistry& registry) {
   registry.add<DeadCode>();
   registry.add<FuseEpilogues>();
+  registry.add<FuseHorizontal>();
+  registry.add<FuseVertical>();
+  registry.add<MergeLoops>();
   registry.add<PlanMemory>();
+  registry.add<SinkReleases>();
 }
 
 }  // namespace braid::passes

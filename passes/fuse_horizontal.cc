@@ -1,0 +1,107 @@
+#include "passes/fuse_horizontal.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "ir/error.h"
+#include "ir/fused_loops.h"
+#include "passes/fusion_graph.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+class Fuser {
+ public:
+  Fuser(Schedule& schedule, const FuseHorizontal& options)
+      : schedule_(schedule), graph_(schedule.graph), options_(options), clusters_(schedule, options.keep_overlap) {
+    find_prologues();
+    for (const ScheduleNode& node : schedule.nodes) {
+      const std::vector<OpId> ops = ops_of(node);
+      fusible_.push_back(is_loops(schedule, node) && std::none_of(ops.begin(), ops.end(), [&](OpId op) {
+        return options_.keep_prologues && prologue_[at(root_storage(graph_, graph_[op].outputs[0]))];
+      }));
+    }
+  }
+
+  bool run() {
+    // The readers of each storage in order; each may join the one before it.
+    std::vector<std::vector<int>> readers(graph_.storages.size());
+    for (int c : clusters_.clusters()) {
+      if (!fusible_[static_cast<std::size_t>(c)]) continue;
+      for (StorageId s : buffers(clusters_.ops(c), false)) readers[at(s)].push_back(c);
+    }
+    bool changed = false;
+    for (const std::vector<int>& list : readers) {
+      for (std::size_t k = 1; k < list.size(); ++k) {
+        int first = clusters_.cluster_of(list[k - 1]), second = clusters_.cluster_of(list[k]);
+        if (first == second) continue;
+        if (clusters_.position(first) > clusters_.position(second)) std::swap(first, second);
+        changed |= fuse(first, second);
+      }
+    }
+    if (!changed) return false;
+    schedule_.nodes = clusters_.nodes(schedule_);
+    schedule_.plan.reset();
+    return true;
+  }
+
+ private:
+  Schedule& schedule_;
+  Graph& graph_;
+  const FuseHorizontal& options_;
+  FusionGraph clusters_;
+  std::vector<bool> prologue_;  // storages that a collective reads, and all communication memory
+  std::vector<bool> fusible_;
+
+  static std::size_t at(StorageId s) { return static_cast<std::size_t>(s.index); }
+
+  void find_prologues() {
+    prologue_.assign(graph_.storages.size(), false);
+    for (std::size_t s = 0; s < graph_.storages.size(); ++s) {
+      prologue_[s] = graph_.storages[s].kind == StorageKind::comm;
+    }
+    for (const Operation& op : graph_.ops) {
+      const auto* collective = op.as<CollectiveKernel>();
+      if (collective == nullptr) continue;
+      for (const TensorRef& in : collective->inputs) prologue_[at(root_storage(graph_, in.buffer))] = true;
+    }
+  }
+
+  // Storages that the loops read, and also those that they write.
+  std::set<StorageId> buffers(const std::vector<OpId>& ops, bool with_writes) const {
+    std::set<StorageId> out;
+    for (OpId op : ops) {
+      for (const Instr& instr : graph_[op].as<Loops>()->body.instrs) {
+        if (instr.code == OpCode::load) out.insert(root_storage(graph_, instr.buffer));
+      }
+      if (with_writes) out.insert(root_storage(graph_, graph_[op].outputs[0]));
+    }
+    return out;
+  }
+
+  bool fuse(int first, int second) {
+    std::vector<OpId> ops = clusters_.ops(first);
+    const std::vector<OpId>& more = clusters_.ops(second);
+    if (static_cast<std::int64_t>(ops.size() + more.size()) > options_.max_members) return false;
+    if (clusters_.depends_directly(second, first)) return false;
+    const std::optional<double> position = clusters_.joint_position(first, second);
+    if (!position) return false;
+    const auto a = analyse_fused(graph_, ops), b = analyse_fused(graph_, more);
+    if (!a || !b || !(a->outer == b->outer)) return false;
+    ops.insert(ops.end(), more.begin(), more.end());
+    if (static_cast<std::int64_t>(buffers(ops, true).size()) > options_.max_buffers) return false;
+    const auto both = analyse_fused(graph_, ops);
+    if (!both || both->outer.size() != a->outer.size()) return false;
+    clusters_.merge(first, second, *position);
+    return true;
+  }
+};
+
+}  // namespace
+
+bool FuseHorizontal::run(Schedule& schedule) { return Fuser(schedule, *this).run(); }
+
+}  // namespace braid::passes
