@@ -34,6 +34,10 @@ std::vector<Finding> findings();
 std::vector<Finding> take_findings();
 constexpr int kExitCode = 86;
 
+// Devices that failed work again, findings and the history of accesses are forgotten: for a test after one that
+// failed. No stream may have work left.
+void reset_devices();
+
 }  // namespace braid::emulated
 
 // For programs that load the library by name. Writes at most `size` bytes of the findings' texts, a line

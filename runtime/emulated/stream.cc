@@ -117,6 +117,16 @@ cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
   return cudaSuccess;
 }
 
+void reset_devices() {
+  {
+    std::lock_guard lock(handles().mutex);
+    for (auto& [index, device] : handles().devices) device->error = cudaSuccess;
+  }
+  checker().forget();
+  take_findings();
+  host_thread().last_error = cudaSuccess;
+}
+
 }  // namespace braid::emulated
 
 using namespace braid::emulated;

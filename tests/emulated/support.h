@@ -39,9 +39,10 @@ class EmulatedTest : public ::testing::Test {
     emulated::take_findings();
   }
   void TearDown() override {
-    emulated::options() = saved_;
     for (const Finding& finding : emulated::take_findings())
       ADD_FAILURE() << emulated::name_of(finding.kind) << ": " << finding.text;
+    emulated::options() = saved_;
+    emulated::reset_devices();
   }
   // Takes them; as "kind: text".
   static std::vector<std::string> found() {

@@ -1,6 +1,7 @@
 // A hand-written program of the shape that the code generator emits: two streams, events, one AllReduce on a
 // registered window; fill -> AllReduce -> gelu -> row softmax. Its plants leave out one thing each.
 #include "runtime/cuda_program.h"
+#include "tests/emulated/check.h"
 #include "tests/emulated/two_streams.h"
 
 namespace {
@@ -30,17 +31,6 @@ __global__ void softmax_rows_kernel(const float* in, float* out, int columns) {
   sum = block_reduce<Sum>(sum);
   for (int i = threadIdx.x; i < columns; i += blockDim.x) result[i] = expf(row[i] - highest) / sum;
 }
-
-#define CHECK_CUDA(call)                                        \
-  do {                                                          \
-    const cudaError_t error = (call);                           \
-    if (error != cudaSuccess) return cudaGetErrorString(error); \
-  } while (0)
-#define CHECK_NCCL(call)                                        \
-  do {                                                          \
-    const ncclResult_t error = (call);                          \
-    if (error != ncclSuccess) return ncclGetErrorString(error); \
-  } while (0)
 
 }  // namespace
 
