@@ -104,3 +104,10 @@ function(braid_add_cuda target)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(${target} PUBLIC braid_cuda_libraries)
 endfunction()
+
+# What a program built by nvcc links to of ours.
+if(BRAID_CUDA_FOUND)
+  add_library(braid_cuda_gemm STATIC "${PROJECT_SOURCE_DIR}/runtime/device/cuda_gemm_cublaslt.cc")
+  target_include_directories(braid_cuda_gemm PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+  target_link_libraries(braid_cuda_gemm PUBLIC braid_cuda_libraries)
+endif()

@@ -27,4 +27,13 @@ __device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
   return static_cast<T*>(ncclGetLsaPointer(window, offset_bytes, peer));
 }
 }  // namespace braid::rt::device
+#else
+namespace braid::rt::device {
+template <class T>
+__device__ T* peer_pointer(ncclWindow_t, size_t, int) {
+  static_assert(sizeof(T) == 0,
+                "a program that uses peer_pointer defines BRAID_PEER_ACCESS before cuda_program.h");
+  return nullptr;
+}
+}  // namespace braid::rt::device
 #endif

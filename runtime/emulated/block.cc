@@ -180,13 +180,11 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
   auto& exchanges = warps_[warp].exchanges;
   Exchange* exchange = nullptr;
   for (Exchange& candidate : exchanges) {
-    if (candidate.what == nullptr || candidate.arrived == candidate.mask || (candidate.mask & bit) == 0)
-      continue;
-    if (candidate.mask != mask || std::strcmp(candidate.what, what) != 0)
-      fail(FindingKind::kDivergentBarrier, std::string(what) + ": other lanes of the warp are at " +
-                                               candidate.what +
-                                               (candidate.mask != mask ? " with another mask" : ""));
-    exchange = &candidate;
+    // Lanes may be at other operations that this lane comes to later; who never gets there is found at the
+    // end.
+    if (candidate.what != nullptr && candidate.arrived != candidate.mask && candidate.mask == mask &&
+        std::strcmp(candidate.what, what) == 0)
+      exchange = &candidate;
   }
   if (exchange == nullptr) {
     for (Exchange& candidate : exchanges)

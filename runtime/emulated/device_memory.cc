@@ -110,6 +110,11 @@ size_t DeviceMemory::used_bytes(int device) const {
   return it == used_.end() ? 0 : it->second;
 }
 
+void DeviceMemory::restart_ordinals() {
+  std::lock_guard lock(mutex_);
+  ordinals_.clear();
+}
+
 DeviceMemory& device_memory() {
   static DeviceMemory* memory = new DeviceMemory;
   return *memory;

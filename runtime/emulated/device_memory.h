@@ -49,6 +49,7 @@ class DeviceMemory {
   int find(uintptr_t address) const;
   const Allocation& at(int index) const;
   size_t used_bytes(int device) const;
+  void restart_ordinals();
 
   // One bit per byte: written at least once since it was allocated. Bit i of a word is byte i of 64.
   std::atomic<uint64_t>& initialized_word(uintptr_t address) const {

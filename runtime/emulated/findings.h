@@ -34,8 +34,8 @@ std::vector<Finding> findings();
 std::vector<Finding> take_findings();
 constexpr int kExitCode = 86;
 
-// Devices that failed work again, findings and the history of accesses are forgotten: for a test after one that
-// failed. No stream may have work left.
+// As cudaDeviceReset on all devices, memory excepted: streams end, failed devices work again, findings and
+// the history of accesses are forgotten. For a test after one that failed; nothing may be running.
 void reset_devices();
 
 }  // namespace braid::emulated

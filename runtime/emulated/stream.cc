@@ -118,13 +118,24 @@ cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
 }
 
 void reset_devices() {
+  std::vector<CUstream_st*> streams;
   {
     std::lock_guard lock(handles().mutex);
-    for (auto& [index, device] : handles().devices) device->error = cudaSuccess;
+    streams.assign(handles().streams.begin(), handles().streams.end());
+  }
+  for (CUstream_st* stream : streams) delete stream;
+  {
+    std::lock_guard lock(handles().mutex);
+    for (auto& [index, device] : handles().devices) {
+      device->error = cudaSuccess;
+      device->legacy = nullptr;
+    }
   }
   checker().forget();
+  device_memory().restart_ordinals();
   take_findings();
   host_thread().last_error = cudaSuccess;
+  host_thread().label.clear();
 }
 
 }  // namespace braid::emulated
@@ -294,7 +305,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
   int ordinal = 0;
   {
     std::lock_guard lock(device.mutex);
-    ordinal = device.streams_made++;
+    const auto taken = [&](const CUstream_st* stream) { return stream->ordinal == ordinal; };
+    while (std::any_of(device.streams.begin(), device.streams.end(), taken)) ++ordinal;
   }
   *stream = new CUstream_st(device, ordinal, flags, std::clamp(priority, -5, 0));
   return cudaSuccess;

@@ -101,7 +101,6 @@ namespace braid::emulated {
 struct Device {
   int index = 0;
   std::mutex mutex;
-  int streams_made = 0;
   std::vector<CUstream_st*> streams;    // live ones, the legacy stream included
   CUstream_st* legacy = nullptr;        // stream 0, made at its first use
   std::atomic<int> error{cudaSuccess};  // sticky, as after a fault on a GPU

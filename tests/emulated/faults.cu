@@ -1,7 +1,8 @@
-#include "tests/emulated/faults.h"
-
 #include <cstring>
 
+#include "tests/emulated/faults.h"
+
+#define BRAID_PEER_ACCESS
 #include "runtime/cuda_program.h"
 #include "tests/emulated/check.h"
 
@@ -45,9 +46,7 @@ __global__ void lane_missing_kernel(float* out) {
   out[threadIdx.x] = value;
 }
 
-__global__ void lane_outside_mask_kernel(float* out) {
-  out[threadIdx.x] = __shfl_sync(0xffffu, 1.0f, 0);
-}
+__global__ void lane_outside_mask_kernel(float* out) { out[threadIdx.x] = __shfl_sync(0xffffu, 1.0f, 0); }
 
 __global__ void reverse_in_shared_kernel(const float* in, float* out) {
   BRAID_SHARED(float, tile, 64);
@@ -134,9 +133,15 @@ const char* run_single(SingleFault fault) {
   CHECK_CUDA(BRAID_LAUNCH(set_kernel, 1, 64, 0, stream, b, 3.0f, 64));
   BRAID_LABEL("node");
   switch (fault) {
-    case SingleFault::kNone: launched = BRAID_LAUNCH(copy_kernel, 1, 64, 0, stream, b, a, 64); break;
-    case SingleFault::kWritePastEnd: launched = BRAID_LAUNCH(copy_kernel, 1, 65, 0, stream, b - 1 + 1, a, 65); break;
-    case SingleFault::kReadBeforeStart: launched = BRAID_LAUNCH(copy_kernel, 1, 64, 0, stream, b - 2, a, 64); break;
+    case SingleFault::kNone:
+      launched = BRAID_LAUNCH(copy_kernel, 1, 64, 0, stream, b, a, 64);
+      break;
+    case SingleFault::kWritePastEnd:
+      launched = BRAID_LAUNCH(copy_kernel, 1, 65, 0, stream, b - 1 + 1, a, 65);
+      break;
+    case SingleFault::kReadBeforeStart:
+      launched = BRAID_LAUNCH(copy_kernel, 1, 64, 0, stream, b - 2, a, 64);
+      break;
     case SingleFault::kUseAfterFree:
       CHECK_CUDA(cudaFree(b));
       launched = BRAID_LAUNCH(copy_kernel, 1, 64, 0, stream, b, a, 64);
@@ -145,10 +150,18 @@ const char* run_single(SingleFault fault) {
       CHECK_CUDA(BRAID_LAUNCH(set_kernel, 1, 64, 0, stream, a, 1.0f, 32));
       launched = BRAID_LAUNCH(copy_kernel, 1, 64, 0, stream, a, b, 64);
       break;
-    case SingleFault::kExitBeforeBarrier: launched = BRAID_LAUNCH(exit_before_barrier_kernel, 1, 64, 0, stream, a); break;
-    case SingleFault::kTwoBarriers: launched = BRAID_LAUNCH(two_barriers_kernel, 1, 64, 0, stream, a); break;
-    case SingleFault::kLaneMissing: launched = BRAID_LAUNCH(lane_missing_kernel, 1, 64, 0, stream, a); break;
-    case SingleFault::kLaneOutsideMask: launched = BRAID_LAUNCH(lane_outside_mask_kernel, 1, 32, 0, stream, a); break;
+    case SingleFault::kExitBeforeBarrier:
+      launched = BRAID_LAUNCH(exit_before_barrier_kernel, 1, 64, 0, stream, a);
+      break;
+    case SingleFault::kTwoBarriers:
+      launched = BRAID_LAUNCH(two_barriers_kernel, 1, 64, 0, stream, a);
+      break;
+    case SingleFault::kLaneMissing:
+      launched = BRAID_LAUNCH(lane_missing_kernel, 1, 64, 0, stream, a);
+      break;
+    case SingleFault::kLaneOutsideMask:
+      launched = BRAID_LAUNCH(lane_outside_mask_kernel, 1, 32, 0, stream, a);
+      break;
     case SingleFault::kTooMuchSharedMemory:
       launched = BRAID_LAUNCH(reverse_in_shared_kernel, 1, 64, 100 * 1024, stream, b, a);
       break;
@@ -226,9 +239,9 @@ const char* run_comm(const FaultRun& run, CommFault fault) {
   CHECK_CUDA(cudaMemsetAsync(plain, 0, bytes, stream));
   char* base = fault == CommFault::kWindowOfCudaMalloc ? plain : segment;
   if (fault == CommFault::kWindowOffsetsDiffer && odd) base += slot;
-  const size_t size = fault == CommFault::kWindowOffsetsDiffer || (fault == CommFault::kWindowSizesDiffer && odd)
-                          ? 2 * slot
-                          : bytes;
+  const size_t size =
+      fault == CommFault::kWindowOffsetsDiffer || (fault == CommFault::kWindowSizesDiffer && odd) ? 2 * slot
+                                                                                                  : bytes;
   ncclWindow_t window;
   CHECK_NCCL(ncclCommWindowRegister(comm, base, size, &window, NCCL_WIN_COLL_SYMMETRIC));
   char* send = segment;
@@ -255,8 +268,8 @@ const char* run_comm(const FaultRun& run, CommFault fault) {
       break;
     }
     default:
-      CHECK_NCCL(ncclAllReduce(send, recv, fault == CommFault::kCountDiffers && odd ? n - 1 : n, ncclFloat32, ncclSum,
-                               comm, stream));
+      CHECK_NCCL(ncclAllReduce(send, recv, fault == CommFault::kCountDiffers && odd ? n - 1 : n, ncclFloat32,
+                               ncclSum, comm, stream));
   }
   CHECK_CUDA(cudaStreamSynchronize(stream));
   ncclResult_t asynchronous = ncclSuccess;

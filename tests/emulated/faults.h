@@ -9,8 +9,8 @@ struct FaultRun {
 };
 
 // Null, or what a call returned.
-// Each rank reads its right neighbour's window directly. Correct with `exit_barrier`: nobody overwrites its own
-// part before the reader has finished. `sum` gets what was read.
+// Each rank reads its right neighbour's window directly. Correct with `exit_barrier`: nobody overwrites its
+// own part before the reader has finished. `sum` gets what was read.
 const char* read_peer_directly(const FaultRun& run, bool exit_barrier, float* sum);
 
 enum class SingleFault {

@@ -43,8 +43,9 @@ TEST_F(FaultsTest, OverwritingWhatAPeerStillReadsIsFound) {
       });
       const auto texts = found();
       EXPECT_THAT(texts, SizeIs(3)) << "one for each rank's memory";
-      EXPECT_THAT(texts, Contains(AllOf(HasSubstr("race"), HasSubstr("read by read_peer_kernel [read neighbour "
-                                                                     "(AllGather)] on rank 2"),
+      EXPECT_THAT(texts, Contains(AllOf(HasSubstr("race"),
+                                        HasSubstr("read by read_peer_kernel [read neighbour "
+                                                  "(AllGather)] on rank 2"),
                                         HasSubstr("write by set_kernel [next tenant (Add)] on rank 0"))));
     }
   }
@@ -77,8 +78,8 @@ TEST_F(FaultsTest, WritingPastAnAllocationIsFound) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   EXPECT_EQ(single(SingleFault::kWritePastEnd), "an illegal memory access was encountered");
   EXPECT_THAT(found(), ElementsAre(AllOf(HasSubstr("illegal access: copy_kernel [node] on rank 0"),
-                                         HasSubstr("thread (64,0,0) of block (0,0,0)"), HasSubstr("out of bounds"),
-                                         HasSubstr("offset 256"))));
+                                         HasSubstr("thread (64,0,0) of block (0,0,0)"),
+                                         HasSubstr("out of bounds"), HasSubstr("offset 256"))));
 }
 
 TEST_F(FaultsTest, ReadingBeforeAnAllocationIsFound) {
@@ -134,9 +135,11 @@ TEST_F(FaultsTest, AFailedDeviceStaysFailed) {
 TEST_F(FaultsTest, HostCodeReadingDeviceMemoryIsFound) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   EXPECT_EQ(host_reads_device(), 0.0f);
-  EXPECT_THAT(found(), ElementsAre(HasSubstr("host access: host code of rank 0 reads 4 bytes of device memory")));
+  EXPECT_THAT(found(),
+              ElementsAre(HasSubstr("host access: host code of rank 0 reads 4 bytes of device memory")));
   host_copies_device();
-  EXPECT_THAT(found(), ElementsAre(HasSubstr("host access: host code of rank 0 reads 256 bytes of device memory")));
+  EXPECT_THAT(found(),
+              ElementsAre(HasSubstr("host access: host code of rank 0 reads 256 bytes of device memory")));
 }
 
 TEST_F(FaultsTest, NeighbouringHalvesAreNoRaceButTheSameOnesAre) {
@@ -179,19 +182,22 @@ TEST_F(FaultsTest, DifferentRootsAreFound) {
 TEST_F(FaultsTest, AMissingRankIsNamed) {
   const auto errors = comm(CommFault::kRankMissing);
   EXPECT_EQ(errors[0], "unspecified launch failure");
-  EXPECT_THAT(found(), Contains(AllOf(HasSubstr("collective time-out: ncclAllReduce [block.0 (AllReduce)] number 0"),
-                                      HasSubstr("rank 0 waits; missing after 300 ms: rank 1 (which has called "
-                                                "nothing)"))));
+  EXPECT_THAT(found(),
+              Contains(AllOf(HasSubstr("collective time-out: ncclAllReduce [block.0 (AllReduce)] number 0"),
+                             HasSubstr("rank 0 waits; missing after 300 ms: rank 1 (which has called "
+                                       "nothing)"))));
 }
 
 TEST_F(FaultsTest, SendsThatWaitForEachOtherAreReported) {
   comm(CommFault::kSendsBeforeReceives);
-  EXPECT_THAT(found(), Contains(AllOf(HasSubstr("time-out: ncclSend"), HasSubstr("whose latest call is ncclSend"))));
+  EXPECT_THAT(found(),
+              Contains(AllOf(HasSubstr("time-out: ncclSend"), HasSubstr("whose latest call is ncclSend"))));
 }
 
 TEST_F(FaultsTest, WindowsOutsideNcclMemoryAreFound) {
   EXPECT_THAT(comm(CommFault::kWindowOfCudaMalloc), Each(Not(IsEmpty())));
-  EXPECT_THAT(found(), Contains(AllOf(HasSubstr("registration"), HasSubstr("not in memory of ncclMemAlloc"))));
+  EXPECT_THAT(found(),
+              Contains(AllOf(HasSubstr("registration"), HasSubstr("not in memory of ncclMemAlloc"))));
 }
 
 TEST_F(FaultsTest, AsymmetricWindowsAreFound) {

@@ -1,0 +1,188 @@
+// Matrix multiplication on a GPU by cuBLASLt.
+//
+// cuBLASLt's epilogues want a bias along the rows of a column-major D. A row-major D[m,n] is a column-major
+// [n,m], so we compute D' = B' * A' with the operands exchanged: each row-major matrix is passed as the
+// column-major matrix of the same bytes, and our bias[n] lies along the rows.
+#include <cublasLt.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "runtime/cuda_gemm.h"
+
+namespace braid::rt::cuda {
+namespace {
+
+// A handle per process would be bound to one device's context: one per device, made at first use, never
+// destroyed (cuBLAS may be unloaded before static objects are).
+cublasLtHandle_t handle_of_device(cublasStatus_t* status) {
+  static std::mutex mutex;
+  static cublasLtHandle_t handles[64] = {};
+  int device = 0;
+  *status = CUBLAS_STATUS_NOT_INITIALIZED;
+  if (cudaGetDevice(&device) != cudaSuccess || device >= 64) return nullptr;
+  std::lock_guard lock(mutex);
+  *status = CUBLAS_STATUS_SUCCESS;
+  if (handles[device] == nullptr) *status = cublasLtCreate(&handles[device]);
+  return handles[device];
+}
+
+cudaDataType_t type_of(GemmType type) {
+  switch (type) {
+    case GemmType::kFloat16:
+      return CUDA_R_16F;
+    case GemmType::kBFloat16:
+      return CUDA_R_16BF;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+cublasLtEpilogue_t epilogue_of(const GemmProblem& problem) {
+  switch (problem.epilogue) {
+    case GemmEpilogue::kRelu:
+      return problem.has_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case GemmEpilogue::kGelu:
+      return problem.has_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    default:
+      return problem.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+}
+
+// Owns a cuBLASLt object.
+template <class T, cublasStatus_t (*Destroy)(T)>
+struct Owned {
+  T value = nullptr;
+  Owned() = default;
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() {
+    if (value != nullptr) Destroy(value);
+  }
+};
+
+}  // namespace
+
+struct Gemm::Plan {
+  GemmProblem problem;
+  bool prepared = false;
+  std::string error;
+  cublasLtHandle_t handle = nullptr;
+  Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> operation;
+  Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> first, second, c, d;  // of B', A', C', D'
+  cublasLtMatmulAlgo_t algorithm{};
+  size_t workspace = 0;
+
+  bool check(cublasStatus_t status, const char* what) {
+    if (status == CUBLAS_STATUS_SUCCESS) return true;
+    error = std::string("cuBLASLt: ") + what + ": " + cublasLtGetStatusString(status);
+    return false;
+  }
+
+  // Of `rows` rows of `columns` elements as stored, row-major.
+  bool describe(cublasLtMatrixLayout_t* layout, GemmType type, int64_t rows, int64_t columns, int64_t pitch,
+                int64_t stride) {
+    const int32_t count = static_cast<int32_t>(problem.batch);
+    return check(cublasLtMatrixLayoutCreate(layout, type_of(type), static_cast<uint64_t>(columns),
+                                            static_cast<uint64_t>(rows), pitch),
+                 "matrix layout") &&
+           check(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                                  sizeof count),
+                 "batch count") &&
+           check(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                  &stride, sizeof stride),
+                 "batch stride");
+  }
+
+  bool make() {
+    const GemmProblem& p = problem;
+    cublasStatus_t status;
+    handle = handle_of_device(&status);
+    if (!check(status, "handle")) return false;
+    if (!check(cublasLtMatmulDescCreate(&operation.value, CUBLAS_COMPUTE_32F, CUDA_R_32F), "operation"))
+      return false;
+    const cublasOperation_t first_transposed = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second_transposed = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue = epilogue_of(p);
+    const cudaDataType_t bias_type = type_of(p.output_type);
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+      return check(cublasLtMatmulDescSetAttribute(operation.value, attribute, &value, sizeof value),
+                   "operation attribute");
+    };
+    if (!set(CUBLASLT_MATMUL_DESC_TRANSA, first_transposed) ||
+        !set(CUBLASLT_MATMUL_DESC_TRANSB, second_transposed) ||
+        !set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) ||
+        (p.has_bias && !set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type)))
+      return false;
+    if (!describe(&first.value, p.input_type, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb,
+                  p.stride_b) ||
+        !describe(&second.value, p.input_type, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda,
+                  p.stride_a) ||
+        !describe(&c.value, p.output_type, p.m, p.n, p.ldc, p.stride_c) ||
+        !describe(&d.value, p.output_type, p.m, p.n, p.ldd, p.stride_d))
+      return false;
+    Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    if (!check(cublasLtMatmulPreferenceCreate(&preference.value), "preference") ||
+        !check(
+            cublasLtMatmulPreferenceSetAttribute(preference.value, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                 &p.workspace_limit, sizeof p.workspace_limit),
+            "workspace limit") ||
+        !check(cublasLtMatmulAlgoGetHeuristic(handle, operation.value, first.value, second.value, c.value,
+                                              d.value, preference.value, 1, &found, &count),
+               "choice of an algorithm"))
+      return false;
+    if (count == 0) {
+      error = "cuBLASLt has no algorithm for this GEMM";
+      return false;
+    }
+    algorithm = found.algo;
+    workspace = found.workspaceSize;
+    return true;
+  }
+};
+
+Gemm::Gemm() : plan_(std::make_unique<Plan>()) {}
+Gemm::~Gemm() = default;
+Gemm::Gemm(Gemm&&) noexcept = default;
+Gemm& Gemm::operator=(Gemm&&) noexcept = default;
+
+cudaError_t Gemm::prepare(const GemmProblem& problem) {
+  auto plan = std::make_unique<Plan>();
+  plan->problem = with_defaults(problem);
+  const char* why = reason_against(problem);
+  if (why != nullptr) {
+    plan->error = why;
+    plan_ = std::move(plan);
+    return cudaErrorInvalidValue;
+  }
+  const bool nothing = problem.m == 0 || problem.n == 0 || problem.batch == 0;
+  plan->prepared = nothing || plan->make();
+  plan_ = std::move(plan);
+  return plan_->prepared ? cudaSuccess : cudaErrorNotSupported;
+}
+
+size_t Gemm::workspace_bytes() const { return plan_->workspace; }
+
+cudaError_t Gemm::run(const GemmOperands& o, cudaStream_t stream) const {
+  if (!plan_->prepared) return cudaErrorInvalidValue;
+  const GemmProblem& p = plan_->problem;
+  if (plan_->operation.value == nullptr) return cudaSuccess;
+  if (p.has_bias &&
+      !plan_->check(cublasLtMatmulDescSetAttribute(plan_->operation.value, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                   &o.bias, sizeof o.bias),
+                    "bias"))
+    return cudaErrorInvalidValue;
+  const void* c = p.beta == 0.0f ? o.d : o.c;  // not read then, but may not be null
+  const cublasStatus_t status =
+      cublasLtMatmul(plan_->handle, plan_->operation.value, &p.alpha, o.b, plan_->first.value, o.a,
+                     plan_->second.value, &p.beta, c, plan_->c.value, o.d, plan_->d.value, &plan_->algorithm,
+                     o.workspace, plan_->workspace, stream);
+  return plan_->check(status, "matmul") ? cudaSuccess : cudaErrorUnknown;
+}
+
+const char* Gemm::error() const { return plan_->error.c_str(); }
+
+}  // namespace braid::rt::cuda

@@ -1,0 +1,73 @@
+// The hand-written programs with the real libraries. On a machine with a GPU one rank is run; elsewhere that
+// it starts is what is tested.
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "runtime/cuda_gemm.h"
+#include "tests/emulated/reductions.h"
+#include "tests/emulated/two_streams.h"
+
+int main() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::puts("SKIP: linked with CUDA, cuBLASLt and NCCL; no GPU here to run on");
+    return 77;
+  }
+  char id[128];
+  const char* error = two_streams_id(id);
+  TwoStreams program;
+  std::vector<float> output(static_cast<size_t>(program.rows * program.columns));
+  program.id = id;
+  program.output = output.data();
+  if (error == nullptr) error = two_streams_run(program);
+  if (error != nullptr) {
+    std::printf("two_streams: %s\n", error);
+    return 1;
+  }
+  for (int row = 0; row < program.rows; ++row) {
+    float sum = 0;
+    for (int i = 0; i < program.columns; ++i) sum += output[static_cast<size_t>(row * program.columns + i)];
+    if (std::fabs(sum - 1.0f) > 1e-4f) {
+      std::printf("row %d sums to %f\n", row, sum);
+      return 1;
+    }
+  }
+  ReductionResults results;
+  error = run_reductions(256, &results);
+  if (error != nullptr) {
+    std::printf("reductions: %s\n", error);
+    return 1;
+  }
+  // 2 x 3 times 3 x 2, row-major.
+  const float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, 0, 1, 1, 1}, bias[] = {10, 20};
+  float *device = nullptr, result[4];
+  void* workspace = nullptr;
+  braid::rt::cuda::Gemm gemm;
+  braid::rt::cuda::GemmProblem problem;
+  problem.m = 2, problem.n = 2, problem.k = 3;
+  problem.has_bias = true;
+  if (cudaMalloc(&device, 1024) != cudaSuccess || gemm.prepare(problem) != cudaSuccess ||
+      cudaMalloc(&workspace, gemm.workspace_bytes() + 1) != cudaSuccess) {
+    std::printf("gemm: %s\n", gemm.error());
+    return 1;
+  }
+  (void)cudaMemcpy(device, a, sizeof a, cudaMemcpyHostToDevice);
+  (void)cudaMemcpy(device + 64, b, sizeof b, cudaMemcpyHostToDevice);
+  (void)cudaMemcpy(device + 128, bias, sizeof bias, cudaMemcpyHostToDevice);
+  if (gemm.run({device, device + 64, nullptr, device + 128, device + 192, workspace}, nullptr) !=
+          cudaSuccess ||
+      cudaMemcpy(result, device + 192, sizeof result, cudaMemcpyDeviceToHost) != cudaSuccess) {
+    std::printf("gemm: %s\n", gemm.error());
+    return 1;
+  }
+  const float right[] = {14, 25, 20, 31};
+  for (int i = 0; i < 4; ++i) {
+    if (result[i] == right[i]) continue;
+    std::printf("gemm: element %d is %f, not %f\n", i, result[i], right[i]);
+    return 1;
+  }
+  return 0;
+}
