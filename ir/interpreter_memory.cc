@@ -1,0 +1,137 @@
+#include "ir/interpreter_memory.h"
+
+#include <algorithm>
+
+#include "ir/error.h"
+
+namespace braid::ir {
+namespace {
+
+constexpr auto kPoison = std::byte{0xff};
+
+}  // namespace
+
+RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string, std::int64_t> dims, bool use_plan)
+    : schedule_(&schedule),
+      graph_(&schedule.graph),
+      rank_(rank),
+      dims_(std::move(dims)),
+      own_(graph_->storages.size()),
+      blocks_(graph_->storages.size()),
+      offsets_(graph_->buffers.size()),
+      use_plan_(use_plan) {
+  if (use_plan) {
+    internal_check(schedule.plan.has_value(), "a run with the memory plan of a schedule that has none");
+    arena_.assign(static_cast<std::size_t>(schedule.plan->arena_bytes), kPoison);
+    comm_.assign(static_cast<std::size_t>(schedule.plan->comm_bytes), kPoison);
+  }
+  // Aliases share the memory of their root, which holds the largest of them.
+  std::vector<std::int64_t> bytes(graph_->storages.size(), 0);
+  for (std::size_t i = 0; i < graph_->storages.size(); ++i) {
+    const StorageId root = root_storage(*graph_, StorageId{static_cast<std::int32_t>(i)});
+    std::int64_t& b = bytes[static_cast<std::size_t>(root.index)];
+    b = std::max(b, size(graph_->storages[i].bytes));
+  }
+  for (std::size_t i = 0; i < graph_->storages.size(); ++i) {
+    const StorageId id{static_cast<std::int32_t>(i)};
+    if (root_storage(*graph_, id) != id) continue;
+    const auto planned = use_plan ? schedule.plan->placements.find(id) : decltype(schedule.plan->placements.begin()){};
+    if (use_plan && planned != schedule.plan->placements.end()) {
+      const Placement& p = planned->second;
+      std::vector<std::byte>& space = p.space == MemorySpace::arena ? arena_ : comm_;
+      internal_check(p.offset >= 0 && bytes[i] <= p.bytes && p.offset + p.bytes <= static_cast<std::int64_t>(space.size()),
+                     "storage '{}' of {} bytes does not fit its place", graph_->storages[i].name, bytes[i]);
+      blocks_[i] = {space.data() + p.offset, bytes[i]};
+      continue;
+    }
+    own_[i].assign(static_cast<std::size_t>(bytes[i]), kPoison);
+    const ConstantData& data = graph_->storages[i].data;
+    if (graph_->storages[i].kind == StorageKind::constant && !data.per_rank.empty()) {
+      const auto from = data.of_rank(rank);
+      internal_check(from.size() <= own_[i].size(), "constant '{}' has {} bytes of data for {}", graph_->storages[i].name, from.size(), bytes[i]);
+      std::copy(from.begin(), from.end(), own_[i].begin());
+    }
+    blocks_[i] = {own_[i].data(), bytes[i]};
+  }
+}
+
+std::int64_t RankMemory::dim(Expr symbol) const {
+  internal_check(symbol.is_symbol(SymbolKind::dim), "a size with a loop index");
+  const auto it = dims_.find(symbol.dim_name());
+  if (it == dims_.end()) {
+    user_error(302, {}, fmt::format("dimension '{}' is not determined by the inputs", symbol.dim_name()));
+  }
+  return it->second;
+}
+
+std::int64_t RankMemory::size(Expr e) const {
+  if (e.is_constant()) return e.constant();
+  return evaluate(e, [this](Expr s) { return dim(s); });
+}
+
+RankMemory::Block RankMemory::block(StorageId storage) const {
+  internal_check(storage.valid(), "access to a buffer without memory");
+  return blocks_[static_cast<std::size_t>(storage.index)];
+}
+
+ByteView RankMemory::view(const TensorRef& ref) {
+  std::optional<std::int64_t>& offset = offsets_[static_cast<std::size_t>(ref.buffer.index)];
+  if (!offset) offset = size(region(*graph_, whole(*graph_, ref.buffer)).offset);
+  const Block b = block(root_storage(*graph_, ref.buffer));
+  const DType dtype = (*graph_)[ref.buffer].dtype;
+  const std::int64_t item = size_of(dtype);
+  ByteView v{b.data, b.bytes, *offset + size(ref.offset) * item, dtype, {}, {}};
+  for (const Expr& s : ref.sizes) v.sizes.push_back(size(s));
+  for (const Expr& s : ref.strides) v.strides.push_back(size(s) * item);
+  return v;
+}
+
+ByteView RankMemory::view(BufferId buffer) { return view(whole(*graph_, buffer)); }
+
+template <class Fn>
+void RankMemory::for_each_element(const ByteView& v, const std::string& who, Fn&& fn) {
+  const std::int64_t count = v.numel(), item = size_of(v.dtype);
+  std::vector<std::int64_t> at(v.sizes.size(), 0);
+  for (std::int64_t n = 0; n < count; ++n) {
+    std::int64_t offset = v.offset;
+    for (std::size_t k = 0; k < at.size(); ++k) offset += at[k] * v.strides[k];
+    internal_check(offset >= 0 && offset + item <= v.storage_bytes, "'{}' touches byte {} of a storage of {}", who, offset, v.storage_bytes);
+    fn(v.storage + offset, n);
+    for (std::size_t k = at.size(); k-- > 0;) {
+      if (++at[k] < v.sizes[k]) break;
+      at[k] = 0;
+    }
+  }
+}
+
+std::vector<std::byte> RankMemory::read(const ByteView& v, const std::string& who) const {
+  const auto item = static_cast<std::size_t>(size_of(v.dtype));
+  std::vector<std::byte> out(static_cast<std::size_t>(v.numel()) * item);
+  for_each_element(v, who, [&](const std::byte* at, std::int64_t n) { std::memcpy(out.data() + static_cast<std::size_t>(n) * item, at, item); });
+  return out;
+}
+
+void RankMemory::write(const ByteView& v, std::span<const std::byte> bytes, const std::string& who) {
+  const auto item = static_cast<std::size_t>(size_of(v.dtype));
+  internal_check(bytes.size() == static_cast<std::size_t>(v.numel()) * item, "'{}' writes {} bytes into {} elements", who, bytes.size(), v.numel());
+  for_each_element(v, who, [&](std::byte* at, std::int64_t n) { std::memcpy(at, bytes.data() + static_cast<std::size_t>(n) * item, item); });
+}
+
+void RankMemory::poison(const ByteView& v, const std::string& who) {
+  const auto item = static_cast<std::size_t>(size_of(v.dtype));
+  for_each_element(v, who, [&](std::byte* at, std::int64_t) { std::fill(at, at + item, kPoison); });
+}
+
+void RankMemory::step_done(int step) {
+  if (!use_plan_) return;
+  for (const auto& [storage, p] : schedule_->plan->placements) {
+    if (p.last_step != step) continue;
+    // Outputs are read when the step is over.
+    const Block b = blocks_[static_cast<std::size_t>(storage.index)];
+    const bool output = std::any_of(graph_->outputs.begin(), graph_->outputs.end(),
+                                    [&](const GraphOutput& o) { return root_storage(*graph_, o.buffer) == storage; });
+    if (!output) std::fill(b.data, b.data + b.bytes, kPoison);
+  }
+}
+
+}  // namespace braid::ir

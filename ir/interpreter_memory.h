@@ -1,0 +1,71 @@
+// The memory of one simulated rank.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "ir/tensor.h"
+
+namespace braid::ir {
+
+// A tensor operand with actual numbers. Strides and offset count bytes.
+struct ByteView {
+  std::byte* storage = nullptr;
+  std::int64_t storage_bytes = 0;
+  std::int64_t offset = 0;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes, strides;
+
+  std::int64_t numel() const {
+    std::int64_t n = 1;
+    for (std::int64_t s : sizes) n *= s;
+    return n;
+  }
+};
+
+class RankMemory {
+ public:
+  // Storages as large as the actual dimensions need, constants filled in; activations poisoned.
+  RankMemory(const Schedule& schedule, int rank, std::map<std::string, std::int64_t> dims, bool use_plan);
+
+  const Graph& graph() const { return *graph_; }
+  int rank() const { return rank_; }
+  // An expression over dimensions.
+  std::int64_t size(Expr e) const;
+  std::int64_t dim(Expr symbol) const;
+
+  ByteView view(const TensorRef& ref);
+  ByteView view(BufferId buffer);
+
+  // Elements in row-major order of the view. InternalError, naming `who`, for what lies outside of the storage.
+  std::vector<std::byte> read(const ByteView& view, const std::string& who) const;
+  void write(const ByteView& view, std::span<const std::byte> bytes, const std::string& who);
+  void poison(const ByteView& view, const std::string& who);
+  // Planned storages whose last step it was.
+  void step_done(int step);
+
+ private:
+  struct Block {
+    std::byte* data = nullptr;
+    std::int64_t bytes = 0;
+  };
+  Block block(StorageId storage) const;
+  template <class Fn>
+  static void for_each_element(const ByteView& view, const std::string& who, Fn&& fn);
+
+  const Schedule* schedule_;
+  const Graph* graph_;
+  int rank_;
+  std::map<std::string, std::int64_t> dims_;
+  std::vector<std::vector<std::byte>> own_;  // storages with memory of their own
+  std::vector<std::byte> arena_, comm_;
+  std::vector<Block> blocks_;                // by storage, aliases resolved
+  std::vector<std::optional<std::int64_t>> offsets_;  // of buffers in their storage, in bytes
+  bool use_plan_;
+};
+
+}  // namespace braid::ir
