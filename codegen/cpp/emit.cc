@@ -1,0 +1,488 @@
+#include "codegen/cpp/emit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/cpp/program_emitter.h"
+#include "ir/effects.h"
+#include "ir/error.h"
+
+namespace braid::codegen::cpp {
+
+using namespace ir;
+
+namespace {
+
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 1469598103934665603u;
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+// "past + seq", as the user knows the dimensions.
+std::string readable(Expr e) { return to_string(e); }
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+bool is_row_major(const Graph& graph, BufferId b) {
+  const std::vector<Expr> strides = strides_of(graph, b);
+  return is_contiguous(graph[b].sizes, strides);
+}
+
+constexpr const char* kFingerprintMark = "@FINGERPRINT@";
+
+}  // namespace
+
+ProgramEmitter::ProgramEmitter(const Schedule& schedule, const EmitOptions& options) : s_(schedule) {
+  internal_check(schedule.plan.has_value(), "codegen: the schedule of '{}' has no memory plan", schedule.graph.name);
+  plan_ = *schedule.plan;
+  name_ = identifier(options.name.empty() ? schedule.graph.name : options.name);
+  names_ = [](Expr s) { return "dim_" + identifier(s.dim_name()); };
+  overlap_ = [this](BufferId a, BufferId b) { return overlap(a, b); };
+  workspace_at_ = (plan_.arena_bytes + 63) / 64 * 64;
+}
+
+void ProgramEmitter::refuse_unsupported() const {
+  std::vector<std::string> problems;
+  std::string first;
+  const auto refuse = [&](OpId id, const std::string& why) {
+    if (problems.empty()) first = label(id);
+    problems.push_back(fmt::format("'{}': {}", label(id), why));
+  };
+  const std::function<void(OpId)> check = [&](OpId id) {
+    const Operation& op = s_.graph[id];
+    if (const auto* region = op.as<RegionKernel>()) {
+      if (region->kind != RegionKind::call) return refuse(id, fmt::format("{} regions", to_string(region->kind)));
+      for (OpId inner : region->regions[0].ops) check(inner);
+    } else if (const auto* e = op.as<ExternKernel>()) {
+      refuse(id, e->callee.empty() ? "an operation without a body" : fmt::format("external function {}", e->callee));
+    } else if (const auto* gemm = op.as<Gemm>()) {
+      const DType a = s_.graph[gemm->a.buffer].dtype, b = s_.graph[gemm->b.buffer].dtype;
+      if (a != b) refuse(id, fmt::format("a product of {} by {}", to_string(a), to_string(b)));
+      else if (a == DType::boolean) refuse(id, "a product of bool matrices");
+      else if (gemm->out.sizes.size() > 8) refuse(id, fmt::format("a product with {} batch dimensions; at most 6", gemm->out.sizes.size() - 2));
+      const DType out = s_.graph[gemm->out.buffer].dtype;
+      const DType wide = a == DType::f64 ? a : is_float(a) ? DType::f32 : DType::i32;
+      if (a == b && !gemm->epilogue && out != a && out != wide) {
+        refuse(id, fmt::format("a product of {} matrices stored as {}", to_string(a), to_string(out)));
+      }
+    } else if (const auto* c = op.as<CollectiveKernel>()) {
+      if (c->algorithm == "ring" || c->algorithm == "library") refuse(id, fmt::format("the {} algorithm", c->algorithm));
+    }
+  };
+  for (OpId id : execution_order(s_)) check(id);
+  if (problems.empty()) return;
+  Location at;
+  at.node = first;
+  user_error(601, at, fmt::format("the C++ target does not have:\n    {}", fmt::join(problems, "\n    ")),
+             "compile for another target, or rewrite these nodes");
+}
+
+void ProgramEmitter::index_interface() {
+  const Graph& graph = s_.graph;
+  std::set<std::string> dims;
+  for (Expr d : graph.dims) {
+    internal_check(dims.insert(identifier(d.dim_name())).second, "codegen: two dimensions are called '{}'", identifier(d.dim_name()));
+  }
+  for (std::size_t k = 0; k < graph.inputs.size(); ++k) {
+    const StorageId root = root_storage(graph, graph.inputs[k].buffer);
+    internal_check(inputs_.emplace(root, static_cast<int>(k)).second, "codegen: input '{}' shares its memory with another", graph.inputs[k].name);
+  }
+  output_alias_.assign(graph.outputs.size(), -1);
+  for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
+    const BufferId buffer = graph.outputs[k].buffer;
+    const StorageId root = root_storage(graph, buffer);
+    if (graph[root].kind == StorageKind::output && outputs_.emplace(root, static_cast<int>(k)).second) continue;
+    const StorageId own = graph[unmutated(graph, buffer)].storage;
+    if (graph[root].kind == StorageKind::input && own.valid() && own != root) {
+      output_alias_[k] = inputs_.at(root);  // a declared alias: its memory is the input's
+      continue;
+    }
+    // An activation that is this output and nothing else is computed in the caller's memory.
+    const StorageId activation = graph[unmutated(graph, buffer)].storage;
+    const bool whole_storage = graph[root].kind == StorageKind::activation && activation == root && is_row_major(graph, buffer) &&
+                               region(graph, buffer).offset.is_constant(0) &&
+                               graph[root].bytes == numel(graph[buffer].sizes) * size_of(graph[buffer].dtype);
+    if (whole_storage && outputs_.emplace(root, static_cast<int>(k)).second) {
+      s_.graph[root].kind = StorageKind::output;
+      continue;
+    }
+    // Something else under the name of an output: copied when the step ends.
+    const Buffer& b = graph[buffer];
+    const BufferId target = s_.graph.add_owned(graph.outputs[k].name + ".result", b.dtype, b.sizes, StorageKind::output);
+    outputs_.emplace(s_.graph[target].storage, static_cast<int>(k));
+    final_copies_.emplace_back(buffer, target);
+  }
+  std::vector<StorageId> constants;
+  const auto touch = [&](StorageId s) {
+    if (s.valid() && graph[s].kind == StorageKind::constant) constants.push_back(s);
+  };
+  const std::function<void(OpId)> visit = [&](OpId id) {
+    for (const Access& a : effects(graph, id).accesses) touch(a.region.storage);
+    if (const auto* region = graph[id].as<RegionKernel>()) {
+      for (const Region& r : region->regions) {
+        for (OpId inner : r.ops) visit(inner);
+      }
+    }
+  };
+  for (OpId id : execution_order(s_)) visit(id);
+  for (const auto& [from, to] : final_copies_) touch(root_storage(graph, from));
+  weights_ = layout_weights(graph, constants);
+}
+
+EmittedProgram ProgramEmitter::emit() {
+  refuse_unsupported();
+  index_interface();
+  emit_nodes(s_.nodes);
+  for (const auto& [from, to] : final_copies_) emit_copy(from, to, "output");
+  EmittedProgram program;
+  program.name = name_;
+  program.source = source_text();
+  program.fingerprint = fnv1a(program.source);
+  const std::size_t mark = program.source.find(kFingerprintMark);
+  program.source.replace(mark, std::string_view(kFingerprintMark).size(), fmt::format("0x{:016x}u", program.fingerprint));
+  program.header = header_text();
+  program.manifest = manifest();
+  program.manifest["fingerprint"] = fmt::format("{:016x}", program.fingerprint);
+  program.weights = weights_;
+  return program;
+}
+
+// ------------------------------------------------------------------------------------------------------------ source
+
+void ProgramEmitter::write_tables(Writer& w) const {
+  const Graph& graph = s_.graph;
+  const auto tensor_sizes = [&](const char* what, std::size_t k, BufferId b) {
+    std::vector<std::string> sizes;
+    for (Expr e : graph[b].sizes) {
+      const auto dim = std::find(graph.dims.begin(), graph.dims.end(), e);
+      sizes.push_back(fmt::format("{{{}, {}, {}}}", e.is_constant() ? e.constant() : -1, bounds(e).max,
+                                  dim == graph.dims.end() ? -1 : static_cast<int>(dim - graph.dims.begin())));
+    }
+    if (!sizes.empty()) w.line(fmt::format("constexpr BraidSize k{}{}Sizes[] = {{{}}};", what, k, fmt::join(sizes, ", ")));
+  };
+  const auto tensor_row = [&](const char* what, std::size_t k, const std::string& name, BufferId b, int alias) {
+    const Buffer& buffer = graph[b];
+    const std::string sizes = buffer.sizes.empty() ? "nullptr" : fmt::format("k{}{}Sizes", what, k);
+    w.line(fmt::format("{{{}, {}, {}, {}, {}, {}}},", c_string(name), abi_dtype(buffer.dtype), buffer.sizes.size(), sizes,
+                       bounds(numel(buffer.sizes)).max * size_of(buffer.dtype), alias));
+  };
+  if (!graph.dims.empty()) {
+    w.open("constexpr BraidDim kDims[] = {");
+    for (Expr d : graph.dims) {
+      const Bounds b = bounds(d);
+      w.line(fmt::format("{{{}, {}, {}}},", c_string(d.dim_name()), b.min, b.max));
+    }
+    w.close("};");
+  }
+  for (std::size_t k = 0; k < graph.inputs.size(); ++k) tensor_sizes("Input", k, graph.inputs[k].buffer);
+  for (std::size_t k = 0; k < graph.outputs.size(); ++k) tensor_sizes("Output", k, graph.outputs[k].buffer);
+  if (!graph.inputs.empty()) {
+    w.open("constexpr BraidTensorInfo kInputs[] = {");
+    for (std::size_t k = 0; k < graph.inputs.size(); ++k) tensor_row("Input", k, graph.inputs[k].name, graph.inputs[k].buffer, -1);
+    w.close("};");
+  }
+  if (!graph.outputs.empty()) {
+    w.open("constexpr BraidTensorInfo kOutputs[] = {");
+    for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
+      tensor_row("Output", k, graph.outputs[k].name, graph.outputs[k].buffer, output_alias_[k]);
+    }
+    w.close("};");
+  }
+  for (std::size_t g = 0; g < graph.groups.size(); ++g) {
+    w.line(fmt::format("constexpr int32_t kGroup{}[] = {{{}}};", g, fmt::join(graph.groups[g].ranks, ", ")));
+  }
+  if (!graph.groups.empty()) {
+    w.open("constexpr BraidGroup kGroups[] = {");
+    for (std::size_t g = 0; g < graph.groups.size(); ++g) {
+      w.line(fmt::format("{{{}, {}, kGroup{}}},", c_string(graph.groups[g].name), graph.groups[g].ranks.size(), g));
+    }
+    w.close("};");
+  }
+  if (!collectives_.empty()) {
+    const auto offset = [&](const TensorRef& ref) -> std::int64_t {
+      if (!ref.buffer.valid()) return -1;
+      const MemoryRegion where = region(graph, ref);
+      const auto place = plan_.placements.find(where.storage);
+      if (place == plan_.placements.end() || place->second.space != MemorySpace::comm) return -1;
+      return place->second.offset + (where.offset.is_constant() ? where.offset.constant() : 0);
+    };
+    w.open("constexpr BraidCollective kCollectives[] = {");
+    for (const Collective& c : collectives_) {
+      const TensorRef& ref = c.input.buffer.valid() ? c.input : c.output;
+      const bool reduces = c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce_scatter;
+      w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}},", c_string(to_string(c.kind)), c_string(c.label), c.group.index, c.detail,
+                         c_string(reduces ? to_string(c.reduce) : ""), abi_dtype(c.dtype),
+                         bounds(numel(ref.sizes)).max * size_of(c.dtype), offset(c.input), offset(c.output)));
+    }
+    w.close("};");
+  }
+  if (!sites_.empty()) {
+    w.line("// Nodes whose index tensors are checked.");
+    std::vector<std::string> sites;
+    for (const std::string& site : sites_) sites.push_back(c_string(site));
+    w.line(fmt::format("constexpr const char* kIndexSites[] = {{{}}};", fmt::join(sites, ", ")));
+  }
+}
+
+void ProgramEmitter::write_sizes(Writer& w) const {
+  const Graph& graph = s_.graph;
+  w.open("void sizes([[maybe_unused]] const int64_t* dims, [[maybe_unused]] int64_t* out) {");
+  for (std::size_t k = 0; k < graph.dims.size(); ++k) {
+    w.line(fmt::format("[[maybe_unused]] const int64_t {} = dims[{}];", names_(graph.dims[k]), k));
+  }
+  std::size_t at = 0;
+  for (const GraphInput& in : graph.inputs) {
+    for (Expr e : graph[in.buffer].sizes) w.line(fmt::format("out[{}] = {};", at++, size(e)));
+  }
+  for (const GraphOutput& o : graph.outputs) {
+    for (Expr e : graph[o.buffer].sizes) w.line(fmt::format("out[{}] = {};", at++, size(e)));
+  }
+  w.close();
+}
+
+void ProgramEmitter::write_class(Writer& w) const {
+  const Graph& graph = s_.graph;
+  const auto dims = [&] {
+    for (std::size_t k = 0; k < graph.dims.size(); ++k) {
+      w.line(fmt::format("[[maybe_unused]] const int64_t {} = d[{}];", names_(graph.dims[k]), k));
+    }
+  };
+  w.open("class Program final : public Instance {");
+  w.line("public:");
+  w.line("explicit Program(const BraidCreateInfo& info);");
+  w.line();
+  w.line("private:");
+  if (!packed_.empty()) {
+    w.open("void pack_weights() override {");
+    for (std::size_t k = 0; k < packed_.size(); ++k) w.line(fmt::format("packed_[{}] = {};  // {}", k, packed_[k].call, comment(graph[packed_[k].b].name)));
+    w.close();
+    w.line();
+  }
+  if (!graph.guards.empty()) {
+    w.open("void check_guards(const int64_t* d) const override {");
+    dims();
+    for (const Guard& g : graph.guards) {
+      const bool equal = g.relation == Guard::Relation::equal;
+      const std::string text = fmt::format("{}: {} {} {}", g.origin, readable(g.lhs), equal ? "==" : "<=", readable(g.rhs));
+      w.line(fmt::format("guard({} {} {}, d, {});", size(g.lhs), equal ? "==" : "<=", size(g.rhs), c_string(text)));
+    }
+    w.close();
+    w.line();
+  }
+  if (!gemms_.empty()) {
+    w.open("void choose_gemms([[maybe_unused]] const int64_t* d, std::vector<const GemmKernel*>& kernels) override {");
+    w.open("kernels = {");
+    for (const GemmUse& use : gemms_) {
+      w.line(fmt::format("gemms_.kernel(gemm_shape_{}(d), {}),  // {}", use.shape, use.packed ? fmt::format("&packed_[{}]", *use.packed) : "nullptr",
+                         comment(use.label)));
+    }
+    w.close("};");
+    w.close();
+    w.line();
+  }
+  w.open("bool step([[maybe_unused]] const void* const* inputs, [[maybe_unused]] void* const* outputs) override {");
+  for (std::size_t k = 0; k < graph.dims.size(); ++k) {
+    w.line(fmt::format("[[maybe_unused]] const int64_t {} = dims()[{}];", names_(graph.dims[k]), k));
+  }
+  for (const auto& [k, used] : used_inputs_) {
+    w.line(fmt::format("std::byte* const in{} = static_cast<std::byte*>(const_cast<void*>(inputs[{}]));  // {}", k, k,
+                       comment(graph.inputs[static_cast<std::size_t>(k)].name)));
+  }
+  for (const auto& [k, used] : used_outputs_) {
+    w.line(fmt::format("std::byte* const out{} = static_cast<std::byte*>(outputs[{}]);  // {}", k, k,
+                       comment(graph.outputs[static_cast<std::size_t>(k)].name)));
+  }
+  for (const std::string& line : step_) w.line(line);
+  w.line("return true;");
+  w.close();
+  if (!packed_.empty()) {
+    w.line();
+    w.line(fmt::format("PackedMatrix packed_[{}];", packed_.size()));
+  }
+  w.close("};");
+}
+
+std::string ProgramEmitter::source_text() const {
+  const Graph& graph = s_.graph;
+  Writer w;
+  w.line(fmt::format("// {}: generated by Braid. {} kernels, {} matrix products, {} collectives; {} bytes of arena, {} of weights.", comment(name_),
+                     kernels_.size(), gemms_.size(), collectives_.size(), workspace_at_ + workspace_bytes_,
+                     weights_.shared_bytes + weights_.rank_bytes));
+  w.line("// To be compiled with -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=fast, and -O3 -march=native or the like.");
+  w.line("#include \"runtime/gemm_kernels.h\"");
+  w.line("#include \"runtime/instance.h\"");
+  w.line("#include \"runtime/kernel_support.h\"");
+  w.line();
+  w.line(fmt::format("namespace generated_{} {{", name_));
+  w.line("namespace {");
+  w.line();
+  w.line("using namespace braid::rt;");
+  w.line();
+  w.line("// ---------------------------------------------------------------------------------------------------------- tables");
+  w.line();
+  write_tables(w);
+  w.line();
+  write_sizes(w);
+  w.line();
+  w.line("// --------------------------------------------------------------------------------------------------------- kernels");
+  for (const KernelFunction& k : kernels_) {
+    w.line();
+    std::vector<std::string> users;
+    for (const std::string& u : k.users) {
+      if (std::find(users.begin(), users.end(), u) == users.end() && users.size() < 6) users.push_back(comment(u));
+    }
+    for (const std::string& u : users) w.line("// " + u);
+    if (k.users.size() > users.size()) w.line(fmt::format("// {} operations in all", k.users.size()));
+    w.raw(fmt::format("void {}{} {}", k.name, k.text.parameters, k.text.body));
+  }
+  for (std::size_t k = 0; k < shapes_.size(); ++k) {
+    w.line();
+    w.open(fmt::format("GemmShape gemm_shape_{}([[maybe_unused]] const int64_t* d) {{", k));
+    for (std::size_t i = 0; i < graph.dims.size(); ++i) {
+      if (shapes_[k].find(names_(graph.dims[i])) != std::string::npos) {
+        w.line(fmt::format("[[maybe_unused]] const int64_t {} = d[{}];", names_(graph.dims[i]), i));
+      }
+    }
+    w.line("GemmShape s;");
+    for (std::size_t from = 0; from < shapes_[k].size();) {
+      const std::size_t to = shapes_[k].find('\n', from);
+      w.line(shapes_[k].substr(from, to - from));
+      from = to + 1;
+    }
+    w.line("return s;");
+    w.close();
+  }
+  w.line();
+  w.line("// ------------------------------------------------------------------------------------------------------------ step");
+  w.line();
+  write_class(w);
+  w.line();
+  w.open("BraidProgram table() {");
+  w.line("BraidProgram p = {};");
+  const auto field = [&](const char* f, const std::string& v) { w.line(fmt::format("p.{} = {};", f, v)); };
+  const auto array = [&](const char* f, const char* constant, std::size_t n) {
+    w.line(fmt::format("p.{}_count = {};", f, n));
+    if (n > 0) w.line(fmt::format("p.{}s = {};", f, constant));
+  };
+  field("name", c_string(name_));
+  field("fingerprint", kFingerprintMark);
+  field("ranks", fmt::format("{}", graph.ranks));
+  array("dim", "kDims", graph.dims.size());
+  array("input", "kInputs", graph.inputs.size());
+  array("output", "kOutputs", graph.outputs.size());
+  field("arena_bytes", fmt::format("{}", workspace_at_ + workspace_bytes_));
+  field("comm_bytes", fmt::format("{}", plan_.comm_bytes));
+  field("weights_bytes", fmt::format("{}", weights_.shared_bytes));
+  field("rank_weights_bytes", fmt::format("{}", weights_.rank_bytes));
+  array("group", "kGroups", graph.groups.size());
+  array("collective", "kCollectives", collectives_.size());
+  field("sizes", "sizes");
+  w.line("return make_program<Program>(p);");
+  w.close();
+  w.line("const BraidProgram kProgram = table();");
+  w.line();
+  w.line(fmt::format("Program::Program(const BraidCreateInfo& info) : Instance(kProgram, info, kHostGemm, {}) {{}}", scratch_bytes_));
+  w.line();
+  w.line("}  // namespace");
+  w.line(fmt::format("}}  // namespace generated_{}", name_));
+  w.line();
+  w.line(fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) const BraidProgram* braid_program_{}(void) {{", name_));
+  w.line(fmt::format("  return &generated_{}::kProgram;", name_));
+  w.line("}");
+  return w.text();
+}
+
+std::string ProgramEmitter::header_text() const {
+  const Graph& graph = s_.graph;
+  const std::string guard = "BRAID_PROGRAM_" + upper(name_) + "_H_";
+  Writer w;
+  w.line(fmt::format("/* {}: generated by Braid.", comment(name_)));
+  const auto tensor = [&](const char* what, const std::string& name, BufferId b) {
+    std::vector<std::string> sizes;
+    for (Expr e : graph[b].sizes) sizes.push_back(readable(e));
+    std::string safe = comment(name);
+    for (std::size_t at; (at = safe.find("*/")) != std::string::npos;) safe.replace(at, 2, "* ");
+    w.line(fmt::format(" * {} {}: {} [{}]", what, safe, to_string(graph[b].dtype), fmt::join(sizes, ", ")));
+  };
+  for (const GraphInput& in : graph.inputs) tensor("input ", in.name, in.buffer);
+  for (const GraphOutput& out : graph.outputs) tensor("output", out.name, out.buffer);
+  w.line(" */");
+  w.line(fmt::format("#ifndef {}", guard));
+  w.line(fmt::format("#define {}", guard));
+  w.line();
+  w.line("#include \"runtime/program_abi.h\"");
+  w.line();
+  w.line("#ifdef __cplusplus");
+  w.line("extern \"C\"");
+  w.line("#endif");
+  w.line(fmt::format("const BraidProgram* braid_program_{}(void);", name_));
+  w.line();
+  w.line("#endif");
+  return w.text();
+}
+
+nlohmann::ordered_json ProgramEmitter::manifest() const {
+  const Graph& graph = s_.graph;
+  nlohmann::ordered_json m;
+  m["name"] = name_;
+  m["target"] = "cpu";
+  m["abi_version"] = 1;
+  m["entry"] = "braid_program_" + name_;
+  m["ranks"] = graph.ranks;
+  const auto tensor = [&](const std::string& name, BufferId b) {
+    nlohmann::ordered_json t;
+    t["name"] = name;
+    t["dtype"] = std::string(to_string(graph[b].dtype));
+    t["shape"] = nlohmann::ordered_json::array();
+    for (Expr e : graph[b].sizes) {
+      if (e.is_constant()) t["shape"].push_back(e.constant());
+      else t["shape"].push_back(readable(e));
+    }
+    return t;
+  };
+  m["dims"] = nlohmann::ordered_json::array();
+  for (Expr d : graph.dims) m["dims"].push_back({{"name", d.dim_name()}, {"min", bounds(d).min}, {"max", bounds(d).max}});
+  m["inputs"] = nlohmann::ordered_json::array();
+  for (const GraphInput& in : graph.inputs) m["inputs"].push_back(tensor(in.name, in.buffer));
+  m["outputs"] = nlohmann::ordered_json::array();
+  for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
+    auto t = tensor(graph.outputs[k].name, graph.outputs[k].buffer);
+    if (output_alias_[k] >= 0) t["alias_of"] = graph.inputs[static_cast<std::size_t>(output_alias_[k])].name;
+    m["outputs"].push_back(t);
+  }
+  m["arena_bytes"] = workspace_at_ + workspace_bytes_;
+  m["planned"] = {{"arena_bytes", plan_.arena_bytes}, {"comm_bytes", plan_.comm_bytes}, {"live_peak_bytes", plan_.live_peak_bytes}};
+  m["weights"] = nlohmann::ordered_json::array();
+  for (const std::string& file : weight_files(graph, weights_)) {
+    m["weights"].push_back({{"file", file}, {"bytes", file == "weights.bin" ? weights_.shared_bytes : weights_.rank_bytes}});
+  }
+  m["groups"] = nlohmann::ordered_json::array();
+  for (const CommGroup& g : graph.groups) m["groups"].push_back({{"name", g.name}, {"ranks", g.ranks}});
+  m["channels"] = std::string(to_string(s_.channels));
+  m["comm_segment"] = nlohmann::ordered_json::array();
+  for (const auto& [storage, place] : plan_.placements) {
+    if (place.space != MemorySpace::comm) continue;
+    m["comm_segment"].push_back({{"name", graph[storage].name}, {"offset", place.offset}, {"bytes", place.bytes},
+                                 {"kind", std::string(to_string(graph[storage].comm_kind))}});
+  }
+  m["collectives"] = nlohmann::ordered_json::array();
+  for (const Collective& c : collectives_) {
+    const TensorRef& ref = c.input.buffer.valid() ? c.input : c.output;
+    m["collectives"].push_back({{"node", c.label}, {"kind", std::string(to_string(c.kind))}, {"group", graph[c.group].name},
+                                {"dtype", std::string(to_string(c.dtype))}, {"max_bytes", bounds(numel(ref.sizes)).max * size_of(c.dtype)}});
+  }
+  m["kernels"] = nlohmann::ordered_json::array();
+  for (const KernelFunction& k : kernels_) m["kernels"].push_back({{"name", k.name}, {"uses", k.users.size()}, {"first", k.users.front()}});
+  m["gemms"] = gemms_.size();
+  return m;
+}
+
+EmittedProgram emit_cpp(const Schedule& schedule, const EmitOptions& options) { return ProgramEmitter(schedule, options).emit(); }
+
+}  // namespace braid::codegen::cpp

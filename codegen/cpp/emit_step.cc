@@ -1,0 +1,168 @@
+// Operations of a step, in order.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cpp/program_emitter.h"
+#include "ir/error.h"
+
+namespace braid::codegen::cpp {
+
+using namespace ir;
+
+std::string ProgramEmitter::label(OpId op) const {
+  const Operation& o = s_.graph[op];
+  return o.origins.empty() ? o.name : o.origins.front();
+}
+
+// A comment: the ONNX nodes, or the operations where there are none.
+void ProgramEmitter::note(const std::vector<OpId>& ops, const std::string& what) {
+  std::vector<std::string> names;
+  for (OpId op : ops) {
+    const Operation& o = s_.graph[op];
+    for (const std::string& origin : o.origins) {
+      if (std::find(names.begin(), names.end(), origin) == names.end()) names.push_back(origin);
+    }
+  }
+  if (names.empty()) {
+    for (OpId op : ops) names.push_back(s_.graph[op].name);
+  }
+  step_.push_back("");
+  std::string line = "//";
+  for (const std::string& name : names) {
+    if (line.size() + name.size() > 110) {
+      step_.push_back(line);
+      line = "//";
+    }
+    line += " " + comment(name);
+  }
+  step_.push_back(what.empty() ? line : line + ": " + comment(what));
+}
+
+void ProgramEmitter::emit_nodes(const std::vector<ScheduleNode>& nodes) {
+  for (const ScheduleNode& node : nodes) {
+    switch (node.kind) {
+      case ScheduleNode::Kind::single: emit_op(node.op); break;
+      case ScheduleNode::Kind::fused: emit_loops(ops_of(node)); break;
+      case ScheduleNode::Kind::grouped: emit_nodes(node.members); break;
+    }
+  }
+}
+
+void ProgramEmitter::emit_loops(const std::vector<OpId>& ops) {
+  const Graph& graph = s_.graph;
+  std::vector<bool> local;
+  for (OpId op : ops) local.push_back(!has_memory(graph[op].outputs[0]));
+  const LoopNest nest = make_loop_nest(graph, ops, local, overlap_);
+  KernelText text = emit_kernel(graph, nest, overlap_);
+  scratch_bytes_ = std::max(scratch_bytes_, text.scratch_bytes);
+  const auto [it, fresh] = kernel_index_.try_emplace(text.parameters + text.body, kernels_.size());
+  if (fresh) {
+    std::string name = identifier(graph[ops.back()].name);
+    if (name.size() > 60) name.resize(60);
+    kernels_.push_back({fmt::format("k{}_{}", kernels_.size(), name), text, {}});
+  }
+  KernelFunction& kernel = kernels_[it->second];
+  for (OpId op : ops) kernel.users.push_back(label(op));
+  note(ops, {});
+  std::vector<std::string> args;
+  bool checks = false;
+  for (const KernelArg& arg : text.args) {
+    switch (arg.kind) {
+      case KernelArg::Kind::buffer: args.push_back(address(arg.buffer, 0, !arg.written)); break;
+      case KernelArg::Kind::dim: args.push_back(names_(arg.dim)); break;
+      case KernelArg::Kind::scratch: args.push_back("scratch_"); break;
+      case KernelArg::Kind::scratch_stride: args.push_back("static_cast<int64_t>(scratch_stride_)"); break;
+      case KernelArg::Kind::index_error:
+        args.push_back("&index_error_");
+        checks = true;
+        break;
+      case KernelArg::Kind::site:
+        args.push_back(fmt::format("{}", sites_.size()));
+        sites_.push_back(label(arg.op));
+        break;
+    }
+  }
+  step_.push_back(fmt::format("{}({});", kernel.name, fmt::join(args, ", ")));
+  if (checks) step_.push_back("if (!indices_ok(kIndexSites)) return false;");
+}
+
+void ProgramEmitter::emit_op(OpId id) {
+  const Operation& op = s_.graph[id];
+  if (op.as<Loops>()) return emit_loops({id});
+  if (op.as<Gemm>()) return emit_gemm(id);
+  if (op.as<CollectiveKernel>()) return emit_collective(id);
+  if (const auto* wait = op.as<WaitKernel>()) return emit_finish(id, wait->start, "wait");
+  if (const auto* release = op.as<ReleaseKernel>()) return emit_finish(id, release->start, "release");
+  if (const auto* call = op.as<RegionKernel>()) {
+    const RegionKernel region = *call;
+    const std::vector<BufferId> outputs = op.outputs;
+    for (OpId inner : region.regions[0].ops) emit_op(inner);
+    for (std::size_t k = 0; k < outputs.size(); ++k) emit_copy(region.regions[0].yields[k], outputs[k], "result of " + s_.graph[id].name);
+    return;
+  }
+  throw InternalError(fmt::format("codegen: '{}' should have been refused", op.name));
+}
+
+void ProgramEmitter::emit_collective(OpId id) {
+  const Operation& op = s_.graph[id];
+  const CollectiveKernel& kernel = *op.as<CollectiveKernel>();
+  const auto members = static_cast<std::int64_t>(s_.graph[kernel.group].ranks.size());
+  note({id}, fmt::format("{} over '{}' starts", to_string(kernel.kind), s_.graph[kernel.group].name));
+  const std::size_t count = std::max(kernel.inputs.size(), kernel.outputs.size());
+  for (std::size_t k = 0; k < count; ++k) {
+    Collective c{id, k, kernel.kind, kernel.group, kernel.root, kernel.reduce, DType::f32, {}, {}, label(id)};
+    const bool has_in = k < kernel.inputs.size(), has_out = k < kernel.outputs.size();
+    if (has_in) c.input = kernel.inputs[k];
+    if (has_out) c.output = kernel.outputs[k];
+    const TensorRef& ref = has_in ? c.input : c.output;
+    c.dtype = s_.graph[ref.buffer].dtype;
+    Expr elements = numel(ref.sizes);
+    if (kernel.kind == CollectiveKind::reduce_scatter) elements = numel(c.output.sizes);
+    if (kernel.kind == CollectiveKind::all_to_all) {
+      const auto per_member = divide_exactly(elements, members);
+      elements = per_member ? *per_member : floor_div(elements, members);
+    }
+    const std::string algorithm = kernel.algorithm == "one_shot" ? "one_shot" : kernel.algorithm == "two_shot" ? "two_shot" : "automatic";
+    const std::size_t index = collectives_.size();
+    const std::string start = fmt::format(
+        "start({}, {{CollectiveKind::{}, DType::{}, ReduceOp::{}, Algorithm::{}, {}, static_cast<size_t>({}), {}, {}, {}}})", index,
+        to_string(kernel.kind), c.dtype == DType::boolean ? "boolean" : to_string(c.dtype), to_string(kernel.reduce), algorithm,
+        std::max(0, kernel.root), size(elements), has_in ? address(c.input.buffer, c.input.offset) : "nullptr",
+        has_out ? address(c.output.buffer, c.output.offset, false) : "nullptr", c_string(c.label));
+    step_.push_back("if (!" + start + ") return false;");
+    if (kernel.blocking) step_.push_back(fmt::format("if (!wait({0}) || !release({0})) return false;", index));
+    collective_of_[id].push_back(index);
+    collectives_.push_back(std::move(c));
+  }
+}
+
+void ProgramEmitter::emit_finish(OpId id, OpId start, const char* call) {
+  if (s_.graph[start].as<CollectiveKernel>()->blocking) return;
+  note({id}, call);
+  for (std::size_t index : collective_of_.at(start)) step_.push_back(fmt::format("if (!{}({})) return false;", call, index));
+}
+
+// Contents of one buffer into another one of the same sizes, as a loop.
+void ProgramEmitter::emit_copy(BufferId from, BufferId to, const std::string& why) {
+  Graph& graph = s_.graph;
+  Operation copy;
+  copy.name = "copy_" + graph[to].name;
+  copy.origins = {why};
+  Loops loops;
+  loops.sizes = graph[from].sizes;
+  const auto index = [&](BufferId b) {
+    const std::vector<Expr> strides = strides_of(graph, b);
+    Expr e = 0;
+    for (std::size_t d = 0; d < strides.size(); ++d) e = e + graph.pool->index(static_cast<int>(d)) * strides[d];
+    return e;
+  };
+  BodyBuilder body(*graph.pool);
+  loops.body = body.finish(body.load(from, graph[from].dtype, index(from)));
+  loops.store_index = index(to);
+  copy.kernel = std::move(loops);
+  copy.outputs = {graph.add_mutation(to, graph[to].name + ".copied")};
+  emit_loops({graph.add_op(std::move(copy))});
+}
+
+}  // namespace braid::codegen::cpp

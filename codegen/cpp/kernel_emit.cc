@@ -1,0 +1,519 @@
+#include "codegen/cpp/kernel_emit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/cpp/c_text.h"
+#include "codegen/cpp/instr_text.h"
+#include "ir/error.h"
+
+namespace braid::codegen::cpp {
+
+using namespace ir;
+
+namespace {
+
+// How one reduction is accumulated.
+struct Accumulator {
+  std::string type;
+  std::string init;
+  std::string clause;                                       // OpenMP's name of the operation
+  std::function<std::string(const std::string&, const std::string&)> combine;  // (accumulator, value) -> expression
+  std::function<std::string(const std::string&)> finish;    // accumulator -> value
+};
+
+Accumulator accumulator(ReduceKind kind, DType dtype, const std::string& node) {
+  Accumulator a;
+  const std::string value = value_type(dtype);
+  const auto same = [](const std::string& x) { return x; };
+  a.type = value;
+  a.finish = same;
+  const bool extreme = kind == ReduceKind::max || kind == ReduceKind::min;
+  if (dtype == DType::boolean) {
+    const bool any = kind == ReduceKind::max || kind == ReduceKind::sum;
+    a.type = "uint8_t";
+    a.init = any ? "0" : "1";
+    a.clause = any ? "|" : "&";
+    a.combine = [any](auto& acc, auto& v) { return fmt::format("{} {} static_cast<uint8_t>({})", acc, any ? "|" : "&", v); };
+    a.finish = [](const std::string& x) { return x + " != 0"; };
+  } else if (extreme && is_float(dtype)) {
+    // Through integer keys; see runtime/kernel_support.h.
+    const std::string name = kind == ReduceKind::max ? "max" : "min";
+    a.type = dtype == DType::f64 ? "int64_t" : "int32_t";
+    a.init = fmt::format("{}_key({}std::numeric_limits<{}>::infinity())", name, kind == ReduceKind::max ? "-" : "", value);
+    a.clause = name;
+    a.combine = [name](auto& acc, auto& v) {
+      return fmt::format("v{0}({1}, {0}_key({2}))", name, acc, v);
+    };
+    a.finish = [](const std::string& x) { return "from_key(" + x + ")"; };
+  } else if (extreme) {
+    const std::string name = kind == ReduceKind::max ? "max" : "min";
+    a.init = fmt::format("std::numeric_limits<{}>::{}()", value, kind == ReduceKind::max ? "min" : "max");
+    a.clause = name;
+    a.combine = [name, value](auto& acc, auto& v) { return fmt::format("v{}<{}>({}, {})", name, value, acc, v); };
+  } else {
+    internal_check(kind == ReduceKind::sum || kind == ReduceKind::prod, "codegen: '{}' reduces by {}", node, to_string(kind));
+    const bool sum = kind == ReduceKind::sum;
+    if (is_integer(dtype)) {  // wraps
+      a.type = size_of(dtype) == 8 ? "uint64_t" : "uint32_t";
+      a.finish = [value](const std::string& x) { return fmt::format("static_cast<{}>({})", value, x); };
+    }
+    a.init = sum ? "0" : "1";
+    a.clause = sum ? "+" : "*";
+    const std::string type = a.type;
+    a.combine = [sum, type, value](auto& acc, auto& v) {
+      const char* op = sum ? "+" : "*";
+      return type == value ? fmt::format("{} {} {}", acc, op, v) : fmt::format("{} {} static_cast<{}>({})", acc, op, type, v);
+    };
+  }
+  return a;
+}
+
+class Emitter {
+ public:
+  Emitter(const Graph& graph, const LoopNest& nest, const Overlap& overlap) : graph_(graph), nest_(nest), overlap_(overlap) {}
+
+  KernelText emit() {
+    names_ = [this](Expr s) { return symbol(s); };
+    collect_buffers();
+    for (const NestGroup& group : nest_.groups) emit_group(group);
+    assemble();
+    return std::move(out_);
+  }
+
+ private:
+  // ---- parameters
+
+  struct Param {
+    BufferId key;  // unmutated
+    BufferId first;
+    std::string name;
+    DType dtype = DType::f32;
+    bool written = false;
+    bool read = false;
+  };
+
+  const LocalBuffer* local(BufferId b) const {
+    for (const LocalBuffer& l : nest_.locals) {
+      if (unmutated(graph_, l.buffer) == unmutated(graph_, b)) return &l;
+    }
+    return nullptr;
+  }
+
+  Param& param(BufferId b) {
+    const BufferId key = unmutated(graph_, b);
+    for (Param& p : params_) {
+      if (p.key == key) return p;
+    }
+    params_.push_back({key, b, {}, graph_[b].dtype, false, false});
+    return params_.back();
+  }
+
+  void collect_buffers() {
+    for (const NestGroup& group : nest_.groups) {
+      for (const NestMember& m : group.members) {
+        if (!local(m.out)) param(m.out).written = true;
+        for (const Instr& instr : m.body.instrs) {
+          if (instr.code == OpCode::load && !local(instr.buffer)) param(instr.buffer).read = true;
+        }
+        if (std::any_of(m.body.instrs.begin(), m.body.instrs.end(), [](const Instr& i) { return i.code == OpCode::check_index; })) {
+          sites_.push_back(m.op);
+        }
+      }
+    }
+    int outputs = 0, inputs = 0;
+    for (Param& p : params_) p.name = p.written ? fmt::format("y{}", outputs++) : fmt::format("a{}", inputs++);
+    std::int64_t stack = 0;
+    for (const LocalBuffer& l : nest_.locals) {
+      if (l.elements <= 1) continue;
+      Scratch s;
+      s.name = fmt::format("row{}", scratches_.size());
+      s.type = value_type(graph_[l.buffer].dtype);
+      s.elements = l.elements;
+      const std::int64_t bytes = (l.elements * (s.type == "double" || s.type.find("64") != std::string::npos ? 8 : 4) + 63) / 64 * 64;
+      if (stack + bytes <= kStackBytes) {
+        stack += bytes;
+      } else {
+        s.offset = out_.scratch_bytes;
+        out_.scratch_bytes += bytes;
+      }
+      scratches_.emplace(l.buffer, s);
+    }
+  }
+
+  std::string symbol(Expr s) {
+    if (s.is_symbol(SymbolKind::index)) return fmt::format("i{}", s.symbol_number());
+    if (s.is_symbol(SymbolKind::value)) return as_int(values_.at(static_cast<std::size_t>(s.symbol_number())));
+    if (std::find(dims_.begin(), dims_.end(), s) == dims_.end()) dims_.push_back(s);
+    return "dim_" + identifier(s.dim_name());
+  }
+  std::string text(Expr e) { return c_expr(e, names_, nest_.extents); }
+  std::string size(Expr e) { return c_operand(e, names_, nest_.extents); }
+
+  // ---- values and where they are computed
+
+  struct Value {
+    std::string text;  // one token
+    int level = 0;     // 0: before all loops, 1: in the outer loop, 2 + k: in loop k of the group
+    DType dtype = DType::f32;
+  };
+  std::string as_int(const Value& v) { return v.dtype == DType::i64 ? v.text : fmt::format("static_cast<int64_t>({})", v.text); }
+
+  struct Scratch {
+    std::string name, type;
+    std::int64_t elements = 0;
+    std::int64_t offset = -1;  // in the thread's scratch memory; -1: on the stack
+  };
+
+  int level_of(Expr e) {
+    int level = 0;
+    for_each_symbol(e, [&](Expr s) {
+      if (s.is_symbol(SymbolKind::value)) level = std::max(level, values_.at(static_cast<std::size_t>(s.symbol_number())).level);
+      if (!s.is_symbol(SymbolKind::index)) return;
+      level = std::max(level, level_of_index(s.symbol_number()));
+    });
+    return level;
+  }
+  int level_of_index(int number) {
+    if (number < nest_.outer) return 1;
+    const auto at = std::find(order_.begin(), order_.end(), number);
+    internal_check(at != order_.end(), "codegen: index i{} is used outside of its loop", number);
+    int level = 2 + static_cast<int>(at - order_.begin());
+    for_each_symbol(nest_.extents[static_cast<std::size_t>(number)], [&](Expr) {});
+    return level;
+  }
+
+  // Lines by level; level 0 and 1 are shared by all groups.
+  std::vector<std::string>& lines(int level) {
+    if (level == 0) return invariant_;
+    if (level == 1) return outer_lines_;
+    return inner_lines_[static_cast<std::size_t>(level - 2)];
+  }
+
+  // A new variable holding `rhs`, or the one that holds it already.
+  Value define(DType dtype, const std::string& rhs, int level, bool reuse = true) {
+    auto& known = level >= 2 ? group_known_ : known_;
+    const std::string key = fmt::format("{}|{}|{}", level, to_string(dtype), rhs);
+    if (reuse) {
+      if (const auto found = known.find(key); found != known.end()) return found->second;
+    }
+    Value v{fmt::format("t{}", counter_++), level, dtype};
+    lines(level).push_back(fmt::format("const {} {} = {};", value_type(dtype), v.text, rhs));
+    if (reuse) known.emplace(key, v);
+    return v;
+  }
+
+  Value load(const Instr& instr, const Value* mask) {
+    for (const Register& r : registers_) {
+      if (unmutated(graph_, r.buffer) == unmutated(graph_, instr.buffer) && r.index == instr.index) {
+        if (!mask) return r.value;
+        return define(instr.dtype, fmt::format("{} ? {} : {}", mask->text, r.value.text, zero(instr.dtype)), std::max(mask->level, r.value.level));
+      }
+    }
+    int level = std::max(level_of(instr.index), mask ? mask->level : 0);
+    std::string rhs;
+    bool made_here = false;
+    if (const LocalBuffer* l = local(instr.buffer)) {
+      const Scratch& s = scratches_.at(l->buffer);
+      const Expr index = instr.index - l->origin;
+      rhs = fmt::format("{}[{}]", s.name, text(index));
+      made_here = true;
+    } else {
+      const Param& p = param(instr.buffer);
+      made_here = p.written;
+      const bool plain = value_type(p.dtype) == storage_type(p.dtype) && p.dtype != DType::boolean;
+      rhs = fmt::format(fmt::runtime(plain ? "{}[{}]" : "load({}[{}])"), p.name, text(instr.index));
+    }
+    if (made_here) level = std::max(level, 1);
+    if (mask) rhs = fmt::format("{} ? {} : {}", mask->text, rhs, zero(instr.dtype));
+    return define(instr.dtype, rhs, level, !made_here);
+  }
+
+  static std::string zero(DType dtype) { return dtype == DType::boolean ? "false" : value_type(dtype) + "{0}"; }
+
+  // All values of the member's body; returns that of the result.
+  Value emit_body(const NestMember& m) {
+    values_.assign(m.body.instrs.size(), {});
+    for (std::size_t k = 0; k < m.body.instrs.size(); ++k) {
+      const Instr& instr = m.body.instrs[k];
+      std::vector<std::string> operands;
+      int level = 0;
+      for (ValueId v : instr.operands) {
+        const Value& value = values_[static_cast<std::size_t>(v.index)];
+        operands.push_back(value.text);
+        level = std::max(level, value.level);
+      }
+      Value& out = values_[k];
+      switch (instr.code) {
+        case OpCode::constant: {
+          out = {literal(instr.dtype, instr.literal), 0, instr.dtype};
+          if (out.text.front() == '-') out.text = "(" + out.text + ")";
+          break;
+        }
+        case OpCode::load:
+          out = load(instr, instr.operands.empty() ? nullptr : &values_[static_cast<std::size_t>(instr.operands[0].index)]);
+          break;
+        case OpCode::index:
+          out = define(instr.dtype, fmt::format(fmt::runtime(instr.dtype == DType::i64 ? "{1}" : "static_cast<{0}>({1})"), value_type(instr.dtype), text(instr.index)),
+                       level_of(instr.index));
+          break;
+        case OpCode::check_index: {
+          const auto site = std::find(sites_.begin(), sites_.end(), m.op) - sites_.begin();
+          level = std::max(level, level_of(instr.index));
+          const Value wide{operands[0], 0, m.body[instr.operands[0]].dtype};
+          const std::string rhs = fmt::format("check_index({}, {}, error, site{})", as_int(wide), text(instr.index), site);
+          out = define(instr.dtype, instr.dtype == DType::i64 ? rhs : fmt::format("static_cast<{}>({})", value_type(instr.dtype), rhs), level);
+          break;
+        }
+        case OpCode::acc: throw InternalError(fmt::format("codegen: '{}' has an accumulator outside of an epilogue", graph_[m.op].name));
+        default: {
+          std::optional<double> exponent;
+          if (instr.code == OpCode::pow) {
+            const Instr& e = m.body[instr.operands[1]];
+            if (e.code == OpCode::constant) {
+              exponent = std::holds_alternative<double>(e.literal) ? std::get<double>(e.literal) : static_cast<double>(std::get<std::int64_t>(e.literal));
+            }
+          }
+          out = define(instr.dtype, arithmetic(instr, m.body[instr.operands[0]].dtype, operands, exponent), level);
+        }
+      }
+      work_ += level_of_work(out) * work_of(instr);
+    }
+    return values_[static_cast<std::size_t>(m.body.result.index)];
+  }
+  // Only what is in the loops of the group counts.
+  int level_of_work(const Value& v) const { return v.level >= 2 || order_.empty() ? 1 : 0; }
+
+  std::string store_line(BufferId buffer, Expr index, const std::string& value) {
+    if (const LocalBuffer* l = local(buffer)) {
+      return fmt::format("{}[{}] = {};", scratches_.at(l->buffer).name, text(index - l->origin), value);
+    }
+    const Param& p = param(buffer);
+    const bool half = p.dtype == DType::f16 || p.dtype == DType::bf16;
+    return fmt::format(fmt::runtime(half ? "store({}[{}], {});" : "{}[{}] = {};"), p.name, text(index), value);
+  }
+
+  // ---- groups
+
+  struct Register {
+    BufferId buffer;
+    Expr index;
+    Value value;
+    bool of_group = true;  // forgotten at the end of the group
+  };
+
+  void emit_group(const NestGroup& group) {
+    order_ = group.columns ? columns_order(group) : plain_order(group);
+    inner_lines_.assign(order_.size(), {});
+    group_known_.clear();
+    work_ = 0;
+    const std::size_t depth = order_.size();
+    std::vector<std::string> clauses;
+    std::vector<std::string> before, after;           // around all loops, in the outer loop
+    std::vector<std::string> before_reduced, after_reduced;  // around the reduced loops of a mixed group
+    const bool mixed = !group.kept.empty() && !group.reduced.empty();
+    for (const NestMember& m : group.members) {
+      const DType dtype = m.body.result_dtype();
+      const std::string node = graph_[m.op].name;
+      const Value value = emit_body(m);
+      const bool no_loop = depth == 0;
+      if (m.reduction && !no_loop) {
+        const Accumulator a = accumulator(m.reduce, dtype, node);
+        const std::string acc = fmt::format("acc{}", accumulators_++);
+        const std::string element = group.columns ? fmt::format("{}[i{}]", acc, group.kept.back()) : acc;
+        lines(static_cast<int>(depth) + 1).push_back(fmt::format("{} = {};", element, a.combine(element, value.text)));
+        auto& first = mixed ? before_reduced : before;
+        auto& last = mixed ? after_reduced : after;
+        if (group.columns) {
+          const std::string loop = column_loop(group);
+          first.push_back(fmt::format("alignas(64) {} {}[64];", a.type, acc));
+          first.push_back(loop + fmt::format(" {} = {};", element, a.init));
+          last.push_back("#pragma omp simd");
+          last.push_back(loop + " " + store_line(m.out, m.store, narrowed(dtype, a.finish(element))));
+          continue;
+        }
+        first.push_back(fmt::format("{} {} = {};", a.type, acc, a.init));
+        clauses.push_back(fmt::format("reduction({} : {})", a.clause, acc));
+        const std::string result = fmt::format("r{}", counter_++);
+        last.push_back(fmt::format("const {} {} = {};", value_type(dtype), result, narrowed(dtype, a.finish(acc))));
+        const int level = mixed ? 2 + static_cast<int>(group.kept.size()) - 1 : 1;
+        if (!mixed) registers_.push_back({m.out, m.store, {result, level, dtype}, false});
+        if (needs_store(m.out)) last.push_back(store_line(m.out, m.store, result));
+        continue;
+      }
+      // Pointwise, or folded over nothing.
+      const int level = no_loop ? 1 : static_cast<int>(depth) + 1;
+      registers_.push_back({m.out, m.store, value, !no_loop});
+      if (needs_store(m.out)) lines(level).push_back(store_line(m.out, m.store, value.text));
+    }
+    std::erase_if(registers_, [](const Register& r) { return r.of_group; });
+    write_loops(group, clauses, before, after, before_reduced, after_reduced);
+  }
+
+  static std::string narrowed(DType dtype, const std::string& v) {
+    if (dtype == DType::f16) return "round_to_half(" + v + ")";
+    if (dtype == DType::bf16) return "round_to_bfloat16(" + v + ")";
+    return v;
+  }
+  bool needs_store(BufferId b) const {
+    const LocalBuffer* l = local(b);
+    return !l || l->elements > 1;
+  }
+
+  std::vector<int> plain_order(const NestGroup& group) const {
+    std::vector<int> order = group.kept;
+    order.insert(order.end(), group.reduced.begin(), group.reduced.end());
+    return order;
+  }
+  static std::vector<int> columns_order(const NestGroup& group) {
+    std::vector<int> order(group.kept.begin(), group.kept.end() - 1);
+    order.insert(order.end(), group.reduced.begin(), group.reduced.end());
+    order.push_back(group.kept.back());
+    return order;
+  }
+
+  std::string loop_head(int var) {
+    return fmt::format("for (int64_t i{0} = 0; i{0} < {1}; ++i{0})", var, text(nest_.extents[static_cast<std::size_t>(var)]));
+  }
+  std::string column_loop(const NestGroup& group) { return loop_head(group.kept.back()); }
+
+  // The loops of a group go to the outer loop's lines, in order with everything else there.
+  void write_loops(const NestGroup& group, const std::vector<std::string>& clauses, const std::vector<std::string>& before,
+                   const std::vector<std::string>& after, const std::vector<std::string>& before_reduced,
+                   const std::vector<std::string>& after_reduced) {
+    std::vector<std::string>& out = outer_lines_;
+    const std::size_t kept_loops = group.columns ? group.kept.size() - 1 : group.kept.size();
+    const bool mixed = !group.kept.empty() && !group.reduced.empty();
+    Expr trips = 1;
+    for (int var : order_) trips = trips * nest_.extents[static_cast<std::size_t>(var)];
+    total_work_ = total_work_ + trips * std::max(1, work_);
+    if (order_.empty()) return;
+    out.insert(out.end(), before.begin(), before.end());
+    for (std::size_t k = 0; k < order_.size(); ++k) {
+      if (mixed && k == kept_loops) out.insert(out.end(), before_reduced.begin(), before_reduced.end());
+      if (k + 1 == order_.size()) out.push_back(simd_pragma(clauses));
+      out.push_back(loop_head(order_[k]) + " {");
+      const auto& inside = inner_lines_[k];
+      out.insert(out.end(), inside.begin(), inside.end());
+    }
+    for (std::size_t k = order_.size(); k-- > 0;) {
+      out.push_back("}");
+      if (mixed && k == kept_loops) out.insert(out.end(), after_reduced.begin(), after_reduced.end());
+    }
+    out.insert(out.end(), after.begin(), after.end());
+  }
+
+  std::string simd_pragma(const std::vector<std::string>& clauses) {
+    std::string pragma = nest_.flat ? fmt::format("#pragma omp parallel for simd schedule(static) if ({} > {})", text(total_work_), kParallelWork)
+                                    : "#pragma omp simd";
+    for (const std::string& c : clauses) pragma += " " + c;
+    return pragma;
+  }
+
+  // ---- the function
+
+  void assemble() {
+    Writer w;
+    w.open("{");
+    for (const std::string& line : invariant_) w.line(line);
+    Expr outer_trips = 1;
+    for (int k = 0; k < nest_.outer; ++k) outer_trips = outer_trips * nest_.extents[static_cast<std::size_t>(k)];
+    if (nest_.outer > 0) {
+      w.line(fmt::format("#pragma omp parallel for schedule(static) if ({} > {})", text(outer_trips * total_work_), kParallelWork));
+      if (nest_.outer == 1) {
+        w.open(loop_head(0) + " {");
+      } else {
+        w.open(fmt::format("for (int64_t i = 0; i < {}; ++i) {{", text(outer_trips)));
+        Expr inner = 1;
+        std::vector<std::string> index(static_cast<std::size_t>(nest_.outer));
+        for (int k = nest_.outer - 1; k >= 0; --k) {
+          const Expr extent = nest_.extents[static_cast<std::size_t>(k)];
+          std::string e = inner.is_constant(1) ? "i" : fmt::format("i / {}", size(inner));
+          if (k > 0) e += fmt::format(" % {}", size(extent));
+          index[static_cast<std::size_t>(k)] = fmt::format("const int64_t i{} = {};", k, e);
+          inner = inner * extent;
+        }
+        for (const std::string& line : index) w.line(line);
+      }
+    }
+    for (const LocalBuffer& l : nest_.locals) {
+      const auto found = scratches_.find(l.buffer);
+      if (found == scratches_.end()) continue;
+      const Scratch& s = found->second;
+      if (s.offset < 0) w.line(fmt::format("alignas(64) {} {}[{}];", s.type, s.name, s.elements));
+      else w.line(fmt::format("{0}* const {1} = at<{0}>(scratch, omp_get_thread_num() * scratch_stride + {2});", s.type, s.name, s.offset));
+    }
+    for (const std::string& line : outer_lines_) {
+      const bool opens = line.ends_with(" {");
+      if (line == "}") w.close();
+      else if (opens) w.open(line);
+      else w.line(line);
+    }
+    if (nest_.outer > 0) w.close();
+    w.close();
+    out_.body = w.text();
+    parameters();
+  }
+
+  void parameters() {
+    std::vector<std::string> list;
+    for (bool written : {true, false}) {
+      for (const Param& p : params_) {
+        if (p.written != written) continue;
+        bool alone = true;
+        for (const Param& q : params_) alone = alone && (&p == &q || (!p.written && !q.written) || !overlap_(p.first, q.first));
+        list.push_back(fmt::format("{}{}*{} {}", p.written ? "" : "const ", storage_type(p.dtype), alone ? " __restrict" : "", p.name));
+        out_.args.push_back({KernelArg::Kind::buffer, p.first, p.written, 0, {}});
+      }
+    }
+    std::sort(dims_.begin(), dims_.end(), [&](Expr a, Expr b) { return position(a) < position(b); });
+    for (Expr d : dims_) {
+      list.push_back("int64_t dim_" + identifier(d.dim_name()));
+      out_.args.push_back({KernelArg::Kind::dim, {}, false, d, {}});
+    }
+    if (out_.scratch_bytes > 0) {
+      list.push_back("std::byte* scratch");
+      list.push_back("int64_t scratch_stride");
+      out_.args.push_back({KernelArg::Kind::scratch, {}, false, 0, {}});
+      out_.args.push_back({KernelArg::Kind::scratch_stride, {}, false, 0, {}});
+    }
+    if (!sites_.empty()) {
+      list.push_back("IndexError* error");
+      out_.args.push_back({KernelArg::Kind::index_error, {}, false, 0, {}});
+      for (std::size_t k = 0; k < sites_.size(); ++k) {
+        list.push_back(fmt::format("int32_t site{}", k));
+        out_.args.push_back({KernelArg::Kind::site, {}, false, 0, sites_[k]});
+      }
+    }
+    out_.parameters = fmt::format("({})", fmt::join(list, ", "));
+  }
+  std::ptrdiff_t position(Expr dim) const { return std::find(graph_.dims.begin(), graph_.dims.end(), dim) - graph_.dims.begin(); }
+
+  const Graph& graph_;
+  const LoopNest& nest_;
+  const Overlap& overlap_;
+  SymbolText names_;
+  KernelText out_;
+  std::vector<Param> params_;
+  std::vector<Expr> dims_;
+  std::vector<OpId> sites_;
+  std::map<BufferId, Scratch> scratches_;
+  std::vector<int> order_;  // loops of the group being emitted
+  std::vector<std::string> invariant_, outer_lines_;
+  std::vector<std::vector<std::string>> inner_lines_;
+  std::map<std::string, Value> known_, group_known_;
+  std::vector<Register> registers_;
+  std::vector<Value> values_;
+  int counter_ = 0, accumulators_ = 0, work_ = 0;
+  Expr total_work_ = 0;
+};
+
+}  // namespace
+
+KernelText emit_kernel(const Graph& graph, const LoopNest& nest, const Overlap& overlap) {
+  return Emitter(graph, nest, overlap).emit();
+}
+
+}  // namespace braid::codegen::cpp

@@ -1,0 +1,106 @@
+// The state of emitting one program. Private to codegen/cpp.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/cpp/c_text.h"
+#include "codegen/cpp/emit.h"
+#include "codegen/cpp/kernel_emit.h"
+
+namespace braid::codegen::cpp {
+
+class ProgramEmitter {
+ public:
+  ProgramEmitter(const ir::Schedule& schedule, const EmitOptions& options);
+  EmittedProgram emit();
+
+ private:
+  struct KernelFunction {
+    std::string name;
+    KernelText text;
+    std::vector<std::string> users;  // names of operations
+  };
+  struct Collective {
+    ir::OpId op;
+    std::size_t operand = 0;
+    ir::CollectiveKind kind;
+    ir::GroupId group;
+    int detail = -1;
+    ir::ReduceKind reduce;
+    ir::DType dtype;
+    ir::TensorRef input, output;
+    std::string label;
+  };
+  struct Packed {
+    ir::BufferId b;
+    std::string call;  // of GemmLibrary::pack
+  };
+  struct GemmUse {
+    std::size_t shape = 0;
+    std::optional<std::size_t> packed;
+    std::string label;
+  };
+
+  // emit.cc: checks and tables
+  void refuse_unsupported() const;
+  void index_interface();
+  void copy_outputs();
+  std::string source_text() const;
+  void write_tables(Writer& w) const;
+  void write_class(Writer& w) const;
+  void write_sizes(Writer& w) const;
+  std::string header_text() const;
+  nlohmann::ordered_json manifest() const;
+
+  // emit_step.cc: operations
+  void emit_nodes(const std::vector<ir::ScheduleNode>& nodes);
+  void emit_loops(const std::vector<ir::OpId>& ops);
+  void emit_op(ir::OpId op);
+  void emit_collective(ir::OpId op);
+  void emit_finish(ir::OpId op, ir::OpId start, const char* call);
+  void emit_copy(ir::BufferId from, ir::BufferId to, const std::string& why);
+  void note(const std::vector<ir::OpId>& ops, const std::string& what);
+  std::string label(ir::OpId op) const;  // the ONNX node, or the operation's name
+
+  // emit_gemm.cc
+  void emit_gemm(ir::OpId op);
+  std::size_t gemm_shape(const std::string& body);
+  std::optional<std::size_t> packed_weight(const ir::Gemm& gemm);
+
+  // emit_address.cc
+  std::string address(ir::BufferId buffer, ir::Expr elements = 0, bool constant = true);
+  std::string bytes_at(ir::BufferId buffer, ir::Expr elements = 0);  // as std::byte*
+  bool overlap(ir::BufferId a, ir::BufferId b) const;
+  bool has_memory(ir::BufferId buffer) const;
+  ir::BufferId workspace(ir::DType dtype, const std::vector<ir::Expr>& sizes);
+  std::string size(ir::Expr e) const { return c_expr(e, names_); }
+
+  ir::Schedule s_;  // a copy: copies and epilogues become operations of their own
+  ir::MemoryPlan plan_;
+  std::string name_;
+  SymbolText names_;
+  Overlap overlap_;
+  WeightLayout weights_;
+  std::map<ir::StorageId, int> inputs_, outputs_;
+  std::vector<int> output_alias_;  // per output: the input whose memory it is, or -1
+  std::vector<std::pair<ir::BufferId, ir::BufferId>> final_copies_;
+
+  std::map<std::string, std::size_t> kernel_index_;
+  std::vector<KernelFunction> kernels_;
+  std::vector<Collective> collectives_;
+  std::map<ir::OpId, std::vector<std::size_t>> collective_of_;
+  std::map<std::string, std::size_t> shape_index_;
+  std::vector<std::string> shapes_;
+  std::vector<Packed> packed_;
+  std::vector<GemmUse> gemms_;
+  std::vector<std::string> sites_;
+  std::vector<std::string> step_;
+  std::map<int, bool> used_inputs_, used_outputs_;
+  std::int64_t workspace_at_ = 0, workspace_bytes_ = 0;
+  std::int64_t scratch_bytes_ = 0;
+};
+
+}  // namespace braid::codegen::cpp

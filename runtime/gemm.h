@@ -1,0 +1,124 @@
+// Matrix multiplication of generated CPU programs:
+//
+//   c[batch..., m, n] = epilogue(sum_k a[batch..., m, k] * b[batch..., k, n])
+//
+// over strided operands. Which kernel computes it is chosen per actual shape, once, in `prepare`:
+//
+//   oneDNN matmul   constant b, packed once into the library's own layout
+//   matrix-vector   few rows: kernels of our own that stream b (or its packed form) once; no set-up per shape
+//   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
+//   generic loops   all other types and strides
+//
+// The kernels of our own are templates in gemm_kernels.h; they are compiled with the generated program, for the machine
+// that it is compiled for, and handed in as function pointers (HostGemm).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/dtype.h"
+
+namespace braid::rt {
+
+inline constexpr int kMaxGemmBatchRank = 6;
+inline constexpr int kMaxPostOps = 4;
+
+// What happens to the sum before it is stored, in this order. The vector has n elements; the matrix is laid out like c
+// (it may be c itself). Both have c's type.
+enum class PostOp : uint8_t { none, scale, add_vector, add_matrix, relu, gelu_tanh, gelu_erf, tanh, sigmoid };
+struct Epilogue {
+  std::array<PostOp, kMaxPostOps> ops = {};
+  float scale = 1.0f;
+  friend auto operator<=>(const Epilogue&, const Epilogue&) = default;
+  bool empty() const { return ops[0] == PostOp::none; }
+};
+
+// Strides count elements. Batch dimensions outermost first; unused ones are left 1 with stride 0.
+struct GemmShape {
+  DType type = DType::f32;    // of a and b
+  DType c_type = DType::f32;  // as `type`, or what sums are accumulated in: f32 (halves), i32 (integers)
+  int64_t m = 0, n = 0, k = 0;
+  int64_t a_row = 0, a_col = 0, b_row = 0, b_col = 0, c_row = 0, c_col = 0;
+  int batch_rank = 0;
+  std::array<int64_t, kMaxGemmBatchRank> batch = {1, 1, 1, 1, 1, 1};
+  std::array<int64_t, kMaxGemmBatchRank> a_batch = {}, b_batch = {}, c_batch = {};
+  Epilogue epilogue;
+  friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
+
+  int64_t batches() const;
+};
+
+struct GemmArgs {
+  const void* a = nullptr;
+  const void* b = nullptr;  // not looked at where b is packed
+  void* c = nullptr;
+  const void* vectors[kMaxPostOps] = {};  // operand of post-op k: the vector or the matrix
+};
+
+// b in panels of `width` columns: element (k, n) at (n / width) * panel_stride + k * width + n % width.
+struct Panels {
+  int64_t width = 0;
+  int64_t panel_stride = 0;
+};
+
+// Kernels compiled with the generated program.
+struct HostGemm {
+  // Any shape and type; [begin, end) are rows of c, counted over all batch matrices.
+  void (*run)(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end);
+  // One batch, f32, b in panels, c_col == 1; [begin, end) are panels. `b` is the packed matrix.
+  void (*run_panels)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin, int64_t end);
+  // Applies the epilogue in place to rows [begin, end) of the c matrix at `c`, f32.
+  void (*finish)(const GemmShape& shape, const GemmArgs& args, int64_t c_offset, int64_t begin, int64_t end);
+};
+
+// A constant b in the layout its kernels want.
+class PackedMatrix {
+ public:
+  PackedMatrix();
+  ~PackedMatrix();
+  PackedMatrix(PackedMatrix&&) noexcept;
+  PackedMatrix& operator=(PackedMatrix&&) noexcept;
+
+  bool valid() const { return impl_ != nullptr; }
+  size_t bytes() const;
+
+  struct Impl;
+  const Impl* impl() const { return impl_.get(); }
+
+ private:
+  friend class GemmLibrary;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A kernel for one shape. Runs without allocating. Uses up to omp_get_max_threads() threads as of its making.
+class GemmKernel {
+ public:
+  virtual ~GemmKernel() = default;
+  virtual void run(const GemmArgs& args, const PackedMatrix* packed) const = 0;
+  virtual const char* name() const = 0;
+};
+
+// The kernels of one instance, shared by all operations of equal shape. Throws std::runtime_error with the library's
+// message where it fails.
+class GemmLibrary {
+ public:
+  explicit GemmLibrary(const HostGemm& host);
+  ~GemmLibrary();
+
+  // Copies b (k x n, f32, any strides) into the library's layout, chosen for about `typical_m` rows. Invalid where the
+  // library would take it as it is: the caller then keeps using b.
+  PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
+
+  // Valid as long as the library. `packed` may be null.
+  const GemmKernel* kernel(const GemmShape& shape, const PackedMatrix* packed);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace braid::rt

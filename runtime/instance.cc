@@ -1,0 +1,253 @@
+#include "runtime/instance.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "runtime/weight_file.h"
+
+namespace braid::rt {
+namespace {
+
+[[noreturn]] void fail(BraidStatus status, std::string message) { throw InstanceError{status, std::move(message)}; }
+
+std::string number(int64_t v) { return std::to_string(v); }
+
+std::string dims_text(const BraidProgram& table, const int64_t* dims) {
+  std::string text;
+  for (int32_t k = 0; k < table.dim_count; ++k) {
+    if (k) text += ", ";
+    text += std::string(table.dims[k].name) + " = " + number(dims[k]);
+  }
+  return text;
+}
+
+void check_weights(const BraidProgram& table, const void* data, uint64_t bytes, uint64_t wanted, int32_t rank) {
+  if (wanted == 0) return;
+  const std::string file = rank < 0 ? "weights.bin" : "weights.rank" + number(rank) + ".bin";
+  if (!data) fail(BRAID_INVALID_ARGUMENT, file + " is missing");
+  if (bytes < wanted) {
+    fail(BRAID_INVALID_ARGUMENT, file + " has " + std::to_string(bytes) + " bytes, the program needs " + std::to_string(wanted));
+  }
+  WeightFileHeader head;
+  std::memcpy(&head, data, sizeof head);
+  if (std::memcmp(head.magic, kWeightMagic, sizeof head.magic) != 0 || head.version != kWeightVersion) {
+    fail(BRAID_INVALID_ARGUMENT, file + " is not a weight file of this version");
+  }
+  if (head.fingerprint != table.fingerprint) {
+    fail(BRAID_INVALID_ARGUMENT, file + " belongs to another program: compile the model again");
+  }
+  if (head.rank != rank) fail(BRAID_INVALID_ARGUMENT, file + " holds the weights of rank " + number(head.rank));
+}
+
+uint64_t fnv1a(std::string_view text) {
+  uint64_t hash = 1469598103934665603u;
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+// What the members of a group must agree on.
+std::string trace_of(const BraidProgram& table, int32_t group) {
+  std::string text;
+  for (int32_t k = 0; k < table.collective_count; ++k) {
+    const BraidCollective& c = table.collectives[k];
+    if (c.group != group) continue;
+    const bool paired = std::strcmp(c.kind, "send") == 0 || std::strcmp(c.kind, "recv") == 0;
+    text += paired ? std::string("send/recv") : std::string(c.kind);
+    if (c.reduce[0]) text += std::string(" ") + c.reduce;
+    if (!paired && c.detail >= 0) text += " root " + number(c.detail);
+    text += std::string(" ") + to_string(static_cast<DType>(c.dtype)) + " " + number(c.max_bytes) + " B";
+    if (!paired) text += " at " + number(c.input_offset) + " -> " + number(c.output_offset);
+    text += std::string(" '") + c.label + "'\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const HostGemm& host_gemm, size_t scratch_bytes)
+    : gemms_(host_gemm), table_(table) {
+  if (info.abi_version != BRAID_ABI_VERSION || info.struct_size != sizeof(BraidCreateInfo)) {
+    fail(BRAID_INVALID_ARGUMENT, "the caller was built for version " + std::to_string(info.abi_version) +
+                                     " of the program interface, the program for version " + std::to_string(BRAID_ABI_VERSION));
+  }
+  if (info.rank < 0 || info.rank >= table.ranks) {
+    fail(BRAID_INVALID_ARGUMENT, "rank " + number(info.rank) + " of a program for " + number(table.ranks) + " ranks");
+  }
+  rank_ = info.rank;
+  check_weights(table, info.weights, info.weights_bytes, table.weights_bytes, -1);
+  check_weights(table, info.rank_weights, info.rank_weights_bytes, table.rank_weights_bytes, rank_);
+  weights_ = static_cast<const std::byte*>(info.weights);
+  rank_weights_ = static_cast<const std::byte*>(info.rank_weights);
+  if (table.arena_bytes > 0) {
+    if (!info.arena || info.arena_bytes < table.arena_bytes || reinterpret_cast<uintptr_t>(info.arena) % 64 != 0) {
+      fail(BRAID_INVALID_ARGUMENT,
+           "the arena must be " + std::to_string(table.arena_bytes) + " bytes, aligned to 64");
+    }
+    arena_ = static_cast<std::byte*>(info.arena);
+  }
+  world_ = reinterpret_cast<World*>(info.world);
+  if (table.ranks > 1 || table.collective_count > 0) {
+    if (!world_) fail(BRAID_INVALID_ARGUMENT, "a program for " + number(table.ranks) + " ranks needs a world");
+    if (world_->size() != table.ranks || world_->rank() != rank_) {
+      fail(BRAID_INVALID_ARGUMENT, "the program is for " + number(table.ranks) + " ranks, the world has " +
+                                       number(world_->size()));
+    }
+    if (world_->segment_bytes() < table.comm_bytes) {
+      fail(BRAID_INVALID_ARGUMENT, "the communication segment has " + std::to_string(world_->segment_bytes()) +
+                                       " bytes, the program needs " + std::to_string(table.comm_bytes));
+    }
+    segment_ = world_->segment();
+  }
+  if (scratch_bytes > 0) {
+    scratch_stride_ = (scratch_bytes + 127) / 64 * 64;
+    const size_t threads = static_cast<size_t>(std::max(1, omp_get_max_threads()));
+    scratch_memory_ = std::make_unique<std::byte[]>(scratch_stride_ * threads + 64);
+    scratch_ = scratch_memory_.get() + (64 - reinterpret_cast<uintptr_t>(scratch_memory_.get()) % 64) % 64;
+  }
+  // Nothing is written to these in a step but in place.
+  error_.reserve(512);
+  tickets_.resize(static_cast<size_t>(table.collective_count));
+}
+
+Instance::~Instance() = default;
+
+void Instance::set_up() {
+  pack_weights();
+  join_groups();
+}
+
+void Instance::join_groups() {
+  for (int32_t g = 0; g < table_.group_count; ++g) {
+    const BraidGroup& group = table_.groups[g];
+    const std::vector<int> ranks(group.ranks, group.ranks + group.size);
+    Communicator* communicator = nullptr;
+    const bool used = std::any_of(table_.collectives, table_.collectives + table_.collective_count,
+                                  [&](const BraidCollective& c) { return c.group == g; });
+    const bool member = std::find(ranks.begin(), ranks.end(), rank_) != ranks.end();
+    if (used && member) {
+      Status status = world_->group(ranks, group.name, &communicator);
+      if (status.ok() && communicator) {
+        const std::string trace = trace_of(table_, g);
+        status = communicator->compare_fingerprint(fnv1a(trace), trace);
+      }
+      if (!status.ok()) fail(BRAID_COMM_ERROR, "group '" + std::string(group.name) + "': " + status.message);
+    }
+    groups_.push_back(communicator);
+  }
+}
+
+void Instance::guard(bool holds, const int64_t* dims, const char* text) const {
+  if (!holds) fail(BRAID_BAD_SIZE, std::string(text) + " does not hold for " + dims_text(table_, dims));
+}
+
+BraidStatus Instance::prepare(const int64_t* dims) noexcept {
+  try {
+    const std::vector<int64_t> key(dims, dims + table_.dim_count);
+    auto& slot = prepared_[key];
+    if (!slot) {
+      struct Undo {  // a failed prepare leaves no entry
+        Instance& self;
+        const std::vector<int64_t>& key;
+        bool armed = true;
+        ~Undo() { if (armed) self.prepared_.erase(key); }
+      } undo{*this, key};
+      for (int32_t k = 0; k < table_.dim_count; ++k) {
+        const BraidDim& d = table_.dims[k];
+        if (dims[k] < d.min || dims[k] > d.max) {
+          fail(BRAID_BAD_SIZE, std::string("dimension '") + d.name + "' is " + number(dims[k]) + ", the program was compiled for " +
+                                   number(d.min) + " to " + number(d.max));
+        }
+      }
+      check_guards(dims);
+      auto made = std::make_unique<Prepared>();
+      made->dims = key;
+      choose_gemms(dims, made->gemms);
+      slot = std::move(made);
+      undo.armed = false;
+    }
+    current_ = slot.get();
+    return BRAID_OK;
+  } catch (...) {
+    status_ = abi::current_exception();
+    try {
+      error_ = abi::reported();
+    } catch (...) {
+    }
+    return status_;
+  }
+}
+
+BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexcept {
+  if (!current_) {
+    error_ = "run before prepare";
+    return BRAID_INVALID_ARGUMENT;
+  }
+  index_error_ = {};
+  try {
+    if (step(inputs, outputs)) return BRAID_OK;
+  } catch (...) {
+    status_ = abi::current_exception();
+    error_ = abi::reported();
+  }
+  if (world_ && table_.collective_count > 0 && status_ != BRAID_COMM_ERROR) world_->abort(error_);
+  return status_;
+}
+
+bool Instance::check(Status status, size_t collective) {
+  if (status.ok()) return true;
+  status_ = BRAID_COMM_ERROR;
+  const BraidCollective& c = table_.collectives[collective];
+  error_ = std::string(c.kind) + " of node '" + c.label + "': " + status.message;
+  return false;
+}
+
+bool Instance::start(size_t index, const CollectiveCall& call) {
+  Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
+  return !group || check(group->start(call, &tickets_[index]), index);
+}
+bool Instance::wait(size_t index) {
+  Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
+  return !group || check(group->wait(tickets_[index]), index);
+}
+bool Instance::release(size_t index) {
+  Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
+  return !group || check(group->release(tickets_[index]), index);
+}
+
+bool Instance::indices_ok(const char* const* sites) {
+  if (index_error_.site < 0) return true;
+  status_ = BRAID_BAD_INDEX;
+  error_ = std::string("node '") + sites[index_error_.site] + "': index " + number(index_error_.value) +
+           " is outside of an axis of size " + number(index_error_.size);
+  return false;
+}
+
+namespace abi {
+namespace {
+thread_local std::string last;
+}
+BraidStatus report(BraidStatus status, const char* message) {
+  last = message;
+  return status;
+}
+const char* reported() { return last.c_str(); }
+BraidStatus current_exception() noexcept {
+  try {
+    throw;
+  } catch (const InstanceError& e) {
+    return report(e.status, e.message.c_str());
+  } catch (const std::bad_alloc&) {
+    return report(BRAID_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& e) {
+    return report(BRAID_LIBRARY_ERROR, e.what());
+  } catch (...) {
+    return report(BRAID_INTERNAL_ERROR, "unknown exception");
+  }
+}
+}  // namespace abi
+
+}  // namespace braid::rt

@@ -1,0 +1,141 @@
+// What a generated program's instance is made of: the part that is the same for all programs. Generated source derives
+// from Instance and makes its table with make_program.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/gemm.h"
+#include "runtime/kernel_support.h"
+#include "runtime/program_abi.h"
+
+namespace braid::rt {
+
+// Thrown while an instance is set up or prepared; does not leave the library.
+struct InstanceError {
+  BraidStatus status;
+  std::string message;
+};
+
+class Instance {
+ public:
+  // Checks `info` against the table. Throws InstanceError.
+  Instance(const BraidProgram& table, const BraidCreateInfo& info, const HostGemm& host_gemm, size_t scratch_bytes);
+  virtual ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  void set_up();  // once, after construction: packs weights, joins communicators; throws
+  BraidStatus prepare(const int64_t* dims) noexcept;
+  BraidStatus run(const void* const* inputs, void* const* outputs) noexcept;
+  const char* last_error() const { return error_.c_str(); }
+
+ protected:
+  // Packs constant operands of GEMMs.
+  virtual void pack_weights() {}
+  // Throws InstanceError where a guard does not hold.
+  virtual void check_guards(const int64_t* dims) const { (void)dims; }
+  // Chooses one kernel per GEMM for these dims.
+  virtual void choose_gemms(const int64_t* dims, std::vector<const GemmKernel*>& kernels) {
+    (void)dims;
+    (void)kernels;
+  }
+  // False after one of the calls below failed.
+  virtual bool step(const void* const* inputs, void* const* outputs) = 0;
+
+  void guard(bool holds, const int64_t* dims, const char* text) const;
+
+  // ---- for step
+  const int64_t* dims() const { return current_->dims.data(); }
+  void gemm(size_t index, const GemmArgs& args, const PackedMatrix* packed = nullptr) const {
+    current_->gemms[index]->run(args, packed);
+  }
+  // Collective `index` of the table; `call` as in the Communicator. True for a rank that is not in the group.
+  bool start(size_t index, const CollectiveCall& call);
+  bool wait(size_t index);
+  bool release(size_t index);
+  bool indices_ok(const char* const* sites);
+
+  std::byte* arena_ = nullptr;
+  std::byte* segment_ = nullptr;
+  std::byte* scratch_ = nullptr;  // scratch_stride_ bytes per thread
+  size_t scratch_stride_ = 0;
+  const std::byte* weights_ = nullptr;
+  const std::byte* rank_weights_ = nullptr;
+  int32_t rank_ = 0;
+  IndexError index_error_;
+  GemmLibrary gemms_;
+
+ private:
+  struct Prepared {
+    std::vector<int64_t> dims;
+    std::vector<const GemmKernel*> gemms;
+  };
+  bool check(Status status, size_t collective);
+  void join_groups();
+
+  const BraidProgram& table_;
+  World* world_ = nullptr;
+  std::vector<Communicator*> groups_;
+  std::vector<Ticket> tickets_;
+  std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;
+  const Prepared* current_ = nullptr;
+  std::unique_ptr<std::byte[]> scratch_memory_;
+  std::string error_;
+  BraidStatus status_ = BRAID_OK;
+};
+
+namespace abi {
+
+BraidStatus report(BraidStatus status, const char* message);  // for last_error(null)
+const char* reported();
+// The exception being handled, as a status; its message is reported.
+BraidStatus current_exception() noexcept;
+
+inline Instance* instance(BraidInstance* i) { return reinterpret_cast<Instance*>(i); }
+inline const Instance* instance(const BraidInstance* i) { return reinterpret_cast<const Instance*>(i); }
+
+template <class Program>
+BraidStatus create(const BraidCreateInfo* info, BraidInstance** out) {
+  if (!info || !out) return report(BRAID_INVALID_ARGUMENT, "create: null argument");
+  *out = nullptr;
+  try {
+    auto program = std::make_unique<Program>(*info);
+    program->set_up();
+    *out = reinterpret_cast<BraidInstance*>(static_cast<Instance*>(program.release()));
+    return BRAID_OK;
+  } catch (...) {
+    return current_exception();
+  }
+}
+inline BraidStatus prepare(BraidInstance* i, const int64_t* dims) {
+  return i ? instance(i)->prepare(dims) : report(BRAID_INVALID_ARGUMENT, "prepare: null instance");
+}
+inline BraidStatus run(BraidInstance* i, const void* const* inputs, void* const* outputs) {
+  return i ? instance(i)->run(inputs, outputs) : report(BRAID_INVALID_ARGUMENT, "run: null instance");
+}
+inline const char* last_error(const BraidInstance* i) { return i ? instance(i)->last_error() : reported(); }
+inline void destroy(BraidInstance* i) { std::unique_ptr<Instance>{instance(i)}.reset(); }
+
+}  // namespace abi
+
+// Completes a table, whose data the generated source has filled in, with the functions.
+template <class Program>
+constexpr BraidProgram make_program(BraidProgram table) {
+  table.abi_version = BRAID_ABI_VERSION;
+  table.struct_size = sizeof(BraidProgram);
+  table.create = abi::create<Program>;
+  table.prepare = abi::prepare;
+  table.run = abi::run;
+  table.last_error = abi::last_error;
+  table.destroy = abi::destroy;
+  return table;
+}
+
+}  // namespace braid::rt

@@ -1,0 +1,97 @@
+// The C++ side of a generated program: maps its weights, owns its memory, checks what it is given.
+//
+//   braid::rt::Program program = braid::rt::Program::open(braid_program_gpt2(), {.weights_dir = "out"});
+//   program.prepare({1, 128});                  // or let run() find the dimensions from the inputs' shapes
+//   program.run(inputs, outputs);               // allocates nothing
+//
+// Errors are ProgramError, with the number of docs/errors.md in the text. A Program is used by one thread at a time;
+// several may exist side by side. On several ranks each rank opens its own and all run in step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/dtype.h"
+#include "runtime/program_abi.h"
+
+namespace braid::rt {
+
+class ProgramError : public std::runtime_error {
+ public:
+  // "error BR0723: ..."
+  ProgramError(int code, const std::string& message);
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
+inline constexpr int kCannotOpen = 721;     // library, symbol or weights
+inline constexpr int kWrongRanks = 722;     // world and program do not fit
+inline constexpr int kWrongInput = 723;     // count, dtype, rank or shape of a tensor
+inline constexpr int kWrongSize = 724;      // a dimension outside of its bounds, a guard
+inline constexpr int kStepFailed = 725;     // an index out of range, a library's refusal
+inline constexpr int kCommFailed = 726;     // a collective
+
+// Row-major, dense. Does not own.
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  std::span<const int64_t> shape;
+};
+
+struct ProgramOptions {
+  std::string weights_dir;        // holds weights.bin and weights.rank<r>.bin; open(path): the library's folder if empty
+  World* world = nullptr;         // for programs of several ranks; must outlive the Program
+  // For a program opened without a world: 0 of a program for one rank.
+  int rank = 0;
+};
+
+class Program {
+ public:
+  static Program open(const BraidProgram* table, const ProgramOptions& options);
+  // A library made by `braid compile`: DIR/<name>.so, entry braid_program_<name>.
+  static Program open(const std::string& library, const ProgramOptions& options);
+  ~Program();
+  Program(Program&&) noexcept;
+  Program& operator=(Program&&) noexcept;
+
+  const BraidProgram& table() const;
+  int input_index(std::string_view name) const;   // -1: there is none
+  int output_index(std::string_view name) const;
+
+  // Sets the actual dimensions, in the table's order, and makes what depends on them. Remembered: going back is cheap.
+  void prepare(std::span<const int64_t> dims);
+  // The dimensions that these inputs imply. A dimension that is nobody's size keeps its value of the last prepare, or
+  // its lower bound.
+  std::vector<int64_t> dims_of(std::span<const TensorView> inputs) const;
+  // For the prepared dimensions.
+  std::span<const int64_t> input_shape(size_t index) const;
+  std::span<const int64_t> output_shape(size_t index) const;
+
+  // One step: prepares for the inputs' shapes if they changed, checks everything, runs. Outputs must not overlap inputs
+  // but where the program declares an alias: there both must be the same memory.
+  void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+
+  // Where the planned memory lies: never moves.
+  std::span<const std::byte> arena() const;
+
+ private:
+  struct Impl;
+  explicit Program(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The communication segment that each rank's world must have for this program.
+WorldOptions world_options(const BraidProgram& table);
+// The table of a library, which stays loaded until the process ends. Throws ProgramError.
+const BraidProgram* load_program(const std::string& library);
+
+}  // namespace braid::rt

@@ -1,0 +1,150 @@
+/* The C interface of a generated program.
+ *
+ * A program exports one function, `const BraidProgram* braid_program_<name>(void)`; everything else is reached from the
+ * table it returns, which is constant data. Instances are independent of each other; one instance is used by one thread
+ * at a time. No call throws. What fails returns a BraidStatus and leaves a message for last_error. After a failed step
+ * that took part in collectives the instance's world is aborted: the other ranks do not wait for it.
+ *
+ * Life of an instance:
+ *     create(memory, weights, world)  ->  [ prepare(dims) -> run(inputs, outputs)* ]*  ->  destroy
+ * prepare makes what depends on actual sizes, and remembers it for every set of sizes it has seen. run allocates nothing.
+ *
+ * runtime/program.h is the C++ wrapper that maps the weights and owns the memory.
+ */
+#ifndef BRAID_RUNTIME_PROGRAM_ABI_H_
+#define BRAID_RUNTIME_PROGRAM_ABI_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BRAID_ABI_VERSION 1u
+
+typedef enum BraidStatus {
+  BRAID_OK = 0,
+  BRAID_INVALID_ARGUMENT = 1, /* null or misaligned memory, wrong table, not prepared */
+  BRAID_BAD_SIZE = 2,         /* a dimension outside of its bounds, or a guard that does not hold */
+  BRAID_BAD_INDEX = 3,        /* an index tensor holds a value outside of the indexed axis */
+  BRAID_COMM_ERROR = 4,       /* a collective failed: dead, stalled or disagreeing rank */
+  BRAID_LIBRARY_ERROR = 5,    /* a vendor library refused */
+  BRAID_OUT_OF_MEMORY = 6,
+  BRAID_INTERNAL_ERROR = 7
+} BraidStatus;
+
+/* In the order of braid::rt::DType. */
+typedef enum BraidDType {
+  BRAID_F32, BRAID_F64, BRAID_F16, BRAID_BF16, BRAID_I8, BRAID_U8, BRAID_I16, BRAID_U16, BRAID_I32, BRAID_U32, BRAID_I64,
+  BRAID_U64, BRAID_BOOL
+} BraidDType;
+
+/* A named dimension; bounds are inclusive. */
+typedef struct BraidDim {
+  const char* name;
+  int64_t min;
+  int64_t max;
+} BraidDim;
+
+/* One size of a tensor. dim: index into `dims` if the size is that dimension itself, else -1. A constant size has
+ * constant >= 0; any other has constant -1 and is found by BraidProgram::sizes. `max` holds for all of them. */
+typedef struct BraidSize {
+  int64_t constant;
+  int64_t max;
+  int32_t dim;
+} BraidSize;
+
+/* Tensors are row-major and dense. */
+typedef struct BraidTensorInfo {
+  const char* name;
+  BraidDType dtype;
+  int32_t rank;
+  const BraidSize* sizes;
+  int64_t max_bytes;
+  /* Outputs: the input whose memory this output must be (declared alias), or -1. Inputs: -1. */
+  int32_t alias_of_input;
+} BraidTensorInfo;
+
+typedef struct BraidGroup {
+  const char* name;
+  int32_t size;
+  const int32_t* ranks;
+} BraidGroup;
+
+/* A collective as the program issues it, in order. Group members compare these before the first step. */
+typedef struct BraidCollective {
+  const char* kind;  /* "all_reduce", ... */
+  const char* label; /* ONNX node */
+  int32_t group;
+  int32_t detail;          /* root or peer, else -1 */
+  const char* reduce;      /* "sum", ... or "" */
+  BraidDType dtype;
+  int64_t max_bytes;       /* of the input, at the upper bounds of all dimensions */
+  int64_t input_offset;    /* in the communication segment, or -1 where it lies elsewhere */
+  int64_t output_offset;
+} BraidCollective;
+
+/* A braid::rt::World of the library version whose BRAID_ABI_VERSION this is. Null for a program of one rank. */
+typedef struct BraidWorld BraidWorld;
+typedef struct BraidInstance BraidInstance;
+
+/* Memory stays the caller's and must outlive the instance; a field may be null where the program needs 0 bytes of it. */
+typedef struct BraidCreateInfo {
+  uint32_t abi_version;
+  uint32_t struct_size; /* sizeof(BraidCreateInfo) */
+  int32_t rank;
+  BraidWorld* world;
+  const void* weights;      /* the file weights.bin */
+  uint64_t weights_bytes;
+  const void* rank_weights; /* the file weights.rank<r>.bin */
+  uint64_t rank_weights_bytes;
+  void* arena;              /* 64-byte aligned */
+  uint64_t arena_bytes;
+} BraidCreateInfo;
+
+typedef struct BraidProgram {
+  uint32_t abi_version;
+  uint32_t struct_size; /* sizeof(BraidProgram) */
+  const char* name;
+  uint64_t fingerprint; /* of source and weight layout; both weight files carry it */
+  int32_t ranks;
+
+  int32_t dim_count;
+  const BraidDim* dims;
+  int32_t input_count;
+  const BraidTensorInfo* inputs;
+  int32_t output_count;
+  const BraidTensorInfo* outputs;
+
+  uint64_t arena_bytes;
+  uint64_t comm_bytes;         /* communication segment of each rank's world */
+  uint64_t weights_bytes;      /* of weights.bin; 0: there is none */
+  uint64_t rank_weights_bytes; /* of each weights.rank<r>.bin; 0: there are none */
+
+  int32_t group_count;
+  const BraidGroup* groups;
+  int32_t collective_count;
+  const BraidCollective* collectives;
+
+  /* Every size of every input, then of every output, one after the other, for the given dimensions. */
+  void (*sizes)(const int64_t* dims, int64_t* out);
+
+  BraidStatus (*create)(const BraidCreateInfo* info, BraidInstance** out);
+  BraidStatus (*prepare)(BraidInstance* instance, const int64_t* dims);
+  /* Pointers in the order of `inputs` and `outputs`, aligned for their element type. Sizes are those of the last
+   * prepare. */
+  BraidStatus (*run)(BraidInstance* instance, const void* const* inputs, void* const* outputs);
+  /* Of the last call that failed on this instance, or of the last failed create on this thread for null. Valid until
+   * the next call. */
+  const char* (*last_error)(const BraidInstance* instance);
+  void (*destroy)(BraidInstance* instance);
+} BraidProgram;
+
+typedef const BraidProgram* (*BraidProgramFunction)(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

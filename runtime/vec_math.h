@@ -1,0 +1,284 @@
+// Elementary functions of generated loops: branch-free and inlined, so that the host compiler vectorises the loop around
+// them. Largest errors over all of float, with FMA (tests/codegen/vec_math_test.cc holds them to it):
+//
+//   exp 1.5 ulp   log 2   tanh 3   erf 2   sigmoid 3   sin, cos 1   pow 1   rsqrt 1.5
+//
+// Infinities, NaN, subnormals and (sin, cos) huge arguments give what libm gives. Doubles go to libm.
+//
+// Meant to be compiled with -fno-math-errno -fno-trapping-math -ffp-contract=fast: the first two let sqrt and rounding
+// become instructions, the last one allows FMA; none of them changes a value otherwise. -ffast-math is NOT allowed: it
+// removes NaN handling and the exact cancellations that these functions are made of.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace braid::rt {
+
+namespace vec {
+
+inline uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
+inline float from_bits(uint32_t u) { return std::bit_cast<float>(u); }
+inline uint64_t bits(double x) { return std::bit_cast<uint64_t>(x); }
+inline double from_bits(uint64_t u) { return std::bit_cast<double>(u); }
+
+// 2^n for n in [-252, 254], in two factors so that neither overflows.
+inline float scale(float x, int32_t n) {
+  const int32_t half = n >> 1;
+  const float a = from_bits(static_cast<uint32_t>(half + 127) << 23);
+  const float b = from_bits(static_cast<uint32_t>(n - half + 127) << 23);
+  return x * a * b;
+}
+
+// Natural logarithm of a positive, normal double, to about 1e-14.
+inline double log_core(double x) {
+  const uint64_t u = bits(x);
+  // Mantissa in [sqrt(1/2), sqrt(2)).
+  const uint64_t shifted = u - uint64_t{0x3fe6a09e667f3bcd};
+  const int64_t n = static_cast<int64_t>(shifted) >> 52;
+  const double m = from_bits(u - (static_cast<uint64_t>(n) << 52));
+  // |n| < 2^11: exact by way of the magic number, where a conversion of int64 would need AVX-512.
+  const double dn = from_bits(static_cast<uint64_t>(n) + uint64_t{0x4338000000000000}) - 6755399441055744.0;
+  const double s = (m - 1.0) / (m + 1.0);
+  const double z = s * s;
+  double p = 2.0 / 17.0;
+  p = p * z + 2.0 / 15.0;
+  p = p * z + 2.0 / 13.0;
+  p = p * z + 2.0 / 11.0;
+  p = p * z + 2.0 / 9.0;
+  p = p * z + 2.0 / 7.0;
+  p = p * z + 2.0 / 5.0;
+  p = p * z + 2.0 / 3.0;
+  p = p * z;
+  return dn * 0.6931471805599453 + (s * p + 2.0 * s);
+}
+
+// exp of a double in [-750, 750], to about 1e-14.
+inline double exp_core(double x) {
+  const double t = x * 1.4426950408889634 + 6755399441055744.0;
+  const double n = t - 6755399441055744.0;
+  double r = x - n * 0.6931471803691238;
+  r = r - n * 1.9082149292705877e-10;
+  double p = 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  const uint64_t k = bits(t) - uint64_t{0x4338000000000000};
+  return p * from_bits((k + 1023) << 52);
+}
+
+// What is left of x after the nearest multiple of pi/2, and that multiple modulo 4.
+struct Reduced {
+  double r;
+  uint64_t quadrant;
+};
+inline constexpr double kTrigTable[78][2] = {
+#include "runtime/trig_table.inc"
+};
+inline Reduced reduce_angle(float x) {
+  const uint32_t u = bits(x);
+  const int32_t exponent = static_cast<int32_t>((u >> 23) & 0xffu);
+  const bool huge = exponent >= 50 + 127;  // |x| >= 2^50: m * (2^k mod 2 pi) instead of m * 2^k
+  const int32_t row = huge ? (exponent < 255 ? exponent - (50 + 127) : 77) : 0;
+  const float m = from_bits((u & 0x807fffffu) | ((23 + 127) << 23));
+  const double hi = static_cast<double>(m) * kTrigTable[row][0];
+  const double lo = __builtin_fma(static_cast<double>(m), kTrigTable[row][0], -hi) + static_cast<double>(m) * kTrigTable[row][1];
+  const double whole = exponent == 255 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(x);
+  const double a = (huge & (exponent < 255)) ? hi : whole;
+  const double b = huge ? lo : 0.0;
+  const double magic = 6755399441055744.0;
+  const double t = a * 0.6366197723675814 + magic;
+  const double n = t - magic;
+  double r = __builtin_fma(-n, 1.5707963267948966, a);
+  r = __builtin_fma(-n, 6.123233995736766e-17, r) + b;
+  return {r, bits(t)};
+}
+inline double sin_core(double r) {  // |r| <= pi/4 and a little
+  const double z = r * r;
+  double p = -2.5052108385441720e-8;
+  p = p * z + 2.7557319223985893e-6;
+  p = p * z - 1.9841269841269841e-4;
+  p = p * z + 8.3333333333333332e-3;
+  p = p * z - 1.6666666666666666e-1;
+  return r + r * z * p;
+}
+inline double cos_core(double r) {
+  const double z = r * r;
+  double p = 2.0876756987868099e-9;
+  p = p * z - 2.7557319223985888e-7;
+  p = p * z + 2.4801587301587302e-5;
+  p = p * z - 1.3888888888888889e-3;
+  p = p * z + 4.1666666666666664e-2;
+  return 1.0 - 0.5 * z + z * z * p;
+}
+
+}  // namespace vec
+
+inline float vexp(float x) {
+  float c = x > 89.0f ? 89.0f : x;  // comparisons are false for NaN, which passes through
+  c = c < -104.0f ? -104.0f : c;
+  const float t = c * 1.44269504f + 12582912.0f;
+  const float n = t - 12582912.0f;
+  float r = c - n * 0.693145752f;
+  r = r - n * 1.42860677e-6f;
+  float p = 1.98756986e-4f;
+  p = p * r + 1.39819994e-3f;
+  p = p * r + 8.33345205e-3f;
+  p = p * r + 4.16657962e-2f;
+  p = p * r + 1.66666657e-1f;
+  p = p * r + 0.5f;
+  p = p * (r * r) + r;
+  p = p + 1.0f;
+  return vec::scale(p, static_cast<int32_t>(vec::bits(t) - 0x4b400000u));
+}
+
+inline float vlog(float x) {
+  const bool tiny = x < 1.17549435e-38f;
+  const float scaled = tiny ? x * 8388608.0f : x;
+  const uint32_t u = vec::bits(scaled);
+  const int32_t n = static_cast<int32_t>(u - 0x3f3504f3u) >> 23;  // mantissa in [sqrt(1/2), sqrt(2))
+  const float m = vec::from_bits(u - (static_cast<uint32_t>(n) << 23)) - 1.0f;
+  const float dn = static_cast<float>(n) - (tiny ? 23.0f : 0.0f);
+  const float z = m * m;
+  float p = 7.0376836292e-2f;
+  p = p * m - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  float y = m * z * p;
+  y = y + dn * -2.12194440e-4f;
+  y = y - 0.5f * z;
+  float result = m + y;
+  result = result + dn * 0.693359375f;
+  const float infinity = std::numeric_limits<float>::infinity();
+  result = x == infinity ? x : result;
+  result = x == 0.0f ? -infinity : result;
+  result = x < 0.0f ? std::numeric_limits<float>::quiet_NaN() : result;
+  return x != x ? x : result;
+}
+
+inline float vtanh(float x) {
+  const float a = __builtin_fabsf(x);
+  const float z = x * x;
+  float p = -5.70498872745e-3f;
+  p = p * z + 2.06390887954e-2f;
+  p = p * z - 5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z - 3.33332819422e-1f;
+  const float small = p * z * x + x;
+  const float large = __builtin_copysignf(1.0f - 2.0f / (vexp(2.0f * a) + 1.0f), x);
+  return a >= 0.625f ? large : small;  // NaN takes the polynomial
+}
+
+inline float verf(float x) {
+  // Minimax polynomials by N. Juffa (public), for erf(x)/x near zero and for log(erfc(|x|)) beyond.
+  const float full = __builtin_fabsf(x);
+  const float t = full > 4.0f ? 4.0f : full;
+  const float s = t * t;
+  float r = -1.72853470e-5f * t + 3.83197126e-4f;
+  const float u = -3.88396438e-3f * t + 2.42546219e-2f;
+  r = r * s + u;
+  r = r * t - 1.06777877e-1f;
+  r = r * t - 6.34846687e-1f;
+  r = r * t - 1.28717512e-1f;
+  r = r * t - t;
+  const float large = __builtin_copysignf(1.0f - vexp(r), x);
+  float p = -5.96761703e-4f;
+  p = p * s + 4.99119423e-3f;
+  p = p * s - 2.67681349e-2f;
+  p = p * s + 1.12819925e-1f;
+  p = p * s - 3.76125336e-1f;
+  p = p * s + 1.28379166e-1f;
+  const float small = p * x + x;
+  return full > 0.927734375f ? large : small;
+}
+
+inline float vsigmoid(float x) {
+  const float e = vexp(-__builtin_fabsf(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+inline float vsin(float x) {
+  const vec::Reduced a = vec::reduce_angle(x);
+  const double s = vec::sin_core(a.r);
+  const double c = vec::cos_core(a.r);
+  const double y = (a.quadrant & 1u) ? c : s;
+  const double result = (a.quadrant & 2u) ? -y : y;
+  return x == 0.0f ? x : static_cast<float>(result);
+}
+
+inline float vcos(float x) {
+  const vec::Reduced a = vec::reduce_angle(x);
+  const double s = vec::sin_core(a.r);
+  const double c = vec::cos_core(a.r);
+  const double y = (a.quadrant & 1u) ? s : c;
+  return static_cast<float>(((a.quadrant + 1u) & 2u) ? -y : y);
+}
+
+inline float vpow(float x, float y) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double a = __builtin_fabs(static_cast<double>(x));  // a subnormal float is a normal double
+  double l = vec::log_core(a);
+  l = a == 0.0 ? -infinity : l;
+  l = a == infinity ? infinity : l;
+  l = a == 1.0 ? 0.0 : l;
+  double e = l * static_cast<double>(y);
+  e = a == 1.0 ? 0.0 : e;  // also for infinite y
+  e = e > 200.0 ? 200.0 : e;
+  e = e < -200.0 ? -200.0 : e;
+  double r = vec::exp_core(e);
+  r = e >= 200.0 ? infinity : r;
+  r = e <= -200.0 ? 0.0 : r;
+  const float t = __builtin_rintf(y);
+  const bool integer = t == y;  // also infinities
+  const float h = y * 0.5f;
+  const bool odd = integer & (__builtin_rintf(h) != h);
+  const bool negative = vec::bits(x) >> 31;
+  r = (negative & odd) ? -r : r;
+  r = ((x < 0.0f) & !integer & (a != infinity)) ? std::numeric_limits<double>::quiet_NaN() : r;
+  r = (x != x) ? static_cast<double>(x) : r;
+  r = (y != y) ? static_cast<double>(y) : r;
+  r = ((x == 1.0f) | (y == 0.0f)) ? 1.0 : r;
+  return static_cast<float>(r);
+}
+
+inline float vsqrt(float x) { return __builtin_sqrtf(x); }
+inline float vrsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+inline float vfloor(float x) { return __builtin_floorf(x); }
+inline float vceil(float x) { return __builtin_ceilf(x); }
+inline float vround(float x) { return __builtin_rintf(x); }  // ties to even, as ONNX Round
+inline float vabs(float x) { return __builtin_fabsf(x); }
+
+inline double vexp(double x) { return std::exp(x); }
+inline double vlog(double x) { return std::log(x); }
+inline double vtanh(double x) { return std::tanh(x); }
+inline double verf(double x) { return std::erf(x); }
+inline double vsigmoid(double x) {
+  const double e = std::exp(-std::fabs(x));
+  return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+inline double vsin(double x) { return std::sin(x); }
+inline double vcos(double x) { return std::cos(x); }
+inline double vpow(double x, double y) { return std::pow(x, y); }
+inline double vsqrt(double x) { return __builtin_sqrt(x); }
+inline double vrsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+inline double vfloor(double x) { return __builtin_floor(x); }
+inline double vceil(double x) { return __builtin_ceil(x); }
+inline double vround(double x) { return __builtin_rint(x); }
+inline double vabs(double x) { return __builtin_fabs(x); }
+
+}  // namespace braid::rt

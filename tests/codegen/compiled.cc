@@ -1,0 +1,162 @@
+#include "tests/codegen/compiled.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "ir/element.h"
+#include "ir/parser.h"
+#include "passes/pipeline.h"
+#include "passes/runner.h"
+
+namespace braid::test {
+
+namespace fs = std::filesystem;
+
+ir::Schedule schedule_of(const std::string& text, const std::string& passes) {
+  ir::Schedule schedule = ir::parse_schedule(text, "test");
+  if (passes == "default") passes::run_passes(schedule, passes::default_passes());
+  else passes::run_passes(schedule, passes::parse_pass_list(passes));
+  return schedule;
+}
+
+Compiled::Compiled() {
+  dir_ = (fs::temp_directory_path() / ("braid_codegen_" + std::to_string(::getpid()) + "_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))).string();
+  fs::create_directories(dir_);
+}
+Compiled::~Compiled() {
+  std::error_code ignored;
+  if (!std::getenv("BRAID_KEEP_GENERATED")) fs::remove_all(dir_, ignored);
+}
+
+void Compiled::add(const std::string& name, const std::string& text, const std::string& passes) {
+  Entry entry;
+  entry.schedule = schedule_of(text, passes);
+  codegen::cpp::EmitOptions options;
+  options.name = name;
+  entry.program = codegen::cpp::emit_cpp(entry.schedule, options);
+  entry.dir = dir_ + "/" + name;
+  codegen::cpp::write_program(entry.program, entry.schedule.graph, entry.dir);
+  entries_.emplace(name, std::move(entry));
+}
+
+void Compiled::build() {
+  if (built_) return;
+  built_ = true;
+  std::ofstream all(dir_ + "/all.cc");
+  for (const auto& [name, entry] : entries_) all << entry.program.source << "\n";
+  all.close();
+  codegen::cpp::BuildOptions options;
+  // Tests want the compiler to be quick; what is vectorised is looked at elsewhere.
+  if (!std::getenv("BRAID_CXXFLAGS")) options.flags = "-O2 -ftree-vectorize -march=native";
+  const std::string library = codegen::cpp::build_library(dir_, "all", options);
+  library_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library_, nullptr) << ::dlerror();
+}
+
+const BraidProgram* Compiled::table(const std::string& name) {
+  build();
+  const auto function = reinterpret_cast<BraidProgramFunction>(::dlsym(library_, ("braid_program_" + name).c_str()));
+  return function ? function() : nullptr;
+}
+
+rt::Program Compiled::open(const std::string& name, rt::World* world) {
+  rt::ProgramOptions options;
+  options.weights_dir = entries_.at(name).dir;
+  options.world = world;
+  return rt::Program::open(table(name), options);
+}
+
+rt::DType runtime_dtype(ir::DType dtype) {
+  for (int k = 0; k < rt::kDTypeCount; ++k) {
+    if (ir::to_string(dtype) == rt::to_string(static_cast<rt::DType>(k))) return static_cast<rt::DType>(k);
+  }
+  return rt::DType::f32;
+}
+
+rt::TensorView view(ir::Tensor& tensor) { return {tensor.bytes.data(), runtime_dtype(tensor.dtype), tensor.sizes}; }
+
+std::vector<ir::Tensor> Compiled::run(rt::Program& program, const std::vector<ir::Tensor>& inputs) {
+  std::vector<ir::Tensor> in = inputs, out;
+  std::vector<rt::TensorView> in_views, out_views;
+  for (ir::Tensor& t : in) in_views.push_back(view(t));
+  program.prepare(program.dims_of(in_views));
+  for (int k = 0; k < program.table().output_count; ++k) {
+    const auto shape = program.output_shape(static_cast<std::size_t>(k));
+    const auto name = std::string(rt::to_string(static_cast<rt::DType>(program.table().outputs[k].dtype)));
+    out.push_back(ir::make_tensor(*ir::dtype_from_string(name), {shape.begin(), shape.end()}));
+  }
+  for (ir::Tensor& t : out) out_views.push_back(view(t));
+  program.run(in_views, out_views);
+  return out;
+}
+
+ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::uint64_t seed, bool whole) {
+  std::mt19937_64 random(seed);
+  ir::Tensor t = ir::make_tensor(dtype, std::move(sizes));
+  const std::int64_t bytes = ir::size_of(dtype);
+  for (std::int64_t k = 0; k < t.numel(); ++k) {
+    ir::Literal value;
+    const auto small = static_cast<std::int64_t>(random() % 7);
+    if (ir::is_float(dtype)) {
+      value = whole ? static_cast<double>(small - 3) : std::uniform_real_distribution<double>(-2, 2)(random);
+    } else {
+      const bool is_signed = ir::is_signed_integer(dtype);
+      value = dtype == ir::DType::boolean ? static_cast<std::int64_t>(random() & 1) : is_signed ? small - 3 : small;
+    }
+    ir::write_element(dtype, t.bytes.data() + k * bytes, value);
+  }
+  return t;
+}
+
+std::vector<ir::Tensor> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims, std::uint64_t seed, bool whole) {
+  std::vector<ir::Tensor> inputs;
+  for (const ir::GraphInput& in : graph.inputs) {
+    std::vector<std::int64_t> sizes;
+    for (ir::Expr e : graph[in.buffer].sizes) {
+      sizes.push_back(ir::evaluate(e, [&](ir::Expr s) { return dims.at(s.dim_name()); }));
+    }
+    inputs.push_back(random_tensor(graph[in.buffer].dtype, sizes, seed++ * 7919, whole));
+  }
+  return inputs;
+}
+
+void expect_close(const ir::Tensor& got, const ir::Tensor& want, double tolerance, const std::string& what) {
+  ASSERT_EQ(got.dtype, want.dtype) << what;
+  ASSERT_EQ(got.sizes, want.sizes) << what;
+  const std::int64_t bytes = ir::size_of(got.dtype);
+  for (std::int64_t k = 0; k < got.numel(); ++k) {
+    const ir::Literal a = ir::read_element(got.dtype, got.bytes.data() + k * bytes);
+    const ir::Literal b = ir::read_element(want.dtype, want.bytes.data() + k * bytes);
+    if (std::holds_alternative<std::int64_t>(a)) {
+      ASSERT_EQ(std::get<std::int64_t>(a), std::get<std::int64_t>(b)) << what << ", element " << k;
+      continue;
+    }
+    const double x = std::get<double>(a), y = std::get<double>(b);
+    if (std::isnan(y) || std::isinf(y) || tolerance == 0) {
+      ASSERT_TRUE((std::isnan(x) && std::isnan(y)) || x == y) << what << ", element " << k << ": " << x << " instead of " << y;
+    } else {
+      ASSERT_LE(std::fabs(x - y), tolerance * std::max(1.0, std::fabs(y))) << what << ", element " << k << ": " << x << " instead of " << y;
+    }
+  }
+}
+
+void Compiled::expect_like_interpreter(const std::string& name, const std::map<std::string, std::int64_t>& dims, double tolerance,
+                                       std::uint64_t seed) {
+  build();
+  const ir::Schedule& s = schedule(name);
+  const std::vector<ir::Tensor> inputs = random_inputs(s.graph, dims, seed, tolerance == 0);
+  const std::vector<std::vector<ir::Tensor>> per_rank{inputs};
+  const auto want = ir::run(s, per_rank).outputs[0];
+  rt::Program program = open(name);
+  const auto got = run(program, inputs);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t k = 0; k < got.size(); ++k) expect_close(got[k], want[k], tolerance, name + " output " + std::to_string(k) + ", seed " + std::to_string(seed));
+}
+
+}  // namespace braid::test

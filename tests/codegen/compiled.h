@@ -1,0 +1,58 @@
+// Compiles many programs given as IR text into one library and compares each with the interpreter.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/cpp/emit.h"
+#include "ir/interpreter.h"
+#include "runtime/program.h"
+
+namespace braid::test {
+
+// "default": the default pipeline. Otherwise a pass list that ends with plan_memory.
+ir::Schedule schedule_of(const std::string& text, const std::string& passes = "default");
+
+class Compiled {
+ public:
+  Compiled();
+  ~Compiled();  // removes its folder
+  // Emits now; the programs of all calls are compiled together by `build`.
+  void add(const std::string& name, const std::string& text, const std::string& passes = "default");
+  void build();
+
+  const ir::Schedule& schedule(const std::string& name) const { return entries_.at(name).schedule; }
+  const codegen::cpp::EmittedProgram& emitted(const std::string& name) const { return entries_.at(name).program; }
+  const BraidProgram* table(const std::string& name);
+  rt::Program open(const std::string& name, rt::World* world = nullptr);
+
+  // One step of a program for one rank.
+  std::vector<ir::Tensor> run(rt::Program& program, const std::vector<ir::Tensor>& inputs);
+  // Runs on random inputs and compares with the interpreter. `dims` by name, `tolerance` relative to the larger of the value
+  // and 1; 0: bitwise.
+  void expect_like_interpreter(const std::string& name, const std::map<std::string, std::int64_t>& dims = {}, double tolerance = 1e-5,
+                               std::uint64_t seed = 1);
+
+ private:
+  struct Entry {
+    ir::Schedule schedule;
+    codegen::cpp::EmittedProgram program;
+    std::string dir;
+  };
+  std::map<std::string, Entry> entries_;
+  std::string dir_;
+  bool built_ = false;
+  void* library_ = nullptr;
+};
+
+// Small whole numbers (exact in every type), or real ones.
+ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::uint64_t seed, bool whole = false);
+std::vector<ir::Tensor> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims, std::uint64_t seed, bool whole = false);
+void expect_close(const ir::Tensor& got, const ir::Tensor& want, double tolerance, const std::string& what);
+
+rt::DType runtime_dtype(ir::DType dtype);
+rt::TensorView view(ir::Tensor& tensor);
+
+}  // namespace braid::test

@@ -1,0 +1,77 @@
+// Loop kernels of the C++ target against the interpreter.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "tests/codegen/compiled.h"
+
+namespace braid::test {
+namespace {
+
+// One library for all tests of this file.
+class CppLoops : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite();
+  static void TearDownTestSuite() { compiled_.reset(); }
+  static Compiled& compiled() { return *compiled_; }
+  static inline std::unique_ptr<Compiled> compiled_;
+};
+
+const char* kSoftmax = R"(graph main
+dim n in [1, 64]
+input %x: f32[n, {width}]
+%m: f32[n] = reduction max over [{width}] {{ %0 = load %x store %0 }}
+%e: f32[n, {width}] = pointwise {{ %0 = load %x %1 = load %m[i0] %2 = sub %0, %1 %3 = exp %2 store %3 }}
+%s: f32[n] = reduction sum over [{width}] {{ %0 = load %e store %0 }}
+%y: f32[n, {width}] = pointwise {{ %0 = load %e %1 = load %s[i0] %2 = div %0, %1 store %2 }}
+output %y
+)";
+
+const char* kLayerNorm = R"(graph main
+dim n in [1, 64]
+input %x: f32[2, n, 96]
+input %g: f32[96]
+input %b: f32[96]
+%sum: f32[2, n] = reduction sum over [96] { %0 = load %x store %0 }
+%mean: f32[2, n] = pointwise { %0 = load %sum %1 = constant f32 96 %2 = div %0, %1 store %2 }
+%d: f32[2, n, 96] = pointwise { %0 = load %x %1 = load %mean[n*i0 + i1] %2 = sub %0, %1 store %2 }
+%sq: f32[2, n] = reduction sum over [96] { %0 = load %d %1 = mul %0, %0 store %1 }
+%r: f32[2, n] = pointwise { %0 = load %sq %1 = constant f32 96 %2 = div %0, %1 %3 = constant f32 1e-5 %4 = add %2, %3 %5 = rsqrt %4 store %5 }
+%y: f32[2, n, 96] = pointwise { %0 = load %d %1 = load %r[n*i0 + i1] %2 = mul %0, %1 %3 = load %g[i2] %4 = mul %2, %3 %5 = load %b[i2] %6 = add %4, %5 store %6 }
+output %y
+)";
+
+void CppLoops::SetUpTestSuite() {
+  compiled_ = std::make_unique<Compiled>();
+  Compiled& c = *compiled_;
+  c.add("copy", "graph main input %x: f32[5, 7] %y: f32[5, 7] = pointwise { %0 = load %x store %0 } output %y");
+  c.add("scalar", "graph main input %x: f32[] %y: f32[] = pointwise { %0 = load %x %1 = exp %0 store %1 } output %y");
+  c.add("transpose", "graph main dim n in [1, 40] input %x: f32[n, 12] %y: f32[12, n] = pointwise { %0 = load %x[12*i1 + i0] store %0 } output %y");
+  c.add("softmax", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 33)));
+  c.add("softmax_wide", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 9001)));
+  c.add("softmax_unfused", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 33)), "plan_memory");
+  c.add("layer_norm", kLayerNorm);
+  c.add("layer_norm_unfused", kLayerNorm, "plan_memory");
+  c.build();
+}
+
+TEST_F(CppLoops, CopyScalarAndTranspose) {
+  compiled().expect_like_interpreter("copy", {}, 0);
+  compiled().expect_like_interpreter("scalar");
+  for (int n : {1, 7, 40}) compiled().expect_like_interpreter("transpose", {{"n", n}}, 0);
+}
+
+TEST_F(CppLoops, SoftmaxFusedAndUnfusedAtEverySize) {
+  for (int n : {1, 3, 64}) {
+    for (const char* name : {"softmax", "softmax_wide", "softmax_unfused"}) compiled().expect_like_interpreter(name, {{"n", n}});
+  }
+}
+
+TEST_F(CppLoops, LayerNormFusedAndUnfusedAtEverySize) {
+  for (int n : {1, 3, 64}) {
+    for (const char* name : {"layer_norm", "layer_norm_unfused"}) compiled().expect_like_interpreter(name, {{"n", n}});
+  }
+}
+
+}  // namespace
+}  // namespace braid::test

@@ -1,0 +1,130 @@
+// The elementary functions of generated loops against libm in double.
+#include "runtime/vec_math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "runtime/half.h"
+
+namespace braid::rt {
+namespace {
+
+// Distance in units in the last place of the exact result.
+double ulps(float got, double exact) {
+  const float want = static_cast<float>(exact);
+  if (std::isnan(want)) return std::isnan(got) ? 0 : 1e30;
+  if (std::isinf(want) || std::isinf(got)) {
+    if (want == got) return 0;
+    // Overflow may be off by a rounding.
+    return std::fabs(exact) > 3.402823e38 && std::isfinite(got) == false ? 0 : 1e30;
+  }
+  int exponent = 0;
+  std::frexp(exact, &exponent);
+  const double unit = std::ldexp(1.0, std::max(exponent - 24, -149));
+  return std::fabs(static_cast<double>(got) - exact) / unit;
+}
+
+// Every exponent, both signs, a few hundred mantissas each; and the special values.
+std::vector<float> arguments(int per_exponent) {
+  std::vector<float> out = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -NAN, 1.0f, -1.0f, 0.5f, 88.72f, 88.73f, -87.4f, -103.97f, -104.5f};
+  uint32_t state = 12345;
+  for (uint32_t e = 0; e < 255; ++e) {
+    for (int k = 0; k < per_exponent; ++k) {
+      state = state * 1664525u + 1013904223u;
+      uint32_t u = (e << 23) | (state >> 9);
+      if (k == 0) u = e << 23;
+      if (k == 1) u = (e << 23) | 0x7fffffu;
+      float x;
+      std::memcpy(&x, &u, 4);
+      out.push_back(x);
+      out.push_back(-x);
+    }
+  }
+  // The range that matters most, densely.
+  for (int k = -200000; k <= 200000; ++k) out.push_back(static_cast<float>(k) * 1e-4f);
+  return out;
+}
+
+template <class F, class G>
+void expect_within(double limit, F f, G exact, const char* name) {
+  double worst = 0;
+  float at = 0;
+  for (float x : arguments(300)) {
+    const double error = ulps(f(x), exact(static_cast<double>(x)));
+    if (error > worst) worst = error, at = x;
+  }
+  EXPECT_LE(worst, limit) << name << "(" << at << ") = " << f(at) << ", exactly " << exact(at);
+  ::testing::Test::RecordProperty(name, std::to_string(worst));
+}
+
+#define BRAID_BOTH(fn, exact) [](float x) { return fn(x); }, [](double x) { return exact; }
+
+TEST(VecMath, ExpIsExactToFourUlp) { expect_within(2, BRAID_BOTH(vexp, std::exp(x)), "exp"); }
+TEST(VecMath, LogIsExactToFourUlp) { expect_within(2, BRAID_BOTH(vlog, std::log(x)), "log"); }
+TEST(VecMath, TanhIsExactToFourUlp) { expect_within(3, BRAID_BOTH(vtanh, std::tanh(x)), "tanh"); }
+TEST(VecMath, ErfIsExactToFourUlp) { expect_within(3, BRAID_BOTH(verf, std::erf(x)), "erf"); }
+TEST(VecMath, SigmoidIsExactToFourUlp) { expect_within(4, BRAID_BOTH(vsigmoid, 1 / (1 + std::exp(-x))), "sigmoid"); }
+TEST(VecMath, SinIsExactToTwoUlpForAllArguments) { expect_within(2, BRAID_BOTH(vsin, std::sin(x)), "sin"); }
+TEST(VecMath, CosIsExactToTwoUlpForAllArguments) { expect_within(2, BRAID_BOTH(vcos, std::cos(x)), "cos"); }
+TEST(VecMath, RsqrtIsExactToTwoUlp) { expect_within(2, BRAID_BOTH(vrsqrt, 1 / std::sqrt(x)), "rsqrt"); }
+
+TEST(VecMath, PowIsExactToTwoUlpAndKeepsTheSpecialCases) {
+  double worst = 0;
+  float at_x = 0, at_y = 0;
+  const std::vector<float> ys = {0.0f,  -0.0f, 1.0f, -1.0f,    2.0f,      3.0f, 0.5f, -0.5f, 1.5f,  -2.0f, 7.0f,
+                                 -3.0f, 10.3f, 0.1f, INFINITY, -INFINITY, NAN,  4e9f, 1e-9f, 37.0f, 100.5f};
+  for (float x : arguments(20)) {
+    for (float y : ys) {
+      const double error = ulps(vpow(x, y), std::pow(static_cast<double>(x), static_cast<double>(y)));
+      if (error > worst) worst = error, at_x = x, at_y = y;
+    }
+  }
+  EXPECT_LE(worst, 2) << "pow(" << at_x << ", " << at_y << ") = " << vpow(at_x, at_y) << ", exactly " << std::pow(at_x, at_y);
+}
+
+TEST(Half, EveryValueSurvivesTheWayToFloatAndBack) {
+  for (uint32_t u = 0; u < 65536; ++u) {
+    const Half h{static_cast<uint16_t>(u)};
+    const float f = to_float(h);
+    _Float16 reference;
+    std::memcpy(&reference, &u, 2);
+    if (std::isnan(f)) {
+      EXPECT_TRUE(static_cast<float>(reference) != static_cast<float>(reference));
+    } else {
+      ASSERT_EQ(f, static_cast<float>(reference)) << u;
+      ASSERT_EQ(to_half(f).bits, u);
+    }
+  }
+}
+
+TEST(Half, RoundsToNearestTiesToEven) {
+  uint32_t state = 7;
+  for (int k = 0; k < 2000000; ++k) {
+    state = state * 1664525u + 1013904223u;
+    uint32_t u = state;
+    if (k & 1) u = (u & 0x9fffffffu) | 0x20000000u;  // near the range of half
+    if (k & 2) u &= 0xfffff000u;                     // ties
+    float x;
+    std::memcpy(&x, &u, 4);
+    if (std::isnan(x)) continue;
+    const _Float16 want = static_cast<_Float16>(x);
+    uint16_t want_bits;
+    std::memcpy(&want_bits, &want, 2);
+    ASSERT_EQ(to_half(x).bits, want_bits) << x;
+  }
+}
+
+TEST(BFloat16, RoundsToNearestTiesToEven) {
+  EXPECT_EQ(to_bfloat16(1.0f).bits, 0x3f80);
+  EXPECT_EQ(to_bfloat16(std::bit_cast<float>(0x3f808000u)).bits, 0x3f80);  // tie: even stays
+  EXPECT_EQ(to_bfloat16(std::bit_cast<float>(0x3f818000u)).bits, 0x3f82);  // tie: odd goes up
+  EXPECT_EQ(to_bfloat16(std::bit_cast<float>(0x3f808001u)).bits, 0x3f81);
+  EXPECT_TRUE(std::isnan(to_float(to_bfloat16(std::bit_cast<float>(0x7f800001u)))));
+  EXPECT_EQ(to_bfloat16(INFINITY).bits, 0x7f80);
+}
+
+}  // namespace
+}  // namespace braid::rt
