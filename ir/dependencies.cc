@@ -142,6 +142,14 @@ class Finder {
         const int from = node_of[static_cast<std::size_t>(before.index)];
         if (from >= 0) add(from, node, DepKind::star, Hazard::structure, {});
       }
+      // Peers count this rank as finished when it has its results: the release comes after the wait.
+      for (const CommEffect& c : e.comm) {
+        if (c.phase == CommPhase::wait) wait_of_[c.start] = node;
+        const auto wait = wait_of_.find(c.start);
+        if (c.phase == CommPhase::release && wait != wait_of_.end()) {
+          add(wait->second, node, DepKind::star, Hazard::structure, {});
+        }
+      }
       barriers(node, e.barrier);
       if (options_.channel_order) channels(op, node, e);
       memory(node, e);
@@ -164,6 +172,7 @@ class Finder {
   int last_barrier_ = -1;
   int last_node_ = -1;
   std::map<std::vector<int>, int> last_on_channel_;
+  std::map<OpId, int> wait_of_;  // start -> node of its wait
 
   void add(int from, int to, DepKind kind, Hazard hazard, BufferId buffer, bool keeps_alive = false) {
     if (from != to) edges_.push_back({from, to, kind, hazard, buffer, keeps_alive});

@@ -31,7 +31,7 @@ enum class Hazard : std::uint8_t {
   read_after_write,
   write_after_read,
   write_after_write,
-  structure,      // wait and release come after their start
+  structure,      // wait and release come after their start, the release after the wait
   channel_order,  // collectives in the order that the channel policy asks for
   barrier,        // one of the two has unknown effects
 };

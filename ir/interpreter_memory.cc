@@ -130,7 +130,19 @@ void RankMemory::step_done(int step) {
     const Block b = blocks_[static_cast<std::size_t>(storage.index)];
     const bool output = std::any_of(graph_->outputs.begin(), graph_->outputs.end(),
                                     [&](const GraphOutput& o) { return root_storage(*graph_, o.buffer) == storage; });
-    if (!output) std::fill(b.data, b.data + b.bytes, kPoison);
+    if (output) continue;
+    // A storage born at this step may have taken these bytes over (in-place reuse): what it holds lives on.
+    std::vector<bool> kept(static_cast<std::size_t>(b.bytes), false);
+    for (const auto& [other, q] : schedule_->plan->placements) {
+      if (q.space != p.space || q.first_step != step || q.last_step <= step) continue;
+      const std::int64_t begin = std::max<std::int64_t>(0, q.offset - p.offset);
+      for (std::int64_t k = begin; k < std::min(b.bytes, q.offset + q.bytes - p.offset); ++k) {
+        kept[static_cast<std::size_t>(k)] = true;
+      }
+    }
+    for (std::int64_t k = 0; k < b.bytes; ++k) {
+      if (!kept[static_cast<std::size_t>(k)]) b.data[k] = kPoison;
+    }
   }
 }
 

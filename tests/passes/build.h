@@ -72,7 +72,8 @@ struct Builder {
 
   // start, wait and release of an all-reduce in place; answers the name of the result.
   ir::BufferId all_reduce(const std::string& name, ir::BufferId x, ir::GroupId group) {
-    ir::CollectiveKernel k{ir::CollectiveKind::all_reduce, group};
+    ir::CollectiveKernel k;
+    k.group = group;
     const ir::BufferId started = graph.add_mutation(x, name + "_started");
     k.inputs = {ir::whole(graph, x)};
     k.outputs = {ir::whole(graph, started)};

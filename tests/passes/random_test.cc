@@ -1,0 +1,245 @@
+// Random programs through random lists of passes: the interpreter must find the same bits before and after, with memory
+// where the plan puts it, fused nodes run point by point in random order, and ranks in random order.
+//
+// BRAID_TEST_SEED sets the first seed, BRAID_RANDOM_SCALE multiplies the number of programs.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <set>
+
+#include "ir/interpreter.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "passes/plan_memory.h"
+#include "passes/runner.h"
+#include "tests/passes/random_graph.h"
+#include "tests/support/random.h"
+
+namespace braid::test {
+namespace {
+
+using passes::Pass;
+
+// Fusion that minds no sizes: these programs are tiny.
+constexpr const char* kVertical = "fuse_vertical{min_outer=1,small_inner=1000000}";
+
+std::vector<std::string> random_passes(std::uint64_t seed) {
+  std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15u);
+  const std::vector<std::string> known = {"dead_code",
+                                          "fuse_epilogues",
+                                          "fuse_epilogues{keep_overlap=false}",
+                                          kVertical,
+                                          "fuse_vertical{min_outer=1,small_inner=1000000,keep_overlap=false,max_members=4}",
+                                          "fuse_horizontal",
+                                          "fuse_horizontal{keep_prologues=false,keep_overlap=false}",
+                                          "merge_loops",
+                                          "sink_releases",
+                                          "sink_releases{may_grow_memory=true}",
+                                          "shuffle"};
+  std::vector<std::string> out;
+  if (random() % 4 == 0) return {"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "merge_loops", "sink_releases"};
+  for (std::size_t n = 1 + random() % 6; n > 0; --n) out.push_back(known[random() % known.size()]);
+  return out;
+}
+
+std::vector<Pass> make_passes(const std::vector<std::string>& names, std::uint64_t seed) {
+  std::vector<Pass> out;
+  for (const std::string& name : names) {
+    if (name == "shuffle") {
+      // Starts of different communicators may change places, where the channel policy leaves them free.
+      out.push_back(Pass("shuffle", [seed](ir::Schedule& s) { return shuffle_nodes(s, seed); }));
+    } else {
+      out.push_back(passes::parse_pass_list(name)[0]);
+    }
+  }
+  out.push_back(passes::parse_pass_list(seed % 3 == 0 ? "plan_memory{exact_limit=0}" : "plan_memory")[0]);
+  return out;
+}
+
+// Empty if all is well.
+std::string difference(std::uint64_t seed, int steps, const std::vector<std::string>& names,
+                       const std::function<void(ir::Schedule&)>& fault = {}) {
+  const RandomProgram program = random_program(seed, steps);
+  try {
+    const ir::InterpreterResult before = ir::run(program.schedule, program.inputs, {.order_seed = seed});
+    ir::Schedule schedule = program.schedule;
+    // The expressions are shared, the graph is a copy of its own.
+    passes::run_passes(schedule, make_passes(names, seed), {.check_unchanged = true});
+    if (fault) fault(schedule);
+    unroll_fused(schedule, program.dims, seed);
+    const ir::InterpreterResult after = ir::run(schedule, program.inputs, {.use_plan = true, .order_seed = seed + 1});
+    for (std::size_t rank = 0; rank < before.outputs.size(); ++rank) {
+      for (std::size_t k = 0; k < before.outputs[rank].size(); ++k) {
+        if (!(before.outputs[rank][k] == after.outputs[rank][k])) {
+          return "rank " + std::to_string(rank) + ", output " + program.schedule.graph.outputs[k].name + " differs";
+        }
+      }
+    }
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return {};
+}
+
+// Fewer operations and passes, as long as it still fails.
+std::string shrunk(std::uint64_t seed, int steps, std::vector<std::string> names,
+                   const std::function<void(ir::Schedule&)>& fault = {}) {
+  for (int fewer = 1; fewer < steps; ++fewer) {
+    if (!difference(seed, fewer, names, fault).empty()) {
+      steps = fewer;
+      break;
+    }
+  }
+  for (std::size_t k = 0; k < names.size();) {
+    std::vector<std::string> without = names;
+    without.erase(without.begin() + static_cast<std::ptrdiff_t>(k));
+    if (difference(seed, steps, without, fault).empty()) {
+      ++k;
+    } else {
+      names = without;
+    }
+  }
+  std::string out = "seed " + std::to_string(seed) + ", " + std::to_string(steps) + " steps: " +
+                    difference(seed, steps, names, fault) + "\npasses:";
+  for (const std::string& n : names) out += " " + n;
+  RandomProgram program = random_program(seed, steps);
+  out += "\n--- before\n" + ir::print(program.schedule);
+  try {
+    passes::run_passes(program.schedule, make_passes(names, seed), {.verify = false});
+    out += "--- after\n" + ir::print(program.schedule);
+  } catch (const std::exception& e) {
+    out += std::string("--- ") + e.what();
+  }
+  return out;
+}
+
+int steps_of(std::uint64_t seed) { return 3 + static_cast<int>(seed % 23); }
+
+TEST(RandomPrograms, KeepTheirMeaning) {
+  for (int k = 0; k < random_cases(2000); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    const std::vector<std::string> names = random_passes(seed);
+    if (!difference(seed, steps_of(seed), names).empty()) {
+      FAIL() << shrunk(seed, steps_of(seed), names);
+    }
+  }
+}
+
+TEST(RandomPrograms, AreReadBackFromTheirText) {
+  for (int k = 0; k < random_cases(200); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ir::Schedule schedule = random_program(seed, steps_of(seed)).schedule;
+    passes::run_passes(schedule, make_passes(random_passes(seed), seed));
+    const std::string text = ir::print(schedule);
+    ASSERT_EQ(ir::print(ir::parse_schedule(text)), text);
+  }
+}
+
+TEST(RandomPrograms, PassesAreDeterministic) {
+  for (int k = 0; k < random_cases(100); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto text = [&] {
+      ir::Schedule schedule = random_program(seed, steps_of(seed)).schedule;
+      passes::run_passes(schedule, make_passes(random_passes(seed), seed));
+      return ir::print(schedule);
+    };
+    ASSERT_EQ(text(), text());
+  }
+}
+
+// How often do the things that are to be tested happen at all?
+TEST(RandomPrograms, ExerciseWhatTheyAreFor) {
+  int fused = 0, epilogues = 0, comm = 0, shared = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    ir::Schedule s = random_program(seed, steps_of(seed)).schedule;
+    passes::run_passes(s, make_passes({"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "merge_loops"}, seed));
+    for (const ir::ScheduleNode& node : s.nodes) fused += node.kind == ir::ScheduleNode::Kind::fused;
+    for (const ir::Operation& op : s.graph.ops) {
+      const auto* gemm = op.as<ir::Gemm>();
+      epilogues += gemm != nullptr && gemm->epilogue.has_value();
+      comm += op.as<ir::CollectiveKernel>() != nullptr;
+    }
+    std::set<std::pair<ir::MemorySpace, std::int64_t>> offsets;
+    for (const auto& [storage, place] : s.plan->placements) offsets.insert({place.space, place.offset});
+    shared += offsets.size() < s.plan->placements.size();
+  }
+  EXPECT_GT(fused, 100);
+  EXPECT_GT(epilogues, 20);
+  EXPECT_GT(comm, 100);
+  EXPECT_GT(shared, 40);
+}
+
+// ---- planted faults: the net must catch them
+
+// Does the fault show in at least one of some programs?
+bool is_caught(const std::vector<std::string>& names, const std::function<void(ir::Schedule&)>& fault) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    if (!difference(seed, steps_of(seed), names, fault).empty()) return true;
+  }
+  return false;
+}
+
+TEST(PlantedFaults, LifetimeThatEndsOneStepEarlyIsCaught) {
+  EXPECT_TRUE(is_caught({}, [](ir::Schedule& s) {
+    for (auto& [storage, place] : s.plan->placements) {
+      if (place.last_step > place.first_step) --place.last_step;
+    }
+  }));
+}
+
+TEST(PlantedFaults, TwoLiveStoragesAtOneOffsetAreCaught) {
+  EXPECT_TRUE(is_caught({}, [](ir::Schedule& s) {
+    ir::Placement* longest = nullptr;
+    for (auto& [storage, place] : s.plan->placements) {
+      if (place.space != ir::MemorySpace::arena) continue;
+      if (longest != nullptr && place.first_step > longest->first_step && place.first_step < longest->last_step) {
+        place.offset = longest->offset;
+        s.plan->arena_bytes = std::max(s.plan->arena_bytes, place.offset + place.bytes);
+        return;
+      }
+      if (longest == nullptr) longest = &place;
+    }
+  }));
+}
+
+TEST(PlantedFaults, CommunicationMemoryGivenAwayBeforeItsReleaseIsCaught) {
+  EXPECT_TRUE(is_caught({}, [](ir::Schedule& s) {
+    // Every slot at the beginning of the segment.
+    for (auto& [storage, place] : s.plan->placements) {
+      if (place.space == ir::MemorySpace::comm) place.offset = 0;
+    }
+  }));
+}
+
+TEST(PlantedFaults, SwappedNeighboursAreCaught) {
+  EXPECT_TRUE(is_caught({}, [](ir::Schedule& s) {
+    if (s.nodes.size() > 3) std::swap(s.nodes[s.nodes.size() / 2], s.nodes[s.nodes.size() / 2 - 1]);
+  }));
+}
+
+TEST(PlantedFaults, FusionAcrossOuterPointsIsCaught) {
+  // Reads of a fused node's own buffers go to the mirrored outer point.
+  EXPECT_TRUE(is_caught({kVertical}, [](ir::Schedule& s) {
+    for (const ir::ScheduleNode& node : s.nodes) {
+      if (node.kind != ir::ScheduleNode::Kind::fused) continue;
+      const std::vector<ir::OpId> ops = ir::ops_of(node);
+      for (ir::OpId op : ops) {
+        ir::Loops& loops = *s.graph[op].as<ir::Loops>();
+        for (ir::Instr& instr : loops.body.instrs) {
+          if (instr.code != ir::OpCode::load || s.graph[instr.buffer].producer != ops[0] || loops.sizes.empty()) continue;
+          const ir::Expr first = s.graph.pool->index(0);
+          instr.index = ir::substitute(instr.index, [&](ir::Expr e) -> std::optional<ir::Expr> {
+            if (e == first) return loops.sizes[0] - 1 - first;
+            return std::nullopt;
+          });
+        }
+      }
+    }
+  }));
+}
+
+}  // namespace
+}  // namespace braid::test
