@@ -10,8 +10,8 @@ namespace braid::rt::shm {
 namespace {
 
 // From this many bytes on, reducing a slice each costs less than reducing everything everywhere. Measured by
-// bench/collectives/allreduce_bench.cc.
-size_t two_shot_threshold(int members) { return members == 2 ? 256 * 1024 : 64 * 1024; }
+// bench/collectives/allreduce_bench.cc for two ranks; the traffic that it saves grows with their number.
+size_t two_shot_threshold(int members) { return members == 2 ? 32 * 1024 : 16 * 1024; }
 
 struct Extent {
   size_t input_blocks, output_blocks;  // multiples of count
@@ -166,6 +166,7 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   op.flags = static_cast<uint8_t>(static_cast<int>(hint) << kAlgorithmShift);
   if (direct(op.input, in_bytes) && !overwrites) op.flags |= kInputDirect;
   if (direct(op.output, out_bytes)) op.flags |= kOutputDirect;
+  if (op.input == op.output) op.flags |= kInPlace;
   op.staged = size() > 1 && !(op.flags & kInputDirect);
 
   *seq = next_++;
@@ -201,7 +202,7 @@ void Channel::publish_post(Op& op) {
 }
 
 void Channel::publish(std::atomic<uint32_t>& word, uint32_t value) {
-  word.store(value);
+  core_.store_flag(word, value);
   core_.ring(members_);
 }
 
@@ -346,13 +347,17 @@ void Channel::choose_path(Op& op) {
     return;
   }
   bool all_direct = true;
+  bool overwritten = false;
   for (int member = 0; member < size(); ++member) {
     const uint8_t flags = member == me_ ? op.flags : post(member, op.seq).flags;
     if (is_source(op, member) && !(flags & kInputDirect)) op.any_staged = true;
     if (!(flags & kInputDirect) || !(flags & kOutputDirect)) all_direct = false;
+    if ((flags & kInputDirect) && (flags & kInPlace)) overwritten = true;
   }
   op.push = op.large && all_direct;
-  op.two_shot = op.large && !all_direct;
+  // Two ranks that stage do better one-shot: reading half as much of the peer's staging does not pay for the
+  // second hand-over. Not where an output would overwrite what the peer still reads.
+  op.two_shot = op.large && !all_direct && (size() > 2 || overwritten);
 }
 
 bool Channel::available(const Op& op, int member, uint32_t round) const {

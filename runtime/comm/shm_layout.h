@@ -74,6 +74,7 @@ struct WorldHeader {
   pthread_mutex_t groups_mutex;  // robust: a rank may die while it holds it
   uint64_t file_bytes;           // guarded by groups_mutex, as are group_count and the entries
   uint32_t group_count;
+  std::atomic<uint32_t> no_membarrier;  // 1 once a rank cannot take part in expedited barriers
   AbortRecord abort;
 };
 
@@ -112,6 +113,7 @@ struct alignas(128) PostLine {
 };
 inline constexpr uint8_t kInputDirect = 1;
 inline constexpr uint8_t kOutputDirect = 2;
+inline constexpr uint8_t kInPlace = 4;
 inline constexpr uint8_t kAlgorithmShift = 4;
 
 struct alignas(128) FingerprintLine {

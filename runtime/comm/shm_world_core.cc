@@ -1,6 +1,9 @@
 #include "runtime/comm/shm_world_core.h"
 
+#include <linux/membarrier.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -31,6 +34,9 @@ WorldCore::WorldCore(std::shared_ptr<Arena> arena, int rank)
       spins_(size() <= usable_cores() ? kSpinsOwnCore : kSpinsSharedCore),
       abort_(&arena_->header().abort),
       own_line_(&arena_->rank_line(rank)) {
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0) {
+    arena_->header().no_membarrier.store(1);
+  }
   const ProcessIdentity self = current_process();
   own_line_->pid = self.pid;
   own_line_->start_time = self.start_time;
@@ -82,6 +88,11 @@ void WorldCore::ring(std::span<const int> ranks) {
     line.bell.fetch_add(1);
     futex_wake_all(line.bell);
   }
+}
+
+// Every running thread of the ranks' processes passes a full memory barrier before this returns.
+void WorldCore::barrier_on_all_ranks() const {
+  if (light_flags()) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
 bool WorldCore::progress_channels() {

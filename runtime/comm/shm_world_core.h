@@ -37,8 +37,20 @@ class WorldCore {
   bool failed() const { return abort_->state.load(std::memory_order_acquire) != 0; }
   Status failure() const;
 
-  // Wakes those of `ranks` that sleep until this rank has news. Called after the news is stored (sequentially
-  // consistent, as all flags are: a sleeper first says that it sleeps, then looks once more).
+  // News for the peers is a flag stored with store_flag, followed by ring(), which wakes those of `ranks`
+  // that sleep until this rank has news. No wake-up is lost because a sleeper first says that it sleeps, then
+  // looks once more, and the one who stores first stores, then looks who sleeps; this needs a full barrier
+  // between the two on each side. Sleeping is rare and storing is not, so the sleeper pays for both with
+  // membarrier(2) where the kernel has it: a full barrier here would wait until the peer's cache has given up
+  // the line, just when we want to read the peer's.
+  void store_flag(std::atomic<uint32_t>& flag, uint32_t value) {
+    if (light_flags()) {
+      flag.store(value, std::memory_order_release);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      flag.store(value);
+    }
+  }
   void ring(std::span<const int> ranks);
 
   // A channel with unfinished collectives, on which a blocked wait elsewhere makes progress.
@@ -58,6 +70,8 @@ class WorldCore {
   bool progress_channels();  // true if any channel has unfinished collectives
   Health check_health(int peer) const;
   RankLine& own_line() const { return *own_line_; }
+  bool light_flags() const { return arena_->header().no_membarrier.load(std::memory_order_relaxed) == 0; }
+  void barrier_on_all_ranks() const;
 
   std::shared_ptr<Arena> arena_;
   int rank_;
@@ -89,6 +103,7 @@ Status WorldCore::block_until(Poll poll, Describe describe) {
     const bool others = progress_channels();
     const int expected = missing;
     line.sleep_on.store(others ? kAnyone : kFirstRank + static_cast<uint32_t>(expected));
+    barrier_on_all_ranks();
     missing = poll();
     if (missing == expected && !failed()) futex_wait(line.bell, bell, kSleepNs);
     line.sleep_on.store(kAwake, std::memory_order_relaxed);

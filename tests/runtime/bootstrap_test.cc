@@ -132,7 +132,7 @@ TEST_F(Environment, ranks_that_do_not_arrive_are_named_on_all_others) {
   const std::vector<int> codes = run_independent(2, [](int rank) {
     set_torchrun(rank, 4);
     std::unique_ptr<World> world;
-    const Status joined = join_world_from_environment({.timeout_ms = 300}, &world);
+    const Status joined = join_world_from_environment({.timeout_ms = 1500}, &world);
     EXPECT_EQ(joined.code, StatusCode::timed_out);
     EXPECT_THAT(joined.message, HasSubstr("have not arrived: 2, 3"));
     return 0;
