@@ -1,0 +1,249 @@
+#include "ir/verifier.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/error.h"
+#include "ir/fused_loops.h"
+#include "ir/typing.h"
+#include "ir/verifier_impl.h"
+
+namespace braid::ir {
+namespace {
+
+constexpr std::string_view kStructure = "structure", kFlight = "flight", kRegions = "regions";
+
+class StructureCheck {
+ public:
+  StructureCheck(const Schedule& schedule, Violations& out) : s_(schedule), g_(schedule.graph), out_(out), seen_(g_.ops.size(), false) {}
+
+  void run() {
+    groups();
+    buffers();
+    if (!out_.empty()) return;  // the rest follows ids
+    for (const ScheduleNode& node : s_.nodes) schedule_node(node);
+    list(execution_order(s_), false);
+    for (const GraphOutput& o : g_.outputs) {
+      if (!valid(o.buffer)) out_.add(kStructure, o.name, "the output is not a buffer");
+    }
+  }
+
+ private:
+  bool valid(BufferId b) const { return b.valid() && static_cast<std::size_t>(b.index) < g_.buffers.size(); }
+  bool valid(OpId o) const { return o.valid() && static_cast<std::size_t>(o.index) < g_.ops.size(); }
+  bool valid(StorageId s) const { return s.valid() && static_cast<std::size_t>(s.index) < g_.storages.size(); }
+
+  void groups() {
+    for (const CommGroup& group : g_.groups) {
+      const std::set<int> ranks(group.ranks.begin(), group.ranks.end());
+      if (ranks.empty()) out_.add(kStructure, group.name, "a group without ranks");
+      if (ranks.size() != group.ranks.size()) out_.add(kStructure, group.name, "a rank is twice in the group");
+      if (!ranks.empty() && (*ranks.begin() < 0 || *ranks.rbegin() >= g_.ranks)) out_.add(kStructure, group.name, "a rank outside of the {} ranks", g_.ranks);
+    }
+  }
+
+  void buffers() {
+    for (const Storage& s : g_.storages) {
+      if (s.alias_of.valid() && !valid(s.alias_of)) out_.add(kStructure, s.name, "an alias of a storage that does not exist");
+    }
+    for (std::size_t i = 0; i < g_.buffers.size(); ++i) {
+      const Buffer& b = g_.buffers[i];
+      // What a buffer refers to comes before it, so chains end.
+      const auto before = [&](BufferId id) { return id.valid() && static_cast<std::size_t>(id.index) < g_.buffers.size() && id.index != static_cast<int>(i); };
+      if (const auto* v = std::get_if<NonOwningLayout>(&b.layout)) {
+        if (!before(v->base)) out_.add(kStructure, b.name, "a view of nothing");
+        if (v->strides.size() != b.sizes.size()) out_.add(kStructure, b.name, "{} strides for {} sizes", v->strides.size(), b.sizes.size());
+      } else if (const auto* m = std::get_if<MutationOutput>(&b.layout)) {
+        if (!before(m->of)) {
+          out_.add(kStructure, b.name, "a mutation of nothing");
+        } else if (g_[m->of].dtype != b.dtype || g_[m->of].sizes != b.sizes) {
+          out_.add(kStructure, b.name, "a mutation has the type and sizes of what it mutates, '{}'", g_[m->of].name);
+        }
+      } else if (!std::holds_alternative<NoneLayout>(b.layout) && !std::holds_alternative<MultiOutputLayout>(b.layout)) {
+        if (!valid(b.storage)) out_.add(kStructure, b.name, "a buffer without storage");
+        const auto* f = std::get_if<FixedLayout>(&b.layout);
+        const auto* c = std::get_if<CommBufferLayout>(&b.layout);
+        const std::size_t strides = f ? f->strides.size() : c ? c->strides.size() : b.sizes.size();
+        if (strides != b.sizes.size()) out_.add(kStructure, b.name, "{} strides for {} sizes", strides, b.sizes.size());
+      }
+    }
+    for (const Operation& op : g_.ops) {
+      for (BufferId b : op.outputs) {
+        if (!valid(b)) out_.add(kStructure, op.name, "a result that is not a buffer");
+      }
+    }
+  }
+
+  void schedule_node(const ScheduleNode& node) {
+    if (node.kind == ScheduleNode::Kind::single) {
+      if (!valid(node.op)) out_.add(kStructure, node.name, "a node without an operation");
+      return;
+    }
+    if (node.members.empty()) out_.add(kStructure, node.name, "an empty {} node", node.kind == ScheduleNode::Kind::fused ? "fused" : "grouped");
+    for (const ScheduleNode& member : node.members) schedule_node(member);
+    if (node.kind != ScheduleNode::Kind::fused || !out_.empty()) return;
+    std::string why;
+    const std::vector<OpId> ops = ops_of(node);
+    for (OpId op : ops) {
+      if (check_operation(g_, op)) return;  // said elsewhere
+    }
+    if (!ops.empty() && !analyse_fused(g_, ops, &why)) out_.add(kStructure, node.name.empty() ? g_[ops[0]].name : node.name, "not a fused node: {}", why);
+  }
+
+  // The operations of the schedule, or of one region.
+  void list(const std::vector<OpId>& ops, bool in_branch) {
+    std::map<OpId, std::size_t> position;
+    for (std::size_t k = 0; k < ops.size(); ++k) {
+      if (!valid(ops[k])) {
+        out_.add(kStructure, "", "an operation that does not exist");
+        continue;
+      }
+      operation(ops[k], in_branch);
+      position.emplace(ops[k], k);
+    }
+    pairs(ops, position);
+  }
+
+  void operation(OpId id, bool in_branch) {
+    const Operation& op = g_[id];
+    if (seen_[static_cast<std::size_t>(id.index)]) {
+      out_.add(kStructure, op.name, "scheduled twice");
+      return;
+    }
+    seen_[static_cast<std::size_t>(id.index)] = true;
+    for (BufferId b : op.outputs) {
+      if (!defined_.insert(b).second) out_.add(kStructure, op.name, "'{}' is defined twice", g_[b].name);
+      if (g_[b].producer != id) out_.add(kStructure, op.name, "'{}' names another producer", g_[b].name);
+    }
+    if (const std::optional<TypeError> e = check_operation(g_, id)) {
+      out_.add(kStructure, op.name, "{}", e->message);
+      return;
+    }
+    if (const auto* k = op.as<RegionKernel>()) {
+      for (const Region& r : k->regions) list(r.ops, in_branch || k->kind == RegionKind::branch);
+      return;
+    }
+    if (in_branch && op.as<CollectiveKernel>()) out_.add(kRegions, op.name, "a collective under a branch");
+    if (const auto* k = op.as<ExternKernel>(); k && !k->barrier) {
+      for (const TensorRef& w : k->writes) {
+        if (std::find(op.outputs.begin(), op.outputs.end(), w.buffer) == op.outputs.end()) {
+          out_.add(kStructure, op.name, "writes '{}', which is not among its results", g_[w.buffer].name);
+        }
+      }
+    }
+    for (const Access& a : effects(g_, id).accesses) bounds_of(op, a);
+  }
+
+  // Reports what is certainly outside of its memory.
+  void bounds_of(const Operation& op, const Access& a) {
+    const Expr bytes = g_[a.region.storage].bytes;
+    if (provably_less(a.region.begin, 0) || provably_less(bytes, a.region.end)) {
+      out_.add(kStructure, op.name, "'{}' reaches beyond its storage of {} bytes", g_[a.buffer].name, to_string(bytes));
+    }
+    if (!a.dep) return;
+    for (const Expr& size : a.dep->sizes) {
+      if (!provably_less(0, size)) return;  // perhaps no iteration at all
+    }
+    // Masked loads do not read everywhere: they are left out by looking for an unmasked one of this index.
+    if (!a.writes() && !reads_everywhere(op, a)) return;
+    const Expr item = size_of(g_[a.buffer].dtype);
+    if (const std::optional<Expr> last = extreme(*a.dep, true); last && provably_less(a.region.end, a.region.offset + (*last + 1) * item)) {
+      out_.add(kStructure, op.name, "index {} of '{}' reaches {}", to_string(a.dep->index), g_[a.buffer].name, to_string(*last));
+    }
+    if (const std::optional<Expr> first = extreme(*a.dep, false); first && provably_less(a.region.offset + *first * item, a.region.begin)) {
+      out_.add(kStructure, op.name, "index {} of '{}' reaches {}", to_string(a.dep->index), g_[a.buffer].name, to_string(*first));
+    }
+  }
+
+  static bool reads_everywhere(const Operation& op, const Access& a) {
+    const LoopBody* body = nullptr;
+    if (const auto* l = op.as<Loops>()) body = &l->body;
+    if (const auto* m = op.as<Gemm>(); m && m->epilogue) body = &*m->epilogue;
+    return body && std::any_of(body->instrs.begin(), body->instrs.end(), [&](const Instr& i) {
+             return i.code == OpCode::load && i.buffer == a.buffer && i.index == a.dep->index && i.operands.empty();
+           });
+  }
+
+  // The largest or smallest value of an index that is linear in the loop's indices; it is taken at one of the points.
+  static std::optional<Expr> extreme(const MemoryDep& dep, bool largest) {
+    Expr e = dep.index;
+    std::vector<Expr> symbols;
+    for_each_symbol(e, [&](Expr s) { symbols.push_back(s); });
+    for (const Expr& s : symbols) {
+      if (s.is_symbol(SymbolKind::value)) return std::nullopt;
+      if (!s.is_symbol(SymbolKind::index)) continue;
+      const std::optional<Expr> stride = stride_of(e, s);
+      if (!stride) return std::nullopt;
+      const bool up = provably_non_negative(*stride), down = provably_non_negative(-*stride);
+      if (!up && !down) return std::nullopt;
+      const Expr at = up == largest ? dep.sizes[static_cast<std::size_t>(s.symbol_number())] - 1 : Expr(0);
+      e = substitute(e, [&](Expr t) { return t == s ? std::optional(at) : std::nullopt; });
+    }
+    return e;
+  }
+
+  // Start, wait and release belong to one list and stand in this order.
+  void pairs(const std::vector<OpId>& ops, const std::map<OpId, std::size_t>& position) {
+    std::map<OpId, std::size_t> waits, releases;
+    for (std::size_t k = 0; k < ops.size(); ++k) {
+      if (!valid(ops[k])) continue;
+      const Operation& op = g_[ops[k]];
+      const auto* w = op.as<WaitKernel>();
+      const auto* r = op.as<ReleaseKernel>();
+      if (!w && !r) continue;
+      const OpId start = w ? w->start : r->start;
+      const auto at = position.find(start);
+      if (at == position.end() || at->second > k) {
+        out_.add(kFlight, op.name, "stands before its start, or its start is not scheduled beside it");
+      } else if (!(w ? waits : releases).emplace(start, k).second) {
+        out_.add(kFlight, op.name, "a second {} of '{}'", w ? "wait" : "release", g_[start].name);
+      }
+    }
+    for (OpId id : ops) {
+      if (!valid(id)) continue;
+      const auto* k = g_[id].as<CollectiveKernel>();
+      if (!k || k->blocking) continue;
+      if (!waits.count(id)) {
+        out_.add(kFlight, g_[id].name, "the collective has no wait");
+        continue;
+      }
+      const auto release = releases.find(id);
+      if (release != releases.end() && release->second < waits[id]) out_.add(kFlight, g_[ops[release->second]].name, "a release before the wait");
+      const bool read_by_peers = std::any_of(k->inputs.begin(), k->inputs.end(), [&](const TensorRef& r) {
+        const StorageId s = root_storage(g_, r.buffer);
+        return s.valid() && g_[s].kind == StorageKind::comm && g_[s].comm_kind == CommBufferKind::symmetric;
+      });
+      if (read_by_peers && release == releases.end()) out_.add(kFlight, g_[id].name, "peers read its input directly, but it has no release");
+    }
+  }
+
+  const Schedule& s_;
+  const Graph& g_;
+  Violations& out_;
+  std::vector<bool> seen_;
+  std::set<BufferId> defined_;
+};
+
+}  // namespace
+
+std::vector<Violation> verify(const Schedule& schedule) {
+  Violations out;
+  StructureCheck(schedule, out).run();
+  if (!out.empty()) return out.take();
+  verify_order(schedule, out);
+  verify_memory(schedule, out);
+  return out.take();
+}
+
+void check(const Schedule& schedule, std::string_view after_pass) {
+  const std::vector<Violation> found = verify(schedule);
+  if (found.empty()) return;
+  std::string text = fmt::format("after pass '{}' the schedule of '{}' is not legal:", after_pass, schedule.graph.name);
+  for (std::size_t i = 0; i < found.size() && i < 5; ++i) {
+    text += fmt::format("\n  {}: '{}': {}", found[i].rule, found[i].node, found[i].message);
+  }
+  if (found.size() > 5) text += fmt::format("\n  and {} more", found.size() - 5);
+  throw InternalError(text);
+}
+
+}  // namespace braid::ir

@@ -1,0 +1,30 @@
+// The parts of the verifier; see ir/verifier.h.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "ir/effects.h"
+#include "ir/verifier.h"
+
+namespace braid::ir {
+
+class Violations {
+ public:
+  template <class... Args>
+  void add(std::string_view rule, std::string_view node, fmt::format_string<Args...> format, Args&&... args) {
+    list_.push_back({std::string(rule), std::string(node), fmt::format(format, std::forward<Args>(args)...)});
+  }
+  bool empty() const { return list_.empty(); }
+  std::vector<Violation> take() { return std::move(list_); }
+
+ private:
+  std::vector<Violation> list_;
+};
+
+// Requires a schedule whose structure is right.
+void verify_order(const Schedule& schedule, Violations& out);
+void verify_memory(const Schedule& schedule, Violations& out);
+
+}  // namespace braid::ir
