@@ -92,6 +92,20 @@ TEST(FusedLoops, SameBytesWrittenTwiceIsRefused) {
   EXPECT_EQ(why, "'one' and 'two' write the same bytes");
 }
 
+TEST(FusedLoops, OverwritingWhatAnotherOuterPointStillReadsIsNotParallel) {
+  Builder b;
+  const BufferId p = b.activation("p", {8}), q = b.activation("q", {8});
+  BodyBuilder body(b.pool);  // q[i0] = p[7 - i0]
+  const LoopBody reversed = body.finish(body.load(p, DType::f32, Expr(std::int64_t{7}) - b.pool.index(0)));
+  const OpId one = b.emit({"one", Loops{{8}, 0, ReduceKind::sum, reversed, b.at(q)}, {q}, {}, {}});
+  const OpId two = b.add("two", b.graph.add_mutation(p, "p1"), {q});
+  EXPECT_TRUE(analyse_fused(b.graph, std::vector<OpId>{one, two})->outer.empty());
+  // The same element: each outer point for itself.
+  const OpId three = b.add("three", b.activation("r", {8}), {p});
+  const OpId four = b.add("four", b.graph.add_mutation(p, "p2"), {q});
+  EXPECT_EQ(analyse_fused(b.graph, std::vector<OpId>{three, four})->outer.size(), 1u);
+}
+
 TEST(FusedLoops, LocalBuffersAreThoseThatNobodyElseTouches) {
   Builder b;
   const BufferId x = b.input("x", {4, 8}), m = b.activation("m", {4}), e = b.activation("e", {4, 8});

@@ -102,7 +102,7 @@ class Generator {
     std::vector<Expr> at(have.size(), zero());
     if (have == sizes && pick(8) != 0) {
       for (std::size_t k = 0; k < have.size(); ++k) at[k] = i(k);
-    } else if (numel(have) == numel(sizes) && is_contiguous(have, strides)) {
+    } else if (!(have == sizes) && numel(have) == numel(sizes) && is_contiguous(have, strides)) {
       const Expr e = simplify(flat(indices(sizes.size()), contiguous_strides(sizes)), sizes);
       return body.load(from, dtype, e);
     } else {
@@ -274,7 +274,16 @@ class Generator {
   }
 
   void mutation() {
-    const BufferId of = any();
+    BufferId of = any();
+    std::optional<BufferId> reader;
+    // Often what a late loop reads, and with its result: a write after a read that fusion might put into one node.
+    const Operation& last = graph()[b_.schedule.nodes.back().op];
+    if (const auto* loops = last.as<Loops>(); loops != nullptr && pick(4) != 0) {
+      for (const Instr& instr : loops->body.instrs) {
+        if (instr.code == OpCode::load && std::find(ready_.begin(), ready_.end(), instr.buffer) != ready_.end()) of = instr.buffer;
+      }
+      if (std::find(ready_.begin(), ready_.end(), last.outputs[0]) != ready_.end()) reader = last.outputs[0];
+    }
     const StorageId s = root_storage(graph(), of);
     const StorageKind kind = graph()[s].kind;
     if (kind != StorageKind::activation || pinned_.contains(s)) return;
@@ -292,7 +301,8 @@ class Generator {
       add(of);
       return;
     }
-    values.push_back(*load(body, any(), sizes));
+    if (reader && root_storage(graph(), *reader) == s) reader.reset();
+    values.push_back(*load(body, reader ? *reader : any(), sizes));
     emit_loops(changed, sizes, 0, ReduceKind::sum, body.finish(combine(body, values, graph()[changed].dtype)));
     add(changed);
   }
@@ -377,7 +387,7 @@ class Generator {
       case 3: case 4: return gemm();
       case 5: return concatenation();
       case 6: return view();
-      case 7: return mutation();
+      case 7: return b_.schedule.nodes.empty() ? pointwise() : mutation();
       case 8: case 9: return collective();
       default: return pointwise();
     }
