@@ -46,6 +46,8 @@ struct AbortRecord {
 
 enum class RankState : uint32_t { absent, attached, left };
 
+inline constexpr int kCoreWords = 16;
+
 struct alignas(128) RankLine {
   // The rank sleeps on `bell`; `sleep_on` says whose news it waits for: kAwake, kAnyone, or a rank plus
   // kFirstRank.
@@ -55,6 +57,7 @@ struct alignas(128) RankLine {
   int64_t pid;                  // ProcessIdentity, written before `state`
   uint64_t start_time;
   uint64_t pid_namespace;
+  uint64_t cores[kCoreWords];  // bit c: this rank may run on core c
 };
 inline constexpr uint32_t kAwake = 0;
 inline constexpr uint32_t kAnyone = 1;

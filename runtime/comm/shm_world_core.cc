@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <thread>
 
@@ -20,10 +21,11 @@ namespace {
 constexpr int kSpinsOwnCore = 2000;
 constexpr int kSpinsSharedCore = 100;
 
-int usable_cores() {
+// The cores that this thread may run on, as bits.
+void read_affinity(uint64_t (&cores)[kCoreWords]) {
+  static_assert(sizeof(cpu_set_t) == sizeof cores);
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (sched_getaffinity(0, sizeof set, &set) == 0) std::memcpy(cores, &set, sizeof cores);
 }
 
 }  // namespace
@@ -31,7 +33,6 @@ int usable_cores() {
 WorldCore::WorldCore(std::shared_ptr<Arena> arena, int rank)
     : arena_(std::move(arena)),
       rank_(rank),
-      spins_(size() <= usable_cores() ? kSpinsOwnCore : kSpinsSharedCore),
       abort_(&arena_->header().abort),
       own_line_(&arena_->rank_line(rank)) {
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0) {
@@ -41,7 +42,23 @@ WorldCore::WorldCore(std::shared_ptr<Arena> arena, int rank)
   own_line_->pid = self.pid;
   own_line_->start_time = self.start_time;
   own_line_->pid_namespace = self.pid_namespace;
+  read_affinity(own_line_->cores);
   own_line_->state.store(static_cast<uint32_t>(RankState::attached));
+}
+
+// Launchers may bind each rank to a core of its own: what counts is how many cores all ranks have together.
+int WorldCore::spins() {
+  if (spins_ != 0) return spins_;
+  uint64_t all[kCoreWords] = {};
+  for (int peer = 0; peer < size(); ++peer) {
+    const RankLine& line = arena_->rank_line(peer);
+    if (static_cast<RankState>(line.state.load()) == RankState::absent) return kSpinsSharedCore;
+    for (int word = 0; word < kCoreWords; ++word) all[word] |= line.cores[word];
+  }
+  int cores = 0;
+  for (const uint64_t word : all) cores += std::popcount(word);
+  spins_ = size() <= cores ? kSpinsOwnCore : kSpinsSharedCore;
+  return spins_;
 }
 
 WorldCore::~WorldCore() {

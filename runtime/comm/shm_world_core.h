@@ -69,13 +69,14 @@ class WorldCore {
   };
   bool progress_channels();  // true if any channel has unfinished collectives
   Health check_health(int peer) const;
+  int spins();  // polls before the first sleep
   RankLine& own_line() const { return *own_line_; }
   bool light_flags() const { return arena_->header().no_membarrier.load(std::memory_order_relaxed) == 0; }
   void barrier_on_all_ranks() const;
 
   std::shared_ptr<Arena> arena_;
   int rank_;
-  int spins_;
+  int spins_ = 0;  // 0: not all ranks have arrived yet
   AbortRecord* abort_;
   RankLine* own_line_;
   std::vector<Channel*> channels_;
@@ -88,7 +89,7 @@ inline constexpr int kBusySpins = 64;                  // polls before the first
 template <typename Poll, typename Describe>
 Status WorldCore::block_until(Poll poll, Describe describe) {
   int missing = kReady;
-  for (int spin = 0; spin < spins_; ++spin) {
+  for (int spin = 0, limit = spins(); spin < limit; ++spin) {
     missing = poll();
     if (missing == kReady) return {};
     if (missing == kFailed || failed()) return failure();
