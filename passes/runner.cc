@@ -8,6 +8,7 @@
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/verifier.h"
 
 namespace braid::passes {
 namespace {
@@ -67,6 +68,7 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
       record.seconds = seconds_since(begin);
       const Clock::time_point verify_begin = Clock::now();
       if (options.verify) {
+        check(schedule, pass.name());
         auto order_now = collective_order(schedule);
         internal_check(pass.may_reorder_collectives() || order_now == order,
                        "pass '{}' changed the order of collectives without being allowed to", pass.name());
