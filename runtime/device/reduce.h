@@ -85,13 +85,32 @@ __device__ inline int thread_in_block() {
 }
 __device__ inline int threads_per_block() { return static_cast<int>(blockDim.x * blockDim.y * blockDim.z); }
 
-// All 32 lanes of a full warp.
+// All 32 lanes of a full warp. The emulated device applies the butterfly's operations, lane by lane, in one
+// go.
+#ifdef BRAID_EMULATED_DEVICE
+template <class Op, class T>
+void butterfly(uint64_t* lanes) {
+  for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
+    uint64_t next[kWarpSize];
+    for (int i = 0; i < kWarpSize; ++i)
+      next[i] = emulated::to_bits(Op::template apply<T>(emulated::from_bits<T>(lanes[i]),
+                                                        emulated::from_bits<T>(lanes[i ^ distance])));
+    for (int i = 0; i < kWarpSize; ++i) lanes[i] = next[i];
+  }
+}
+template <class Op, class T>
+__device__ T warp_reduce(T value) {
+  return emulated::from_bits<T>(
+      emulated::warp_combine("warp_reduce", emulated::to_bits(value), butterfly<Op, T>));
+}
+#else
 template <class Op, class T>
 __device__ T warp_reduce(T value) {
   for (int distance = kWarpSize / 2; distance > 0; distance /= 2)
     value = Op::template apply<T>(value, __shfl_xor_sync(0xffffffffu, value, distance));
   return value;
 }
+#endif
 
 // All threads of the block; the block's size is a multiple of 32.
 template <class Op, class T>

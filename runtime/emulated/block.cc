@@ -12,7 +12,9 @@ extern __thread AccessSet* current_accesses __attribute__((tls_model("initial-ex
 
 namespace {
 thread_local BlockRunner* running_runner = nullptr;
-}
+
+bool same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+}  // namespace
 
 BlockRunner::BlockRunner() = default;
 BlockRunner::~BlockRunner() = default;
@@ -31,6 +33,7 @@ const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, const 
   fault_.reset();
   count_ = block.x * block.y * block.z;
   threads_.resize(count_);
+  ready_.resize(count_);
   warps_.assign((count_ + kLanes - 1) / kLanes, Lanes{});
   dynamic_bytes_ = shared_bytes;
   dynamic_.resize(shared_bytes + 16);
@@ -66,12 +69,13 @@ const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, const 
 void BlockRunner::run_block(unsigned threads) {
   next_ = ended_ = at_barrier_ = 0;
   barrier_and_ = 1, barrier_or_ = barrier_count_ = 0;
-  ready_.clear();
+  ready_first_ = ready_count_ = 0;
   while (ended_ < threads && !fault_) {
     Fiber* fiber = nullptr;
-    if (!ready_.empty()) {
-      const unsigned thread = ready_.front();
-      ready_.pop_front();
+    if (ready_count_ > 0) {
+      const unsigned thread = ready_[ready_first_];
+      ready_first_ = (ready_first_ + 1) % ready_.size();
+      --ready_count_;
       fiber = std::exchange(threads_[thread].fiber, nullptr);
       switch_to(thread);
     } else if (next_ < threads) {
@@ -100,7 +104,7 @@ void BlockRunner::switch_to(unsigned thread) {
 
 void BlockRunner::fiber_main() {
   for (;;) {
-    while (ready_.empty() && next_ < count_) {
+    while (ready_count_ == 0 && next_ < count_) {
       switch_to(next_++);
       (*body_)();
       threads_[running_].ended = true;
@@ -142,7 +146,7 @@ int BlockRunner::barrier(const char* what, int line, BarrierResult result, int p
   } else {
     for (unsigned i = 0; i < count_; ++i) {
       if (i == running_) continue;
-      if (threads_[i].line != line || std::strcmp(threads_[i].waits_for, what) != 0)
+      if (threads_[i].line != line || !same(threads_[i].waits_for, what))
         fail(FindingKind::kDivergentBarrier, std::string("waits at ") + what + " of line " +
                                                  std::to_string(line) + ", while " + thread_text(i) +
                                                  " waits at " + threads_[i].waits_for + " of line " +
@@ -153,7 +157,7 @@ int BlockRunner::barrier(const char* what, int line, BarrierResult result, int p
     barrier_results_[2] = std::exchange(barrier_count_, 0);
     at_barrier_ = 0;
     for (unsigned i = 0; i < count_; ++i)
-      if (i != running_) ready_.push_back(i);
+      if (i != running_) make_ready(i);
   }
   switch (result) {
     case BarrierResult::kNone:
@@ -168,7 +172,8 @@ int BlockRunner::barrier(const char* what, int line, BarrierResult result, int p
   return 0;
 }
 
-BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mask, uint64_t value) {
+BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mask, uint64_t value,
+                                                  void (*all)(uint64_t*)) {
   const unsigned warp = running_ / kLanes;
   const unsigned bit = 1u << lane();
   if ((mask & bit) == 0)
@@ -183,7 +188,7 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
     // Lanes may be at other operations that this lane comes to later; who never gets there is found at the
     // end.
     if (candidate.what != nullptr && candidate.arrived != candidate.mask && candidate.mask == mask &&
-        std::strcmp(candidate.what, what) == 0)
+        same(candidate.what, what))
       exchange = &candidate;
   }
   if (exchange == nullptr) {
@@ -199,9 +204,10 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
   if (exchange->arrived != mask) {
     wait(what, 0, mask);
   } else {
+    if (all != nullptr) all(exchange->values);
     for (int other = 0; other < kLanes; ++other)
       if ((mask >> other & 1) != 0 && other != lane())
-        ready_.push_back(warp * kLanes + static_cast<unsigned>(other));
+        make_ready(warp * kLanes + static_cast<unsigned>(other));
   }
   return *exchange;
 }
@@ -217,6 +223,13 @@ uint64_t BlockRunner::exchange(const char* what, unsigned mask, uint64_t value, 
                                              std::to_string(source_lane) + ", which is not in the mask");
   Exchange& e = join_exchange(what, mask, value);
   const uint64_t result = e.values[source_lane];
+  leave_exchange(e);
+  return result;
+}
+
+uint64_t BlockRunner::combine(const char* what, uint64_t value, void (*all)(uint64_t*)) {
+  Exchange& e = join_exchange(what, 0xffffffffu, value, all);
+  const uint64_t result = e.values[lane()];
   leave_exchange(e);
   return result;
 }
@@ -277,7 +290,7 @@ void BlockRunner::diagnose() {
     if (thread.line == 0 && (i / kLanes != first / kLanes || (thread.mask >> i % kLanes & 1) == 0)) continue;
     if (threads_[i].ended) ++ended;
     if (!threads_[i].ended && other == count_ &&
-        (threads_[i].line != thread.line || std::strcmp(threads_[i].waits_for, thread.waits_for) != 0))
+        (threads_[i].line != thread.line || !same(threads_[i].waits_for, thread.waits_for)))
       other = i;
   }
   if (other < count_) {
@@ -296,6 +309,9 @@ int block_barrier(const char* what, int line, BarrierResult result, int predicat
 }
 uint64_t warp_exchange(const char* what, unsigned mask, uint64_t value, int source_lane) {
   return BlockRunner::current()->exchange(what, mask, value, source_lane);
+}
+uint64_t warp_combine(const char* what, uint64_t value, void (*combine)(uint64_t*)) {
+  return BlockRunner::current()->combine(what, value, combine);
 }
 unsigned warp_ballot(const char* what, unsigned mask, bool predicate) {
   return BlockRunner::current()->ballot(what, mask, predicate);

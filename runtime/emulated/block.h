@@ -42,6 +42,7 @@ class BlockRunner {
   [[noreturn]] void fail(FindingKind kind, std::string text);  // never comes back
   int barrier(const char* what, int line, BarrierResult result, int predicate);
   uint64_t exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
+  uint64_t combine(const char* what, uint64_t value, void (*all)(uint64_t*));
   unsigned ballot(const char* what, unsigned mask, bool predicate);
   int lane() const { return static_cast<int>(running_ % kLanes); }
   void* static_shared(const void* site, size_t size, size_t alignment);
@@ -72,12 +73,13 @@ class BlockRunner {
     size_t size;
   };
 
+  void make_ready(unsigned thread) { ready_[(ready_first_ + ready_count_++) % ready_.size()] = thread; }
   void run_block(unsigned threads);
   void fiber_main();
   bool take_next_thread();
   void wait(const char* what, int line, unsigned mask);
   void switch_to(unsigned thread);
-  Exchange& join_exchange(const char* what, unsigned mask, uint64_t value);
+  Exchange& join_exchange(const char* what, unsigned mask, uint64_t value, void (*all)(uint64_t*) = nullptr);
   void leave_exchange(Exchange& exchange);
   std::string thread_text(unsigned thread) const;
   void diagnose();
@@ -91,7 +93,8 @@ class BlockRunner {
   AccessSet* accesses_ = nullptr;
   std::vector<Thread> threads_;
   std::vector<Lanes> warps_;
-  std::deque<unsigned> ready_;
+  std::vector<unsigned> ready_;  // a ring: every thread is in it at most once
+  size_t ready_first_ = 0, ready_count_ = 0;
   unsigned count_ = 0, next_ = 0, ended_ = 0, running_ = 0;
 
   unsigned at_barrier_ = 0;

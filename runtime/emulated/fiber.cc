@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +75,9 @@ Fiber::Fiber(std::function<void()> entry) : entry_(std::move(entry)) {
     std::perror("emulated device: no memory for a fiber's stack");
     std::abort();
   }
+  // Stacks lie 68 KiB apart: with the same frame on all of them, they would fight for one set of the cache.
+  static std::atomic<size_t> made{0};
+  color_ = made++ % 32 * 128;
   mprotect(memory, kGuardBytes, PROT_NONE);  // without it, where mappings are scarce, we go on unguarded
   stack_ = static_cast<char*>(memory);
   prepare();
@@ -92,7 +96,7 @@ Fiber::~Fiber() {
 void Fiber::prepare() {
 #if defined(__x86_64__)
   // The frame that braid_emulated_switch pops: control words, r15..rbp, return address.
-  uint64_t* top = reinterpret_cast<uint64_t*>(stack_ + kGuardBytes + kStackBytes) - 10;
+  uint64_t* top = reinterpret_cast<uint64_t*>(stack_ + kGuardBytes + kStackBytes - color_) - 10;
   uint32_t control[2] = {};
   asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(control[0]), "=m"(control[1]));
   top[0] = control[0] | static_cast<uint64_t>(control[1]) << 32;

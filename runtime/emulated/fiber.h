@@ -39,6 +39,7 @@ class Fiber {
 
   std::function<void()> entry_;
   char* stack_ = nullptr;  // with a guard page below
+  size_t color_ = 0;       // bytes left free at its top
 #if defined(__x86_64__)
   void* own_ = nullptr;
   void* caller_ = nullptr;

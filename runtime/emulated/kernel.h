@@ -57,17 +57,30 @@ void warp_barrier(unsigned mask);
 // Gives `value` to the other lanes of `mask` and takes that of `source_lane`; all lanes of `mask` must come.
 // A source lane outside the mask is an error, as its value is undefined on a GPU.
 uint64_t warp_exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
+// The same, for an operation on all lanes at once: the last lane to come lets `combine` replace all values of
+// a full warp, and each lane takes its own.
+uint64_t warp_combine(const char* what, uint64_t value, void (*combine)(uint64_t* values));
 unsigned warp_ballot(const char* what, unsigned mask, bool predicate);
 int lane_of_warp();
 
 template <class T>
-T exchange(const char* what, unsigned mask, T value, int source_lane) {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "shuffles take types of up to 8 bytes");
+uint64_t to_bits(T value) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8,
+                "warp operations take types of up to 8 bytes");
   uint64_t bits = 0;
   __builtin_memcpy(&bits, &value, sizeof(T));
-  bits = warp_exchange(what, mask, bits, source_lane);
+  return bits;
+}
+template <class T>
+T from_bits(uint64_t bits) {
+  T value;
   __builtin_memcpy(&value, &bits, sizeof(T));
   return value;
+}
+
+template <class T>
+T exchange(const char* what, unsigned mask, T value, int source_lane) {
+  return from_bits<T>(warp_exchange(what, mask, to_bits(value), source_lane));
 }
 
 }  // namespace braid::emulated
