@@ -127,9 +127,11 @@ void BlockRunner::wait(const char* what, int line, unsigned mask) {
   thread.waits_for = nullptr;
 }
 
-void BlockRunner::fail(FindingKind kind, std::string text) {
-  // A fault inside the report of a fault cannot be: the first one is kept.
-  if (!fault_) fault_ = std::make_unique<Fault>(Fault{kind, thread_text(running_) + ": " + std::move(text)});
+void BlockRunner::record_fault(FindingKind kind, std::string text) {
+  fault_ = std::make_unique<Fault>(Fault{kind, thread_text(running_) + ": " + std::move(text)});
+}
+
+void BlockRunner::give_up() {
   current_accesses = nullptr;
   current_kernel_thread = nullptr;
   fiber_kept_ = true;
@@ -147,10 +149,11 @@ int BlockRunner::barrier(const char* what, int line, BarrierResult result, int p
     for (unsigned i = 0; i < count_; ++i) {
       if (i == running_) continue;
       if (threads_[i].line != line || !same(threads_[i].waits_for, what))
-        fail(FindingKind::kDivergentBarrier, std::string("waits at ") + what + " of line " +
-                                                 std::to_string(line) + ", while " + thread_text(i) +
-                                                 " waits at " + threads_[i].waits_for + " of line " +
-                                                 std::to_string(threads_[i].line));
+        fail(FindingKind::kDivergentBarrier, [&] {
+          return std::string("waits at ") + what + " of line " + std::to_string(line) + ", while " +
+                 thread_text(i) + " waits at " + threads_[i].waits_for + " of line " +
+                 std::to_string(threads_[i].line);
+        });
     }
     barrier_results_[0] = std::exchange(barrier_and_, 1);
     barrier_results_[1] = std::exchange(barrier_or_, 0);
@@ -177,11 +180,14 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
   const unsigned warp = running_ / kLanes;
   const unsigned bit = 1u << lane();
   if ((mask & bit) == 0)
-    fail(FindingKind::kDivergentBarrier, std::string(what) + ": the lane is not in its own mask");
+    fail(FindingKind::kDivergentBarrier,
+         [&] { return std::string(what) + ": the lane is not in its own mask"; });
   const unsigned lanes = std::min<unsigned>(kLanes, count_ - warp * kLanes);
   if (lanes < kLanes && mask >> lanes != 0)
-    fail(FindingKind::kDivergentBarrier, std::string(what) + ": the mask names lanes beyond the block's " +
-                                             std::to_string(count_) + " threads");
+    fail(FindingKind::kDivergentBarrier, [&] {
+      return std::string(what) + ": the mask names lanes beyond the block's " + std::to_string(count_) +
+             " threads";
+    });
   auto& exchanges = warps_[warp].exchanges;
   Exchange* exchange = nullptr;
   for (Exchange& candidate : exchanges) {
@@ -219,8 +225,10 @@ void BlockRunner::leave_exchange(Exchange& exchange) {
 
 uint64_t BlockRunner::exchange(const char* what, unsigned mask, uint64_t value, int source_lane) {
   if (source_lane < 0 || source_lane >= kLanes || (mask >> source_lane & 1) == 0)
-    fail(FindingKind::kDivergentBarrier, std::string(what) + ": takes the value of lane " +
-                                             std::to_string(source_lane) + ", which is not in the mask");
+    fail(FindingKind::kDivergentBarrier, [&] {
+      return std::string(what) + ": takes the value of lane " + std::to_string(source_lane) +
+             ", which is not in the mask";
+    });
   Exchange& e = join_exchange(what, mask, value);
   const uint64_t result = e.values[source_lane];
   leave_exchange(e);
@@ -251,7 +259,7 @@ void* BlockRunner::static_shared(const void* site, size_t size, size_t alignment
   }
   if (total > kMaxSharedBytes || total - dynamic_bytes_ > kDefaultSharedBytes)
     fail(FindingKind::kInvalidUse,
-         "the block's shared memory is used up: " + std::to_string(total) + " bytes");
+         [&] { return "the block's shared memory is used up: " + std::to_string(total) + " bytes"; });
   site_memory_.push_back(std::make_unique<char[]>(size + alignment));
   const uintptr_t start = reinterpret_cast<uintptr_t>(site_memory_.back().get());
   void* memory = reinterpret_cast<void*>((start + alignment - 1) / alignment * alignment);

@@ -39,7 +39,13 @@ class BlockRunner {
 
   // From within a kernel:
   static BlockRunner* current();
-  [[noreturn]] void fail(FindingKind kind, std::string text);  // never comes back
+  // Never comes back, and the caller's objects are not destroyed: `text` is a function, so that there are
+  // none.
+  template <class Text>
+  [[noreturn]] void fail(FindingKind kind, const Text& text) {
+    record_fault(kind, text());
+    give_up();
+  }
   int barrier(const char* what, int line, BarrierResult result, int predicate);
   uint64_t exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
   uint64_t combine(const char* what, uint64_t value, void (*all)(uint64_t*));
@@ -74,6 +80,8 @@ class BlockRunner {
   };
 
   void make_ready(unsigned thread) { ready_[(ready_first_ + ready_count_++) % ready_.size()] = thread; }
+  void record_fault(FindingKind kind, std::string text);
+  [[noreturn]] void give_up();
   void run_block(unsigned threads);
   void fiber_main();
   bool take_next_thread();

@@ -43,7 +43,7 @@ inline void observe(const void* pointer, size_t size, AccessKind kind) {
     return;
   }
   const std::string* fault = accesses->record(address, size, kind);
-  if (fault != nullptr) BlockRunner::current()->fail(FindingKind::kIllegalAccess, *fault);
+  if (fault != nullptr) BlockRunner::current()->fail(FindingKind::kIllegalAccess, [&] { return *fault; });
 }
 
 }  // namespace

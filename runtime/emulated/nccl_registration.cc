@@ -127,7 +127,7 @@ void* peer_pointer(ncclWindow_vidmem* window, size_t offset, int peer) {
     return reinterpret_cast<void*>(window->set->begin[static_cast<size_t>(peer)] + offset);
   }
   if (BlockRunner* runner = BlockRunner::current())
-    runner->fail(FindingKind::kInvalidUse, "peer_pointer: " + why);
+    runner->fail(FindingKind::kInvalidUse, [&] { return "peer_pointer: " + std::move(why); });
   finding_list().add(FindingKind::kInvalidUse, "peer_pointer: " + why);
   return nullptr;
 }
