@@ -17,7 +17,7 @@ struct ncclWindow_vidmem;
 
 // In an instrumented unit the copying functions report what they touch, too: GCC instruments loads and
 // stores, not calls.
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) && !defined(BRAID_EMULATED_LIBRARY)
 extern "C" {
 void* memcpy(void*, const void*, size_t) noexcept __asm__("braid_emulated_memcpy");
 void* memmove(void*, const void*, size_t) noexcept __asm__("braid_emulated_memmove");

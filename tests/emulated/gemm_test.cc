@@ -127,6 +127,7 @@ TEST_F(GemmTest, GeluIsTheTanhApproximation) {
 }
 
 TEST_F(GemmTest, ReadsItsOperandsOnTheStream) {
+  BRAID_NEEDS_OBSERVED_ACCESSES();
   cudaStream_t streams[2];
   for (auto& stream : streams)
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);

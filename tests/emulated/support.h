@@ -41,8 +41,8 @@ class EmulatedTest : public ::testing::Test {
   void TearDown() override {
     for (const Finding& finding : emulated::take_findings())
       ADD_FAILURE() << emulated::name_of(finding.kind) << ": " << finding.text;
-    emulated::options() = saved_;
     emulated::reset_devices();
+    emulated::options() = saved_;
   }
   // Takes them; as "kind: text".
   static std::vector<std::string> found() {
