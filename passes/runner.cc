@@ -52,6 +52,8 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
   check_names(passes, options.disable, false);
   check_names(passes, options.print_after, true);
   std::vector<PassRecord> records;
+  // Otherwise the first pass would be blamed for what came in.
+  if (options.verify) check(schedule, "none (the schedule as it came in)");
   auto order = options.verify ? collective_order(schedule) : decltype(collective_order(schedule)){};
   for (std::size_t k = 0; k < passes.size(); ++k) {
     const Pass& pass = passes[k];
