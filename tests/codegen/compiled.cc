@@ -34,9 +34,28 @@ Compiled::~Compiled() {
   if (!std::getenv("BRAID_KEEP_GENERATED")) fs::remove_all(dir_, ignored);
 }
 
+void fill_constants(ir::Graph& graph, std::uint64_t seed) {
+  std::map<ir::StorageId, ir::DType> dtypes;
+  for (const ir::Buffer& b : graph.buffers) {
+    if (b.storage.valid() && graph[b.storage].kind == ir::StorageKind::constant) dtypes.emplace(b.storage, b.dtype);
+  }
+  for (const auto& [id, dtype] : dtypes) {
+    ir::Storage& storage = graph[id];
+    const std::int64_t elements = storage.bytes.constant() / ir::size_of(dtype);
+    if (elements < 16) continue;
+    std::vector<std::span<const std::byte>> per_rank;
+    auto owner = std::make_shared<std::vector<ir::Tensor>>();
+    for (std::size_t r = 0; r < storage.data.per_rank.size(); ++r) owner->push_back(random_tensor(dtype, {elements}, seed++));
+    for (const ir::Tensor& t : *owner) per_rank.emplace_back(t.bytes);
+    storage.data.per_rank = std::move(per_rank);
+    storage.data.owner = owner;
+  }
+}
+
 void Compiled::add(const std::string& name, const std::string& text, const std::string& passes) {
   Entry entry;
   entry.schedule = schedule_of(text, passes);
+  fill_constants(entry.schedule.graph, 17);
   codegen::cpp::EmitOptions options;
   options.name = name;
   entry.program = codegen::cpp::emit_cpp(entry.schedule, options);

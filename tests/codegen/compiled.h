@@ -15,6 +15,9 @@ namespace braid::test {
 // "default": the default pipeline. Otherwise a pass list that ends with plan_memory.
 ir::Schedule schedule_of(const std::string& text, const std::string& passes = "default");
 
+// Random contents for constants of 16 elements and more (texts give them as splat(...)).
+void fill_constants(ir::Graph& graph, std::uint64_t seed);
+
 class Compiled {
  public:
   Compiled();
