@@ -43,12 +43,13 @@ std::string sentence(std::string text) {
   return text;
 }
 
-int classify(const std::string& text) {
-  const std::size_t line = text.find('\n');
-  const std::string first = text.substr(0, line);
-  if (mentions(first, {"ttribute", "axis", "Axis", "perm"})) return kInvalidAttribute;
-  if (mentions(first, {"[TypeInferenceError]", "elem_type", "element type", "elem type", "input type", "output type", "inconsistent type", "unsupported type"})) return kTypeMismatch;
-  return kShapeMismatch;
+[[noreturn]] void inference_error(const std::string& text, const ir::Location& at) {
+  const std::string first = text.substr(0, text.find('\n')), what = sentence(text);
+  if (mentions(first, {"ttribute", "axis", "Axis", "perm"})) user_error(kInvalidAttribute, at, what, "write the model again");
+  if (mentions(first, {"[TypeInferenceError]", "elem_type", "element type", "elem type", "input type", "output type", "inconsistent type", "unsupported type"})) {
+    user_error(kTypeMismatch, at, what, "check the types of the node's inputs and outputs");
+  }
+  user_error(kShapeMismatch, at, what, "check the shapes of the node's inputs and outputs");
 }
 
 // The first output of the first node of that type and without a name: better than nothing.
@@ -84,7 +85,7 @@ void infer_shapes(Model& model) {
     const std::string text = error.what();
     ir::Location at{.file = model.path, .node = between(text, "node name: ", ")"), .op = between(text, "op_type:", ",)")};
     if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
-    user_error(classify(text), at, sentence(text), "check the types and shapes of the node's inputs");
+    inference_error(text, at);
   }
 }
 

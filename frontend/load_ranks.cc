@@ -28,8 +28,7 @@ void check_files(const std::string& path, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string file = path_of_rank(path, rank);
     if (!std::filesystem::exists(file)) {
-      user_error(rank == 0 ? kFileNotReadable : kRankFileMissing, {.file = file},
-                 fmt::format("the file of rank {} does not exist", rank),
+      user_error(kRankFileMissing, {.file = file}, fmt::format("the file of rank {} does not exist", rank),
                  fmt::format("{} ranks need the files of ranks 0 to {}", ranks, ranks - 1));
     }
   }
