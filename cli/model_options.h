@@ -1,0 +1,36 @@
+// Options that every subcommand with a model shares.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "codegen/compile.h"
+
+namespace braid::cli {
+
+struct ModelOptions {
+  std::string model;
+  int ranks = 1;
+  std::vector<std::string> dims;         // NAME=V or NAME=MIN..MAX
+  std::vector<std::string> aliases;      // OUT=IN
+  std::string passes;
+  std::vector<std::string> disable;
+  std::vector<std::string> print_after;
+  std::vector<std::string> plugins;
+  int bisect = -1;
+  bool no_verify = false;
+  std::string target = "cpu";
+
+  void add_dimensions(CLI::App& command);  // --ranks --dim --alias
+  void add_passes(CLI::App& command);      // --passes --disable --print-after --plugin --bisect --no-verify
+  void add_target(CLI::App& command);      // --target
+
+  // Loads the plug-ins. UserError 3 where an option's text cannot be read.
+  CompileOptions compile_options() const;
+};
+
+// "batch=1..8" or "batch=4".
+std::pair<std::string, ir::Bounds> parse_dim(const std::string& text);
+
+}  // namespace braid::cli
