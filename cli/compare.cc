@@ -6,37 +6,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "ir/element.h"
+
 namespace braid::cli {
 namespace {
 
-template <class T>
-T at(const ir::Tensor& t, std::int64_t k) {
-  T value;
-  std::memcpy(&value, t.bytes.data() + static_cast<std::size_t>(k) * sizeof(T), sizeof(T));
-  return value;
-}
-
-double half_to_double(std::uint16_t h) {
-  const int exponent = (h >> 10) & 31;
-  const double mantissa = h & 1023;
-  const double sign = h & 0x8000 ? -1 : 1;
-  if (exponent == 31) return mantissa != 0 ? std::nan("") : sign * HUGE_VAL;
-  return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25));
-}
-
 double value_at(const ir::Tensor& t, std::int64_t k) {
-  switch (t.dtype) {
-    case ir::DType::f32:
-      return at<float>(t, k);
-    case ir::DType::f64:
-      return at<double>(t, k);
-    case ir::DType::f16:
-      return half_to_double(at<std::uint16_t>(t, k));
-    case ir::DType::bf16:
-      return std::bit_cast<float>(static_cast<std::uint32_t>(at<std::uint16_t>(t, k)) << 16);
-    default:
-      return 0;
-  }
+  return std::get<double>(ir::read_element(t.dtype, t.bytes.data() + k * ir::size_of(t.dtype)));
 }
 
 // Floats in the order of their values, as integers.
