@@ -33,6 +33,11 @@ int main(int argc, char** argv) {
   app.set_help_all_flag("--help-all", "Help of all subcommands");
 
   braid::cli::Action chosen;
+  braid::cli::add_compile(app, chosen);
+  braid::cli::add_run(app, chosen);
+  braid::cli::add_bench(app, chosen);
+  braid::cli::add_test(app, chosen);
+  braid::cli::add_verify(app, chosen);
   braid::cli::add_explain(app, chosen);
   braid::cli::add_opt(app, chosen);
   braid::cli::add_ops(app, chosen);

@@ -93,4 +93,14 @@ CompileOptions ModelOptions::compile_options() const {
   return options;
 }
 
+std::map<std::string, std::int64_t> ModelOptions::dim_values(const BraidProgram& table) const {
+  std::map<std::string, std::int64_t> values;
+  for (int d = 0; d < table.dim_count; ++d) values[table.dims[d].name] = table.dims[d].max;
+  for (const std::string& text : dims) {
+    const auto [name, bounds] = parse_dim(text);
+    if (bounds.min == bounds.max && values.contains(name)) values[name] = bounds.min;
+  }
+  return values;
+}
+
 }  // namespace braid::cli
