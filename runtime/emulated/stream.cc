@@ -269,6 +269,12 @@ cudaError_t CUstream_st::synchronize() {
   return static_cast<cudaError_t>(device.error.load());
 }
 
+void CUstream_st::wait_until_idle() {
+  std::unique_lock lock(mutex_);
+  const uint64_t target = enqueued_;
+  changed_.wait(lock, [&] { return finished_ >= target; });
+}
+
 bool CUstream_st::idle() {
   std::lock_guard lock(mutex_);
   return finished_ == enqueued_;

@@ -60,6 +60,8 @@ struct CUstream_st {
                std::function<void()> if_failed = nullptr);
   // Waits until all that was enqueued before has run, and makes the calling host thread follow it.
   cudaError_t synchronize();
+  // Waits as well, but orders nothing.
+  void wait_until_idle();
   bool idle();
   braid::emulated::VectorClock clock_when_idle();
   std::shared_ptr<braid::emulated::Recording> record();
