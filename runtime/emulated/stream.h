@@ -118,6 +118,8 @@ bool valid_device(int index);
 // The stream behind a handle (0 and the special handles included); null: no such stream.
 CUstream_st* find_stream(cudaStream_t handle);
 CUevent_st* find_event(cudaEvent_t handle);
+CUevent_st* make_event(unsigned flags);
+bool destroy_event(CUevent_st* event);  // false: no such event
 
 // Enqueues something that reads and writes device memory through `TaskContext::accesses`, as one operation
 // called `name`. It returns null or why it failed.
