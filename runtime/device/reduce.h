@@ -34,6 +34,17 @@ struct Limits<long> {  // int64_t of a 64-bit Linux
   static __device__ constexpr long lowest() { return -9223372036854775807L - 1; }
   static __device__ constexpr long highest() { return 9223372036854775807L; }
 };
+template <class T>
+struct UnsignedLimits {
+  static __device__ constexpr T lowest() { return 0; }
+  static __device__ constexpr T highest() { return ~T(0); }
+};
+template <>
+struct Limits<unsigned int> : UnsignedLimits<unsigned int> {};
+template <>
+struct Limits<unsigned long> : UnsignedLimits<unsigned long> {};  // uint64_t of a 64-bit Linux
+template <>
+struct Limits<unsigned long long> : UnsignedLimits<unsigned long long> {};
 
 // An operation is a struct with a neutral element and a binary apply. Maximum and Minimum propagate NaN, as
 // ONNX's ReduceMax and ReduceMin do.

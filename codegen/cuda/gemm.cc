@@ -1,0 +1,166 @@
+#include "codegen/cuda/gemm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/kernel.h"
+#include "codegen/cuda/scalar.h"
+#include "ir/effects.h"
+
+namespace braid::codegen::cuda {
+namespace {
+
+using ir::DType;
+using ir::Expr;
+
+const char* library_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "GemmType::kFloat32";
+    case DType::f16: return "GemmType::kFloat16";
+    case DType::bf16: return "GemmType::kBFloat16";
+    default: return nullptr;
+  }
+}
+
+struct Matrix {
+  bool transposed = false;
+  Expr leading = 0;  // 0: dense
+};
+
+// The last two dimensions as a matrix with a leading dimension.
+std::optional<Matrix> matrix_of(const ir::TensorRef& ref) {
+  const std::size_t n = ref.sizes.size();
+  const Expr rows = ref.sizes[n - 2], columns = ref.sizes[n - 1], down = ref.strides[n - 2], across = ref.strides[n - 1];
+  const auto fits = [](Expr inner_size, Expr inner_stride, Expr outer_size, Expr outer_stride) {
+    return (inner_stride.is_constant(1) || inner_size.is_constant(1)) &&
+           (outer_size.is_constant(1) || (ir::provably_non_negative(outer_stride - inner_size) && !outer_stride.is_constant(0)));
+  };
+  if (fits(columns, across, rows, down)) return Matrix{false, rows.is_constant(1) ? Expr(0) : down};
+  if (fits(rows, down, columns, across)) return Matrix{true, columns.is_constant(1) ? Expr(0) : across};
+  return std::nullopt;
+}
+
+// Batch dimensions, neighbours merged where one stride describes both.
+std::vector<GemmPlan::OuterBatch> batches(const ir::Gemm& gemm) {
+  std::vector<GemmPlan::OuterBatch> out;
+  for (std::size_t d = 0; d + 2 < gemm.out.sizes.size(); ++d) {
+    const GemmPlan::OuterBatch next{gemm.out.sizes[d], gemm.a.strides[d], gemm.b.strides[d], gemm.out.strides[d]};
+    if (next.size.is_constant(1)) continue;
+    if (!out.empty()) {
+      GemmPlan::OuterBatch& last = out.back();
+      if (last.a == next.a * next.size && last.b == next.b * next.size && last.d == next.d * next.size) {
+        last = {last.size * next.size, next.a, next.b, next.d};
+        continue;
+      }
+    }
+    out.push_back(next);
+  }
+  return out;
+}
+
+bool same_place(const MemoryMap& memory, ir::StorageId a, ir::StorageId b) {
+  if (a == b) return true;
+  const auto x = memory.place(a), y = memory.place(b);
+  if (!x || !y || x->base != y->base) return false;
+  if (x->base == MemoryMap::Place::Base::input || x->base == MemoryMap::Place::Base::output) return x->index == y->index;
+  return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+}
+
+}  // namespace
+
+std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory) {
+  const auto& gemm = *graph[op].as<ir::Gemm>();
+  const DType in = graph[gemm.a.buffer].dtype, out = graph[gemm.out.buffer].dtype;
+  if (library_type(in) == nullptr || graph[gemm.b.buffer].dtype != in || library_type(out) == nullptr) return std::nullopt;
+  if (gemm.out.sizes.size() < 2 || gemm.a.sizes.size() != gemm.out.sizes.size() ||
+      gemm.b.sizes.size() != gemm.out.sizes.size()) {
+    return std::nullopt;
+  }
+  const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b);
+  std::optional<Matrix> d = matrix_of(gemm.out);
+  if (!a || !b || !d) return std::nullopt;
+  GemmPlan plan;
+  std::optional<LibraryEpilogue> library;
+  plan.accumulator = out;
+  if (gemm.epilogue) {
+    // A column-major output is computed as its transpose, and then the bias would run along the rows.
+    library = match_epilogue(graph, gemm);
+    if (library && library->bias && d->transposed) library.reset();
+    plan.epilogue_kernel = !library;
+  }
+  if (plan.epilogue_kernel) {
+    DType wanted = out;
+    const ir::StorageId target = ir::root_storage(graph, gemm.out.buffer);
+    for (const ir::Instr& instr : gemm.epilogue->instrs) {
+      if (instr.code == ir::OpCode::acc) wanted = instr.dtype;
+      if (instr.code == ir::OpCode::load && same_place(memory, ir::root_storage(graph, instr.buffer), target)) {
+        plan.in_place = false;  // what it reads would be overwritten by the accumulators
+      }
+    }
+    if (wanted != out) plan.in_place = false;
+    if (library_type(wanted) == nullptr) return std::nullopt;
+    plan.accumulator = wanted;
+    if (!plan.in_place) plan.scratch_bytes = ir::bounds(ir::numel(gemm.out.sizes)).max * ir::size_of(wanted);
+  }
+  ir::TensorRef target = gemm.out;
+  if (!plan.in_place) {
+    target.strides = ir::contiguous_strides(target.sizes);
+    d = Matrix{};
+  }
+  ir::Gemm with_target = gemm;
+  with_target.out = target;
+  plan.outer = batches(with_target);
+  GemmPlan::OuterBatch inner{1, 0, 0, 0};
+  if (!plan.outer.empty()) {
+    inner = plan.outer.back();
+    plan.outer.pop_back();
+  }
+  const std::size_t n = gemm.out.sizes.size();
+  Expr m_size = gemm.out.sizes[n - 2], n_size = gemm.out.sizes[n - 1];
+  const auto pointer = [&](const ir::TensorRef& ref) { return memory.pointer(ref.buffer, ref.offset); };
+  plan.a = pointer(gemm.a);
+  plan.b = pointer(gemm.b);
+  plan.d = plan.in_place ? pointer(gemm.out) : "$acc";
+  plan.bias = "nullptr";
+  bool transpose_a = a->transposed, transpose_b = b->transposed;
+  Expr lda = a->leading, ldb = b->leading;
+  if (d->transposed) {  // D^T = B^T A^T
+    std::swap(plan.a, plan.b);
+    std::swap(m_size, n_size);
+    std::swap(inner.a, inner.b);
+    for (GemmPlan::OuterBatch& o : plan.outer) std::swap(o.a, o.b);
+    transpose_a = !b->transposed;
+    transpose_b = !a->transposed;
+    std::swap(lda, ldb);
+  }
+  std::string text = fmt::format(".m = {}, .n = {}, .k = {}", host_expr(m_size), host_expr(n_size), host_expr(gemm.a.sizes[n - 1]));
+  const auto field = [&](const char* name, const std::string& value) { text += fmt::format(", .{} = {}", name, value); };
+  const auto expr_field = [&](const char* name, Expr value) {
+    if (!value.is_constant(0)) field(name, host_expr(value));
+  };
+  if (transpose_a) field("transpose_a", "true");
+  if (transpose_b) field("transpose_b", "true");
+  expr_field("lda", lda);
+  expr_field("ldb", ldb);
+  expr_field("ldd", d->leading);
+  if (!inner.size.is_constant(1)) {
+    expr_field("batch", inner.size);
+    expr_field("stride_a", inner.a);
+    expr_field("stride_b", inner.b);
+    expr_field("stride_d", inner.d);
+  }
+  field("input_type", library_type(in));
+  field("output_type", library_type(plan.accumulator));
+  if (library) {
+    if (library->bias) {
+      field("has_bias", "true");
+      plan.bias = memory.pointer(library->bias->buffer, library->bias_offset);
+    }
+    if (library->activation != "kNone") field("epilogue", "GemmEpilogue::" + library->activation);
+  }
+  plan.problem = text;
+  return plan;
+}
+
+}  // namespace braid::codegen::cuda

@@ -1,0 +1,220 @@
+#include "codegen/cuda/kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/scalar.h"
+#include "ir/element.h"
+#include "ir/error.h"
+
+namespace braid::codegen::cuda {
+
+using ir::DType;
+using ir::Expr;
+using ir::Instr;
+using ir::OpCode;
+using ir::SymbolKind;
+
+std::string dim_name(Expr dim) {
+  const std::string& name = dim.dim_name();
+  const std::string text = c_identifier(name);
+  if (text == name) return "dim_" + text;
+  // "a b" and "a-b" are different dimensions.
+  return fmt::format("dim_{}_{:08x}", text, static_cast<std::uint32_t>(ir::fnv1a(reinterpret_cast<const std::byte*>(name.data()), name.size())));
+}
+
+namespace {
+CExprStyle host_style() { return {[](Expr s) { return dim_name(s); }, {}, "math::"}; }
+
+// A value that holds a literal is written where it is used.
+std::string value_name(const ir::LoopBody& body, ir::ValueId v) {
+  const Instr& instr = body[v];
+  if (instr.code != OpCode::constant) return fmt::format("v{}", v.index);
+  const std::string text = literal(instr.dtype, instr.literal);
+  return text[0] == '-' ? "(" + text + ")" : text;
+}
+}  // namespace
+
+std::string host_expr(Expr e) { return c_expr(e, host_style()); }
+std::string host_operand(Expr e) { return c_operand(e, host_style()); }
+
+std::string KernelTable::add(const std::string& wanted, const Kernel& kernel, const std::string& user,
+                             std::int64_t max_shared) {
+  const std::string text = kernel.parameters + "\n" + kernel.body;
+  const auto [at, fresh] = by_text_.emplace(text, entries_.size());
+  if (fresh) entries_.push_back({names_.unique(c_identifier(wanted) + "_kernel"), kernel, {}, 0});
+  Entry& entry = entries_[at->second];
+  entry.users.push_back(user);
+  entry.max_shared = std::max(entry.max_shared, max_shared);
+  return entry.name;
+}
+
+// ---------------------------------------------------------------------------------------------------------- builder
+
+std::string KernelBuilder::input(ir::BufferId buffer) {
+  const auto [at, fresh] = inputs_.emplace(buffer, fmt::format("in{}", inputs_.size()));
+  if (fresh) {
+    buffers_.emplace_back(fmt::format("const {}* {}", memory_type(graph_[buffer].dtype), at->second),
+                          fmt::format("${}", buffer_ids_.size()));
+    buffer_ids_.push_back(buffer);
+  }
+  return at->second;
+}
+
+std::string KernelBuilder::output(ir::BufferId buffer) {
+  const auto [at, fresh] = outputs_.emplace(buffer, fmt::format("out{}", outputs_.size()));
+  if (fresh) {
+    buffers_.emplace_back(fmt::format("{}* {}", memory_type(graph_[buffer].dtype), at->second),
+                          fmt::format("${}", buffer_ids_.size()));
+    buffer_ids_.push_back(buffer);
+  }
+  return at->second;
+}
+
+std::string KernelBuilder::expr(Expr e, ir::Extents extents, const std::function<std::string(int)>& value) {
+  CExprStyle style;
+  style.extents.assign(extents.begin(), extents.end());
+  style.helpers = "math::";
+  style.symbol = [&](Expr s) -> std::string {
+    if (s.is_symbol(SymbolKind::index)) return fmt::format("i{}", s.symbol_number());
+    if (s.is_symbol(SymbolKind::value)) return fmt::format("static_cast<{}>({})", index_type(), value(s.symbol_number()));
+    const std::string name = dim_name(s);
+    if (std::find(dim_names_.begin(), dim_names_.end(), name) == dim_names_.end()) {
+      dim_names_.push_back(name);
+      dims_.emplace_back(fmt::format("{} {}", index_type(), name), name);
+    }
+    return name;
+  };
+  return c_expr(e, style);
+}
+
+std::string KernelBuilder::operand(Expr e, ir::Extents extents) {
+  const std::string text = expr(e, extents);
+  const bool plain = text.find(' ') == std::string::npos && text[0] != '-';
+  return plain ? text : "(" + text + ")";
+}
+
+void KernelBuilder::line(const std::string& text) {
+  text_.append(static_cast<std::size_t>(depth_) * 2, ' ');
+  text_ += text + "\n";
+}
+
+void KernelBuilder::decompose(const std::string& flat, std::size_t first, std::span<const Expr> sizes,
+                              const std::vector<bool>& used) {
+  const std::vector<Expr> strides = ir::contiguous_strides(sizes);
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    const std::string name = fmt::format("i{}", first + k);
+    if (!used[first + k] || name == flat) continue;
+    std::string text = flat;
+    if (!strides[k].is_constant(1)) text += " / " + operand(strides[k], {});
+    if (k > 0) text += " % " + operand(sizes[k], {});
+    line(fmt::format("const {} {} = {};", index_type(), name, text));
+  }
+}
+
+std::string KernelBuilder::instruction(const ir::LoopBody& body, std::size_t k, ir::Extents extents, const LoadText& load,
+                                       const std::string& acc) {
+  const Instr& instr = body.instrs[k];
+  const auto name = [&](int v) { return value_name(body, ir::ValueId{v}); };
+  std::vector<std::string> operands;
+  for (ir::ValueId v : instr.operands) operands.push_back(value_name(body, v));
+  switch (instr.code) {
+    case OpCode::load: {
+      const std::optional<std::string> given = load ? load(instr) : std::nullopt;
+      std::string text = given ? *given : fmt::format("{}[{}]", input(instr.buffer), expr(instr.index, extents, name));
+      if (instr.dtype == DType::boolean) text += " != 0";
+      if (!operands.empty()) {
+        const std::string zero = literal(instr.dtype, ir::is_float(instr.dtype) ? ir::Literal(0.0) : ir::Literal(std::int64_t{0}));
+        text = fmt::format("{} ? {} : {}", operands[0], text, zero);
+      }
+      return text;
+    }
+    case OpCode::index:
+      return fmt::format("static_cast<{}>({})", value_type(instr.dtype), expr(instr.index, extents, name));
+    case OpCode::acc:
+      return acc;
+    case OpCode::check_index: {
+      checks_indices_ = true;
+      // In 64 bits, whatever the index type: the value may be anything.
+      return fmt::format("math::checked_index({}, int64_t{{{}}}, error, site)", operands[0], expr(instr.index, extents, name));
+    }
+    default: {
+      const DType operand_type = instr.code == OpCode::where ? instr.dtype : body[instr.operands[0]].dtype;
+      return arithmetic(instr.code, operand_type, instr.dtype, operands);
+    }
+  }
+}
+
+std::string KernelBuilder::body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load, const std::string& acc) {
+  for (std::size_t k = 0; k < body.instrs.size(); ++k) {
+    if (body.instrs[k].code == OpCode::constant) continue;
+    line(fmt::format("const {} v{} = {};", value_type(body.instrs[k].dtype), k, instruction(body, k, extents, load, acc)));
+  }
+  return value_name(body, body.result);
+}
+
+Launch KernelBuilder::finish() {
+  Launch out;
+  const auto add = [&](const std::string& declaration, const std::string& argument) {
+    out.kernel.parameters += (out.kernel.parameters.empty() ? "" : ", ") + declaration;
+    out.arguments.push_back(argument);
+  };
+  for (const auto& [declaration, argument] : buffers_) add(declaration, argument);
+  for (const auto& [declaration, argument] : dims_) add(declaration, argument);
+  if (checks_indices_) {
+    add("int* error", "error_flag()");
+    add("int site", "$site");
+  }
+  out.checks_indices = checks_indices_;
+  out.buffers = buffer_ids_;
+  out.kernel.body = text_;
+  return out;
+}
+
+// -------------------------------------------------------------------------------------------------- index arithmetic
+
+bool needs_wide_index(Expr e, const ir::LoopBody& body, std::span<const Expr> sizes, ir::ExprPool& pool) {
+  // A checked value is an index like the loop's own, with the checked size as its extent.
+  std::vector<Expr> extents(sizes.begin(), sizes.end());
+  const auto first = static_cast<int>(extents.size());
+  bool unchecked = false;
+  extents.resize(extents.size() + body.instrs.size(), Expr(1));
+  const Expr moved = ir::substitute(e, [&](Expr s) -> std::optional<Expr> {
+    if (!s.is_symbol(SymbolKind::value)) return std::nullopt;
+    const auto k = static_cast<std::size_t>(s.symbol_number());
+    unchecked |= body.instrs[k].code != OpCode::check_index;
+    extents[static_cast<std::size_t>(first) + k] = body.instrs[k].index;
+    return pool.index(first + s.symbol_number());
+  });
+  return unchecked || !fits_int32(moved, extents);
+}
+
+bool needs_wide_index(const ir::Graph& graph, const ir::Loops& loops) {
+  ir::ExprPool& pool = *graph.pool;
+  // Half of the range, so that the step of a grid-stride loop cannot leave it.
+  if (!fits_int32(ir::numel(loops.sizes) * 2)) return true;
+  bool wide = needs_wide_index(loops.store_index, loops.body, loops.sizes, pool);
+  for (const Instr& instr : loops.body.instrs) wide |= needs_wide_index(instr.index, loops.body, loops.sizes, pool);
+  return wide;
+}
+
+std::vector<bool> used_indices(const ir::LoopBody& body, std::size_t count) {
+  std::vector<bool> used(count, false);
+  for (const Instr& instr : body.instrs) {
+    ir::for_each_symbol(instr.index, [&](Expr s) {
+      if (s.is_symbol(SymbolKind::index)) used.at(static_cast<std::size_t>(s.symbol_number())) = true;
+    });
+  }
+  return used;
+}
+
+std::vector<bool> used_indices(const ir::Loops& loops) {
+  std::vector<bool> used = used_indices(loops.body, loops.sizes.size());
+  ir::for_each_symbol(loops.store_index, [&](Expr s) {
+    if (s.is_symbol(SymbolKind::index)) used.at(static_cast<std::size_t>(s.symbol_number())) = true;
+  });
+  return used;
+}
+
+}  // namespace braid::codegen::cuda

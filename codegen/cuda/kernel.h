@@ -1,0 +1,116 @@
+// Kernels as text: the builder that collects parameters and lines, and the table in which equal kernels are one.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/c_expr.h"
+#include "ir/graph.h"
+
+namespace braid::codegen::cuda {
+
+struct Kernel {
+  std::string parameters;  // "const float* in0, float* out0, int dim_batch"
+  std::string body;        // lines, indented by two spaces
+};
+
+// How the step function launches a kernel. All texts are C over the step's dims (`dim_batch`, int64_t).
+struct Launch {
+  std::string wanted_name;
+  Kernel kernel;
+  std::vector<std::string> arguments;  // one per parameter; buffers as "$k", the k-th of `buffers`
+  std::vector<ir::BufferId> buffers;
+  std::string count;   // of points or rows; nothing is launched for 0
+  std::string grid;    // over `count`
+  std::string block;
+  std::string shared = "0";  // bytes
+  std::int64_t max_shared = 0;
+  bool checks_indices = false;  // has the parameters `error` and `site`; the arguments hold "$site"
+};
+
+// Kernels by text: those that differ in nothing but their name are emitted once, under the first one's name.
+class KernelTable {
+ public:
+  struct Entry {
+    std::string name;
+    Kernel kernel;
+    std::vector<std::string> users;  // operations, in order
+    std::int64_t max_shared = 0;
+  };
+  // The kernel's name. `wanted` is made an identifier and unique.
+  std::string add(const std::string& wanted, const Kernel& kernel, const std::string& user, std::int64_t max_shared);
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+  std::map<std::string, std::size_t> by_text_;
+  CNames names_;
+};
+
+// The C name of a dimension, in kernels and in the step.
+std::string dim_name(ir::Expr dim);
+// A size as C on the host.
+std::string host_expr(ir::Expr e);
+std::string host_operand(ir::Expr e);
+
+// Collects one kernel.
+class KernelBuilder {
+ public:
+  // `wide`: index arithmetic in 64 bits.
+  KernelBuilder(const ir::Graph& graph, bool wide) : graph_(graph), wide_(wide) {}
+
+  const ir::Graph& graph() const { return graph_; }
+  const char* index_type() const { return wide_ ? "int64_t" : "int"; }
+
+  // The parameter that points to the buffer's first element.
+  std::string input(ir::BufferId buffer);
+  std::string output(ir::BufferId buffer);
+
+  // Any other pointer parameter.
+  void pointer(const std::string& declaration, const std::string& argument) { buffers_.emplace_back(declaration, argument); }
+
+  // An expression in the kernel; dimensions become parameters. `value` is the text of %k.
+  std::string expr(ir::Expr e, ir::Extents extents, const std::function<std::string(int)>& value = {});
+  std::string operand(ir::Expr e, ir::Extents extents);
+
+  void line(const std::string& text);
+  void open(const std::string& text) { line(text.empty() ? "{" : text + " {"), ++depth_; }
+  void close() { --depth_, line("}"); }
+
+  // Index number first + k, of the given sizes, from the flat index. Only those in `used`.
+  void decompose(const std::string& flat, std::size_t first, std::span<const ir::Expr> sizes, const std::vector<bool>& used);
+
+  // What a load yields instead of reading its buffer; nullopt: read the buffer.
+  using LoadText = std::function<std::optional<std::string>(const ir::Instr&)>;
+  // The body's instructions, one line each. Returns the text of the result.
+  std::string body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load = {}, const std::string& acc = {});
+
+  // Parameters and arguments are filled in; the rest is the caller's.
+  Launch finish();
+
+ private:
+  std::string instruction(const ir::LoopBody& body, std::size_t k, ir::Extents extents, const LoadText& load,
+                          const std::string& acc);
+
+  const ir::Graph& graph_;
+  bool wide_;
+  int depth_ = 1;
+  std::string text_;
+  std::vector<std::pair<std::string, std::string>> buffers_, dims_;  // declaration, argument
+  std::map<ir::BufferId, std::string> inputs_, outputs_;
+  std::vector<ir::BufferId> buffer_ids_;
+  std::vector<std::string> dim_names_;
+  bool checks_indices_ = false;
+};
+
+// Does the index arithmetic of these loops need 64 bits?
+bool needs_wide_index(const ir::Graph& graph, const ir::Loops& loops);
+bool needs_wide_index(ir::Expr e, const ir::LoopBody& body, std::span<const ir::Expr> sizes, ir::ExprPool& pool);
+// Which indices the expressions of the body and the store use.
+std::vector<bool> used_indices(const ir::Loops& loops);
+std::vector<bool> used_indices(const ir::LoopBody& body, std::size_t count);
+
+}  // namespace braid::codegen::cuda

@@ -1,0 +1,70 @@
+// Where the program's memory lies: every storage as a base pointer of the instance plus an offset.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/weights.h"
+#include "ir/schedule.h"
+
+namespace braid::codegen::cuda {
+
+// What runs as one: a single operation or a fused node. Groups are dissolved.
+struct Unit {
+  std::vector<ir::OpId> ops;
+  bool fused = false;
+  std::vector<ir::BufferId> local;  // of a fused node: buffers without memory of their own
+};
+std::vector<Unit> units_of(const ir::Schedule& schedule);
+
+class MemoryMap {
+ public:
+  // Requires a memory plan wherever activations or comm buffers exist.
+  MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& units);
+
+  // Gives a local buffer memory behind the plan's arena after all (its node is run as separate kernels). Slots are used
+  // again by the next unit.
+  void place_local(ir::BufferId buffer);
+  // Bytes behind the arena for the unit being written: accumulators of a GEMM. Returns their offset.
+  std::int64_t scratch(std::int64_t bytes);
+  void next_unit();
+
+  // "at<float>(arena_, 4096)": the first element of the buffer, moved by `elements`.
+  std::string pointer(ir::BufferId buffer, ir::Expr elements = 0) const;
+
+  struct Place {
+    enum class Base : std::uint8_t { arena, segment, weights, rank_weights, input, output } base = Base::arena;
+    int index = 0;            // input, output
+    std::int64_t offset = 0;  // planned
+    std::int64_t bytes = 0;   // planned; unknown (0) for inputs and outputs
+  };
+  // Nothing for local buffers.
+  std::optional<Place> place(ir::StorageId root) const;
+
+  std::int64_t arena_bytes() const { return arena_bytes_ + spill_bytes_; }
+  std::int64_t segment_bytes() const { return segment_bytes_; }
+  const WeightLayout& weights() const { return weights_; }
+
+  // Graph outputs whose memory is not the caller's: copied at the end of a step.
+  struct OutputCopy {
+    int index;
+    ir::BufferId buffer;
+  };
+  const std::vector<OutputCopy>& output_copies() const { return copies_; }
+  // Outputs that live in the memory of an input (aliases): output index -> input index.
+  const std::map<int, int>& aliased_outputs() const { return aliased_; }
+
+ private:
+  const ir::Graph& graph_;
+  std::map<ir::StorageId, Place> places_;
+  std::int64_t arena_bytes_ = 0, segment_bytes_ = 0;
+  std::int64_t spill_used_ = 0, spill_bytes_ = 0;
+  WeightLayout weights_;
+  std::vector<OutputCopy> copies_;
+  std::map<int, int> aliased_;
+};
+
+}  // namespace braid::codegen::cuda

@@ -1,0 +1,28 @@
+// Element types, literals and single instructions of loop bodies as CUDA C++.
+#pragma once
+
+#include <string>
+
+#include "codegen/c_expr.h"
+#include "ir/loop_body.h"
+
+namespace braid::codegen::cuda {
+
+// In memory ("uint8_t" for bool) and in a register ("bool").
+std::string memory_type(ir::DType dtype);
+std::string value_type(ir::DType dtype);
+// In which a reduction or a sum of products is accumulated: half types in float, small integers in int.
+std::string accumulator_type(ir::DType dtype);
+ir::DType accumulator_dtype(ir::DType dtype);
+
+// Exactly this value of the type.
+std::string literal(ir::DType dtype, ir::Literal value);
+
+// "math::convert<To>(text)", or the text where the types agree.
+std::string converted(const std::string& text, ir::DType from, ir::DType to);
+
+// Arithmetic on the operands' C texts: everything but load, constant, index, acc and check_index.
+std::string arithmetic(ir::OpCode code, ir::DType operand_type, ir::DType result_type,
+                       const std::vector<std::string>& operands);
+
+}  // namespace braid::codegen::cuda

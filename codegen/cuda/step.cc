@@ -1,0 +1,334 @@
+#include "codegen/cuda/step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/loop_kernels.h"
+#include "codegen/cuda/scalar.h"
+#include "ir/error.h"
+#include "ir/fused_loops.h"
+
+namespace braid::codegen::cuda {
+namespace {
+
+using ir::CollectiveKind;
+using ir::DType;
+using ir::Expr;
+
+// NCCL has no 16-bit integers and no bool; what is only moved goes as bytes.
+const char* nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "ncclFloat32";
+    case DType::f64: return "ncclFloat64";
+    case DType::f16: return "ncclFloat16";
+    case DType::bf16: return "ncclBfloat16";
+    case DType::i8: return "ncclInt8";
+    case DType::i32: return "ncclInt32";
+    case DType::i64: return "ncclInt64";
+    case DType::u8:
+    case DType::boolean: return "ncclUint8";
+    case DType::u32: return "ncclUint32";
+    case DType::u64: return "ncclUint64";
+    case DType::i16:
+    case DType::u16: break;
+  }
+  return nullptr;
+}
+
+const char* nccl_op(ir::ReduceKind kind) {
+  constexpr const char* kNames[] = {"ncclSum", "ncclProd", "ncclMax", "ncclMin", "ncclAvg"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+class StepWriter {
+ public:
+  StepWriter(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory, const StreamPlan& streams,
+             KernelTable& kernels, const CudaOptions& options)
+      : graph_(schedule.graph), units_(units), memory_(memory), streams_(streams), kernels_(kernels), options_(options) {}
+
+  StepCode write() {
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      memory_.next_unit();
+      const UnitKind kind = kind_of(graph_, units_[u]);
+      if (kind == UnitKind::collective) {
+        u = write_collectives(u);
+      } else if (kind == UnitKind::compute) {
+        write_compute(u);
+      }
+    }
+    write_end();
+    return std::move(out_);
+  }
+
+ private:
+  void line(const std::string& text) { out_.text += "    " + text + "\n"; }
+
+  void begin_unit(const Unit& unit) {
+    std::string names;
+    for (ir::OpId op : unit.ops) names += (names.empty() ? "" : ", ") + graph_[op].name;
+    const std::string nodes = node_names(graph_, unit.ops);
+    out_.text += "\n";
+    line("// " + c_comment(names));
+    line(fmt::format("at_node({});", c_string(nodes)));
+  }
+
+  void waits(std::size_t u, const char* function) {
+    for (int event : streams_.waits[u]) {
+      const auto edge = std::find_if(streams_.edges.begin(), streams_.edges.end(),
+                                     [&](const StreamEdge& e) { return e.to == u && e.event == event; });
+      std::string why;
+      if (edge != streams_.edges.end()) {
+        const std::string& name = graph_[units_[edge->from].ops.back()].name;
+        const char* reason = edge->reason == EdgeReason::before_collective  ? "last touched its memory"
+                             : edge->reason == EdgeReason::reads_result     ? "made its operands"
+                                                                            : "reads what is overwritten";
+        why = c_comment(fmt::format("  // {} {}", name, reason));
+      }
+      line(fmt::format("BRAID_TRY({}({}));{}", function, event, why));
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------------------- kernels
+
+  void write_compute(std::size_t u) {
+    const Unit& unit = units_[u];
+    begin_unit(unit);
+    waits(u, "compute_waits");
+    if (unit.fused && unit.ops.size() > 1) {
+      write_fused(unit);
+    } else {
+      write_single(unit.ops[0]);
+    }
+    if (streams_.records[u] >= 0) line(fmt::format("BRAID_TRY(compute_records({}));", streams_.records[u]));
+  }
+
+  void write_fused(const Unit& unit) {
+    std::string why;
+    const std::optional<ir::FusedLoops> fused = ir::analyse_fused(graph_, unit.ops, &why);
+    ir::internal_check(fused.has_value(), "a fused node is not one: {}", why);
+    if (std::optional<Launch> launch = fused_kernel(graph_, *fused, unit.local, options_.max_shared_bytes)) {
+      write_launch(*launch, unit.ops);
+      return;
+    }
+    line("// Its rows do not fit in shared memory: one kernel per member.");
+    for (ir::BufferId b : unit.local) memory_.place_local(b);
+    for (ir::OpId op : unit.ops) write_single(op);
+  }
+
+  void write_single(ir::OpId op) {
+    if (const auto* loops = graph_[op].as<ir::Loops>()) {
+      write_launch(loops->is_reduction() ? reduction_kernel(graph_, op) : pointwise_kernel(graph_, op), std::span(&op, 1));
+    } else if (graph_[op].as<ir::Gemm>() != nullptr) {
+      write_gemm(op);
+    } else {
+      throw ir::InternalError(fmt::format("operation '{}' has no CUDA code", graph_[op].name));
+    }
+  }
+
+  void write_launch(const Launch& launch, std::span<const ir::OpId> ops, const std::string& acc = {}) {
+    const std::string name = kernels_.add(launch.wanted_name, launch.kernel, node_names(graph_, ops), launch.max_shared);
+    std::string arguments;
+    for (const std::string& argument : launch.arguments) {
+      std::string text = argument;
+      if (argument == "$site") {
+        text = fmt::format("{}", out_.index_sites.size());
+      } else if (argument == "$acc") {
+        text = acc;
+      } else if (argument[0] == '$') {
+        text = memory_.pointer(launch.buffers[static_cast<std::size_t>(std::stoi(argument.substr(1)))]);
+      }
+      arguments += ", " + text;
+    }
+    if (launch.checks_indices) out_.index_sites.push_back(node_names(graph_, ops));
+    line(fmt::format("if (const int64_t count = {}; count > 0) {{", launch.count));
+    line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}, {}, {}, {}, compute_{}));", name, launch.grid, launch.block, launch.shared,
+                     arguments));
+    line("}");
+  }
+
+  void write_gemm(ir::OpId op) {
+    const std::optional<GemmPlan> plan = plan_gemm(graph_, op, memory_);
+    if (!plan) {
+      line("// Not a product that the matrix library takes.");
+      write_launch(naive_gemm_kernel(graph_, op), std::span(&op, 1));
+      return;
+    }
+    auto problem = std::find(out_.gemm_problems.begin(), out_.gemm_problems.end(), plan->problem);
+    const auto index = problem - out_.gemm_problems.begin();
+    if (problem == out_.gemm_problems.end()) out_.gemm_problems.push_back(plan->problem);
+    std::string target = plan->d, acc = plan->d;
+    if (!plan->in_place) {
+      target = acc = fmt::format("at<{}>(arena_, {})", memory_type(plan->accumulator), memory_.scratch(plan->scratch_bytes));
+    }
+    std::string indent, a, b, d;
+    for (std::size_t k = 0; k < plan->outer.size(); ++k) {
+      const GemmPlan::OuterBatch& o = plan->outer[k];
+      const std::string i = fmt::format("batch{}", k);
+      line(fmt::format("{0}for (int64_t {1} = 0; {1} < {2}; ++{1}) {{", indent, i, host_expr(o.size)));
+      indent += "  ";
+      const auto moved = [&](std::string& text, Expr stride) {
+        if (!stride.is_constant(0)) text += fmt::format(" + {} * {}", i, host_operand(stride));
+      };
+      moved(a, o.a);
+      moved(b, o.b);
+      moved(d, o.d);
+    }
+    line(fmt::format("{}BRAID_TRY(gemm({}, {}{}, {}{}, {}, {}{}));", indent, index, plan->a, a, plan->b, b, plan->bias, target, d));
+    for (std::size_t k = plan->outer.size(); k-- > 0;) line(std::string(k * 2, ' ') + "}");
+    if (plan->epilogue_kernel) write_launch(epilogue_kernel(graph_, op, plan->accumulator, plan->in_place), std::span(&op, 1), base_of(op, *plan, acc));
+  }
+
+  // The epilogue's in-place index counts from the output buffer's first element, as its store does.
+  std::string base_of(ir::OpId op, const GemmPlan& plan, const std::string& acc) const {
+    return plan.in_place ? memory_.pointer(graph_[op].as<ir::Gemm>()->out.buffer) : acc;
+  }
+
+  // --------------------------------------------------------------------------------------------------- collectives
+
+  int group_index(ir::GroupId group) {
+    const auto at = std::find(out_.groups.begin(), out_.groups.end(), group);
+    if (at != out_.groups.end()) return static_cast<int>(at - out_.groups.begin());
+    out_.groups.push_back(group);
+    return static_cast<int>(out_.groups.size()) - 1;
+  }
+
+  static bool is_transfer(const ir::CollectiveKernel& k) { return k.kind == CollectiveKind::send || k.kind == CollectiveKind::recv; }
+  const ir::CollectiveKernel* collective(std::size_t u) const {
+    return u < units_.size() ? graph_[units_[u].ops[0]].as<ir::CollectiveKernel>() : nullptr;
+  }
+
+  // The collective at `first`; sends and receives that follow each other go together, as each may need the other.
+  // Returns the last unit written.
+  std::size_t write_collectives(std::size_t first) {
+    std::size_t last = first;
+    if (is_transfer(*collective(first))) {
+      while (collective(last + 1) != nullptr && is_transfer(*collective(last + 1))) ++last;
+    }
+    std::vector<std::string> calls;
+    std::vector<ir::OpId> ops;
+    for (std::size_t u = first; u <= last; ++u) {
+      ops.push_back(units_[u].ops[0]);
+      add_calls(*collective(u), calls);
+    }
+    begin_unit({ops, false, {}});
+    for (std::size_t u = first; u <= last; ++u) waits(u, "communication_waits");
+    if (calls.size() > 1) line("BRAID_TRY(ncclGroupStart());");
+    for (const std::string& call : calls) line(call);
+    if (calls.size() > 1) line("BRAID_TRY(ncclGroupEnd());");
+    for (std::size_t u = first; u <= last; ++u) {
+      if (streams_.records[u] >= 0) line(fmt::format("BRAID_TRY(communication_records({}));", streams_.records[u]));
+    }
+    return last;
+  }
+
+  void add_calls(const ir::CollectiveKernel& k, std::vector<std::string>& calls) {
+    const std::string tail = fmt::format("group({}), communication_)", group_index(k.group));
+    const auto ranks = static_cast<std::int64_t>(graph_[k.group].ranks.size());
+    const std::size_t operands = std::max(k.inputs.size(), k.outputs.size());
+    for (std::size_t i = 0; i < operands; ++i) {
+      const ir::TensorRef* in = i < k.inputs.size() ? &k.inputs[i] : nullptr;
+      const ir::TensorRef* out = i < k.outputs.size() ? &k.outputs[i] : nullptr;
+      const DType dtype = graph_[(in != nullptr ? in : out)->buffer].dtype;
+      const std::string from = in != nullptr ? memory_.pointer(in->buffer, in->offset) : "";
+      const std::string to = out != nullptr ? memory_.pointer(out->buffer, out->offset) : "";
+      const bool reduces = k.kind == CollectiveKind::all_reduce || k.kind == CollectiveKind::reduce_scatter;
+      const char* type = nccl_type(dtype);
+      // Of the operand that the call counts by.
+      const auto count = [&](const ir::TensorRef& ref) {
+        const Expr n = ir::numel(ref.sizes) * (type == nullptr ? ir::size_of(dtype) : 1);
+        return fmt::format("static_cast<size_t>({})", host_expr(n));
+      };
+      const std::string typed = fmt::format("{}, ", type == nullptr ? "ncclUint8" : type);
+      // A rank outside of the group passes it over; so does one that would send to itself.
+      std::string who;
+      if (is_transfer(k)) {
+        who = fmt::format("if (transfers({}, {})) ", group_index(k.group), k.root);
+      } else if (ranks != graph_.ranks) {
+        who = fmt::format("if (in_group({})) ", group_index(k.group));
+      }
+      const auto call = [&](const std::string& text) { calls.push_back(fmt::format("{}BRAID_TRY({});", who, text)); };
+      const std::string op = reduces ? fmt::format("{}, ", nccl_op(k.reduce)) : "";
+      switch (k.kind) {
+        case CollectiveKind::all_reduce:
+          call(fmt::format("ncclAllReduce({}, {}, {}, {}{}{}", from, to, count(*in), typed, op, tail));
+          break;
+        case CollectiveKind::all_gather:
+          call(fmt::format("ncclAllGather({}, {}, {}, {}{}", from, to, count(*in), typed, tail));
+          break;
+        case CollectiveKind::reduce_scatter:
+          call(fmt::format("ncclReduceScatter({}, {}, {}, {}{}{}", from, to, count(*out), typed, op, tail));
+          break;
+        case CollectiveKind::broadcast:
+          call(fmt::format("ncclBroadcast({}, {}, {}, {}{}, {}", from, to, count(*in), typed, k.root, tail));
+          break;
+        case CollectiveKind::all_to_all: {
+          ir::TensorRef slab = *in;
+          const std::optional<Expr> part = ir::divide_exactly(ir::numel(in->sizes), ranks);
+          ir::internal_check(part.has_value(), "an all-to-all of '{}' has unequal slabs", graph_[in->buffer].name);
+          slab.sizes = {*part};
+          for (std::int64_t peer = 0; peer < ranks; ++peer) {
+            call(fmt::format("ncclSend({}, {}, {}{}, {}", memory_.pointer(in->buffer, in->offset + *part * peer),
+                                        count(slab), typed, peer, tail));
+            call(fmt::format("ncclRecv({}, {}, {}{}, {}", memory_.pointer(out->buffer, out->offset + *part * peer),
+                                        count(slab), typed, peer, tail));
+          }
+          break;
+        }
+        case CollectiveKind::send:
+          call(fmt::format("ncclSend({}, {}, {}{}, {}", from, count(*in), typed, k.root, tail));
+          break;
+        case CollectiveKind::recv:
+          call(fmt::format("ncclRecv({}, {}, {}{}, {}", to, count(*out), typed, k.root, tail));
+          break;
+      }
+    }
+  }
+
+  void write_end() {
+    if (streams_.join) {
+      out_.text += "\n";
+      line("// Whoever comes next comes after all collectives.");
+      line(fmt::format("BRAID_TRY(compute_waits({}));", streams_.records[static_cast<std::size_t>(streams_.last_collective)]));
+    }
+    for (const MemoryMap::OutputCopy& copy : memory_.output_copies()) {
+      const ir::Buffer& buffer = graph_[copy.buffer];
+      const std::string& name = graph_.outputs[static_cast<std::size_t>(copy.index)].name;
+      ir::internal_check(ir::is_contiguous(buffer.sizes, ir::strides_of(graph_, copy.buffer)), "output '{}' is not contiguous", name);
+      out_.text += "\n";
+      line(c_comment("// Output '" + name + "' is a copy."));
+      line(fmt::format("if (const int64_t bytes = {}; bytes > 0) {{", host_expr(ir::numel(buffer.sizes) * ir::size_of(buffer.dtype))));
+      line(fmt::format("  BRAID_TRY(cudaMemcpyAsync(outputs_[{}], {}, bytes, cudaMemcpyDeviceToDevice, compute_));", copy.index,
+                       memory_.pointer(copy.buffer)));
+      line("}");
+    }
+  }
+
+  const ir::Graph& graph_;
+  const std::vector<Unit>& units_;
+  MemoryMap& memory_;
+  const StreamPlan& streams_;
+  KernelTable& kernels_;
+  const CudaOptions& options_;
+  StepCode out_;
+};
+
+}  // namespace
+
+std::string node_names(const ir::Graph& graph, std::span<const ir::OpId> ops) {
+  std::vector<std::string> names;
+  for (ir::OpId op : ops) {
+    for (const std::string& origin : graph[op].origins) {
+      if (!origin.empty() && std::find(names.begin(), names.end(), origin) == names.end()) names.push_back(origin);
+    }
+  }
+  if (names.empty()) return graph[ops.back()].name;
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory, const StreamPlan& streams,
+                    KernelTable& kernels, const CudaOptions& options) {
+  return StepWriter(schedule, units, memory, streams, kernels, options).write();
+}
+
+}  // namespace braid::codegen::cuda

@@ -1,0 +1,29 @@
+// The step function: launches, matrix products, collectives, copies and events, in schedule order.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/cuda/emit.h"
+#include "codegen/cuda/gemm.h"
+#include "codegen/cuda/kernel.h"
+
+namespace braid::codegen::cuda {
+
+struct StepCode {
+  std::string text;                        // body of step(), indented by four spaces
+  std::vector<std::string> gemm_problems;  // C initializers, in order of their index
+  std::vector<std::string> index_sites;    // ONNX nodes that check indices
+  std::vector<ir::GroupId> groups;         // those that the program uses, in order of their index
+};
+
+StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory, const StreamPlan& streams,
+                    KernelTable& kernels, const CudaOptions& options);
+
+// "/layers.0/Gelu, /layers.0/Mul": the ONNX nodes of the operations, or the operations' own names.
+std::string node_names(const ir::Graph& graph, std::span<const ir::OpId> ops);
+
+// Throws user errors 640 to 642.
+void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& units);
+
+}  // namespace braid::codegen::cuda

@@ -1,0 +1,183 @@
+#include "runtime/cuda_host.h"
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/cuda_program.h"
+#include "runtime/dtype.h"
+
+namespace {
+
+// One rank: what it owns, and how far it came.
+class Rank {
+ public:
+  Rank(const BraidCudaHostRun& run, int rank) : run_(run), program_(*run.program), rank_(rank) {}
+  ~Rank() {
+    if (instance_ != nullptr) program_.destroy(instance_);
+    for (void* memory : memory_) cudaFree(memory);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (comm_ != nullptr) ncclCommDestroy(comm_);
+  }
+
+  bool go(const ncclUniqueId& id) {
+    int devices = 0;
+    return ok(cudaGetDeviceCount(&devices), "cudaGetDeviceCount") && ok(cudaSetDevice(rank_ % devices), "cudaSetDevice") &&
+           ok(ncclCommInitRank(&comm_, program_.ranks, id, rank_), "ncclCommInitRank") && create() && copy_in() && steps() &&
+           copy_out();
+  }
+
+  BraidStatus status() const { return status_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  bool ok(cudaError_t e, const char* call) {
+    return e == cudaSuccess || fail(BRAID_LIBRARY_ERROR, std::string(call) + ": " + cudaGetErrorString(e));
+  }
+  bool ok(ncclResult_t e, const char* call) {
+    return e == ncclSuccess || fail(BRAID_COMM_ERROR, std::string(call) + ": " + ncclGetErrorString(e));
+  }
+  bool ok(BraidStatus e) { return e == BRAID_OK || fail(e, program_.last_error(instance_)); }
+  bool fail(BraidStatus status, const std::string& message) {
+    status_ = status;
+    message_ = "rank " + std::to_string(rank_) + ": " + message;
+    return false;
+  }
+
+  bool create() {
+    const BraidCudaHostRank& mine = run_.ranks[rank_];
+    BraidCudaCreateInfo info = {};
+    info.abi_version = BRAID_CUDA_ABI_VERSION;
+    info.struct_size = sizeof(info);
+    info.weights = run_.weights;
+    info.weights_bytes = run_.weights_bytes;
+    info.rank_weights = mine.rank_weights;
+    info.rank_weights_bytes = mine.rank_weights_bytes;
+    info.comm = comm_;
+    return ok(program_.create(&info, &instance_)) && ok(program_.prepare(instance_, run_.dims)) &&
+           ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  }
+
+  // Bytes of every input, then of every output.
+  std::vector<size_t> bytes() const {
+    size_t count = 0;
+    for (int k = 0; k < program_.input_count; ++k) count += static_cast<size_t>(program_.inputs[k].rank);
+    for (int k = 0; k < program_.output_count; ++k) count += static_cast<size_t>(program_.outputs[k].rank);
+    std::vector<int64_t> sizes(count + 1);
+    program_.sizes(run_.dims, sizes.data());
+    std::vector<size_t> out;
+    size_t next = 0;
+    const auto add = [&](const BraidTensorInfo& tensor) {
+      size_t n = braid::rt::size_of(static_cast<braid::rt::DType>(tensor.dtype));
+      for (int d = 0; d < tensor.rank; ++d) n *= static_cast<size_t>(sizes[next++]);
+      out.push_back(n);
+    };
+    for (int k = 0; k < program_.input_count; ++k) add(program_.inputs[k]);
+    for (int k = 0; k < program_.output_count; ++k) add(program_.outputs[k]);
+    return out;
+  }
+
+  bool allocate(size_t bytes, void** out) {
+    if (!ok(cudaMalloc(out, bytes > 0 ? bytes : 1), "cudaMalloc")) return false;
+    memory_.push_back(*out);
+    return true;
+  }
+
+  bool copy_in() {
+    const std::vector<size_t> sizes = bytes();
+    for (int k = 0; k < program_.input_count; ++k) {
+      void* memory = nullptr;
+      if (!allocate(sizes[static_cast<size_t>(k)], &memory)) return false;
+      inputs_.push_back(memory);
+      if (sizes[static_cast<size_t>(k)] == 0) continue;
+      if (!ok(cudaMemcpyAsync(memory, run_.ranks[rank_].inputs[k], sizes[static_cast<size_t>(k)], cudaMemcpyHostToDevice, stream_),
+              "cudaMemcpyAsync")) {
+        return false;
+      }
+    }
+    for (int k = 0; k < program_.output_count; ++k) {
+      void* memory = nullptr;
+      const int alias = program_.outputs[k].alias_of_input;
+      if (alias >= 0) {
+        memory = const_cast<void*>(inputs_[static_cast<size_t>(alias)]);
+      } else if (!allocate(sizes[static_cast<size_t>(program_.input_count + k)], &memory)) {
+        return false;
+      }
+      outputs_.push_back(memory);
+    }
+    // On its own stream the program does not know of this one.
+    return run_.on_own_stream == 0 || ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
+  bool steps() {
+    void* stream = run_.on_own_stream != 0 ? nullptr : stream_;
+    for (int s = 0; s < run_.steps; ++s) {
+      const auto begin = std::chrono::steady_clock::now();
+      if (!ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream))) return false;
+      if (run_.step_us == nullptr) continue;
+      if (!ok(program_.synchronize(instance_, run_.timeout_ms))) return false;
+      run_.step_us[rank_ * run_.steps + s] =
+          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    }
+    return ok(program_.synchronize(instance_, run_.timeout_ms));
+  }
+
+  bool copy_out() {
+    const std::vector<size_t> sizes = bytes();
+    for (int k = 0; k < program_.output_count; ++k) {
+      const size_t n = sizes[static_cast<size_t>(program_.input_count + k)];
+      if (n == 0) continue;
+      if (!ok(cudaMemcpyAsync(run_.ranks[rank_].outputs[k], outputs_[static_cast<size_t>(k)], n, cudaMemcpyDeviceToHost, stream_),
+              "cudaMemcpyAsync")) {
+        return false;
+      }
+    }
+    return ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
+  const BraidCudaHostRun& run_;
+  const BraidCudaProgram& program_;
+  const int rank_;
+  ncclComm_t comm_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  BraidCudaInstance* instance_ = nullptr;
+  std::vector<void*> memory_;
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
+  BraidStatus status_ = BRAID_OK;
+  std::string message_;
+};
+
+}  // namespace
+
+extern "C" BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* message, uint64_t message_bytes) {
+  const auto report = [&](BraidStatus status, const std::string& text) {
+    if (message != nullptr && message_bytes > 0) std::snprintf(message, message_bytes, "%s", text.c_str());
+    return status;
+  };
+  if (run == nullptr || run->struct_size != sizeof(BraidCudaHostRun) || run->program == nullptr) {
+    return report(BRAID_INVALID_ARGUMENT, "braid_cuda_host_run: made for another version of the interface");
+  }
+  ncclUniqueId id;
+  if (const ncclResult_t e = ncclGetUniqueId(&id); e != ncclSuccess) return report(BRAID_COMM_ERROR, ncclGetErrorString(e));
+  // Each rank tears down in its own thread: destroying a communicator waits for the others.
+  std::vector<BraidStatus> statuses(static_cast<size_t>(run->program->ranks), BRAID_OK);
+  std::vector<std::string> messages(statuses.size());
+  std::vector<std::thread> threads;
+  for (int r = 0; r < run->program->ranks; ++r) {
+    threads.emplace_back([&, r] {
+      Rank rank(*run, r);
+      rank.go(id);
+      statuses[static_cast<size_t>(r)] = rank.status();
+      messages[static_cast<size_t>(r)] = rank.message();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t r = 0; r < statuses.size(); ++r) {
+    if (statuses[r] != BRAID_OK) return report(statuses[r], messages[r]);
+  }
+  return report(BRAID_OK, "");
+}

@@ -1,0 +1,42 @@
+/* Runs a generated CUDA program from host memory: ranks as threads of one process, each with its own device. For tests
+ * and for `braid run`; a program that lives on a device calls runtime/cuda_abi.h itself. Built with the program
+ * (runtime/cuda_host.cu), so that who calls it needs nothing of CUDA.
+ */
+#ifndef BRAID_RUNTIME_CUDA_HOST_H_
+#define BRAID_RUNTIME_CUDA_HOST_H_
+
+#include "runtime/cuda_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Host memory of one rank, in the order of the program's tables and of the sizes for `dims`. */
+typedef struct BraidCudaHostRank {
+  const void* const* inputs;
+  void* const* outputs;
+  const void* rank_weights;
+  uint64_t rank_weights_bytes;
+} BraidCudaHostRank;
+
+typedef struct BraidCudaHostRun {
+  uint32_t struct_size; /* sizeof(BraidCudaHostRun) */
+  const BraidCudaProgram* program;
+  const void* weights;
+  uint64_t weights_bytes;
+  const BraidCudaHostRank* ranks; /* program->ranks of them */
+  const int64_t* dims;
+  int32_t steps;           /* of the same inputs, one after the other, without waiting in between */
+  int32_t on_own_stream;   /* 1: run is given no stream; 0: a stream of the caller's */
+  int64_t timeout_ms;      /* of all steps together; negative: none */
+  double* step_us;         /* steps * ranks doubles, rank by rank, or null: wall time of each step, waiting in between */
+} BraidCudaHostRun;
+
+/* The status of the first rank that failed; its message, with the rank's number, in `message`. */
+BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* message, uint64_t message_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,183 @@
+// What an instance of a generated CUDA program is made of: the part that is the same for all programs. Header only, as
+// it is built with the program, by nvcc or for the emulated device.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/cuda_abi.h"
+#include "runtime/cuda_gemm.h"
+#include "runtime/cuda_program.h"
+#include "runtime/device/math.h"
+#include "runtime/weight_file.h"
+
+// Leaves the step (or any function that returns bool) where a call failed; the message names the current ONNX node.
+#define BRAID_TRY(call) \
+  if (!ok((call), #call)) return false
+
+namespace braid::rt::cuda {
+
+template <class T>
+T* at(const void* base, int64_t bytes) {
+  return reinterpret_cast<T*>(const_cast<char*>(static_cast<const char*>(base)) + bytes);
+}
+
+class Instance {
+ public:
+  // What a generated program tells of itself beside its table.
+  struct Layout {
+    int events = 0;
+    bool collectives = false;
+    const char* const* index_sites = nullptr;  // ONNX nodes that check indices
+    int index_site_count = 0;
+    const bool* symmetric_groups = nullptr;  // per group of the table: peers address the segment directly
+  };
+
+  Instance(const BraidCudaProgram& table, const Layout& layout) : table_(table), layout_(layout) {}
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+  virtual ~Instance() { tear_down(); }
+
+  bool set_up(const BraidCudaCreateInfo& info);
+  BraidStatus prepare(const int64_t* dims);
+  BraidStatus run(const void* const* inputs, void* const* outputs, cudaStream_t stream);
+  BraidStatus status();
+  BraidStatus synchronize(int64_t timeout_ms);
+  const char* last_error() const { return error_.c_str(); }
+  BraidStatus error_status() const { return error_status_; }
+
+ protected:
+  virtual bool set_up_kernels() { return true; }
+  virtual bool check_guards() { return true; }
+  virtual void gemm_problems(std::vector<GemmProblem>& problems) { (void)problems; }
+  virtual bool step() = 0;
+
+  // ---- for the generated functions
+  bool ok(cudaError_t e, const char* call) {
+    return e == cudaSuccess || fail(BRAID_LIBRARY_ERROR, std::string(call) + ": " + cudaGetErrorString(e));
+  }
+  bool ok(ncclResult_t e, const char* call) {
+    return e == ncclSuccess || fail(BRAID_COMM_ERROR, std::string(call) + ": " + ncclGetErrorString(e));
+  }
+  bool ok(bool good, const char*) const { return good; }
+  bool fail(BraidStatus status, const std::string& message) {
+    error_status_ = status;
+    error_ = node_ == nullptr ? message : "node '" + std::string(node_) + "': " + message;
+    return false;
+  }
+  bool guard(bool holds, const char* text) {
+    return holds || fail(BRAID_BAD_SIZE, std::string("the sizes do not fit each other: ") + text + " does not hold");
+  }
+  // The ONNX node that the next calls belong to.
+  void at_node(const char* node) {
+    node_ = node;
+    BRAID_LABEL(node);
+  }
+
+  // Blocks for `count` points, `per_block` of them each; more points than the grid covers are reached by strides.
+  unsigned grid_for(int64_t count, int64_t per_block) const {
+    const int64_t wanted = (count + per_block - 1) / per_block;
+    return static_cast<unsigned>(wanted < max_grid_ ? wanted : max_grid_);
+  }
+  // Threads for a row of so many elements.
+  static unsigned block_for(int64_t elements) {
+    const int64_t wanted = (elements + 31) / 32 * 32;
+    return static_cast<unsigned>(wanted < 32 ? 32 : wanted > 512 ? 512 : wanted);
+  }
+
+  bool compute_waits(int event) {
+    return ok(cudaStreamWaitEvent(compute_, events_[static_cast<size_t>(event)], 0), "cudaStreamWaitEvent");
+  }
+  bool communication_waits(int event) {
+    return ok(cudaStreamWaitEvent(communication_, events_[static_cast<size_t>(event)], 0), "cudaStreamWaitEvent");
+  }
+  bool compute_records(int event) {
+    return ok(cudaEventRecord(events_[static_cast<size_t>(event)], compute_), "cudaEventRecord");
+  }
+  bool communication_records(int event) {
+    return ok(cudaEventRecord(events_[static_cast<size_t>(event)], communication_), "cudaEventRecord");
+  }
+
+  // Problem `index` of gemm_problems, as prepared for the current dims.
+  bool gemm(int index, const void* a, const void* b, const void* bias, void* d) {
+    const size_t k = static_cast<size_t>(index);
+    const GemmProblem& p = current_->problems[k];
+    if (p.m == 0 || p.n == 0 || p.batch == 0) return true;
+    GemmOperands operands;
+    operands.a = a;
+    operands.b = b;
+    operands.bias = bias;
+    operands.d = d;
+    operands.workspace = workspace_;
+    const cudaError_t e = current_->gemms[k].run(operands, compute_);
+    return e == cudaSuccess || fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + current_->gemms[k].error());
+  }
+
+  // Of the table; a rank may not be a member.
+  bool in_group(int index) const { return groups_[static_cast<size_t>(index)] != nullptr; }
+  bool transfers(int index, int peer) const { return in_group(index) && positions_[static_cast<size_t>(index)] != peer; }
+  ncclComm_t group(int index) const { return groups_[static_cast<size_t>(index)]; }
+  int* error_flag() const { return device_flag_; }
+  const int64_t* dims() const { return current_->dims.data(); }
+
+  cudaStream_t compute_ = nullptr, communication_ = nullptr;
+  char* arena_ = nullptr;
+  char* segment_ = nullptr;
+  char* weights_ = nullptr;
+  char* rank_weights_ = nullptr;
+  const void* const* inputs_ = nullptr;  // during a step
+  void* const* outputs_ = nullptr;
+
+ private:
+  struct Prepared {
+    std::vector<int64_t> dims;
+    std::vector<GemmProblem> problems;
+    std::vector<Gemm> gemms;
+  };
+
+  bool make_streams();
+  bool upload(const void* file, uint64_t bytes, uint64_t expected, const char* name, char** out);
+  bool make_groups(ncclComm_t world);
+  bool make_segment();
+  bool prepare_gemms(Prepared& prepared);
+  bool enqueue(cudaStream_t stream);
+  bool healthy();
+  void tear_down();
+
+  const BraidCudaProgram& table_;
+  const Layout layout_;
+  int device_ = 0, rank_ = 0;
+  int64_t max_grid_ = 1;
+  std::vector<cudaEvent_t> events_;
+  cudaEvent_t fork_ = nullptr, join_ = nullptr, caller_ = nullptr;
+  ncclComm_t world_ = nullptr;
+  std::vector<ncclComm_t> groups_;  // null: this rank is not in the group
+  std::vector<int> positions_;      // rank within the group, or -1
+  std::vector<bool> owned_groups_;
+  struct Registration {
+    ncclComm_t comm;
+    void* handle;
+    ncclWindow_t window;
+  };
+  std::vector<Registration> registrations_;
+  void* workspace_ = nullptr;
+  size_t workspace_bytes_ = 0;
+  int* device_flag_ = nullptr;  // INT_MAX - site of the first index check that failed; 0: none
+  int* host_flag_ = nullptr;    // pinned, copied at the end of every step
+  std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;
+  Prepared* current_ = nullptr;
+  const char* node_ = nullptr;
+  bool broken_ = false;  // a step failed half-way, or its data is wrong
+  BraidStatus error_status_ = BRAID_OK;
+  std::string error_;
+};
+
+}  // namespace braid::rt::cuda
+
+#include "runtime/cuda_instance.inc"

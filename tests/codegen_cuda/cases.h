@@ -1,0 +1,49 @@
+// The programs of these tests. They are emitted into one .cu while building (emit_cases.cc), so that the compiler runs
+// once; the tests build the same schedules again, for the reference.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda/emit.h"
+#include "ir/lowering.h"
+
+namespace braid::test {
+
+struct Case {
+  std::string name;
+  std::function<ir::Schedule()> build;  // planned
+  codegen::cuda::CudaOptions options = {};
+};
+// All of them, in a fixed order.
+std::vector<Case> cases();
+Case find_case(const std::string& name);
+
+// Appended to `cases()` by one function per subject.
+void add_elementwise_cases(std::vector<Case>& out);
+void add_reduction_cases(std::vector<Case>& out);
+void add_gemm_cases(std::vector<Case>& out);
+void add_collective_cases(std::vector<Case>& out);
+
+// A schedule in program order with a memory plan. `fused`: names of operations that become one node, by first name.
+ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order, const std::vector<std::vector<ir::OpId>>& fused = {});
+
+// Lowering with shorthands.
+class Net {
+ public:
+  ir::Graph graph;
+  ir::Lowering lowering{graph};
+
+  ir::TensorBox input(const std::string& name, ir::DType dtype, std::vector<ir::Expr> sizes) {
+    return lowering.input(name, dtype, std::move(sizes));
+  }
+  ir::TensorBox unary(ir::OpCode code, ir::TensorBox x);
+  ir::TensorBox binary(ir::OpCode code, ir::TensorBox x, ir::TensorBox y);
+  ir::TensorBox constant(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes, int seed);
+  ir::Schedule finish(const std::vector<std::vector<ir::OpId>>& fused = {});
+  // Everything in one fused node.
+  ir::Schedule finish_fused();
+};
+
+}  // namespace braid::test

@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "tests/codegen_cuda/cases.h"
+
+namespace braid::test {
+namespace {
+
+using ir::DType;
+using ir::GroupId;
+using ir::OpCode;
+using ir::ReduceKind;
+using ir::TensorBox;
+using codegen::cuda::EdgeReason;
+using codegen::cuda::PlantedFault;
+
+GroupId everyone(Net& net, int ranks) {
+  net.graph.ranks = ranks;
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return net.graph.add_group("world", all);
+}
+
+// Two matrix products with an AllReduce behind each, as a tensor-parallel layer has them; a second collective takes over
+// the memory of the first.
+ir::Schedule layers(int ranks) {
+  Net net;
+  const GroupId world = everyone(net, ranks);
+  const ir::Expr rows = net.graph.add_dim("rows", {1, 6});
+  TensorBox x = net.input("x", DType::f32, {rows, 8});
+  for (int layer = 0; layer < 3; ++layer) {
+    net.lowering.set_origin(fmt::format("/layer.{}/MatMul", layer));
+    TensorBox part = net.lowering.matmul(x, net.constant(fmt::format("w{}", layer), DType::f32, {8, 8}, layer));
+    net.lowering.set_origin(fmt::format("/layer.{}/AllReduce", layer));
+    TensorBox sum = net.lowering.all_reduce(net.unary(OpCode::sign, part), world, ReduceKind::sum);
+    net.lowering.set_origin(fmt::format("/layer.{}/Add", layer));
+    x = net.binary(OpCode::add, x, sum);
+  }
+  net.lowering.output("y", x);
+  return net.finish();
+}
+
+ir::Schedule every_collective(int ranks, DType dtype) {
+  Net net;
+  const GroupId world = everyone(net, ranks);
+  TensorBox x = net.input("x", dtype, {4 * ranks, 3});
+  const auto out = [&](const char* name, TensorBox t) { net.lowering.output(name, t); };
+  net.lowering.set_origin("gather");
+  out("gathered", net.unary(OpCode::neg, net.lowering.all_gather(x, world, 1)));
+  net.lowering.set_origin("gather_first");
+  out("gathered_first", net.lowering.all_gather(x, world, 0));
+  net.lowering.set_origin("broadcast");
+  out("broadcast", net.lowering.broadcast(x, world, ranks - 1));
+  net.lowering.set_origin("all_to_all");
+  out("dealt", net.lowering.all_to_all(x, world));
+  if (dtype != DType::i16) {
+    net.lowering.set_origin("scatter");
+    out("scattered", net.lowering.reduce_scatter(x, world, 0, ReduceKind::sum));
+    for (ReduceKind kind : {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min}) {
+      net.lowering.set_origin("reduce_" + std::string(to_string(kind)));
+      out(std::string(to_string(kind)).c_str(), net.lowering.all_reduce(x, world, kind));
+    }
+    if (ir::is_float(dtype)) {
+      net.lowering.set_origin("reduce_avg");
+      out("avg", net.lowering.all_reduce(x, world, ReduceKind::avg));
+    }
+  }
+  return net.finish();
+}
+
+// Groups of neighbours beside the world; ranks outside of a group pass its collectives over.
+ir::Schedule groups() {
+  Net net;
+  const GroupId world = everyone(net, 4);
+  const GroupId low = net.graph.add_group("low", {0, 1}), odd = net.graph.add_group("odd", {3, 1});
+  TensorBox x = net.input("x", DType::f32, {6});
+  TensorBox a = net.lowering.all_reduce(x, world, ReduceKind::sum);
+  net.lowering.output("world", net.unary(OpCode::neg, a));
+  // What a rank outside gets is not defined, so each group's result only counts where it is a member.
+  net.lowering.all_reduce(x, low, ReduceKind::sum);
+  net.lowering.all_reduce(net.unary(OpCode::abs, x), odd, ReduceKind::max);
+  return net.finish();
+}
+
+// Rank 1 receives what rank 0 sends.
+ir::Schedule transfer() {
+  Net net;
+  const GroupId world = everyone(net, 2);
+  TensorBox x = net.input("x", DType::f32, {6});
+  net.lowering.send(net.unary(OpCode::neg, x), world, 1);
+  TensorBox got = net.lowering.recv(DType::f32, {6}, world, 0);
+  net.lowering.output("y", net.unary(OpCode::abs, x));
+  net.lowering.realize(got);
+  return net.finish();
+}
+
+// x is reduced while `other` is computed; then x's memory is taken by `late`, which nothing but its release holds back.
+ir::Schedule overwrite() {
+  ir::Graph g;
+  g.ranks = 2;
+  const GroupId world = g.add_group("world", {0, 1});
+  ir::ExprPool& pool = *g.pool;
+  const auto loop = [&](const char* name, ir::BufferId from, ir::BufferId to, OpCode code) {
+    ir::BodyBuilder b(pool);
+    ir::Loops loops;
+    loops.sizes = {256};
+    loops.store_index = pool.index(0);
+    loops.body = b.finish(b.unary(code, b.load(from, DType::f32, pool.index(0))));
+    ir::Operation op;
+    op.name = name;
+    op.kernel = std::move(loops);
+    op.outputs = {to};
+    op.origins = {std::string("/") + name};
+    return g.add_op(std::move(op));
+  };
+  const auto owned = [&](const char* name, ir::StorageKind kind) { return g.add_owned(name, DType::f32, {256}, kind); };
+  const ir::BufferId in = owned("in", ir::StorageKind::input);
+  g.inputs.push_back({"in", in});
+  const auto comm = [&](const char* name) {
+    const ir::BufferId b = owned(name, ir::StorageKind::comm);
+    g[g[b].storage].group = world;
+    g[b].layout = ir::CommBufferLayout{{1}, ir::CommBufferKind::symmetric, world};
+    return b;
+  };
+  const ir::BufferId x = comm("x"), sum = comm("sum");
+  std::vector<ir::OpId> order;
+  order.push_back(loop("fill", in, x, OpCode::neg));
+  ir::CollectiveKernel k;
+  k.group = world;
+  k.inputs = {whole(g, x)};
+  k.outputs = {whole(g, sum)};
+  const ir::OpId start = g.add_op({"reduce", k, {sum}, {"/AllReduce"}, std::nullopt});
+  order.push_back(start);
+  const ir::BufferId waited = g.add_mutation(sum, "sum.wait");
+  order.push_back(g.add_op({"reduce.wait", ir::WaitKernel{start}, {waited}, {}, std::nullopt}));
+  order.push_back(g.add_op({"reduce.release", ir::ReleaseKernel{start}, {}, {}, std::nullopt}));
+  order.push_back(loop("late", in, g.add_mutation(x, "x.late"), OpCode::abs));
+  const ir::BufferId late_name = g[order.back()].outputs[0];
+  const ir::BufferId y = owned("y", ir::StorageKind::output), z = owned("z", ir::StorageKind::output);
+  order.push_back(loop("show_late", late_name, z, OpCode::neg));
+  order.push_back(loop("show_sum", waited, y, OpCode::neg));
+  g.outputs = {{"y", y}, {"z", z}};
+  return planned(std::move(g), order);
+}
+
+codegen::cuda::CudaOptions fault(EdgeReason reason) {
+  codegen::cuda::CudaOptions o;
+  o.fault = PlantedFault{true, reason, 0};
+  return o;
+}
+
+}  // namespace
+
+void add_collective_cases(std::vector<Case>& out) {
+  for (int ranks : {1, 2, 4}) {
+    out.push_back({fmt::format("layers_{}", ranks), [ranks] { return layers(ranks); }});
+    out.push_back({fmt::format("collectives_{}_f32", ranks), [ranks] { return every_collective(ranks, DType::f32); }});
+  }
+  for (DType dtype : {DType::f16, DType::i16, DType::i64, DType::u8}) {
+    out.push_back({fmt::format("collectives_2_{}", to_string(dtype)), [dtype] { return every_collective(2, dtype); }});
+  }
+  out.push_back({"groups", groups});
+  out.push_back({"transfer", transfer});
+  out.push_back({"overwrite", overwrite});
+  out.push_back({"overwrite_without_event_before", overwrite, fault(EdgeReason::before_collective)});
+  out.push_back({"overwrite_without_release", overwrite, fault(EdgeReason::overwrites_input)});
+  out.push_back({"layers_without_event_before", [] { return layers(2); }, fault(EdgeReason::before_collective)});
+  out.push_back({"layers_without_event_after", [] { return layers(2); }, fault(EdgeReason::reads_result)});
+}
+
+}  // namespace braid::test

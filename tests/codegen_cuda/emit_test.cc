@@ -1,0 +1,86 @@
+#include "codegen/cuda/emit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/error.h"
+#include "tests/codegen_cuda/cases.h"
+
+namespace braid::test {
+namespace {
+
+using codegen::cuda::emit_cuda;
+using ir::DType;
+
+template <class Run>
+std::string error_of(const Run& run) {
+  try {
+    run();
+  } catch (const ir::UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Emit, EqualSchedulesGiveEqualBytes) {
+  for (const char* name : {"layers_2", "softmax_row", "gemm_residual_f16", "groups"}) {
+    const auto a = emit_cuda(find_case(name).build()), b = emit_cuda(find_case(name).build());
+    EXPECT_EQ(a.body, b.body) << name;
+    EXPECT_EQ(a.header, b.header) << name;
+    EXPECT_EQ(a.fingerprint, b.fingerprint) << name;
+  }
+}
+
+TEST(Emit, EqualKernelsAreOne) {
+  const auto program = emit_cuda(find_case("layers_2").build());
+  EXPECT_EQ(program.kernels, 2);  // sign and add, of three layers
+}
+
+TEST(Emit, OperationsWithoutCudaCodeAreRefusedTogether) {
+  ir::Graph g;
+  const ir::BufferId x = g.add_owned("x", DType::f32, {4}, ir::StorageKind::input);
+  g.inputs.push_back({"x", x});
+  std::vector<ir::OpId> order;
+  for (const char* callee : {"quantum_fft", "oracle"}) {
+    ir::ExternKernel k;
+    k.callee = callee;
+    k.reads = {whole(g, x)};
+    const ir::BufferId y = g.add_owned(callee, DType::f32, {4});
+    k.writes = {whole(g, y)};
+    order.push_back(g.add_op({callee, k, {y}, {std::string("/") + callee}, std::nullopt}));
+  }
+  const ir::Schedule s = planned(std::move(g), order);
+  EXPECT_THAT(error_of([&] { emit_cuda(s); }),
+              ::testing::AllOf(::testing::HasSubstr("BR0640"), ::testing::HasSubstr("'quantum_fft' (/quantum_fft)"),
+                               ::testing::HasSubstr("'oracle' (/oracle)")));
+}
+
+TEST(Emit, ReductionsThatNcclLacksAreRefused) {
+  Net net;
+  net.graph.ranks = 2;
+  const ir::GroupId world = net.graph.add_group("world", {0, 1});
+  net.lowering.set_origin("/AllReduce");
+  net.lowering.output("y", net.lowering.all_reduce(net.input("x", DType::i16, {4}), world, ir::ReduceKind::sum));
+  const ir::Schedule s = net.finish();
+  EXPECT_THAT(error_of([&] { emit_cuda(s); }), ::testing::AllOf(::testing::HasSubstr("BR0641"), ::testing::HasSubstr("/AllReduce")));
+}
+
+TEST(Emit, QueuesPerPairAreRefused) {
+  ir::Schedule s = find_case("layers_2").build();
+  s.channels = ir::ChannelPolicy::pair;
+  EXPECT_THAT(error_of([&] { emit_cuda(s); }), ::testing::HasSubstr("BR0642"));
+}
+
+// Nothing in the names of a model can become code.
+TEST(Emit, NamesCannotBreakOutOfCommentsAndStrings) {
+  Net net;
+  net.lowering.set_origin("evil\nint x; // \\");
+  net.lowering.output("y\"; exit(1); \"", net.unary(ir::OpCode::neg, net.input("*/ x", DType::f32, {net.graph.add_dim("a b", {1, 4})})));
+  const std::string body = emit_cuda(net.finish()).body;
+  EXPECT_THAT(body, ::testing::Not(::testing::HasSubstr("\nint x;")));
+  EXPECT_THAT(body, ::testing::HasSubstr("\"y\\\"; exit(1); \\\"\""));
+  EXPECT_THAT(body, ::testing::HasSubstr("dim_a_b"));
+}
+
+}  // namespace
+}  // namespace braid::test

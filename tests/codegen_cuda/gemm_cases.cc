@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include "tests/codegen_cuda/cases.h"
+
+namespace braid::test {
+namespace {
+
+using ir::BodyBuilder;
+using ir::DType;
+using ir::Expr;
+using ir::OpCode;
+using ir::TensorBox;
+using ir::ValueId;
+
+ir::Gemm* last_gemm(ir::Graph& graph) {
+  for (std::size_t k = graph.ops.size(); k-- > 0;) {
+    if (auto* gemm = graph.ops[k].as<ir::Gemm>()) return gemm;
+  }
+  return nullptr;
+}
+
+// Gives the last GEMM an epilogue over its accumulator and its output's indices.
+void set_epilogue(Net& net, const std::function<ValueId(BodyBuilder&, ValueId acc, std::span<const Expr> index)>& make,
+                  DType acc = DType::f32) {
+  ir::Gemm& gemm = *last_gemm(net.graph);
+  BodyBuilder b(*net.graph.pool);
+  std::vector<Expr> index;
+  for (std::size_t k = 0; k < gemm.out.sizes.size(); ++k) index.push_back(net.graph.pool->index(static_cast<int>(k)));
+  const ValueId result = make(b, b.acc(acc), index);
+  const DType out = net.graph[gemm.out.buffer].dtype;
+  gemm.epilogue = b.finish(b.cast(result, out));
+}
+
+ValueId gelu_tanh(BodyBuilder& b, ValueId x) {
+  const auto f = [&](double v) { return b.constant_of(b.dtype(x), v); };
+  const ValueId cube = b.binary(OpCode::mul, b.binary(OpCode::mul, x, x), x);
+  const ValueId inner = b.binary(OpCode::mul, f(0.7978845608028654), b.binary(OpCode::add, x, b.binary(OpCode::mul, f(0.044715), cube)));
+  return b.binary(OpCode::mul, b.binary(OpCode::mul, f(0.5), x), b.binary(OpCode::add, f(1.0), b.unary(OpCode::tanh, inner)));
+}
+
+// [rows, 12] x [12, 8] with an epilogue.
+enum class Epilogue { none, bias, relu, bias_gelu, residual, exact_gelu };
+ir::Schedule with_epilogue(DType dtype, Epilogue kind) {
+  Net net;
+  const Expr rows = net.graph.add_dim("rows", {1, 10});
+  TensorBox x = net.input("x", dtype, {rows, 12}), w = net.input("w", dtype, {12, 8});
+  TensorBox bias = net.input("bias", dtype, {8}), residual = net.input("residual", dtype, {rows, 8});
+  net.lowering.set_origin("/mlp/MatMul");
+  TensorBox y = net.lowering.matmul(x, w);
+  const auto loaded = [&](BodyBuilder& b, const TensorBox& t, std::span<const Expr> i) { return b.cast(net.lowering.load(b, t, i), DType::f32); };
+  if (kind != Epilogue::none) {
+    set_epilogue(net, [&](BodyBuilder& b, ValueId acc, std::span<const Expr> i) -> ValueId {
+      switch (kind) {
+        case Epilogue::bias: return b.binary(OpCode::add, acc, loaded(b, bias, i.subspan(1)));
+        case Epilogue::relu: return b.binary(OpCode::max, acc, b.constant_of(DType::f32, 0));
+        case Epilogue::bias_gelu: return gelu_tanh(b, b.binary(OpCode::add, loaded(b, bias, i.subspan(1)), acc));
+        case Epilogue::exact_gelu: {
+          const ValueId e = b.unary(OpCode::erf, b.binary(OpCode::mul, acc, b.constant_of(DType::f32, 0.7071067811865476)));
+          return b.binary(OpCode::mul, b.binary(OpCode::mul, acc, b.constant_of(DType::f32, 0.5)), b.binary(OpCode::add, e, b.constant_of(DType::f32, 1)));
+        }
+        default: return b.binary(OpCode::add, b.binary(OpCode::add, acc, loaded(b, bias, i.subspan(1))), loaded(b, residual, i));
+      }
+    });
+  }
+  net.lowering.output("y", y);
+  return net.finish();
+}
+
+// Attention's two products: operands are views of one tensor, batch and heads do not merge.
+ir::Schedule attention_products() {
+  Net net;
+  const Expr batch = net.graph.add_dim("batch", {1, 3}), seq = net.graph.add_dim("seq", {1, 7});
+  TensorBox qkv = net.input("qkv", DType::f32, {batch, seq, 3 * 8});
+  std::vector<TensorBox> parts;
+  for (int p = 0; p < 3; ++p) {
+    TensorBox part = net.lowering.slice(qkv, 2, p * 8, 8);
+    parts.push_back(net.lowering.permute(net.lowering.reshape(part, {batch, seq, 2, 4}), {0, 2, 1, 3}));
+  }
+  TensorBox scores = net.lowering.matmul(parts[0], net.lowering.permute(parts[1], {0, 1, 3, 2}));
+  TensorBox mixed = net.lowering.matmul(net.unary(OpCode::abs, scores), parts[2]);
+  net.lowering.output("scores", net.unary(OpCode::neg, scores));
+  net.lowering.output("y", net.lowering.reshape(net.lowering.permute(mixed, {0, 2, 1, 3}), {batch, seq, 8}));
+  return net.finish();
+}
+
+// Types and strides that the library does not take: a kernel of our own.
+ir::Schedule naive(DType dtype) {
+  Net net;
+  TensorBox x = net.input("x", dtype, {2, 3, 5}), w = net.input("w", dtype, {5, 4});
+  net.lowering.output("y", net.lowering.matmul(x, w));
+  return net.finish();
+}
+
+// One matrix for all batches (stride 0), a vector operand, and weights; two equal products share one prepared object.
+ir::Schedule broadcast_and_weights() {
+  Net net;
+  TensorBox x = net.input("x", DType::f32, {3, 2, 4, 6});
+  TensorBox w = net.constant("w", DType::f32, {2, 6, 5}, 1), v = net.constant("v", DType::f32, {5}, 2);
+  TensorBox y = net.lowering.matmul(x, w), z = net.lowering.matmul(net.unary(OpCode::neg, x), w);
+  net.lowering.output("y", net.binary(OpCode::add, y, z));
+  net.lowering.output("dot", net.lowering.matmul(net.lowering.reshape(y, {24, 5}), v));
+  return net.finish();
+}
+
+}  // namespace
+
+void add_gemm_cases(std::vector<Case>& out) {
+  constexpr std::pair<const char*, Epilogue> kKinds[] = {{"plain", Epilogue::none},         {"bias", Epilogue::bias},
+                                                         {"relu", Epilogue::relu},          {"bias_gelu", Epilogue::bias_gelu},
+                                                         {"residual", Epilogue::residual}, {"exact_gelu", Epilogue::exact_gelu}};
+  for (const auto& [name, kind] : kKinds) {
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      out.push_back({fmt::format("gemm_{}_{}", name, to_string(dtype)), [dtype, kind = kind] { return with_epilogue(dtype, kind); }});
+    }
+  }
+  out.push_back({"attention_products", attention_products});
+  for (DType dtype : {DType::f64, DType::i32, DType::i8, DType::i64}) {
+    out.push_back({fmt::format("gemm_naive_{}", to_string(dtype)), [dtype] { return naive(dtype); }});
+  }
+  out.push_back({"broadcast_and_weights", broadcast_and_weights});
+}
+
+}  // namespace braid::test

@@ -1,0 +1,58 @@
+#include "tests/codegen_cuda/run_case.h"
+
+namespace braid::test {
+namespace {
+
+class EveryEpilogue : public CudaCase, public ::testing::WithParamInterface<std::tuple<const char*, const char*>> {};
+
+TEST_P(EveryEpilogue, IsAsTheInterpreterSays) {
+  const auto [epilogue, type] = GetParam();
+  RunOptions options;
+  options.integers = false;
+  const double tolerance = std::string(type) == "f32" ? 1e-5 : std::string(type) == "f16" ? 2e-3 : 1e-2;
+  for (std::int64_t rows : {1, 10}) {
+    expect_equal(run_case(std::string("gemm_") + epilogue + "_" + type, {{"rows", rows}}, options), tolerance);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gemm, EveryEpilogue,
+                         ::testing::Combine(::testing::Values("plain", "bias", "relu", "bias_gelu", "residual", "exact_gelu"),
+                                            ::testing::Values("f32", "f16", "bf16")),
+                         [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
+
+class Gemm : public CudaCase {};
+
+std::string source_of(const std::string& name) {
+  const Case c = find_case(name);
+  return codegen::cuda::emit_cuda(c.build(), c.options).body;
+}
+
+TEST_F(Gemm, WhatTheLibraryHasNeedsNoKernel) {
+  EXPECT_THAT(source_of("gemm_bias_f32"), ::testing::HasSubstr(".has_bias = true"));
+  EXPECT_THAT(source_of("gemm_bias_gelu_f16"), ::testing::HasSubstr("GemmEpilogue::kGelu"));
+  for (const char* name : {"gemm_plain_f32", "gemm_bias_f32", "gemm_relu_f32", "gemm_bias_gelu_f16"}) {
+    EXPECT_THAT(source_of(name), ::testing::Not(::testing::HasSubstr("__global__"))) << name;
+  }
+  // Exact GELU is another function than the library's.
+  EXPECT_THAT(source_of("gemm_exact_gelu_f32"), ::testing::HasSubstr("__global__"));
+  EXPECT_THAT(source_of("gemm_exact_gelu_f32"), ::testing::Not(::testing::HasSubstr("GemmEpilogue")));
+}
+
+TEST_F(Gemm, OperandsAreViewsAndBatchesThatDoNotMerge) {
+  expect_equal(run_case("attention_products", {{"batch", 3}, {"seq", 7}}), 0);
+  expect_equal(run_case("attention_products", {{"batch", 1}, {"seq", 1}}), 0);
+}
+
+TEST_F(Gemm, TypesThatTheLibraryLacksHaveAKernelOfTheirOwn) {
+  for (const char* type : {"f64", "i32", "i8", "i64"}) expect_equal(run_case(std::string("gemm_naive_") + type), 0);
+}
+
+TEST_F(Gemm, WeightsBroadcastOperandsAndEqualProblems) {
+  expect_equal(run_case("broadcast_and_weights"), 0);
+  const std::string source = source_of("broadcast_and_weights");
+  EXPECT_THAT(source, ::testing::HasSubstr("gemm(0, "));
+  EXPECT_THAT(source, ::testing::Not(::testing::HasSubstr("gemm(2, ")));
+}
+
+}  // namespace
+}  // namespace braid::test

@@ -1,0 +1,71 @@
+#include "tests/codegen_cuda/run_case.h"
+
+namespace braid::test {
+namespace {
+
+class EveryReduction : public CudaCase, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(EveryReduction, FoldsAsTheInterpreterSays) { expect_equal(run_case("reductions_" + std::string(GetParam())), 0); }
+
+INSTANTIATE_TEST_SUITE_P(Reduction, EveryReduction,
+                         ::testing::Values("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"),
+                         [](const auto& info) { return std::string(info.param); });
+
+class Reduction : public CudaCase {};
+
+TEST_F(Reduction, RowsOfAnyLengthFold) {
+  for (std::int64_t n : {1, 31, 33, 1025, 3000}) expect_equal(run_case("long_rows", {{"n", n}}), 0);
+}
+
+TEST_F(Reduction, MaximumOfNanIsNan) {
+  std::vector<float> x(3 * 5 * 7, 1.0f);
+  x[17] = NAN;
+  RunOptions options;
+  options.inputs = {{"x", ir::make_tensor(ir::DType::f32, {3, 5, 7}, x)}};
+  expect_equal(run_case("reductions_f32", {}, options), 0);
+}
+
+TEST_F(Reduction, SoftmaxInOneKernel) {
+  RunOptions options;
+  options.integers = false;
+  for (std::int64_t columns : {1, 5, 300}) {
+    expect_equal(run_case("softmax_f32", {{"rows", 3}, {"columns", columns}}, options), 1e-5);
+    expect_equal(run_case("softmax_f16", {{"rows", 3}, {"columns", columns}}, options), 2e-3);
+    expect_equal(run_case("softmax_row", {{"rows", 3}, {"columns", columns}}, options), 1e-5);
+  }
+  expect_equal(run_case("softmax_unfused", {}, options), 1e-5);
+}
+
+TEST_F(Reduction, FusedNodesAreOneKernelUnlessTheirRowsAreTooLong) {
+  const auto kernels = [](const std::string& name) {
+    const Case c = find_case(name);
+    return codegen::cuda::emit_cuda(c.build(), c.options).kernels;
+  };
+  EXPECT_EQ(kernels("softmax_f32"), 1);
+  EXPECT_EQ(kernels("softmax_row"), 1);
+  EXPECT_EQ(kernels("softmax_large_row"), 1);
+  EXPECT_GT(kernels("softmax_spilled"), 1);
+  EXPECT_EQ(kernels("layernorm"), 1);
+}
+
+TEST_F(Reduction, RowsThatDoNotFitInSharedMemoryGoThroughTheArena) {
+  RunOptions options;
+  options.integers = false;
+  expect_equal(run_case("softmax_spilled", {{"rows", 3}, {"columns", 77}}, options), 1e-5);
+  expect_equal(run_case("softmax_large_row", {{"rows", 1}, {"columns", 20000}}, options), 1e-5);
+}
+
+TEST_F(Reduction, LayerNormInOneKernel) {
+  RunOptions options;
+  options.integers = false;
+  options.steps = 2;
+  expect_equal(run_case("layernorm", {{"batch", 3}}, options), 1e-5);
+}
+
+TEST_F(Reduction, FusedMembersHandOverValuesAndRows) {
+  expect_equal(run_case("fused_points"), 0);
+  expect_equal(run_case("fused_rows_of_folds"), 0);
+}
+
+}  // namespace
+}  // namespace braid::test

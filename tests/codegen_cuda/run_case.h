@@ -1,0 +1,45 @@
+// Runs a case on the emulated device and through the interpreter.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/tensor.h"
+#include "runtime/cuda_host.h"
+#include "tests/codegen_cuda/cases.h"
+#include "tests/emulated/support.h"
+
+namespace braid::test {
+
+struct RunOptions {
+  int steps = 1;
+  bool own_stream = false;
+  bool integers = true;  // small integers as inputs, so that every order of additions is exact
+  std::uint64_t seed = 1;
+  // By input name, instead of random values; the same on all ranks.
+  std::map<std::string, ir::Tensor> inputs;
+};
+
+struct CaseResult {
+  BraidStatus status = BRAID_OK;
+  std::string message;
+  std::vector<std::vector<ir::Tensor>> outputs;   // per rank
+  std::vector<std::vector<ir::Tensor>> expected;  // of the interpreter
+};
+
+// Random inputs, rank by rank.
+std::vector<std::vector<ir::Tensor>> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims,
+                                                   const RunOptions& options);
+
+CaseResult run_case(const std::string& name, const std::map<std::string, std::int64_t>& dims = {}, const RunOptions& options = {});
+
+// Bitwise where `tolerance` is 0 (NaNs count as equal), else relative.
+void expect_equal(const CaseResult& result, double tolerance);
+
+class CudaCase : public EmulatedTest {};
+
+}  // namespace braid::test
