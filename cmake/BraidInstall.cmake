@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(braid_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/braid")
 
-install(TARGETS braid_compiler braid_runtime EXPORT braidTargets)
+install(TARGETS braid_compiler braid_runtime braid_emulated_device EXPORT braidTargets)
 if(TARGET braid)
   file(RELATIVE_PATH braid_bin_to_lib "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
   set_target_properties(braid PROPERTIES INSTALL_RPATH "$ORIGIN/${braid_bin_to_lib}")
@@ -14,6 +14,8 @@ foreach(part ir passes frontend codegen runtime)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${part}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid"
           FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 endforeach()
+# Compiled with a CUDA program by nvcc, where that is.
+install(FILES runtime/device/cuda_gemm_cublaslt.cc DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime/device")
 
 install(EXPORT braidTargets NAMESPACE braid:: DESTINATION "${braid_package_dir}")
 configure_package_config_file(cmake/braidConfig.cmake.in "${PROJECT_BINARY_DIR}/braidConfig.cmake"

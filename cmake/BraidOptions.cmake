@@ -2,6 +2,7 @@
 option(BRAID_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(BRAID_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(BRAID_COVERAGE "Instrument for coverage" OFF)
+option(BRAID_FUZZ "Build the fuzz targets (clang only)" OFF)
 option(BRAID_WERROR "Treat warnings of our own code as errors" OFF)
 set(BRAID_SANITIZE "" CACHE STRING "Sanitizers for our own code: address,undefined or thread")
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "frontend/errors.h"
+#include "frontend/inline.h"
 #include "frontend/op_registry.h"
 
 namespace braid::frontend {
@@ -27,15 +28,18 @@ std::string between(const std::string& text, const std::string& before, const ch
 }
 
 bool mentions(const std::string& text, std::initializer_list<const char*> words) {
-  return std::any_of(words.begin(), words.end(), [&](const char* w) { return text.find(w) != std::string::npos; });
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* w) { return text.find(w) != std::string::npos; });
 }
 
 // ONNX's messages end with the place and nest "[ShapeInferenceError]" marks: the sentence is what is wanted.
 std::string sentence(std::string text) {
   for (const char* mark : {"[ShapeInferenceError] ", "[TypeInferenceError] ", "Inference error(s): "}) {
-    for (std::size_t at; (at = text.find(mark)) != std::string::npos;) text.erase(at, std::string(mark).size());
+    for (std::size_t at; (at = text.find(mark)) != std::string::npos;)
+      text.erase(at, std::string(mark).size());
   }
-  if (const std::size_t context = text.find("\n\n==> Context"); context != std::string::npos) text.erase(context);
+  if (const std::size_t context = text.find("\n\n==> Context"); context != std::string::npos)
+    text.erase(context);
   if (const std::size_t line = text.find('\n'); line != std::string::npos) text.erase(line);
   if (text.rfind("(op_type:", 0) == 0) {
     if (const std::size_t end = text.find("): "); end != std::string::npos) text.erase(0, end + 3);
@@ -43,12 +47,15 @@ std::string sentence(std::string text) {
   return text;
 }
 
-int classify(const std::string& text) {
-  const std::size_t line = text.find('\n');
-  const std::string first = text.substr(0, line);
-  if (mentions(first, {"ttribute", "axis", "Axis", "perm"})) return kInvalidAttribute;
-  if (mentions(first, {"[TypeInferenceError]", "elem_type", "element type", "elem type", "input type", "output type", "inconsistent type", "unsupported type"})) return kTypeMismatch;
-  return kShapeMismatch;
+[[noreturn]] void inference_error(const std::string& text, const ir::Location& at) {
+  const std::string first = text.substr(0, text.find('\n')), what = sentence(text);
+  if (mentions(first, {"ttribute", "axis", "Axis", "perm"}))
+    user_error(kInvalidAttribute, at, what, "write the model again");
+  if (mentions(first, {"[TypeInferenceError]", "elem_type", "element type", "elem type", "input type",
+                       "output type", "inconsistent type", "unsupported type"})) {
+    user_error(kTypeMismatch, at, what, "check the types of the node's inputs and outputs");
+  }
+  user_error(kShapeMismatch, at, what, "check the shapes of the node's inputs and outputs");
 }
 
 // The first output of the first node of that type and without a name: better than nothing.
@@ -66,11 +73,13 @@ void check_with_onnx(const Model& model) {
     onnx::checker::check_model(model.proto);
   } catch (const onnx::checker::ValidationError& error) {
     const std::string text = error.what();
-    ir::Location at{.file = model.path, .node = between(text, "Name: ", " \n"), .op = between(text, "OpType: ", " \n")};
+    ir::Location at{
+        .file = model.path, .node = between(text, "Name: ", " \n"), .op = between(text, "OpType: ", " \n")};
     if (at.node == "OpType:") at.node.clear();
     if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
     const std::string what = sentence(text);
-    user_error(mentions(what, {"ttribute"}) ? kInvalidAttribute : kInvalidNode, at, what, "write the model again");
+    user_error(mentions(what, {"ttribute"}) ? kInvalidAttribute : kInvalidNode, at, what,
+               "write the model again");
   }
 }
 
@@ -82,9 +91,10 @@ void infer_shapes(Model& model) {
                                        onnx::ShapeInferenceOptions(kCheckTypes, kStrict, kPropagateData));
   } catch (const std::runtime_error& error) {  // InferenceError, and what single schemas throw
     const std::string text = error.what();
-    ir::Location at{.file = model.path, .node = between(text, "node name: ", ")"), .op = between(text, "op_type:", ",)")};
+    ir::Location at{
+        .file = model.path, .node = between(text, "node name: ", ")"), .op = between(text, "op_type:", ",)")};
     if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
-    user_error(classify(text), at, sentence(text), "check the types and shapes of the node's inputs");
+    inference_error(text, at);
   }
 }
 
@@ -101,7 +111,8 @@ namespace {
 
 class SupportCheck {
  public:
-  SupportCheck(const Model& model, const Opsets& opsets, const InferredTypes* types) : opsets_(opsets), types_(types) {
+  SupportCheck(const Model& model, const Opsets& opsets, const InferredTypes* types)
+      : opsets_(opsets), types_(types) {
     for (const onnx::FunctionProto& f : model.proto.functions()) functions_[f.domain() + ":" + f.name()] = &f;
     for (const onnx::NodeProto& node : model.proto.graph().node()) visit(node, name_of(node));
   }
@@ -116,7 +127,8 @@ class SupportCheck {
       lines.push_back(line + ")");
     }
     user_error(kUnsupportedOperators, {.file = at.file},
-               fmt::format("{} operator{} not supported: {}", lines.size(), lines.size() == 1 ? " is" : "s are", fmt::join(lines, ", ")),
+               fmt::format("{} operator{} not supported: {}", lines.size(),
+                           lines.size() == 1 ? " is" : "s are", fmt::join(lines, ", ")),
                "`braid ops` lists the operators that are, with their versions and types");
   }
 
@@ -137,18 +149,19 @@ class SupportCheck {
       check_type(node, *spec, name, origin);
       return;
     }
-    const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(node.op_type(), version, domain);
-    if (schema && (schema->HasFunction() || schema->HasContextDependentFunction())) return;  // becomes its body
+    if (has_function_body(domain, node.op_type(), version)) return;
     problem(node, name, origin);
   }
 
-  void check_type(const onnx::NodeProto& node, const OpSpec& spec, const std::string& name, const std::string& origin) {
+  void check_type(const onnx::NodeProto& node, const OpSpec& spec, const std::string& name,
+                  const std::string& origin) {
     if (!types_ || node.input_size() == 0) return;
     const auto found = types_->find(node.input(0));
     if (found == types_->end() || !found->second->has_tensor_type()) return;
     const int type = found->second->tensor_type().elem_type();
     const std::optional<ir::DType> dtype = dtype_of_onnx(type);
-    if (!dtype || !spec.types.contains(*dtype)) problem(node, fmt::format("{} of {}", name, onnx_type_name(type)), origin);
+    if (!dtype || !spec.types.contains(*dtype))
+      problem(node, fmt::format("{} of {}", name, onnx_type_name(type)), origin);
   }
 
   void problem(const onnx::NodeProto& node, const std::string& what, const std::string& origin) {

@@ -1,5 +1,5 @@
-// Is the model one that ONNX allows and that we can lower? Everything that is wrong with a model is found here or by the
-// lowering of a node, never later.
+// Is the model one that ONNX allows and that we can lower? Everything that is wrong with a model is found
+// here or by the lowering of a node, never later.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ using Opsets = std::map<std::string, int>;
 // Versions that are read: IR version, operator sets. UserErrors kIrVersion, kOpset.
 Opsets check_versions(const Model& model);
 
-// Names and edges of the graph: every value defined once and before it is used, no cycle, domains imported. One pass,
-// because ONNX's checker would copy the whole model and name no nodes.
+// Names and edges of the graph: every value defined once and before it is used, no cycle, domains imported.
+// One pass, because ONNX's checker would copy the whole model and name no nodes.
 void check_structure(const Model& model, const Opsets& opsets);
 
 // ONNX's checker: attributes and numbers of inputs and outputs against the operators' schemas.
@@ -29,8 +29,8 @@ void infer_shapes(Model& model);
 // What the model says of its values after infer_shapes; points into the model.
 InferredTypes types_of(const Model& model);
 
-// All operators of the model that can neither be lowered nor replaced by a function body, in one UserError. `types` may
-// be null: then element types are not looked at.
+// All operators of the model that can neither be lowered nor replaced by a function body, in one UserError.
+// `types` may be null: then element types are not looked at.
 void check_supported(const Model& model, const Opsets& opsets, const InferredTypes* types);
 
 }  // namespace braid::frontend

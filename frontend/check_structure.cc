@@ -17,15 +17,18 @@ Opsets check_versions(const Model& model) {
   const ir::Location at{.file = model.path};
   const std::int64_t newest_ir = onnx::Version::IR_VERSION;
   if (!model.proto.has_ir_version() || model.proto.ir_version() < 3 || model.proto.ir_version() > newest_ir) {
-    user_error(kIrVersion, at, fmt::format("the model has IR version {}; versions 3 to {} are read", model.proto.ir_version(), newest_ir),
+    user_error(kIrVersion, at,
+               fmt::format("the model has IR version {}; versions 3 to {} are read", model.proto.ir_version(),
+                           newest_ir),
                "export the model with another version of ONNX");
   }
   Opsets opsets;
   for (const onnx::OperatorSetIdProto& import : model.proto.opset_import()) {
     const std::string domain = import.domain() == "ai.onnx" ? "" : import.domain();
     if (import.version() < 1 || (domain.empty() && import.version() > kNewestOpset)) {
-      user_error(kOpset, at, fmt::format("the model imports version {} of operator set '{}'; versions 1 to {} are read",
-                                         import.version(), domain.empty() ? "ai.onnx" : domain, kNewestOpset),
+      user_error(kOpset, at,
+                 fmt::format("the model imports version {} of operator set '{}'; versions 1 to {} are read",
+                             import.version(), domain.empty() ? "ai.onnx" : domain, kNewestOpset),
                  "export the model for another operator set");
     }
     opsets[domain] = static_cast<int>(import.version());
@@ -55,7 +58,8 @@ class StructureCheck {
   static constexpr int kInput = -1;  // defined before any node
 
   [[noreturn]] void duplicate(const ir::Location& at, const std::string& name) {
-    user_error(kDuplicateName, at, fmt::format("the value '{}' is defined twice", name), "every value needs a name of its own");
+    user_error(kDuplicateName, at, fmt::format("the value '{}' is defined twice", name),
+               "every value needs a name of its own");
   }
 
   void define_inputs() {
@@ -69,13 +73,15 @@ class StructureCheck {
     for (int k = 0; k < graph_.node_size(); ++k) {
       const onnx::NodeProto& node = graph_.node(k);
       for (const std::string& output : node.output()) {
-        if (!output.empty() && !producer_.emplace(output, k).second) duplicate(location_of(model_.path, node), output);
+        if (!output.empty() && !producer_.emplace(output, k).second)
+          duplicate(location_of(model_.path, node), output);
       }
       const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
       if (!opsets_.count(domain)) {
-        user_error(kUnknownDomain, location_of(model_.path, node),
-                   fmt::format("the model does not import the domain '{}'", domain.empty() ? "ai.onnx" : domain),
-                   "every domain that nodes use needs an entry in opset_import");
+        user_error(
+            kUnknownDomain, location_of(model_.path, node),
+            fmt::format("the model does not import the domain '{}'", domain.empty() ? "ai.onnx" : domain),
+            "every domain that nodes use needs an entry in opset_import");
       }
     }
   }
@@ -88,7 +94,8 @@ class StructureCheck {
         if (input.empty()) continue;
         const auto found = producer_.find(input);
         if (found == producer_.end()) {
-          user_error(kUndefinedValue, location_of(model_.path, graph_.node(k)), fmt::format("the input '{}' is not defined", input),
+          user_error(kUndefinedValue, location_of(model_.path, graph_.node(k)),
+                     fmt::format("the input '{}' is not defined", input),
                      "it is neither a graph input nor an initializer nor the output of a node");
         }
         if (found->second >= k && unsorted < 0) {
@@ -100,7 +107,8 @@ class StructureCheck {
     if (unsorted < 0) return;
     find_cycle();
     user_error(kNotSorted, location_of(model_.path, graph_.node(unsorted)),
-               fmt::format("the input '{}' is computed by a later node", unsorted_value), "nodes must be sorted topologically");
+               fmt::format("the input '{}' is computed by a later node", unsorted_value),
+               "nodes must be sorted topologically");
   }
 
   // Depth-first search without recursion: graphs are deep.
@@ -134,7 +142,8 @@ class StructureCheck {
     const auto first = std::find_if(path.begin(), path.end(), [&](const auto& p) { return p.first == node; });
     for (auto it = path.end(); it != first;) names.push_back(name_of(graph_.node((--it)->first)));
     user_error(kCyclicGraph, location_of(model_.path, graph_.node(node)),
-               fmt::format("the graph has a cycle: {}", fmt::join(names, " -> ")), "no node may depend on its own output");
+               fmt::format("the graph has a cycle: {}", fmt::join(names, " -> ")),
+               "no node may depend on its own output");
   }
 
   void check_outputs() {
@@ -142,8 +151,8 @@ class StructureCheck {
     for (const onnx::ValueInfoProto& output : graph_.output()) {
       if (!seen.insert(output.name()).second) duplicate({.file = model_.path}, output.name());
       if (!producer_.count(output.name())) {
-        user_error(kUndefinedValue, {.file = model_.path}, fmt::format("the graph output '{}' is not defined", output.name()),
-                   "no node computes it");
+        user_error(kUndefinedValue, {.file = model_.path},
+                   fmt::format("the graph output '{}' is not defined", output.name()), "no node computes it");
       }
     }
   }
@@ -169,7 +178,8 @@ class StructureCheck {
         const std::string callee = node.domain() + ":" + node.op_type();
         if (!functions.count(callee)) continue;
         if (marks[callee] == Mark::open) {
-          user_error(kRecursiveFunction, location_of(model_.path, node), fmt::format("the function '{}' calls itself", node.op_type()),
+          user_error(kRecursiveFunction, location_of(model_.path, node),
+                     fmt::format("the function '{}' calls itself", node.op_type()),
                      "local functions must not be recursive");
         }
         if (marks[callee] == Mark::none) {

@@ -24,12 +24,15 @@ namespace {
 void check_bounds(const Model& model, const DimBounds& bounds, const std::set<std::string>& known) {
   for (const auto& [name, b] : bounds) {
     if (b.min < 0 || b.min > b.max) {
-      user_error(kInvalidDimension, {.file = model.path}, fmt::format("dimension '{}' is given the bounds {} to {}", name, b.min, b.max),
+      user_error(kInvalidDimension, {.file = model.path},
+                 fmt::format("dimension '{}' is given the bounds {} to {}", name, b.min, b.max),
                  "a lower bound is at least 0 and at most the upper bound");
     }
     if (!known.count(name)) {
-      user_error(kInvalidDimension, {.file = model.path}, fmt::format("the model has no dimension '{}'", name),
-                 known.empty() ? "all its dimensions are numbers" : fmt::format("its dimensions are {}", fmt::join(known, ", ")));
+      user_error(kInvalidDimension, {.file = model.path},
+                 fmt::format("the model has no dimension '{}'", name),
+                 known.empty() ? "all its dimensions are numbers"
+                               : fmt::format("its dimensions are {}", fmt::join(known, ", ")));
     }
   }
 }
@@ -39,7 +42,8 @@ void check_type(const Model& model, const onnx::ValueInfoProto& value) {
     user_error(code, {.file = model.path}, fmt::format("input '{}' {}", value.name(), what), hint);
   };
   if (!value.has_type() || !value.type().has_tensor_type()) {
-    fail(kUnsupportedType, value.has_type() ? "is not a tensor" : "has no type", "graph inputs must be tensors");
+    fail(kUnsupportedType, value.has_type() ? "is not a tensor" : "has no type",
+         "graph inputs must be tensors");
   }
   const int type = value.type().tensor_type().elem_type();
   if (!dtype_of_onnx(type)) {
@@ -71,7 +75,8 @@ void check_total(const Model& model, const onnx::ValueInfoProto& input, const Di
   for (const Dimension& dim : input.type().tensor_type().shape().dim()) {
     largest.push_back(dim.has_dim_value() ? dim.dim_value() : bounds.at(dim.dim_param()).max);
   }
-  checked_bytes(largest, *dtype_of_onnx(input.type().tensor_type().elem_type()), {.file = model.path}, input.name());
+  checked_bytes(largest, *dtype_of_onnx(input.type().tensor_type().elem_type()), {.file = model.path},
+                input.name());
 }
 
 }  // namespace
@@ -85,11 +90,13 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
     int axis = 0;
     for (Dimension& dim : *input.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
       if (dim.has_dim_value() && dim.dim_value() < 0) {
-        user_error(kInvalidDimension, {.file = model.path},
-                   fmt::format("input '{}' has the size {} along axis {}", input.name(), dim.dim_value(), axis),
-                   "a size is at least 0; a size that varies has a name");
+        user_error(
+            kInvalidDimension, {.file = model.path},
+            fmt::format("input '{}' has the size {} along axis {}", input.name(), dim.dim_value(), axis),
+            "a size is at least 0; a size that varies has a name");
       }
-      if (!dim.has_dim_value() && dim.dim_param().empty()) dim.set_dim_param(fmt::format("{}_{}", input.name(), axis));
+      if (!dim.has_dim_value() && dim.dim_param().empty())
+        dim.set_dim_param(fmt::format("{}_{}", input.name(), axis));
       ++axis;
     }
     collect_names(input, known);
@@ -103,7 +110,8 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
     int axis = 0;
     for (const Dimension& dim : input->type().tensor_type().shape().dim()) {
       if (!dim.has_dim_value() && !bounds.count(dim.dim_param())) {
-        unbounded.push_back(fmt::format("'{}' of input '{}' (axis {})", dim.dim_param(), input->name(), axis));
+        unbounded.push_back(
+            fmt::format("'{}' of input '{}' (axis {})", dim.dim_param(), input->name(), axis));
         known.insert(dim.dim_param());
       }
       ++axis;
@@ -114,7 +122,8 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
     for (const std::string& name : known) {
       if (!bounds.count(name)) hint += fmt::format(" --dim {}=MIN..MAX", name);
     }
-    user_error(kUnboundedDimension, {.file = model.path}, fmt::format("unbounded dimension {}", fmt::join(unbounded, ", ")),
+    user_error(kUnboundedDimension, {.file = model.path},
+               fmt::format("unbounded dimension {}", fmt::join(unbounded, ", ")),
                hint + ", or =VALUE for a fixed size");
   }
   for (const onnx::ValueInfoProto* input : true_inputs(model)) check_total(model, *input, bounds);
@@ -123,10 +132,12 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
   }
 }
 
-std::vector<ir::Expr> input_sizes(const onnx::ValueInfoProto& input, const DimBounds& bounds, ir::Graph& graph) {
+std::vector<ir::Expr> input_sizes(const onnx::ValueInfoProto& input, const DimBounds& bounds,
+                                  ir::Graph& graph) {
   std::vector<ir::Expr> sizes;
   for (const Dimension& dim : input.type().tensor_type().shape().dim()) {
-    sizes.push_back(dim.has_dim_value() ? ir::Expr(dim.dim_value()) : graph.add_dim(dim.dim_param(), bounds.at(dim.dim_param())));
+    sizes.push_back(dim.has_dim_value() ? ir::Expr(dim.dim_value())
+                                        : graph.add_dim(dim.dim_param(), bounds.at(dim.dim_param())));
   }
   return sizes;
 }

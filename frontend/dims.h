@@ -12,13 +12,15 @@ namespace braid::frontend {
 
 using DimBounds = std::map<std::string, ir::Bounds>;
 
-// Gives unnamed dimensions of graph inputs a name (INPUT_AXIS), replaces dimensions with equal bounds by their value in
-// inputs, outputs and value_infos, and checks what is left. UserErrors: an input without type or shape or of a type
-// that the IR has not; a dimension without bounds; bounds that are reversed, negative or of no dimension of the model.
+// Gives unnamed dimensions of graph inputs a name (INPUT_AXIS), replaces dimensions with equal bounds by
+// their value in inputs, outputs and value_infos, and checks what is left. UserErrors: an input without type
+// or shape or of a type that the IR has not; a dimension without bounds; bounds that are reversed, negative
+// or of no dimension of the model.
 void resolve_dims(Model& model, const DimBounds& bounds);
 
 // The sizes of a graph input after resolve_dims.
-std::vector<ir::Expr> input_sizes(const onnx::ValueInfoProto& input, const DimBounds& bounds, ir::Graph& graph);
+std::vector<ir::Expr> input_sizes(const onnx::ValueInfoProto& input, const DimBounds& bounds,
+                                  ir::Graph& graph);
 
 // Graph inputs that are not initializers.
 std::vector<const onnx::ValueInfoProto*> true_inputs(const Model& model);

@@ -36,12 +36,11 @@ inline constexpr int kRankFileMissing = 205;
 inline constexpr int kRanksDiffer = 206;
 inline constexpr int kRankWeightDecidesShape = 207;
 
-// Dimensions. 301 is raised by size arithmetic (ir/expr.cc), 302 by lowering where sizes never agree.
+// Dimensions. kSizeOverflow is raised by size arithmetic (ir/expr.cc) too.
 inline constexpr int kSizeOverflow = 301;
-inline constexpr int kSizesDiffer = 302;
-inline constexpr int kUnboundedDimension = 303;
-inline constexpr int kInvalidDimension = 304;
-inline constexpr int kAlias = 305;
+inline constexpr int kUnboundedDimension = 310;
+inline constexpr int kInvalidDimension = 311;
+inline constexpr int kAlias = 312;
 
 // Collectives and ranks.
 inline constexpr int kRankCount = 401;

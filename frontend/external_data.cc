@@ -22,7 +22,8 @@ using ir::user_error;
 
 std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
   const auto fail = [&](int error) {
-    user_error(kFileNotReadable, {.file = path.string()}, fmt::format("cannot read the file: {}", std::strerror(error)),
+    user_error(kFileNotReadable, {.file = path.string()},
+               fmt::format("cannot read the file: {}", std::strerror(error)),
                "check the path and the permissions");
   };
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -68,7 +69,8 @@ Entries read_entries(const onnx::TensorProto& proto, const Location& at) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < 0) {
       user_error(kExternalDataEntry, at,
-                 fmt::format("external data of '{}': {} is '{}', expected a number of bytes", proto.name(), key, text),
+                 fmt::format("external data of '{}': {} is '{}', expected a number of bytes", proto.name(),
+                             key, text),
                  "write the model again");
     }
     return value;
@@ -86,9 +88,11 @@ Entries read_entries(const onnx::TensorProto& proto, const Location& at) {
   return entries;
 }
 
-fs::path checked_path(const fs::path& folder, const std::string& location, const std::string& tensor, const Location& at) {
+fs::path checked_path(const fs::path& folder, const std::string& location, const std::string& tensor,
+                      const Location& at) {
   const auto refuse = [&](const char* why) {
-    user_error(kExternalDataPath, at, fmt::format("external data of '{}': location '{}' {}", tensor, location, why),
+    user_error(kExternalDataPath, at,
+               fmt::format("external data of '{}': location '{}' {}", tensor, location, why),
                "external data must be a regular file in the model's folder");
   };
   const fs::path relative(location);
@@ -126,17 +130,18 @@ ExternalBytes FileMap::find(const onnx::TensorProto& proto, std::int64_t expecte
   const auto size = static_cast<std::int64_t>(file->bytes().size());
   if (entries.offset > size || length > size - entries.offset) {
     user_error(kExternalDataShort, at,
-               fmt::format("external data of '{}': {} bytes at offset {} of '{}', which has {} bytes", proto.name(), length,
-                           entries.offset, entries.location, size),
+               fmt::format("external data of '{}': {} bytes at offset {} of '{}', which has {} bytes",
+                           proto.name(), length, entries.offset, entries.location, size),
                "the data file is truncated or belongs to another model");
   }
   if (length != expected) {
     user_error(kInitializerSize, at,
-               fmt::format("external data of '{}' has {} bytes, its type and sizes ask for {}", proto.name(), length, expected),
+               fmt::format("external data of '{}' has {} bytes, its type and sizes ask for {}", proto.name(),
+                           length, expected),
                "write the model again");
   }
-  return {file->bytes().subspan(static_cast<std::size_t>(entries.offset), static_cast<std::size_t>(length)), file,
-          path.string(), entries.offset};
+  return {file->bytes().subspan(static_cast<std::size_t>(entries.offset), static_cast<std::size_t>(length)),
+          file, path.string(), entries.offset};
 }
 
 }  // namespace braid::frontend

@@ -41,13 +41,14 @@ struct ExternalBytes {
   std::int64_t offset = 0;
 };
 
-// The external data of one model. Every file is mapped once. A location is relative to the model's folder and must stay
-// inside of it: no absolute path, no "..", no symbolic link that leads out.
+// The external data of one model. Every file is mapped once. A location is relative to the model's folder and
+// must stay inside of it: no absolute path, no "..", no symbolic link that leads out.
 class FileMap {
  public:
   explicit FileMap(const std::filesystem::path& model_path);
 
-  // The bytes that the entries location, offset and length of `proto` name. `expected` is what dtype and sizes ask for.
+  // The bytes that the entries location, offset and length of `proto` name. `expected` is what dtype and
+  // sizes ask for.
   ExternalBytes find(const onnx::TensorProto& proto, std::int64_t expected, const ir::Location& at);
 
  private:

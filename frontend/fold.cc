@@ -1,7 +1,74 @@
 #include "frontend/fold.h"
 
-namespace braid::frontend {
+#include <algorithm>
 
-bool fold_constants(OpContext&, const OpSpec&) { return false; }
+#include "ir/interpreter.h"
+#include "ir/schedule.h"
+
+namespace braid::frontend {
+namespace {
+
+bool is_small(std::int64_t elements) { return elements <= kMaxElements; }
+
+// A copy of the value for another graph, if it is a small constant.
+std::optional<Value> as_constant(Value& value) {
+  Value copy{value.name, value.dtype, value.sizes};
+  if (value.constant) {
+    if (!value.constant->data.same_on_all_ranks() || !is_small(value.constant->count())) return std::nullopt;
+    copy.constant = value.constant;
+  }
+  if (const std::optional<Elements>& elements = elements_of(value)) {
+    if (!std::all_of(elements->values.begin(), elements->values.end(),
+                     [](ir::Expr e) { return e.is_constant(); }))
+      return std::nullopt;
+    copy.elements = elements;
+  }
+  if (!copy.constant && !copy.elements) return std::nullopt;
+  return copy;
+}
+
+bool all_small(const OpContext& lowered) {
+  return std::all_of(lowered.outputs().begin(), lowered.outputs().end(), [](const ir::TensorBox& box) {
+    if (!box.valid()) return true;
+    const ir::Expr n = ir::numel(box.sizes());
+    return n.is_constant() && is_small(n.constant());
+  });
+}
+
+}  // namespace
+
+bool fold_constants(OpContext& context, const OpSpec& spec) {
+  if (spec.effect || context.input_count() == 0) return false;
+  std::vector<std::optional<Value>> copies(static_cast<std::size_t>(context.input_count()));
+  std::vector<Value*> inputs(copies.size(), nullptr);
+  for (std::size_t k = 0; k < copies.size(); ++k) {
+    if (!context.has_input(static_cast<int>(k))) continue;
+    copies[k] = as_constant(context.value(static_cast<int>(k)));
+    if (!copies[k]) return false;
+    inputs[k] = &*copies[k];
+  }
+
+  // The node alone, lowered into a program of its own, which the interpreter runs.
+  ir::Schedule program;
+  ir::Lowering lowering(program.graph);
+  OpContext lowered = context.in(lowering, inputs);
+  spec.lower(lowered);
+  if (!all_small(lowered)) return false;
+  std::vector<int> outputs;
+  for (int k = 0; k < context.output_count(); ++k) {
+    const ir::TensorBox& box = lowered.outputs()[static_cast<std::size_t>(k)];
+    if (!box.valid()) continue;
+    lowering.output("output_" + std::to_string(k), box);
+    outputs.push_back(k);
+  }
+  for (ir::OpId op : lowering.order()) program.nodes.push_back(ir::ScheduleNode::single(op));
+  const std::vector<std::vector<ir::Tensor>> no_inputs(1);
+  const ir::InterpreterResult result = ir::run(program, no_inputs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ir::Tensor& tensor = result.outputs[0][i];
+    context.set_output(outputs[i], Tensor{tensor.dtype, tensor.sizes, ir::own_bytes(tensor.bytes)});
+  }
+  return true;
+}
 
 }  // namespace braid::frontend

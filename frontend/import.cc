@@ -6,6 +6,7 @@
 #include "frontend/check.h"
 #include "frontend/dims.h"
 #include "frontend/errors.h"
+#include "frontend/inline.h"
 #include "frontend/load.h"
 #include "frontend/lower_graph.h"
 #include "frontend/normalise.h"
@@ -15,7 +16,9 @@ namespace braid::frontend {
 
 ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
   register_schemas();
-  if (options.ranks < 1) ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks), "at least one rank is needed");
+  if (options.ranks < 1)
+    ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
+                   "at least one rank is needed");
 
   Model model = load_ranks(path, options.ranks);
 
@@ -26,8 +29,11 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
   declare_initializers(model);
   check_with_onnx(model);
 
-  inline_functions(model, opsets);
-  opsets = check_versions(model);  // functions bring imports of their own
+  if (inline_functions(model)) {
+    opsets = check_versions(model);  // functions bring imports of their own
+    check_supported(model, opsets, nullptr);
+    check_with_onnx(model);
+  }
   infer_shapes(model);
   const InferredTypes types = types_of(model);
   check_supported(model, opsets, &types);

@@ -31,7 +31,8 @@ onnx::ModelProto parse(const std::string& path) {
   const std::size_t size = file->bytes().size();
   if (size == 0) user_error(kNotOnnx, {.file = path}, "the file is empty", "write the model again");
   if (size > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    user_error(kNotOnnx, {.file = path}, fmt::format("the file has {} bytes; a protobuf message has at most 2 GiB", size),
+    user_error(kNotOnnx, {.file = path},
+               fmt::format("the file has {} bytes; a protobuf message has at most 2 GiB", size),
                "write the model with external data");
   }
   google::protobuf::io::ArrayInputStream stream(file->bytes().data(), static_cast<int>(size));
@@ -39,10 +40,12 @@ onnx::ModelProto parse(const std::string& path) {
   coded.SetTotalBytesLimit(std::numeric_limits<int>::max());
   onnx::ModelProto proto;
   if (!proto.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage()) {
-    user_error(kNotOnnx, {.file = path}, "this is not an ONNX model, or it is truncated", "write or copy the model again");
+    user_error(kNotOnnx, {.file = path}, "this is not an ONNX model, or it is truncated",
+               "write or copy the model again");
   }
   if (!proto.has_graph()) {
-    user_error(kNotOnnx, {.file = path}, "this is not an ONNX model: it has no graph", "write or copy the model again");
+    user_error(kNotOnnx, {.file = path}, "this is not an ONNX model: it has no graph",
+               "write or copy the model again");
   }
   return proto;
 }
@@ -55,11 +58,13 @@ Model load_model(const std::string& path) {
   const ir::Location at{.file = path};
   onnx::GraphProto& graph = *model.proto.mutable_graph();
   for (onnx::TensorProto& proto : *graph.mutable_initializer()) {
-    if (proto.name().empty()) user_error(kInvalidNode, at, "an initializer has no name", "write the model again");
+    if (proto.name().empty())
+      user_error(kInvalidNode, at, "an initializer has no name", "write the model again");
     std::string name = proto.name();
     Tensor tensor = take_tensor(proto, files, at);
     if (!model.initializers.emplace(name, std::move(tensor)).second) {
-      user_error(kDuplicateName, at, fmt::format("two initializers are called '{}'", name), "rename one of them");
+      user_error(kDuplicateName, at, fmt::format("two initializers are called '{}'", name),
+                 "rename one of them");
     }
   }
   graph.clear_initializer();

@@ -28,14 +28,14 @@ void check_files(const std::string& path, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string file = path_of_rank(path, rank);
     if (!std::filesystem::exists(file)) {
-      user_error(rank == 0 ? kFileNotReadable : kRankFileMissing, {.file = file},
-                 fmt::format("the file of rank {} does not exist", rank),
+      user_error(kRankFileMissing, {.file = file}, fmt::format("the file of rank {} does not exist", rank),
                  fmt::format("{} ranks need the files of ranks 0 to {}", ranks, ranks - 1));
     }
   }
   const std::string beyond = path_of_rank(path, ranks);
   if (std::filesystem::exists(beyond)) {
-    user_error(kRankCount, {.file = beyond}, fmt::format("there is a file of rank {}, but there are {} ranks", ranks, ranks),
+    user_error(kRankCount, {.file = beyond},
+               fmt::format("there is a file of rank {}, but there are {} ranks", ranks, ranks),
                "give the number of ranks that the model was split for");
   }
 }
@@ -43,7 +43,8 @@ void check_files(const std::string& path, int ranks) {
 // Compares one rank's graph with rank 0's; throws where they differ.
 class GraphComparison {
  public:
-  GraphComparison(const Model& first, const Model& other, int rank) : first_(first), other_(other), rank_(rank) {}
+  GraphComparison(const Model& first, const Model& other, int rank)
+      : first_(first), other_(other), rank_(rank) {}
 
   void run() const {
     const onnx::GraphProto &a = first_.proto.graph(), &b = other_.proto.graph();
@@ -71,8 +72,10 @@ class GraphComparison {
       differ(&b, fmt::format("operator {}, rank 0 has {}", b.op_type(), a.op_type()));
     }
     if (a.name() != b.name()) differ(&b, fmt::format("the node of rank 0 is called '{}'", a.name()));
-    if (!std::equal(a.input().begin(), a.input().end(), b.input().begin(), b.input().end())) differ(&b, "other inputs");
-    if (!std::equal(a.output().begin(), a.output().end(), b.output().begin(), b.output().end())) differ(&b, "other outputs");
+    if (!std::equal(a.input().begin(), a.input().end(), b.input().begin(), b.input().end()))
+      differ(&b, "other inputs");
+    if (!std::equal(a.output().begin(), a.output().end(), b.output().begin(), b.output().end()))
+      differ(&b, "other outputs");
     for (const onnx::AttributeProto& attribute : b.attribute()) {
       const onnx::AttributeProto* match = find(a, attribute.name());
       if (!match || match->SerializeAsString() != attribute.SerializeAsString()) {
@@ -106,7 +109,8 @@ class GraphComparison {
   void compare_imports() const {
     const auto versions = [](const onnx::ModelProto& model) {
       std::map<std::string, std::int64_t> result;
-      for (const onnx::OperatorSetIdProto& import : model.opset_import()) result[import.domain()] = import.version();
+      for (const onnx::OperatorSetIdProto& import : model.opset_import())
+        result[import.domain()] = import.version();
       return result;
     };
     if (versions(first_.proto) != versions(other_.proto)) differ({}, "imported operator sets");
@@ -124,7 +128,8 @@ class GraphComparison {
   void compare_initializers() const {
     for (const auto& [name, tensor] : other_.initializers) {
       const auto match = first_.initializers.find(name);
-      if (match == first_.initializers.end()) differ({}, fmt::format("initializer '{}', which rank 0 has not", name));
+      if (match == first_.initializers.end())
+        differ({}, fmt::format("initializer '{}', which rank 0 has not", name));
       if (match->second.dtype != tensor.dtype || match->second.sizes != tensor.sizes) {
         differ({}, fmt::format("initializer '{}' is {}[{}], rank 0 has {}[{}]", name, to_string(tensor.dtype),
                                fmt::join(tensor.sizes, ","), to_string(match->second.dtype),
@@ -149,7 +154,8 @@ bool equal_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
 std::string common_file(const std::vector<const Tensor*>& parts) {
   const std::string& first = parts[0]->data.file;
   if (first.empty()) return {};
-  for (std::size_t at = first.rfind('0'); at != std::string::npos; at = at == 0 ? std::string::npos : first.rfind('0', at - 1)) {
+  for (std::size_t at = first.rfind('0'); at != std::string::npos;
+       at = at == 0 ? std::string::npos : first.rfind('0', at - 1)) {
     std::string pattern = first;
     pattern.replace(at, 1, kPlaceholder);
     bool fits = true;

@@ -20,7 +20,8 @@ using ir::user_error;
 
 class GraphLowering {
  public:
-  GraphLowering(const Model& model, const Opsets& opsets, const InferredTypes& types, const LowerOptions& options)
+  GraphLowering(const Model& model, const Opsets& opsets, const InferredTypes& types,
+                const LowerOptions& options)
       : model_(model), opsets_(opsets), types_(types), options_(options), lowering_(schedule_.graph) {}
 
   ir::Schedule run() {
@@ -35,7 +36,8 @@ class GraphLowering {
     }
     for (const onnx::ValueInfoProto& output : model_.proto.graph().output()) {
       lowering_.set_origin(output.name());
-      located({.file = model_.path}, [&] { lowering_.output(output.name(), box_of(values_.at(output.name()), lowering_)); });
+      located({.file = model_.path},
+              [&] { lowering_.output(output.name(), box_of(values_.at(output.name()), lowering_)); });
     }
     for (ir::OpId op : lowering_.order()) schedule_.nodes.push_back(ir::ScheduleNode::single(op));
     return std::move(schedule_);
@@ -46,7 +48,9 @@ class GraphLowering {
     const auto found = opsets_.find(domain_of(node));
     return found == opsets_.end() ? 1 : found->second;
   }
-  static std::string domain_of(const onnx::NodeProto& node) { return node.domain() == "ai.onnx" ? "" : node.domain(); }
+  static std::string domain_of(const onnx::NodeProto& node) {
+    return node.domain() == "ai.onnx" ? "" : node.domain();
+  }
 
   // Nodes that an output or an effect depends on; counts the users of every value.
   void find_live_nodes() {
@@ -105,11 +109,13 @@ class GraphLowering {
     OpContext context(model_.path, node, version_of(node), options_.ranks, lowering_, std::move(inputs));
     located(location_of(model_.path, node), [&] {
       if (std::optional<ShapeValues> values = shape_values(context)) {
-        for (std::size_t k = 0; k < values->outputs.size(); ++k) define_elements(node, static_cast<int>(k), values->dtype, values->outputs[k]);
+        for (std::size_t k = 0; k < values->outputs.size(); ++k)
+          define_elements(node, static_cast<int>(k), values->dtype, values->outputs[k]);
         return;
       }
       const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
-      ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators", node.op_type());
+      ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators",
+                         node.op_type());
       if (!fold_constants(context, *spec)) spec->lower(context);
       for (int k = 0; k < node.output_size(); ++k) define_output(node, k, context);
     });
@@ -162,18 +168,19 @@ class GraphLowering {
     if (found == types_.end() || !found->second->has_tensor_type()) return;
     const onnx::TypeProto_Tensor& type = found->second->tensor_type();
     ir::internal_check(type.elem_type() == 0 || dtype_of_onnx(type.elem_type()) == value.dtype,
-                       "node '{}' ({}): '{}' was lowered as {}, ONNX infers {}", name_of(node), node.op_type(), value.name,
-                       to_string(value.dtype), onnx_type_name(type.elem_type()));
+                       "node '{}' ({}): '{}' was lowered as {}, ONNX infers {}", name_of(node),
+                       node.op_type(), value.name, to_string(value.dtype), onnx_type_name(type.elem_type()));
     if (!type.has_shape()) return;
     ir::internal_check(type.shape().dim_size() == static_cast<int>(value.sizes.size()),
-                       "node '{}' ({}): '{}' was lowered with rank {}, ONNX infers {}", name_of(node), node.op_type(), value.name,
-                       value.sizes.size(), type.shape().dim_size());
+                       "node '{}' ({}): '{}' was lowered with rank {}, ONNX infers {}", name_of(node),
+                       node.op_type(), value.name, value.sizes.size(), type.shape().dim_size());
     for (int k = 0; k < type.shape().dim_size(); ++k) {
       const auto& dim = type.shape().dim(k);
       const Expr size = value.sizes[static_cast<std::size_t>(k)];
       if (!dim.has_dim_value()) continue;
       if (size.is_constant()) {
-        ir::internal_check(size.constant() == dim.dim_value(), "node '{}' ({}): axis {} of '{}' was lowered with size {}, ONNX infers {}",
+        ir::internal_check(size.constant() == dim.dim_value(),
+                           "node '{}' ({}): axis {} of '{}' was lowered with size {}, ONNX infers {}",
                            name_of(node), node.op_type(), k, value.name, size.constant(), dim.dim_value());
       } else {
         lowering_.require_equal(size, dim.dim_value());
@@ -194,7 +201,8 @@ class GraphLowering {
 
 }  // namespace
 
-ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types, const LowerOptions& options) {
+ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types,
+                         const LowerOptions& options) {
   return GraphLowering(model, opsets, types, options).run();
 }
 

@@ -12,6 +12,7 @@ struct LowerOptions {
   int ranks = 1;
 };
 
-ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types, const LowerOptions& options);
+ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types,
+                         const LowerOptions& options);
 
 }  // namespace braid::frontend

@@ -10,9 +10,14 @@ namespace braid::frontend {
 using ir::DType;
 using ir::Expr;
 
-OpContext::OpContext(const std::string& path, const onnx::NodeProto& node, int version, int ranks, ir::Lowering& lowering,
-                     std::vector<Value*> inputs)
-    : path_(path), node_(node), version_(version), ranks_(ranks), lowering_(lowering), inputs_(std::move(inputs)) {
+OpContext::OpContext(const std::string& path, const onnx::NodeProto& node, int version, int ranks,
+                     ir::Lowering& lowering, std::vector<Value*> inputs)
+    : path_(path),
+      node_(node),
+      version_(version),
+      ranks_(ranks),
+      lowering_(lowering),
+      inputs_(std::move(inputs)) {
   outputs_.resize(static_cast<std::size_t>(node.output_size()));
   constants_.resize(outputs_.size());
 }
@@ -37,10 +42,12 @@ std::vector<Expr> OpContext::shape_values(int k, const char* what) {
   Value& v = value(k);
   if (const std::optional<Elements>& elements = elements_of(v)) return elements->values;
   if (v.constant && !v.constant->data.same_on_all_ranks()) {
-    fail(kRankWeightDecidesShape, fmt::format("{} come from '{}', whose values differ between the ranks' files", what, v.name),
+    fail(kRankWeightDecidesShape,
+         fmt::format("{} come from '{}', whose values differ between the ranks' files", what, v.name),
          "one program serves all ranks: what decides a shape must be the same for all");
   }
-  fail(kDataDependentSize, fmt::format("{} come from '{}', whose values are only known when the program runs", what, v.name),
+  fail(kDataDependentSize,
+       fmt::format("{} come from '{}', whose values are only known when the program runs", what, v.name),
        "sizes may depend on the sizes of inputs, not on their values; make it a constant of the model");
 }
 
@@ -48,7 +55,8 @@ std::vector<std::int64_t> OpContext::constant_ints(int k, const char* what) {
   std::vector<std::int64_t> numbers;
   for (const Expr& e : shape_values(k, what)) {
     if (!e.is_constant()) {
-      fail(kDataDependentSize, fmt::format("{} depend on a dimension: {}", what, to_string(e)), "give the dimension one value");
+      fail(kDataDependentSize, fmt::format("{} depend on a dimension: {}", what, to_string(e)),
+           "give the dimension one value");
     }
     numbers.push_back(e.constant());
   }
@@ -115,7 +123,8 @@ std::optional<Tensor> OpContext::tensor_attribute(const char* name) const {
 DType OpContext::dtype_of(std::int64_t onnx_type) const {
   const std::optional<DType> dtype = dtype_of_onnx(static_cast<int>(onnx_type));
   if (!dtype) {
-    fail(kUnsupportedType, fmt::format("element type {} is not supported", onnx_type_name(static_cast<int>(onnx_type))),
+    fail(kUnsupportedType,
+         fmt::format("element type {} is not supported", onnx_type_name(static_cast<int>(onnx_type))),
          "supported are float, double, float16, bfloat16, (u)int8 to (u)int64 and bool");
   }
   return *dtype;
@@ -135,7 +144,8 @@ std::optional<std::vector<int>> OpContext::axes(int k, int rank) {
   std::vector<int> result;
   for (std::int64_t axis : *given) result.push_back(normalize_axis(axis, rank, "an axis"));
   std::sort(result.begin(), result.end());
-  if (std::adjacent_find(result.begin(), result.end()) != result.end()) fail(kInvalidAttribute, "an axis is given twice");
+  if (std::adjacent_find(result.begin(), result.end()) != result.end())
+    fail(kInvalidAttribute, "an axis is given twice");
   return result;
 }
 

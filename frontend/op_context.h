@@ -18,11 +18,16 @@ namespace braid::frontend {
 class OpContext {
  public:
   // `inputs` has a nullptr for every absent input. `version`: of the node's domain.
-  OpContext(const std::string& path, const onnx::NodeProto& node, int version, int ranks, ir::Lowering& lowering,
-            std::vector<Value*> inputs);
+  OpContext(const std::string& path, const onnx::NodeProto& node, int version, int ranks,
+            ir::Lowering& lowering, std::vector<Value*> inputs);
+
+  // The same node in another graph, with other inputs.
+  OpContext in(ir::Lowering& lowering, std::vector<Value*> inputs) const {
+    return {path_, node_, version_, ranks_, lowering, std::move(inputs)};
+  }
 
   const std::string& op_type() const;
-  const std::string& domain() const;  // "" is ONNX's own, also where the model writes "ai.onnx"
+  const std::string& domain() const;        // "" is ONNX's own, also where the model writes "ai.onnx"
   int version() const { return version_; }  // of the operator set in force
   int ranks() const { return ranks_; }
   ir::Lowering& lowering() { return lowering_; }
@@ -36,7 +41,8 @@ class OpContext {
   const std::vector<ir::Expr>& sizes(int k) { return value(k).sizes; }
   int rank(int k) { return static_cast<int>(sizes(k).size()); }
 
-  // Integers that must be known while compiling, as expressions over dimensions. `what` names them in the error.
+  // Integers that must be known while compiling, as expressions over dimensions. `what` names them in the
+  // error.
   std::vector<ir::Expr> shape_values(int k, const char* what);
   // The same, but plain numbers.
   std::vector<std::int64_t> constant_ints(int k, const char* what);
@@ -58,8 +64,11 @@ class OpContext {
   // An axis in [-rank, rank) as one in [0, rank).
   int normalize_axis(std::int64_t axis, int rank, const char* what = "axis") const;
   // Attribute `axis`.
-  int axis_attribute(int rank, std::int64_t fallback) const { return normalize_axis(int_attribute("axis", fallback), rank); }
-  // Axes given as an attribute (older definitions) or as input k (newer ones), normalised and distinct, ascending.
+  int axis_attribute(int rank, std::int64_t fallback) const {
+    return normalize_axis(int_attribute("axis", fallback), rank);
+  }
+  // Axes given as an attribute (older definitions) or as input k (newer ones), normalised and distinct,
+  // ascending.
   std::optional<std::vector<int>> axes(int k, int rank);
 
   // ---- outputs

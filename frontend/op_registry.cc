@@ -22,8 +22,8 @@ namespace {
 using Table = std::unordered_map<std::string, std::vector<OpSpec>>;
 
 void add(Table& table, OpSpec spec) {
-  ir::internal_check(spec.first_version <= spec.last_version && spec.lower != nullptr, "operator {} is registered wrongly",
-                     spec.name);
+  ir::internal_check(spec.first_version <= spec.last_version && spec.lower != nullptr,
+                     "operator {} is registered wrongly", spec.name);
   std::vector<OpSpec>& known = table[spec.domain + ":" + spec.name];
   std::erase_if(known, [&](const OpSpec& k) {
     return k.first_version <= spec.last_version && spec.first_version <= k.last_version;
@@ -34,10 +34,29 @@ void add(Table& table, OpSpec spec) {
 Table& table() {
   static Table all = [] {
     Table t;
-    for (const auto family :
-         {elementwise_unary_ops, elementwise_binary_ops, variadic_ops, comparison_ops, activation_ops, cast_ops, where_ops,
-          matmul_ops, softmax_ops, normalization_ops, reduction_ops, shape_ops, transpose_ops, concat_split_ops, slice_ops,
-          gather_ops, expand_tile_ops, constant_ops, range_ops, trilu_ops, cumsum_ops, identity_ops, collective_ops}) {
+    for (const auto family : {elementwise_unary_ops,
+                              elementwise_binary_ops,
+                              variadic_ops,
+                              comparison_ops,
+                              activation_ops,
+                              cast_ops,
+                              where_ops,
+                              matmul_ops,
+                              softmax_ops,
+                              normalization_ops,
+                              reduction_ops,
+                              shape_ops,
+                              transpose_ops,
+                              concat_split_ops,
+                              slice_ops,
+                              gather_ops,
+                              expand_tile_ops,
+                              constant_ops,
+                              range_ops,
+                              trilu_ops,
+                              cumsum_ops,
+                              identity_ops,
+                              collective_ops}) {
       for (const OpSpec& spec : family()) add(t, spec);
     }
     return t;

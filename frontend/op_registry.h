@@ -46,7 +46,8 @@ using LowerFn = void (*)(OpContext&);
 struct OpSpec {
   std::string domain;  // "" is ONNX's own
   std::string name;
-  int first_version;  // operator set versions of the domain in which a definition that we implement is in force
+  int first_version;  // operator set versions of the domain in which a definition that we implement is in
+                      // force
   int last_version;
   TypeSet types;  // of input 0
   LowerFn lower;
@@ -56,8 +57,8 @@ struct OpSpec {
 // The newest operator set of ONNX's own domain that is read.
 inline constexpr int kNewestOpset = 27;
 
-// Adds an operator, or replaces the one with the same domain and name whose versions overlap. For plug-ins; call before
-// any import.
+// Adds an operator, or replaces the one with the same domain and name whose versions overlap. For plug-ins;
+// call before any import.
 void register_op(OpSpec spec);
 
 // nullptr where there is none for that version of the domain.

@@ -14,8 +14,9 @@ using onnx::OpSchema;
 
 const std::vector<std::string>& value_types() {
   static const std::vector<std::string> types = {
-      "tensor(float)", "tensor(double)", "tensor(float16)", "tensor(bfloat16)", "tensor(int8)",   "tensor(int16)", "tensor(int32)",
-      "tensor(int64)", "tensor(uint8)",  "tensor(uint16)",  "tensor(uint32)",   "tensor(uint64)", "tensor(bool)"};
+      "tensor(float)",  "tensor(double)", "tensor(float16)", "tensor(bfloat16)", "tensor(int8)",
+      "tensor(int16)",  "tensor(int32)",  "tensor(int64)",   "tensor(uint8)",    "tensor(uint16)",
+      "tensor(uint32)", "tensor(uint64)", "tensor(bool)"};
   return types;
 }
 
@@ -54,7 +55,8 @@ void infer_scaled(InferenceContext& ctx, std::int64_t ranks, bool divide) {
     if (!dim.has_dim_value() || ranks < 0) {
       dim.Clear();
     } else if (divide) {
-      if (dim.dim_value() % ranks != 0) fail_shape_inference("size ", dim.dim_value(), " is not divisible by ", ranks, " ranks");
+      if (dim.dim_value() % ranks != 0)
+        fail_shape_inference("size ", dim.dim_value(), " is not divisible by ", ranks, " ranks");
       dim.set_dim_value(dim.dim_value() / ranks);
     } else {
       if (__builtin_mul_overflow(dim.dim_value(), ranks, &size)) fail_shape_inference("the size overflows");
@@ -87,10 +89,12 @@ OpSchema grouped(const char* name) {
 
 void register_microsoft() {
   RegisterSchema(variadic("AllReduce", kMicrosoftDomain).TypeAndShapeInferenceFunction(infer_same));
-  RegisterSchema(variadic("AllGather", kMicrosoftDomain)
-                     .Attr("axis", "axis along which ranks follow each other", AttributeProto::INT, std::int64_t{0})
-                     .Attr("group_size", "number of ranks", AttributeProto::INT, std::int64_t{1})
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { infer_scaled(ctx, group_size(ctx), false); }));
+  RegisterSchema(
+      variadic("AllGather", kMicrosoftDomain)
+          .Attr("axis", "axis along which ranks follow each other", AttributeProto::INT, std::int64_t{0})
+          .Attr("group_size", "number of ranks", AttributeProto::INT, std::int64_t{1})
+          .TypeAndShapeInferenceFunction(
+              [](InferenceContext& ctx) { infer_scaled(ctx, group_size(ctx), false); }));
   RegisterSchema(variadic("AllToAll", kMicrosoftDomain)
                      .Attr("group_size", "number of ranks", AttributeProto::INT, std::int64_t{1})
                      .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
@@ -104,15 +108,19 @@ void register_braid() {
   RegisterSchema(grouped("AllReduce")
                      .Attr("reduce_op", reduce_doc, AttributeProto::STRING, std::string("sum"))
                      .TypeAndShapeInferenceFunction(infer_same));
-  RegisterSchema(grouped("AllGather")
-                     .Attr("axis", "axis along which ranks follow each other", AttributeProto::INT, std::int64_t{0})
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { infer_scaled(ctx, group_ranks(ctx), false); }));
+  RegisterSchema(
+      grouped("AllGather")
+          .Attr("axis", "axis along which ranks follow each other", AttributeProto::INT, std::int64_t{0})
+          .TypeAndShapeInferenceFunction(
+              [](InferenceContext& ctx) { infer_scaled(ctx, group_ranks(ctx), false); }));
   RegisterSchema(grouped("ReduceScatter")
                      .Attr("axis", "axis that is scattered", AttributeProto::INT, std::int64_t{0})
                      .Attr("reduce_op", reduce_doc, AttributeProto::STRING, std::string("sum"))
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { infer_scaled(ctx, group_ranks(ctx), true); }));
+                     .TypeAndShapeInferenceFunction(
+                         [](InferenceContext& ctx) { infer_scaled(ctx, group_ranks(ctx), true); }));
   RegisterSchema(grouped("Broadcast")
-                     .Attr("root", "rank whose tensor everybody gets, as a position in the group", AttributeProto::INT, std::int64_t{0})
+                     .Attr("root", "rank whose tensor everybody gets, as a position in the group",
+                           AttributeProto::INT, std::int64_t{0})
                      .TypeAndShapeInferenceFunction(infer_same));
   RegisterSchema(grouped("AllToAll").TypeAndShapeInferenceFunction(infer_same));
 
@@ -145,7 +153,8 @@ void register_braid() {
 void register_simplified_layer_normalization() {
   OpSchema schema("SimplifiedLayerNormalization", __FILE__, __LINE__);
   schema.SetDomain(onnx::ONNX_DOMAIN).SinceVersion(1);
-  const std::vector<std::string> floats = {"tensor(float)", "tensor(double)", "tensor(float16)", "tensor(bfloat16)"};
+  const std::vector<std::string> floats = {"tensor(float)", "tensor(double)", "tensor(float16)",
+                                           "tensor(bfloat16)"};
   schema.Attr("axis", "first normalised axis", AttributeProto::INT, std::int64_t{-1})
       .Attr("epsilon", "added to the mean of squares", AttributeProto::FLOAT, 1e-5f)
       .Attr("stash_type", "type in which the statistics are computed", AttributeProto::INT, std::int64_t{1})
@@ -159,7 +168,8 @@ void register_simplified_layer_normalization() {
       .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
         onnx::propagateElemTypeFromInputToOutput(ctx, 1, 0);
         if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
-        if (ctx.getNumOutputs() > 1) ctx.getOutputType(1)->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+        if (ctx.getNumOutputs() > 1)
+          ctx.getOutputType(1)->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
       });
   RegisterSchema(std::move(schema));
 }

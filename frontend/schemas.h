@@ -1,6 +1,6 @@
-// Schemas of operators that ONNX's library does not know: this project's collectives (domain ai.braid), ONNX Runtime's
-// (com.microsoft) and SimplifiedLayerNormalization. With them the checker checks their attributes and inference infers
-// through them.
+// Schemas of operators that ONNX's library does not know: this project's collectives (domain ai.braid), ONNX
+// Runtime's (com.microsoft) and SimplifiedLayerNormalization. With them the checker checks their attributes
+// and inference infers through them.
 #pragma once
 
 namespace braid::frontend {

@@ -19,12 +19,17 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
   for (std::size_t k = 0; k < target.size(); ++k) {
     if (target[k].is_constant(0) && !allow_zero) {
       if (k >= sizes.size()) {
-        throw ShapeRuleError{kShapeMismatch, fmt::format("size {} is 0, but the input has only {} dimensions to copy from", k, sizes.size()), ""};
+        throw ShapeRuleError{
+            kShapeMismatch,
+            fmt::format("size {} is 0, but the input has only {} dimensions to copy from", k, sizes.size()),
+            ""};
       }
       target[k] = sizes[k];
       copied[k] = true;
     } else if (target[k].is_constant(-1)) {
-      if (free) throw ShapeRuleError{kShapeMismatch, "two sizes are -1", "at most one size can follow from the others"};
+      if (free)
+        throw ShapeRuleError{kShapeMismatch, "two sizes are -1",
+                             "at most one size can follow from the others"};
       free = k;
     } else if (ir::bounds(target[k]).max < 0) {
       throw ShapeRuleError{kShapeMismatch, fmt::format("size {} is {}", k, to_string(target[k])), ""};
@@ -36,23 +41,29 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
     if (!copied[k]) rest = rest * sizes[k];
   }
   if (free) {
-    if (known.is_constant(0)) throw ShapeRuleError{kShapeMismatch, "size -1 beside a size 0 can be anything", ""};
+    if (known.is_constant(0))
+      throw ShapeRuleError{kShapeMismatch, "size -1 beside a size 0 can be anything", ""};
     const std::optional<Expr> exact = ir::divide_exactly(rest, known);
     if (!exact && known.is_constant() && rest.is_constant()) {
-      throw ShapeRuleError{kShapeMismatch, fmt::format("{} elements cannot be reshaped to [{}]", to_string(rest),
-                                                       to_string(known) + ", -1"), ""};
+      throw ShapeRuleError{
+          kShapeMismatch,
+          fmt::format("{} elements cannot be reshaped to [{}]", to_string(rest), to_string(known) + ", -1"),
+          ""};
     }
     // What is not divisible by name is required to be so by the guard that Lowering::reshape adds.
     target[*free] = exact ? *exact : ir::floor_div(rest, ir::max(known, 1));
   } else if (known.is_constant() && rest.is_constant() && !(known == rest)) {
-    throw ShapeRuleError{kShapeMismatch, fmt::format("{} elements cannot be reshaped to {}", to_string(rest), to_string(known)), ""};
+    throw ShapeRuleError{
+        kShapeMismatch,
+        fmt::format("{} elements cannot be reshaped to {}", to_string(rest), to_string(known)), ""};
   }
   return target;
 }
 
 namespace {
 
-// "To the end" is often written as the largest or smallest integer; arithmetic on sizes must not overflow on it.
+// "To the end" is often written as the largest or smallest integer; arithmetic on sizes must not overflow on
+// it.
 Expr tamed(Expr e) {
   if (!e.is_constant()) return e;
   constexpr std::int64_t kFar = std::int64_t{1} << 60;
@@ -68,12 +79,15 @@ int sign(Expr e) {
 
 Expr from_start(Expr position, Expr size) {
   switch (sign(position)) {
-    case 1: return position;
-    case -1: return position + size;
+    case 1:
+      return position;
+    case -1:
+      return position + size;
     default:
-      throw ShapeRuleError{kDataDependentSize,
-                           fmt::format("whether the position {} is negative depends on the sizes", to_string(position)),
-                           "positions that count from the end must do so for all sizes within bounds"};
+      throw ShapeRuleError{
+          kDataDependentSize,
+          fmt::format("whether the position {} is negative depends on the sizes", to_string(position)),
+          "positions that count from the end must do so for all sizes within bounds"};
   }
 }
 
@@ -101,7 +115,10 @@ Expr range_count(Expr start, Expr limit, std::int64_t delta) {
 Expr wrapped_index(Expr index, Expr size) {
   const Expr wrapped = from_start(index, size);
   if (ir::bounds(wrapped).max < 0 || ir::bounds(size - wrapped).max <= 0) {
-    throw ShapeRuleError{kIndexOutOfRange, fmt::format("index {} is out of range for a dimension of size {}", to_string(index), to_string(size)), ""};
+    throw ShapeRuleError{
+        kIndexOutOfRange,
+        fmt::format("index {} is out of range for a dimension of size {}", to_string(index), to_string(size)),
+        ""};
   }
   return wrapped;
 }

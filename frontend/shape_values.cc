@@ -41,7 +41,8 @@ Result one(DType dtype, Sizes sizes, std::vector<Expr> values) {
 }
 
 // Builds a tensor from the elements of the first input: source(position) is the index of the element to take.
-Result rearranged(OpContext& c, Sizes sizes, const std::function<std::int64_t(const Sizes& position)>& source) {
+Result rearranged(OpContext& c, Sizes sizes,
+                  const std::function<std::int64_t(const Sizes& position)>& source) {
   const std::int64_t n = count(sizes);
   if (n > kMaxElements) return std::nullopt;
   const Elements& in = *elements_of(c.value(0));
@@ -64,7 +65,8 @@ Result same_elements(OpContext& c, Sizes sizes) {
   return one(c.dtype(0), std::move(sizes), in.values);
 }
 
-// Index of the element that a tensor of `sizes` is broadcast from at `position` of a tensor of higher or equal rank.
+// Index of the element that a tensor of `sizes` is broadcast from at `position` of a tensor of higher or
+// equal rank.
 std::int64_t broadcast_source(const Sizes& sizes, const Sizes& position) {
   std::int64_t index = 0;
   for (std::size_t k = 0; k < sizes.size(); ++k) {
@@ -100,7 +102,8 @@ Result elementwise(OpContext& c, DType dtype, const Function& f) {
   Sizes position(sizes->size(), 0);
   for (std::int64_t k = 0, n = count(*sizes); k < n; ++k) {
     std::vector<Expr> operands;
-    for (const Elements* e : inputs) operands.push_back(e->values[static_cast<std::size_t>(broadcast_source(e->sizes, position))]);
+    for (const Elements* e : inputs)
+      operands.push_back(e->values[static_cast<std::size_t>(broadcast_source(e->sizes, position))]);
     const std::optional<Expr> value = f(operands);
     if (!value) return std::nullopt;
     values.push_back(*value);
@@ -116,10 +119,13 @@ Result elementwise(OpContext& c, DType dtype, const Function& f) {
 
 std::optional<Expr> divide(const std::vector<Expr>& v) {
   if (v[0].is_constant() && v[1].is_constant()) {
-    if (v[1].constant() == 0 || v[1].constant() == -1) return v[1].is_constant(0) ? std::nullopt : std::optional(-v[0]);
+    if (v[1].constant() == 0 || v[1].constant() == -1)
+      return v[1].is_constant(0) ? std::nullopt : std::optional(-v[0]);
     return Expr(v[0].constant() / v[1].constant());
   }
-  if (const std::optional<Expr> exact = ir::bounds(v[1]).min > 0 ? ir::divide_exactly(v[0], v[1]) : std::nullopt) return exact;
+  if (const std::optional<Expr> exact =
+          ir::bounds(v[1]).min > 0 ? ir::divide_exactly(v[0], v[1]) : std::nullopt)
+    return exact;
   // Truncation is rounding down where nothing is negative.
   if (ir::provably_non_negative(v[0]) && ir::bounds(v[1]).min > 0) return ir::floor_div(v[0], v[1]);
   return std::nullopt;
@@ -137,7 +143,8 @@ std::optional<Expr> truth(bool yes, bool no) {
 
 std::optional<Expr> equal(const std::vector<Expr>& v) {
   const ir::Bounds d = ir::bounds(v[0] - v[1]);
-  return truth(v[0] == v[1], d.min > 0 || d.max < 0 || ir::provably_less(v[0], v[1]) || ir::provably_less(v[1], v[0]));
+  return truth(v[0] == v[1],
+               d.min > 0 || d.max < 0 || ir::provably_less(v[0], v[1]) || ir::provably_less(v[1], v[0]));
 }
 std::optional<Expr> less(const std::vector<Expr>& v) {
   return truth(ir::provably_less(v[0], v[1]), ir::provably_non_negative(v[0] - v[1]));
@@ -163,7 +170,8 @@ Result reduce(OpContext& c, Expr (*f)(Expr, Expr), std::optional<Expr> empty) {
   const int rank = static_cast<int>(in.sizes.size());
   if (rank > 1) return std::nullopt;
   const std::optional<std::vector<int>> axes = c.axes(1, rank);
-  if ((!axes || axes->empty()) && c.int_attribute("noop_with_empty_axes", 0) != 0) return same_elements(c, in.sizes);
+  if ((!axes || axes->empty()) && c.int_attribute("noop_with_empty_axes", 0) != 0)
+    return same_elements(c, in.sizes);
   if (in.values.empty() && !empty) return std::nullopt;
   Expr result = in.values.empty() ? *empty : in.values[0];
   for (std::size_t k = 1; k < in.values.size(); ++k) result = f(result, in.values[k]);
@@ -227,10 +235,14 @@ Result split(OpContext& c) {
   if (in.sizes.size() != 1 || c.output_count() == 0) return std::nullopt;
   const std::int64_t n = in.sizes[0], parts = c.output_count();
   std::vector<std::int64_t> sizes;
-  if (const auto given = c.ints_attribute("split")) sizes = *given;
-  else if (c.has_input(1)) sizes = c.constant_ints(1, "the sizes of the parts");
-  else if (n % parts == 0) sizes.assign(static_cast<std::size_t>(parts), n / parts);
-  else return std::nullopt;
+  if (const auto given = c.ints_attribute("split"))
+    sizes = *given;
+  else if (c.has_input(1))
+    sizes = c.constant_ints(1, "the sizes of the parts");
+  else if (n % parts == 0)
+    sizes.assign(static_cast<std::size_t>(parts), n / parts);
+  else
+    return std::nullopt;
   if (static_cast<std::int64_t>(sizes.size()) != parts) return std::nullopt;
   ShapeValues result{c.dtype(0), {}};
   std::int64_t start = 0;
@@ -258,7 +270,8 @@ Result squeeze(OpContext& c) {
   const std::optional<std::vector<int>> axes = c.axes(1, static_cast<int>(in.sizes.size()));
   Sizes sizes;
   for (std::size_t k = 0; k < in.sizes.size(); ++k) {
-    const bool drop = axes ? std::count(axes->begin(), axes->end(), static_cast<int>(k)) > 0 : in.sizes[k] == 1;
+    const bool drop =
+        axes ? std::count(axes->begin(), axes->end(), static_cast<int>(k)) > 0 : in.sizes[k] == 1;
     if (!drop) sizes.push_back(in.sizes[k]);
   }
   return same_elements(c, std::move(sizes));
@@ -270,8 +283,10 @@ Result unsqueeze(OpContext& c) {
   if (!given) given = c.constant_ints(1, "axes");
   const int rank = static_cast<int>(in.sizes.size() + given->size());
   std::vector<bool> added(static_cast<std::size_t>(rank), false);
-  for (std::int64_t axis : *given) added[static_cast<std::size_t>(c.normalize_axis(axis, rank, "an axis"))] = true;
-  if (std::count(added.begin(), added.end(), true) != static_cast<std::ptrdiff_t>(given->size())) return std::nullopt;
+  for (std::int64_t axis : *given)
+    added[static_cast<std::size_t>(c.normalize_axis(axis, rank, "an axis"))] = true;
+  if (std::count(added.begin(), added.end(), true) != static_cast<std::ptrdiff_t>(given->size()))
+    return std::nullopt;
   Sizes sizes;
   std::size_t next = 0;
   for (int k = 0; k < rank; ++k) sizes.push_back(added[static_cast<std::size_t>(k)] ? 1 : in.sizes[next++]);
@@ -280,8 +295,8 @@ Result unsqueeze(OpContext& c) {
 
 Result reshape(OpContext& c) {
   if (c.version() < 5) return std::nullopt;
-  const std::optional<Sizes> sizes =
-      constant_sizes(reshaped(c.sizes(0), c.shape_values(1, "the sizes"), c.int_attribute("allowzero", 0) != 0));
+  const std::optional<Sizes> sizes = constant_sizes(
+      reshaped(c.sizes(0), c.shape_values(1, "the sizes"), c.int_attribute("allowzero", 0) != 0));
   if (!sizes) return std::nullopt;
   return same_elements(c, *sizes);
 }
@@ -299,8 +314,10 @@ Result expand(OpContext& c) {
 Result constant_of_shape(OpContext& c) {
   const std::optional<Sizes> sizes = constant_sizes(c.shape_values(0, "the sizes"));
   const std::optional<Tensor> value = c.tensor_attribute("value");
-  if (!sizes || count(*sizes) > kMaxElements || !value || !tracked(value->dtype) || value->count() != 1) return std::nullopt;
-  return one(value->dtype, *sizes, std::vector<Expr>(static_cast<std::size_t>(count(*sizes)), integer_at(*value, 0)));
+  if (!sizes || count(*sizes) > kMaxElements || !value || !tracked(value->dtype) || value->count() != 1)
+    return std::nullopt;
+  return one(value->dtype, *sizes,
+             std::vector<Expr>(static_cast<std::size_t>(count(*sizes)), integer_at(*value, 0)));
 }
 
 Result range(OpContext& c) {
@@ -335,9 +352,12 @@ Result cast(OpContext& c) {
   if (to != DType::boolean || c.dtype(0) == DType::boolean) return one(to, in.sizes, in.values);
   std::vector<Expr> values;
   for (const Expr& e : in.values) {
-    if (e.is_constant()) values.push_back(e.is_constant(0) ? 0 : 1);
-    else if (ir::bounds(e).min > 0) values.push_back(1);
-    else return std::nullopt;
+    if (e.is_constant())
+      values.push_back(e.is_constant(0) ? 0 : 1);
+    else if (ir::bounds(e).min > 0)
+      values.push_back(1);
+    else
+      return std::nullopt;
   }
   return one(to, in.sizes, std::move(values));
 }
@@ -355,9 +375,12 @@ struct Rule {
 
 const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> all = {
-      {"Abs", {true, [](OpContext& c) {
-         return elementwise(c, c.dtype(0), [](const std::vector<Expr>& v) { return std::optional(ir::max(v[0], -v[0])); });
-       }}},
+      {"Abs",
+       {true,
+        [](OpContext& c) {
+          return elementwise(c, c.dtype(0),
+                             [](const std::vector<Expr>& v) { return std::optional(ir::max(v[0], -v[0])); });
+        }}},
       {"Add", {true, [](OpContext& c) { return fold(c, add); }}},
       {"And", {true, [](OpContext& c) { return logic(c, [](bool a, bool b) { return a && b; }); }}},
       {"Cast", {true, cast}},
@@ -368,24 +391,36 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"Equal", {true, [](OpContext& c) { return elementwise(c, DType::boolean, equal); }}},
       {"Expand", {true, expand}},
       {"Gather", {true, gather}},
-      {"Greater", {true, [](OpContext& c) {
-         return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) { return less({v[1], v[0]}); });
-       }}},
-      {"GreaterOrEqual", {true, [](OpContext& c) {
-         return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) { return less_equal({v[1], v[0]}); });
-       }}},
+      {"Greater",
+       {true,
+        [](OpContext& c) {
+          return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) {
+            return less({v[1], v[0]});
+          });
+        }}},
+      {"GreaterOrEqual",
+       {true,
+        [](OpContext& c) {
+          return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) {
+            return less_equal({v[1], v[0]});
+          });
+        }}},
       {"Identity", {true, [](OpContext& c) { return same_elements(c, elements_of(c.value(0))->sizes); }}},
       {"Less", {true, [](OpContext& c) { return elementwise(c, DType::boolean, less); }}},
       {"LessOrEqual", {true, [](OpContext& c) { return elementwise(c, DType::boolean, less_equal); }}},
       {"Max", {true, [](OpContext& c) { return fold(c, ir::max); }}},
       {"Min", {true, [](OpContext& c) { return fold(c, ir::min); }}},
-      {"Mod", {true, [](OpContext& c) {
-         return c.int_attribute("fmod", 0) != 0 ? std::nullopt : elementwise(c, c.dtype(0), modulo);
-       }}},
+      {"Mod",
+       {true,
+        [](OpContext& c) {
+          return c.int_attribute("fmod", 0) != 0 ? std::nullopt : elementwise(c, c.dtype(0), modulo);
+        }}},
       {"Mul", {true, [](OpContext& c) { return fold(c, multiply); }}},
-      {"Neg", {true, [](OpContext& c) {
-         return elementwise(c, c.dtype(0), [](const std::vector<Expr>& v) { return std::optional(-v[0]); });
-       }}},
+      {"Neg",
+       {true,
+        [](OpContext& c) {
+          return elementwise(c, c.dtype(0), [](const std::vector<Expr>& v) { return std::optional(-v[0]); });
+        }}},
       {"Not", {true, [](OpContext& c) { return logic(c, [](bool a, bool) { return !a; }); }}},
       {"Or", {true, [](OpContext& c) { return logic(c, [](bool a, bool b) { return a || b; }); }}},
       {"Range", {true, range}},
@@ -410,7 +445,8 @@ const std::unordered_map<std::string, Rule>& rules() {
 bool fits(Expr e, DType dtype) {
   if (dtype == DType::i64) return true;
   const ir::Bounds b = ir::bounds(e);
-  return b.min >= std::numeric_limits<std::int32_t>::min() && b.max <= std::numeric_limits<std::int32_t>::max();
+  return b.min >= std::numeric_limits<std::int32_t>::min() &&
+         b.max <= std::numeric_limits<std::int32_t>::max();
 }
 
 }  // namespace
@@ -428,7 +464,8 @@ std::optional<ShapeValues> shape_values(OpContext& context) {
   std::optional<ShapeValues> result = rule->second.apply(context);
   if (!result || !tracked(result->dtype)) return std::nullopt;
   for (const Elements& e : result->outputs) {
-    if (!std::all_of(e.values.begin(), e.values.end(), [&](Expr v) { return fits(v, result->dtype); })) return std::nullopt;
+    if (!std::all_of(e.values.begin(), e.values.end(), [&](Expr v) { return fits(v, result->dtype); }))
+      return std::nullopt;
   }
   return result;
 }

@@ -18,20 +18,34 @@ using onnx::TensorProto;
 
 std::optional<DType> dtype_of_onnx(int onnx_type) {
   switch (onnx_type) {
-    case TensorProto::FLOAT: return DType::f32;
-    case TensorProto::DOUBLE: return DType::f64;
-    case TensorProto::FLOAT16: return DType::f16;
-    case TensorProto::BFLOAT16: return DType::bf16;
-    case TensorProto::INT8: return DType::i8;
-    case TensorProto::INT16: return DType::i16;
-    case TensorProto::INT32: return DType::i32;
-    case TensorProto::INT64: return DType::i64;
-    case TensorProto::UINT8: return DType::u8;
-    case TensorProto::UINT16: return DType::u16;
-    case TensorProto::UINT32: return DType::u32;
-    case TensorProto::UINT64: return DType::u64;
-    case TensorProto::BOOL: return DType::boolean;
-    default: return std::nullopt;
+    case TensorProto::FLOAT:
+      return DType::f32;
+    case TensorProto::DOUBLE:
+      return DType::f64;
+    case TensorProto::FLOAT16:
+      return DType::f16;
+    case TensorProto::BFLOAT16:
+      return DType::bf16;
+    case TensorProto::INT8:
+      return DType::i8;
+    case TensorProto::INT16:
+      return DType::i16;
+    case TensorProto::INT32:
+      return DType::i32;
+    case TensorProto::INT64:
+      return DType::i64;
+    case TensorProto::UINT8:
+      return DType::u8;
+    case TensorProto::UINT16:
+      return DType::u16;
+    case TensorProto::UINT32:
+      return DType::u32;
+    case TensorProto::UINT64:
+      return DType::u64;
+    case TensorProto::BOOL:
+      return DType::boolean;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -58,7 +72,8 @@ namespace {
 template <class T>
 T read(const Tensor& tensor, std::int64_t index) {
   T value;
-  std::memcpy(&value, tensor.data.of_rank(0).data() + index * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+  std::memcpy(&value, tensor.data.of_rank(0).data() + index * static_cast<std::int64_t>(sizeof(T)),
+              sizeof(T));
   return value;
 }
 
@@ -75,26 +90,41 @@ double half_to_double(std::uint16_t bits) {
 
 std::int64_t integer_at(const Tensor& tensor, std::int64_t index) {
   switch (tensor.dtype) {
-    case DType::i8: return read<std::int8_t>(tensor, index);
-    case DType::i16: return read<std::int16_t>(tensor, index);
-    case DType::i32: return read<std::int32_t>(tensor, index);
-    case DType::i64: return read<std::int64_t>(tensor, index);
-    case DType::u8: return read<std::uint8_t>(tensor, index);
-    case DType::u16: return read<std::uint16_t>(tensor, index);
-    case DType::u32: return read<std::uint32_t>(tensor, index);
-    case DType::u64: return static_cast<std::int64_t>(read<std::uint64_t>(tensor, index));
-    case DType::boolean: return read<std::uint8_t>(tensor, index) != 0;
-    default: throw ir::InternalError(fmt::format("integer_at on {}", to_string(tensor.dtype)));
+    case DType::i8:
+      return read<std::int8_t>(tensor, index);
+    case DType::i16:
+      return read<std::int16_t>(tensor, index);
+    case DType::i32:
+      return read<std::int32_t>(tensor, index);
+    case DType::i64:
+      return read<std::int64_t>(tensor, index);
+    case DType::u8:
+      return read<std::uint8_t>(tensor, index);
+    case DType::u16:
+      return read<std::uint16_t>(tensor, index);
+    case DType::u32:
+      return read<std::uint32_t>(tensor, index);
+    case DType::u64:
+      return static_cast<std::int64_t>(read<std::uint64_t>(tensor, index));
+    case DType::boolean:
+      return read<std::uint8_t>(tensor, index) != 0;
+    default:
+      throw ir::InternalError(fmt::format("integer_at on {}", to_string(tensor.dtype)));
   }
 }
 
 double float_at(const Tensor& tensor, std::int64_t index) {
   switch (tensor.dtype) {
-    case DType::f32: return read<float>(tensor, index);
-    case DType::f64: return read<double>(tensor, index);
-    case DType::f16: return half_to_double(read<std::uint16_t>(tensor, index));
-    case DType::bf16: return std::bit_cast<float>(static_cast<std::uint32_t>(read<std::uint16_t>(tensor, index)) << 16);
-    default: throw ir::InternalError(fmt::format("float_at on {}", to_string(tensor.dtype)));
+    case DType::f32:
+      return read<float>(tensor, index);
+    case DType::f64:
+      return read<double>(tensor, index);
+    case DType::f16:
+      return half_to_double(read<std::uint16_t>(tensor, index));
+    case DType::bf16:
+      return std::bit_cast<float>(static_cast<std::uint32_t>(read<std::uint16_t>(tensor, index)) << 16);
+    default:
+      throw ir::InternalError(fmt::format("float_at on {}", to_string(tensor.dtype)));
   }
 }
 
@@ -125,30 +155,45 @@ std::vector<std::byte> convert(const Values& values) {
 
 std::vector<std::byte> convert_integers(DType dtype, const auto& values) {
   switch (dtype) {
-    case DType::i8: return convert<std::int8_t>(values);
-    case DType::i16: return convert<std::int16_t>(values);
-    case DType::i32: return convert<std::int32_t>(values);
-    case DType::i64: return convert<std::int64_t>(values);
-    case DType::u8: return convert<std::uint8_t>(values);
+    case DType::i8:
+      return convert<std::int8_t>(values);
+    case DType::i16:
+      return convert<std::int16_t>(values);
+    case DType::i32:
+      return convert<std::int32_t>(values);
+    case DType::i64:
+      return convert<std::int64_t>(values);
+    case DType::u8:
+      return convert<std::uint8_t>(values);
     case DType::f16:  // bit patterns
     case DType::bf16:
-    case DType::u16: return convert<std::uint16_t>(values);
-    case DType::u32: return convert<std::uint32_t>(values);
-    case DType::u64: return convert<std::uint64_t>(values);
-    case DType::boolean: return convert<std::uint8_t>(values);
-    default: throw ir::InternalError(fmt::format("integers as {}", to_string(dtype)));
+    case DType::u16:
+      return convert<std::uint16_t>(values);
+    case DType::u32:
+      return convert<std::uint32_t>(values);
+    case DType::u64:
+      return convert<std::uint64_t>(values);
+    case DType::boolean:
+      return convert<std::uint8_t>(values);
+    default:
+      throw ir::InternalError(fmt::format("integers as {}", to_string(dtype)));
   }
 }
 
 // The typed field that ONNX prescribes for the dtype.
 std::vector<std::byte> typed_bytes(const TensorProto& proto, DType dtype) {
   switch (dtype) {
-    case DType::f32: return convert<float>(proto.float_data());
-    case DType::f64: return convert<double>(proto.double_data());
-    case DType::i64: return convert_integers(dtype, proto.int64_data());
+    case DType::f32:
+      return convert<float>(proto.float_data());
+    case DType::f64:
+      return convert<double>(proto.double_data());
+    case DType::i64:
+      return convert_integers(dtype, proto.int64_data());
     case DType::u32:
-    case DType::u64: return convert_integers(dtype, proto.uint64_data());
-    default: return convert_integers(dtype, proto.int32_data());
+    case DType::u64:
+      return convert_integers(dtype, proto.uint64_data());
+    default:
+      return convert_integers(dtype, proto.int32_data());
   }
 }
 
@@ -168,13 +213,15 @@ std::int64_t checked_bytes(const std::vector<std::int64_t>& sizes, DType dtype, 
   bool overflow = false;
   for (std::int64_t s : sizes) {
     if (s < 0) {
-      user_error(kInvalidDimension, at, fmt::format("tensor '{}' has a negative size {}", name, s), "write the model again");
+      user_error(kInvalidDimension, at, fmt::format("tensor '{}' has a negative size {}", name, s),
+                 "write the model again");
     }
     overflow |= __builtin_mul_overflow(bytes, s, &bytes);
   }
   for (std::int64_t s : sizes) overflow &= s != 0;
   if (overflow) {
-    user_error(kSizeOverflow, at, fmt::format("tensor '{}' has more bytes than a 64-bit integer counts", name),
+    user_error(kSizeOverflow, at,
+               fmt::format("tensor '{}' has more bytes than a 64-bit integer counts", name),
                "check the sizes of the tensor");
   }
   return bytes;
@@ -184,7 +231,8 @@ Tensor take_tensor(TensorProto& proto, FileMap& files, const Location& at) {
   const std::string& name = proto.name();
   const std::optional<DType> dtype = dtype_of_onnx(proto.data_type());
   if (!dtype) {
-    user_error(kUnsupportedType, at, fmt::format("tensor '{}' has the element type {}", name, onnx_type_name(proto.data_type())),
+    user_error(kUnsupportedType, at,
+               fmt::format("tensor '{}' has the element type {}", name, onnx_type_name(proto.data_type())),
                "supported are float, double, float16, bfloat16, (u)int8 to (u)int64 and bool");
   }
   Tensor tensor{*dtype, {proto.dims().begin(), proto.dims().end()}, {}};

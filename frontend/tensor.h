@@ -18,7 +18,8 @@ namespace braid::frontend {
 
 class FileMap;
 
-// ONNX's element types that the IR has; nullopt for the others (strings, complex numbers, types below one byte, fp8).
+// ONNX's element types that the IR has; nullopt for the others (strings, complex numbers, types below one
+// byte, fp8).
 std::optional<ir::DType> dtype_of_onnx(int onnx_type);
 int onnx_type_of(ir::DType dtype);
 // ONNX's own name of an element type, for messages: "FLOAT8E4M3FN".
@@ -38,15 +39,16 @@ double float_at(const Tensor& tensor, std::int64_t index);
 ir::Literal literal_at(const Tensor& tensor, std::int64_t index);
 
 // A tensor over bytes of its own.
-Tensor integer_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, const std::vector<std::int64_t>& values);
+Tensor integer_tensor(ir::DType dtype, std::vector<std::int64_t> sizes,
+                      const std::vector<std::int64_t>& values);
 Tensor float_tensor(std::vector<std::int64_t> sizes, const std::vector<float>& values);
 
 // Number of elements times their size; UserError where a size is negative or the product leaves int64.
 std::int64_t checked_bytes(const std::vector<std::int64_t>& sizes, ir::DType dtype, const ir::Location& at,
                            const std::string& name);
 
-// Takes the bytes out of `proto` (raw_data is moved, not copied; external data are mapped through `files`). UserError
-// where dtype, sizes and bytes do not fit together.
+// Takes the bytes out of `proto` (raw_data is moved, not copied; external data are mapped through `files`).
+// UserError where dtype, sizes and bytes do not fit together.
 Tensor take_tensor(onnx::TensorProto& proto, FileMap& files, const ir::Location& at);
 
 }  // namespace braid::frontend

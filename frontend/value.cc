@@ -21,7 +21,9 @@ const std::optional<Elements>& elements_of(Value& value) {
 }
 
 TensorBox fill(ir::Lowering& lowering, std::vector<Expr> sizes, DType dtype, ir::Literal literal) {
-  return lowering.generate(std::move(sizes), [&](BodyBuilder& body, std::span<const Expr>) { return body.constant(dtype, literal); });
+  return lowering.generate(std::move(sizes), [&](BodyBuilder& body, std::span<const Expr>) {
+    return body.constant(dtype, literal);
+  });
 }
 
 namespace {
@@ -40,7 +42,8 @@ TensorBox symbolic_tensor(const Elements& elements, DType dtype, ir::Lowering& l
     const std::size_t count = elements.values.size();
     ValueId result = scalar(elements.values[count - 1]);
     for (std::size_t k = count - 1; k-- > 0;) {
-      const ValueId here = body.binary(ir::OpCode::eq, body.index(linear), body.constant(DType::i64, static_cast<std::int64_t>(k)));
+      const ValueId here = body.binary(ir::OpCode::eq, body.index(linear),
+                                       body.constant(DType::i64, static_cast<std::int64_t>(k)));
       result = body.where(here, scalar(elements.values[k]), result);
     }
     return result;
@@ -53,7 +56,8 @@ TensorBox box_of(Value& value, ir::Lowering& lowering) {
   if (value.box.valid()) return value.box;
   if (value.elements && !value.constant) {
     const Elements& e = *value.elements;
-    const bool constant = std::all_of(e.values.begin(), e.values.end(), [](Expr v) { return v.is_constant(); });
+    const bool constant =
+        std::all_of(e.values.begin(), e.values.end(), [](Expr v) { return v.is_constant(); });
     if (constant) {
       std::vector<std::int64_t> numbers;
       for (const Expr& v : e.values) numbers.push_back(v.constant());
@@ -66,7 +70,8 @@ TensorBox box_of(Value& value, ir::Lowering& lowering) {
   ir::internal_check(value.constant.has_value(), "value '{}' is read before it is defined", value.name);
   const Tensor& tensor = *value.constant;
   if (tensor.count() == 1 && tensor.data.same_on_all_ranks()) {
-    value.box = fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0));
+    value.box =
+        fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0));
   } else {
     value.box = lowering.constant(value.name, tensor.dtype, tensor.sizes, tensor.data);
   }

@@ -11,8 +11,8 @@
 
 namespace braid::frontend {
 
-// Integers that decide shapes are followed as expressions over dimensions: Shape -> Gather -> Concat -> Reshape needs
-// no tensor at all.
+// Integers that decide shapes are followed as expressions over dimensions: Shape -> Gather -> Concat ->
+// Reshape needs no tensor at all.
 struct Elements {
   std::vector<std::int64_t> sizes;
   std::vector<ir::Expr> values;  // row-major

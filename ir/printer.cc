@@ -216,7 +216,7 @@ class Printer {
     } else if (!data.per_rank.empty()) {
       text += " = " + per_rank(data.per_rank.size(), [&](std::size_t i) {
         const std::span<const std::byte> bytes = data.per_rank[i];
-        const bool small = static_cast<std::int64_t>(bytes.size()) <= options_.inline_bytes;
+        const bool small = static_cast<std::int64_t>(bytes.size()) <= options_.inline_bytes || is_splat(g_[b].dtype, bytes);
         return small ? values(g_[b].dtype, bytes) : elided(fnv1a(bytes.data(), bytes.size()));
       });
     }
@@ -233,12 +233,16 @@ class Printer {
 
   static std::string elided(std::uint64_t hash) { return fmt::format("elided(0x{:016x})", hash); }
 
+  static bool is_splat(DType dtype, std::span<const std::byte> bytes) {
+    const auto item = static_cast<std::size_t>(size_of(dtype));
+    if (bytes.size() <= item || bytes.size() > kMaxSplatBytes) return false;
+    return std::equal(bytes.begin() + static_cast<std::ptrdiff_t>(item), bytes.end(), bytes.begin());
+  }
+
   static std::string values(DType dtype, std::span<const std::byte> bytes) {
     const auto item = static_cast<std::size_t>(size_of(dtype));
     const std::size_t count = bytes.size() / item;
-    bool equal = count > 1 && bytes.size() <= kMaxSplatBytes;
-    for (std::size_t i = item; equal && i < bytes.size(); ++i) equal = bytes[i] == bytes[i - item];
-    if (equal) return fmt::format("splat({})", element_text(dtype, bytes.data()));
+    if (is_splat(dtype, bytes)) return fmt::format("splat({})", element_text(dtype, bytes.data()));
     std::string text = "[";
     for (std::size_t i = 0; i < count; ++i) text += (i ? ", " : "") + element_text(dtype, bytes.data() + i * item);
     return text + "]";

@@ -10,8 +10,8 @@
 namespace braid::ir {
 
 struct PrintOptions {
-  // Constants of up to this many bytes (per rank) are written out; larger ones become `elided(hash, bytes)`, unless they
-  // lie in a file, to which the text then refers.
+  // Constants of up to this many bytes (per rank) are written out; larger ones become `elided(hash)`, unless they lie
+  // in a file, to which the text then refers, or repeat one value.
   std::int64_t inline_bytes = 1024;
   bool origins = true;
 };

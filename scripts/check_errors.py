@@ -11,8 +11,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE_FOLDERS = ("ir", "passes", "frontend", "codegen", "runtime", "cli")
-# The first argument of user_error(...) or of a UserError built by hand: a number or a (qualified) constant.
-USE = re.compile(r"\b(?:user_error|UserError(?:\s+\w+)?)\s*[({]\s*(?:(\d+)|((?:\w+::)*k[A-Z]\w*))\s*,")
+# The first argument of user_error(...), of an error built by hand or of the frontend's fail(...): a number or a (qualified)
+# constant.
+USE = re.compile(r"\b(?:user_error|UserError(?:\s+\w+)?|ShapeRuleError|frontend_fail)\s*[({]\s*(?:(\d+)|((?:\w+::)*k[A-Z]\w*))\s*,")
 DEFINITION = re.compile(r"\b(k[A-Z]\w*)\s*=\s*(\d+)\b")
 
 
@@ -24,12 +25,15 @@ def sources(folders):
 
 
 def main():
-    definitions = {}  # (file or None, name) -> number; names are looked up in the same file first
+    definitions = {}  # (file, folder or None, name) -> number; names are looked up in the same file first
     uses = []
     for path, text in sources(SOURCE_FOLDERS):
         for name, number in DEFINITION.findall(text):
             definitions[(path, name)] = int(number)
+            definitions.setdefault((path.relative_to(ROOT).parts[0], name), int(number))
             definitions.setdefault((None, name), int(number))
+        if path.relative_to(ROOT).parts[0] == "frontend":
+            text = re.sub(r"\bfail\(", "frontend_fail(", text)
         for literal, name in USE.findall(text):
             uses.append((path, literal, name.split("::")[-1]))
 
@@ -37,7 +41,9 @@ def main():
     places = {}  # number -> files
     names = {}  # number -> names
     for path, literal, name in uses:
-        number = int(literal) if literal else definitions.get((path, name), definitions.get((None, name)))
+        number = int(literal) if literal else next(
+            (definitions[key] for key in ((path, name), (path.relative_to(ROOT).parts[0], name), (None, name)) if key in definitions), None
+        )  # fmt: skip
         where = path.relative_to(ROOT)
         if number is None:
             problems.append(f"{where}: the value of {name} is not found")

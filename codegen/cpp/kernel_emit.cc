@@ -180,9 +180,7 @@ class Emitter {
     if (number < nest_.outer) return 1;
     const auto at = std::find(order_.begin(), order_.end(), number);
     internal_check(at != order_.end(), "codegen: index i{} is used outside of its loop", number);
-    int level = 2 + static_cast<int>(at - order_.begin());
-    for_each_symbol(nest_.extents[static_cast<std::size_t>(number)], [&](Expr) {});
-    return level;
+    return 2 + static_cast<int>(at - order_.begin());
   }
 
   // Lines by level; level 0 and 1 are shared by all groups.
@@ -387,7 +385,12 @@ class Emitter {
     const std::size_t kept_loops = group.columns ? group.kept.size() - 1 : group.kept.size();
     const bool mixed = !group.kept.empty() && !group.reduced.empty();
     Expr trips = 1;
-    for (int var : order_) trips = trips * nest_.extents[static_cast<std::size_t>(var)];
+    for (int var : order_) {
+      const Expr extent = nest_.extents[static_cast<std::size_t>(var)];
+      bool varies = false;  // the last tile of columns is narrower
+      for_each_symbol(extent, [&](Expr s) { varies = varies || s.is_symbol(SymbolKind::index); });
+      trips = trips * (varies ? Expr(bounds(extent, nest_.extents).max) : extent);
+    }
     total_work_ = total_work_ + trips * std::max(1, work_);
     if (order_.empty()) return;
     out.insert(out.end(), before.begin(), before.end());

@@ -25,7 +25,8 @@ void lower_leaky_relu(OpContext& c) {
 void lower_gelu(OpContext& c) {
   const std::string approximate = c.string_attribute("approximate", "none");
   if (approximate != "none" && approximate != "tanh") {
-    c.fail(kInvalidAttribute, fmt::format("attribute 'approximate' is '{}', expected 'none' or 'tanh'", approximate));
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute 'approximate' is '{}', expected 'none' or 'tanh'", approximate));
   }
   const DType dtype = c.dtype(0);
   c.set_output(0, c.lowering().pointwise({c.input(0)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
@@ -65,7 +66,8 @@ void lower_clip(OpContext& c) {
 void lower_swish(OpContext& c) {
   const double alpha = c.float_attribute("alpha", 1);
   c.set_output(0, c.lowering().pointwise({c.input(0)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-    const ValueId scaled = alpha == 1 ? v[0] : b.binary(OpCode::mul, v[0], b.constant_of(b.dtype(v[0]), alpha));
+    const ValueId scaled =
+        alpha == 1 ? v[0] : b.binary(OpCode::mul, v[0], b.constant_of(b.dtype(v[0]), alpha));
     return b.binary(OpCode::mul, v[0], b.unary(OpCode::sigmoid, scaled));
   }));
 }

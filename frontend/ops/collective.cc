@@ -1,4 +1,5 @@
-// Collectives: ONNX Runtime's (com.microsoft, over all ranks) and the project's own (ai.braid, over any group).
+// Collectives: ONNX Runtime's (com.microsoft, over all ranks) and the project's own (ai.braid, over any
+// group).
 #include <algorithm>
 #include <set>
 
@@ -13,10 +14,14 @@ using ir::ReduceKind;
 
 // "world", or "group_0_2" after its ranks.
 GroupId make_group(OpContext& c, const std::vector<int>& ranks) {
-  const bool world = static_cast<int>(ranks.size()) == c.ranks() && std::is_sorted(ranks.begin(), ranks.end());
-  return c.lowering().graph().add_group(world ? "world" : fmt::format("group_{}", fmt::join(ranks, "_")), ranks);
+  const bool world =
+      static_cast<int>(ranks.size()) == c.ranks() && std::is_sorted(ranks.begin(), ranks.end());
+  return c.lowering().graph().add_group(world ? "world" : fmt::format("group_{}", fmt::join(ranks, "_")),
+                                        ranks);
 }
 
+// Attribute `group`; all ranks where there is none. A rank outside of the group passes the node over: what
+// the node's outputs hold there is undefined.
 std::vector<int> group_ranks(OpContext& c) {
   std::vector<int> ranks;
   const auto given = c.ints_attribute("group");
@@ -27,16 +32,12 @@ std::vector<int> group_ranks(OpContext& c) {
   std::set<std::int64_t> seen;
   for (std::int64_t r : *given) {
     if (r < 0 || r >= c.ranks()) {
-      c.fail(kInvalidGroup, fmt::format("attribute 'group' has rank {}, but there are {} ranks", r, c.ranks()),
+      c.fail(kInvalidGroup,
+             fmt::format("attribute 'group' has rank {}, but there are {} ranks", r, c.ranks()),
              "compile for as many ranks as the model was split for (--ranks)");
     }
     if (!seen.insert(r).second) c.fail(kInvalidGroup, fmt::format("attribute 'group' has rank {} twice", r));
     ranks.push_back(static_cast<int>(r));
-  }
-  // One program serves all ranks, so every rank runs this node.
-  if (static_cast<int>(ranks.size()) != c.ranks()) {
-    c.fail(kInvalidGroup, fmt::format("attribute 'group' has {} of {} ranks, but all ranks run this node", ranks.size(), c.ranks()),
-           "a group of some of the ranks needs a program per rank, which is not supported yet");
   }
   return ranks;
 }
@@ -45,7 +46,9 @@ std::vector<int> group_ranks(OpContext& c) {
 std::vector<int> world(OpContext& c, bool has_group_size) {
   if (has_group_size) {
     const std::int64_t size = c.int_attribute("group_size", 1);
-    if (size < 1) c.fail(kInvalidAttribute, fmt::format("attribute 'group_size' is {}; a group has at least one rank", size));
+    if (size < 1)
+      c.fail(kInvalidAttribute,
+             fmt::format("attribute 'group_size' is {}; a group has at least one rank", size));
     if (size != c.ranks()) {
       c.fail(kRankCount, fmt::format("attribute 'group_size' is {}, but there are {} ranks", size, c.ranks()),
              fmt::format("compile with --ranks {}", size));
@@ -56,19 +59,23 @@ std::vector<int> world(OpContext& c, bool has_group_size) {
 
 ReduceKind reduce_op(OpContext& c) {
   const std::string name = c.string_attribute("reduce_op", "sum");
-  for (ReduceKind kind : {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::avg}) {
+  for (ReduceKind kind :
+       {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::avg}) {
     if (name == to_string(kind)) return kind;
   }
-  c.fail(kInvalidAttribute, fmt::format("attribute 'reduce_op' is '{}', expected sum, prod, max, min or avg", name));
+  c.fail(kInvalidAttribute,
+         fmt::format("attribute 'reduce_op' is '{}', expected sum, prod, max, min or avg", name));
 }
 
 void require_divisible(OpContext& c, Expr size, std::int64_t ranks, int axis) {
   if (!size.is_constant()) {
     if (!ir::divide_exactly(size, ranks)) {
-      c.fail(kShapeMismatch, fmt::format("the size {} of axis {} is not known to be divisible by {} ranks", to_string(size), axis, ranks));
+      c.fail(kShapeMismatch, fmt::format("the size {} of axis {} is not known to be divisible by {} ranks",
+                                         to_string(size), axis, ranks));
     }
   } else if (size.constant() % ranks != 0) {
-    c.fail(kShapeMismatch, fmt::format("the size {} of axis {} is not divisible by {} ranks", to_string(size), axis, ranks));
+    c.fail(kShapeMismatch,
+           fmt::format("the size {} of axis {} is not divisible by {} ranks", to_string(size), axis, ranks));
   }
 }
 
@@ -84,7 +91,8 @@ void for_each_tensor(OpContext& c, const std::vector<int>& ranks, const F& lower
 }
 
 void all_reduce(OpContext& c, const std::vector<int>& ranks, ReduceKind kind) {
-  for_each_tensor(c, ranks, [&](int k, GroupId group) { return c.lowering().all_reduce(c.input(k), group, kind); });
+  for_each_tensor(c, ranks,
+                  [&](int k, GroupId group) { return c.lowering().all_reduce(c.input(k), group, kind); });
 }
 
 void all_gather(OpContext& c, const std::vector<int>& ranks) {
@@ -114,7 +122,8 @@ void braid_reduce_scatter(OpContext& c) {
   const ReduceKind kind = reduce_op(c);
   for_each_tensor(c, ranks, [&](int k, GroupId group) {
     const int axis = c.axis_attribute(c.rank(k), 0);
-    require_divisible(c, c.sizes(k)[static_cast<std::size_t>(axis)], static_cast<std::int64_t>(ranks.size()), axis);
+    require_divisible(c, c.sizes(k)[static_cast<std::size_t>(axis)], static_cast<std::int64_t>(ranks.size()),
+                      axis);
     return c.lowering().reduce_scatter(c.input(k), group, axis, kind);
   });
 }
@@ -123,7 +132,8 @@ void braid_reduce_scatter(OpContext& c) {
 int member(OpContext& c, const char* attribute, const std::vector<int>& ranks) {
   const std::int64_t position = c.int_attribute(attribute, 0);
   if (position < 0 || position >= static_cast<std::int64_t>(ranks.size())) {
-    c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, but the group has {} ranks", attribute, position, ranks.size()));
+    c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, but the group has {} ranks", attribute,
+                                          position, ranks.size()));
   }
   return static_cast<int>(position);
 }
@@ -131,7 +141,8 @@ int member(OpContext& c, const char* attribute, const std::vector<int>& ranks) {
 void braid_broadcast(OpContext& c) {
   const std::vector<int> ranks = group_ranks(c);
   const int root = member(c, "root", ranks);
-  for_each_tensor(c, ranks, [&](int k, GroupId group) { return c.lowering().broadcast(c.input(k), group, root); });
+  for_each_tensor(c, ranks,
+                  [&](int k, GroupId group) { return c.lowering().broadcast(c.input(k), group, root); });
 }
 
 void braid_send(OpContext& c) {
@@ -142,7 +153,8 @@ void braid_send(OpContext& c) {
 void braid_recv(OpContext& c) {
   const std::vector<int> ranks = group_ranks(c);
   const DType dtype = c.dtype_of(c.int_attribute("dtype"));
-  c.set_output(0, c.lowering().recv(dtype, c.shape_values(0, "the sizes"), make_group(c, ranks), member(c, "peer", ranks)));
+  c.set_output(0, c.lowering().recv(dtype, c.shape_values(0, "the sizes"), make_group(c, ranks),
+                                    member(c, "peer", ranks)));
 }
 
 const OpSpec kOps[] = {

@@ -17,14 +17,18 @@ using ir::TensorBox;
 using ir::ValueId;
 
 // Half types compute in f32, everything else in its own type.
-inline DType compute_type(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype; }
+inline DType compute_type(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+}
 
 inline TensorBox unary(ir::Lowering& lowering, OpCode code, TensorBox x) {
-  return lowering.pointwise({std::move(x)}, [code](BodyBuilder& b, std::span<const ValueId> v) { return b.unary(code, v[0]); });
+  return lowering.pointwise(
+      {std::move(x)}, [code](BodyBuilder& b, std::span<const ValueId> v) { return b.unary(code, v[0]); });
 }
 inline TensorBox binary(ir::Lowering& lowering, OpCode code, TensorBox x, TensorBox y) {
-  return lowering.pointwise({std::move(x), std::move(y)},
-                            [code](BodyBuilder& b, std::span<const ValueId> v) { return b.binary(code, v[0], v[1]); });
+  return lowering.pointwise({std::move(x), std::move(y)}, [code](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.binary(code, v[0], v[1]);
+  });
 }
 
 // Axes axis, axis + 1, ..., rank - 1.

@@ -6,7 +6,8 @@ namespace {
 
 void lower_concat(OpContext& c) {
   const int rank = c.rank(0);
-  const int axis = c.version() < 4 ? c.axis_attribute(rank, 1) : c.normalize_axis(c.int_attribute("axis"), rank);
+  const int axis =
+      c.version() < 4 ? c.axis_attribute(rank, 1) : c.normalize_axis(c.int_attribute("axis"), rank);
   std::vector<TensorBox> parts;
   for (int k = 0; k < c.input_count(); ++k) {
     if (c.rank(k) != rank) {
@@ -24,12 +25,14 @@ std::vector<Expr> part_sizes(OpContext& c, Expr size) {
   const std::int64_t parts = c.int_attribute("num_outputs", c.output_count());
   if (parts < 1) c.fail(kInvalidAttribute, fmt::format("attribute 'num_outputs' is {}", parts));
   if (parts != c.output_count()) {
-    c.fail(kInvalidNode, fmt::format("attribute 'num_outputs' is {}, but there are {} outputs", parts, c.output_count()));
+    c.fail(kInvalidNode,
+           fmt::format("attribute 'num_outputs' is {}, but there are {} outputs", parts, c.output_count()));
   }
   // Since version 18 the last part may be smaller.
   const std::optional<Expr> exact = ir::divide_exactly(size, parts);
   if (!exact && (c.version() < 18 || !size.is_constant())) {
-    c.fail(kShapeMismatch, fmt::format("size {} cannot be split into {} equal parts", to_string(size), parts));
+    c.fail(kShapeMismatch,
+           fmt::format("size {} cannot be split into {} equal parts", to_string(size), parts));
   }
   const Expr part = exact ? *exact : ir::ceil_div(size, parts);
   std::vector<Expr> sizes(static_cast<std::size_t>(parts), part);
@@ -51,12 +54,14 @@ void lower_split(OpContext& c) {
   }
   Expr start = 0;
   for (std::size_t k = 0; k < parts.size(); ++k) {
-    if (ir::bounds(parts[k]).min < 0) c.fail(kShapeMismatch, fmt::format("part {} has size {}", k, to_string(parts[k])));
+    if (ir::bounds(parts[k]).min < 0)
+      c.fail(kShapeMismatch, fmt::format("part {} has size {}", k, to_string(parts[k])));
     c.set_output(static_cast<int>(k), l.slice(x, axis, start, parts[k]));
     start = start + parts[k];
   }
   if (start.is_constant() && size.is_constant() && !(start == size)) {
-    c.fail(kShapeMismatch, fmt::format("the parts have {} elements together, the axis has {}", to_string(start), to_string(size)));
+    c.fail(kShapeMismatch, fmt::format("the parts have {} elements together, the axis has {}",
+                                       to_string(start), to_string(size)));
   }
   l.require_equal(start, size);
 }

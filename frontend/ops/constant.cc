@@ -27,7 +27,8 @@ void lower_constant_of_shape(OpContext& c) {
   }
   const std::optional<Tensor> value = c.tensor_attribute("value");
   if (value && value->count() != 1) c.fail(kInvalidAttribute, "attribute 'value' must have one element");
-  c.set_output(0, fill(c.lowering(), sizes, value ? value->dtype : DType::f32, value ? literal_at(*value, 0) : ir::Literal(0.0)));
+  c.set_output(0, fill(c.lowering(), sizes, value ? value->dtype : DType::f32,
+                       value ? literal_at(*value, 0) : ir::Literal(0.0)));
 }
 
 const OpSpec kOps[] = {

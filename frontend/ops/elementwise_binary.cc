@@ -4,8 +4,8 @@
 namespace braid::frontend {
 namespace {
 
-// Before version 7 broadcasting is one-directional and asked for by attributes: the second operand's dimensions start
-// at `axis` of the first's, or end with them.
+// Before version 7 broadcasting is one-directional and asked for by attributes: the second operand's
+// dimensions start at `axis` of the first's, or end with them.
 TensorBox second_operand(OpContext& c) {
   TensorBox b = c.input(1);
   if (c.version() >= 7 || c.int_attribute("broadcast", 0) == 0 || !c.has_attribute("axis")) return b;
@@ -24,11 +24,12 @@ void lower_mod(OpContext& c) {
   if (!sign_of_dividend && is_float(c.dtype(0))) {
     c.fail(kInvalidAttribute, "attribute 'fmod' must be 1 for floating-point types");
   }
-  c.set_output(0, binary(c.lowering(), sign_of_dividend ? OpCode::fmod : OpCode::mod, c.input(0), c.input(1)));
+  c.set_output(0,
+               binary(c.lowering(), sign_of_dividend ? OpCode::fmod : OpCode::mod, c.input(0), c.input(1)));
 }
 
-// Base and exponent may have different types; the result has the base's. Usual exponents become multiplications, which
-// are faster and, for a negative base, exact.
+// Base and exponent may have different types; the result has the base's. Usual exponents become
+// multiplications, which are faster and, for a negative base, exact.
 void lower_pow(OpContext& c) {
   const DType dtype = c.dtype(0);
   const std::optional<double> exponent = c.constant_scalar(1);
@@ -46,7 +47,8 @@ void lower_pow(OpContext& c) {
     return;
   }
   const DType compute = is_float(dtype) ? dtype : DType::f64;
-  c.set_output(0, c.lowering().pointwise({c.input(0), second_operand(c)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+  c.set_output(0, c.lowering().pointwise({c.input(0), second_operand(c)}, [&](BodyBuilder& b,
+                                                                              std::span<const ValueId> v) {
     return b.cast(b.binary(OpCode::pow, b.cast(v[0], compute), b.cast(v[1], compute)), dtype);
   }));
 }

@@ -19,14 +19,17 @@ void lower_tile(OpContext& c) {
   if (c.version() < 6) {  // input 1: how often, input 2: along which axis
     const std::vector<std::int64_t> axis = c.constant_ints(2, "the axis");
     repeats.assign(x.rank(), 1);
-    repeats[static_cast<std::size_t>(c.normalize_axis(axis.at(0), c.rank(0)))] = c.shape_values(1, "the repeats").at(0);
+    repeats[static_cast<std::size_t>(c.normalize_axis(axis.at(0), c.rank(0)))] =
+        c.shape_values(1, "the repeats").at(0);
   } else {
     repeats = c.shape_values(1, "the repeats");
   }
-  if (repeats.size() != x.rank()) c.fail(kShapeMismatch, fmt::format("{} repeats for rank {}", repeats.size(), x.rank()));
+  if (repeats.size() != x.rank())
+    c.fail(kShapeMismatch, fmt::format("{} repeats for rank {}", repeats.size(), x.rank()));
   std::vector<Expr> sizes, map;
   for (std::size_t k = 0; k < x.rank(); ++k) {
-    if (ir::bounds(repeats[k]).min < 0) c.fail(kShapeMismatch, fmt::format("repeats {} may be negative", to_string(repeats[k])));
+    if (ir::bounds(repeats[k]).min < 0)
+      c.fail(kShapeMismatch, fmt::format("repeats {} may be negative", to_string(repeats[k])));
     const Expr index = l.pool().index(static_cast<int>(k));
     sizes.push_back(x.sizes()[k] * repeats[k]);
     map.push_back(repeats[k].is_constant(1) ? index : ir::mod(index, ir::max(x.sizes()[k], 1)));

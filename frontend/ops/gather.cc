@@ -48,7 +48,8 @@ void lower_gather_elements(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const auto axis = static_cast<std::size_t>(c.axis_attribute(c.rank(0), 0));
   const TensorBox x = c.input(0), indices = c.input(1);
-  if (x.rank() != indices.rank()) c.fail(kShapeMismatch, fmt::format("ranks {} and {} differ", x.rank(), indices.rank()));
+  if (x.rank() != indices.rank())
+    c.fail(kShapeMismatch, fmt::format("ranks {} and {} differ", x.rank(), indices.rank()));
   c.set_output(0, l.generate(indices.sizes(), [&](BodyBuilder& b, std::span<const Expr> at) {
     std::vector<Expr> source(at.begin(), at.end());
     source[axis] = checked_index(b, l.load(b, indices, at), x.sizes()[axis]);

@@ -14,7 +14,8 @@ void check_product(OpContext& c, Expr a, Expr b) {
 void lower_matmul(OpContext& c) {
   const int a = c.rank(0), b = c.rank(1);
   if (a == 0 || b == 0) c.fail(kShapeMismatch, "an operand is a scalar");
-  check_product(c, c.sizes(0)[static_cast<std::size_t>(a - 1)], c.sizes(1)[static_cast<std::size_t>(b == 1 ? 0 : b - 2)]);
+  check_product(c, c.sizes(0)[static_cast<std::size_t>(a - 1)],
+                c.sizes(1)[static_cast<std::size_t>(b == 1 ? 0 : b - 2)]);
   c.set_output(0, c.lowering().matmul(c.input(0), c.input(1)));
 }
 
@@ -33,7 +34,8 @@ void lower_gemm(OpContext& c) {
     // Integers are scaled in f64, so that a fractional factor acts before rounding.
     const DType dtype = x.dtype(), compute = is_float(dtype) ? dtype : DType::f64;
     return l.pointwise({x}, [&](BodyBuilder& body, std::span<const ValueId> v) {
-      return body.cast(body.binary(OpCode::mul, body.cast(v[0], compute), body.constant_of(compute, factor)), dtype);
+      return body.cast(body.binary(OpCode::mul, body.cast(v[0], compute), body.constant_of(compute, factor)),
+                       dtype);
     });
   };
   TensorBox y = scaled(l.matmul(a, b), alpha);

@@ -1,4 +1,5 @@
-// LayerNormalization and RMSNormalization: statistics over the last axes, in two passes, in the type `stash_type`.
+// LayerNormalization and RMSNormalization: statistics over the last axes, in two passes, in the type
+// `stash_type`.
 #include "frontend/ops/common.h"
 
 namespace braid::frontend {
@@ -6,9 +7,10 @@ namespace {
 
 TensorBox mean(ir::Lowering& l, TensorBox x, const std::vector<int>& axes) {
   const Expr count = extent(x.sizes(), axes);
-  return l.pointwise({l.reduce(x, ir::ReduceKind::sum, axes, true)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-    return b.binary(OpCode::div, v[0], number(b, count, b.dtype(v[0])));
-  });
+  return l.pointwise({l.reduce(x, ir::ReduceKind::sum, axes, true)},
+                     [&](BodyBuilder& b, std::span<const ValueId> v) {
+                       return b.binary(OpCode::div, v[0], number(b, count, b.dtype(v[0])));
+                     });
 }
 
 // 1 / sqrt(mean of squares + epsilon)
@@ -21,7 +23,8 @@ TensorBox inverse_deviation(ir::Lowering& l, TensorBox x, const std::vector<int>
 
 DType stash_type(OpContext& c) {
   const DType given = c.dtype_of(c.int_attribute("stash_type", 1));
-  // Statistics of doubles in floats would lose digits that nobody wants lost; ONNX's reference keeps them too.
+  // Statistics of doubles in floats would lose digits that nobody wants lost; ONNX's reference keeps them
+  // too.
   return c.dtype(0) == DType::f64 ? DType::f64 : given;
 }
 
@@ -48,7 +51,8 @@ void lower_rms_normalization(OpContext& c) {
   const int rank = c.rank(0), axis = c.axis_attribute(rank, -1);
   const TensorBox x = l.cast(c.input(0), stash_type(c));
   l.mark_reuse(x, 2);
-  const TensorBox inverse = inverse_deviation(l, x, axes_from(axis, rank), c.float_attribute("epsilon", 1e-5f));
+  const TensorBox inverse =
+      inverse_deviation(l, x, axes_from(axis, rank), c.float_attribute("epsilon", 1e-5f));
   const DType out = c.dtype(1);  // the scale's type is the result's
   c.set_output(0, binary(l, OpCode::mul, l.cast(binary(l, OpCode::mul, x, inverse), out), c.input(1)));
   if (c.has_output(1)) c.set_output(1, inverse);  // SimplifiedLayerNormalization

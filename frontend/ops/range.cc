@@ -12,16 +12,19 @@ void lower_float_range(OpContext& c) {
   const auto constant = [&](int k, const char* what) {
     const std::optional<double> value = c.constant_scalar(k);
     if (!value) {
-      c.fail(kDataDependentSize, fmt::format("{} is only known when the program runs", what), "make it a constant of the model");
+      c.fail(kDataDependentSize, fmt::format("{} is only known when the program runs", what),
+             "make it a constant of the model");
     }
     return *value;
   };
-  const double start = constant(0, "the start"), limit = constant(1, "the limit"), delta = constant(2, "the delta");
+  const double start = constant(0, "the start"), limit = constant(1, "the limit"),
+               delta = constant(2, "the delta");
   if (delta == 0) c.fail(kInvalidNode, "delta is 0");
   const double count = std::max(std::ceil((limit - start) / delta), 0.0);
   if (!(count < 9e18)) c.fail(kSizeOverflow, "the range has too many elements");
   const DType dtype = c.dtype(0);
-  c.set_output(0, c.lowering().generate({static_cast<std::int64_t>(count)}, [&](BodyBuilder& b, std::span<const Expr> at) {
+  c.set_output(0, c.lowering().generate({static_cast<std::int64_t>(count)}, [&](BodyBuilder& b,
+                                                                                std::span<const Expr> at) {
     const ValueId offset = b.binary(OpCode::mul, b.cast(b.index(at[0]), dtype), b.constant_of(dtype, delta));
     return b.binary(OpCode::add, b.constant_of(dtype, start), offset);
   }));
@@ -31,11 +34,13 @@ void lower_range(OpContext& c) {
   if (is_float(c.dtype(0))) return lower_float_range(c);
   const auto scalar = [&](int k, const char* what) {
     const std::vector<Expr> values = c.shape_values(k, what);
-    if (values.size() != 1) c.fail(kShapeMismatch, fmt::format("{} has {} elements, expected one", what, values.size()));
+    if (values.size() != 1)
+      c.fail(kShapeMismatch, fmt::format("{} has {} elements, expected one", what, values.size()));
     return values[0];
   };
   const Expr start = scalar(0, "the start"), limit = scalar(1, "the limit"), delta = scalar(2, "the delta");
-  if (!delta.is_constant()) c.fail(kDataDependentSize, fmt::format("the delta {} depends on a dimension", to_string(delta)));
+  if (!delta.is_constant())
+    c.fail(kDataDependentSize, fmt::format("the delta {} depends on a dimension", to_string(delta)));
   const Expr count = range_count(start, limit, delta.constant());
   const DType dtype = c.dtype(0);
   c.set_output(0, c.lowering().generate({count}, [&](BodyBuilder& b, std::span<const Expr> at) {

@@ -9,8 +9,8 @@ using ir::ReduceKind;
 enum class Before { none, absolute, square, exponential };
 enum class After { none, mean, root, logarithm };
 
-// Axes are an attribute in older definitions and input 1 in newer ones. Without axes all are reduced, or none where the
-// attribute noop_with_empty_axes says so.
+// Axes are an attribute in older definitions and input 1 in newer ones. Without axes all are reduced, or none
+// where the attribute noop_with_empty_axes says so.
 std::vector<int> reduced_axes(OpContext& c) {
   const int rank = c.rank(0);
   std::optional<std::vector<int>> axes = c.axes(1, rank);
@@ -21,17 +21,22 @@ std::vector<int> reduced_axes(OpContext& c) {
 
 TensorBox apply(ir::Lowering& l, Before before, TensorBox x) {
   switch (before) {
-    case Before::none: return x;
-    case Before::absolute: return unary(l, OpCode::abs, x);
-    case Before::square: return binary(l, OpCode::mul, x, x);
-    case Before::exponential: return unary(l, OpCode::exp, x);
+    case Before::none:
+      return x;
+    case Before::absolute:
+      return unary(l, OpCode::abs, x);
+    case Before::square:
+      return binary(l, OpCode::mul, x, x);
+    case Before::exponential:
+      return unary(l, OpCode::exp, x);
   }
   return x;
 }
 
 TensorBox apply(ir::Lowering& l, After after, TensorBox x, Expr count) {
   switch (after) {
-    case After::none: return x;
+    case After::none:
+      return x;
     case After::mean:
       return l.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
         return b.binary(OpCode::div, v[0], number(b, count, b.dtype(v[0])));
@@ -67,13 +72,15 @@ void lower_log_sum_exp(OpContext& c) {
   const TensorBox x = l.cast(c.input(0), compute);
   l.mark_reuse(x, 2);
   const auto finite_maximum = [&](bool keep) {
-    return l.pointwise({l.reduce(x, ReduceKind::max, axes, keep)}, [](BodyBuilder& b, std::span<const ValueId> v) {
-      return b.where(b.unary(OpCode::is_inf, v[0]), b.constant_of(b.dtype(v[0]), 0), v[0]);
-    });
+    return l.pointwise({l.reduce(x, ReduceKind::max, axes, keep)},
+                       [](BodyBuilder& b, std::span<const ValueId> v) {
+                         return b.where(b.unary(OpCode::is_inf, v[0]), b.constant_of(b.dtype(v[0]), 0), v[0]);
+                       });
   };
   const TensorBox exponential = unary(l, OpCode::exp, binary(l, OpCode::sub, x, finite_maximum(true)));
   const TensorBox sum = l.reduce(exponential, ReduceKind::sum, axes, keepdims);
-  c.set_output(0, l.cast(binary(l, OpCode::add, unary(l, OpCode::log, sum), finite_maximum(keepdims)), dtype));
+  c.set_output(0,
+               l.cast(binary(l, OpCode::add, unary(l, OpCode::log, sum), finite_maximum(keepdims)), dtype));
 }
 
 constexpr TypeSet kOrdered = kNumbers | kBool;

@@ -16,7 +16,8 @@ void lower_reshape(OpContext& c) {
   } else {
     target = c.shape_values(1, "the sizes");
   }
-  c.set_output(0, c.lowering().reshape(c.input(0), reshaped(c.sizes(0), target, c.int_attribute("allowzero", 0) != 0)));
+  c.set_output(0, c.lowering().reshape(c.input(0),
+                                       reshaped(c.sizes(0), target, c.int_attribute("allowzero", 0) != 0)));
 }
 
 void lower_flatten(OpContext& c) {
@@ -42,7 +43,8 @@ void lower_squeeze(OpContext& c) {
   for (std::size_t k = axes->size(); k-- > 0;) {
     const Expr size = x.sizes()[static_cast<std::size_t>((*axes)[k])];
     if (size.is_constant() && !size.is_constant(1)) {
-      c.fail(kShapeMismatch, fmt::format("axis {} has size {} and cannot be removed", (*axes)[k], to_string(size)));
+      c.fail(kShapeMismatch,
+             fmt::format("axis {} has size {} and cannot be removed", (*axes)[k], to_string(size)));
     }
     x = c.lowering().squeeze(x, (*axes)[k]);
   }
@@ -56,14 +58,17 @@ void lower_unsqueeze(OpContext& c) {
   std::vector<int> axes;
   for (std::int64_t axis : *given) axes.push_back(c.normalize_axis(axis, rank, "an axis"));
   std::sort(axes.begin(), axes.end());
-  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) c.fail(kInvalidAttribute, "an axis is given twice");
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+    c.fail(kInvalidAttribute, "an axis is given twice");
   TensorBox x = c.input(0);
   for (int axis : axes) x = c.lowering().unsqueeze(x, axis);
   c.set_output(0, x);
 }
 
 // Shape and Size need no lowering: their results are expressions (frontend/shape_values.cc).
-void known_while_compiling(OpContext& c) { c.fail(kDataDependentSize, "the shape of the input is not known"); }
+void known_while_compiling(OpContext& c) {
+  c.fail(kDataDependentSize, "the shape of the input is not known");
+}
 
 const OpSpec kOps[] = {
     {"", "Flatten", 1, kNewestOpset, kAllTypes, lower_flatten},

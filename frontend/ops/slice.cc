@@ -28,7 +28,8 @@ void lower_slice(OpContext& c) {
   }
   if (steps.empty()) steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
-    c.fail(kInvalidNode, fmt::format("{} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(), axes.size(), steps.size()));
+    c.fail(kInvalidNode, fmt::format("{} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(),
+                                     axes.size(), steps.size()));
   }
   TensorBox x = c.input(0);
   std::set<int> seen;

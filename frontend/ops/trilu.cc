@@ -24,7 +24,8 @@ void lower_trilu(OpContext& c) {
     const std::vector<Expr> origin(diagonal ? diagonal->rank() : 0, 0);
     const ValueId k = diagonal ? l.load(b, *diagonal, origin) : number(b, known_diagonal, DType::i64);
     const ValueId value = l.load(b, x, at);
-    const ValueId zero = is_float(x.dtype()) ? b.constant(x.dtype(), 0.0) : b.constant(x.dtype(), std::int64_t{0});
+    const ValueId zero =
+        is_float(x.dtype()) ? b.constant(x.dtype(), 0.0) : b.constant(x.dtype(), std::int64_t{0});
     return b.where(b.binary(upper ? OpCode::ge : OpCode::le, distance, k), value, zero);
   }));
 }

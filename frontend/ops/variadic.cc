@@ -21,9 +21,10 @@ void lower(OpContext& c) {
 
 void lower_mean(OpContext& c) {
   const double count = c.input_count();
-  c.set_output(0, c.lowering().pointwise({fold(c, OpCode::add)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-    return b.binary(OpCode::div, v[0], b.constant_of(b.dtype(v[0]), count));
-  }));
+  c.set_output(
+      0, c.lowering().pointwise({fold(c, OpCode::add)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+        return b.binary(OpCode::div, v[0], b.constant_of(b.dtype(v[0]), count));
+      }));
 }
 
 const OpSpec kOps[] = {

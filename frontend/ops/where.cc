@@ -5,8 +5,9 @@ namespace braid::frontend {
 namespace {
 
 void lower_where(OpContext& c) {
-  c.set_output(0, c.lowering().pointwise({c.input(0), c.input(1), c.input(2)},
-                                         [](BodyBuilder& b, std::span<const ValueId> v) { return b.where(v[0], v[1], v[2]); }));
+  c.set_output(0, c.lowering().pointwise(
+                      {c.input(0), c.input(1), c.input(2)},
+                      [](BodyBuilder& b, std::span<const ValueId> v) { return b.where(v[0], v[1], v[2]); }));
 }
 
 const OpSpec kOps[] = {{"", "Where", 9, kNewestOpset, kBool, lower_where}};

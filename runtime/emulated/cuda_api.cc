@@ -2,9 +2,9 @@
 #include "runtime/emulated/cuda_api.h"
 
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -22,7 +22,7 @@ namespace {
 
 struct HostMemory {
   std::mutex mutex;
-  std::set<void*> pinned;
+  std::map<uintptr_t, size_t> pinned;                      // size by address
   std::unordered_map<const void*, size_t> dynamic_limits;  // of cudaFuncSetAttribute
 };
 
@@ -38,6 +38,14 @@ std::unique_ptr<Fault> touch(AccessSet& accesses, const void* pointer, size_t si
   const std::string* fault = accesses.record(reinterpret_cast<uintptr_t>(pointer), size, kind);
   if (fault == nullptr) return nullptr;
   return std::make_unique<Fault>(Fault{FindingKind::kIllegalAccess, *fault});
+}
+
+bool pinned(const void* pointer) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  HostMemory& memory = host_memory();
+  std::lock_guard lock(memory.mutex);
+  auto it = memory.pinned.upper_bound(address);
+  return it != memory.pinned.begin() && address - (--it)->first < it->second;
 }
 
 cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, CUstream_st& stream) {
@@ -57,12 +65,15 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
         std::string("the direction given to cudaMemcpy does not fit the pointers: this is a ") + name);
     return result(cudaErrorInvalidMemcpyDirection);
   }
-  return enqueue_operation(stream, name, [=](TaskContext& context) {
+  const cudaError_t error = enqueue_operation(stream, name, [=](TaskContext& context) {
     auto fault = touch(context.accesses, from, size, AccessKind::kRead);
     if (!fault) fault = touch(context.accesses, to, size, AccessKind::kWrite);
     if (!fault) std::memmove(to, from, size);
     return fault;
   });
+  // As on a GPU: the call returns when pageable host memory may be used again. It orders nothing else.
+  if ((!to_device && !pinned(to)) || (!from_device && !pinned(from))) stream.wait_until_idle();
+  return error;
 }
 
 cudaError_t sticky() { return static_cast<cudaError_t>(current_device().error.load()); }
@@ -165,7 +176,7 @@ cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned int) {
   *pointer = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096 + (size == 0 ? 4096 : 0));
   if (*pointer == nullptr) return result(cudaErrorMemoryAllocation);
   std::lock_guard lock(host_memory().mutex);
-  host_memory().pinned.insert(*pointer);
+  host_memory().pinned[reinterpret_cast<uintptr_t>(*pointer)] = size;
   return cudaSuccess;
 }
 
@@ -175,7 +186,8 @@ cudaError_t cudaFreeHost(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
   {
     std::lock_guard lock(host_memory().mutex);
-    if (host_memory().pinned.erase(pointer) == 0) return result(cudaErrorInvalidValue);
+    if (host_memory().pinned.erase(reinterpret_cast<uintptr_t>(pointer)) == 0)
+      return result(cudaErrorInvalidValue);
   }
   std::free(pointer);
   return cudaSuccess;
@@ -325,70 +337,6 @@ cudaError_t cudaGetLastError(void) {
 cudaError_t cudaPeekAtLastError(void) {
   const auto error = static_cast<cudaError_t>(host_thread().last_error);
   return error != cudaSuccess ? error : sticky();
-}
-
-const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
-#define BRAID_NAME(name) \
-  case name:             \
-    return #name;
-    BRAID_NAME(cudaSuccess)
-    BRAID_NAME(cudaErrorInvalidValue)
-    BRAID_NAME(cudaErrorMemoryAllocation)
-    BRAID_NAME(cudaErrorInvalidConfiguration)
-    BRAID_NAME(cudaErrorInvalidDevicePointer)
-    BRAID_NAME(cudaErrorInvalidMemcpyDirection)
-    BRAID_NAME(cudaErrorNoDevice)
-    BRAID_NAME(cudaErrorInvalidDevice)
-    BRAID_NAME(cudaErrorInvalidResourceHandle)
-    BRAID_NAME(cudaErrorNotReady)
-    BRAID_NAME(cudaErrorIllegalAddress)
-    BRAID_NAME(cudaErrorLaunchTimeout)
-    BRAID_NAME(cudaErrorLaunchFailure)
-    BRAID_NAME(cudaErrorNotPermitted)
-    BRAID_NAME(cudaErrorNotSupported)
-    BRAID_NAME(cudaErrorUnknown)
-#undef BRAID_NAME
-  }
-  return "unrecognized error code";
-}
-
-const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return "no error";
-    case cudaErrorInvalidValue:
-      return "invalid argument";
-    case cudaErrorMemoryAllocation:
-      return "out of memory";
-    case cudaErrorInvalidConfiguration:
-      return "invalid configuration argument";
-    case cudaErrorInvalidDevicePointer:
-      return "invalid device pointer";
-    case cudaErrorInvalidMemcpyDirection:
-      return "invalid copy direction for memcpy";
-    case cudaErrorNoDevice:
-      return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice:
-      return "invalid device ordinal";
-    case cudaErrorInvalidResourceHandle:
-      return "invalid resource handle";
-    case cudaErrorNotReady:
-      return "device not ready";
-    case cudaErrorIllegalAddress:
-      return "an illegal memory access was encountered";
-    case cudaErrorLaunchTimeout:
-      return "the launch timed out and was terminated";
-    case cudaErrorLaunchFailure:
-      return "unspecified launch failure";
-    case cudaErrorNotPermitted:
-      return "operation not permitted";
-    case cudaErrorNotSupported:
-      return "operation not supported";
-    case cudaErrorUnknown:
-      return "unknown error";
-  }
-  return "unrecognized error code";
 }
 
 }  // extern "C"

@@ -25,7 +25,7 @@ ir::Schedule schedule_of(const std::string& text, const std::string& passes) {
   return schedule;
 }
 
-Compiled::Compiled() {
+Compiled::Compiled(std::string flags) : flags_(std::move(flags)) {
   dir_ = (fs::temp_directory_path() / ("braid_codegen_" + std::to_string(::getpid()) + "_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))).string();
   fs::create_directories(dir_);
 }
@@ -34,9 +34,28 @@ Compiled::~Compiled() {
   if (!std::getenv("BRAID_KEEP_GENERATED")) fs::remove_all(dir_, ignored);
 }
 
+void fill_constants(ir::Graph& graph, std::uint64_t seed) {
+  std::map<ir::StorageId, ir::DType> dtypes;
+  for (const ir::Buffer& b : graph.buffers) {
+    if (b.storage.valid() && graph[b.storage].kind == ir::StorageKind::constant) dtypes.emplace(b.storage, b.dtype);
+  }
+  for (const auto& [id, dtype] : dtypes) {
+    ir::Storage& storage = graph[id];
+    const std::int64_t elements = storage.bytes.constant() / ir::size_of(dtype);
+    if (elements < 16) continue;
+    std::vector<std::span<const std::byte>> per_rank;
+    auto owner = std::make_shared<std::vector<ir::Tensor>>();
+    for (std::size_t r = 0; r < storage.data.per_rank.size(); ++r) owner->push_back(random_tensor(dtype, {elements}, seed++));
+    for (const ir::Tensor& t : *owner) per_rank.emplace_back(t.bytes);
+    storage.data.per_rank = std::move(per_rank);
+    storage.data.owner = owner;
+  }
+}
+
 void Compiled::add(const std::string& name, const std::string& text, const std::string& passes) {
   Entry entry;
   entry.schedule = schedule_of(text, passes);
+  fill_constants(entry.schedule.graph, 17);
   codegen::cpp::EmitOptions options;
   options.name = name;
   entry.program = codegen::cpp::emit_cpp(entry.schedule, options);
@@ -52,8 +71,7 @@ void Compiled::build() {
   for (const auto& [name, entry] : entries_) all << entry.program.source << "\n";
   all.close();
   codegen::cpp::BuildOptions options;
-  // Tests want the compiler to be quick; what is vectorised is looked at elsewhere.
-  if (!std::getenv("BRAID_CXXFLAGS")) options.flags = "-O2 -ftree-vectorize -march=native";
+  if (!std::getenv("BRAID_CXXFLAGS")) options.flags = flags_;
   const std::string library = codegen::cpp::build_library(dir_, "all", options);
   library_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library_, nullptr) << ::dlerror();
@@ -146,17 +164,20 @@ void expect_close(const ir::Tensor& got, const ir::Tensor& want, double toleranc
   }
 }
 
-void Compiled::expect_like_interpreter(const std::string& name, const std::map<std::string, std::int64_t>& dims, double tolerance,
-                                       std::uint64_t seed) {
+void Compiled::expect_like_interpreter_on(const std::string& name, const std::vector<ir::Tensor>& inputs, double tolerance, const std::string& what) {
   build();
-  const ir::Schedule& s = schedule(name);
-  const std::vector<ir::Tensor> inputs = random_inputs(s.graph, dims, seed, tolerance == 0);
   const std::vector<std::vector<ir::Tensor>> per_rank{inputs};
-  const auto want = ir::run(s, per_rank).outputs[0];
+  const auto want = ir::run(schedule(name), per_rank).outputs[0];
   rt::Program program = open(name);
   const auto got = run(program, inputs);
   ASSERT_EQ(got.size(), want.size());
-  for (std::size_t k = 0; k < got.size(); ++k) expect_close(got[k], want[k], tolerance, name + " output " + std::to_string(k) + ", seed " + std::to_string(seed));
+  for (std::size_t k = 0; k < got.size(); ++k) expect_close(got[k], want[k], tolerance, name + " output " + std::to_string(k) + " " + what);
+}
+
+void Compiled::expect_like_interpreter(const std::string& name, const std::map<std::string, std::int64_t>& dims, double tolerance,
+                                       std::uint64_t seed) {
+  const auto inputs = random_inputs(schedule(name).graph, dims, seed, tolerance == 0);
+  expect_like_interpreter_on(name, inputs, tolerance, "seed " + std::to_string(seed));
 }
 
 }  // namespace braid::test

@@ -15,9 +15,13 @@ namespace braid::test {
 // "default": the default pipeline. Otherwise a pass list that ends with plan_memory.
 ir::Schedule schedule_of(const std::string& text, const std::string& passes = "default");
 
+// Random contents for constants of 16 elements and more (texts give them as splat(...)).
+void fill_constants(ir::Graph& graph, std::uint64_t seed);
+
 class Compiled {
  public:
-  Compiled();
+  // `flags` of the host compiler, unless BRAID_CXXFLAGS is set.
+  explicit Compiled(std::string flags = "-O2 -ftree-vectorize -march=native");
   ~Compiled();  // removes its folder
   // Emits now; the programs of all calls are compiled together by `build`.
   void add(const std::string& name, const std::string& text, const std::string& passes = "default");
@@ -34,6 +38,7 @@ class Compiled {
   // and 1; 0: bitwise.
   void expect_like_interpreter(const std::string& name, const std::map<std::string, std::int64_t>& dims = {}, double tolerance = 1e-5,
                                std::uint64_t seed = 1);
+  void expect_like_interpreter_on(const std::string& name, const std::vector<ir::Tensor>& inputs, double tolerance, const std::string& what = {});
 
  private:
   struct Entry {
@@ -42,7 +47,7 @@ class Compiled {
     std::string dir;
   };
   std::map<std::string, Entry> entries_;
-  std::string dir_;
+  std::string dir_, flags_;
   bool built_ = false;
   void* library_ = nullptr;
 };

@@ -1,5 +1,5 @@
-// The corpus of broken models (tests/models/make_bad_models.py): each is refused with the error that it deserves, and the
-// message says what the corpus asks for.
+// The corpus of broken models (tests/models/make_bad_models.py): each is refused with the error that it
+// deserves, and the message says what the corpus asks for.
 #include <gmock/gmock.h>
 
 #include <fstream>

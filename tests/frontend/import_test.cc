@@ -13,8 +13,10 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kMlp[] =
-    "g (float[batch, 3] x) => (float[batch, 2] y) <float[3, 4] w = {1,2,3,4,5,6,7,8,9,10,11,12}, float[4] b = {1,2,3,4}, "
-    "float[4, 2] v = {1,2,3,4,5,6,7,8}> { [up] h = MatMul(x, w) [bias] a = Add(h, b) [act] r = Relu(a) [down] y = MatMul(r, v) }";
+    "g (float[batch, 3] x) => (float[batch, 2] y) <float[3, 4] w = {1,2,3,4,5,6,7,8,9,10,11,12}, float[4] b "
+    "= {1,2,3,4}, "
+    "float[4, 2] v = {1,2,3,4,5,6,7,8}> { [up] h = MatMul(x, w) [bias] a = Add(h, b) [act] r = Relu(a) "
+    "[down] y = MatMul(r, v) }";
 
 TEST(Import, MlpIsTwoGemmsAndOneLoop) {
   const ir::Schedule schedule = import_text(kMlp, {.dims = {{"batch", {1, 8}}}});

@@ -20,7 +20,8 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     static int count = 0;
-    path_ = std::filesystem::temp_directory_path() / ("braid_frontend_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
+    path_ = std::filesystem::temp_directory_path() /
+            ("braid_frontend_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
     std::filesystem::create_directories(path_);
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
@@ -31,7 +32,9 @@ class TemporaryFolder {
     std::ofstream(file(name), std::ios::binary) << bytes;
     return file(name);
   }
-  std::string write(const std::string& name, const onnx::ModelProto& model) const { return write(name, model.SerializeAsString()); }
+  std::string write(const std::string& name, const onnx::ModelProto& model) const {
+    return write(name, model.SerializeAsString());
+  }
 
  private:
   std::filesystem::path path_;

@@ -1,0 +1,22 @@
+// One subcommand of braid: adds its options to the parser, and itself to what runs.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace braid::cli {
+
+// Returns the exit code.
+using Action = std::function<int()>;
+
+// Each adds one subcommand; choosing it on the command line sets `chosen`.
+void add_compile(CLI::App& app, Action& chosen);
+void add_run(CLI::App& app, Action& chosen);
+void add_bench(CLI::App& app, Action& chosen);
+void add_test(CLI::App& app, Action& chosen);
+void add_verify(CLI::App& app, Action& chosen);
+void add_explain(CLI::App& app, Action& chosen);
+void add_opt(CLI::App& app, Action& chosen);
+void add_ops(CLI::App& app, Action& chosen);
+
+}  // namespace braid::cli

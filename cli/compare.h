@@ -1,0 +1,31 @@
+// How far two tensors are apart: what `test` and `verify` print and decide by.
+#pragma once
+
+#include <string>
+
+#include "ir/tensor.h"
+
+namespace braid::cli {
+
+struct Tolerance {
+  double relative = 1e-3;  // ONNX's backend tests
+  double absolute = 1e-7;
+};
+
+struct Difference {
+  bool same_type = true;             // dtype and sizes agree
+  std::int64_t mismatches = 0;       // elements with |a - b| > absolute + relative * |b|; NaN equals NaN
+  std::int64_t elements = 0;
+  double max_absolute = 0;
+  double max_relative = 0;           // max |a - b| / max |b|: relative to the tensor's own scale
+  std::int64_t max_ulp = 0;          // f32 only
+  std::int64_t worst = -1;           // flat index of the worst mismatch
+
+  bool ok() const { return same_type && mismatches == 0; }
+};
+
+// `b` is the reference. Integers and bool must be equal.
+Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& tolerance);
+std::string to_string(const Difference& difference);
+
+}  // namespace braid::cli

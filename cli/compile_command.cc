@@ -1,0 +1,90 @@
+// braid compile: a model becomes sources, weights, a manifest and a library.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "ir/error.h"
+#include "ir/printer.h"
+
+namespace braid::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  std::string output;
+  std::string name;
+  std::string emit = "library";
+  bool timing = false;
+};
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  if (!file.flush()) ir::user_error(2, {.file = path}, "cannot write the file", "check the path and the disk");
+  fmt::print("{}\n", path);
+}
+
+int run(const Options& o) {
+  using Clock = std::chrono::steady_clock;
+  const auto milliseconds = [](Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double, std::milli>(to - from).count();
+  };
+  CompileOptions options = o.model.compile_options();
+  options.output_dir = o.output;
+  options.name = o.name.empty() ? program_name(o.model.model) : o.name;
+
+  const auto start = Clock::now();
+  ir::Schedule schedule = lower(options);
+  const auto lowered = Clock::now();
+  const std::string text_path = (std::filesystem::path(o.output) / (options.name + ".braid")).string();
+  if (o.emit == "ir") {
+    std::filesystem::create_directories(o.output);
+    write_text(text_path, ir::print(schedule));
+    return 0;
+  }
+  const std::vector<passes::PassRecord> records = optimise(schedule, options);
+  const auto optimised = Clock::now();
+  if (o.emit == "schedule") {
+    std::filesystem::create_directories(o.output);
+    write_text(text_path, ir::print(schedule));
+    return 0;
+  }
+  for (const std::string& file : emit_program(schedule, options)) fmt::print("{}\n", file);
+  const auto emitted = Clock::now();
+  if (o.emit == "library") fmt::print("{}\n", build_program(o.output));
+  const auto built = Clock::now();
+  if (o.timing) {
+    fmt::print(stderr, "{}", passes::to_string(records));
+    fmt::print(stderr, "lower {:.0f} ms, passes {:.0f} ms, emit {:.0f} ms, host compiler {:.0f} ms\n", milliseconds(start, lowered),
+               milliseconds(lowered, optimised), milliseconds(optimised, emitted), milliseconds(emitted, built));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_compile(CLI::App& app, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compile", "Compile a model to sources, weights and a library");
+  command->footer(
+      "Example: braid compile model.onnx -o out --dim batch=1..8 --dim sequence=1..1024\n"
+      "         braid compile 'model.rank{rank}.onnx' --ranks 2 -o out");
+  command->add_option("MODEL", o->model.model, "ONNX model ('{rank}' in its name: one file per rank) or IR text (.braid)")->required();
+  command->add_option("-o,--output", o->output, "Folder that is written")->required();
+  command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
+  command->add_option("--emit", o->emit, "ir (as lowered), schedule (after the passes), source, library")
+      ->check(CLI::IsMember({"ir", "schedule", "source", "library"}));
+  command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
+  o->model.add_dimensions(*command);
+  o->model.add_target(*command);
+  o->model.add_passes(*command);
+  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+}
+
+}  // namespace braid::cli

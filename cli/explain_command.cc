@@ -1,0 +1,171 @@
+// braid explain: what became of a model: operations, kernels after fusion, buffers, planned bytes, collectives.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/model_options.h"
+
+namespace braid::cli {
+namespace {
+
+using ir::OpId;
+using ir::Schedule;
+
+struct Options {
+  ModelOptions model;
+  bool timing = false;
+  bool all = false;
+};
+
+std::string megabytes(std::int64_t bytes) {
+  if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
+  if (bytes < 10 * 1024 * 1024) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024 * 1024));
+}
+
+std::string kind_of(const ir::Operation& op) {
+  if (const auto* loops = op.as<ir::Loops>()) return loops->is_reduction() ? "reduction" : "pointwise";
+  if (op.as<ir::Gemm>()) return op.as<ir::Gemm>()->epilogue ? "gemm+epilogue" : "gemm";
+  if (const auto* c = op.as<ir::CollectiveKernel>()) return std::string(to_string(c->kind)) + ".start";
+  if (op.as<ir::WaitKernel>()) return "wait";
+  if (op.as<ir::ReleaseKernel>()) return "release";
+  if (op.as<ir::RegionKernel>()) return "region";
+  return "extern";
+}
+
+std::string shape(const ir::Graph& graph, ir::BufferId id) {
+  std::string text(to_string(graph[id].dtype));
+  text += '[';
+  for (std::size_t k = 0; k < graph[id].sizes.size(); ++k) {
+    text += (k ? ", " : "") + to_string(graph[id].sizes[k]);
+  }
+  return text + ']';
+}
+
+std::map<std::string, int> count_kinds(const Schedule& schedule) {
+  std::map<std::string, int> counts;
+  for (OpId op : execution_order(schedule)) ++counts[kind_of(schedule.graph[op])];
+  return counts;
+}
+
+void print_counts(const char* heading, const std::map<std::string, int>& counts) {
+  fmt::print("{}\n", heading);
+  for (const auto& [kind, count] : counts) fmt::print("  {:<22} {:>6}\n", kind, count);
+}
+
+void print_interface(const ir::Graph& graph) {
+  for (ir::Expr d : graph.dims) {
+    fmt::print("dim     {} in [{}, {}]\n", to_string(d), bounds(d).min, bounds(d).max);
+  }
+  for (const ir::GraphInput& i : graph.inputs) fmt::print("input   {}: {}\n", i.name, shape(graph, i.buffer));
+  for (const ir::GraphOutput& o : graph.outputs) fmt::print("output  {}: {}\n", o.name, shape(graph, o.buffer));
+  for (const ir::Guard& g : graph.guards) {
+    fmt::print("guard   {} {} {}  ({})\n", to_string(g.lhs), g.relation == ir::Guard::Relation::equal ? "==" : "<=",
+               to_string(g.rhs), g.origin);
+  }
+}
+
+void print_kernels(const Schedule& schedule) {
+  fmt::print("\nKernels in order\n");
+  int step = 0;
+  for (const ir::ScheduleNode& node : schedule.nodes) {
+    const std::vector<OpId> ops = ops_of(node);
+    std::string kinds;
+    std::vector<std::string> origins;
+    for (OpId op : ops) {
+      kinds += (kinds.empty() ? "" : " ") + kind_of(schedule.graph[op]);
+      for (const std::string& o : schedule.graph[op].origins) {
+        if (std::find(origins.begin(), origins.end(), o) == origins.end()) origins.push_back(o);
+      }
+    }
+    const ir::Operation& last = schedule.graph[ops.back()];
+    std::string result = last.outputs.empty() ? "" : shape(schedule.graph, last.outputs[0]);
+    fmt::print("  {:>4}  {}: {}", step++, kinds, result);
+    if (!origins.empty()) fmt::print("   <- {}", fmt::join(origins, ", "));
+    fmt::print("\n");
+  }
+}
+
+void print_collectives(const Schedule& schedule) {
+  int sequence = 0;
+  for (OpId id : execution_order(schedule)) {
+    const ir::Operation& op = schedule.graph[id];
+    const auto* c = op.as<ir::CollectiveKernel>();
+    if (!c) continue;
+    if (sequence == 0) fmt::print("\nCollectives in issue order\n");
+    const ir::TensorRef& payload = c->inputs.empty() ? c->outputs[0] : c->inputs[0];
+    const ir::Buffer& buffer = schedule.graph[payload.buffer];
+    const std::int64_t bytes = bounds(numel(payload.sizes)).max * size_of(buffer.dtype);
+    const ir::StorageId storage = root_storage(schedule.graph, payload.buffer);
+    std::string place = "not in the communication segment";
+    if (schedule.plan && schedule.plan->placements.contains(storage)) {
+      const ir::Placement& p = schedule.plan->placements.at(storage);
+      place = fmt::format("{} offset {}", p.space == ir::MemorySpace::comm ? "segment" : "arena", p.offset);
+    }
+    fmt::print("  {:>4}  {:<14} group {:<10} {:>12} at most   {}   <- {}\n", sequence++, to_string(c->kind),
+               schedule.graph[c->group].name, megabytes(bytes), place, fmt::join(op.origins, ", "));
+  }
+}
+
+void print_memory(const Schedule& schedule) {
+  std::int64_t constants = 0, outputs = 0, inputs = 0;
+  int buffers = 0;
+  for (const ir::Storage& s : schedule.graph.storages) {
+    const std::int64_t bytes = bounds(s.bytes).max;
+    if (s.kind == ir::StorageKind::constant) constants += bytes;
+    if (s.kind == ir::StorageKind::output) outputs += bytes;
+    if (s.kind == ir::StorageKind::input) inputs += bytes;
+    if (s.kind == ir::StorageKind::activation || s.kind == ir::StorageKind::comm) ++buffers;
+  }
+  fmt::print("\nMemory per rank, at the upper bounds of all dimensions\n");
+  fmt::print("  {:<34} {:>14}\n", "weights", megabytes(constants));
+  fmt::print("  {:<34} {:>14}\n", "inputs and outputs (the caller's)", megabytes(inputs + outputs));
+  if (schedule.plan) {
+    const ir::MemoryPlan& plan = *schedule.plan;
+    fmt::print("  {:<34} {:>14}\n", fmt::format("arena ({} placed of {} buffers)", plan.placements.size(), buffers),
+               megabytes(plan.arena_bytes));
+    fmt::print("  {:<34} {:>14}\n", "communication segment", megabytes(plan.comm_bytes));
+    fmt::print("  {:<34} {:>14}\n", "planned bytes", megabytes(plan.arena_bytes + plan.comm_bytes));
+    fmt::print("  {:<34} {:>14}\n", "live peak", megabytes(plan.live_peak_bytes));
+  }
+}
+
+int run(const Options& o) {
+  const CompileOptions options = o.model.compile_options();
+  Schedule schedule = lower(options);
+  fmt::print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks, schedule.graph.ranks == 1 ? "" : "s");
+  print_interface(schedule.graph);
+  fmt::print("\n");
+  print_counts("Operations as lowered", count_kinds(schedule));
+  const std::size_t lowered = execution_order(schedule).size();
+  const std::vector<passes::PassRecord> records = optimise(schedule, options);
+  fmt::print("\n");
+  print_counts("Operations after the passes", count_kinds(schedule));
+  fmt::print("\n{} operations lowered, {} left, in {} kernels and communication steps\n", lowered,
+             execution_order(schedule).size(), schedule.nodes.size());
+  if (o.timing) fmt::print("\nPasses\n{}", passes::to_string(records));
+  if (o.all) print_kernels(schedule);
+  print_collectives(schedule);
+  print_memory(schedule);
+  return 0;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("explain", "Show what became of a model: kernels, buffers, bytes, collectives");
+  command->footer("Example: braid explain model.rank{rank}.onnx --ranks 2 --dim batch=1..8 --dim sequence=1..128 --kernels");
+  command->add_option("MODEL", o->model.model, "ONNX model or IR text (.braid)")->required();
+  command->add_flag("--timing", o->timing, "Show what each pass did and took");
+  command->add_flag("--kernels", o->all, "List every kernel with its ONNX nodes");
+  o->model.add_dimensions(*command);
+  o->model.add_passes(*command);
+  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,39 @@
+// Inputs of a program from files or at random.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/tensor.h"
+
+namespace braid::cli {
+
+// An input as the program declares it. A size is a constant, a dimension by name, or -1: some other expression.
+struct InputSpec {
+  struct Size {
+    std::int64_t constant = -1;
+    std::string dim;
+  };
+  std::string name;
+  ir::DType dtype = ir::DType::f32;
+  std::vector<Size> sizes;
+};
+
+struct InputOptions {
+  std::vector<std::string> files;        // NAME=FILE.npy, NAME@RANK=FILE.npy (also .pb)
+  std::optional<std::uint64_t> random;   // seed; fills what no file gives
+  std::int64_t random_max = 100;         // integers are drawn from [0, random_max)
+
+  void add(CLI::App& command);
+};
+
+// Inputs per rank, in the order of `specs`. `dims`: sizes of dimensions for random inputs; files override them.
+// UserErrors: BR0003 an option that cannot be read, BR0006 an input that nothing gives, or one that the program lacks.
+std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& specs, int ranks,
+                                                 std::map<std::string, std::int64_t> dims, const InputOptions& options);
+
+}  // namespace braid::cli

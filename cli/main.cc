@@ -1,0 +1,51 @@
+// braid: argument parsing and printing; everything else is in the compiler and the runtime.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "cli/command.h"
+#include "ir/error.h"
+
+namespace {
+
+constexpr int kUserError = 1;
+constexpr int kInternalError = 70;  // EX_SOFTWARE
+
+int guarded(const braid::cli::Action& action) {
+  try {
+    return action();
+  } catch (const braid::ir::UserError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return kUserError;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "internal error: {}\n  Please report this, with the model or text that shows it.\n", error.what());
+    return kInternalError;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Compiles ONNX graphs with collectives into C++ or CUDA+NCCL programs.", "braid"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "braid 0.1.0");
+  app.set_help_all_flag("--help-all", "Help of all subcommands");
+
+  braid::cli::Action chosen;
+  braid::cli::add_compile(app, chosen);
+  braid::cli::add_run(app, chosen);
+  braid::cli::add_bench(app, chosen);
+  braid::cli::add_test(app, chosen);
+  braid::cli::add_verify(app, chosen);
+  braid::cli::add_explain(app, chosen);
+  braid::cli::add_opt(app, chosen);
+  braid::cli::add_ops(app, chosen);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUserError;
+  }
+  return guarded(chosen);
+}

@@ -1,0 +1,106 @@
+#include "cli/model_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+
+#include "ir/error.h"
+
+namespace braid::cli {
+namespace {
+
+constexpr int kBadOption = 3;
+
+[[noreturn]] void bad_dim(const std::string& text) {
+  ir::user_error(kBadOption, {}, fmt::format("--dim {}: cannot be read", text),
+                 "write --dim NAME=SIZE or --dim NAME=MIN..MAX with 0 <= MIN <= MAX");
+}
+
+std::int64_t number(std::string_view digits, const std::string& whole) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size() || value < 0) bad_dim(whole);
+  return value;
+}
+
+std::pair<std::string, std::string> split_pair(const std::string& text, const char* option) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    ir::user_error(kBadOption, {}, fmt::format("{} {}: cannot be read", option, text), "write NAME=VALUE");
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+}  // namespace
+
+std::pair<std::string, ir::Bounds> parse_dim(const std::string& text) {
+  // The last '=': names of dimensions are whatever the exporter wrote.
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) bad_dim(text);
+  const std::string_view value = std::string_view(text).substr(equals + 1);
+  const std::size_t dots = value.find("..");
+  ir::Bounds bounds;
+  if (dots == std::string_view::npos) {
+    bounds.min = bounds.max = number(value, text);
+  } else {
+    bounds = {number(value.substr(0, dots), text), number(value.substr(dots + 2), text)};
+  }
+  if (bounds.min > bounds.max) bad_dim(text);
+  return {text.substr(0, equals), bounds};
+}
+
+void ModelOptions::add_dimensions(CLI::App& command) {
+  command.add_option("--ranks", ranks, "Number of ranks (world size)")->check(CLI::Range(1, 1024));
+  command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")->allow_extra_args(false);
+  command.add_option("--alias", aliases, "OUT=IN: the output takes the input's memory")->allow_extra_args(false);
+}
+
+void ModelOptions::add_passes(CLI::App& command) {
+  command.add_option("--passes", passes, "Comma-separated passes instead of the default pipeline");
+  command.add_option("--disable", disable, "Passes that are skipped")->delimiter(',')->allow_extra_args(false);
+  command.add_option("--print-after", print_after, "Passes after which the IR is printed, or 'all'")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--plugin", plugins, "Shared libraries with passes of your own")->allow_extra_args(false);
+  command.add_option("--bisect", bisect, "Run only the first N passes of the list");
+  command.add_flag("--no-verify", no_verify, "Do not run the verifier after each pass");
+}
+
+void ModelOptions::add_target(CLI::App& command) {
+  command.add_option("--target", target, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+}
+
+CompileOptions ModelOptions::compile_options() const {
+  for (const std::string& p : plugins) passes::load_plugin(p);
+  CompileOptions options;
+  options.model = model;
+  options.import.ranks = ranks;
+  for (const std::string& d : dims) {
+    auto [name, bounds] = parse_dim(d);
+    if (!options.import.dims.emplace(name, bounds).second) {
+      ir::user_error(kBadOption, {}, fmt::format("--dim {}: given twice", name), "give each dimension once");
+    }
+  }
+  for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, "--alias"));
+  if (!passes.empty()) options.passes = passes;
+  options.run.verify = !no_verify;
+  options.run.disable = disable;
+  options.run.print_after = print_after;
+  if (bisect >= 0) options.run.bisect = bisect;
+  options.run.print = [](const std::string& text) { fmt::print("{}", text); };
+  options.target = target == "cuda" ? Target::cuda : Target::cpu;
+  return options;
+}
+
+std::map<std::string, std::int64_t> ModelOptions::dim_values(const BraidProgram& table) const {
+  std::map<std::string, std::int64_t> values;
+  for (int d = 0; d < table.dim_count; ++d) values[table.dims[d].name] = table.dims[d].max;
+  for (const std::string& text : dims) {
+    const auto [name, bounds] = parse_dim(text);
+    if (bounds.min == bounds.max && values.contains(name)) values[name] = bounds.min;
+  }
+  return values;
+}
+
+}  // namespace braid::cli

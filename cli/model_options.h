@@ -1,0 +1,40 @@
+// Options that every subcommand with a model shares.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/compile.h"
+#include "runtime/program_abi.h"
+
+namespace braid::cli {
+
+struct ModelOptions {
+  std::string model;
+  int ranks = 1;
+  std::vector<std::string> dims;         // NAME=V or NAME=MIN..MAX
+  std::vector<std::string> aliases;      // OUT=IN
+  std::string passes;
+  std::vector<std::string> disable;
+  std::vector<std::string> print_after;
+  std::vector<std::string> plugins;
+  int bisect = -1;
+  bool no_verify = false;
+  std::string target = "cpu";
+
+  void add_dimensions(CLI::App& command);  // --ranks --dim --alias
+  void add_passes(CLI::App& command);      // --passes --disable --print-after --plugin --bisect --no-verify
+  void add_target(CLI::App& command);      // --target
+
+  // Loads the plug-ins. UserError 3 where an option's text cannot be read.
+  CompileOptions compile_options() const;
+  // Sizes of a program's dimensions for random inputs: those that --dim fixes, the others at their upper bound.
+  std::map<std::string, std::int64_t> dim_values(const BraidProgram& table) const;
+};
+
+// "batch=1..8" or "batch=4".
+std::pair<std::string, ir::Bounds> parse_dim(const std::string& text);
+
+}  // namespace braid::cli

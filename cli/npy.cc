@@ -1,0 +1,134 @@
+#include "cli/npy.h"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "ir/error.h"
+
+namespace braid::cli {
+namespace {
+
+constexpr int kUnreadable = 5;
+constexpr int kUnwritable = 2;
+constexpr std::string_view kMagic{"\x93NUMPY", 6};
+
+struct Descr {
+  std::string_view text;
+  ir::DType dtype;
+};
+constexpr Descr kDescrs[] = {{"<f4", ir::DType::f32}, {"<f8", ir::DType::f64}, {"<f2", ir::DType::f16},
+                             {"|i1", ir::DType::i8},  {"<i2", ir::DType::i16}, {"<i4", ir::DType::i32},
+                             {"<i8", ir::DType::i64}, {"|u1", ir::DType::u8},  {"<u2", ir::DType::u16},
+                             {"<u4", ir::DType::u32}, {"<u8", ir::DType::u64}, {"|b1", ir::DType::boolean}};
+
+[[noreturn]] void bad(const std::string& path, const std::string& why) {
+  ir::user_error(kUnreadable, {.file = path}, "not a readable .npy file: " + why,
+                 "write it with numpy.save, little endian and C-contiguous");
+}
+
+// The text between the quotes, or the value up to the next comma, that follows 'key': in the header's dictionary.
+std::string_view after_key(std::string_view header, std::string_view key) {
+  const std::size_t at = header.find("'" + std::string(key) + "'");
+  if (at == std::string_view::npos) return {};
+  std::string_view rest = header.substr(at + key.size() + 2);
+  const std::size_t colon = rest.find(':');
+  if (colon == std::string_view::npos) return {};
+  rest.remove_prefix(colon + 1);
+  while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
+  return rest;
+}
+
+std::vector<std::int64_t> parse_shape(const std::string& path, std::string_view text) {
+  const std::size_t close = text.find(')');
+  if (text.empty() || text.front() != '(' || close == std::string_view::npos) bad(path, "no shape in its header");
+  std::vector<std::int64_t> sizes;
+  std::int64_t value = -1, total = 1;
+  for (char c : text.substr(1, close - 1)) {
+    if (c >= '0' && c <= '9') {
+      value = (value < 0 ? 0 : value) * 10 + (c - '0');
+      if (value > (std::int64_t{1} << 48)) bad(path, "its shape is too large");
+    } else if (c == ',') {
+      if (value >= 0) sizes.push_back(value);
+      value = -1;
+    } else if (c != ' ') {
+      bad(path, "its shape cannot be read");
+    }
+  }
+  if (value >= 0) sizes.push_back(value);
+  for (std::int64_t s : sizes) {
+    if (__builtin_mul_overflow(total, s, &total) || total > (std::int64_t{1} << 48)) bad(path, "its shape is too large");
+  }
+  return sizes;
+}
+
+}  // namespace
+
+ir::Tensor read_npy(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) ir::user_error(kUnreadable, {.file = path}, "cannot open the file", "check the path");
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  if (all.size() < 10 || all.compare(0, kMagic.size(), kMagic) != 0) bad(path, "it does not begin with NumPy's magic");
+  const int major = static_cast<unsigned char>(all[6]);
+  const std::size_t length_bytes = major == 1 ? 2 : 4;
+  if (major < 1 || major > 3) bad(path, "unknown format version");
+  std::size_t header_length = 0;
+  for (std::size_t k = 0; k < length_bytes; ++k) {
+    header_length |= static_cast<std::size_t>(static_cast<unsigned char>(all[8 + k])) << (8 * k);
+  }
+  const std::size_t start = 8 + length_bytes;
+  if (all.size() < start + header_length) bad(path, "it ends inside its header");
+  const std::string_view header = std::string_view(all).substr(start, header_length);
+
+  ir::Tensor tensor;
+  const std::string_view descr = after_key(header, "descr");
+  bool known = false;
+  for (const Descr& d : kDescrs) {
+    if (descr.size() > d.text.size() + 1 && descr.substr(1, d.text.size()) == d.text) {
+      tensor.dtype = d.dtype;
+      known = true;
+    }
+  }
+  if (!known) bad(path, "its element type is not one of ours");
+  if (!after_key(header, "fortran_order").starts_with("False")) bad(path, "it is in Fortran order");
+  tensor.sizes = parse_shape(path, after_key(header, "shape"));
+  std::size_t bytes = static_cast<std::size_t>(ir::size_of(tensor.dtype));
+  for (std::int64_t s : tensor.sizes) bytes *= static_cast<std::size_t>(s);
+  if (all.size() - start - header_length != bytes) bad(path, "its size does not fit its shape");
+  tensor.bytes.resize(bytes);
+  std::memcpy(tensor.bytes.data(), all.data() + start + header_length, bytes);
+  return tensor;
+}
+
+void write_npy(const std::string& path, const ir::Tensor& given) {
+  ir::Tensor widened;
+  const ir::Tensor* tensor = &given;
+  if (given.dtype == ir::DType::bf16) {
+    widened = {ir::DType::f32, given.sizes, {}};
+    widened.bytes.resize(given.bytes.size() * 2);
+    for (std::size_t k = 0; 2 * k < given.bytes.size(); ++k) {
+      std::memcpy(&widened.bytes[4 * k + 2], &given.bytes[2 * k], 2);  // the upper half of a float
+    }
+    tensor = &widened;
+  }
+  std::string header = "{'descr': '";
+  for (const Descr& d : kDescrs) {
+    if (d.dtype == tensor->dtype) header += d.text;
+  }
+  header += "', 'fortran_order': False, 'shape': (";
+  for (std::int64_t s : tensor->sizes) header += fmt::format("{},", s);
+  header += "), }";
+  // The data begin at a multiple of 64 bytes; the header ends with a newline.
+  header.append(63 - (10 + header.size()) % 64, ' ');
+  header += '\n';
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  const char length[2] = {static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  file.write(kMagic.data(), static_cast<std::streamsize>(kMagic.size()));
+  file.write("\x01\x00", 2);
+  file.write(length, 2);
+  file.write(header.data(), static_cast<std::streamsize>(header.size()));
+  file.write(reinterpret_cast<const char*>(tensor->bytes.data()), static_cast<std::streamsize>(tensor->bytes.size()));
+  if (!file.flush()) ir::user_error(kUnwritable, {.file = path}, "cannot write the file", "check the path and the disk");
+}
+
+}  // namespace braid::cli

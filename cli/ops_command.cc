@@ -1,0 +1,55 @@
+// braid ops: every operator that is lowered, with versions and types.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "frontend/op_registry.h"
+
+namespace braid::cli {
+namespace {
+
+std::string domain_name(const frontend::OpSpec& op) { return op.domain.empty() ? "ai.onnx" : op.domain; }
+
+std::string versions(const frontend::OpSpec& op) {
+  return op.first_version == op.last_version ? fmt::format("{}", op.first_version)
+                                             : fmt::format("{}-{}", op.first_version, op.last_version);
+}
+
+int print_table() {
+  for (const frontend::OpSpec& op : frontend::all_ops()) {
+    std::string types;
+    for (ir::DType t : op.types.list()) types += (types.empty() ? "" : " ") + std::string(ir::to_string(t));
+    fmt::print("{:<14} {:<24} {:<8} {}\n", domain_name(op), op.name, versions(op), types);
+  }
+  return 0;
+}
+
+int print_json() {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const frontend::OpSpec& op : frontend::all_ops()) {
+    nlohmann::ordered_json types = nlohmann::ordered_json::array();
+    for (ir::DType t : op.types.list()) types.push_back(ir::to_string(t));
+    list.push_back({{"domain", domain_name(op)},
+                    {"name", op.name},
+                    {"first_version", op.first_version},
+                    {"last_version", op.last_version},
+                    {"types", types}});
+  }
+  fmt::print("{}\n", list.dump(2));
+  return 0;
+}
+
+}  // namespace
+
+void add_ops(CLI::App& app, Action& chosen) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("ops", "List the supported ONNX operators with versions and types");
+  command->footer("Example: braid ops --json");
+  command->add_flag("--json", *json, "As JSON");
+  command->callback([json, &chosen] { chosen = [json] { return *json ? print_json() : print_table(); }; });
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,60 @@
+// braid opt: passes from text to text.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "ir/error.h"
+#include "ir/printer.h"
+
+namespace braid::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  std::string output;
+  bool list = false;
+  bool timing = false;
+};
+
+int run(const Options& o) {
+  CompileOptions options = o.model.compile_options();  // loads plug-ins: their passes are listed too
+  if (o.list) {
+    fmt::print("{}", passes::list_passes());
+    return 0;
+  }
+  if (o.model.model.empty()) ir::user_error(4, {}, "no input file", "braid opt FILE.braid --passes=...");
+  if (!options.passes) options.passes = "";
+  ir::Schedule schedule = lower(options);
+  const std::vector<passes::PassRecord> records = optimise(schedule, options);
+  if (o.timing) fmt::print(stderr, "{}", passes::to_string(records));
+  const std::string text = ir::print(schedule);
+  if (o.output.empty() || o.output == "-") {
+    fmt::print("{}", text);
+    return 0;
+  }
+  std::ofstream file(o.output, std::ios::trunc);
+  file << text;
+  if (!file.flush()) ir::user_error(2, {.file = o.output}, "cannot write the file", "check the path and the disk");
+  return 0;
+}
+
+}  // namespace
+
+void add_opt(CLI::App& app, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("opt", "Run passes over IR text");
+  command->footer("Example: braid opt graph.braid --passes=dead_code,fuse_vertical -o fused.braid");
+  command->add_option("FILE", o->model.model, "IR text (.braid) or a model");
+  command->add_option("-o,--output", o->output, "Where the text goes (default: standard output)");
+  command->add_flag("--list-passes", o->list, "List all passes with their options");
+  command->add_flag("--timing", o->timing, "Print what each pass did and took to standard error");
+  o->model.add_dimensions(*command);
+  o->model.add_passes(*command);
+  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+}
+
+}  // namespace braid::cli

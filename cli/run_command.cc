@@ -1,0 +1,91 @@
+// braid run: a model or a compiled program, on its ranks, with given or random inputs.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/execute.h"
+#include "cli/model_options.h"
+#include "cli/npy.h"
+#include "cli/temp_dir.h"
+#include "ir/error.h"
+
+namespace braid::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  InputOptions inputs;
+  ExecuteOptions execute;
+  std::string output;
+};
+
+std::string shape_text(const ir::Tensor& t) { return fmt::format("{}[{}]", to_string(t.dtype), fmt::join(t.sizes, ", ")); }
+
+std::string safe_file_name(std::string name) {
+  for (char& c : name) {
+    if (c == '/' || c == '\0') c = '_';
+  }
+  return name;
+}
+
+int run(const Options& o) {
+  TempDir temporary;
+  std::string dir = o.model.model;
+  if (!is_program_dir(dir)) {
+    CompileOptions options = o.model.compile_options();
+    options.output_dir = dir = temporary.path();
+    compile(options);
+  }
+  const ProgramFiles program = find_program(dir);
+  const BraidProgram& table = *rt::load_program(program.library);
+  if (is_program_dir(o.model.model) && o.model.ranks != 1 && o.model.ranks != table.ranks) {
+    ir::user_error(401, {.file = o.model.model}, fmt::format("the program is for {} ranks, not {}", table.ranks, o.model.ranks),
+                   fmt::format("run it with --ranks {}, or compile it again", table.ranks));
+  }
+  const std::vector<std::vector<ir::Tensor>> inputs =
+      make_inputs(input_specs(table), table.ranks, o.model.dim_values(table), o.inputs);
+  const std::vector<RankResult> results = execute(program, inputs, o.execute);
+  const std::vector<std::string> names = output_names(table);
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      const ir::Tensor& tensor = results[r].outputs[k];
+      if (r == 0) fmt::print("{}: {}\n", names[k], shape_text(tensor));
+      if (o.output.empty()) continue;
+      std::filesystem::path folder = o.output;
+      if (results.size() > 1) folder /= fmt::format("rank{}", r);
+      std::filesystem::create_directories(folder);
+      write_npy((folder / (safe_file_name(names[k]) + ".npy")).string(), tensor);
+    }
+  }
+  if (o.execute.repeat > 1) {
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      fmt::print("rank {}: median {:.3f} ms of {} steps\n", r, static_cast<double>(median(results[r].step_ns)) / 1e6, o.execute.repeat);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "Run a model or a compiled program on its ranks");
+  command->footer(
+      "Example: braid run out --random 1 --dim batch=1 --dim sequence=128\n"
+      "         braid run 'model.rank{rank}.onnx' --ranks 2 --input input_ids=ids.npy -o results");
+  command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")->required();
+  command->add_option("-o,--output", o->output, "Folder for the outputs, as .npy (rank<r>/ each, if there are several)");
+  command->add_option("--repeat", o->execute.repeat, "Number of steps")->check(CLI::Range(1, 1000000));
+  command->add_option("--warmup", o->execute.warmup, "Steps before the measured ones")->check(CLI::Range(0, 1000000));
+  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")->check(CLI::Range(1, 1024));
+  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
+  o->inputs.add(*command);
+  o->model.add_dimensions(*command);
+  o->model.add_passes(*command);
+  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,113 @@
+#include "cli/test_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "frontend/signature.h"
+#include "frontend/tensor_file.h"
+#include "ir/error.h"
+
+namespace braid::cli {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kNoTestCase = 9;
+
+[[noreturn]] void no_case(const std::string& path, const std::string& why) {
+  ir::user_error(kNoTestCase, {.file = path}, "not a test case: " + why,
+                 "a case holds model.onnx and test_data_set_0/input_0.pb, output_0.pb");
+}
+
+// input_0.pb, input_1.pb, ... in order of their numbers.
+std::vector<ir::Tensor> read_numbered(const fs::path& folder, const std::string& stem) {
+  std::vector<ir::Tensor> tensors;
+  for (int k = 0; fs::exists(folder / fmt::format("{}_{}.pb", stem, k)); ++k) {
+    tensors.push_back(frontend::read_tensor_file((folder / fmt::format("{}_{}.pb", stem, k)).string()).tensor);
+  }
+  return tensors;
+}
+
+int count_ranks(const fs::path& folder) {
+  int ranks = 0;
+  while (fs::exists(folder / fmt::format("rank{}", ranks))) ++ranks;
+  return ranks;
+}
+
+std::vector<fs::path> data_folders(const fs::path& dir) {
+  std::vector<fs::path> folders;
+  for (int k = 0; fs::exists(dir / fmt::format("test_data_set_{}", k)); ++k) folders.push_back(dir / fmt::format("test_data_set_{}", k));
+  return folders;
+}
+
+std::map<std::string, ir::Bounds> read_dims(const fs::path& path) {
+  std::ifstream file(path);
+  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object()) no_case(path.string(), "its dims.json is no object");
+  std::map<std::string, ir::Bounds> dims;
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_array() || value.size() != 2 || !value[0].is_number_integer() || !value[1].is_number_integer()) {
+      no_case(path.string(), "dims.json holds more than [MIN, MAX] per name");
+    }
+    dims[name] = {value[0].get<std::int64_t>(), value[1].get<std::int64_t>()};
+  }
+  return dims;
+}
+
+// Named dimensions span the sizes that the data sets have.
+std::map<std::string, ir::Bounds> dims_of_data(const TestCase& test) {
+  std::map<std::string, ir::Bounds> dims;
+  const std::vector<frontend::SignatureInput> inputs = frontend::read_signature(test.model);
+  for (const TestData& data : test.data) {
+    for (const std::vector<ir::Tensor>& tensors : data.inputs) {
+      for (std::size_t k = 0; k < std::min(tensors.size(), inputs.size()); ++k) {
+        for (std::size_t d = 0; d < std::min(tensors[k].sizes.size(), inputs[k].dims.size()); ++d) {
+          const std::string& name = inputs[k].dims[d];
+          if (name.empty() || name.find_first_not_of("0123456789") == std::string::npos) continue;
+          const std::int64_t size = tensors[k].sizes[d];
+          auto [it, fresh] = dims.try_emplace(name, ir::Bounds{size, size});
+          it->second = {std::min(it->second.min, size), std::max(it->second.max, size)};
+        }
+      }
+    }
+  }
+  return dims;
+}
+
+}  // namespace
+
+TestCase read_test_case(const std::string& dir) {
+  TestCase test;
+  test.dir = dir;
+  const fs::path folder = dir;
+  const std::vector<fs::path> sets = data_folders(folder);
+  if (fs::exists(folder / "model.onnx")) {
+    test.model = (folder / "model.onnx").string();
+  } else if (fs::exists(folder / "model.rank0.onnx")) {
+    test.model = (folder / "model.rank{rank}.onnx").string();
+    while (fs::exists(folder / fmt::format("model.rank{}.onnx", test.ranks))) ++test.ranks;
+  } else {
+    no_case(dir, "no model.onnx or model.rank0.onnx");
+  }
+  if (sets.empty()) no_case(dir, "no test_data_set_0");
+  if (const int ranks = count_ranks(sets[0]); ranks > 0) test.ranks = ranks;
+  for (const fs::path& set : sets) {
+    TestData data{set.filename().string(), {}, {}};
+    for (int r = 0; r < test.ranks; ++r) {
+      const fs::path own = set / fmt::format("rank{}", r);
+      const fs::path source = fs::exists(own) ? own : set;
+      data.inputs.push_back(read_numbered(source, "input"));
+      data.outputs.push_back(read_numbered(source, "output"));
+      if (data.outputs.back().empty()) no_case(source.string(), "no output_0.pb");
+    }
+    test.data.push_back(std::move(data));
+  }
+  const fs::path dims = folder / "dims.json";
+  test.dims = fs::exists(dims) ? read_dims(dims) : dims_of_data(test);
+  return test;
+}
+
+}  // namespace braid::cli

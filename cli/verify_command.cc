@@ -1,0 +1,73 @@
+// braid verify: the compiled program beside the interpreter, on the same inputs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/compare.h"
+#include "cli/execute.h"
+#include "cli/model_options.h"
+#include "cli/temp_dir.h"
+#include "ir/error.h"
+#include "ir/interpreter.h"
+
+namespace braid::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  InputOptions inputs;
+  ExecuteOptions execute;
+  double limit = 1e-5;
+};
+
+int run(const Options& o) {
+  CompileOptions options = o.model.compile_options();
+  const ir::Schedule lowered = lower(options);  // the oracle runs what was lowered, before any pass
+  ir::Schedule schedule = lowered;
+  optimise(schedule, options);
+  TempDir temporary;
+  options.output_dir = temporary.path();
+  emit_program(schedule, options);
+  const ProgramFiles program = find_program(temporary.path());
+  const BraidProgram& table = *rt::load_program(program.library);
+
+  InputOptions given = o.inputs;
+  if (!given.random) given.random = 1;
+  const auto inputs = make_inputs(input_specs(table), table.ranks, o.model.dim_values(table), given);
+  const std::vector<RankResult> results = execute(program, inputs, o.execute);
+  const ir::InterpreterResult expected = ir::run(lowered, inputs);
+
+  bool good = true;
+  const std::vector<std::string> names = output_names(table);
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      const Difference d = compare(results[r].outputs[k], expected.outputs[r][k], {.relative = o.limit, .absolute = o.limit});
+      const bool ok = d.same_type && d.max_relative <= o.limit && (ir::is_float(results[r].outputs[k].dtype) || d.mismatches == 0);
+      good &= ok;
+      fmt::print("{} rank {} {}: {}\n", ok ? "equal " : "DIFFERS", r, names[k], to_string(d));
+    }
+  }
+  fmt::print("{}\n", good ? "the program and the interpreter agree" : "the program and the interpreter differ");
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("verify", "Compare the compiled program with the interpreter");
+  command->footer("Example: braid verify small.onnx --dim batch=1..2 --dim sequence=1..16");
+  command->add_option("MODEL", o->model.model, "ONNX model or IR text")->required();
+  command->add_option("--limit", o->limit, "Largest error allowed, relative to the largest element of the output (default 1e-5)");
+  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")->check(CLI::Range(1, 1024));
+  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
+  o->inputs.add(*command);
+  o->model.add_dimensions(*command);
+  o->model.add_passes(*command);
+  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+}
+
+}  // namespace braid::cli

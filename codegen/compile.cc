@@ -1,0 +1,85 @@
+#include "codegen/compile.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "codegen/cpp/emit.h"
+#include "ir/error.h"
+#include "ir/parser.h"
+#include "passes/pipeline.h"
+
+namespace braid {
+namespace {
+
+constexpr int kFileNotReadable = 1;
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) ir::user_error(kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
+  return text.str();
+}
+
+}  // namespace
+
+std::string program_name(const std::string& model_path) {
+  std::string name = std::filesystem::path(model_path).filename().string();
+  for (const char* tail : {".onnx", ".braid", ".rank{rank}", "{rank}"}) {
+    if (name.size() > std::string_view(tail).size() && name.ends_with(tail)) {
+      name.resize(name.size() - std::string_view(tail).size());
+    }
+  }
+  for (char& c : name) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (!letter) c = '_';
+  }
+  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) name.insert(0, "_");
+  return name;
+}
+
+ir::Schedule lower(const CompileOptions& options) {
+  ir::Schedule schedule = options.model.ends_with(".braid")
+                              ? ir::parse_schedule(read_text(options.model), options.model)
+                              : frontend::import_model(options.model, options.import);
+  return schedule;
+}
+
+std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options) {
+  const std::vector<passes::Pass> list =
+      options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
+  return passes::run_passes(schedule, list, options.run);
+}
+
+std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options) {
+  const std::string name = options.name.empty() ? program_name(options.model) : options.name;
+  const codegen::cpp::EmittedProgram program = codegen::cpp::emit_cpp(schedule, {.name = name});
+  codegen::cpp::write_program(program, schedule.graph, options.output_dir);
+  const std::filesystem::path dir = options.output_dir;
+  std::vector<std::string> files = {(dir / (program.name + ".cc")).string(), (dir / (program.name + ".h")).string()};
+  for (const std::string& file : codegen::weight_files(schedule.graph, program.weights)) files.push_back((dir / file).string());
+  files.push_back((dir / "manifest.json").string());
+  return files;
+}
+
+std::string build_program(const std::string& dir) {
+  const std::filesystem::path manifest = std::filesystem::path(dir) / "manifest.json";
+  const nlohmann::json json = nlohmann::json::parse(read_text(manifest.string()), nullptr, false);
+  if (json.is_discarded() || !json.contains("name")) {
+    ir::user_error(8, {.file = manifest.string()}, "not the manifest of a compiled program",
+                   "make one with: braid compile MODEL.onnx -o DIR");
+  }
+  return codegen::cpp::build_library(dir, json["name"].get<std::string>());
+}
+
+CompileResult compile(const CompileOptions& options) {
+  CompileResult result;
+  result.schedule = lower(options);
+  result.passes = optimise(result.schedule, options);
+  result.files = emit_program(result.schedule, options);
+  return result;
+}
+
+}  // namespace braid

@@ -1,0 +1,53 @@
+// The whole way from a model to a program, in one place.
+//
+//   load, check, normalise, lower      frontend::import_model     (a .braid text is parsed instead)
+//   fuse, schedule, plan               passes::run_passes
+//   emit                               emit_program
+//   build                              build_program
+//
+// Every arrow is one function with one input and one output; `compile` is their sequence.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontend/import.h"
+#include "ir/schedule.h"
+#include "passes/runner.h"
+
+namespace braid {
+
+enum class Target : std::uint8_t { cpu, cuda };
+
+struct CompileOptions {
+  std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
+  frontend::ImportOptions import;
+  std::optional<std::string> passes;  // a list instead of the default pipeline
+  passes::RunOptions run;             // disable, print_after, bisect, verify
+  Target target = Target::cpu;
+  std::string name;        // of the program; empty: from the file's name
+  std::string output_dir;  // where source, weights, manifest (and the library) go
+};
+
+// Load, check, normalise, lower: the schedule in the order of the graph, nothing fused or planned.
+ir::Schedule lower(const CompileOptions& options);
+// Fuse, schedule, plan. Returns what each pass did.
+std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
+// Emit: writes the program into options.output_dir, all of it or nothing. Returns the paths written.
+std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options);
+// Build: the host compiler makes a shared library of what lies in `dir`. Returns its path.
+std::string build_program(const std::string& dir);
+
+struct CompileResult {
+  ir::Schedule schedule;
+  std::vector<passes::PassRecord> passes;
+  std::vector<std::string> files;
+};
+CompileResult compile(const CompileOptions& options);
+
+// A valid C identifier from a file's name: "model.rank{rank}.onnx" -> "model".
+std::string program_name(const std::string& model_path);
+
+}  // namespace braid

@@ -1,0 +1,29 @@
+#include "frontend/tensor_file.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "frontend/errors.h"
+#include "frontend/external_data.h"
+#include "frontend/tensor.h"
+
+namespace braid::frontend {
+
+NamedTensor read_tensor_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) ir::user_error(kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
+  onnx::TensorProto proto;
+  if (!proto.ParseFromIstream(&file)) {
+    ir::user_error(kNotOnnx, {.file = path}, "not an ONNX TensorProto", "inputs and outputs are stored as one TensorProto per file");
+  }
+  FileMap files(path);
+  NamedTensor result{proto.name(), {}};
+  const Tensor tensor = take_tensor(proto, files, {.file = path});
+  const std::span<const std::byte> bytes = tensor.data.of_rank(0);
+  result.tensor = {tensor.dtype, tensor.sizes, {bytes.begin(), bytes.end()}};
+  return result;
+}
+
+}  // namespace braid::frontend

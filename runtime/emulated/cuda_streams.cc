@@ -1,0 +1,159 @@
+// Streams and events of the emulated CUDA runtime, under CUDA's names.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+
+#include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/stream.h"
+
+using namespace braid::emulated;
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
+  if (stream == nullptr || (flags & ~static_cast<unsigned>(cudaStreamNonBlocking)) != 0)
+    return result(cudaErrorInvalidValue);
+  Device& device = current_device();
+  int ordinal = 0;
+  {
+    std::lock_guard lock(device.mutex);
+    const auto taken = [&](const CUstream_st* stream) { return stream->ordinal == ordinal; };
+    while (std::any_of(device.streams.begin(), device.streams.end(), taken)) ++ordinal;
+  }
+  *stream = new CUstream_st(device, ordinal, flags, std::clamp(priority, -5, 0));
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
+
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr || priority == nullptr) return result(cudaErrorInvalidResourceHandle);
+  *priority = stream->priority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int* flags) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr || flags == nullptr) return result(cudaErrorInvalidResourceHandle);
+  *flags = stream->flags;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  CUstream_st* stream = reinterpret_cast<uintptr_t>(handle) <= 2 ? nullptr : find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  return result(stream->synchronize());
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (!stream->idle()) return cudaErrorNotReady;
+  return result(stream->synchronize());
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned int) {
+  CUstream_st* stream = find_stream(handle);
+  CUevent_st* event = find_event(event_handle);
+  if (stream == nullptr || event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  std::shared_ptr<Recording> recording;
+  {
+    std::lock_guard lock(event->mutex);
+    recording = event->latest;
+  }
+  if (!recording) return cudaSuccess;  // never recorded: nothing to wait for, as on a GPU
+  stream->enqueue(
+      [recording](TaskContext& context) {
+        recording->wait();
+        context.clock.join(recording->clock);
+        return true;
+      },
+      true);
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (function == nullptr) return result(cudaErrorInvalidValue);
+  stream->enqueue([function, data](TaskContext&) {
+    function(data);
+    return true;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  if (event == nullptr) return result(cudaErrorInvalidValue);
+  *event = make_event(flags);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return destroy_event(event) ? cudaSuccess : result(cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
+  CUstream_st* stream = find_stream(stream_handle);
+  CUevent_st* event = find_event(handle);
+  if (stream == nullptr || event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  auto recording = stream->record();
+  std::lock_guard lock(event->mutex);
+  event->latest = std::move(recording);
+  return cudaSuccess;
+}
+
+static std::shared_ptr<Recording> latest_of(CUevent_st* event) {
+  std::lock_guard lock(event->mutex);
+  return event->latest;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  CUevent_st* event = find_event(handle);
+  if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (const auto recording = latest_of(event)) {
+    recording->wait();
+    host_thread().clock.join(recording->clock);
+  }
+  return result(static_cast<cudaError_t>(current_device().error.load()));
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+  CUevent_st* event = find_event(handle);
+  if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  const auto recording = latest_of(event);
+  if (!recording) return cudaSuccess;
+  if (!recording->is_done()) return cudaErrorNotReady;
+  host_thread().clock.join(recording->clock);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_t end_handle) {
+  CUevent_st* start = find_event(start_handle);
+  CUevent_st* end = find_event(end_handle);
+  if (start == nullptr || end == nullptr || ms == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (((start->flags | end->flags) & cudaEventDisableTiming) != 0)
+    return result(cudaErrorInvalidResourceHandle);
+  const auto from = latest_of(start), to = latest_of(end);
+  if (!from || !to) return result(cudaErrorInvalidResourceHandle);
+  if (!from->is_done() || !to->is_done()) return cudaErrorNotReady;
+  *ms = std::chrono::duration<float, std::milli>(to->time - from->time).count();
+  return cudaSuccess;
+}
+
+}  // extern "C"

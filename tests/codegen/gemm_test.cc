@@ -1,0 +1,111 @@
+// Matrix products of the C++ target against the interpreter: operands, types, epilogues, shapes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "codegen/cpp/epilogue.h"
+#include "tests/codegen/compiled.h"
+
+namespace braid::test {
+namespace {
+
+struct Epilogue {
+  const char* name;
+  const char* inputs;
+  const char* body;
+  std::vector<std::string> ops;  // as recognised
+};
+
+const std::vector<Epilogue>& epilogues() {
+  static const std::vector<Epilogue> all = {
+      {"bias", "constant %b: f32[80] = splat(0.0)", "%0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 return %2", {"add_vector"}},
+      {"relu", "", "%0 = acc f32 %1 = constant f32 0 %2 = max %0, %1 return %2", {"relu"}},
+      {"residual", "input %r: f32[n, 80]", "%0 = acc f32 %1 = load %r %2 = add %1, %0 return %2", {"add_matrix"}},
+      {"scale_bias", "constant %b: f32[80] = splat(0.0)", "%0 = acc f32 %1 = constant f32 0.125 %2 = mul %1, %0 %3 = load %b[i1] %4 = add %2, %3 return %4",
+       {"scale", "add_vector"}},
+      {"bias_gelu_tanh", "constant %b: f32[80] = splat(0.0)",
+       "%0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 %3 = mul %2, %2 %4 = mul %3, %2 %5 = constant f32 0.044715 %6 = mul %5, %4 %7 = add %2, %6 "
+       "%8 = constant f32 0.7978846 %9 = mul %8, %7 %10 = tanh %9 %11 = constant f32 1 %12 = add %11, %10 %13 = mul %2, %12 %14 = constant f32 0.5 "
+       "%15 = mul %13, %14 return %15",
+       {"add_vector", "gelu_tanh"}},
+      {"bias_gelu_erf", "constant %b: f32[80] = splat(0.0)",
+       "%0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 %3 = constant f32 0.70710678 %4 = mul %2, %3 %5 = erf %4 %6 = constant f32 1 %7 = add %5, %6 "
+       "%8 = constant f32 0.5 %9 = mul %2, %8 %10 = mul %9, %7 return %10",
+       {"add_vector", "gelu_erf"}},
+      {"sigmoid", "", "%0 = acc f32 %1 = sigmoid %0 return %1", {"sigmoid"}},
+      {"tanh_residual", "input %r: f32[n, 80]", "%0 = acc f32 %1 = tanh %0 %2 = load %r %3 = add %2, %1 return %3", {"tanh", "add_matrix"}},
+  };
+  return all;
+}
+
+class CppGemm : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    compiled_ = std::make_unique<Compiled>();
+    Compiled& c = *compiled_;
+    for (const Epilogue& e : epilogues()) {
+      c.add(e.name, fmt::format("graph main dim n in [1, 40] input %x: f32[n, 48] constant %w: f32[48, 80] = splat(0.0) {} "
+                                "%y: f32[n, 80] = gemm %x, %w epilogue {{ {} }} output %y", e.inputs, e.body));
+    }
+    // Not what the library does: a loop after the product.
+    c.add("odd_epilogue", "graph main dim n in [1, 40] input %x: f32[n, 48] constant %w: f32[48, 80] = splat(0.0) input %r: f32[n] "
+                          "%y: f32[n, 80] = gemm %x, %w epilogue { %0 = acc f32 %1 = load %r[i0] %2 = mul %0, %1 %3 = sin %2 return %3 } output %y");
+    c.add("bf16_out", "graph main dim n in [1, 40] input %x: f32[n, 48] constant %w: f32[48, 80] = splat(0.0) "
+                      "%y: bf16[n, 80] = gemm %x, %w epilogue { %0 = acc f32 %1 = cast bf16 %0 return %1 } output %y");
+    c.add("plain", "graph main dim n in [1, 40] input %x: f32[n, 48] input %w: f32[48, 80] %y: f32[n, 80] = gemm %x, %w output %y");
+    c.add("weights", "graph main dim n in [1, 40] input %x: f32[n, 48] constant %w: f32[48, 80] = splat(0.0) %y: f32[n, 80] = gemm %x, %w output %y");
+    c.add("weights_transposed", "graph main dim n in [1, 40] input %x: f32[n, 48] constant %w: f32[80, 48] = splat(0.0) "
+                                "%y: f32[n, 80] = gemm %x, transpose(%w) output %y");
+    c.add("a_transposed", "graph main dim n in [1, 40] input %x: f32[48, n] input %w: f32[48, 80] %y: f32[n, 80] = gemm transpose(%x), %w output %y");
+    c.add("batched", "graph main dim n in [1, 40] input %x: f32[3, n, 48] input %w: f32[3, 48, n] %y: f32[3, n, n] = gemm %x, %w output %y");
+    c.add("shared_b", "graph main dim n in [1, 40] input %x: f32[3, n, 48] constant %w: f32[48, 20] = splat(0.0) "
+                      "%y: f32[3, n, 20] = gemm %x, %w at 0 [3, 48, 20] strides [0, 20, 1] output %y");
+    // Heads inside of one row, as attention has them.
+    c.add("heads", "graph main dim n in [1, 40] input %q: f32[n, 4, 16] input %k: f32[n, 4, 16] "
+                   "%y: f32[4, n, n] = gemm %q at 0 [4, n, 16] strides [16, 64, 1], %k at 0 [4, 16, n] strides [16, 1, 64] output %y");
+    for (const char* type : {"f64", "f16", "bf16", "i32", "i64", "i8", "u8"}) {
+      c.add(std::string("type_") + type, fmt::format("graph main dim n in [1, 40] input %x: {0}[n, 12] input %w: {0}[12, 20] %y: {0}[n, 20] = gemm %x, %w output %y", type));
+    }
+    c.build();
+  }
+  static void TearDownTestSuite() { compiled_.reset(); }
+  static Compiled& compiled() { return *compiled_; }
+  static inline std::unique_ptr<Compiled> compiled_;
+};
+
+TEST_F(CppGemm, EpiloguesAreRecognisedByWhatTheyCompute) {
+  for (const Epilogue& e : epilogues()) {
+    const ir::Graph& graph = compiled().schedule(e.name).graph;
+    const auto match = codegen::cpp::match_epilogue(graph, *graph.ops.at(0).as<ir::Gemm>());
+    ASSERT_TRUE(match) << e.name;
+    std::vector<std::string> ops;
+    for (const auto& op : match->ops) ops.push_back(op.name);
+    EXPECT_EQ(ops, e.ops) << e.name;
+  }
+  const ir::Graph& graph = compiled().schedule("odd_epilogue").graph;
+  EXPECT_FALSE(codegen::cpp::match_epilogue(graph, *graph.ops.at(0).as<ir::Gemm>()));
+}
+
+TEST_F(CppGemm, EpiloguesComputeWhatTheInterpreterDoes) {
+  for (const Epilogue& e : epilogues()) {
+    for (int n : {1, 2, 3, 40}) compiled().expect_like_interpreter(e.name, {{"n", n}}, 2e-5);
+  }
+  for (int n : {1, 5}) {
+    compiled().expect_like_interpreter("odd_epilogue", {{"n", n}}, 2e-5);
+    compiled().expect_like_interpreter("bf16_out", {{"n", n}}, 1e-2);
+  }
+}
+
+TEST_F(CppGemm, OperandsOfEveryLayout) {
+  for (const char* name : {"plain", "weights", "weights_transposed", "a_transposed", "batched", "shared_b", "heads"}) {
+    for (int n : {1, 2, 3, 17, 40}) compiled().expect_like_interpreter(name, {{"n", n}}, 2e-5);
+  }
+}
+
+TEST_F(CppGemm, TypesWithoutALibraryGoThroughLoops) {
+  for (const char* type : {"f64", "f16", "bf16", "i32", "i64", "i8", "u8"}) {
+    for (int n : {1, 9}) compiled().expect_like_interpreter(std::string("type_") + type, {{"n", n}}, type[0] == 'b' ? 2e-2 : type[0] == 'f' ? 2e-3 : 0);
+  }
+}
+
+}  // namespace
+}  // namespace braid::test

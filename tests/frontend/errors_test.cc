@@ -1,0 +1,85 @@
+// Errors that the corpus of broken models does not hold: they need options, or a form that only lowering
+// refuses.
+#include "frontend/errors.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/frontend/models.h"
+
+namespace braid::frontend {
+namespace {
+
+using ::testing::HasSubstr;
+
+ir::UserError error_in(const std::string& graph, const ImportOptions& options = {}, int opset = 17) {
+  return error_of([&] { import_text(graph, options, opset); });
+}
+
+TEST(FrontendErrors, DropoutInTrainingIsRefused) {
+  const ir::UserError error = error_in(
+      "g (float[2] x) => (float[2] y) { r = Constant <value = float {0.5}> () t = Constant <value = bool "
+      "{1}> () [drop] y = Dropout(x, r, t) }");
+  EXPECT_EQ(error.code(), kUnsupportedForm);
+  EXPECT_THAT(error.what(), HasSubstr("drop"));
+}
+
+TEST(FrontendErrors, ConstantIndexOutOfRangeIsFoundWhileCompiling) {
+  const ir::UserError error = error_in(
+      "g (float[3,2] x) => (float[2] y) { i = Constant <value = int64 {3}> () [row] y = Gather(x, i) }");
+  EXPECT_EQ(error.code(), kIndexOutOfRange);
+  EXPECT_THAT(error.what(), HasSubstr("row"));
+}
+
+TEST(FrontendErrors, GroupWithARankThatDoesNotExist) {
+  const ir::UserError error = error_in(
+      "g (float[2] x) => (float[2] y) { [sum] y = ai.braid.AllReduce <group = [0, 5]> (x) }", {.ranks = 2});
+  EXPECT_EQ(error.code(), kInvalidGroup);
+  EXPECT_THAT(error.what(), HasSubstr("5"));
+}
+
+TEST(FrontendErrors, AllUnboundedDimensionsAreNamedAtOnce) {
+  const ir::UserError error =
+      error_in("g (float[batch, 3] x, float[?, 3] z) => (float[batch, 3] y) { y = Add(x, z) }");
+  EXPECT_EQ(error.code(), kUnboundedDimension);
+  EXPECT_THAT(error.what(), HasSubstr("--dim batch=MIN..MAX --dim z_0=MIN..MAX"));
+}
+
+TEST(FrontendErrors, StringInput) {
+  const ir::UserError error =
+      error_in("g (string[2] x, string[2] z) => (bool[2] y) { y = Equal(x, z) }", {}, 19);
+  EXPECT_EQ(error.code(), kUnsupportedType);
+}
+
+TEST(FrontendErrors, AliasOfAnUnknownInput) {
+  const ir::UserError error =
+      error_in("g (float[2] x) => (float[2] y) { y = Neg(x) }", {.aliases = {{"y", "cache"}}});
+  EXPECT_EQ(error.code(), kAlias);
+  EXPECT_THAT(error.what(), HasSubstr("cache"));
+}
+
+TEST(FrontendErrors, AliasThatMovesElements) {
+  const ir::UserError error = error_in(
+      "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, total, 3] all) { all = Concat <axis = 1> "
+      "(old, new) }",
+      {.dims = {{"past", {0, 7}}}, .aliases = {{"all", "old"}}});
+  EXPECT_EQ(error.code(), kAlias);
+  EXPECT_THAT(error.what(), HasSubstr("axis 0"));
+}
+
+TEST(FrontendErrors, AliasWhoseInputIsReadAfterwards) {
+  const ir::UserError error = error_in("g (float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Exp(x) }",
+                                       {.aliases = {{"y", "x"}}});
+  EXPECT_EQ(error.code(), kAlias);
+}
+
+TEST(Alias, OutputTakesTheMemoryOfAnInputThatGrowsInItsFirstDimension) {
+  const ir::Schedule schedule = import_text(
+      "g (float[past, 2, 3] old, float[1, 2, 3] new) => (float[total, 2, 3] all) { all = Concat <axis = 0> "
+      "(old, new) }",
+      {.dims = {{"past", {0, 7}}}, .aliases = {{"all", "old"}}});
+  EXPECT_EQ(ir::root_storage(schedule.graph, schedule.graph.outputs[0].buffer),
+            ir::root_storage(schedule.graph, schedule.graph.inputs[0].buffer));
+}
+
+}  // namespace
+}  // namespace braid::frontend

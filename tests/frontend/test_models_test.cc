@@ -1,0 +1,69 @@
+// The models that tests/models/make_models.py writes, run by the interpreter and compared with ONNX Runtime's
+// results.
+#include <gtest/gtest.h>
+
+#include "frontend/import.h"
+#include "ir/interpreter.h"
+#include "tests/support/onnx_cases.h"
+
+namespace braid::frontend {
+namespace {
+
+namespace fs = std::filesystem;
+
+ImportOptions options_of(const fs::path& folder, std::string& model) {
+  ImportOptions options;
+  model = (folder / "model.onnx").string();
+  if (fs::exists(folder / "dims.json")) {
+    const nlohmann::json dims = nlohmann::json::parse(test::read_file(folder / "dims.json"));
+    for (const auto& [name, bounds] : dims.items()) options.dims[name] = {bounds[0], bounds[1]};
+  }
+  int ranks = 0;
+  while (fs::exists(folder / fmt::format("model.rank{}.onnx", ranks))) ++ranks;
+  if (ranks > 0) {
+    model = (folder / "model.rank{rank}.onnx").string();
+  } else {
+    while (fs::exists(folder / fmt::format("test_data_set_0/rank{}", ranks))) ++ranks;
+  }
+  options.ranks = std::max(ranks, 1);
+  return options;
+}
+
+// Runs every data set of every case below `part`.
+void run_all(const std::string& part, double rtol, double atol) {
+  const fs::path root = fs::path(BRAID_TEST_MODELS) / part;
+  if (!fs::exists(root)) GTEST_SKIP() << "no models in " << root << "; ctest makes them";
+  std::vector<fs::path> cases;
+  for (const auto& entry : fs::directory_iterator(root)) cases.push_back(entry.path());
+  std::sort(cases.begin(), cases.end());
+  for (const fs::path& folder : cases) {
+    SCOPED_TRACE(folder.filename().string());
+    std::string path;
+    const ImportOptions options = options_of(folder, path);
+    try {
+      const ir::Schedule schedule = import_model(path, options);
+      const auto sets = test::read_data_sets(folder, options.ranks);
+      EXPECT_FALSE(sets.empty());
+      for (const std::vector<test::DataSet>& set : sets) {
+        std::vector<std::vector<ir::Tensor>> inputs;
+        for (const test::DataSet& rank : set) inputs.push_back(rank.inputs);
+        const ir::InterpreterResult result = ir::run(schedule, inputs);
+        for (std::size_t r = 0; r < set.size(); ++r) {
+          for (std::size_t k = 0; k < set[r].outputs.size(); ++k) {
+            EXPECT_EQ(test::difference(result.outputs[r][k], set[r].outputs[k], rtol, atol), "")
+                << "rank " << r << ", output " << k;
+          }
+        }
+      }
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+TEST(TestModels, OperatorsEqualOnnxRuntime) { run_all("ops", 1e-5, 1e-5); }
+TEST(TestModels, CollectivesEqualTheReference) { run_all("collectives", 1e-5, 1e-6); }
+TEST(TestModels, TransformersEqualOnnxRuntimeWholeAndSplit) { run_all("transformers", 1e-4, 1e-5); }
+
+}  // namespace
+}  // namespace braid::frontend
