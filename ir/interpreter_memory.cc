@@ -124,8 +124,9 @@ void RankMemory::poison(const ByteView& v, const std::string& who) {
 
 void RankMemory::step_done(int step) {
   if (!use_plan_) return;
-  for (const auto& [storage, p] : schedule_->plan->placements) {
+  for (const auto& [id, p] : schedule_->plan->placements) {
     if (p.last_step != step) continue;
+    const StorageId storage = id;  // bindings cannot be captured by every compiler
     // Outputs are read when the step is over.
     const Block b = blocks_[static_cast<std::size_t>(storage.index)];
     const bool output = std::any_of(graph_->outputs.begin(), graph_->outputs.end(),
