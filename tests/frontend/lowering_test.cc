@@ -1,0 +1,217 @@
+// What models compute, by the interpreter, on numbers small enough to check by head; and what the text of
+// lowered programs says.
+#include <gmock/gmock.h>
+
+#include "frontend/errors.h"
+#include "frontend/op_registry.h"
+#include "ir/interpreter.h"
+#include "ir/printer.h"
+#include "tests/frontend/models.h"
+
+namespace braid::frontend {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& values) {
+  return ir::make_tensor(ir::DType::f32, std::move(sizes), values);
+}
+ir::Tensor ints(std::vector<std::int64_t> sizes, const std::vector<std::int64_t>& values) {
+  return ir::make_tensor(ir::DType::i64, std::move(sizes), values);
+}
+std::vector<ir::Tensor> run_one(const ir::Schedule& schedule, std::vector<ir::Tensor> inputs) {
+  const std::vector<std::vector<ir::Tensor>> per_rank = {std::move(inputs)};
+  return ir::run(schedule, per_rank).outputs[0];
+}
+int count_loops(const ir::Schedule& schedule) {
+  int n = 0;
+  for (const ir::Operation& op : schedule.graph.ops) n += op.as<ir::Loops>() != nullptr;
+  return n;
+}
+
+constexpr char kZeroOne[] =
+    "zero = Constant <value = int64 {0}> () one = Constant <value = int64[1] {0}> () ";
+
+TEST(DynamicShapes, ReshapeFollowsShapeGatherConcat) {
+  const std::string graph =
+      std::string("g (float[batch, 2, 3] x) => (float[batch, six] y) { ") + kZeroOne +
+      "s = Shape(x) b = Gather(s, zero) b1 = Unsqueeze(b, one) rest = Constant <value = int64[1] {-1}> () "
+      "t = Concat <axis = 0> (b1, rest) y = Reshape(x, t) }";
+  const ir::Schedule schedule = import_text(graph, {.dims = {{"batch", {1, 4}}}});
+  EXPECT_TRUE(schedule.graph.guards.empty());
+  const auto out = run_one(schedule, {floats({1, 2, 3}, {1, 2, 3, 4, 5, 6})});
+  EXPECT_THAT(out[0].sizes, ElementsAre(1, 6));
+}
+
+TEST(DynamicShapes, RangeOverADimensionCountsPositions) {
+  const ir::Schedule schedule = import_text(
+      "g (float[length] x) => (int64[n] y) { s = Size(x) zero = Constant <value = int64 {0}> () one = "
+      "Constant <value = int64 {1}> () "
+      "y = Range(zero, s, one) }",
+      {.dims = {{"length", {1, 9}}}});
+  EXPECT_THAT(run_one(schedule, {floats({3}, {0, 0, 0})})[0].values<std::int64_t>(), ElementsAre(0, 1, 2));
+}
+
+TEST(DynamicShapes, SliceFromTheEnd) {
+  const ir::Schedule schedule = import_text(
+      "g (float[length] x) => (float[two] y) { b = Constant <value = int64[1] {-2}> () "
+      "e = Constant <value = int64[1] {9223372036854775807}> () y = Slice(x, b, e) }",
+      {.dims = {{"length", {2, 9}}}});
+  EXPECT_THAT(run_one(schedule, {floats({4}, {1, 2, 3, 4})})[0].values<float>(), ElementsAre(3, 4));
+}
+
+TEST(DynamicShapes, FixedDimensionIsAConstant) {
+  const ir::Schedule schedule = import_text("g (float[batch, 2] x) => (float[batch, 2] y) { y = Neg(x) }",
+                                            {.dims = {{"batch", {3, 3}}}});
+  EXPECT_TRUE(schedule.graph.dims.empty());
+  EXPECT_EQ(schedule.graph[schedule.graph.outputs[0].buffer].sizes[0], ir::Expr(3));
+}
+
+TEST(DynamicShapes, UnnamedDimensionIsCalledAfterInputAndAxis) {
+  const ir::Schedule schedule =
+      import_text("g (float[2, ?] x) => (float[2, ?] y) { y = Neg(x) }", {.dims = {{"x_1", {1, 4}}}});
+  EXPECT_EQ(to_string(schedule.graph[schedule.graph.outputs[0].buffer].sizes[1]), "x_1");
+}
+
+TEST(Gather, NegativeIndicesCountFromTheEnd) {
+  const ir::Schedule schedule =
+      import_text("g (float[3] x, int64[2] k) => (float[2] y) { y = Gather(x, k) }");
+  EXPECT_THAT(run_one(schedule, {floats({3}, {10, 20, 30}), ints({2}, {-1, 0})})[0].values<float>(),
+              ElementsAre(30, 10));
+}
+
+TEST(Gather, IndexOutOfRangeFailsTheStep) {
+  const ir::Schedule schedule =
+      import_text("g (float[3] x, int64[1] k) => (float[1] y) { y = Gather(x, k) }");
+  EXPECT_THROW(run_one(schedule, {floats({3}, {10, 20, 30}), ints({1}, {3})}), ir::UserError);
+}
+
+TEST(Div, IntegersTruncate) {
+  const ir::Schedule schedule = import_text("g (int64[2] a, int64[2] b) => (int64[2] y) { y = Div(a, b) }");
+  EXPECT_THAT(run_one(schedule, {ints({2}, {-7, 7}), ints({2}, {2, -2})})[0].values<std::int64_t>(),
+              ElementsAre(-3, -3));
+}
+
+TEST(Softmax, LargeInputsDoNotOverflow) {
+  const ir::Schedule schedule = import_text("g (float[2] x) => (float[2] y) { y = Softmax(x) }");
+  EXPECT_THAT(run_one(schedule, {floats({2}, {1000, 1000})})[0].values<float>(), ElementsAre(0.5f, 0.5f));
+}
+
+TEST(Fusion, ChainsOfElementwiseOperatorsAreOneLoop) {
+  EXPECT_EQ(count_loops(import_text(
+                "g (float[4] x) => (float[4] y) { a = Neg(x) b = Exp(a) c = Add(b, x) y = Relu(c) }")),
+            1);
+}
+
+TEST(Fusion, NormalizationReadsSharedValuesFromMemory) {
+  EXPECT_LE(count_loops(import_text("g (float[2, 8] x) => (float[2, 8] y) <float[8] s = {1,1,1,1,1,1,1,1}> "
+                                    "{ y = LayerNormalization(x, s) }")),
+            4);
+}
+
+TEST(Folding, ConstantsAreComputedWhileCompiling) {
+  const ir::Schedule schedule = import_text(
+      "g (float[2] x) => (float[2] y) { c = Constant <value = float {64}> () r = Sqrt(c) y = Div(x, r) }");
+  EXPECT_THAT(print(schedule), ::testing::Not(HasSubstr("sqrt")));
+  EXPECT_THAT(run_one(schedule, {floats({2}, {8, 16})})[0].values<float>(), ElementsAre(1, 2));
+}
+
+TEST(DeadCode, UnusedNodesAreNotLowered) {
+  EXPECT_EQ(
+      import_text("g (float[2,2] x) => (float[2,2] y) { unused = MatMul(x, x) y = Neg(x) }").graph.ops.size(),
+      1u);
+}
+
+TEST(DeadCode, CollectivesStayWhereNobodyReadsTheirResult) {
+  const ir::Schedule schedule = import_text(
+      "g (float[2] x) => (float[2] y) { unused = com.microsoft.AllReduce(x) y = Neg(x) }", {.ranks = 2});
+  EXPECT_THAT(print(schedule), HasSubstr("all_reduce"));
+}
+
+TEST(Collectives, AllReduceOverOneRankIsNothing) {
+  EXPECT_EQ(import_text("g (float[2] x) => (float[2] y) { s = com.microsoft.AllReduce(x) y = Neg(s) }")
+                .graph.ops.size(),
+            1u);
+}
+
+TEST(Collectives, OwnDomainTakesReductionAxisAndGroup) {
+  const ir::Schedule schedule = import_text(
+      "g (float[2,2] x) => (float[2,1] y) { y = ai.braid.ReduceScatter <axis = 1, reduce_op = \"max\", group "
+      "= [1, 0]> (x) }",
+      {.ranks = 2});
+  const std::vector<std::vector<ir::Tensor>> inputs = {{floats({2, 2}, {1, 2, 3, 4})},
+                                                       {floats({2, 2}, {4, 3, 2, 1})}};
+  const auto out = ir::run(schedule, inputs).outputs;
+  EXPECT_THAT(out[1][0].values<float>(), ElementsAre(4, 3));  // rank 1 is first in the group
+  EXPECT_THAT(out[0][0].values<float>(), ElementsAre(3, 4));
+}
+
+TEST(PerRankFiles, EqualWeightsAreSharedAndOthersAreNot) {
+  const std::string text =
+      "g (float[2] x) => (float[2] y) <float[2] same = {1, 2}, float[2] own = {3, 4}> { a = Mul(x, same) y = "
+      "Add(a, own) }";
+  std::string other = text;
+  other.replace(other.find("{3, 4}"), 6, "{5, 6}");
+  const TemporaryFolder folder;
+  folder.write("m.rank0.onnx", parse_model(text));
+  folder.write("m.rank1.onnx", parse_model(other));
+  const ir::Schedule schedule = import_model(folder.file("m.rank{rank}.onnx"), {.ranks = 2});
+  for (const ir::Storage& storage : schedule.graph.storages) {
+    if (storage.name == "same") EXPECT_TRUE(storage.data.same_on_all_ranks());
+    if (storage.name == "own") EXPECT_EQ(storage.data.per_rank.size(), 2u);
+  }
+  const std::vector<std::vector<ir::Tensor>> inputs = {{floats({2}, {1, 1})}, {floats({2}, {1, 1})}};
+  const auto out = ir::run(schedule, inputs).outputs;
+  EXPECT_THAT(out[0][0].values<float>(), ElementsAre(4, 6));
+  EXPECT_THAT(out[1][0].values<float>(), ElementsAre(6, 8));
+}
+
+TEST(ExternalData, WeightsAreSpansOfTheMappedFile) {
+  onnx::ModelProto model = parse_model("g (float[1,64] x) => (float[1,64] y) { y = MatMul(x, w) }");
+  onnx::TensorProto& weight = *model.mutable_graph()->add_initializer();
+  weight.set_name("w");
+  weight.set_data_type(onnx::TensorProto::FLOAT);
+  weight.add_dims(64);
+  weight.add_dims(64);
+  weight.set_data_location(onnx::TensorProto::EXTERNAL);
+  for (const auto& [key, value] :
+       {std::pair("location", "w.data"), std::pair("offset", "64"), std::pair("length", "16384")}) {
+    onnx::StringStringEntryProto& entry = *weight.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+  const TemporaryFolder folder;
+  folder.write("w.data", std::string(64 + 16384, '\1'));
+  const ir::Schedule schedule = import_model(folder.write("model.onnx", model), {});
+  bool found = false;
+  for (const ir::Storage& storage : schedule.graph.storages) {
+    if (storage.kind != ir::StorageKind::constant) continue;
+    found = true;
+    EXPECT_EQ(storage.data.file, folder.file("w.data"));
+    EXPECT_EQ(storage.data.file_offset, 64);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Functions, LocalFunctionsAreInlinedWithTheirAttributes) {
+  onnx::ModelProto model;
+  const char* text = R"(<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+    g (float[2] x) => (float[2] y) { [call] y = local.scale <by = 3.0> (x) }
+    <domain: "local", opset_import: ["" : 17]> scale <by> (a) => (b) { f = Constant <value_float: float = @by> () b = Mul(a, f) })";
+  const onnx::Common::Status status = onnx::OnnxParser::Parse(model, text);
+  ASSERT_TRUE(status.IsOK()) << status.ErrorMessage();
+  EXPECT_THAT(run_one(import_proto(model), {floats({2}, {1, 2})})[0].values<float>(), ElementsAre(3, 6));
+}
+
+TEST(OpRegistry, ListsEveryOperatorOnceAndSorted) {
+  const std::vector<OpSpec> ops = all_ops();
+  EXPECT_GT(ops.size(), 90u);
+  for (std::size_t k = 1; k < ops.size(); ++k) {
+    EXPECT_LT(std::tie(ops[k - 1].domain, ops[k - 1].name, ops[k - 1].first_version),
+              std::tie(ops[k].domain, ops[k].name, ops[k].first_version));
+  }
+}
+
+}  // namespace
+}  // namespace braid::frontend

@@ -1,0 +1,42 @@
+// Reads arbitrary bytes as an ONNX model. Whatever they are, the frontend answers with a program or a user
+// error: no crash, no hang, no internal error, no memory that grows with a number in the file.
+//
+//   clang++ -fsanitize=fuzzer,address ...   a libFuzzer target
+//   g++ ...  (defines BRAID_FUZZ_MAIN)      fuzz_onnx_model [--runs N] [--seed S] MODEL...: random changes of
+//   the given models
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "frontend/import.h"
+#include "ir/error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::string folder = [] {
+    const auto path = std::filesystem::temp_directory_path() / ("braid_fuzz_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(path);
+    return path.string();
+  }();
+  // A name of its own each time: some file systems wait for the disk where a file is written again.
+  static long count = 0;
+  const std::string file = folder + "/" + std::to_string(count++) + ".onnx";
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  braid::frontend::ImportOptions options;
+  options.ranks = 2;
+  try {
+    braid::frontend::import_model(file, options);
+  } catch (const braid::ir::UserError&) {
+  }
+  std::filesystem::remove(file);
+  return 0;
+}
+
+#ifdef BRAID_FUZZ_MAIN
+#include "tests/fuzz/mutate.h"
+
+int main(int argc, char** argv) { return braid::test::fuzz_main(argc, argv, LLVMFuzzerTestOneInput); }
+#endif
