@@ -1,13 +1,8 @@
-// Reads arbitrary bytes as an ONNX model. Whatever they are, the frontend answers with a program or a user
-// error: no crash, no hang, no internal error, no memory that grows with a number in the file.
-//
-//   clang++ -fsanitize=fuzzer,address ...   a libFuzzer target
-//   g++ ...  (defines BRAID_FUZZ_MAIN)      fuzz_onnx_model [--runs N] [--seed S] MODEL...: random changes of
-//   the given models
+// libFuzzer target: whatever the bytes of a model are, the frontend answers with a program or a user error: no crash, no
+// hang, no internal error. Start from tests/corpus/bad_models/*/model.onnx.
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -34,9 +29,3 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::filesystem::remove(file);
   return 0;
 }
-
-#ifdef BRAID_FUZZ_MAIN
-#include "tests/fuzz/mutate.h"
-
-int main(int argc, char** argv) { return braid::test::fuzz_main(argc, argv, LLVMFuzzerTestOneInput); }
-#endif

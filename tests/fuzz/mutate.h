@@ -1,15 +1,11 @@
-// Random changes of byte strings, for fuzzing without libFuzzer.
+// Random changes of byte strings, for tests without libFuzzer.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
-#include <vector>
 
 namespace braid::test {
 
@@ -43,41 +39,6 @@ inline std::string mutate(std::string bytes, const std::string& other, std::mt19
     }
   }
   return bytes;
-}
-
-using FuzzTarget = int (*)(const std::uint8_t*, std::size_t);
-
-// PROGRAM [--runs N] [--seed S] FILE...: runs the files as they are, then N random changes of them. What
-// crashes lies in fuzz_last_input, which is written before every run.
-inline int fuzz_main(int argc, char** argv, FuzzTarget target) {
-  long runs = 1000;
-  std::uint64_t seed = 1;
-  std::vector<std::string> seeds;
-  for (int k = 1; k < argc; ++k) {
-    const std::string argument = argv[k];
-    if (argument == "--runs" && k + 1 < argc) {
-      runs = std::atol(argv[++k]);
-    } else if (argument == "--seed" && k + 1 < argc) {
-      seed = std::strtoull(argv[++k], nullptr, 10);
-    } else {
-      std::ifstream file(argument, std::ios::binary);
-      seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    }
-  }
-  if (seeds.empty()) {
-    std::fprintf(stderr, "usage: %s [--runs N] [--seed S] FILE...\n", argv[0]);
-    return 2;
-  }
-  const auto run = [&](const std::string& bytes) {
-    std::ofstream("fuzz_last_input", std::ios::binary) << bytes;
-    target(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  };
-  for (const std::string& bytes : seeds) run(bytes);
-  std::mt19937_64 random(seed);
-  for (long k = 0; k < runs; ++k)
-    run(mutate(seeds[random() % seeds.size()], seeds[random() % seeds.size()], random));
-  std::printf("%ld runs with seed %llu\n", runs, static_cast<unsigned long long>(seed));
-  return 0;
 }
 
 }  // namespace braid::test
