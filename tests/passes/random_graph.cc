@@ -378,6 +378,33 @@ class Generator {
     flights_.erase(flights_.begin() + static_cast<std::ptrdiff_t>(k));
   }
 
+  // Two loops in a body of their own.
+  void region() {
+    const BufferId from = any();
+    const BufferId inner = fresh(graph()[from].sizes, DType::f32), result = fresh(graph()[from].sizes, DType::f32);
+    Region body;
+    std::set<BufferId> operands;
+    const auto take = [&] {
+      const OpId op = b_.schedule.nodes.back().op;
+      b_.schedule.nodes.pop_back();
+      body.ops.push_back(op);
+      for (const Instr& instr : graph()[op].as<Loops>()->body.instrs) {
+        if (instr.code == OpCode::load && instr.buffer != inner) operands.insert(instr.buffer);
+      }
+    };
+    fill(inner, from);
+    take();
+    fill(result, inner);
+    take();
+    body.yields = {result};
+    const BufferId out = fresh(graph()[from].sizes, DType::f32);
+    RegionKernel kernel;
+    kernel.operands.assign(operands.begin(), operands.end());
+    kernel.regions = {body};
+    b_.emit({"call", kernel, {out}, {}, {}});
+    add(out);
+  }
+
   void step_simple() { pick(3) == 0 ? reduction() : pointwise(); }
 
   void step() {
@@ -386,7 +413,7 @@ class Generator {
       case 0: case 1: case 2: return reduction();
       case 3: case 4: return gemm();
       case 5: return concatenation();
-      case 6: return view();
+      case 6: return pick(3) == 0 ? region() : view();
       case 7: return b_.schedule.nodes.empty() ? pointwise() : mutation();
       case 8: case 9: return collective();
       default: return pointwise();

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "ir/error.h"
+#include "ir/parser.h"
 #include "passes/pipeline.h"
 
 namespace braid::passes {
@@ -122,6 +126,89 @@ TEST(Runner, BisectRunsTheFirstOnly) {
   ir::Schedule s;
   EXPECT_THAT(outcomes(run_passes(s, three(), {.verify = false, .bisect = 2})), ElementsAre(changed, unchanged, bisected));
   EXPECT_EQ(s.graph.ranks, 2);
+}
+
+constexpr const char* kTwoCollectives = R"(graph main
+ranks 2
+group @all = [0, 1]
+
+input %x: f32[4]
+
+%c: f32[4] comm(symmetric, @all) = pointwise {
+  %0 = load %x
+  store %0
+}
+%d: f32[4] comm(symmetric, @all) = pointwise {
+  %0 = load %x
+  store %0
+}
+%c.1 mutates %c = all_reduce sum @all (%c) as first
+%c.2 mutates %c.1 = wait first
+release first
+%d.1 mutates %d = all_reduce sum @all (%d) as second
+%d.2 mutates %d.1 = wait second
+release second
+
+output %c.2
+output %d.2
+)";
+
+std::string internal_error(const Pass& pass, const RunOptions& options = {}) {
+  ir::Schedule s = ir::parse_schedule(kTwoCollectives);
+  try {
+    run_passes(s, std::vector<Pass>{pass}, options);
+  } catch (const ir::InternalError& e) {
+    return e.what();
+  }
+  return {};
+}
+
+// Moves the second collective (nodes 5 to 7) in front of the first (2 to 4).
+bool swap_collectives(ir::Schedule& s) {
+  std::rotate(s.nodes.begin() + 2, s.nodes.begin() + 5, s.nodes.end());
+  return true;
+}
+
+TEST(Runner, NamesThePassThatBrokeTheSchedule) {
+  EXPECT_THAT(internal_error(Pass("careless", [](ir::Schedule& s) {
+                std::swap(s.nodes[0], s.nodes[2]);
+                return true;
+              })),
+              HasSubstr("careless"));
+}
+
+TEST(Runner, HoldsPassesToTheOrderOfCollectives) {
+  EXPECT_THAT(internal_error(Pass("hasty", swap_collectives)), HasSubstr("'hasty' changed the order of collectives"));
+  EXPECT_EQ(internal_error(Pass("allowed", swap_collectives, true)), "");
+}
+
+TEST(Runner, HoldsPassesToWhatTheySay) {
+  const Pass liar("liar", [](ir::Schedule& s) {
+    s.graph[s.nodes[0].op].cost = ir::Cost{.ns = 1};
+    return false;
+  });
+  EXPECT_EQ(internal_error(liar), "");
+  EXPECT_THAT(internal_error(liar, {.check_unchanged = true}), HasSubstr("liar"));
+}
+
+TEST(Runner, BadInputIsNotBlamedOnTheFirstPass) {
+  ir::Schedule s = ir::parse_schedule(kTwoCollectives);
+  std::swap(s.nodes[0], s.nodes[2]);
+  try {
+    run_passes(s, default_passes());
+    FAIL();
+  } catch (const ir::InternalError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("as it came in"));
+  }
+}
+
+TEST(Runner, PrintsAfterThePassesThatWereAskedFor) {
+  std::string out;
+  ir::Schedule s = ir::parse_schedule(kTwoCollectives);
+  run_passes(s, default_passes(), {.print_after = {"dead_code", "plan_memory"}, .print = [&](const std::string& t) { out += t; }});
+  EXPECT_THAT(out, HasSubstr("// after dead_code (unchanged)\n"));
+  EXPECT_THAT(out, HasSubstr("// after plan_memory\ngraph main"));
+  EXPECT_THAT(out, ::testing::Not(HasSubstr("fuse_vertical")));
 }
 
 TEST(Registry, BuiltInPassesFormThePipeline) {
