@@ -30,6 +30,11 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
   const std::int64_t item = ir::size_of(a.dtype);
   d.elements = static_cast<std::int64_t>(a.bytes.size()) / item;
   double scale = 0, worst = 0;
+  for (std::int64_t k = 0; ir::is_float(b.dtype) && k < d.elements; ++k) {
+    const double y = std::fabs(value_at(b, k));
+    if (std::isfinite(y)) scale = std::max(scale, y);
+  }
+  const double absolute = std::max(tolerance.absolute, tolerance.of_largest * scale);
   for (std::int64_t k = 0; k < d.elements; ++k) {
     if (!ir::is_float(a.dtype)) {
       if (std::memcmp(a.bytes.data() + k * item, b.bytes.data() + k * item, static_cast<std::size_t>(item)) != 0) {
@@ -39,14 +44,10 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
     }
     const double x = value_at(a, k), y = value_at(b, k);
     if (std::isnan(x) && std::isnan(y)) continue;
-    if (x == y) {
-      if (std::isfinite(y)) scale = std::max(scale, std::fabs(y));
-      continue;
-    }
+    if (x == y) continue;
     const double error = std::fabs(x - y);
-    if (std::isfinite(y)) scale = std::max(scale, std::fabs(y));
     // Not "error > limit": a NaN on one side must count.
-    if (!(error <= tolerance.absolute + tolerance.relative * std::fabs(y))) {
+    if (!(error <= absolute + tolerance.relative * std::fabs(y))) {
       ++d.mismatches;
       if (d.worst < 0 || !(error <= worst)) {
         worst = error;
