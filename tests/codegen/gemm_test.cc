@@ -62,6 +62,14 @@ class CppGemm : public ::testing::Test {
     // Heads inside of one row, as attention has them.
     c.add("heads", "graph main dim n in [1, 40] input %q: f32[n, 4, 16] input %k: f32[n, 4, 16] "
                    "%y: f32[4, n, n] = gemm %q at 0 [4, n, 16] strides [16, 64, 1], %k at 0 [4, 16, n] strides [16, 1, 64] output %y");
+    // Large enough for threads, and for panels in slices.
+    c.add("tall", "graph main dim n in [1, 300] input %x: f32[n, 64] constant %w: f32[64, 100] = splat(0.0) constant %b: f32[100] = splat(0.0) "
+                  "%y: f32[n, 100] = gemm %x, %w epilogue { %0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 return %2 } output %y");
+    c.add("deep", "graph main dim n in [1, 300] input %x: f32[n, 5000] constant %w: f32[5000, 70] = splat(0.0) constant %b: f32[70] = splat(0.0) "
+                  "%y: f32[n, 70] = gemm %x, %w epilogue { %0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 return %2 } output %y");
+    c.add("deep_unpacked", "graph main dim n in [1, 300] input %x: f32[n, 5000] input %w: f32[70, 5000] %y: f32[n, 70] = gemm %x, transpose(%w) output %y");
+    c.add("wide_row", "graph main dim n in [1, 9] input %x: f32[n, 300] input %w: f32[300, 1500] input %r: f32[n, 1500] "
+                      "%y: f32[n, 1500] = gemm %x, %w epilogue { %0 = acc f32 %1 = load %r %2 = add %0, %1 return %2 } output %y");
     for (const char* type : {"f64", "f16", "bf16", "i32", "i64", "i8", "u8"}) {
       c.add(std::string("type_") + type, fmt::format("graph main dim n in [1, 40] input %x: {0}[n, 12] input %w: {0}[12, 20] %y: {0}[n, 20] = gemm %x, %w output %y", type));
     }
@@ -98,6 +106,15 @@ TEST_F(CppGemm, EpiloguesComputeWhatTheInterpreterDoes) {
 TEST_F(CppGemm, OperandsOfEveryLayout) {
   for (const char* name : {"plain", "weights", "weights_transposed", "a_transposed", "batched", "shared_b", "heads"}) {
     for (int n : {1, 2, 3, 17, 40}) compiled().expect_like_interpreter(name, {{"n", n}}, 2e-5);
+  }
+}
+
+TEST_F(CppGemm, LargeEnoughForThreadsAndSlices) {
+  for (int n : {1, 7, 300}) compiled().expect_like_interpreter("tall", {{"n", n}}, 5e-5);
+  for (int n : {1, 9}) {
+    compiled().expect_like_interpreter("deep", {{"n", n}}, 5e-4);
+    compiled().expect_like_interpreter("deep_unpacked", {{"n", n}}, 5e-4);
+    compiled().expect_like_interpreter("wide_row", {{"n", n}}, 5e-5);
   }
 }
 
