@@ -65,8 +65,8 @@ class CppGemm : public ::testing::Test {
     // Large enough for threads, and for panels in slices.
     c.add("tall", "graph main dim n in [1, 300] input %x: f32[n, 64] constant %w: f32[64, 100] = splat(0.0) constant %b: f32[100] = splat(0.0) "
                   "%y: f32[n, 100] = gemm %x, %w epilogue { %0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 return %2 } output %y");
-    c.add("deep", "graph main dim n in [1, 300] input %x: f32[n, 5000] constant %w: f32[5000, 70] = splat(0.0) constant %b: f32[70] = splat(0.0) "
-                  "%y: f32[n, 70] = gemm %x, %w epilogue { %0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 return %2 } output %y");
+    c.add("deep", "graph main dim n in [1, 300] input %x: f32[n, 5000] constant %w: f32[5000, 13] = splat(0.0) constant %b: f32[13] = splat(0.0) "
+                  "%y: f32[n, 13] = gemm %x, %w epilogue { %0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 return %2 } output %y");
     c.add("deep_unpacked", "graph main dim n in [1, 300] input %x: f32[n, 5000] input %w: f32[70, 5000] %y: f32[n, 70] = gemm %x, transpose(%w) output %y");
     c.add("wide_row", "graph main dim n in [1, 9] input %x: f32[n, 300] input %w: f32[300, 1500] input %r: f32[n, 1500] "
                       "%y: f32[n, 1500] = gemm %x, %w epilogue { %0 = acc f32 %1 = load %r %2 = add %0, %1 return %2 } output %y");
