@@ -336,9 +336,10 @@ Expr mod_in(Expr a, Expr b, Extents extents) {
 Expr extremum_in(ExprKind kind, Expr a, Expr b, Extents extents) {
   const bool is_min = kind == ExprKind::min;
   if (a == b) return a;
+  // In one order from here on: where each is provably at most the other, the choice must not depend on who asks.
+  if (compare(a, b) > 0) std::swap(a, b);
   if (provably_non_negative(b - a, extents)) return is_min ? a : b;
   if (provably_non_negative(a - b, extents)) return is_min ? b : a;
-  if (compare(a, b) > 0) std::swap(a, b);
   return function(kind, a, b);
 }
 

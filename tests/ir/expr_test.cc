@@ -238,5 +238,12 @@ TEST(Expr, IndexArithmeticOfReshapesFolds) {
   EXPECT_FALSE(provably_less(i * 12 + j + 1, n * 12, extents));
 }
 
+TEST(Expr, MinimumOfTwoFormsOfOneValueDoesNotDependOnTheOrder) {
+  Graph g;
+  const Expr zero = floor_div(-1, g.add_dim("n", {1, 8}) * 6) + 1;  // always 0, which is only known by its bounds
+  EXPECT_EQ(min(zero, 0), min(0, zero));
+  EXPECT_EQ(max(zero, 0), max(0, zero));
+}
+
 }  // namespace
 }  // namespace braid::ir
