@@ -88,8 +88,21 @@ bool same(const ExprNode& a, const ExprNode& b) {
 
 }  // namespace
 
+struct MemoKey {
+  char operation;
+  Expr a, b;
+  friend bool operator==(const MemoKey&, const MemoKey&) = default;
+};
+struct MemoHash {
+  std::size_t operator()(const MemoKey& k) const {
+    return combine(combine(static_cast<std::size_t>(k.operation), hash_of(k.a)), hash_of(k.b));
+  }
+};
+
 struct ExprPool::Impl {
   std::deque<ExprNode> nodes;
+  // The same few sizes are added, multiplied and compared again for every buffer of a graph.
+  std::unordered_map<MemoKey, Expr, MemoHash> memo;
   std::unordered_multimap<std::size_t, const ExprNode*> index;
 
   const ExprNode* intern(ExprNode node) {
@@ -351,13 +364,32 @@ std::vector<Term> terms(Expr e) {
   return {{1, {e}}};
 }
 
+namespace {
+
+template <class Compute>
+Expr memoized(char operation, Expr a, Expr b, const Compute& compute) {
+  auto& memo = pool_of(a, b)->impl().memo;
+  const MemoKey key{operation, a, b};
+  if (const auto it = memo.find(key); it != memo.end()) return it->second;
+  const Expr result = compute();  // may grow the table
+  memo.emplace(key, result);
+  return result;
+}
+
+}  // namespace
+
 Expr operator+(Expr a, Expr b) {
   if (a.is_constant() && b.is_constant()) return add(a.constant(), b.constant());
   if (a.is_constant(0)) return b;
   if (b.is_constant(0)) return a;
-  TermMap map = term_map(a);
-  for (const Term& t : terms(b)) map[t.atoms] = add(map[t.atoms], t.coefficient);
-  return from_terms(pool_of(a, b), map);
+  return memoized('+', a, b, [&] {
+    TermMap map = term_map(a);
+    for (const Term& t : terms(b)) {
+      std::int64_t& c = map[t.atoms];
+      c = add(c, t.coefficient);
+    }
+    return from_terms(pool_of(a, b), map);
+  });
 }
 
 Expr operator-(Expr a) { return a * Expr(-1); }
@@ -368,17 +400,19 @@ Expr operator*(Expr a, Expr b) {
   if (a.is_constant(0) || b.is_constant(0)) return 0;
   if (a.is_constant(1)) return b;
   if (b.is_constant(1)) return a;
-  TermMap map;
-  for (const Term& s : terms(a)) {
-    for (const Term& t : terms(b)) {
-      std::vector<Expr> atoms = s.atoms;
-      atoms.insert(atoms.end(), t.atoms.begin(), t.atoms.end());
-      std::sort(atoms.begin(), atoms.end(), atom_less);
-      std::int64_t& c = map[std::move(atoms)];
-      c = add(c, mul(s.coefficient, t.coefficient));
+  return memoized('*', a, b, [&] {
+    TermMap map;
+    for (const Term& s : terms(a)) {
+      for (const Term& t : terms(b)) {
+        std::vector<Expr> atoms = s.atoms;
+        atoms.insert(atoms.end(), t.atoms.begin(), t.atoms.end());
+        std::sort(atoms.begin(), atoms.end(), atom_less);
+        std::int64_t& c = map[std::move(atoms)];
+        c = add(c, mul(s.coefficient, t.coefficient));
+      }
     }
-  }
-  return from_terms(pool_of(a, b), map);
+    return from_terms(pool_of(a, b), map);
+  });
 }
 
 Expr floor_div(Expr a, Expr b) { return floor_div_in(a, b, {}); }
@@ -455,7 +489,9 @@ Bounds bounds(Expr e, Extents extents) {
   return {-kUnbounded, kUnbounded};
 }
 
-bool provably_non_negative(Expr e, Extents extents) {
+namespace {
+
+bool prove_non_negative(Expr e, Extents extents) {
   if (bounds(e, extents).min >= 0) return true;
   // A term with a loop index whose factors are all non-negative takes its smallest value at 0 (positive coefficient)
   // or at extent - 1 (negative one); what is left holds only dimensions. Indices of a loop with an empty extent do
@@ -497,6 +533,14 @@ bool provably_non_negative(Expr e, Extents extents) {
     }
   }
   return true;
+}
+
+}  // namespace
+
+bool provably_non_negative(Expr e, Extents extents) {
+  if (e.is_constant()) return e.constant() >= 0;
+  if (!extents.empty()) return prove_non_negative(e, extents);
+  return memoized('p', e, 0, [&]() -> Expr { return prove_non_negative(e, {}) ? 1 : 0; }).is_constant(1);
 }
 
 bool provably_less(Expr a, Expr b, Extents extents) { return provably_non_negative(b - a - 1, extents); }
