@@ -6,6 +6,7 @@
 #include "passes/fuse_vertical.h"
 #include "passes/merge_loops.h"
 #include "passes/plan_memory.h"
+#include "passes/raise_outputs.h"
 #include "passes/sink_releases.h"
 
 namespace braid::passes {
@@ -16,6 +17,7 @@ constexpr PipelineStep kDefault[] = {
     {"fuse_epilogues", "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
     {"fuse_vertical", "before horizontal fusion: an intermediate that stays in registers saves more than a shared read"},
     {"fuse_horizontal", "on what is left over: loops that only have their inputs in common"},
+    {"raise_outputs", "on the nodes as they will run, so that what results are copied from does not live to the end"},
     {"merge_loops", "after fusion, which needs the dimensions that members have in common"},
     {"sink_releases", "the order of everything else is final; only where it costs no memory"},
     {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},
@@ -40,6 +42,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<FuseVertical>();
   registry.add<MergeLoops>();
   registry.add<PlanMemory>();
+  registry.add<RaiseOutputs>();
   registry.add<SinkReleases>();
 }
 

@@ -34,11 +34,12 @@ std::vector<std::string> random_passes(std::uint64_t seed) {
                                           "fuse_horizontal",
                                           "fuse_horizontal{keep_prologues=false,keep_overlap=false}",
                                           "merge_loops",
+                                          "raise_outputs",
                                           "sink_releases",
                                           "sink_releases{may_grow_memory=true}",
                                           "shuffle"};
   std::vector<std::string> out;
-  if (random() % 4 == 0) return {"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "merge_loops", "sink_releases"};
+  if (random() % 4 == 0) return {"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "raise_outputs", "merge_loops", "sink_releases"};
   for (std::size_t n = 1 + random() % 6; n > 0; --n) out.push_back(known[random() % known.size()]);
   return out;
 }
