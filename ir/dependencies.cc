@@ -19,8 +19,8 @@ struct Record {
   bool contiguous;  // the view has no holes
 };
 
-// The byte ranges of one storage, each with the accesses that a later access to it has to follow. Ranges are numbers
-// (upper bounds of dimensions); whether two accesses really meet is asked of the exact views.
+// The byte ranges of one storage, each with the accesses that a later access to it has to follow. Ranges
+// are numbers (upper bounds of dimensions); whether two accesses really meet is asked of the exact views.
 class StorageTrack {
  public:
   using Order = std::function<void(const Record& before, Hazard hazard)>;
@@ -32,7 +32,8 @@ class StorageTrack {
     split(lo);
     split(hi);
     fill(lo, hi);
-    const bool exact = r.contiguous && r.access.region.begin.is_constant() && r.access.region.end.is_constant();
+    const bool exact =
+        r.contiguous && r.access.region.begin.is_constant() && r.access.region.end.is_constant();
     for (auto it = ranges_.find(lo); it != ranges_.end() && it->first < hi; ++it) {
       Range& range = it->second;
       for (int w : range.writers) {
@@ -116,7 +117,8 @@ struct Edge {
 
 class Finder {
  public:
-  Finder(const Schedule& schedule, const DependencyOptions& options) : schedule_(schedule), options_(options) {}
+  Finder(const Schedule& schedule, const DependencyOptions& options)
+      : schedule_(schedule), options_(options) {}
 
   // `nodes`: the operations of each node.
   std::vector<Edge> run(std::span<const std::vector<OpId>> nodes, std::vector<int>& node_of) {
@@ -195,10 +197,13 @@ class Finder {
     const Graph& graph = schedule_.graph;
     const int group = c.group.index;
     switch (schedule_.channels) {
-      case ChannelPolicy::global: return {{}};
-      case ChannelPolicy::communicator: return {{group}};
+      case ChannelPolicy::global:
+        return {{}};
+      case ChannelPolicy::communicator:
+        return {{group}};
       case ChannelPolicy::pair:
-      case ChannelPolicy::edge: break;
+      case ChannelPolicy::edge:
+        break;
     }
     const auto* kernel = graph[c.start].as<CollectiveKernel>();
     const bool edge = schedule_.channels == ChannelPolicy::edge;
@@ -229,7 +234,8 @@ class Finder {
     }
     const auto first = static_cast<int>(records_.size());
     for (Access& a : e.accesses) {
-      if (!written_[static_cast<std::size_t>(a.region.storage.index)]) continue;  // nothing to be ordered with
+      if (!written_[static_cast<std::size_t>(a.region.storage.index)])
+        continue;  // nothing to be ordered with
       const bool contiguous = is_contiguous_view(a.view);
       records_.push_back({node, std::move(a), contiguous});
     }
@@ -298,7 +304,8 @@ std::optional<Dependencies::Violation> Dependencies::violation(std::span<const i
   const auto n = static_cast<int>(first_in_.size()) - 1;
   internal_check(static_cast<int>(order.size()) == n, "an order of {} nodes for {}", order.size(), n);
   std::vector<int> position(order.size(), -1);
-  for (std::size_t i = 0; i < order.size(); ++i) position[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    position[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
   for (int node = 0; node < n; ++node) {
     for (const Dependency& d : predecessors(node)) {
       if (position[static_cast<std::size_t>(d.node)] > position[static_cast<std::size_t>(node)]) {

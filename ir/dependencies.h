@@ -1,19 +1,23 @@
 // Dependencies between the nodes of a schedule, derived from effects (ir/effects.h).
 //
-// The schedule's order is taken as right: of two nodes that must keep their order, the earlier one is the predecessor.
-// A pass computes the dependencies, moves nodes as they allow, and has then kept the meaning.
+// The schedule's order is taken as right: of two nodes that must keep their order, the earlier one is the
+// predecessor. A pass computes the dependencies, moves nodes as they allow, and has then kept the meaning.
 //
 //   memory  (MemoryDep)  a loop reads, at known indices, what the predecessor wrote
-//   star    (StarDep)    any or all of the buffer: reads by opaque kernels, GEMMs and collectives, a second write, a
-//                        mutation after the write before it, the wait of a start, everything about a barrier
-//   weak    (WeakDep)    order only: the predecessor reads what the node overwrites, or both are collectives whose
-//                        order the channel policy fixes. If a pass drops the predecessor, nothing is lost
+//   star    (StarDep)    any or all of the buffer: reads by opaque kernels, GEMMs and collectives, a second
+//                        write, a mutation after the write before it, the wait of a start, everything about
+//                        a barrier
+//   weak    (WeakDep)    order only: the predecessor reads what the node overwrites, or both are
+//                        collectives whose order the channel policy fixes. If a pass drops the predecessor,
+//                        nothing is lost
 //
-// A version of a buffer that a MutationOutput replaced is the same memory, so chains of versions need no care of their
-// own: the readers of a version come between the write before them and the mutation after them.
+// A version of a buffer that a MutationOutput replaced is the same memory, so chains of versions need no
+// care of their own: the readers of a version come between the write before them and the mutation after
+// them.
 //
-// Near-linear: per storage, byte ranges are kept in an ordered map that holds, for each range, its last writers and the
-// readers since then. Edges that follow from others through an overwriting node are left out.
+// Near-linear: per storage, byte ranges are kept in an ordered map that holds, for each range, its last
+// writers and the readers since then. Edges that follow from others through an overwriting node are left
+// out.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +41,12 @@ enum class Hazard : std::uint8_t {
 };
 
 struct Dependency {
-  int node = -1;  // index into Schedule::nodes: the predecessor, or the successor, depending on what was asked
+  int node = -1;  // into Schedule::nodes: the predecessor or the successor, as was asked
   DepKind kind = DepKind::star;
   Hazard hazard = Hazard::read_after_write;
   BufferId buffer;           // the later node's name of the memory; invalid for the last three hazards
-  bool keeps_alive = false;  // weak: the reader also hands out the same memory (a start, a mutation of another part), so
-                             // the storage must live although the dependency is order only
+  bool keeps_alive = false;  // weak: the reader also hands out the same memory (a start, a mutation of
+                             // another part), so the storage must live although the dependency is order only
   friend bool operator==(const Dependency&, const Dependency&) = default;
 };
 
@@ -66,14 +70,16 @@ class Dependencies {
   // Is `order`, a permutation of the nodes, topological? The first violation found in node order, or nothing.
   std::optional<Violation> violation(std::span<const int> order) const;
 
-  // For each of the nodes asked for: the set of nodes that it depends on, directly or not, as one flag per node.
-  // O(asked * edges): meant for collectives, not for all nodes.
+  // For each of the nodes asked for: the set of nodes that it depends on, directly or not, as one flag per
+  // node. O(asked * edges): meant for collectives, not for all nodes.
   std::vector<std::vector<bool>> ancestors(std::span<const int> nodes) const;
   bool is_ancestor(int ancestor, int node) const;
 
  private:
-  friend Dependencies find_dependencies(const Schedule&, std::span<const std::vector<OpId>>, const DependencyOptions&);
-  static std::span<const Dependency> slice(const std::vector<Dependency>& all, const std::vector<std::size_t>& first, int node) {
+  friend Dependencies find_dependencies(const Schedule&, std::span<const std::vector<OpId>>,
+                                        const DependencyOptions&);
+  static std::span<const Dependency> slice(const std::vector<Dependency>& all,
+                                           const std::vector<std::size_t>& first, int node) {
     const auto n = static_cast<std::size_t>(node);
     return std::span(all).subspan(first[n], first[n + 1] - first[n]);
   }

@@ -45,7 +45,8 @@ std::optional<Store> store_of(const Graph& graph, OpId op) {
   return s;
 }
 
-// The load's element index, counted from where the store's index counts. Nothing if the elements do not line up.
+// The load's element index, counted from where the store's index counts. Nothing if the elements do not
+// line up.
 std::optional<Expr> in_units_of(const Graph& graph, const Store& store, const Instr& load) {
   const MemoryRegion r = region(graph, load.buffer);
   if (size_of(graph[load.buffer].dtype) != store.item) return std::nullopt;
@@ -56,7 +57,8 @@ std::optional<Expr> in_units_of(const Graph& graph, const Store& store, const In
 
 Expr first_of_row(const Store& store, std::size_t outer) {
   return substitute(store.index, [&](Expr s) -> std::optional<Expr> {
-    if (s.is_symbol(SymbolKind::index) && static_cast<std::size_t>(s.symbol_number()) >= outer) return Expr(std::int64_t{0});
+    if (s.is_symbol(SymbolKind::index) && static_cast<std::size_t>(s.symbol_number()) >= outer)
+      return Expr(std::int64_t{0});
     return std::nullopt;
   });
 }
@@ -73,8 +75,8 @@ bool rows_are_contiguous(const Store& store, std::size_t outer, ExprPool& pool) 
 }
 
 // Where in the row of its own outer point a load lies, if it provably does.
-std::optional<Expr> index_in_row(const Graph& graph, const Store& store, const Loops& reader, const Instr& load,
-                                 std::size_t outer) {
+std::optional<Expr> index_in_row(const Graph& graph, const Store& store, const Loops& reader,
+                                 const Instr& load, std::size_t outer) {
   const std::optional<Expr> at = in_units_of(graph, store, load);
   if (!at || has_value(*at)) return std::nullopt;
   const Expr in_row = simplify(*at, reader.sizes) - simplify(first_of_row(store, outer), store.kept);
@@ -83,7 +85,8 @@ std::optional<Expr> index_in_row(const Graph& graph, const Store& store, const L
 }
 
 // Iteration point for iteration point: same indices, same element.
-bool is_same_point(const Graph& graph, const Store& store, const Loops& reader, const Instr& load, std::size_t outer) {
+bool is_same_point(const Graph& graph, const Store& store, const Loops& reader, const Instr& load,
+                   std::size_t outer) {
   const std::size_t kept = store.kept.size();
   if (reader.sizes.size() < kept || kept < outer) return false;
   if (!std::equal(store.kept.begin(), store.kept.end(), reader.sizes.begin())) return false;
@@ -91,7 +94,8 @@ bool is_same_point(const Graph& graph, const Store& store, const Loops& reader, 
   return at && !has_value(*at) && simplify(*at, reader.sizes) == simplify(store.index, store.kept);
 }
 
-Relation relate(const Graph& graph, const Store& store, const Loops& reader, const Instr& load, std::size_t outer) {
+Relation relate(const Graph& graph, const Store& store, const Loops& reader, const Instr& load,
+                std::size_t outer) {
   if (is_same_point(graph, store, reader, load, outer)) return Relation::same_point;
   if (!rows_are_contiguous(store, outer, *graph.pool)) return Relation::other;
   const std::optional<Expr> in_row = index_in_row(graph, store, reader, load, outer);
@@ -135,9 +139,11 @@ bool legal(const Graph& graph, std::span<const OpId> ops, std::size_t outer, std
       if (!stays_in_row(graph, ops[earlier], ops[later], outer, why)) return false;
       if (!stays_in_row(graph, ops[later], ops[earlier], outer, why)) return false;
       const BufferId a = graph[ops[earlier]].outputs[0], b = graph[ops[later]].outputs[0];
-      if (root_storage(graph, a) == root_storage(graph, b) && may_overlap(graph, whole(graph, a), whole(graph, b))) {
+      if (root_storage(graph, a) == root_storage(graph, b) &&
+          may_overlap(graph, whole(graph, a), whole(graph, b))) {
         if (why != nullptr) {
-          *why = fmt::format("'{}' and '{}' write the same bytes", graph[ops[earlier]].name, graph[ops[later]].name);
+          *why = fmt::format("'{}' and '{}' write the same bytes", graph[ops[earlier]].name,
+                             graph[ops[later]].name);
         }
         return false;
       }
@@ -181,7 +187,8 @@ Relation relation(const Graph& graph, OpId writer, OpId reader, const Instr& loa
   return relate(graph, *store, *graph[reader].as<Loops>(), load, outer);
 }
 
-std::optional<Expr> row_index(const Graph& graph, OpId writer, OpId reader, const Instr& load, std::size_t outer) {
+std::optional<Expr> row_index(const Graph& graph, OpId writer, OpId reader, const Instr& load,
+                              std::size_t outer) {
   const std::optional<Store> store = store_of(graph, writer);
   if (!store || !rows_are_contiguous(*store, outer, *graph.pool)) return std::nullopt;
   return index_in_row(graph, *store, *graph[reader].as<Loops>(), load, outer);
@@ -264,7 +271,8 @@ bool may_reuse_in_place(const Graph& graph, const ScheduleNode& node, StorageId 
       if (k < *writer) {
         ok = r != Relation::other;
       } else {
-        // Within one loop nothing is known of the order of points: only the element itself. After it: too late.
+        // Within one loop nothing is known of the order of points: only the element itself. After it: too
+        // late.
         ok = k == *writer && r == Relation::same_point && !loops.is_reduction();
       }
     });

@@ -43,12 +43,16 @@ void visit_ids(Operation& op, const OnBuffer& buffer, const OnOp& other) {
 class Marker {
  public:
   explicit Marker(Graph& graph)
-      : graph_(graph), ops(graph.ops.size()), buffers(graph.buffers.size()), storages(graph.storages.size()) {}
+      : graph_(graph),
+        ops(graph.ops.size()),
+        buffers(graph.buffers.size()),
+        storages(graph.storages.size()) {}
 
   void op(OpId id) {
     if (!id.valid() || ops[index(id)]) return;
     ops[index(id)] = true;
-    visit_ids(graph_[id], [&](BufferId& b) { buffer(b); }, [&](OpId& o) { op(o); });
+    visit_ids(
+        graph_[id], [&](BufferId& b) { buffer(b); }, [&](OpId& o) { op(o); });
   }
   void buffer(BufferId id) {
     while (id.valid() && !buffers[index(id)]) {
@@ -119,7 +123,8 @@ bool compact(Schedule& schedule) {
   const std::vector<std::int32_t> buffers = keep(graph.buffers, live.buffers);
   const std::vector<std::int32_t> storages = keep(graph.storages, live.storages);
   for (Operation& op : graph.ops) {
-    visit_ids(op, [&](BufferId& b) { renumber(b, buffers); }, [&](OpId& o) { renumber(o, ops); });
+    visit_ids(
+        op, [&](BufferId& b) { renumber(b, buffers); }, [&](OpId& o) { renumber(o, ops); });
   }
   for (Buffer& b : graph.buffers) {
     renumber(b.storage, storages);

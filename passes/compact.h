@@ -1,5 +1,6 @@
-// Removes what nothing refers to any more: operations that are in no node (nor region), buffers that no operation and no
-// input or output of the graph names, storages without buffers. Ids are handed out anew, in the old order; names stay.
+// Removes what nothing refers to any more: operations that are in no node (nor region), buffers that no
+// operation and no input or output of the graph names, storages without buffers. Ids are handed out anew,
+// in the old order; names stay.
 #pragma once
 
 #include "ir/schedule.h"

@@ -20,7 +20,8 @@ bool is_root(const Graph& graph, OpId op, const std::vector<bool>& kept_storage)
     if (!a.writes()) continue;
     writes = true;
     const StorageKind kind = graph[a.region.storage].kind;
-    if (kind == StorageKind::input || kind == StorageKind::output || kind == StorageKind::constant) return true;
+    if (kind == StorageKind::input || kind == StorageKind::output || kind == StorageKind::constant)
+      return true;
     if (kept_storage[static_cast<std::size_t>(a.region.storage.index)]) return true;
   }
   return !writes && graph[op].as<ExternKernel>() != nullptr;

@@ -9,8 +9,8 @@
 //
 // Contract
 //   1. What is written into memory of the caller (inputs, outputs, constants) or of a graph output stays.
-//   2. Everything with a communication effect stays (a collective that one rank drops hangs the others), and so do
-//      barriers and opaque kernels that write nothing.
+//   2. Everything with a communication effect stays (a collective that one rank drops hangs the others),
+//      and so do barriers and opaque kernels that write nothing.
 //   3. What a remaining operation reads stays; a mere "must come before" (WeakDep) keeps nothing alive.
 //   4. The order of what stays is unchanged.
 #pragma once

@@ -34,7 +34,10 @@ std::vector<std::vector<OpId>> touchers(const Schedule& schedule) {
 class Fuser {
  public:
   Fuser(Schedule& schedule, bool keep_overlap)
-      : schedule_(schedule), graph_(schedule.graph), clusters_(schedule, keep_overlap), touchers_(touchers(schedule)) {
+      : schedule_(schedule),
+        graph_(schedule.graph),
+        clusters_(schedule, keep_overlap),
+        touchers_(touchers(schedule)) {
     is_output_.assign(graph_.storages.size(), false);
     for (const GraphOutput& o : graph_.outputs) {
       const StorageId s = root_storage(graph_, o.buffer);
@@ -67,7 +70,8 @@ class Fuser {
   // The only operation besides the GEMM that touches its result.
   std::optional<OpId> only_reader(OpId gemm) const {
     const StorageId s = root_storage(graph_, graph_[gemm].outputs[0]);
-    if (!s.valid() || graph_[s].kind != StorageKind::activation || is_output_[static_cast<std::size_t>(s.index)]) {
+    if (!s.valid() || graph_[s].kind != StorageKind::activation ||
+        is_output_[static_cast<std::size_t>(s.index)]) {
       return std::nullopt;
     }
     const std::vector<OpId>& all = touchers_[static_cast<std::size_t>(s.index)];
@@ -81,8 +85,10 @@ class Fuser {
     const auto* loops = graph_[*reader].as<Loops>();
     if (loops == nullptr || loops->is_reduction() || graph_[*reader].outputs.size() != 1) return false;
     const int reader_cluster = clusters_.cluster_of(*reader);
-    if (schedule_.nodes[static_cast<std::size_t>(reader_cluster)].kind != ScheduleNode::Kind::single) return false;
-    std::optional<Gemm> fused = with_epilogue(*graph_[gemm_op].as<Gemm>(), *loops, graph_[*reader].outputs[0]);
+    if (schedule_.nodes[static_cast<std::size_t>(reader_cluster)].kind != ScheduleNode::Kind::single)
+      return false;
+    std::optional<Gemm> fused =
+        with_epilogue(*graph_[gemm_op].as<Gemm>(), *loops, graph_[*reader].outputs[0]);
     if (!fused) return false;
     const std::optional<double> position = clusters_.joint_position(cluster, reader_cluster);
     if (!position) return false;
@@ -94,7 +100,8 @@ class Fuser {
     gone.outputs.clear();
     for (BufferId b : op.outputs) graph_[b].producer = gemm_op;
     for (std::string& origin : gone.origins) {
-      if (std::find(op.origins.begin(), op.origins.end(), origin) == op.origins.end()) op.origins.push_back(origin);
+      if (std::find(op.origins.begin(), op.origins.end(), origin) == op.origins.end())
+        op.origins.push_back(origin);
     }
     op.cost.reset();
     std::vector<OpId>& list = touchers_[static_cast<std::size_t>(root_storage(graph_, op.outputs[0]).index)];
@@ -116,7 +123,8 @@ class Fuser {
     TensorRef ref{target, store, sizes, {}};
     for (std::size_t k = 0; k < sizes.size(); ++k) {
       const Expr index = graph_.pool->index(static_cast<int>(k));
-      const std::optional<Expr> stride = sizes[k].is_constant(1) ? Expr(std::int64_t{0}) : stride_of(ref.offset, index);
+      const std::optional<Expr> stride =
+          sizes[k].is_constant(1) ? Expr(std::int64_t{0}) : stride_of(ref.offset, index);
       if (!stride) return std::nullopt;
       ref.strides.push_back(*stride);
       ref.offset = ref.offset - index * *stride;
@@ -153,11 +161,16 @@ class Fuser {
     for (std::size_t k = 0; k < loops.body.instrs.size(); ++k) {
       Instr instr = loops.body.instrs[k];
       for (ValueId& v : instr.operands) v = map[static_cast<std::size_t>(v.index)];
-      instr.index = simplify(substitute(instr.index, [&](Expr s) -> std::optional<Expr> {
-        if (s.is_symbol(SymbolKind::value)) return body.as_index(map[static_cast<std::size_t>(s.symbol_number())]);
-        if (s.is_symbol(SymbolKind::index)) return (*indices)[static_cast<std::size_t>(s.symbol_number())];
-        return std::nullopt;
-      }), sizes);
+      instr.index =
+          simplify(substitute(instr.index,
+                              [&](Expr s) -> std::optional<Expr> {
+                                if (s.is_symbol(SymbolKind::value))
+                                  return body.as_index(map[static_cast<std::size_t>(s.symbol_number())]);
+                                if (s.is_symbol(SymbolKind::index))
+                                  return (*indices)[static_cast<std::size_t>(s.symbol_number())];
+                                return std::nullopt;
+                              }),
+                   sizes);
       if (instr.code == OpCode::load && root_storage(graph_, instr.buffer) == memory) {
         const std::int64_t item = size_of(graph_[result].dtype);
         const auto shift = divide_exactly(region(graph_, instr.buffer).offset - written.offset, item);
@@ -169,7 +182,8 @@ class Fuser {
         }
         continue;
       }
-      if (instr.code == OpCode::load && may_overlap(graph_, whole(graph_, instr.buffer), *out)) return std::nullopt;
+      if (instr.code == OpCode::load && may_overlap(graph_, whole(graph_, instr.buffer), *out))
+        return std::nullopt;
       map[k] = body.add(std::move(instr));
     }
     const ValueId last = map[static_cast<std::size_t>(loops.body.result.index)];

@@ -16,13 +16,17 @@ using namespace ir;
 class Fuser {
  public:
   Fuser(Schedule& schedule, const FuseHorizontal& options)
-      : schedule_(schedule), graph_(schedule.graph), options_(options), clusters_(schedule, options.keep_overlap) {
+      : schedule_(schedule),
+        graph_(schedule.graph),
+        options_(options),
+        clusters_(schedule, options.keep_overlap) {
     find_prologues();
     for (const ScheduleNode& node : schedule.nodes) {
       const std::vector<OpId> ops = ops_of(node);
       fusible_.push_back(is_loops(schedule, node) && std::none_of(ops.begin(), ops.end(), [&](OpId op) {
-        return options_.keep_prologues && prologue_[at(root_storage(graph_, graph_[op].outputs[0]))];
-      }));
+                           return options_.keep_prologues &&
+                                  prologue_[at(root_storage(graph_, graph_[op].outputs[0]))];
+                         }));
     }
   }
 

@@ -16,7 +16,10 @@ using namespace ir;
 class Fuser {
  public:
   Fuser(Schedule& schedule, const FuseVertical& options)
-      : schedule_(schedule), graph_(schedule.graph), options_(options), clusters_(schedule, options.keep_overlap) {
+      : schedule_(schedule),
+        graph_(schedule.graph),
+        options_(options),
+        clusters_(schedule, options.keep_overlap) {
     for (const ScheduleNode& node : schedule.nodes) fusible_.push_back(is_loops(schedule, node));
   }
 
@@ -86,9 +89,10 @@ class Fuser {
     });
   }
 
-  // Takes the loops as they are, or rewrites both sides over the finest common factorisation of their outer spaces
-  // where that leaves more points in common.
-  bool make_common(const std::vector<OpId>& first, const std::vector<OpId>& second, const std::vector<OpId>& all) {
+  // Takes the loops as they are, or rewrites both sides over the finest common factorisation of their outer
+  // spaces where that leaves more points in common.
+  bool make_common(const std::vector<OpId>& first, const std::vector<OpId>& second,
+                   const std::vector<OpId>& all) {
     const std::optional<std::int64_t> as_is = outer_points(all);
     const auto a = analyse_fused(graph_, first), b = analyse_fused(graph_, second);
     if (!a || !b) return false;
@@ -100,8 +104,10 @@ class Fuser {
     }
     std::vector<Loops> before;
     for (OpId op : all) before.push_back(*graph_[op].as<Loops>());
-    for (OpId op : first) *graph_[op].as<Loops>() = split_dims(*graph_[op].as<Loops>(), factors_a, *graph_.pool);
-    for (OpId op : second) *graph_[op].as<Loops>() = split_dims(*graph_[op].as<Loops>(), factors_b, *graph_.pool);
+    for (OpId op : first)
+      *graph_[op].as<Loops>() = split_dims(*graph_[op].as<Loops>(), factors_a, *graph_.pool);
+    for (OpId op : second)
+      *graph_[op].as<Loops>() = split_dims(*graph_[op].as<Loops>(), factors_b, *graph_.pool);
     const std::optional<std::int64_t> split = outer_points(all);
     if (split && (!as_is || *split > *as_is)) return true;
     for (std::size_t k = 0; k < all.size(); ++k) *graph_[all[k]].as<Loops>() = std::move(before[k]);

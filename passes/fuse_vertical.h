@@ -6,17 +6,18 @@
 //     s = reduction sum e  [B] over [S]                s = reduction sum e
 //     y = pointwise e / s  [B, S]                      y = pointwise e / s }
 //
-// so softmax is one node, and layer norm (mean, variance, normalise) is one. What a fused node is and when it is legal:
-// ir/fused_loops.h. Buffers that live inside of one need no arena (`ir::local_buffers`).
+// so softmax is one node, and layer norm (mean, variance, normalise) is one. What a fused node is and when
+// it is legal: ir/fused_loops.h. Buffers that live inside of one need no arena (`ir::local_buffers`).
 //
 // Contract
 //   1. Only loops, top-level single and fused nodes; a group stays as it is.
-//   2. The consumer reads something that the producer writes, at the same outer point; no path leads from one to the other
-//      through an outside node; one of them moves next to the other, nothing else moves.
-//   3. A common outer space remains that is worth running in parallel: at least `min_outer` points (at their upper bound),
-//      or little work per point.
+//   2. The consumer reads something that the producer writes, at the same outer point; no path leads from
+//      one to the other through an outside node; one of them moves next to the other, nothing else moves.
+//   3. A common outer space remains that is worth running in parallel: at least `min_outer` points (at
+//      their upper bound), or little work per point.
 //   4. Rows that pass between members stay below `max_row_bytes`, the node below `max_members`.
-//   5. Loops over another factorisation of the space ([B*S, 768] and [B, S, 768]) are rewritten over the finer one.
+//   5. Loops over another factorisation of the space ([B*S, 768] and [B, S, 768]) are rewritten over the
+//      finer one.
 //   6. `keep_overlap`: nothing moves behind the wait of a collective.
 #pragma once
 
@@ -30,7 +31,8 @@ namespace braid::passes {
 
 struct FuseVertical {
   static constexpr std::string_view kName = "fuse_vertical";
-  static constexpr std::string_view kDescription = "fuses producer and consumer loops over a common outer space";
+  static constexpr std::string_view kDescription =
+      "fuses producer and consumer loops over a common outer space";
 
   std::int64_t max_members = 32;
   std::int64_t min_outer = 8;
@@ -41,7 +43,8 @@ struct FuseVertical {
   static std::vector<PassOption<FuseVertical>> options() {
     return {{"max_members", &FuseVertical::max_members, "loops per node"},
             {"min_outer", &FuseVertical::min_outer, "fewest outer points of a node with much work per point"},
-            {"small_inner", &FuseVertical::small_inner, "up to this many inner points the outer space may be smaller"},
+            {"small_inner", &FuseVertical::small_inner,
+             "up to this many inner points the outer space may be smaller"},
             {"max_row_bytes", &FuseVertical::max_row_bytes, "longest row that passes between members"},
             {"keep_overlap", &FuseVertical::keep_overlap, "move nothing behind the wait of a collective"}};
   }

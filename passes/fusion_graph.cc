@@ -107,7 +107,8 @@ std::optional<double> FusionGraph::joint_position(int first, int second) const {
   double position = to;  // the first moves down
   if (!(position < before)) {
     position = after + (std::min(before, after + 1) - after) / 2;
-    if (!(after < position && position < before)) return std::nullopt;  // out of doubles; does not happen in practice
+    if (!(after < position && position < before))
+      return std::nullopt;  // out of doubles; does not happen in practice
   } else if (after + 0.5 < to) {
     position = after + (std::min({before, to, after + 1}) - after) / 2;
     if (!(after < position && position < before)) position = to;
@@ -120,7 +121,8 @@ std::optional<double> FusionGraph::joint_position(int first, int second) const {
 }
 
 void FusionGraph::merge(int first, int second, double position, std::optional<std::vector<OpId>> ops) {
-  internal_check(first != second && cluster_[u(first)] == first && cluster_[u(second)] == second, "not two clusters");
+  internal_check(first != second && cluster_[u(first)] == first && cluster_[u(second)] == second,
+                 "not two clusters");
   cluster_[u(second)] = first;
   position_[u(first)] = position;
   merged_[u(first)] = true;
@@ -152,7 +154,8 @@ std::vector<ScheduleNode> FusionGraph::nodes(Schedule& schedule) const {
     }
     ScheduleNode node{ScheduleNode::Kind::fused, {}, {}, {}};
     // Names of nodes share the table of operations, so that a name in a message means one thing.
-    node.name = schedule.graph.op_names.unique(fmt::format("fused_{}", schedule.graph[ops.back()].name), "fused");
+    node.name =
+        schedule.graph.op_names.unique(fmt::format("fused_{}", schedule.graph[ops.back()].name), "fused");
     for (OpId op : ops) node.members.push_back(ScheduleNode::single(op));
     out.push_back(std::move(node));
   }

@@ -1,8 +1,10 @@
-// The state of a fusion pass: clusters of schedule nodes, each at one position of the order, and what orders them.
+// The state of a fusion pass: clusters of schedule nodes, each at one position of the order, and what
+// orders them.
 //
-// Two clusters may become one if there is a position at which all that either depends on lies before, and all that depends
-// on either lies after: then no path leads from one to the other through a third, and nothing else has to move. The
-// check looks at direct neighbours only, so a whole fusion pass is near-linear as long as clusters are of bounded size.
+// Two clusters may become one if there is a position at which all that either depends on lies before, and
+// all that depends on either lies after: then no path leads from one to the other through a third, and
+// nothing else has to move. The check looks at direct neighbours only, so a whole fusion pass is
+// near-linear as long as clusters are of bounded size.
 #pragma once
 
 #include <optional>
@@ -16,8 +18,8 @@ namespace braid::passes {
 
 class FusionGraph {
  public:
-  // `keep_overlap`: no operation is moved to the other side of a collective's wait, where it could no longer run while
-  // the collective is under way.
+  // `keep_overlap`: no operation is moved to the other side of a collective's wait, where it could no
+  // longer run while the collective is under way.
   FusionGraph(const ir::Schedule& schedule, bool keep_overlap);
 
   // Nodes of the schedule, and the cluster that each is in (one of its nodes stands for it).
@@ -39,11 +41,12 @@ class FusionGraph {
 
   // Where two clusters could stand as one, the first before the second in order; nothing if they cannot.
   std::optional<double> joint_position(int first, int second) const;
-  // `second` becomes part of `first`, which moves there. The operations of the result, in order, may be given (an
-  // operation that absorbed another one); otherwise they are those of both.
+  // `second` becomes part of `first`, which moves there. The operations of the result, in order, may be
+  // given (an operation that absorbed another one); otherwise they are those of both.
   void merge(int first, int second, double position, std::optional<std::vector<ir::OpId>> ops = std::nullopt);
 
-  // The schedule's nodes in the new order; clusters of several loops are fused nodes, the others stay as they were.
+  // The schedule's nodes in the new order; clusters of several loops are fused nodes, the others stay as
+  // they were.
   std::vector<ir::ScheduleNode> nodes(ir::Schedule& schedule) const;
 
  private:
@@ -51,7 +54,8 @@ class FusionGraph {
     int node;
     bool data;  // read after write
   };
-  std::vector<int> neighbours(const std::vector<std::vector<Neighbour>>& table, int cluster, bool only_data) const;
+  std::vector<int> neighbours(const std::vector<std::vector<Neighbour>>& table, int cluster,
+                              bool only_data) const;
 
   ir::Dependencies dependencies_;
   std::vector<int> cluster_;  // parent links

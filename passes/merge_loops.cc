@@ -36,7 +36,8 @@ class Merger {
       }
     }
     for (std::size_t k = outer; k-- > 1;) {
-      if (!std::all_of(ops_.begin(), ops_.end(), [&](OpId op) { return can_merge_dims(loops(op), k - 1); })) continue;
+      if (!std::all_of(ops_.begin(), ops_.end(), [&](OpId op) { return can_merge_dims(loops(op), k - 1); }))
+        continue;
       for (OpId op : ops_) merge(op, k - 1);
       --outer;
       changed = true;
@@ -58,7 +59,8 @@ class Merger {
     loops(op) = split_dims(loops(op), factors, *graph_.pool);
   }
 
-  // Members of one inner extent are walked together by code generators, so they keep the same inner dimensions.
+  // Members of one inner extent are walked together by code generators, so they keep the same inner
+  // dimensions.
   bool merge_inner(std::size_t outer) {
     bool changed = false;
     std::vector<bool> done(ops_.size(), false);
@@ -72,7 +74,9 @@ class Merger {
         done[n] = true;
       }
       for (std::size_t k = sizes.size(); k-- > outer + 1;) {
-        if (!std::all_of(alike.begin(), alike.end(), [&](OpId op) { return can_merge_dims(loops(op), k - 1); })) continue;
+        if (!std::all_of(alike.begin(), alike.end(),
+                         [&](OpId op) { return can_merge_dims(loops(op), k - 1); }))
+          continue;
         for (OpId op : alike) merge(op, k - 1);
         changed = true;
       }

@@ -5,8 +5,8 @@
 //
 // Contract
 //   1. Order and number of points stay; no index expression gains a division.
-//   2. In a fused node the outer dimensions are changed in all members alike, so they stay common; inner dimensions of one
-//      extent are merged in all members that have them, or in none.
+//   2. In a fused node the outer dimensions are changed in all members alike, so they stay common; inner
+//      dimensions of one extent are merged in all members that have them, or in none.
 //   3. A reduction keeps at least one reduced dimension.
 #pragma once
 

@@ -48,9 +48,10 @@ Assignment assign_largest_first(std::span<const Block> blocks, std::int64_t alig
     }
     out.offsets[b] = best >= 0 ? best : end;
     out.bytes = std::max(out.bytes, checked_add(out.offsets[b], bytes));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
-                                   [&](std::size_t x, std::size_t y) { return out.offsets[x] < out.offsets[y]; }),
-                  b);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), b,
+                         [&](std::size_t x, std::size_t y) { return out.offsets[x] < out.offsets[y]; }),
+        b);
   }
   return out;
 }

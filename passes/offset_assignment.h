@@ -1,4 +1,5 @@
-// Where blocks with sizes and lifetimes lie, so that no two that live at once share bytes (dynamic storage allocation).
+// Where blocks with sizes and lifetimes lie, so that no two that live at once share bytes (dynamic storage
+// allocation).
 #pragma once
 
 #include <cstdint>

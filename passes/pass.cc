@@ -35,7 +35,8 @@ constexpr std::string_view kTypeNames[] = {"true or false", "an integer", "a num
 
 }  // namespace
 
-void assign_option(const std::string& pass, const std::string& option, OptionRef target, std::string_view text) {
+void assign_option(const std::string& pass, const std::string& option, OptionRef target,
+                   std::string_view text) {
   const bool ok = std::visit([&](auto* p) { return parse_value(text, *p); }, target);
   if (!ok) {
     ir::user_error(542, {}, fmt::format("option '{}' of pass '{}' cannot be '{}'", option, pass, text),
@@ -50,8 +51,9 @@ std::string show_option(OptionRef value) {
 void unknown_option(const std::string& pass, const std::string& option, std::span<const OptionInfo> known) {
   std::vector<std::string> names;
   for (const OptionInfo& o : known) names.push_back(o.name);
-  ir::user_error(541, {}, fmt::format("pass '{}' has no option '{}'", pass, option),
-                 names.empty() ? "it has no options" : fmt::format("its options are: {}", fmt::join(names, ", ")));
+  ir::user_error(
+      541, {}, fmt::format("pass '{}' has no option '{}'", pass, option),
+      names.empty() ? "it has no options" : fmt::format("its options are: {}", fmt::join(names, ", ")));
 }
 
 }  // namespace detail
@@ -61,7 +63,9 @@ struct Pass::Callable final : Pass::Concept {
   bool run(ir::Schedule& schedule) override { return function(schedule); }
   std::unique_ptr<Concept> clone() const override { return std::make_unique<Callable>(*this); }
   std::vector<OptionInfo> options() const override { return {}; }
-  void set_option(const std::string& option, std::string_view) override { detail::unknown_option(name, option, {}); }
+  void set_option(const std::string& option, std::string_view) override {
+    detail::unknown_option(name, option, {});
+  }
 };
 
 Pass::Pass(std::string name, std::function<bool(ir::Schedule&)> run, bool may_reorder_collectives) {
@@ -80,7 +84,8 @@ void Pass::set_option(const std::string& name, std::string_view value) {
 
 void PassRegistry::add(Pass prototype) {
   const std::string name = prototype.name();
-  ir::internal_check(passes_.emplace(name, std::move(prototype)).second, "pass '{}' is registered twice", name);
+  ir::internal_check(passes_.emplace(name, std::move(prototype)).second, "pass '{}' is registered twice",
+                     name);
 }
 
 Pass PassRegistry::make(const std::string& name) const {
@@ -113,11 +118,13 @@ void load_plugin(const std::string& path) {
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
-    ir::user_error(543, {.file = path}, fmt::format("cannot load the plug-in: {}", reason != nullptr ? reason : "unknown reason"),
+    ir::user_error(543, {.file = path},
+                   fmt::format("cannot load the plug-in: {}", reason != nullptr ? reason : "unknown reason"),
                    "a plug-in is a shared library built against this version of braid::compiler");
   }
   using Register = void (*)(PassRegistry&);
-  if (auto entry = reinterpret_cast<Register>(dlsym(library, "braid_register_passes"))) entry(pass_registry());
+  if (auto entry = reinterpret_cast<Register>(dlsym(library, "braid_register_passes")))
+    entry(pass_registry());
 }
 
 namespace {
@@ -156,7 +163,8 @@ std::vector<Pass> parse_pass_list(std::string_view text, const PassRegistry& reg
     Pass pass = registry.make(std::string(trim(item.substr(0, brace))));
     if (brace != std::string_view::npos) {
       if (item.back() != '}') {
-        ir::user_error(544, {}, fmt::format("'{}' is not a pass with options", item), "write name{option=value,...}");
+        ir::user_error(544, {}, fmt::format("'{}' is not a pass with options", item),
+                       "write name{option=value,...}");
       }
       const std::string_view inside = trim(item.substr(brace + 1, item.size() - brace - 2));
       if (!inside.empty()) {

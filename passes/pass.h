@@ -49,7 +49,8 @@ struct OptionInfo {
 namespace detail {
 using OptionRef = std::variant<bool*, std::int64_t*, double*, std::string*>;
 // User error 542 when the text is not a value of that type.
-void assign_option(const std::string& pass, const std::string& option, OptionRef target, std::string_view text);
+void assign_option(const std::string& pass, const std::string& option, OptionRef target,
+                   std::string_view text);
 std::string show_option(OptionRef value);
 [[noreturn]] void unknown_option(const std::string& pass, const std::string& option,
                                  std::span<const OptionInfo> known);
@@ -60,8 +61,9 @@ class Pass {
  public:
   // A struct as described above.
   template <class P>
-    requires requires { P::kName; }
-  Pass(P pass) : model_(std::make_shared<Model<P>>(std::move(pass))) {}  // implicit on purpose: lists of passes
+  requires requires { P::kName; }
+  Pass(P pass)
+      : model_(std::make_shared<Model<P>>(std::move(pass))) {}  // implicit on purpose: lists of passes
 
   // A callable, for embedders and tests.
   Pass(std::string name, std::function<bool(ir::Schedule&)> run, bool may_reorder_collectives = false);
@@ -94,7 +96,8 @@ class Pass {
     explicit Model(P p) : pass(std::move(p)) {
       name = P::kName;
       description = P::kDescription;
-      if constexpr (requires { P::kMayReorderCollectives; }) may_reorder_collectives = P::kMayReorderCollectives;
+      if constexpr (requires { P::kMayReorderCollectives; })
+        may_reorder_collectives = P::kMayReorderCollectives;
     }
     bool run(ir::Schedule& schedule) override { return pass.run(schedule); }
     std::unique_ptr<Concept> clone() const override { return std::make_unique<Model>(*this); }
@@ -159,8 +162,8 @@ struct RegisterPass {
 // User error 543 if it cannot be loaded.
 void load_plugin(const std::string& path);
 
-// "dead_code,fuse_vertical{max_members=8},plan_memory": names in `registry` with options. An empty list is fine.
-// User errors 540 to 542, and 544 where the text is no list.
+// "dead_code,fuse_vertical{max_members=8},plan_memory": names in `registry` with options. An empty list is
+// fine. User errors 540 to 542, and 544 where the text is no list.
 std::vector<Pass> parse_pass_list(std::string_view text, const PassRegistry& registry = pass_registry());
 
 }  // namespace braid::passes

@@ -14,10 +14,13 @@ namespace {
 
 constexpr PipelineStep kDefault[] = {
     {"dead_code", "first, so that nobody optimises what is not needed and unread readers do not stop fusion"},
-    {"fuse_epilogues", "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
-    {"fuse_vertical", "before horizontal fusion: an intermediate that stays in registers saves more than a shared read"},
+    {"fuse_epilogues",
+     "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
+    {"fuse_vertical",
+     "before horizontal fusion: an intermediate that stays in registers saves more than a shared read"},
     {"fuse_horizontal", "on what is left over: loops that only have their inputs in common"},
-    {"raise_outputs", "on the nodes as they will run, so that what results are copied from does not live to the end"},
+    {"raise_outputs",
+     "on the nodes as they will run, so that what results are copied from does not live to the end"},
     {"merge_loops", "after fusion, which needs the dimensions that members have in common"},
     {"sink_releases", "the order of everything else is final; only where it costs no memory"},
     {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},

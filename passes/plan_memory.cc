@@ -18,13 +18,16 @@ using namespace ir;
 
 std::size_t at(StorageId s) { return static_cast<std::size_t>(s.index); }
 
-bool is_planned_kind(StorageKind kind) { return kind == StorageKind::activation || kind == StorageKind::comm; }
+bool is_planned_kind(StorageKind kind) {
+  return kind == StorageKind::activation || kind == StorageKind::comm;
+}
 
 std::int64_t upper_bytes(const Graph& graph, StorageId s) {
   const Bounds b = bounds(graph[s].bytes);
   internal_check(b.max >= 0, "storage '{}' has a negative size", graph[s].name);
   if (b.max >= kUnbounded) {
-    user_error(545, {.node = graph[s].name}, "the size of this tensor has no upper bound, so it cannot be placed",
+    user_error(545, {.node = graph[s].name},
+               "the size of this tensor has no upper bound, so it cannot be placed",
                "give its dimensions bounds: --dim NAME=MIN..MAX");
   }
   return b.max;
@@ -46,14 +49,16 @@ class Planner {
     for (std::size_t s = 0; s < lives_.size(); ++s) {
       if (lives_[s].first >= 0) bytes_[s] = upper_bytes(graph_, StorageId{static_cast<std::int32_t>(s)});
     }
-    const std::vector<StorageId> takes = options_.in_place ? in_place_pairs() : std::vector<StorageId>(lives_.size());
+    const std::vector<StorageId> takes =
+        options_.in_place ? in_place_pairs() : std::vector<StorageId>(lives_.size());
     MemoryPlan plan;
     std::vector<Slot> arena = slots(StorageKind::activation, takes);
     std::vector<Slot> comm = slots(StorageKind::comm, takes);
     plan.arena_bytes = place(arena, MemorySpace::arena, options_.arena_alignment, plan);
     plan.comm_bytes = place(comm, MemorySpace::comm, options_.comm_alignment, plan);
     plan.live_peak_bytes = live_peak(arena, comm);
-    internal_check(plan.live_peak_bytes <= plan.arena_bytes + plan.comm_bytes, "more bytes live than planned");
+    internal_check(plan.live_peak_bytes <= plan.arena_bytes + plan.comm_bytes,
+                   "more bytes live than planned");
     return plan;
   }
 
@@ -122,13 +127,15 @@ class Planner {
     return out;
   }
 
-  std::int64_t place(const std::vector<Slot>& slots, MemorySpace space, std::int64_t alignment, MemoryPlan& plan) const {
+  std::int64_t place(const std::vector<Slot>& slots, MemorySpace space, std::int64_t alignment,
+                     MemoryPlan& plan) const {
     std::vector<Block> blocks;
     for (const Slot& s : slots) blocks.push_back(s.block);
     const Assignment where = assign_offsets(blocks, alignment, options_.exact_limit);
     for (std::size_t k = 0; k < slots.size(); ++k) {
       for (StorageId s : slots[k].storages) {
-        plan.placements[s] = {space, where.offsets[k], bytes_[at(s)], lives_[at(s)].first, lives_[at(s)].last};
+        plan.placements[s] = {space, where.offsets[k], bytes_[at(s)], lives_[at(s)].first,
+                              lives_[at(s)].last};
       }
     }
     return where.bytes;

@@ -1,23 +1,28 @@
-// Gives every activation an offset in the arena and every communication buffer one in the communication segment.
+// Gives every activation an offset in the arena and every communication buffer one in the communication
+// segment.
 //
 //   before   storage a [256 B], b [256 B], c [256 B]         steps:  0 writes a   1 a -> b   2 b -> c
 //   after    arena 512 B (256 B where b may have a's bytes): a @0 [0..1]  b @256 [1..2]  c @0 [2..2]
 //
 // Contract
-//   1. Sizes are upper bounds over all bounded dimensions; an activation without a bound is a user error (545).
-//   2. Lifetimes are in steps (top-level nodes) and cover every touch of the storage by any view, alias or version:
-//      for collectives, inputs and outputs until the wait, and what peers read or write until the release. A collective
-//      that has no wait or release holds its memory until the end.
-//   3. Two storages share bytes only if their lifetimes are disjoint, or by in-place reuse: the storage that dies at a
-//      step and the one that is born there may have the same bytes where `ir::may_reuse_in_place` proves that each
-//      element is read before it is overwritten, and only there. Communication memory takes no part in that.
-//   4. Buffers that live inside of one fused node get no memory (`ir::local_buffers`); nor does what nobody touches.
-//   5. The communication segment is planned jointly over all groups from sizes and steps alone, so it is the same on
-//      all ranks that run this program.
+//   1. Sizes are upper bounds over all bounded dimensions; an activation without a bound is a user error
+//      (545).
+//   2. Lifetimes are in steps (top-level nodes) and cover every touch of the storage by any view, alias or
+//      version: for collectives, inputs and outputs until the wait, and what peers read or write until the
+//      release. A collective that has no wait or release holds its memory until the end.
+//   3. Two storages share bytes only if their lifetimes are disjoint, or by in-place reuse: the storage
+//      that dies at a step and the one that is born there may have the same bytes where
+//      `ir::may_reuse_in_place` proves that each element is read before it is overwritten, and only there.
+//      Communication memory takes no part in that.
+//   4. Buffers that live inside of one fused node get no memory (`ir::local_buffers`); nor does what nobody
+//      touches.
+//   5. The communication segment is planned jointly over all groups from sizes and steps alone, so it is
+//      the same on all ranks that run this program.
 //   6. live_peak <= arena_bytes + comm_bytes; all arithmetic is checked. Deterministic.
 //
-// Placement: best fit, largest first, for programs of normal size; for very large ones (more than `exact_limit`
-// storages) a best-fit sweep over time, O(n log n). Both are computed where affordable and the smaller arena is kept.
+// Placement: best fit, largest first, for programs of normal size; for very large ones (more than
+// `exact_limit` storages) a best-fit sweep over time, O(n log n). Both are computed where affordable and
+// the smaller arena is kept.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +36,8 @@ namespace braid::passes {
 
 struct PlanMemory {
   static constexpr std::string_view kName = "plan_memory";
-  static constexpr std::string_view kDescription = "places activations in one arena and communication buffers in one segment";
+  static constexpr std::string_view kDescription =
+      "places activations in one arena and communication buffers in one segment";
 
   bool in_place = true;
   std::int64_t arena_alignment = 64;
@@ -47,8 +53,8 @@ struct PlanMemory {
   bool run(ir::Schedule& schedule);
 };
 
-// First and last step that touches each root storage (flight and release included). Storages that are not planned (of
-// the caller, constants, local to a fused node, untouched) have first == -1. Index: StorageId.
+// First and last step that touches each root storage (flight and release included). Storages that are not
+// planned (of the caller, constants, local to a fused node, untouched) have first == -1. Index: StorageId.
 struct Lifetime {
   int first = -1;
   int last = -1;

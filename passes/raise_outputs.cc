@@ -34,8 +34,8 @@ bool RaiseOutputs::run(Schedule& schedule) {
     if (!writes_only_outputs(schedule, schedule.nodes[static_cast<std::size_t>(k)])) continue;
     int last = -1;
     for (const Dependency& d : deps.predecessors(k)) last = std::max(last, d.node);
-    // Behind one that moves itself, it stays: chains of outputs are rare, and moving one of them is no gain. Without any
-    // predecessor it reads only inputs and constants, which live anyway.
+    // Behind one that moves itself, it stays: chains of outputs are rare, and moving one of them is no
+    // gain. Without any predecessor it reads only inputs and constants, which live anyway.
     if (last < 0 || moves[static_cast<std::size_t>(last)]) continue;
     const bool in_place = std::all_of(moves.begin() + last + 1, moves.begin() + k, [](bool m) { return m; });
     if (in_place) continue;

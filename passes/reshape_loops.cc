@@ -63,7 +63,8 @@ std::pair<Factors, Factors> common_factors(std::span<const Expr> a, std::span<co
       fb[j++].push_back(right);
       left = *rest;
       has_right = false;
-    } else if (const auto rest_right = divide_exactly(right, left); rest_right && !rest_right->is_constant(0)) {
+    } else if (const auto rest_right = divide_exactly(right, left);
+               rest_right && !rest_right->is_constant(0)) {
       fb[j].push_back(left);
       fa[i++].push_back(left);
       right = *rest_right;
@@ -124,7 +125,9 @@ bool can_merge_dims(const Loops& loops, std::size_t k) {
 Loops merge_dims(const Loops& loops, std::size_t k, ExprPool& pool) {
   std::vector<Expr> sizes = loops.sizes, by;
   for (std::size_t d = 0; d < loops.sizes.size(); ++d) {
-    by.push_back(d < k ? pool.index(static_cast<int>(d)) : d == k ? zero() : pool.index(static_cast<int>(d) - 1));
+    by.push_back(d < k    ? pool.index(static_cast<int>(d))
+                 : d == k ? zero()
+                          : pool.index(static_cast<int>(d) - 1));
   }
   sizes[k] = sizes[k] * sizes[k + 1];
   sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(k) + 1);
@@ -133,7 +136,8 @@ Loops merge_dims(const Loops& loops, std::size_t k, ExprPool& pool) {
   return out;
 }
 
-std::optional<std::vector<Expr>> reindex(std::span<const Expr> sizes, std::span<const Expr> over, ExprPool& pool) {
+std::optional<std::vector<Expr>> reindex(std::span<const Expr> sizes, std::span<const Expr> over,
+                                         ExprPool& pool) {
   std::vector<Expr> out(sizes.size(), zero());
   const auto skip_ones = [](std::span<const Expr> s, std::size_t& k) {
     while (k < s.size() && s[k].is_constant(1)) ++k;

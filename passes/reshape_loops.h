@@ -13,8 +13,9 @@ namespace braid::passes {
 // Each dimension as a list of factors, outermost first; an empty list drops a dimension of size 1.
 using Factors = std::vector<std::vector<ir::Expr>>;
 
-// Two factorisations of prefixes of one space are brought to the finest common one: [B*S, 768] and [B, S, 768] give
-// {[B, S], [768]} and {[B], [S], [768]}. Goes as far as sizes divide each other; dimensions of size 1 are dropped.
+// Two factorisations of prefixes of one space are brought to the finest common one: [B*S, 768] and [B, S,
+// 768] give {[B, S], [768]} and {[B], [S], [768]}. Goes as far as sizes divide each other; dimensions of
+// size 1 are dropped.
 std::pair<Factors, Factors> common_factors(std::span<const ir::Expr> a, std::span<const ir::Expr> b);
 
 // Splits the first dimensions of a loop; the others stay. Reduced dimensions are not touched.
@@ -26,8 +27,8 @@ bool can_merge_dims(const ir::Loops& loops, std::size_t k);
 // Requires can_merge_dims.
 ir::Loops merge_dims(const ir::Loops& loops, std::size_t k, ir::ExprPool& pool);
 
-// Every index of `sizes` as an expression over the indices of `over`, if both count the same elements in the same
-// order and the factors line up.
+// Every index of `sizes` as an expression over the indices of `over`, if both count the same elements in
+// the same order and the factors line up.
 std::optional<std::vector<ir::Expr>> reindex(std::span<const ir::Expr> sizes, std::span<const ir::Expr> over,
                                              ir::ExprPool& pool);
 

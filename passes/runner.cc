@@ -16,7 +16,9 @@ namespace {
 using namespace ir;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 bool is_listed(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -48,7 +50,8 @@ std::map<std::string, std::vector<std::string>> collective_order(const Schedule&
   return out;
 }
 
-std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> passes, const RunOptions& options) {
+std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> passes,
+                                   const RunOptions& options) {
   check_names(passes, options.disable, false);
   check_names(passes, options.print_after, true);
   std::vector<PassRecord> records;
@@ -77,11 +80,13 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
         order = std::move(order_now);
       }
       if (options.check_unchanged && !changed) {
-        internal_check(print(schedule) == before, "pass '{}' changed the schedule and said that it did not", pass.name());
+        internal_check(print(schedule) == before, "pass '{}' changed the schedule and said that it did not",
+                       pass.name());
       }
       record.verify_seconds = seconds_since(verify_begin);
     }
-    if (options.print && (is_listed(options.print_after, pass.name()) || is_listed(options.print_after, "all"))) {
+    if (options.print &&
+        (is_listed(options.print_after, pass.name()) || is_listed(options.print_after, "all"))) {
       const bool changed = record.outcome == PassRecord::Outcome::changed;
       options.print(fmt::format("// after {}{}\n{}", pass.name(), changed ? "" : " (unchanged)",
                                 changed ? print(schedule) : std::string()));
@@ -97,10 +102,17 @@ std::string to_string(std::span<const PassRecord> records) {
     const PassRecord& r = records[k];
     const char* remark = "";
     switch (r.outcome) {
-      case PassRecord::Outcome::changed: break;
-      case PassRecord::Outcome::unchanged: remark = "  (unchanged)"; break;
-      case PassRecord::Outcome::disabled: remark = "  (disabled)"; break;
-      case PassRecord::Outcome::bisected: remark = "  (not run: bisect)"; break;
+      case PassRecord::Outcome::changed:
+        break;
+      case PassRecord::Outcome::unchanged:
+        remark = "  (unchanged)";
+        break;
+      case PassRecord::Outcome::disabled:
+        remark = "  (disabled)";
+        break;
+      case PassRecord::Outcome::bisected:
+        remark = "  (not run: bisect)";
+        break;
     }
     out += fmt::format("{:3}  {:<20} {:9.3f} ms  checks {:9.3f} ms{}\n", k + 1, r.name, r.seconds * 1e3,
                        r.verify_seconds * 1e3, remark);

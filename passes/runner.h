@@ -2,9 +2,10 @@
 //
 // After every pass that ran, unless told otherwise:
 //   * the verifier finds nothing (ir/verifier.h);
-//   * the collectives of every communicator stand in the order in which they stood before, unless the pass declares
-//     that it may reorder them;
-//   * a pass that says "unchanged" has left the text as it was (only with `check_unchanged`: it prints twice).
+//   * the collectives of every communicator stand in the order in which they stood before, unless the pass
+//     declares that it may reorder them;
+//   * a pass that says "unchanged" has left the text as it was (only with `check_unchanged`: it prints
+//     twice).
 // What fails is an InternalError that names the pass.
 #pragma once
 
@@ -22,7 +23,7 @@ namespace braid::passes {
 struct RunOptions {
   bool verify = true;
   bool check_unchanged = false;
-  std::vector<std::string> disable;      // names of passes that are skipped; user error 540 for an unknown one
+  std::vector<std::string> disable;  // names of passes that are skipped; user error 540 for an unknown one
   std::vector<std::string> print_after;  // names, or "all"
   // Where `print_after` goes; the text already has its heading.
   std::function<void(const std::string&)> print;
@@ -39,7 +40,8 @@ struct PassRecord {
 };
 
 // One record per pass of the list, in order.
-std::vector<PassRecord> run_passes(ir::Schedule& schedule, std::span<const Pass> passes, const RunOptions& options = {});
+std::vector<PassRecord> run_passes(ir::Schedule& schedule, std::span<const Pass> passes,
+                                   const RunOptions& options = {});
 
 // "  1  dead_code        0.12 ms" ..., with "(unchanged)", "(disabled)", "(not run: --bisect)".
 std::string to_string(std::span<const PassRecord> records);

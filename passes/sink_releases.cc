@@ -31,7 +31,8 @@ bool SinkReleases::run(Schedule& schedule) {
   std::vector<int> next_start(graph.groups.size(), n);
   // The same for releases, where they go: those of one communicator do not overtake each other.
   std::vector<int> next_release(graph.groups.size(), n);
-  std::vector<int> before(static_cast<std::size_t>(n), -1);  // node -> in front of which it goes; -1: it stays
+  std::vector<int> before(static_cast<std::size_t>(n),
+                          -1);  // node -> in front of which it goes; -1: it stays
   bool moved = false;
   for (int k = n; k-- > 0;) {
     const ScheduleNode& node = schedule.nodes[static_cast<std::size_t>(k)];
@@ -76,7 +77,8 @@ bool SinkReleases::run(Schedule& schedule) {
     for (int release : arriving[static_cast<std::size_t>(k)]) {
       sunk.nodes.push_back(schedule.nodes[static_cast<std::size_t>(release)]);
     }
-    if (k < n && before[static_cast<std::size_t>(k)] < 0) sunk.nodes.push_back(schedule.nodes[static_cast<std::size_t>(k)]);
+    if (k < n && before[static_cast<std::size_t>(k)] < 0)
+      sunk.nodes.push_back(schedule.nodes[static_cast<std::size_t>(k)]);
   }
   if (!may_grow_memory && planned_bytes(sunk) > planned_bytes(schedule)) return false;
   schedule.nodes = std::move(sunk.nodes);

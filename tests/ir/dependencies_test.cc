@@ -16,7 +16,8 @@ using ::testing::IsEmpty;
 std::vector<std::string> predecessors(const Builder& b, int node) {
   const Dependencies d = find_dependencies(b.schedule);
   std::vector<std::string> out;
-  for (const Dependency& p : d.predecessors(node)) out.push_back(std::to_string(p.node) + " " + to_string(b.graph, p));
+  for (const Dependency& p : d.predecessors(node))
+    out.push_back(std::to_string(p.node) + " " + to_string(b.graph, p));
   return out;
 }
 
@@ -48,8 +49,9 @@ TEST(Dependencies, ReadersOfAVersionComeBeforeItsMutation) {
   const BufferId p1 = b.graph.add_mutation(p, "p1");
   b.add("op2", p1, {x});
   b.add("op3", b.result("z", {64}), {p1});
-  EXPECT_THAT(predecessors(b, 2), ElementsAre("0 star read_after_write of 'p1'", "0 star write_after_write of 'p1'",
-                                              "1 weak write_after_read of 'p1'"));
+  EXPECT_THAT(predecessors(b, 2),
+              ElementsAre("0 star read_after_write of 'p1'", "0 star write_after_write of 'p1'",
+                          "1 weak write_after_read of 'p1'"));
   EXPECT_THAT(predecessors(b, 3), ElementsAre("2 memory read_after_write of 'p1'"));
 }
 

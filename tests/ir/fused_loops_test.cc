@@ -13,8 +13,8 @@ TEST(FusedLoops, SoftmaxSharesItsRows) {
   Builder b;
   const BufferId x = b.input("x", {4, 8}), m = b.activation("m", {4}), e = b.activation("e", {4, 8});
   const BufferId s = b.activation("s", {4}), y = b.result("y", {4, 8});
-  const std::vector<OpId> ops = {b.reduce("max", m, x, ReduceKind::max), b.add("sub", e, {x, m}), b.reduce("sum", s, e),
-                                 b.add("div", y, {e, s})};
+  const std::vector<OpId> ops = {b.reduce("max", m, x, ReduceKind::max), b.add("sub", e, {x, m}),
+                                 b.reduce("sum", s, e), b.add("div", y, {e, s})};
   const auto fused = analyse_fused(b.graph, ops);
   ASSERT_TRUE(fused);
   EXPECT_EQ(fused->outer, std::vector<Expr>{4});
@@ -36,7 +36,8 @@ TEST(FusedLoops, ReadingAcrossTheRowMakesItInner) {
   const OpId one = b.add("one", p, {x});
   // y[i0, i1] = p[i0, 7 - i1]
   BodyBuilder body(b.pool);
-  const LoopBody reversed = body.finish(body.load(p, DType::f32, b.pool.index(0) * 8 + (Expr(std::int64_t{7}) - b.pool.index(1))));
+  const LoopBody reversed =
+      body.finish(body.load(p, DType::f32, b.pool.index(0) * 8 + (Expr(std::int64_t{7}) - b.pool.index(1))));
   const OpId two = b.emit({"two", Loops{{4, 8}, 0, ReduceKind::sum, reversed, b.at(y)}, {y}, {}, {}});
   const auto fused = analyse_fused(b.graph, std::vector<OpId>{one, two});
   ASSERT_TRUE(fused);
@@ -44,7 +45,8 @@ TEST(FusedLoops, ReadingAcrossTheRowMakesItInner) {
   const Instr& load = reversed.instrs[0];
   EXPECT_EQ(relation(b.graph, one, two, load, 1), Relation::same_row);
   EXPECT_EQ(relation(b.graph, one, two, load, 2), Relation::other);
-  EXPECT_EQ(to_string(*row_index(b.graph, one, two, load, 1)), to_string(Expr(std::int64_t{7}) - b.pool.index(1)));
+  EXPECT_EQ(to_string(*row_index(b.graph, one, two, load, 1)),
+            to_string(Expr(std::int64_t{7}) - b.pool.index(1)));
   EXPECT_EQ(row_elements(b.graph, one, 1), Expr(std::int64_t{8}));
 }
 
@@ -63,7 +65,12 @@ TEST(FusedLoops, TransposedReadSharesNothing) {
 TEST(FusedLoops, RowBeyondItsEndIsAnotherRow) {
   Builder b;
   const BufferId x = b.input("x", {4, 8}), p = b.activation("p", {5, 8}), y = b.result("y", {4, 8});
-  const OpId one = b.emit({"one", Loops{{5, 8}, 0, ReduceKind::sum, {{{OpCode::constant, DType::f32, {}, 1.0}}, {0}}, b.at(p)}, {p}, {}, {}});
+  const OpId one =
+      b.emit({"one",
+              Loops{{5, 8}, 0, ReduceKind::sum, {{{OpCode::constant, DType::f32, {}, 1.0}}, {0}}, b.at(p)},
+              {p},
+              {},
+              {}});
   (void)x;
   BodyBuilder body(b.pool);  // p[i0, i1 + 1] of a row of 8
   const LoopBody shifted = body.finish(body.load(p, DType::f32, b.pool.index(0) * 8 + b.pool.index(1) + 1));
@@ -111,7 +118,8 @@ TEST(FusedLoops, LocalBuffersAreThoseThatNobodyElseTouches) {
   const BufferId x = b.input("x", {4, 8}), m = b.activation("m", {4}), e = b.activation("e", {4, 8});
   const OpId one = b.reduce("one", m, x), two = b.add("two", e, {x, m});
   b.add("three", b.result("y", {4, 8}), {e});
-  ScheduleNode node{ScheduleNode::Kind::fused, "fused", {}, {ScheduleNode::single(one), ScheduleNode::single(two)}};
+  ScheduleNode node{
+      ScheduleNode::Kind::fused, "fused", {}, {ScheduleNode::single(one), ScheduleNode::single(two)}};
   b.schedule.nodes = {node, b.schedule.nodes[2]};
   EXPECT_EQ(local_buffers(b.schedule, b.schedule.nodes[0]), std::vector<BufferId>{m});
 }
@@ -120,7 +128,8 @@ TEST(InPlace, RowThatEarlierMembersReadMayBeOverwrittenByTheLast) {
   Builder b;
   const BufferId x = b.activation("x", {4, 8}), m = b.activation("m", {4}), y = b.activation("y", {4, 8});
   const OpId one = b.reduce("one", m, x), two = b.add("two", y, {x, m});
-  const ScheduleNode node{ScheduleNode::Kind::fused, "fused", {}, {ScheduleNode::single(one), ScheduleNode::single(two)}};
+  const ScheduleNode node{
+      ScheduleNode::Kind::fused, "fused", {}, {ScheduleNode::single(one), ScheduleNode::single(two)}};
   EXPECT_TRUE(may_reuse_in_place(b.graph, node, root_storage(b.graph, x), root_storage(b.graph, y)));
   // Read once more after it was overwritten.
   const BufferId z = b.activation("z", {4, 8});

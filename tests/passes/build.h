@@ -20,10 +20,12 @@ struct Builder {
     return b;
   }
   void output(const std::string& name, ir::BufferId b) { graph.outputs.push_back({name, b}); }
-  ir::BufferId activation(const std::string& name, std::vector<ir::Expr> sizes, ir::DType dtype = ir::DType::f32) {
+  ir::BufferId activation(const std::string& name, std::vector<ir::Expr> sizes,
+                          ir::DType dtype = ir::DType::f32) {
     return graph.add_owned(name, dtype, std::move(sizes));
   }
-  ir::BufferId result(const std::string& name, std::vector<ir::Expr> sizes, ir::DType dtype = ir::DType::f32) {
+  ir::BufferId result(const std::string& name, std::vector<ir::Expr> sizes,
+                      ir::DType dtype = ir::DType::f32) {
     const ir::BufferId b = graph.add_owned(name, dtype, std::move(sizes), ir::StorageKind::output);
     graph.outputs.push_back({name, b});
     return b;
@@ -59,7 +61,8 @@ struct Builder {
   }
 
   // out[i0..] = reduce over the last dimension of `in`.
-  ir::OpId reduce(const std::string& name, ir::BufferId out, ir::BufferId in, ir::ReduceKind kind = ir::ReduceKind::sum) {
+  ir::OpId reduce(const std::string& name, ir::BufferId out, ir::BufferId in,
+                  ir::ReduceKind kind = ir::ReduceKind::sum) {
     ir::BodyBuilder body(pool);
     const ir::ValueId v = body.load(in, graph[in].dtype, at(in));
     ir::Loops loops{graph[in].sizes, 1, kind, body.finish(v), at(out)};
@@ -67,7 +70,8 @@ struct Builder {
   }
 
   ir::OpId gemm(const std::string& name, ir::BufferId out, ir::BufferId a, ir::BufferId b) {
-    return emit({name, ir::Gemm{ir::whole(graph, a), ir::whole(graph, b), ir::whole(graph, out), {}}, {out}, {}, {}});
+    return emit(
+        {name, ir::Gemm{ir::whole(graph, a), ir::whole(graph, b), ir::whole(graph, out), {}}, {out}, {}, {}});
   }
 
   // start, wait and release of an all-reduce in place; answers the name of the result.
@@ -87,7 +91,8 @@ struct Builder {
   ir::BufferId comm(const std::string& name, std::vector<ir::Expr> sizes, ir::GroupId group) {
     const ir::BufferId b = graph.add_owned(name, ir::DType::f32, std::move(sizes), ir::StorageKind::comm);
     graph[graph[b].storage].group = group;
-    graph[b].layout = ir::CommBufferLayout{ir::contiguous_strides(graph[b].sizes), ir::CommBufferKind::symmetric, group};
+    graph[b].layout =
+        ir::CommBufferLayout{ir::contiguous_strides(graph[b].sizes), ir::CommBufferKind::symmetric, group};
     return b;
   }
 };

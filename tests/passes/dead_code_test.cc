@@ -20,7 +20,8 @@ std::vector<std::string> names(const Schedule& s) {
 
 TEST(DeadCode, DropsChainsThatNobodyReads) {
   Builder b;
-  const BufferId x = b.input("x", {8}), p = b.activation("p", {8}), q = b.activation("q", {8}), r = b.activation("r", {8});
+  const BufferId x = b.input("x", {8}), p = b.activation("p", {8}), q = b.activation("q", {8}),
+                 r = b.activation("r", {8});
   b.add("used", p, {x});
   b.add("dead0", q, {p});
   b.add("dead1", r, {q});
@@ -88,7 +89,8 @@ TEST(DeadCode, FusedNodeLosesItsDeadMember) {
   Builder b;
   const BufferId x = b.input("x", {8}), p = b.activation("p", {8});
   const OpId dead = b.add("dead", p, {x}), live = b.add("live", b.result("y", {8}), {x});
-  b.schedule.nodes = {{ScheduleNode::Kind::fused, "both", {}, {ScheduleNode::single(dead), ScheduleNode::single(live)}}};
+  b.schedule.nodes = {
+      {ScheduleNode::Kind::fused, "both", {}, {ScheduleNode::single(dead), ScheduleNode::single(live)}}};
   EXPECT_TRUE(DeadCode{}.run(b.schedule));
   ASSERT_EQ(b.schedule.nodes.size(), 1u);
   EXPECT_EQ(b.schedule.nodes[0].kind, ScheduleNode::Kind::single);

@@ -31,7 +31,8 @@ input %bias: f32[4]
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 dim n in [1, 8]
 
 input %x: f32[n, 16]
@@ -69,7 +70,8 @@ input %residual: f32[b, s, 4]
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 dim b in [1, 8]
 dim s in [1, 16]
 
@@ -102,7 +104,8 @@ input %w: bf16[16, 4]
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 
 input %x: bf16[2, 16]
 input %w: bf16[16, 4]
@@ -134,7 +137,8 @@ input %w: f32[16, 4]
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 
 input %x: f32[2, 16]
 input %w: f32[16, 4]
@@ -255,8 +259,9 @@ release ar
 output %y
 )";
   expect_unchanged("fuse_epilogues", text);
-  EXPECT_EQ(test::after_passes("fuse_epilogues{keep_overlap=false}", text).find("= pointwise {\n  %0 = load %t"),
-            std::string::npos);
+  EXPECT_EQ(
+      test::after_passes("fuse_epilogues{keep_overlap=false}", text).find("= pointwise {\n  %0 = load %t"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ input %x: f32[16, 16]
 
 output %a
 output %b
-)", R"(graph main
+)",
+                R"(graph main
 
 input %x: f32[16, 16]
 
@@ -74,7 +75,8 @@ output %c.2
 TEST(FuseHorizontal, CopyInFrontOfACollectiveStaysAlone) { expect_unchanged("fuse_horizontal", kPrologue); }
 
 TEST(FuseHorizontal, UnlessNobodyOverlaps) {
-  EXPECT_NE(test::after_passes("fuse_horizontal{keep_prologues=false}", kPrologue).find("fused"), std::string::npos);
+  EXPECT_NE(test::after_passes("fuse_horizontal{keep_prologues=false}", kPrologue).find("fused"),
+            std::string::npos);
 }
 
 TEST(FuseHorizontal, OtherSpacesNoSharedReadsAndTooManyMembersStayApart) {

@@ -37,7 +37,8 @@ input %x: f32[n, 16]
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 dim n in [1, 64]
 
 input %x: f32[n, 16]
@@ -89,7 +90,8 @@ input %x: f32[b*s, 32]
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 dim b in [1, 8]
 dim s in [1, 16]
 
@@ -132,7 +134,8 @@ input %w: f32[16, 16]
 
 output %g
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 
 input %x: f32[16, 16]
 input %w: f32[16, 16]

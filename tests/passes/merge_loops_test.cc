@@ -21,7 +21,8 @@ input %x: f32[b, 1, 768]
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 dim b in [1, 8]
 
 input %x: f32[b, 1, 768]
@@ -50,7 +51,8 @@ input %bias: f32[6]
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 
 input %x: f32[4, 5, 6]
 input %bias: f32[6]
@@ -77,7 +79,8 @@ input %x: f32[4, 5, 6]
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 
 input %x: f32[4, 5, 6]
 
@@ -123,7 +126,8 @@ fused other {
 
 output %y
 output %w
-)", R"(graph main
+)",
+                R"(graph main
 
 input %x: f32[4, 5, 6]
 input %z: f32[4]

@@ -19,7 +19,8 @@ void expect_sound(const std::vector<Block>& blocks, const Assignment& a, std::in
     EXPECT_LE(a.offsets[i] + blocks[i].bytes, a.bytes);
     for (std::size_t k = 0; k < i; ++k) {
       if (!at_once(blocks[i], blocks[k]) || blocks[i].bytes == 0 || blocks[k].bytes == 0) continue;
-      EXPECT_TRUE(a.offsets[i] + blocks[i].bytes <= a.offsets[k] || a.offsets[k] + blocks[k].bytes <= a.offsets[i])
+      EXPECT_TRUE(a.offsets[i] + blocks[i].bytes <= a.offsets[k] ||
+                  a.offsets[k] + blocks[k].bytes <= a.offsets[i])
           << "blocks " << i << " and " << k;
     }
   }
@@ -46,10 +47,12 @@ TEST(OffsetAssignment, RandomBlocksNeverOverlapAndNeverNeedMoreThanTheirSum) {
     std::int64_t sum = 0;
     for (int n = static_cast<int>(random() % 60); n > 0; --n) {
       const int first = static_cast<int>(random() % 30);
-      blocks.push_back({static_cast<std::int64_t>(random() % 1000), first, first + static_cast<int>(random() % 10)});
+      blocks.push_back(
+          {static_cast<std::int64_t>(random() % 1000), first, first + static_cast<int>(random() % 10)});
       sum += round_up(blocks.back().bytes, 64);
     }
-    for (const Assignment& a : {assign_largest_first(blocks, 64), assign_by_time(blocks, 64), assign_offsets(blocks, 64, 10)}) {
+    for (const Assignment& a :
+         {assign_largest_first(blocks, 64), assign_by_time(blocks, 64), assign_offsets(blocks, 64, 10)}) {
       expect_sound(blocks, a, 64);
       EXPECT_LE(a.bytes, sum);
     }

@@ -11,7 +11,9 @@ namespace {
 using namespace ir;
 using test::Builder;
 
-const Placement& place_of(const Schedule& s, BufferId b) { return s.plan->placements.at(root_storage(s.graph, b)); }
+const Placement& place_of(const Schedule& s, BufferId b) {
+  return s.plan->placements.at(root_storage(s.graph, b));
+}
 
 TEST(PlanMemory, StorageThatDiedGivesItsBytes) {
   Builder b;
@@ -58,7 +60,8 @@ TEST(PlanMemory, NoInPlaceWhereAnotherIndexIsRead) {
 TEST(PlanMemory, NoInPlaceForAReductionOrAnotherItemSize) {
   Builder b;
   const BufferId x = b.input("x", {8, 64});
-  const BufferId p = b.activation("p", {8, 64}), q = b.activation("q", {8}), r = b.activation("r", {8}, DType::f64);
+  const BufferId p = b.activation("p", {8, 64}), q = b.activation("q", {8}),
+                 r = b.activation("r", {8}, DType::f64);
   b.add("op0", p, {x});
   b.reduce("op1", q, p);
   BodyBuilder body(b.pool);

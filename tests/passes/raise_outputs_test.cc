@@ -29,7 +29,8 @@ input %w: f32[4, 4]
 output %c
 output %y
 output %z
-)", R"(graph main
+)",
+                R"(graph main
 
 input %x: f32[4, 4]
 input %w: f32[4, 4]

@@ -32,8 +32,10 @@ class Generator {
     add_dim("m", 1, 4);
     // Inputs whose sizes name the dimensions, so that they can be bound.
     const Expr n = dims_[0], m = dims_[1];
-    for (const std::vector<Expr>& sizes : std::vector<std::vector<Expr>>{{n, 4}, {m, 4}, {n, m}, {4, 4}, {n, m, 2}, {4}}) {
-      inputs_.push_back(b_.input("x" + std::to_string(inputs_.size()), sizes, pick(6) == 0 ? DType::i32 : DType::f32));
+    for (const std::vector<Expr>& sizes :
+         std::vector<std::vector<Expr>>{{n, 4}, {m, 4}, {n, m}, {4, 4}, {n, m, 2}, {4}}) {
+      inputs_.push_back(
+          b_.input("x" + std::to_string(inputs_.size()), sizes, pick(6) == 0 ? DType::i32 : DType::f32));
       add(inputs_.back());
     }
     ids_ = b_.input("ids", {4}, DType::i64);
@@ -62,8 +64,8 @@ class Generator {
   std::vector<GroupId> groups_;
   std::vector<BufferId> inputs_;
   BufferId ids_;
-  std::vector<BufferId> ready_;       // may be read
-  std::set<StorageId> pinned_;        // must not be written: a collective reads or writes them
+  std::vector<BufferId> ready_;  // may be read
+  std::set<StorageId> pinned_;   // must not be written: a collective reads or writes them
   std::vector<Flight> flights_;
 
   Graph& graph() { return b_.graph; }
@@ -95,7 +97,8 @@ class Generator {
     return e;
   }
 
-  // A load of `from` at a loop over `sizes`: at its own index, reshaped, broadcast, permuted, reversed, gathered.
+  // A load of `from` at a loop over `sizes`: at its own index, reshaped, broadcast, permuted, reversed,
+  // gathered.
   std::optional<ValueId> load(BodyBuilder& body, BufferId from, const std::vector<Expr>& sizes) {
     const std::vector<Expr> have = graph()[from].sizes, strides = strides_of(graph(), from);
     const DType dtype = graph()[from].dtype;
@@ -106,7 +109,8 @@ class Generator {
       const Expr e = simplify(flat(indices(sizes.size()), contiguous_strides(sizes)), sizes);
       return body.load(from, dtype, e);
     } else {
-      // Dimension by dimension: an index of that extent where there is one, in any order; else one element, or a gather.
+      // Dimension by dimension: an index of that extent where there is one, in any order; else one element,
+      // or a gather.
       for (std::size_t k = 0; k < have.size(); ++k) {
         std::vector<std::size_t> fitting;
         for (std::size_t d = 0; d < sizes.size(); ++d) {
@@ -139,17 +143,20 @@ class Generator {
     const int last = pick(5);
     if (last == 0) v = body.unary(OpCode::neg, v);
     if (last == 1) v = body.binary(OpCode::max, v, body.constant_of(dtype, 0));
-    return body.binary(OpCode::max, body.binary(OpCode::min, v, body.constant_of(dtype, 64)), body.constant_of(dtype, -64));
+    return body.binary(OpCode::max, body.binary(OpCode::min, v, body.constant_of(dtype, 64)),
+                       body.constant_of(dtype, -64));
   }
 
-  void emit_loops(BufferId out, const std::vector<Expr>& sizes, int reduced, ReduceKind kind, const LoopBody& body) {
+  void emit_loops(BufferId out, const std::vector<Expr>& sizes, int reduced, ReduceKind kind,
+                  const LoopBody& body) {
     std::vector<Expr> kept(sizes.begin(), sizes.end() - reduced);
     std::vector<Expr> at = indices(kept.size());
     Expr store;
     if (kept == graph()[out].sizes) {
       store = simplify(flat(at, strides_of(graph(), out)), kept);
     } else {
-      store = simplify(flat(at, contiguous_strides(kept)), kept);  // another factorisation of a contiguous buffer
+      store =
+          simplify(flat(at, contiguous_strides(kept)), kept);  // another factorisation of a contiguous buffer
     }
     b_.emit({"op", Loops{sizes, reduced, kind, body, store}, {out}, {}, {}});
   }
@@ -258,7 +265,8 @@ class Generator {
     v.dtype = graph()[base].dtype;
     if (pick(2) == 0) {
       v.sizes = {sizes.begin() + 1, sizes.end()};
-      v.layout = NonOwningLayout{base, pick(2) == 0 ? zero() : (sizes[0] - 1) * strides[0], {strides.begin() + 1, strides.end()}};
+      v.layout = NonOwningLayout{
+          base, pick(2) == 0 ? zero() : (sizes[0] - 1) * strides[0], {strides.begin() + 1, strides.end()}};
     } else {
       v.sizes = sizes;
       std::vector<Expr> s = strides;
@@ -276,11 +284,14 @@ class Generator {
   void mutation() {
     BufferId of = any();
     std::optional<BufferId> reader;
-    // Often what a late loop reads, and with its result: a write after a read that fusion might put into one node.
+    // Often what a late loop reads, and with its result: a write after a read that fusion might put into
+    // one node.
     const Operation& last = graph()[b_.schedule.nodes.back().op];
     if (const auto* loops = last.as<Loops>(); loops != nullptr && pick(4) != 0) {
       for (const Instr& instr : loops->body.instrs) {
-        if (instr.code == OpCode::load && std::find(ready_.begin(), ready_.end(), instr.buffer) != ready_.end()) of = instr.buffer;
+        if (instr.code == OpCode::load &&
+            std::find(ready_.begin(), ready_.end(), instr.buffer) != ready_.end())
+          of = instr.buffer;
       }
       if (std::find(ready_.begin(), ready_.end(), last.outputs[0]) != ready_.end()) reader = last.outputs[0];
     }
@@ -294,7 +305,8 @@ class Generator {
     // Of its own old version it reads only the element that it writes: what others held is undefined by then.
     std::vector<ValueId> values;
     if (pick(2) == 0) {
-      values.push_back(body.load(of, graph()[of].dtype, simplify(flat(indices(sizes.size()), strides_of(graph(), of)), sizes)));
+      values.push_back(body.load(of, graph()[of].dtype,
+                                 simplify(flat(indices(sizes.size()), strides_of(graph(), of)), sizes)));
     }
     forget(s);
     if (ready_.empty()) {
@@ -303,7 +315,8 @@ class Generator {
     }
     if (reader && root_storage(graph(), *reader) == s) reader.reset();
     values.push_back(*load(body, reader ? *reader : any(), sizes));
-    emit_loops(changed, sizes, 0, ReduceKind::sum, body.finish(combine(body, values, graph()[changed].dtype)));
+    emit_loops(changed, sizes, 0, ReduceKind::sum,
+               body.finish(combine(body, values, graph()[changed].dtype)));
     add(changed);
   }
 
@@ -328,9 +341,12 @@ class Generator {
     k.group = group;
     k.reduce = pick(3) == 0 ? ReduceKind::max : ReduceKind::sum;
     // Ranks outside of the group keep what they had; only collectives in place leave them something defined.
-    k.kind = everyone ? static_cast<CollectiveKind>(pick(5)) : pick(2) == 0 ? CollectiveKind::all_reduce : CollectiveKind::broadcast;
+    k.kind = everyone       ? static_cast<CollectiveKind>(pick(5))
+             : pick(2) == 0 ? CollectiveKind::all_reduce
+                            : CollectiveKind::broadcast;
     std::vector<Expr> in = sizes, out = sizes;
-    if (k.kind == CollectiveKind::all_gather || k.kind == CollectiveKind::reduce_scatter || k.kind == CollectiveKind::all_to_all) {
+    if (k.kind == CollectiveKind::all_gather || k.kind == CollectiveKind::reduce_scatter ||
+        k.kind == CollectiveKind::all_to_all) {
       if (sizes.empty()) return;
       if (k.kind == CollectiveKind::all_gather) out[0] = out[0] * ranks;
       if (k.kind != CollectiveKind::all_gather) in[0] = in[0] * ranks;
@@ -381,7 +397,8 @@ class Generator {
   // Two loops in a body of their own.
   void region() {
     const BufferId from = any();
-    const BufferId inner = fresh(graph()[from].sizes, DType::f32), result = fresh(graph()[from].sizes, DType::f32);
+    const BufferId inner = fresh(graph()[from].sizes, DType::f32),
+                   result = fresh(graph()[from].sizes, DType::f32);
     Region body;
     std::set<BufferId> operands;
     const auto take = [&] {
@@ -408,15 +425,27 @@ class Generator {
   void step_simple() { pick(3) == 0 ? reduction() : pointwise(); }
 
   void step() {
-    if (!flights_.empty() && pick(4) == 0) return advance_flight(static_cast<std::size_t>(pick(static_cast<int>(flights_.size()))));
+    if (!flights_.empty() && pick(4) == 0)
+      return advance_flight(static_cast<std::size_t>(pick(static_cast<int>(flights_.size()))));
     switch (pick(16)) {
-      case 0: case 1: case 2: return reduction();
-      case 3: case 4: return gemm();
-      case 5: return concatenation();
-      case 6: return pick(3) == 0 ? region() : view();
-      case 7: return b_.schedule.nodes.empty() ? pointwise() : mutation();
-      case 8: case 9: return collective();
-      default: return pointwise();
+      case 0:
+      case 1:
+      case 2:
+        return reduction();
+      case 3:
+      case 4:
+        return gemm();
+      case 5:
+        return concatenation();
+      case 6:
+        return pick(3) == 0 ? region() : view();
+      case 7:
+        return b_.schedule.nodes.empty() ? pointwise() : mutation();
+      case 8:
+      case 9:
+        return collective();
+      default:
+        return pointwise();
     }
   }
 
@@ -426,7 +455,8 @@ class Generator {
       const BufferId y = b_.result("y", graph()[from].sizes, graph()[from].dtype);
       BodyBuilder body(pool());
       const std::vector<Expr> sizes = graph()[from].sizes;
-      const ValueId v = body.load(from, graph()[from].dtype, simplify(flat(indices(sizes.size()), strides_of(graph(), from)), sizes));
+      const ValueId v = body.load(from, graph()[from].dtype,
+                                  simplify(flat(indices(sizes.size()), strides_of(graph(), from)), sizes));
       emit_loops(y, sizes, 0, ReduceKind::sum, body.finish(v));
     }
   }
@@ -446,7 +476,8 @@ class Generator {
       std::vector<Tensor>& tensors = out.inputs.emplace_back();
       for (const GraphInput& input : g.inputs) {
         std::vector<std::int64_t> sizes;
-        for (const Expr& s : g[input.buffer].sizes) sizes.push_back(evaluate(s, [&](Expr d) { return actual_.at(d.dim_name()); }));
+        for (const Expr& s : g[input.buffer].sizes)
+          sizes.push_back(evaluate(s, [&](Expr d) { return actual_.at(d.dim_name()); }));
         const DType dtype = g[input.buffer].dtype;
         Tensor t = make_tensor(dtype, sizes);
         const auto n = static_cast<std::size_t>(t.numel());
@@ -535,7 +566,8 @@ void unroll_fused(Schedule& schedule, const std::map<std::string, std::int64_t>&
         for (int k = 0; k < m.inner_dims; ++k) by.push_back(graph.pool->index(k));
         for (Instr& instr : loops.body.instrs) instr.index = substitute_indices(instr.index, by);
         loops.store_index = substitute_indices(loops.store_index, by);
-        loops.sizes.erase(loops.sizes.begin(), loops.sizes.begin() + static_cast<std::ptrdiff_t>(point.size()));
+        loops.sizes.erase(loops.sizes.begin(),
+                          loops.sizes.begin() + static_cast<std::ptrdiff_t>(point.size()));
         node.members.push_back(ScheduleNode::single(graph.add_op(std::move(op))));
       }
     }

@@ -1,7 +1,10 @@
-// Random programs through random lists of passes: the interpreter must find the same bits before and after, with memory
-// where the plan puts it, fused nodes run point by point in random order, and ranks in random order.
+// Random programs through random lists of passes: the interpreter must find the same bits before and after,
+// with memory where the plan puts it, fused nodes run point by point in random order, and ranks in random
+// order.
 //
 // BRAID_TEST_SEED sets the first seed, BRAID_RANDOM_SCALE multiplies the number of programs.
+#include "tests/support/random.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -14,7 +17,6 @@
 #include "passes/plan_memory.h"
 #include "passes/runner.h"
 #include "tests/passes/random_graph.h"
-#include "tests/support/random.h"
 
 namespace braid::test {
 namespace {
@@ -26,20 +28,23 @@ constexpr const char* kVertical = "fuse_vertical{min_outer=1,small_inner=1000000
 
 std::vector<std::string> random_passes(std::uint64_t seed) {
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15u);
-  const std::vector<std::string> known = {"dead_code",
-                                          "fuse_epilogues",
-                                          "fuse_epilogues{keep_overlap=false}",
-                                          kVertical,
-                                          "fuse_vertical{min_outer=1,small_inner=1000000,keep_overlap=false,max_members=4}",
-                                          "fuse_horizontal",
-                                          "fuse_horizontal{keep_prologues=false,keep_overlap=false}",
-                                          "merge_loops",
-                                          "raise_outputs",
-                                          "sink_releases",
-                                          "sink_releases{may_grow_memory=true}",
-                                          "shuffle"};
+  const std::vector<std::string> known = {
+      "dead_code",
+      "fuse_epilogues",
+      "fuse_epilogues{keep_overlap=false}",
+      kVertical,
+      "fuse_vertical{min_outer=1,small_inner=1000000,keep_overlap=false,max_members=4}",
+      "fuse_horizontal",
+      "fuse_horizontal{keep_prologues=false,keep_overlap=false}",
+      "merge_loops",
+      "raise_outputs",
+      "sink_releases",
+      "sink_releases{may_grow_memory=true}",
+      "shuffle"};
   std::vector<std::string> out;
-  if (random() % 4 == 0) return {"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "raise_outputs", "merge_loops", "sink_releases"};
+  if (random() % 4 == 0)
+    return {"dead_code",     "fuse_epilogues", kVertical,      "fuse_horizontal",
+            "raise_outputs", "merge_loops",    "sink_releases"};
   for (std::size_t n = 1 + random() % 6; n > 0; --n) out.push_back(known[random() % known.size()]);
   return out;
 }
@@ -69,11 +74,13 @@ std::string difference(std::uint64_t seed, int steps, const std::vector<std::str
     passes::run_passes(schedule, make_passes(names, seed), {.check_unchanged = true});
     if (fault) fault(schedule);
     unroll_fused(schedule, program.dims, seed);
-    const ir::InterpreterResult after = ir::run(schedule, program.inputs, {.use_plan = true, .order_seed = seed + 1});
+    const ir::InterpreterResult after =
+        ir::run(schedule, program.inputs, {.use_plan = true, .order_seed = seed + 1});
     for (std::size_t rank = 0; rank < before.outputs.size(); ++rank) {
       for (std::size_t k = 0; k < before.outputs[rank].size(); ++k) {
         if (!(before.outputs[rank][k] == after.outputs[rank][k])) {
-          return "rank " + std::to_string(rank) + ", output " + program.schedule.graph.outputs[k].name + " differs";
+          return "rank " + std::to_string(rank) + ", output " + program.schedule.graph.outputs[k].name +
+                 " differs";
         }
       }
     }
@@ -101,8 +108,8 @@ std::string shrunk(std::uint64_t seed, int steps, std::vector<std::string> names
       names = without;
     }
   }
-  std::string out = "seed " + std::to_string(seed) + ", " + std::to_string(steps) + " steps: " +
-                    difference(seed, steps, names, fault) + "\npasses:";
+  std::string out = "seed " + std::to_string(seed) + ", " + std::to_string(steps) +
+                    " steps: " + difference(seed, steps, names, fault) + "\npasses:";
   for (const std::string& n : names) out += " " + n;
   RandomProgram program = random_program(seed, steps);
   out += "\n--- before\n" + ir::print(program.schedule);
@@ -156,7 +163,8 @@ TEST(RandomPrograms, ExerciseWhatTheyAreFor) {
   int fused = 0, epilogues = 0, comm = 0, shared = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     ir::Schedule s = random_program(seed, steps_of(seed)).schedule;
-    passes::run_passes(s, make_passes({"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "merge_loops"}, seed));
+    passes::run_passes(
+        s, make_passes({"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "merge_loops"}, seed));
     for (const ir::ScheduleNode& node : s.nodes) fused += node.kind == ir::ScheduleNode::Kind::fused;
     for (const ir::Operation& op : s.graph.ops) {
       const auto* gemm = op.as<ir::Gemm>();
@@ -196,7 +204,8 @@ TEST(PlantedFaults, TwoLiveStoragesAtOneOffsetAreCaught) {
     ir::Placement* longest = nullptr;
     for (auto& [storage, place] : s.plan->placements) {
       if (place.space != ir::MemorySpace::arena) continue;
-      if (longest != nullptr && place.first_step > longest->first_step && place.first_step < longest->last_step) {
+      if (longest != nullptr && place.first_step > longest->first_step &&
+          place.first_step < longest->last_step) {
         place.offset = longest->offset;
         s.plan->arena_bytes = std::max(s.plan->arena_bytes, place.offset + place.bytes);
         return;
@@ -230,7 +239,9 @@ TEST(PlantedFaults, FusionAcrossOuterPointsIsCaught) {
       for (ir::OpId op : ops) {
         ir::Loops& loops = *s.graph[op].as<ir::Loops>();
         for (ir::Instr& instr : loops.body.instrs) {
-          if (instr.code != ir::OpCode::load || s.graph[instr.buffer].producer != ops[0] || loops.sizes.empty()) continue;
+          if (instr.code != ir::OpCode::load || s.graph[instr.buffer].producer != ops[0] ||
+              loops.sizes.empty())
+            continue;
           const ir::Expr first = s.graph.pool->index(0);
           instr.index = ir::substitute(instr.index, [&](ir::Expr e) -> std::optional<ir::Expr> {
             if (e == first) return loops.sizes[0] - 1 - first;

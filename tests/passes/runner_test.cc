@@ -87,10 +87,13 @@ TEST(PassList, BadSyntaxIsRefused) {
   EXPECT_EQ(code_of([] { parse_pass_list("grow{by=1}x", registry()); }), 544);
 }
 
-TEST(Plugin, AbsentLibraryIsAUserError) { EXPECT_EQ(code_of([] { load_plugin("no/such/library.so"); }), 543); }
+TEST(Plugin, AbsentLibraryIsAUserError) {
+  EXPECT_EQ(code_of([] { load_plugin("no/such/library.so"); }), 543);
+}
 
 std::vector<Pass> three() {
-  std::vector<Pass> passes = {Grow{.by = 1}, Pass("nothing", [](ir::Schedule&) { return false; }), Grow{.by = 10}};
+  std::vector<Pass> passes = {Grow{.by = 1}, Pass("nothing", [](ir::Schedule&) { return false; }),
+                              Grow{.by = 10}};
   return passes;
 }
 
@@ -124,7 +127,8 @@ TEST(Runner, DisablingAnUnknownPassIsAUserError) {
 TEST(Runner, BisectRunsTheFirstOnly) {
   using enum PassRecord::Outcome;
   ir::Schedule s;
-  EXPECT_THAT(outcomes(run_passes(s, three(), {.verify = false, .bisect = 2})), ElementsAre(changed, unchanged, bisected));
+  EXPECT_THAT(outcomes(run_passes(s, three(), {.verify = false, .bisect = 2})),
+              ElementsAre(changed, unchanged, bisected));
   EXPECT_EQ(s.graph.ranks, 2);
 }
 
@@ -170,15 +174,17 @@ bool swap_collectives(ir::Schedule& s) {
 }
 
 TEST(Runner, NamesThePassThatBrokeTheSchedule) {
-  EXPECT_THAT(internal_error(Pass("careless", [](ir::Schedule& s) {
-                std::swap(s.nodes[0], s.nodes[2]);
-                return true;
-              })),
+  EXPECT_THAT(internal_error(Pass("careless",
+                                  [](ir::Schedule& s) {
+                                    std::swap(s.nodes[0], s.nodes[2]);
+                                    return true;
+                                  })),
               HasSubstr("careless"));
 }
 
 TEST(Runner, HoldsPassesToTheOrderOfCollectives) {
-  EXPECT_THAT(internal_error(Pass("hasty", swap_collectives)), HasSubstr("'hasty' changed the order of collectives"));
+  EXPECT_THAT(internal_error(Pass("hasty", swap_collectives)),
+              HasSubstr("'hasty' changed the order of collectives"));
   EXPECT_EQ(internal_error(Pass("allowed", swap_collectives, true)), "");
 }
 
@@ -205,7 +211,8 @@ TEST(Runner, BadInputIsNotBlamedOnTheFirstPass) {
 TEST(Runner, PrintsAfterThePassesThatWereAskedFor) {
   std::string out;
   ir::Schedule s = ir::parse_schedule(kTwoCollectives);
-  run_passes(s, default_passes(), {.print_after = {"dead_code", "plan_memory"}, .print = [&](const std::string& t) { out += t; }});
+  run_passes(s, default_passes(),
+             {.print_after = {"dead_code", "plan_memory"}, .print = [&](const std::string& t) { out += t; }});
   EXPECT_THAT(out, HasSubstr("// after dead_code (unchanged)\n"));
   EXPECT_THAT(out, HasSubstr("// after plan_memory\ngraph main"));
   EXPECT_THAT(out, ::testing::Not(HasSubstr("fuse_vertical")));

@@ -37,7 +37,8 @@ release ar1
 }
 
 output %y
-)", R"(graph main
+)",
+                R"(graph main
 ranks 2
 group @all = [0, 1]
 
@@ -97,7 +98,8 @@ release ar0
 
 output %y
 output %z
-)", R"(graph main
+)",
+                R"(graph main
 ranks 2
 group @all = [0, 1]
 

@@ -23,6 +23,8 @@ inline void expect_passes(std::string_view passes, std::string_view before, std:
 }
 
 // What a pass must not touch; `text` is canonical.
-inline void expect_unchanged(std::string_view passes, std::string_view text) { expect_passes(passes, text, text); }
+inline void expect_unchanged(std::string_view passes, std::string_view text) {
+  expect_passes(passes, text, text);
+}
 
 }  // namespace braid::test
