@@ -3,40 +3,88 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <new>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <stdexcept>
+#include <string>
 
 namespace braid::rt {
 namespace {
 
-constexpr int64_t kFewRows = 4;        // below, packing b costs more than it saves
-constexpr int64_t kRowChunk = 24;      // rows per piece of work, where there are few panels
+constexpr int64_t kPanelRows = 2;     // up to here the packed matrix is streamed by our own kernel
+constexpr int64_t kFewRows = 2;       // up to here unpacked operands are
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 
+struct AlignedDelete {
+  void operator()(void* p) const { std::free(p); }
+};
+using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
 AlignedBytes aligned_bytes(size_t bytes) {
   void* p = std::aligned_alloc(64, (std::max<size_t>(bytes, 1) + 63) / 64 * 64);
   if (!p) throw std::bad_alloc();
   return AlignedBytes(static_cast<std::byte*>(p));
 }
 
-double work_of(const GemmShape& s) {
-  return static_cast<double>(s.batches()) * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+dnnl::memory::desc plain(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
+  return {{rows, cols}, dnnl::memory::data_type::f32, {row_stride, col_stride}};
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// The panels of a weight layout, width 0 where it does not consist of panels.
+Panels panels_of(const dnnl::memory::desc& desc) {
+  const dnnl_memory_desc_t& d = desc.data;
+  if (d.format_kind != dnnl_blocked || d.data_type != dnnl_f32 || d.ndims != 2 || d.offset0 != 0) return {};
+  const dnnl_blocking_desc_t& b = d.format_desc.blocking;
+  int64_t k_block = 1, width = 0;
+  if (b.inner_nblks == 2 && b.inner_idxs[0] == 0 && b.inner_idxs[1] == 1) {
+    k_block = b.inner_blks[0];
+    width = b.inner_blks[1];
+  } else if (b.inner_nblks == 1 && b.inner_idxs[0] == 1) {
+    width = b.inner_blks[0];
+  }
+  const bool known = width == 64 || width == 48 || width == 32 || width == 16 || width == 8;
+  if (!known || b.strides[0] != k_block * width) return {};
+  return {width, b.strides[1]};
+}
 
-// Splits [0, count) over the threads: f(begin, end, thread).
+double work_of(const GemmShape& s) { return static_cast<double>(s.batches()) * s.m * s.n * s.k; }
+
+// Splits [0, count) over the threads.
 template <class F>
 void split(int threads, int64_t count, const F& f) {
   if (threads <= 1 || count <= 1) {
-    f(int64_t{0}, count, 0);
+    f(0, count);
     return;
   }
 #pragma omp parallel num_threads(threads)
   {
     const int64_t n = omp_get_num_threads(), t = omp_get_thread_num();
-    f(count * t / n, count * (t + 1) / n, static_cast<int>(t));
+    f(count * t / n, count * (t + 1) / n);
   }
 }
+
+}  // namespace
+
+struct PackedMatrix::Impl {
+  int64_t k = 0, n = 0;
+  dnnl::memory::desc desc;
+  Panels panels;
+  AlignedBytes bytes;
+};
+PackedMatrix::PackedMatrix() = default;
+PackedMatrix::~PackedMatrix() = default;
+PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
+PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
+size_t PackedMatrix::bytes() const { return impl_ ? impl_->desc.get_size() : 0; }
+
+int64_t GemmShape::batches() const {
+  int64_t count = 1;
+  for (int d = 0; d < batch_rank; ++d) count *= batch[d];
+  return count;
+}
+
+namespace {
 
 // Batch dimensions of extent 1 vanish; those over which b does not change and whose rows follow on in a and c become
 // rows of one taller matrix.
@@ -69,14 +117,13 @@ GemmShape normalise(GemmShape s) {
   return s;
 }
 
-// Vector loops, a row of c at a time.
-class RowKernel final : public GemmKernel {
+class HostKernel final : public GemmKernel {
  public:
-  RowKernel(const GemmShape& shape, const HostGemm& host, int threads) : shape_(shape), host_(host), threads_(threads) {}
+  HostKernel(const GemmShape& shape, const HostGemm& host, int threads) : shape_(shape), host_(host), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix*) const override {
-    split(threads_, shape_.batches() * shape_.m, [&](int64_t begin, int64_t end, int) { host_.run(shape_, args, {begin, end}); });
+    split(threads_, shape_.batches() * shape_.m, [&](int64_t begin, int64_t end) { host_.run(shape_, args, begin, end); });
   }
-  const char* name() const override { return "rows"; }
+  const char* name() const override { return "host"; }
 
  private:
   GemmShape shape_;
@@ -84,34 +131,36 @@ class RowKernel final : public GemmKernel {
   int threads_;
 };
 
-// Fewer rows than threads: columns are split instead.
-class ColumnKernel final : public GemmKernel {
+// One long row of an unpacked b: columns are split over the threads instead of rows.
+class HostColumns final : public GemmKernel {
  public:
-  ColumnKernel(const GemmShape& shape, const HostGemm& host, int threads) : host_(host) {
-    const int64_t tile = ceil_div(ceil_div(shape.n, threads), 64) * 64;
+  HostColumns(const GemmShape& shape, const HostGemm& host, int threads) : host_(host) {
+    const int64_t step = (shape.n + threads - 1) / threads;
+    const int64_t tile = (step + 63) / 64 * 64;
     for (int64_t n = 0; n < shape.n; n += tile) {
-      parts_.push_back(shape);
-      parts_.back().n = std::min(tile, shape.n - n);
+      GemmShape part = shape;
+      part.n = std::min(tile, shape.n - n);
+      parts_.push_back(part);
       columns_.push_back(n);
     }
   }
   void run(const GemmArgs& args, const PackedMatrix*) const override {
-    split(static_cast<int>(parts_.size()), static_cast<int64_t>(parts_.size()), [&](int64_t begin, int64_t end, int) {
-      for (int64_t p = begin; p < end; ++p) {
-        const GemmShape& s = parts_[static_cast<size_t>(p)];
-        const int64_t n = columns_[static_cast<size_t>(p)];
-        GemmArgs part = args;
-        part.b = static_cast<const float*>(args.b) + n * s.b_col;
-        part.c = static_cast<float*>(args.c) + n * s.c_col;
-        for (int k = 0; k < kMaxPostOps; ++k) {
-          const int64_t at = s.epilogue.ops[k] == PostOp::add_vector ? n : n * s.c_col;
-          if (args.vectors[k]) part.vectors[k] = static_cast<const float*>(args.vectors[k]) + at;
-        }
-        host_.run(s, part, {0, s.batches() * s.m});
+    const int count = static_cast<int>(parts_.size());
+#pragma omp parallel for num_threads(count) schedule(static)
+    for (int p = 0; p < count; ++p) {
+      const GemmShape& s = parts_[p];
+      const int64_t n = columns_[p];
+      GemmArgs part = args;
+      part.b = static_cast<const float*>(args.b) + n * s.b_col;
+      part.c = static_cast<float*>(args.c) + n * s.c_col;
+      for (int k = 0; k < kMaxPostOps; ++k) {
+        const int64_t at = s.epilogue.ops[k] == PostOp::add_vector ? n : n * s.c_col;
+        if (args.vectors[k]) part.vectors[k] = static_cast<const float*>(args.vectors[k]) + at;
       }
-    });
+      host_.run(s, part, 0, s.batches() * s.m);
+    }
   }
-  const char* name() const override { return "columns"; }
+  const char* name() const override { return "host columns"; }
 
  private:
   std::vector<GemmShape> parts_;
@@ -119,95 +168,288 @@ class ColumnKernel final : public GemmKernel {
   const HostGemm& host_;
 };
 
-// Pieces of work are a batch matrix, a panel and some rows. Threads take neighbouring pieces: rows change fastest, so that
-// a panel, packed before or here, serves all its rows while it is in the cache.
 class PanelKernel final : public GemmKernel {
  public:
-  PanelKernel(const GemmShape& shape, const HostGemm& host, int threads, bool packed, const AlignedBytes& scratch)
-      : shape_(shape), host_(host), threads_(threads), packed_(packed), scratch_(scratch) {
-    panels_ = ceil_div(shape.n, host.panel_width);
-    chunks_ = panels_ * shape.batches() >= 4 * threads ? 1 : std::min(ceil_div(shape.m, kRowChunk), int64_t{4} * threads);
-    rows_ = ceil_div(shape.m, chunks_);
+  PanelKernel(const GemmShape& shape, const HostGemm& host, int threads) : shape_(shape), host_(host), threads_(threads) {}
+  void run(const GemmArgs& args, const PackedMatrix* packed) const override {
+    const Panels panels = packed->impl()->panels;
+    const float* b = reinterpret_cast<const float*>(packed->impl()->bytes.get());
+    const int64_t count = (shape_.n + panels.width - 1) / panels.width;
+    split(threads_, count,
+          [&](int64_t begin, int64_t end) { host_.run_panels(shape_, args, b, panels, begin, end); });
   }
-  void run(const GemmArgs& args, const PackedMatrix* matrix) const override {
-    const int64_t panel_floats = shape_.k * host_.panel_width;
-    split(threads_, shape_.batches() * panels_ * chunks_, [&](int64_t begin, int64_t end, int thread) {
-      float* own = packed_ ? nullptr : reinterpret_cast<float*>(scratch_.get()) + thread * panel_floats;
-      int64_t in_own = -1;
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t chunk = item % chunks_, both = item / chunks_;
-        const int64_t index = both % panels_, batch = both / panels_;
-        const float* panel = own;
-        if (packed_) {
-          panel = matrix->panel(index, panel_floats);
-        } else if (in_own != both) {
-          int64_t rest = batch, offset = 0;
-          for (int d = shape_.batch_rank - 1; d >= 0; --d) {
-            offset += rest % shape_.batch[d] * shape_.b_batch[d];
-            rest /= shape_.batch[d];
-          }
-          host_.pack_panel(static_cast<const float*>(args.b) + offset, shape_.b_row, shape_.b_col, shape_.k, shape_.n,
-                           index * host_.panel_width, own);
-          in_own = both;
-        }
-        host_.run_panel(shape_, args, batch, panel, index * host_.panel_width,
-                        {chunk * rows_, std::min((chunk + 1) * rows_, shape_.m)});
-      }
-    });
-  }
-  const char* name() const override { return packed_ ? "packed panels" : "panels"; }
+  const char* name() const override { return "panels"; }
 
  private:
   GemmShape shape_;
   const HostGemm& host_;
   int threads_;
-  bool packed_;
-  const AlignedBytes& scratch_;
-  int64_t panels_ = 0, chunks_ = 1, rows_ = 0;
 };
+
+// How sgemm is to be called for one batch matrix of f32 operands.
+struct SgemmCall {
+  bool usable = false;
+  bool swapped = false;  // c is column-major: compute its transpose
+  char trans_a = 'N', trans_b = 'N';
+  int64_t lda = 1, ldb = 1, ldc = 1;
+};
+bool leading(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, char* trans, int64_t* ld) {
+  if (cols <= 1) col_stride = 1;
+  if (rows <= 1 && col_stride == 1) row_stride = std::max<int64_t>(cols, 1);
+  if (rows <= 1 && col_stride != 1) row_stride = 1;
+  if (col_stride == 1 && row_stride >= cols) {
+    *trans = 'N';
+    *ld = std::max<int64_t>(row_stride, 1);
+    return true;
+  }
+  if (row_stride == 1 && col_stride >= rows) {
+    *trans = 'T';
+    *ld = std::max<int64_t>(col_stride, 1);
+    return true;
+  }
+  return false;
+}
+SgemmCall sgemm_call(const GemmShape& s) {
+  SgemmCall call;
+  char trans_c = 'N';
+  if (!leading(s.m, s.k, s.a_row, s.a_col, &call.trans_a, &call.lda)) return call;
+  if (!leading(s.k, s.n, s.b_row, s.b_col, &call.trans_b, &call.ldb)) return call;
+  if (!leading(s.m, s.n, s.c_row, s.c_col, &trans_c, &call.ldc)) return call;
+  call.swapped = trans_c == 'T';
+  call.usable = !call.swapped || s.epilogue.empty();
+  return call;
+}
+
+class SgemmKernel final : public GemmKernel {
+ public:
+  SgemmKernel(const GemmShape& shape, const SgemmCall& call, const HostGemm& host, int threads)
+      : shape_(shape), call_(call), host_(host), threads_(threads) {}
+  void run(const GemmArgs& args, const PackedMatrix*) const override {
+    const int64_t batches = shape_.batches();
+    if (batches == 1) {  // the library's own threads
+      one(args, 0);
+      if (!shape_.epilogue.empty()) {
+        split(threads_, shape_.m, [&](int64_t begin, int64_t end) { host_.finish(shape_, args, 0, begin, end); });
+      }
+      return;
+    }
+    // Inside a parallel region the library uses one thread.
+    split(threads_, batches, [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index) {
+        const int64_t c = one(args, index);
+        if (!shape_.epilogue.empty()) host_.finish(shape_, args, c, 0, shape_.m);
+      }
+    });
+  }
+  const char* name() const override { return "sgemm"; }
+
+ private:
+  int64_t one(const GemmArgs& args, int64_t index) const {
+    int64_t a = 0, b = 0, c = 0;
+    for (int d = shape_.batch_rank - 1; d >= 0; --d) {
+      const int64_t i = index % shape_.batch[d];
+      index /= shape_.batch[d];
+      a += i * shape_.a_batch[d];
+      b += i * shape_.b_batch[d];
+      c += i * shape_.c_batch[d];
+    }
+    const float* pa = static_cast<const float*>(args.a) + a;
+    const float* pb = static_cast<const float*>(args.b) + b;
+    float* pc = static_cast<float*>(args.c) + c;
+    if (call_.swapped) {
+      const char ta = call_.trans_b == 'N' ? 'T' : 'N', tb = call_.trans_a == 'N' ? 'T' : 'N';
+      dnnl_sgemm(ta, tb, shape_.n, shape_.m, shape_.k, 1.0f, pb, call_.ldb, pa, call_.lda, 0.0f, pc, call_.ldc);
+    } else {
+      dnnl_sgemm(call_.trans_a, call_.trans_b, shape_.m, shape_.n, shape_.k, 1.0f, pa, call_.lda, pb, call_.ldb, 0.0f, pc,
+                 call_.ldc);
+    }
+    return c;
+  }
+  GemmShape shape_;
+  SgemmCall call_;
+  const HostGemm& host_;
+  int threads_;
+};
+
+// oneDNN's execute takes its arguments in an unordered_map; the C interface underneath takes a plain array.
+class MatmulKernel final : public GemmKernel {
+ public:
+  MatmulKernel(const GemmShape& shape, const dnnl::matmul::primitive_desc& pd, const dnnl::engine& engine,
+               const dnnl::stream& stream, AlignedBytes* scratch, size_t* scratch_bytes)
+      : shape_(shape), primitive_(pd), stream_(stream), scratch_(scratch) {
+    const size_t wanted = pd.scratchpad_desc().get_size();
+    if (wanted > *scratch_bytes) {
+      *scratch = aligned_bytes(wanted);
+      *scratch_bytes = wanted;
+    }
+    add(DNNL_ARG_SRC, pd.src_desc(), engine);
+    add(DNNL_ARG_WEIGHTS, pd.weights_desc(), engine);
+    add(DNNL_ARG_DST, pd.dst_desc(), engine);
+    add(DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc(), engine);
+    int index = 0;  // among the library's post-ops
+    for (int p = 0; p < kMaxPostOps; ++p) {
+      const PostOp op = shape.epilogue.ops[p];
+      if (op == PostOp::none) break;
+      const bool vector = op == PostOp::add_vector;
+      if (vector || op == PostOp::add_matrix) {
+        const auto desc = vector ? plain(1, shape.n, shape.n, 1) : plain(shape.m, shape.n, shape.c_row, shape.c_col);
+        add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1, desc, engine);
+        operands_.push_back(p);
+      }
+      ++index;
+    }
+    for (size_t k = 0; k < memories_.size(); ++k) args_.push_back({ids_[k], memories_[k].get()});
+  }
+  void run(const GemmArgs& args, const PackedMatrix* packed) const override {
+    set(0, args.a);
+    set(1, packed->impl()->bytes.get());
+    set(2, args.c);
+    set(3, scratch_->get());
+    for (size_t k = 0; k < operands_.size(); ++k) set(4 + k, args.vectors[operands_[k]]);
+    dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(args_.size()), args_.data());
+  }
+  const char* name() const override { return "matmul"; }
+
+ private:
+  void add(int id, const dnnl::memory::desc& desc, const dnnl::engine& engine) {
+    ids_.push_back(id);
+    memories_.emplace_back(desc, engine, nullptr);
+  }
+  void set(size_t k, const void* p) const { dnnl_memory_set_data_handle(memories_[k].get(), const_cast<void*>(p)); }
+
+  GemmShape shape_;
+  dnnl::matmul primitive_;
+  const dnnl::stream& stream_;
+  AlignedBytes* scratch_;
+  std::vector<int> ids_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<int> operands_;
+  std::vector<dnnl_exec_arg_t> args_;
+};
+
+// The epilogue as the library's post-ops.
+dnnl::primitive_attr attributes(const GemmShape& s) {
+  dnnl::post_ops ops;
+  for (PostOp op : s.epilogue.ops) {
+    using dnnl::algorithm;
+    switch (op) {
+      case PostOp::none: break;
+      case PostOp::scale: ops.append_eltwise(1.0f, algorithm::eltwise_linear, s.epilogue.scale, 0.0f); break;
+      case PostOp::add_vector: ops.append_binary(algorithm::binary_add, plain(1, s.n, s.n, 1)); break;
+      case PostOp::add_matrix: ops.append_binary(algorithm::binary_add, plain(s.m, s.n, s.c_row, s.c_col)); break;
+      case PostOp::relu: ops.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f); break;
+      case PostOp::gelu_tanh: ops.append_eltwise(1.0f, algorithm::eltwise_gelu_tanh, 0.0f, 0.0f); break;
+      case PostOp::gelu_erf: ops.append_eltwise(1.0f, algorithm::eltwise_gelu_erf, 0.0f, 0.0f); break;
+      case PostOp::tanh: ops.append_eltwise(1.0f, algorithm::eltwise_tanh, 0.0f, 0.0f); break;
+      case PostOp::sigmoid: ops.append_eltwise(1.0f, algorithm::eltwise_logistic, 0.0f, 0.0f); break;
+    }
+    if (op == PostOp::none) break;
+  }
+  dnnl::primitive_attr attr;
+  attr.set_post_ops(ops);
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+bool slow(const dnnl::matmul::primitive_desc& pd) {
+  return std::string(pd.impl_info_str()).find("ref") != std::string::npos;
+}
 
 }  // namespace
 
-int64_t GemmShape::batches() const {
-  int64_t count = 1;
-  for (int d = 0; d < batch_rank; ++d) count *= batch[d];
-  return count;
-}
+struct GemmLibrary::Impl {
+  explicit Impl(const HostGemm& h) : host(h), engine(dnnl::engine::kind::cpu, 0), stream(engine) {}
+  HostGemm host;
+  dnnl::engine engine;
+  dnnl::stream stream;
+  AlignedBytes scratch;
+  size_t scratch_bytes = 0;
+  // Keyed by shape, packed layout and threads.
+  struct Key {
+    GemmShape shape;
+    Panels panels;
+    const void* layout;  // the packed matrix, where its layout is not one of panels
+    bool packed;
+    int threads;
+    auto tie() const { return std::tie(shape, panels.width, panels.panel_stride, layout, packed, threads); }
+    bool operator<(const Key& o) const { return tie() < o.tie(); }
+  };
+  std::map<Key, std::unique_ptr<GemmKernel>> kernels;
+};
 
-PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col) const {
+GemmLibrary::GemmLibrary(const HostGemm& host) : impl_(std::make_unique<Impl>(host)) {}
+GemmLibrary::~GemmLibrary() = default;
+
+PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m) {
   PackedMatrix packed;
-  const int64_t panels = ceil_div(n, host_.panel_width), floats = k * host_.panel_width;
-  packed.panels_ = aligned_bytes(static_cast<size_t>(panels * floats) * sizeof(float));
-  float* to = reinterpret_cast<float*>(packed.panels_.get());
-#pragma omp parallel for schedule(static)
-  for (int64_t p = 0; p < panels; ++p) host_.pack_panel(b, b_row, b_col, k, n, p * host_.panel_width, to + p * floats);
+  if (k == 0 || n == 0) return packed;
+  try {
+    const int64_t m = std::max<int64_t>(typical_m, 1);
+    const dnnl::memory::desc any({k, n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any);
+    const dnnl::matmul::desc desc(plain(m, k, k, 1), any, plain(m, n, n, 1));
+    const dnnl::matmul::primitive_desc pd(desc, impl_->engine);
+    auto p = std::make_unique<PackedMatrix::Impl>();
+    p->k = k;
+    p->n = n;
+    p->desc = pd.weights_desc();
+    p->panels = panels_of(p->desc);
+    p->bytes = aligned_bytes(p->desc.get_size());
+    const dnnl::memory::desc source_desc({k, n}, dnnl::memory::data_type::f32, {b_row, b_col});
+    if (source_desc == p->desc) return packed;
+    dnnl::memory source(source_desc, impl_->engine, const_cast<float*>(b));
+    dnnl::memory target(p->desc, impl_->engine, p->bytes.get());
+    dnnl::reorder(source, target).execute(impl_->stream, source, target);
+    impl_->stream.wait();
+    packed.impl_ = std::move(p);
+  } catch (const dnnl::error& e) {
+    throw std::runtime_error(std::string("oneDNN cannot pack a weight matrix: ") + e.what());
+  }
   return packed;
 }
 
 const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatrix* packed) {
+  if (packed && !packed->valid()) packed = nullptr;
   const GemmShape shape = normalise(wanted);
   const int threads = omp_get_max_threads();
-  auto& slot = kernels_[{shape, packed != nullptr, threads}];
+  const Panels panels = packed ? packed->impl()->panels : Panels{};
+  const void* layout = packed && panels.width == 0 ? packed->impl() : nullptr;
+  auto& slot = impl_->kernels[{shape, panels, layout, packed != nullptr, threads}];
   if (slot) return slot.get();
 
   const int useful = work_of(shape) < kParallelWork ? 1 : threads;
-  const bool f32 = shape.type == DType::f32 && shape.c_type == DType::f32;
-  const bool empty = shape.m == 0 || shape.n == 0 || shape.k == 0;
-  // A row of the epilogue must lie in a row of c.
-  const bool panels = f32 && !empty && (shape.c_col == 1 || shape.epilogue.empty());
-  if (panels && (packed || shape.m >= kFewRows)) {
-    if (!packed) {
-      const size_t bytes = static_cast<size_t>(useful) * static_cast<size_t>(shape.k * host_.panel_width) * sizeof(float);
-      if (bytes > scratch_bytes_) {
-        scratch_ = aligned_bytes(bytes);
-        scratch_bytes_ = bytes;
+  const HostGemm& host = impl_->host;
+  if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
+    slot = std::make_unique<HostKernel>(shape, host, 1);
+    return slot.get();
+  }
+  if (packed) {
+    const bool plain_rows = shape.batch_rank == 0 && shape.c_col == 1;
+    if (plain_rows && panels.width > 0 && shape.m <= kPanelRows) {
+      slot = std::make_unique<PanelKernel>(shape, host, useful);
+      return slot.get();
+    }
+    if (plain_rows && shape.a_col == 1 && shape.m > 0) {
+      try {
+        const dnnl::matmul::desc desc(plain(shape.m, shape.k, shape.a_row, shape.a_col), packed->impl()->desc,
+                                      plain(shape.m, shape.n, shape.c_row, shape.c_col));
+        const dnnl::matmul::primitive_desc pd(desc, attributes(shape), impl_->engine);
+        if (!slow(pd)) {
+          slot = std::make_unique<MatmulKernel>(shape, pd, impl_->engine, impl_->stream, &impl_->scratch, &impl_->scratch_bytes);
+          return slot.get();
+        }
+      } catch (const dnnl::error&) {
+        // This layout is not for this shape: the kernels below read the plain matrix.
       }
     }
-    slot = std::make_unique<PanelKernel>(shape, host_, useful, packed != nullptr, scratch_);
-  } else if (f32 && !empty && useful > 1 && shape.batches() * shape.m < threads) {
-    slot = std::make_unique<ColumnKernel>(shape, host_, useful);
+  }
+  const SgemmCall call = shape.type == DType::f32 ? sgemm_call(shape) : SgemmCall{};
+  const bool one_row = shape.type == DType::f32 && shape.m <= kFewRows;
+  if (one_row && useful > 1 && shape.batches() * shape.m < threads) {
+    slot = std::make_unique<HostColumns>(shape, host, useful);
+  } else if (call.usable && !one_row) {
+    slot = std::make_unique<SgemmKernel>(shape, call, host, useful);
   } else {
-    slot = std::make_unique<RowKernel>(shape, host_, empty ? 1 : useful);
+    slot = std::make_unique<HostKernel>(shape, host, useful);
   }
   return slot.get();
 }

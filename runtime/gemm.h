@@ -2,23 +2,20 @@
 //
 //   c[batch..., m, n] = epilogue(sum_k a[batch..., m, k] * b[batch..., k, n])
 //
-// over strided operands. f32 products go through one register-blocked kernel over b in panels: constant matrices are
-// packed into panels once, when an instance is created, whatever the number of rows later; others panel by panel while
-// they are multiplied. A few rows times an unpacked b, all other types and odd strides go through plain vector loops.
-// Nothing but the choice among these depends on the actual shape, so `prepare` for a new shape costs microseconds.
+// over strided operands. Which kernel computes it is chosen per actual shape, once, in `prepare`:
 //
-// Measured beside oneDNN 2.6.3's matmul with prepacked weights (its own layout per shape, several allocations per call):
-// equal within noise from 1 x 768 x 768 to 1024^3.
+//   oneDNN matmul   constant b, packed once into the library's own layout
+//   matrix-vector   few rows: kernels of our own that stream b (or its packed form) once; no set-up per shape
+//   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
+//   generic loops   all other types and strides
 //
-// The kernels are templates in gemm_kernels.h; they are compiled with the generated program, for the machine that it is
-// compiled for, and handed in as function pointers (HostGemm).
+// The kernels of our own are templates in gemm_kernels.h; they are compiled with the generated program, for the machine
+// that it is compiled for, and handed in as function pointers (HostGemm).
 #pragma once
 
 #include <array>
 #include <cstddef>
-#include <compare>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <vector>
@@ -55,11 +52,6 @@ struct GemmShape {
   int64_t batches() const;
 };
 
-struct FreeAligned {
-  void operator()(std::byte* p) const { std::free(p); }
-};
-using AlignedBytes = std::unique_ptr<std::byte, FreeAligned>;  // 64-byte aligned
-
 struct GemmArgs {
   const void* a = nullptr;
   const void* b = nullptr;  // not looked at where b is packed
@@ -67,31 +59,39 @@ struct GemmArgs {
   const void* vectors[kMaxPostOps] = {};  // operand of post-op k: the vector or the matrix
 };
 
-// b in panels of `width` columns, each k x width, the last one filled up with zeros.
-struct Rows {
-  int64_t begin = 0, end = 0;
+// b in panels of `width` columns: element (k, n) at (n / width) * panel_stride + k * width + n % width.
+struct Panels {
+  int64_t width = 0;
+  int64_t panel_stride = 0;
 };
 
 // Kernels compiled with the generated program.
 struct HostGemm {
-  int64_t panel_width = 0;
-  // Any shape and type; rows of c, counted over all batch matrices.
-  void (*run)(const GemmShape& shape, const GemmArgs& args, Rows rows);
-  // f32: rows of batch matrix `batch` times the panel that begins at `column`.
-  void (*run_panel)(const GemmShape& shape, const GemmArgs& args, int64_t batch, const float* panel, int64_t column, Rows rows);
-  // Panel of a k x n matrix from `column` on.
-  void (*pack_panel)(const float* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, int64_t column, float* panel);
+  // Any shape and type; [begin, end) are rows of c, counted over all batch matrices.
+  void (*run)(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end);
+  // One batch, f32, b in panels, c_col == 1; [begin, end) are panels. `b` is the packed matrix.
+  void (*run_panels)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin, int64_t end);
+  // Applies the epilogue in place to rows [begin, end) of the c matrix at `c`, f32.
+  void (*finish)(const GemmShape& shape, const GemmArgs& args, int64_t c_offset, int64_t begin, int64_t end);
 };
 
-// A constant b in panels.
+// A constant b in the layout its kernels want.
 class PackedMatrix {
  public:
-  bool valid() const { return panels_ != nullptr; }
-  const float* panel(int64_t index, int64_t stride) const { return reinterpret_cast<const float*>(panels_.get()) + index * stride; }
+  PackedMatrix();
+  ~PackedMatrix();
+  PackedMatrix(PackedMatrix&&) noexcept;
+  PackedMatrix& operator=(PackedMatrix&&) noexcept;
+
+  bool valid() const { return impl_ != nullptr; }
+  size_t bytes() const;
+
+  struct Impl;
+  const Impl* impl() const { return impl_.get(); }
 
  private:
   friend class GemmLibrary;
-  AlignedBytes panels_;
+  std::unique_ptr<Impl> impl_;
 };
 
 // A kernel for one shape. Runs without allocating. Uses up to omp_get_max_threads() threads as of its making.
@@ -102,28 +102,23 @@ class GemmKernel {
   virtual const char* name() const = 0;
 };
 
-// The kernels of one instance, shared by all operations of equal shape.
+// The kernels of one instance, shared by all operations of equal shape. Throws std::runtime_error with the library's
+// message where it fails.
 class GemmLibrary {
  public:
-  explicit GemmLibrary(const HostGemm& host) : host_(host) {}
+  explicit GemmLibrary(const HostGemm& host);
+  ~GemmLibrary();
 
-  // Copies b (k x n, f32, any strides) into panels. Throws std::bad_alloc.
-  PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col) const;
+  // Copies b (k x n, f32, any strides) into the library's layout, chosen for about `typical_m` rows. Invalid where the
+  // library would take it as it is: the caller then keeps using b.
+  PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
 
   // Valid as long as the library. `packed` may be null.
   const GemmKernel* kernel(const GemmShape& shape, const PackedMatrix* packed);
 
  private:
-  struct Key {
-    GemmShape shape;
-    bool packed;
-    int threads;
-    friend auto operator<=>(const Key&, const Key&) = default;
-  };
-  HostGemm host_;
-  AlignedBytes scratch_;  // a panel per thread, for b that is packed while it is multiplied
-  size_t scratch_bytes_ = 0;
-  std::map<Key, std::unique_ptr<GemmKernel>> kernels_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace braid::rt

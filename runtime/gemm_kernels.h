@@ -56,6 +56,13 @@ inline void finish_row(const Epilogue& epilogue, const GemmArgs& args, float* c,
   }
 }
 
+void finish_rows(const GemmShape& shape, const GemmArgs& args, int64_t c_offset, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t at = c_offset + row * shape.c_row;
+    finish_row(shape.epilogue, args, static_cast<float*>(args.c) + at, at, 0, shape.n);
+  }
+}
+
 // Element offsets of one batch matrix.
 struct BatchOffsets {
   int64_t a = 0, b = 0, c = 0;
@@ -146,11 +153,12 @@ inline void gemm_row(const GemmShape& shape, const T* a, const T* b, C* c, int64
 }
 
 template <class T, class Acc, class C>
-void gemm_batches(const GemmShape& shape, const GemmArgs& args, Rows rows) {
+void gemm_batches(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end) {
   const T* a = static_cast<const T*>(args.a);
   const T* b = static_cast<const T*>(args.b);
   C* c = static_cast<C*>(args.c);
-  for (int64_t index = rows.begin; index < rows.end; ++index) {
+  for (int64_t index = begin; index < end; ++index) {
+    // [begin, end) counts rows of c over all batch matrices.
     const BatchOffsets at = batch_offsets(shape, index / shape.m);
     const int64_t row = index % shape.m;
     const int64_t c_at = at.c + row * shape.c_row;
@@ -160,144 +168,87 @@ void gemm_batches(const GemmShape& shape, const GemmArgs& args, Rows rows) {
 
 // Integer sums wrap; unsigned accumulators make that defined.
 template <class T>
-void run_integers(const GemmShape& shape, const GemmArgs& args, Rows rows) {
+void run_integers(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end) {
   using Acc = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-  if (shape.c_type == shape.type) gemm_batches<T, Acc, T>(shape, args, rows);
-  else gemm_batches<T, Acc, int32_t>(shape, args, rows);
+  if (shape.c_type == shape.type) gemm_batches<T, Acc, T>(shape, args, begin, end);
+  else gemm_batches<T, Acc, int32_t>(shape, args, begin, end);
 }
 template <class T>
-void run_halves(const GemmShape& shape, const GemmArgs& args, Rows rows) {
-  if (shape.c_type == shape.type) gemm_batches<T, float, T>(shape, args, rows);
-  else gemm_batches<T, float, float>(shape, args, rows);
+void run_halves(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end) {
+  if (shape.c_type == shape.type) gemm_batches<T, float, T>(shape, args, begin, end);
+  else gemm_batches<T, float, float>(shape, args, begin, end);
 }
 
-void run_rows(const GemmShape& shape, const GemmArgs& args, Rows rows) {
+void run_rows(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end) {
   switch (shape.type) {
-    case DType::f32: return gemm_batches<float, float, float>(shape, args, rows);
-    case DType::f64: return gemm_batches<double, double, double>(shape, args, rows);
-    case DType::f16: return run_halves<Half>(shape, args, rows);
-    case DType::bf16: return run_halves<BFloat16>(shape, args, rows);
-    case DType::i8: return run_integers<int8_t>(shape, args, rows);
-    case DType::u8: return run_integers<uint8_t>(shape, args, rows);
-    case DType::i16: return run_integers<int16_t>(shape, args, rows);
-    case DType::u16: return run_integers<uint16_t>(shape, args, rows);
-    case DType::i32: return run_integers<int32_t>(shape, args, rows);
-    case DType::u32: return run_integers<uint32_t>(shape, args, rows);
-    case DType::i64: return run_integers<int64_t>(shape, args, rows);
-    case DType::u64: return run_integers<uint64_t>(shape, args, rows);
+    case DType::f32: return gemm_batches<float, float, float>(shape, args, begin, end);
+    case DType::f64: return gemm_batches<double, double, double>(shape, args, begin, end);
+    case DType::f16: return run_halves<Half>(shape, args, begin, end);
+    case DType::bf16: return run_halves<BFloat16>(shape, args, begin, end);
+    case DType::i8: return run_integers<int8_t>(shape, args, begin, end);
+    case DType::u8: return run_integers<uint8_t>(shape, args, begin, end);
+    case DType::i16: return run_integers<int16_t>(shape, args, begin, end);
+    case DType::u16: return run_integers<uint16_t>(shape, args, begin, end);
+    case DType::i32: return run_integers<int32_t>(shape, args, begin, end);
+    case DType::u32: return run_integers<uint32_t>(shape, args, begin, end);
+    case DType::i64: return run_integers<int64_t>(shape, args, begin, end);
+    case DType::u64: return run_integers<uint64_t>(shape, args, begin, end);
     case DType::boolean: return;  // refused when compiling
   }
 }
 
-// ---- f32 over panels
-
-#if defined(__AVX512F__)
-inline constexpr int kLanes = 16, kVectors = 4;
-#elif defined(__AVX2__)
-inline constexpr int kLanes = 8, kVectors = 2;
-#else
-inline constexpr int kLanes = 4, kVectors = 2;
-#endif
-inline constexpr int kBlockRows = 6;                            // rows x vectors accumulators fit in the registers
-inline constexpr int64_t kPanelWidth = kLanes * kVectors;
-inline constexpr int64_t kBlockDepth = 2048;                    // rows of a panel that stay in the second-level cache
-typedef float Vector __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
-
-// acc[r][j] (+)= sum_i a[r, i] * panel[i, j]
-template <int kRows, bool kUnitStride>
-[[gnu::noinline]] void multiply_block(const float* __restrict a, int64_t a_row, int64_t a_col, const float* __restrict panel, int64_t k,
-                                      float* __restrict acc, bool add) {
-  Vector sums[kRows][kVectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sums[r][v] = add ? *reinterpret_cast<const Vector*>(acc + r * kPanelWidth + v * kLanes) : Vector{};
-  }
+// A few rows times one panel; the panel is streamed once for all of them.
+template <int64_t kWidth, int kRows>
+inline void panel_rows(const float* a, int64_t a_row, int64_t a_col, const float* w, int64_t k, float* acc) {
+  alignas(64) float sums[kRows][kWidth] = {};
   for (int64_t i = 0; i < k; ++i) {
-    Vector b[kVectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) b[v] = *reinterpret_cast<const Vector*>(panel + i * kPanelWidth + v * kLanes);
-#pragma GCC unroll 8
+    const float* wk = w + i * kWidth;
     for (int r = 0; r < kRows; ++r) {
-      const float x = a[r * a_row + (kUnitStride ? i : i * a_col)];
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sums[r][v] += x * b[v];
+      const float x = a[r * a_row + i * a_col];
+#pragma omp simd
+      for (int64_t j = 0; j < kWidth; ++j) sums[r][j] += x * wk[j];
     }
   }
-#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) *reinterpret_cast<Vector*>(acc + r * kPanelWidth + v * kLanes) = sums[r][v];
+    for (int64_t j = 0; j < kWidth; ++j) acc[r * kWidth + j] = sums[r][j];
   }
 }
 
-template <bool kUnitStride>
-inline void multiply_rows(int rows, const float* a, int64_t a_row, int64_t a_col, const float* panel, int64_t k, float* acc, bool add) {
-  switch (rows) {
-    case 1: return multiply_block<1, kUnitStride>(a, a_row, a_col, panel, k, acc, add);
-    case 2: return multiply_block<2, kUnitStride>(a, a_row, a_col, panel, k, acc, add);
-    case 3: return multiply_block<3, kUnitStride>(a, a_row, a_col, panel, k, acc, add);
-    case 4: return multiply_block<4, kUnitStride>(a, a_row, a_col, panel, k, acc, add);
-    case 5: return multiply_block<5, kUnitStride>(a, a_row, a_col, panel, k, acc, add);
-    default: return multiply_block<6, kUnitStride>(a, a_row, a_col, panel, k, acc, add);
-  }
-}
-
-// The panel is walked through once per block of rows; a deep one in slices, between which the sums wait in c.
-void run_panel(const GemmShape& shape, const GemmArgs& args, int64_t batch, const float* panel, int64_t column, Rows range) {
-  const BatchOffsets at = batch_offsets(shape, batch);
-  const float* a = static_cast<const float*>(args.a) + at.a;
+template <int64_t kWidth>
+void run_panels_of(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin, int64_t end) {
+  const float* a = static_cast<const float*>(args.a);
   float* c = static_cast<float*>(args.c);
-  const int64_t width = std::min(kPanelWidth, shape.n - column);
-  alignas(64) float acc[kBlockRows * kPanelWidth];
-  const int64_t depth = shape.c_col == 1 ? kBlockDepth : shape.k;
-  for (int64_t k0 = 0; k0 < shape.k; k0 += depth) {
-    const int64_t k = std::min(depth, shape.k - k0);
-    const bool last = k0 + k == shape.k;
-    for (int64_t row = range.begin; row < range.end;) {
-      const int rows = static_cast<int>(std::min<int64_t>(kBlockRows, range.end - row));
-      if (k0 > 0) {
-        for (int r = 0; r < rows; ++r) {
-          std::memcpy(acc + r * kPanelWidth, c + at.c + (row + r) * shape.c_row + column, static_cast<size_t>(width) * sizeof(float));
-        }
-      }
-      const float* block = a + row * shape.a_row + k0 * shape.a_col;
-      const float* slice = panel + k0 * kPanelWidth;
-      if (shape.a_col == 1) multiply_rows<true>(rows, block, shape.a_row, 1, slice, k, acc, k0 > 0);
-      else multiply_rows<false>(rows, block, shape.a_row, shape.a_col, slice, k, acc, k0 > 0);
+  alignas(64) float acc[2 * kWidth];
+  for (int64_t p = begin; p < end; ++p) {
+    const float* w = b + p * panels.panel_stride;
+    const int64_t column = p * kWidth;
+    const int64_t width = std::min(kWidth, shape.n - column);
+    for (int64_t row = 0; row < shape.m;) {
+      const int rows = row + 2 <= shape.m ? 2 : 1;
+      if (rows == 2) panel_rows<kWidth, 2>(a + row * shape.a_row, shape.a_row, shape.a_col, w, shape.k, acc);
+      else panel_rows<kWidth, 1>(a + row * shape.a_row, shape.a_row, shape.a_col, w, shape.k, acc);
       for (int r = 0; r < rows; ++r) {
-        float* sums = acc + r * kPanelWidth;
-        const int64_t c_at = at.c + (row + r) * shape.c_row + column * shape.c_col;
-        if (last && !shape.epilogue.empty()) finish_row(shape.epilogue, args, sums, c_at, column, width);
-        if (shape.c_col == 1) {
-          std::memcpy(c + c_at, sums, static_cast<size_t>(width) * sizeof(float));
-        } else {
-          for (int64_t j = 0; j < width; ++j) c[c_at + j * shape.c_col] = sums[j];
-        }
+        const int64_t at = (row + r) * shape.c_row + column;
+        finish_row(shape.epilogue, args, acc + r * kWidth, at, column, width);
+        std::memcpy(c + at, acc + r * kWidth, static_cast<size_t>(width) * sizeof(float));
       }
       row += rows;
     }
   }
 }
 
-void pack_panel(const float* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, int64_t column, float* panel) {
-  const int64_t width = std::min(kPanelWidth, n - column);
-  if (width < kPanelWidth) std::memset(panel, 0, static_cast<size_t>(k * kPanelWidth) * sizeof(float));
-  const float* from = b + column * b_col;
-  if (b_col == 1) {
-    for (int64_t i = 0; i < k; ++i) std::memcpy(panel + i * kPanelWidth, from + i * b_row, static_cast<size_t>(width) * sizeof(float));
-    return;
-  }
-  constexpr int64_t kTile = 16;  // a transposed b is read along its own rows
-  for (int64_t i0 = 0; i0 < k; i0 += kTile) {
-    const int64_t i1 = std::min(i0 + kTile, k);
-    for (int64_t j = 0; j < width; ++j) {
-      for (int64_t i = i0; i < i1; ++i) panel[i * kPanelWidth + j] = from[i * b_row + j * b_col];
-    }
+void run_panels(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin, int64_t end) {
+  switch (panels.width) {
+    case 64: return run_panels_of<64>(shape, args, b, panels, begin, end);
+    case 48: return run_panels_of<48>(shape, args, b, panels, begin, end);
+    case 32: return run_panels_of<32>(shape, args, b, panels, begin, end);
+    case 16: return run_panels_of<16>(shape, args, b, panels, begin, end);
+    case 8: return run_panels_of<8>(shape, args, b, panels, begin, end);
+    default: return;  // GemmLibrary asks for these widths only
   }
 }
 
-[[maybe_unused]] constexpr HostGemm kHostGemm = {kPanelWidth, run_rows, run_panel, pack_panel};
+[[maybe_unused]] constexpr HostGemm kHostGemm = {run_rows, run_panels, finish_rows};
 
 }  // namespace
 }  // namespace braid::rt

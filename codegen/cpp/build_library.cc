@@ -80,7 +80,7 @@ std::string build_library(const std::string& dir, const std::string& name, const
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
   // The runtime inside stays inside: a process may load several programs of different versions.
   const std::string command =
-      fmt::format("{} {} {} -fvisibility=hidden -shared -I{} {} {} -lrt -lpthread -Wl,--exclude-libs,ALL -o {} 2>&1", compiler, flags,
+      fmt::format("{} {} {} -fvisibility=hidden -shared -I{} {} {} -ldnnl -lrt -lpthread -Wl,--exclude-libs,ALL -o {} 2>&1", compiler, flags,
                   kNeededFlags, shell_word(runtime.headers.string()), shell_word(source.string()), shell_word(runtime.library.string()),
                   shell_word(partial.string()));
   if (options.verbose) fmt::print(stderr, "{}\n", command);
