@@ -12,7 +12,8 @@ class Collector {
  public:
   Collector(const Graph& graph, Effects& out) : graph_(graph), out_(out) {}
 
-  void add(const TensorRef& view, AccessKind kind, bool by_peers = false, std::optional<MemoryDep> dep = std::nullopt) {
+  void add(const TensorRef& view, AccessKind kind, bool by_peers = false,
+           std::optional<MemoryDep> dep = std::nullopt) {
     const MemoryRegion r = region(graph_, view);
     if (!r.storage.valid()) return;  // NoneLayout, MultiOutputLayout: no memory
     out_.accesses.push_back({view.buffer, kind, view, r, by_peers, std::move(dep)});
@@ -27,9 +28,12 @@ class Collector {
 
   // A mutation's old contents matter: what is not written stays.
   AccessKind write_kind(BufferId buffer) const {
-    return std::holds_alternative<MutationOutput>(graph_[buffer].layout) ? AccessKind::reads_modify : AccessKind::write;
+    return std::holds_alternative<MutationOutput>(graph_[buffer].layout) ? AccessKind::reads_modify
+                                                                         : AccessKind::write;
   }
-  void add_write(const TensorRef& view, bool by_peers = false) { add(view, write_kind(view.buffer), by_peers); }
+  void add_write(const TensorRef& view, bool by_peers = false) {
+    add(view, write_kind(view.buffer), by_peers);
+  }
 
  private:
   const Graph& graph_;
@@ -40,8 +44,9 @@ void of_kernel(const Graph& graph, OpId, const Operation& op, const Loops& k, Ef
   Collector c(graph, out);
   c.add_loads(k.body, k.sizes);
   for (BufferId b : op.outputs) {
-    c.add(whole(graph, b), c.write_kind(b), false,
-          MemoryDep{k.store_index, {k.sizes.begin(), k.sizes.begin() + static_cast<std::ptrdiff_t>(k.kept())}});
+    c.add(
+        whole(graph, b), c.write_kind(b), false,
+        MemoryDep{k.store_index, {k.sizes.begin(), k.sizes.begin() + static_cast<std::ptrdiff_t>(k.kept())}});
   }
 }
 
@@ -163,7 +168,8 @@ std::optional<std::pair<Expr, Expr>> range(const Span& s) {
 bool disjoint(const Span& a, const Span& b) {
   const auto ra = range(a), rb = range(b);
   if (!ra || !rb) return false;
-  if (provably_non_negative(rb->first - ra->second) || provably_non_negative(ra->first - rb->second)) return true;
+  if (provably_non_negative(rb->first - ra->second) || provably_non_negative(ra->first - rb->second))
+    return true;
   // Rows of one length: if both stay within [0, stride) of their row, rows can be compared one by one.
   for (std::size_t p = 0; p < a.dims.size(); ++p) {
     for (std::size_t q = 0; q < b.dims.size(); ++q) {
@@ -183,15 +189,18 @@ bool disjoint(const Span& a, const Span& b) {
 }
 
 Span span_of(const Graph& graph, const TensorRef& r, const MemoryRegion& at) {
-  // Offsets of views are multiples of their element size by construction; refs of one type are compared in elements.
+  // Offsets of views are multiples of their element size by construction; refs of one type are compared in
+  // elements.
   Span s{*divide_exactly(at.offset, size_of(graph[r.buffer].dtype)), {}};
   for (std::size_t k = 0; k < r.sizes.size(); ++k) {
-    if (!r.sizes[k].is_constant(1) && !r.strides[k].is_constant(0)) s.dims.push_back({r.sizes[k], r.strides[k]});
+    if (!r.sizes[k].is_constant(1) && !r.strides[k].is_constant(0))
+      s.dims.push_back({r.sizes[k], r.strides[k]});
   }
   return s;
 }
 
-bool overlap(const Graph& graph, const TensorRef& a, const MemoryRegion& ra, const TensorRef& b, const MemoryRegion& rb) {
+bool overlap(const Graph& graph, const TensorRef& a, const MemoryRegion& ra, const TensorRef& b,
+             const MemoryRegion& rb) {
   if (!ra.storage.valid() || ra.storage != rb.storage) return false;
   // Mostly it is the same view twice, which needs no arithmetic.
   const bool same_view = ra.offset == rb.offset && a.sizes == b.sizes && a.strides == b.strides;

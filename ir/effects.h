@@ -1,9 +1,10 @@
-// What an operation touches. Derived from the operation's structure, never declared beside it; dependencies, memory
-// planning, verifier, interpreter and code generation all ask this one model.
+// What an operation touches. Derived from the operation's structure, never declared beside it; dependencies,
+// memory planning, verifier, interpreter and code generation all ask this one model.
 //
 //   start    reads its inputs, writes its outputs; both stay in flight (by_peers)
-//   wait     modifies the start's outputs (the second mutation), reads the start's inputs: they are pinned until here
-//   release  reads the start's inputs and symmetric outputs: they are pinned until here. Whoever writes these bytes
+//   wait     modifies the start's outputs (the second mutation), reads the start's inputs: they are pinned
+//   until here release  reads the start's inputs and symmetric outputs: they are pinned until here. Whoever
+//   writes these bytes
 //            next has a WAR dependency on the release; readers do not care about it
 #pragma once
 
@@ -20,8 +21,8 @@ enum class AccessKind : std::uint8_t {
   reads_modify,  // a new version of memory whose old version matters (MutationOutput)
 };
 
-// The exact elements of an access by a loop: buffer[index(i0, i1, ...)] for 0 <= ik < sizes[k]. `index` counts elements
-// from the buffer's first. It holds value symbols (%k) where the address depends on data.
+// The exact elements of an access by a loop: buffer[index(i0, i1, ...)] for 0 <= ik < sizes[k]. `index`
+// counts elements from the buffer's first. It holds value symbols (%k) where the address depends on data.
 struct MemoryDep {
   Expr index;
   std::vector<Expr> sizes;
@@ -61,13 +62,13 @@ struct Effects {
 
 Effects effects(const Graph& graph, OpId op);
 
-// False only when the two views provably share no byte. Sees through interleaved slices of one tensor (the parts of a
-// concatenation along an inner axis), which byte ranges cannot tell apart.
+// False only when the two views provably share no byte. Sees through interleaved slices of one tensor (the
+// parts of a concatenation along an inner axis), which byte ranges cannot tell apart.
 bool may_overlap(const Graph& graph, const TensorRef& a, const TensorRef& b);
 // At least one of them writes, and they may touch the same byte: RAW, WAR or WAW.
 bool conflict(const Graph& graph, const Access& a, const Access& b);
-// Do two operations have to keep their order, by memory, by structure or because one is a barrier? Collectives'
-// order among each other is the channel policy's affair and not part of this.
+// Do two operations have to keep their order, by memory, by structure or because one is a barrier?
+// Collectives' order among each other is the channel policy's affair and not part of this.
 bool depend(const Graph& graph, OpId a_op, const Effects& a, OpId b_op, const Effects& b);
 
 // Does the region kernel hold the operation, at any depth?

@@ -150,7 +150,8 @@ std::string element_text(DType dtype, const std::byte* at) {
     case DType::f64: {
       const auto bits = get<std::uint64_t>(at);
       const auto value = std::bit_cast<double>(bits);
-      if (std::isnan(value)) return bits == 0x7ff8000000000000ULL ? "nan" : fmt::format("bits(0x{:016x})", bits);
+      if (std::isnan(value))
+        return bits == 0x7ff8000000000000ULL ? "nan" : fmt::format("bits(0x{:016x})", bits);
       return float_text(value);
     }
     case DType::f16:

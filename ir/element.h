@@ -26,7 +26,8 @@ Literal read_element(DType dtype, const std::byte* at);
 // Rounds floats; integers keep their low bits; bool is "not 0".
 void write_element(DType dtype, std::byte* at, Literal value);
 
-// Text that read back gives the same bits: shortest decimals, nan, inf, -0, bits(hex) for other NaNs, true, false.
+// Text that read back gives the same bits: shortest decimals, nan, inf, -0, bits(hex) for other NaNs, true,
+// false.
 std::string element_text(DType dtype, const std::byte* at);
 // Literals of f32 and narrower are rounded to f32.
 std::string literal_text(DType dtype, Literal value);

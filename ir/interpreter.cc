@@ -14,9 +14,12 @@
 namespace braid::ir {
 namespace {
 
-std::string sizes_text(std::span<const std::int64_t> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
+std::string sizes_text(std::span<const std::int64_t> sizes) {
+  return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
 
-// An input whose size is `e` turned out to be `actual`: what does that say about the one dimension not known yet?
+// An input whose size is `e` turned out to be `actual`: what does that say about the one dimension not known
+// yet?
 void solve(Expr e, std::int64_t actual, std::map<std::string, std::int64_t>& dims) {
   std::optional<Expr> unknown;
   int count = 0;
@@ -36,7 +39,8 @@ void solve(Expr e, std::int64_t actual, std::map<std::string, std::int64_t>& dim
 
 class Rank {
  public:
-  Rank(const Schedule& program, int rank, std::map<std::string, std::int64_t> dims, const InterpreterOptions& options, Exchanges& exchanges)
+  Rank(const Schedule& program, int rank, std::map<std::string, std::int64_t> dims,
+       const InterpreterOptions& options, Exchanges& exchanges)
       : schedule_(program),
         g_(program.graph),
         options_(options),
@@ -136,7 +140,8 @@ class Rank {
     if (fn == options_.externs.end()) fn = options_.externs.find("");
     if (fn == options_.externs.end()) {
       if (k.writes.empty()) return;
-      user_error(703, {{}, op.name, {}}, fmt::format("nobody knows how to run the extern kernel '{}'", k.callee));
+      user_error(703, {{}, op.name, {}},
+                 fmt::format("nobody knows how to run the extern kernel '{}'", k.callee));
     }
     ExternCall c{op, memory_.rank(), {}, {}};
     for (const TensorRef& r : k.reads) {
@@ -148,7 +153,8 @@ class Rank {
       c.writes.push_back(make_tensor(v.dtype, v.sizes));
     }
     fn->second(c);
-    for (std::size_t i = 0; i < k.writes.size(); ++i) memory_.write(memory_.view(k.writes[i]), c.writes[i].bytes, op.name);
+    for (std::size_t i = 0; i < k.writes.size(); ++i)
+      memory_.write(memory_.view(k.writes[i]), c.writes[i].bytes, op.name);
   }
 
   bool start(OpId id, const Operation& op, const CollectiveKernel& k) {
@@ -182,8 +188,8 @@ class Rank {
   }
 
   bool blocked(const Operation& op, const Exchange& e, bool results) {
-    blocked_on_ = fmt::format("rank {} is in '{}' and needs {} to {}", memory_.rank(), op.name, e.missing(results),
-                              results ? "get its results" : "start");
+    blocked_on_ = fmt::format("rank {} is in '{}' and needs {} to {}", memory_.rank(), op.name,
+                              e.missing(results), results ? "get its results" : "start");
     return false;
   }
 
@@ -204,8 +210,8 @@ class Rank {
   RankMemory memory_;
   std::vector<OpId> top_;
   std::vector<int> step_of_;
-  std::set<OpId> released_;             // starts that have a release
-  std::map<OpId, Exchange*> open_;      // started, not yet waited for or released; null: not this rank's
+  std::set<OpId> released_;         // starts that have a release
+  std::map<OpId, Exchange*> open_;  // started, not yet waited for or released; null: not this rank's
   std::vector<Frame> frames_;
   std::string blocked_on_;
 };
@@ -230,7 +236,8 @@ void check_constants(const Schedule& schedule) {
       const StorageId s = root_storage(g, b);
       if (!s.valid() || g[s].kind != StorageKind::constant || !g[s].data.per_rank.empty()) return;
       user_error(702, {{}, g[b].name, {}}, fmt::format("the data of constant '{}' is not known", g[s].name),
-                 g[s].data.file.empty() ? "the text leaves it out; print it with all constants" : "load the file " + g[s].data.file);
+                 g[s].data.file.empty() ? "the text leaves it out; print it with all constants"
+                                        : "load the file " + g[s].data.file);
     };
     if (const auto* l = op.as<Loops>()) {
       for (const Instr& i : l->body.instrs) {
@@ -245,7 +252,8 @@ void check_constants(const Schedule& schedule) {
       for (const TensorRef& r : e->reads) check(r.buffer);
     }
   }
-  for (const GraphOutput& o : g.outputs) internal_check(o.buffer.valid(), "output '{}' has no buffer", o.name);
+  for (const GraphOutput& o : g.outputs)
+    internal_check(o.buffer.valid(), "output '{}' has no buffer", o.name);
 }
 
 void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
@@ -258,9 +266,11 @@ void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
     if (left.empty()) return;
     if (seed != 0) std::shuffle(left.begin(), left.end(), random);
     bool progress = false;
-    for (Rank* r : left) progress |= r->advance(seed != 0 ? static_cast<std::int64_t>(1 + random() % 5) : INT64_MAX);
+    for (Rank* r : left)
+      progress |= r->advance(seed != 0 ? static_cast<std::int64_t>(1 + random() % 5) : INT64_MAX);
     if (progress) continue;
-    std::sort(left.begin(), left.end(), [](Rank* a, Rank* b) { return a->memory().rank() < b->memory().rank(); });
+    std::sort(left.begin(), left.end(),
+              [](Rank* a, Rank* b) { return a->memory().rank() < b->memory().rank(); });
     std::string who;
     for (Rank* r : left) who += "\n  " + r->blocked_on();
     user_error(410, {}, "the ranks wait for each other and cannot go on:" + who);
@@ -271,7 +281,8 @@ void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
 
 std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs.size()) {
-    user_error(701, {}, fmt::format("{} inputs given, the program has {}", inputs.size(), graph.inputs.size()));
+    user_error(701, {},
+               fmt::format("{} inputs given, the program has {}", inputs.size(), graph.inputs.size()));
   }
   std::map<std::string, std::int64_t> dims;
   std::size_t known;
@@ -281,17 +292,21 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
       const Buffer& b = graph[graph.inputs[i].buffer];
       const Location at{{}, graph.inputs[i].name, {}};
       if (inputs[i].dtype != b.dtype) {
-        user_error(701, at, fmt::format("the input has type {}, not {}", to_string(inputs[i].dtype), to_string(b.dtype)));
+        user_error(
+            701, at,
+            fmt::format("the input has type {}, not {}", to_string(inputs[i].dtype), to_string(b.dtype)));
       }
       if (inputs[i].sizes.size() != b.sizes.size()) {
-        user_error(701, at, fmt::format("the input has rank {}, not {}", inputs[i].sizes.size(), b.sizes.size()));
+        user_error(701, at,
+                   fmt::format("the input has rank {}, not {}", inputs[i].sizes.size(), b.sizes.size()));
       }
       for (std::size_t k = 0; k < b.sizes.size(); ++k) solve(b.sizes[k], inputs[i].sizes[k], dims);
     }
   } while (dims.size() != known);
   const auto value = [&](Expr s) {
     const auto it = dims.find(s.dim_name());
-    if (it == dims.end()) user_error(302, {}, fmt::format("dimension '{}' is not determined by the inputs", s.dim_name()));
+    if (it == dims.end())
+      user_error(302, {}, fmt::format("dimension '{}' is not determined by the inputs", s.dim_name()));
     return it->second;
   };
   for (const Expr& d : graph.dims) {
@@ -299,38 +314,47 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
     if (it == dims.end()) continue;
     const Bounds b = bounds(d);
     if (it->second < b.min || it->second > b.max) {
-      user_error(302, {}, fmt::format("dimension '{}' is {}, outside of [{}, {}]", d.dim_name(), it->second, b.min, b.max));
+      user_error(
+          302, {},
+          fmt::format("dimension '{}' is {}, outside of [{}, {}]", d.dim_name(), it->second, b.min, b.max));
     }
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     std::vector<std::int64_t> expected;
     for (const Expr& s : graph[graph.inputs[i].buffer].sizes) expected.push_back(evaluate(s, value));
     if (expected != inputs[i].sizes) {
-      user_error(701, {{}, graph.inputs[i].name, {}},
-                 fmt::format("the input has sizes {}, not {}", sizes_text(inputs[i].sizes), sizes_text(expected)));
+      user_error(
+          701, {{}, graph.inputs[i].name, {}},
+          fmt::format("the input has sizes {}, not {}", sizes_text(inputs[i].sizes), sizes_text(expected)));
     }
-    internal_check(static_cast<std::int64_t>(inputs[i].bytes.size()) == inputs[i].numel() * size_of(inputs[i].dtype),
-                   "input '{}' holds {} bytes", graph.inputs[i].name, inputs[i].bytes.size());
+    internal_check(
+        static_cast<std::int64_t>(inputs[i].bytes.size()) == inputs[i].numel() * size_of(inputs[i].dtype),
+        "input '{}' holds {} bytes", graph.inputs[i].name, inputs[i].bytes.size());
   }
   for (const Guard& g : graph.guards) {
     const std::int64_t a = evaluate(g.lhs, value), b = evaluate(g.rhs, value);
     const bool equal = g.relation == Guard::Relation::equal;
     if (equal ? a == b : a <= b) continue;
-    user_error(303, {{}, g.origin, {}}, fmt::format("{} {} {} does not hold: {} and {}", to_string(g.lhs), equal ? "==" : "<=", to_string(g.rhs), a, b));
+    user_error(303, {{}, g.origin, {}},
+               fmt::format("{} {} {} does not hold: {} and {}", to_string(g.lhs),
+                           equal ? "==" : "<=", to_string(g.rhs), a, b));
   }
   return dims;
 }
 
-InterpreterResult run(std::span<const Schedule* const> programs, std::span<const std::vector<Tensor>> inputs, const InterpreterOptions& options) {
+InterpreterResult run(std::span<const Schedule* const> programs, std::span<const std::vector<Tensor>> inputs,
+                      const InterpreterOptions& options) {
   if (inputs.size() != programs.size()) {
-    user_error(701, {}, fmt::format("inputs for {} ranks given, the program has {}", inputs.size(), programs.size()));
+    user_error(701, {},
+               fmt::format("inputs for {} ranks given, the program has {}", inputs.size(), programs.size()));
   }
   Exchanges exchanges;
   std::vector<std::unique_ptr<Rank>> ranks;
   for (std::size_t r = 0; r < programs.size(); ++r) {
     const Graph& g = programs[r]->graph;
     if (r == 0 || programs[r] != programs[0]) check_constants(*programs[r]);
-    ranks.push_back(std::make_unique<Rank>(*programs[r], static_cast<int>(r), bind_dims(g, inputs[r]), options, exchanges));
+    ranks.push_back(std::make_unique<Rank>(*programs[r], static_cast<int>(r), bind_dims(g, inputs[r]),
+                                           options, exchanges));
     for (std::size_t i = 0; i < g.inputs.size(); ++i) {
       RankMemory& m = ranks.back()->memory();
       m.write(m.view(g.inputs[i].buffer), inputs[r][i].bytes, g.inputs[i].name);
@@ -349,7 +373,8 @@ InterpreterResult run(std::span<const Schedule* const> programs, std::span<const
   return result;
 }
 
-InterpreterResult run(const Schedule& schedule, std::span<const std::vector<Tensor>> inputs, const InterpreterOptions& options) {
+InterpreterResult run(const Schedule& schedule, std::span<const std::vector<Tensor>> inputs,
+                      const InterpreterOptions& options) {
   const std::vector<const Schedule*> programs(static_cast<std::size_t>(schedule.graph.ranks), &schedule);
   return run(programs, inputs, options);
 }
@@ -365,7 +390,8 @@ void opaque_kernel(ExternCall& call) {
     mix(fnv1a(reinterpret_cast<const std::byte*>(name.data()), name.size()));
     if (const auto* i = std::get_if<std::int64_t>(&value)) mix(static_cast<std::uint64_t>(*i));
     if (const auto* d = std::get_if<double>(&value)) mix(std::bit_cast<std::uint64_t>(*d));
-    if (const auto* s = std::get_if<std::string>(&value)) mix(fnv1a(reinterpret_cast<const std::byte*>(s->data()), s->size()));
+    if (const auto* s = std::get_if<std::string>(&value))
+      mix(fnv1a(reinterpret_cast<const std::byte*>(s->data()), s->size()));
   }
   for (const Tensor& t : call.reads) mix(fnv1a(t.bytes.data(), t.bytes.size()));
   for (Tensor& t : call.writes) {
@@ -373,7 +399,8 @@ void opaque_kernel(ExternCall& call) {
     for (std::int64_t i = 0; i < t.numel(); ++i) {
       mix(static_cast<std::uint64_t>(i));
       const auto small = static_cast<std::int64_t>((h >> 33) % 8);
-      write_element(t.dtype, t.bytes.data() + i * item, is_float(t.dtype) ? Literal(static_cast<double>(small - 4)) : Literal(small));
+      write_element(t.dtype, t.bytes.data() + i * item,
+                    is_float(t.dtype) ? Literal(static_cast<double>(small - 4)) : Literal(small));
     }
   }
 }

@@ -11,12 +11,15 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-bool is_point_to_point(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::recv; }
+bool is_point_to_point(CollectiveKind kind) {
+  return kind == CollectiveKind::send || kind == CollectiveKind::recv;
+}
 
 bool same_memory(const ByteView& a, const ByteView& b) {
   const auto range = [](const ByteView& v) {
     std::int64_t last = v.offset + size_of(v.dtype);
-    for (std::size_t k = 0; k < v.sizes.size(); ++k) last += std::max<std::int64_t>(v.sizes[k] - 1, 0) * v.strides[k];
+    for (std::size_t k = 0; k < v.sizes.size(); ++k)
+      last += std::max<std::int64_t>(v.sizes[k] - 1, 0) * v.strides[k];
     return std::pair(v.storage + v.offset, v.storage + last);
   };
   if (a.numel() == 0 || b.numel() == 0) return false;
@@ -30,10 +33,12 @@ Bytes reduce(ReduceKind kind, DType type, const std::vector<Bytes>& parts) {
   Bytes out(parts[0].size());
   for (std::size_t at = 0; at < out.size(); at += item) {
     Scalar sum = to_scalar(read_element(type, parts[0].data() + at));
-    for (std::size_t r = 1; r < parts.size(); ++r) sum = fold(kind, type, sum, to_scalar(read_element(type, parts[r].data() + at)));
+    for (std::size_t r = 1; r < parts.size(); ++r)
+      sum = fold(kind, type, sum, to_scalar(read_element(type, parts[r].data() + at)));
     if (kind == ReduceKind::avg) {
       const auto n = static_cast<std::int64_t>(parts.size());
-      sum = is_float(type) ? Scalar{sum.d / static_cast<double>(n), 0} : apply(OpCode::div, type, sum, Scalar{0, n});
+      sum = is_float(type) ? Scalar{sum.d / static_cast<double>(n), 0}
+                           : apply(OpCode::div, type, sum, Scalar{0, n});
     }
     write_element(type, out.data() + at, to_literal(type, rounded(type, sum)));
   }
@@ -85,7 +90,8 @@ std::string describe(const Exchange::Party& p) {
   for (const ByteView& v : p.kernel->kind == CollectiveKind::recv ? p.outputs : p.inputs) {
     sizes += fmt::format("{}{} {}", sizes.empty() ? "" : ", ", v.numel(), to_string(v.dtype));
   }
-  return fmt::format("rank {}: '{}', {} {} of {}", p.rank, p.op->name, to_string(p.kernel->kind), to_string(p.kernel->reduce), sizes);
+  return fmt::format("rank {}: '{}', {} {} of {}", p.rank, p.op->name, to_string(p.kernel->kind),
+                     to_string(p.kernel->reduce), sizes);
 }
 
 bool agree(const Exchange::Party& a, const Exchange::Party& b) {
@@ -98,8 +104,9 @@ bool agree(const Exchange::Party& a, const Exchange::Party& b) {
   }
   const auto& p = x.kind == CollectiveKind::recv ? a.outputs : a.inputs;
   const auto& q = y.kind == CollectiveKind::recv ? b.outputs : b.inputs;
-  return std::equal(p.begin(), p.end(), q.begin(), q.end(),
-                    [](const ByteView& v, const ByteView& w) { return v.dtype == w.dtype && v.numel() == w.numel(); });
+  return std::equal(p.begin(), p.end(), q.begin(), q.end(), [](const ByteView& v, const ByteView& w) {
+    return v.dtype == w.dtype && v.numel() == w.numel();
+  });
 }
 
 }  // namespace
@@ -134,7 +141,8 @@ Exchange* Exchanges::start(RankMemory& memory, const Operation& op, const Collec
     members = send ? std::vector<int>{memory.rank(), other} : std::vector<int>{other, memory.rank()};
     me = send ? 0 : 1;
   }
-  const std::string key = fmt::format("{}{}|{}", is_point_to_point(kernel.kind) ? "to:" : "", fmt::join(members, ","), fmt::join(ranks, ","));
+  const std::string key = fmt::format("{}{}|{}", is_point_to_point(kernel.kind) ? "to:" : "",
+                                      fmt::join(members, ","), fmt::join(ranks, ","));
   const std::size_t number = started_[{key, memory.rank()}]++;
   std::vector<std::unique_ptr<Exchange>>& all = exchanges_[key];
   if (number >= all.size()) {
@@ -155,13 +163,15 @@ Exchange* Exchanges::start(RankMemory& memory, const Operation& op, const Collec
   for (const Exchange::Party& other : e.parties) {
     if (!other.op || &other == &party) continue;
     if (!agree(party, other)) {
-      user_error(410, {{}, op.name, {}}, fmt::format("collective {} of group '{}' differs between ranks: {}; {}", number,
-                                                     memory.graph()[kernel.group].name, describe(other), describe(party)));
+      user_error(410, {{}, op.name, {}},
+                 fmt::format("collective {} of group '{}' differs between ranks: {}; {}", number,
+                             memory.graph()[kernel.group].name, describe(other), describe(party)));
     }
   }
   e.at_once |= kernel.blocking;
   for (const ByteView& out : party.outputs) {
-    const bool in_place = std::any_of(party.inputs.begin(), party.inputs.end(), [&](const ByteView& in) { return same_memory(in, out); });
+    const bool in_place = std::any_of(party.inputs.begin(), party.inputs.end(),
+                                      [&](const ByteView& in) { return same_memory(in, out); });
     e.at_once |= in_place;
     if (!in_place) memory.poison(out, op.name);
   }
@@ -184,7 +194,8 @@ void Exchanges::finish(Exchange& e, int rank, bool keep) {
   for (std::size_t i = 0; i < party.outputs.size(); ++i) {
     std::vector<Bytes> inputs;
     for (const Exchange::Party& p : e.parties) {
-      if (i < p.inputs.size()) inputs.push_back(p.copy ? (*p.copy)[i] : p.memory->read(p.inputs[i], p.op->name));
+      if (i < p.inputs.size())
+        inputs.push_back(p.copy ? (*p.copy)[i] : p.memory->read(p.inputs[i], p.op->name));
     }
     party.memory->write(party.outputs[i], result(e, me, inputs), party.op->name);
   }

@@ -10,7 +10,8 @@
 
 namespace braid::ir {
 
-// One collective in execution. Parties are the group's ranks in order; for send and recv, source and destination.
+// One collective in execution. Parties are the group's ranks in order; for send and recv, source and
+// destination.
 struct Exchange {
   struct Party {
     int rank = -1;
@@ -24,7 +25,8 @@ struct Exchange {
   };
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::vector<Party> parties;
-  bool at_once = false;  // in place somewhere, or blocking: all inputs are read when the first party gets its results
+  bool at_once =
+      false;  // in place somewhere, or blocking: all inputs are read when the first party gets its results
 
   bool all_started() const;
   bool all_done() const;
@@ -33,14 +35,16 @@ struct Exchange {
 
 class Exchanges {
  public:
-  // Null: the collective does not concern this rank. User error (BR0410) if it does not match what others have started.
+  // Null: the collective does not concern this rank. User error (BR0410) if it does not match what others
+  // have started.
   Exchange* start(RankMemory& memory, const Operation& op, const CollectiveKernel& kernel);
   // Requires all_started(). `keep`: others still read the inputs from memory, until the release.
   void finish(Exchange& exchange, int rank, bool keep);
 
  private:
-  std::map<std::string, std::vector<std::unique_ptr<Exchange>>> exchanges_;  // by group and direction, in order of start
-  std::map<std::pair<std::string, int>, std::size_t> started_;               // how many a rank has started of them
+  std::map<std::string, std::vector<std::unique_ptr<Exchange>>>
+      exchanges_;                                               // by group and direction, in order of start
+  std::map<std::pair<std::string, int>, std::size_t> started_;  // how many a rank has started of them
 };
 
 }  // namespace braid::ir

@@ -10,7 +10,8 @@
 namespace braid::ir {
 namespace {
 
-// An expression with actual dimensions: what is linear in the indices is a dot product, the rest a small tree.
+// An expression with actual dimensions: what is linear in the indices is a dot product, the rest a small
+// tree.
 class Index {
  public:
   Index() = default;
@@ -77,14 +78,16 @@ class Index {
 std::byte* element(const ByteView& v, std::int64_t index, const Operation& op) {
   const std::int64_t item = size_of(v.dtype), offset = v.offset + index * item;
   if (offset < 0 || offset + item > v.storage_bytes) {
-    throw InternalError(fmt::format("'{}' touches byte {} of a storage of {}", op.name, offset, v.storage_bytes));
+    throw InternalError(
+        fmt::format("'{}' touches byte {} of a storage of {}", op.name, offset, v.storage_bytes));
   }
   return v.storage + offset;
 }
 
 class Body {
  public:
-  Body(const LoopBody& body, RankMemory& memory, const Operation& op) : body_(body), op_(op), values_(body.instrs.size()) {
+  Body(const LoopBody& body, RankMemory& memory, const Operation& op)
+      : body_(body), op_(op), values_(body.instrs.size()) {
     for (const Instr& i : body.instrs) {
       Step s{i.code, i.dtype, i.dtype, {}, 0, Index(i.index, memory), {}, {}};
       for (ValueId v : i.operands) s.operands[s.count++] = static_cast<std::size_t>(v.index);
@@ -134,7 +137,8 @@ class Body {
         return v;
       }
       default:
-        return apply(s.code, s.operand_type, values_[s.operands[0]], s.count > 1 ? values_[s.operands[1]] : Scalar{},
+        return apply(s.code, s.operand_type, values_[s.operands[0]],
+                     s.count > 1 ? values_[s.operands[1]] : Scalar{},
                      s.count > 2 ? values_[s.operands[2]] : Scalar{});
     }
   }
@@ -178,10 +182,12 @@ void run_loops(RankMemory& memory, const Operation& op, const Loops& loops) {
       result = body.at(indices.data());
     } else {
       result = neutral(loops.reduce, out.dtype);
-      for_each_point(reduced, indices.data() + kept.size(), [&] { result = fold(loops.reduce, out.dtype, result, body.at(indices.data())); });
+      for_each_point(reduced, indices.data() + kept.size(),
+                     [&] { result = fold(loops.reduce, out.dtype, result, body.at(indices.data())); });
       result = rounded(out.dtype, result);
     }
-    write_element(out.dtype, element(out, store.at(indices.data(), body.values()), op), to_literal(out.dtype, result));
+    write_element(out.dtype, element(out, store.at(indices.data(), body.values()), op),
+                  to_literal(out.dtype, result));
   });
 }
 
@@ -193,11 +199,13 @@ void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
   const std::size_t rank = out.sizes.size(), m = rank - 2, n = rank - 1;
   const std::int64_t depth = a.sizes[n];
   // The sizes of a and b follow those of out: a guard or the verifier has seen to that.
-  internal_check(b.sizes[m] == depth && a.sizes[m] == out.sizes[m] && b.sizes[n] == out.sizes[n], "'{}': operands do not fit", op.name);
+  internal_check(b.sizes[m] == depth && a.sizes[m] == out.sizes[m] && b.sizes[n] == out.sizes[n],
+                 "'{}': operands do not fit", op.name);
   std::vector<std::int64_t> indices(rank, 0);
   const auto at = [&](const ByteView& v, std::int64_t offset) {
     if (offset < 0 || offset + size_of(v.dtype) > v.storage_bytes) {
-      throw InternalError(fmt::format("'{}' touches byte {} of a storage of {}", op.name, offset, v.storage_bytes));
+      throw InternalError(
+          fmt::format("'{}' touches byte {} of a storage of {}", op.name, offset, v.storage_bytes));
     }
     return v.storage + offset;
   };
@@ -210,9 +218,12 @@ void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
     }
     Scalar sum;
     for (std::int64_t k = 0; k < depth; ++k, pa += a.strides[n], pb += b.strides[m]) {
-      const Scalar x = to_scalar(read_element(a.dtype, at(a, pa))), y = to_scalar(read_element(b.dtype, at(b, pb)));
+      const Scalar x = to_scalar(read_element(a.dtype, at(a, pa))),
+                   y = to_scalar(read_element(b.dtype, at(b, pb)));
       sum.d += x.d * y.d;
-      sum.i = wrap(DType::i32, static_cast<std::int64_t>(static_cast<std::uint64_t>(sum.i) + static_cast<std::uint64_t>(x.i) * static_cast<std::uint64_t>(y.i)));
+      sum.i = wrap(DType::i32, static_cast<std::int64_t>(static_cast<std::uint64_t>(sum.i) +
+                                                         static_cast<std::uint64_t>(x.i) *
+                                                             static_cast<std::uint64_t>(y.i)));
     }
     sum = rounded(type, sum);
     const Scalar result = epilogue ? epilogue->at(indices.data(), sum) : cast(type, out.dtype, sum);

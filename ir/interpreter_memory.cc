@@ -11,7 +11,8 @@ constexpr auto kPoison = std::byte{0xff};
 
 }  // namespace
 
-RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string, std::int64_t> dims, bool use_plan)
+RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string, std::int64_t> dims,
+                       bool use_plan)
     : schedule_(&schedule),
       graph_(&schedule.graph),
       rank_(rank),
@@ -35,11 +36,13 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
   for (std::size_t i = 0; i < graph_->storages.size(); ++i) {
     const StorageId id{static_cast<std::int32_t>(i)};
     if (root_storage(*graph_, id) != id) continue;
-    const auto planned = use_plan ? schedule.plan->placements.find(id) : decltype(schedule.plan->placements.begin()){};
+    const auto planned =
+        use_plan ? schedule.plan->placements.find(id) : decltype(schedule.plan->placements.begin()){};
     if (use_plan && planned != schedule.plan->placements.end()) {
       const Placement& p = planned->second;
       std::vector<std::byte>& space = p.space == MemorySpace::arena ? arena_ : comm_;
-      internal_check(p.offset >= 0 && bytes[i] <= p.bytes && p.offset + p.bytes <= static_cast<std::int64_t>(space.size()),
+      internal_check(p.offset >= 0 && bytes[i] <= p.bytes &&
+                         p.offset + p.bytes <= static_cast<std::int64_t>(space.size()),
                      "storage '{}' of {} bytes does not fit its place", graph_->storages[i].name, bytes[i]);
       blocks_[i] = {space.data() + p.offset, bytes[i]};
       continue;
@@ -48,7 +51,8 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
     const ConstantData& data = graph_->storages[i].data;
     if (graph_->storages[i].kind == StorageKind::constant && !data.per_rank.empty()) {
       const auto from = data.of_rank(rank);
-      internal_check(from.size() <= own_[i].size(), "constant '{}' has {} bytes of data for {}", graph_->storages[i].name, from.size(), bytes[i]);
+      internal_check(from.size() <= own_[i].size(), "constant '{}' has {} bytes of data for {}",
+                     graph_->storages[i].name, from.size(), bytes[i]);
       std::copy(from.begin(), from.end(), own_[i].begin());
     }
     blocks_[i] = {own_[i].data(), bytes[i]};
@@ -95,7 +99,8 @@ void RankMemory::for_each_element(const ByteView& v, const std::string& who, Fn&
   for (std::int64_t n = 0; n < count; ++n) {
     std::int64_t offset = v.offset;
     for (std::size_t k = 0; k < at.size(); ++k) offset += at[k] * v.strides[k];
-    internal_check(offset >= 0 && offset + item <= v.storage_bytes, "'{}' touches byte {} of a storage of {}", who, offset, v.storage_bytes);
+    internal_check(offset >= 0 && offset + item <= v.storage_bytes, "'{}' touches byte {} of a storage of {}",
+                   who, offset, v.storage_bytes);
     fn(v.storage + offset, n);
     for (std::size_t k = at.size(); k-- > 0;) {
       if (++at[k] < v.sizes[k]) break;
@@ -107,14 +112,19 @@ void RankMemory::for_each_element(const ByteView& v, const std::string& who, Fn&
 std::vector<std::byte> RankMemory::read(const ByteView& v, const std::string& who) const {
   const auto item = static_cast<std::size_t>(size_of(v.dtype));
   std::vector<std::byte> out(static_cast<std::size_t>(v.numel()) * item);
-  for_each_element(v, who, [&](const std::byte* at, std::int64_t n) { std::memcpy(out.data() + static_cast<std::size_t>(n) * item, at, item); });
+  for_each_element(v, who, [&](const std::byte* at, std::int64_t n) {
+    std::memcpy(out.data() + static_cast<std::size_t>(n) * item, at, item);
+  });
   return out;
 }
 
 void RankMemory::write(const ByteView& v, std::span<const std::byte> bytes, const std::string& who) {
   const auto item = static_cast<std::size_t>(size_of(v.dtype));
-  internal_check(bytes.size() == static_cast<std::size_t>(v.numel()) * item, "'{}' writes {} bytes into {} elements", who, bytes.size(), v.numel());
-  for_each_element(v, who, [&](std::byte* at, std::int64_t n) { std::memcpy(at, bytes.data() + static_cast<std::size_t>(n) * item, item); });
+  internal_check(bytes.size() == static_cast<std::size_t>(v.numel()) * item,
+                 "'{}' writes {} bytes into {} elements", who, bytes.size(), v.numel());
+  for_each_element(v, who, [&](std::byte* at, std::int64_t n) {
+    std::memcpy(at, bytes.data() + static_cast<std::size_t>(n) * item, item);
+  });
 }
 
 void RankMemory::poison(const ByteView& v, const std::string& who) {
@@ -129,8 +139,9 @@ void RankMemory::step_done(int step) {
     const StorageId storage = id;  // bindings cannot be captured by every compiler
     // Outputs are read when the step is over.
     const Block b = blocks_[static_cast<std::size_t>(storage.index)];
-    const bool output = std::any_of(graph_->outputs.begin(), graph_->outputs.end(),
-                                    [&](const GraphOutput& o) { return root_storage(*graph_, o.buffer) == storage; });
+    const bool output =
+        std::any_of(graph_->outputs.begin(), graph_->outputs.end(),
+                    [&](const GraphOutput& o) { return root_storage(*graph_, o.buffer) == storage; });
     if (output) continue;
     // A storage born at this step may have taken these bytes over (in-place reuse): what it holds lives on.
     std::vector<bool> kept(static_cast<std::size_t>(b.bytes), false);

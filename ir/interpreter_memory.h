@@ -41,7 +41,8 @@ class RankMemory {
   ByteView view(const TensorRef& ref);
   ByteView view(BufferId buffer);
 
-  // Elements in row-major order of the view. InternalError, naming `who`, for what lies outside of the storage.
+  // Elements in row-major order of the view. InternalError, naming `who`, for what lies outside of the
+  // storage.
   std::vector<std::byte> read(const ByteView& view, const std::string& who) const;
   void write(const ByteView& view, std::span<const std::byte> bytes, const std::string& who);
   void poison(const ByteView& view, const std::string& who);
@@ -63,7 +64,7 @@ class RankMemory {
   std::map<std::string, std::int64_t> dims_;
   std::vector<std::vector<std::byte>> own_;  // storages with memory of their own
   std::vector<std::byte> arena_, comm_;
-  std::vector<Block> blocks_;                // by storage, aliases resolved
+  std::vector<Block> blocks_;                         // by storage, aliases resolved
   std::vector<std::optional<std::int64_t>> offsets_;  // of buffers in their storage, in bytes
   bool use_plan_;
 };

@@ -82,7 +82,8 @@ class Lexer {
         t.text = text_.substr(at_, 1);
       } else {
         const auto u = static_cast<unsigned char>(c);
-        fail(kSyntaxError, u > 0x20 && u < 0x7f ? fmt::format("unexpected character '{}'", c) : fmt::format("unexpected byte 0x{:02x}", u));
+        fail(kSyntaxError, u > 0x20 && u < 0x7f ? fmt::format("unexpected character '{}'", c)
+                                                : fmt::format("unexpected byte 0x{:02x}", u));
       }
       at_ += t.text.size();
     }
@@ -151,6 +152,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view text, const std::string& file_name) { return Lexer(text, file_name).run(); }
+std::vector<Token> tokenize(std::string_view text, const std::string& file_name) {
+  return Lexer(text, file_name).run();
+}
 
 }  // namespace braid::ir

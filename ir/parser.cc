@@ -12,7 +12,9 @@
 
 namespace braid::ir {
 
-Schedule parse_schedule(std::string_view text, std::string file_name) { return Parser(text, std::move(file_name)).parse(); }
+Schedule parse_schedule(std::string_view text, std::string file_name) {
+  return Parser(text, std::move(file_name)).parse();
+}
 
 Schedule Parser::parse() {
   expect_word("graph");
@@ -48,11 +50,13 @@ bool Parser::header_statement() {
   if (accept_word("ranks")) {
     const Token t = peek();
     graph_.ranks = small_integer();
-    if (graph_.ranks < 1 || graph_.ranks > 65536) fail(kBadStructure, t, "the number of ranks must lie in [1, 65536]");
+    if (graph_.ranks < 1 || graph_.ranks > 65536)
+      fail(kBadStructure, t, "the number of ranks must lie in [1, 65536]");
     return true;
   }
   if (accept_word("channels")) {
-    for (const ChannelPolicy p : {ChannelPolicy::global, ChannelPolicy::communicator, ChannelPolicy::pair, ChannelPolicy::edge}) {
+    for (const ChannelPolicy p :
+         {ChannelPolicy::global, ChannelPolicy::communicator, ChannelPolicy::pair, ChannelPolicy::edge}) {
       if (accept_word(to_string(p))) {
         schedule_.channels = p;
         return true;
@@ -73,8 +77,11 @@ void Parser::dim() {
   expect_punct(",");
   b.max = integer();
   expect_punct("]");
-  if (b.min < 0 || b.max < b.min || b.max > kUnbounded) fail(kBadStructure, t, fmt::format("bounds [{}, {}] of a dimension", b.min, b.max), "0 <= MIN <= MAX <= 2^62");
-  if (dims_.count(dim_name)) fail(kDuplicateName, t, fmt::format("dimension '{}' is declared twice", dim_name));
+  if (b.min < 0 || b.max < b.min || b.max > kUnbounded)
+    fail(kBadStructure, t, fmt::format("bounds [{}, {}] of a dimension", b.min, b.max),
+         "0 <= MIN <= MAX <= 2^62");
+  if (dims_.count(dim_name))
+    fail(kDuplicateName, t, fmt::format("dimension '{}' is declared twice", dim_name));
   dims_.emplace(dim_name, graph_.add_dim(dim_name, b));
 }
 
@@ -102,7 +109,8 @@ void Parser::group() {
     const Token at = peek();
     const int rank = small_integer();
     if (rank < 0 || rank >= graph_.ranks) {
-      fail(kBadStructure, at, fmt::format("rank {} of {} ranks", rank, graph_.ranks), "declare the number before the groups: ranks N");
+      fail(kBadStructure, at, fmt::format("rank {} of {} ranks", rank, graph_.ranks),
+           "declare the number before the groups: ranks N");
     }
     if (!seen.insert(rank).second) fail(kBadStructure, at, fmt::format("rank {} twice in a group", rank));
     ranks.push_back(rank);
@@ -130,7 +138,8 @@ namespace {
 
 std::optional<StorageKind> storage_kind_of(const Token& t) {
   if (t.kind != TokenKind::word) return std::nullopt;
-  for (const StorageKind k : {StorageKind::input, StorageKind::output, StorageKind::constant, StorageKind::activation, StorageKind::comm}) {
+  for (const StorageKind k : {StorageKind::input, StorageKind::output, StorageKind::constant,
+                              StorageKind::activation, StorageKind::comm}) {
     if (t.text == to_string(k)) return k;
   }
   return std::nullopt;
@@ -157,7 +166,8 @@ void Parser::storage() {
 }
 
 StorageId Parser::new_storage(Storage storage, const Token& at) {
-  if (storages_.count(storage.name)) fail(kDuplicateName, at, fmt::format("storage '${}' is declared twice", storage.name));
+  if (storages_.count(storage.name))
+    fail(kDuplicateName, at, fmt::format("storage '${}' is declared twice", storage.name));
   const std::string wanted = storage.name;
   const StorageId id = graph_.add_storage(std::move(storage));
   graph_[id].name = wanted;  // the table of names may know it from a suffix it made up
@@ -166,7 +176,8 @@ StorageId Parser::new_storage(Storage storage, const Token& at) {
 }
 
 BufferId Parser::new_buffer(Buffer buffer, const Token& at) {
-  if (buffers_.count(buffer.name)) fail(kDuplicateName, at, fmt::format("buffer '%{}' is declared twice", buffer.name));
+  if (buffers_.count(buffer.name))
+    fail(kDuplicateName, at, fmt::format("buffer '%{}' is declared twice", buffer.name));
   const std::string wanted = buffer.name;
   const BufferId id = graph_.add_buffer(std::move(buffer));
   graph_[id].name = wanted;
@@ -179,7 +190,8 @@ void Parser::resolve_aliases() {
   for (const auto& [id, target] : aliases_) {
     StorageId s = id;
     for (std::size_t steps = 0; graph_[s].alias_of.valid(); s = graph_[s].alias_of) {
-      if (++steps > graph_.storages.size()) fail(kBadStructure, target, "storages alias each other in a circle");
+      if (++steps > graph_.storages.size())
+        fail(kBadStructure, target, "storages alias each other in a circle");
     }
   }
 }
@@ -237,7 +249,8 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
     } else if (accept_word("strides")) {
       const Token t = peek();
       strides = expr_list();
-      if (strides->size() != b.sizes.size()) fail(kWrongCount, t, fmt::format("{} strides for {} sizes", strides->size(), b.sizes.size()));
+      if (strides->size() != b.sizes.size())
+        fail(kWrongCount, t, fmt::format("{} strides for {} sizes", strides->size(), b.sizes.size()));
     } else if (accept_word("in")) {
       NonOwningLayout view{buffer_ref(), 0, {}};
       if (accept_word("at")) view.offset = expr();
@@ -252,7 +265,8 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
       alias = next();
     } else if (!at_word("constant") && !at_word("input") && !at_word("output") && storage_kind_of(peek())) {
       kind = storage_kind_of(next());
-    } else if ((at_word("constant") || at_word("input") || at_word("output")) && peek(1).kind != TokenKind::value) {
+    } else if ((at_word("constant") || at_word("input") || at_word("output")) &&
+               peek(1).kind != TokenKind::value) {
       // Also the first words of statements; those go on with a buffer.
       kind = storage_kind_of(next());
     } else {
@@ -266,15 +280,17 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
   if (owns(b) && !no_storage) {
     make_storage(b, kind, context, on ? &*on : nullptr, alias ? &*alias : nullptr, at);
   } else if (on || alias || kind) {
-    if (owns(b) || alias || kind) fail(kBadStructure, at, "a buffer without memory of its own has no storage");
+    if (owns(b) || alias || kind)
+      fail(kBadStructure, at, "a buffer without memory of its own has no storage");
     b.storage = storage_ref(*on);
   }
 }
 
-void Parser::make_storage(Buffer& b, std::optional<StorageKind> kind, StorageKind context, const Token* on, const Token* alias,
-                          const Token& at) {
+void Parser::make_storage(Buffer& b, std::optional<StorageKind> kind, StorageKind context, const Token* on,
+                          const Token* alias, const Token& at) {
   if (on) {
-    if (kind || alias) fail(kBadStructure, at, "kind and alias of a storage stand where the storage is declared");
+    if (kind || alias)
+      fail(kBadStructure, at, "kind and alias of a storage stand where the storage is declared");
     b.storage = storage_ref(*on);
     return;
   }
@@ -312,14 +328,16 @@ void Parser::constant() {
   const Token at = peek();
   const BufferId b = buffer_declaration(StorageKind::constant);
   const StorageId s = graph_[b].storage;
-  if (!s.valid() || graph_[s].kind != StorageKind::constant) fail(kBadStructure, at, "a constant needs a storage of kind constant");
+  if (!s.valid() || graph_[s].kind != StorageKind::constant)
+    fail(kBadStructure, at, "a constant needs a storage of kind constant");
   if (accept_punct("=")) graph_[s].data = constant_data(b, at);
 }
 
 ConstantData Parser::constant_data(BufferId b, const Token& at) {
   Expr numel = 1;
   for (const Expr& s : graph_[b].sizes) numel = numel * s;
-  if (!numel.is_constant() || !graph_[graph_[b].storage].bytes.is_constant()) fail(kBadConstant, at, "the sizes of a constant are constants");
+  if (!numel.is_constant() || !graph_[graph_[b].storage].bytes.is_constant())
+    fail(kBadConstant, at, "the sizes of a constant are constants");
   ConstantData data;
   if (accept_word("file")) {
     expect_punct("(");
@@ -327,7 +345,8 @@ ConstantData Parser::constant_data(BufferId b, const Token& at) {
     expect_punct(",");
     data.file_offset = integer();
     expect_punct(")");
-    if (data.file_offset < 0 || data.file.empty()) fail(kBadConstant, at, "a file needs a name and an offset of at least 0");
+    if (data.file_offset < 0 || data.file.empty())
+      fail(kBadConstant, at, "a file needs a name and an offset of at least 0");
     return data;
   }
   std::vector<std::vector<std::byte>> entries;
@@ -349,7 +368,8 @@ ConstantData Parser::constant_data(BufferId b, const Token& at) {
   } else {
     entry();
   }
-  if (!entries.empty() && !data.elided.empty()) fail(kBadConstant, at, "either all entries of a constant are elided or none");
+  if (!entries.empty() && !data.elided.empty())
+    fail(kBadConstant, at, "either all entries of a constant are elided or none");
   if (!entries.empty()) {
     auto owner = std::make_shared<const std::vector<std::vector<std::byte>>>(std::move(entries));
     for (const std::vector<std::byte>& e : *owner) data.per_rank.emplace_back(e);
@@ -372,7 +392,8 @@ std::vector<std::byte> Parser::constant_values(DType dtype, std::int64_t count) 
       LoopBody typed;
       typed.instrs.push_back({OpCode::constant, dtype});
       typed.instrs[0].literal = literal(dtype);
-      if (check_instr(graph_, typed, 0, {})) fail(kBadConstant, t, fmt::format("the value does not fit {}", to_string(dtype)));
+      if (check_instr(graph_, typed, 0, {}))
+        fail(kBadConstant, t, fmt::format("the value does not fit {}", to_string(dtype)));
       write_element(dtype, element, typed.instrs[0].literal);
     }
     bytes.insert(bytes.end(), element, element + item);
@@ -381,7 +402,8 @@ std::vector<std::byte> Parser::constant_values(DType dtype, std::int64_t count) 
     expect_punct("(");
     value();
     expect_punct(")");
-    if (static_cast<std::uint64_t>(count) > kMaxSplatBytes / item) fail(kBadConstant, at, fmt::format("splat of {} elements", count));
+    if (static_cast<std::uint64_t>(count) > kMaxSplatBytes / item)
+      fail(kBadConstant, at, fmt::format("splat of {} elements", count));
     const std::vector<std::byte> one = bytes;
     bytes.clear();
     for (std::int64_t i = 0; i < count; ++i) bytes.insert(bytes.end(), one.begin(), one.end());
@@ -424,12 +446,14 @@ void Parser::plan() {
     at.first_step = small_integer();
     expect_punct("..");
     at.last_step = small_integer();
-    if (!p.placements.emplace(s, at).second) fail(kDuplicateName, t, fmt::format("storage '${}' is placed twice", t.text));
+    if (!p.placements.emplace(s, at).second)
+      fail(kDuplicateName, t, fmt::format("storage '${}' is placed twice", t.text));
   }
   schedule_.plan = std::move(p);
 }
 
-// ------------------------------------------------------------------------------------------------------------- uses
+// -------------------------------------------------------------------------------------------------------------
+// uses
 
 BufferId Parser::buffer_ref() {
   const Token t = next();
@@ -443,7 +467,8 @@ GroupId Parser::group_ref() {
   const Token t = next();
   if (t.kind != TokenKind::group) fail(kSyntaxError, t, "expected a group: @name");
   const auto it = groups_.find(t.text);
-  if (it == groups_.end()) fail(kUnknownName, t, fmt::format("unknown group '@{}'", t.text), "declare it: group @NAME = [RANKS]");
+  if (it == groups_.end())
+    fail(kUnknownName, t, fmt::format("unknown group '@{}'", t.text), "declare it: group @NAME = [RANKS]");
   return it->second;
 }
 
@@ -473,7 +498,8 @@ TensorRef Parser::tensor_ref() {
   if (accept_word("strides")) {
     const Token t = peek();
     r.strides = expr_list();
-    if (r.strides.size() != r.sizes.size()) fail(kWrongCount, t, fmt::format("{} strides for {} sizes", r.strides.size(), r.sizes.size()));
+    if (r.strides.size() != r.sizes.size())
+      fail(kWrongCount, t, fmt::format("{} strides for {} sizes", r.strides.size(), r.sizes.size()));
   }
   return r;
 }

@@ -52,7 +52,8 @@ Expr Parser::parse_lone_expr() {
 Expr parse_expr(std::string_view text, Graph& graph) { return Parser(text, graph).parse_lone_expr(); }
 
 Expr Parser::checked(Expr e, const Token& at) const {
-  if (count_nodes(e, kMaxExprNodes) > kMaxExprNodes) fail(kBadExpression, at, "the expression grows too large");
+  if (count_nodes(e, kMaxExprNodes) > kMaxExprNodes)
+    fail(kBadExpression, at, "the expression grows too large");
   return e;
 }
 
@@ -118,11 +119,13 @@ Expr Parser::atom() {
     return e;
   }
   if (t.kind == TokenKind::word && is(peek(1), TokenKind::punct, "(") &&
-      (t.text == "floordiv" || t.text == "ceildiv" || t.text == "mod" || t.text == "min" || t.text == "max")) {
+      (t.text == "floordiv" || t.text == "ceildiv" || t.text == "mod" || t.text == "min" ||
+       t.text == "max")) {
     next();
     return call(t);
   }
-  if (t.kind == TokenKind::word || t.kind == TokenKind::string || t.kind == TokenKind::value) return symbol(next());
+  if (t.kind == TokenKind::word || t.kind == TokenKind::string || t.kind == TokenKind::value)
+    return symbol(next());
   fail_expected("an expression");
 }
 
@@ -134,7 +137,8 @@ Expr Parser::call(const Token& function) {
   expect_punct(")");
   if (function.text == "min") return checked(min(a, b), function);
   if (function.text == "max") return checked(max(a, b), function);
-  if (bounds(b).min < 1) fail(kBadExpression, function, fmt::format("the divisor {} may be smaller than 1", to_string(b)));
+  if (bounds(b).min < 1)
+    fail(kBadExpression, function, fmt::format("the divisor {} may be smaller than 1", to_string(b)));
   if (function.text == "mod") return checked(mod(a, b), function);
   return checked(function.text == "floordiv" ? floor_div(a, b) : ceil_div(a, b), function);
 }
@@ -143,30 +147,38 @@ Expr Parser::symbol(const Token& t) {
   if (t.kind == TokenKind::value) {
     if (!scope_.values) {
       // Outside of a body only parse_expr meets values, and they are numbers there.
-      if (named_ || t.text.empty() || t.text.size() > 6 || t.text.find_first_not_of("0123456789") != std::string::npos) {
+      if (named_ || t.text.empty() || t.text.size() > 6 ||
+          t.text.find_first_not_of("0123456789") != std::string::npos) {
         fail(kBadIndex, t, fmt::format("value %{} outside of a loop body", t.text));
       }
       return graph_.pool->value(std::stoi(t.text));
     }
     const auto it = scope_.values->find(t.text);
-    if (it == scope_.values->end()) fail(kUnknownName, t, fmt::format("value %{} is not defined before", t.text));
+    if (it == scope_.values->end())
+      fail(kUnknownName, t, fmt::format("value %{} is not defined before", t.text));
     if (!is_integer((*scope_.body)[it->second].dtype)) {
-      fail(kBadIndex, t, fmt::format("value %{} of type {} used as an index", t.text, to_string((*scope_.body)[it->second].dtype)));
+      fail(kBadIndex, t,
+           fmt::format("value %{} of type {} used as an index", t.text,
+                       to_string((*scope_.body)[it->second].dtype)));
     }
     return graph_.pool->value(it->second.index);
   }
-  const bool index = t.kind == TokenKind::word && t.text.size() > 1 && t.text.size() < 5 && t.text[0] == 'i' &&
-                     t.text.find_first_not_of("0123456789", 1) == std::string::npos && (t.text[1] != '0' || t.text.size() == 2);
+  const bool index = t.kind == TokenKind::word && t.text.size() > 1 && t.text.size() < 5 &&
+                     t.text[0] == 'i' && t.text.find_first_not_of("0123456789", 1) == std::string::npos &&
+                     (t.text[1] != '0' || t.text.size() == 2);
   if (index) {
     const int k = std::stoi(t.text.substr(1));
     if (scope_.context ? static_cast<std::size_t>(k) >= scope_.context->indices : named_) {
-      fail(kBadIndex, t, fmt::format("index i{} in a loop with {} indices", k, scope_.context ? scope_.context->indices : 0));
+      fail(kBadIndex, t,
+           fmt::format("index i{} in a loop with {} indices", k,
+                       scope_.context ? scope_.context->indices : 0));
     }
     return graph_.pool->index(k);
   }
   const auto it = dims_.find(t.text);
   if (it == dims_.end()) {
-    fail(kUnknownName, t, fmt::format("unknown dimension '{}'", t.text), "declare it: dim NAME in [MIN, MAX]");
+    fail(kUnknownName, t, fmt::format("unknown dimension '{}'", t.text),
+         "declare it: dim NAME in [MIN, MAX]");
   }
   return it->second;
 }
@@ -178,7 +190,8 @@ std::vector<Expr> Parser::expr_list() {
   if (accept_punct("]")) return out;
   comma_separated([&] { out.push_back(expr()); });
   expect_punct("]");
-  if (out.size() > kMaxRank) fail(kWrongCount, start, fmt::format("{} entries; at most {} are possible", out.size(), kMaxRank));
+  if (out.size() > kMaxRank)
+    fail(kWrongCount, start, fmt::format("{} entries; at most {} are possible", out.size(), kMaxRank));
   return out;
 }
 

@@ -28,7 +28,9 @@ class Parser {
   Token next();
   bool at_punct(std::string_view text) const { return is(peek(), TokenKind::punct, text); }
   bool at_word(std::string_view text) const { return is(peek(), TokenKind::word, text); }
-  static bool is(const Token& t, TokenKind kind, std::string_view text) { return t.kind == kind && t.text == text; }
+  static bool is(const Token& t, TokenKind kind, std::string_view text) {
+    return t.kind == kind && t.text == text;
+  }
   bool accept_punct(std::string_view text);
   bool accept_word(std::string_view text);
   void expect_punct(std::string_view text);
@@ -67,10 +69,10 @@ class Parser {
   Expr atom();
   Expr call(const Token& function);
   Expr symbol(const Token& t);
-  Expr checked(Expr e, const Token& at) const;          // bounded growth
-  Expr times(Expr a, Expr b, const Token& at) const;    // bounded growth
-  std::vector<Expr> expr_list();                        // "[" ... "]"
-  std::vector<Expr> size_list();                        // non-negative, with a bounded product
+  Expr checked(Expr e, const Token& at) const;        // bounded growth
+  Expr times(Expr a, Expr b, const Token& at) const;  // bounded growth
+  std::vector<Expr> expr_list();                      // "[" ... "]"
+  std::vector<Expr> size_list();                      // non-negative, with a bounded product
   std::vector<Expr> row_major(const std::vector<Expr>& sizes, const Token& at) const;
 
   // ---- declarations (parser.cc)
@@ -87,8 +89,8 @@ class Parser {
   void resolve_aliases();
   BufferId buffer_declaration(StorageKind context);
   void layout_clauses(Buffer& buffer, StorageKind context, const Token& at);
-  void make_storage(Buffer& buffer, std::optional<StorageKind> kind, StorageKind context, const Token* on, const Token* alias,
-                    const Token& at);
+  void make_storage(Buffer& buffer, std::optional<StorageKind> kind, StorageKind context, const Token* on,
+                    const Token* alias, const Token& at);
   StorageId new_storage(Storage storage, const Token& at);
   BufferId new_buffer(Buffer buffer, const Token& at);
   std::pair<CommBufferKind, GroupId> comm_clause();

@@ -36,7 +36,8 @@ OpId Parser::operation() {
   op.kernel = kernel(op, given);
   op.name = given.empty() ? default_op_name(graph_, op) : given;
   if (op.name.empty()) fail(kSyntaxError, start, "an operation without results needs a name", "add: as NAME");
-  if (ops_.count(op.name)) fail(kDuplicateName, start, fmt::format("operation '{}' is declared twice", op.name));
+  if (ops_.count(op.name))
+    fail(kDuplicateName, start, fmt::format("operation '{}' is declared twice", op.name));
   const std::string wanted = op.name;
   const OpId id = graph_.add_op(std::move(op));
   graph_[id].name = wanted;
@@ -56,7 +57,10 @@ std::string Parser::clauses(Operation& op) {
       Cost cost;
       expect_punct("(");
       while (!accept_punct(")")) {
-        double* item = accept_word("ns") ? &cost.ns : accept_word("flops") ? &cost.flops : accept_word("bytes") ? &cost.bytes : nullptr;
+        double* item = accept_word("ns")      ? &cost.ns
+                       : accept_word("flops") ? &cost.flops
+                       : accept_word("bytes") ? &cost.bytes
+                                              : nullptr;
         if (!item) fail_expected("ns, flops or bytes");
         *item = floating();
         if (!at_punct(")")) expect_punct(",");
@@ -90,7 +94,8 @@ Kernel Parser::kernel(Operation& op, std::string& given) {
     if (t.text == to_string(k)) return region_kernel(op, given, k);
   }
   for (int k = 0; k <= static_cast<int>(CollectiveKind::recv); ++k) {
-    if (t.text == to_string(static_cast<CollectiveKind>(k))) return collective(op, given, static_cast<CollectiveKind>(k));
+    if (t.text == to_string(static_cast<CollectiveKind>(k)))
+      return collective(op, given, static_cast<CollectiveKind>(k));
   }
   fail(kSyntaxError, t, fmt::format("'{}' is neither a statement nor an operation", t.text));
 }
@@ -99,7 +104,8 @@ namespace {
 
 std::optional<ReduceKind> reduce_kind_of(const Token& t) {
   if (t.kind != TokenKind::word) return std::nullopt;
-  for (const ReduceKind k : {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::avg}) {
+  for (const ReduceKind k :
+       {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::avg}) {
     if (t.text == to_string(k)) return k;
   }
   return std::nullopt;
@@ -110,7 +116,8 @@ std::optional<ReduceKind> reduce_kind_of(const Token& t) {
 Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
   Loops k;
   const Token start = peek();
-  if (op.outputs.size() != 1) fail(kWrongCount, start, fmt::format("a loop has one result, not {}", op.outputs.size()));
+  if (op.outputs.size() != 1)
+    fail(kWrongCount, start, fmt::format("a loop has one result, not {}", op.outputs.size()));
   if (reduction) {
     const std::optional<ReduceKind> kind = reduce_kind_of(peek());
     if (!kind) fail_expected("sum, prod, max or min");
@@ -140,7 +147,8 @@ Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
   } else if (const std::optional<Expr> index = default_index(graph_, op.outputs[0], kept)) {
     k.store_index = *index;
   } else {
-    fail(kShapeMismatch, at, "the loop has other sizes than its result: say where to store", "store %VALUE at INDEX");
+    fail(kShapeMismatch, at, "the loop has other sizes than its result: say where to store",
+         "store %VALUE at INDEX");
   }
   values_.clear();
   expect_punct("}");
@@ -172,10 +180,12 @@ ValueId Parser::value_ref() {
 void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const Expr> sizes) {
   const Token target = next();
   if (target.kind != TokenKind::value) fail(kSyntaxError, target, "expected an instruction: %NUMBER = ...");
-  if (values_.count(target.text)) fail(kDuplicateName, target, fmt::format("value %{} is defined twice", target.text));
+  if (values_.count(target.text))
+    fail(kDuplicateName, target, fmt::format("value %{} is defined twice", target.text));
   expect_punct("=");
   const Token code = next();
-  const std::optional<OpCode> known = code.kind == TokenKind::word ? opcode_from_string(code.text) : std::nullopt;
+  const std::optional<OpCode> known =
+      code.kind == TokenKind::word ? opcode_from_string(code.text) : std::nullopt;
   if (!known) fail(kSyntaxError, code, fmt::format("'{}' is not an instruction", code.text));
   Instr i;
   i.code = *known;
@@ -207,7 +217,8 @@ void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const E
     default:
       for (int n = 0; n < operand_count(*known); ++n) {
         if (n > 0) {
-          if (!at_punct(",")) fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operand_count(*known)));
+          if (!at_punct(","))
+            fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operand_count(*known)));
           next();
         }
         i.operands.push_back(value_ref());
@@ -221,7 +232,8 @@ void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const E
   }
   i.dtype = type ? *type : *result_type(body, i);
   body.instrs.push_back(std::move(i));
-  if (const std::optional<TypeError> e = check_instr(graph_, body, body.instrs.size() - 1, context)) fail(code, *e);
+  if (const std::optional<TypeError> e = check_instr(graph_, body, body.instrs.size() - 1, context))
+    fail(code, *e);
   values_.emplace(target.text, ValueId{static_cast<std::int32_t>(body.instrs.size() - 1)});
 }
 
@@ -230,7 +242,8 @@ Expr Parser::load_index(BufferId buffer, std::span<const Expr> sizes, const Toke
   if (!at_punct("[")) {
     const std::optional<Expr> index = default_index(graph_, buffer, sizes);
     if (!index) {
-      fail(kShapeMismatch, at, fmt::format("the loop has other sizes than '%{}': say which element to load", graph_[buffer].name),
+      fail(kShapeMismatch, at,
+           fmt::format("the loop has other sizes than '%{}': say which element to load", graph_[buffer].name),
            "load %BUFFER[INDEX]");
     }
     return *index;
@@ -242,7 +255,8 @@ Expr Parser::load_index(BufferId buffer, std::span<const Expr> sizes, const Toke
     fail(kWrongCount, at, fmt::format("{} indices for a tensor of rank {}", indices.size(), strides.size()));
   }
   Expr index = 0;
-  for (std::size_t k = 0; k < indices.size(); ++k) index = checked(index + times(indices[k], strides[k], at), at);
+  for (std::size_t k = 0; k < indices.size(); ++k)
+    index = checked(index + times(indices[k], strides[k], at), at);
   return index;
 }
 
@@ -258,7 +272,8 @@ Kernel Parser::gemm(Operation& op, std::string& given) {
   k.a = tensor_ref();
   expect_punct(",");
   k.b = tensor_ref();
-  if (op.outputs.size() != 1) fail(kWrongCount, start, fmt::format("a gemm has one result, not {}", op.outputs.size()));
+  if (op.outputs.size() != 1)
+    fail(kWrongCount, start, fmt::format("a gemm has one result, not {}", op.outputs.size()));
   k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
   given = clauses(op);
   if (accept_word("epilogue")) {
@@ -292,14 +307,16 @@ Kernel Parser::extern_kernel(Operation& op, std::string& given) {
           value = next().text;
         } else {
           const Token& number = peek(at_punct("-") ? 1 : 0);
-          const bool is_integer = number.kind == TokenKind::number && number.text.find_first_not_of("0123456789") == std::string::npos;
+          const bool is_integer = number.kind == TokenKind::number &&
+                                  number.text.find_first_not_of("0123456789") == std::string::npos;
           if (is_integer) {
             value = integer();
           } else {
             value = std::get<double>(literal(DType::f64));
           }
         }
-        if (!k.attributes.emplace(key, std::move(value)).second) fail(kDuplicateName, t, fmt::format("attribute '{}' twice", key));
+        if (!k.attributes.emplace(key, std::move(value)).second)
+          fail(kDuplicateName, t, fmt::format("attribute '{}' twice", key));
         if (!at_punct(")")) expect_punct(",");
       }
     } else {
@@ -367,7 +384,8 @@ Region Parser::region(std::size_t results) {
   }
   const Token t = peek();
   if (accept_word("yield")) comma_separated([&] { r.yields.push_back(buffer_ref()); });
-  if (r.yields.size() != results) fail(kWrongCount, t, fmt::format("the region yields {} values for {} results", r.yields.size(), results));
+  if (r.yields.size() != results)
+    fail(kWrongCount, t, fmt::format("the region yields {} values for {} results", r.yields.size(), results));
   expect_punct("}");
   return r;
 }

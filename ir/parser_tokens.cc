@@ -30,7 +30,9 @@ std::string describe(const Token& t) {
 
 }  // namespace
 
-const Token& Parser::peek(std::size_t ahead) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
+const Token& Parser::peek(std::size_t ahead) const {
+  return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+}
 
 Token Parser::next() {
   const Token& t = peek();
@@ -99,7 +101,8 @@ std::int64_t Parser::integer() {
   std::uint64_t magnitude = 0;
   const auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), magnitude);
   const std::uint64_t limit = std::uint64_t{1} << 63;
-  if (error != std::errc() || end != t.text.data() + t.text.size() || magnitude > limit || (!negative && magnitude == limit)) {
+  if (error != std::errc() || end != t.text.data() + t.text.size() || magnitude > limit ||
+      (!negative && magnitude == limit)) {
     fail(kBadLiteral, t, fmt::format("'{}' is not a 64-bit integer", t.text));
   }
   return static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude);
@@ -115,8 +118,8 @@ int Parser::small_integer() {
 }
 
 bool Parser::at_number() const {
-  return peek().kind == TokenKind::number || at_punct("-") || at_word("nan") || at_word("inf") || at_word("bits") ||
-         at_word("true") || at_word("false");
+  return peek().kind == TokenKind::number || at_punct("-") || at_word("nan") || at_word("inf") ||
+         at_word("bits") || at_word("true") || at_word("false");
 }
 
 double Parser::floating() {
@@ -131,8 +134,10 @@ double Parser::floating() {
     const bool hex = t.text.size() > 1 && (t.text[1] == 'x' || t.text[1] == 'X');
     const char* begin = t.text.data() + (hex ? 2 : 0);
     const char* last = t.text.data() + t.text.size();
-    const auto [end, error] = std::from_chars(begin, last, value, hex ? std::chars_format::hex : std::chars_format::general);
-    if (error != std::errc() || end != last) fail(kBadLiteral, t, fmt::format("'{}' is not a number in range", t.text));
+    const auto [end, error] =
+        std::from_chars(begin, last, value, hex ? std::chars_format::hex : std::chars_format::general);
+    if (error != std::errc() || end != last)
+      fail(kBadLiteral, t, fmt::format("'{}' is not a number in range", t.text));
   } else {
     fail(kSyntaxError, t, "expected a number, not " + describe(t));
   }
@@ -159,7 +164,8 @@ std::uint64_t Parser::hexadecimal() {
   const char* last = t.text.data() + t.text.size();
   if (!prefixed) fail(kBadLiteral, t, "expected a hexadecimal number: 0x...");
   const auto [end, error] = std::from_chars(t.text.data() + 2, last, value, 16);
-  if (error != std::errc() || end != last) fail(kBadLiteral, t, "expected a hexadecimal number of at most 64 bits");
+  if (error != std::errc() || end != last)
+    fail(kBadLiteral, t, "expected a hexadecimal number of at most 64 bits");
   expect_punct(")");
   return value;
 }
@@ -170,7 +176,8 @@ Literal Parser::literal(DType dtype) {
     return static_cast<std::int64_t>(next().text == "true");
   }
   if (is_float(dtype)) {
-    if (accept_word("bits")) return std::bit_cast<double>(hexadecimal());  // of the double that holds the literal
+    if (accept_word("bits"))
+      return std::bit_cast<double>(hexadecimal());  // of the double that holds the literal
     const double value = floating();
     // Decimals of narrow types mean the value nearest to them; the printer writes the shortest such decimal.
     return dtype == DType::f64 ? value : static_cast<double>(static_cast<float>(value));
@@ -178,7 +185,8 @@ Literal Parser::literal(DType dtype) {
   if (dtype == DType::u64 && t.kind == TokenKind::number) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), value);
-    if (error != std::errc() || end != t.text.data() + t.text.size()) fail(kBadLiteral, t, fmt::format("'{}' is not a u64", t.text));
+    if (error != std::errc() || end != t.text.data() + t.text.size())
+      fail(kBadLiteral, t, fmt::format("'{}' is not a u64", t.text));
     next();
     return static_cast<std::int64_t>(value);
   }

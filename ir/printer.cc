@@ -34,7 +34,8 @@ class Printer {
     for (const ScheduleNode& node : s.nodes) schedule_node(node);
     if (!s.nodes.empty()) out_ += "\n";
     for (const GraphOutput& o : g_.outputs) declare(o.buffer);
-    for (const GraphOutput& o : g_.outputs) line(fmt::format("output {}{}", buffer(o.buffer), as(o.name, g_[o.buffer].name)));
+    for (const GraphOutput& o : g_.outputs)
+      line(fmt::format("output {}{}", buffer(o.buffer), as(o.name, g_[o.buffer].name)));
     if (s.plan) plan(*s.plan);
     return std::move(out_);
   }
@@ -134,7 +135,8 @@ class Printer {
     const Storage& storage = g_[s];
     if (storage.name != b.name || !(storage.bytes == default_bytes(b))) return false;
     if (const auto* comm = std::get_if<CommBufferLayout>(&b.layout)) {
-      return storage.kind == StorageKind::comm && storage.comm_kind == comm->kind && storage.group == comm->group;
+      return storage.kind == StorageKind::comm && storage.comm_kind == comm->kind &&
+             storage.group == comm->group;
     }
     return storage.kind != StorageKind::comm;
   }
@@ -161,8 +163,9 @@ class Printer {
       line(fmt::format("dim {} in [{}, {}]", to_string(d), b.min, b.max));
     }
     for (const Guard& guard : g_.guards) {
-      line(fmt::format("guard {} {} {}{}", to_string(guard.lhs), guard.relation == Guard::Relation::equal ? "==" : "<=",
-                       to_string(guard.rhs), guard.origin.empty() ? "" : " from " + quoted(guard.origin)));
+      line(fmt::format("guard {} {} {}{}", to_string(guard.lhs),
+                       guard.relation == Guard::Relation::equal ? "==" : "<=", to_string(guard.rhs),
+                       guard.origin.empty() ? "" : " from " + quoted(guard.origin)));
     }
     if (g_.ranks != 1) line(fmt::format("ranks {}", g_.ranks));
     if (s.channels != ChannelPolicy::global) line(fmt::format("channels {}", to_string(s.channels)));
@@ -215,10 +218,11 @@ class Printer {
       text += " = " + per_rank(data.elided.size(), [&](std::size_t i) { return elided(data.elided[i]); });
     } else if (!data.per_rank.empty()) {
       text += " = " + per_rank(data.per_rank.size(), [&](std::size_t i) {
-        const std::span<const std::byte> bytes = data.per_rank[i];
-        const bool small = static_cast<std::int64_t>(bytes.size()) <= options_.inline_bytes || is_splat(g_[b].dtype, bytes);
-        return small ? values(g_[b].dtype, bytes) : elided(fnv1a(bytes.data(), bytes.size()));
-      });
+                const std::span<const std::byte> bytes = data.per_rank[i];
+                const bool small = static_cast<std::int64_t>(bytes.size()) <= options_.inline_bytes ||
+                                   is_splat(g_[b].dtype, bytes);
+                return small ? values(g_[b].dtype, bytes) : elided(fnv1a(bytes.data(), bytes.size()));
+              });
     }
     line(text);
   }
@@ -244,7 +248,8 @@ class Printer {
     const std::size_t count = bytes.size() / item;
     if (is_splat(dtype, bytes)) return fmt::format("splat({})", element_text(dtype, bytes.data()));
     std::string text = "[";
-    for (std::size_t i = 0; i < count; ++i) text += (i ? ", " : "") + element_text(dtype, bytes.data() + i * item);
+    for (std::size_t i = 0; i < count; ++i)
+      text += (i ? ", " : "") + element_text(dtype, bytes.data() + i * item);
     return text + "]";
   }
 
@@ -309,12 +314,14 @@ class Printer {
     if (!r.buffer.valid()) return buffer(r.buffer);
     const TensorRef all = whole(g_, r.buffer);
     if (r == all) return buffer(r.buffer);
-    if (std::optional<TensorRef> t = transposed(all); t && *t == r) return fmt::format("transpose({})", buffer(r.buffer));
+    if (std::optional<TensorRef> t = transposed(all); t && *t == r)
+      return fmt::format("transpose({})", buffer(r.buffer));
     std::string text = buffer(r.buffer);
     if (!r.offset.is_constant(0)) text += " at " + to_string(r.offset);
     const bool same_sizes = r.sizes == all.sizes;
     if (!same_sizes) text += " " + list(r.sizes);
-    if (r.strides != (same_sizes ? all.strides : contiguous_strides(r.sizes))) text += " strides " + list(r.strides);
+    if (r.strides != (same_sizes ? all.strides : contiguous_strides(r.sizes)))
+      text += " strides " + list(r.strides);
     return text;
   }
 
@@ -374,21 +381,24 @@ class Printer {
 
   void kernel_text(const std::string& head, const Operation& op, const Loops& k) {
     const std::vector<Expr> kept(k.sizes.begin(), k.sizes.begin() + static_cast<std::ptrdiff_t>(k.kept()));
-    std::string text = head + (k.is_reduction() ? fmt::format("reduction {}", to_string(k.reduce)) : "pointwise");
+    std::string text =
+        head + (k.is_reduction() ? fmt::format("reduction {}", to_string(k.reduce)) : "pointwise");
     if (op.outputs.empty() || kept != g_[op.outputs[0]].sizes) text += " " + list(kept);
     if (k.is_reduction()) text += " over " + list(std::span(k.sizes).subspan(k.kept()));
     line(text + clauses(op) + " {");
     ++indent_;
     instrs(k.body, k.sizes);
     std::string store = fmt::format("store %{}", k.body.result.index);
-    if (op.outputs.empty() || !(k.store_index == default_index(g_, op.outputs[0], kept))) store += " at " + to_string(k.store_index);
+    if (op.outputs.empty() || !(k.store_index == default_index(g_, op.outputs[0], kept)))
+      store += " at " + to_string(k.store_index);
     line(store);
     --indent_;
     line("}");
   }
 
   void instrs(const LoopBody& body, std::span<const Expr> sizes) {
-    for (std::size_t i = 0; i < body.instrs.size(); ++i) line(fmt::format("%{} = {}", i, instr(body, i, sizes)));
+    for (std::size_t i = 0; i < body.instrs.size(); ++i)
+      line(fmt::format("%{} = {}", i, instr(body, i, sizes)));
   }
 
   std::string instr(const LoopBody& body, std::size_t k, std::span<const Expr> sizes) const {
@@ -397,7 +407,8 @@ class Printer {
     switch (i.code) {
       case OpCode::load: {
         std::string text = "load " + buffer(i.buffer);
-        if (!i.buffer.valid() || !(i.index == default_index(g_, i.buffer, sizes))) text += "[" + to_string(i.index) + "]";
+        if (!i.buffer.valid() || !(i.index == default_index(g_, i.buffer, sizes)))
+          text += "[" + to_string(i.index) + "]";
         if (!i.operands.empty()) text += fmt::format(" if %{}", i.operands[0].index);
         return text;
       }
@@ -411,7 +422,8 @@ class Printer {
         return fmt::format("cast {} %{}", to_string(i.dtype), i.operands.empty() ? -1 : i.operands[0].index);
       default: {
         std::string text = name;
-        for (std::size_t n = 0; n < i.operands.size(); ++n) text += fmt::format("{} %{}", n ? "," : "", i.operands[n].index);
+        for (std::size_t n = 0; n < i.operands.size(); ++n)
+          text += fmt::format("{} %{}", n ? "," : "", i.operands[n].index);
         if (i.code == OpCode::check_index) text += ", " + to_string(i.index);
         return text;
       }
@@ -457,7 +469,8 @@ class Printer {
     text += " " + group(k.group);
     if (!k.inputs.empty()) text += " " + refs(k.inputs);
     if (!wholes(k.outputs, op.outputs)) text += " into " + refs(k.outputs);
-    if (k.root != -1) text += fmt::format(" {} {}", k.kind == CollectiveKind::broadcast ? "root" : "peer", k.root);
+    if (k.root != -1)
+      text += fmt::format(" {} {}", k.kind == CollectiveKind::broadcast ? "root" : "peer", k.root);
     if (!k.algorithm.empty()) text += " algorithm " + name_text(k.algorithm);
     if (k.blocking) text += " blocking";
     line(text + clauses(op));
@@ -497,14 +510,16 @@ class Printer {
 
   void plan(const MemoryPlan& p) {
     out_ += "\n";
-    line(fmt::format("plan arena {} comm {} live_peak {} {{", p.arena_bytes, p.comm_bytes, p.live_peak_bytes));
+    line(
+        fmt::format("plan arena {} comm {} live_peak {} {{", p.arena_bytes, p.comm_bytes, p.live_peak_bytes));
     ++indent_;
     for (StorageId s : storage_order_) {
       const auto it = p.placements.find(s);
       if (it == p.placements.end()) continue;
       const Placement& at = it->second;
-      line(fmt::format("{}: {} {} bytes {} steps {}..{}", storage(s), at.space == MemorySpace::arena ? "arena" : "comm", at.offset,
-                       at.bytes, at.first_step, at.last_step));
+      line(fmt::format("{}: {} {} bytes {} steps {}..{}", storage(s),
+                       at.space == MemorySpace::arena ? "arena" : "comm", at.offset, at.bytes, at.first_step,
+                       at.last_step));
     }
     --indent_;
     line("}");

@@ -17,7 +17,8 @@ Scalar of_int(std::int64_t i) { return {0, i}; }
 Scalar of_bool(bool b) { return {0, b}; }
 
 [[noreturn]] void division_by_zero() {
-  user_error(711, {}, "an integer is divided by zero", "the program's result is not defined for these inputs");
+  user_error(711, {}, "an integer is divided by zero",
+             "the program's result is not defined for these inputs");
 }
 
 double unary(OpCode code, double a) {
@@ -164,7 +165,9 @@ std::int64_t saturate(DType to, double v) {
   const bool u = is_unsigned(to);
   const double low = u ? 0 : -std::ldexp(1.0, bits - 1), high = std::ldexp(1.0, u ? bits : bits - 1);
   if (v <= low) return u ? 0 : std::numeric_limits<std::int64_t>::min() >> (64 - bits);
-  if (v >= high) return u ? static_cast<std::int64_t>((std::uint64_t{1} << bits) - 1) : std::numeric_limits<std::int64_t>::max() >> (64 - bits);
+  if (v >= high)
+    return u ? static_cast<std::int64_t>((std::uint64_t{1} << bits) - 1)
+             : std::numeric_limits<std::int64_t>::max() >> (64 - bits);
   return static_cast<std::int64_t>(v);
 }
 
@@ -175,7 +178,9 @@ Scalar to_scalar(const Literal& literal) {
   return of_int(std::get<std::int64_t>(literal));
 }
 
-Literal to_literal(DType dtype, Scalar value) { return is_float(dtype) ? Literal(value.d) : Literal(value.i); }
+Literal to_literal(DType dtype, Scalar value) {
+  return is_float(dtype) ? Literal(value.d) : Literal(value.i);
+}
 
 std::int64_t wrap(DType dtype, std::int64_t v) {
   switch (dtype) {
@@ -205,7 +210,8 @@ Scalar rounded(DType type, Scalar value) {
 Scalar cast(DType from, DType to, Scalar v) {
   if (is_float(to)) {
     if (is_float(from)) return of(round_to(to, v.d));
-    return of(round_to(to, from == DType::u64 ? static_cast<double>(static_cast<std::uint64_t>(v.i)) : static_cast<double>(v.i)));
+    return of(round_to(to, from == DType::u64 ? static_cast<double>(static_cast<std::uint64_t>(v.i))
+                                              : static_cast<double>(v.i)));
   }
   if (is_float(from)) {
     if (to == DType::boolean) return of_bool(v.d != 0);
@@ -237,7 +243,8 @@ Scalar apply(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
     case OpCode::gt:
     case OpCode::ge:
       if (is_float(type)) return of_bool(compare(code, a.d, b.d));
-      if (type == DType::u64) return of_bool(compare(code, static_cast<std::uint64_t>(a.i), static_cast<std::uint64_t>(b.i)));
+      if (type == DType::u64)
+        return of_bool(compare(code, static_cast<std::uint64_t>(a.i), static_cast<std::uint64_t>(b.i)));
       return of_bool(compare(code, a.i, b.i));
     default:
       if (is_float(type)) {

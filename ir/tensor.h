@@ -26,7 +26,8 @@ struct Tensor {
   // The elements as T, which must have the size of the element type.
   template <class T>
   std::vector<T> values() const {
-    internal_check(static_cast<std::int64_t>(sizeof(T)) == size_of(dtype), "elements of {} read as {} bytes", to_string(dtype), sizeof(T));
+    internal_check(static_cast<std::int64_t>(sizeof(T)) == size_of(dtype), "elements of {} read as {} bytes",
+                   to_string(dtype), sizeof(T));
     std::vector<T> out(bytes.size() / sizeof(T));
     if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
     return out;
@@ -43,7 +44,8 @@ inline Tensor make_tensor(DType dtype, std::vector<std::int64_t> sizes) {
 template <class T>
 Tensor make_tensor(DType dtype, std::vector<std::int64_t> sizes, const std::vector<T>& values) {
   Tensor t = make_tensor(dtype, std::move(sizes));
-  internal_check(values.size() * sizeof(T) == t.bytes.size(), "{} values for a tensor of {} bytes", values.size(), t.bytes.size());
+  internal_check(values.size() * sizeof(T) == t.bytes.size(), "{} values for a tensor of {} bytes",
+                 values.size(), t.bytes.size());
   if (!t.bytes.empty()) std::memcpy(t.bytes.data(), values.data(), t.bytes.size());
   return t;
 }

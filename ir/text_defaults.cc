@@ -6,7 +6,8 @@
 namespace braid::ir {
 
 bool owns(const Buffer& buffer) {
-  return std::holds_alternative<FlexibleLayout>(buffer.layout) || std::holds_alternative<FixedLayout>(buffer.layout) ||
+  return std::holds_alternative<FlexibleLayout>(buffer.layout) ||
+         std::holds_alternative<FixedLayout>(buffer.layout) ||
          std::holds_alternative<CommBufferLayout>(buffer.layout);
 }
 
@@ -15,7 +16,8 @@ Expr default_bytes(const Buffer& buffer) {
   const std::vector<Expr>* strides = nullptr;
   if (const auto* f = std::get_if<FixedLayout>(&buffer.layout)) strides = &f->strides;
   if (const auto* c = std::get_if<CommBufferLayout>(&buffer.layout)) strides = &c->strides;
-  const bool empty = std::any_of(buffer.sizes.begin(), buffer.sizes.end(), [](Expr s) { return s.is_constant(0); });
+  const bool empty =
+      std::any_of(buffer.sizes.begin(), buffer.sizes.end(), [](Expr s) { return s.is_constant(0); });
   if (empty || !strides || *strides == contiguous_strides(buffer.sizes)) return numel(buffer.sizes) * item;
   Expr last = 1;
   for (std::size_t k = 0; k < buffer.sizes.size(); ++k) last = last + (buffer.sizes[k] - 1) * (*strides)[k];

@@ -15,8 +15,8 @@ inline constexpr std::size_t kMaxSplatBytes = std::size_t{1} << 20;
 bool owns(const Buffer& buffer);
 // Bytes of the storage that a buffer needs for itself.
 Expr default_bytes(const Buffer& buffer);
-// The index i0*s0 + i1*s1 + ... with the strides of the buffer, if `sizes` are the buffer's sizes (indices of dimensions
-// of size 1 left out).
+// The index i0*s0 + i1*s1 + ... with the strides of the buffer, if `sizes` are the buffer's sizes (indices of
+// dimensions of size 1 left out).
 std::optional<Expr> default_index(const Graph& graph, BufferId buffer, std::span<const Expr> sizes);
 // The last two dimensions exchanged.
 std::optional<TensorRef> transposed(TensorRef ref);

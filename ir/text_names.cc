@@ -14,8 +14,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 }  // namespace
 
 bool is_plain_name(std::string_view name) {
-  return !name.empty() && is_letter(name[0]) &&
-         std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || is_digit(c) || c == '.'; });
+  return !name.empty() && is_letter(name[0]) && std::all_of(name.begin(), name.end(), [](char c) {
+    return is_letter(c) || is_digit(c) || c == '.';
+  });
 }
 
 std::string quoted(std::string_view text) {
@@ -38,11 +39,14 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-std::string name_text(std::string_view name) { return is_plain_name(name) ? std::string(name) : quoted(name); }
+std::string name_text(std::string_view name) {
+  return is_plain_name(name) ? std::string(name) : quoted(name);
+}
 
 std::string dim_text(std::string_view name) {
   const bool index = name.size() > 1 && name[0] == 'i' && std::all_of(name.begin() + 1, name.end(), is_digit);
-  const bool function = name == "floordiv" || name == "ceildiv" || name == "mod" || name == "min" || name == "max";
+  const bool function =
+      name == "floordiv" || name == "ceildiv" || name == "mod" || name == "min" || name == "max";
   return index || function ? quoted(name) : name_text(name);
 }
 

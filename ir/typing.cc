@@ -87,15 +87,19 @@ bool literal_fits(DType dtype, const Literal& literal) {
   const std::int64_t bits = size_of(dtype) * 8;
   if (dtype == DType::boolean) return v == 0 || v == 1;
   if (bits == 64) return true;
-  if (is_signed_integer(dtype)) return v >= -(std::int64_t{1} << (bits - 1)) && v < (std::int64_t{1} << (bits - 1));
+  if (is_signed_integer(dtype))
+    return v >= -(std::int64_t{1} << (bits - 1)) && v < (std::int64_t{1} << (bits - 1));
   return v >= 0 && v < (std::int64_t{1} << bits);
 }
 
-bool valid(const Graph& g, BufferId b) { return b.valid() && static_cast<std::size_t>(b.index) < g.buffers.size(); }
+bool valid(const Graph& g, BufferId b) {
+  return b.valid() && static_cast<std::size_t>(b.index) < g.buffers.size();
+}
 
 bool has_memory(const Graph& g, BufferId b) {
   b = unmutated(g, b);
-  return !std::holds_alternative<NoneLayout>(g[b].layout) && !std::holds_alternative<MultiOutputLayout>(g[b].layout);
+  return !std::holds_alternative<NoneLayout>(g[b].layout) &&
+         !std::holds_alternative<MultiOutputLayout>(g[b].layout);
 }
 
 bool provably_different(Expr a, Expr b) {
@@ -125,7 +129,8 @@ std::optional<DType> result_type(const LoopBody& body, const Instr& instr) {
   }
 }
 
-std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::size_t k, const BodyContext& context) {
+std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::size_t k,
+                                          const BodyContext& context) {
   Result found;
   for_each_symbol(e, [&](Expr s) {
     if (found) return;
@@ -146,7 +151,8 @@ std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::siz
   return found;
 }
 
-std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, std::size_t k, const BodyContext& context) {
+std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, std::size_t k,
+                                     const BodyContext& context) {
   const Instr& i = body.instrs[k];
   const std::string_view name = to_string(i.code);
   const auto count = static_cast<int>(i.operands.size());
@@ -163,29 +169,35 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
   const Operands wanted = wanted_operands(i.code);
   for (std::size_t n = 0; n < i.operands.size(); ++n) {
     const DType t = body[i.operands[n]].dtype;
-    if (!fits(wanted, t)) return wrong(Kind::type, "{} needs {} type, not {}", name, describe(wanted), to_string(t));
+    if (!fits(wanted, t))
+      return wrong(Kind::type, "{} needs {} type, not {}", name, describe(wanted), to_string(t));
   }
   const auto type_of = [&](std::size_t n) { return body[i.operands[n]].dtype; };
   switch (i.code) {
     case OpCode::load:
       if (!valid(graph, i.buffer)) return wrong(Kind::structure, "load without a buffer");
-      if (!has_memory(graph, i.buffer)) return wrong(Kind::type, "load from '{}', which has no memory", graph[i.buffer].name);
+      if (!has_memory(graph, i.buffer))
+        return wrong(Kind::type, "load from '{}', which has no memory", graph[i.buffer].name);
       if (i.dtype != graph[i.buffer].dtype) {
         return wrong(Kind::type, "load of {} from '{}' of {}", to_string(i.dtype), graph[i.buffer].name,
                      to_string(graph[i.buffer].dtype));
       }
-      if (count == 1 && type_of(0) != DType::boolean) return wrong(Kind::type, "the mask of a load must be bool");
+      if (count == 1 && type_of(0) != DType::boolean)
+        return wrong(Kind::type, "the mask of a load must be bool");
       return std::nullopt;
     case OpCode::constant:
-      if (!literal_fits(i.dtype, i.literal)) return wrong(Kind::type, "the constant does not fit {}", to_string(i.dtype));
+      if (!literal_fits(i.dtype, i.literal))
+        return wrong(Kind::type, "the constant does not fit {}", to_string(i.dtype));
       return std::nullopt;
     case OpCode::index:
-      if (!is_integer(i.dtype)) return wrong(Kind::type, "index needs an integer type, not {}", to_string(i.dtype));
+      if (!is_integer(i.dtype))
+        return wrong(Kind::type, "index needs an integer type, not {}", to_string(i.dtype));
       return std::nullopt;
     case OpCode::acc:
       if (!context.acc) return wrong(Kind::structure, "acc outside of an epilogue");
       if (i.dtype != *context.acc) {
-        return wrong(Kind::type, "the accumulator is {}, not {}", to_string(*context.acc), to_string(i.dtype));
+        return wrong(Kind::type, "the accumulator is {}, not {}", to_string(*context.acc),
+                     to_string(i.dtype));
       }
       return std::nullopt;
     case OpCode::cast:
@@ -202,7 +214,8 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
       }
   }
   if (i.dtype != *result_type(body, i)) {
-    return wrong(Kind::type, "{} yields {}, not {}", name, to_string(*result_type(body, i)), to_string(i.dtype));
+    return wrong(Kind::type, "{} yields {}, not {}", name, to_string(*result_type(body, i)),
+                 to_string(i.dtype));
   }
   return std::nullopt;
 }
@@ -232,14 +245,16 @@ class OperationCheck {
       }
     }
     if (body.result_dtype() != wanted) {
-      return wrong(Kind::type, "the result has type {}, the output {}", to_string(body.result_dtype()), to_string(wanted));
+      return wrong(Kind::type, "the result has type {}, the output {}", to_string(body.result_dtype()),
+                   to_string(wanted));
     }
     return std::nullopt;
   }
 
   Result check_ref(const TensorRef& r) {
     if (!valid(g_, r.buffer)) return wrong(Kind::structure, "an operand that is not a buffer");
-    if (r.sizes.size() != r.strides.size()) return wrong(Kind::shape, "an operand with {} sizes and {} strides", r.sizes.size(), r.strides.size());
+    if (r.sizes.size() != r.strides.size())
+      return wrong(Kind::shape, "an operand with {} sizes and {} strides", r.sizes.size(), r.strides.size());
     return std::nullopt;
   }
 
@@ -251,14 +266,17 @@ class OperationCheck {
   }
 
   Result check(const Loops& k) {
-    if (op_.outputs.size() != 1) return wrong(Kind::operands, "a loop has one output, not {}", op_.outputs.size());
+    if (op_.outputs.size() != 1)
+      return wrong(Kind::operands, "a loop has one output, not {}", op_.outputs.size());
     if (k.reduced < 0 || static_cast<std::size_t>(k.reduced) > k.sizes.size()) {
       return wrong(Kind::structure, "{} reduced indices of {}", k.reduced, k.sizes.size());
     }
     const Buffer& out = g_[op_.outputs[0]];
     if (!has_memory(g_, op_.outputs[0])) return wrong(Kind::type, "the output of a loop needs memory");
-    if (k.reduced > 0 && k.reduce == ReduceKind::avg) return wrong(Kind::structure, "a loop cannot reduce with avg");
-    if (k.reduced > 0 && out.dtype == DType::boolean && k.reduce != ReduceKind::min && k.reduce != ReduceKind::max) {
+    if (k.reduced > 0 && k.reduce == ReduceKind::avg)
+      return wrong(Kind::structure, "a loop cannot reduce with avg");
+    if (k.reduced > 0 && out.dtype == DType::boolean && k.reduce != ReduceKind::min &&
+        k.reduce != ReduceKind::max) {
       return wrong(Kind::type, "bool can only be reduced with min and max");
     }
     if (Result r = check_body(k.body, {k.sizes.size(), std::nullopt}, out.dtype)) return r;
@@ -267,7 +285,8 @@ class OperationCheck {
   }
 
   Result check(const Gemm& k) {
-    if (op_.outputs.size() != 1 || op_.outputs[0] != k.out.buffer) return wrong(Kind::operands, "a gemm has one output");
+    if (op_.outputs.size() != 1 || op_.outputs[0] != k.out.buffer)
+      return wrong(Kind::operands, "a gemm has one output");
     for (const TensorRef* r : {&k.a, &k.b, &k.out}) {
       if (Result e = check_ref(*r)) return e;
       if (r->sizes.size() < 2 || r->sizes.size() != k.out.sizes.size()) {
@@ -276,18 +295,23 @@ class OperationCheck {
     }
     const DType a = g_[k.a.buffer].dtype, b = g_[k.b.buffer].dtype, out = g_[k.out.buffer].dtype;
     if (a == DType::boolean || b == DType::boolean) return wrong(Kind::type, "gemm of bool");
-    if (a != b && !(is_integer(a) && is_integer(b))) return wrong(Kind::type, "gemm of {} and {}", to_string(a), to_string(b));
+    if (a != b && !(is_integer(a) && is_integer(b)))
+      return wrong(Kind::type, "gemm of {} and {}", to_string(a), to_string(b));
     const std::size_t rank = k.out.sizes.size();
     for (std::size_t d = 0; d < rank; ++d) {
       const bool is_m = d == rank - 2, is_n = d == rank - 1;
-      if (!is_n && provably_different(k.a.sizes[d], k.out.sizes[d])) return wrong(Kind::shape, "sizes of a and out differ in dimension {}", d);
-      if (!is_m && provably_different(k.b.sizes[d], k.out.sizes[d])) return wrong(Kind::shape, "sizes of b and out differ in dimension {}", d);
+      if (!is_n && provably_different(k.a.sizes[d], k.out.sizes[d]))
+        return wrong(Kind::shape, "sizes of a and out differ in dimension {}", d);
+      if (!is_m && provably_different(k.b.sizes[d], k.out.sizes[d]))
+        return wrong(Kind::shape, "sizes of b and out differ in dimension {}", d);
     }
     if (provably_different(k.a.sizes[rank - 1], k.b.sizes[rank - 2])) {
-      return wrong(Kind::shape, "a has {} columns, b {} rows", to_string(k.a.sizes[rank - 1]), to_string(k.b.sizes[rank - 2]));
+      return wrong(Kind::shape, "a has {} columns, b {} rows", to_string(k.a.sizes[rank - 1]),
+                   to_string(k.b.sizes[rank - 2]));
     }
     if (k.epilogue) return check_body(*k.epilogue, {rank, accumulator_of(a)}, out);
-    if (is_float(a) != is_float(out)) return wrong(Kind::type, "gemm of {} into {}", to_string(a), to_string(out));
+    if (is_float(a) != is_float(out))
+      return wrong(Kind::type, "gemm of {} into {}", to_string(a), to_string(out));
     return std::nullopt;
   }
 
@@ -306,13 +330,17 @@ class OperationCheck {
     const auto members = static_cast<std::int64_t>(g_[k.group].ranks.size());
     const std::string_view name = to_string(k.kind);
     const bool send = k.kind == CollectiveKind::send, recv = k.kind == CollectiveKind::recv;
-    if (send ? !k.outputs.empty() : k.outputs.empty()) return wrong(Kind::operands, "{} with {} outputs", name, k.outputs.size());
-    if (recv ? !k.inputs.empty() : k.inputs.empty()) return wrong(Kind::operands, "{} with {} inputs", name, k.inputs.size());
+    if (send ? !k.outputs.empty() : k.outputs.empty())
+      return wrong(Kind::operands, "{} with {} outputs", name, k.outputs.size());
+    if (recv ? !k.inputs.empty() : k.inputs.empty())
+      return wrong(Kind::operands, "{} with {} inputs", name, k.inputs.size());
     if (!send && !recv && k.inputs.size() != k.outputs.size()) {
-      return wrong(Kind::operands, "{} with {} inputs and {} outputs", name, k.inputs.size(), k.outputs.size());
+      return wrong(Kind::operands, "{} with {} inputs and {} outputs", name, k.inputs.size(),
+                   k.outputs.size());
     }
     const bool rooted = send || recv || k.kind == CollectiveKind::broadcast;
-    if (rooted && (k.root < 0 || k.root >= members)) return wrong(Kind::structure, "{} with rank {} of a group of {}", name, k.root, members);
+    if (rooted && (k.root < 0 || k.root >= members))
+      return wrong(Kind::structure, "{} with rank {} of a group of {}", name, k.root, members);
     for (std::size_t i = 0; i < k.outputs.size() && i < k.inputs.size(); ++i) {
       const DType in = g_[k.inputs[i].buffer].dtype, out = g_[k.outputs[i].buffer].dtype;
       if (in != out) return wrong(Kind::type, "{} of {} into {}", name, to_string(in), to_string(out));
@@ -320,20 +348,22 @@ class OperationCheck {
       if (k.kind == CollectiveKind::all_gather) from = from * members;
       if (k.kind == CollectiveKind::reduce_scatter) to = to * members;
       if (provably_different(from, to)) {
-        return wrong(Kind::shape, "{} of {} elements into {} over {} ranks", name, to_string(numel(k.inputs[i].sizes)),
-                     to_string(numel(k.outputs[i].sizes)), members);
+        return wrong(Kind::shape, "{} of {} elements into {} over {} ranks", name,
+                     to_string(numel(k.inputs[i].sizes)), to_string(numel(k.outputs[i].sizes)), members);
       }
     }
     for (const std::vector<TensorRef>* refs : {&k.inputs, &k.outputs}) {
       for (const TensorRef& r : *refs) {
-        if (!is_contiguous(r.sizes, r.strides)) return wrong(Kind::shape, "operands of a collective are contiguous");
+        if (!is_contiguous(r.sizes, r.strides))
+          return wrong(Kind::shape, "operands of a collective are contiguous");
       }
     }
     return std::nullopt;
   }
 
   Result check_start(OpId start) {
-    if (!start.valid() || static_cast<std::size_t>(start.index) >= g_.ops.size() || !g_[start].as<CollectiveKernel>()) {
+    if (!start.valid() || static_cast<std::size_t>(start.index) >= g_.ops.size() ||
+        !g_[start].as<CollectiveKernel>()) {
       return wrong(Kind::structure, "does not belong to a collective");
     }
     return std::nullopt;
@@ -344,12 +374,14 @@ class OperationCheck {
     const auto& start = *g_[k.start].as<CollectiveKernel>();
     if (start.blocking) return wrong(Kind::structure, "a wait for a blocking collective");
     if (op_.outputs.size() != start.outputs.size()) {
-      return wrong(Kind::operands, "a wait with {} results for a collective with {}", op_.outputs.size(), start.outputs.size());
+      return wrong(Kind::operands, "a wait with {} results for a collective with {}", op_.outputs.size(),
+                   start.outputs.size());
     }
     for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
       const auto* m = std::get_if<MutationOutput>(&g_[op_.outputs[i]].layout);
       if (!m || m->of != start.outputs[i].buffer) {
-        return wrong(Kind::structure, "result {} of a wait must be a mutation of '{}'", i, g_[start.outputs[i].buffer].name);
+        return wrong(Kind::structure, "result {} of a wait must be a mutation of '{}'", i,
+                     g_[start.outputs[i].buffer].name);
       }
     }
     return std::nullopt;
@@ -358,7 +390,8 @@ class OperationCheck {
   Result check(const ReleaseKernel& k) {
     if (Result r = check_start(k.start)) return r;
     if (!op_.outputs.empty()) return wrong(Kind::operands, "a release with results");
-    if (g_[k.start].as<CollectiveKernel>()->blocking) return wrong(Kind::structure, "a release of a blocking collective");
+    if (g_[k.start].as<CollectiveKernel>()->blocking)
+      return wrong(Kind::structure, "a release of a blocking collective");
     return std::nullopt;
   }
 
@@ -367,23 +400,30 @@ class OperationCheck {
       if (!valid(g_, b)) return wrong(Kind::structure, "an operand that is not a buffer");
     }
     const std::size_t regions = k.kind == RegionKind::branch ? 2 : 1;
-    if (k.regions.size() != regions) return wrong(Kind::operands, "{} with {} regions", to_string(k.kind), k.regions.size());
+    if (k.regions.size() != regions)
+      return wrong(Kind::operands, "{} with {} regions", to_string(k.kind), k.regions.size());
     if (k.kind == RegionKind::branch) {
-      if (k.operands.empty() || g_[k.operands[0]].dtype != DType::boolean || !g_[k.operands[0]].sizes.empty()) {
+      if (k.operands.empty() || g_[k.operands[0]].dtype != DType::boolean ||
+          !g_[k.operands[0]].sizes.empty()) {
         return wrong(Kind::type, "the first operand of a branch must be a bool scalar");
       }
     }
     for (const Region& r : k.regions) {
       if (r.yields.size() != op_.outputs.size()) {
-        return wrong(Kind::operands, "a region yields {} values for {} results", r.yields.size(), op_.outputs.size());
+        return wrong(Kind::operands, "a region yields {} values for {} results", r.yields.size(),
+                     op_.outputs.size());
       }
       for (std::size_t i = 0; i < r.yields.size(); ++i) {
-        if (!valid(g_, r.yields[i])) return wrong(Kind::structure, "a region yields something that is not a buffer");
+        if (!valid(g_, r.yields[i]))
+          return wrong(Kind::structure, "a region yields something that is not a buffer");
         const Buffer &from = g_[r.yields[i]], &to = g_[op_.outputs[i]];
-        if (from.dtype != to.dtype) return wrong(Kind::type, "a region yields {} for {}", to_string(from.dtype), to_string(to.dtype));
-        if (from.sizes.size() != to.sizes.size()) return wrong(Kind::shape, "a region yields a tensor of another rank");
+        if (from.dtype != to.dtype)
+          return wrong(Kind::type, "a region yields {} for {}", to_string(from.dtype), to_string(to.dtype));
+        if (from.sizes.size() != to.sizes.size())
+          return wrong(Kind::shape, "a region yields a tensor of another rank");
         for (std::size_t d = 0; d < from.sizes.size(); ++d) {
-          if (provably_different(from.sizes[d], to.sizes[d])) return wrong(Kind::shape, "a region yields a tensor of other sizes");
+          if (provably_different(from.sizes[d], to.sizes[d]))
+            return wrong(Kind::shape, "a region yields a tensor of other sizes");
         }
       }
     }
@@ -397,6 +437,8 @@ class OperationCheck {
 
 }  // namespace
 
-std::optional<TypeError> check_operation(const Graph& graph, OpId op) { return OperationCheck(graph, op).run(); }
+std::optional<TypeError> check_operation(const Graph& graph, OpId op) {
+  return OperationCheck(graph, op).run();
+}
 
 }  // namespace braid::ir

@@ -12,7 +12,8 @@ struct TypeError {
   enum class Kind {
     type,      // operands or result of the wrong type
     operands,  // wrong number of operands
-    index,     // an index expression with an unknown loop index, or a value that is not an integer defined before
+    index,     // an index expression with an unknown loop index, or a value that is not an integer defined
+               // before
     shape,     // sizes that do not fit
     structure  // anything else, e.g. a wait that does not belong to a collective
   };
@@ -29,14 +30,17 @@ struct BodyContext {
 // The type that a GEMM of such operands accumulates in: f32 (f64 for f64, i32 for integers).
 DType accumulator_of(DType operand);
 
-// The type of value the instruction defines, as its operands say. nullopt where only the instruction itself says it
-// (load, constant, index, acc, cast).
+// The type of value the instruction defines, as its operands say. nullopt where only the instruction itself
+// says it (load, constant, index, acc, cast).
 std::optional<DType> result_type(const LoopBody& body, const Instr& instr);
 
 // Checks instruction k, given that those before are right.
-std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, std::size_t k, const BodyContext& context);
-// Checks symbols of an index expression that stands at instruction k (all of the body: k = body.instrs.size()).
-std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::size_t k, const BodyContext& context);
+std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, std::size_t k,
+                                     const BodyContext& context);
+// Checks symbols of an index expression that stands at instruction k (all of the body: k =
+// body.instrs.size()).
+std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::size_t k,
+                                          const BodyContext& context);
 // Checks types, ranks and counts of one operation. Sizes only where they are provably different.
 std::optional<TypeError> check_operation(const Graph& graph, OpId op);
 

@@ -15,7 +15,8 @@ constexpr std::string_view kStructure = "structure", kFlight = "flight", kRegion
 
 class StructureCheck {
  public:
-  StructureCheck(const Schedule& schedule, Violations& out) : s_(schedule), g_(schedule.graph), out_(out), seen_(g_.ops.size(), false) {}
+  StructureCheck(const Schedule& schedule, Violations& out)
+      : s_(schedule), g_(schedule.graph), out_(out), seen_(g_.ops.size(), false) {}
 
   void run() {
     groups();
@@ -31,40 +32,52 @@ class StructureCheck {
  private:
   bool valid(BufferId b) const { return b.valid() && static_cast<std::size_t>(b.index) < g_.buffers.size(); }
   bool valid(OpId o) const { return o.valid() && static_cast<std::size_t>(o.index) < g_.ops.size(); }
-  bool valid(StorageId s) const { return s.valid() && static_cast<std::size_t>(s.index) < g_.storages.size(); }
+  bool valid(StorageId s) const {
+    return s.valid() && static_cast<std::size_t>(s.index) < g_.storages.size();
+  }
 
   void groups() {
     for (const CommGroup& group : g_.groups) {
       const std::set<int> ranks(group.ranks.begin(), group.ranks.end());
       if (ranks.empty()) out_.add(kStructure, group.name, "a group without ranks");
-      if (ranks.size() != group.ranks.size()) out_.add(kStructure, group.name, "a rank is twice in the group");
-      if (!ranks.empty() && (*ranks.begin() < 0 || *ranks.rbegin() >= g_.ranks)) out_.add(kStructure, group.name, "a rank outside of the {} ranks", g_.ranks);
+      if (ranks.size() != group.ranks.size())
+        out_.add(kStructure, group.name, "a rank is twice in the group");
+      if (!ranks.empty() && (*ranks.begin() < 0 || *ranks.rbegin() >= g_.ranks))
+        out_.add(kStructure, group.name, "a rank outside of the {} ranks", g_.ranks);
     }
   }
 
   void buffers() {
     for (const Storage& s : g_.storages) {
-      if (s.alias_of.valid() && !valid(s.alias_of)) out_.add(kStructure, s.name, "an alias of a storage that does not exist");
+      if (s.alias_of.valid() && !valid(s.alias_of))
+        out_.add(kStructure, s.name, "an alias of a storage that does not exist");
     }
     for (std::size_t i = 0; i < g_.buffers.size(); ++i) {
       const Buffer& b = g_.buffers[i];
       // What a buffer refers to comes before it, so chains end.
-      const auto before = [&](BufferId id) { return id.valid() && static_cast<std::size_t>(id.index) < g_.buffers.size() && id.index != static_cast<int>(i); };
+      const auto before = [&](BufferId id) {
+        return id.valid() && static_cast<std::size_t>(id.index) < g_.buffers.size() &&
+               id.index != static_cast<int>(i);
+      };
       if (const auto* v = std::get_if<NonOwningLayout>(&b.layout)) {
         if (!before(v->base)) out_.add(kStructure, b.name, "a view of nothing");
-        if (v->strides.size() != b.sizes.size()) out_.add(kStructure, b.name, "{} strides for {} sizes", v->strides.size(), b.sizes.size());
+        if (v->strides.size() != b.sizes.size())
+          out_.add(kStructure, b.name, "{} strides for {} sizes", v->strides.size(), b.sizes.size());
       } else if (const auto* m = std::get_if<MutationOutput>(&b.layout)) {
         if (!before(m->of)) {
           out_.add(kStructure, b.name, "a mutation of nothing");
         } else if (g_[m->of].dtype != b.dtype || g_[m->of].sizes != b.sizes) {
-          out_.add(kStructure, b.name, "a mutation has the type and sizes of what it mutates, '{}'", g_[m->of].name);
+          out_.add(kStructure, b.name, "a mutation has the type and sizes of what it mutates, '{}'",
+                   g_[m->of].name);
         }
-      } else if (!std::holds_alternative<NoneLayout>(b.layout) && !std::holds_alternative<MultiOutputLayout>(b.layout)) {
+      } else if (!std::holds_alternative<NoneLayout>(b.layout) &&
+                 !std::holds_alternative<MultiOutputLayout>(b.layout)) {
         if (!valid(b.storage)) out_.add(kStructure, b.name, "a buffer without storage");
         const auto* f = std::get_if<FixedLayout>(&b.layout);
         const auto* c = std::get_if<CommBufferLayout>(&b.layout);
         const std::size_t strides = f ? f->strides.size() : c ? c->strides.size() : b.sizes.size();
-        if (strides != b.sizes.size()) out_.add(kStructure, b.name, "{} strides for {} sizes", strides, b.sizes.size());
+        if (strides != b.sizes.size())
+          out_.add(kStructure, b.name, "{} strides for {} sizes", strides, b.sizes.size());
       }
     }
     for (const Operation& op : g_.ops) {
@@ -79,7 +92,9 @@ class StructureCheck {
       if (!valid(node.op)) out_.add(kStructure, node.name, "a node without an operation");
       return;
     }
-    if (node.members.empty()) out_.add(kStructure, node.name, "an empty {} node", node.kind == ScheduleNode::Kind::fused ? "fused" : "grouped");
+    if (node.members.empty())
+      out_.add(kStructure, node.name, "an empty {} node",
+               node.kind == ScheduleNode::Kind::fused ? "fused" : "grouped");
     for (const ScheduleNode& member : node.members) schedule_node(member);
     if (node.kind != ScheduleNode::Kind::fused || !out_.empty()) return;
     std::string why;
@@ -87,7 +102,8 @@ class StructureCheck {
     for (OpId op : ops) {
       if (check_operation(g_, op)) return;  // said elsewhere
     }
-    if (!ops.empty() && !analyse_fused(g_, ops, &why)) out_.add(kStructure, node.name.empty() ? g_[ops[0]].name : node.name, "not a fused node: {}", why);
+    if (!ops.empty() && !analyse_fused(g_, ops, &why))
+      out_.add(kStructure, node.name.empty() ? g_[ops[0]].name : node.name, "not a fused node: {}", why);
   }
 
   // The operations of the schedule, or of one region.
@@ -138,7 +154,8 @@ class StructureCheck {
   void bounds_of(const Operation& op, const Access& a) {
     const Expr bytes = g_[a.region.storage].bytes;
     if (provably_less(a.region.begin, 0) || provably_less(bytes, a.region.end)) {
-      out_.add(kStructure, op.name, "'{}' reaches beyond its storage of {} bytes", g_[a.buffer].name, to_string(bytes));
+      out_.add(kStructure, op.name, "'{}' reaches beyond its storage of {} bytes", g_[a.buffer].name,
+               to_string(bytes));
     }
     if (!a.dep) return;
     for (const Expr& size : a.dep->sizes) {
@@ -147,11 +164,15 @@ class StructureCheck {
     // Masked loads do not read everywhere: they are left out by looking for an unmasked one of this index.
     if (!a.writes() && !reads_everywhere(op, a)) return;
     const Expr item = size_of(g_[a.buffer].dtype);
-    if (const std::optional<Expr> last = extreme(*a.dep, true); last && provably_less(a.region.end, a.region.offset + (*last + 1) * item)) {
-      out_.add(kStructure, op.name, "index {} of '{}' reaches {}", to_string(a.dep->index), g_[a.buffer].name, to_string(*last));
+    if (const std::optional<Expr> last = extreme(*a.dep, true);
+        last && provably_less(a.region.end, a.region.offset + (*last + 1) * item)) {
+      out_.add(kStructure, op.name, "index {} of '{}' reaches {}", to_string(a.dep->index), g_[a.buffer].name,
+               to_string(*last));
     }
-    if (const std::optional<Expr> first = extreme(*a.dep, false); first && provably_less(a.region.offset + *first * item, a.region.begin)) {
-      out_.add(kStructure, op.name, "index {} of '{}' reaches {}", to_string(a.dep->index), g_[a.buffer].name, to_string(*first));
+    if (const std::optional<Expr> first = extreme(*a.dep, false);
+        first && provably_less(a.region.offset + *first * item, a.region.begin)) {
+      out_.add(kStructure, op.name, "index {} of '{}' reaches {}", to_string(a.dep->index), g_[a.buffer].name,
+               to_string(*first));
     }
   }
 
@@ -160,11 +181,13 @@ class StructureCheck {
     if (const auto* l = op.as<Loops>()) body = &l->body;
     if (const auto* m = op.as<Gemm>(); m && m->epilogue) body = &*m->epilogue;
     return body && std::any_of(body->instrs.begin(), body->instrs.end(), [&](const Instr& i) {
-             return i.code == OpCode::load && i.buffer == a.buffer && i.index == a.dep->index && i.operands.empty();
+             return i.code == OpCode::load && i.buffer == a.buffer && i.index == a.dep->index &&
+                    i.operands.empty();
            });
   }
 
-  // The largest or smallest value of an index that is linear in the loop's indices; it is taken at one of the points.
+  // The largest or smallest value of an index that is linear in the loop's indices; it is taken at one of the
+  // points.
   static std::optional<Expr> extreme(const MemoryDep& dep, bool largest) {
     Expr e = dep.index;
     std::vector<Expr> symbols;
@@ -208,12 +231,14 @@ class StructureCheck {
         continue;
       }
       const auto release = releases.find(id);
-      if (release != releases.end() && release->second < waits[id]) out_.add(kFlight, g_[ops[release->second]].name, "a release before the wait");
+      if (release != releases.end() && release->second < waits[id])
+        out_.add(kFlight, g_[ops[release->second]].name, "a release before the wait");
       const bool read_by_peers = std::any_of(k->inputs.begin(), k->inputs.end(), [&](const TensorRef& r) {
         const StorageId s = root_storage(g_, r.buffer);
         return s.valid() && g_[s].kind == StorageKind::comm && g_[s].comm_kind == CommBufferKind::symmetric;
       });
-      if (read_by_peers && release == releases.end()) out_.add(kFlight, g_[id].name, "peers read its input directly, but it has no release");
+      if (read_by_peers && release == releases.end())
+        out_.add(kFlight, g_[id].name, "peers read its input directly, but it has no release");
     }
   }
 
@@ -238,7 +263,8 @@ std::vector<Violation> verify(const Schedule& schedule) {
 void check(const Schedule& schedule, std::string_view after_pass) {
   const std::vector<Violation> found = verify(schedule);
   if (found.empty()) return;
-  std::string text = fmt::format("after pass '{}' the schedule of '{}' is not legal:", after_pass, schedule.graph.name);
+  std::string text =
+      fmt::format("after pass '{}' the schedule of '{}' is not legal:", after_pass, schedule.graph.name);
   for (std::size_t i = 0; i < found.size() && i < 5; ++i) {
     text += fmt::format("\n  {}: '{}': {}", found[i].rule, found[i].node, found[i].message);
   }

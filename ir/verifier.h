@@ -1,13 +1,18 @@
 // What must hold for every schedule, after every pass.
 //
-//   structure  every operation at most once; types, operands and shapes (ir/typing.h); indices and operands within
-//              their memory where that can be told; ranks and groups that exist; fused nodes as ir/fused_loops.h says
-//   order      names say who reads which version of memory: a read of a name comes after everything that makes this
+//   structure  every operation at most once; types, operands and shapes (ir/typing.h); indices and operands
+//   within
+//              their memory where that can be told; ranks and groups that exist; fused nodes as
+//              ir/fused_loops.h says
+//   order      names say who reads which version of memory: a read of a name comes after everything that
+//   makes this
 //              version and before anything that overwrites its bytes (RAW, WAR, WAW over byte ranges)
-//   flight     every start has one wait after it; nobody touches its outputs in between, nobody writes its inputs before
+//   flight     every start has one wait after it; nobody touches its outputs in between, nobody writes its
+//   inputs before
 //              the wait, or before the release where there is one; what peers read directly has a release
 //   regions    the same inside; no collective under a branch
-//   memory     planned storages that live at the same time share no bytes, but for in-place reuse; they are large
+//   memory     planned storages that live at the same time share no bytes, but for in-place reuse; they are
+//   large
 //              enough for the upper bounds of all dimensions and aligned; live_peak <= planned bytes
 //
 // Near-linear but for storages with many writes, where reads and writes are compared pair by pair.
@@ -22,8 +27,8 @@
 namespace braid::ir {
 
 struct Violation {
-  std::string rule;     // structure, order, flight, regions, memory
-  std::string node;     // operation or storage
+  std::string rule;  // structure, order, flight, regions, memory
+  std::string node;  // operation or storage
   std::string message;
 };
 

@@ -43,7 +43,8 @@ std::vector<Life> lives_of(const Schedule& s) {
   for (const auto& [op, accesses] : pinned) {
     for (const Access& a : accesses) {
       const Storage& st = g[a.region.storage];
-      if (st.kind == StorageKind::comm && st.comm_kind == CommBufferKind::symmetric) touch(a.region.storage, end);
+      if (st.kind == StorageKind::comm && st.comm_kind == CommBufferKind::symmetric)
+        touch(a.region.storage, end);
     }
   }
   for (const GraphOutput& o : g.outputs) touch(root_storage(g, o.buffer), end);
@@ -55,11 +56,13 @@ std::vector<Life> lives_of(const Schedule& s) {
 
 class MemoryCheck {
  public:
-  MemoryCheck(const Schedule& schedule, Violations& out) : s_(schedule), g_(schedule.graph), plan_(*schedule.plan), out_(out), lives_(lives_of(schedule)) {}
+  MemoryCheck(const Schedule& schedule, Violations& out)
+      : s_(schedule), g_(schedule.graph), plan_(*schedule.plan), out_(out), lives_(lives_of(schedule)) {}
 
   void run() {
     if (plan_.live_peak_bytes > plan_.arena_bytes + plan_.comm_bytes) {
-      out_.add(kMemory, "plan", "live peak of {} bytes exceeds the planned {}", plan_.live_peak_bytes, plan_.arena_bytes + plan_.comm_bytes);
+      out_.add(kMemory, "plan", "live peak of {} bytes exceeds the planned {}", plan_.live_peak_bytes,
+               plan_.arena_bytes + plan_.comm_bytes);
     }
     std::vector<std::vector<StorageId>> born(s_.nodes.size()), dying(s_.nodes.size());
     for (std::size_t i = 0; i < lives_.size(); ++i) {
@@ -99,10 +102,13 @@ class MemoryCheck {
     const std::int64_t need = bounds(g_[id].bytes).max, space = comm ? plan_.comm_bytes : plan_.arena_bytes;
     if ((p.space == MemorySpace::comm) != comm) out_.add(kMemory, name(id), "lies in the wrong segment");
     if (p.bytes < need) out_.add(kMemory, name(id), "has {} bytes and needs up to {}", p.bytes, need);
-    if (p.offset < 0 || p.bytes < 0 || p.offset > space - p.bytes) out_.add(kMemory, name(id), "bytes [{}, {}) of a segment of {}", p.offset, p.offset + p.bytes, space);
-    if (comm && p.offset % kCommAlignment != 0) out_.add(kMemory, name(id), "offset {} is not a multiple of {}", p.offset, kCommAlignment);
+    if (p.offset < 0 || p.bytes < 0 || p.offset > space - p.bytes)
+      out_.add(kMemory, name(id), "bytes [{}, {}) of a segment of {}", p.offset, p.offset + p.bytes, space);
+    if (comm && p.offset % kCommAlignment != 0)
+      out_.add(kMemory, name(id), "offset {} is not a multiple of {}", p.offset, kCommAlignment);
     if (p.first_step > life(id).first || p.last_step < life(id).last) {
-      out_.add(kMemory, name(id), "is planned for steps {}..{} and lives in {}..{}", p.first_step, p.last_step, life(id).first, life(id).last);
+      out_.add(kMemory, name(id), "is planned for steps {}..{} and lives in {}..{}", p.first_step,
+               p.last_step, life(id).first, life(id).last);
     }
     return p.bytes > 0;
   }
@@ -112,7 +118,9 @@ class MemoryCheck {
   }
 
   bool may_take(int step, StorageId from, StorageId to) const {
-    return life(from).last == step && may_reuse_in_place(g_, s_.nodes[static_cast<std::size_t>(step)], from, to) && at(from).offset == at(to).offset;
+    return life(from).last == step &&
+           may_reuse_in_place(g_, s_.nodes[static_cast<std::size_t>(step)], from, to) &&
+           at(from).offset == at(to).offset;
   }
 
   void birth(int step, StorageId id, std::vector<StorageId>& handed_over) {
@@ -137,8 +145,9 @@ class MemoryCheck {
   }
 
   void report(StorageId a, StorageId b) {
-    out_.add(kMemory, name(b), "shares bytes with '{}', which lives in steps {}..{}, while it lives in {}..{}", name(a), life(a).first,
-             life(a).last, life(b).first, life(b).last);
+    out_.add(kMemory, name(b),
+             "shares bytes with '{}', which lives in steps {}..{}, while it lives in {}..{}", name(a),
+             life(a).first, life(a).last, life(b).first, life(b).last);
   }
 
   const Schedule& s_;

@@ -1,5 +1,6 @@
-// Order by names. A buffer name stands for one version of memory: what its producer left there, or, for memory that
-// operations fill in pieces (the parts of a concatenation), what the producers of all its views left there.
+// Order by names. A buffer name stands for one version of memory: what its producer left there, or, for
+// memory that operations fill in pieces (the parts of a concatenation), what the producers of all its views
+// left there.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -30,7 +31,7 @@ class OrderCheck {
 
  private:
   struct Touch {
-    int at;       // position in the list
+    int at;  // position in the list
     OpId op;
     OpId flight;  // of start, wait and release: the start
     Access access;
@@ -47,7 +48,8 @@ class OrderCheck {
     }
   }
 
-  // Registers the buffer with the memory that it is a piece of: views lead to it, mutations of pieces are pieces.
+  // Registers the buffer with the memory that it is a piece of: views lead to it, mutations of pieces are
+  // pieces.
   void add_piece(BufferId id) {
     BufferId b = id;
     for (;;) {
@@ -88,8 +90,8 @@ class OrderCheck {
     return contributors_.emplace(id, std::move(out)).first->second;
   }
 
-  // Positions of the operations that make the version, as far as the view needs them; none for inputs, constants, and
-  // what comes from outside of the list. nullopt: nobody makes it.
+  // Positions of the operations that make the version, as far as the view needs them; none for inputs,
+  // constants, and what comes from outside of the list. nullopt: nobody makes it.
   std::optional<std::vector<int>> makers(BufferId id, const TensorRef& view) {
     const Buffer& b = g_[id];
     if (b.producer.valid()) {
@@ -105,7 +107,8 @@ class OrderCheck {
     for (BufferId piece : pieces_[static_cast<std::size_t>(id.index)]) {
       if (!may_overlap(g_, whole(g_, piece), view)) continue;
       any = true;
-      if (const auto it = position_.find(g_[piece].producer); it != position_.end()) out.push_back(it->second);
+      if (const auto it = position_.find(g_[piece].producer); it != position_.end())
+        out.push_back(it->second);
     }
     // Memory that nobody fills can still be handed on, e.g. to be mutated as a whole.
     return any ? std::optional(out) : std::nullopt;
@@ -147,7 +150,8 @@ class OrderCheck {
     const auto read_at_end = [&](BufferId b) {
       const MemoryRegion r = region(g_, b);
       if (!r.storage.valid()) return;
-      reads[static_cast<std::size_t>(r.storage.index)].push_back({static_cast<int>(ops.size()), {}, {}, {b, AccessKind::read, whole(g_, b), r}});
+      reads[static_cast<std::size_t>(r.storage.index)].push_back(
+          {static_cast<int>(ops.size()), {}, {}, {b, AccessKind::read, whole(g_, b), r}});
     };
     if (top) {
       for (const GraphOutput& o : g_.outputs) read_at_end(o.buffer);
@@ -188,14 +192,16 @@ class OrderCheck {
     const std::set<BufferId>& own = contributors(id);
     for (const Touch& w : writes) {
       if (w.at == r.at || w.at > r.at || w.at < first) continue;
-      if (w.flight.valid() && w.flight == r.flight) continue;  // a collective pins its inputs while it works in place
+      if (w.flight.valid() && w.flight == r.flight)
+        continue;  // a collective pins its inputs while it works in place
       if (own.count(w.access.buffer)) {
         if (w.at <= last) continue;
       } else if (w.at == first && w.at == last) {
         continue;  // a kernel with several results, or a region, that made the version itself
       }
       if (!may_overlap(g_, w.access.view, r.access.view)) continue;
-      out_.add(kOrder, name(r), "reads '{}' after '{}' has overwritten it with '{}'", g_[id].name, name(w), g_[w.access.buffer].name);
+      out_.add(kOrder, name(r), "reads '{}' after '{}' has overwritten it with '{}'", g_[id].name, name(w),
+               g_[w.access.buffer].name);
       return;
     }
   }
@@ -229,7 +235,8 @@ class OrderCheck {
         for (const Touch& t : *touches) {
           if (t.at <= start.at || t.at >= end || t.flight == start.op) continue;
           if (!may_overlap(g_, t.access.view, start.access.view)) continue;
-          out_.add(kFlight, name(t), "touches '{}' while the collective '{}' writes it", g_[t.access.buffer].name, g_[start.op].name);
+          out_.add(kFlight, name(t), "touches '{}' while the collective '{}' writes it",
+                   g_[t.access.buffer].name, g_[start.op].name);
         }
       }
     }
@@ -239,7 +246,8 @@ class OrderCheck {
   const Graph& g_;
   Violations& out_;
   std::set<OpId> scheduled_;
-  std::map<OpId, int> position_;  // in the list being checked; of operations in regions: that of the region kernel
+  std::map<OpId, int>
+      position_;  // in the list being checked; of operations in regions: that of the region kernel
   std::vector<std::vector<BufferId>> pieces_;
   std::map<BufferId, std::set<BufferId>> contributors_;
 };

@@ -1,4 +1,5 @@
-// libFuzzer target: any text is a schedule or a user error with a place, and schedules print and parse to themselves.
+// libFuzzer target: any text is a schedule or a user error with a place, and schedules print and parse to
+// themselves.
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>

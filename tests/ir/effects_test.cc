@@ -25,7 +25,8 @@ BufferId view(Graph& g, BufferId base, std::vector<Expr> sizes, Expr offset, std
 
 TEST(Effects, LoopReadsItsLoadsAndWritesItsOutputWithExactIndices) {
   Graph g;
-  const BufferId x = g.add_owned("x", DType::f32, {8}, StorageKind::input), y = g.add_owned("y", DType::f32, {8});
+  const BufferId x = g.add_owned("x", DType::f32, {8}, StorageKind::input),
+                 y = g.add_owned("y", DType::f32, {8});
   const Effects e = effects(g, copy(g, x, y, 8));
   ASSERT_EQ(e.accesses.size(), 2u);
   EXPECT_EQ(e.accesses[0].buffer, x);
@@ -38,7 +39,8 @@ TEST(Effects, LoopReadsItsLoadsAndWritesItsOutputWithExactIndices) {
 
 TEST(Effects, MutationReadsAndModifies) {
   Graph g;
-  const BufferId x = g.add_owned("x", DType::f32, {8}, StorageKind::input), y = g.add_owned("y", DType::f32, {8});
+  const BufferId x = g.add_owned("x", DType::f32, {8}, StorageKind::input),
+                 y = g.add_owned("y", DType::f32, {8});
   const Effects e = effects(g, copy(g, x, g.add_mutation(y, "y.1"), 8));
   EXPECT_EQ(e.accesses[1].kind, AccessKind::reads_modify);
   EXPECT_EQ(e.accesses[1].region.storage, g[y].storage);
@@ -73,7 +75,8 @@ TEST(Effects, CollectiveStaysInFlightUntilWaitAndRelease) {
 
 TEST(Effects, RegionShowsOnlyWhatIsOutside) {
   Graph g;
-  const BufferId x = g.add_owned("x", DType::f32, {8}, StorageKind::input), t = g.add_owned("t", DType::f32, {8});
+  const BufferId x = g.add_owned("x", DType::f32, {8}, StorageKind::input),
+                 t = g.add_owned("t", DType::f32, {8});
   const BufferId y = g.add_owned("y", DType::f32, {8});
   const BufferId u = g.add_owned("u", DType::f32, {8});
   const OpId a = copy(g, x, t, 8), b = copy(g, t, u, 8);
@@ -90,7 +93,8 @@ TEST(Effects, RegionShowsOnlyWhatIsOutside) {
 
 TEST(Effects, BarrierDependsOnEverything) {
   Graph g;
-  const BufferId x = g.add_owned("x", DType::f32, {8}, StorageKind::input), y = g.add_owned("y", DType::f32, {8});
+  const BufferId x = g.add_owned("x", DType::f32, {8}, StorageKind::input),
+                 y = g.add_owned("y", DType::f32, {8});
   const OpId c = copy(g, x, y, 8);
   ExternKernel k;
   k.barrier = true;

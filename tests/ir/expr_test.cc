@@ -37,7 +37,9 @@ class RandomExpr {
   Expr a() const { return a_; }
   Expr b() const { return b_; }
   const std::vector<Expr>& extents() const { return extents_; }
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n));
+  }
 
   Pair leaf() {
     switch (below(5)) {
@@ -81,7 +83,8 @@ class RandomExpr {
       case 4: {
         const Pair d = divisor();
         const auto h = d.value;
-        if (below(4) == 0) return {ceil_div(x.e, d.e), [f, h](const Point& p) { return -floor_of(-f(p), h(p)); }};
+        if (below(4) == 0)
+          return {ceil_div(x.e, d.e), [f, h](const Point& p) { return -floor_of(-f(p), h(p)); }};
         return {floor_div(x.e, d.e), [f, h](const Point& p) { return floor_of(f(p), h(p)); }};
       }
       case 5: {
@@ -144,7 +147,8 @@ TEST(RandomExpr, ArithmeticKeepsTheValue) {
 TEST(RandomExpr, BoundsHoldAndProofsAreTrue) {
   for_random_trees(1000, [](RandomExpr& r, const Pair& p) {
     const Bounds bound = bounds(p.e, r.extents());
-    const bool non_negative = provably_non_negative(p.e, r.extents()), less = provably_less(p.e, r.a() + 2, r.extents());
+    const bool non_negative = provably_non_negative(p.e, r.extents()),
+               less = provably_less(p.e, r.a() + 2, r.extents());
     RandomExpr::for_each_point([&](const Point& at) {
       const std::int64_t v = p.value(at);
       ASSERT_LE(bound.min, v);
@@ -158,7 +162,8 @@ TEST(RandomExpr, BoundsHoldAndProofsAreTrue) {
 TEST(RandomExpr, SimplifyKeepsTheValueWithinTheLoop) {
   for_random_trees(1000, [](RandomExpr& r, const Pair& p) {
     const Expr simple = simplify(p.e, r.extents());
-    RandomExpr::for_each_point([&](const Point& at) { ASSERT_EQ(r.value(simple, at), p.value(at)) << to_string(simple); });
+    RandomExpr::for_each_point(
+        [&](const Point& at) { ASSERT_EQ(r.value(simple, at), p.value(at)) << to_string(simple); });
   });
 }
 
@@ -212,7 +217,8 @@ TEST(RandomExpr, EqualPolynomialsAreTheSameNode) {
 }
 
 TEST(RandomExpr, TextReadsBackAsTheSameNode) {
-  for_random_trees(500, [](RandomExpr& r, const Pair& p) { EXPECT_EQ(parse_expr(to_string(p.e), r.graph()), p.e); });
+  for_random_trees(
+      500, [](RandomExpr& r, const Pair& p) { EXPECT_EQ(parse_expr(to_string(p.e), r.graph()), p.e); });
 }
 
 TEST(RandomExpr, SymbolsAreVisitedOnceAndAllOfThem) {
@@ -222,7 +228,9 @@ TEST(RandomExpr, SymbolsAreVisitedOnceAndAllOfThem) {
     for (std::size_t i = 1; i < seen.size(); ++i) EXPECT_LT(compare(seen[i - 1], seen[i]), 0);
     // What is not among them does not matter.
     if (contains(p.e, r.a())) return;
-    RandomExpr::for_each_point([&](const Point& at) { ASSERT_EQ(p.value(at), p.value({0, at.b, at.i0, at.i1})); });
+    RandomExpr::for_each_point([&](const Point& at) {
+      ASSERT_EQ(p.value(at), p.value({0, at.b, at.i0, at.i1}));
+    });
   });
 }
 
@@ -240,7 +248,8 @@ TEST(Expr, IndexArithmeticOfReshapesFolds) {
 
 TEST(Expr, MinimumOfTwoFormsOfOneValueDoesNotDependOnTheOrder) {
   Graph g;
-  const Expr zero = floor_div(-1, g.add_dim("n", {1, 8}) * 6) + 1;  // always 0, which is only known by its bounds
+  const Expr zero =
+      floor_div(-1, g.add_dim("n", {1, 8}) * 6) + 1;  // always 0, which is only known by its bounds
   EXPECT_EQ(min(zero, 0), min(0, zero));
   EXPECT_EQ(max(zero, 0), max(0, zero));
 }

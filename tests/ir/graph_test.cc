@@ -47,7 +47,8 @@ TEST(Layout, RowMajorStridesAndContiguity) {
   EXPECT_EQ(contiguous_strides(sizes), (std::vector<Expr>{n * 3, 3, 1}));
   EXPECT_TRUE(is_contiguous(sizes, contiguous_strides(sizes)));
   EXPECT_FALSE(is_contiguous(sizes, std::vector<Expr>{3, 12, 1}));
-  EXPECT_TRUE(is_contiguous(std::vector<Expr>{1, 3}, std::vector<Expr>{77, 1})) << "the stride of one element does not matter";
+  EXPECT_TRUE(is_contiguous(std::vector<Expr>{1, 3}, std::vector<Expr>{77, 1}))
+      << "the stride of one element does not matter";
 }
 
 TEST(Region, OfViewsMutationsAndAliases) {
@@ -108,7 +109,8 @@ TEST(ScheduleNodes, ExecutionOrderFlattensGroups) {
   Schedule s;
   std::vector<OpId> ops;
   for (int i = 0; i < 4; ++i) ops.push_back(s.graph.add_op({"op", ExternKernel{}, {}, {}, {}}));
-  ScheduleNode fused{ScheduleNode::Kind::fused, "f", {}, {ScheduleNode::single(ops[2]), ScheduleNode::single(ops[0])}};
+  ScheduleNode fused{
+      ScheduleNode::Kind::fused, "f", {}, {ScheduleNode::single(ops[2]), ScheduleNode::single(ops[0])}};
   ScheduleNode group{ScheduleNode::Kind::grouped, "g", {}, {fused, ScheduleNode::single(ops[3])}};
   s.nodes = {group, ScheduleNode::single(ops[1])};
   EXPECT_EQ(execution_order(s), (std::vector<OpId>{ops[2], ops[0], ops[3], ops[1]}));

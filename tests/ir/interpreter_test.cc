@@ -9,6 +9,7 @@
 
 #include "ir/element.h"
 #include "ir/parser.h"
+#include "tests/support/interpreter_runs.h"
 
 namespace braid::ir {
 namespace {
@@ -16,44 +17,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Tensor f32(std::vector<std::int64_t> sizes, const std::vector<float>& values) { return make_tensor(DType::f32, std::move(sizes), values); }
-Tensor i64(std::vector<std::int64_t> sizes, const std::vector<std::int64_t>& values) { return make_tensor(DType::i64, std::move(sizes), values); }
-Tensor boolean(std::vector<std::int64_t> sizes, const std::vector<std::uint8_t>& values) {
-  return make_tensor(DType::boolean, std::move(sizes), values);
-}
-
-std::vector<Tensor> run_one(const std::string& text, std::vector<Tensor> inputs, const InterpreterOptions& options = {}) {
-  const std::vector<std::vector<Tensor>> per_rank{std::move(inputs)};
-  return run(parse_schedule(text), per_rank, options).outputs[0];
-}
-
-std::vector<std::vector<Tensor>> run_ranks(const std::string& text, const std::vector<std::vector<Tensor>>& inputs, std::uint64_t seed = 0) {
-  InterpreterOptions options;
-  options.order_seed = seed;
-  return run(parse_schedule(text), inputs, options).outputs;
-}
-
-template <class Fn>
-void expect_user_error(int code, const std::string& part, Fn&& fn) {
-  try {
-    fn();
-    FAIL() << "no error";
-  } catch (const UserError& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    EXPECT_THAT(e.what(), HasSubstr(part));
-  }
-}
-
 // ---- single instructions against C++
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-const std::vector<float> kFloats = {0, -0.0F, 1, -1, 0.5F, -2.5F, 3.5F, 7, -7, 1e-3F, 88, -100, 1e30F, kInf, -kInf, NAN};
+const std::vector<float> kFloats = {0,  -0.0F, 1,  -1,   0.5F,  -2.5F, 3.5F,  7,
+                                    -7, 1e-3F, 88, -100, 1e30F, kInf,  -kInf, NAN};
 
 void expect_same(float got, float want, const std::string& what) {
   if (std::isnan(want)) {
     EXPECT_TRUE(std::isnan(got)) << what << ": " << got;
   } else {
-    EXPECT_TRUE(got == want || std::abs(got - want) <= 2e-7F * std::abs(want)) << what << ": " << got << " instead of " << want;
+    EXPECT_TRUE(got == want || std::abs(got - want) <= 2e-7F * std::abs(want))
+        << what << ": " << got << " instead of " << want;
   }
 }
 
@@ -61,7 +36,9 @@ TEST(Interpreter, UnaryFloatInstructions) {
   const std::vector<std::pair<std::string, float (*)(float)>> cases = {
       {"neg", [](float x) { return -x; }},
       {"abs", [](float x) { return std::fabs(x); }},
-      {"sign", [](float x) { return x > 0 ? 1.0F : x < 0 ? -1.0F : x; }},
+      {"sign", [](float x) { return x > 0   ? 1.0F
+                                    : x < 0 ? -1.0F
+                                            : x; }},
       {"exp", [](float x) { return std::exp(x); }},
       {"log", [](float x) { return std::log(x); }},
       {"sqrt", [](float x) { return std::sqrt(x); }},
@@ -76,11 +53,13 @@ TEST(Interpreter, UnaryFloatInstructions) {
       {"ceil", [](float x) { return std::ceil(x); }},
       {"round", [](float x) { return std::nearbyint(x); }}};
   for (const auto& [name, fn] : cases) {
-    const auto out = run_one("graph g dim n in [1, 99] input %x: f32[n] %y: f32[n] = pointwise { %0 = load %x %1 = " + name +
-                                 " %0 store %1 } output %y",
-                             {f32({16}, kFloats)})[0]
-                         .values<float>();
-    for (std::size_t i = 0; i < kFloats.size(); ++i) expect_same(out[i], fn(kFloats[i]), name + "(" + std::to_string(kFloats[i]) + ")");
+    const auto out =
+        run_one("graph g dim n in [1, 99] input %x: f32[n] %y: f32[n] = pointwise { %0 = load %x %1 = " +
+                    name + " %0 store %1 } output %y",
+                {f32({16}, kFloats)})[0]
+            .values<float>();
+    for (std::size_t i = 0; i < kFloats.size(); ++i)
+      expect_same(out[i], fn(kFloats[i]), name + "(" + std::to_string(kFloats[i]) + ")");
   }
 }
 
@@ -92,7 +71,11 @@ TEST(Interpreter, BinaryFloatInstructions) {
       {"sub", [](float a, float b) { return a - b; }},
       {"mul", [](float a, float b) { return a * b; }},
       {"div", [](float a, float b) { return a / b; }},
-      {"mod", [](float a, float b) { const float r = std::fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }},
+      {"mod",
+       [](float a, float b) {
+         const float r = std::fmod(a, b);
+         return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+       }},
       {"fmod", [](float a, float b) { return std::fmod(a, b); }},
       {"pow", [](float a, float b) { return std::pow(a, b); }},
       {"min", nan_min},
@@ -103,23 +86,32 @@ TEST(Interpreter, BinaryFloatInstructions) {
       {"gt", [](float a, float b) { return a > b; }},  {"ge", [](float a, float b) { return a >= b; }}};
   const Tensor x = f32({16}, kFloats);
   const auto program = [](const std::string& name, const char* type) {
-    return std::string("graph g input %x: f32[16] %y: ") + type + "[16, 16] = pointwise { %0 = load %x[i0] %1 = load %x[i1] %2 = " + name +
+    return std::string("graph g input %x: f32[16] %y: ") + type +
+           "[16, 16] = pointwise { %0 = load %x[i0] %1 = load %x[i1] %2 = " + name +
            " %0, %1 store %2 } output %y";
   };
   for (const auto& [name, fn] : cases) {
     const auto out = run_one(program(name, "f32"), {x})[0].values<float>();
     for (std::size_t i = 0; i < 256; ++i) {
-      expect_same(out[i], fn(kFloats[i / 16], kFloats[i % 16]), fmt::format("{}({}, {})", name, kFloats[i / 16], kFloats[i % 16]));
+      expect_same(out[i], fn(kFloats[i / 16], kFloats[i % 16]),
+                  fmt::format("{}({}, {})", name, kFloats[i / 16], kFloats[i % 16]));
     }
   }
   for (const auto& [name, fn] : predicates) {
     const auto out = run_one(program(name, "bool"), {x})[0].values<std::uint8_t>();
-    for (std::size_t i = 0; i < 256; ++i) EXPECT_EQ(out[i], fn(kFloats[i / 16], kFloats[i % 16])) << name << i;
+    for (std::size_t i = 0; i < 256; ++i)
+      EXPECT_EQ(out[i], fn(kFloats[i / 16], kFloats[i % 16])) << name << i;
   }
-  const auto nan = run_one("graph g input %x: f32[16] %y: bool[16] = pointwise { %0 = load %x %1 = is_nan %0 store %1 } output %y", {x});
-  const auto inf = run_one("graph g input %x: f32[16] %y: bool[16] = pointwise { %0 = load %x %1 = is_inf %0 store %1 } output %y", {x});
+  const auto nan = run_one(
+      "graph g input %x: f32[16] %y: bool[16] = pointwise { %0 = load %x %1 = is_nan %0 store %1 } output %y",
+      {x});
+  const auto inf = run_one(
+      "graph g input %x: f32[16] %y: bool[16] = pointwise { %0 = load %x %1 = is_inf %0 store %1 } output %y",
+      {x});
   EXPECT_EQ(nan[0].values<std::uint8_t>()[15], 1);
-  EXPECT_EQ(std::accumulate(nan[0].bytes.begin(), nan[0].bytes.end(), 0, [](int s, std::byte b) { return s + static_cast<int>(b); }), 1);
+  EXPECT_EQ(std::accumulate(nan[0].bytes.begin(), nan[0].bytes.end(), 0,
+                            [](int s, std::byte b) { return s + static_cast<int>(b); }),
+            1);
   EXPECT_THAT(inf[0].values<std::uint8_t>(), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0));
 }
 
@@ -132,9 +124,17 @@ void check_integers(DType dtype) {
   const std::vector<std::pair<std::string, std::function<__int128(T, T)>>> cases = {
       {"add", [&](T a, T b) { return wide(a) + wide(b); }},
       {"sub", [&](T a, T b) { return wide(a) - wide(b); }},
-      {"mul", [&](T a, T b) { return static_cast<__int128>(static_cast<unsigned __int128>(wide(a)) * static_cast<unsigned __int128>(wide(b))); }},
+      {"mul",
+       [&](T a, T b) {
+         return static_cast<__int128>(static_cast<unsigned __int128>(wide(a)) *
+                                      static_cast<unsigned __int128>(wide(b)));
+       }},
       {"div", [&](T a, T b) { return wide(a) / wide(b); }},
-      {"mod", [&](T a, T b) { const __int128 r = wide(a) % wide(b); return r != 0 && (r < 0) != (wide(b) < 0) ? r + wide(b) : r; }},
+      {"mod",
+       [&](T a, T b) {
+         const __int128 r = wide(a) % wide(b);
+         return r != 0 && (r < 0) != (wide(b) < 0) ? r + wide(b) : r;
+       }},
       {"fmod", [&](T a, T b) { return wide(a) % wide(b); }},
       {"min", [&](T a, T b) { return wide(std::min(a, b)); }},
       {"max", [&](T a, T b) { return wide(std::max(a, b)); }},
@@ -142,9 +142,11 @@ void check_integers(DType dtype) {
       {"ge", [&](T a, T b) { return __int128(a >= b); }}};
   const std::string type(to_string(dtype));
   for (const auto& [name, fn] : cases) {
-    const bool divides = name == "div" || name == "mod" || name == "fmod", predicate = name == "lt" || name == "ge";
+    const bool divides = name == "div" || name == "mod" || name == "fmod",
+               predicate = name == "lt" || name == "ge";
     const std::string text = fmt::format(
-        "graph g input %x: {0}[{1}] %y: {3}[{1}, {1}] = pointwise {{ %0 = load %x[i0] %1 = load %x[{4}i1] %2 = {2} %0, %1 store %2 }} output %y",
+        "graph g input %x: {0}[{1}] %y: {3}[{1}, {1}] = pointwise {{ %0 = load %x[i0] %1 = load %x[{4}i1] %2 "
+        "= {2} %0, %1 store %2 }} output %y",
         type, n, name, predicate ? "bool" : type, divides ? "1 + 0*" : "");
     // Division by every value but zero, one at a time.
     for (std::int64_t b = 0; b < n; ++b) {
@@ -178,8 +180,10 @@ TEST(Interpreter, IntegerInstructionsWrap) {
 
 TEST(Interpreter, IntegerPowersAndSigns) {
   const auto out = run_one(
-      "graph g input %x: i64[5] input %e: i64[5] %y: i64[5] = pointwise { %0 = load %x %1 = load %e %2 = pow %0, %1 store %2 } "
-      "%z: i64[5] = pointwise { %0 = load %x %1 = sign %0 %2 = abs %0 %3 = neg %0 %4 = add %1, %2 %5 = mul %4, %3 store %5 } output %y output %z",
+      "graph g input %x: i64[5] input %e: i64[5] %y: i64[5] = pointwise { %0 = load %x %1 = load %e %2 = pow "
+      "%0, %1 store %2 } "
+      "%z: i64[5] = pointwise { %0 = load %x %1 = sign %0 %2 = abs %0 %3 = neg %0 %4 = add %1, %2 %5 = mul "
+      "%4, %3 store %5 } output %y output %z",
       {i64({5}, {2, -3, 2, -1, 1}), i64({5}, {10, 3, -1, -3, -5})});
   EXPECT_THAT(out[0].values<std::int64_t>(), ElementsAre(1024, -27, 0, -1, 1));
   EXPECT_THAT(out[1].values<std::int64_t>(), ElementsAre(-6, 6, -6, 0, -2));
@@ -187,9 +191,12 @@ TEST(Interpreter, IntegerPowersAndSigns) {
 
 TEST(Interpreter, LogicAndWhere) {
   const auto out = run_one(
-      "graph g input %a: bool[4] input %b: bool[4] %y: i64[4] = pointwise { %a = load %a %b = load %b %and = and %a, %b %or = or %a, %b "
-      "%xor = xor %a, %b %not = not %a %0 = cast i64 %and %1 = cast i64 %or %2 = cast i64 %xor %3 = cast i64 %not %c = constant i64 10 "
-      "%4 = mul %0, %c %5 = add %4, %1 %6 = mul %5, %c %7 = add %6, %2 %8 = mul %7, %c %9 = add %8, %3 %r = where %a, %9, %c store %r } output %y",
+      "graph g input %a: bool[4] input %b: bool[4] %y: i64[4] = pointwise { %a = load %a %b = load %b %and = "
+      "and %a, %b %or = or %a, %b "
+      "%xor = xor %a, %b %not = not %a %0 = cast i64 %and %1 = cast i64 %or %2 = cast i64 %xor %3 = cast i64 "
+      "%not %c = constant i64 10 "
+      "%4 = mul %0, %c %5 = add %4, %1 %6 = mul %5, %c %7 = add %6, %2 %8 = mul %7, %c %9 = add %8, %3 %r = "
+      "where %a, %9, %c store %r } output %y",
       {boolean({4}, {0, 0, 1, 1}), boolean({4}, {0, 1, 0, 1})});
   EXPECT_THAT(out[0].values<std::int64_t>(), ElementsAre(10, 10, 110, 1100));
 }
@@ -197,22 +204,30 @@ TEST(Interpreter, LogicAndWhere) {
 TEST(Interpreter, CastsTruncateSaturateAndRound) {
   const auto cast = [](const char* from, const char* to, Tensor x) {
     const auto n = x.sizes[0];
-    return run_one(fmt::format("graph g input %x: {0}[{2}] %y: {1}[{2}] = pointwise {{ %0 = load %x %1 = cast {1} %0 store %1 }} output %y", from, to, n),
+    return run_one(fmt::format("graph g input %x: {0}[{2}] %y: {1}[{2}] = pointwise {{ %0 = load %x %1 = "
+                               "cast {1} %0 store %1 }} output %y",
+                               from, to, n),
                    {std::move(x)})[0];
   };
-  EXPECT_THAT(cast("f32", "i8", f32({6}, {1.9F, -1.9F, 300, -300, NAN, kInf})).values<std::int8_t>(), ElementsAre(1, -1, 127, -128, 0, 127));
-  EXPECT_THAT(cast("f32", "u64", f32({3}, {-1, 3e19F, 2.5F})).values<std::uint64_t>(), ElementsAre(0u, ~std::uint64_t{0}, 2u));
+  EXPECT_THAT(cast("f32", "i8", f32({6}, {1.9F, -1.9F, 300, -300, NAN, kInf})).values<std::int8_t>(),
+              ElementsAre(1, -1, 127, -128, 0, 127));
+  EXPECT_THAT(cast("f32", "u64", f32({3}, {-1, 3e19F, 2.5F})).values<std::uint64_t>(),
+              ElementsAre(0u, ~std::uint64_t{0}, 2u));
   EXPECT_THAT(cast("f32", "bool", f32({3}, {0, -0.0F, NAN})).values<std::uint8_t>(), ElementsAre(0, 0, 1));
   EXPECT_THAT(cast("i64", "u8", i64({2}, {256 + 7, -1})).values<std::uint8_t>(), ElementsAre(7, 255));
   EXPECT_THAT(cast("i64", "f32", i64({1}, {16777217})).values<float>(), ElementsAre(16777216.0F));
   EXPECT_THAT(cast("f32", "bf16", f32({1}, {1.00390625F})).values<std::uint16_t>(), ElementsAre(0x3f80));
-  EXPECT_THAT(cast("u64", "f64", make_tensor<std::uint64_t>(DType::u64, {1}, {~std::uint64_t{0}})).values<double>(), ElementsAre(18446744073709551616.0));
+  EXPECT_THAT(
+      cast("u64", "f64", make_tensor<std::uint64_t>(DType::u64, {1}, {~std::uint64_t{0}})).values<double>(),
+      ElementsAre(18446744073709551616.0));
 }
 
 TEST(Interpreter, HalfPrecisionRoundsAfterEveryInstruction) {
   // 2048 + 1 = 2049 is not a half: it rounds to 2048, and + 1 again stays there.
   const auto out = run_one(
-      "graph g %y: f16[1] = pointwise { %0 = constant f16 2048.0 %1 = constant f16 1.0 %2 = add %0, %1 %3 = add %2, %1 store %3 } output %y", {});
+      "graph g %y: f16[1] = pointwise { %0 = constant f16 2048.0 %1 = constant f16 1.0 %2 = add %0, %1 %3 = "
+      "add %2, %1 store %3 } output %y",
+      {});
   EXPECT_EQ(half_to_float(out[0].values<std::uint16_t>()[0]), 2048.0F);
 }
 
@@ -241,7 +256,8 @@ TEST(Interpreter, ReductionsOfEveryKindAndOverNothing) {
            {"sum", 4, 0}, {"prod", -12, 1}, {"max", 3, -kInf}, {"min", -1, kInf}}) {
     const std::string text = "graph g dim n in [0, 9] input %x: f32[2, n] %y: f32[2] = reduction " + kind +
                              " over [n] { %0 = load %x[i0, i1] store %0 } output %y";
-    EXPECT_THAT(run_one(text, {f32({2, 3}, {-1, 2, 3, 4, -1, -3})})[0].values<float>()[0], kind == "prod" ? -6 : want);
+    EXPECT_THAT(run_one(text, {f32({2, 3}, {-1, 2, 3, 4, -1, -3})})[0].values<float>()[0],
+                kind == "prod" ? -6 : want);
     EXPECT_THAT(run_one(text, {f32({2, 0}, {})})[0].values<float>(), ElementsAre(empty, empty));
   }
 }
@@ -250,7 +266,10 @@ TEST(Interpreter, FloatSumsAreAccurate) {
   // In f32 the ones would vanish beside 2^24.
   std::vector<float> x(1001, 1.0F);
   x[0] = 16777216.0F;
-  const auto out = run_one("graph g input %x: f32[1001] %y: f32[] = reduction sum [] over [1001] { %0 = load %x[i0] store %0 } output %y", {f32({1001}, x)});
+  const auto out = run_one(
+      "graph g input %x: f32[1001] %y: f32[] = reduction sum [] over [1001] { %0 = load %x[i0] store %0 } "
+      "output %y",
+      {f32({1001}, x)});
   EXPECT_EQ(out[0].values<float>()[0], 16778216.0F);
 }
 
@@ -268,14 +287,16 @@ output %t output %x)",
 }
 
 TEST(Interpreter, MutationsAndAliasesShareBytes) {
-  const auto out = run_one(R"(graph g dim past in [0, 8]
+  const auto out =
+      run_one(R"(graph g dim past in [0, 8]
 input %cache: f32[past + 1, 2]
 input %new: f32[2]
 %cache.1 mutates %cache = pointwise [2] { %0 = load %new store %0 at 2*past + i0 }
 %present: f32[past + 1, 2] output alias $cache = extern
 output %present)",
-                           {f32({3, 2}, {1, 2, 3, 4, 0, 0}), f32({2}, {8, 9})}, {.externs = {{"", [](ExternCall&) {}}}});
-  EXPECT_THAT(out[0].values<float>(), ElementsAre(0, 0, 0, 0, 0, 0)) << "the extern kernel writes zeros into the cache";
+              {f32({3, 2}, {1, 2, 3, 4, 0, 0}), f32({2}, {8, 9})}, {.externs = {{"", [](ExternCall&) {}}}});
+  EXPECT_THAT(out[0].values<float>(), ElementsAre(0, 0, 0, 0, 0, 0))
+      << "the extern kernel writes zeros into the cache";
   const auto kept = run_one(R"(graph g dim past in [0, 8]
 input %cache: f32[past + 1, 2]
 input %new: f32[2]
@@ -286,7 +307,8 @@ output %cache.1)",
 }
 
 TEST(Interpreter, ActivationsStartPoisoned) {
-  const auto out = run_one("graph g buffer %x: f32[2] %y: f32[2] = pointwise { %0 = load %x store %0 } output %y", {});
+  const auto out =
+      run_one("graph g buffer %x: f32[2] %y: f32[2] = pointwise { %0 = load %x store %0 } output %y", {});
   EXPECT_TRUE(std::isnan(out[0].values<float>()[0]));
 }
 
@@ -310,7 +332,8 @@ output %y)";
     for (std::int64_t r = 0; r < 2 * n; ++r) {
       for (std::int64_t c = 0; c < 2; ++c) {
         float s = bias[static_cast<std::size_t>(c)];
-        for (std::int64_t k = 0; k < 3; ++k) s += x[static_cast<std::size_t>(r * 3 + k)] * w[static_cast<std::size_t>(c * 3 + k)];
+        for (std::int64_t k = 0; k < 3; ++k)
+          s += x[static_cast<std::size_t>(r * 3 + k)] * w[static_cast<std::size_t>(c * 3 + k)];
         want.push_back(s);
       }
     }
@@ -319,8 +342,10 @@ output %y)";
 }
 
 TEST(Interpreter, IntegerGemmAccumulatesInI32) {
-  const auto out = run_one("graph g input %a: u8[1, 2] input %b: i8[2, 1] %y: i32[1, 1] = gemm %a, %b output %y",
-                           {make_tensor<std::uint8_t>(DType::u8, {1, 2}, {255, 200}), make_tensor<std::int8_t>(DType::i8, {2, 1}, {-128, 127})});
+  const auto out =
+      run_one("graph g input %a: u8[1, 2] input %b: i8[2, 1] %y: i32[1, 1] = gemm %a, %b output %y",
+              {make_tensor<std::uint8_t>(DType::u8, {1, 2}, {255, 200}),
+               make_tensor<std::int8_t>(DType::i8, {2, 1}, {-128, 127})});
   EXPECT_THAT(out[0].values<std::int32_t>(), ElementsAre(-255 * 128 + 200 * 127));
 }
 
@@ -354,7 +379,8 @@ TEST(Interpreter, ExternKernelsAreFunctionsOfTheCallerOrOpaque) {
     for (float& f : v) f *= 2;
     c.writes[0] = make_tensor(DType::f32, c.writes[0].sizes, v);
   };
-  EXPECT_THAT(run_one(text, {f32({2}, {1, 2})}, {.externs = {{"twice", twice}}})[0].values<float>(), ElementsAre(2, 4));
+  EXPECT_THAT(run_one(text, {f32({2}, {1, 2})}, {.externs = {{"twice", twice}}})[0].values<float>(),
+              ElementsAre(2, 4));
   const InterpreterOptions opaque{.externs = {{"", opaque_kernel}}};
   EXPECT_EQ(run_one(text, {f32({2}, {1, 2})}, opaque), run_one(text, {f32({2}, {1, 2})}, opaque));
   EXPECT_NE(run_one(text, {f32({2}, {1, 2})}, opaque), run_one(text, {f32({2}, {1, 3})}, opaque));
@@ -364,194 +390,37 @@ TEST(Interpreter, ExternKernelsAreFunctionsOfTheCallerOrOpaque) {
 // ---- what users do wrong
 
 TEST(InterpreterErrors, InputsDimensionsAndGuards) {
-  const char* text = "graph g dim n in [2, 4] dim m in [0, 9] guard n == m from \"Add_1\" input %x: f32[n, m + 1] as \"in\" output %x";
+  const char* text =
+      "graph g dim n in [2, 4] dim m in [0, 9] guard n == m from \"Add_1\" input %x: f32[n, m + 1] as \"in\" "
+      "output %x";
   run_one(text, {f32({2, 3}, std::vector<float>(6))});
   expect_user_error(701, "2 inputs given", [&] { run_one(text, {f32({2}, {1, 2}), f32({2}, {1, 2})}); });
   expect_user_error(701, "'in'", [&] { run_one(text, {i64({2, 3}, std::vector<std::int64_t>(6))}); });
   expect_user_error(701, "rank 1, not 2", [&] { run_one(text, {f32({2}, {1, 2})}); });
   expect_user_error(302, "'n' is 5", [&] { run_one(text, {f32({5, 3}, std::vector<float>(15))}); });
   expect_user_error(303, "Add_1", [&] { run_one(text, {f32({2, 4}, std::vector<float>(8))}); });
-  expect_user_error(701, "sizes [3], not [4]", [&] { run_one("graph g input %x: f32[4]", {f32({3}, {1, 2, 3})}); });
-  expect_user_error(302, "not determined", [&] { run_one("graph g dim n in [1, 2] %y: f32[n] = extern \"f\" output %y", {}); });
+  expect_user_error(701, "sizes [3], not [4]", [&] {
+    run_one("graph g input %x: f32[4]", {f32({3}, {1, 2, 3})});
+  });
+  expect_user_error(302, "not determined",
+                    [&] { run_one("graph g dim n in [1, 2] %y: f32[n] = extern \"f\" output %y", {}); });
 }
 
 TEST(InterpreterErrors, ConstantsWithoutData) {
   expect_user_error(702, "'c'", [] {
-    run_one("graph g constant %c: f32[2] = elided(0x1) %y: f32[2] = pointwise { %0 = load %c store %0 } output %y", {});
+    run_one(
+        "graph g constant %c: f32[2] = elided(0x1) %y: f32[2] = pointwise { %0 = load %c store %0 } output "
+        "%y",
+        {});
   });
 }
 
 TEST(InterpreterErrors, IntegerDivisionByZero) {
-  expect_user_error(711, "divided by zero",
-                    [] { run_one("graph g input %x: i64[1] %y: i64[1] = pointwise { %0 = load %x %1 = div %0, %0 store %1 } output %y", {i64({1}, {0})}); });
-}
-
-// ---- collectives
-
-std::string start_wait(const std::string& head, int ranks, const std::string& group, const std::string& start, const std::string& sizes) {
-  return fmt::format("graph g ranks {} group @g = [{}] input %x: f32[{}] %y: f32[{}] = {} %y.1 mutates %y = wait y output %y.1", ranks, group, head, sizes, start);
-}
-
-std::vector<std::vector<Tensor>> rank_inputs(int ranks, std::int64_t n) {
-  std::vector<std::vector<Tensor>> out;
-  for (int r = 0; r < ranks; ++r) {
-    std::vector<float> v(static_cast<std::size_t>(n));
-    for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(100 * (r + 1)) + static_cast<float>(i);
-    out.push_back({f32({n}, v)});
-  }
-  return out;
-}
-
-TEST(Collectives, EveryKindOnOneToFourRanks) {
-  for (int p = 1; p <= 4; ++p) {
-    std::string group = "0";
-    for (int r = 1; r < p; ++r) group += fmt::format(", {}", r);
-    const std::int64_t n = 2 * p;  // divisible into slabs
-    const auto in = rank_inputs(p, n);
-    const auto value = [&](int r, std::int64_t i) { return static_cast<float>(100 * (r + 1)) + static_cast<float>(i); };
-    for (std::uint64_t seed = 0; seed < 4; ++seed) {
-      const auto sum = run_ranks(start_wait(std::to_string(n), p, group, "all_reduce sum @g (%x)", std::to_string(n)), in, seed);
-      const auto avg = run_ranks(start_wait(std::to_string(n), p, group, "all_reduce avg @g (%x)", std::to_string(n)), in, seed);
-      const auto max = run_ranks(start_wait(std::to_string(n), p, group, "all_reduce max @g (%x)", std::to_string(n)), in, seed);
-      const auto gather = run_ranks(start_wait(std::to_string(n), p, group, "all_gather @g (%x)", std::to_string(n * p)), in, seed);
-      const auto scatter = run_ranks(start_wait(std::to_string(n), p, group, "reduce_scatter sum @g (%x)", std::to_string(n / p)), in, seed);
-      const auto cast = run_ranks(start_wait(std::to_string(n), p, group, fmt::format("broadcast @g (%x) root {}", p - 1), std::to_string(n)), in, seed);
-      const auto all = run_ranks(start_wait(std::to_string(n), p, group, "all_to_all @g (%x)", std::to_string(n)), in, seed);
-      for (int r = 0; r < p; ++r) {
-        const auto at = static_cast<std::size_t>(r);
-        for (std::int64_t i = 0; i < n; ++i) {
-          const auto k = static_cast<std::size_t>(i);
-          float total = 0;
-          for (int s = 0; s < p; ++s) total += value(s, i);
-          EXPECT_EQ(sum[at][0].values<float>()[k], total);
-          EXPECT_EQ(avg[at][0].values<float>()[k], total / static_cast<float>(p));
-          EXPECT_EQ(max[at][0].values<float>()[k], value(p - 1, i));
-          EXPECT_EQ(cast[at][0].values<float>()[k], value(p - 1, i));
-          EXPECT_EQ(all[at][0].values<float>()[k], value(static_cast<int>(i / 2), 2 * r + i % 2));
-          for (int s = 0; s < p; ++s) EXPECT_EQ(gather[at][0].values<float>()[static_cast<std::size_t>(s * n + i)], value(s, i));
-        }
-        for (std::int64_t i = 0; i < 2; ++i) {
-          float total = 0;
-          for (int s = 0; s < p; ++s) total += value(s, 2 * r + i);
-          EXPECT_EQ(scatter[at][0].values<float>()[static_cast<std::size_t>(i)], total);
-        }
-      }
-    }
-  }
-}
-
-TEST(Collectives, SubgroupsInTheirOwnOrder) {
-  // Rank 3 is the first of the group: its data come first.
-  const auto out = run_ranks(start_wait("1", 4, "3, 1", "all_gather @g (%x)", "2"), rank_inputs(4, 1));
-  EXPECT_THAT(out[1][0].values<float>(), ElementsAre(400, 200));
-  EXPECT_THAT(out[3][0].values<float>(), ElementsAre(400, 200));
-  EXPECT_TRUE(std::isnan(out[0][0].values<float>()[0])) << "ranks outside of the group take no part";
-}
-
-TEST(Collectives, InPlaceAndBlocking) {
-  for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    const auto out = run_ranks(R"(graph g ranks 2 group @g = [0, 1] input %x: f32[2]
-%c: f32[2] = pointwise { %0 = load %x store %0 }
-%c.1 mutates %c = all_reduce sum @g (%c) as ar
-%c.2 mutates %c.1 = wait ar
-release ar
-%c.3 mutates %c.2 = all_reduce sum @g (%c.2) blocking
-%d: f32[2] = all_reduce prod @g (%c.3) blocking
-%c.4 mutates %c.3 = pointwise { %0 = constant f32 0 store %0 }
-output %d output %c.4)",
-                               rank_inputs(2, 2), seed);
-    EXPECT_THAT(out[0][0].values<float>(), ElementsAre(600.0F * 600.0F, 604.0F * 604.0F));
-    EXPECT_EQ(out[0], out[1]);
-  }
-}
-
-TEST(Collectives, SendAndReceive) {
-  for (std::uint64_t seed = 0; seed < 4; ++seed) {
-    const auto out = run_ranks(R"(graph g ranks 2 group @g = [0, 1] input %x: f32[2]
-%r: f32[2] = pointwise { %0 = constant f32 7 store %0 }
-send @g (%x) peer 1 as s
-%r.1 mutates %r = recv @g peer 0 as get
-wait s
-%r.2 mutates %r.1 = wait get
-output %r.2)",
-                               rank_inputs(2, 2), seed);
-    EXPECT_THAT(out[1][0].values<float>(), ElementsAre(100, 101));
-    EXPECT_THAT(out[0][0].values<float>(), ElementsAre(7, 7)) << "nothing is received from oneself";
-  }
-}
-
-TEST(Collectives, WhatIsInFlightMustNotBeTouched) {
-  const std::string head = "graph g ranks 2 group @g = [0, 1] input %x: f32[1] %c: f32[1] = pointwise { %0 = load %x store %0 } ";
-  // Reading the result before the wait.
-  const auto early = run_ranks(head + "%y: f32[1] = all_reduce sum @g (%c) %z: f32[1] = pointwise { %0 = load %y store %0 } "
-                                      "%y.1 mutates %y = wait y output %z", rank_inputs(2, 1));
-  EXPECT_TRUE(std::isnan(early[0][0].values<float>()[0]));
-  // Overwriting the input before the wait.
-  const auto input = run_ranks(head + "%y: f32[1] = all_reduce sum @g (%c) %c.1 mutates %c = pointwise { %0 = constant f32 0 store %0 } "
-                                      "%y.1 mutates %y = wait y output %y.1", rank_inputs(2, 1));
-  EXPECT_NE(input[0][0].values<float>()[0], 300);
-  // Overwriting it before the release, which harms others only: in some order of the ranks somebody reads too late.
-  const std::string late = head + "%y: f32[1] = all_reduce sum @g (%c) %y.1 mutates %y = wait y "
-                                  "%c.1 mutates %c = pointwise { %0 = constant f32 0 store %0 } release y output %y.1";
-  const std::string right = head + "%y: f32[1] = all_reduce sum @g (%c) %y.1 mutates %y = wait y release y "
-                                   "%c.1 mutates %c = pointwise { %0 = constant f32 0 store %0 } output %y.1";
-  bool harmed = false;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    for (const auto& rank : run_ranks(late, rank_inputs(2, 1), seed)) harmed |= rank[0].values<float>()[0] != 300;
-    for (const auto& rank : run_ranks(right, rank_inputs(2, 1), seed)) EXPECT_EQ(rank[0].values<float>()[0], 300);
-  }
-  EXPECT_TRUE(harmed);
-}
-
-TEST(Collectives, DeadlocksSayWhoWaitsForWhom) {
-  // Rank 0 and 1 disagree on the order of two groups' blocking collectives.
-  const auto program = [](bool first) {
-    const std::string a = "%a: f32[1] = all_reduce sum @g (%x) blocking ", b = "%b: f32[1] = all_reduce sum @h (%x) blocking ";
-    return parse_schedule("graph g ranks 2 group @g = [0, 1] group @h = [1, 0] input %x: f32[1] " + (first ? a + b : b + a) + "output %a");
-  };
-  const Schedule p = program(true), q = program(false);
-  const std::vector<const Schedule*> both = {&p, &q};
-  expect_user_error(410, "rank 0 is in 'a' and needs rank 1 to start\n  rank 1 is in 'b' and needs rank 0 to start",
-                    [&] { run(both, rank_inputs(2, 1)); });
-}
-
-TEST(Collectives, MismatchesNameBothSides) {
-  const Schedule p = parse_schedule("graph g ranks 2 group @g = [0, 1] input %x: f32[1] %a: f32[1] = all_reduce sum @g (%x) blocking output %a");
-  const Schedule q = parse_schedule("graph g ranks 2 group @g = [0, 1] input %x: f32[1] %a: f32[1] = all_reduce max @g (%x) blocking output %a");
-  const std::vector<const Schedule*> both = {&p, &q};
-  expect_user_error(410, "rank 0: 'a', all_reduce sum of 1 f32; rank 1: 'a', all_reduce max of 1 f32", [&] { run(both, rank_inputs(2, 1)); });
-}
-
-TEST(Collectives, PerRankConstants) {
-  const auto out = run_ranks("graph g ranks 2 constant %c: f32[1] = per_rank([1.0], [2.0]) %y: f32[1] = pointwise { %0 = load %c store %0 } output %y", {{}, {}});
-  EXPECT_EQ(out[0][0].values<float>()[0], 1);
-  EXPECT_EQ(out[1][0].values<float>()[0], 2);
-}
-
-// ---- memory plans
-
-TEST(PlannedMemory, ARightPlanGivesTheSameNumbersAndAWrongOneDoesNot) {
-  const std::string program = R"(graph g
-input %x: f32[4]
-%a: f32[4] = pointwise { %0 = load %x store %0 }
-%b: f32[4] = pointwise { %0 = load %x %1 = add %0, %0 store %1 }
-%c: f32[4] = pointwise { %0 = load %a %1 = load %b %2 = add %0, %1 store %2 }
-%d: f32[4] output = pointwise { %0 = load %c store %0 }
-output %d
-plan arena 768 comm 0 live_peak 48 {
-)";
-  const Tensor x = f32({4}, {1, 2, 3, 4});
-  const auto place = [](const char* name, int offset, int first, int last) {
-    return fmt::format("{}: arena {} bytes 16 steps {}..{}\n", name, offset, first, last);
-  };
-  const InterpreterOptions planned{.use_plan = true};
-  const std::string right = program + place("$a", 0, 0, 2) + place("$b", 256, 1, 2) + place("$c", 512, 2, 3) + "}";
-  const std::string overlap = program + place("$a", 0, 0, 2) + place("$b", 8, 1, 2) + place("$c", 512, 2, 3) + "}";
-  const std::string dies_early = program + place("$a", 0, 0, 0) + place("$b", 256, 1, 2) + place("$c", 512, 2, 3) + "}";
-  EXPECT_THAT(run_one(right, {x}, planned)[0].values<float>(), ElementsAre(3, 6, 9, 12));
-  EXPECT_THAT(run_one(overlap, {x})[0].values<float>(), ElementsAre(3, 6, 9, 12));
-  EXPECT_NE(run_one(overlap, {x}, planned)[0].values<float>(), (std::vector<float>{3, 6, 9, 12}));
-  EXPECT_TRUE(std::isnan(run_one(dies_early, {x}, planned)[0].values<float>()[0]));
+  expect_user_error(711, "divided by zero", [] {
+    run_one(
+        "graph g input %x: i64[1] %y: i64[1] = pointwise { %0 = load %x %1 = div %0, %0 store %1 } output %y",
+        {i64({1}, {0})});
+  });
 }
 
 }  // namespace

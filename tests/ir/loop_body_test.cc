@@ -84,7 +84,8 @@ TEST(LoopBody, SubstituteChangesIndicesOnly) {
   Fixture f;
   BodyBuilder b(*f.g.pool);
   const LoopBody body = b.finish(b.load(f.x, DType::f32, f.i0 + f.i1));
-  const LoopBody moved = substitute(body, [&](Expr s) { return s == f.i0 ? std::optional(f.i1 * 2) : std::nullopt; });
+  const LoopBody moved =
+      substitute(body, [&](Expr s) { return s == f.i0 ? std::optional(f.i1 * 2) : std::nullopt; });
   EXPECT_EQ(to_string(moved.instrs[0].index), "3*i1");
   EXPECT_FALSE(moved == body);
 }

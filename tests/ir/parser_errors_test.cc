@@ -18,7 +18,8 @@ void expect_error(int code, std::string text, const std::string& part_of_message
   const std::size_t mark = text.find('~');
   ASSERT_NE(mark, std::string::npos);
   text.erase(mark, 1);
-  const int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(mark), '\n'));
+  const int line =
+      1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(mark), '\n'));
   const std::size_t newline = mark == 0 ? std::string::npos : text.rfind('\n', mark - 1);
   const int column = static_cast<int>(newline == std::string::npos ? mark : mark - newline - 1) + 1;
   try {
@@ -41,7 +42,8 @@ group @all = [0, 1]
 input %x: f32[n, 4]
 input %k: i64[4]
 input %flag: bool[]
-)" + text, part);
+)" + text,
+               part);
 }
 
 TEST(ParseErrors, BR0501SyntaxNamesWhatWasExpected) {
@@ -87,21 +89,27 @@ TEST(ParseErrors, BR0504DuplicateNames) {
 }
 
 TEST(ParseErrors, BR0505Types) {
-  expect_error_after_head(505, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = load %k %2 = ~add %0, %1", "add of f32 and i64");
-  expect_error_after_head(505, "%y: i64[4] = pointwise { %0 = load %k %1 = ~exp %0", "exp needs a floating-point type");
-  expect_error_after_head(505, "~%y: f32[4] = pointwise { %0 = load %k store %0 }", "the result has type i64");
+  expect_error_after_head(505, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = load %k %2 = ~add %0, %1",
+                          "add of f32 and i64");
+  expect_error_after_head(505, "%y: i64[4] = pointwise { %0 = load %k %1 = ~exp %0",
+                          "exp needs a floating-point type");
+  expect_error_after_head(505, "~%y: f32[4] = pointwise { %0 = load %k store %0 }",
+                          "the result has type i64");
   expect_error_after_head(505, "%y: i64[4] = pointwise { %0 = ~constant i8 300", "does not fit i8");
   expect_error_after_head(505, "buffer ~%v: i64[2] in %x", "type of its base");
   expect_error_after_head(505, "~%y: f32[4] = branch (%k) { yield %x } else { yield %x }", "bool scalar");
 }
 
 TEST(ParseErrors, BR0506Counts) {
-  expect_error_after_head(506, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = ~add %0", "add takes 2 operands");
-  expect_error_after_head(506, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = ~neg %0, %0", "neg takes 1 operands");
+  expect_error_after_head(506, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = ~add %0",
+                          "add takes 2 operands");
+  expect_error_after_head(506, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = ~neg %0, %0",
+                          "neg takes 1 operands");
   expect_error_after_head(506, "%y: f32[4], %z: f32[4] = pointwise ~{", "one result, not 2");
   expect_error_after_head(506, "%y: f32[4] = call () { ~}", "yields 0 values for 1 results");
   expect_error_after_head(506, "%y: f32[4] strides ~[4, 1] = extern", "2 strides for 1 sizes");
-  expect_error_after_head(506, "%y: f32[4] = pointwise { %0 = load ~%x[i0, 0, 0]", "3 indices for a tensor of rank 2");
+  expect_error_after_head(506, "%y: f32[4] = pointwise { %0 = load ~%x[i0, 0, 0]",
+                          "3 indices for a tensor of rank 2");
 }
 
 TEST(ParseErrors, BR0507Expressions) {
@@ -111,13 +119,17 @@ TEST(ParseErrors, BR0507Expressions) {
   expect_error_after_head(507, "%y: f32~[-4] = extern", "negative");
   std::string product = "(n + i0 + i1 + i2 + 1)";
   for (int i = 0; i < 8; ++i) product += "*(n + i0 + i1 + i2 + 1)";
-  expect_error_after_head(507, "%y: f32[4, 4, 4] = pointwise { %0 = load %x[~" + product + "]", "grows too large");
+  expect_error_after_head(507, "%y: f32[4, 4, 4] = pointwise { %0 = load %x[~" + product + "]",
+                          "grows too large");
 }
 
 TEST(ParseErrors, BR0508Indices) {
-  expect_error_after_head(508, "%y: f32[4] = pointwise { %0 = load %x[~i1]", "index i1 in a loop with 1 indices");
-  expect_error_after_head(508, "%y: f32[4] = reduction sum over [8] { %0 = load %x[i1] store %0 at ~i1", "index i1");
-  expect_error_after_head(508, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = load %x[~%0]", "used as an index");
+  expect_error_after_head(508, "%y: f32[4] = pointwise { %0 = load %x[~i1]",
+                          "index i1 in a loop with 1 indices");
+  expect_error_after_head(508, "%y: f32[4] = reduction sum over [8] { %0 = load %x[i1] store %0 at ~i1",
+                          "index i1");
+  expect_error_after_head(508, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = load %x[~%0]",
+                          "used as an index");
   expect_error_after_head(508, "%y: f32[~i0] = extern", "index i0");
 }
 
@@ -134,7 +146,8 @@ TEST(ParseErrors, BR0510Constants) {
   expect_error(510, "graph g\nconstant %c: i8[1] = [~200]", "does not fit i8");
   expect_error(510, "graph g\nconstant %c: f32[1000000000000] = ~splat(0.0)", "splat of");
   expect_error(510, "graph g\ndim n in [1, 2] constant ~%c: f32[n] = [1.0]", "constants");
-  expect_error(510, "graph g\nranks 2 constant ~%c: f32[1] = per_rank([1.0])", "1 entries of a constant for 2 ranks");
+  expect_error(510, "graph g\nranks 2 constant ~%c: f32[1] = per_rank([1.0])",
+               "1 entries of a constant for 2 ranks");
   expect_error(510, "graph g\nconstant ~%c: f32[1] = file(\"\", 0)", "needs a name");
 }
 
@@ -143,7 +156,8 @@ TEST(ParseErrors, BR0511Structure) {
   expect_error(511, "graph g\nranks 2 group @a = [1, ~1]", "twice in a group");
   expect_error(511, "graph g\ndim ~n in [4, 2]", "bounds [4, 2]");
   expect_error(511, "graph g\nranks ~0", "number of ranks");
-  expect_error_after_head(511, "%e: f32[4] = extern ~%f mutates %e = wait e", "does not belong to a collective");
+  expect_error_after_head(511, "%e: f32[4] = extern ~%f mutates %e = wait e",
+                          "does not belong to a collective");
   expect_error_after_head(511, "~%y: f32[n, 4] = broadcast @all (%x) root 7", "rank 7 of a group of 2");
   expect_error_after_head(511, "storage $a: activation [4] alias ~$a", "alias each other in a circle");
   expect_error_after_head(511, "%y: f32[4] = pointwise { %0 = ~acc f32", "acc outside of an epilogue");
@@ -180,16 +194,21 @@ fused f { %s: f32[n] = reduction sum over [4] from "a", "b" cost(ns 1.5) { %0 = 
 output %y as "y/0" plan arena 64 comm 0 live_peak 16 { $h: arena 0 bytes 16 steps 0..1 })"};
 
 TEST(ParserRobustness, MutatedTextsEndInAScheduleOrAnError) {
-  const char* kWords[] = {"%x", "%0", "i0", "n", "(", ")", "[", "]", "{", "}", "-", "*", "floordiv(", "9223372036854775807", "0", "min(",
-                          "wait ar", "release ar", "mutates", "in", "at", "strides", "branch", "call", "fused", "\"", "//", "f32", "i64[2]",
-                          "transpose(", "load", "cast bf16", "nan", "1e30", "alias $h", "on $pool", "comm", "=", ",", "..", "<="};
+  const char* kWords[] = {
+      "%x",       "%0",         "i0",      "n",          "(",       ")",         "[",
+      "]",        "{",          "}",       "-",          "*",       "floordiv(", "9223372036854775807",
+      "0",        "min(",       "wait ar", "release ar", "mutates", "in",        "at",
+      "strides",  "branch",     "call",    "fused",      "\"",      "//",        "f32",
+      "i64[2]",   "transpose(", "load",    "cast bf16",  "nan",     "1e30",      "alias $h",
+      "on $pool", "comm",       "=",       ",",          "..",      "<="};
   const std::uint64_t seed = test::first_seed();
   for (int i = 0; i < test::random_cases(3000); ++i) {
     std::mt19937_64 random(seed + static_cast<std::uint64_t>(i));
     SCOPED_TRACE(fmt::format("BRAID_TEST_SEED={}", seed + static_cast<std::uint64_t>(i)));
     std::string text = kSeedTexts[0];
     for (std::uint64_t edits = 1 + random() % 4; edits > 0; --edits) {
-      const std::size_t at = random() % text.size(), length = random() % std::min<std::size_t>(text.size() - at, 12);
+      const std::size_t at = random() % text.size(),
+                        length = random() % std::min<std::size_t>(text.size() - at, 12);
       switch (random() % 4) {
         case 0:
           text.erase(at, length);

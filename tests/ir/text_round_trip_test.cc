@@ -299,7 +299,8 @@ TEST(Text, OddNamesRoundTrip) {
   Graph& g = s.graph;
   g.name = "torch jit/\"x\"";
   g.ranks = 2;
-  const Expr n = g.add_dim("i0", {1, 4}), m = g.add_dim("batch size: \xc3\xa4", {2, 4}), k = g.add_dim("min", {2, 4});
+  const Expr n = g.add_dim("i0", {1, 4}), m = g.add_dim("batch size: \xc3\xa4", {2, 4}),
+             k = g.add_dim("min", {2, 4});
   g.guards.push_back({n * m, k + 2, Guard::Relation::less_equal, "/a b/\n\tc\x01\\"});
   g.add_group("tp group", {1, 0});
   const BufferId x = g.add_owned("/layers.0/MatMul:0", DType::f32, {n, m, k}, StorageKind::input);
@@ -321,7 +322,8 @@ TEST(Text, EveryElementTypePrintsItsExactBits) {
     std::vector<std::byte> bytes;
     for (int i = 0; i < 4096; ++i) {
       seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
-      for (std::int64_t k = 0; k < size_of(dtype); ++k) bytes.push_back(static_cast<std::byte>(seed >> (8 * k + 3)));
+      for (std::int64_t k = 0; k < size_of(dtype); ++k)
+        bytes.push_back(static_cast<std::byte>(seed >> (8 * k + 3)));
     }
     Schedule s;
     const BufferId c = s.graph.add_owned("c", dtype, {4096}, StorageKind::constant);
@@ -357,12 +359,14 @@ TEST(Text, DeadOperationsAndBuffersAreNotPrinted) {
   const BufferId x = s.graph.add_owned("x", DType::f32, {4}, StorageKind::input);
   s.graph.inputs.push_back({"x", x});
   const BufferId y = s.graph.add_owned("y", DType::f32, {4});
-  s.graph.add_op({"dead", ExternKernel{"f", {whole(s.graph, x)}, {whole(s.graph, y)}, {}, false}, {y}, {}, {}});
+  s.graph.add_op(
+      {"dead", ExternKernel{"f", {whole(s.graph, x)}, {whole(s.graph, y)}, {}, false}, {y}, {}, {}});
   EXPECT_EQ(print(s), "graph main\n\ninput %x: f32[4]\n\n");
 }
 
 TEST(Text, OneOperationPrintsWithoutItsSurroundings) {
-  const Schedule s = parse_schedule("graph g input %x: f32[4] %y: f32[4] = pointwise { %0 = load %x store %0 }");
+  const Schedule s =
+      parse_schedule("graph g input %x: f32[4] %y: f32[4] = pointwise { %0 = load %x store %0 }");
   EXPECT_EQ(print(s.graph, s.nodes[0].op), "%y: f32[4] = pointwise {\n  %0 = load %x\n  store %0\n}\n");
 }
 

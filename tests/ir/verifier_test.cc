@@ -29,7 +29,8 @@ void expect_legal(const Schedule& s) {
   for (const Violation& v : verify(s)) ADD_FAILURE() << v.rule << ": '" << v.node << "': " << v.message;
 }
 
-void expect_violation(const Schedule& s, const std::string& rule, const std::string& node, const std::string& part) {
+void expect_violation(const Schedule& s, const std::string& rule, const std::string& node,
+                      const std::string& part) {
   const std::vector<Violation> found = verify(s);
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found[0].rule, rule);
@@ -58,8 +59,10 @@ output %old output %new)";
 
 TEST(VerifierOrder, WriteAfterReadAndVersions) {
   expect_legal(program(kMutation));
-  expect_violation(program(kMutation, {"a", "a.1", "old", "new"}), "order", "old", "reads 'a' after 'a.1' has overwritten it");
-  expect_violation(program(kMutation, {"a", "old", "new", "a.1"}), "order", "new", "reads 'a.1' before it is written");
+  expect_violation(program(kMutation, {"a", "a.1", "old", "new"}), "order", "old",
+                   "reads 'a' after 'a.1' has overwritten it");
+  expect_violation(program(kMutation, {"a", "old", "new", "a.1"}), "order", "new",
+                   "reads 'a.1' before it is written");
 }
 
 TEST(VerifierOrder, WriteAfterWrite) {
@@ -67,7 +70,8 @@ TEST(VerifierOrder, WriteAfterWrite) {
   expect_violation(program(R"(graph g %a: f32[4] = pointwise { %0 = constant f32 1 store %0 }
 %b mutates %a = pointwise { %0 = constant f32 2 store %0 }
 %c mutates %a = pointwise { %0 = constant f32 3 store %0 }
-output %c)"), "order", "c", "reads 'a' after 'b' has overwritten it");
+output %c)"),
+                   "order", "c", "reads 'a' after 'b' has overwritten it");
 }
 
 const std::string kPieces = R"(graph g input %x: f32[4, 2]
@@ -83,8 +87,10 @@ TEST(VerifierOrder, PiecesOfATensor) {
   expect_legal(program(kPieces));
   expect_legal(program(kPieces, {"p", "half", "q", "all", "c.1"}));
   expect_legal(program(kPieces, {"q", "p", "all", "half", "c.1"}));
-  expect_violation(program(kPieces, {"p", "half", "all", "q", "c.1"}), "order", "all", "reads 'c' before it is written");
-  expect_violation(program(kPieces, {"p", "q", "all", "c.1", "half"}), "order", "half", "reads 'p' after 'c.1' has overwritten it");
+  expect_violation(program(kPieces, {"p", "half", "all", "q", "c.1"}), "order", "all",
+                   "reads 'c' before it is written");
+  expect_violation(program(kPieces, {"p", "q", "all", "c.1", "half"}), "order", "half",
+                   "reads 'p' after 'c.1' has overwritten it");
 }
 
 TEST(VerifierOrder, AliasesDeclaredByTheUser) {
@@ -95,7 +101,8 @@ buffer %present: f32[past + 1, 2] output alias $cache
 %late: f32[2] = reduction sum over [past + 1] { %0 = load %present[i1, i0] store %0 }
 output %sum output %late output %present)";
   expect_legal(program(text));
-  expect_violation(program(text, {"tail", "sum", "late"}), "order", "sum", "reads 'cache' after 'tail' has overwritten it");
+  expect_violation(program(text, {"tail", "sum", "late"}), "order", "sum",
+                   "reads 'cache' after 'tail' has overwritten it");
 }
 
 TEST(VerifierOrder, InsideOfRegions) {
@@ -127,12 +134,18 @@ output %y output %other output %c.1)";
 TEST(VerifierFlight, StartWaitReleaseInOrder) {
   expect_legal(program(kCollective));
   expect_legal(program(kCollective, {"c", "r", "other", "r.1", "r.release", "y", "c.1"}));
-  expect_violation(program(kCollective, {"c", "r", "other", "y", "r.1", "r.release", "c.1"}), "order", "y", "before it is written");
-  expect_violation(program(kCollective, {"c", "r", "other", "r.1", "y", "c.1", "r.release"}), "order", "r.release", "reads 'c' after 'c.1' has overwritten it");
-  expect_violation(program(kCollective, {"c", "r", "other", "y", "r.release", "c.1"}), "flight", "r", "has no wait");
-  expect_violation(program(kCollective, {"c", "r", "other", "r.1", "y", "c.1"}), "flight", "r", "has no release");
-  expect_violation(program(kCollective, {"c", "r.1", "r", "other", "y", "r.release", "c.1"}), "flight", "r.1", "before its start");
-  expect_violation(program(kCollective, {"c", "r", "other", "r.release", "r.1", "y", "c.1"}), "flight", "r.release", "release before the wait");
+  expect_violation(program(kCollective, {"c", "r", "other", "y", "r.1", "r.release", "c.1"}), "order", "y",
+                   "before it is written");
+  expect_violation(program(kCollective, {"c", "r", "other", "r.1", "y", "c.1", "r.release"}), "order",
+                   "r.release", "reads 'c' after 'c.1' has overwritten it");
+  expect_violation(program(kCollective, {"c", "r", "other", "y", "r.release", "c.1"}), "flight", "r",
+                   "has no wait");
+  expect_violation(program(kCollective, {"c", "r", "other", "r.1", "y", "c.1"}), "flight", "r",
+                   "has no release");
+  expect_violation(program(kCollective, {"c", "r.1", "r", "other", "y", "r.release", "c.1"}), "flight", "r.1",
+                   "before its start");
+  expect_violation(program(kCollective, {"c", "r", "other", "r.release", "r.1", "y", "c.1"}), "flight",
+                   "r.release", "release before the wait");
 }
 
 TEST(VerifierFlight, OutputsInFlightAreNotTouched) {
@@ -164,7 +177,8 @@ TEST(VerifierRegions, NoCollectiveUnderABranch) {
 } else {
   yield %x
 }
-output %y)"), "regions", "r", "under a branch");
+output %y)"),
+                   "regions", "r", "under a branch");
 }
 
 TEST(VerifierStructure, OperationsAreScheduledOnce) {
@@ -180,19 +194,27 @@ TEST(VerifierStructure, TypesAndShapesAreThoseOfTheParser) {
 }
 
 TEST(VerifierStructure, IndicesThatLeaveTheirBuffer) {
-  expect_violation(program("graph g dim n in [1, 8] input %x: f32[n] %y: f32[n] = pointwise { %0 = load %x[2*i0 + 2] store %0 } output %y"),
+  expect_violation(program("graph g dim n in [1, 8] input %x: f32[n] %y: f32[n] = pointwise { %0 = load "
+                           "%x[2*i0 + 2] store %0 } output %y"),
                    "structure", "y", "reaches 2*n");
-  expect_violation(program("graph g input %x: f32[4] %y: f32[4] = pointwise { %0 = load %x[i0 - 1] store %0 } output %y"), "structure", "y", "reaches -1");
-  expect_violation(program("graph g input %x: f32[4] %y: f32[4] = extern \"f\" reads(%x at 2 [4]) output %y"), "structure", "y", "beyond its storage");
-  expect_violation(program("graph g %y: f32[4] = pointwise { %0 = constant f32 0 store %0 at i0 + 1 } output %y"), "structure", "y", "reaches 4");
+  expect_violation(
+      program("graph g input %x: f32[4] %y: f32[4] = pointwise { %0 = load %x[i0 - 1] store %0 } output %y"),
+      "structure", "y", "reaches -1");
+  expect_violation(program("graph g input %x: f32[4] %y: f32[4] = extern \"f\" reads(%x at 2 [4]) output %y"),
+                   "structure", "y", "beyond its storage");
+  expect_violation(
+      program("graph g %y: f32[4] = pointwise { %0 = constant f32 0 store %0 at i0 + 1 } output %y"),
+      "structure", "y", "reaches 4");
   // A mask may see to it.
-  expect_legal(program("graph g input %x: f32[4] %y: f32[4] = pointwise { %i = index i64 i0 %z = constant i64 0 %m = gt %i, %z "
-                       "%0 = load %x[i0 - 1] if %m store %0 } output %y"));
+  expect_legal(
+      program("graph g input %x: f32[4] %y: f32[4] = pointwise { %i = index i64 i0 %z = constant i64 0 %m = "
+              "gt %i, %z "
+              "%0 = load %x[i0 - 1] if %m store %0 } output %y"));
 }
 
 TEST(VerifierStructure, FusedNodesKeepTheirContract) {
-  expect_violation(program("graph g input %x: f32[4, 4] fused f { %a: f32[4, 4] = gemm %x, %x } output %a"), "structure", "f",
-                   "not a fused node");
+  expect_violation(program("graph g input %x: f32[4, 4] fused f { %a: f32[4, 4] = gemm %x, %x } output %a"),
+                   "structure", "f", "not a fused node");
 }
 
 TEST(VerifierStructure, RanksOfGroups) {
@@ -210,36 +232,52 @@ std::string with_plan(const std::string& lines, const std::string& sizes = "aren
 %c: f32[n] = pointwise { %0 = load %b[0] store %0 }
 %d: f32[n] output = pointwise { %0 = load %c store %0 }
 output %d
-plan )" + sizes + " {\n" + lines + "}";
+plan )" + sizes +
+         " {\n" + lines + "}";
 }
 
 TEST(VerifierMemory, PlacesDoNotOverlapWhileBothLive) {
   const std::string c = "$c: arena 0 bytes 16 steps 2..3 ";
   expect_legal(program(with_plan("$a: arena 0 bytes 16 steps 0..1 $b: arena 256 bytes 16 steps 1..2 " + c)));
   // In place: b[i] is written where a[i] is read for the last time.
-  expect_legal(program(with_plan("$a: arena 256 bytes 16 steps 0..1 $b: arena 256 bytes 16 steps 1..2 " + c)));
+  expect_legal(
+      program(with_plan("$a: arena 256 bytes 16 steps 0..1 $b: arena 256 bytes 16 steps 1..2 " + c)));
   // Shifted, it is not.
-  expect_violation(program(with_plan("$a: arena 260 bytes 16 steps 0..1 $b: arena 256 bytes 16 steps 1..2 " + c)), "memory", "b", "shares bytes with 'a'");
+  expect_violation(
+      program(with_plan("$a: arena 260 bytes 16 steps 0..1 $b: arena 256 bytes 16 steps 1..2 " + c)),
+      "memory", "b", "shares bytes with 'a'");
   // c reads b[0] everywhere: not in place.
-  expect_violation(program(with_plan("$a: arena 256 bytes 16 steps 0..1 $b: arena 0 bytes 16 steps 1..2 " + c)), "memory", "c", "shares bytes with 'b'");
+  expect_violation(
+      program(with_plan("$a: arena 256 bytes 16 steps 0..1 $b: arena 0 bytes 16 steps 1..2 " + c)), "memory",
+      "c", "shares bytes with 'b'");
 }
 
 TEST(VerifierMemory, SizesStepsAndSegments) {
   const std::string bc = "$b: arena 256 bytes 16 steps 1..2 $c: arena 0 bytes 16 steps 2..3 ";
   expect_violation(program(with_plan(bc)), "memory", "a", "no place");
-  expect_violation(program(with_plan("$a: arena 0 bytes 8 steps 0..1 " + bc)), "memory", "a", "needs up to 16");
-  expect_violation(program(with_plan("$a: arena 0 bytes 16 steps 0..0 " + bc)), "memory", "a", "lives in 0..1");
-  expect_violation(program(with_plan("$a: arena 504 bytes 16 steps 0..1 " + bc)), "memory", "a", "of a segment of 512");
-  expect_violation(program(with_plan("$a: comm 0 bytes 16 steps 0..1 " + bc)), "memory", "a", "wrong segment");
-  expect_violation(program(with_plan("$a: arena 0 bytes 16 steps 0..1 " + bc, "arena 512 comm 0 live_peak 513")), "memory", "plan", "live peak");
+  expect_violation(program(with_plan("$a: arena 0 bytes 8 steps 0..1 " + bc)), "memory", "a",
+                   "needs up to 16");
+  expect_violation(program(with_plan("$a: arena 0 bytes 16 steps 0..0 " + bc)), "memory", "a",
+                   "lives in 0..1");
+  expect_violation(program(with_plan("$a: arena 504 bytes 16 steps 0..1 " + bc)), "memory", "a",
+                   "of a segment of 512");
+  expect_violation(program(with_plan("$a: comm 0 bytes 16 steps 0..1 " + bc)), "memory", "a",
+                   "wrong segment");
+  expect_violation(
+      program(with_plan("$a: arena 0 bytes 16 steps 0..1 " + bc, "arena 512 comm 0 live_peak 513")), "memory",
+      "plan", "live peak");
 }
 
 TEST(VerifierMemory, FlightKeepsMemoryAlive) {
-  const auto plan = [](const std::string& lines) { return program(kCollective + " plan arena 1024 comm 1024 live_peak 64 {\n" + lines + "}"); };
+  const auto plan = [](const std::string& lines) {
+    return program(kCollective + " plan arena 1024 comm 1024 live_peak 64 {\n" + lines + "}");
+  };
   const std::string rest = "$other: arena 0 bytes 16 steps 2..7 $y: arena 64 bytes 16 steps 4..7 ";
   expect_legal(plan("$c: comm 0 bytes 16 steps 0..7 $r: comm 256 bytes 16 steps 1..5 " + rest));
-  expect_violation(plan("$c: comm 0 bytes 16 steps 0..7 $r: comm 256 bytes 16 steps 1..4 " + rest), "memory", "r", "lives in 1..5");
-  expect_violation(plan("$c: comm 0 bytes 16 steps 0..7 $r: comm 128 bytes 16 steps 1..5 " + rest), "memory", "r", "multiple of 256");
+  expect_violation(plan("$c: comm 0 bytes 16 steps 0..7 $r: comm 256 bytes 16 steps 1..4 " + rest), "memory",
+                   "r", "lives in 1..5");
+  expect_violation(plan("$c: comm 0 bytes 16 steps 0..7 $r: comm 128 bytes 16 steps 1..5 " + rest), "memory",
+                   "r", "multiple of 256");
 }
 
 TEST(Verifier, CheckNamesThePassAndTheNode) {

@@ -1,5 +1,6 @@
-// Every field of a schedule, by names instead of ids, with nothing left out and no defaults: what two schedules must
-// agree in to be structurally equal. Written without care for reading, and independent of the text format.
+// Every field of a schedule, by names instead of ids, with nothing left out and no defaults: what two
+// schedules must agree in to be structurally equal. Written without care for reading, and independent of the
+// text format.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,8 +18,10 @@ class Dump {
   explicit Dump(const ir::Schedule& s) : g_(s.graph) {
     line("graph", g_.name, g_.ranks, static_cast<int>(s.channels));
     for (const ir::Expr& d : g_.dims) line("dim", to_string(d), ir::bounds(d).min, ir::bounds(d).max);
-    for (const ir::Guard& g : g_.guards) line("guard", to_string(g.lhs), static_cast<int>(g.relation), to_string(g.rhs), g.origin);
-    for (const ir::CommGroup& g : g_.groups) line("group", g.name, fmt::format("{}", fmt::join(g.ranks, ",")));
+    for (const ir::Guard& g : g_.guards)
+      line("guard", to_string(g.lhs), static_cast<int>(g.relation), to_string(g.rhs), g.origin);
+    for (const ir::CommGroup& g : g_.groups)
+      line("group", g.name, fmt::format("{}", fmt::join(g.ranks, ",")));
     for (const ir::GraphInput& i : g_.inputs) line("input", i.name, buffer(i.buffer));
     for (const ir::ScheduleNode& n : s.nodes) node(n);
     for (const ir::GraphOutput& o : g_.outputs) line("output", o.name, buffer(o.buffer));
@@ -26,7 +29,8 @@ class Dump {
       line("plan", s.plan->arena_bytes, s.plan->comm_bytes, s.plan->live_peak_bytes);
       std::map<std::string, ir::Placement> by_name;
       for (const auto& [id, p] : s.plan->placements) by_name[g_[id].name] = p;
-      for (const auto& [name, p] : by_name) line(name, static_cast<int>(p.space), p.offset, p.bytes, p.first_step, p.last_step);
+      for (const auto& [name, p] : by_name)
+        line(name, static_cast<int>(p.space), p.offset, p.bytes, p.first_step, p.last_step);
     }
   }
   const std::string& text() const { return out_; }
@@ -45,24 +49,30 @@ class Dump {
   std::string storage(ir::StorageId id) const {
     if (!id.valid()) return "-";
     const ir::Storage& s = g_[id];
-    std::string text = fmt::format("${} {} {} {} {} alias {} file {} {} ", s.name, to_string(s.kind), to_string(s.bytes),
-                                   to_string(s.comm_kind), s.group.valid() ? g_[s.group].name : "-", storage(s.alias_of), s.data.file,
-                                   s.data.file_offset);
+    std::string text =
+        fmt::format("${} {} {} {} {} alias {} file {} {} ", s.name, to_string(s.kind), to_string(s.bytes),
+                    to_string(s.comm_kind), s.group.valid() ? g_[s.group].name : "-", storage(s.alias_of),
+                    s.data.file, s.data.file_offset);
     for (std::uint64_t h : s.data.elided) text += fmt::format("e{:x} ", h);
-    for (auto bytes : s.data.per_rank) text += fmt::format("h{:x}/{} ", ir::fnv1a(bytes.data(), bytes.size()), bytes.size());
+    for (auto bytes : s.data.per_rank)
+      text += fmt::format("h{:x}/{} ", ir::fnv1a(bytes.data(), bytes.size()), bytes.size());
     return text;
   }
   std::string buffer(ir::BufferId id) const {
     if (!id.valid()) return "-";
     const ir::Buffer& b = g_[id];
-    std::string text = fmt::format("({} {} {} layout {} ", b.name, to_string(b.dtype), list(b.sizes), b.layout.index());
+    std::string text =
+        fmt::format("({} {} {} layout {} ", b.name, to_string(b.dtype), list(b.sizes), b.layout.index());
     if (const auto* l = std::get_if<ir::FixedLayout>(&b.layout)) text += list(l->strides);
-    if (const auto* l = std::get_if<ir::NonOwningLayout>(&b.layout)) text += buffer(l->base) + to_string(l->offset) + list(l->strides);
+    if (const auto* l = std::get_if<ir::NonOwningLayout>(&b.layout))
+      text += buffer(l->base) + to_string(l->offset) + list(l->strides);
     if (const auto* l = std::get_if<ir::CommBufferLayout>(&b.layout)) {
-      text += list(l->strides) + std::string(to_string(l->kind)) + (l->group.valid() ? g_[l->group].name : "-");
+      text +=
+          list(l->strides) + std::string(to_string(l->kind)) + (l->group.valid() ? g_[l->group].name : "-");
     }
     if (const auto* l = std::get_if<ir::MutationOutput>(&b.layout)) text += g_[l->of].name;
-    return text + " on " + storage(b.storage) + " by " + (b.producer.valid() ? g_[b.producer].name : "-") + ")";
+    return text + " on " + storage(b.storage) + " by " + (b.producer.valid() ? g_[b.producer].name : "-") +
+           ")";
   }
   std::string ref(const ir::TensorRef& r) const {
     return fmt::format("{}+{}{}{}", buffer(r.buffer), to_string(r.offset), list(r.sizes), list(r.strides));
@@ -77,8 +87,10 @@ class Dump {
       std::string operands;
       for (ir::ValueId v : i.operands) operands += fmt::format("%{} ", v.index);
       const auto* d = std::get_if<double>(&i.literal);
-      const std::uint64_t literal = d ? std::bit_cast<std::uint64_t>(*d) : static_cast<std::uint64_t>(std::get<0>(i.literal));
-      line("  ", to_string(i.code), to_string(i.dtype), operands, i.literal.index(), literal, buffer(i.buffer), to_string(i.index));
+      const std::uint64_t literal =
+          d ? std::bit_cast<std::uint64_t>(*d) : static_cast<std::uint64_t>(std::get<0>(i.literal));
+      line("  ", to_string(i.code), to_string(i.dtype), operands, i.literal.index(), literal,
+           buffer(i.buffer), to_string(i.index));
     }
     line("  result", b.result.index);
   }
@@ -95,7 +107,8 @@ class Dump {
     line("op", o.name, outputs, fmt::format("{}", fmt::join(o.origins, "&")));
     if (o.cost) line("cost", o.cost->ns, o.cost->flops, o.cost->bytes);
     if (const auto* k = o.as<ir::Loops>()) {
-      line("loops", list(k->sizes), k->reduced, k->reduced ? to_string(k->reduce) : "-", to_string(k->store_index));
+      line("loops", list(k->sizes), k->reduced, k->reduced ? to_string(k->reduce) : "-",
+           to_string(k->store_index));
       body(k->body);
     } else if (const auto* k = o.as<ir::Gemm>()) {
       line("gemm", ref(k->a), ref(k->b), ref(k->out));
@@ -107,8 +120,8 @@ class Dump {
         line(v.index());
       }
     } else if (const auto* k = o.as<ir::CollectiveKernel>()) {
-      line("collective", to_string(k->kind), g_[k->group].name, to_string(k->reduce), k->root, refs(k->inputs), refs(k->outputs),
-           k->algorithm, k->blocking);
+      line("collective", to_string(k->kind), g_[k->group].name, to_string(k->reduce), k->root,
+           refs(k->inputs), refs(k->outputs), k->algorithm, k->blocking);
     } else if (const auto* k = o.as<ir::WaitKernel>()) {
       line("wait", g_[k->start].name);
     } else if (const auto* k = o.as<ir::ReleaseKernel>()) {
