@@ -96,6 +96,7 @@ class BodyBuilder {
   ValueId inline_body(const LoopBody& other, std::span<const Expr> indices, std::optional<ValueId> acc = std::nullopt);
 
   DType dtype(ValueId v) const { return body_[v].dtype; }
+  const Instr& instr(ValueId v) const { return body_[v]; }
   ExprPool& pool() { return *pool_; }
   LoopBody finish(ValueId result);  // removes what the result does not need
 

@@ -11,9 +11,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE_FOLDERS = ("ir", "passes", "frontend", "codegen", "runtime", "cli")
-# The first argument of user_error(...), of an error built by hand or of the frontend's fail(...): a number or a (qualified)
+# The first argument of user_error(...), of an error built by hand or of fail(...) in frontend and ir: a number or a (qualified)
 # constant.
-USE = re.compile(r"\b(?:user_error|UserError(?:\s+\w+)?|ShapeRuleError|frontend_fail)\s*[({]\s*(?:(\d+)|((?:\w+::)*k[A-Z]\w*))\s*,")
+USE = re.compile(r"\b(?:user_error|UserError(?:\s+\w+)?|ShapeRuleError|located_fail)\s*[({]\s*(?:(\d+)|((?:\w+::)*k[A-Z]\w*))\s*,")
 DEFINITION = re.compile(r"\b(k[A-Z]\w*)\s*=\s*(\d+)\b")
 
 
@@ -32,8 +32,8 @@ def main():
             definitions[(path, name)] = int(number)
             definitions.setdefault((path.relative_to(ROOT).parts[0], name), int(number))
             definitions.setdefault((None, name), int(number))
-        if path.relative_to(ROOT).parts[0] == "frontend":
-            text = re.sub(r"\bfail\(", "frontend_fail(", text)
+        if path.relative_to(ROOT).parts[0] in ("frontend", "ir"):
+            text = re.sub(r"\bfail\(", "located_fail(", text)
         for literal, name in USE.findall(text):
             uses.append((path, literal, name.split("::")[-1]))
 

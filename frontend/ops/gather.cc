@@ -5,9 +5,16 @@
 namespace braid::frontend {
 namespace {
 
-// An index read while running, as an index expression. Out of range is an error of the step.
-Expr checked_index(BodyBuilder& b, ValueId index, Expr size) {
+// An index read while running, as an index expression. Out of range is an error of the step. What is known of
+// a computed index (positions from a Range) saves the checks.
+Expr checked_index(BodyBuilder& b, ValueId index, Expr size, std::span<const Expr> extents) {
   const ValueId i = b.cast(index, DType::i64);
+  if (b.instr(i).code == OpCode::index) {
+    const Expr known = b.instr(i).index;
+    if (ir::provably_non_negative(known, extents)) {
+      return ir::provably_less(known, size, extents) ? known : b.as_index(b.check_index(i, size));
+    }
+  }
   const ValueId negative = b.binary(OpCode::lt, i, b.constant(DType::i64, std::int64_t{0}));
   const ValueId wrapped = b.where(negative, b.binary(OpCode::add, i, number(b, size, DType::i64)), i);
   return b.as_index(b.check_index(wrapped, size));
@@ -36,7 +43,7 @@ void lower_gather(OpContext& c) {
   sizes.insert(sizes.end(), indices.sizes().begin(), indices.sizes().end());
   sizes.insert(sizes.end(), x.sizes().begin() + axis + 1, x.sizes().end());
   c.set_output(0, l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
-    const Expr row = checked_index(b, l.load(b, indices, at.subspan(a, q)), size);
+    const Expr row = checked_index(b, l.load(b, indices, at.subspan(a, q)), size, sizes);
     std::vector<Expr> source(at.begin(), at.begin() + axis);
     source.push_back(row);
     source.insert(source.end(), at.begin() + static_cast<std::ptrdiff_t>(a + q), at.end());
@@ -52,7 +59,7 @@ void lower_gather_elements(OpContext& c) {
     c.fail(kShapeMismatch, fmt::format("ranks {} and {} differ", x.rank(), indices.rank()));
   c.set_output(0, l.generate(indices.sizes(), [&](BodyBuilder& b, std::span<const Expr> at) {
     std::vector<Expr> source(at.begin(), at.end());
-    source[axis] = checked_index(b, l.load(b, indices, at), x.sizes()[axis]);
+    source[axis] = checked_index(b, l.load(b, indices, at), x.sizes()[axis], indices.sizes());
     return l.load(b, x, source);
   }));
 }

@@ -87,6 +87,24 @@ TEST(Gather, IndexOutOfRangeFailsTheStep) {
   EXPECT_THROW(run_one(schedule, {floats({3}, {10, 20, 30}), ints({1}, {3})}), ir::UserError);
 }
 
+TEST(Gather, PositionsWithinTheTableAreNotChecked) {
+  const ir::Schedule schedule = import_text(
+      "g (float[length] x, float[8, 2] table) => (float[n, 2] y) { s = Size(x) zero = Constant <value = "
+      "int64 {0}> () "
+      "one = Constant <value = int64 {1}> () p = Range(zero, s, one) y = Gather(table, p) }",
+      {.dims = {{"length", {1, 8}}}});
+  EXPECT_THAT(print(schedule), ::testing::Not(HasSubstr("check_index")));
+}
+
+TEST(Gather, PositionsThatMayLeaveTheTableAreChecked) {
+  const ir::Schedule schedule = import_text(
+      "g (float[length] x, float[8, 2] table) => (float[n, 2] y) { s = Size(x) zero = Constant <value = "
+      "int64 {0}> () "
+      "one = Constant <value = int64 {1}> () p = Range(zero, s, one) y = Gather(table, p) }",
+      {.dims = {{"length", {1, 9}}}});
+  EXPECT_THAT(print(schedule), HasSubstr("check_index"));
+}
+
 TEST(Div, IntegersTruncate) {
   const ir::Schedule schedule = import_text("g (int64[2] a, int64[2] b) => (int64[2] y) { y = Div(a, b) }");
   EXPECT_THAT(run_one(schedule, {ints({2}, {-7, 7}), ints({2}, {2, -2})})[0].values<std::int64_t>(),
