@@ -16,7 +16,7 @@ std::vector<SignatureInput> read_signature(const std::string& path) {
     SignatureInput s{input->name(), {}};
     int axis = 0;
     for (const auto& dim : input->type().tensor_type().shape().dim()) {
-      s.dims.push_back(dim.has_dim_value()           ? fmt::format("{}", dim.dim_value())
+      s.dims.push_back(dim.has_dim_value()        ? fmt::format("{}", dim.dim_value())
                        : !dim.dim_param().empty() ? dim.dim_param()
                                                   : fmt::format("{}_{}", input->name(), axis));
       ++axis;

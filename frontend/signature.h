@@ -14,7 +14,8 @@ struct SignatureInput {
   std::vector<std::string> dims;
 };
 
-// Graph inputs that are not initializers, in order. "{rank}" in the path stands for rank 0. User errors of load_model.
+// Graph inputs that are not initializers, in order. "{rank}" in the path stands for rank 0. User errors of
+// load_model.
 std::vector<SignatureInput> read_signature(const std::string& path);
 
 }  // namespace braid::frontend

@@ -1,9 +1,9 @@
 // Loop bodies: what a fused loop computes at one point of its iteration space.
 //
-// A body is a list of instructions in SSA form: instruction k defines value %k. It loads from buffers at index
-// expressions over the loop indices i0, i1, ..., computes, and names one value as its result; where that value goes
-// (stored, reduced, applied to a GEMM's accumulator) is said by the kernel around it. A body is a plain value: it can be
-// printed, parsed, hashed, compared and interpreted.
+// A body is a list of instructions in SSA form: instruction k defines value %k. It loads from buffers at
+// index expressions over the loop indices i0, i1, ..., computes, and names one value as its result; where
+// that value goes (stored, reduced, applied to a GEMM's accumulator) is said by the kernel around it. A body
+// is a plain value: it can be printed, parsed, hashed, compared and interpreted.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +22,52 @@ namespace braid::ir {
 
 enum class OpCode : std::uint8_t {
   // no operands
-  load,       // buffer[index]; with an operand (a bool mask): masked-out elements are not read and yield 0
-  constant,   // literal
-  index,      // the integer value of `index` (dimensions, loop indices)
-  acc,        // in an epilogue: the GEMM's accumulator at this point
+  load,      // buffer[index]; with an operand (a bool mask): masked-out elements are not read and yield 0
+  constant,  // literal
+  index,     // the integer value of `index` (dimensions, loop indices)
+  acc,       // in an epilogue: the GEMM's accumulator at this point
   // one operand
-  check_index,  // operand if 0 <= operand < index (an Expr); otherwise the step fails with an error and 0 is used
+  check_index,  // operand if 0 <= operand < index (an Expr); otherwise the step fails with an error and 0 is
+                // used
   cast,
-  neg, abs, sign, exp, log, sqrt, rsqrt, reciprocal, erf, tanh, sigmoid, sin, cos, floor, ceil, round,
-  is_nan, is_inf, logical_not,
+  neg,
+  abs,
+  sign,
+  exp,
+  log,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  erf,
+  tanh,
+  sigmoid,
+  sin,
+  cos,
+  floor,
+  ceil,
+  round,
+  is_nan,
+  is_inf,
+  logical_not,
   // two operands of the same type
-  add, sub, mul,
+  add,
+  sub,
+  mul,
   div,   // floats: IEEE; integers: truncating towards zero, as ONNX Div
   mod,   // sign of the divisor (ONNX Mod, fmod=0)
   fmod,  // sign of the dividend (C fmod)
-  pow, min, max,  // min and max propagate NaN
-  logical_and, logical_or, logical_xor,
-  eq, ne, lt, le, gt, ge,  // yield bool
+  pow,
+  min,
+  max,  // min and max propagate NaN
+  logical_and,
+  logical_or,
+  logical_xor,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,  // yield bool
   // three operands
   where,  // condition ? a : b
 };
@@ -58,7 +87,7 @@ struct Instr {
   std::vector<ValueId> operands;
   Literal literal = std::int64_t{0};  // constant
   BufferId buffer;                    // load
-  Expr index = 0;                     // load: element offset from the buffer's first element; index, check_index: see OpCode
+  Expr index = 0;  // load: element offset from the buffer's first element; index, check_index: see OpCode
 
   friend bool operator==(const Instr&, const Instr&) = default;
 };
@@ -72,8 +101,8 @@ struct LoopBody {
   friend bool operator==(const LoopBody&, const LoopBody&) = default;
 };
 
-// Appends instructions to a body; an instruction that is there already is not added again, and operations on constants
-// are not folded here (frontend and passes do that).
+// Appends instructions to a body; an instruction that is there already is not added again, and operations on
+// constants are not folded here (frontend and passes do that).
 class BodyBuilder {
  public:
   explicit BodyBuilder(ExprPool& pool, LoopBody body = {}) : pool_(&pool), body_(std::move(body)) {}
@@ -92,8 +121,10 @@ class BodyBuilder {
 
   // A value as an index expression: symbol %k.
   Expr as_index(ValueId v);
-  // Appends `other` with its indices replaced by `indices` and, if given, its acc by `acc`. Returns its result.
-  ValueId inline_body(const LoopBody& other, std::span<const Expr> indices, std::optional<ValueId> acc = std::nullopt);
+  // Appends `other` with its indices replaced by `indices` and, if given, its acc by `acc`. Returns its
+  // result.
+  ValueId inline_body(const LoopBody& other, std::span<const Expr> indices,
+                      std::optional<ValueId> acc = std::nullopt);
 
   DType dtype(ValueId v) const { return body_[v].dtype; }
   const Instr& instr(ValueId v) const { return body_[v]; }

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes of a model are, the frontend answers with a program or a user error: no crash, no
-// hang, no internal error. Start from tests/corpus/bad_models/*/model.onnx.
+// libFuzzer target: whatever the bytes of a model are, the frontend answers with a program or a user error:
+// no crash, no hang, no internal error. Start from tests/corpus/bad_models/*/model.onnx.
 #include <unistd.h>
 
 #include <cstdint>
