@@ -108,7 +108,10 @@ class Builder {
  public:
   Builder(const Graph& graph, const std::vector<OpId>& ops, const std::vector<bool>& local, const Overlap& overlap)
       : graph_(graph), pool_(*graph.pool), local_(local), overlap_(overlap) {
-    for (OpId op : ops) sources_.push_back(make_source(graph, op));
+    for (OpId op : ops) {
+      sources_.push_back(make_source(graph, op));
+      see_through_views(sources_.back());
+    }
   }
 
   LoopNest build() {
@@ -134,6 +137,23 @@ class Builder {
   }
 
  private:
+  // A member that reads an earlier one's output by way of a view reads that output itself: it may have no memory.
+  void see_through_views(Source& s) {
+    for (Instr& instr : s.body.instrs) {
+      if (instr.code != OpCode::load) continue;
+      for (const Source& producer : sources_) {
+        if (&producer == &s || same_memory(graph_, instr.buffer, producer.out)) continue;
+        const MemoryRegion read = region(graph_, instr.buffer), made = region(graph_, producer.out);
+        if (!(read.storage == made.storage) || graph_[instr.buffer].dtype != graph_[producer.out].dtype) continue;
+        const auto elements = divide_exactly(read.offset - made.offset, size_of(graph_[producer.out].dtype));
+        if (!elements) continue;
+        instr.buffer = producer.out;
+        instr.index = instr.index + *elements;
+        break;
+      }
+    }
+  }
+
   // Joins the member to a group with the same loops, or opens a new one.
   void place(const Source& s, bool local) {
     const std::vector<Expr> inner = s.inner(static_cast<std::size_t>(nest_.outer));

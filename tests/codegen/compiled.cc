@@ -53,9 +53,14 @@ void fill_constants(ir::Graph& graph, std::uint64_t seed) {
 }
 
 void Compiled::add(const std::string& name, const std::string& text, const std::string& passes) {
+  ir::Schedule schedule = schedule_of(text, passes);
+  fill_constants(schedule.graph, 17);
+  add_schedule(name, std::move(schedule));
+}
+
+void Compiled::add_schedule(const std::string& name, ir::Schedule schedule) {
   Entry entry;
-  entry.schedule = schedule_of(text, passes);
-  fill_constants(entry.schedule.graph, 17);
+  entry.schedule = std::move(schedule);
   codegen::cpp::EmitOptions options;
   options.name = name;
   entry.program = codegen::cpp::emit_cpp(entry.schedule, options);
