@@ -231,6 +231,14 @@ BufferId Parser::buffer_declaration(StorageKind context) {
   return new_buffer(std::move(b), t);
 }
 
+// "input", "constant" and "output" are also the first words of statements, which go on with a buffer; after
+// an output's buffer there is no type, while an operation's result, which may follow the clause, has one.
+bool Parser::starts_statement() const {
+  if (peek(1).kind != TokenKind::value) return false;
+  if (!at_word("output")) return at_word("input") || at_word("constant");
+  return !is(peek(2), TokenKind::punct, ":") && !is(peek(2), TokenKind::word, "mutates");
+}
+
 // Clauses after the type, in any order: layout, storage kind, storage, alias.
 void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
   std::optional<std::vector<Expr>> strides;
@@ -263,12 +271,9 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
       on = next();
     } else if (accept_word("alias")) {
       alias = next();
-    } else if (!at_word("constant") && !at_word("input") && !at_word("output") && storage_kind_of(peek())) {
-      kind = storage_kind_of(next());
-    } else if ((at_word("constant") || at_word("input") || at_word("output")) &&
-               peek(1).kind != TokenKind::value) {
-      // Also the first words of statements; those go on with a buffer.
-      kind = storage_kind_of(next());
+    } else if (const std::optional<StorageKind> k = storage_kind_of(peek()); k && !starts_statement()) {
+      kind = k;
+      next();
     } else {
       break;
     }

@@ -88,6 +88,7 @@ class Parser {
   void plan();
   void resolve_aliases();
   BufferId buffer_declaration(StorageKind context);
+  bool starts_statement() const;
   void layout_clauses(Buffer& buffer, StorageKind context, const Token& at);
   void make_storage(Buffer& buffer, std::optional<StorageKind> kind, StorageKind context, const Token* on,
                     const Token* alias, const Token& at);

@@ -26,7 +26,10 @@ class Printer {
         declared_(graph.buffers.size(), false),
         used_storages_(graph.storages.size(), false),
         owner_(graph.storages.size()),
-        produced_(graph.buffers.size(), false) {}
+        produced_(graph.buffers.size(), false),
+        is_input_(graph.buffers.size(), false) {
+    for (const GraphInput& i : graph.inputs) is_input_[index(i.buffer)] = true;
+  }
 
   std::string schedule(const Schedule& s) {
     collect(s);
@@ -133,6 +136,9 @@ class Printer {
     if (o.count != 1) return false;
     const Buffer& b = g_[o.first];
     const Storage& storage = g_[s];
+    // The clauses "input" and "constant" would read as the next statement.
+    if (storage.kind == StorageKind::input && !is_input_[index(o.first)]) return false;
+    if (storage.kind == StorageKind::constant && produced_[index(o.first)]) return false;
     if (storage.name != b.name || !(storage.bytes == default_bytes(b))) return false;
     if (const auto* comm = std::get_if<CommBufferLayout>(&b.layout)) {
       return storage.kind == StorageKind::comm && storage.comm_kind == comm->kind &&
@@ -535,6 +541,7 @@ class Printer {
   std::vector<bool> used_buffers_, declared_, used_storages_;
   std::vector<Owner> owner_;
   std::vector<bool> produced_;
+  std::vector<bool> is_input_;  // named in Graph::inputs
   std::vector<StorageId> storage_order_;
   std::string out_;
   std::size_t indent_ = 0;

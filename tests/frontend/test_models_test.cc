@@ -5,6 +5,7 @@
 #include "frontend/import.h"
 #include "ir/interpreter.h"
 #include "tests/support/onnx_cases.h"
+#include "tests/support/schedule_checks.h"
 
 namespace braid::frontend {
 namespace {
@@ -42,6 +43,7 @@ void run_all(const std::string& part, double rtol, double atol) {
     const ImportOptions options = options_of(folder, path);
     try {
       const ir::Schedule schedule = import_model(path, options);
+      EXPECT_EQ(test::text_and_verifier_complaints(schedule), "");
       const auto sets = test::read_data_sets(folder, options.ranks);
       EXPECT_FALSE(sets.empty());
       for (const std::vector<test::DataSet>& set : sets) {

@@ -256,6 +256,33 @@ output %k
 )");
 }
 
+TEST(Text, KindsOfStoragesBeforeTheNextStatement) {
+  round_trip(R"(graph main
+
+storage $odd: input [16]
+input %x: f32[2, 3]
+
+buffer %c: f32[2, 3] output
+%p: f32[2, 3] in %c = pointwise {
+  %0 = load %x
+  store %0
+}
+buffer %odd: f32[4] on $odd
+%q: f32[4] output = pointwise {
+  %0 = load %odd
+  store %0
+}
+buffer %d: f32[4] output
+%d.1 mutates %d = pointwise {
+  %0 = load %q
+  store %0
+}
+
+output %c
+output %d.1
+)");
+}
+
 TEST(Text, MemoryPlan) {
   round_trip(R"(graph main
 
