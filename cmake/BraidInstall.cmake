@@ -16,6 +16,7 @@ foreach(part ir passes frontend codegen runtime)
 endforeach()
 # Compiled with a CUDA program by nvcc, where that is.
 install(FILES runtime/device/cuda_gemm_cublaslt.cc DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime/device")
+install(FILES runtime/cuda_host.cu DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime")
 
 install(EXPORT braidTargets NAMESPACE braid:: DESTINATION "${braid_package_dir}")
 configure_package_config_file(cmake/braidConfig.cmake.in "${PROJECT_BINARY_DIR}/braidConfig.cmake"

@@ -92,6 +92,16 @@ __host__ __device__ inline To convert(From x) {
 template <class T>
 using Bits = std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, unsigned char, T>>;
 
+// Without a comparison that an unsigned type makes pointless.
+template <class T>
+__device__ inline bool negative(T a) {
+  if constexpr (std::is_unsigned_v<T>) {
+    return false;
+  } else {
+    return a < T(0);
+  }
+}
+
 template <class T>
 __device__ inline T add(T a, T b) {
   if constexpr (kIsHalf<T>) {
@@ -165,7 +175,7 @@ __device__ inline T mod(T a, T b) {
     return from_float<T>(mod(to_float(a), to_float(b)));
   } else {
     const T r = math::fmod(a, b);
-    return r != T(0) && (r < T(0)) != (b < T(0)) ? add(r, b) : r;
+    return r != T(0) && negative(r) != negative(b) ? add(r, b) : r;
   }
 }
 template <class T>
@@ -216,7 +226,7 @@ __device__ inline T abs(T a) {
   } else if constexpr (std::is_same_v<T, double>) {
     return ::fabs(a);
   } else {
-    return a < T(0) ? neg(a) : a;
+    return negative(a) ? neg(a) : a;
   }
 }
 template <class T>
@@ -225,7 +235,7 @@ __device__ inline T sign(T a) {
     return from_float<T>(sign(to_float(a)));
   } else {
     if (a != a) return a;
-    return a > T(0) ? T(1) : a < T(0) ? static_cast<T>(-1) : T(0);
+    return a > T(0) ? T(1) : negative(a) ? static_cast<T>(-1) : T(0);
   }
 }
 template <class T>

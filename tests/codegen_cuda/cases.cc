@@ -18,6 +18,7 @@ std::vector<Case> cases() {
   add_reduction_cases(out);
   add_gemm_cases(out);
   add_collective_cases(out);
+  add_random_cases(out);
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "codegen/cuda/emit.h"
 #include "ir/lowering.h"
+#include "tests/passes/random_graph.h"
 
 namespace braid::test {
 
@@ -25,8 +26,12 @@ void add_elementwise_cases(std::vector<Case>& out);
 void add_reduction_cases(std::vector<Case>& out);
 void add_gemm_cases(std::vector<Case>& out);
 void add_collective_cases(std::vector<Case>& out);
+void add_random_cases(std::vector<Case>& out);
 
-// A schedule in program order with a memory plan. `fused`: names of operations that become one node, by first name.
+inline constexpr std::uint64_t kRandomCases = 40;
+RandomProgram random_case(std::uint64_t seed);  // planned
+
+// A schedule in program order with a memory plan. Each list in `fused` becomes one node.
 ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order, const std::vector<std::vector<ir::OpId>>& fused = {});
 
 // Lowering with shorthands.

@@ -144,6 +144,23 @@ ir::Schedule overwrite() {
   return planned(std::move(g), order);
 }
 
+// A little of everything that a source shows.
+ir::Schedule golden() {
+  Net net;
+  const GroupId world = everyone(net, 2);
+  const ir::Expr rows = net.graph.add_dim("rows", {1, 6});
+  TensorBox x = net.input("x", DType::f32, {rows, 8});
+  net.lowering.set_origin("/mlp/MatMul");
+  TensorBox part = net.lowering.matmul(x, net.constant("w", DType::f32, {8, 8}, 1));
+  net.lowering.set_origin("/mlp/AllReduce");
+  TensorBox sum = net.lowering.all_reduce(part, world, ReduceKind::sum);
+  net.lowering.set_origin("/mlp/Gelu");
+  TensorBox gelu = net.binary(OpCode::mul, sum, net.unary(OpCode::sigmoid, net.binary(OpCode::mul, sum, net.lowering.scalar(DType::f32, 1.702))));
+  net.lowering.set_origin("/mlp/ReduceMax");
+  net.lowering.output("y", net.lowering.reduce(gelu, ReduceKind::max, {1}, false));
+  return net.finish();
+}
+
 codegen::cuda::CudaOptions fault(EdgeReason reason) {
   codegen::cuda::CudaOptions o;
   o.fault = PlantedFault{true, reason, 0};
@@ -153,6 +170,7 @@ codegen::cuda::CudaOptions fault(EdgeReason reason) {
 }  // namespace
 
 void add_collective_cases(std::vector<Case>& out) {
+  out.push_back({"golden", golden});
   for (int ranks : {1, 2, 4}) {
     out.push_back({fmt::format("layers_{}", ranks), [ranks] { return layers(ranks); }});
     out.push_back({fmt::format("collectives_{}_f32", ranks), [ranks] { return every_collective(ranks, DType::f32); }});

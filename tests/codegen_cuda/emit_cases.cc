@@ -1,14 +1,19 @@
-// Writes all cases as one translation unit: emit_cases OUTPUT.cu
+// Writes cases as one translation unit: emit_cases OUTPUT.cu [NAME...], all if none is named.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "tests/codegen_cuda/cases.h"
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc < 2) return 2;
+  const std::vector<std::string> wanted(argv + 2, argv + argc);
   std::vector<braid::codegen::cuda::CudaProgram> programs;
   for (const braid::test::Case& c : braid::test::cases()) {
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), c.name) == wanted.end()) continue;
     braid::codegen::cuda::CudaOptions options = c.options;
     options.name = c.name;
     try {

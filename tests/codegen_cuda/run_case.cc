@@ -83,7 +83,7 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   codegen::write_weights(graph, program.weights, program.fingerprint, dir.string());
 
   CaseResult result;
-  const auto inputs = random_inputs(graph, dims, options);
+  const auto inputs = options.all_inputs.empty() ? random_inputs(graph, dims, options) : options.all_inputs;
   std::vector<std::int64_t> dim_values;
   for (ir::Expr d : graph.dims) dim_values.push_back(dims.at(d.dim_name()));
   const auto ranks = static_cast<std::size_t>(graph.ranks);

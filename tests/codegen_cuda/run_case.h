@@ -22,6 +22,7 @@ struct RunOptions {
   std::uint64_t seed = 1;
   // By input name, instead of random values; the same on all ranks.
   std::map<std::string, ir::Tensor> inputs;
+  std::vector<std::vector<ir::Tensor>> all_inputs;  // if not empty: of every rank
 };
 
 struct CaseResult {

@@ -1,0 +1,76 @@
+#include "codegen/toolchain.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include "ir/error.h"
+
+namespace braid::codegen {
+
+namespace fs = std::filesystem;
+
+std::string environment(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+std::string shell_word(const std::string& text) {
+  std::string out = "'";
+  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+RuntimeFiles find_runtime(const std::string& given, const std::string& library_file) {
+  std::vector<fs::path> places;
+  const std::string wanted = given.empty() ? environment("BRAID_RUNTIME_DIR", "") : given;
+  if (!wanted.empty()) {
+    places.emplace_back(wanted);
+  } else {
+    Dl_info info;
+    if (dladdr(reinterpret_cast<const void*>(&find_runtime), &info) != 0 && info.dli_fname != nullptr) {
+      const fs::path self = fs::absolute(info.dli_fname).parent_path();
+      places.insert(places.end(), {self / "..", self / ".." / "..", self});
+    }
+    places.emplace_back(BRAID_BUILD_TREE);
+  }
+  std::vector<std::string> tried;
+  for (const fs::path& root : places) {
+    for (const char* lib : {"lib", "lib64", "lib/x86_64-linux-gnu", "."}) {
+      const fs::path library = library_file.empty() ? fs::path() : root / lib / library_file;
+      if (!library.empty() && !fs::exists(library)) continue;
+      for (const fs::path& headers : {root / "include" / "braid", root, root / "..", fs::path(BRAID_SOURCE_TREE)}) {
+        if (!fs::exists(headers / "runtime" / "program_abi.h")) continue;
+        return {fs::weakly_canonical(headers), library.empty() ? library : fs::weakly_canonical(library)};
+      }
+    }
+    tried.push_back(root.lexically_normal().string());
+  }
+  ir::user_error(604, {},
+                 fmt::format("{} is not in {}", library_file.empty() ? "runtime/program_abi.h" : library_file + " with its headers", fmt::join(tried, ", ")),
+                 "set BRAID_RUNTIME_DIR to the folder where Braid is installed or was built");
+}
+
+CommandResult run_command(const std::string& command) {
+  CommandResult result;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return {127, "a shell cannot be started"};
+  char buffer[4096];
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, n);
+  result.status = ::pclose(pipe);
+  return result;
+}
+
+std::string first_lines(const std::string& text, int count) {
+  std::istringstream lines(text);
+  std::string out, line;
+  for (int k = 0; k < count && std::getline(lines, line); ++k) out += "\n    " + line;
+  return out;
+}
+
+}  // namespace braid::codegen

@@ -1,0 +1,24 @@
+// Random programs through the default pipeline, in a random legal order: fusion, in-place reuse, memory that collectives
+// take over from kernels and back.
+#include <fmt/format.h>
+
+#include "passes/pipeline.h"
+#include "passes/runner.h"
+#include "tests/codegen_cuda/cases.h"
+
+namespace braid::test {
+
+RandomProgram random_case(std::uint64_t seed) {
+  RandomProgram program = random_program(seed, 18);
+  if (seed % 2 == 0) shuffle_nodes(program.schedule, seed);
+  passes::run_passes(program.schedule, passes::default_passes());
+  return program;
+}
+
+void add_random_cases(std::vector<Case>& out) {
+  for (std::uint64_t seed = 1; seed <= kRandomCases; ++seed) {
+    out.push_back({fmt::format("random_{}", seed), [seed] { return random_case(seed).schedule; }});
+  }
+}
+
+}  // namespace braid::test

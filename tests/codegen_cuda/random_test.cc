@@ -1,0 +1,22 @@
+#include "tests/codegen_cuda/run_case.h"
+
+namespace braid::test {
+namespace {
+
+class Random : public CudaCase {};
+
+TEST_F(Random, ProgramsAreAsTheInterpreterSays) {
+  for (std::uint64_t seed = 1; seed <= kRandomCases; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    emulated::options().max_delay = std::chrono::microseconds(seed % 3 == 0 ? 100 : 0);
+    const RandomProgram program = random_case(seed);
+    RunOptions options;
+    options.steps = 2;
+    options.all_inputs = program.inputs;
+    expect_equal(run_case("random_" + std::to_string(seed), program.dims, options), 1e-5);
+    ASSERT_THAT(found(), ::testing::IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace braid::test
