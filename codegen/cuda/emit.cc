@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "codegen/cuda/step.h"
+#include "codegen/inline_calls.h"
 #include "ir/element.h"
 #include "ir/error.h"
 
@@ -230,7 +231,9 @@ class ProgramWriter {
 
 }  // namespace
 
-CudaProgram emit_cuda(const ir::Schedule& planned, const CudaOptions& options) { return ProgramWriter(planned, options).write(); }
+CudaProgram emit_cuda(const ir::Schedule& planned, const CudaOptions& options) {
+  return has_calls(planned) ? ProgramWriter(inline_calls(planned), options).write() : ProgramWriter(planned, options).write();
+}
 
 std::string cuda_source(std::span<const CudaProgram> programs) {
   std::string out =
