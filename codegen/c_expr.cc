@@ -24,8 +24,8 @@ bool is_product(Expr e) { return e.kind() == ExprKind::polynomial || is_sum(e); 
 std::string factor(Expr atom, const CExprStyle& style) {
   std::string text = c_expr(atom, style);
   // Quotients and remainders bind as products do, but not associatively.
-  const bool plain = atom.kind() == ExprKind::symbol || atom.kind() == ExprKind::min || atom.kind() == ExprKind::max ||
-                     (atom.is_constant() && atom.constant() >= 0);
+  const bool plain = atom.kind() == ExprKind::symbol || atom.kind() == ExprKind::min ||
+                     atom.kind() == ExprKind::max || (atom.is_constant() && atom.constant() >= 0);
   return plain ? text : "(" + text + ")";
 }
 
@@ -38,7 +38,8 @@ std::string polynomial(Expr e, const CExprStyle& style) {
     } else {
       out += negative ? " - " : " + ";
     }
-    // A literal of the smallest int64 does not exist in C; canonical polynomials that large are refused before.
+    // A literal of the smallest int64 does not exist in C; canonical polynomials that large are refused
+    // before.
     const std::int64_t size = negative ? -term.coefficient : term.coefficient;
     std::string product;
     if (size != 1 || term.atoms.empty()) product = fmt::format("{}", size);
@@ -50,7 +51,9 @@ std::string polynomial(Expr e, const CExprStyle& style) {
 
 std::string quotient(Expr e, const CExprStyle& style, const char* op, const char* function) {
   const bool natural = ir::provably_non_negative(e.lhs(), style.extents);
-  if (!natural) return fmt::format("{}{}({}, {})", style.helpers, function, c_expr(e.lhs(), style), c_expr(e.rhs(), style));
+  if (!natural)
+    return fmt::format("{}{}({}, {})", style.helpers, function, c_expr(e.lhs(), style),
+                       c_expr(e.rhs(), style));
   const std::string lhs = is_product(e.lhs()) ? "(" + c_expr(e.lhs(), style) + ")" : factor(e.lhs(), style);
   const std::string rhs = is_product(e.rhs()) ? "(" + c_expr(e.rhs(), style) + ")" : factor(e.rhs(), style);
   return fmt::format("{} {} {}", lhs, op, rhs);
@@ -72,7 +75,8 @@ std::int64_t magnitude(Expr e, ir::Extents extents) {
       for (const ir::Term& term : ir::terms(e)) {
         std::int64_t product = std::abs(term.coefficient);
         for (Expr atom : term.atoms) {
-          if (__builtin_mul_overflow(product, std::max<std::int64_t>(magnitude(atom, extents), 1), &product)) return ir::kUnbounded;
+          if (__builtin_mul_overflow(product, std::max<std::int64_t>(magnitude(atom, extents), 1), &product))
+            return ir::kUnbounded;
         }
         if (__builtin_add_overflow(sum, product, &sum) || sum > ir::kUnbounded) return ir::kUnbounded;
       }

@@ -13,12 +13,13 @@ namespace braid::codegen {
 
 struct CExprStyle {
   std::function<std::string(ir::Expr symbol)> symbol;  // the C text of a dimension, index or value
-  std::vector<ir::Expr> extents;                       // of the loop around, to prove that operands are not negative
+  std::vector<ir::Expr> extents;  // of the loop around, to prove that operands are not negative
   // Before floor_div, floor_mod, minimum and maximum, the functions that C lacks: "math::".
   std::string helpers;
 };
 
-// A C expression without outer parentheses. Quotients and remainders of what is provably not negative are C's own.
+// A C expression without outer parentheses. Quotients and remainders of what is provably not negative are C's
+// own.
 std::string c_expr(ir::Expr e, const CExprStyle& style);
 // The same where it is an operand of a multiplication, cast or comparison.
 std::string c_operand(ir::Expr e, const CExprStyle& style);

@@ -10,9 +10,9 @@
 
 namespace braid::codegen {
 
-// Drops dimensions of size 1 and merges neighbours that every index expression steps through evenly. The first
-// `fixed` dimensions and the border between kept and reduced ones stay. A reduction keeps at least one reduced
-// dimension.
+// Drops dimensions of size 1 and merges neighbours that every index expression steps through evenly. The
+// first `fixed` dimensions and the border between kept and reduced ones stay. A reduction keeps at least one
+// reduced dimension.
 ir::Loops collapse(const ir::Loops& loops, ir::ExprPool& pool, std::size_t fixed = 0);
 
 }  // namespace braid::codegen

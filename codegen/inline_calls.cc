@@ -15,7 +15,8 @@ bool is_call(const ir::Operation& op) {
 Expr element(const ir::Graph& graph, ir::BufferId buffer) {
   const std::vector<Expr> strides = ir::strides_of(graph, buffer);
   Expr at = 0;
-  for (std::size_t d = 0; d < strides.size(); ++d) at = at + graph.pool->index(static_cast<int>(d)) * strides[d];
+  for (std::size_t d = 0; d < strides.size(); ++d)
+    at = at + graph.pool->index(static_cast<int>(d)) * strides[d];
   return at;
 }
 
@@ -36,7 +37,8 @@ void flatten(ir::Graph& graph, ir::OpId id, std::vector<ir::OpId>& out) {
   const ir::Operation call = graph[id];  // adding operations moves the table
   const ir::Region& region = call.as<ir::RegionKernel>()->regions[0];
   for (ir::OpId inner : region.ops) flatten(graph, inner, out);
-  for (std::size_t k = 0; k < call.outputs.size(); ++k) out.push_back(add_copy(graph, region.yields[k], call.outputs[k], call));
+  for (std::size_t k = 0; k < call.outputs.size(); ++k)
+    out.push_back(add_copy(graph, region.yields[k], call.outputs[k], call));
 }
 
 std::vector<ir::ScheduleNode> flatten(ir::Graph& graph, const std::vector<ir::ScheduleNode>& nodes) {
@@ -56,7 +58,9 @@ std::vector<ir::ScheduleNode> flatten(ir::Graph& graph, const std::vector<ir::Sc
 
 }  // namespace
 
-bool has_calls(const ir::Schedule& schedule) { return std::any_of(schedule.graph.ops.begin(), schedule.graph.ops.end(), is_call); }
+bool has_calls(const ir::Schedule& schedule) {
+  return std::any_of(schedule.graph.ops.begin(), schedule.graph.ops.end(), is_call);
+}
 
 ir::Schedule inline_calls(const ir::Schedule& schedule) {
   ir::Schedule out = schedule;

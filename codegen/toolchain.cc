@@ -44,16 +44,20 @@ RuntimeFiles find_runtime(const std::string& given, const std::string& library_f
     for (const char* lib : {"lib", "lib64", "lib/x86_64-linux-gnu", "."}) {
       const fs::path library = library_file.empty() ? fs::path() : root / lib / library_file;
       if (!library.empty() && !fs::exists(library)) continue;
-      for (const fs::path& headers : {root / "include" / "braid", root, root / "..", fs::path(BRAID_SOURCE_TREE)}) {
+      for (const fs::path& headers :
+           {root / "include" / "braid", root, root / "..", fs::path(BRAID_SOURCE_TREE)}) {
         if (!fs::exists(headers / "runtime" / "program_abi.h")) continue;
         return {fs::weakly_canonical(headers), library.empty() ? library : fs::weakly_canonical(library)};
       }
     }
     tried.push_back(root.lexically_normal().string());
   }
-  ir::user_error(604, {},
-                 fmt::format("{} is not in {}", library_file.empty() ? "runtime/program_abi.h" : library_file + " with its headers", fmt::join(tried, ", ")),
-                 "set BRAID_RUNTIME_DIR to the folder where Braid is installed or was built");
+  ir::user_error(
+      604, {},
+      fmt::format("{} is not in {}",
+                  library_file.empty() ? "runtime/program_abi.h" : library_file + " with its headers",
+                  fmt::join(tried, ", ")),
+      "set BRAID_RUNTIME_DIR to the folder where Braid is installed or was built");
 }
 
 CommandResult run_command(const std::string& command) {

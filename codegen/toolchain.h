@@ -15,8 +15,8 @@ struct RuntimeFiles {
   std::filesystem::path headers;  // holds runtime/
   std::filesystem::path library;  // empty where the file was not asked for
 };
-// Looks for `library_file` (may be empty) in `given`, else in BRAID_RUNTIME_DIR, else beside the compiler's own library,
-// else in the build tree. User error BR0604.
+// Looks for `library_file` (may be empty) in `given`, else in BRAID_RUNTIME_DIR, else beside the compiler's
+// own library, else in the build tree. User error BR0604.
 RuntimeFiles find_runtime(const std::string& given, const std::string& library_file);
 
 struct CommandResult {

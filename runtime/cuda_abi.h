@@ -1,13 +1,15 @@
 /* The C interface of a generated CUDA program: that of runtime/program_abi.h, on a device.
  *
- * A program exports one function, `const BraidCudaProgram* braid_cuda_program_<name>(void)`; everything else is reached
- * from the table it returns, which is constant data. Instances are independent of each other; one instance is used by
- * one host thread at a time. No call throws. What fails returns a BraidStatus and leaves a message for last_error.
+ * A program exports one function, `const BraidCudaProgram* braid_cuda_program_<name>(void)`; everything else
+ * is reached from the table it returns, which is constant data. Instances are independent of each other; one
+ * instance is used by one host thread at a time. No call throws. What fails returns a BraidStatus and leaves
+ * a message for last_error.
  *
  * Life of an instance, on the device that is current at create:
  *     create(weights, comm)  ->  [ prepare(dims) -> run(inputs, outputs, stream)* ]*  ->  destroy
- * run only enqueues: what goes wrong on the device later is seen by status() and synchronize(). It allocates nothing.
- * Every call is collective over the ranks of `comm` in so far as all ranks make the same calls with the same dims.
+ * run only enqueues: what goes wrong on the device later is seen by status() and synchronize(). It allocates
+ * nothing. Every call is collective over the ranks of `comm` in so far as all ranks make the same calls with
+ * the same dims.
  */
 #ifndef BRAID_RUNTIME_CUDA_ABI_H_
 #define BRAID_RUNTIME_CUDA_ABI_H_
@@ -22,16 +24,16 @@ extern "C" {
 
 typedef struct BraidCudaInstance BraidCudaInstance;
 
-/* Weights are copied to the device and may be freed after create; the communicator stays the caller's and must outlive
- * the instance. A field may be null where the program needs none of it. */
+/* Weights are copied to the device and may be freed after create; the communicator stays the caller's and
+ * must outlive the instance. A field may be null where the program needs none of it. */
 typedef struct BraidCudaCreateInfo {
   uint32_t abi_version;
-  uint32_t struct_size;     /* sizeof(BraidCudaCreateInfo) */
-  const void* weights;      /* the file weights.bin, in host memory */
+  uint32_t struct_size; /* sizeof(BraidCudaCreateInfo) */
+  const void* weights;  /* the file weights.bin, in host memory */
   uint64_t weights_bytes;
   const void* rank_weights; /* the file weights.rank<r>.bin */
   uint64_t rank_weights_bytes;
-  void* comm;               /* ncclComm_t of all ranks of the program */
+  void* comm; /* ncclComm_t of all ranks of the program */
 } BraidCudaCreateInfo;
 
 typedef struct BraidCudaProgram {
@@ -62,10 +64,11 @@ typedef struct BraidCudaProgram {
   BraidStatus (*create)(const BraidCudaCreateInfo* info, BraidCudaInstance** out);
   /* Makes and remembers what depends on the actual sizes. May allocate and wait for the device. */
   BraidStatus (*prepare)(BraidCudaInstance* instance, const int64_t* dims);
-  /* Device pointers in the order of `inputs` and `outputs`. The step comes after what `stream` (a cudaStream_t) has been
-   * given before, and what it is given later comes after the step. Null: the program's own stream; follow with
-   * synchronize. Neither is ever the default stream. */
-  BraidStatus (*run)(BraidCudaInstance* instance, const void* const* inputs, void* const* outputs, void* stream);
+  /* Device pointers in the order of `inputs` and `outputs`. The step comes after what `stream` (a
+   * cudaStream_t) has been given before, and what it is given later comes after the step. Null: the program's
+   * own stream; follow with synchronize. Neither is ever the default stream. */
+  BraidStatus (*run)(BraidCudaInstance* instance, const void* const* inputs, void* const* outputs,
+                     void* stream);
   /* Does not wait: BRAID_OK, or what has gone wrong so far in any step. */
   BraidStatus (*status)(BraidCudaInstance* instance);
   /* Waits until all steps are done, at most so many milliseconds (negative: for ever); then as status. */

@@ -1,5 +1,3 @@
-#include "runtime/cuda_host.h"
-
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -7,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/cuda_host.h"
 #include "runtime/cuda_program.h"
 #include "runtime/dtype.h"
 
@@ -25,9 +24,10 @@ class Rank {
 
   bool go(const ncclUniqueId& id) {
     int devices = 0;
-    return ok(cudaGetDeviceCount(&devices), "cudaGetDeviceCount") && ok(cudaSetDevice(rank_ % devices), "cudaSetDevice") &&
-           ok(ncclCommInitRank(&comm_, program_.ranks, id, rank_), "ncclCommInitRank") && create() && copy_in() && steps() &&
-           copy_out();
+    return ok(cudaGetDeviceCount(&devices), "cudaGetDeviceCount") &&
+           ok(cudaSetDevice(rank_ % devices), "cudaSetDevice") &&
+           ok(ncclCommInitRank(&comm_, program_.ranks, id, rank_), "ncclCommInitRank") && create() &&
+           copy_in() && steps() && copy_out();
   }
 
   BraidStatus status() const { return status_; }
@@ -93,7 +93,8 @@ class Rank {
       if (!allocate(sizes[static_cast<size_t>(k)], &memory)) return false;
       inputs_.push_back(memory);
       if (sizes[static_cast<size_t>(k)] == 0) continue;
-      if (!ok(cudaMemcpyAsync(memory, run_.ranks[rank_].inputs[k], sizes[static_cast<size_t>(k)], cudaMemcpyHostToDevice, stream_),
+      if (!ok(cudaMemcpyAsync(memory, run_.ranks[rank_].inputs[k], sizes[static_cast<size_t>(k)],
+                              cudaMemcpyHostToDevice, stream_),
               "cudaMemcpyAsync")) {
         return false;
       }
@@ -130,7 +131,8 @@ class Rank {
     for (int k = 0; k < program_.output_count; ++k) {
       const size_t n = sizes[static_cast<size_t>(program_.input_count + k)];
       if (n == 0) continue;
-      if (!ok(cudaMemcpyAsync(run_.ranks[rank_].outputs[k], outputs_[static_cast<size_t>(k)], n, cudaMemcpyDeviceToHost, stream_),
+      if (!ok(cudaMemcpyAsync(run_.ranks[rank_].outputs[k], outputs_[static_cast<size_t>(k)], n,
+                              cudaMemcpyDeviceToHost, stream_),
               "cudaMemcpyAsync")) {
         return false;
       }
@@ -153,7 +155,8 @@ class Rank {
 
 }  // namespace
 
-extern "C" BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* message, uint64_t message_bytes) {
+extern "C" BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* message,
+                                           uint64_t message_bytes) {
   const auto report = [&](BraidStatus status, const std::string& text) {
     if (message != nullptr && message_bytes > 0) std::snprintf(message, message_bytes, "%s", text.c_str());
     return status;
@@ -162,7 +165,8 @@ extern "C" BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* me
     return report(BRAID_INVALID_ARGUMENT, "braid_cuda_host_run: made for another version of the interface");
   }
   ncclUniqueId id;
-  if (const ncclResult_t e = ncclGetUniqueId(&id); e != ncclSuccess) return report(BRAID_COMM_ERROR, ncclGetErrorString(e));
+  if (const ncclResult_t e = ncclGetUniqueId(&id); e != ncclSuccess)
+    return report(BRAID_COMM_ERROR, ncclGetErrorString(e));
   // Each rank tears down in its own thread: destroying a communicator waits for the others.
   std::vector<BraidStatus> statuses(static_cast<size_t>(run->program->ranks), BRAID_OK);
   std::vector<std::string> messages(statuses.size());

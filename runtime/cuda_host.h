@@ -1,6 +1,6 @@
-/* Runs a generated CUDA program from host memory: ranks as threads of one process, each with its own device. For tests
- * and for `braid run`; a program that lives on a device calls runtime/cuda_abi.h itself. Built with the program
- * (runtime/cuda_host.cu), so that who calls it needs nothing of CUDA.
+/* Runs a generated CUDA program from host memory: ranks as threads of one process, each with its own device.
+ * For tests and for `braid run`; a program that lives on a device calls runtime/cuda_abi.h itself. Built with
+ * the program (runtime/cuda_host.cu), so that who calls it needs nothing of CUDA.
  */
 #ifndef BRAID_RUNTIME_CUDA_HOST_H_
 #define BRAID_RUNTIME_CUDA_HOST_H_
@@ -26,10 +26,11 @@ typedef struct BraidCudaHostRun {
   uint64_t weights_bytes;
   const BraidCudaHostRank* ranks; /* program->ranks of them */
   const int64_t* dims;
-  int32_t steps;           /* of the same inputs, one after the other, without waiting in between */
-  int32_t on_own_stream;   /* 1: run is given no stream; 0: a stream of the caller's */
-  int64_t timeout_ms;      /* of all steps together; negative: none */
-  double* step_us;         /* steps * ranks doubles, rank by rank, or null: wall time of each step, waiting in between */
+  int32_t steps;         /* of the same inputs, one after the other, without waiting in between */
+  int32_t on_own_stream; /* 1: run is given no stream; 0: a stream of the caller's */
+  int64_t timeout_ms;    /* of all steps together; negative: none */
+  double*
+      step_us; /* steps * ranks doubles, rank by rank, or null: wall time of each step, waiting in between */
 } BraidCudaHostRun;
 
 /* The status of the first rank that failed; its message, with the rank's number, in `message`. */

@@ -1,5 +1,5 @@
-// What an instance of a generated CUDA program is made of: the part that is the same for all programs. Header only, as
-// it is built with the program, by nvcc or for the emulated device.
+// What an instance of a generated CUDA program is made of: the part that is the same for all programs. Header
+// only, as it is built with the program, by nvcc or for the emulated device.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@
 #include "runtime/device/math.h"
 #include "runtime/weight_file.h"
 
-// Leaves the step (or any function that returns bool) where a call failed; the message names the current ONNX node.
+// Leaves the step (or any function that returns bool) where a call failed; the message names the current ONNX
+// node.
 #define BRAID_TRY(call) \
   if (!ok((call), #call)) return false
 
@@ -72,7 +73,8 @@ class Instance {
     return false;
   }
   bool guard(bool holds, const char* text) {
-    return holds || fail(BRAID_BAD_SIZE, std::string("the sizes do not fit each other: ") + text + " does not hold");
+    return holds ||
+           fail(BRAID_BAD_SIZE, std::string("the sizes do not fit each other: ") + text + " does not hold");
   }
   // The ONNX node that the next calls belong to.
   void at_node(const char* node) {
@@ -80,7 +82,8 @@ class Instance {
     BRAID_LABEL(node);
   }
 
-  // Blocks for `count` points, `per_block` of them each; more points than the grid covers are reached by strides.
+  // Blocks for `count` points, `per_block` of them each; more points than the grid covers are reached by
+  // strides.
   unsigned grid_for(int64_t count, int64_t per_block) const {
     const int64_t wanted = (count + per_block - 1) / per_block;
     return static_cast<unsigned>(wanted < max_grid_ ? wanted : max_grid_);
@@ -95,7 +98,8 @@ class Instance {
     return ok(cudaStreamWaitEvent(compute_, events_[static_cast<size_t>(event)], 0), "cudaStreamWaitEvent");
   }
   bool communication_waits(int event) {
-    return ok(cudaStreamWaitEvent(communication_, events_[static_cast<size_t>(event)], 0), "cudaStreamWaitEvent");
+    return ok(cudaStreamWaitEvent(communication_, events_[static_cast<size_t>(event)], 0),
+              "cudaStreamWaitEvent");
   }
   bool compute_records(int event) {
     return ok(cudaEventRecord(events_[static_cast<size_t>(event)], compute_), "cudaEventRecord");
@@ -116,12 +120,15 @@ class Instance {
     operands.d = d;
     operands.workspace = workspace_;
     const cudaError_t e = current_->gemms[k].run(operands, compute_);
-    return e == cudaSuccess || fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + current_->gemms[k].error());
+    return e == cudaSuccess ||
+           fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + current_->gemms[k].error());
   }
 
   // Of the table; a rank may not be a member.
   bool in_group(int index) const { return groups_[static_cast<size_t>(index)] != nullptr; }
-  bool transfers(int index, int peer) const { return in_group(index) && positions_[static_cast<size_t>(index)] != peer; }
+  bool transfers(int index, int peer) const {
+    return in_group(index) && positions_[static_cast<size_t>(index)] != peer;
+  }
   ncclComm_t group(int index) const { return groups_[static_cast<size_t>(index)]; }
   int* error_flag() const { return device_flag_; }
   const int64_t* dims() const { return current_->dims.data(); }

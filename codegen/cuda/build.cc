@@ -21,7 +21,8 @@ constexpr int kNvccFailed = 644;
 
 // Runs a compiler that writes `partial`, and gives the file its name when it is complete.
 template <class Fail>
-std::string build(const std::string& command, const fs::path& partial, const fs::path& target, bool verbose, const Fail& fail) {
+std::string build(const std::string& command, const fs::path& partial, const fs::path& target, bool verbose,
+                  const Fail& fail) {
   if (verbose) fmt::print(stderr, "{}\n", command);
   const CommandResult result = run_command("{ " + command + "; } 2>&1");
   if (result.status != 0) {
@@ -56,14 +57,20 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
   const fs::path target = fs::path(dir) / (name + ".emulated.so");
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
   const auto object = [&](int k) { return fs::path(dir) / fmt::format(".{}.{}.{}.o", name, ::getpid(), k); };
-  // -fsanitize=thread only instruments; the emulated device has the functions it calls, so it is not given to the linker.
-  const std::string compile = fmt::format("{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread -DBRAID_EMULATED_DEVICE -I{}", compiler, word(runtime.headers));
+  // -fsanitize=thread only instruments; the emulated device has the functions it calls, so it is not given to
+  // the linker.
+  const std::string compile =
+      fmt::format("{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread -DBRAID_EMULATED_DEVICE -I{}", compiler,
+                  word(runtime.headers));
   const std::string command = fmt::format(
-      "{0} -c {1} -o {2} && {0} -c {3} -o {4} && {5} -shared {2} {4} {6} -Wl,-rpath,{7} -pthread -o {8}; status=$?; rm -f {2} {4}; exit $status", compile,
-      word(source), word(object(0)), word(runtime.headers / "runtime" / "cuda_host.cu"), word(object(1)), compiler, word(runtime.library),
-      word(runtime.library.parent_path()), word(partial));
+      "{0} -c {1} -o {2} && {0} -c {3} -o {4} && {5} -shared {2} {4} {6} -Wl,-rpath,{7} -pthread -o {8}; "
+      "status=$?; rm -f {2} {4}; exit $status",
+      compile, word(source), word(object(0)), word(runtime.headers / "runtime" / "cuda_host.cu"),
+      word(object(1)), compiler, word(runtime.library), word(runtime.library.parent_path()), word(partial));
   return build(command, partial, target, options.verbose, [&](const std::string& lines) {
-    ir::user_error(603, {.file = source.string()}, fmt::format("the host compiler failed on the source for the emulated device:\n    {}{}", compile, lines),
+    ir::user_error(603, {.file = source.string()},
+                   fmt::format("the host compiler failed on the source for the emulated device:\n    {}{}",
+                               compile, lines),
                    "CXX chooses another compiler: g++ 12 or later");
   });
 }
@@ -84,19 +91,22 @@ std::optional<std::string> find_nvcc() {
   return std::nullopt;
 }
 
-std::string build_nvcc(const std::string& dir, const std::string& name, std::vector<std::string> architectures,
-                       const CudaBuildOptions& options) {
+std::string build_nvcc(const std::string& dir, const std::string& name,
+                       std::vector<std::string> architectures, const CudaBuildOptions& options) {
   if (architectures.empty()) architectures = {"sm_80", "sm_90"};
   std::string targets;
   for (const std::string& text : architectures) {
     const std::optional<std::string> number = architecture(text);
-    if (!number) ir::user_error(kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture", text), "for example sm_80, sm_90a");
+    if (!number)
+      ir::user_error(kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture", text),
+                     "for example sm_80, sm_90a");
     targets += fmt::format(" -gencode=arch=compute_{0},code=sm_{0}", *number);
   }
   const std::optional<std::string> nvcc = find_nvcc();
   if (!nvcc) {
     ir::user_error(kNoNvcc, {}, "nvcc is not found in $CUDA_HOME, $CUDA_PATH, $PATH and /usr/local/cuda",
-                   "install the CUDA toolkit (or the wheels nvidia-*-cu13) and set CUDA_HOME; the emulated device needs neither");
+                   "install the CUDA toolkit (or the wheels nvidia-*-cu13) and set CUDA_HOME; the emulated "
+                   "device needs neither");
   }
   const RuntimeFiles runtime = find_runtime(options.runtime_dir, "");
   const std::string host = options.compiler.empty() ? environment("CXX", "c++") : options.compiler;
@@ -104,17 +114,21 @@ std::string build_nvcc(const std::string& dir, const std::string& name, std::vec
   for (const char* variable : {"NCCL_ROOT", "NCCL_HOME"}) {
     const std::string root = environment(variable, "");
     if (root.empty() || !nccl.empty()) continue;
-    nccl = fmt::format(" -I{} -L{} -Xlinker=-rpath={}", word(fs::path(root) / "include"), word(fs::path(root) / "lib"), word(fs::path(root) / "lib"));
+    nccl = fmt::format(" -I{} -L{} -Xlinker=-rpath={}", word(fs::path(root) / "include"),
+                       word(fs::path(root) / "lib"), word(fs::path(root) / "lib"));
   }
   const fs::path source = fs::path(dir) / (name + ".cu");
   const fs::path target = fs::path(dir) / (name + ".cuda.so");
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
-  const std::string command =
-      fmt::format("{} -std=c++20 -O2 -ccbin {}{} -Xcompiler=-fPIC -shared -cudart=shared -I{}{} {} {} -x cu {} -o {} -lcublasLt -lnccl", word(*nvcc),
-                  shell_word(host), targets, word(runtime.headers), nccl, word(source), word(runtime.headers / "runtime" / "cuda_host.cu"),
-                  word(runtime.headers / "runtime" / "device" / "cuda_gemm_cublaslt.cc"), word(partial));
+  const std::string command = fmt::format(
+      "{} -std=c++20 -O2 -ccbin {}{} -Xcompiler=-fPIC -shared -cudart=shared -I{}{} {} {} -x cu {} -o {} "
+      "-lcublasLt -lnccl",
+      word(*nvcc), shell_word(host), targets, word(runtime.headers), nccl, word(source),
+      word(runtime.headers / "runtime" / "cuda_host.cu"),
+      word(runtime.headers / "runtime" / "device" / "cuda_gemm_cublaslt.cc"), word(partial));
   return build(command, partial, target, options.verbose, [&](const std::string& lines) {
-    ir::user_error(kNvccFailed, {.file = source.string()}, fmt::format("nvcc failed:\n    {}{}", command, lines),
+    ir::user_error(kNvccFailed, {.file = source.string()},
+                   fmt::format("nvcc failed:\n    {}{}", command, lines),
                    "CUDA 12.3 and NCCL 2.18 are the oldest that will do; NCCL_ROOT says where NCCL is");
   });
 }

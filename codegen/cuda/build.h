@@ -4,7 +4,8 @@
 //                              -> build_emulated -> DIR/name.emulated.so    runs on the emulated device
 //                              -> build_nvcc     -> DIR/name.cuda.so        runs on GPUs
 //
-// Both libraries export braid_cuda_program_<name> (runtime/cuda_abi.h) and braid_cuda_host_run (runtime/cuda_host.h).
+// Both libraries export braid_cuda_program_<name> (runtime/cuda_abi.h) and braid_cuda_host_run
+// (runtime/cuda_host.h).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,9 +20,10 @@ namespace braid::codegen::cuda {
 // What the program is, for people and tools: the fields of the C++ target's manifest, and those of this one.
 nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& schedule);
 
-// Writes all files into `dir` (made if need be), each under a temporary name first and renamed when all are complete.
-// Returns their paths. User error BR0010 where that fails.
-std::vector<std::string> write_cuda(const CudaProgram& program, const ir::Schedule& schedule, const std::string& dir);
+// Writes all files into `dir` (made if need be), each under a temporary name first and renamed when all are
+// complete. Returns their paths. User error BR0010 where that fails.
+std::vector<std::string> write_cuda(const CudaProgram& program, const ir::Schedule& schedule,
+                                    const std::string& dir);
 
 struct CudaBuildOptions {
   std::string runtime_dir;  // see codegen/toolchain.h
@@ -29,17 +31,18 @@ struct CudaBuildOptions {
   bool verbose = false;     // print the command
 };
 
-// With the host compiler, for the emulated device. Returns the library's path. User errors BR0603 with the compiler's
-// first lines, BR0604 where the emulated device is not found.
-std::string build_emulated(const std::string& dir, const std::string& name, const CudaBuildOptions& options = {});
+// With the host compiler, for the emulated device. Returns the library's path. User errors BR0603 with the
+// compiler's first lines, BR0604 where the emulated device is not found.
+std::string build_emulated(const std::string& dir, const std::string& name,
+                           const CudaBuildOptions& options = {});
 
 // nvcc: in $CUDA_HOME and $CUDA_PATH, on the PATH, in usual places.
 std::optional<std::string> find_nvcc();
 
-// With nvcc, for architectures such as "sm_80" (empty: sm_80 and sm_90). Links the CUDA runtime, cuBLASLt and NCCL
-// (of $NCCL_ROOT or $NCCL_HOME, else of the toolkit). User errors BR0643 (no nvcc; not an architecture), BR0644 with
-// nvcc's first lines.
-std::string build_nvcc(const std::string& dir, const std::string& name, std::vector<std::string> architectures = {},
-                       const CudaBuildOptions& options = {});
+// With nvcc, for architectures such as "sm_80" (empty: sm_80 and sm_90). Links the CUDA runtime, cuBLASLt and
+// NCCL (of $NCCL_ROOT or $NCCL_HOME, else of the toolkit). User errors BR0643 (no nvcc; not an architecture),
+// BR0644 with nvcc's first lines.
+std::string build_nvcc(const std::string& dir, const std::string& name,
+                       std::vector<std::string> architectures = {}, const CudaBuildOptions& options = {});
 
 }  // namespace braid::codegen::cuda

@@ -1,5 +1,5 @@
-// A planned schedule as a CUDA program: one readable .cu, its header, and where its weights lie. docs/cuda.md shows what
-// comes out and how it runs.
+// A planned schedule as a CUDA program: one readable .cu, its header, and where its weights lie. docs/cuda.md
+// shows what comes out and how it runs.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 namespace braid::codegen::cuda {
 
 struct CudaOptions {
-  std::string name = "model";                   // made an identifier; the entry point is braid_cuda_program_<name>
-  std::int64_t max_shared_bytes = 160 * 1024;   // per block: what sm_80 and later have
-  PlantedFault fault;                           // tests only
+  std::string name = "model";  // made an identifier; the entry point is braid_cuda_program_<name>
+  std::int64_t max_shared_bytes = 160 * 1024;  // per block: what sm_80 and later have
+  PlantedFault fault;                          // tests only
 };
 
 struct CudaProgram {
@@ -31,8 +31,9 @@ struct CudaProgram {
   int kernels = 0;  // after equal ones have become one
 };
 
-// Deterministic: equal schedules give equal bytes. Requires a memory plan. Errors: 602 (constants without data), 640 (an operation that the target does not have), 641 (a collective that NCCL does not
-// have for this type), 642 (a channel policy other than one order for all or per communicator).
+// Deterministic: equal schedules give equal bytes. Requires a memory plan. Errors: 602 (constants without
+// data), 640 (an operation that the target does not have), 641 (a collective that NCCL does not have for this
+// type), 642 (a channel policy other than one order for all or per communicator).
 CudaProgram emit_cuda(const ir::Schedule& planned, const CudaOptions& options = {});
 
 // The translation unit of one or more programs.

@@ -15,18 +15,24 @@ using ir::Expr;
 
 const char* fold(ir::ReduceKind kind) {
   switch (kind) {
-    case ir::ReduceKind::sum: return "Sum";
-    case ir::ReduceKind::prod: return "Product";
-    case ir::ReduceKind::max: return "Maximum";
-    case ir::ReduceKind::min: return "Minimum";
-    case ir::ReduceKind::avg: break;
+    case ir::ReduceKind::sum:
+      return "Sum";
+    case ir::ReduceKind::prod:
+      return "Product";
+    case ir::ReduceKind::max:
+      return "Maximum";
+    case ir::ReduceKind::min:
+      return "Minimum";
+    case ir::ReduceKind::avg:
+      break;
   }
   throw ir::InternalError("a loop cannot fold with 'avg'");
 }
 
 class FusedWriter {
  public:
-  FusedWriter(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local, bool wide)
+  FusedWriter(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local,
+              bool wide)
       : graph_(graph), fused_(fused), outer_(fused.outer.size()), k_(graph, wide) {
     for (const ir::FusedLoops::Member& m : fused.members) {
       Member member{&*graph[m.op].as<ir::Loops>(), m.op, graph[m.op].outputs[0]};
@@ -37,10 +43,12 @@ class FusedWriter {
     for (std::size_t reader = 0; reader < members_.size(); ++reader) {
       for (const ir::Instr& instr : members_[reader].loops->body.instrs) {
         if (instr.code != ir::OpCode::load) continue;
-        if (const std::optional<std::size_t> writer = writer_of(instr, reader)) members_[*writer].read_later = true;
+        if (const std::optional<std::size_t> writer = writer_of(instr, reader))
+          members_[*writer].read_later = true;
       }
     }
-    rows_ = std::any_of(members_.begin(), members_.end(), [&](const Member& m) { return m.loops->sizes.size() > outer_; });
+    rows_ = std::any_of(members_.begin(), members_.end(),
+                        [&](const Member& m) { return m.loops->sizes.size() > outer_; });
   }
 
   std::optional<Launch> write(std::int64_t max_shared) {
@@ -85,7 +93,8 @@ class FusedWriter {
   std::optional<std::size_t> writer_of(const ir::Instr& load, std::size_t reader) const {
     for (std::size_t w = reader; w-- > 0;) {
       if (ir::root_storage(graph_, members_[w].out) != ir::root_storage(graph_, load.buffer)) continue;
-      if (ir::may_overlap(graph_, ir::whole(graph_, load.buffer), ir::whole(graph_, members_[w].out))) return w;
+      if (ir::may_overlap(graph_, ir::whole(graph_, load.buffer), ir::whole(graph_, members_[w].out)))
+        return w;
     }
     return std::nullopt;
   }
@@ -107,8 +116,8 @@ class FusedWriter {
       }
     } else {
       const std::optional<Expr> in_row = ir::row_index(graph_, writer.op, members_[reader].op, load, outer_);
-      ir::internal_check(in_row.has_value(), "'{}' reads '{}' at other outer points", graph_[members_[reader].op].name,
-                         graph_[load.buffer].name);
+      ir::internal_check(in_row.has_value(), "'{}' reads '{}' at other outer points",
+                         graph_[members_[reader].op].name, graph_[load.buffer].name);
       at = *in_row;
     }
     return fmt::format("row{}[{}]", *w, k_.expr(at, members_[reader].loops->sizes));
@@ -116,7 +125,8 @@ class FusedWriter {
 
   std::string result(std::size_t m, DType type) {
     const ir::LoopBody& body = members_[m].loops->body;
-    const std::string text = k_.body(body, members_[m].loops->sizes, [&](const ir::Instr& load) { return load_text(load, m); });
+    const std::string text =
+        k_.body(body, members_[m].loops->sizes, [&](const ir::Instr& load) { return load_text(load, m); });
     return converted(text, body.result_dtype(), type);
   }
 
@@ -130,8 +140,9 @@ class FusedWriter {
   void write_points(Expr points) {
     const char* type = k_.index_type();
     const std::string flat = outer_ == 1 ? "i0" : "i";
-    k_.open(fmt::format("for ({0} {1} = math::first_index<{0}>(); {1} < {2}; {1} += math::index_stride<{0}>())", type, flat,
-                        k_.operand(points, {})));
+    k_.open(
+        fmt::format("for ({0} {1} = math::first_index<{0}>(); {1} < {2}; {1} += math::index_stride<{0}>())",
+                    type, flat, k_.operand(points, {})));
     k_.decompose(flat, 0, fused_.outer, outer_used());
     for (std::size_t m = 0; m < members_.size(); ++m) {
       const DType dtype = graph_[members_[m].out].dtype;
@@ -149,10 +160,12 @@ class FusedWriter {
     for (std::size_t m = 0; m < members_.size(); ++m) {
       if (!members_[m].row || !members_[m].read_later) continue;
       const std::string type = memory_type(graph_[members_[m].out].dtype);
-      k_.line(fmt::format("{0}* row{1} = reinterpret_cast<{0}*>(shared + {2});", type, m, k_.operand(members_[m].row_offset, {})));
+      k_.line(fmt::format("{0}* row{1} = reinterpret_cast<{0}*>(shared + {2});", type, m,
+                          k_.operand(members_[m].row_offset, {})));
     }
     const std::string flat = outer_ == 1 ? "i0" : "point";
-    k_.open(fmt::format("for ({0} {1} = blockIdx.x; {1} < {2}; {1} += gridDim.x)", k_.index_type(), flat, k_.operand(points, {})));
+    k_.open(fmt::format("for ({0} {1} = blockIdx.x; {1} < {2}; {1} += gridDim.x)", k_.index_type(), flat,
+                        k_.operand(points, {})));
     k_.decompose(flat, 0, fused_.outer, outer_used());
     for (std::size_t m = 0; m < members_.size(); ++m) {
       const DType dtype = graph_[members_[m].out].dtype;
@@ -167,7 +180,8 @@ class FusedWriter {
       }
       if (!members_[m].row) store(m, fmt::format("value{}", m), "if (thread_in_block() == 0) ");
       k_.close();
-      // The next member reads this one's row and may overwrite what it read; the next point writes the rows again.
+      // The next member reads this one's row and may overwrite what it read; the next point writes the rows
+      // again.
       k_.line("__syncthreads();");
     }
     k_.close();
@@ -175,8 +189,8 @@ class FusedWriter {
 
   std::string strided_loop(std::size_t first, std::span<const Expr> sizes, const char* otherwise) {
     const std::string flat = sizes.size() == 1 ? fmt::format("i{}", first) : otherwise;
-    k_.open(fmt::format("for ({0} {1} = thread_in_block(); {1} < {2}; {1} += threads_per_block())", k_.index_type(), flat,
-                        k_.operand(ir::numel(sizes), {})));
+    k_.open(fmt::format("for ({0} {1} = thread_in_block(); {1} < {2}; {1} += threads_per_block())",
+                        k_.index_type(), flat, k_.operand(ir::numel(sizes), {})));
     return flat;
   }
 
@@ -191,7 +205,8 @@ class FusedWriter {
     k_.decompose(flat, outer_, reduced, used_indices(loops));
     k_.line(fmt::format("folded = {}::apply<{}>(folded, {});", fold(loops.reduce), acc_type, result(m, acc)));
     k_.close();
-    k_.line(fmt::format("value{} = {};", m, converted(fmt::format("block_reduce<{}>(folded)", fold(loops.reduce)), acc, dtype)));
+    k_.line(fmt::format("value{} = {};", m,
+                        converted(fmt::format("block_reduce<{}>(folded)", fold(loops.reduce)), acc, dtype)));
   }
 
   // A row per outer point: one element per thread and turn, folded by that thread where the member reduces.
@@ -209,9 +224,11 @@ class FusedWriter {
       k_.line(fmt::format("{0} folded = {1}::neutral<{0}>();", acc_type, fold(loops.reduce)));
       const std::span<const Expr> reduced = sizes.subspan(loops.kept());
       const std::string column = reduced.size() == 1 ? fmt::format("i{}", loops.kept()) : "column";
-      k_.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", k_.index_type(), column, k_.operand(ir::numel(reduced), {})));
+      k_.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", k_.index_type(), column,
+                          k_.operand(ir::numel(reduced), {})));
       k_.decompose(column, loops.kept(), reduced, used);
-      k_.line(fmt::format("folded = {}::apply<{}>(folded, {});", fold(loops.reduce), acc_type, result(m, acc)));
+      k_.line(
+          fmt::format("folded = {}::apply<{}>(folded, {});", fold(loops.reduce), acc_type, result(m, acc)));
       k_.close();
       value = converted("folded", acc, dtype);
     } else {
@@ -238,7 +255,8 @@ class FusedWriter {
     Expr longest = 1;
     for (const Member& m : members_) {
       const std::span<const Expr> sizes = m.loops->sizes;
-      longest = ir::max(longest, ir::numel(m.row ? sizes.subspan(outer_, m.loops->kept() - outer_) : sizes.subspan(outer_)));
+      longest = ir::max(longest, ir::numel(m.row ? sizes.subspan(outer_, m.loops->kept() - outer_)
+                                                 : sizes.subspan(outer_)));
     }
     return longest;
   }
@@ -253,10 +271,11 @@ class FusedWriter {
 
 }  // namespace
 
-std::optional<Launch> fused_kernel(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local,
-                                   std::int64_t max_shared) {
+std::optional<Launch> fused_kernel(const ir::Graph& graph, const ir::FusedLoops& fused,
+                                   std::span<const ir::BufferId> local, std::int64_t max_shared) {
   bool wide = false;
-  for (const ir::FusedLoops::Member& m : fused.members) wide |= needs_wide_index(graph, *graph[m.op].as<ir::Loops>());
+  for (const ir::FusedLoops::Member& m : fused.members)
+    wide |= needs_wide_index(graph, *graph[m.op].as<ir::Loops>());
   return FusedWriter(graph, fused, local, wide).write(max_shared);
 }
 

@@ -16,10 +16,14 @@ using ir::Expr;
 
 const char* library_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "GemmType::kFloat32";
-    case DType::f16: return "GemmType::kFloat16";
-    case DType::bf16: return "GemmType::kBFloat16";
-    default: return nullptr;
+    case DType::f32:
+      return "GemmType::kFloat32";
+    case DType::f16:
+      return "GemmType::kFloat16";
+    case DType::bf16:
+      return "GemmType::kBFloat16";
+    default:
+      return nullptr;
   }
 }
 
@@ -31,10 +35,12 @@ struct Matrix {
 // The last two dimensions as a matrix with a leading dimension.
 std::optional<Matrix> matrix_of(const ir::TensorRef& ref) {
   const std::size_t n = ref.sizes.size();
-  const Expr rows = ref.sizes[n - 2], columns = ref.sizes[n - 1], down = ref.strides[n - 2], across = ref.strides[n - 1];
+  const Expr rows = ref.sizes[n - 2], columns = ref.sizes[n - 1], down = ref.strides[n - 2],
+             across = ref.strides[n - 1];
   const auto fits = [](Expr inner_size, Expr inner_stride, Expr outer_size, Expr outer_stride) {
     return (inner_stride.is_constant(1) || inner_size.is_constant(1)) &&
-           (outer_size.is_constant(1) || (ir::provably_non_negative(outer_stride - inner_size) && !outer_stride.is_constant(0)));
+           (outer_size.is_constant(1) ||
+            (ir::provably_non_negative(outer_stride - inner_size) && !outer_stride.is_constant(0)));
   };
   if (fits(columns, across, rows, down)) return Matrix{false, rows.is_constant(1) ? Expr(0) : down};
   if (fits(rows, down, columns, across)) return Matrix{true, columns.is_constant(1) ? Expr(0) : across};
@@ -45,7 +51,8 @@ std::optional<Matrix> matrix_of(const ir::TensorRef& ref) {
 std::vector<GemmPlan::OuterBatch> batches(const ir::Gemm& gemm) {
   std::vector<GemmPlan::OuterBatch> out;
   for (std::size_t d = 0; d + 2 < gemm.out.sizes.size(); ++d) {
-    const GemmPlan::OuterBatch next{gemm.out.sizes[d], gemm.a.strides[d], gemm.b.strides[d], gemm.out.strides[d]};
+    const GemmPlan::OuterBatch next{gemm.out.sizes[d], gemm.a.strides[d], gemm.b.strides[d],
+                                    gemm.out.strides[d]};
     if (next.size.is_constant(1)) continue;
     if (!out.empty()) {
       GemmPlan::OuterBatch& last = out.back();
@@ -63,7 +70,8 @@ bool same_place(const MemoryMap& memory, ir::StorageId a, ir::StorageId b) {
   if (a == b) return true;
   const auto x = memory.place(a), y = memory.place(b);
   if (!x || !y || x->base != y->base) return false;
-  if (x->base == MemoryMap::Place::Base::input || x->base == MemoryMap::Place::Base::output) return x->index == y->index;
+  if (x->base == MemoryMap::Place::Base::input || x->base == MemoryMap::Place::Base::output)
+    return x->index == y->index;
   return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
 }
 
@@ -72,7 +80,8 @@ bool same_place(const MemoryMap& memory, ir::StorageId a, ir::StorageId b) {
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory) {
   const auto& gemm = *graph[op].as<ir::Gemm>();
   const DType in = graph[gemm.a.buffer].dtype, out = graph[gemm.out.buffer].dtype;
-  if (library_type(in) == nullptr || graph[gemm.b.buffer].dtype != in || library_type(out) == nullptr) return std::nullopt;
+  if (library_type(in) == nullptr || graph[gemm.b.buffer].dtype != in || library_type(out) == nullptr)
+    return std::nullopt;
   if (gemm.out.sizes.size() < 2 || gemm.a.sizes.size() != gemm.out.sizes.size() ||
       gemm.b.sizes.size() != gemm.out.sizes.size()) {
     return std::nullopt;
@@ -94,7 +103,8 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
     const ir::StorageId target = ir::root_storage(graph, gemm.out.buffer);
     for (const ir::Instr& instr : gemm.epilogue->instrs) {
       if (instr.code == ir::OpCode::acc) wanted = instr.dtype;
-      if (instr.code == ir::OpCode::load && same_place(memory, ir::root_storage(graph, instr.buffer), target)) {
+      if (instr.code == ir::OpCode::load &&
+          same_place(memory, ir::root_storage(graph, instr.buffer), target)) {
         plan.in_place = false;  // what it reads would be overwritten by the accumulators
       }
     }
@@ -134,8 +144,11 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
     transpose_b = !a->transposed;
     std::swap(lda, ldb);
   }
-  std::string text = fmt::format(".m = {}, .n = {}, .k = {}", host_expr(m_size), host_expr(n_size), host_expr(gemm.a.sizes[n - 1]));
-  const auto field = [&](const char* name, const std::string& value) { text += fmt::format(", .{} = {}", name, value); };
+  std::string text = fmt::format(".m = {}, .n = {}, .k = {}", host_expr(m_size), host_expr(n_size),
+                                 host_expr(gemm.a.sizes[n - 1]));
+  const auto field = [&](const char* name, const std::string& value) {
+    text += fmt::format(", .{} = {}", name, value);
+  };
   const auto expr_field = [&](const char* name, Expr value) {
     if (!value.is_constant(0)) field(name, host_expr(value));
   };

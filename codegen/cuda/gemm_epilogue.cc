@@ -11,28 +11,53 @@ namespace {
 using ir::Instr;
 using ir::OpCode;
 
-// The body's value in double for given acc and bias. Only for bodies of the opcodes that `arithmetic_only` lets pass.
+// The body's value in double for given acc and bias. Only for bodies of the opcodes that `arithmetic_only`
+// lets pass.
 double evaluate(const ir::LoopBody& body, double acc, double bias) {
   std::vector<double> v;
   for (const Instr& instr : body.instrs) {
     const auto at = [&](std::size_t k) { return v[static_cast<std::size_t>(instr.operands[k].index)]; };
     switch (instr.code) {
-      case OpCode::acc: v.push_back(acc); break;
-      case OpCode::load: v.push_back(bias); break;
-      case OpCode::constant:
-        v.push_back(std::holds_alternative<double>(instr.literal) ? std::get<double>(instr.literal)
-                                                                  : static_cast<double>(std::get<std::int64_t>(instr.literal)));
+      case OpCode::acc:
+        v.push_back(acc);
         break;
-      case OpCode::cast: v.push_back(at(0)); break;
-      case OpCode::neg: v.push_back(-at(0)); break;
-      case OpCode::tanh: v.push_back(std::tanh(at(0))); break;
-      case OpCode::add: v.push_back(at(0) + at(1)); break;
-      case OpCode::sub: v.push_back(at(0) - at(1)); break;
-      case OpCode::mul: v.push_back(at(0) * at(1)); break;
-      case OpCode::div: v.push_back(at(0) / at(1)); break;
-      case OpCode::pow: v.push_back(std::pow(at(0), at(1))); break;
-      case OpCode::max: v.push_back(std::max(at(0), at(1))); break;
-      default: return NAN;
+      case OpCode::load:
+        v.push_back(bias);
+        break;
+      case OpCode::constant:
+        v.push_back(std::holds_alternative<double>(instr.literal)
+                        ? std::get<double>(instr.literal)
+                        : static_cast<double>(std::get<std::int64_t>(instr.literal)));
+        break;
+      case OpCode::cast:
+        v.push_back(at(0));
+        break;
+      case OpCode::neg:
+        v.push_back(-at(0));
+        break;
+      case OpCode::tanh:
+        v.push_back(std::tanh(at(0)));
+        break;
+      case OpCode::add:
+        v.push_back(at(0) + at(1));
+        break;
+      case OpCode::sub:
+        v.push_back(at(0) - at(1));
+        break;
+      case OpCode::mul:
+        v.push_back(at(0) * at(1));
+        break;
+      case OpCode::div:
+        v.push_back(at(0) / at(1));
+        break;
+      case OpCode::pow:
+        v.push_back(std::pow(at(0), at(1)));
+        break;
+      case OpCode::max:
+        v.push_back(std::max(at(0), at(1)));
+        break;
+      default:
+        return NAN;
     }
   }
   return v[static_cast<std::size_t>(body.result.index)];
@@ -52,15 +77,20 @@ bool arithmetic_only(const ir::LoopBody& body) {
       case OpCode::mul:
       case OpCode::div:
       case OpCode::pow:
-      case OpCode::max: return ir::is_float(instr.dtype);
-      case OpCode::cast: return ir::is_float(instr.dtype);
-      default: return false;
+      case OpCode::max:
+        return ir::is_float(instr.dtype);
+      case OpCode::cast:
+        return ir::is_float(instr.dtype);
+      default:
+        return false;
     }
   });
 }
 
 double relu(double x) { return std::max(x, 0.0); }
-double gelu_tanh(double x) { return 0.5 * x * (1.0 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+double gelu_tanh(double x) {
+  return 0.5 * x * (1.0 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
 
 bool close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)) + 1e-9; }
 

@@ -21,11 +21,15 @@ std::string dim_name(Expr dim) {
   const std::string text = c_identifier(name);
   if (text == name) return "dim_" + text;
   // "a b" and "a-b" are different dimensions.
-  return fmt::format("dim_{}_{:08x}", text, static_cast<std::uint32_t>(ir::fnv1a(reinterpret_cast<const std::byte*>(name.data()), name.size())));
+  return fmt::format(
+      "dim_{}_{:08x}", text,
+      static_cast<std::uint32_t>(ir::fnv1a(reinterpret_cast<const std::byte*>(name.data()), name.size())));
 }
 
 namespace {
-CExprStyle host_style() { return {[](Expr s) { return dim_name(s); }, {}, "math::"}; }
+CExprStyle host_style() {
+  return {[](Expr s) { return dim_name(s); }, {}, "math::"};
+}
 
 // A value that holds a literal is written where it is used.
 std::string value_name(const ir::LoopBody& body, ir::ValueId v) {
@@ -50,7 +54,8 @@ std::string KernelTable::add(const std::string& wanted, const Kernel& kernel, co
   return entry.name;
 }
 
-// ---------------------------------------------------------------------------------------------------------- builder
+// ----------------------------------------------------------------------------------------------------------
+// builder
 
 std::string KernelBuilder::input(ir::BufferId buffer) {
   const auto [at, fresh] = inputs_.emplace(buffer, fmt::format("in{}", inputs_.size()));
@@ -78,7 +83,8 @@ std::string KernelBuilder::expr(Expr e, ir::Extents extents, const std::function
   style.helpers = "math::";
   style.symbol = [&](Expr s) -> std::string {
     if (s.is_symbol(SymbolKind::index)) return fmt::format("i{}", s.symbol_number());
-    if (s.is_symbol(SymbolKind::value)) return fmt::format("static_cast<{}>({})", index_type(), value(s.symbol_number()));
+    if (s.is_symbol(SymbolKind::value))
+      return fmt::format("static_cast<{}>({})", index_type(), value(s.symbol_number()));
     const std::string name = dim_name(s);
     if (std::find(dim_names_.begin(), dim_names_.end(), name) == dim_names_.end()) {
       dim_names_.push_back(name);
@@ -113,8 +119,8 @@ void KernelBuilder::decompose(const std::string& flat, std::size_t first, std::s
   }
 }
 
-std::string KernelBuilder::instruction(const ir::LoopBody& body, std::size_t k, ir::Extents extents, const LoadText& load,
-                                       const std::string& acc) {
+std::string KernelBuilder::instruction(const ir::LoopBody& body, std::size_t k, ir::Extents extents,
+                                       const LoadText& load, const std::string& acc) {
   const Instr& instr = body.instrs[k];
   const auto name = [&](int v) { return value_name(body, ir::ValueId{v}); };
   std::vector<std::string> operands;
@@ -122,10 +128,12 @@ std::string KernelBuilder::instruction(const ir::LoopBody& body, std::size_t k, 
   switch (instr.code) {
     case OpCode::load: {
       const std::optional<std::string> given = load ? load(instr) : std::nullopt;
-      std::string text = given ? *given : fmt::format("{}[{}]", input(instr.buffer), expr(instr.index, extents, name));
+      std::string text =
+          given ? *given : fmt::format("{}[{}]", input(instr.buffer), expr(instr.index, extents, name));
       if (instr.dtype == DType::boolean) text += " != 0";
       if (!operands.empty()) {
-        const std::string zero = literal(instr.dtype, ir::is_float(instr.dtype) ? ir::Literal(0.0) : ir::Literal(std::int64_t{0}));
+        const std::string zero =
+            literal(instr.dtype, ir::is_float(instr.dtype) ? ir::Literal(0.0) : ir::Literal(std::int64_t{0}));
         text = fmt::format("{} ? {} : {}", operands[0], text, zero);
       }
       return text;
@@ -137,7 +145,8 @@ std::string KernelBuilder::instruction(const ir::LoopBody& body, std::size_t k, 
     case OpCode::check_index: {
       checks_indices_ = true;
       // In 64 bits, whatever the index type: the value may be anything.
-      return fmt::format("math::checked_index({}, int64_t{{{}}}, error, site)", operands[0], expr(instr.index, extents, name));
+      return fmt::format("math::checked_index({}, int64_t{{{}}}, error, site)", operands[0],
+                         expr(instr.index, extents, name));
     }
     default: {
       const DType operand_type = instr.code == OpCode::where ? instr.dtype : body[instr.operands[0]].dtype;
@@ -146,10 +155,12 @@ std::string KernelBuilder::instruction(const ir::LoopBody& body, std::size_t k, 
   }
 }
 
-std::string KernelBuilder::body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load, const std::string& acc) {
+std::string KernelBuilder::body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load,
+                                const std::string& acc) {
   for (std::size_t k = 0; k < body.instrs.size(); ++k) {
     if (body.instrs[k].code == OpCode::constant) continue;
-    line(fmt::format("const {} v{} = {};", value_type(body.instrs[k].dtype), k, instruction(body, k, extents, load, acc)));
+    line(fmt::format("const {} v{} = {};", value_type(body.instrs[k].dtype), k,
+                     instruction(body, k, extents, load, acc)));
   }
   return value_name(body, body.result);
 }
@@ -172,7 +183,8 @@ Launch KernelBuilder::finish() {
   return out;
 }
 
-// -------------------------------------------------------------------------------------------------- index arithmetic
+// -------------------------------------------------------------------------------------------------- index
+// arithmetic
 
 bool needs_wide_index(Expr e, const ir::LoopBody& body, std::span<const Expr> sizes, ir::ExprPool& pool) {
   // A checked value is an index like the loop's own, with the checked size as its extent.
@@ -195,7 +207,8 @@ bool needs_wide_index(const ir::Graph& graph, const ir::Loops& loops) {
   // Half of the range, so that the step of a grid-stride loop cannot leave it.
   if (!fits_int32(ir::numel(loops.sizes) * 2)) return true;
   bool wide = needs_wide_index(loops.store_index, loops.body, loops.sizes, pool);
-  for (const Instr& instr : loops.body.instrs) wide |= needs_wide_index(instr.index, loops.body, loops.sizes, pool);
+  for (const Instr& instr : loops.body.instrs)
+    wide |= needs_wide_index(instr.index, loops.body, loops.sizes, pool);
   return wide;
 }
 

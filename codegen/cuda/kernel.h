@@ -1,4 +1,5 @@
-// Kernels as text: the builder that collects parameters and lines, and the table in which equal kernels are one.
+// Kernels as text: the builder that collects parameters and lines, and the table in which equal kernels are
+// one.
 #pragma once
 
 #include <functional>
@@ -23,8 +24,8 @@ struct Launch {
   Kernel kernel;
   std::vector<std::string> arguments;  // one per parameter; buffers as "$k", the k-th of `buffers`
   std::vector<ir::BufferId> buffers;
-  std::string count;   // of points or rows; nothing is launched for 0
-  std::string grid;    // over `count`
+  std::string count;  // of points or rows; nothing is launched for 0
+  std::string grid;   // over `count`
   std::string block;
   std::string shared = "0";  // bytes
   std::int64_t max_shared = 0;
@@ -41,7 +42,8 @@ class KernelTable {
     std::int64_t max_shared = 0;
   };
   // The kernel's name. `wanted` is made an identifier and unique.
-  std::string add(const std::string& wanted, const Kernel& kernel, const std::string& user, std::int64_t max_shared);
+  std::string add(const std::string& wanted, const Kernel& kernel, const std::string& user,
+                  std::int64_t max_shared);
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
@@ -70,7 +72,9 @@ class KernelBuilder {
   std::string output(ir::BufferId buffer);
 
   // Any other pointer parameter.
-  void pointer(const std::string& declaration, const std::string& argument) { buffers_.emplace_back(declaration, argument); }
+  void pointer(const std::string& declaration, const std::string& argument) {
+    buffers_.emplace_back(declaration, argument);
+  }
 
   // An expression in the kernel; dimensions become parameters. `value` is the text of %k.
   std::string expr(ir::Expr e, ir::Extents extents, const std::function<std::string(int)>& value = {});
@@ -81,12 +85,14 @@ class KernelBuilder {
   void close() { --depth_, line("}"); }
 
   // Index number first + k, of the given sizes, from the flat index. Only those in `used`.
-  void decompose(const std::string& flat, std::size_t first, std::span<const ir::Expr> sizes, const std::vector<bool>& used);
+  void decompose(const std::string& flat, std::size_t first, std::span<const ir::Expr> sizes,
+                 const std::vector<bool>& used);
 
   // What a load yields instead of reading its buffer; nullopt: read the buffer.
   using LoadText = std::function<std::optional<std::string>(const ir::Instr&)>;
   // The body's instructions, one line each. Returns the text of the result.
-  std::string body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load = {}, const std::string& acc = {});
+  std::string body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load = {},
+                   const std::string& acc = {});
 
   // Parameters and arguments are filled in; the rest is the caller's.
   Launch finish();
@@ -108,7 +114,8 @@ class KernelBuilder {
 
 // Does the index arithmetic of these loops need 64 bits?
 bool needs_wide_index(const ir::Graph& graph, const ir::Loops& loops);
-bool needs_wide_index(ir::Expr e, const ir::LoopBody& body, std::span<const ir::Expr> sizes, ir::ExprPool& pool);
+bool needs_wide_index(ir::Expr e, const ir::LoopBody& body, std::span<const ir::Expr> sizes,
+                      ir::ExprPool& pool);
 // Which indices the expressions of the body and the store use.
 std::vector<bool> used_indices(const ir::Loops& loops);
 std::vector<bool> used_indices(const ir::LoopBody& body, std::size_t count);

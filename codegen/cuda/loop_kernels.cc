@@ -17,11 +17,16 @@ constexpr std::int64_t kWarpRow = 512;  // longest row that one warp folds
 
 const char* fold(ir::ReduceKind kind) {
   switch (kind) {
-    case ir::ReduceKind::sum: return "Sum";
-    case ir::ReduceKind::prod: return "Product";
-    case ir::ReduceKind::max: return "Maximum";
-    case ir::ReduceKind::min: return "Minimum";
-    case ir::ReduceKind::avg: break;
+    case ir::ReduceKind::sum:
+      return "Sum";
+    case ir::ReduceKind::prod:
+      return "Product";
+    case ir::ReduceKind::max:
+      return "Maximum";
+    case ir::ReduceKind::min:
+      return "Minimum";
+    case ir::ReduceKind::avg:
+      break;
   }
   throw ir::InternalError("a loop cannot fold with 'avg'");
 }
@@ -32,15 +37,16 @@ std::string value_in(const ir::LoopBody& body, const std::string& result, DType 
 
 const ir::Loops& loops_of(const ir::Graph& graph, ir::OpId op) {
   const auto* loops = graph[op].as<ir::Loops>();
-  ir::internal_check(loops != nullptr && graph[op].outputs.size() == 1, "'{}' is not a loop with one output", graph[op].name);
+  ir::internal_check(loops != nullptr && graph[op].outputs.size() == 1, "'{}' is not a loop with one output",
+                     graph[op].name);
   return *loops;
 }
 
 void for_grid_stride(KernelBuilder& k, const std::string& index, Expr n) {
   const char* type = k.index_type();
   const std::string end = k.operand(n, {});
-  k.open(fmt::format("for ({} {} = math::first_index<{}>(); {} < {}; {} += math::index_stride<{}>())", type, index, type,
-                     index, end, index, type));
+  k.open(fmt::format("for ({} {} = math::first_index<{}>(); {} < {}; {} += math::index_stride<{}>())", type,
+                     index, type, index, end, index, type));
 }
 
 std::string flat_name(std::size_t dims, std::size_t first, const char* otherwise) {
@@ -58,7 +64,8 @@ Launch pointwise_kernel(const ir::Graph& graph, ir::OpId op) {
   k.decompose(flat, 0, loops.sizes, used_indices(loops));
   const std::string result = k.body(loops.body, loops.sizes);
   const DType type = graph[out].dtype;
-  k.line(fmt::format("{}[{}] = {};", k.output(out), k.expr(loops.store_index, loops.sizes), value_in(loops.body, result, type)));
+  k.line(fmt::format("{}[{}] = {};", k.output(out), k.expr(loops.store_index, loops.sizes),
+                     value_in(loops.body, result, type)));
   k.close();
   Launch launch = k.finish();
   launch.wanted_name = graph[op].name;
@@ -85,19 +92,22 @@ Launch reduction_kernel(const ir::Graph& graph, ir::OpId op) {
   const std::string row = flat_name(kept, 0, "row");
   const std::string rows_text = k.operand(rows, {});
   if (warp) {
-    k.open(fmt::format("for ({0} {1} = blockIdx.x * blockDim.y + threadIdx.y; {1} < {2}; {1} += gridDim.x * blockDim.y)", index,
-                       row, rows_text));
+    k.open(fmt::format(
+        "for ({0} {1} = blockIdx.x * blockDim.y + threadIdx.y; {1} < {2}; {1} += gridDim.x * blockDim.y)",
+        index, row, rows_text));
   } else {
     k.open(fmt::format("for ({0} {1} = blockIdx.x; {1} < {2}; {1} += gridDim.x)", index, row, rows_text));
   }
   k.decompose(row, 0, sizes.first(kept), used);
   k.line(fmt::format("{0} folded = {1}::neutral<{0}>();", acc_type, how));
   const std::string column = flat_name(sizes.size() - kept, kept, "column");
-  k.open(fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4})", index, column, warp ? "threadIdx.x" : "thread_in_block()",
-                     k.operand(columns, {}), warp ? "kWarpSize" : "threads_per_block()"));
+  k.open(fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4})", index, column,
+                     warp ? "threadIdx.x" : "thread_in_block()", k.operand(columns, {}),
+                     warp ? "kWarpSize" : "threads_per_block()"));
   k.decompose(column, kept, sizes.subspan(kept), used);
   const std::string result = k.body(loops.body, sizes);
-  k.line(fmt::format("folded = {}::apply<{}>(folded, {});", how, acc_type, value_in(loops.body, result, acc)));
+  k.line(
+      fmt::format("folded = {}::apply<{}>(folded, {});", how, acc_type, value_in(loops.body, result, acc)));
   k.close();
   k.line(fmt::format("folded = {}<{}>(folded);", warp ? "warp_reduce" : "block_reduce", how));
   k.line(fmt::format("if ({} == 0) {}[{}] = {};", warp ? "threadIdx.x" : "thread_in_block()", k.output(out),
@@ -134,7 +144,10 @@ Launch naive_gemm_kernel(const ir::Graph& graph, ir::OpId op) {
   for (const ir::Instr& instr : epilogue.instrs) wide |= needs_wide_index(instr.index, epilogue, sizes, pool);
 
   const DType in = graph[gemm.a.buffer].dtype, type = graph[gemm.out.buffer].dtype;
-  const DType acc = in == DType::f64 ? DType::f64 : ir::is_float(in) ? DType::f32 : in == DType::i64 || in == DType::u64 ? in : DType::i32;
+  const DType acc = in == DType::f64                       ? DType::f64
+                    : ir::is_float(in)                     ? DType::f32
+                    : in == DType::i64 || in == DType::u64 ? in
+                                                           : DType::i32;
   const std::string acc_type = value_type(acc);
   KernelBuilder k(graph, wide);
   const std::string flat = flat_name(rank, 0, "i");
@@ -144,8 +157,10 @@ Launch naive_gemm_kernel(const ir::Graph& graph, ir::OpId op) {
   const std::string ak = fmt::format("i{}", rank);
   k.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", k.index_type(), ak, k.operand(depth, extents)));
   const std::string x = converted(fmt::format("{}[{}]", k.input(gemm.a.buffer), k.expr(a, extents)), in, acc);
-  const std::string y = converted(fmt::format("{}[{}]", k.input(gemm.b.buffer), k.expr(b, extents)), graph[gemm.b.buffer].dtype, acc);
-  k.line(ir::is_float(acc) ? fmt::format("acc += {} * {};", x, y) : fmt::format("acc = math::add(acc, math::mul({}, {}));", x, y));
+  const std::string y = converted(fmt::format("{}[{}]", k.input(gemm.b.buffer), k.expr(b, extents)),
+                                  graph[gemm.b.buffer].dtype, acc);
+  k.line(ir::is_float(acc) ? fmt::format("acc += {} * {};", x, y)
+                           : fmt::format("acc = math::add(acc, math::mul({}, {}));", x, y));
   k.close();
   std::string result = converted("acc", acc, type);
   if (gemm.epilogue) {
@@ -169,7 +184,8 @@ Launch epilogue_kernel(const ir::Graph& graph, ir::OpId op, DType acc, bool in_p
   const auto& gemm = *graph[op].as<ir::Gemm>();
   const ir::BufferId out_buffer = gemm.out.buffer;
   ir::ExprPool& pool = *graph.pool;
-  // As a loop over the output, so that dimensions collapse; the accumulator's address is carried along as a load.
+  // As a loop over the output, so that dimensions collapse; the accumulator's address is carried along as a
+  // load.
   ir::Loops loops;
   loops.sizes = gemm.out.sizes;
   loops.body = *gemm.epilogue;

@@ -47,9 +47,11 @@ MemoryMap::MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& unit
     const ir::BufferId buffer = graph_.outputs[k].buffer;
     const ir::StorageId root = ir::root_storage(graph_, buffer);
     const auto index = static_cast<int>(k);
-    if (const auto known = places_.find(root); known != places_.end() && known->second.base == Place::Base::input) {
+    if (const auto known = places_.find(root);
+        known != places_.end() && known->second.base == Place::Base::input) {
       const ir::MemoryRegion out = ir::region(graph_, buffer);
-      const bool whole = out.offset.is_constant(0) && ir::is_contiguous(graph_[buffer].sizes, ir::strides_of(graph_, buffer));
+      const bool whole = out.offset.is_constant(0) &&
+                         ir::is_contiguous(graph_[buffer].sizes, ir::strides_of(graph_, buffer));
       ir::internal_check(whole, "output '{}' is a part of an input", graph_.outputs[k].name);
       aliased_[index] = known->second.index;
     } else if (graph_[root].kind == ir::StorageKind::output && known == places_.end()) {
@@ -106,7 +108,8 @@ std::optional<MemoryMap::Place> MemoryMap::place(ir::StorageId root) const {
 std::string MemoryMap::pointer(ir::BufferId buffer, ir::Expr elements) const {
   const ir::MemoryRegion r = ir::region(graph_, buffer);
   const std::optional<Place> p = place(r.storage);
-  ir::internal_check(p.has_value(), "buffer '{}' has no memory: the schedule has no plan for it", graph_[buffer].name);
+  ir::internal_check(p.has_value(), "buffer '{}' has no memory: the schedule has no plan for it",
+                     graph_[buffer].name);
   constexpr const char* kBases[] = {"arena_", "segment_", "weights_", "rank_weights_", "inputs_", "outputs_"};
   std::string base = kBases[static_cast<std::size_t>(p->base)];
   if (p->base == Place::Base::input || p->base == Place::Base::output) base += fmt::format("[{}]", p->index);

@@ -25,8 +25,8 @@ class MemoryMap {
   // Requires a memory plan wherever activations or comm buffers exist.
   MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& units);
 
-  // Gives a local buffer memory behind the plan's arena after all (its node is run as separate kernels). Slots are used
-  // again by the next unit.
+  // Gives a local buffer memory behind the plan's arena after all (its node is run as separate kernels).
+  // Slots are used again by the next unit.
   void place_local(ir::BufferId buffer);
   // Bytes behind the arena for the unit being written: accumulators of a GEMM. Returns their offset.
   std::int64_t scratch(std::int64_t bytes);
@@ -36,7 +36,14 @@ class MemoryMap {
   std::string pointer(ir::BufferId buffer, ir::Expr elements = 0) const;
 
   struct Place {
-    enum class Base : std::uint8_t { arena, segment, weights, rank_weights, input, output } base = Base::arena;
+    enum class Base : std::uint8_t {
+      arena,
+      segment,
+      weights,
+      rank_weights,
+      input,
+      output
+    } base = Base::arena;
     int index = 0;            // input, output
     std::int64_t offset = 0;  // planned
     std::int64_t bytes = 0;   // planned; unknown (0) for inputs and outputs

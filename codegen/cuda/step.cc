@@ -19,19 +19,30 @@ using ir::Expr;
 // NCCL has no 16-bit integers and no bool; what is only moved goes as bytes.
 const char* nccl_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "ncclFloat32";
-    case DType::f64: return "ncclFloat64";
-    case DType::f16: return "ncclFloat16";
-    case DType::bf16: return "ncclBfloat16";
-    case DType::i8: return "ncclInt8";
-    case DType::i32: return "ncclInt32";
-    case DType::i64: return "ncclInt64";
+    case DType::f32:
+      return "ncclFloat32";
+    case DType::f64:
+      return "ncclFloat64";
+    case DType::f16:
+      return "ncclFloat16";
+    case DType::bf16:
+      return "ncclBfloat16";
+    case DType::i8:
+      return "ncclInt8";
+    case DType::i32:
+      return "ncclInt32";
+    case DType::i64:
+      return "ncclInt64";
     case DType::u8:
-    case DType::boolean: return "ncclUint8";
-    case DType::u32: return "ncclUint32";
-    case DType::u64: return "ncclUint64";
+    case DType::boolean:
+      return "ncclUint8";
+    case DType::u32:
+      return "ncclUint32";
+    case DType::u64:
+      return "ncclUint64";
     case DType::i16:
-    case DType::u16: break;
+    case DType::u16:
+      break;
   }
   return nullptr;
 }
@@ -43,9 +54,14 @@ const char* nccl_op(ir::ReduceKind kind) {
 
 class StepWriter {
  public:
-  StepWriter(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory, const StreamPlan& streams,
-             KernelTable& kernels, const CudaOptions& options)
-      : graph_(schedule.graph), units_(units), memory_(memory), streams_(streams), kernels_(kernels), options_(options) {}
+  StepWriter(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory,
+             const StreamPlan& streams, KernelTable& kernels, const CudaOptions& options)
+      : graph_(schedule.graph),
+        units_(units),
+        memory_(memory),
+        streams_(streams),
+        kernels_(kernels),
+        options_(options) {}
 
   StepCode write() {
     for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -80,16 +96,17 @@ class StepWriter {
       std::string why;
       if (edge != streams_.edges.end()) {
         const std::string& name = graph_[units_[edge->from].ops.back()].name;
-        const char* reason = edge->reason == EdgeReason::before_collective  ? "last touched its memory"
-                             : edge->reason == EdgeReason::reads_result     ? "made its operands"
-                                                                            : "reads what is overwritten";
+        const char* reason = edge->reason == EdgeReason::before_collective ? "last touched its memory"
+                             : edge->reason == EdgeReason::reads_result    ? "made its operands"
+                                                                           : "reads what is overwritten";
         why = c_comment(fmt::format("  // {} {}", name, reason));
       }
       line(fmt::format("BRAID_TRY({}({}));{}", function, event, why));
     }
   }
 
-  // ------------------------------------------------------------------------------------------------------- kernels
+  // -------------------------------------------------------------------------------------------------------
+  // kernels
 
   void write_compute(std::size_t u) {
     const Unit& unit = units_[u];
@@ -118,7 +135,8 @@ class StepWriter {
 
   void write_single(ir::OpId op) {
     if (const auto* loops = graph_[op].as<ir::Loops>()) {
-      write_launch(loops->is_reduction() ? reduction_kernel(graph_, op) : pointwise_kernel(graph_, op), std::span(&op, 1));
+      write_launch(loops->is_reduction() ? reduction_kernel(graph_, op) : pointwise_kernel(graph_, op),
+                   std::span(&op, 1));
     } else if (graph_[op].as<ir::Gemm>() != nullptr) {
       write_gemm(op);
     } else {
@@ -127,7 +145,8 @@ class StepWriter {
   }
 
   void write_launch(const Launch& launch, std::span<const ir::OpId> ops, const std::string& acc = {}) {
-    const std::string name = kernels_.add(launch.wanted_name, launch.kernel, node_names(graph_, ops), launch.max_shared);
+    const std::string name =
+        kernels_.add(launch.wanted_name, launch.kernel, node_names(graph_, ops), launch.max_shared);
     std::string arguments;
     for (const std::string& argument : launch.arguments) {
       std::string text = argument;
@@ -142,8 +161,8 @@ class StepWriter {
     }
     if (launch.checks_indices) out_.index_sites.push_back(node_names(graph_, ops));
     line(fmt::format("if (const int64_t count = {}; count > 0) {{", launch.count));
-    line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}, {}, {}, {}, compute_{}));", name, launch.grid, launch.block, launch.shared,
-                     arguments));
+    line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}, {}, {}, {}, compute_{}));", name, launch.grid,
+                     launch.block, launch.shared, arguments));
     line("}");
   }
 
@@ -159,7 +178,8 @@ class StepWriter {
     if (problem == out_.gemm_problems.end()) out_.gemm_problems.push_back(plan->problem);
     std::string target = plan->d, acc = plan->d;
     if (!plan->in_place) {
-      target = acc = fmt::format("at<{}>(arena_, {})", memory_type(plan->accumulator), memory_.scratch(plan->scratch_bytes));
+      target = acc = fmt::format("at<{}>(arena_, {})", memory_type(plan->accumulator),
+                                 memory_.scratch(plan->scratch_bytes));
     }
     std::string indent, a, b, d;
     for (std::size_t k = 0; k < plan->outer.size(); ++k) {
@@ -174,9 +194,12 @@ class StepWriter {
       moved(b, o.b);
       moved(d, o.d);
     }
-    line(fmt::format("{}BRAID_TRY(gemm({}, {}{}, {}{}, {}, {}{}));", indent, index, plan->a, a, plan->b, b, plan->bias, target, d));
+    line(fmt::format("{}BRAID_TRY(gemm({}, {}{}, {}{}, {}, {}{}));", indent, index, plan->a, a, plan->b, b,
+                     plan->bias, target, d));
     for (std::size_t k = plan->outer.size(); k-- > 0;) line(std::string(k * 2, ' ') + "}");
-    if (plan->epilogue_kernel) write_launch(epilogue_kernel(graph_, op, plan->accumulator, plan->in_place), std::span(&op, 1), base_of(op, *plan, acc));
+    if (plan->epilogue_kernel)
+      write_launch(epilogue_kernel(graph_, op, plan->accumulator, plan->in_place), std::span(&op, 1),
+                   base_of(op, *plan, acc));
   }
 
   // The epilogue's in-place index counts from the output buffer's first element, as its store does.
@@ -184,7 +207,8 @@ class StepWriter {
     return plan.in_place ? memory_.pointer(graph_[op].as<ir::Gemm>()->out.buffer) : acc;
   }
 
-  // --------------------------------------------------------------------------------------------------- collectives
+  // ---------------------------------------------------------------------------------------------------
+  // collectives
 
   int group_index(ir::GroupId group) {
     const auto at = std::find(out_.groups.begin(), out_.groups.end(), group);
@@ -193,13 +217,15 @@ class StepWriter {
     return static_cast<int>(out_.groups.size()) - 1;
   }
 
-  static bool is_transfer(const ir::CollectiveKernel& k) { return k.kind == CollectiveKind::send || k.kind == CollectiveKind::recv; }
+  static bool is_transfer(const ir::CollectiveKernel& k) {
+    return k.kind == CollectiveKind::send || k.kind == CollectiveKind::recv;
+  }
   const ir::CollectiveKernel* collective(std::size_t u) const {
     return u < units_.size() ? graph_[units_[u].ops[0]].as<ir::CollectiveKernel>() : nullptr;
   }
 
-  // The collective at `first`; sends and receives that follow each other go together, as each may need the other.
-  // Returns the last unit written.
+  // The collective at `first`; sends and receives that follow each other go together, as each may need the
+  // other. Returns the last unit written.
   std::size_t write_collectives(std::size_t first) {
     std::size_t last = first;
     if (is_transfer(*collective(first))) {
@@ -217,7 +243,8 @@ class StepWriter {
     for (const std::string& call : calls) line(call);
     if (calls.size() > 1) line("BRAID_TRY(ncclGroupEnd());");
     for (std::size_t u = first; u <= last; ++u) {
-      if (streams_.records[u] >= 0) line(fmt::format("BRAID_TRY(communication_records({}));", streams_.records[u]));
+      if (streams_.records[u] >= 0)
+        line(fmt::format("BRAID_TRY(communication_records({}));", streams_.records[u]));
     }
     return last;
   }
@@ -247,7 +274,9 @@ class StepWriter {
       } else if (ranks != graph_.ranks) {
         who = fmt::format("if (in_group({})) ", group_index(k.group));
       }
-      const auto call = [&](const std::string& text) { calls.push_back(fmt::format("{}BRAID_TRY({});", who, text)); };
+      const auto call = [&](const std::string& text) {
+        calls.push_back(fmt::format("{}BRAID_TRY({});", who, text));
+      };
       const std::string op = reduces ? fmt::format("{}, ", nccl_op(k.reduce)) : "";
       switch (k.kind) {
         case CollectiveKind::all_reduce:
@@ -265,13 +294,16 @@ class StepWriter {
         case CollectiveKind::all_to_all: {
           ir::TensorRef slab = *in;
           const std::optional<Expr> part = ir::divide_exactly(ir::numel(in->sizes), ranks);
-          ir::internal_check(part.has_value(), "an all-to-all of '{}' has unequal slabs", graph_[in->buffer].name);
+          ir::internal_check(part.has_value(), "an all-to-all of '{}' has unequal slabs",
+                             graph_[in->buffer].name);
           slab.sizes = {*part};
           for (std::int64_t peer = 0; peer < ranks; ++peer) {
-            call(fmt::format("ncclSend({}, {}, {}{}, {}", memory_.pointer(in->buffer, in->offset + *part * peer),
-                                        count(slab), typed, peer, tail));
-            call(fmt::format("ncclRecv({}, {}, {}{}, {}", memory_.pointer(out->buffer, out->offset + *part * peer),
-                                        count(slab), typed, peer, tail));
+            call(fmt::format("ncclSend({}, {}, {}{}, {}",
+                             memory_.pointer(in->buffer, in->offset + *part * peer), count(slab), typed, peer,
+                             tail));
+            call(fmt::format("ncclRecv({}, {}, {}{}, {}",
+                             memory_.pointer(out->buffer, out->offset + *part * peer), count(slab), typed,
+                             peer, tail));
           }
           break;
         }
@@ -289,17 +321,21 @@ class StepWriter {
     if (streams_.join) {
       out_.text += "\n";
       line("// Whoever comes next comes after all collectives.");
-      line(fmt::format("BRAID_TRY(compute_waits({}));", streams_.records[static_cast<std::size_t>(streams_.last_collective)]));
+      line(fmt::format("BRAID_TRY(compute_waits({}));",
+                       streams_.records[static_cast<std::size_t>(streams_.last_collective)]));
     }
     for (const MemoryMap::OutputCopy& copy : memory_.output_copies()) {
       const ir::Buffer& buffer = graph_[copy.buffer];
       const std::string& name = graph_.outputs[static_cast<std::size_t>(copy.index)].name;
-      ir::internal_check(ir::is_contiguous(buffer.sizes, ir::strides_of(graph_, copy.buffer)), "output '{}' is not contiguous", name);
+      ir::internal_check(ir::is_contiguous(buffer.sizes, ir::strides_of(graph_, copy.buffer)),
+                         "output '{}' is not contiguous", name);
       out_.text += "\n";
       line(c_comment("// Output '" + name + "' is a copy."));
-      line(fmt::format("if (const int64_t bytes = {}; bytes > 0) {{", host_expr(ir::numel(buffer.sizes) * ir::size_of(buffer.dtype))));
-      line(fmt::format("  BRAID_TRY(cudaMemcpyAsync(outputs_[{}], {}, bytes, cudaMemcpyDeviceToDevice, compute_));", copy.index,
-                       memory_.pointer(copy.buffer)));
+      line(fmt::format("if (const int64_t bytes = {}; bytes > 0) {{",
+                       host_expr(ir::numel(buffer.sizes) * ir::size_of(buffer.dtype))));
+      line(fmt::format(
+          "  BRAID_TRY(cudaMemcpyAsync(outputs_[{}], {}, bytes, cudaMemcpyDeviceToDevice, compute_));",
+          copy.index, memory_.pointer(copy.buffer)));
       line("}");
     }
   }
@@ -319,15 +355,16 @@ std::string node_names(const ir::Graph& graph, std::span<const ir::OpId> ops) {
   std::vector<std::string> names;
   for (ir::OpId op : ops) {
     for (const std::string& origin : graph[op].origins) {
-      if (!origin.empty() && std::find(names.begin(), names.end(), origin) == names.end()) names.push_back(origin);
+      if (!origin.empty() && std::find(names.begin(), names.end(), origin) == names.end())
+        names.push_back(origin);
     }
   }
   if (names.empty()) return graph[ops.back()].name;
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory, const StreamPlan& streams,
-                    KernelTable& kernels, const CudaOptions& options) {
+StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory,
+                    const StreamPlan& streams, KernelTable& kernels, const CudaOptions& options) {
   return StepWriter(schedule, units, memory, streams, kernels, options).write();
 }
 

@@ -17,8 +17,8 @@ struct StepCode {
   std::vector<ir::GroupId> groups;         // those that the program uses, in order of their index
 };
 
-StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory, const StreamPlan& streams,
-                    KernelTable& kernels, const CudaOptions& options);
+StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory,
+                    const StreamPlan& streams, KernelTable& kernels, const CudaOptions& options);
 
 // "/layers.0/Gelu, /layers.0/Mul": the ONNX nodes of the operations, or the operations' own names.
 std::string node_names(const ir::Graph& graph, std::span<const ir::OpId> ops);

@@ -14,16 +14,20 @@ struct Touch {
 
 // Previous tenants: different storages, the same planned bytes.
 bool same_bytes(const ir::Graph& graph, const Touch& a, const Touch& b) {
-  if (a.access.region.storage == b.access.region.storage) return ir::may_overlap(graph, a.access.view, b.access.view);
+  if (a.access.region.storage == b.access.region.storage)
+    return ir::may_overlap(graph, a.access.view, b.access.view);
   if (!a.place || !b.place || a.place->base != b.place->base) return false;
-  if (a.place->base != MemoryMap::Place::Base::arena && a.place->base != MemoryMap::Place::Base::segment) return false;
-  return a.place->offset < b.place->offset + b.place->bytes && b.place->offset < a.place->offset + a.place->bytes;
+  if (a.place->base != MemoryMap::Place::Base::arena && a.place->base != MemoryMap::Place::Base::segment)
+    return false;
+  return a.place->offset < b.place->offset + b.place->bytes &&
+         b.place->offset < a.place->offset + a.place->bytes;
 }
 
 enum class Conflict : std::uint8_t { none, overwrites_read, other };
 
 // Of a later kernel with an earlier collective; the strongest over all pairs.
-Conflict conflict(const ir::Graph& graph, const std::vector<Touch>& kernel, const std::vector<Touch>& collective) {
+Conflict conflict(const ir::Graph& graph, const std::vector<Touch>& kernel,
+                  const std::vector<Touch>& collective) {
   Conflict found = Conflict::none;
   for (const Touch& k : kernel) {
     for (const Touch& c : collective) {
@@ -58,7 +62,8 @@ StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, 
     for (ir::OpId op : units[u].ops) {
       for (ir::Access& a : ir::effects(graph, op).accesses) {
         std::optional<MemoryMap::Place> place = memory.place(a.region.storage);
-        if (place) touches[u].push_back({std::move(a), place});  // without memory: only inside of a fused node
+        if (place)
+          touches[u].push_back({std::move(a), place});  // without memory: only inside of a fused node
       }
     }
   }
@@ -72,8 +77,8 @@ StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, 
     plan.waits[to].push_back(plan.records[from]);
     return true;
   };
-  // What each stream has seen of the other: units up to these are done before anything it runs next. What ran before
-  // the step is covered by the fork at its beginning.
+  // What each stream has seen of the other: units up to these are done before anything it runs next. What ran
+  // before the step is covered by the fork at its beginning.
   int comm_has_seen = -1, compute_has_seen = -1;
   std::vector<std::size_t> collectives;
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -90,11 +95,13 @@ StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, 
         break;
       }
     } else if (kinds[u] == UnitKind::compute && plan.collectives) {
-      for (std::size_t k = collectives.size(); k-- > 0 && static_cast<int>(collectives[k]) > compute_has_seen;) {
+      for (std::size_t k = collectives.size();
+           k-- > 0 && static_cast<int>(collectives[k]) > compute_has_seen;) {
         const std::size_t b = collectives[k];
         const Conflict c = conflict(graph, touches[u], touches[b]);
         if (c == Conflict::none) continue;
-        const EdgeReason reason = c == Conflict::other ? EdgeReason::reads_result : EdgeReason::overwrites_input;
+        const EdgeReason reason =
+            c == Conflict::other ? EdgeReason::reads_result : EdgeReason::overwrites_input;
         if (add_edge(b, u, reason)) compute_has_seen = static_cast<int>(b);
         break;
       }

@@ -1,15 +1,18 @@
 // Which unit runs on which stream, and the events between the two streams.
 //
-// The compute stream runs kernels, the communication stream runs collectives, both in schedule order. Between them an
-// edge is needed exactly where one touches memory after the other and one of the two writes:
+// The compute stream runs kernels, the communication stream runs collectives, both in schedule order. Between
+// them an edge is needed exactly where one touches memory after the other and one of the two writes:
 //
-//   compute -> communication   before a collective: the last kernel that touched any range which the collective reads
+//   compute -> communication   before a collective: the last kernel that touched any range which the
+//   collective reads
 //                              or writes, previous tenants of the bytes included
-//   communication -> compute   before a kernel: the last collective that wrote what the kernel touches (its wait), or
+//   communication -> compute   before a kernel: the last collective that wrote what the kernel touches (its
+//   wait), or
 //                              that reads what the kernel overwrites (its release)
 //
-// An edge that an earlier one already implies is left out. The schedule's waits and releases need no code of their own:
-// the edge stands before the first kernel that needs it, which the verifier holds to come after them.
+// An edge that an earlier one already implies is left out. The schedule's waits and releases need no code of
+// their own: the edge stands before the first kernel that needs it, which the verifier holds to come after
+// them.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +28,8 @@ UnitKind kind_of(const ir::Graph& graph, const Unit& unit);
 enum class EdgeReason : std::uint8_t {
   before_collective,  // compute -> communication
   reads_result,       // communication -> compute: a kernel touches what the collective writes
-  overwrites_input,   // communication -> compute: a kernel writes what the collective (and with it a peer) reads
+  overwrites_input,   // communication -> compute: a kernel writes what the collective (and with it a peer)
+                      // reads
 };
 
 struct StreamEdge {
@@ -42,13 +46,13 @@ struct PlantedFault {
 };
 
 struct StreamPlan {
-  std::vector<StreamEdge> edges;              // in order of `to`
-  std::vector<std::vector<int>> waits;        // per unit: events that its stream waits for before it
-  std::vector<int> records;                   // per unit: the event recorded after it, or -1
+  std::vector<StreamEdge> edges;        // in order of `to`
+  std::vector<std::vector<int>> waits;  // per unit: events that its stream waits for before it
+  std::vector<int> records;             // per unit: the event recorded after it, or -1
   int events = 0;
   bool collectives = false;
-  int last_collective = -1;                   // unit
-  bool join = false;                          // the last collective still has to be waited for at the end
+  int last_collective = -1;  // unit
+  bool join = false;         // the last collective still has to be waited for at the end
 };
 
 StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, const MemoryMap& memory,

@@ -17,7 +17,8 @@ bool reduces(ir::CollectiveKind kind) {
 }
 
 void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveKernel& k) {
-  const ir::Location where{.node = node_names(graph, std::span(&id, 1)), .op = std::string(to_string(k.kind))};
+  const ir::Location where{.node = node_names(graph, std::span(&id, 1)),
+                           .op = std::string(to_string(k.kind))};
   for (const auto* refs : {&k.inputs, &k.outputs}) {
     for (const ir::TensorRef& ref : *refs) {
       ir::internal_check(ir::is_contiguous(ref.sizes, ref.strides), "operand '{}' of '{}' is not contiguous",
@@ -26,12 +27,14 @@ void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveK
   }
   const bool send = k.kind == ir::CollectiveKind::send, recv = k.kind == ir::CollectiveKind::recv;
   ir::internal_check(recv ? !k.outputs.empty() : !k.inputs.empty(), "'{}' has no operand", graph[id].name);
-  ir::internal_check(send || recv || k.inputs.size() == k.outputs.size(), "'{}' has inputs without outputs", graph[id].name);
+  ir::internal_check(send || recv || k.inputs.size() == k.outputs.size(), "'{}' has inputs without outputs",
+                     graph[id].name);
   if (!reduces(k.kind)) return;
   for (const ir::TensorRef& ref : k.inputs) {
     const ir::DType dtype = graph[ref.buffer].dtype;
     const bool small = dtype == ir::DType::i16 || dtype == ir::DType::u16;
-    const bool truth = dtype == ir::DType::boolean && k.reduce != ir::ReduceKind::max && k.reduce != ir::ReduceKind::min;
+    const bool truth =
+        dtype == ir::DType::boolean && k.reduce != ir::ReduceKind::max && k.reduce != ir::ReduceKind::min;
     const bool mean = k.reduce == ir::ReduceKind::avg && !ir::is_float(dtype);
     if (small || truth || mean) {
       ir::user_error(kNoSuchCollective, where,
@@ -51,7 +54,8 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
     for (const ir::OpId& id : unit.ops) {
       const ir::Operation& op = graph[id];
       std::string what;
-      if (const auto* k = op.as<ir::ExternKernel>()) what = k->callee.empty() ? "an operation without a body" : "'" + k->callee + "'";
+      if (const auto* k = op.as<ir::ExternKernel>())
+        what = k->callee.empty() ? "an operation without a body" : "'" + k->callee + "'";
       if (const auto* k = op.as<ir::RegionKernel>()) what = fmt::format("a '{}' region", to_string(k->kind));
       if (const auto* k = op.as<ir::CollectiveKernel>()) check_collective(graph, id, *k);
       if (what.empty()) continue;
@@ -65,10 +69,11 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
     ir::user_error(kNoSuchOperation, where, "the CUDA target does not have: " + refused, "use --target cpu");
   }
   if (schedule.channels == ir::ChannelPolicy::pair || schedule.channels == ir::ChannelPolicy::edge) {
-    ir::user_error(kNoSuchPolicy, {},
-                   fmt::format("the CUDA target issues collectives in one order, the program was scheduled for '{}'",
-                               to_string(schedule.channels)),
-                   "schedule with --channels global or communicator");
+    ir::user_error(
+        kNoSuchPolicy, {},
+        fmt::format("the CUDA target issues collectives in one order, the program was scheduled for '{}'",
+                    to_string(schedule.channels)),
+        "schedule with --channels global or communicator");
   }
 }
 

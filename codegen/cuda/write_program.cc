@@ -67,11 +67,13 @@ ordered_json manifest(const CudaProgram& program, const ir::Schedule& schedule) 
   m["fingerprint"] = fmt::format("{:016x}", program.fingerprint);
   m["ranks"] = graph.ranks;
   m["dims"] = ordered_json::array();
-  for (ir::Expr d : graph.dims) m["dims"].push_back({{"name", d.dim_name()}, {"min", ir::bounds(d).min}, {"max", ir::bounds(d).max}});
+  for (ir::Expr d : graph.dims)
+    m["dims"].push_back({{"name", d.dim_name()}, {"min", ir::bounds(d).min}, {"max", ir::bounds(d).max}});
   m["inputs"] = ordered_json::array();
   for (const ir::GraphInput& in : graph.inputs) m["inputs"].push_back(tensor(graph, in.name, in.buffer));
   m["outputs"] = ordered_json::array();
-  for (const ir::GraphOutput& out : graph.outputs) m["outputs"].push_back(tensor(graph, out.name, out.buffer));
+  for (const ir::GraphOutput& out : graph.outputs)
+    m["outputs"].push_back(tensor(graph, out.name, out.buffer));
   m["arena_bytes"] = program.arena_bytes;
   m["planned"] = ordered_json::object();
   if (schedule.plan) {
@@ -81,18 +83,22 @@ ordered_json manifest(const CudaProgram& program, const ir::Schedule& schedule) 
   }
   m["weights"] = ordered_json::array();
   for (const std::string& file : weight_files(graph, program.weights)) {
-    m["weights"].push_back({{"file", file}, {"bytes", file == "weights.bin" ? program.weights.shared_bytes : program.weights.rank_bytes}});
+    m["weights"].push_back(
+        {{"file", file},
+         {"bytes", file == "weights.bin" ? program.weights.shared_bytes : program.weights.rank_bytes}});
   }
   m["groups"] = ordered_json::array();
   for (const ir::CommGroup& g : graph.groups) m["groups"].push_back({{"name", g.name}, {"ranks", g.ranks}});
   m["channels"] = std::string(to_string(schedule.channels));
   m["kernels"] = program.kernels;
-  m["streams"] = {{"compute", "low priority"}, {"communication", program.streams.collectives ? "high priority" : "none"}};
+  m["streams"] = {{"compute", "low priority"},
+                  {"communication", program.streams.collectives ? "high priority" : "none"}};
   m["events"] = program.streams.events;
   return m;
 }
 
-std::vector<std::string> write_cuda(const CudaProgram& program, const ir::Schedule& schedule, const std::string& dir) {
+std::vector<std::string> write_cuda(const CudaProgram& program, const ir::Schedule& schedule,
+                                    const std::string& dir) {
   std::vector<std::string> files;
   try {
     fs::create_directories(dir);

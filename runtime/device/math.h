@@ -1,5 +1,6 @@
-// Elementwise operations with the meaning that the IR gives them (ir/loop_body.h), for every element type: half
-// types compute in float and round once per operation, integers wrap, min and max propagate NaN, nothing is undefined.
+// Elementwise operations with the meaning that the IR gives them (ir/loop_body.h), for every element type:
+// half types compute in float and round once per operation, integers wrap, min and max propagate NaN, nothing
+// is undefined.
 #pragma once
 
 #include <cmath>
@@ -19,7 +20,8 @@ using EnableInteger = std::enable_if_t<std::is_integral_v<T>, int>;
 template <class T>
 using EnableFloat = std::enable_if_t<std::is_floating_point_v<T>, int>;
 
-// ---------------------------------------------------------------------------------------------- index arithmetic
+// ---------------------------------------------------------------------------------------------- index
+// arithmetic
 
 template <class A, class B>
 __host__ __device__ inline std::common_type_t<A, B> floor_div(A a, B b) {
@@ -40,7 +42,8 @@ __host__ __device__ inline std::common_type_t<A, B> maximum(A a, B b) {
   return a > b ? a : b;
 }
 
-// --------------------------------------------------------------------------------------------------- conversions
+// ---------------------------------------------------------------------------------------------------
+// conversions
 
 template <class T>
 __host__ __device__ inline T infinity() {
@@ -59,8 +62,8 @@ __host__ __device__ inline T nan() {
   }
 }
 
-// What does not fit an integer becomes its nearest value, NaN becomes 0, as the GPU's own conversions do. Integers
-// keep their low bits. To bool: whether it is not 0.
+// What does not fit an integer becomes its nearest value, NaN becomes 0, as the GPU's own conversions do.
+// Integers keep their low bits. To bool: whether it is not 0.
 template <class To, class From>
 __host__ __device__ inline To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
@@ -86,7 +89,8 @@ __host__ __device__ inline To convert(From x) {
   }
 }
 
-// ----------------------------------------------------------------------------------------------------- arithmetic
+// -----------------------------------------------------------------------------------------------------
+// arithmetic
 
 // Signed overflow is undefined in C++; it wraps here.
 template <class T>
@@ -251,21 +255,22 @@ __device__ inline bool is_inf(T a) {
   }
 }
 
-// ------------------------------------------------------------------------------------------------- floats only
+// ------------------------------------------------------------------------------------------------- floats
+// only
 
 // One function per type; half types go through float.
-#define BRAID_DEVICE_MATH(name, in_float, in_double) \
-  template <class T>                                 \
-  __device__ inline T name(T x) {                    \
-    if constexpr (kIsHalf<T>) {                      \
-      return from_float<T>(name(to_float(x)));       \
-    } else if constexpr (std::is_same_v<T, float>) { \
-      return in_float;                               \
+#define BRAID_DEVICE_MATH(name, in_float, in_double)  \
+  template <class T>                                  \
+  __device__ inline T name(T x) {                     \
+    if constexpr (kIsHalf<T>) {                       \
+      return from_float<T>(name(to_float(x)));        \
+    } else if constexpr (std::is_same_v<T, float>) {  \
+      return in_float;                                \
     } else if constexpr (std::is_same_v<T, double>) { \
-      return in_double;                              \
-    } else {                                         \
-      return x; /* rounding of integers */           \
-    }                                                \
+      return in_double;                               \
+    } else {                                          \
+      return x; /* rounding of integers */            \
+    }                                                 \
   }
 BRAID_DEVICE_MATH(exp, ::expf(x), ::exp(x))
 BRAID_DEVICE_MATH(log, ::logf(x), ::log(x))
@@ -282,7 +287,8 @@ BRAID_DEVICE_MATH(ceil, ::ceilf(x), ::ceil(x))
 BRAID_DEVICE_MATH(round, ::rintf(x), ::rint(x))  // ties to even
 #undef BRAID_DEVICE_MATH
 
-// --------------------------------------------------------------------------------------------- threads and checks
+// --------------------------------------------------------------------------------------------- threads and
+// checks
 
 // Of a grid-stride loop over [0, n) in one dimension.
 template <class Index>

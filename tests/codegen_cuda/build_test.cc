@@ -42,7 +42,8 @@ TEST_F(Build, WritesSourceHeaderWeightsAndManifest) {
   write();
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(dir_)) names.push_back(entry.path().filename().string());
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("layers.cu", "layers.h", "weights.bin", "manifest.json"));
+  EXPECT_THAT(names,
+              ::testing::UnorderedElementsAre("layers.cu", "layers.h", "weights.bin", "manifest.json"));
   const auto m = nlohmann::json::parse(read(dir_ / "manifest.json"));
   EXPECT_EQ(m["target"], "cuda");
   EXPECT_EQ(m["ranks"], 2);
@@ -77,9 +78,11 @@ TEST_F(Build, SourceThatDoesNotCompileLeavesNoLibrary) {
   std::ofstream(dir_ / "layers.cu") << "this is not C++";
   EXPECT_THAT(error_of([&] { build_emulated(dir_.string(), "layers"); }), ::testing::HasSubstr("BR0603"));
   EXPECT_FALSE(fs::exists(dir_ / "layers.emulated.so"));
-  EXPECT_THAT(error_of([&] { build_nvcc(dir_.string(), "layers", {"hopper"}); }), ::testing::HasSubstr("BR0643"));
+  EXPECT_THAT(error_of([&] { build_nvcc(dir_.string(), "layers", {"hopper"}); }),
+              ::testing::HasSubstr("BR0643"));
   if (!find_nvcc()) GTEST_SKIP() << "no nvcc: its error message is not tested";
-  EXPECT_THAT(error_of([&] { build_nvcc(dir_.string(), "layers", {"sm_90"}); }), ::testing::HasSubstr("BR0644"));
+  EXPECT_THAT(error_of([&] { build_nvcc(dir_.string(), "layers", {"sm_90"}); }),
+              ::testing::HasSubstr("BR0644"));
 }
 
 TEST_F(Build, NvccLinksTheProgramForTwoArchitectures) {

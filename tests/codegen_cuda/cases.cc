@@ -29,7 +29,8 @@ Case find_case(const std::string& name) {
   throw std::runtime_error("no case '" + name + "'");
 }
 
-ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order, const std::vector<std::vector<ir::OpId>>& fused) {
+ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order,
+                     const std::vector<std::vector<ir::OpId>>& fused) {
   ir::Schedule s;
   s.graph = std::move(graph);
   for (ir::OpId op : order) {
@@ -52,10 +53,12 @@ ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order, const 
 }
 
 TensorBox Net::unary(OpCode code, TensorBox x) {
-  return lowering.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) { return b.unary(code, v[0]); });
+  return lowering.pointwise({x},
+                            [&](BodyBuilder& b, std::span<const ValueId> v) { return b.unary(code, v[0]); });
 }
 TensorBox Net::binary(OpCode code, TensorBox x, TensorBox y) {
-  return lowering.pointwise({x, y}, [&](BodyBuilder& b, std::span<const ValueId> v) { return b.binary(code, v[0], v[1]); });
+  return lowering.pointwise(
+      {x, y}, [&](BodyBuilder& b, std::span<const ValueId> v) { return b.binary(code, v[0], v[1]); });
 }
 
 TensorBox Net::constant(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes, int seed) {

@@ -1,5 +1,5 @@
-// The programs of these tests. They are emitted into one .cu while building (emit_cases.cc), so that the compiler runs
-// once; the tests build the same schedules again, for the reference.
+// The programs of these tests. They are emitted into one .cu while building (emit_cases.cc), so that the
+// compiler runs once; the tests build the same schedules again, for the reference.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,8 @@ inline constexpr std::uint64_t kRandomCases = 40;
 RandomProgram random_case(std::uint64_t seed);  // planned
 
 // A schedule in program order with a memory plan. Each list in `fused` becomes one node.
-ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order, const std::vector<std::vector<ir::OpId>>& fused = {});
+ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order,
+                     const std::vector<std::vector<ir::OpId>>& fused = {});
 
 // Lowering with shorthands.
 class Net {

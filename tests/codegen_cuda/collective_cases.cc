@@ -7,13 +7,13 @@
 namespace braid::test {
 namespace {
 
+using codegen::cuda::EdgeReason;
+using codegen::cuda::PlantedFault;
 using ir::DType;
 using ir::GroupId;
 using ir::OpCode;
 using ir::ReduceKind;
 using ir::TensorBox;
-using codegen::cuda::EdgeReason;
-using codegen::cuda::PlantedFault;
 
 GroupId everyone(Net& net, int ranks) {
   net.graph.ranks = ranks;
@@ -22,8 +22,8 @@ GroupId everyone(Net& net, int ranks) {
   return net.graph.add_group("world", all);
 }
 
-// Two matrix products with an AllReduce behind each, as a tensor-parallel layer has them; a second collective takes over
-// the memory of the first.
+// Two matrix products with an AllReduce behind each, as a tensor-parallel layer has them; a second collective
+// takes over the memory of the first.
 ir::Schedule layers(int ranks) {
   Net net;
   const GroupId world = everyone(net, ranks);
@@ -31,7 +31,8 @@ ir::Schedule layers(int ranks) {
   TensorBox x = net.input("x", DType::f32, {rows, 8});
   for (int layer = 0; layer < 3; ++layer) {
     net.lowering.set_origin(fmt::format("/layer.{}/MatMul", layer));
-    TensorBox part = net.lowering.matmul(x, net.constant(fmt::format("w{}", layer), DType::f32, {8, 8}, layer));
+    TensorBox part =
+        net.lowering.matmul(x, net.constant(fmt::format("w{}", layer), DType::f32, {8, 8}, layer));
     net.lowering.set_origin(fmt::format("/layer.{}/AllReduce", layer));
     TensorBox sum = net.lowering.all_reduce(net.unary(OpCode::sign, part), world, ReduceKind::sum);
     net.lowering.set_origin(fmt::format("/layer.{}/Add", layer));
@@ -95,7 +96,8 @@ ir::Schedule transfer() {
   return net.finish();
 }
 
-// x is reduced while `other` is computed; then x's memory is taken by `late`, which nothing but its release holds back.
+// x is reduced while `other` is computed; then x's memory is taken by `late`, which nothing but its release
+// holds back.
 ir::Schedule overwrite() {
   ir::Graph g;
   g.ranks = 2;
@@ -114,7 +116,9 @@ ir::Schedule overwrite() {
     op.origins = {std::string("/") + name};
     return g.add_op(std::move(op));
   };
-  const auto owned = [&](const char* name, ir::StorageKind kind) { return g.add_owned(name, DType::f32, {256}, kind); };
+  const auto owned = [&](const char* name, ir::StorageKind kind) {
+    return g.add_owned(name, DType::f32, {256}, kind);
+  };
   const ir::BufferId in = owned("in", ir::StorageKind::input);
   g.inputs.push_back({"in", in});
   const auto comm = [&](const char* name) {
@@ -155,7 +159,9 @@ ir::Schedule golden() {
   net.lowering.set_origin("/mlp/AllReduce");
   TensorBox sum = net.lowering.all_reduce(part, world, ReduceKind::sum);
   net.lowering.set_origin("/mlp/Gelu");
-  TensorBox gelu = net.binary(OpCode::mul, sum, net.unary(OpCode::sigmoid, net.binary(OpCode::mul, sum, net.lowering.scalar(DType::f32, 1.702))));
+  TensorBox gelu = net.binary(
+      OpCode::mul, sum,
+      net.unary(OpCode::sigmoid, net.binary(OpCode::mul, sum, net.lowering.scalar(DType::f32, 1.702))));
   net.lowering.set_origin("/mlp/ReduceMax");
   net.lowering.output("y", net.lowering.reduce(gelu, ReduceKind::max, {1}, false));
   return net.finish();
@@ -173,17 +179,20 @@ void add_collective_cases(std::vector<Case>& out) {
   out.push_back({"golden", golden});
   for (int ranks : {1, 2, 4}) {
     out.push_back({fmt::format("layers_{}", ranks), [ranks] { return layers(ranks); }});
-    out.push_back({fmt::format("collectives_{}_f32", ranks), [ranks] { return every_collective(ranks, DType::f32); }});
+    out.push_back(
+        {fmt::format("collectives_{}_f32", ranks), [ranks] { return every_collective(ranks, DType::f32); }});
   }
   for (DType dtype : {DType::f16, DType::i16, DType::i64, DType::u8}) {
-    out.push_back({fmt::format("collectives_2_{}", to_string(dtype)), [dtype] { return every_collective(2, dtype); }});
+    out.push_back(
+        {fmt::format("collectives_2_{}", to_string(dtype)), [dtype] { return every_collective(2, dtype); }});
   }
   out.push_back({"groups", groups});
   out.push_back({"transfer", transfer});
   out.push_back({"overwrite", overwrite});
   out.push_back({"overwrite_without_event_before", overwrite, fault(EdgeReason::before_collective)});
   out.push_back({"overwrite_without_release", overwrite, fault(EdgeReason::overwrites_input)});
-  out.push_back({"layers_without_event_before", [] { return layers(2); }, fault(EdgeReason::before_collective)});
+  out.push_back(
+      {"layers_without_event_before", [] { return layers(2); }, fault(EdgeReason::before_collective)});
   out.push_back({"layers_without_event_after", [] { return layers(2); }, fault(EdgeReason::reads_result)});
 }
 

@@ -17,8 +17,8 @@ TEST_F(Collective, TensorParallelLayersOnAnyNumberOfRanks) {
 }
 
 TEST_F(Collective, EveryKindIsAsTheInterpreterSays) {
-  for (const char* name : {"collectives_1_f32", "collectives_2_f32", "collectives_4_f32", "collectives_2_f16", "collectives_2_i16",
-                           "collectives_2_i64", "collectives_2_u8"}) {
+  for (const char* name : {"collectives_1_f32", "collectives_2_f32", "collectives_4_f32", "collectives_2_f16",
+                           "collectives_2_i16", "collectives_2_i64", "collectives_2_u8"}) {
     SCOPED_TRACE(name);
     expect_equal(run_case(name), 0);
   }
@@ -47,7 +47,10 @@ TEST_F(Collective, AMissingEventBeforeACollectiveIsFound) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   for (const char* name : {"overwrite_without_event_before", "layers_without_event_before"}) {
     RunOptions options;
-    run_case(name, name[0] == 'l' ? std::map<std::string, std::int64_t>{{"rows", 4}} : std::map<std::string, std::int64_t>{}, options);
+    run_case(name,
+             name[0] == 'l' ? std::map<std::string, std::int64_t>{{"rows", 4}}
+                            : std::map<std::string, std::int64_t>{},
+             options);
     EXPECT_THAT(found(), Contains(HasSubstr("race"))) << name;
   }
 }
@@ -61,7 +64,8 @@ TEST_F(Collective, AMissingEventAfterACollectiveIsFound) {
 TEST_F(Collective, OverwritingWhatAPeerStillReadsIsFound) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   run_case("overwrite_without_release");
-  EXPECT_THAT(found(), Contains(::testing::AllOf(HasSubstr("race"), HasSubstr("/late"), HasSubstr("/AllReduce"))));
+  EXPECT_THAT(found(),
+              Contains(::testing::AllOf(HasSubstr("race"), HasSubstr("/late"), HasSubstr("/AllReduce"))));
 }
 
 }  // namespace

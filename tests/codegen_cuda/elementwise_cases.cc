@@ -12,8 +12,9 @@ using ir::OpCode;
 using ir::TensorBox;
 using ir::ValueId;
 
-constexpr DType kAll[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,  DType::i16,    DType::i32,
-                          DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::boolean};
+constexpr DType kAll[] = {DType::f32, DType::f64, DType::f16,    DType::bf16, DType::i8,
+                          DType::i16, DType::i32, DType::i64,    DType::u8,   DType::u16,
+                          DType::u32, DType::u64, DType::boolean};
 
 // Every opcode that the type has, one output each.
 ir::Schedule every_opcode(DType dtype) {
@@ -28,12 +29,13 @@ ir::Schedule every_opcode(DType dtype) {
     binary.insert(binary.end(), {OpCode::logical_and, OpCode::logical_or, OpCode::logical_xor});
   } else {
     unary = {OpCode::neg, OpCode::abs, OpCode::sign};
-    binary.insert(binary.end(), {OpCode::add, OpCode::sub, OpCode::mul, OpCode::div, OpCode::mod, OpCode::fmod, OpCode::min,
-                                 OpCode::max, OpCode::lt, OpCode::le, OpCode::gt, OpCode::ge, OpCode::pow});
+    binary.insert(binary.end(),
+                  {OpCode::add, OpCode::sub, OpCode::mul, OpCode::div, OpCode::mod, OpCode::fmod, OpCode::min,
+                   OpCode::max, OpCode::lt, OpCode::le, OpCode::gt, OpCode::ge, OpCode::pow});
     if (ir::is_float(dtype)) {
-      unary.insert(unary.end(), {OpCode::exp, OpCode::log, OpCode::sqrt, OpCode::rsqrt, OpCode::reciprocal, OpCode::erf, OpCode::tanh,
-                                 OpCode::sigmoid, OpCode::sin, OpCode::cos, OpCode::floor, OpCode::ceil, OpCode::round,
-                                 OpCode::is_nan, OpCode::is_inf});
+      unary.insert(unary.end(), {OpCode::exp, OpCode::log, OpCode::sqrt, OpCode::rsqrt, OpCode::reciprocal,
+                                 OpCode::erf, OpCode::tanh, OpCode::sigmoid, OpCode::sin, OpCode::cos,
+                                 OpCode::floor, OpCode::ceil, OpCode::round, OpCode::is_nan, OpCode::is_inf});
     }
   }
   for (OpCode code : unary) out(net.unary(code, x));
@@ -55,17 +57,20 @@ ir::Schedule literals(DType dtype) {
   int k = 0;
   std::vector<ir::Literal> values;
   if (ir::is_float(dtype)) {
-    for (double v : {0.1, -0.0, 1e-40, 3.4e38, 65504.0, -1.5, 1.0 / 3, HUGE_VAL, -HUGE_VAL, std::nan("")}) values.push_back(v);
+    for (double v : {0.1, -0.0, 1e-40, 3.4e38, 65504.0, -1.5, 1.0 / 3, HUGE_VAL, -HUGE_VAL, std::nan("")})
+      values.push_back(v);
   } else if (dtype == DType::i64) {
     values = {std::int64_t{INT64_MIN}, std::int64_t{INT64_MAX}, std::int64_t{-3}};
   } else {
     values = {std::int64_t{INT32_MIN}, std::int64_t{INT32_MAX}, std::int64_t{-3}};
   }
   for (const ir::Literal& v : values) {
-    net.lowering.output(fmt::format("out{}", k++), net.lowering.generate({4}, [&](BodyBuilder& b, std::span<const Expr> i) {
-      const ValueId rounded = ir::is_float(dtype) ? b.constant_of(dtype, std::get<double>(v)) : b.constant(dtype, v);
-      return b.binary(OpCode::max, net.lowering.load(b, x, i), rounded);
-    }));
+    net.lowering.output(
+        fmt::format("out{}", k++), net.lowering.generate({4}, [&](BodyBuilder& b, std::span<const Expr> i) {
+          const ValueId rounded =
+              ir::is_float(dtype) ? b.constant_of(dtype, std::get<double>(v)) : b.constant(dtype, v);
+          return b.binary(OpCode::max, net.lowering.load(b, x, i), rounded);
+        }));
   }
   return net.finish();
 }
@@ -75,15 +80,18 @@ ir::Schedule indexing() {
   Net net;
   const Expr n = net.graph.add_dim("n", {1, 9});
   TensorBox x = net.input("x", DType::f32, {n, 4, 6}), y = net.input("y", DType::f32, {6});
-  net.lowering.output("transposed", net.binary(OpCode::add, net.lowering.permute(x, {2, 0, 1}), net.lowering.generate({6, n, 4}, [&](BodyBuilder& b, std::span<const Expr> i) {
-    return b.cast(b.index(i[0] * 100 + i[2]), DType::f32);
-  })));
+  net.lowering.output(
+      "transposed", net.binary(OpCode::add, net.lowering.permute(x, {2, 0, 1}),
+                               net.lowering.generate({6, n, 4}, [&](BodyBuilder& b, std::span<const Expr> i) {
+                                 return b.cast(b.index(i[0] * 100 + i[2]), DType::f32);
+                               })));
   net.lowering.output("broadcast", net.binary(OpCode::mul, x, y));
   net.lowering.output("reshaped", net.unary(OpCode::neg, net.lowering.reshape(x, {n * 3, 8})));
   net.lowering.output("reversed", net.unary(OpCode::neg, net.lowering.slice(x, 2, 5, 3, -2)));
   net.lowering.output("padded", net.lowering.generate({n, 8}, [&](BodyBuilder& b, std::span<const Expr> i) {
-    const ValueId inside = b.binary(OpCode::logical_and, b.binary(OpCode::ge, b.index(i[1]), b.constant(DType::i64, std::int64_t{1})),
-                                    b.binary(OpCode::lt, b.index(i[1]), b.constant(DType::i64, std::int64_t{7})));
+    const ValueId inside = b.binary(
+        OpCode::logical_and, b.binary(OpCode::ge, b.index(i[1]), b.constant(DType::i64, std::int64_t{1})),
+        b.binary(OpCode::lt, b.index(i[1]), b.constant(DType::i64, std::int64_t{7})));
     const std::vector<Expr> at = {i[0], 0, i[1] - 1};
     return net.lowering.load(b, x, at, inside);
   }));

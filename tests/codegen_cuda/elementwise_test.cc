@@ -16,20 +16,24 @@ TEST_P(EveryType, EveryOpcodeIsAsTheInterpreterSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Elementwise, EveryType,
-                         ::testing::Values("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"),
+                         ::testing::Values("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8",
+                                           "u16", "u32", "u64", "bool"),
                          [](const auto& info) { return std::string(info.param); });
 
 class EveryLiteral : public CudaCase, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(EveryLiteral, IsExact) { expect_equal(run_case("literals_" + std::string(GetParam())), 0); }
 
-INSTANTIATE_TEST_SUITE_P(Elementwise, EveryLiteral, ::testing::Values("f32", "f64", "f16", "bf16", "i32", "i64"),
+INSTANTIATE_TEST_SUITE_P(Elementwise, EveryLiteral,
+                         ::testing::Values("f32", "f64", "f16", "bf16", "i32", "i64"),
                          [](const auto& info) { return std::string(info.param); });
 
 class Elementwise : public CudaCase {};
 
 TEST_F(Elementwise, NanAndInfinityPassThroughEveryOpcode) {
-  const auto tensor = [](std::vector<std::int64_t> sizes, std::vector<float> v) { return ir::make_tensor(ir::DType::f32, std::move(sizes), v); };
+  const auto tensor = [](std::vector<std::int64_t> sizes, std::vector<float> v) {
+    return ir::make_tensor(ir::DType::f32, std::move(sizes), v);
+  };
   std::vector<float> x, special = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1.0f, -2.5f, 3e38f};
   for (int row = 0; row < 3; ++row) {
     for (int k = 0; k < 8; ++k) x.push_back(special[static_cast<std::size_t>((k + row) % 8)]);
@@ -69,7 +73,8 @@ TEST_F(Elementwise, GatherReadsTheRowsThatTheIndicesName) {
 TEST_F(Elementwise, AnIndexOutOfRangeFailsTheStepAndNamesTheNode) {
   for (std::int64_t bad : {std::int64_t{10}, std::int64_t{-1}, INT64_MAX}) {
     RunOptions options;
-    options.inputs = {{"ids", ir::make_tensor(ir::DType::i64, {5}, std::vector<std::int64_t>{1, bad, 3, 3, 7})}};
+    options.inputs = {
+        {"ids", ir::make_tensor(ir::DType::i64, {5}, std::vector<std::int64_t>{1, bad, 3, 3, 7})}};
     const CaseResult result = run_case("gather", {}, options);
     EXPECT_EQ(result.status, BRAID_BAD_INDEX);
     EXPECT_THAT(result.message, ::testing::HasSubstr("/embed/Gather"));

@@ -50,9 +50,10 @@ TEST(Emit, OperationsWithoutCudaCodeAreRefusedTogether) {
     order.push_back(g.add_op({callee, k, {y}, {std::string("/") + callee}, std::nullopt}));
   }
   const ir::Schedule s = planned(std::move(g), order);
-  EXPECT_THAT(error_of([&] { emit_cuda(s); }),
-              ::testing::AllOf(::testing::HasSubstr("BR0640"), ::testing::HasSubstr("'quantum_fft' (/quantum_fft)"),
-                               ::testing::HasSubstr("'oracle' (/oracle)")));
+  EXPECT_THAT(
+      error_of([&] { emit_cuda(s); }),
+      ::testing::AllOf(::testing::HasSubstr("BR0640"), ::testing::HasSubstr("'quantum_fft' (/quantum_fft)"),
+                       ::testing::HasSubstr("'oracle' (/oracle)")));
 }
 
 TEST(Emit, ReductionsThatNcclLacksAreRefused) {
@@ -60,9 +61,11 @@ TEST(Emit, ReductionsThatNcclLacksAreRefused) {
   net.graph.ranks = 2;
   const ir::GroupId world = net.graph.add_group("world", {0, 1});
   net.lowering.set_origin("/AllReduce");
-  net.lowering.output("y", net.lowering.all_reduce(net.input("x", DType::i16, {4}), world, ir::ReduceKind::sum));
+  net.lowering.output("y",
+                      net.lowering.all_reduce(net.input("x", DType::i16, {4}), world, ir::ReduceKind::sum));
   const ir::Schedule s = net.finish();
-  EXPECT_THAT(error_of([&] { emit_cuda(s); }), ::testing::AllOf(::testing::HasSubstr("BR0641"), ::testing::HasSubstr("/AllReduce")));
+  EXPECT_THAT(error_of([&] { emit_cuda(s); }),
+              ::testing::AllOf(::testing::HasSubstr("BR0641"), ::testing::HasSubstr("/AllReduce")));
 }
 
 TEST(Emit, QueuesPerPairAreRefused) {
@@ -75,7 +78,9 @@ TEST(Emit, QueuesPerPairAreRefused) {
 TEST(Emit, NamesCannotBreakOutOfCommentsAndStrings) {
   Net net;
   net.lowering.set_origin("evil\nint x; // \\");
-  net.lowering.output("y\"; exit(1); \"", net.unary(ir::OpCode::neg, net.input("*/ x", DType::f32, {net.graph.add_dim("a b", {1, 4})})));
+  net.lowering.output(
+      "y\"; exit(1); \"",
+      net.unary(ir::OpCode::neg, net.input("*/ x", DType::f32, {net.graph.add_dim("a b", {1, 4})})));
   const std::string body = emit_cuda(net.finish()).body;
   EXPECT_THAT(body, ::testing::Not(::testing::HasSubstr("\nint x;")));
   EXPECT_THAT(body, ::testing::HasSubstr("\"y\\\"; exit(1); \\\"\""));

@@ -20,12 +20,14 @@ ir::Gemm* last_gemm(ir::Graph& graph) {
 }
 
 // Gives the last GEMM an epilogue over its accumulator and its output's indices.
-void set_epilogue(Net& net, const std::function<ValueId(BodyBuilder&, ValueId acc, std::span<const Expr> index)>& make,
+void set_epilogue(Net& net,
+                  const std::function<ValueId(BodyBuilder&, ValueId acc, std::span<const Expr> index)>& make,
                   DType acc = DType::f32) {
   ir::Gemm& gemm = *last_gemm(net.graph);
   BodyBuilder b(*net.graph.pool);
   std::vector<Expr> index;
-  for (std::size_t k = 0; k < gemm.out.sizes.size(); ++k) index.push_back(net.graph.pool->index(static_cast<int>(k)));
+  for (std::size_t k = 0; k < gemm.out.sizes.size(); ++k)
+    index.push_back(net.graph.pool->index(static_cast<int>(k)));
   const ValueId result = make(b, b.acc(acc), index);
   const DType out = net.graph[gemm.out.buffer].dtype;
   gemm.epilogue = b.finish(b.cast(result, out));
@@ -34,8 +36,10 @@ void set_epilogue(Net& net, const std::function<ValueId(BodyBuilder&, ValueId ac
 ValueId gelu_tanh(BodyBuilder& b, ValueId x) {
   const auto f = [&](double v) { return b.constant_of(b.dtype(x), v); };
   const ValueId cube = b.binary(OpCode::mul, b.binary(OpCode::mul, x, x), x);
-  const ValueId inner = b.binary(OpCode::mul, f(0.7978845608028654), b.binary(OpCode::add, x, b.binary(OpCode::mul, f(0.044715), cube)));
-  return b.binary(OpCode::mul, b.binary(OpCode::mul, f(0.5), x), b.binary(OpCode::add, f(1.0), b.unary(OpCode::tanh, inner)));
+  const ValueId inner = b.binary(OpCode::mul, f(0.7978845608028654),
+                                 b.binary(OpCode::add, x, b.binary(OpCode::mul, f(0.044715), cube)));
+  return b.binary(OpCode::mul, b.binary(OpCode::mul, f(0.5), x),
+                  b.binary(OpCode::add, f(1.0), b.unary(OpCode::tanh, inner)));
 }
 
 // [rows, 12] x [12, 8] with an epilogue.
@@ -47,18 +51,27 @@ ir::Schedule with_epilogue(DType dtype, Epilogue kind) {
   TensorBox bias = net.input("bias", dtype, {8}), residual = net.input("residual", dtype, {rows, 8});
   net.lowering.set_origin("/mlp/MatMul");
   TensorBox y = net.lowering.matmul(x, w);
-  const auto loaded = [&](BodyBuilder& b, const TensorBox& t, std::span<const Expr> i) { return b.cast(net.lowering.load(b, t, i), DType::f32); };
+  const auto loaded = [&](BodyBuilder& b, const TensorBox& t, std::span<const Expr> i) {
+    return b.cast(net.lowering.load(b, t, i), DType::f32);
+  };
   if (kind != Epilogue::none) {
     set_epilogue(net, [&](BodyBuilder& b, ValueId acc, std::span<const Expr> i) -> ValueId {
       switch (kind) {
-        case Epilogue::bias: return b.binary(OpCode::add, acc, loaded(b, bias, i.subspan(1)));
-        case Epilogue::relu: return b.binary(OpCode::max, acc, b.constant_of(DType::f32, 0));
-        case Epilogue::bias_gelu: return gelu_tanh(b, b.binary(OpCode::add, loaded(b, bias, i.subspan(1)), acc));
+        case Epilogue::bias:
+          return b.binary(OpCode::add, acc, loaded(b, bias, i.subspan(1)));
+        case Epilogue::relu:
+          return b.binary(OpCode::max, acc, b.constant_of(DType::f32, 0));
+        case Epilogue::bias_gelu:
+          return gelu_tanh(b, b.binary(OpCode::add, loaded(b, bias, i.subspan(1)), acc));
         case Epilogue::exact_gelu: {
-          const ValueId e = b.unary(OpCode::erf, b.binary(OpCode::mul, acc, b.constant_of(DType::f32, 0.7071067811865476)));
-          return b.binary(OpCode::mul, b.binary(OpCode::mul, acc, b.constant_of(DType::f32, 0.5)), b.binary(OpCode::add, e, b.constant_of(DType::f32, 1)));
+          const ValueId e =
+              b.unary(OpCode::erf, b.binary(OpCode::mul, acc, b.constant_of(DType::f32, 0.7071067811865476)));
+          return b.binary(OpCode::mul, b.binary(OpCode::mul, acc, b.constant_of(DType::f32, 0.5)),
+                          b.binary(OpCode::add, e, b.constant_of(DType::f32, 1)));
         }
-        default: return b.binary(OpCode::add, b.binary(OpCode::add, acc, loaded(b, bias, i.subspan(1))), loaded(b, residual, i));
+        default:
+          return b.binary(OpCode::add, b.binary(OpCode::add, acc, loaded(b, bias, i.subspan(1))),
+                          loaded(b, residual, i));
       }
     });
   }
@@ -91,7 +104,8 @@ ir::Schedule naive(DType dtype) {
   return net.finish();
 }
 
-// One matrix for all batches (stride 0), a vector operand, and weights; two equal products share one prepared object.
+// One matrix for all batches (stride 0), a vector operand, and weights; two equal products share one prepared
+// object.
 ir::Schedule broadcast_and_weights() {
   Net net;
   TensorBox x = net.input("x", DType::f32, {3, 2, 4, 6});
@@ -105,12 +119,14 @@ ir::Schedule broadcast_and_weights() {
 }  // namespace
 
 void add_gemm_cases(std::vector<Case>& out) {
-  constexpr std::pair<const char*, Epilogue> kKinds[] = {{"plain", Epilogue::none},         {"bias", Epilogue::bias},
-                                                         {"relu", Epilogue::relu},          {"bias_gelu", Epilogue::bias_gelu},
-                                                         {"residual", Epilogue::residual}, {"exact_gelu", Epilogue::exact_gelu}};
+  constexpr std::pair<const char*, Epilogue> kKinds[] = {
+      {"plain", Epilogue::none},        {"bias", Epilogue::bias},
+      {"relu", Epilogue::relu},         {"bias_gelu", Epilogue::bias_gelu},
+      {"residual", Epilogue::residual}, {"exact_gelu", Epilogue::exact_gelu}};
   for (const auto& [name, kind] : kKinds) {
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-      out.push_back({fmt::format("gemm_{}_{}", name, to_string(dtype)), [dtype, kind = kind] { return with_epilogue(dtype, kind); }});
+      out.push_back({fmt::format("gemm_{}_{}", name, to_string(dtype)),
+                     [dtype, kind = kind] { return with_epilogue(dtype, kind); }});
     }
   }
   out.push_back({"attention_products", attention_products});

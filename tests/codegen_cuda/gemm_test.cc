@@ -3,7 +3,8 @@
 namespace braid::test {
 namespace {
 
-class EveryEpilogue : public CudaCase, public ::testing::WithParamInterface<std::tuple<const char*, const char*>> {};
+class EveryEpilogue : public CudaCase,
+                      public ::testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
 TEST_P(EveryEpilogue, IsAsTheInterpreterSays) {
   const auto [epilogue, type] = GetParam();
@@ -11,14 +12,16 @@ TEST_P(EveryEpilogue, IsAsTheInterpreterSays) {
   options.integers = false;
   const double tolerance = std::string(type) == "f32" ? 1e-5 : std::string(type) == "f16" ? 2e-3 : 1e-2;
   for (std::int64_t rows : {1, 10}) {
-    expect_equal(run_case(std::string("gemm_") + epilogue + "_" + type, {{"rows", rows}}, options), tolerance);
+    expect_equal(run_case(std::string("gemm_") + epilogue + "_" + type, {{"rows", rows}}, options),
+                 tolerance);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Gemm, EveryEpilogue,
-                         ::testing::Combine(::testing::Values("plain", "bias", "relu", "bias_gelu", "residual", "exact_gelu"),
-                                            ::testing::Values("f32", "f16", "bf16")),
-                         [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Gemm, EveryEpilogue,
+    ::testing::Combine(::testing::Values("plain", "bias", "relu", "bias_gelu", "residual", "exact_gelu"),
+                       ::testing::Values("f32", "f16", "bf16")),
+    [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
 
 class Gemm : public CudaCase {};
 
@@ -44,7 +47,8 @@ TEST_F(Gemm, OperandsAreViewsAndBatchesThatDoNotMerge) {
 }
 
 TEST_F(Gemm, TypesThatTheLibraryLacksHaveAKernelOfTheirOwn) {
-  for (const char* type : {"f64", "i32", "i8", "i64"}) expect_equal(run_case(std::string("gemm_naive_") + type), 0);
+  for (const char* type : {"f64", "i32", "i8", "i64"})
+    expect_equal(run_case(std::string("gemm_naive_") + type), 0);
 }
 
 TEST_F(Gemm, WeightsBroadcastOperandsAndEqualProblems) {

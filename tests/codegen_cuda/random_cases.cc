@@ -1,5 +1,5 @@
-// Random programs through the default pipeline, in a random legal order: fusion, in-place reuse, memory that collectives
-// take over from kernels and back.
+// Random programs through the default pipeline, in a random legal order: fusion, in-place reuse, memory that
+// collectives take over from kernels and back.
 #include <fmt/format.h>
 
 #include "passes/pipeline.h"

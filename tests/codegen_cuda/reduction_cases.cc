@@ -48,7 +48,8 @@ TensorBox softmax(Net& net, TensorBox x, int axis) {
 
 ir::Schedule fused_softmax(DType dtype, Expr rows_max, Expr columns_max, bool realize_powers) {
   Net net;
-  const Expr rows = net.graph.add_dim("rows", {1, rows_max.constant()}), columns = net.graph.add_dim("columns", {1, columns_max.constant()});
+  const Expr rows = net.graph.add_dim("rows", {1, rows_max.constant()}),
+             columns = net.graph.add_dim("columns", {1, columns_max.constant()});
   TensorBox x = net.input("x", dtype, {2, rows, columns});
   net.lowering.set_origin("/attention/Softmax");
   TensorBox highest = net.lowering.reduce(x, ReduceKind::max, {2}, true);
@@ -63,14 +64,20 @@ ir::Schedule fused_layernorm(std::int64_t hidden) {
   Net net;
   const Expr batch = net.graph.add_dim("batch", {1, 8});
   TensorBox x = net.input("x", DType::f32, {batch, 4, hidden});
-  TensorBox scale = net.constant("scale", DType::f32, {hidden}, 1), bias = net.constant("bias", DType::f32, {hidden}, 2);
+  TensorBox scale = net.constant("scale", DType::f32, {hidden}, 1),
+            bias = net.constant("bias", DType::f32, {hidden}, 2);
   net.lowering.set_origin("/ln/LayerNormalization");
   const TensorBox count = net.lowering.scalar(DType::f32, static_cast<double>(hidden));
   TensorBox mean = net.binary(OpCode::div, net.lowering.reduce(x, ReduceKind::sum, {2}, true), count);
   TensorBox centred = net.lowering.realize(net.binary(OpCode::sub, x, mean));
-  TensorBox variance = net.binary(OpCode::div, net.lowering.reduce(net.binary(OpCode::mul, centred, centred), ReduceKind::sum, {2}, true), count);
-  TensorBox inverse = net.unary(OpCode::rsqrt, net.binary(OpCode::add, variance, net.lowering.scalar(DType::f32, 1e-5)));
-  net.lowering.output("y", net.binary(OpCode::add, net.binary(OpCode::mul, net.binary(OpCode::mul, centred, inverse), scale), bias));
+  TensorBox variance = net.binary(
+      OpCode::div, net.lowering.reduce(net.binary(OpCode::mul, centred, centred), ReduceKind::sum, {2}, true),
+      count);
+  TensorBox inverse =
+      net.unary(OpCode::rsqrt, net.binary(OpCode::add, variance, net.lowering.scalar(DType::f32, 1e-5)));
+  net.lowering.output(
+      "y", net.binary(OpCode::add, net.binary(OpCode::mul, net.binary(OpCode::mul, centred, inverse), scale),
+                      bias));
   return net.finish_fused();
 }
 
@@ -98,16 +105,18 @@ ir::Schedule fused_rows_of_folds() {
 }  // namespace
 
 void add_reduction_cases(std::vector<Case>& out) {
-  for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8,
-                      DType::u16, DType::u32, DType::u64, DType::boolean}) {
-    out.push_back({fmt::format("reductions_{}", to_string(dtype)), [dtype] { return every_reduction(dtype); }});
+  for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32,
+                      DType::i64, DType::u8, DType::u16, DType::u32, DType::u64, DType::boolean}) {
+    out.push_back(
+        {fmt::format("reductions_{}", to_string(dtype)), [dtype] { return every_reduction(dtype); }});
   }
   out.push_back({"long_rows", long_rows});
   out.push_back({"softmax_f32", [] { return fused_softmax(DType::f32, 8, 300, false); }});
   out.push_back({"softmax_f16", [] { return fused_softmax(DType::f16, 8, 300, false); }});
   out.push_back({"softmax_row", [] { return fused_softmax(DType::f32, 8, 300, true); }});
   out.push_back({"softmax_large_row", [] { return fused_softmax(DType::f32, 8, 20000, true); }});
-  out.push_back({"softmax_spilled", [] { return fused_softmax(DType::f32, 8, 300, true); }, {.max_shared_bytes = 64}});
+  out.push_back(
+      {"softmax_spilled", [] { return fused_softmax(DType::f32, 8, 300, true); }, {.max_shared_bytes = 64}});
   out.push_back({"layernorm", [] { return fused_layernorm(96); }});
   out.push_back({"fused_points", fused_points});
   out.push_back({"fused_rows_of_folds", fused_rows_of_folds});

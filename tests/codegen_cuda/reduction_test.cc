@@ -5,10 +5,13 @@ namespace {
 
 class EveryReduction : public CudaCase, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(EveryReduction, FoldsAsTheInterpreterSays) { expect_equal(run_case("reductions_" + std::string(GetParam())), 0); }
+TEST_P(EveryReduction, FoldsAsTheInterpreterSays) {
+  expect_equal(run_case("reductions_" + std::string(GetParam())), 0);
+}
 
 INSTANTIATE_TEST_SUITE_P(Reduction, EveryReduction,
-                         ::testing::Values("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"),
+                         ::testing::Values("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8",
+                                           "u16", "u32", "u64", "bool"),
                          [](const auto& info) { return std::string(info.param); });
 
 class Reduction : public CudaCase {};

@@ -24,13 +24,15 @@ const BraidCudaProgram* program_of(const std::string& name) {
 
 // The weight files as a program's user would map them: weights.bin for rank -1.
 std::vector<std::byte> weight_file(const std::filesystem::path& dir, int rank) {
-  std::ifstream file(dir / (rank < 0 ? "weights.bin" : "weights.rank" + std::to_string(rank) + ".bin"), std::ios::binary);
+  std::ifstream file(dir / (rank < 0 ? "weights.bin" : "weights.rank" + std::to_string(rank) + ".bin"),
+                     std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
   return {bytes, bytes + text.size()};
 }
 
-std::vector<std::int64_t> actual(const std::vector<ir::Expr>& sizes, const std::map<std::string, std::int64_t>& dims) {
+std::vector<std::int64_t> actual(const std::vector<ir::Expr>& sizes,
+                                 const std::map<std::string, std::int64_t>& dims) {
   std::vector<std::int64_t> out;
   for (ir::Expr s : sizes) out.push_back(ir::evaluate(s, [&](ir::Expr d) { return dims.at(d.dim_name()); }));
   return out;
@@ -38,7 +40,8 @@ std::vector<std::int64_t> actual(const std::vector<ir::Expr>& sizes, const std::
 
 }  // namespace
 
-std::vector<std::vector<ir::Tensor>> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims,
+std::vector<std::vector<ir::Tensor>> random_inputs(const ir::Graph& graph,
+                                                   const std::map<std::string, std::int64_t>& dims,
                                                    const RunOptions& options) {
   std::mt19937_64 random(options.seed);
   std::vector<std::vector<ir::Tensor>> out(static_cast<std::size_t>(graph.ranks));
@@ -56,7 +59,8 @@ std::vector<std::vector<ir::Tensor>> random_inputs(const ir::Graph& graph, const
         std::int64_t whole = low + static_cast<std::int64_t>(random() % 7);
         ir::Literal value = whole;
         if (ir::is_float(buffer.dtype)) {
-          value = options.integers ? static_cast<double>(whole) : std::uniform_real_distribution<double>(-2, 2)(random);
+          value = options.integers ? static_cast<double>(whole)
+                                   : std::uniform_real_distribution<double>(-2, 2)(random);
         } else if (buffer.dtype == ir::DType::boolean) {
           value = whole & 1;
         } else if (whole == 0) {
@@ -70,7 +74,8 @@ std::vector<std::vector<ir::Tensor>> random_inputs(const ir::Graph& graph, const
   return out;
 }
 
-CaseResult run_case(const std::string& name, const std::map<std::string, std::int64_t>& dims, const RunOptions& options) {
+CaseResult run_case(const std::string& name, const std::map<std::string, std::int64_t>& dims,
+                    const RunOptions& options) {
   const Case c = find_case(name);
   const ir::Schedule schedule = c.build();
   const ir::Graph& graph = schedule.graph;
@@ -78,7 +83,8 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   emit.name = name;
   const codegen::cuda::CudaProgram program = codegen::cuda::emit_cuda(schedule, emit);
 
-  const std::filesystem::path dir = std::filesystem::path(::testing::TempDir()) / fmt::format("{}.{}", name, getpid());
+  const std::filesystem::path dir =
+      std::filesystem::path(::testing::TempDir()) / fmt::format("{}.{}", name, getpid());
   std::filesystem::create_directories(dir);
   codegen::write_weights(graph, program.weights, program.fingerprint, dir.string());
 
@@ -95,7 +101,8 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   for (std::size_t r = 0; r < ranks; ++r) {
     for (const ir::Tensor& t : inputs[r]) in[r].push_back(t.bytes.data());
     for (const ir::GraphOutput& o : graph.outputs) {
-      result.outputs[r].push_back(ir::make_tensor(graph[o.buffer].dtype, actual(graph[o.buffer].sizes, dims)));
+      result.outputs[r].push_back(
+          ir::make_tensor(graph[o.buffer].dtype, actual(graph[o.buffer].sizes, dims)));
     }
     for (ir::Tensor& t : result.outputs[r]) out[r].push_back(t.bytes.data());
     rank_weights[r] = weight_file(dir, static_cast<int>(r));
@@ -116,7 +123,8 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   char message[512];
   result.status = braid_cuda_host_run(&run, message, sizeof(message));
   result.message = message;
-  if (result.status == BRAID_OK && !c.options.fault.planted) result.expected = ir::run(schedule, inputs).outputs;
+  if (result.status == BRAID_OK && !c.options.fault.planted)
+    result.expected = ir::run(schedule, inputs).outputs;
   return result;
 }
 
@@ -136,10 +144,12 @@ void expect_equal(const CaseResult& result, double tolerance) {
         bool same = a == b;
         if (ir::is_float(got.dtype)) {
           const double x = std::get<double>(a), y = std::get<double>(b);
-          same = x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y));
+          same = x == y || (std::isnan(x) && std::isnan(y)) ||
+                 std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y));
         }
         ASSERT_TRUE(same) << "rank " << r << ", output " << k << ", element " << i << ": got "
-                          << ir::literal_text(got.dtype, a) << ", expected " << ir::literal_text(want.dtype, b);
+                          << ir::literal_text(got.dtype, a) << ", expected "
+                          << ir::literal_text(want.dtype, b);
       }
     }
   }

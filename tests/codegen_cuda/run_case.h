@@ -33,10 +33,12 @@ struct CaseResult {
 };
 
 // Random inputs, rank by rank.
-std::vector<std::vector<ir::Tensor>> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims,
+std::vector<std::vector<ir::Tensor>> random_inputs(const ir::Graph& graph,
+                                                   const std::map<std::string, std::int64_t>& dims,
                                                    const RunOptions& options);
 
-CaseResult run_case(const std::string& name, const std::map<std::string, std::int64_t>& dims = {}, const RunOptions& options = {});
+CaseResult run_case(const std::string& name, const std::map<std::string, std::int64_t>& dims = {},
+                    const RunOptions& options = {});
 
 // Bitwise where `tolerance` is 0 (NaNs count as equal), else relative.
 void expect_equal(const CaseResult& result, double tolerance);
