@@ -82,7 +82,7 @@ function(braid_add_model target)
                         CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
   if(extension STREQUAL "cc")
     # The generated loops are written to be vectorised for the machine that builds them, as braid compile does itself.
-    target_compile_options(${target} PRIVATE -O3 -march=native)
+    target_compile_options(${target} PRIVATE -O3 -march=native -fno-math-errno -fno-trapping-math -ffp-contract=fast)
   else()
     target_link_libraries(${target} PUBLIC CUDA::cudart CUDA::cublasLt)
     find_library(BRAID_NCCL_LIBRARY nccl HINTS "${CUDAToolkit_LIBRARY_DIR}")

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -69,6 +70,40 @@ void Compiled::add_schedule(const std::string& name, ir::Schedule schedule) {
   entries_.emplace(name, std::move(entry));
 }
 
+namespace {
+
+void mix(std::uint64_t& hash, const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  hash = hash * 31 + ir::fnv1a(reinterpret_cast<const std::byte*>(text.data()), text.size());
+}
+
+// ctest runs each test in a process of its own: what one of them has built from the same sources, headers, flags and
+// runtime library serves the others.
+std::string build_once(const std::string& dir, const codegen::cpp::BuildOptions& options) {
+  std::uint64_t hash = ir::fnv1a(reinterpret_cast<const std::byte*>(options.flags.data()), options.flags.size());
+  mix(hash, fs::path(dir) / "all.cc");
+  std::vector<fs::path> headers;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(BRAID_SOURCE_DIR) / "runtime")) {
+    if (entry.path().extension() == ".h" || entry.path().extension() == ".inc") headers.push_back(entry.path());
+  }
+  std::sort(headers.begin(), headers.end());
+  for (const fs::path& header : headers) mix(hash, header);
+  mix(hash, fs::path(BRAID_BINARY_DIR) / "lib" / "libbraid_runtime.a");
+  const fs::path cache = fs::path(BRAID_BINARY_DIR) / "tests" / "codegen_programs";
+  const fs::path cached = cache / (std::to_string(hash) + ".so");
+  if (!fs::exists(cached)) {
+    const std::string built = codegen::cpp::build_library(dir, "all", options);
+    fs::create_directories(cache);
+    const fs::path partial = cache / (std::to_string(hash) + "." + std::to_string(::getpid()));
+    fs::copy_file(built, partial, fs::copy_options::overwrite_existing);
+    fs::rename(partial, cached);
+  }
+  return cached.string();
+}
+
+}  // namespace
+
 void Compiled::build() {
   if (built_) return;
   built_ = true;
@@ -77,7 +112,7 @@ void Compiled::build() {
   all.close();
   codegen::cpp::BuildOptions options;
   if (!std::getenv("BRAID_CXXFLAGS")) options.flags = flags_;
-  const std::string library = codegen::cpp::build_library(dir_, "all", options);
+  const std::string library = build_once(dir_, options);
   library_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library_, nullptr) << ::dlerror();
 }
