@@ -14,6 +14,7 @@
 #include "cli/model_options.h"
 #include "cli/temp_dir.h"
 #include "ir/error.h"
+#include "runtime/program.h"
 
 namespace braid::cli {
 namespace {
@@ -65,12 +66,12 @@ int run(const Options& o) {
     compile(options);
   }
   const ProgramFiles program = find_program(dir);
-  const BraidProgram& table = *rt::load_program(program.library);
+  const ProgramInterface table = interface_of(program);
   InputOptions inputs = o.inputs;
   if (!inputs.random) inputs.random = 1;
-  const auto tensors = make_inputs(input_specs(table), table.ranks, o.model.dim_values(table), inputs);
+  const auto tensors = make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), inputs);
   if (o.serve) {
-    if (table.ranks != 1) ir::user_error(3, {.file = dir}, "--serve is for programs of one rank", "leave --serve out");
+    if ((table.ranks != 1 || program.target != Target::cpu)) ir::user_error(3, {.file = dir}, "--serve is for CPU programs of one rank", "leave --serve out");
     return serve(program, tensors[0], o.execute.omp_threads);
   }
   const std::vector<RankResult> results = execute(program, tensors, o.execute);

@@ -57,7 +57,7 @@ int run(const Options& o) {
   }
   for (const std::string& file : emit_program(schedule, options)) fmt::print("{}\n", file);
   const auto emitted = Clock::now();
-  if (o.emit == "library") fmt::print("{}\n", build_program(o.output));
+  if (o.emit == "library") fmt::print("{}\n", build_program(o.output, options.architectures));
   const auto built = Clock::now();
   if (o.timing) {
     fmt::print(stderr, "{}", passes::to_string(records));

@@ -1,87 +1,43 @@
 #include "cli/execute.h"
 
 #include <fmt/format.h>
-#include <omp.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "codegen/compile.h"
+#include "cli/cuda_library.h"
+#include "codegen/cuda/build.h"
 #include "ir/error.h"
-#include "runtime/comm/bootstrap.h"
+#include "runtime/program.h"
 
 namespace braid::cli {
 namespace {
 
-constexpr int kRankFailed = 7;
 constexpr int kNoProgram = 8;
-constexpr int kMaxRank = 32;  // dimensions of one output
 
-// Memory that child processes write and this process reads. Pages appear when they are touched.
-class SharedBytes {
- public:
-  explicit SharedBytes(std::size_t size) : size_(std::max<std::size_t>(size, 1)) {
-    data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data_ == MAP_FAILED) ir::user_error(kRankFailed, {}, fmt::format("cannot map {} bytes for results", size));
-  }
-  ~SharedBytes() { munmap(data_, size_); }
-  SharedBytes(const SharedBytes&) = delete;
-  SharedBytes& operator=(const SharedBytes&) = delete;
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-  std::int64_t* integers() const { return static_cast<std::int64_t*>(data_); }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_;
-};
-
-// What one rank hands back: times, shapes of outputs, outputs.
-struct RankMemory {
-  std::unique_ptr<SharedBytes> times;
-  std::unique_ptr<SharedBytes> shapes;  // kMaxRank per output
-  std::vector<std::unique_ptr<SharedBytes>> outputs;
-};
-
-void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, const ExecuteOptions& options, RankMemory& memory) {
-  const BraidProgram& table = program.table();
-  std::vector<rt::TensorView> in, out;
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    const auto dtype = static_cast<std::size_t>(inputs[k].dtype);
-    static_assert(static_cast<int>(ir::DType::f32) == 0);
-    rt::DType type{};
-    for (int d = 0; d <= BRAID_BOOL; ++d) {
-      if (static_cast<std::size_t>(to_ir(static_cast<BraidDType>(d))) == dtype) type = static_cast<rt::DType>(d);
+// Both tables have these members under the same names.
+template <class Table>
+ProgramInterface read_table(const Table& table) {
+  ProgramInterface program;
+  program.ranks = table.ranks;
+  program.sizes = table.sizes;
+  for (int d = 0; d < table.dim_count; ++d) program.dims.push_back({table.dims[d].name, table.dims[d].min, table.dims[d].max});
+  for (int k = 0; k < table.input_count; ++k) {
+    const BraidTensorInfo& info = table.inputs[k];
+    InputSpec spec{info.name, to_ir(info.dtype), {}};
+    for (int d = 0; d < info.rank; ++d) {
+      const BraidSize& size = info.sizes[d];
+      spec.sizes.push_back({size.constant, size.dim >= 0 ? table.dims[size.dim].name : ""});
     }
-    in.push_back({const_cast<std::byte*>(inputs[k].bytes.data()), type, inputs[k].sizes});
+    program.inputs.push_back(std::move(spec));
   }
-  program.prepare(program.dims_of(in));
   for (int k = 0; k < table.output_count; ++k) {
     const BraidTensorInfo& info = table.outputs[k];
-    const auto shape = program.output_shape(static_cast<std::size_t>(k));
-    std::copy(shape.begin(), shape.end(), memory.shapes->integers() + k * kMaxRank);
-    void* data = info.alias_of_input >= 0 ? in[static_cast<std::size_t>(info.alias_of_input)].data
-                                          : memory.outputs[static_cast<std::size_t>(k)]->data();
-    out.push_back({data, static_cast<rt::DType>(info.dtype), shape});
+    program.outputs.push_back({info.name, to_ir(info.dtype), info.rank, info.max_bytes, info.alias_of_input});
   }
-  for (int step = -options.warmup; step < options.repeat; ++step) {
-    const auto begin = std::chrono::steady_clock::now();
-    program.run(in, out);
-    const auto end = std::chrono::steady_clock::now();
-    if (step >= 0) memory.times->integers()[step] = std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
-  }
-  for (int k = 0; k < table.output_count; ++k) {
-    std::byte* mine = memory.outputs[static_cast<std::size_t>(k)]->data();
-    std::size_t bytes = rt::size_of(static_cast<rt::DType>(table.outputs[k].dtype));
-    for (std::int64_t s : out[static_cast<std::size_t>(k)].shape) bytes *= static_cast<std::size_t>(s);
-    if (out[static_cast<std::size_t>(k)].data != mine) std::memcpy(mine, out[static_cast<std::size_t>(k)].data, bytes);
-  }
+  return program;
 }
 
 }  // namespace
@@ -97,9 +53,13 @@ ProgramFiles find_program(const std::string& dir) {
   if (json.is_discarded() || !json.contains("name") || !json["name"].is_string()) {
     ir::user_error(kNoProgram, {.file = manifest}, "no compiled program here", "make one with: braid compile MODEL.onnx -o DIR");
   }
-  ProgramFiles program{dir, json["name"].get<std::string>(), {}};
-  program.library = (std::filesystem::path(dir) / (program.name + ".so")).string();
-  if (!std::filesystem::exists(program.library)) program.library = build_program(dir);
+  ProgramFiles program{dir, json["name"].get<std::string>(), Target::cpu, {}};
+  if (json.value("target", "cpu") == "cuda") program.target = Target::cuda;
+  const bool cuda = program.target == Target::cuda;
+  program.library = (std::filesystem::path(dir) / (program.name + (cuda ? ".emulated.so" : ".so"))).string();
+  if (!std::filesystem::exists(program.library)) {
+    program.library = cuda ? codegen::cuda::build_emulated(dir, program.name) : build_program(dir);
+  }
   return program;
 }
 
@@ -122,80 +82,29 @@ ir::DType to_ir(BraidDType dtype) {
   throw ir::InternalError("unknown element type in a program's table");
 }
 
-std::vector<InputSpec> input_specs(const BraidProgram& table) {
-  std::vector<InputSpec> specs;
-  for (int k = 0; k < table.input_count; ++k) {
-    const BraidTensorInfo& info = table.inputs[k];
-    InputSpec spec{info.name, to_ir(info.dtype), {}};
-    for (int d = 0; d < info.rank; ++d) {
-      const BraidSize& size = info.sizes[d];
-      spec.sizes.push_back({size.constant, size.dim >= 0 ? table.dims[size.dim].name : ""});
-    }
-    specs.push_back(std::move(spec));
-  }
-  return specs;
-}
-
-std::vector<std::string> output_names(const BraidProgram& table) {
-  std::vector<std::string> names;
-  for (int k = 0; k < table.output_count; ++k) names.push_back(table.outputs[k].name);
-  return names;
-}
-
 std::int64_t median(std::vector<std::int64_t> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
+ProgramInterface interface_of(const ProgramFiles& program) {
+  if (program.target == Target::cpu) return read_table(*rt::load_program(program.library));
+  return read_table(*load_cuda_program(program));
+}
+
 std::vector<RankResult> execute(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options) {
-  const BraidProgram& table = *rt::load_program(program.library);
-  const int ranks = table.ranks;
-  std::vector<RankMemory> memory(static_cast<std::size_t>(ranks));
-  for (RankMemory& m : memory) {
-    m.times = std::make_unique<SharedBytes>(static_cast<std::size_t>(options.repeat) * sizeof(std::int64_t));
-    m.shapes = std::make_unique<SharedBytes>(static_cast<std::size_t>(table.output_count) * kMaxRank * sizeof(std::int64_t));
-    for (int k = 0; k < table.output_count; ++k) {
-      m.outputs.push_back(std::make_unique<SharedBytes>(static_cast<std::size_t>(table.outputs[k].max_bytes)));
-    }
-  }
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int omp_threads = options.omp_threads > 0 ? options.omp_threads : std::max(1, cores / ranks);
+  return program.target == Target::cpu ? execute_cpu(program, inputs, options) : execute_emulated_cuda(program, inputs, options);
+}
 
-  auto run_rank = [&](int rank, rt::World* world) {
-    omp_set_num_threads(omp_threads);
-    rt::Program instance = rt::Program::open(&table, {.weights_dir = program.dir, .world = world, .rank = rank});
-    run_steps(instance, inputs[static_cast<std::size_t>(rank)], options, memory[static_cast<std::size_t>(rank)]);
-  };
-  if (ranks == 1) {
-    try {
-      run_rank(0, nullptr);
-    } catch (const rt::ProgramError& error) {
-      ir::user_error(kRankFailed, {}, error.what());
-    }
-  } else {
-    const rt::LaunchOptions launch{.world = rt::world_options(table), .pacing = {}};
-    const rt::RankFunction function = [&](rt::World& world) {
-      run_rank(world.rank(), &world);
-      return 0;
-    };
-    const rt::Status status = options.threads_as_ranks ? rt::launch_threads(ranks, launch, function)
-                                                       : rt::launch_processes(ranks, launch, function);
-    if (!status.ok()) ir::user_error(kRankFailed, {}, status.message);
+std::map<std::string, std::int64_t> dim_values(const ProgramInterface& program, const std::map<std::string, ir::Bounds>& given) {
+  std::map<std::string, std::int64_t> values;
+  for (const ProgramInterface::Dim& d : program.dims) values[d.name] = d.max;
+  for (const auto& [name, bounds] : given) {
+    if (bounds.min == bounds.max && values.contains(name)) values[name] = bounds.min;
   }
-
-  std::vector<RankResult> results(static_cast<std::size_t>(ranks));
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    results[r].step_ns.assign(memory[r].times->integers(), memory[r].times->integers() + options.repeat);
-    for (int k = 0; k < table.output_count; ++k) {
-      const std::int64_t* shape = memory[r].shapes->integers() + k * kMaxRank;
-      ir::Tensor t = ir::make_tensor(to_ir(table.outputs[k].dtype), {shape, shape + table.outputs[k].rank});
-      std::memcpy(t.bytes.data(), memory[r].outputs[static_cast<std::size_t>(k)]->data(), t.bytes.size());
-      results[r].outputs.push_back(std::move(t));
-    }
-  }
-  return results;
+  return values;
 }
 
 }  // namespace braid::cli

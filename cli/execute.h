@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "cli/inputs.h"
+#include "codegen/compile.h"
 #include "ir/tensor.h"
-#include "runtime/program.h"
+#include "runtime/program_abi.h"
 
 namespace braid::cli {
 
@@ -15,32 +17,61 @@ namespace braid::cli {
 struct ProgramFiles {
   std::string dir;
   std::string name;
-  std::string library;  // DIR/<name>.so, built if it is not there
+  Target target = Target::cpu;
+  std::string library;  // built if it was not there; for CUDA: the one for the emulated device
 };
+bool is_program_dir(const std::string& path);
 // UserError BR0008 where the folder holds no program.
 ProgramFiles find_program(const std::string& dir);
-bool is_program_dir(const std::string& path);
+
+// What a program's table says, whatever its target.
+struct ProgramInterface {
+  struct Dim {
+    std::string name;
+    std::int64_t min = 0, max = 0;
+  };
+  struct Output {
+    std::string name;
+    ir::DType dtype = ir::DType::f32;
+    int rank = 0;
+    std::int64_t max_bytes = 0;
+    int alias_of_input = -1;
+  };
+  int ranks = 1;
+  std::vector<Dim> dims;
+  std::vector<InputSpec> inputs;
+  std::vector<Output> outputs;
+  // Every size of every input, then of every output, for values of `dims`.
+  void (*sizes)(const std::int64_t* dims, std::int64_t* out) = nullptr;
+};
+// Loads the library, which stays loaded.
+ProgramInterface interface_of(const ProgramFiles& program);
 
 struct ExecuteOptions {
-  bool threads_as_ranks = false;  // ranks as threads of one process instead of processes
+  bool threads_as_ranks = false;  // ranks as threads of one process instead of processes (CUDA: always)
   int omp_threads = 0;            // per rank; 0: cores / ranks, at least 1
   int warmup = 0;                 // steps before the measured ones
   int repeat = 1;                 // measured steps, at least 1
 };
 
 struct RankResult {
-  std::vector<ir::Tensor> outputs;     // of the last step
-  std::vector<std::int64_t> step_ns;   // one per measured step
+  std::vector<ir::Tensor> outputs;    // of the last step
+  std::vector<std::int64_t> step_ns;  // one per measured step
 };
 
 // One result per rank. UserError BR0007 where a rank fails; the ranks print why.
 std::vector<RankResult> execute(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options);
+// Its two ways; execute chooses.
+std::vector<RankResult> execute_cpu(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
+                                    const ExecuteOptions& options);
+// On the emulated device. What its checkers find (races, accesses out of bounds, poison) is an error too.
+std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
+                                              const ExecuteOptions& options);
 
-std::vector<InputSpec> input_specs(const BraidProgram& table);
-std::vector<std::string> output_names(const BraidProgram& table);
 ir::DType to_ir(BraidDType dtype);
-
+// Sizes for random inputs: those that the user fixed, the others at their upper bound.
+std::map<std::string, std::int64_t> dim_values(const ProgramInterface& program, const std::map<std::string, ir::Bounds>& given);
 std::int64_t median(std::vector<std::int64_t> values);
 
 }  // namespace braid::cli

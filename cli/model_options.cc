@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <sstream>
 
 #include "ir/error.h"
 
@@ -68,7 +69,7 @@ void ModelOptions::add_passes(CLI::App& command) {
 }
 
 void ModelOptions::add_target(CLI::App& command) {
-  command.add_option("--target", target, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  command.add_option("--target", target, "cpu, cuda, or cuda:sm_80,sm_90");
 }
 
 CompileOptions ModelOptions::compile_options() const {
@@ -76,12 +77,7 @@ CompileOptions ModelOptions::compile_options() const {
   CompileOptions options;
   options.model = model;
   options.import.ranks = ranks;
-  for (const std::string& d : dims) {
-    auto [name, bounds] = parse_dim(d);
-    if (!options.import.dims.emplace(name, bounds).second) {
-      ir::user_error(kBadOption, {}, fmt::format("--dim {}: given twice", name), "give each dimension once");
-    }
-  }
+  options.import.dims = dim_bounds();
   for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, "--alias"));
   if (!passes.empty()) options.passes = passes;
   options.run.verify = !no_verify;
@@ -89,18 +85,25 @@ CompileOptions ModelOptions::compile_options() const {
   options.run.print_after = print_after;
   if (bisect >= 0) options.run.bisect = bisect;
   options.run.print = [](const std::string& text) { fmt::print("{}", text); };
-  options.target = target == "cuda" ? Target::cuda : Target::cpu;
+  if (target == "cuda" || target.starts_with("cuda:")) {
+    options.target = Target::cuda;
+    std::istringstream list(target.size() > 5 ? target.substr(5) : "");
+    for (std::string one; std::getline(list, one, ',');) options.architectures.push_back(one);
+  } else if (target != "cpu") {
+    ir::user_error(kBadOption, {}, fmt::format("--target {}: there is no such target", target), "targets are cpu, cuda and cuda:sm_80,sm_90");
+  }
   return options;
 }
 
-std::map<std::string, std::int64_t> ModelOptions::dim_values(const BraidProgram& table) const {
-  std::map<std::string, std::int64_t> values;
-  for (int d = 0; d < table.dim_count; ++d) values[table.dims[d].name] = table.dims[d].max;
-  for (const std::string& text : dims) {
-    const auto [name, bounds] = parse_dim(text);
-    if (bounds.min == bounds.max && values.contains(name)) values[name] = bounds.min;
+std::map<std::string, ir::Bounds> ModelOptions::dim_bounds() const {
+  std::map<std::string, ir::Bounds> all;
+  for (const std::string& d : dims) {
+    auto [name, bounds] = parse_dim(d);
+    if (!all.emplace(name, bounds).second) {
+      ir::user_error(kBadOption, {}, fmt::format("--dim {}: given twice", name), "give each dimension once");
+    }
   }
-  return values;
+  return all;
 }
 
 }  // namespace braid::cli

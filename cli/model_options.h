@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "codegen/compile.h"
-#include "runtime/program_abi.h"
 
 namespace braid::cli {
 
@@ -30,8 +29,8 @@ struct ModelOptions {
 
   // Loads the plug-ins. UserError 3 where an option's text cannot be read.
   CompileOptions compile_options() const;
-  // Sizes of a program's dimensions for random inputs: those that --dim fixes, the others at their upper bound.
-  std::map<std::string, std::int64_t> dim_values(const BraidProgram& table) const;
+  // --dim as bounds by name.
+  std::map<std::string, ir::Bounds> dim_bounds() const;
 };
 
 // "batch=1..8" or "batch=4".

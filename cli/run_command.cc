@@ -40,24 +40,23 @@ int run(const Options& o) {
     compile(options);
   }
   const ProgramFiles program = find_program(dir);
-  const BraidProgram& table = *rt::load_program(program.library);
+  const ProgramInterface table = interface_of(program);
   if (is_program_dir(o.model.model) && o.model.ranks != 1 && o.model.ranks != table.ranks) {
     ir::user_error(401, {.file = o.model.model}, fmt::format("the program is for {} ranks, not {}", table.ranks, o.model.ranks),
                    fmt::format("run it with --ranks {}, or compile it again", table.ranks));
   }
   const std::vector<std::vector<ir::Tensor>> inputs =
-      make_inputs(input_specs(table), table.ranks, o.model.dim_values(table), o.inputs);
+      make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), o.inputs);
   const std::vector<RankResult> results = execute(program, inputs, o.execute);
-  const std::vector<std::string> names = output_names(table);
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    for (std::size_t k = 0; k < names.size(); ++k) {
+    for (std::size_t r = 0; r < results.size(); ++r) {
+    for (std::size_t k = 0; k < table.outputs.size(); ++k) {
       const ir::Tensor& tensor = results[r].outputs[k];
-      if (r == 0) fmt::print("{}: {}\n", names[k], shape_text(tensor));
+      if (r == 0) fmt::print("{}: {}\n", table.outputs[k].name, shape_text(tensor));
       if (o.output.empty()) continue;
       std::filesystem::path folder = o.output;
       if (results.size() > 1) folder /= fmt::format("rank{}", r);
       std::filesystem::create_directories(folder);
-      write_npy((folder / (safe_file_name(names[k]) + ".npy")).string(), tensor);
+      write_npy((folder / (safe_file_name(table.outputs[k].name) + ".npy")).string(), tensor);
     }
   }
   if (o.execute.repeat > 1) {
@@ -84,6 +83,7 @@ void add_run(CLI::App& app, Action& chosen) {
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
+  o->model.add_target(*command);
   o->model.add_passes(*command);
   command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
 }

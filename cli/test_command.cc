@@ -60,6 +60,7 @@ Outcome run_case(const Options& o, const std::string& dir) {
   const TestCase test = read_test_case(dir);
   CompileOptions options = o.model.compile_options();
   options.model = test.model;
+  if (o.target == "cuda") options.target = Target::cuda;
   options.import.ranks = o.model.ranks > 1 ? o.model.ranks : test.ranks;
   if (options.import.ranks != test.ranks) {
     ir::user_error(401, {.file = dir}, fmt::format("the case is for {} ranks, not {}", test.ranks, options.import.ranks),
@@ -72,7 +73,7 @@ Outcome run_case(const Options& o, const std::string& dir) {
   TempDir temporary;
   options.output_dir = temporary.path();
   ProgramFiles program;
-  if (o.target == "cpu") {
+  if (o.target != "interpreter") {
     emit_program(schedule, options);
     program = find_program(options.output_dir);
   }
@@ -117,7 +118,8 @@ void add_test(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("test", "Run test cases in ONNX's backend test layout");
   command->footer("Example: braid test cases/test_add cases/test_gelu\n         braid test --target interpreter cases/test_add");
   command->add_option("CASE_DIR", o->cases, "Folders with model.onnx and test_data_set_*")->required();
-  command->add_option("--target", o->target, "cpu, or interpreter")->check(CLI::IsMember({"cpu", "interpreter"}));
+  command->add_option("--target", o->target, "cpu, cuda (on the emulated device), or interpreter")
+      ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}));
   command->add_option("--rtol", o->tolerance.relative, "Relative tolerance (default 1e-3, as ONNX's)");
   command->add_option("--atol", o->tolerance.absolute, "Absolute tolerance (default 1e-7)");
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")->check(CLI::Range(1, 1024));

@@ -32,22 +32,21 @@ int run(const Options& o) {
   options.output_dir = temporary.path();
   emit_program(schedule, options);
   const ProgramFiles program = find_program(temporary.path());
-  const BraidProgram& table = *rt::load_program(program.library);
+  const ProgramInterface table = interface_of(program);
 
   InputOptions given = o.inputs;
   if (!given.random) given.random = 1;
-  const auto inputs = make_inputs(input_specs(table), table.ranks, o.model.dim_values(table), given);
+  const auto inputs = make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), given);
   const std::vector<RankResult> results = execute(program, inputs, o.execute);
   const ir::InterpreterResult expected = ir::run(lowered, inputs);
 
   bool good = true;
-  const std::vector<std::string> names = output_names(table);
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    for (std::size_t k = 0; k < names.size(); ++k) {
+    for (std::size_t r = 0; r < results.size(); ++r) {
+    for (std::size_t k = 0; k < table.outputs.size(); ++k) {
       const Difference d = compare(results[r].outputs[k], expected.outputs[r][k], {.relative = o.limit, .absolute = o.limit});
       const bool ok = d.same_type && d.max_relative <= o.limit && (ir::is_float(results[r].outputs[k].dtype) || d.mismatches == 0);
       good &= ok;
-      fmt::print("{} rank {} {}: {}\n", ok ? "equal " : "DIFFERS", r, names[k], to_string(d));
+      fmt::print("{} rank {} {}: {}\n", ok ? "equal " : "DIFFERS", r, table.outputs[k].name, to_string(d));
     }
   }
   fmt::print("{}\n", good ? "the program and the interpreter agree" : "the program and the interpreter differ");
@@ -66,6 +65,7 @@ void add_verify(CLI::App& app, Action& chosen) {
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
+  o->model.add_target(*command);
   o->model.add_passes(*command);
   command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
 }

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "codegen/cpp/emit.h"
+#include "codegen/cuda/build.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "passes/pipeline.h"
@@ -55,6 +56,9 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
 
 std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options) {
   const std::string name = options.name.empty() ? program_name(options.model) : options.name;
+  if (options.target == Target::cuda) {
+    return codegen::cuda::write_cuda(codegen::cuda::emit_cuda(schedule, {.name = name}), schedule, options.output_dir);
+  }
   const codegen::cpp::EmittedProgram program = codegen::cpp::emit_cpp(schedule, {.name = name});
   codegen::cpp::write_program(program, schedule.graph, options.output_dir);
   const std::filesystem::path dir = options.output_dir;
@@ -64,14 +68,16 @@ std::vector<std::string> emit_program(const ir::Schedule& schedule, const Compil
   return files;
 }
 
-std::string build_program(const std::string& dir) {
+std::string build_program(const std::string& dir, const std::vector<std::string>& architectures) {
   const std::filesystem::path manifest = std::filesystem::path(dir) / "manifest.json";
   const nlohmann::json json = nlohmann::json::parse(read_text(manifest.string()), nullptr, false);
   if (json.is_discarded() || !json.contains("name")) {
     ir::user_error(8, {.file = manifest.string()}, "not the manifest of a compiled program",
                    "make one with: braid compile MODEL.onnx -o DIR");
   }
-  return codegen::cpp::build_library(dir, json["name"].get<std::string>());
+  const std::string name = json["name"].get<std::string>();
+  if (json.value("target", "cpu") == "cuda") return codegen::cuda::build_nvcc(dir, name, architectures);
+  return codegen::cpp::build_library(dir, name);
 }
 
 CompileResult compile(const CompileOptions& options) {
