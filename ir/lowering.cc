@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kSizesDiffer = 305;
 constexpr std::size_t kMaxBody = 256;       // instructions in one lazy body; beyond, operands are realized
-constexpr std::size_t kMaxSharedLoads = 4;  // loads that every user of a shared body may repeat
+constexpr std::size_t kMaxSharedLoads = 2;  // loads that every user of a shared body may repeat
 
 std::vector<Expr> index_symbols(ExprPool& pool, std::size_t count) {
   std::vector<Expr> indices(count);
