@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/model_options.h"
 #include "cli/temp_dir.h"
@@ -26,14 +27,16 @@ struct Options {
   bool serve = false;
 };
 
-// One step per line "run" on standard input; prints its nanoseconds. So a driver can take turns with another program.
+// One step per line "run" on standard input; prints its nanoseconds. So a driver can take turns with another
+// program.
 int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int threads) {
   if (threads > 0) omp_set_num_threads(threads);
   rt::Program program = rt::Program::open(files.library, {.weights_dir = files.dir});
   const BraidProgram& table = program.table();
   std::vector<rt::TensorView> in, out;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    in.push_back({const_cast<std::byte*>(inputs[k].bytes.data()), static_cast<rt::DType>(table.inputs[k].dtype), inputs[k].sizes});
+    in.push_back({const_cast<std::byte*>(inputs[k].bytes.data()),
+                  static_cast<rt::DType>(table.inputs[k].dtype), inputs[k].sizes});
   }
   program.prepare(program.dims_of(in));
   std::vector<ir::Tensor> outputs;
@@ -43,7 +46,9 @@ int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int 
   }
   for (int k = 0; k < table.output_count; ++k) {
     ir::Tensor& t = outputs[static_cast<std::size_t>(k)];
-    void* data = table.outputs[k].alias_of_input >= 0 ? in[static_cast<std::size_t>(table.outputs[k].alias_of_input)].data : t.bytes.data();
+    void* data = table.outputs[k].alias_of_input >= 0
+                     ? in[static_cast<std::size_t>(table.outputs[k].alias_of_input)].data
+                     : t.bytes.data();
     out.push_back({data, static_cast<rt::DType>(table.outputs[k].dtype), t.sizes});
   }
   for (std::string line; std::getline(std::cin, line);) {
@@ -69,9 +74,12 @@ int run(const Options& o) {
   const ProgramInterface table = interface_of(program);
   InputOptions inputs = o.inputs;
   if (!inputs.random) inputs.random = 1;
-  const auto tensors = make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), inputs);
+  const auto tensors =
+      make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), inputs);
   if (o.serve) {
-    if ((table.ranks != 1 || program.target != Target::cpu)) ir::user_error(3, {.file = dir}, "--serve is for CPU programs of one rank", "leave --serve out");
+    if (table.ranks != 1 || program.target != Target::cpu)
+      ir::user_error(kBadOption, {.file = dir}, "--serve is for CPU programs of one rank",
+                     "leave --serve out");
     return serve(program, tensors[0], o.execute.omp_threads);
   }
   const std::vector<RankResult> results = execute(program, tensors, o.execute);
@@ -79,8 +87,9 @@ int run(const Options& o) {
     std::vector<std::int64_t> times = results[r].step_ns;
     std::sort(times.begin(), times.end());
     const std::size_t p99 = std::min(times.size() - 1, times.size() * 99 / 100);
-    fmt::print("rank {}: {} steps, min {:.3f} ms, median {:.3f} ms, p99 {:.3f} ms\n", r, times.size(), static_cast<double>(times.front()) / 1e6,
-               static_cast<double>(times[times.size() / 2]) / 1e6, static_cast<double>(times[p99]) / 1e6);
+    fmt::print("rank {}: {} steps, min {:.3f} ms, median {:.3f} ms, p99 {:.3f} ms\n", r, times.size(),
+               static_cast<double>(times.front()) / 1e6, static_cast<double>(times[times.size() / 2]) / 1e6,
+               static_cast<double>(times[p99]) / 1e6);
   }
   return 0;
 }
@@ -93,12 +102,15 @@ void add_bench(CLI::App& app, Action& chosen) {
   o->execute.warmup = 3;
   CLI::App* command = app.add_subcommand("bench", "Time the steps of a program");
   command->footer("Example: braid bench out --dim batch=1 --dim sequence=128 --threads 2 --repeat 50");
-  command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")->required();
+  command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")
+      ->required();
   command->add_option("--repeat", o->execute.repeat, "Measured steps")->check(CLI::Range(1, 1000000));
   command->add_option("--warmup", o->execute.warmup, "Steps before them")->check(CLI::Range(0, 1000000));
-  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")->check(CLI::Range(1, 1024));
+  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
+      ->check(CLI::Range(1, 1024));
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
-  command->add_flag("--serve", o->serve, "Run one step per line 'run' on standard input and print its nanoseconds");
+  command->add_flag("--serve", o->serve,
+                    "Run one step per line 'run' on standard input and print its nanoseconds");
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
   o->model.add_passes(*command);

@@ -37,7 +37,8 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
   const double absolute = std::max(tolerance.absolute, tolerance.of_largest * scale);
   for (std::int64_t k = 0; k < d.elements; ++k) {
     if (!ir::is_float(a.dtype)) {
-      if (std::memcmp(a.bytes.data() + k * item, b.bytes.data() + k * item, static_cast<std::size_t>(item)) != 0) {
+      if (std::memcmp(a.bytes.data() + k * item, b.bytes.data() + k * item, static_cast<std::size_t>(item)) !=
+          0) {
         if (d.mismatches++ == 0) d.worst = k;
       }
       continue;
@@ -56,7 +57,8 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
     }
     if (!(error <= d.max_absolute)) d.max_absolute = error;
     if (a.dtype == ir::DType::f32 && std::isfinite(x) && std::isfinite(y)) {
-      d.max_ulp = std::max(d.max_ulp, std::abs(ordered(static_cast<float>(x)) - ordered(static_cast<float>(y))));
+      d.max_ulp =
+          std::max(d.max_ulp, std::abs(ordered(static_cast<float>(x)) - ordered(static_cast<float>(y))));
     }
   }
   d.max_relative = d.max_absolute == 0 ? 0 : d.max_absolute / std::max(scale, 1e-300);
@@ -65,10 +67,12 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
 
 std::string to_string(const Difference& d) {
   if (!d.same_type) return "another type or shape";
-  std::string text = fmt::format("max relative error {:.3g}, max absolute {:.3g}", d.max_relative, d.max_absolute);
+  std::string text =
+      fmt::format("max relative error {:.3g}, max absolute {:.3g}", d.max_relative, d.max_absolute);
   if (d.max_ulp > 0) text += fmt::format(", max ulp {}", d.max_ulp);
   if (d.mismatches > 0) {
-    text += fmt::format("; {} of {} elements beyond tolerance, worst at {}", d.mismatches, d.elements, d.worst);
+    text +=
+        fmt::format("; {} of {} elements beyond tolerance, worst at {}", d.mismatches, d.elements, d.worst);
   }
   return text;
 }

@@ -10,18 +10,19 @@ namespace braid::cli {
 struct Tolerance {
   double relative = 1e-3;  // ONNX's backend tests
   double absolute = 1e-7;
-  // Rounding of large terms that cancel: what is this small beside the tensor's largest element counts as equal.
+  // Rounding of large terms that cancel: what is this small beside the tensor's largest element counts as
+  // equal.
   double of_largest = 1e-6;
 };
 
 struct Difference {
-  bool same_type = true;             // dtype and sizes agree
-  std::int64_t mismatches = 0;       // elements with |a - b| beyond all of the tolerance; NaN equals NaN
+  bool same_type = true;        // dtype and sizes agree
+  std::int64_t mismatches = 0;  // elements with |a - b| beyond all of the tolerance; NaN equals NaN
   std::int64_t elements = 0;
   double max_absolute = 0;
-  double max_relative = 0;           // max |a - b| / max |b|: relative to the tensor's own scale
-  std::int64_t max_ulp = 0;          // f32 only
-  std::int64_t worst = -1;           // flat index of the worst mismatch
+  double max_relative = 0;   // max |a - b| / max |b|: relative to the tensor's own scale
+  std::int64_t max_ulp = 0;  // f32 only
+  std::int64_t worst = -1;   // flat index of the worst mismatch
 
   bool ok() const { return same_type && mismatches == 0; }
 };

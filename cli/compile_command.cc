@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/errors.h"
 #include "cli/model_options.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -26,7 +27,8 @@ struct Options {
 void write_text(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::trunc);
   file << text;
-  if (!file.flush()) ir::user_error(2, {.file = path}, "cannot write the file", "check the path and the disk");
+  if (!file.flush())
+    ir::user_error(kCannotWrite, {.file = path}, "cannot write the file", "check the path and the disk");
   fmt::print("{}\n", path);
 }
 
@@ -61,8 +63,9 @@ int run(const Options& o) {
   const auto built = Clock::now();
   if (o.timing) {
     fmt::print(stderr, "{}", passes::to_string(records));
-    fmt::print(stderr, "lower {:.0f} ms, passes {:.0f} ms, emit {:.0f} ms, host compiler {:.0f} ms\n", milliseconds(start, lowered),
-               milliseconds(lowered, optimised), milliseconds(optimised, emitted), milliseconds(emitted, built));
+    fmt::print(stderr, "lower {:.0f} ms, passes {:.0f} ms, emit {:.0f} ms, host compiler {:.0f} ms\n",
+               milliseconds(start, lowered), milliseconds(lowered, optimised),
+               milliseconds(optimised, emitted), milliseconds(emitted, built));
   }
   return 0;
 }
@@ -75,7 +78,10 @@ void add_compile(CLI::App& app, Action& chosen) {
   command->footer(
       "Example: braid compile model.onnx -o out --dim batch=1..8 --dim sequence=1..1024\n"
       "         braid compile 'model.rank{rank}.onnx' --ranks 2 -o out");
-  command->add_option("MODEL", o->model.model, "ONNX model ('{rank}' in its name: one file per rank) or IR text (.braid)")->required();
+  command
+      ->add_option("MODEL", o->model.model,
+                   "ONNX model ('{rank}' in its name: one file per rank) or IR text (.braid)")
+      ->required();
   command->add_option("-o,--output", o->output, "Folder that is written")->required();
   command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
   command->add_option("--emit", o->emit, "ir (as lowered), schedule (after the passes), source, library")

@@ -10,8 +10,8 @@ namespace braid::cli {
 const BraidCudaProgram* load_cuda_program(const ProgramFiles& program);
 // braid_cuda_host_run of that library.
 decltype(&braid_cuda_host_run) load_host_run(const ProgramFiles& program);
-// braid_emulated_findings of the device that the library is linked with: what its checkers have found since the last
-// call; empty when nothing.
+// braid_emulated_findings of the device that the library is linked with: what its checkers have found since
+// the last call; empty when nothing.
 std::string take_emulated_findings(const ProgramFiles& program);
 
 }  // namespace braid::cli

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cuda_library.h"
+#include "codegen/compile.h"
 #include "codegen/cuda/build.h"
 #include "ir/error.h"
 #include "runtime/program.h"
@@ -15,15 +16,14 @@
 namespace braid::cli {
 namespace {
 
-constexpr int kNoProgram = 8;
-
 // Both tables have these members under the same names.
 template <class Table>
 ProgramInterface read_table(const Table& table) {
   ProgramInterface program;
   program.ranks = table.ranks;
   program.sizes = table.sizes;
-  for (int d = 0; d < table.dim_count; ++d) program.dims.push_back({table.dims[d].name, table.dims[d].min, table.dims[d].max});
+  for (int d = 0; d < table.dim_count; ++d)
+    program.dims.push_back({table.dims[d].name, table.dims[d].min, table.dims[d].max});
   for (int k = 0; k < table.input_count; ++k) {
     const BraidTensorInfo& info = table.inputs[k];
     InputSpec spec{info.name, to_ir(info.dtype), {}};
@@ -51,7 +51,8 @@ ProgramFiles find_program(const std::string& dir) {
   std::ifstream file(manifest);
   const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
   if (json.is_discarded() || !json.contains("name") || !json["name"].is_string()) {
-    ir::user_error(kNoProgram, {.file = manifest}, "no compiled program here", "make one with: braid compile MODEL.onnx -o DIR");
+    ir::user_error(kNoProgram, {.file = manifest}, "no compiled program here",
+                   "make one with: braid compile MODEL.onnx -o DIR");
   }
   ProgramFiles program{dir, json["name"].get<std::string>(), Target::cpu, {}};
   if (json.value("target", "cpu") == "cuda") program.target = Target::cuda;
@@ -65,19 +66,32 @@ ProgramFiles find_program(const std::string& dir) {
 
 ir::DType to_ir(BraidDType dtype) {
   switch (dtype) {
-    case BRAID_F32: return ir::DType::f32;
-    case BRAID_F64: return ir::DType::f64;
-    case BRAID_F16: return ir::DType::f16;
-    case BRAID_BF16: return ir::DType::bf16;
-    case BRAID_I8: return ir::DType::i8;
-    case BRAID_U8: return ir::DType::u8;
-    case BRAID_I16: return ir::DType::i16;
-    case BRAID_U16: return ir::DType::u16;
-    case BRAID_I32: return ir::DType::i32;
-    case BRAID_U32: return ir::DType::u32;
-    case BRAID_I64: return ir::DType::i64;
-    case BRAID_U64: return ir::DType::u64;
-    case BRAID_BOOL: return ir::DType::boolean;
+    case BRAID_F32:
+      return ir::DType::f32;
+    case BRAID_F64:
+      return ir::DType::f64;
+    case BRAID_F16:
+      return ir::DType::f16;
+    case BRAID_BF16:
+      return ir::DType::bf16;
+    case BRAID_I8:
+      return ir::DType::i8;
+    case BRAID_U8:
+      return ir::DType::u8;
+    case BRAID_I16:
+      return ir::DType::i16;
+    case BRAID_U16:
+      return ir::DType::u16;
+    case BRAID_I32:
+      return ir::DType::i32;
+    case BRAID_U32:
+      return ir::DType::u32;
+    case BRAID_I64:
+      return ir::DType::i64;
+    case BRAID_U64:
+      return ir::DType::u64;
+    case BRAID_BOOL:
+      return ir::DType::boolean;
   }
   throw ir::InternalError("unknown element type in a program's table");
 }
@@ -93,12 +107,15 @@ ProgramInterface interface_of(const ProgramFiles& program) {
   return read_table(*load_cuda_program(program));
 }
 
-std::vector<RankResult> execute(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
+std::vector<RankResult> execute(const ProgramFiles& program,
+                                const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options) {
-  return program.target == Target::cpu ? execute_cpu(program, inputs, options) : execute_emulated_cuda(program, inputs, options);
+  return program.target == Target::cpu ? execute_cpu(program, inputs, options)
+                                       : execute_emulated_cuda(program, inputs, options);
 }
 
-std::map<std::string, std::int64_t> dim_values(const ProgramInterface& program, const std::map<std::string, ir::Bounds>& given) {
+std::map<std::string, std::int64_t> dim_values(const ProgramInterface& program,
+                                               const std::map<std::string, ir::Bounds>& given) {
   std::map<std::string, std::int64_t> values;
   for (const ProgramInterface::Dim& d : program.dims) values[d.name] = d.max;
   for (const auto& [name, bounds] : given) {

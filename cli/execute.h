@@ -59,19 +59,24 @@ struct RankResult {
   std::vector<std::int64_t> step_ns;  // one per measured step
 };
 
-// One result per rank. UserError BR0007 where a rank fails; the ranks print why.
-std::vector<RankResult> execute(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
+// One result per rank. UserError BR0007 where one of several ranks fails; the ranks print why. A program of
+// one rank throws its rt::ProgramError.
+std::vector<RankResult> execute(const ProgramFiles& program,
+                                const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options);
 // Its two ways; execute chooses.
-std::vector<RankResult> execute_cpu(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
+std::vector<RankResult> execute_cpu(const ProgramFiles& program,
+                                    const std::vector<std::vector<ir::Tensor>>& inputs,
                                     const ExecuteOptions& options);
 // On the emulated device. What its checkers find (races, accesses out of bounds, poison) is an error too.
-std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
+std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& program,
+                                              const std::vector<std::vector<ir::Tensor>>& inputs,
                                               const ExecuteOptions& options);
 
 ir::DType to_ir(BraidDType dtype);
 // Sizes for random inputs: those that the user fixed, the others at their upper bound.
-std::map<std::string, std::int64_t> dim_values(const ProgramInterface& program, const std::map<std::string, ir::Bounds>& given);
+std::map<std::string, std::int64_t> dim_values(const ProgramInterface& program,
+                                               const std::map<std::string, ir::Bounds>& given);
 std::int64_t median(std::vector<std::int64_t> values);
 
 }  // namespace braid::cli

@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "cli/errors.h"
 #include "cli/execute.h"
 #include "ir/error.h"
 #include "runtime/comm/bootstrap.h"
@@ -16,7 +17,6 @@
 namespace braid::cli {
 namespace {
 
-constexpr int kRankFailed = 7;
 constexpr int kMaxRank = 32;  // dimensions of one output
 
 // Memory that child processes write and this process reads. Pages appear when they are touched.
@@ -24,7 +24,8 @@ class SharedBytes {
  public:
   explicit SharedBytes(std::size_t size) : size_(std::max<std::size_t>(size, 1)) {
     data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data_ == MAP_FAILED) ir::user_error(kRankFailed, {}, fmt::format("cannot map {} bytes for results", size));
+    if (data_ == MAP_FAILED)
+      ir::user_error(kRankFailed, {}, fmt::format("cannot map {} bytes for results", size));
   }
   ~SharedBytes() { munmap(data_, size_); }
   SharedBytes(const SharedBytes&) = delete;
@@ -51,11 +52,13 @@ rt::DType rt_dtype(ir::DType dtype) {
   throw ir::InternalError("an element type that programs do not have");
 }
 
-void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, const ExecuteOptions& options, RankMemory& memory) {
+void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, const ExecuteOptions& options,
+               RankMemory& memory) {
   const BraidProgram& table = program.table();
   std::vector<rt::TensorView> in, out;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    in.push_back({const_cast<std::byte*>(inputs[k].bytes.data()), rt_dtype(inputs[k].dtype), inputs[k].sizes});
+    in.push_back(
+        {const_cast<std::byte*>(inputs[k].bytes.data()), rt_dtype(inputs[k].dtype), inputs[k].sizes});
   }
   program.prepare(program.dims_of(in));
   for (int k = 0; k < table.output_count; ++k) {
@@ -70,28 +73,34 @@ void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, cons
     const auto begin = std::chrono::steady_clock::now();
     program.run(in, out);
     const auto end = std::chrono::steady_clock::now();
-    if (step >= 0) memory.times->integers()[step] = std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
+    if (step >= 0)
+      memory.times->integers()[step] =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
   }
   for (int k = 0; k < table.output_count; ++k) {
     std::byte* mine = memory.outputs[static_cast<std::size_t>(k)]->data();
     std::size_t bytes = rt::size_of(static_cast<rt::DType>(table.outputs[k].dtype));
     for (std::int64_t s : out[static_cast<std::size_t>(k)].shape) bytes *= static_cast<std::size_t>(s);
-    if (out[static_cast<std::size_t>(k)].data != mine) std::memcpy(mine, out[static_cast<std::size_t>(k)].data, bytes);
+    if (out[static_cast<std::size_t>(k)].data != mine)
+      std::memcpy(mine, out[static_cast<std::size_t>(k)].data, bytes);
   }
 }
 
 }  // namespace
 
-std::vector<RankResult> execute_cpu(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
-                                const ExecuteOptions& options) {
+std::vector<RankResult> execute_cpu(const ProgramFiles& program,
+                                    const std::vector<std::vector<ir::Tensor>>& inputs,
+                                    const ExecuteOptions& options) {
   const BraidProgram& table = *rt::load_program(program.library);
   const int ranks = table.ranks;
   std::vector<RankMemory> memory(static_cast<std::size_t>(ranks));
   for (RankMemory& m : memory) {
     m.times = std::make_unique<SharedBytes>(static_cast<std::size_t>(options.repeat) * sizeof(std::int64_t));
-    m.shapes = std::make_unique<SharedBytes>(static_cast<std::size_t>(table.output_count) * kMaxRank * sizeof(std::int64_t));
+    m.shapes = std::make_unique<SharedBytes>(static_cast<std::size_t>(table.output_count) * kMaxRank *
+                                             sizeof(std::int64_t));
     for (int k = 0; k < table.output_count; ++k) {
-      m.outputs.push_back(std::make_unique<SharedBytes>(static_cast<std::size_t>(table.outputs[k].max_bytes)));
+      m.outputs.push_back(
+          std::make_unique<SharedBytes>(static_cast<std::size_t>(table.outputs[k].max_bytes)));
     }
   }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -99,15 +108,13 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program, const std::vect
 
   auto run_rank = [&](int rank, rt::World* world) {
     omp_set_num_threads(omp_threads);
-    rt::Program instance = rt::Program::open(&table, {.weights_dir = program.dir, .world = world, .rank = rank});
-    run_steps(instance, inputs[static_cast<std::size_t>(rank)], options, memory[static_cast<std::size_t>(rank)]);
+    rt::Program instance =
+        rt::Program::open(&table, {.weights_dir = program.dir, .world = world, .rank = rank});
+    run_steps(instance, inputs[static_cast<std::size_t>(rank)], options,
+              memory[static_cast<std::size_t>(rank)]);
   };
   if (ranks == 1) {
-    try {
-      run_rank(0, nullptr);
-    } catch (const rt::ProgramError& error) {
-      ir::user_error(kRankFailed, {}, error.what());
-    }
+    run_rank(0, nullptr);
   } else {
     const rt::LaunchOptions launch{.world = rt::world_options(table), .pacing = {}};
     const rt::RankFunction function = [&](rt::World& world) {

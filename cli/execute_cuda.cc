@@ -8,13 +8,13 @@
 #include <iterator>
 
 #include "cli/cuda_library.h"
+#include "cli/errors.h"
+#include "codegen/compile.h"
 #include "ir/error.h"
+#include "runtime/program.h"
 
 namespace braid::cli {
 namespace {
-
-constexpr int kRankFailed = 7;
-constexpr int kNoProgram = 8;
 
 void* symbol(const ProgramFiles& program, const std::string& name) {
   // Opening again gives the same handle; nothing is ever closed, since threads of the device may still run.
@@ -22,7 +22,8 @@ void* symbol(const ProgramFiles& program, const std::string& name) {
   void* found = library ? dlsym(library, name.c_str()) : nullptr;
   if (!found) {
     const char* why = dlerror();
-    ir::user_error(kNoProgram, {.file = program.library}, fmt::format("not a library of a CUDA program: {}", why ? why : name),
+    ir::user_error(kNoProgram, {.file = program.library},
+                   fmt::format("not a library of a CUDA program: {}", why ? why : name),
                    "compile the model again");
   }
   return found;
@@ -30,12 +31,15 @@ void* symbol(const ProgramFiles& program, const std::string& name) {
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) ir::user_error(kNoProgram, {.file = path.string()}, "the weights of the program are not there", "compile the model again");
+  if (!file)
+    ir::user_error(kNoProgram, {.file = path.string()}, "the weights of the program are not there",
+                   "compile the model again");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // The sizes of the dimensions that the inputs of all ranks mean.
-std::vector<std::int64_t> dims_of(const ProgramInterface& program, const std::vector<std::vector<ir::Tensor>>& inputs) {
+std::vector<std::int64_t> dims_of(const ProgramInterface& program,
+                                  const std::vector<std::vector<ir::Tensor>>& inputs) {
   std::vector<std::int64_t> dims;
   for (const ProgramInterface::Dim& d : program.dims) dims.push_back(d.min);
   for (const std::vector<ir::Tensor>& rank : inputs) {
@@ -53,7 +57,8 @@ std::vector<std::int64_t> dims_of(const ProgramInterface& program, const std::ve
 }  // namespace
 
 const BraidCudaProgram* load_cuda_program(const ProgramFiles& program) {
-  const auto entry = reinterpret_cast<BraidCudaProgramFunction>(symbol(program, "braid_cuda_program_" + program.name));
+  const auto entry =
+      reinterpret_cast<BraidCudaProgramFunction>(symbol(program, "braid_cuda_program_" + program.name));
   return entry();
 }
 
@@ -70,7 +75,8 @@ std::string take_emulated_findings(const ProgramFiles& program) {
   return text;
 }
 
-std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files, const std::vector<std::vector<ir::Tensor>>& inputs,
+std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files,
+                                              const std::vector<std::vector<ir::Tensor>>& inputs,
                                               const ExecuteOptions& options) {
   const BraidCudaProgram& table = *load_cuda_program(files);
   const ProgramInterface program = interface_of(files);
@@ -92,23 +98,27 @@ std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files, const s
     output_sizes.emplace_back(next, next + o.rank);
     next += o.rank;
   }
-  const std::string weights = table.weights_bytes ? read_file(std::filesystem::path(files.dir) / "weights.bin") : std::string();
+  const std::string weights =
+      table.weights_bytes ? read_file(std::filesystem::path(files.dir) / "weights.bin") : std::string();
   std::vector<std::string> rank_weights;
   std::vector<std::vector<const void*>> in(inputs.size());
   std::vector<std::vector<void*>> out(inputs.size());
   std::vector<BraidCudaHostRank> ranks;
   std::vector<RankResult> results(inputs.size());
   for (std::size_t r = 0; r < inputs.size(); ++r) {
-    rank_weights.push_back(
-        table.rank_weights_bytes ? read_file(std::filesystem::path(files.dir) / fmt::format("weights.rank{}.bin", r)) : std::string());
+    rank_weights.push_back(table.rank_weights_bytes ? read_file(std::filesystem::path(files.dir) /
+                                                                fmt::format("weights.rank{}.bin", r))
+                                                    : std::string());
   }
   for (std::size_t r = 0; r < inputs.size(); ++r) {
     for (std::size_t k = 0; k < inputs[r].size(); ++k) {
       if (inputs[r][k].dtype != program.inputs[k].dtype || inputs[r][k].sizes != input_sizes[k]) {
-        ir::user_error(723, {}, fmt::format("input '{}' of rank {} is {}[{}], the program takes {}[{}]", program.inputs[k].name, r,
-                                            to_string(inputs[r][k].dtype), fmt::join(inputs[r][k].sizes, ", "),
-                                            to_string(program.inputs[k].dtype), fmt::join(input_sizes[k], ", ")),
-                       "give inputs of the model's types and of sizes that agree");
+        ir::user_error(
+            rt::kWrongInput, {},
+            fmt::format("input '{}' of rank {} is {}[{}], the program takes {}[{}]", program.inputs[k].name,
+                        r, to_string(inputs[r][k].dtype), fmt::join(inputs[r][k].sizes, ", "),
+                        to_string(program.inputs[k].dtype), fmt::join(input_sizes[k], ", ")),
+            "give inputs of the model's types and of sizes that agree");
       }
       in[r].push_back(inputs[r][k].bytes.data());
     }
@@ -135,12 +145,14 @@ std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files, const s
   const BraidStatus status = load_host_run(files)(&run, message, sizeof message);
   const std::string findings = take_emulated_findings(files);
   if (status != BRAID_OK || !findings.empty()) {
-    ir::user_error(kRankFailed, {.file = files.dir}, fmt::format("the program failed on the emulated device: {}{}{}", message,
-                                                               findings.empty() ? "" : "\n", findings));
+    ir::user_error(kRankFailed, {.file = files.dir},
+                   fmt::format("the program failed on the emulated device: {}{}{}", message,
+                               findings.empty() ? "" : "\n", findings));
   }
   for (std::size_t r = 0; r < results.size(); ++r) {
     for (int step = options.warmup; step < steps; ++step) {
-      results[r].step_ns.push_back(static_cast<std::int64_t>(step_us[r * static_cast<std::size_t>(steps) + static_cast<std::size_t>(step)] * 1e3));
+      results[r].step_ns.push_back(static_cast<std::int64_t>(
+          step_us[r * static_cast<std::size_t>(steps) + static_cast<std::size_t>(step)] * 1e3));
     }
   }
   return results;

@@ -1,4 +1,5 @@
-// braid explain: what became of a model: operations, kernels after fusion, buffers, planned bytes, collectives.
+// braid explain: what became of a model: operations, kernels after fusion, buffers, planned bytes,
+// collectives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,10 +63,11 @@ void print_interface(const ir::Graph& graph) {
     fmt::print("dim     {} in [{}, {}]\n", to_string(d), bounds(d).min, bounds(d).max);
   }
   for (const ir::GraphInput& i : graph.inputs) fmt::print("input   {}: {}\n", i.name, shape(graph, i.buffer));
-  for (const ir::GraphOutput& o : graph.outputs) fmt::print("output  {}: {}\n", o.name, shape(graph, o.buffer));
+  for (const ir::GraphOutput& o : graph.outputs)
+    fmt::print("output  {}: {}\n", o.name, shape(graph, o.buffer));
   for (const ir::Guard& g : graph.guards) {
-    fmt::print("guard   {} {} {}  ({})\n", to_string(g.lhs), g.relation == ir::Guard::Relation::equal ? "==" : "<=",
-               to_string(g.rhs), g.origin);
+    fmt::print("guard   {} {} {}  ({})\n", to_string(g.lhs),
+               g.relation == ir::Guard::Relation::equal ? "==" : "<=", to_string(g.rhs), g.origin);
   }
 }
 
@@ -126,7 +128,8 @@ void print_memory(const Schedule& schedule) {
   fmt::print("  {:<34} {:>14}\n", "inputs and outputs (the caller's)", megabytes(inputs + outputs));
   if (schedule.plan) {
     const ir::MemoryPlan& plan = *schedule.plan;
-    fmt::print("  {:<34} {:>14}\n", fmt::format("arena ({} placed of {} buffers)", plan.placements.size(), buffers),
+    fmt::print("  {:<34} {:>14}\n",
+               fmt::format("arena ({} placed of {} buffers)", plan.placements.size(), buffers),
                megabytes(plan.arena_bytes));
     fmt::print("  {:<34} {:>14}\n", "communication segment", megabytes(plan.comm_bytes));
     fmt::print("  {:<34} {:>14}\n", "planned bytes", megabytes(plan.arena_bytes + plan.comm_bytes));
@@ -137,7 +140,8 @@ void print_memory(const Schedule& schedule) {
 int run(const Options& o) {
   const CompileOptions options = o.model.compile_options();
   Schedule schedule = lower(options);
-  fmt::print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks, schedule.graph.ranks == 1 ? "" : "s");
+  fmt::print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks,
+             schedule.graph.ranks == 1 ? "" : "s");
   print_interface(schedule.graph);
   fmt::print("\n");
   print_counts("Operations as lowered", count_kinds(schedule));
@@ -158,8 +162,11 @@ int run(const Options& o) {
 
 void add_explain(CLI::App& app, Action& chosen) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("explain", "Show what became of a model: kernels, buffers, bytes, collectives");
-  command->footer("Example: braid explain model.rank{rank}.onnx --ranks 2 --dim batch=1..8 --dim sequence=1..128 --kernels");
+  CLI::App* command =
+      app.add_subcommand("explain", "Show what became of a model: kernels, buffers, bytes, collectives");
+  command->footer(
+      "Example: braid explain model.rank{rank}.onnx --ranks 2 --dim batch=1..8 --dim sequence=1..128 "
+      "--kernels");
   command->add_option("MODEL", o->model.model, "ONNX model or IR text (.braid)")->required();
   command->add_flag("--timing", o->timing, "Show what each pass did and took");
   command->add_flag("--kernels", o->all, "List every kernel with its ONNX nodes");

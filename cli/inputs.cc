@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "cli/errors.h"
 #include "cli/npy.h"
 #include "frontend/tensor_file.h"
 #include "ir/element.h"
@@ -13,9 +14,6 @@
 
 namespace braid::cli {
 namespace {
-
-constexpr int kBadOption = 3;
-constexpr int kMissingInput = 6;
 
 struct FileInput {
   std::string name;
@@ -37,7 +35,8 @@ FileInput parse(const std::string& text) {
     const std::string rank = input.name.substr(at + 1);
     const auto [end, error] = std::from_chars(rank.data(), rank.data() + rank.size(), input.rank);
     if (error != std::errc{} || end != rank.data() + rank.size() || input.rank < 0) {
-      ir::user_error(kBadOption, {}, fmt::format("--input {}: '{}' is no rank", text, rank), "write --input NAME@RANK=FILE.npy");
+      ir::user_error(kBadOption, {}, fmt::format("--input {}: '{}' is no rank", text, rank),
+                     "write --input NAME@RANK=FILE.npy");
     }
     input.name.resize(at);
   }
@@ -48,8 +47,10 @@ ir::Tensor read(const std::string& path) {
   return path.ends_with(".pb") ? frontend::read_tensor_file(path).tensor : read_npy(path);
 }
 
-// The same on every rank and machine: std::mt19937_64 is specified, the distributions are not, so they are written out.
-ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::mt19937_64& generator, std::int64_t max) {
+// The same on every rank and machine: std::mt19937_64 is specified, the distributions are not, so they are
+// written out.
+ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::mt19937_64& generator,
+                         std::int64_t max) {
   ir::Tensor t = ir::make_tensor(dtype, std::move(sizes));
   const auto item = static_cast<std::size_t>(ir::size_of(dtype));
   for (std::size_t k = 0; k * item < t.bytes.size(); ++k) {
@@ -58,7 +59,8 @@ ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::
     if (ir::is_float(dtype)) {
       // The sum of four uniform numbers, scaled to variance 1.
       double sum = 0;
-      for (int part = 0; part < 4; ++part) sum += static_cast<double>((bits >> (16 * part)) & 0xffff) / 65536.0 - 0.5;
+      for (int part = 0; part < 4; ++part)
+        sum += static_cast<double>((bits >> (16 * part)) & 0xffff) / 65536.0 - 0.5;
       value = sum * 1.7320508;
     } else if (dtype == ir::DType::boolean) {
       value = static_cast<std::int64_t>(bits & 1);
@@ -73,15 +75,18 @@ ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::
 }  // namespace
 
 void InputOptions::add(CLI::App& command) {
-  command.add_option("--input", files, "NAME=FILE.npy or NAME@RANK=FILE.npy (also .pb)")->allow_extra_args(false);
+  command.add_option("--input", files, "NAME=FILE.npy or NAME@RANK=FILE.npy (also .pb)")
+      ->allow_extra_args(false);
   command.add_option("--random", random, "Seed: random numbers for inputs that no file gives");
-  command.add_option("--random-max", random_max, "Random integers are drawn from [0, MAX)")->check(CLI::PositiveNumber);
+  command.add_option("--random-max", random_max, "Random integers are drawn from [0, MAX)")
+      ->check(CLI::PositiveNumber);
 }
 
 std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& specs, int ranks,
-                                                 std::map<std::string, std::int64_t> dims, const InputOptions& options) {
-  std::vector<std::vector<std::optional<ir::Tensor>>> found(static_cast<std::size_t>(ranks),
-                                                            std::vector<std::optional<ir::Tensor>>(specs.size()));
+                                                 std::map<std::string, std::int64_t> dims,
+                                                 const InputOptions& options) {
+  std::vector<std::vector<std::optional<ir::Tensor>>> found(
+      static_cast<std::size_t>(ranks), std::vector<std::optional<ir::Tensor>>(specs.size()));
   for (const std::string& text : options.files) {
     const FileInput file = parse(text);
     std::size_t k = 0;
@@ -89,8 +94,9 @@ std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& s
     if (k == specs.size() || file.rank >= ranks) {
       std::vector<std::string> names;
       for (const InputSpec& s : specs) names.push_back(s.name);
-      ir::user_error(kMissingInput, {}, fmt::format("--input {}: the program has no such input", text),
-                     fmt::format("inputs are {} on {} rank{}", fmt::join(names, ", "), ranks, ranks == 1 ? "" : "s"));
+      ir::user_error(
+          kMissingInput, {}, fmt::format("--input {}: the program has no such input", text),
+          fmt::format("inputs are {} on {} rank{}", fmt::join(names, ", "), ranks, ranks == 1 ? "" : "s"));
     }
     const ir::Tensor tensor = read(file.path);
     for (std::size_t d = 0; d < specs[k].sizes.size() && d < tensor.sizes.size(); ++d) {
@@ -98,7 +104,8 @@ std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& s
     }
     for (int r = 0; r < ranks; ++r) {
       // A file for one rank goes before one for all.
-      if (file.rank == r || (file.rank < 0 && !found[static_cast<std::size_t>(r)][k])) found[static_cast<std::size_t>(r)][k] = tensor;
+      if (file.rank == r || (file.rank < 0 && !found[static_cast<std::size_t>(r)][k]))
+        found[static_cast<std::size_t>(r)][k] = tensor;
     }
   }
   for (std::size_t k = 0; k < specs.size(); ++k) {

@@ -12,7 +12,8 @@
 
 namespace braid::cli {
 
-// An input as the program declares it. A size is a constant, a dimension by name, or -1: some other expression.
+// An input as the program declares it. A size is a constant, a dimension by name, or -1: some other
+// expression.
 struct InputSpec {
   struct Size {
     std::int64_t constant = -1;
@@ -24,16 +25,18 @@ struct InputSpec {
 };
 
 struct InputOptions {
-  std::vector<std::string> files;        // NAME=FILE.npy, NAME@RANK=FILE.npy (also .pb)
-  std::optional<std::uint64_t> random;   // seed; fills what no file gives
-  std::int64_t random_max = 100;         // integers are drawn from [0, random_max)
+  std::vector<std::string> files;       // NAME=FILE.npy, NAME@RANK=FILE.npy (also .pb)
+  std::optional<std::uint64_t> random;  // seed; fills what no file gives
+  std::int64_t random_max = 100;        // integers are drawn from [0, random_max)
 
   void add(CLI::App& command);
 };
 
-// Inputs per rank, in the order of `specs`. `dims`: sizes of dimensions for random inputs; files override them.
-// UserErrors: BR0003 an option that cannot be read, BR0006 an input that nothing gives, or one that the program lacks.
+// Inputs per rank, in the order of `specs`. `dims`: sizes of dimensions for random inputs; files override
+// them. UserErrors: BR0003 an option that cannot be read, BR0006 an input that nothing gives, or one that the
+// program lacks.
 std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& specs, int ranks,
-                                                 std::map<std::string, std::int64_t> dims, const InputOptions& options);
+                                                 std::map<std::string, std::int64_t> dims,
+                                                 const InputOptions& options);
 
 }  // namespace braid::cli

@@ -3,9 +3,12 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 
 #include "cli/command.h"
+#include "cli/errors.h"
 #include "ir/error.h"
+#include "runtime/program.h"
 
 namespace {
 
@@ -18,8 +21,16 @@ int guarded(const braid::cli::Action& action) {
   } catch (const braid::ir::UserError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return kUserError;
+  } catch (const braid::rt::ProgramError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return kUserError;
+  } catch (const std::filesystem::filesystem_error& error) {
+    fmt::print(stderr, "error BR{:04}: {}\n  hint: check the path, its rights and the disk\n",
+               braid::cli::kCannotWrite, error.what());
+    return kUserError;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "internal error: {}\n  Please report this, with the model or text that shows it.\n", error.what());
+    fmt::print(stderr, "internal error: {}\n  Please report this, with the model or text that shows it.\n",
+               error.what());
     return kInternalError;
   }
 }

@@ -6,12 +6,11 @@
 #include <cstdio>
 #include <sstream>
 
+#include "cli/errors.h"
 #include "ir/error.h"
 
 namespace braid::cli {
 namespace {
-
-constexpr int kBadOption = 3;
 
 [[noreturn]] void bad_dim(const std::string& text) {
   ir::user_error(kBadOption, {}, fmt::format("--dim {}: cannot be read", text),
@@ -53,17 +52,22 @@ std::pair<std::string, ir::Bounds> parse_dim(const std::string& text) {
 
 void ModelOptions::add_dimensions(CLI::App& command) {
   command.add_option("--ranks", ranks, "Number of ranks (world size)")->check(CLI::Range(1, 1024));
-  command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")->allow_extra_args(false);
-  command.add_option("--alias", aliases, "OUT=IN: the output takes the input's memory")->allow_extra_args(false);
+  command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")
+      ->allow_extra_args(false);
+  command.add_option("--alias", aliases, "OUT=IN: the output takes the input's memory")
+      ->allow_extra_args(false);
 }
 
 void ModelOptions::add_passes(CLI::App& command) {
   command.add_option("--passes", passes, "Comma-separated passes instead of the default pipeline");
-  command.add_option("--disable", disable, "Passes that are skipped")->delimiter(',')->allow_extra_args(false);
+  command.add_option("--disable", disable, "Passes that are skipped")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command.add_option("--print-after", print_after, "Passes after which the IR is printed, or 'all'")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command.add_option("--plugin", plugins, "Shared libraries with passes of your own")->allow_extra_args(false);
+  command.add_option("--plugin", plugins, "Shared libraries with passes of your own")
+      ->allow_extra_args(false);
   command.add_option("--bisect", bisect, "Run only the first N passes of the list");
   command.add_flag("--no-verify", no_verify, "Do not run the verifier after each pass");
 }
@@ -90,7 +94,8 @@ CompileOptions ModelOptions::compile_options() const {
     std::istringstream list(target.size() > 5 ? target.substr(5) : "");
     for (std::string one; std::getline(list, one, ',');) options.architectures.push_back(one);
   } else if (target != "cpu") {
-    ir::user_error(kBadOption, {}, fmt::format("--target {}: there is no such target", target), "targets are cpu, cuda and cuda:sm_80,sm_90");
+    ir::user_error(kBadOption, {}, fmt::format("--target {}: there is no such target", target),
+                   "targets are cpu, cuda and cuda:sm_80,sm_90");
   }
   return options;
 }

@@ -13,8 +13,8 @@ namespace braid::cli {
 struct ModelOptions {
   std::string model;
   int ranks = 1;
-  std::vector<std::string> dims;         // NAME=V or NAME=MIN..MAX
-  std::vector<std::string> aliases;      // OUT=IN
+  std::vector<std::string> dims;     // NAME=V or NAME=MIN..MAX
+  std::vector<std::string> aliases;  // OUT=IN
   std::string passes;
   std::vector<std::string> disable;
   std::vector<std::string> print_after;
@@ -27,7 +27,7 @@ struct ModelOptions {
   void add_passes(CLI::App& command);      // --passes --disable --print-after --plugin --bisect --no-verify
   void add_target(CLI::App& command);      // --target
 
-  // Loads the plug-ins. UserError 3 where an option's text cannot be read.
+  // Loads the plug-ins. UserError BR0003 where an option's text cannot be read.
   CompileOptions compile_options() const;
   // --dim as bounds by name.
   std::map<std::string, ir::Bounds> dim_bounds() const;

@@ -4,13 +4,12 @@
 #include <fstream>
 #include <iterator>
 
+#include "cli/errors.h"
 #include "ir/error.h"
 
 namespace braid::cli {
 namespace {
 
-constexpr int kUnreadable = 5;
-constexpr int kUnwritable = 2;
 constexpr std::string_view kMagic{"\x93NUMPY", 6};
 
 struct Descr {
@@ -23,11 +22,12 @@ constexpr Descr kDescrs[] = {{"<f4", ir::DType::f32}, {"<f8", ir::DType::f64}, {
                              {"<u4", ir::DType::u32}, {"<u8", ir::DType::u64}, {"|b1", ir::DType::boolean}};
 
 [[noreturn]] void bad(const std::string& path, const std::string& why) {
-  ir::user_error(kUnreadable, {.file = path}, "not a readable .npy file: " + why,
+  ir::user_error(kBadNpy, {.file = path}, "not a readable .npy file: " + why,
                  "write it with numpy.save, little endian and C-contiguous");
 }
 
-// The text between the quotes, or the value up to the next comma, that follows 'key': in the header's dictionary.
+// The text between the quotes, or the value up to the next comma, that follows 'key': in the header's
+// dictionary.
 std::string_view after_key(std::string_view header, std::string_view key) {
   const std::size_t at = header.find("'" + std::string(key) + "'");
   if (at == std::string_view::npos) return {};
@@ -41,7 +41,8 @@ std::string_view after_key(std::string_view header, std::string_view key) {
 
 std::vector<std::int64_t> parse_shape(const std::string& path, std::string_view text) {
   const std::size_t close = text.find(')');
-  if (text.empty() || text.front() != '(' || close == std::string_view::npos) bad(path, "no shape in its header");
+  if (text.empty() || text.front() != '(' || close == std::string_view::npos)
+    bad(path, "no shape in its header");
   std::vector<std::int64_t> sizes;
   std::int64_t value = -1, total = 1;
   for (char c : text.substr(1, close - 1)) {
@@ -57,7 +58,8 @@ std::vector<std::int64_t> parse_shape(const std::string& path, std::string_view 
   }
   if (value >= 0) sizes.push_back(value);
   for (std::int64_t s : sizes) {
-    if (__builtin_mul_overflow(total, s, &total) || total > (std::int64_t{1} << 48)) bad(path, "its shape is too large");
+    if (__builtin_mul_overflow(total, s, &total) || total > (std::int64_t{1} << 48))
+      bad(path, "its shape is too large");
   }
   return sizes;
 }
@@ -66,9 +68,10 @@ std::vector<std::int64_t> parse_shape(const std::string& path, std::string_view 
 
 ir::Tensor read_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) ir::user_error(kUnreadable, {.file = path}, "cannot open the file", "check the path");
+  if (!file) ir::user_error(kBadNpy, {.file = path}, "cannot open the file", "check the path");
   const std::string all{std::istreambuf_iterator<char>(file), {}};
-  if (all.size() < 10 || all.compare(0, kMagic.size(), kMagic) != 0) bad(path, "it does not begin with NumPy's magic");
+  if (all.size() < 10 || all.compare(0, kMagic.size(), kMagic) != 0)
+    bad(path, "it does not begin with NumPy's magic");
   const int major = static_cast<unsigned char>(all[6]);
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   if (major < 1 || major > 3) bad(path, "unknown format version");
@@ -127,8 +130,10 @@ void write_npy(const std::string& path, const ir::Tensor& given) {
   file.write("\x01\x00", 2);
   file.write(length, 2);
   file.write(header.data(), static_cast<std::streamsize>(header.size()));
-  file.write(reinterpret_cast<const char*>(tensor->bytes.data()), static_cast<std::streamsize>(tensor->bytes.size()));
-  if (!file.flush()) ir::user_error(kUnwritable, {.file = path}, "cannot write the file", "check the path and the disk");
+  file.write(reinterpret_cast<const char*>(tensor->bytes.data()),
+             static_cast<std::streamsize>(tensor->bytes.size()));
+  if (!file.flush())
+    ir::user_error(kCannotWrite, {.file = path}, "cannot write the file", "check the path and the disk");
 }
 
 }  // namespace braid::cli

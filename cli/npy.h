@@ -8,9 +8,9 @@
 
 namespace braid::cli {
 
-// UserError 5 for what is no readable .npy file, naming the file.
+// UserError BR0005 for what is no readable .npy file, naming the file.
 ir::Tensor read_npy(const std::string& path);
-// bf16 has no NumPy type and is written as float32. UserError 2 when the file cannot be written.
+// bf16 has no NumPy type and is written as float32. UserError BR0010 when the file cannot be written.
 void write_npy(const std::string& path, const ir::Tensor& tensor);
 
 }  // namespace braid::cli

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/errors.h"
 #include "cli/model_options.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -26,7 +27,8 @@ int run(const Options& o) {
     fmt::print("{}", passes::list_passes());
     return 0;
   }
-  if (o.model.model.empty()) ir::user_error(4, {}, "no input file", "braid opt FILE.braid --passes=...");
+  if (o.model.model.empty())
+    ir::user_error(kNoInputFile, {}, "no input file", "braid opt FILE.braid --passes=...");
   if (!options.passes) options.passes = "";
   ir::Schedule schedule = lower(options);
   const std::vector<passes::PassRecord> records = optimise(schedule, options);
@@ -38,7 +40,8 @@ int run(const Options& o) {
   }
   std::ofstream file(o.output, std::ios::trunc);
   file << text;
-  if (!file.flush()) ir::user_error(2, {.file = o.output}, "cannot write the file", "check the path and the disk");
+  if (!file.flush())
+    ir::user_error(kCannotWrite, {.file = o.output}, "cannot write the file", "check the path and the disk");
   return 0;
 }
 

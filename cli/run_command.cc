@@ -10,6 +10,7 @@
 #include "cli/model_options.h"
 #include "cli/npy.h"
 #include "cli/temp_dir.h"
+#include "frontend/errors.h"
 #include "ir/error.h"
 
 namespace braid::cli {
@@ -22,7 +23,9 @@ struct Options {
   std::string output;
 };
 
-std::string shape_text(const ir::Tensor& t) { return fmt::format("{}[{}]", to_string(t.dtype), fmt::join(t.sizes, ", ")); }
+std::string shape_text(const ir::Tensor& t) {
+  return fmt::format("{}[{}]", to_string(t.dtype), fmt::join(t.sizes, ", "));
+}
 
 std::string safe_file_name(std::string name) {
   for (char& c : name) {
@@ -42,13 +45,14 @@ int run(const Options& o) {
   const ProgramFiles program = find_program(dir);
   const ProgramInterface table = interface_of(program);
   if (is_program_dir(o.model.model) && o.model.ranks != 1 && o.model.ranks != table.ranks) {
-    ir::user_error(401, {.file = o.model.model}, fmt::format("the program is for {} ranks, not {}", table.ranks, o.model.ranks),
+    ir::user_error(frontend::kRankCount, {.file = o.model.model},
+                   fmt::format("the program is for {} ranks, not {}", table.ranks, o.model.ranks),
                    fmt::format("run it with --ranks {}, or compile it again", table.ranks));
   }
   const std::vector<std::vector<ir::Tensor>> inputs =
       make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), o.inputs);
   const std::vector<RankResult> results = execute(program, inputs, o.execute);
-    for (std::size_t r = 0; r < results.size(); ++r) {
+  for (std::size_t r = 0; r < results.size(); ++r) {
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
       const ir::Tensor& tensor = results[r].outputs[k];
       if (r == 0) fmt::print("{}: {}\n", table.outputs[k].name, shape_text(tensor));
@@ -61,7 +65,8 @@ int run(const Options& o) {
   }
   if (o.execute.repeat > 1) {
     for (std::size_t r = 0; r < results.size(); ++r) {
-      fmt::print("rank {}: median {:.3f} ms of {} steps\n", r, static_cast<double>(median(results[r].step_ns)) / 1e6, o.execute.repeat);
+      fmt::print("rank {}: median {:.3f} ms of {} steps\n", r,
+                 static_cast<double>(median(results[r].step_ns)) / 1e6, o.execute.repeat);
     }
   }
   return 0;
@@ -75,11 +80,15 @@ void add_run(CLI::App& app, Action& chosen) {
   command->footer(
       "Example: braid run out --random 1 --dim batch=1 --dim sequence=128\n"
       "         braid run 'model.rank{rank}.onnx' --ranks 2 --input input_ids=ids.npy -o results");
-  command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")->required();
-  command->add_option("-o,--output", o->output, "Folder for the outputs, as .npy (rank<r>/ each, if there are several)");
+  command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")
+      ->required();
+  command->add_option("-o,--output", o->output,
+                      "Folder for the outputs, as .npy (rank<r>/ each, if there are several)");
   command->add_option("--repeat", o->execute.repeat, "Number of steps")->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", o->execute.warmup, "Steps before the measured ones")->check(CLI::Range(0, 1000000));
-  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")->check(CLI::Range(1, 1024));
+  command->add_option("--warmup", o->execute.warmup, "Steps before the measured ones")
+      ->check(CLI::Range(0, 1000000));
+  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
+      ->check(CLI::Range(1, 1024));
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
   o->inputs.add(*command);
   o->model.add_dimensions(*command);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "cli/errors.h"
 #include "ir/error.h"
 
 namespace braid::cli {
@@ -13,7 +14,9 @@ class TempDir {
  public:
   TempDir() {
     std::string pattern = (std::filesystem::temp_directory_path() / "braid-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) ir::user_error(2, {.file = pattern}, "cannot make a temporary folder", "set TMPDIR to a folder that can be written");
+    if (!mkdtemp(pattern.data()))
+      ir::user_error(kCannotWrite, {.file = pattern}, "cannot make a temporary folder",
+                     "set TMPDIR to a folder that can be written");
     path_ = pattern;
   }
   ~TempDir() {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cli/errors.h"
 #include "frontend/signature.h"
 #include "frontend/tensor_file.h"
 #include "ir/error.h"
@@ -15,7 +16,6 @@ namespace braid::cli {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kNoTestCase = 9;
 
 [[noreturn]] void no_case(const std::string& path, const std::string& why) {
   ir::user_error(kNoTestCase, {.file = path}, "not a test case: " + why,
@@ -26,7 +26,8 @@ constexpr int kNoTestCase = 9;
 std::vector<ir::Tensor> read_numbered(const fs::path& folder, const std::string& stem) {
   std::vector<ir::Tensor> tensors;
   for (int k = 0; fs::exists(folder / fmt::format("{}_{}.pb", stem, k)); ++k) {
-    tensors.push_back(frontend::read_tensor_file((folder / fmt::format("{}_{}.pb", stem, k)).string()).tensor);
+    tensors.push_back(
+        frontend::read_tensor_file((folder / fmt::format("{}_{}.pb", stem, k)).string()).tensor);
   }
   return tensors;
 }
@@ -39,7 +40,8 @@ int count_ranks(const fs::path& folder) {
 
 std::vector<fs::path> data_folders(const fs::path& dir) {
   std::vector<fs::path> folders;
-  for (int k = 0; fs::exists(dir / fmt::format("test_data_set_{}", k)); ++k) folders.push_back(dir / fmt::format("test_data_set_{}", k));
+  for (int k = 0; fs::exists(dir / fmt::format("test_data_set_{}", k)); ++k)
+    folders.push_back(dir / fmt::format("test_data_set_{}", k));
   return folders;
 }
 
@@ -49,7 +51,8 @@ std::map<std::string, ir::Bounds> read_dims(const fs::path& path) {
   if (!json.is_object()) no_case(path.string(), "its dims.json is no object");
   std::map<std::string, ir::Bounds> dims;
   for (const auto& [name, value] : json.items()) {
-    if (!value.is_array() || value.size() != 2 || !value[0].is_number_integer() || !value[1].is_number_integer()) {
+    if (!value.is_array() || value.size() != 2 || !value[0].is_number_integer() ||
+        !value[1].is_number_integer()) {
       no_case(path.string(), "dims.json holds more than [MIN, MAX] per name");
     }
     dims[name] = {value[0].get<std::int64_t>(), value[1].get<std::int64_t>()};

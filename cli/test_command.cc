@@ -11,6 +11,7 @@
 #include "cli/model_options.h"
 #include "cli/temp_dir.h"
 #include "cli/test_case.h"
+#include "frontend/errors.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
 
@@ -30,16 +31,19 @@ enum class Outcome { passed, failed, skipped };
 
 // Error numbers of what the model asks for and Braid does not have: such a case is skipped, not failed.
 bool unsupported(int code) {
-  return code == 109 || code == 110 || code == 115 || code == 116 || code == 117 || code == 119 || code == 103 || code == 601;
+  return code == 109 || code == 110 || code == 115 || code == 116 || code == 117 || code == 119 ||
+         code == 103 || code == 601;
 }
 
-Outcome compare_data(const Options& o, const TestCase& test, const TestData& data, const std::vector<RankResult>& results) {
+Outcome compare_data(const Options& o, const TestCase& test, const TestData& data,
+                     const std::vector<RankResult>& results) {
   Outcome outcome = Outcome::passed;
   double worst = 0;
   for (std::size_t r = 0; r < results.size(); ++r) {
     const std::size_t count = std::min(results[r].outputs.size(), data.outputs[r].size());
     if (results[r].outputs.size() != data.outputs[r].size()) {
-      fmt::print("FAILED {} {} rank {}: {} outputs, {} expected\n", test.dir, data.name, r, results[r].outputs.size(), data.outputs[r].size());
+      fmt::print("FAILED {} {} rank {}: {} outputs, {} expected\n", test.dir, data.name, r,
+                 results[r].outputs.size(), data.outputs[r].size());
       outcome = Outcome::failed;
     }
     for (std::size_t k = 0; k < count; ++k) {
@@ -63,7 +67,8 @@ Outcome run_case(const Options& o, const std::string& dir) {
   if (o.target == "cuda") options.target = Target::cuda;
   options.import.ranks = o.model.ranks > 1 ? o.model.ranks : test.ranks;
   if (options.import.ranks != test.ranks) {
-    ir::user_error(401, {.file = dir}, fmt::format("the case is for {} ranks, not {}", test.ranks, options.import.ranks),
+    ir::user_error(frontend::kRankCount, {.file = dir},
+                   fmt::format("the case is for {} ranks, not {}", test.ranks, options.import.ranks),
                    fmt::format("run it with --ranks {}", test.ranks));
   }
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);
@@ -81,7 +86,8 @@ Outcome run_case(const Options& o, const std::string& dir) {
   for (const TestData& data : test.data) {
     std::vector<RankResult> results;
     if (o.target == "interpreter") {
-      for (std::vector<ir::Tensor>& outputs : ir::run(schedule, data.inputs, {.use_plan = schedule.plan.has_value()}).outputs) {
+      for (std::vector<ir::Tensor>& outputs :
+           ir::run(schedule, data.inputs, {.use_plan = schedule.plan.has_value()}).outputs) {
         results.push_back({std::move(outputs), {}});
       }
     } else {
@@ -116,13 +122,16 @@ int run(const Options& o) {
 void add_test(CLI::App& app, Action& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("test", "Run test cases in ONNX's backend test layout");
-  command->footer("Example: braid test cases/test_add cases/test_gelu\n         braid test --target interpreter cases/test_add");
+  command->footer(
+      "Example: braid test cases/test_add cases/test_gelu\n         braid test --target interpreter "
+      "cases/test_add");
   command->add_option("CASE_DIR", o->cases, "Folders with model.onnx and test_data_set_*")->required();
   command->add_option("--target", o->target, "cpu, cuda (on the emulated device), or interpreter")
       ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}));
   command->add_option("--rtol", o->tolerance.relative, "Relative tolerance (default 1e-3, as ONNX's)");
   command->add_option("--atol", o->tolerance.absolute, "Absolute tolerance (default 1e-7)");
-  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")->check(CLI::Range(1, 1024));
+  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
+      ->check(CLI::Range(1, 1024));
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
   command->add_flag("-q,--quiet", o->quiet, "Do not list what passed");
   o->model.add_dimensions(*command);

@@ -41,15 +41,18 @@ int run(const Options& o) {
   const ir::InterpreterResult expected = ir::run(lowered, inputs);
 
   bool good = true;
-    for (std::size_t r = 0; r < results.size(); ++r) {
+  for (std::size_t r = 0; r < results.size(); ++r) {
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
-      const Difference d = compare(results[r].outputs[k], expected.outputs[r][k], {.relative = o.limit, .absolute = o.limit});
-      const bool ok = d.same_type && d.max_relative <= o.limit && (ir::is_float(results[r].outputs[k].dtype) || d.mismatches == 0);
+      const Difference d =
+          compare(results[r].outputs[k], expected.outputs[r][k], {.relative = o.limit, .absolute = o.limit});
+      const bool ok = d.same_type && d.max_relative <= o.limit &&
+                      (ir::is_float(results[r].outputs[k].dtype) || d.mismatches == 0);
       good &= ok;
       fmt::print("{} rank {} {}: {}\n", ok ? "equal " : "DIFFERS", r, table.outputs[k].name, to_string(d));
     }
   }
-  fmt::print("{}\n", good ? "the program and the interpreter agree" : "the program and the interpreter differ");
+  fmt::print("{}\n",
+             good ? "the program and the interpreter agree" : "the program and the interpreter differ");
   return good ? 0 : 1;
 }
 
@@ -60,8 +63,10 @@ void add_verify(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("verify", "Compare the compiled program with the interpreter");
   command->footer("Example: braid verify small.onnx --dim batch=1..2 --dim sequence=1..16");
   command->add_option("MODEL", o->model.model, "ONNX model or IR text")->required();
-  command->add_option("--limit", o->limit, "Largest error allowed, relative to the largest element of the output (default 1e-5)");
-  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")->check(CLI::Range(1, 1024));
+  command->add_option("--limit", o->limit,
+                      "Largest error allowed, relative to the largest element of the output (default 1e-5)");
+  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
+      ->check(CLI::Range(1, 1024));
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
   o->inputs.add(*command);
   o->model.add_dimensions(*command);

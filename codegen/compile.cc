@@ -72,7 +72,7 @@ std::string build_program(const std::string& dir, const std::vector<std::string>
   const std::filesystem::path manifest = std::filesystem::path(dir) / "manifest.json";
   const nlohmann::json json = nlohmann::json::parse(read_text(manifest.string()), nullptr, false);
   if (json.is_discarded() || !json.contains("name")) {
-    ir::user_error(8, {.file = manifest.string()}, "not the manifest of a compiled program",
+    ir::user_error(kNoProgram, {.file = manifest.string()}, "not the manifest of a compiled program",
                    "make one with: braid compile MODEL.onnx -o DIR");
   }
   const std::string name = json["name"].get<std::string>();

@@ -21,6 +21,8 @@ namespace braid {
 
 enum class Target : std::uint8_t { cpu, cuda };
 
+inline constexpr int kNoProgram = 8;  // UserError BR0008: a folder without a compiled program
+
 struct CompileOptions {
   std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
   frontend::ImportOptions import;

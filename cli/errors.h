@@ -1,0 +1,14 @@
+// Numbers of the user errors of the command line; docs/errors.md has a section on each.
+#pragma once
+
+namespace braid::cli {
+
+inline constexpr int kBadOption = 3;
+inline constexpr int kNoInputFile = 4;
+inline constexpr int kBadNpy = 5;
+inline constexpr int kMissingInput = 6;
+inline constexpr int kRankFailed = 7;
+inline constexpr int kNoTestCase = 9;
+inline constexpr int kCannotWrite = 10;
+
+}  // namespace braid::cli
