@@ -14,7 +14,7 @@ namespace {
 
 [[noreturn]] void bad_dim(const std::string& text) {
   ir::user_error(kBadOption, {}, fmt::format("--dim {}: cannot be read", text),
-                 "write --dim NAME=SIZE or --dim NAME=MIN..MAX with 0 <= MIN <= MAX");
+                 "write --dim NAME=SIZE or --dim NAME=MIN..MAX with sizes from 0 on");
 }
 
 std::int64_t number(std::string_view digits, const std::string& whole) {
@@ -46,7 +46,6 @@ std::pair<std::string, ir::Bounds> parse_dim(const std::string& text) {
   } else {
     bounds = {number(value.substr(0, dots), text), number(value.substr(dots + 2), text)};
   }
-  if (bounds.min > bounds.max) bad_dim(text);
   return {text.substr(0, equals), bounds};
 }
 

@@ -1,0 +1,143 @@
+#include "tests/cli/braid_process.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace braid::test {
+namespace {
+
+// The program under test: BRAID_EXECUTABLE of the environment goes before the one of this build.
+std::string executable() {
+  const char* given = std::getenv("BRAID_EXECUTABLE");
+  return given ? given : BRAID_EXECUTABLE_PATH;
+}
+
+[[noreturn]] void become(const std::vector<std::string>& arguments,
+                         const std::vector<std::string>& environment, const fs::path& in, const fs::path& out,
+                         const fs::path& err) {
+  const int files[] = {::open(in.c_str(), O_RDONLY), ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600),
+                       ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600)};
+  for (int k = 0; k < 3; ++k) {
+    if (files[k] < 0 || ::dup2(files[k], k) < 0) ::_exit(126);
+  }
+  ::setenv("BRAID_CXXFLAGS", "-O0", 1);
+  for (const std::string& variable : environment) {
+    const std::size_t equals = variable.find('=');
+    ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+  }
+  const std::string program = executable();
+  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  ::execv(program.c_str(), argv.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+ProcessResult braid(const std::vector<std::string>& arguments, const std::string& input,
+                    const std::vector<std::string>& environment) {
+  const Folder folder;
+  const std::string in = folder.file("in", input);
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error("fork failed");
+  if (child == 0) become(arguments, environment, in, folder / "out", folder / "err");
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, read_text(folder / "out"), read_text(folder / "err")};
+}
+
+Folder::Folder() {
+  std::string pattern = (fs::temp_directory_path() / "braid-test-XXXXXX").string();
+  if (!::mkdtemp(pattern.data())) throw std::runtime_error("cannot make " + pattern);
+  path_ = pattern;
+}
+
+Folder::~Folder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::string Folder::file(const std::string& name, const std::string& text) const {
+  std::ofstream(path_ / name, std::ios::binary) << text;
+  return (path_ / name).string();
+}
+
+std::vector<std::string> Folder::names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(path_)) {
+    names.push_back(fs::relative(entry.path(), path_).string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string model(const std::string& name) { return (fs::path(BRAID_TEST_MODELS) / name).string(); }
+
+std::string compiled(const std::string& name, const std::vector<std::string>& arguments) {
+  const fs::path dir = fs::path(BRAID_BINARY_DIR) / "test_programs" / name, stamp = dir / "compiled";
+  fs::create_directories(dir);
+  const int lock = ::open((dir / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ::flock(lock, LOCK_EX);
+  auto newest = fs::last_write_time(executable());
+  for (const auto& entry : fs::directory_iterator(fs::path(BRAID_BINARY_DIR) / "lib")) {
+    newest = std::max(newest, fs::last_write_time(entry.path()));
+  }
+  if (!fs::exists(stamp) || fs::last_write_time(stamp) < newest) {
+    std::vector<std::string> command = {"compile", "-o", dir.string()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const ProcessResult result = braid(command);
+    if (result.exit_code != 0) {
+      ::close(lock);
+      throw std::runtime_error("braid compile failed: " + result.err);
+    }
+    std::ofstream(stamp).flush();
+  }
+  ::close(lock);
+  return dir.string();
+}
+
+void write_floats(const std::string& path, const std::vector<std::int64_t>& shape,
+                  const std::vector<float>& values) {
+  std::string sizes;
+  for (std::int64_t s : shape) sizes += std::to_string(s) + ",";
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + sizes + "), }";
+  header.append((64 - (10 + header.size() + 1) % 64) % 64, ' ');
+  header += '\n';
+  std::ofstream file(path, std::ios::binary);
+  file.write("\x93NUMPY\x01\x00", 8);
+  const char length[2] = {static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  file.write(length, 2);
+  file << header;
+  file.write(reinterpret_cast<const char*>(values.data()),
+             static_cast<std::streamsize>(values.size() * sizeof(float)));
+}
+
+std::vector<float> read_floats(const std::string& path) {
+  const std::string text = read_text(path);
+  if (text.size() < 10 || text.find("'<f4'") == std::string::npos)
+    throw std::runtime_error(path + " is no float .npy");
+  const std::size_t begin = 10 + static_cast<unsigned char>(text[8]) +
+                            256 * static_cast<std::size_t>(static_cast<unsigned char>(text[9]));
+  std::vector<float> values((text.size() - begin) / sizeof(float));
+  std::memcpy(values.data(), text.data() + begin, values.size() * sizeof(float));
+  return values;
+}
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace braid::test

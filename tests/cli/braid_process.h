@@ -1,0 +1,56 @@
+// The braid program as a user runs it: one process per call, and folders that go with the test.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace braid::test {
+
+namespace fs = std::filesystem;
+
+struct ProcessResult {
+  int exit_code = -1;  // 128 + signal where a signal ended it
+  std::string out;
+  std::string err;
+};
+
+// Runs `braid` with these arguments. Host-compiler runs use -O0 (BRAID_CXXFLAGS): speed is not what these
+// tests are about. `environment`: NAME=VALUE.
+ProcessResult braid(const std::vector<std::string>& arguments, const std::string& input = {},
+                    const std::vector<std::string>& environment = {});
+
+// A folder that goes with the object.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  const fs::path& path() const { return path_; }
+  // Writes a file and returns its path.
+  std::string file(const std::string& name, const std::string& text) const;
+  // Names of what lies in it, below all subfolders too, sorted.
+  std::vector<std::string> names() const;
+
+ private:
+  fs::path path_;
+};
+
+// A model below BRAID_TEST_MODELS.
+std::string model(const std::string& name);
+
+// The folder of a program that `braid compile arguments... -o <folder>` made. Every test is a process of its
+// own: the first that asks compiles, the others find the result, until braid or its runtime is built again.
+std::string compiled(const std::string& name, const std::vector<std::string>& arguments);
+
+// Float arrays as .npy files of version 1.
+void write_floats(const std::string& path, const std::vector<std::int64_t>& shape,
+                  const std::vector<float>& values);
+std::vector<float> read_floats(const std::string& path);
+
+std::string read_text(const fs::path& path);
+
+}  // namespace braid::test

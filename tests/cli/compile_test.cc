@@ -1,0 +1,301 @@
+// braid compile, explain, opt and ops: what they write and print, and that errors leave nothing behind.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "tests/cli/braid_process.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr const char* kTwice = R"(graph twice
+dim n in [1, 4]
+input %x: f32[n]
+%a: f32[n] = pointwise {
+  %0 = load %x
+  %1 = add %0, %0
+  store %1
+}
+%y: f32[n] = pointwise {
+  %0 = load %a
+  %1 = tanh %0
+  store %1
+}
+output %y
+)";
+
+std::string dynamic_add() { return model("ops/add_dynamic/model.onnx"); }
+
+TEST(Compile, SourceWithHeaderWeightsAndManifestIsWritten) {
+  const Folder folder;
+  const ProcessResult result = braid({"compile", model("ops/matmul_weight/model.onnx"), "--emit", "source",
+                                      "--name", "product", "-o", folder / "out"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(folder.names(),
+              ElementsAre("out", "out/manifest.json", "out/product.cc", "out/product.h", "out/weights.bin"));
+  EXPECT_EQ(nlohmann::json::parse(read_text(folder / "out/manifest.json"))["name"], "product");
+  for (const char* file : {"product.cc", "product.h", "weights.bin", "manifest.json"})
+    EXPECT_THAT(result.out, HasSubstr(file));
+}
+
+TEST(Compile, EqualModelsGiveEqualBytes) {
+  const Folder folder;
+  for (const char* out : {"a", "b"}) {
+    const ProcessResult result =
+        braid({"compile", model("transformers/gpt2_static_prefill_tp2/model.rank{rank}.onnx"), "--ranks", "2",
+               "--emit", "source", "-o", folder / out});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "a")) {
+    ++files;
+    EXPECT_EQ(read_text(entry.path()), read_text(folder.path() / "b" / entry.path().filename()))
+        << entry.path();
+  }
+  EXPECT_GE(files, 4);
+}
+
+TEST(Compile, IrAndScheduleAreTextThatReadsBack) {
+  const Folder folder;
+  for (const char* stage : {"ir", "schedule"}) {
+    const ProcessResult result =
+        braid({"compile", folder.file("twice.braid", kTwice), "--emit", stage, "-o", folder / stage});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const std::string text = read_text(folder / (std::string(stage) + "/twice.braid"));
+    const ProcessResult again = braid({"opt", folder / (std::string(stage) + "/twice.braid")});
+    EXPECT_EQ(again.out, text) << again.err;
+  }
+}
+
+TEST(Compile, UnboundedDimensionIsRefusedWithTheOptionToGive) {
+  const Folder folder;
+  const ProcessResult result = braid({"compile", dynamic_add(), "-o", folder / "out"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0310"));
+  EXPECT_THAT(result.err, HasSubstr("--dim"));
+  EXPECT_THAT(folder.names(), IsEmpty());
+}
+
+TEST(Compile, WrongNumberOfRanksIsRefused) {
+  const Folder folder;
+  const ProcessResult result = braid(
+      {"compile", model("collectives/all_gather_axis_0/model.onnx"), "--ranks", "3", "-o", folder / "out"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0401"));
+  EXPECT_THAT(folder.names(), IsEmpty());
+}
+
+TEST(Compile, AMissingFileIsNamed) {
+  const Folder folder;
+  for (const char* name : {"absent.onnx", "absent.braid"}) {
+    const ProcessResult result = braid({"compile", folder / name, "-o", folder / "out"});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("BR0001"));
+    EXPECT_THAT(result.err, HasSubstr(name));
+  }
+  EXPECT_THAT(folder.names(), IsEmpty());
+}
+
+TEST(Compile, AFolderThatCannotBeMadeIsAUserError) {
+  const Folder folder;
+  const ProcessResult result =
+      braid({"compile", folder.file("twice.braid", kTwice), "-o", folder.file("file", "") + "/out"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0010"));
+}
+
+TEST(Compile, HostCompilersFailureIsShownAndLeavesNoLibrary) {
+  const Folder folder;
+  const ProcessResult result =
+      braid({"compile", folder.file("twice.braid", kTwice), "-o", folder / "out"}, {}, {"CXX=false"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0603"));
+  EXPECT_THAT(folder.names(), Not(Contains(HasSubstr(".so"))));
+}
+
+TEST(Compile, AMissingRuntimeLibraryIsAUserError) {
+  const Folder folder;
+  const ProcessResult result = braid({"compile", folder.file("twice.braid", kTwice), "-o", folder / "out"},
+                                     {}, {"BRAID_RUNTIME_DIR=" + folder / "nowhere"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0604"));
+}
+
+struct BadText {
+  std::string name, error, text;
+  friend void PrintTo(const BadText& text, std::ostream* out) { *out << text.name; }
+};
+
+class BadTexts : public ::testing::TestWithParam<BadText> {};
+
+TEST_P(BadTexts, AreRefusedAndNothingIsWritten) {
+  const Folder folder, out;
+  const ProcessResult result =
+      braid({"compile", folder.file("bad.braid", GetParam().text), "--emit", "source", "-o", out / "out"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(GetParam().error));
+  EXPECT_THAT(out.names(), IsEmpty());
+}
+
+const BadText kBadTexts[] = {
+    {"Syntax", "BR0501", "graph g input"},
+    {"MemoryWithoutBound", "BR0545",
+     "graph g dim n in [1, 2000000000000000000] input %x: f32[n] %a: f32[n] = pointwise { %0 = load %x store "
+     "%0 } "
+     "%y: f32[n] = extern \"f\" reads(%a) output %y"},
+    {"MemoryBeyond64Bits", "BR0546",
+     "graph g dim n in [1, 1000000000000000000] input %x: f32[n] %a: f32[n] = extern \"f\" reads(%x) "
+     "%b: f32[n] = extern \"g\" reads(%a) %c: f32[n] = extern \"h\" reads(%a, %b) "
+     "%d: f32[n] = extern \"k\" reads(%a, %b, %c) output %d"},
+    {"ExternKernel", "BR0601", "graph g input %x: f32[2] %y: f32[2] = extern \"f\" reads(%x) output %y"},
+    {"ConstantWithoutData", "BR0602",
+     "graph g input %x: f32[2] constant %c: f32[2] = elided(0x1) %y: f32[2] = pointwise { %0 = load %x %1 = "
+     "load %c "
+     "%2 = add %0, %1 store %2 } output %y"},
+};
+INSTANTIATE_TEST_SUITE_P(Compile, BadTexts, ::testing::ValuesIn(kBadTexts),
+                         [](const auto& info) { return info.param.name; });
+
+struct BadArguments {
+  std::string name, error;
+  std::vector<std::string> arguments;
+};
+
+class BadOptions : public ::testing::TestWithParam<BadArguments> {};
+
+TEST_P(BadOptions, AreRefused) {
+  const Folder folder;
+  std::vector<std::string> arguments = {"opt", folder.file("twice.braid", kTwice)};
+  arguments.insert(arguments.end(), GetParam().arguments.begin(), GetParam().arguments.end());
+  const ProcessResult result = braid(arguments);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr(GetParam().error));
+  EXPECT_EQ(result.out, "");
+}
+
+const BadArguments kBadOptions[] = {
+    {"DimWithoutSize", "BR0003", {"--dim", "n"}},
+    {"DimGivenTwice", "BR0003", {"--dim", "n=4", "--dim", "n=3"}},
+    {"AliasWithoutInput", "BR0003", {"--alias", "y"}},
+    {"UnknownPass", "BR0540", {"--passes", "no_such_pass"}},
+    {"UnknownOption", "BR0541", {"--passes", "plan_memory{colour=2}"}},
+    {"PluginThatIsNoLibrary", "BR0543", {"--plugin", "no/such/library.so"}},
+};
+INSTANTIATE_TEST_SUITE_P(Opt, BadOptions, ::testing::ValuesIn(kBadOptions),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(CommandLine, WrongUsageIsExitCode1AndHelpIs0) {
+  EXPECT_EQ(braid({}).exit_code, 1);
+  EXPECT_EQ(braid({"no_such_command"}).exit_code, 1);
+  EXPECT_EQ(braid({"compile"}).exit_code, 1);
+  EXPECT_EQ(braid({"--version"}).out, "braid 0.1.0\n");
+  for (const char* command : {"compile", "run", "bench", "test", "verify", "explain", "opt", "ops"}) {
+    const ProcessResult help = braid({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_THAT(help.out, HasSubstr("Example: braid ")) << command;
+  }
+}
+
+TEST(Opt, TextWithoutPassesIsPrintedAsItIs) {
+  const Folder folder;
+  const ProcessResult first = braid({"opt", folder.file("twice.braid", kTwice)});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const ProcessResult second =
+      braid({"opt", folder.file("again.braid", first.out), "-o", folder / "third.braid"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(second.out, "");
+  EXPECT_EQ(read_text(folder / "third.braid"), first.out);
+}
+
+TEST(Opt, PassesChangeTheTextAndPrintAfterThem) {
+  const Folder folder;
+  const std::string file = folder.file("twice.braid", kTwice);
+  const ProcessResult fused = braid({"opt", file, "--passes", "fuse_vertical,merge_loops", "--print-after",
+                                     "fuse_vertical", "-o", folder / "out.braid"});
+  ASSERT_EQ(fused.exit_code, 0) << fused.err;
+  EXPECT_NE(read_text(folder / "out.braid"), braid({"opt", file}).out);
+  EXPECT_THAT(fused.out, HasSubstr("fuse_vertical"));
+}
+
+TEST(Opt, WithoutAFileThereIsNothingToDo) {
+  const ProcessResult result = braid({"opt", "--passes", "dead_code"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0004"));
+}
+
+TEST(Opt, PassesOfPluginsAreListedAndRun) {
+  const Folder folder;
+  EXPECT_THAT(braid({"opt", "--list-passes"}).out, Not(HasSubstr("charge_callee")));
+  const ProcessResult list = braid({"opt", "--list-passes", "--plugin", BRAID_EXAMPLE_PLUGIN});
+  ASSERT_EQ(list.exit_code, 0) << list.err;
+  EXPECT_THAT(list.out, HasSubstr("charge_callee"));
+  EXPECT_THAT(list.out, HasSubstr("plan_memory"));
+  const ProcessResult run = braid({"opt", folder.file("twice.braid", kTwice), "--plugin",
+                                   BRAID_EXAMPLE_PLUGIN, "--passes", "charge_callee"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("graph twice"));
+}
+
+TEST(Ops, JsonListsEveryOperatorOfTheTable) {
+  const nlohmann::json ops = nlohmann::json::parse(braid({"ops", "--json"}).out);
+  const std::string table = braid({"ops"}).out;
+  EXPECT_EQ(static_cast<std::ptrdiff_t>(ops.size()), std::count(table.begin(), table.end(), '\n'));
+  bool found = false;
+  for (const nlohmann::json& op : ops) {
+    found |= op["name"] == "MatMul" && op["domain"] == "ai.onnx";
+    EXPECT_LE(op["first_version"].get<int>(), op["last_version"].get<int>());
+    EXPECT_FALSE(op["types"].empty()) << op;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Explain, ShowsInterfaceCollectivesAndPlannedBytes) {
+  const ProcessResult result =
+      braid({"explain", model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2", "--dim",
+             "batch=1..4", "--dim", "sequence=1..16", "--kernels", "--timing"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  for (const char* text : {"2 ranks", "dim     batch in [1, 4]", "input   x: f32[batch, sequence, 6]",
+                           "all_reduce     group world", "1536 B at most", "communication segment",
+                           "planned bytes", "Kernels in order", "plan_memory"}) {
+    EXPECT_THAT(result.out, HasSubstr(text));
+  }
+}
+
+// The corpus of broken models through the command line.
+struct BadModel {
+  std::string name;
+  nlohmann::json expect;
+  friend void PrintTo(const BadModel& model, std::ostream* out) { *out << model.name; }
+};
+
+TEST(BadModelCorpus, IsRefusedWithExitCode1AndLeavesNothing) {
+  const std::string root = std::string(BRAID_SOURCE_DIR) + "/tests/corpus/bad_models";
+  const nlohmann::json all = nlohmann::json::parse(read_text(root + "/expect.json"));
+  EXPECT_GT(all.size(), 50u);
+  for (const auto& [name, expect] : all.items()) {
+    SCOPED_TRACE(name);
+    const Folder folder;
+    std::vector<std::string> arguments = {"compile", root + "/" + expect["model"].get<std::string>(),
+                                          "-o",      folder / "out",
+                                          "--ranks", std::to_string(expect["ranks"].get<int>())};
+    for (const auto& [dim, bounds] : expect["dims"].items()) {
+      arguments.insert(arguments.end(), {"--dim", dim + "=" + std::to_string(bounds[0].get<std::int64_t>()) +
+                                                      ".." + std::to_string(bounds[1].get<std::int64_t>())});
+    }
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    for (const std::string text : expect["mentions"]) EXPECT_THAT(result.err, HasSubstr(text));
+    EXPECT_THAT(folder.names(), IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace braid::test

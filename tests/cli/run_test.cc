@@ -1,0 +1,240 @@
+// braid compile and run: files in, files out, on one rank and on two.
+#include <gmock/gmock.h>
+
+#include "tests/cli/braid_process.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// y = 2 x + bias on one rank.
+constexpr const char* kAffine = R"(graph affine
+dim n in [1, 4]
+input %x: f32[n, 2]
+constant %bias: f32[2] = [10, 20]
+%y: f32[n, 2] = pointwise {
+  %0 = load %x
+  %1 = constant f32 2
+  %2 = mul %0, %1
+  %3 = load %bias[i1]
+  %4 = add %2, %3
+  store %4
+}
+output %y
+)";
+
+std::string affine() {
+  const Folder folder;
+  return compiled("affine", {folder.file("affine.braid", kAffine)});
+}
+std::string all_reduce() {
+  return compiled("all_reduce", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2", "--dim",
+                                 "batch=1..4", "--dim", "sequence=1..16"});
+}
+
+TEST(Run, ReadsAndWritesNpyFiles) {
+  const Folder folder;
+  write_floats(folder / "x.npy", {2, 2}, {1, 2, 3, 4});
+  const ProcessResult result =
+      braid({"run", affine(), "--input", "x=" + folder / "x.npy", "-o", folder / "results"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "y: f32[2, 2]\n");
+  EXPECT_THAT(read_floats(folder / "results/y.npy"), ElementsAre(12, 24, 16, 28));
+}
+
+TEST(Run, RanksTakeTheirOwnInputsAndAFileForAllGoesToTheOthers) {
+  const Folder folder;
+  write_floats(folder / "zero.npy", {1, 1, 6}, {0, 0, 0, 0, 0, 0});
+  write_floats(folder / "a.npy", {1, 1, 6}, {1, 2, 3, 4, 5, 6});
+  write_floats(folder / "b.npy", {1, 1, 6}, {10, 20, 30, 40, 50, 60});
+  auto run = [&](const std::string& name, const std::vector<std::string>& inputs) {
+    std::vector<std::string> arguments = {"run", all_reduce(), "--ranks", "2", "-o", folder / name};
+    for (const std::string& i : inputs) arguments.insert(arguments.end(), {"--input", i});
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const std::vector<float> first = read_floats(folder / (name + "/rank0/y.npy"));
+    EXPECT_EQ(first, read_floats(folder / (name + "/rank1/y.npy")));
+    return first;
+  };
+  // The model adds something of its own to the sum over the ranks: what the inputs add is the difference to
+  // zeros.
+  const auto none = run("none", {"x=" + folder / "zero.npy"});
+  const auto own = run("own", {"x@0=" + folder / "a.npy", "x@1=" + folder / "b.npy"});
+  const auto mixed = run("mixed", {"x=" + folder / "a.npy", "x@1=" + folder / "b.npy"});
+  EXPECT_EQ(own, mixed);
+  EXPECT_NE(own, none);
+}
+
+TEST(Run, EqualSeedsGiveEqualResultsOnProcessesAndOnThreads) {
+  const Folder folder;
+  std::vector<float> results[3];
+  for (int k = 0; k < 3; ++k) {
+    const std::string out = folder / std::to_string(k);
+    std::vector<std::string> arguments = {"run",   all_reduce(), "--random", k == 2 ? "8" : "7",
+                                          "--dim", "batch=2",    "--dim",    "sequence=3",
+                                          "-o",    out};
+    if (k == 1) arguments.push_back("--ranks-as-threads");
+    const ProcessResult result = braid(arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    results[k] = read_floats(out + "/rank1/y.npy");
+    EXPECT_EQ(results[k].size(), 36u);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_NE(results[0], results[2]);
+}
+
+TEST(Run, RepeatedStepsAreTimed) {
+  const ProcessResult result = braid({"run", affine(), "--random", "1", "--repeat", "3", "--warmup", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rank 0: median "));
+  EXPECT_THAT(result.out, HasSubstr(" ms of 3 steps"));
+}
+
+TEST(Bench, PrintsTheTimesOfEveryRank) {
+  const ProcessResult result = braid({"bench", all_reduce(), "--repeat", "3"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rank 0: 3 steps, min "));
+  EXPECT_THAT(result.out, HasSubstr("rank 1: 3 steps, min "));
+}
+
+TEST(Bench, ServesOneStepPerLine) {
+  const ProcessResult result = braid({"bench", affine(), "--serve"}, "run\nwhat\nrun\n");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::MatchesRegex("[0-9]+\n[0-9]+\n"));
+}
+
+TEST(Bench, ServingSeveralRanksIsRefused) {
+  const ProcessResult result = braid({"bench", all_reduce(), "--serve"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0003"));
+}
+
+struct WrongInput {
+  std::string name;
+  std::vector<std::int64_t> shape;  // of x
+  std::string error, mentions;
+};
+
+class WrongInputs : public ::testing::TestWithParam<WrongInput> {};
+
+TEST_P(WrongInputs, AreRefusedAndNothingIsWritten) {
+  const Folder folder;
+  std::int64_t elements = 1;
+  for (std::int64_t s : GetParam().shape) elements *= s;
+  write_floats(folder / "x.npy", GetParam().shape, std::vector<float>(static_cast<std::size_t>(elements)));
+  const ProcessResult result =
+      braid({"run", affine(), "--input", "x=" + folder / "x.npy", "-o", folder / "results"});
+  EXPECT_EQ(result.exit_code, 1) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr(GetParam().error));
+  EXPECT_THAT(result.err, HasSubstr(GetParam().mentions));
+  EXPECT_FALSE(fs::exists(folder / "results"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, WrongInputs,
+                         ::testing::Values(WrongInput{"Shape", {2, 3}, "BR0723", "'x'"},
+                                           WrongInput{"Rank", {2}, "BR0723", "'x'"},
+                                           WrongInput{"Bound", {5, 2}, "BR0724", "n"}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Run, AnInputOfAnotherTypeIsRefused) {
+  const Folder folder;
+  const std::string dir = affine();
+  write_floats(folder / "x.npy", {1, 2}, {1, 2});
+  std::string text = read_text(folder / "x.npy");
+  text.replace(text.find("<f4"), 3, "<i4");
+  folder.file("x.npy", text);
+  const ProcessResult result = braid({"run", dir, "--input", "x=" + folder / "x.npy"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0723"));
+  EXPECT_THAT(result.err, HasSubstr("i32"));
+}
+
+TEST(Run, WhatIsNotGivenIsNamed) {
+  const ProcessResult none = braid({"run", affine()});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("BR0006"));
+  EXPECT_THAT(none.err, HasSubstr("'x'"));
+  const Folder folder;
+  write_floats(folder / "x.npy", {1, 2}, {1, 2});
+  const ProcessResult other = braid({"run", affine(), "--input", "z=" + folder / "x.npy"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("BR0006"));
+}
+
+TEST(Run, FilesThatAreNoArraysAreRefused) {
+  const Folder folder;
+  for (const std::string& file :
+       {folder / "absent.npy", folder.file("text.npy", "12 13"), folder.file("short.npy", "\x93NUMPY")}) {
+    const ProcessResult result = braid({"run", affine(), "--input", "x=" + file});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("BR0005"));
+    EXPECT_THAT(result.err, HasSubstr(file));
+  }
+}
+
+TEST(Run, AProgramForOtherRanksIsRefused) {
+  const ProcessResult result = braid({"run", all_reduce(), "--ranks", "3", "--random", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0401"));
+  EXPECT_THAT(result.err, HasSubstr("for 2 ranks, not 3"));
+}
+
+TEST(Run, ABrokenManifestIsNoProgram) {
+  const Folder folder;
+  folder.file("manifest.json", "{}");
+  const ProcessResult result = braid({"run", folder.path().string(), "--random", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0008"));
+}
+
+// Rank 1 looks up a row that is not there; rank 0 waits for it in the AllReduce.
+constexpr const char* kLookup = R"(graph lookup
+ranks 2
+group @world = [0, 1]
+input %table: f32[4]
+input %at: f32[2]
+%rows: f32[2] comm(symmetric, @world) = pointwise {
+  %0 = load %at
+  %1 = cast i64 %0
+  %2 = check_index %1, 4
+  %3 = load %table[%2]
+  store %3
+}
+%sum: f32[2] comm(symmetric, @world) = all_reduce sum @world (%rows)
+%sum.1 mutates %sum = wait sum
+release sum
+%y: f32[2] = pointwise {
+  %0 = load %sum.1
+  store %0
+}
+output %y
+)";
+
+TEST(Run, AFailingRankIsNamedAndEndsTheOthers) {
+  const Folder folder;
+  const std::string dir = compiled("lookup", {folder.file("lookup.braid", kLookup)});
+  write_floats(folder / "table.npy", {4}, {1, 2, 3, 4});
+  write_floats(folder / "good.npy", {2}, {0, 3});
+  write_floats(folder / "bad.npy", {2}, {0, 4});
+  const std::vector<std::string> common = {"run",     dir,
+                                           "--input", "table=" + folder / "table.npy",
+                                           "--input", "at=" + folder / "good.npy",
+                                           "-o",      folder / "results"};
+  const ProcessResult good = braid(common);
+  ASSERT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_THAT(read_floats(folder / "results/rank0/y.npy"), ElementsAre(2, 8));
+  fs::remove_all(folder / "results");
+  std::vector<std::string> wrong = common;
+  wrong.insert(wrong.end(), {"--input", "at@1=" + folder / "bad.npy"});
+  const ProcessResult bad = braid(wrong);
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("BR0007"));
+  EXPECT_THAT(bad.err, HasSubstr("BR0725"));  // what rank 1 says
+  EXPECT_THAT(bad.err, HasSubstr("BR0726"));  // what rank 0 says
+  EXPECT_FALSE(fs::exists(folder / "results"));
+}
+
+}  // namespace
+}  // namespace braid::test

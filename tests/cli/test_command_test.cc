@@ -1,0 +1,71 @@
+// braid test and verify.
+#include <gmock/gmock.h>
+
+#include "tests/cli/braid_process.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(TestCommand, CasesPassOnTwoRanksAndOnOne) {
+  const ProcessResult result =
+      braid({"test", model("collectives/row_split_linear"), model("ops/gemm_all_attributes")});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("2 passed, 0 failed, 0 skipped\n"));
+  EXPECT_THAT(result.out, HasSubstr("max relative error"));
+}
+
+TEST(TestCommand, InterpreterNeedsNoHostCompiler) {
+  const ProcessResult result =
+      braid({"test", "--target", "interpreter", "-q", model("ops/softmax_dynamic")}, {}, {"CXX=false"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_EQ(result.out, "1 passed, 0 failed, 0 skipped\n");
+}
+
+TEST(TestCommand, OtherResultsThanTheStoredOnesFail) {
+  const Folder folder;
+  fs::copy(model("ops/add"), folder.path() / "case", fs::copy_options::recursive);
+  fs::copy_file(folder / "case/test_data_set_0/input_0.pb", folder / "case/test_data_set_0/output_0.pb",
+                fs::copy_options::overwrite_existing);
+  const ProcessResult result = braid({"test", "--target", "interpreter", folder / "case"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("FAILED"));
+  EXPECT_THAT(result.out, HasSubstr("0 passed, 1 failed, 0 skipped\n"));
+}
+
+TEST(TestCommand, AFolderThatIsNoCaseFails) {
+  const Folder folder;
+  const ProcessResult result = braid({"test", folder.path().string()});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("BR0009"));
+  EXPECT_THAT(result.out, HasSubstr("0 passed, 1 failed, 0 skipped\n"));
+}
+
+TEST(TestCommand, OtherRanksThanTheCasesAreRefused) {
+  const ProcessResult result = braid({"test", "--ranks", "3", model("collectives/all_reduce")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("BR0401"));
+}
+
+TEST(TestCommand, UnsupportedOperatorsAreSkipped) {
+  const Folder folder;
+  fs::copy(model("ops/add"), folder.path() / "case", fs::copy_options::recursive);
+  fs::copy_file(std::string(BRAID_SOURCE_DIR) + "/tests/corpus/bad_models/three_unknown_ops/model.onnx",
+                folder / "case/model.onnx", fs::copy_options::overwrite_existing);
+  const ProcessResult result = braid({"test", folder / "case"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("0 passed, 0 failed, 1 skipped\n"));
+}
+
+TEST(Verify, ProgramsOfSplitTransformersAgreeWithTheInterpreter) {
+  const ProcessResult result =
+      braid({"verify", model("transformers/gpt2_static_prefill_tp2/model.rank{rank}.onnx"), "--ranks", "2",
+             "--random-max", "8"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("equal  rank 1 "));
+  EXPECT_THAT(result.out, HasSubstr("the program and the interpreter agree\n"));
+}
+
+}  // namespace
+}  // namespace braid::test
