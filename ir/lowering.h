@@ -1,9 +1,10 @@
 // Lazy lowering: from tensor operations to loops over buffers.
 //
-// A TensorBox is a view of a StorageBox, and a StorageBox is either a computation that has not happened yet (Pointwise,
-// Reduction: a loop body) or a buffer. Elementwise operations on boxes build larger bodies; a body becomes a kernel
-// ("is realized") only when it must have memory: it is an operand of a GEMM or a collective, a graph output, the source
-// of a reduction's result, or so expensive and so often used that computing it once is better.
+// A TensorBox is a view of a StorageBox, and a StorageBox is either a computation that has not happened yet
+// (Pointwise, Reduction: a loop body) or a buffer. Elementwise operations on boxes build larger bodies; a
+// body becomes a kernel
+// ("is realized") only when it must have memory: it is an operand of a GEMM or a collective, a graph output,
+// the source of a reduction's result, or so expensive and so often used that computing it once is better.
 //
 //   box = lowering.pointwise({x, bias}, add)        no kernel yet
 //   box = lowering.pointwise({box}, tanh)           still none: one body  tanh(x[i0] + bias[i0])
@@ -72,15 +73,16 @@ class Lowering {
 
   // ---- leaves
   TensorBox input(const std::string& name, DType dtype, std::vector<Expr> sizes);
-  TensorBox constant(const std::string& name, DType dtype, std::vector<std::int64_t> sizes, ConstantData data);
-  TensorBox scalar(DType dtype, double value);                                  // rank 0, inlined
-  TensorBox full(std::vector<Expr> sizes, DType dtype, double value);           // inlined
+  TensorBox constant(const std::string& name, DType dtype, std::vector<std::int64_t> sizes,
+                     ConstantData data);
+  TensorBox scalar(DType dtype, double value);                         // rank 0, inlined
+  TensorBox full(std::vector<Expr> sizes, DType dtype, double value);  // inlined
   TensorBox from_buffer(BufferId buffer);
 
   // ---- elementwise
   using PointwiseFn = std::function<ValueId(BodyBuilder&, std::span<const ValueId>)>;
-  // Broadcasts as ONNX does; sizes that are only equal if a guard holds add that guard. The result has the dtype that
-  // `compute` yields.
+  // Broadcasts as ONNX does; sizes that are only equal if a guard holds add that guard. The result has the
+  // dtype that `compute` yields.
   TensorBox pointwise(std::vector<TensorBox> inputs, const PointwiseFn& compute);
   // The general form: the value at an index, reading tensors with `load`.
   using GenerateFn = std::function<ValueId(BodyBuilder&, std::span<const Expr> index)>;
@@ -95,8 +97,11 @@ class Lowering {
 
   // ---- views
   TensorBox permute(TensorBox x, std::vector<int> order);  // result dim k is x's dim order[k]
-  TensorBox expand(TensorBox x, std::vector<Expr> sizes);  // ONNX broadcasting of x to sizes (result: the broadcast of both)
-  TensorBox reshape(TensorBox x, std::vector<Expr> sizes);  // same number of elements; a guard if that is not provable
+  TensorBox expand(
+      TensorBox x,
+      std::vector<Expr> sizes);  // ONNX broadcasting of x to sizes (result: the broadcast of both)
+  TensorBox reshape(TensorBox x,
+                    std::vector<Expr> sizes);  // same number of elements; a guard if that is not provable
   // Elements start + k*step of an axis, k < count; step may be negative.
   TensorBox slice(TensorBox x, int axis, Expr start, Expr count, std::int64_t step = 1);
   TensorBox squeeze(TensorBox x, int axis);
@@ -105,13 +110,15 @@ class Lowering {
   TensorBox view(TensorBox x, std::vector<Expr> sizes, std::vector<Expr> map);
 
   // ---- operations with memory of their own
-  TensorBox concat(std::vector<TensorBox> parts, int axis);  // each part is written into its slice (NonOwningLayout)
-  TensorBox matmul(TensorBox a, TensorBox b);                // numpy's matmul, 1-D operands included
+  TensorBox concat(std::vector<TensorBox> parts,
+                   int axis);                  // each part is written into its slice (NonOwningLayout)
+  TensorBox matmul(TensorBox a, TensorBox b);  // numpy's matmul, 1-D operands included
   // Gives the box memory now. Returns a box over the buffer with the same view.
   TensorBox realize(TensorBox x);
   // The name that the buffer gets, should there be one (ONNX value name). The first name stays.
   void set_name(const TensorBox& x, const std::string& name);
-  // Realizes if `uses` users would each compute it again and that is dearer than memory (Inductor's mark_reuse).
+  // Realizes if `uses` users would each compute it again and that is dearer than memory (Inductor's
+  // mark_reuse).
   void mark_reuse(const TensorBox& x, int uses);
 
   // ---- collectives: functional; started, waited for and released in program order
@@ -125,7 +132,8 @@ class Lowering {
 
   // ---- the end
   void output(const std::string& name, TensorBox x);
-  // Every operation in the order of its creation. Call once, at the end: layouts that nobody asked about become final.
+  // Every operation in the order of its creation. Call once, at the end: layouts that nobody asked about
+  // become final.
   std::vector<OpId> order();
 
   // Requires a == b: true if provable, else adds a guard (a user error where it can never hold).
@@ -140,8 +148,8 @@ class Lowering {
   BufferId realize_box(StorageBox& box);
   BufferId realize_into(StorageBox& box, BufferId target);
   OpId emit(Operation op);
-  // True while x is a computation that would be done in another order than its own: realizing it would not make x
-  // contiguous, copying it costs nothing more.
+  // True while x is a computation that would be done in another order than its own: realizing it would not
+  // make x contiguous, copying it costs nothing more.
   bool lazy_and_reordered(const TensorBox& x);
   LoopBody copy_body(const TensorBox& x);
   // A contiguous copy of the view.

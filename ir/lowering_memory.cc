@@ -1,0 +1,261 @@
+// When a computation gets memory, in which layout, and the operations that have memory of their own.
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/lowering_internal.h"
+
+namespace braid::ir {
+namespace {
+
+constexpr std::size_t kMaxSharedLoads = 2;  // loads that every user of a shared body may repeat
+
+bool heavy(OpCode code) {
+  switch (code) {
+    case OpCode::exp:
+    case OpCode::log:
+    case OpCode::sqrt:
+    case OpCode::rsqrt:
+    case OpCode::erf:
+    case OpCode::tanh:
+    case OpCode::sigmoid:
+    case OpCode::sin:
+    case OpCode::cos:
+    case OpCode::pow:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// ----------------------------------------------------------------------------------------------------
+// realization
+
+BufferId Lowering::realize_into(StorageBox& box, BufferId target) {
+  Loops loops;
+  std::size_t kept = 0;
+  if (auto* p = std::get_if<Pointwise>(&box.data)) {
+    loops.sizes = p->sizes;
+    loops.body = p->body;
+    kept = p->sizes.size();
+  } else {
+    auto& r = std::get<Reduction>(box.data);
+    loops.sizes = r.sizes;
+    loops.reduced = r.reduced;
+    loops.reduce = r.reduce;
+    loops.body = r.body;
+    kept = loops.kept();
+  }
+  std::vector<Expr> index = index_symbols(pool(), kept);
+  for (std::size_t k = 0; k < kept; ++k) {
+    if (loops.sizes[k].is_constant(1)) index[k] = 0;
+  }
+  loops.store_index = simplify(flat_index(index, strides_of(graph_, target)), loops.sizes);
+  emit({graph_[target].name, std::move(loops), {target}, box.origins, std::nullopt});
+  box.data = target;
+  return target;
+}
+
+BufferId Lowering::realize_box(StorageBox& box) {
+  if (const auto* b = std::get_if<BufferId>(&box.data)) return *b;
+  std::vector<Expr> scratch;
+  std::vector<Expr> sizes = box_sizes(graph_, box, scratch);
+  const DType dtype = std::holds_alternative<Pointwise>(box.data)
+                          ? std::get<Pointwise>(box.data).body.result_dtype()
+                          : std::get<Reduction>(box.data).body.result_dtype();
+  const std::string name = !box.name.empty() ? box.name : !box.origins.empty() ? box.origins.back() : "buf";
+  return realize_into(box, graph_.add_owned(name, dtype, std::move(sizes)));
+}
+
+TensorBox Lowering::realize(TensorBox x) {
+  freeze(realize_box(*x.box_));
+  return x;
+}
+
+void Lowering::mark_reuse(const TensorBox& x, int uses) {
+  const auto* p = std::get_if<Pointwise>(&x.box_->data);
+  if (!p || uses < 2) return;
+  std::size_t loads = 0;
+  bool is_heavy = false;
+  for (const Instr& i : p->body.instrs) {
+    loads += i.code == OpCode::load;
+    is_heavy |= heavy(i.code) && !i.operands.empty();
+  }
+  if (loads > 0 && (is_heavy || loads > kMaxSharedLoads)) realize(x);
+}
+
+bool Lowering::lazy_and_reordered(const TensorBox& x) {
+  const auto* p = std::get_if<Pointwise>(&x.box_->data);
+  return p && !(p->sizes == x.sizes() && x.map_ == index_symbols(pool(), x.rank()));
+}
+
+LoopBody Lowering::copy_body(const TensorBox& x) {
+  BodyBuilder b(pool());
+  return simplify_body(b.finish(load(b, x, index_symbols(pool(), x.rank()))), x.sizes());
+}
+
+TensorBox Lowering::copy(const TensorBox& x, StorageKind kind) {
+  LoopBody body = copy_body(x);
+  StorageBox storage{Pointwise{x.sizes(), std::move(body)}, x.box_->name, x.box_->origins};
+  TensorBox out = box(std::move(storage), x.dtype());
+  const std::string name = (out.box_->name.empty() ? "copy" : out.box_->name);
+  realize_into(*out.box_, graph_.add_owned(name, x.dtype(), x.sizes(), kind));
+  return out;
+}
+
+// The producer's own idea of the strides becomes final: row-major unless a reader wanted otherwise before.
+void Lowering::freeze(BufferId buffer) {
+  Buffer& b = graph_[buffer];
+  if (!std::holds_alternative<FlexibleLayout>(b.layout)) return;
+  b.layout = FixedLayout{contiguous_strides(b.sizes)};
+  graph_[b.producer].as<Gemm>()->out.strides = contiguous_strides(b.sizes);
+}
+
+// If x is a permutation of a buffer whose layout is still flexible: store it in x's order, so that x is
+// contiguous.
+bool Lowering::freeze_permuted(const TensorBox& x) {
+  const auto* buffer = std::get_if<BufferId>(&x.box_->data);
+  if (!buffer || !std::holds_alternative<FlexibleLayout>(graph_[*buffer].layout)) return false;
+  Buffer& b = graph_[*buffer];
+  if (x.rank() != b.sizes.size()) return false;
+  const std::vector<Expr> wanted = contiguous_strides(x.sizes());
+  std::vector<Expr> strides(x.rank());
+  std::vector<bool> seen(x.rank(), false);
+  for (std::size_t k = 0; k < x.rank(); ++k) {
+    if (b.sizes[k].is_constant(1)) {
+      strides[k] = 1;
+      continue;
+    }
+    if (!x.map_[k].is_symbol(SymbolKind::index)) return false;
+    const auto d = static_cast<std::size_t>(x.map_[k].symbol_number());
+    if (seen[d] || !(x.sizes()[d] == b.sizes[k])) return false;
+    seen[d] = true;
+    strides[k] = wanted[d];
+  }
+  b.layout = FixedLayout{strides};
+  graph_[b.producer].as<Gemm>()->out.strides = strides;
+  return true;
+}
+
+std::optional<TensorRef> Lowering::strided(const TensorBox& x) {
+  const auto* buffer = std::get_if<BufferId>(&x.box_->data);
+  if (!buffer) return std::nullopt;
+  TensorRef ref{*buffer, 0, x.sizes(), {}};
+  const Expr flat = simplify(flat_index(x.map_, strides_of(graph_, *buffer)), x.sizes());
+  Expr rest = flat;
+  for (std::size_t k = 0; k < x.rank(); ++k) {
+    const Expr i = pool().index(static_cast<int>(k));
+    const std::optional<Expr> stride = stride_of(flat, i);
+    if (!stride) return std::nullopt;
+    bool affine = true;
+    for_each_symbol(*stride, [&](Expr s) { affine &= s.is_symbol(SymbolKind::dim); });
+    if (!affine) return std::nullopt;
+    ref.strides.push_back(*stride);
+    rest = rest - *stride * i;
+  }
+  bool constant = true;
+  for_each_symbol(rest, [&](Expr s) { constant &= s.is_symbol(SymbolKind::dim); });
+  if (!constant) return std::nullopt;
+  ref.offset = rest;
+  return ref;
+}
+
+// ------------------------------------------------------------------------------------------- GEMM and
+// concatenation
+
+// A matrix operand needs strides, and elements next to each other along one of its two matrix dimensions.
+TensorRef Lowering::gemm_operand(TensorBox x) {
+  x = realize(std::move(x));
+  std::optional<TensorRef> ref = strided(x);
+  auto usable = [&] {
+    if (!ref) return false;
+    const std::size_t n = ref->sizes.size();
+    for (const Expr& s : ref->strides) {
+      if (!provably_non_negative(s)) return false;
+    }
+    return ref->strides[n - 1].is_constant(1) || ref->strides[n - 2].is_constant(1) ||
+           ref->sizes[n - 1].is_constant(1) || ref->sizes[n - 2].is_constant(1);
+  };
+  if (!usable()) ref = strided(copy(x));
+  return *ref;
+}
+
+TensorBox Lowering::matmul(TensorBox a, TensorBox b) {
+  const bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
+  if (vector_a) a = unsqueeze(std::move(a), 0);
+  if (vector_b) b = unsqueeze(std::move(b), 1);
+  require_equal(a.sizes().back(), b.sizes()[b.rank() - 2]);
+  std::vector<Expr> out_sizes;
+  if (b.rank() == 2 && a.rank() > 2) {
+    // One matrix for all: the batch is just more rows.
+    out_sizes.assign(a.sizes().begin(), a.sizes().end() - 1);
+    out_sizes.push_back(b.sizes()[1]);
+    const Expr rows = numel(std::span(a.sizes()).first(a.rank() - 1));
+    const Expr depth = a.sizes().back();
+    a = reshape(std::move(a), {rows, depth});
+  } else if (a.rank() > 2 || b.rank() > 2) {
+    std::vector<Expr> batch_a(a.sizes().begin(), a.sizes().end() - 2),
+        batch_b(b.sizes().begin(), b.sizes().end() - 2);
+    std::vector<Expr> want_a = batch_b, want_b = batch_a;
+    want_a.insert(want_a.end(), {a.sizes()[a.rank() - 2], a.sizes()[a.rank() - 1]});
+    want_b.insert(want_b.end(), {b.sizes()[b.rank() - 2], b.sizes()[b.rank() - 1]});
+    a = expand(std::move(a), want_a);
+    b = expand(std::move(b), want_b);
+  }
+  Gemm gemm;
+  gemm.a = gemm_operand(a);
+  gemm.b = gemm_operand(b);
+  std::vector<Expr> sizes(gemm.a.sizes.begin(), gemm.a.sizes.end() - 1);
+  sizes.push_back(gemm.b.sizes.back());
+  const BufferId out = graph_.add_owned(origin_.empty() ? "matmul" : origin_, a.dtype(), sizes);
+  graph_[out].layout = FlexibleLayout{};
+  gemm.out = whole(graph_, out);
+  emit({graph_[out].name, std::move(gemm), {out}, {origin_}, std::nullopt});
+  TensorBox result = from_buffer(out);
+  if (!out_sizes.empty()) {
+    std::optional<std::vector<Expr>> map = reshape_map(result, out_sizes);
+    internal_check(map.has_value(), "rows of a matrix product do not unfold");
+    result = view(std::move(result), std::move(out_sizes), *map);
+  }
+  if (vector_b) result = squeeze(result, static_cast<int>(result.rank()) - 1);
+  if (vector_a) result = squeeze(result, static_cast<int>(result.rank()) - (vector_b ? 1 : 2));
+  return result;
+}
+
+TensorBox Lowering::concat(std::vector<TensorBox> parts, int axis) {
+  if (parts.size() == 1) return parts[0];
+  const auto a = static_cast<std::size_t>(axis);
+  std::vector<Expr> sizes = parts[0].sizes();
+  for (std::size_t p = 1; p < parts.size(); ++p) {
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+      if (k == a) {
+        sizes[k] = sizes[k] + parts[p].sizes()[k];
+      } else {
+        require_equal(sizes[k], parts[p].sizes()[k]);
+        if (parts[p].sizes()[k].is_constant()) sizes[k] = parts[p].sizes()[k];
+      }
+    }
+  }
+  const std::string name = origin_.empty() ? "concat" : origin_;
+  const BufferId whole_buffer = graph_.add_owned(name, parts[0].dtype(), sizes);
+  const std::vector<Expr> strides = strides_of(graph_, whole_buffer);
+  Expr start = 0;
+  for (const TensorBox& part : parts) {
+    Buffer slice;
+    slice.name = name + ".part";
+    slice.dtype = part.dtype();
+    slice.sizes = part.sizes();
+    slice.layout = NonOwningLayout{whole_buffer, start * strides[a], strides};
+    start = start + part.sizes()[a];
+    if (numel(part.sizes()).is_constant(0)) continue;
+    LoopBody body = copy_body(part);
+    StorageBox storage{Pointwise{part.sizes(), std::move(body)}, {}, {}};
+    if (!part.box_->realized()) storage.origins = part.box_->origins;
+    TensorBox copied = box(std::move(storage), part.dtype());
+    realize_into(*copied.box_, graph_.add_buffer(std::move(slice)));
+  }
+  return from_buffer(whole_buffer);
+}
+
+}  // namespace braid::ir
