@@ -1,4 +1,4 @@
-// Gather: rows chosen by index. Negative indices count from the end.
+// Gather: rows, elements and slices chosen by index. Negative indices count from the end.
 #include "frontend/ops/common.h"
 #include "frontend/shape_rules.h"
 
@@ -64,9 +64,51 @@ void lower_gather_elements(OpContext& c) {
   }));
 }
 
+// Each vector of indices names a slice of the data, within its batch. `at` is made of the position of the
+// vector (which begins with the batch) and the position in the slice.
+void lower_gather_nd(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  const std::int64_t batch = c.version() < 12 ? 0 : c.int_attribute("batch_dims", 0);
+  const int rank = c.rank(0), q = c.rank(1);
+  if (rank == 0 || q == 0) c.fail(kShapeMismatch, "neither the data nor the indices may be a scalar");
+  if (batch < 0 || batch >= std::min(rank, q)) {
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute 'batch_dims' is {}, but the ranks are {} and {}", batch, rank, q));
+  }
+  const Expr length = c.sizes(1).back();
+  if (!length.is_constant()) {
+    c.fail(kDataDependentSize,
+           fmt::format("the length {} of the index vectors depends on a dimension", to_string(length)),
+           "give the dimension one value");
+  }
+  const auto b0 = static_cast<std::size_t>(batch), vector = static_cast<std::size_t>(q - 1);
+  const std::int64_t n = length.constant();
+  if (n < 1 || n > rank - batch) {
+    c.fail(kShapeMismatch,
+           fmt::format("index vectors of length {} for data of rank {}, {} of which are batch dimensions", n,
+                       rank, batch));
+  }
+  const TensorBox x = c.input(0), indices = c.input(1);
+  for (std::size_t k = 0; k < b0; ++k) l.require_equal(x.sizes()[k], indices.sizes()[k]);
+  std::vector<Expr> sizes(indices.sizes().begin(), indices.sizes().end() - 1);
+  sizes.insert(sizes.end(), x.sizes().begin() + batch + n, x.sizes().end());
+  c.set_output(0, l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
+    std::vector<Expr> source(at.begin(), at.begin() + batch), component(at.begin(), at.begin() + (q - 1));
+    component.emplace_back(0);
+    for (std::int64_t k = 0; k < n; ++k) {
+      component.back() = k;
+      source.push_back(checked_index(b, l.load(b, indices, component),
+                                     x.sizes()[b0 + static_cast<std::size_t>(k)], sizes));
+    }
+    source.insert(source.end(), at.begin() + static_cast<std::ptrdiff_t>(vector), at.end());
+    return l.load(b, x, source);
+  }));
+}
+
 const OpSpec kOps[] = {
     {"", "Gather", 1, kNewestOpset, kAllTypes, lower_gather},
     {"", "GatherElements", 11, kNewestOpset, kAllTypes, lower_gather_elements},
+    {"", "GatherND", 11, kNewestOpset, kAllTypes, lower_gather_nd},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The models that tests/models/make_models.py writes, run by the interpreter and compared with ONNX Runtime's
-// results.
+// The models that tests/models/make_models.py writes and those that PyTorch exported, run by the interpreter
+// and compared with ONNX Runtime's results.
 #include <gtest/gtest.h>
 
 #include "frontend/import.h"
@@ -30,10 +30,8 @@ ImportOptions options_of(const fs::path& folder, std::string& model) {
   return options;
 }
 
-// Runs every data set of every case below `part`.
-void run_all(const std::string& part, double rtol, double atol) {
-  const fs::path root = fs::path(BRAID_TEST_MODELS) / part;
-  if (!fs::exists(root)) GTEST_SKIP() << "no models in " << root << "; ctest makes them";
+// Runs every data set of every case below `root`. Half types get tolerances of their own.
+void run_cases(const fs::path& root, double rtol, double atol) {
   std::vector<fs::path> cases;
   for (const auto& entry : fs::directory_iterator(root)) cases.push_back(entry.path());
   std::sort(cases.begin(), cases.end());
@@ -52,7 +50,10 @@ void run_all(const std::string& part, double rtol, double atol) {
         const ir::InterpreterResult result = ir::run(schedule, inputs);
         for (std::size_t r = 0; r < set.size(); ++r) {
           for (std::size_t k = 0; k < set[r].outputs.size(); ++k) {
-            EXPECT_EQ(test::difference(result.outputs[r][k], set[r].outputs[k], rtol, atol), "")
+            const bool half = ir::size_of(set[r].outputs[k].dtype) == 2;
+            EXPECT_EQ(test::difference(result.outputs[r][k], set[r].outputs[k], half ? 1e-2 : rtol,
+                                       half ? 1e-3 : atol),
+                      "")
                 << "rank " << r << ", output " << k;
           }
         }
@@ -63,9 +64,20 @@ void run_all(const std::string& part, double rtol, double atol) {
   }
 }
 
+void run_all(const std::string& part, double rtol, double atol) {
+  const fs::path root = fs::path(BRAID_TEST_MODELS) / part;
+  if (!fs::exists(root)) GTEST_SKIP() << "no models in " << root << "; ctest makes them";
+  run_cases(root, rtol, atol);
+}
+
 TEST(TestModels, OperatorsEqualOnnxRuntime) { run_all("ops", 1e-5, 1e-5); }
 TEST(TestModels, CollectivesEqualTheReference) { run_all("collectives", 1e-5, 1e-6); }
 TEST(TestModels, TransformersEqualOnnxRuntimeWholeAndSplit) { run_all("transformers", 1e-4, 1e-5); }
+
+// Written by tests/models/export_torch.py.
+TEST(ExportedModels, EqualOnnxRuntime) {
+  run_cases(fs::path(BRAID_SOURCE_DIR) / "tests/corpus/exported", 1e-4, 1e-5);
+}
 
 }  // namespace
 }  // namespace braid::frontend

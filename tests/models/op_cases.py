@@ -262,6 +262,15 @@ MOVE = [
          ranges={"i": (-7, 7)}),
     Case("gather_scalar", "(float[3,7,2] t) => (float y) "
          "{ i = Constant <value = int64 {-1}> () y = Gather <axis = 1> (t, i) }"),
+    Case("gather_nd_elements", "(float[3,7] t, int64[4,5,2] i) => (float y) { y = GatherND(t, i) }", ranges={"i": (-3, 3)}),
+    Case("gather_nd_slices_in_batches", "(float[3,7,2,5] t, int64[3,4,1] i) => (float y) "
+         "{ y = GatherND <batch_dims = 1> (t, i) }", ranges={"i": (0, 7)}),
+    Case("gather_nd_mask_dynamic", "(bool[batch,sequence] mask, int64[batch,1,1,sequence] zero) => (bool y) { "
+         "n = Constant <value_ints = [-1]> () i = Constant <value_int = 0> () o = Constant <value_int = 1> () "
+         "s = Shape(mask) b = Gather(s, i) q = Gather(s, o) rb = Range(i, b, o) rq = Range(i, q, o) "
+         "ab = Constant <value_ints = [1, 2, 3]> () ub = Unsqueeze(rb, ab) bb = Add(ub, zero) bq = Add(rq, zero) "
+         "nb = Unsqueeze(bb, n) nq = Unsqueeze(bq, n) at = Concat <axis = -1> (nb, nq) y = GatherND(mask, at) }",
+         ranges={"zero": (0, 1)}, **BATCH_AND_SEQUENCE),
     Case("gather_int32_indices", "(float[9,2] t, int32[5] i) => (float y) { y = Gather(t, i) }", ranges={"i": (0, 9)}),
     Case("gather_embedding_dynamic", "(int64[batch,sequence] i, float[13,6] w_t) => (float y) { y = Gather(w_t, i) }",
          ranges={"i": (0, 13)}, **BATCH_AND_SEQUENCE),
