@@ -1,6 +1,7 @@
 #include "runtime/gemm.h"
 
 #include <omp.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,9 +22,13 @@ struct AlignedDelete {
   void operator()(void* p) const { std::free(p); }
 };
 using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
+// Weights are streamed through: in huge pages they need a thousandth of the address translations.
 AlignedBytes aligned_bytes(size_t bytes) {
-  void* p = std::aligned_alloc(64, (std::max<size_t>(bytes, 1) + 63) / 64 * 64);
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const size_t alignment = bytes >= kHugePage ? kHugePage : 64;
+  void* p = std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
   if (!p) throw std::bad_alloc();
+  if (bytes >= kHugePage) ::madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // refused: no harm
   return AlignedBytes(static_cast<std::byte*>(p));
 }
 

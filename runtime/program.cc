@@ -170,10 +170,13 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
   if (table->weights_bytes > 0) impl->weights = Mapping(dir + "/weights.bin");
   if (table->rank_weights_bytes > 0) impl->rank_weights = Mapping(dir + "/weights.rank" + number(rank) + ".bin");
   if (table->arena_bytes > 0) {
-    // Whole pages, so that the kernel may use huge ones.
-    const size_t bytes = (table->arena_bytes + 4095) / 4096 * 4096;
-    impl->arena.reset(std::aligned_alloc(4096, bytes));
+    // In huge pages where there is more than one of them: fewer address translations, and fewer faults here.
+    constexpr size_t kHugePage = size_t{2} << 20;
+    const size_t page = table->arena_bytes >= kHugePage ? kHugePage : 4096;
+    const size_t bytes = (table->arena_bytes + page - 1) / page * page;
+    impl->arena.reset(std::aligned_alloc(page, bytes));
     if (!impl->arena) throw ProgramError(kStepFailed, "no memory for an arena of " + std::to_string(bytes) + " bytes");
+    if (page == kHugePage) ::madvise(impl->arena.get(), bytes, MADV_HUGEPAGE);  // refused: no harm
     std::memset(impl->arena.get(), 0, bytes);
   }
   BraidCreateInfo info = {};

@@ -1,0 +1,76 @@
+// Few rows times a packed matrix: every panel width, odd and even numbers of rows and panels, narrow last panels.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "runtime/gemm_kernels.h"
+
+namespace braid::test {
+namespace {
+
+struct Case {
+  int64_t width, m, n, k;
+};
+
+class CppPanels : public ::testing::TestWithParam<Case> {};
+
+// Small integers: sums are exact in any order.
+std::vector<float> integers(int64_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::uniform_int_distribution<int> number(-8, 8);
+  std::vector<float> out(static_cast<size_t>(count));
+  for (float& x : out) x = static_cast<float>(number(generator));
+  return out;
+}
+
+TEST_P(CppPanels, MultiplyAsWrittenOut) {
+  const auto [width, m, n, k] = GetParam();
+  const int64_t panels = (n + width - 1) / width;
+  const std::vector<float> a = integers(m * k, 1), b = integers(k * n, 2), bias = integers(n, 3);
+  std::vector<float> packed(static_cast<size_t>(panels * width * k), 99.0f);  // 99: padding, never to be seen
+  for (int64_t i = 0; i < k; ++i) {
+    for (int64_t j = 0; j < n; ++j) packed[static_cast<size_t>(j / width * width * k + i * width + j % width)] = b[static_cast<size_t>(i * n + j)];
+  }
+  std::vector<float> c(static_cast<size_t>(m * n + 1), -1.0f);
+  rt::GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  shape.a_row = k;
+  shape.a_col = 1;
+  shape.c_row = n;
+  shape.c_col = 1;
+  shape.epilogue.ops[0] = rt::PostOp::add_vector;
+  rt::GemmArgs args;
+  args.a = a.data();
+  args.c = c.data();
+  args.vectors[0] = bias.data();
+  // Two threads' shares, the second one may be empty.
+  rt::kHostGemm.run_panels(shape, args, packed.data(), {width, width * k}, 0, panels / 2);
+  rt::kHostGemm.run_panels(shape, args, packed.data(), {width, width * k}, panels / 2, panels);
+  for (int64_t r = 0; r < m; ++r) {
+    for (int64_t j = 0; j < n; ++j) {
+      float want = bias[static_cast<size_t>(j)];
+      for (int64_t i = 0; i < k; ++i) want += a[static_cast<size_t>(r * k + i)] * b[static_cast<size_t>(i * n + j)];
+      ASSERT_EQ(c[static_cast<size_t>(r * n + j)], want) << "row " << r << " column " << j;
+    }
+  }
+  EXPECT_EQ(c.back(), -1.0f) << "written behind the end";
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (int64_t width : {8, 16, 32, 48, 64}) {
+    for (int64_t m : {1, 2, 3}) {
+      for (int64_t n : {width - 3, width, 9 * width + 5, 14 * width}) out.push_back({width, m, n, 37});
+    }
+  }
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, CppPanels, ::testing::ValuesIn(cases()), [](const auto& info) {
+  return "w" + std::to_string(info.param.width) + "_m" + std::to_string(info.param.m) + "_n" + std::to_string(info.param.n);
+});
+
+}  // namespace
+}  // namespace braid::test
