@@ -1,5 +1,6 @@
 # braid_add_model(<target> MODEL <file.onnx>
-#                 [TARGET cpu|cuda] [RANKS <n>] [NAME <name>] [DIMS <dim>=<size> <dim>=<min>..<max> ...]
+#                 [TARGET cpu|cuda|cuda:sm_80,...] [EMULATED] [RANKS <n>] [NAME <name>]
+#                 [DIMS <dim>=<size> <dim>=<min>..<max> ...]
 #                 [OPTIONS <more options of braid compile> ...] [DEPENDS <file> ...])
 #
 # Compiles the model at build time and makes a static library of the generated program. Who links <target> can include
@@ -7,10 +8,14 @@
 # manifest in the macro BRAID_<NAME>_DIR, as a string; the target's property BRAID_PROGRAM_DIR holds the same.
 # With RANKS, MODEL may hold {rank}: one file per rank. The program is made again when a model file changes; weights
 # beside a model count through DEPENDS <files>.
+#
+# TARGET cuda needs enable_language(CUDA) and NCCL. With EMULATED the CUDA source is built by the host compiler for the
+# emulated device, where ranks are threads and every access is checked; it needs neither. Both hold braid_cuda_host_run
+# (runtime/cuda_host.h).
 include_guard(GLOBAL)
 
 function(braid_add_model target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MODEL;TARGET;RANKS;NAME" "DIMS;OPTIONS;DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "EMULATED" "MODEL;TARGET;RANKS;NAME" "DIMS;OPTIONS;DEPENDS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "braid_add_model(${target}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -49,10 +54,9 @@ function(braid_add_model target)
     set(extension cc)
   elseif(arg_TARGET MATCHES "^cuda")
     set(extension cu)
-    if(NOT CMAKE_CUDA_COMPILER)
-      message(FATAL_ERROR "braid_add_model(${target}): TARGET cuda needs enable_language(CUDA)")
+    if(NOT arg_EMULATED AND NOT CMAKE_CUDA_COMPILER)
+      message(FATAL_ERROR "braid_add_model(${target}): TARGET cuda needs enable_language(CUDA), or EMULATED")
     endif()
-    find_package(CUDAToolkit REQUIRED)
   else()
     message(FATAL_ERROR "braid_add_model(${target}): TARGET must be cpu or cuda, not '${arg_TARGET}'")
   endif()
@@ -75,7 +79,6 @@ function(braid_add_model target)
 
   add_library(${target} STATIC "${dir}/${arg_NAME}.${extension}")
   target_include_directories(${target} PUBLIC "${dir}")
-  target_link_libraries(${target} PUBLIC braid::runtime)
   string(TOUPPER "${arg_NAME}" upper_name)
   target_compile_definitions(${target} INTERFACE BRAID_${upper_name}_DIR="${dir}")
   set_target_properties(${target} PROPERTIES BRAID_PROGRAM_DIR "${dir}" POSITION_INDEPENDENT_CODE ON
@@ -83,14 +86,32 @@ function(braid_add_model target)
   if(extension STREQUAL "cc")
     # The generated loops are written to be vectorised for the machine that builds them, as braid compile does itself.
     target_compile_options(${target} PRIVATE -O3 -march=native -fno-math-errno -fno-trapping-math -ffp-contract=fast)
+    target_link_libraries(${target} PUBLIC braid::runtime)
+    return()
+  endif()
+
+  # The part that runs the program from host memory is source, so that it is built with the program's flags.
+  get_target_property(include_dirs braid::emulated_device INTERFACE_INCLUDE_DIRECTORIES)
+  find_file(BRAID_CUDA_HOST_SOURCE runtime/cuda_host.cu HINTS ${include_dirs} "${PROJECT_SOURCE_DIR}" REQUIRED NO_DEFAULT_PATH)
+  find_file(BRAID_CUDA_GEMM_SOURCE runtime/device/cuda_gemm_cublaslt.cc HINTS ${include_dirs} "${PROJECT_SOURCE_DIR}" REQUIRED
+            NO_DEFAULT_PATH)
+  mark_as_advanced(BRAID_CUDA_HOST_SOURCE BRAID_CUDA_GEMM_SOURCE)
+  target_sources(${target} PRIVATE "${BRAID_CUDA_HOST_SOURCE}")
+  if(arg_EMULATED)
+    # -fsanitize=thread only makes the compiler call a function at each access; the emulated device has them.
+    set_source_files_properties("${dir}/${arg_NAME}.cu" "${BRAID_CUDA_HOST_SOURCE}" PROPERTIES LANGUAGE CXX)
+    target_compile_options(${target} PRIVATE -x c++ -O2 -fsanitize=thread)
+    target_link_libraries(${target} PUBLIC braid::emulated_device)
   else()
-    target_link_libraries(${target} PUBLIC CUDA::cudart CUDA::cublasLt)
-    find_library(BRAID_NCCL_LIBRARY nccl HINTS "${CUDAToolkit_LIBRARY_DIR}")
-    find_path(BRAID_NCCL_INCLUDE_DIR nccl.h HINTS "${CUDAToolkit_INCLUDE_DIRS}")
+    find_package(CUDAToolkit REQUIRED)
+    find_library(BRAID_NCCL_LIBRARY nccl HINTS "${CUDAToolkit_LIBRARY_DIR}" "$ENV{NCCL_ROOT}/lib")
+    find_path(BRAID_NCCL_INCLUDE_DIR nccl.h HINTS "${CUDAToolkit_INCLUDE_DIRS}" "$ENV{NCCL_ROOT}/include")
     if(NOT BRAID_NCCL_LIBRARY OR NOT BRAID_NCCL_INCLUDE_DIR)
       message(FATAL_ERROR "braid_add_model(${target}): TARGET cuda needs NCCL; set BRAID_NCCL_LIBRARY and BRAID_NCCL_INCLUDE_DIR")
     endif()
-    target_link_libraries(${target} PUBLIC "${BRAID_NCCL_LIBRARY}")
-    target_include_directories(${target} PUBLIC "${BRAID_NCCL_INCLUDE_DIR}")
+    target_sources(${target} PRIVATE "${BRAID_CUDA_GEMM_SOURCE}")
+    set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
+    target_include_directories(${target} PUBLIC ${include_dirs} "${BRAID_NCCL_INCLUDE_DIR}")
+    target_link_libraries(${target} PUBLIC CUDA::cudart CUDA::cublasLt "${BRAID_NCCL_LIBRARY}")
   endif()
 endfunction()
