@@ -21,6 +21,7 @@ namespace {
 struct Options {
   ModelOptions model;
   std::vector<std::string> cases;
+  std::string program;  // folder of a compiled program that is run instead of the cases' models
   ExecuteOptions execute;
   Tolerance tolerance;
   std::string target = "cpu";
@@ -72,20 +73,29 @@ Outcome run_case(const Options& o, const std::string& dir) {
                    fmt::format("run it with --ranks {}", test.ranks));
   }
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);
-  ir::Schedule schedule = lower(options);
-  optimise(schedule, options);
-
   TempDir temporary;
-  options.output_dir = temporary.path();
+  ir::Schedule schedule;
   ProgramFiles program;
-  if (o.target != "interpreter") {
+  if (!o.program.empty()) {
+    program = find_program(o.program);
+    if (const int ranks = interface_of(program).ranks; ranks != test.ranks) {
+      ir::user_error(frontend::kRankCount, {.file = dir},
+                     fmt::format("the case is for {} ranks, the program for {}", test.ranks, ranks),
+                     fmt::format("compile the program with --ranks {}", test.ranks));
+    }
+  } else {
+    schedule = lower(options);
+    optimise(schedule, options);
+  }
+  if (o.program.empty() && o.target != "interpreter") {
+    options.output_dir = temporary.path();
     emit_program(schedule, options);
     program = find_program(options.output_dir);
   }
   Outcome outcome = Outcome::passed;
   for (const TestData& data : test.data) {
     std::vector<RankResult> results;
-    if (o.target == "interpreter") {
+    if (o.program.empty() && o.target == "interpreter") {
       for (std::vector<ir::Tensor>& outputs :
            ir::run(schedule, data.inputs, {.use_plan = schedule.plan.has_value()}).outputs) {
         results.push_back({std::move(outputs), {}});
@@ -128,6 +138,9 @@ void add_test(CLI::App& app, Action& chosen) {
   command->add_option("CASE_DIR", o->cases, "Folders with model.onnx and test_data_set_*")->required();
   command->add_option("--target", o->target, "cpu, cuda (on the emulated device), or interpreter")
       ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}));
+  command->add_option(
+      "--program", o->program,
+      "Folder of a compiled program to run on the cases' data instead of compiling their models");
   command->add_option("--rtol", o->tolerance.relative, "Relative tolerance (default 1e-3, as ONNX's)");
   command->add_option("--atol", o->tolerance.absolute, "Absolute tolerance (default 1e-7)");
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")

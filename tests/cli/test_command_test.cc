@@ -16,6 +16,18 @@ TEST(TestCommand, CasesPassOnTwoRanksAndOnOne) {
   EXPECT_THAT(result.out, HasSubstr("max relative error"));
 }
 
+TEST(TestCommand, ACompiledProgramIsRunOnTheCasesData) {
+  const std::string data = model("collectives/all_reduce_dynamic");
+  const std::string program = compiled(
+      "all_reduce", {data + "/model.onnx", "--ranks", "2", "--dim", "batch=1..4", "--dim", "sequence=1..16"});
+  const ProcessResult result = braid({"test", data, "--program", program}, {}, {"CXX=false"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("1 passed, 0 failed, 0 skipped\n"));
+  const ProcessResult other = braid({"test", model("collectives/all_reduce_4_ranks"), "--program", program});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.out, HasSubstr("BR0401"));
+}
+
 TEST(TestCommand, InterpreterNeedsNoHostCompiler) {
   const ProcessResult result =
       braid({"test", "--target", "interpreter", "-q", model("ops/softmax_dynamic")}, {}, {"CXX=false"});
