@@ -34,7 +34,8 @@ std::string program_name(const std::string& model_path) {
     }
   }
   for (char& c : name) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    const bool letter =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     if (!letter) c = '_';
   }
   if (name.empty() || (name[0] >= '0' && name[0] <= '9')) name.insert(0, "_");
@@ -57,15 +58,11 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
 std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options) {
   const std::string name = options.name.empty() ? program_name(options.model) : options.name;
   if (options.target == Target::cuda) {
-    return codegen::cuda::write_cuda(codegen::cuda::emit_cuda(schedule, {.name = name}), schedule, options.output_dir);
+    return codegen::cuda::write_cuda(codegen::cuda::emit_cuda(schedule, {.name = name}), schedule,
+                                     options.output_dir);
   }
   const codegen::cpp::EmittedProgram program = codegen::cpp::emit_cpp(schedule, {.name = name});
-  codegen::cpp::write_program(program, schedule.graph, options.output_dir);
-  const std::filesystem::path dir = options.output_dir;
-  std::vector<std::string> files = {(dir / (program.name + ".cc")).string(), (dir / (program.name + ".h")).string()};
-  for (const std::string& file : codegen::weight_files(schedule.graph, program.weights)) files.push_back((dir / file).string());
-  files.push_back((dir / "manifest.json").string());
-  return files;
+  return codegen::cpp::write_program(program, schedule.graph, options.output_dir);
 }
 
 std::string build_program(const std::string& dir, const std::vector<std::string>& architectures) {

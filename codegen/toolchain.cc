@@ -15,6 +15,35 @@ namespace braid::codegen {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr int kShownLines = 12;  // of what a compiler says
+
+struct CommandResult {
+  int status = 0;
+  std::string output;  // stdout, and stderr where the command redirects it
+};
+
+CommandResult run_command(const std::string& command) {
+  CommandResult result;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return {127, "a shell cannot be started"};
+  char buffer[4096];
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, n);
+  result.status = ::pclose(pipe);
+  return result;
+}
+
+// The first `count` lines, indented.
+std::string first_lines(const std::string& text, int count) {
+  std::istringstream lines(text);
+  std::string out, line;
+  for (int k = 0; k < count && std::getline(lines, line); ++k) out += "\n    " + line;
+  return out;
+}
+
+}  // namespace
+
 std::string environment(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0' ? value : otherwise;
@@ -60,21 +89,18 @@ RuntimeFiles find_runtime(const std::string& given, const std::string& library_f
       "set BRAID_RUNTIME_DIR to the folder where Braid is installed or was built");
 }
 
-CommandResult run_command(const std::string& command) {
-  CommandResult result;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return {127, "a shell cannot be started"};
-  char buffer[4096];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, n);
-  result.status = ::pclose(pipe);
-  return result;
-}
-
-std::string first_lines(const std::string& text, int count) {
-  std::istringstream lines(text);
-  std::string out, line;
-  for (int k = 0; k < count && std::getline(lines, line); ++k) out += "\n    " + line;
-  return out;
+std::string run_compiler(const std::string& command, const fs::path& partial, const fs::path& target,
+                         bool verbose, const std::function<void(const std::string& lines)>& fail) {
+  if (verbose) fmt::print(stderr, "{}\n", command);
+  const CommandResult result = run_command("{ " + command + "; } 2>&1");
+  if (result.status != 0) {
+    std::error_code ignored;
+    fs::remove(partial, ignored);
+    fail(first_lines(result.output, kShownLines));
+    throw ir::InternalError("a compiler failed and nobody said so");
+  }
+  fs::rename(partial, target);
+  return target.string();
 }
 
 }  // namespace braid::codegen

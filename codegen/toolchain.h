@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace braid::codegen {
@@ -19,12 +20,11 @@ struct RuntimeFiles {
 // own library, else in the build tree. User error BR0604.
 RuntimeFiles find_runtime(const std::string& given, const std::string& library_file);
 
-struct CommandResult {
-  int status = 0;
-  std::string output;  // stdout and stderr, as far as the command's redirections leave any
-};
-CommandResult run_command(const std::string& command);
-// The first `count` lines, indented.
-std::string first_lines(const std::string& text, int count);
+// Runs a compiler that writes `partial`, and names that file `target` when it is complete. Where the compiler
+// fails, `partial` is removed and `fail`, which must throw, gets the first lines of what it said. Prints the
+// command first if `verbose`. Returns the path of `target`.
+std::string run_compiler(const std::string& command, const std::filesystem::path& partial,
+                         const std::filesystem::path& target, bool verbose,
+                         const std::function<void(const std::string& lines)>& fail);
 
 }  // namespace braid::codegen

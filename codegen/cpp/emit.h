@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "codegen/weights.h"
 #include "ir/schedule.h"
@@ -30,14 +31,14 @@ struct EmittedProgram {
 // in one message), BR0602 (constants without data). Internal error where the schedule has no memory plan.
 EmittedProgram emit_cpp(const ir::Schedule& schedule, const EmitOptions& options = {});
 
-// Writes all files into `dir` (made if need be), each under a temporary name first and renamed when all are complete:
-// on an error nothing new is there. `graph` is the one emitted: its constants are written.
-void write_program(const EmittedProgram& program, const ir::Graph& graph, const std::string& dir);
+// Writes all files into `dir` (see codegen/program_files.h) and returns their paths. `graph` is the one emitted: its
+// constants are written.
+std::vector<std::string> write_program(const EmittedProgram& program, const ir::Graph& graph, const std::string& dir);
 
 struct BuildOptions {
   std::string compiler;     // empty: $CXX, else c++
   std::string flags;        // empty: $BRAID_CXXFLAGS, else kDefaultFlags
-  std::string runtime_dir;  // holds lib*/libbraid_runtime.a; empty: $BRAID_RUNTIME_DIR, else beside libbraid, else the build tree
+  std::string runtime_dir;  // see codegen/toolchain.h
   bool verbose = false;     // print the command
 };
 inline constexpr const char* kDefaultFlags = "-O3 -march=native";

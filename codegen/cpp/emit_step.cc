@@ -34,9 +34,9 @@ void ProgramEmitter::note(const std::vector<OpId>& ops, const std::string& what)
       step_.push_back(line);
       line = "//";
     }
-    line += " " + comment(name);
+    line += " " + c_comment(name);
   }
-  step_.push_back(what.empty() ? line : line + ": " + comment(what));
+  step_.push_back(what.empty() ? line : line + ": " + c_comment(what));
 }
 
 void ProgramEmitter::emit_nodes(const std::vector<ScheduleNode>& nodes) {
@@ -58,7 +58,7 @@ void ProgramEmitter::emit_loops(const std::vector<OpId>& ops) {
   scratch_bytes_ = std::max(scratch_bytes_, text.scratch_bytes);
   const auto [it, fresh] = kernel_index_.try_emplace(text.parameters + text.body, kernels_.size());
   if (fresh) {
-    std::string name = identifier(graph[ops.back()].name);
+    std::string name = c_identifier(graph[ops.back()].name);
     if (name.size() > 60) name.resize(60);
     kernels_.push_back({fmt::format("k{}_{}", kernels_.size(), name), text, {}});
   }

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "codegen/cpp/c_text.h"
+#include "codegen/cpp/cpp_text.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cpp {

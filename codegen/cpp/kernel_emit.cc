@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "codegen/cpp/c_text.h"
+#include "codegen/cpp/cpp_text.h"
 #include "codegen/cpp/instr_text.h"
 #include "ir/error.h"
 
@@ -76,7 +76,7 @@ class Emitter {
   Emitter(const Graph& graph, const LoopNest& nest, const Overlap& overlap) : graph_(graph), nest_(nest), overlap_(overlap) {}
 
   KernelText emit() {
-    names_ = [this](Expr s) { return symbol(s); };
+    style_ = expr_style([this](Expr s) { return symbol(s); }, nest_.extents);
     collect_buffers();
     for (const NestGroup& group : nest_.groups) emit_group(group);
     assemble();
@@ -147,10 +147,10 @@ class Emitter {
     if (s.is_symbol(SymbolKind::index)) return fmt::format("i{}", s.symbol_number());
     if (s.is_symbol(SymbolKind::value)) return as_int(values_.at(static_cast<std::size_t>(s.symbol_number())));
     if (std::find(dims_.begin(), dims_.end(), s) == dims_.end()) dims_.push_back(s);
-    return "dim_" + identifier(s.dim_name());
+    return "dim_" + c_identifier(s.dim_name());
   }
-  std::string text(Expr e) { return c_expr(e, names_, nest_.extents); }
-  std::string size(Expr e) { return c_operand(e, names_, nest_.extents); }
+  std::string text(Expr e) { return c_expr(e, style_); }
+  std::string size(Expr e) { return c_operand(e, style_); }
 
   // ---- values and where they are computed
 
@@ -473,7 +473,7 @@ class Emitter {
     }
     std::sort(dims_.begin(), dims_.end(), [&](Expr a, Expr b) { return position(a) < position(b); });
     for (Expr d : dims_) {
-      list.push_back("int64_t dim_" + identifier(d.dim_name()));
+      list.push_back("int64_t dim_" + c_identifier(d.dim_name()));
       out_.args.push_back({KernelArg::Kind::dim, {}, false, d, {}});
     }
     if (out_.scratch_bytes > 0) {
@@ -497,7 +497,7 @@ class Emitter {
   const Graph& graph_;
   const LoopNest& nest_;
   const Overlap& overlap_;
-  SymbolText names_;
+  CExprStyle style_;
   KernelText out_;
   std::vector<Param> params_;
   std::vector<Expr> dims_;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cpp/c_text.h"
+#include "codegen/cpp/cpp_text.h"
 #include "codegen/cpp/emit.h"
 #include "codegen/cpp/kernel_emit.h"
 
@@ -53,7 +53,7 @@ class ProgramEmitter {
   void write_class(Writer& w) const;
   void write_sizes(Writer& w) const;
   std::string header_text() const;
-  nlohmann::ordered_json manifest() const;
+  nlohmann::ordered_json manifest(std::uint64_t fingerprint) const;
 
   // emit_step.cc: operations
   void emit_nodes(const std::vector<ir::ScheduleNode>& nodes);
@@ -76,7 +76,7 @@ class ProgramEmitter {
   bool overlap(ir::BufferId a, ir::BufferId b) const;
   bool has_memory(ir::BufferId buffer) const;
   ir::BufferId workspace(ir::DType dtype, const std::vector<ir::Expr>& sizes);
-  std::string size(ir::Expr e) const { return c_expr(e, names_); }
+  std::string size(ir::Expr e) const { return c_expr(e, expr_style(names_)); }
 
   ir::Schedule s_;  // a copy: copies and epilogues become operations of their own
   ir::MemoryPlan plan_;

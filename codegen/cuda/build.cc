@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cctype>
-#include <cstdio>
 #include <sstream>
 
 #include "codegen/toolchain.h"
@@ -18,21 +17,6 @@ namespace {
 
 constexpr int kNoNvcc = 643;
 constexpr int kNvccFailed = 644;
-
-// Runs a compiler that writes `partial`, and gives the file its name when it is complete.
-template <class Fail>
-std::string build(const std::string& command, const fs::path& partial, const fs::path& target, bool verbose,
-                  const Fail& fail) {
-  if (verbose) fmt::print(stderr, "{}\n", command);
-  const CommandResult result = run_command("{ " + command + "; } 2>&1");
-  if (result.status != 0) {
-    std::error_code ignored;
-    fs::remove(partial, ignored);
-    fail(first_lines(result.output, 12));
-  }
-  fs::rename(partial, target);
-  return target.string();
-}
 
 std::string word(const fs::path& path) { return shell_word(path.string()); }
 
@@ -67,7 +51,7 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
       "status=$?; rm -f {2} {4}; exit $status",
       compile, word(source), word(object(0)), word(runtime.headers / "runtime" / "cuda_host.cu"),
       word(object(1)), compiler, word(runtime.library), word(runtime.library.parent_path()), word(partial));
-  return build(command, partial, target, options.verbose, [&](const std::string& lines) {
+  return run_compiler(command, partial, target, options.verbose, [&](const std::string& lines) {
     ir::user_error(603, {.file = source.string()},
                    fmt::format("the host compiler failed on the source for the emulated device:\n    {}{}",
                                compile, lines),
@@ -126,7 +110,7 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
       word(*nvcc), shell_word(host), targets, word(runtime.headers), nccl, word(source),
       word(runtime.headers / "runtime" / "cuda_host.cu"),
       word(runtime.headers / "runtime" / "device" / "cuda_gemm_cublaslt.cc"), word(partial));
-  return build(command, partial, target, options.verbose, [&](const std::string& lines) {
+  return run_compiler(command, partial, target, options.verbose, [&](const std::string& lines) {
     ir::user_error(kNvccFailed, {.file = source.string()},
                    fmt::format("nvcc failed:\n    {}{}", command, lines),
                    "CUDA 12.3 and NCCL 2.18 are the oldest that will do; NCCL_ROOT says where NCCL is");

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
-
 #include "codegen/cuda/step.h"
 #include "codegen/inline_calls.h"
 #include "ir/element.h"
@@ -13,13 +11,6 @@ namespace braid::codegen::cuda {
 namespace {
 
 using ir::Expr;
-
-std::string abi_dtype(ir::DType dtype) {
-  if (dtype == ir::DType::boolean) return "BRAID_BOOL";
-  std::string name = "BRAID_";
-  for (char c : ir::to_string(dtype)) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
-}
 
 class ProgramWriter {
  public:
@@ -36,6 +27,7 @@ class ProgramWriter {
     KernelTable kernels;
     const StepCode step = write_step(schedule_, units, memory, out.streams, kernels, options_);
     out.weights = memory.weights();
+    out.aliased_outputs = memory.aliased_outputs();
     out.arena_bytes = memory.arena_bytes();
     out.comm_bytes = memory.segment_bytes();
     out.kernels = static_cast<int>(kernels.entries().size());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct CudaProgram {
   std::string header;  // declares the entry point
   std::uint64_t fingerprint = 0;  // of source and weight layout
   WeightLayout weights;
+  std::map<int, int> aliased_outputs;  // output -> the input whose memory it is
   std::int64_t arena_bytes = 0, comm_bytes = 0;
   StreamPlan streams;
   int kernels = 0;  // after equal ones have become one

@@ -13,22 +13,6 @@ namespace {
 using ir::DType;
 using ir::Expr;
 
-const char* fold(ir::ReduceKind kind) {
-  switch (kind) {
-    case ir::ReduceKind::sum:
-      return "Sum";
-    case ir::ReduceKind::prod:
-      return "Product";
-    case ir::ReduceKind::max:
-      return "Maximum";
-    case ir::ReduceKind::min:
-      return "Minimum";
-    case ir::ReduceKind::avg:
-      break;
-  }
-  throw ir::InternalError("a loop cannot fold with 'avg'");
-}
-
 class FusedWriter {
  public:
   FusedWriter(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local,

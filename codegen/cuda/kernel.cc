@@ -27,8 +27,10 @@ std::string dim_name(Expr dim) {
 }
 
 namespace {
+const CExprFunctions kFunctions = {"math::floor_div", "math::floor_mod", "math::minimum", "math::maximum"};
+
 CExprStyle host_style() {
-  return {[](Expr s) { return dim_name(s); }, {}, "math::"};
+  return {.symbol = [](Expr s) { return dim_name(s); }, .extents = {}, .functions = kFunctions};
 }
 
 // A value that holds a literal is written where it is used.
@@ -80,7 +82,7 @@ std::string KernelBuilder::output(ir::BufferId buffer) {
 std::string KernelBuilder::expr(Expr e, ir::Extents extents, const std::function<std::string(int)>& value) {
   CExprStyle style;
   style.extents.assign(extents.begin(), extents.end());
-  style.helpers = "math::";
+  style.functions = kFunctions;
   style.symbol = [&](Expr s) -> std::string {
     if (s.is_symbol(SymbolKind::index)) return fmt::format("i{}", s.symbol_number());
     if (s.is_symbol(SymbolKind::value))

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/c_expr.h"
+#include "codegen/c_text.h"
 #include "ir/graph.h"
 
 namespace braid::codegen::cuda {

@@ -15,22 +15,6 @@ namespace {
 
 constexpr std::int64_t kWarpRow = 512;  // longest row that one warp folds
 
-const char* fold(ir::ReduceKind kind) {
-  switch (kind) {
-    case ir::ReduceKind::sum:
-      return "Sum";
-    case ir::ReduceKind::prod:
-      return "Product";
-    case ir::ReduceKind::max:
-      return "Maximum";
-    case ir::ReduceKind::min:
-      return "Minimum";
-    case ir::ReduceKind::avg:
-      break;
-  }
-  throw ir::InternalError("a loop cannot fold with 'avg'");
-}
-
 std::string value_in(const ir::LoopBody& body, const std::string& result, DType type) {
   return converted(result, body.result_dtype(), type);
 }

@@ -103,6 +103,22 @@ std::string converted(const std::string& text, DType from, DType to) {
   return from == to ? text : fmt::format("math::convert<{}>({})", value_type(to), text);
 }
 
+const char* fold(ir::ReduceKind kind) {
+  switch (kind) {
+    case ir::ReduceKind::sum:
+      return "Sum";
+    case ir::ReduceKind::prod:
+      return "Product";
+    case ir::ReduceKind::max:
+      return "Maximum";
+    case ir::ReduceKind::min:
+      return "Minimum";
+    case ir::ReduceKind::avg:
+      break;
+  }
+  throw ir::InternalError("a loop cannot fold with 'avg'");
+}
+
 std::string arithmetic(OpCode code, DType operand_type, DType result_type,
                        const std::vector<std::string>& v) {
   // float and double have C's own operators; half types and integers have rounding and wrapping to be seen

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "codegen/c_expr.h"
+#include "ir/graph.h"
 #include "ir/loop_body.h"
 
 namespace braid::codegen::cuda {
@@ -20,6 +20,9 @@ std::string literal(ir::DType dtype, ir::Literal value);
 
 // "math::convert<To>(text)", or the text where the types agree.
 std::string converted(const std::string& text, ir::DType from, ir::DType to);
+
+// The functor of runtime/device that folds: "Sum". Not for avg.
+const char* fold(ir::ReduceKind kind);
 
 // Arithmetic on the operands' C texts: everything but load, constant, index, acc and check_index.
 std::string arithmetic(ir::OpCode code, ir::DType operand_type, ir::DType result_type,

@@ -1,0 +1,31 @@
+// Names of the IR as C identifiers, strings and comments; tables of the ABI as C text. Shared by all targets.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "ir/dtype.h"
+
+namespace braid::codegen {
+
+// "/layers.0/mlp/Gelu" -> "layers_0_mlp_Gelu"; never empty, never starting with a digit.
+std::string c_identifier(std::string_view name);
+// A string literal, quotes included; plain ASCII.
+std::string c_string(std::string_view text);
+// What may stand in a one-line comment: control characters and a backslash at the end would break out of it.
+std::string c_comment(std::string_view text);
+
+std::string abi_dtype(ir::DType dtype);  // BRAID_F32
+
+// Identifiers of one scope.
+class CNames {
+ public:
+  // `wanted`, or with _2, _3, ... appended.
+  std::string unique(std::string_view wanted);
+
+ private:
+  std::set<std::string> taken_;
+};
+
+}  // namespace braid::codegen
