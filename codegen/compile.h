@@ -30,8 +30,8 @@ struct CompileOptions {
   passes::RunOptions run;             // disable, print_after, bisect, verify
   Target target = Target::cpu;
   std::vector<std::string> architectures;  // CUDA: "sm_90", ...; empty: build_nvcc's choice
-  std::string name;        // of the program; empty: from the file's name
-  std::string output_dir;  // where source, weights, manifest (and the library) go
+  std::string name;                        // of the program; empty: from the file's name
+  std::string output_dir;                  // where source, weights, manifest (and the library) go
 };
 
 // Load, check, normalise, lower: the schedule in the order of the graph, nothing fused or planned.
@@ -40,8 +40,8 @@ ir::Schedule lower(const CompileOptions& options);
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
 // Emit: writes the program into options.output_dir, all of it or nothing. Returns the paths written.
 std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options);
-// Build: the host compiler, or nvcc for these architectures, makes a shared library of what lies in `dir`. Returns its
-// path.
+// Build: the host compiler, or nvcc for these architectures, makes a shared library of what lies in `dir`.
+// Returns its path.
 std::string build_program(const std::string& dir, const std::vector<std::string>& architectures = {});
 
 struct CompileResult {

@@ -19,7 +19,8 @@ std::int64_t aligned(std::int64_t offset) {
   return (offset + rt::kWeightAlignment - 1) / rt::kWeightAlignment * rt::kWeightAlignment;
 }
 
-void write_file(const Graph& graph, const WeightLayout& layout, std::uint64_t fingerprint, int rank, const std::string& path) {
+void write_file(const Graph& graph, const WeightLayout& layout, std::uint64_t fingerprint, int rank,
+                const std::string& path) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   rt::WeightFileHeader head = {};
   std::memcpy(head.magic, rt::kWeightMagic, sizeof head.magic);
@@ -40,7 +41,8 @@ void write_file(const Graph& graph, const WeightLayout& layout, std::uint64_t fi
   const std::int64_t end = rank < 0 ? layout.shared_bytes : layout.rank_bytes;
   file.write(zeros.data(), end - at);
   file.close();
-  if (!file) user_error(10, {.file = path}, "cannot be written", "is the disk full, or the folder read-only?");
+  if (!file)
+    user_error(10, {.file = path}, "cannot be written", "is the disk full, or the folder read-only?");
 }
 
 }  // namespace
@@ -58,12 +60,13 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
     place.per_rank = !storage.data.same_on_all_ranks();
     const std::size_t copies = place.per_rank ? static_cast<std::size_t>(graph.ranks) : 1;
     if (storage.data.per_rank.size() != copies) {
-      user_error(602, {.node = storage.name}, "the bytes of this constant are not known, so no program can be made",
+      user_error(602, {.node = storage.name},
+                 "the bytes of this constant are not known, so no program can be made",
                  "compile from the model, or from IR text that holds its constants");
     }
     for (const auto& bytes : storage.data.per_rank) {
-      internal_check(static_cast<std::int64_t>(bytes.size()) >= place.bytes, "codegen: constant '{}' has {} bytes of {}", storage.name,
-                     bytes.size(), place.bytes);
+      internal_check(static_cast<std::int64_t>(bytes.size()) >= place.bytes,
+                     "codegen: constant '{}' has {} bytes of {}", storage.name, bytes.size(), place.bytes);
     }
     std::int64_t& end = place.per_rank ? rank : shared;
     (place.per_rank ? any_rank : any_shared) = true;
@@ -79,11 +82,13 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
 std::vector<std::string> weight_files(const Graph& graph, const WeightLayout& layout) {
   std::vector<std::string> files;
   if (layout.shared_bytes > 0) files.push_back("weights.bin");
-  for (int r = 0; layout.rank_bytes > 0 && r < graph.ranks; ++r) files.push_back(fmt::format("weights.rank{}.bin", r));
+  for (int r = 0; layout.rank_bytes > 0 && r < graph.ranks; ++r)
+    files.push_back(fmt::format("weights.rank{}.bin", r));
   return files;
 }
 
-void write_weights(const Graph& graph, const WeightLayout& layout, std::uint64_t fingerprint, const std::string& dir) {
+void write_weights(const Graph& graph, const WeightLayout& layout, std::uint64_t fingerprint,
+                   const std::string& dir) {
   if (layout.shared_bytes > 0) write_file(graph, layout, fingerprint, -1, dir + "/weights.bin");
   for (int r = 0; layout.rank_bytes > 0 && r < graph.ranks; ++r) {
     write_file(graph, layout, fingerprint, r, fmt::format("{}/weights.rank{}.bin", dir, r));

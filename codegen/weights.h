@@ -1,5 +1,5 @@
-// Where constants lie in the weight files of a program: weights.bin holds those that all ranks share, weights.rank<r>.bin
-// those that differ. The same layout serves all targets.
+// Where constants lie in the weight files of a program: weights.bin holds those that all ranks share,
+// weights.rank<r>.bin those that differ. The same layout serves all targets.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,10 @@ struct WeightLayout {
 // Places the constants `used`, in order. A user error (BR0602) where the bytes of one are not known.
 WeightLayout layout_weights(const ir::Graph& graph, const std::vector<ir::StorageId>& used);
 
-// Writes weights.bin and weights.rank<r>.bin, as far as there are any, into `dir`. User error BR0010 on failure.
-void write_weights(const ir::Graph& graph, const WeightLayout& layout, std::uint64_t fingerprint, const std::string& dir);
+// Writes weights.bin and weights.rank<r>.bin, as far as there are any, into `dir`. User error BR0010 on
+// failure.
+void write_weights(const ir::Graph& graph, const WeightLayout& layout, std::uint64_t fingerprint,
+                   const std::string& dir);
 
 // The names of the files, in the order in which they are written.
 std::vector<std::string> weight_files(const ir::Graph& graph, const WeightLayout& layout);

@@ -1,8 +1,8 @@
 // The two kinds of errors (design: section 7).
 //
-// A user error is something that a user did: it has a number with a page in docs/errors.md, says where, what was
-// expected and what to do, and ends the program with exit code 1. An internal error is a broken invariant of ours:
-// it names the pass and the node, and ends the program with exit code 70.
+// A user error is something that a user did: it has a number with a page in docs/errors.md, says where, what
+// was expected and what to do, and ends the program with exit code 1. An internal error is a broken invariant
+// of ours: it names the pass and the node, and ends the program with exit code 70.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,11 +14,11 @@ namespace braid::ir {
 
 // Where an error was seen. Empty fields are not printed.
 struct Location {
-  std::string file;   // model or text file
-  std::string node;   // ONNX node or IR operation
-  std::string op;     // operator type
-  int line = 0;       // 1-based; 0: not a text file
-  int column = 0;     // 1-based
+  std::string file;  // model or text file
+  std::string node;  // ONNX node or IR operation
+  std::string op;    // operator type
+  int line = 0;      // 1-based; 0: not a text file
+  int column = 0;    // 1-based
 };
 
 class UserError : public std::runtime_error {

@@ -1,11 +1,11 @@
 // Size and index expressions: canonical, hash-consed integers over named dimensions and loop indices.
 //
-// Every expression is a polynomial with integer coefficients over atoms; an atom is a symbol or one of floordiv, mod,
-// min, max of two expressions. Equal expressions of one pool are the same node, so == is a pointer comparison. A
-// constant needs no pool and mixes with expressions of any pool.
+// Every expression is a polynomial with integer coefficients over atoms; an atom is a symbol or one of
+// floordiv, mod, min, max of two expressions. Equal expressions of one pool are the same node, so == is a
+// pointer comparison. A constant needs no pool and mixes with expressions of any pool.
 //
-// Division and modulo round towards minus infinity; divisors are positive. All arithmetic is checked: what leaves
-// int64 is a UserError, never a wrapped number.
+// Division and modulo round towards minus infinity; divisors are positive. All arithmetic is checked: what
+// leaves int64 is a UserError, never a wrapped number.
 #pragma once
 
 #include <concepts>
@@ -25,8 +25,8 @@ class ExprPool;
 
 enum class ExprKind : std::uint8_t { constant, symbol, polynomial, floor_div, mod, min, max };
 
-// dim: a named dimension with bounds. index: i0, i1, ... of the enclosing loop. value: the SSA value %k of the
-// enclosing loop body, used as an index (indirect addressing).
+// dim: a named dimension with bounds. index: i0, i1, ... of the enclosing loop. value: the SSA value %k of
+// the enclosing loop body, used as an index (indirect addressing).
 enum class SymbolKind : std::uint8_t { dim, index, value };
 
 class Expr {
@@ -72,7 +72,8 @@ Expr min(Expr a, Expr b);
 Expr max(Expr a, Expr b);
 Expr product(std::span<const Expr> factors);
 
-// One term of a polynomial: coefficient * product(atoms). The constant term has no atoms. Terms come in canonical order.
+// One term of a polynomial: coefficient * product(atoms). The constant term has no atoms. Terms come in
+// canonical order.
 struct Term {
   std::int64_t coefficient;
   std::vector<Expr> atoms;
@@ -113,7 +114,8 @@ Expr substitute_indices(Expr e, std::span<const Expr> by);
 void for_each_symbol(Expr e, const std::function<void(Expr symbol)>& visit);
 bool contains(Expr e, Expr symbol);
 
-// If e = stride * symbol + rest with neither containing the symbol: the stride (0 when absent). Otherwise nullopt.
+// If e = stride * symbol + rest with neither containing the symbol: the stride (0 when absent). Otherwise
+// nullopt.
 std::optional<Expr> stride_of(Expr e, Expr symbol);
 // If `divisor` divides every term exactly: the quotient.
 std::optional<Expr> divide_exactly(Expr e, Expr divisor);

@@ -191,8 +191,8 @@ std::string_view to_string(ReduceKind kind) {
 }
 
 std::string_view to_string(CollectiveKind kind) {
-  constexpr std::string_view names[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                        "all_to_all", "send",       "recv"};
+  constexpr std::string_view names[] = {
+      "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv"};
   return names[static_cast<std::size_t>(kind)];
 }
 

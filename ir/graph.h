@@ -1,13 +1,13 @@
 // The program: buffers over storages, and the operations that fill them.
 //
-// A Graph is one table of everything, addressed by ids. It says *what* is computed; the order, fusion and grouping of
-// the operations is a Schedule (ir/schedule.h). All names are unique within their table and stable: they are what the
-// text format prints.
+// A Graph is one table of everything, addressed by ids. It says *what* is computed; the order, fusion and
+// grouping of the operations is a Schedule (ir/schedule.h). All names are unique within their table and
+// stable: they are what the text format prints.
 //
-// Memory model. A Storage is a run of bytes with one owner. A Buffer is a typed, strided view of one storage, either
-// owning (its layout decides where the storage's elements lie), a view of another buffer (NonOwningLayout), or the name
-// of the same memory after an operation changed it (MutationOutput). Everybody who asks "may these two touch the same
-// bytes?" asks `region()`.
+// Memory model. A Storage is a run of bytes with one owner. A Buffer is a typed, strided view of one storage,
+// either owning (its layout decides where the storage's elements lie), a view of another buffer
+// (NonOwningLayout), or the name of the same memory after an operation changed it (MutationOutput). Everybody
+// who asks "may these two touch the same bytes?" asks `region()`.
 #pragma once
 
 #include <map>
@@ -26,7 +26,8 @@
 
 namespace braid::ir {
 
-// ---------------------------------------------------------------------------------------------------------- groups
+// ----------------------------------------------------------------------------------------------------------
+// groups
 
 // A communicator: a named, ordered list of ranks. Position in the list is the rank within the group.
 struct CommGroup {
@@ -35,7 +36,8 @@ struct CommGroup {
   friend bool operator==(const CommGroup&, const CommGroup&) = default;
 };
 
-// -------------------------------------------------------------------------------------------------------- storages
+// --------------------------------------------------------------------------------------------------------
+// storages
 
 enum class StorageKind : std::uint8_t {
   input,       // the caller's memory, read (or, when mutated, written) in place
@@ -56,9 +58,10 @@ enum class CommBufferKind : std::uint8_t {
 struct ConstantData {
   std::vector<std::span<const std::byte>> per_rank;
   std::shared_ptr<const void> owner;  // keeps the spans alive (a mapped file, a vector)
-  std::string file;                   // where they lie, when in a file of their own; "{rank}" stands for the rank
+  std::string file;  // where they lie, when in a file of their own; "{rank}" stands for the rank
   std::int64_t file_offset = 0;
-  // Of a text that leaves the bytes out: the hash (FNV-1a, 64 bits) of what each entry of per_rank would hold.
+  // Of a text that leaves the bytes out: the hash (FNV-1a, 64 bits) of what each entry of per_rank would
+  // hold.
   std::vector<std::uint64_t> elided;
 
   bool same_on_all_ranks() const { return per_rank.size() <= 1; }
@@ -77,7 +80,8 @@ struct Storage {
   StorageId alias_of;
 };
 
-// --------------------------------------------------------------------------------------------------------- buffers
+// ---------------------------------------------------------------------------------------------------------
+// buffers
 
 // Strides count elements, sizes.size() of them.
 struct FlexibleLayout {  // strides may still be chosen; row-major until then
@@ -109,8 +113,8 @@ struct MutationOutput {  // the memory of `of` after the operation that defines 
   BufferId of;
   friend bool operator==(const MutationOutput&, const MutationOutput&) = default;
 };
-using Layout = std::variant<FlexibleLayout, FixedLayout, NonOwningLayout, NoneLayout, MultiOutputLayout, CommBufferLayout,
-                            MutationOutput>;
+using Layout = std::variant<FlexibleLayout, FixedLayout, NonOwningLayout, NoneLayout, MultiOutputLayout,
+                            CommBufferLayout, MutationOutput>;
 
 struct Buffer {
   std::string name;
@@ -121,8 +125,8 @@ struct Buffer {
   OpId producer;      // invalid: graph input or constant
 };
 
-// A strided view used as an operand: element (i0, i1, ...) lies at offset + sum(ik * strides[k]) elements from the
-// buffer's first element.
+// A strided view used as an operand: element (i0, i1, ...) lies at offset + sum(ik * strides[k]) elements
+// from the buffer's first element.
 struct TensorRef {
   BufferId buffer;
   Expr offset = 0;
@@ -131,7 +135,8 @@ struct TensorRef {
   friend bool operator==(const TensorRef&, const TensorRef&) = default;
 };
 
-// ------------------------------------------------------------------------------------------------------ operations
+// ------------------------------------------------------------------------------------------------------
+// operations
 
 enum class ReduceKind : std::uint8_t { sum, prod, max, min, avg };  // avg: collectives only
 
@@ -143,9 +148,9 @@ struct Cost {
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
-// A (fused) loop nest with one output. Index k runs over [0, sizes[k]), outermost first. The last `reduced` indices
-// are folded with `reduce`, in any order, starting from its neutral element; store_index is over the others.
-// Inductor's Pointwise is reduced == 0, its Reduction is reduced > 0.
+// A (fused) loop nest with one output. Index k runs over [0, sizes[k]), outermost first. The last `reduced`
+// indices are folded with `reduce`, in any order, starting from its neutral element; store_index is over the
+// others. Inductor's Pointwise is reduced == 0, its Reduction is reduced > 0.
 struct Loops {
   std::vector<Expr> sizes;
   int reduced = 0;
@@ -158,17 +163,17 @@ struct Loops {
   friend bool operator==(const Loops&, const Loops&) = default;
 };
 
-// out[..., m, n] = epilogue(sum_k a[..., m, k] * b[..., k, n]); leading dimensions are batch dimensions of equal
-// extent (a broadcast one has stride 0). Accumulates in f32 (f64 for f64, i32 for integers). The epilogue's indices
-// are those of `out`, its `acc` the accumulator.
+// out[..., m, n] = epilogue(sum_k a[..., m, k] * b[..., k, n]); leading dimensions are batch dimensions of
+// equal extent (a broadcast one has stride 0). Accumulates in f32 (f64 for f64, i32 for integers). The
+// epilogue's indices are those of `out`, its `acc` the accumulator.
 struct Gemm {
   TensorRef a, b, out;
   std::optional<LoopBody> epilogue;
   friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
-// A kernel without a body: effects and a cost. `callee` names a runtime function, or nothing that can be run (graphs
-// that only exist to be scheduled). A barrier's effects are unknown: nothing moves across it.
+// A kernel without a body: effects and a cost. `callee` names a runtime function, or nothing that can be run
+// (graphs that only exist to be scheduled). A barrier's effects are unknown: nothing moves across it.
 struct ExternKernel {
   std::string callee;
   std::vector<TensorRef> reads;
@@ -183,14 +188,14 @@ enum class CollectiveKind : std::uint8_t {
   all_gather,      // output is the group's inputs one after the other
   reduce_scatter,  // input is one slab per rank of the group
   broadcast,
-  all_to_all,      // slab k of the input goes to rank k
+  all_to_all,  // slab k of the input goes to rank k
   send,
   recv,
 };
 
-// Starts a collective. Inputs are read, outputs written, by peers too, until the matching WaitKernel (outputs) and
-// ReleaseKernel (inputs, and outputs that peers write). In place where outputs[k] names the same elements as inputs[k].
-// Operands are contiguous.
+// Starts a collective. Inputs are read, outputs written, by peers too, until the matching WaitKernel
+// (outputs) and ReleaseKernel (inputs, and outputs that peers write). In place where outputs[k] names the
+// same elements as inputs[k]. Operands are contiguous.
 struct CollectiveKernel {
   CollectiveKind kind = CollectiveKind::all_reduce;
   GroupId group;
@@ -203,7 +208,8 @@ struct CollectiveKernel {
   friend bool operator==(const CollectiveKernel&, const CollectiveKernel&) = default;
 };
 
-// The results of `start` are there. A second mutation of its outputs; also reads its inputs (they stay pinned).
+// The results of `start` are there. A second mutation of its outputs; also reads its inputs (they stay
+// pinned).
 struct WaitKernel {
   OpId start;
   friend bool operator==(const WaitKernel&, const WaitKernel&) = default;
@@ -217,8 +223,8 @@ struct ReleaseKernel {
 
 // A body with its own schedule. Operations of a region are in the graph's table like all others.
 struct Region {
-  std::vector<OpId> ops;          // in order
-  std::vector<BufferId> yields;   // results, one per output of the RegionKernel
+  std::vector<OpId> ops;         // in order
+  std::vector<BufferId> yields;  // results, one per output of the RegionKernel
   friend bool operator==(const Region&, const Region&) = default;
 };
 enum class RegionKind : std::uint8_t {
@@ -234,7 +240,8 @@ struct RegionKernel {
   friend bool operator==(const RegionKernel&, const RegionKernel&) = default;
 };
 
-using Kernel = std::variant<Loops, Gemm, ExternKernel, CollectiveKernel, WaitKernel, ReleaseKernel, RegionKernel>;
+using Kernel =
+    std::variant<Loops, Gemm, ExternKernel, CollectiveKernel, WaitKernel, ReleaseKernel, RegionKernel>;
 
 struct Operation {
   std::string name;
@@ -244,12 +251,17 @@ struct Operation {
   std::optional<Cost> cost;          // overrides the cost model
 
   template <class K>
-  const K* as() const { return std::get_if<K>(&kernel); }
+  const K* as() const {
+    return std::get_if<K>(&kernel);
+  }
   template <class K>
-  K* as() { return std::get_if<K>(&kernel); }
+  K* as() {
+    return std::get_if<K>(&kernel);
+  }
 };
 
-// ----------------------------------------------------------------------------------------------------------- graph
+// -----------------------------------------------------------------------------------------------------------
+// graph
 
 // Something that lowering took for granted about dynamic sizes; checked when a step begins.
 struct Guard {
@@ -308,7 +320,8 @@ struct Graph {
   OpId add_op(Operation op);
 
   // An owning buffer with a row-major FixedLayout over a new storage of the given kind.
-  BufferId add_owned(std::string name, DType dtype, std::vector<Expr> sizes, StorageKind kind = StorageKind::activation);
+  BufferId add_owned(std::string name, DType dtype, std::vector<Expr> sizes,
+                     StorageKind kind = StorageKind::activation);
   // The name of `of`'s memory after an operation.
   BufferId add_mutation(BufferId of, std::string name);
 };
@@ -322,8 +335,8 @@ Expr numel(std::span<const Expr> sizes);
 std::vector<Expr> strides_of(const Graph& graph, BufferId buffer);
 TensorRef whole(const Graph& graph, BufferId buffer);
 
-// Where a buffer lies: the root storage (aliases resolved), the byte offset of its first element in it, and the byte
-// range [begin, end) that any of its elements may touch.
+// Where a buffer lies: the root storage (aliases resolved), the byte offset of its first element in it, and
+// the byte range [begin, end) that any of its elements may touch.
 struct MemoryRegion {
   StorageId storage;
   Expr offset = 0;

@@ -99,9 +99,10 @@ ValueId BodyBuilder::add(Instr instr) {
   for (std::size_t i = 0; i < body_.instrs.size(); ++i) {
     const Instr& known = body_.instrs[i];
     // -0.0 == 0.0 as doubles, but they are different constants.
-    const bool same_literal = known.literal.index() == instr.literal.index() &&
-                              (!std::holds_alternative<double>(instr.literal) ||
-                               std::signbit(std::get<double>(known.literal)) == std::signbit(std::get<double>(instr.literal)));
+    const bool same_literal =
+        known.literal.index() == instr.literal.index() &&
+        (!std::holds_alternative<double>(instr.literal) ||
+         std::signbit(std::get<double>(known.literal)) == std::signbit(std::get<double>(instr.literal)));
     if (known == instr && same_literal) return ValueId{static_cast<std::int32_t>(i)};
   }
   body_.instrs.push_back(std::move(instr));
@@ -117,8 +118,8 @@ ValueId BodyBuilder::load(BufferId buffer, DType dtype, Expr index, std::optiona
 }
 
 ValueId BodyBuilder::constant(DType dtype, Literal literal) {
-  internal_check(std::holds_alternative<double>(literal) == is_float(dtype), "literal of the wrong kind for {}",
-                 to_string(dtype));
+  internal_check(std::holds_alternative<double>(literal) == is_float(dtype),
+                 "literal of the wrong kind for {}", to_string(dtype));
   Instr instr{OpCode::constant, dtype};
   instr.literal = literal;
   return add(std::move(instr));
@@ -154,7 +155,8 @@ ValueId BodyBuilder::unary(OpCode code, ValueId a) {
 }
 
 ValueId BodyBuilder::binary(OpCode code, ValueId a, ValueId b) {
-  internal_check(dtype(a) == dtype(b), "{} of {} and {}", to_string(code), to_string(dtype(a)), to_string(dtype(b)));
+  internal_check(dtype(a) == dtype(b), "{} of {} and {}", to_string(code), to_string(dtype(a)),
+                 to_string(dtype(b)));
   return add({code, is_predicate(code) ? DType::boolean : dtype(a), {a, b}});
 }
 
@@ -165,7 +167,8 @@ ValueId BodyBuilder::where(ValueId condition, ValueId a, ValueId b) {
 
 Expr BodyBuilder::as_index(ValueId v) { return pool_->value(v.index); }
 
-ValueId BodyBuilder::inline_body(const LoopBody& other, std::span<const Expr> indices, std::optional<ValueId> acc) {
+ValueId BodyBuilder::inline_body(const LoopBody& other, std::span<const Expr> indices,
+                                 std::optional<ValueId> acc) {
   std::vector<ValueId> map(other.instrs.size());
   for (std::size_t i = 0; i < other.instrs.size(); ++i) {
     Instr instr = other.instrs[i];
@@ -176,7 +179,8 @@ ValueId BodyBuilder::inline_body(const LoopBody& other, std::span<const Expr> in
     for (ValueId& v : instr.operands) v = map[static_cast<std::size_t>(v.index)];
     // Values and indices must be replaced together: an index may bring in values of this body.
     instr.index = substitute(instr.index, [&](Expr s) -> std::optional<Expr> {
-      if (s.is_symbol(SymbolKind::value)) return pool_->value(map[static_cast<std::size_t>(s.symbol_number())].index);
+      if (s.is_symbol(SymbolKind::value))
+        return pool_->value(map[static_cast<std::size_t>(s.symbol_number())].index);
       if (s.is_symbol(SymbolKind::index) && static_cast<std::size_t>(s.symbol_number()) < indices.size()) {
         return indices[static_cast<std::size_t>(s.symbol_number())];
       }

@@ -10,8 +10,8 @@
 
 namespace braid::ir {
 
-// In which order the collectives of one rank may be issued and completed (one attribute of a program; simulator,
-// deadlock proof, code generator and manifest read it alike).
+// In which order the collectives of one rank may be issued and completed (one attribute of a program;
+// simulator, deadlock proof, code generator and manifest read it alike).
 enum class ChannelPolicy : std::uint8_t {
   global,        // one issue order over all collectives of a rank
   communicator,  // one FIFO per communicator
@@ -20,8 +20,8 @@ enum class ChannelPolicy : std::uint8_t {
 };
 std::string_view to_string(ChannelPolicy policy);
 
-// A node of the schedule. single: one operation. fused: operations that one kernel computes. grouped: members stay
-// contiguous and nothing comes between them; members may be fused nodes.
+// A node of the schedule. single: one operation. fused: operations that one kernel computes. grouped: members
+// stay contiguous and nothing comes between them; members may be fused nodes.
 struct ScheduleNode {
   enum class Kind : std::uint8_t { single, fused, grouped };
   Kind kind = Kind::single;
@@ -59,7 +59,8 @@ struct Schedule {
   std::optional<MemoryPlan> plan;  // absent until planned; a pass that changes the order drops it
 };
 
-// Every operation in execution order (those inside of regions belong to their RegionKernel and are not listed).
+// Every operation in execution order (those inside of regions belong to their RegionKernel and are not
+// listed).
 std::vector<OpId> execution_order(const Schedule& schedule);
 
 }  // namespace braid::ir

@@ -14,8 +14,8 @@
 namespace braid::rt {
 namespace {
 
-constexpr int64_t kPanelRows = 2;     // up to here the packed matrix is streamed by our own kernel
-constexpr int64_t kFewRows = 2;       // up to here unpacked operands are
+constexpr int64_t kPanelRows = 2;      // up to here the packed matrix is streamed by our own kernel
+constexpr int64_t kFewRows = 2;        // up to here unpacked operands are
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 
 struct AlignedDelete {
@@ -26,7 +26,8 @@ using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
 AlignedBytes aligned_bytes(size_t bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
   const size_t alignment = bytes >= kHugePage ? kHugePage : 64;
-  void* p = std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
+  void* p =
+      std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
   if (!p) throw std::bad_alloc();
   if (bytes >= kHugePage) ::madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // refused: no harm
   return AlignedBytes(static_cast<std::byte*>(p));
@@ -91,8 +92,8 @@ int64_t GemmShape::batches() const {
 
 namespace {
 
-// Batch dimensions of extent 1 vanish; those over which b does not change and whose rows follow on in a and c become
-// rows of one taller matrix.
+// Batch dimensions of extent 1 vanish; those over which b does not change and whose rows follow on in a and c
+// become rows of one taller matrix.
 GemmShape normalise(GemmShape s) {
   int kept = 0;
   for (int d = 0; d < s.batch_rank; ++d) {
@@ -124,9 +125,11 @@ GemmShape normalise(GemmShape s) {
 
 class HostKernel final : public GemmKernel {
  public:
-  HostKernel(const GemmShape& shape, const HostGemm& host, int threads) : shape_(shape), host_(host), threads_(threads) {}
+  HostKernel(const GemmShape& shape, const HostGemm& host, int threads)
+      : shape_(shape), host_(host), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix*) const override {
-    split(threads_, shape_.batches() * shape_.m, [&](int64_t begin, int64_t end) { host_.run(shape_, args, begin, end); });
+    split(threads_, shape_.batches() * shape_.m,
+          [&](int64_t begin, int64_t end) { host_.run(shape_, args, begin, end); });
   }
   const char* name() const override { return "host"; }
 
@@ -175,7 +178,8 @@ class HostColumns final : public GemmKernel {
 
 class PanelKernel final : public GemmKernel {
  public:
-  PanelKernel(const GemmShape& shape, const HostGemm& host, int threads) : shape_(shape), host_(host), threads_(threads) {}
+  PanelKernel(const GemmShape& shape, const HostGemm& host, int threads)
+      : shape_(shape), host_(host), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix* packed) const override {
     const Panels panels = packed->impl()->panels;
     const float* b = reinterpret_cast<const float*>(packed->impl()->bytes.get());
@@ -234,7 +238,8 @@ class SgemmKernel final : public GemmKernel {
     if (batches == 1) {  // the library's own threads
       one(args, 0);
       if (!shape_.epilogue.empty()) {
-        split(threads_, shape_.m, [&](int64_t begin, int64_t end) { host_.finish(shape_, args, 0, begin, end); });
+        split(threads_, shape_.m,
+              [&](int64_t begin, int64_t end) { host_.finish(shape_, args, 0, begin, end); });
       }
       return;
     }
@@ -263,10 +268,11 @@ class SgemmKernel final : public GemmKernel {
     float* pc = static_cast<float*>(args.c) + c;
     if (call_.swapped) {
       const char ta = call_.trans_b == 'N' ? 'T' : 'N', tb = call_.trans_a == 'N' ? 'T' : 'N';
-      dnnl_sgemm(ta, tb, shape_.n, shape_.m, shape_.k, 1.0f, pb, call_.ldb, pa, call_.lda, 0.0f, pc, call_.ldc);
-    } else {
-      dnnl_sgemm(call_.trans_a, call_.trans_b, shape_.m, shape_.n, shape_.k, 1.0f, pa, call_.lda, pb, call_.ldb, 0.0f, pc,
+      dnnl_sgemm(ta, tb, shape_.n, shape_.m, shape_.k, 1.0f, pb, call_.ldb, pa, call_.lda, 0.0f, pc,
                  call_.ldc);
+    } else {
+      dnnl_sgemm(call_.trans_a, call_.trans_b, shape_.m, shape_.n, shape_.k, 1.0f, pa, call_.lda, pb,
+                 call_.ldb, 0.0f, pc, call_.ldc);
     }
     return c;
   }
@@ -297,7 +303,8 @@ class MatmulKernel final : public GemmKernel {
       if (op == PostOp::none) break;
       const bool vector = op == PostOp::add_vector;
       if (vector || op == PostOp::add_matrix) {
-        const auto desc = vector ? plain(1, shape.n, shape.n, 1) : plain(shape.m, shape.n, shape.c_row, shape.c_col);
+        const auto desc =
+            vector ? plain(1, shape.n, shape.n, 1) : plain(shape.m, shape.n, shape.c_row, shape.c_col);
         add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1, desc, engine);
         operands_.push_back(p);
       }
@@ -320,7 +327,9 @@ class MatmulKernel final : public GemmKernel {
     ids_.push_back(id);
     memories_.emplace_back(desc, engine, nullptr);
   }
-  void set(size_t k, const void* p) const { dnnl_memory_set_data_handle(memories_[k].get(), const_cast<void*>(p)); }
+  void set(size_t k, const void* p) const {
+    dnnl_memory_set_data_handle(memories_[k].get(), const_cast<void*>(p));
+  }
 
   GemmShape shape_;
   dnnl::matmul primitive_;
@@ -338,15 +347,32 @@ dnnl::primitive_attr attributes(const GemmShape& s) {
   for (PostOp op : s.epilogue.ops) {
     using dnnl::algorithm;
     switch (op) {
-      case PostOp::none: break;
-      case PostOp::scale: ops.append_eltwise(1.0f, algorithm::eltwise_linear, s.epilogue.scale, 0.0f); break;
-      case PostOp::add_vector: ops.append_binary(algorithm::binary_add, plain(1, s.n, s.n, 1)); break;
-      case PostOp::add_matrix: ops.append_binary(algorithm::binary_add, plain(s.m, s.n, s.c_row, s.c_col)); break;
-      case PostOp::relu: ops.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f); break;
-      case PostOp::gelu_tanh: ops.append_eltwise(1.0f, algorithm::eltwise_gelu_tanh, 0.0f, 0.0f); break;
-      case PostOp::gelu_erf: ops.append_eltwise(1.0f, algorithm::eltwise_gelu_erf, 0.0f, 0.0f); break;
-      case PostOp::tanh: ops.append_eltwise(1.0f, algorithm::eltwise_tanh, 0.0f, 0.0f); break;
-      case PostOp::sigmoid: ops.append_eltwise(1.0f, algorithm::eltwise_logistic, 0.0f, 0.0f); break;
+      case PostOp::none:
+        break;
+      case PostOp::scale:
+        ops.append_eltwise(1.0f, algorithm::eltwise_linear, s.epilogue.scale, 0.0f);
+        break;
+      case PostOp::add_vector:
+        ops.append_binary(algorithm::binary_add, plain(1, s.n, s.n, 1));
+        break;
+      case PostOp::add_matrix:
+        ops.append_binary(algorithm::binary_add, plain(s.m, s.n, s.c_row, s.c_col));
+        break;
+      case PostOp::relu:
+        ops.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
+        break;
+      case PostOp::gelu_tanh:
+        ops.append_eltwise(1.0f, algorithm::eltwise_gelu_tanh, 0.0f, 0.0f);
+        break;
+      case PostOp::gelu_erf:
+        ops.append_eltwise(1.0f, algorithm::eltwise_gelu_erf, 0.0f, 0.0f);
+        break;
+      case PostOp::tanh:
+        ops.append_eltwise(1.0f, algorithm::eltwise_tanh, 0.0f, 0.0f);
+        break;
+      case PostOp::sigmoid:
+        ops.append_eltwise(1.0f, algorithm::eltwise_logistic, 0.0f, 0.0f);
+        break;
     }
     if (op == PostOp::none) break;
   }
@@ -385,7 +411,8 @@ struct GemmLibrary::Impl {
 GemmLibrary::GemmLibrary(const HostGemm& host) : impl_(std::make_unique<Impl>(host)) {}
 GemmLibrary::~GemmLibrary() = default;
 
-PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m) {
+PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col,
+                               int64_t typical_m) {
   PackedMatrix packed;
   if (k == 0 || n == 0) return packed;
   try {
@@ -439,7 +466,8 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
                                       plain(shape.m, shape.n, shape.c_row, shape.c_col));
         const dnnl::matmul::primitive_desc pd(desc, attributes(shape), impl_->engine);
         if (!slow(pd)) {
-          slot = std::make_unique<MatmulKernel>(shape, pd, impl_->engine, impl_->stream, &impl_->scratch, &impl_->scratch_bytes);
+          slot = std::make_unique<MatmulKernel>(shape, pd, impl_->engine, impl_->stream, &impl_->scratch,
+                                                &impl_->scratch_bytes);
           return slot.get();
         }
       } catch (const dnnl::error&) {

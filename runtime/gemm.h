@@ -9,8 +9,8 @@
 //   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
 //   generic loops   all other types and strides
 //
-// The kernels of our own are templates in gemm_kernels.h; they are compiled with the generated program, for the machine
-// that it is compiled for, and handed in as function pointers (HostGemm).
+// The kernels of our own are templates in gemm_kernels.h; they are compiled with the generated program, for
+// the machine that it is compiled for, and handed in as function pointers (HostGemm).
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ namespace braid::rt {
 inline constexpr int kMaxGemmBatchRank = 6;
 inline constexpr int kMaxPostOps = 4;
 
-// What happens to the sum before it is stored, in this order. The vector has n elements; the matrix is laid out like c
-// (it may be c itself). Both have c's type.
+// What happens to the sum before it is stored, in this order. The vector has n elements; the matrix is laid
+// out like c (it may be c itself). Both have c's type.
 enum class PostOp : uint8_t { none, scale, add_vector, add_matrix, relu, gelu_tanh, gelu_erf, tanh, sigmoid };
 struct Epilogue {
   std::array<PostOp, kMaxPostOps> ops = {};
@@ -70,7 +70,8 @@ struct HostGemm {
   // Any shape and type; [begin, end) are rows of c, counted over all batch matrices.
   void (*run)(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end);
   // One batch, f32, b in panels, c_col == 1; [begin, end) are panels. `b` is the packed matrix.
-  void (*run_panels)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin, int64_t end);
+  void (*run_panels)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
+                     int64_t begin, int64_t end);
   // Applies the epilogue in place to rows [begin, end) of the c matrix at `c`, f32.
   void (*finish)(const GemmShape& shape, const GemmArgs& args, int64_t c_offset, int64_t begin, int64_t end);
 };
@@ -102,15 +103,15 @@ class GemmKernel {
   virtual const char* name() const = 0;
 };
 
-// The kernels of one instance, shared by all operations of equal shape. Throws std::runtime_error with the library's
-// message where it fails.
+// The kernels of one instance, shared by all operations of equal shape. Throws std::runtime_error with the
+// library's message where it fails.
 class GemmLibrary {
  public:
   explicit GemmLibrary(const HostGemm& host);
   ~GemmLibrary();
 
-  // Copies b (k x n, f32, any strides) into the library's layout, chosen for about `typical_m` rows. Invalid where the
-  // library would take it as it is: the caller then keeps using b.
+  // Copies b (k x n, f32, any strides) into the library's layout, chosen for about `typical_m` rows. Invalid
+  // where the library would take it as it is: the caller then keeps using b.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
 
   // Valid as long as the library. `packed` may be null.

@@ -1,4 +1,5 @@
-// Matrix multiplication kernels of our own, compiled with each generated program for its machine (see gemm.h).
+// Matrix multiplication kernels of our own, compiled with each generated program for its machine (see
+// gemm.h).
 #pragma once
 
 #include <algorithm>
@@ -11,12 +12,14 @@ namespace braid::rt {
 namespace {
 
 // One row of the epilogue, in f32. `c_at` is the element offset of the row from the start of c.
-inline void finish_row(const Epilogue& epilogue, const GemmArgs& args, float* c, int64_t c_at, int64_t column, int64_t n) {
+inline void finish_row(const Epilogue& epilogue, const GemmArgs& args, float* c, int64_t c_at, int64_t column,
+                       int64_t n) {
   for (int p = 0; p < kMaxPostOps && epilogue.ops[p] != PostOp::none; ++p) {
     const float* v = static_cast<const float*>(args.vectors[p]);
     const float scale = epilogue.scale;
     switch (epilogue.ops[p]) {
-      case PostOp::none: break;
+      case PostOp::none:
+        break;
       case PostOp::scale:
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) c[i] *= scale;
@@ -81,10 +84,11 @@ inline BatchOffsets batch_offsets(const GemmShape& shape, int64_t index) {
 
 inline constexpr int64_t kGemmTile = 128;
 
-// One row of c, any strides, `Acc` accumulators. Tiles of columns; where b's columns are adjacent the loop over them is
-// the vector loop, otherwise (b transposed) each column is a dot product.
+// One row of c, any strides, `Acc` accumulators. Tiles of columns; where b's columns are adjacent the loop
+// over them is the vector loop, otherwise (b transposed) each column is a dot product.
 template <class T, class Acc, class C>
-inline void gemm_row(const GemmShape& shape, const T* a, const T* b, C* c, int64_t c_at, const GemmArgs& args) {
+inline void gemm_row(const GemmShape& shape, const T* a, const T* b, C* c, int64_t c_at,
+                     const GemmArgs& args) {
   alignas(64) Acc acc[kGemmTile];
   for (int64_t n0 = 0; n0 < shape.n; n0 += kGemmTile) {
     const int64_t width = std::min(kGemmTile, shape.n - n0);
@@ -126,7 +130,8 @@ inline void gemm_row(const GemmShape& shape, const T* a, const T* b, C* c, int64
         Acc sum{};
         if (shape.a_col == 1) {
 #pragma omp simd reduction(+ : sum)
-          for (int64_t k = 0; k < shape.k; ++k) sum += static_cast<Acc>(load(a[k])) * static_cast<Acc>(load(w[k]));
+          for (int64_t k = 0; k < shape.k; ++k)
+            sum += static_cast<Acc>(load(a[k])) * static_cast<Acc>(load(w[k]));
         } else {
           for (int64_t k = 0; k < shape.k; ++k) {
             sum += static_cast<Acc>(load(a[k * shape.a_col])) * static_cast<Acc>(load(w[k]));
@@ -141,13 +146,16 @@ inline void gemm_row(const GemmShape& shape, const T* a, const T* b, C* c, int64
           finish_row(shape.epilogue, args, acc, c_at + n0, n0, width);
         } else {
           // add_matrix lies as c does: column by column.
-          for (int64_t j = 0; j < width; ++j) finish_row(shape.epilogue, args, acc + j, c_at + (n0 + j) * shape.c_col, n0 + j, 1);
+          for (int64_t j = 0; j < width; ++j)
+            finish_row(shape.epilogue, args, acc + j, c_at + (n0 + j) * shape.c_col, n0 + j, 1);
         }
       }
     }
     for (int64_t j = 0; j < width; ++j) {
-      if constexpr (std::is_same_v<C, Half> || std::is_same_v<C, BFloat16>) store(c[(n0 + j) * shape.c_col], acc[j]);
-      else c[(n0 + j) * shape.c_col] = static_cast<C>(acc[j]);
+      if constexpr (std::is_same_v<C, Half> || std::is_same_v<C, BFloat16>)
+        store(c[(n0 + j) * shape.c_col], acc[j]);
+      else
+        c[(n0 + j) * shape.c_col] = static_cast<C>(acc[j]);
     }
   }
 }
@@ -170,37 +178,54 @@ void gemm_batches(const GemmShape& shape, const GemmArgs& args, int64_t begin, i
 template <class T>
 void run_integers(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end) {
   using Acc = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-  if (shape.c_type == shape.type) gemm_batches<T, Acc, T>(shape, args, begin, end);
-  else gemm_batches<T, Acc, int32_t>(shape, args, begin, end);
+  if (shape.c_type == shape.type)
+    gemm_batches<T, Acc, T>(shape, args, begin, end);
+  else
+    gemm_batches<T, Acc, int32_t>(shape, args, begin, end);
 }
 template <class T>
 void run_halves(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end) {
-  if (shape.c_type == shape.type) gemm_batches<T, float, T>(shape, args, begin, end);
-  else gemm_batches<T, float, float>(shape, args, begin, end);
+  if (shape.c_type == shape.type)
+    gemm_batches<T, float, T>(shape, args, begin, end);
+  else
+    gemm_batches<T, float, float>(shape, args, begin, end);
 }
 
 void run_rows(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end) {
   switch (shape.type) {
-    case DType::f32: return gemm_batches<float, float, float>(shape, args, begin, end);
-    case DType::f64: return gemm_batches<double, double, double>(shape, args, begin, end);
-    case DType::f16: return run_halves<Half>(shape, args, begin, end);
-    case DType::bf16: return run_halves<BFloat16>(shape, args, begin, end);
-    case DType::i8: return run_integers<int8_t>(shape, args, begin, end);
-    case DType::u8: return run_integers<uint8_t>(shape, args, begin, end);
-    case DType::i16: return run_integers<int16_t>(shape, args, begin, end);
-    case DType::u16: return run_integers<uint16_t>(shape, args, begin, end);
-    case DType::i32: return run_integers<int32_t>(shape, args, begin, end);
-    case DType::u32: return run_integers<uint32_t>(shape, args, begin, end);
-    case DType::i64: return run_integers<int64_t>(shape, args, begin, end);
-    case DType::u64: return run_integers<uint64_t>(shape, args, begin, end);
-    case DType::boolean: return;  // refused when compiling
+    case DType::f32:
+      return gemm_batches<float, float, float>(shape, args, begin, end);
+    case DType::f64:
+      return gemm_batches<double, double, double>(shape, args, begin, end);
+    case DType::f16:
+      return run_halves<Half>(shape, args, begin, end);
+    case DType::bf16:
+      return run_halves<BFloat16>(shape, args, begin, end);
+    case DType::i8:
+      return run_integers<int8_t>(shape, args, begin, end);
+    case DType::u8:
+      return run_integers<uint8_t>(shape, args, begin, end);
+    case DType::i16:
+      return run_integers<int16_t>(shape, args, begin, end);
+    case DType::u16:
+      return run_integers<uint16_t>(shape, args, begin, end);
+    case DType::i32:
+      return run_integers<int32_t>(shape, args, begin, end);
+    case DType::u32:
+      return run_integers<uint32_t>(shape, args, begin, end);
+    case DType::i64:
+      return run_integers<int64_t>(shape, args, begin, end);
+    case DType::u64:
+      return run_integers<uint64_t>(shape, args, begin, end);
+    case DType::boolean:
+      return;  // refused when compiling
   }
 }
 
-// Few rows times panels is bound by how fast b comes from memory. One processor gets the most out of it when it reads
-// several panels side by side and asks for lines ahead: the hardware's prefetcher stops at the end of every 4 KB page, and
-// there is one such end per page per stream. Measured on a Sapphire Rapids core: 13.5 GB/s for one stream as it comes,
-// 17 for two and 21 for four with lines asked for 2 KB ahead.
+// Few rows times panels is bound by how fast b comes from memory. One processor gets the most out of it when
+// it reads several panels side by side and asks for lines ahead: the hardware's prefetcher stops at the end
+// of every 4 KB page, and there is one such end per page per stream. Measured on a Sapphire Rapids core: 13.5
+// GB/s for one stream as it comes, 17 for two and 21 for four with lines asked for 2 KB ahead.
 #if defined(__AVX512F__)
 inline constexpr int64_t kLanes = 16, kAccumulators = 16;
 #elif defined(__AVX__)
@@ -221,7 +246,8 @@ struct PanelVector {
 
 // acc[p][r][j] = sum_i a[r, i] * panel p[i, j]
 template <int64_t kWidth, int kRows, int kPanels>
-inline void panel_rows(const float* a, int64_t a_row, int64_t a_col, const float* w, int64_t panel_stride, int64_t k, float* acc) {
+inline void panel_rows(const float* a, int64_t a_row, int64_t a_col, const float* w, int64_t panel_stride,
+                       int64_t k, float* acc) {
   using V = PanelVector<kWidth>;
   using Vector = typename V::Type;
   Vector sums[kPanels][kRows][V::kCount] = {};
@@ -247,8 +273,8 @@ inline void panel_rows(const float* a, int64_t a_row, int64_t a_col, const float
 }
 
 template <int64_t kWidth, int kRows>
-void panels_times_rows(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin, int64_t end,
-                       int64_t row) {
+void panels_times_rows(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
+                       int64_t begin, int64_t end, int64_t row) {
   constexpr int64_t kFit = kAccumulators / (kRows * PanelVector<kWidth>::kCount);
   constexpr int kTogether = static_cast<int>(std::clamp<int64_t>(kFit, 1, kStreams));
   const float* a = static_cast<const float*>(args.a) + row * shape.a_row;
@@ -257,8 +283,10 @@ void panels_times_rows(const GemmShape& shape, const GemmArgs& args, const float
   for (int64_t p = begin; p < end;) {
     const float* w = b + p * panels.panel_stride;
     const int count = p + kTogether <= end ? kTogether : 1;
-    if (count > 1) panel_rows<kWidth, kRows, kTogether>(a, shape.a_row, shape.a_col, w, panels.panel_stride, shape.k, acc);
-    else panel_rows<kWidth, kRows, 1>(a, shape.a_row, shape.a_col, w, panels.panel_stride, shape.k, acc);
+    if (count > 1)
+      panel_rows<kWidth, kRows, kTogether>(a, shape.a_row, shape.a_col, w, panels.panel_stride, shape.k, acc);
+    else
+      panel_rows<kWidth, kRows, 1>(a, shape.a_row, shape.a_col, w, panels.panel_stride, shape.k, acc);
     for (int q = 0; q < count; ++q, ++p) {
       const int64_t column = p * kWidth, width = std::min(kWidth, shape.n - column);
       for (int r = 0; r < kRows; ++r) {
@@ -273,20 +301,28 @@ void panels_times_rows(const GemmShape& shape, const GemmArgs& args, const float
 
 // All panels are read again for every two rows: GemmLibrary asks for no more.
 template <int64_t kWidth>
-void run_panels_of(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin, int64_t end) {
+void run_panels_of(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin,
+                   int64_t end) {
   int64_t row = 0;
   for (; row + 2 <= shape.m; row += 2) panels_times_rows<kWidth, 2>(shape, args, b, panels, begin, end, row);
   if (row < shape.m) panels_times_rows<kWidth, 1>(shape, args, b, panels, begin, end, row);
 }
 
-void run_panels(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin, int64_t end) {
+void run_panels(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin,
+                int64_t end) {
   switch (panels.width) {
-    case 64: return run_panels_of<64>(shape, args, b, panels, begin, end);
-    case 48: return run_panels_of<48>(shape, args, b, panels, begin, end);
-    case 32: return run_panels_of<32>(shape, args, b, panels, begin, end);
-    case 16: return run_panels_of<16>(shape, args, b, panels, begin, end);
-    case 8: return run_panels_of<8>(shape, args, b, panels, begin, end);
-    default: return;  // GemmLibrary asks for these widths only
+    case 64:
+      return run_panels_of<64>(shape, args, b, panels, begin, end);
+    case 48:
+      return run_panels_of<48>(shape, args, b, panels, begin, end);
+    case 32:
+      return run_panels_of<32>(shape, args, b, panels, begin, end);
+    case 16:
+      return run_panels_of<16>(shape, args, b, panels, begin, end);
+    case 8:
+      return run_panels_of<8>(shape, args, b, panels, begin, end);
+    default:
+      return;  // GemmLibrary asks for these widths only
   }
 }
 

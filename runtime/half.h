@@ -1,5 +1,6 @@
-// Sixteen-bit storage types. Generated code computes in float and converts on load and store; each conversion is
-// branch-free integer arithmetic, so that loops over them vectorise on any machine. Rounding is to nearest, ties to even.
+// Sixteen-bit storage types. Generated code computes in float and converts on load and store; each conversion
+// is branch-free integer arithmetic, so that loops over them vectorise on any machine. Rounding is to
+// nearest, ties to even.
 #pragma once
 
 #include <bit>
@@ -42,8 +43,8 @@ inline Half to_half(float x) {
   const uint32_t subnormal =
       std::bit_cast<uint32_t>(std::bit_cast<float>(a) + 0.5f) - std::bit_cast<uint32_t>(0.5f);
   uint32_t result = a < 0x38800000u ? subnormal : normal;
-  result = a >= 0x477ff000u ? 0x7c00u : result;                                      // rounds to infinity
-  result = a > 0x7f800000u ? (0x7e00u | ((a >> 13) & 0x3ffu)) : result;              // NaN
+  result = a >= 0x477ff000u ? 0x7c00u : result;                          // rounds to infinity
+  result = a > 0x7f800000u ? (0x7e00u | ((a >> 13) & 0x3ffu)) : result;  // NaN
   return {static_cast<uint16_t>(result | sign)};
 }
 

@@ -12,7 +12,9 @@
 namespace braid::rt {
 namespace {
 
-[[noreturn]] void fail(BraidStatus status, std::string message) { throw InstanceError{status, std::move(message)}; }
+[[noreturn]] void fail(BraidStatus status, std::string message) {
+  throw InstanceError{status, std::move(message)};
+}
 
 std::string number(int64_t v) { return std::to_string(v); }
 
@@ -25,12 +27,14 @@ std::string dims_text(const BraidProgram& table, const int64_t* dims) {
   return text;
 }
 
-void check_weights(const BraidProgram& table, const void* data, uint64_t bytes, uint64_t wanted, int32_t rank) {
+void check_weights(const BraidProgram& table, const void* data, uint64_t bytes, uint64_t wanted,
+                   int32_t rank) {
   if (wanted == 0) return;
   const std::string file = rank < 0 ? "weights.bin" : "weights.rank" + number(rank) + ".bin";
   if (!data) fail(BRAID_INVALID_ARGUMENT, file + " is missing");
   if (bytes < wanted) {
-    fail(BRAID_INVALID_ARGUMENT, file + " has " + std::to_string(bytes) + " bytes, the program needs " + std::to_string(wanted));
+    fail(BRAID_INVALID_ARGUMENT,
+         file + " has " + std::to_string(bytes) + " bytes, the program needs " + std::to_string(wanted));
   }
   WeightFileHeader head;
   std::memcpy(&head, data, sizeof head);
@@ -40,7 +44,8 @@ void check_weights(const BraidProgram& table, const void* data, uint64_t bytes, 
   if (head.fingerprint != table.fingerprint) {
     fail(BRAID_INVALID_ARGUMENT, file + " belongs to another program: compile the model again");
   }
-  if (head.rank != rank) fail(BRAID_INVALID_ARGUMENT, file + " holds the weights of rank " + number(head.rank));
+  if (head.rank != rank)
+    fail(BRAID_INVALID_ARGUMENT, file + " holds the weights of rank " + number(head.rank));
 }
 
 uint64_t fnv1a(std::string_view text) {
@@ -68,14 +73,17 @@ std::string trace_of(const BraidProgram& table, int32_t group) {
 
 }  // namespace
 
-Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const HostGemm& host_gemm, size_t scratch_bytes)
+Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const HostGemm& host_gemm,
+                   size_t scratch_bytes)
     : gemms_(host_gemm), table_(table) {
   if (info.abi_version != BRAID_ABI_VERSION || info.struct_size != sizeof(BraidCreateInfo)) {
     fail(BRAID_INVALID_ARGUMENT, "the caller was built for version " + std::to_string(info.abi_version) +
-                                     " of the program interface, the program for version " + std::to_string(BRAID_ABI_VERSION));
+                                     " of the program interface, the program for version " +
+                                     std::to_string(BRAID_ABI_VERSION));
   }
   if (info.rank < 0 || info.rank >= table.ranks) {
-    fail(BRAID_INVALID_ARGUMENT, "rank " + number(info.rank) + " of a program for " + number(table.ranks) + " ranks");
+    fail(BRAID_INVALID_ARGUMENT,
+         "rank " + number(info.rank) + " of a program for " + number(table.ranks) + " ranks");
   }
   rank_ = info.rank;
   check_weights(table, info.weights, info.weights_bytes, table.weights_bytes, -1);
@@ -83,7 +91,8 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
   weights_ = static_cast<const std::byte*>(info.weights);
   rank_weights_ = static_cast<const std::byte*>(info.rank_weights);
   if (table.arena_bytes > 0) {
-    if (!info.arena || info.arena_bytes < table.arena_bytes || reinterpret_cast<uintptr_t>(info.arena) % 64 != 0) {
+    if (!info.arena || info.arena_bytes < table.arena_bytes ||
+        reinterpret_cast<uintptr_t>(info.arena) % 64 != 0) {
       fail(BRAID_INVALID_ARGUMENT,
            "the arena must be " + std::to_string(table.arena_bytes) + " bytes, aligned to 64");
     }
@@ -91,13 +100,15 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
   }
   world_ = reinterpret_cast<World*>(info.world);
   if (table.ranks > 1 || table.collective_count > 0) {
-    if (!world_) fail(BRAID_INVALID_ARGUMENT, "a program for " + number(table.ranks) + " ranks needs a world");
+    if (!world_)
+      fail(BRAID_INVALID_ARGUMENT, "a program for " + number(table.ranks) + " ranks needs a world");
     if (world_->size() != table.ranks || world_->rank() != rank_) {
-      fail(BRAID_INVALID_ARGUMENT, "the program is for " + number(table.ranks) + " ranks, the world has " +
-                                       number(world_->size()));
+      fail(BRAID_INVALID_ARGUMENT,
+           "the program is for " + number(table.ranks) + " ranks, the world has " + number(world_->size()));
     }
     if (world_->segment_bytes() < table.comm_bytes) {
-      fail(BRAID_INVALID_ARGUMENT, "the communication segment has " + std::to_string(world_->segment_bytes()) +
+      fail(BRAID_INVALID_ARGUMENT, "the communication segment has " +
+                                       std::to_string(world_->segment_bytes()) +
                                        " bytes, the program needs " + std::to_string(table.comm_bytes));
     }
     segment_ = world_->segment();
@@ -153,13 +164,16 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
         Instance& self;
         const std::vector<int64_t>& key;
         bool armed = true;
-        ~Undo() { if (armed) self.prepared_.erase(key); }
+        ~Undo() {
+          if (armed) self.prepared_.erase(key);
+        }
       } undo{*this, key};
       for (int32_t k = 0; k < table_.dim_count; ++k) {
         const BraidDim& d = table_.dims[k];
         if (dims[k] < d.min || dims[k] > d.max) {
-          fail(BRAID_BAD_SIZE, std::string("dimension '") + d.name + "' is " + number(dims[k]) + ", the program was compiled for " +
-                                   number(d.min) + " to " + number(d.max));
+          fail(BRAID_BAD_SIZE, std::string("dimension '") + d.name + "' is " + number(dims[k]) +
+                                   ", the program was compiled for " + number(d.min) + " to " +
+                                   number(d.max));
         }
       }
       check_guards(dims);

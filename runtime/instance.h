@@ -1,5 +1,5 @@
-// What a generated program's instance is made of: the part that is the same for all programs. Generated source derives
-// from Instance and makes its table with make_program.
+// What a generated program's instance is made of: the part that is the same for all programs. Generated
+// source derives from Instance and makes its table with make_program.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ struct InstanceError {
 class Instance {
  public:
   // Checks `info` against the table. Throws InstanceError.
-  Instance(const BraidProgram& table, const BraidCreateInfo& info, const HostGemm& host_gemm, size_t scratch_bytes);
+  Instance(const BraidProgram& table, const BraidCreateInfo& info, const HostGemm& host_gemm,
+           size_t scratch_bytes);
   virtual ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;

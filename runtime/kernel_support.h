@@ -1,5 +1,5 @@
-// What kernels of generated CPU programs are written with: addresses, integer arithmetic that wraps, ordered reductions
-// that vectorise, casts as ONNX defines them. Included by generated source only.
+// What kernels of generated CPU programs are written with: addresses, integer arithmetic that wraps, ordered
+// reductions that vectorise, casts as ONNX defines them. Included by generated source only.
 #pragma once
 
 #include <omp.h>
@@ -17,7 +17,8 @@
 
 namespace braid::rt {
 
-// ------------------------------------------------------------------------------------------------------- addresses
+// -------------------------------------------------------------------------------------------------------
+// addresses
 
 template <class T>
 inline T* at(std::byte* base, int64_t byte_offset) {
@@ -28,7 +29,8 @@ inline const T* at(const std::byte* base, int64_t byte_offset) {
   return reinterpret_cast<const T*>(base + byte_offset);
 }
 
-// --------------------------------------------------------------------------------------------------- index arithmetic
+// --------------------------------------------------------------------------------------------------- index
+// arithmetic
 
 // Towards minus infinity; b > 0.
 inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
@@ -42,16 +44,19 @@ struct IndexError {
   int64_t value = 0;
   int64_t size = 0;
 };
-[[gnu::noinline, gnu::cold]] inline int64_t bad_index(int64_t value, int64_t size, IndexError* error, int32_t site) {
+[[gnu::noinline, gnu::cold]] inline int64_t bad_index(int64_t value, int64_t size, IndexError* error,
+                                                      int32_t site) {
 #pragma omp critical(braid_index_error)
   if (error->site < 0) *error = {site, value, size};
   return 0;
 }
 inline int64_t check_index(int64_t value, int64_t size, IndexError* error, int32_t site) {
-  return static_cast<uint64_t>(value) < static_cast<uint64_t>(size) ? value : bad_index(value, size, error, site);
+  return static_cast<uint64_t>(value) < static_cast<uint64_t>(size) ? value
+                                                                    : bad_index(value, size, error, site);
 }
 
-// --------------------------------------------------------------------------------------------------------- storage
+// ---------------------------------------------------------------------------------------------------------
+// storage
 
 // Values of f16 and bf16 tensors are floats in registers.
 inline float load(const Half& x) { return to_float(x); }
@@ -60,26 +65,39 @@ inline bool load(const bool& x) {
   return reinterpret_cast<const uint8_t&>(x) != 0;  // callers may hand in any non-zero byte
 }
 template <class T>
-inline T load(const T& x) { return x; }
+inline T load(const T& x) {
+  return x;
+}
 inline void store(Half& x, float v) { x = to_half(v); }
 inline void store(BFloat16& x, float v) { x = to_bfloat16(v); }
 template <class T>
-inline void store(T& x, T v) { x = v; }
+inline void store(T& x, T v) {
+  x = v;
+}
 
-// ------------------------------------------------------------------------------------------------------- arithmetic
+// -------------------------------------------------------------------------------------------------------
+// arithmetic
 
 template <class T>
 using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
 
 // Integers wrap around; through the unsigned type, where that is defined.
 template <class T>
-inline T wrap_add(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b)); }
+inline T wrap_add(T a, T b) {
+  return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
+}
 template <class T>
-inline T wrap_sub(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b)); }
+inline T wrap_sub(T a, T b) {
+  return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b));
+}
 template <class T>
-inline T wrap_mul(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b)); }
+inline T wrap_mul(T a, T b) {
+  return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
+}
 template <class T>
-inline T wrap_neg(T a) { return wrap_sub(T{0}, a); }
+inline T wrap_neg(T a) {
+  return wrap_sub(T{0}, a);
+}
 // Division by zero gives 0; the smallest integer by -1 wraps.
 template <class T>
 inline T int_div(T a, T b) {
@@ -121,29 +139,38 @@ inline T float_mod(T a, T b) {
 // NaN wins.
 template <class T>
 inline T vmin(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) return ((a < b) | (a != a)) ? a : b;
-  else return a < b ? a : b;
+  if constexpr (std::is_floating_point_v<T>)
+    return ((a < b) | (a != a)) ? a : b;
+  else
+    return a < b ? a : b;
 }
 template <class T>
 inline T vmax(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) return ((a > b) | (a != a)) ? a : b;
-  else return a > b ? a : b;
+  if constexpr (std::is_floating_point_v<T>)
+    return ((a > b) | (a != a)) ? a : b;
+  else
+    return a > b ? a : b;
 }
 template <class T>
 inline T vsign(T x) {
-  if constexpr (std::is_floating_point_v<T>) return x > 0 ? T{1} : x < 0 ? T{-1} : x;  // keeps NaN
-  else return static_cast<T>((x > 0) - (x < 0));
+  if constexpr (std::is_floating_point_v<T>)
+    return x > 0 ? T{1} : x < 0 ? T{-1} : x;  // keeps NaN
+  else
+    return static_cast<T>((x > 0) - (x < 0));
 }
 template <class T>
 inline T int_abs(T x) {
-  if constexpr (std::is_signed_v<T>) return x < 0 ? wrap_neg(x) : x;
-  else return x;
+  if constexpr (std::is_signed_v<T>)
+    return x < 0 ? wrap_neg(x) : x;
+  else
+    return x;
 }
 
-// ------------------------------------------------------------------------------------------------------- reductions
+// -------------------------------------------------------------------------------------------------------
+// reductions
 
-// Floats as integers of the same order with NaN on top (max) or below everything (min): a reduction over these
-// vectorises as an integer maximum, where one over floats that propagates NaN would not.
+// Floats as integers of the same order with NaN on top (max) or below everything (min): a reduction over
+// these vectorises as an integer maximum, where one over floats that propagates NaN would not.
 inline int32_t order_key(float x) {
   const int32_t s = std::bit_cast<int32_t>(x);
   return s ^ ((s >> 31) & 0x7fffffff);
@@ -160,7 +187,8 @@ inline int64_t min_key(double x) { return x != x ? -0x7fffffffffffffff - 1 : ord
 inline float from_key(int32_t k) { return std::bit_cast<float>(k ^ ((k >> 31) & 0x7fffffff)); }
 inline double from_key(int64_t k) { return std::bit_cast<double>(k ^ ((k >> 63) & 0x7fffffffffffffff)); }
 
-// ------------------------------------------------------------------------------------------------------------ casts
+// ------------------------------------------------------------------------------------------------------------
+// casts
 
 // To integers: towards zero, saturating, NaN to 0. To bool: != 0.
 template <class To, class From>
@@ -174,7 +202,9 @@ inline To convert(From x) {
     constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From kHigh = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * From{2};
     const bool inside = (x > kLow - From{1}) & (x < kHigh);
-    const To outside = x >= kHigh ? std::numeric_limits<To>::max() : x <= kLow ? std::numeric_limits<To>::min() : To{0};
+    const To outside = x >= kHigh  ? std::numeric_limits<To>::max()
+                       : x <= kLow ? std::numeric_limits<To>::min()
+                                   : To{0};
     const From safe = inside ? x : From{0};
     return inside ? static_cast<To>(safe) : outside;
   } else {

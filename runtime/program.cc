@@ -80,15 +80,18 @@ struct Program::Impl {
   std::unique_ptr<void, FreeDelete> arena;
   std::unique_ptr<BraidInstance, DestroyInstance> instance;
   bool prepared = false;
-  std::vector<int64_t> dims, wanted;       // wanted: room for dims_of in run
-  std::vector<int64_t> sizes;              // of all inputs, then all outputs
+  std::vector<int64_t> dims, wanted;  // wanted: room for dims_of in run
+  std::vector<int64_t> sizes;         // of all inputs, then all outputs
   std::vector<std::span<const int64_t>> shapes;
   std::vector<const void*> in;
   std::vector<void*> out;
 
   [[noreturn]] void raise(BraidStatus status) const {
-    const int code = status == BRAID_COMM_ERROR ? kCommFailed : status == BRAID_BAD_SIZE ? kWrongSize : kStepFailed;
-    throw ProgramError(code, std::string("program '") + table->name + "': " + table->last_error(instance.get()));
+    const int code = status == BRAID_COMM_ERROR ? kCommFailed
+                     : status == BRAID_BAD_SIZE ? kWrongSize
+                                                : kStepFailed;
+    throw ProgramError(code,
+                       std::string("program '") + table->name + "': " + table->last_error(instance.get()));
   }
 
   void lay_out_shapes() {
@@ -108,8 +111,9 @@ struct Program::Impl {
 
   void prepare(std::span<const int64_t> values) {
     if (values.size() != dims.size()) {
-      throw ProgramError(kWrongSize, std::string("program '") + table->name + "' has " + number(static_cast<int64_t>(dims.size())) +
-                                         " dimensions, " + number(static_cast<int64_t>(values.size())) + " were given");
+      throw ProgramError(kWrongSize, std::string("program '") + table->name + "' has " +
+                                         number(static_cast<int64_t>(dims.size())) + " dimensions, " +
+                                         number(static_cast<int64_t>(values.size())) + " were given");
     }
     if (prepared && std::equal(values.begin(), values.end(), dims.begin())) return;
     const BraidStatus status = table->prepare(instance.get(), values.data());
@@ -135,16 +139,23 @@ struct Program::Impl {
     }
   }
 
-  void check(const char* what, const BraidTensorInfo& i, const TensorView& t, std::span<const int64_t> want) const {
-    const auto name = [&] { return std::string("program '") + table->name + "': " + what + " '" + i.name + "' "; };
+  void check(const char* what, const BraidTensorInfo& i, const TensorView& t,
+             std::span<const int64_t> want) const {
+    const auto name = [&] {
+      return std::string("program '") + table->name + "': " + what + " '" + i.name + "' ";
+    };
     if (static_cast<BraidDType>(t.dtype) != i.dtype) {
-      throw ProgramError(kWrongInput, name() + "is " + to_string(t.dtype) + ", expected " + to_string(static_cast<DType>(i.dtype)));
+      throw ProgramError(kWrongInput, name() + "is " + to_string(t.dtype) + ", expected " +
+                                          to_string(static_cast<DType>(i.dtype)));
     }
     if (!std::equal(t.shape.begin(), t.shape.end(), want.begin(), want.end())) {
-      throw ProgramError(kWrongInput, name() + "has shape " + shape_text(t.shape) + ", expected " + shape_text(want));
+      throw ProgramError(kWrongInput,
+                         name() + "has shape " + shape_text(t.shape) + ", expected " + shape_text(want));
     }
-    if (t.data == nullptr && std::find(want.begin(), want.end(), 0) == want.end()) throw ProgramError(kWrongInput, name() + "has no data");
-    if (reinterpret_cast<uintptr_t>(t.data) % size_of(t.dtype) != 0) throw ProgramError(kWrongInput, name() + "is not aligned to its type");
+    if (t.data == nullptr && std::find(want.begin(), want.end(), 0) == want.end())
+      throw ProgramError(kWrongInput, name() + "has no data");
+    if (reinterpret_cast<uintptr_t>(t.data) % size_of(t.dtype) != 0)
+      throw ProgramError(kWrongInput, name() + "is not aligned to its type");
   }
 };
 
@@ -156,26 +167,31 @@ Program& Program::operator=(Program&&) noexcept = default;
 Program Program::open(const BraidProgram* table, const ProgramOptions& options) {
   if (!table) throw ProgramError(kCannotOpen, "null program");
   if (table->abi_version != BRAID_ABI_VERSION || table->struct_size != sizeof(BraidProgram)) {
-    throw ProgramError(kCannotOpen, "the program was compiled for version " + std::to_string(table->abi_version) +
-                                        " of the interface, this is version " + std::to_string(BRAID_ABI_VERSION));
+    throw ProgramError(kCannotOpen,
+                       "the program was compiled for version " + std::to_string(table->abi_version) +
+                           " of the interface, this is version " + std::to_string(BRAID_ABI_VERSION));
   }
   auto impl = std::make_unique<Impl>();
   impl->table = table;
   if (table->ranks > 1 && !options.world) {
-    throw ProgramError(kWrongRanks, std::string("program '") + table->name + "' is for " + number(table->ranks) +
-                                        " ranks: it needs a world (torchrun, mpirun or braid run --ranks " + number(table->ranks) + ")");
+    throw ProgramError(kWrongRanks, std::string("program '") + table->name + "' is for " +
+                                        number(table->ranks) +
+                                        " ranks: it needs a world (torchrun, mpirun or braid run --ranks " +
+                                        number(table->ranks) + ")");
   }
   const int rank = options.world ? options.world->rank() : options.rank;
   const std::string dir = options.weights_dir.empty() ? "." : options.weights_dir;
   if (table->weights_bytes > 0) impl->weights = Mapping(dir + "/weights.bin");
-  if (table->rank_weights_bytes > 0) impl->rank_weights = Mapping(dir + "/weights.rank" + number(rank) + ".bin");
+  if (table->rank_weights_bytes > 0)
+    impl->rank_weights = Mapping(dir + "/weights.rank" + number(rank) + ".bin");
   if (table->arena_bytes > 0) {
     // In huge pages where there is more than one of them: fewer address translations, and fewer faults here.
     constexpr size_t kHugePage = size_t{2} << 20;
     const size_t page = table->arena_bytes >= kHugePage ? kHugePage : 4096;
     const size_t bytes = (table->arena_bytes + page - 1) / page * page;
     impl->arena.reset(std::aligned_alloc(page, bytes));
-    if (!impl->arena) throw ProgramError(kStepFailed, "no memory for an arena of " + std::to_string(bytes) + " bytes");
+    if (!impl->arena)
+      throw ProgramError(kStepFailed, "no memory for an arena of " + std::to_string(bytes) + " bytes");
     if (page == kHugePage) ::madvise(impl->arena.get(), bytes, MADV_HUGEPAGE);  // refused: no harm
     std::memset(impl->arena.get(), 0, bytes);
   }
@@ -193,7 +209,9 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
   BraidInstance* instance = nullptr;
   const BraidStatus status = table->create(&info, &instance);
   if (status != BRAID_OK) {
-    const int code = status == BRAID_COMM_ERROR ? kCommFailed : status == BRAID_INVALID_ARGUMENT ? kCannotOpen : kStepFailed;
+    const int code = status == BRAID_COMM_ERROR         ? kCommFailed
+                     : status == BRAID_INVALID_ARGUMENT ? kCannotOpen
+                                                        : kStepFailed;
     throw ProgramError(code, std::string("program '") + table->name + "': " + table->last_error(nullptr));
   }
   impl->instance = {instance, DestroyInstance{table}};
@@ -213,7 +231,8 @@ const BraidProgram* load_program(const std::string& library) {
   const std::string file = slash == std::string::npos ? library : library.substr(slash + 1);
   const std::string path = slash == std::string::npos ? "./" + library : library;
   const size_t dot = file.rfind(".so");
-  if (dot == std::string::npos) throw ProgramError(kCannotOpen, library + ": the name of a program's library ends with .so");
+  if (dot == std::string::npos)
+    throw ProgramError(kCannotOpen, library + ": the name of a program's library ends with .so");
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) throw ProgramError(kCannotOpen, ::dlerror());
   const std::string symbol = "braid_program_" + file.substr(0, dot);
@@ -253,7 +272,9 @@ std::vector<int64_t> Program::dims_of(std::span<const TensorView> inputs) const 
 }
 
 std::span<const int64_t> Program::input_shape(size_t index) const { return impl_->shapes.at(index); }
-std::span<const int64_t> Program::output_shape(size_t index) const { return impl_->shapes.at(impl_->in.size() + index); }
+std::span<const int64_t> Program::output_shape(size_t index) const {
+  return impl_->shapes.at(impl_->in.size() + index);
+}
 std::span<const std::byte> Program::arena() const {
   return {static_cast<const std::byte*>(impl_->arena.get()), impl_->table->arena_bytes};
 }
@@ -261,9 +282,11 @@ std::span<const std::byte> Program::arena() const {
 void Program::run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
   Impl& p = *impl_;
   if (inputs.size() != p.in.size() || outputs.size() != p.out.size()) {
-    throw ProgramError(kWrongInput, std::string("program '") + p.table->name + "' has " + number(p.table->input_count) + " inputs and " +
-                                        number(p.table->output_count) + " outputs; given were " + number(static_cast<int64_t>(inputs.size())) +
-                                        " and " + number(static_cast<int64_t>(outputs.size())));
+    throw ProgramError(kWrongInput, std::string("program '") + p.table->name + "' has " +
+                                        number(p.table->input_count) + " inputs and " +
+                                        number(p.table->output_count) + " outputs; given were " +
+                                        number(static_cast<int64_t>(inputs.size())) + " and " +
+                                        number(static_cast<int64_t>(outputs.size())));
   }
   p.find_dims(inputs, p.wanted);
   p.prepare(p.wanted);
@@ -276,7 +299,8 @@ void Program::run(std::span<const TensorView> inputs, std::span<const TensorView
     p.check("output", i, outputs[k], p.shapes[inputs.size() + k]);
     if (i.alias_of_input >= 0 && outputs[k].data != p.in[static_cast<size_t>(i.alias_of_input)]) {
       throw ProgramError(kWrongInput, std::string("output '") + i.name + "' must be the memory of input '" +
-                                          p.table->inputs[i.alias_of_input].name + "', which it was declared to be");
+                                          p.table->inputs[i.alias_of_input].name +
+                                          "', which it was declared to be");
     }
     p.out[k] = outputs[k].data;
   }

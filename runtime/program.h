@@ -4,8 +4,8 @@
 //   program.prepare({1, 128});                  // or let run() find the dimensions from the inputs' shapes
 //   program.run(inputs, outputs);               // allocates nothing
 //
-// Errors are ProgramError, with the number of docs/errors.md in the text. A Program is used by one thread at a time;
-// several may exist side by side. On several ranks each rank opens its own and all run in step.
+// Errors are ProgramError, with the number of docs/errors.md in the text. A Program is used by one thread at
+// a time; several may exist side by side. On several ranks each rank opens its own and all run in step.
 #pragma once
 
 #include <cstddef>
@@ -33,12 +33,12 @@ class ProgramError : public std::runtime_error {
   int code_;
 };
 
-inline constexpr int kCannotOpen = 721;     // library, symbol or weights
-inline constexpr int kWrongRanks = 722;     // world and program do not fit
-inline constexpr int kWrongInput = 723;     // count, dtype, rank or shape of a tensor
-inline constexpr int kWrongSize = 724;      // a dimension outside of its bounds, a guard
-inline constexpr int kStepFailed = 725;     // an index out of range, a library's refusal
-inline constexpr int kCommFailed = 726;     // a collective
+inline constexpr int kCannotOpen = 721;  // library, symbol or weights
+inline constexpr int kWrongRanks = 722;  // world and program do not fit
+inline constexpr int kWrongInput = 723;  // count, dtype, rank or shape of a tensor
+inline constexpr int kWrongSize = 724;   // a dimension outside of its bounds, a guard
+inline constexpr int kStepFailed = 725;  // an index out of range, a library's refusal
+inline constexpr int kCommFailed = 726;  // a collective
 
 // Row-major, dense. Does not own.
 struct TensorView {
@@ -48,8 +48,9 @@ struct TensorView {
 };
 
 struct ProgramOptions {
-  std::string weights_dir;        // holds weights.bin and weights.rank<r>.bin; open(path): the library's folder if empty
-  World* world = nullptr;         // for programs of several ranks; must outlive the Program
+  std::string
+      weights_dir;  // holds weights.bin and weights.rank<r>.bin; open(path): the library's folder if empty
+  World* world = nullptr;  // for programs of several ranks; must outlive the Program
   // For a program opened without a world: 0 of a program for one rank.
   int rank = 0;
 };
@@ -64,20 +65,21 @@ class Program {
   Program& operator=(Program&&) noexcept;
 
   const BraidProgram& table() const;
-  int input_index(std::string_view name) const;   // -1: there is none
+  int input_index(std::string_view name) const;  // -1: there is none
   int output_index(std::string_view name) const;
 
-  // Sets the actual dimensions, in the table's order, and makes what depends on them. Remembered: going back is cheap.
+  // Sets the actual dimensions, in the table's order, and makes what depends on them. Remembered: going back
+  // is cheap.
   void prepare(std::span<const int64_t> dims);
-  // The dimensions that these inputs imply. A dimension that is nobody's size keeps its value of the last prepare, or
-  // its lower bound.
+  // The dimensions that these inputs imply. A dimension that is nobody's size keeps its value of the last
+  // prepare, or its lower bound.
   std::vector<int64_t> dims_of(std::span<const TensorView> inputs) const;
   // For the prepared dimensions.
   std::span<const int64_t> input_shape(size_t index) const;
   std::span<const int64_t> output_shape(size_t index) const;
 
-  // One step: prepares for the inputs' shapes if they changed, checks everything, runs. Outputs must not overlap inputs
-  // but where the program declares an alias: there both must be the same memory.
+  // One step: prepares for the inputs' shapes if they changed, checks everything, runs. Outputs must not
+  // overlap inputs but where the program declares an alias: there both must be the same memory.
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
   // Where the planned memory lies: never moves.

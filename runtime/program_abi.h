@@ -1,13 +1,15 @@
 /* The C interface of a generated program.
  *
- * A program exports one function, `const BraidProgram* braid_program_<name>(void)`; everything else is reached from the
- * table it returns, which is constant data. Instances are independent of each other; one instance is used by one thread
- * at a time. No call throws. What fails returns a BraidStatus and leaves a message for last_error. After a failed step
- * that took part in collectives the instance's world is aborted: the other ranks do not wait for it.
+ * A program exports one function, `const BraidProgram* braid_program_<name>(void)`; everything else is
+ * reached from the table it returns, which is constant data. Instances are independent of each other; one
+ * instance is used by one thread at a time. No call throws. What fails returns a BraidStatus and leaves a
+ * message for last_error. After a failed step that took part in collectives the instance's world is aborted:
+ * the other ranks do not wait for it.
  *
  * Life of an instance:
  *     create(memory, weights, world)  ->  [ prepare(dims) -> run(inputs, outputs)* ]*  ->  destroy
- * prepare makes what depends on actual sizes, and remembers it for every set of sizes it has seen. run allocates nothing.
+ * prepare makes what depends on actual sizes, and remembers it for every set of sizes it has seen. run
+ * allocates nothing.
  *
  * runtime/program.h is the C++ wrapper that maps the weights and owns the memory.
  */
@@ -36,8 +38,19 @@ typedef enum BraidStatus {
 
 /* In the order of braid::rt::DType. */
 typedef enum BraidDType {
-  BRAID_F32, BRAID_F64, BRAID_F16, BRAID_BF16, BRAID_I8, BRAID_U8, BRAID_I16, BRAID_U16, BRAID_I32, BRAID_U32, BRAID_I64,
-  BRAID_U64, BRAID_BOOL
+  BRAID_F32,
+  BRAID_F64,
+  BRAID_F16,
+  BRAID_BF16,
+  BRAID_I8,
+  BRAID_U8,
+  BRAID_I16,
+  BRAID_U16,
+  BRAID_I32,
+  BRAID_U32,
+  BRAID_I64,
+  BRAID_U64,
+  BRAID_BOOL
 } BraidDType;
 
 /* A named dimension; bounds are inclusive. */
@@ -47,8 +60,9 @@ typedef struct BraidDim {
   int64_t max;
 } BraidDim;
 
-/* One size of a tensor. dim: index into `dims` if the size is that dimension itself, else -1. A constant size has
- * constant >= 0; any other has constant -1 and is found by BraidProgram::sizes. `max` holds for all of them. */
+/* One size of a tensor. dim: index into `dims` if the size is that dimension itself, else -1. A constant size
+ * has constant >= 0; any other has constant -1 and is found by BraidProgram::sizes. `max` holds for all of
+ * them. */
 typedef struct BraidSize {
   int64_t constant;
   int64_t max;
@@ -77,29 +91,31 @@ typedef struct BraidCollective {
   const char* kind;  /* "all_reduce", ... */
   const char* label; /* ONNX node */
   int32_t group;
-  int32_t detail;          /* root or peer, else -1 */
-  const char* reduce;      /* "sum", ... or "" */
+  int32_t detail;     /* root or peer, else -1 */
+  const char* reduce; /* "sum", ... or "" */
   BraidDType dtype;
-  int64_t max_bytes;       /* of the input, at the upper bounds of all dimensions */
-  int64_t input_offset;    /* in the communication segment, or -1 where it lies elsewhere */
+  int64_t max_bytes;    /* of the input, at the upper bounds of all dimensions */
+  int64_t input_offset; /* in the communication segment, or -1 where it lies elsewhere */
   int64_t output_offset;
 } BraidCollective;
 
-/* A braid::rt::World of the library version whose BRAID_ABI_VERSION this is. Null for a program of one rank. */
+/* A braid::rt::World of the library version whose BRAID_ABI_VERSION this is. Null for a program of one rank.
+ */
 typedef struct BraidWorld BraidWorld;
 typedef struct BraidInstance BraidInstance;
 
-/* Memory stays the caller's and must outlive the instance; a field may be null where the program needs 0 bytes of it. */
+/* Memory stays the caller's and must outlive the instance; a field may be null where the program needs 0
+ * bytes of it. */
 typedef struct BraidCreateInfo {
   uint32_t abi_version;
   uint32_t struct_size; /* sizeof(BraidCreateInfo) */
   int32_t rank;
   BraidWorld* world;
-  const void* weights;      /* the file weights.bin */
+  const void* weights; /* the file weights.bin */
   uint64_t weights_bytes;
   const void* rank_weights; /* the file weights.rank<r>.bin */
   uint64_t rank_weights_bytes;
-  void* arena;              /* 64-byte aligned */
+  void* arena; /* 64-byte aligned */
   uint64_t arena_bytes;
 } BraidCreateInfo;
 
@@ -132,11 +148,11 @@ typedef struct BraidProgram {
 
   BraidStatus (*create)(const BraidCreateInfo* info, BraidInstance** out);
   BraidStatus (*prepare)(BraidInstance* instance, const int64_t* dims);
-  /* Pointers in the order of `inputs` and `outputs`, aligned for their element type. Sizes are those of the last
-   * prepare. */
+  /* Pointers in the order of `inputs` and `outputs`, aligned for their element type. Sizes are those of the
+   * last prepare. */
   BraidStatus (*run)(BraidInstance* instance, const void* const* inputs, void* const* outputs);
-  /* Of the last call that failed on this instance, or of the last failed create on this thread for null. Valid until
-   * the next call. */
+  /* Of the last call that failed on this instance, or of the last failed create on this thread for null.
+   * Valid until the next call. */
   const char* (*last_error)(const BraidInstance* instance);
   void (*destroy)(BraidInstance* instance);
 } BraidProgram;

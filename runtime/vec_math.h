@@ -1,13 +1,14 @@
-// Elementary functions of generated loops: branch-free and inlined, so that the host compiler vectorises the loop around
-// them. Largest errors over all of float, with FMA (tests/codegen/vec_math_test.cc holds them to it):
+// Elementary functions of generated loops: branch-free and inlined, so that the host compiler vectorises the
+// loop around them. Largest errors over all of float, with FMA (tests/codegen/vec_math_test.cc holds them to
+// it):
 //
 //   exp 1.5 ulp   log 2   tanh 3   erf 2   sigmoid 3   sin, cos 1   pow 1   rsqrt 1.5
 //
 // Infinities, NaN, subnormals and (sin, cos) huge arguments give what libm gives. Doubles go to libm.
 //
-// Meant to be compiled with -fno-math-errno -fno-trapping-math -ffp-contract=fast: the first two let sqrt and rounding
-// become instructions, the last one allows FMA; none of them changes a value otherwise. -ffast-math is NOT allowed: it
-// removes NaN handling and the exact cancellations that these functions are made of.
+// Meant to be compiled with -fno-math-errno -fno-trapping-math -ffp-contract=fast: the first two let sqrt and
+// rounding become instructions, the last one allows FMA; none of them changes a value otherwise. -ffast-math
+// is NOT allowed: it removes NaN handling and the exact cancellations that these functions are made of.
 #pragma once
 
 #include <bit>
@@ -92,7 +93,8 @@ inline Reduced reduce_angle(float x) {
   const int32_t row = huge ? (exponent < 255 ? exponent - (50 + 127) : 77) : 0;
   const float m = from_bits((u & 0x807fffffu) | ((23 + 127) << 23));
   const double hi = static_cast<double>(m) * kTrigTable[row][0];
-  const double lo = __builtin_fma(static_cast<double>(m), kTrigTable[row][0], -hi) + static_cast<double>(m) * kTrigTable[row][1];
+  const double lo = __builtin_fma(static_cast<double>(m), kTrigTable[row][0], -hi) +
+                    static_cast<double>(m) * kTrigTable[row][1];
   const double whole = exponent == 255 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(x);
   const double a = (huge & (exponent < 255)) ? hi : whole;
   const double b = huge ? lo : 0.0;

@@ -40,7 +40,8 @@ constexpr const char* kFingerprintMark = "@FINGERPRINT@";
 }  // namespace
 
 ProgramEmitter::ProgramEmitter(const Schedule& schedule, const EmitOptions& options) : s_(schedule) {
-  internal_check(schedule.plan.has_value(), "codegen: the schedule of '{}' has no memory plan", schedule.graph.name);
+  internal_check(schedule.plan.has_value(), "codegen: the schedule of '{}' has no memory plan",
+                 schedule.graph.name);
   plan_ = *schedule.plan;
   name_ = c_identifier(options.name.empty() ? schedule.graph.name : options.name);
   names_ = [](Expr s) { return "dim_" + c_identifier(s.dim_name()); };
@@ -58,22 +59,28 @@ void ProgramEmitter::refuse_unsupported() const {
   const std::function<void(OpId)> check = [&](OpId id) {
     const Operation& op = s_.graph[id];
     if (const auto* region = op.as<RegionKernel>()) {
-      if (region->kind != RegionKind::call) return refuse(id, fmt::format("{} regions", to_string(region->kind)));
+      if (region->kind != RegionKind::call)
+        return refuse(id, fmt::format("{} regions", to_string(region->kind)));
       for (OpId inner : region->regions[0].ops) check(inner);
     } else if (const auto* e = op.as<ExternKernel>()) {
-      refuse(id, e->callee.empty() ? "an operation without a body" : fmt::format("external function {}", e->callee));
+      refuse(id, e->callee.empty() ? "an operation without a body"
+                                   : fmt::format("external function {}", e->callee));
     } else if (const auto* gemm = op.as<Gemm>()) {
       const DType a = s_.graph[gemm->a.buffer].dtype, b = s_.graph[gemm->b.buffer].dtype;
-      if (a != b) refuse(id, fmt::format("a product of {} by {}", to_string(a), to_string(b)));
-      else if (a == DType::boolean) refuse(id, "a product of bool matrices");
-      else if (gemm->out.sizes.size() > 8) refuse(id, fmt::format("a product with {} batch dimensions; at most 6", gemm->out.sizes.size() - 2));
+      if (a != b)
+        refuse(id, fmt::format("a product of {} by {}", to_string(a), to_string(b)));
+      else if (a == DType::boolean)
+        refuse(id, "a product of bool matrices");
+      else if (gemm->out.sizes.size() > 8)
+        refuse(id, fmt::format("a product with {} batch dimensions; at most 6", gemm->out.sizes.size() - 2));
       const DType out = s_.graph[gemm->out.buffer].dtype;
       const DType wide = a == DType::f64 ? a : is_float(a) ? DType::f32 : DType::i32;
       if (a == b && !gemm->epilogue && out != a && out != wide) {
         refuse(id, fmt::format("a product of {} matrices stored as {}", to_string(a), to_string(out)));
       }
     } else if (const auto* c = op.as<CollectiveKernel>()) {
-      if (c->algorithm == "ring" || c->algorithm == "library") refuse(id, fmt::format("the {} algorithm", c->algorithm));
+      if (c->algorithm == "ring" || c->algorithm == "library")
+        refuse(id, fmt::format("the {} algorithm", c->algorithm));
     }
   };
   for (OpId id : execution_order(s_)) check(id);
@@ -88,17 +95,20 @@ void ProgramEmitter::index_interface() {
   const Graph& graph = s_.graph;
   std::set<std::string> dims;
   for (Expr d : graph.dims) {
-    internal_check(dims.insert(c_identifier(d.dim_name())).second, "codegen: two dimensions are called '{}'", c_identifier(d.dim_name()));
+    internal_check(dims.insert(c_identifier(d.dim_name())).second, "codegen: two dimensions are called '{}'",
+                   c_identifier(d.dim_name()));
   }
   for (std::size_t k = 0; k < graph.inputs.size(); ++k) {
     const StorageId root = root_storage(graph, graph.inputs[k].buffer);
-    internal_check(inputs_.emplace(root, static_cast<int>(k)).second, "codegen: input '{}' shares its memory with another", graph.inputs[k].name);
+    internal_check(inputs_.emplace(root, static_cast<int>(k)).second,
+                   "codegen: input '{}' shares its memory with another", graph.inputs[k].name);
   }
   output_alias_.assign(graph.outputs.size(), -1);
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
     const BufferId buffer = graph.outputs[k].buffer;
     const StorageId root = root_storage(graph, buffer);
-    if (graph[root].kind == StorageKind::output && outputs_.emplace(root, static_cast<int>(k)).second) continue;
+    if (graph[root].kind == StorageKind::output && outputs_.emplace(root, static_cast<int>(k)).second)
+      continue;
     const StorageId own = graph[unmutated(graph, buffer)].storage;
     if (graph[root].kind == StorageKind::input && own.valid() && own != root) {
       output_alias_[k] = inputs_.at(root);  // a declared alias: its memory is the input's
@@ -106,8 +116,8 @@ void ProgramEmitter::index_interface() {
     }
     // An activation that is this output and nothing else is computed in the caller's memory.
     const StorageId activation = graph[unmutated(graph, buffer)].storage;
-    const bool whole_storage = graph[root].kind == StorageKind::activation && activation == root && is_row_major(graph, buffer) &&
-                               region(graph, buffer).offset.is_constant(0) &&
+    const bool whole_storage = graph[root].kind == StorageKind::activation && activation == root &&
+                               is_row_major(graph, buffer) && region(graph, buffer).offset.is_constant(0) &&
                                graph[root].bytes == numel(graph[buffer].sizes) * size_of(graph[buffer].dtype);
     if (whole_storage && outputs_.emplace(root, static_cast<int>(k)).second) {
       s_.graph[root].kind = StorageKind::output;
@@ -115,7 +125,8 @@ void ProgramEmitter::index_interface() {
     }
     // Something else under the name of an output: copied when the step ends.
     const Buffer& b = graph[buffer];
-    const BufferId target = s_.graph.add_owned(graph.outputs[k].name + ".result", b.dtype, b.sizes, StorageKind::output);
+    const BufferId target =
+        s_.graph.add_owned(graph.outputs[k].name + ".result", b.dtype, b.sizes, StorageKind::output);
     outputs_.emplace(s_.graph[target].storage, static_cast<int>(k));
     final_copies_.emplace_back(buffer, target);
   }
@@ -146,14 +157,16 @@ EmittedProgram ProgramEmitter::emit() {
   program.source = source_text();
   program.fingerprint = fnv1a(program.source);
   const std::size_t mark = program.source.find(kFingerprintMark);
-  program.source.replace(mark, std::string_view(kFingerprintMark).size(), fmt::format("0x{:016x}u", program.fingerprint));
+  program.source.replace(mark, std::string_view(kFingerprintMark).size(),
+                         fmt::format("0x{:016x}u", program.fingerprint));
   program.header = header_text();
   program.manifest = manifest(program.fingerprint);
   program.weights = weights_;
   return program;
 }
 
-// ------------------------------------------------------------------------------------------------------------ source
+// ------------------------------------------------------------------------------------------------------------
+// source
 
 void ProgramEmitter::write_tables(Writer& w) const {
   const Graph& graph = s_.graph;
@@ -164,13 +177,16 @@ void ProgramEmitter::write_tables(Writer& w) const {
       sizes.push_back(fmt::format("{{{}, {}, {}}}", e.is_constant() ? e.constant() : -1, bounds(e).max,
                                   dim == graph.dims.end() ? -1 : static_cast<int>(dim - graph.dims.begin())));
     }
-    if (!sizes.empty()) w.line(fmt::format("constexpr BraidSize k{}{}Sizes[] = {{{}}};", what, k, fmt::join(sizes, ", ")));
+    if (!sizes.empty())
+      w.line(fmt::format("constexpr BraidSize k{}{}Sizes[] = {{{}}};", what, k, fmt::join(sizes, ", ")));
   };
-  const auto tensor_row = [&](const char* what, std::size_t k, const std::string& name, BufferId b, int alias) {
+  const auto tensor_row = [&](const char* what, std::size_t k, const std::string& name, BufferId b,
+                              int alias) {
     const Buffer& buffer = graph[b];
     const std::string sizes = buffer.sizes.empty() ? "nullptr" : fmt::format("k{}{}Sizes", what, k);
-    w.line(fmt::format("{{{}, {}, {}, {}, {}, {}}},", c_string(name), abi_dtype(buffer.dtype), buffer.sizes.size(), sizes,
-                       bounds(numel(buffer.sizes)).max * size_of(buffer.dtype), alias));
+    w.line(fmt::format("{{{}, {}, {}, {}, {}, {}}},", c_string(name), abi_dtype(buffer.dtype),
+                       buffer.sizes.size(), sizes, bounds(numel(buffer.sizes)).max * size_of(buffer.dtype),
+                       alias));
   };
   if (!graph.dims.empty()) {
     w.open("constexpr BraidDim kDims[] = {");
@@ -184,7 +200,8 @@ void ProgramEmitter::write_tables(Writer& w) const {
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) tensor_sizes("Output", k, graph.outputs[k].buffer);
   if (!graph.inputs.empty()) {
     w.open("constexpr BraidTensorInfo kInputs[] = {");
-    for (std::size_t k = 0; k < graph.inputs.size(); ++k) tensor_row("Input", k, graph.inputs[k].name, graph.inputs[k].buffer, -1);
+    for (std::size_t k = 0; k < graph.inputs.size(); ++k)
+      tensor_row("Input", k, graph.inputs[k].name, graph.inputs[k].buffer, -1);
     w.close("};");
   }
   if (!graph.outputs.empty()) {
@@ -200,7 +217,8 @@ void ProgramEmitter::write_tables(Writer& w) const {
   if (!graph.groups.empty()) {
     w.open("constexpr BraidGroup kGroups[] = {");
     for (std::size_t g = 0; g < graph.groups.size(); ++g) {
-      w.line(fmt::format("{{{}, {}, kGroup{}}},", c_string(graph.groups[g].name), graph.groups[g].ranks.size(), g));
+      w.line(fmt::format("{{{}, {}, kGroup{}}},", c_string(graph.groups[g].name),
+                         graph.groups[g].ranks.size(), g));
     }
     w.close("};");
   }
@@ -216,7 +234,8 @@ void ProgramEmitter::write_tables(Writer& w) const {
     for (const Collective& c : collectives_) {
       const TensorRef& ref = c.input.buffer.valid() ? c.input : c.output;
       const bool reduces = c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce_scatter;
-      w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}},", c_string(to_string(c.kind)), c_string(c.label), c.group.index, c.detail,
+      w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}},", c_string(to_string(c.kind)),
+                         c_string(c.label), c.group.index, c.detail,
                          c_string(reduces ? to_string(c.reduce) : ""), abi_dtype(c.dtype),
                          bounds(numel(ref.sizes)).max * size_of(c.dtype), offset(c.input), offset(c.output)));
     }
@@ -260,7 +279,9 @@ void ProgramEmitter::write_class(Writer& w) const {
   w.line("private:");
   if (!packed_.empty()) {
     w.open("void pack_weights() override {");
-    for (std::size_t k = 0; k < packed_.size(); ++k) w.line(fmt::format("packed_[{}] = {};  // {}", k, packed_[k].call, c_comment(graph[packed_[k].b].name)));
+    for (std::size_t k = 0; k < packed_.size(); ++k)
+      w.line(
+          fmt::format("packed_[{}] = {};  // {}", k, packed_[k].call, c_comment(graph[packed_[k].b].name)));
     w.close();
     w.line();
   }
@@ -269,30 +290,38 @@ void ProgramEmitter::write_class(Writer& w) const {
     dims();
     for (const Guard& g : graph.guards) {
       const bool equal = g.relation == Guard::Relation::equal;
-      const std::string text = fmt::format("{}: {} {} {}", g.origin, readable(g.lhs), equal ? "==" : "<=", readable(g.rhs));
-      w.line(fmt::format("guard({} {} {}, d, {});", size(g.lhs), equal ? "==" : "<=", size(g.rhs), c_string(text)));
+      const std::string text =
+          fmt::format("{}: {} {} {}", g.origin, readable(g.lhs), equal ? "==" : "<=", readable(g.rhs));
+      w.line(fmt::format("guard({} {} {}, d, {});", size(g.lhs), equal ? "==" : "<=", size(g.rhs),
+                         c_string(text)));
     }
     w.close();
     w.line();
   }
   if (!gemms_.empty()) {
-    w.open("void choose_gemms([[maybe_unused]] const int64_t* d, std::vector<const GemmKernel*>& kernels) override {");
+    w.open(
+        "void choose_gemms([[maybe_unused]] const int64_t* d, std::vector<const GemmKernel*>& kernels) "
+        "override {");
     w.open("kernels = {");
     for (const GemmUse& use : gemms_) {
-      w.line(fmt::format("gemms_.kernel(gemm_shape_{}(d), {}),  // {}", use.shape, use.packed ? fmt::format("&packed_[{}]", *use.packed) : "nullptr",
+      w.line(fmt::format("gemms_.kernel(gemm_shape_{}(d), {}),  // {}", use.shape,
+                         use.packed ? fmt::format("&packed_[{}]", *use.packed) : "nullptr",
                          c_comment(use.label)));
     }
     w.close("};");
     w.close();
     w.line();
   }
-  w.open("bool step([[maybe_unused]] const void* const* inputs, [[maybe_unused]] void* const* outputs) override {");
+  w.open(
+      "bool step([[maybe_unused]] const void* const* inputs, [[maybe_unused]] void* const* outputs) override "
+      "{");
   for (std::size_t k = 0; k < graph.dims.size(); ++k) {
     w.line(fmt::format("[[maybe_unused]] const int64_t {} = dims()[{}];", names_(graph.dims[k]), k));
   }
   for (const auto& [k, used] : used_inputs_) {
-    w.line(fmt::format("std::byte* const in{} = static_cast<std::byte*>(const_cast<void*>(inputs[{}]));  // {}", k, k,
-                       c_comment(graph.inputs[static_cast<std::size_t>(k)].name)));
+    w.line(
+        fmt::format("std::byte* const in{} = static_cast<std::byte*>(const_cast<void*>(inputs[{}]));  // {}",
+                    k, k, c_comment(graph.inputs[static_cast<std::size_t>(k)].name)));
   }
   for (const auto& [k, used] : used_outputs_) {
     w.line(fmt::format("std::byte* const out{} = static_cast<std::byte*>(outputs[{}]);  // {}", k, k,
@@ -311,10 +340,14 @@ void ProgramEmitter::write_class(Writer& w) const {
 std::string ProgramEmitter::source_text() const {
   const Graph& graph = s_.graph;
   Writer w;
-  w.line(fmt::format("// {}: generated by Braid. {} kernels, {} matrix products, {} collectives; {} bytes of arena, {} of weights.", c_comment(name_),
-                     kernels_.size(), gemms_.size(), collectives_.size(), workspace_at_ + workspace_bytes_,
-                     weights_.shared_bytes + weights_.rank_bytes));
-  w.line("// To be compiled with -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=fast, and -O3 -march=native or the like.");
+  w.line(
+      fmt::format("// {}: generated by Braid. {} kernels, {} matrix products, {} collectives; {} bytes of "
+                  "arena, {} of weights.",
+                  c_comment(name_), kernels_.size(), gemms_.size(), collectives_.size(),
+                  workspace_at_ + workspace_bytes_, weights_.shared_bytes + weights_.rank_bytes));
+  w.line(
+      "// To be compiled with -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=fast, and -O3 "
+      "-march=native or the like.");
   w.line("#include \"runtime/gemm_kernels.h\"");
   w.line("#include \"runtime/instance.h\"");
   w.line("#include \"runtime/kernel_support.h\"");
@@ -324,18 +357,25 @@ std::string ProgramEmitter::source_text() const {
   w.line();
   w.line("using namespace braid::rt;");
   w.line();
-  w.line("// ---------------------------------------------------------------------------------------------------------- tables");
+  w.line(
+      "// "
+      "------------------------------------------------------------------------------------------------------"
+      "---- tables");
   w.line();
   write_tables(w);
   w.line();
   write_sizes(w);
   w.line();
-  w.line("// --------------------------------------------------------------------------------------------------------- kernels");
+  w.line(
+      "// "
+      "------------------------------------------------------------------------------------------------------"
+      "--- kernels");
   for (const KernelFunction& k : kernels_) {
     w.line();
     std::vector<std::string> users;
     for (const std::string& u : k.users) {
-      if (std::find(users.begin(), users.end(), u) == users.end() && users.size() < 6) users.push_back(c_comment(u));
+      if (std::find(users.begin(), users.end(), u) == users.end() && users.size() < 6)
+        users.push_back(c_comment(u));
     }
     for (const std::string& u : users) w.line("// " + u);
     if (k.users.size() > users.size()) w.line(fmt::format("// {} operations in all", k.users.size()));
@@ -359,7 +399,10 @@ std::string ProgramEmitter::source_text() const {
     w.close();
   }
   w.line();
-  w.line("// ------------------------------------------------------------------------------------------------------------ step");
+  w.line(
+      "// "
+      "------------------------------------------------------------------------------------------------------"
+      "------ step");
   w.line();
   write_class(w);
   w.line();
@@ -387,12 +430,16 @@ std::string ProgramEmitter::source_text() const {
   w.close();
   w.line("const BraidProgram kProgram = table();");
   w.line();
-  w.line(fmt::format("Program::Program(const BraidCreateInfo& info) : Instance(kProgram, info, kHostGemm, {}) {{}}", scratch_bytes_));
+  w.line(fmt::format(
+      "Program::Program(const BraidCreateInfo& info) : Instance(kProgram, info, kHostGemm, {}) {{}}",
+      scratch_bytes_));
   w.line();
   w.line("}  // namespace");
   w.line(fmt::format("}}  // namespace generated_{}", name_));
   w.line();
-  w.line(fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) const BraidProgram* braid_program_{}(void) {{", name_));
+  w.line(fmt::format(
+      "extern \"C\" __attribute__((visibility(\"default\"))) const BraidProgram* braid_program_{}(void) {{",
+      name_));
   w.line(fmt::format("  return &generated_{}::kProgram;", name_));
   w.line("}");
   return w.text();
@@ -429,7 +476,8 @@ std::string ProgramEmitter::header_text() const {
 
 nlohmann::ordered_json ProgramEmitter::manifest(std::uint64_t fingerprint) const {
   const Graph& graph = s_.graph;
-  ProgramFacts facts = {name_, "cpu", "braid_program_" + name_, fingerprint, workspace_at_ + workspace_bytes_, weights_, {}};
+  ProgramFacts facts = {
+      name_, "cpu", "braid_program_" + name_, fingerprint, workspace_at_ + workspace_bytes_, weights_, {}};
   for (std::size_t k = 0; k < output_alias_.size(); ++k) {
     if (output_alias_[k] >= 0) facts.aliased_outputs[static_cast<int>(k)] = output_alias_[k];
   }
@@ -437,26 +485,36 @@ nlohmann::ordered_json ProgramEmitter::manifest(std::uint64_t fingerprint) const
   m["comm_segment"] = nlohmann::ordered_json::array();
   for (const auto& [storage, place] : plan_.placements) {
     if (place.space != MemorySpace::comm) continue;
-    m["comm_segment"].push_back({{"name", graph[storage].name}, {"offset", place.offset}, {"bytes", place.bytes},
+    m["comm_segment"].push_back({{"name", graph[storage].name},
+                                 {"offset", place.offset},
+                                 {"bytes", place.bytes},
                                  {"kind", std::string(to_string(graph[storage].comm_kind))}});
   }
   m["collectives"] = nlohmann::ordered_json::array();
   for (const Collective& c : collectives_) {
     const TensorRef& ref = c.input.buffer.valid() ? c.input : c.output;
-    m["collectives"].push_back({{"node", c.label}, {"kind", std::string(to_string(c.kind))}, {"group", graph[c.group].name},
-                                {"dtype", std::string(to_string(c.dtype))}, {"max_bytes", bounds(numel(ref.sizes)).max * size_of(c.dtype)}});
+    m["collectives"].push_back({{"node", c.label},
+                                {"kind", std::string(to_string(c.kind))},
+                                {"group", graph[c.group].name},
+                                {"dtype", std::string(to_string(c.dtype))},
+                                {"max_bytes", bounds(numel(ref.sizes)).max * size_of(c.dtype)}});
   }
   m["kernels"] = nlohmann::ordered_json::array();
-  for (const KernelFunction& k : kernels_) m["kernels"].push_back({{"name", k.name}, {"uses", k.users.size()}, {"first", k.users.front()}});
+  for (const KernelFunction& k : kernels_)
+    m["kernels"].push_back({{"name", k.name}, {"uses", k.users.size()}, {"first", k.users.front()}});
   m["gemms"] = gemms_.size();
   return m;
 }
 
-EmittedProgram emit_cpp(const Schedule& schedule, const EmitOptions& options) { return ProgramEmitter(schedule, options).emit(); }
+EmittedProgram emit_cpp(const Schedule& schedule, const EmitOptions& options) {
+  return ProgramEmitter(schedule, options).emit();
+}
 
-std::vector<std::string> write_program(const EmittedProgram& program, const Graph& graph, const std::string& dir) {
-  return write_program_files(dir, {{program.name + ".cc", program.source}, {program.name + ".h", program.header}}, graph,
-                             program.weights, program.fingerprint, program.manifest);
+std::vector<std::string> write_program(const EmittedProgram& program, const Graph& graph,
+                                       const std::string& dir) {
+  return write_program_files(dir,
+                             {{program.name + ".cc", program.source}, {program.name + ".h", program.header}},
+                             graph, program.weights, program.fingerprint, program.manifest);
 }
 
 }  // namespace braid::codegen::cpp

@@ -1,6 +1,7 @@
 // A planned schedule as one C++ source file, with its header, weights and manifest.
 //
-//   Schedule (fused, planned)  --emit_cpp-->  EmittedProgram  --write_program-->  DIR/{name.cc,name.h,weights*.bin,manifest.json}
+//   Schedule (fused, planned)  --emit_cpp-->  EmittedProgram  --write_program-->
+//   DIR/{name.cc,name.h,weights*.bin,manifest.json}
 //                                                             --build_library-->  DIR/name.so
 #pragma once
 
@@ -27,13 +28,15 @@ struct EmittedProgram {
   std::uint64_t fingerprint = 0;
 };
 
-// Deterministic: equal schedules give equal bytes. User errors: BR0601 (operations that this target does not have, all
-// in one message), BR0602 (constants without data). Internal error where the schedule has no memory plan.
+// Deterministic: equal schedules give equal bytes. User errors: BR0601 (operations that this target does not
+// have, all in one message), BR0602 (constants without data). Internal error where the schedule has no memory
+// plan.
 EmittedProgram emit_cpp(const ir::Schedule& schedule, const EmitOptions& options = {});
 
-// Writes all files into `dir` (see codegen/program_files.h) and returns their paths. `graph` is the one emitted: its
-// constants are written.
-std::vector<std::string> write_program(const EmittedProgram& program, const ir::Graph& graph, const std::string& dir);
+// Writes all files into `dir` (see codegen/program_files.h) and returns their paths. `graph` is the one
+// emitted: its constants are written.
+std::vector<std::string> write_program(const EmittedProgram& program, const ir::Graph& graph,
+                                       const std::string& dir);
 
 struct BuildOptions {
   std::string compiler;     // empty: $CXX, else c++
@@ -43,10 +46,11 @@ struct BuildOptions {
 };
 inline constexpr const char* kDefaultFlags = "-O3 -march=native";
 // Without these the loops do not vectorise (see runtime/vec_math.h); always given.
-inline constexpr const char* kNeededFlags = "-std=c++20 -fopenmp -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast";
+inline constexpr const char* kNeededFlags =
+    "-std=c++20 -fopenmp -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast";
 
-// Compiles DIR/<name>.cc and links it with the runtime to DIR/<name>.so, whose path is returned. User error BR0603 with
-// the compiler's first lines where that fails, BR0604 where the runtime library is not found.
+// Compiles DIR/<name>.cc and links it with the runtime to DIR/<name>.so, whose path is returned. User error
+// BR0603 with the compiler's first lines where that fails, BR0604 where the runtime library is not found.
 std::string build_library(const std::string& dir, const std::string& name, const BuildOptions& options = {});
 
 }  // namespace braid::codegen::cpp

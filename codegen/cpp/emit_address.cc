@@ -45,7 +45,8 @@ std::string ProgramEmitter::bytes_at(BufferId buffer, Expr elements) {
     case StorageKind::activation:
     case StorageKind::comm: {
       const auto place = plan_.placements.find(where.storage);
-      internal_check(place != plan_.placements.end(), "codegen: storage '{}' has no place in the memory plan", storage.name);
+      internal_check(place != plan_.placements.end(), "codegen: storage '{}' has no place in the memory plan",
+                     storage.name);
       base = place->second.space == MemorySpace::comm ? "segment_" : "arena_";
       offset = offset + place->second.offset;
       break;
@@ -59,10 +60,12 @@ std::string ProgramEmitter::address(BufferId buffer, Expr elements, bool constan
   const std::size_t bar = where.find('|');
   const std::string base = where.substr(0, bar), offset = where.substr(bar + 1);
   const bool read_only = base == "weights_" || base == "rank_weights_";
-  return fmt::format("at<{}{}>({}, {})", constant || read_only ? "const " : "", storage_type(s_.graph[buffer].dtype), base, offset);
+  return fmt::format("at<{}{}>({}, {})", constant || read_only ? "const " : "",
+                     storage_type(s_.graph[buffer].dtype), base, offset);
 }
 
-// Inputs and outputs are memory of the caller's and distinct, but for declared aliases, which share a root storage.
+// Inputs and outputs are memory of the caller's and distinct, but for declared aliases, which share a root
+// storage.
 bool ProgramEmitter::overlap(BufferId a, BufferId b) const {
   const Graph& graph = s_.graph;
   const MemoryRegion ra = region(graph, a), rb = region(graph, b);

@@ -42,9 +42,9 @@ std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
   const Expr k = last(b.sizes, 1), n = last(b.sizes, 0);
   if (!k.is_constant() || !n.is_constant() || !b.offset.is_constant()) return std::nullopt;
   const std::int64_t rows = bounds(numel(gemm.out.sizes)).max / std::max<std::int64_t>(1, n.constant());
-  const std::string call =
-      fmt::format("gemms_.pack({}, {}, {}, {}, {}, {})", size(k), size(n), address(b.buffer, b.offset), size(last(b.strides, 1)),
-                  size(last(b.strides, 0)), std::clamp<std::int64_t>(rows, 32, 512));
+  const std::string call = fmt::format("gemms_.pack({}, {}, {}, {}, {}, {})", size(k), size(n),
+                                       address(b.buffer, b.offset), size(last(b.strides, 1)),
+                                       size(last(b.strides, 0)), std::clamp<std::int64_t>(rows, 32, 512));
   for (std::size_t p = 0; p < packed_.size(); ++p) {
     if (packed_[p].call == call) return p;
   }
@@ -70,7 +70,8 @@ void ProgramEmitter::emit_gemm(OpId id) {
     }
   }
   const bool loop = gemm.epilogue && !match;
-  // The sum is stored as it is accumulated, in place where the result has that type and nothing the epilogue reads is there.
+  // The sum is stored as it is accumulated, in place where the result has that type and nothing the epilogue
+  // reads is there.
   TensorRef c = gemm.out;
   DType c_type = gemm.epilogue ? accumulated(type) : out_type;
   if (loop) {
@@ -88,7 +89,9 @@ void ProgramEmitter::emit_gemm(OpId id) {
 
   const std::size_t rank = gemm.out.sizes.size();
   Writer w;
-  const auto set = [&](const std::string& field, Expr value) { w.line(fmt::format("s.{} = {};", field, size(value))); };
+  const auto set = [&](const std::string& field, Expr value) {
+    w.line(fmt::format("s.{} = {};", field, size(value)));
+  };
   w.line(fmt::format("s.type = DType::{};", type == DType::boolean ? "boolean" : to_string(type)));
   w.line(fmt::format("s.c_type = DType::{};", to_string(c_type)));
   set("m", last(gemm.out.sizes, 1));
@@ -123,10 +126,11 @@ void ProgramEmitter::emit_gemm(OpId id) {
   if (type == DType::f32 && c_type == DType::f32) packed = packed_weight(gemm);
   gemms_.push_back({gemm_shape(w.text()), packed, label(id)});
   note({id}, fmt::format("{} x {}", s_.graph[gemm.a.buffer].name, s_.graph[gemm.b.buffer].name));
-  std::string args = fmt::format("{{{}, {}, {}", address(gemm.a.buffer, gemm.a.offset), address(gemm.b.buffer, gemm.b.offset),
-                                 address(c.buffer, c.offset, false));
+  std::string args = fmt::format("{{{}, {}, {}", address(gemm.a.buffer, gemm.a.offset),
+                                 address(gemm.b.buffer, gemm.b.offset), address(c.buffer, c.offset, false));
   if (!vectors.empty()) args += fmt::format(", {{{}}}", fmt::join(vectors, ", "));
-  step_.push_back(fmt::format("gemm({}, {}}}{});", index, args, packed ? fmt::format(", &packed_[{}]", *packed) : ""));
+  step_.push_back(
+      fmt::format("gemm({}, {}}}{});", index, args, packed ? fmt::format(", &packed_[{}]", *packed) : ""));
   if (!loop) return;
 
   // The epilogue as a loop over the result.

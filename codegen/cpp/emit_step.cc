@@ -42,9 +42,15 @@ void ProgramEmitter::note(const std::vector<OpId>& ops, const std::string& what)
 void ProgramEmitter::emit_nodes(const std::vector<ScheduleNode>& nodes) {
   for (const ScheduleNode& node : nodes) {
     switch (node.kind) {
-      case ScheduleNode::Kind::single: emit_op(node.op); break;
-      case ScheduleNode::Kind::fused: emit_loops(ops_of(node)); break;
-      case ScheduleNode::Kind::grouped: emit_nodes(node.members); break;
+      case ScheduleNode::Kind::single:
+        emit_op(node.op);
+        break;
+      case ScheduleNode::Kind::fused:
+        emit_loops(ops_of(node));
+        break;
+      case ScheduleNode::Kind::grouped:
+        emit_nodes(node.members);
+        break;
     }
   }
 }
@@ -69,10 +75,18 @@ void ProgramEmitter::emit_loops(const std::vector<OpId>& ops) {
   bool checks = false;
   for (const KernelArg& arg : text.args) {
     switch (arg.kind) {
-      case KernelArg::Kind::buffer: args.push_back(address(arg.buffer, 0, !arg.written)); break;
-      case KernelArg::Kind::dim: args.push_back(names_(arg.dim)); break;
-      case KernelArg::Kind::scratch: args.push_back("scratch_"); break;
-      case KernelArg::Kind::scratch_stride: args.push_back("static_cast<int64_t>(scratch_stride_)"); break;
+      case KernelArg::Kind::buffer:
+        args.push_back(address(arg.buffer, 0, !arg.written));
+        break;
+      case KernelArg::Kind::dim:
+        args.push_back(names_(arg.dim));
+        break;
+      case KernelArg::Kind::scratch:
+        args.push_back("scratch_");
+        break;
+      case KernelArg::Kind::scratch_stride:
+        args.push_back("static_cast<int64_t>(scratch_stride_)");
+        break;
       case KernelArg::Kind::index_error:
         args.push_back("&index_error_");
         checks = true;
@@ -98,7 +112,8 @@ void ProgramEmitter::emit_op(OpId id) {
     const RegionKernel region = *call;
     const std::vector<BufferId> outputs = op.outputs;
     for (OpId inner : region.regions[0].ops) emit_op(inner);
-    for (std::size_t k = 0; k < outputs.size(); ++k) emit_copy(region.regions[0].yields[k], outputs[k], "result of " + s_.graph[id].name);
+    for (std::size_t k = 0; k < outputs.size(); ++k)
+      emit_copy(region.regions[0].yields[k], outputs[k], "result of " + s_.graph[id].name);
     return;
   }
   throw InternalError(fmt::format("codegen: '{}' should have been refused", op.name));
@@ -123,15 +138,20 @@ void ProgramEmitter::emit_collective(OpId id) {
       const auto per_member = divide_exactly(elements, members);
       elements = per_member ? *per_member : floor_div(elements, members);
     }
-    const std::string algorithm = kernel.algorithm == "one_shot" ? "one_shot" : kernel.algorithm == "two_shot" ? "two_shot" : "automatic";
+    const std::string algorithm = kernel.algorithm == "one_shot"   ? "one_shot"
+                                  : kernel.algorithm == "two_shot" ? "two_shot"
+                                                                   : "automatic";
     const std::size_t index = collectives_.size();
     const std::string start = fmt::format(
-        "start({}, {{CollectiveKind::{}, DType::{}, ReduceOp::{}, Algorithm::{}, {}, static_cast<size_t>({}), {}, {}, {}}})", index,
-        to_string(kernel.kind), c.dtype == DType::boolean ? "boolean" : to_string(c.dtype), to_string(kernel.reduce), algorithm,
-        std::max(0, kernel.root), size(elements), has_in ? address(c.input.buffer, c.input.offset) : "nullptr",
+        "start({}, {{CollectiveKind::{}, DType::{}, ReduceOp::{}, Algorithm::{}, {}, "
+        "static_cast<size_t>({}), {}, {}, {}}})",
+        index, to_string(kernel.kind), c.dtype == DType::boolean ? "boolean" : to_string(c.dtype),
+        to_string(kernel.reduce), algorithm, std::max(0, kernel.root), size(elements),
+        has_in ? address(c.input.buffer, c.input.offset) : "nullptr",
         has_out ? address(c.output.buffer, c.output.offset, false) : "nullptr", c_string(c.label));
     step_.push_back("if (!" + start + ") return false;");
-    if (kernel.blocking) step_.push_back(fmt::format("if (!wait({0}) || !release({0})) return false;", index));
+    if (kernel.blocking)
+      step_.push_back(fmt::format("if (!wait({0}) || !release({0})) return false;", index));
     collective_of_[id].push_back(index);
     collectives_.push_back(std::move(c));
   }
@@ -140,7 +160,8 @@ void ProgramEmitter::emit_collective(OpId id) {
 void ProgramEmitter::emit_finish(OpId id, OpId start, const char* call) {
   if (s_.graph[start].as<CollectiveKernel>()->blocking) return;
   note({id}, call);
-  for (std::size_t index : collective_of_.at(start)) step_.push_back(fmt::format("if (!{}({})) return false;", call, index));
+  for (std::size_t index : collective_of_.at(start))
+    step_.push_back(fmt::format("if (!{}({})) return false;", call, index));
 }
 
 // Contents of one buffer into another one of the same sizes, as a loop.
@@ -154,7 +175,8 @@ void ProgramEmitter::emit_copy(BufferId from, BufferId to, const std::string& wh
   const auto index = [&](BufferId b) {
     const std::vector<Expr> strides = strides_of(graph, b);
     Expr e = 0;
-    for (std::size_t d = 0; d < strides.size(); ++d) e = e + graph.pool->index(static_cast<int>(d)) * strides[d];
+    for (std::size_t d = 0; d < strides.size(); ++d)
+      e = e + graph.pool->index(static_cast<int>(d)) * strides[d];
     return e;
   };
   BodyBuilder body(*graph.pool);

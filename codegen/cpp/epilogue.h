@@ -19,8 +19,8 @@ struct EpilogueMatch {
   double scale = 1;
 };
 
-// Nothing where the epilogue must be a loop of its own. Activations are recognised by what they compute, not by how it
-// is written: a function of one value whose numbers agree with GELU is GELU.
+// Nothing where the epilogue must be a loop of its own. Activations are recognised by what they compute, not
+// by how it is written: a function of one value whose numbers agree with GELU is GELU.
 std::optional<EpilogueMatch> match_epilogue(const ir::Graph& graph, const ir::Gemm& gemm);
 
 }  // namespace braid::codegen::cpp

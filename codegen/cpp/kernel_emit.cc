@@ -19,9 +19,10 @@ namespace {
 struct Accumulator {
   std::string type;
   std::string init;
-  std::string clause;                                       // OpenMP's name of the operation
-  std::function<std::string(const std::string&, const std::string&)> combine;  // (accumulator, value) -> expression
-  std::function<std::string(const std::string&)> finish;    // accumulator -> value
+  std::string clause;  // OpenMP's name of the operation
+  std::function<std::string(const std::string&, const std::string&)>
+      combine;                                            // (accumulator, value) -> expression
+  std::function<std::string(const std::string&)> finish;  // accumulator -> value
 };
 
 Accumulator accumulator(ReduceKind kind, DType dtype, const std::string& node) {
@@ -36,25 +37,29 @@ Accumulator accumulator(ReduceKind kind, DType dtype, const std::string& node) {
     a.type = "uint8_t";
     a.init = any ? "0" : "1";
     a.clause = any ? "|" : "&";
-    a.combine = [any](auto& acc, auto& v) { return fmt::format("{} {} static_cast<uint8_t>({})", acc, any ? "|" : "&", v); };
+    a.combine = [any](auto& acc, auto& v) {
+      return fmt::format("{} {} static_cast<uint8_t>({})", acc, any ? "|" : "&", v);
+    };
     a.finish = [](const std::string& x) { return x + " != 0"; };
   } else if (extreme && is_float(dtype)) {
     // Through integer keys; see runtime/kernel_support.h.
     const std::string name = kind == ReduceKind::max ? "max" : "min";
     a.type = dtype == DType::f64 ? "int64_t" : "int32_t";
-    a.init = fmt::format("{}_key({}std::numeric_limits<{}>::infinity())", name, kind == ReduceKind::max ? "-" : "", value);
+    a.init = fmt::format("{}_key({}std::numeric_limits<{}>::infinity())", name,
+                         kind == ReduceKind::max ? "-" : "", value);
     a.clause = name;
-    a.combine = [name](auto& acc, auto& v) {
-      return fmt::format("v{0}({1}, {0}_key({2}))", name, acc, v);
-    };
+    a.combine = [name](auto& acc, auto& v) { return fmt::format("v{0}({1}, {0}_key({2}))", name, acc, v); };
     a.finish = [](const std::string& x) { return "from_key(" + x + ")"; };
   } else if (extreme) {
     const std::string name = kind == ReduceKind::max ? "max" : "min";
     a.init = fmt::format("std::numeric_limits<{}>::{}()", value, kind == ReduceKind::max ? "min" : "max");
     a.clause = name;
-    a.combine = [name, value](auto& acc, auto& v) { return fmt::format("v{}<{}>({}, {})", name, value, acc, v); };
+    a.combine = [name, value](auto& acc, auto& v) {
+      return fmt::format("v{}<{}>({}, {})", name, value, acc, v);
+    };
   } else {
-    internal_check(kind == ReduceKind::sum || kind == ReduceKind::prod, "codegen: '{}' reduces by {}", node, to_string(kind));
+    internal_check(kind == ReduceKind::sum || kind == ReduceKind::prod, "codegen: '{}' reduces by {}", node,
+                   to_string(kind));
     const bool sum = kind == ReduceKind::sum;
     if (is_integer(dtype)) {  // wraps
       a.type = size_of(dtype) == 8 ? "uint64_t" : "uint32_t";
@@ -65,7 +70,8 @@ Accumulator accumulator(ReduceKind kind, DType dtype, const std::string& node) {
     const std::string type = a.type;
     a.combine = [sum, type, value](auto& acc, auto& v) {
       const char* op = sum ? "+" : "*";
-      return type == value ? fmt::format("{} {} {}", acc, op, v) : fmt::format("{} {} static_cast<{}>({})", acc, op, type, v);
+      return type == value ? fmt::format("{} {} {}", acc, op, v)
+                           : fmt::format("{} {} static_cast<{}>({})", acc, op, type, v);
     };
   }
   return a;
@@ -73,7 +79,8 @@ Accumulator accumulator(ReduceKind kind, DType dtype, const std::string& node) {
 
 class Emitter {
  public:
-  Emitter(const Graph& graph, const LoopNest& nest, const Overlap& overlap) : graph_(graph), nest_(nest), overlap_(overlap) {}
+  Emitter(const Graph& graph, const LoopNest& nest, const Overlap& overlap)
+      : graph_(graph), nest_(nest), overlap_(overlap) {}
 
   KernelText emit() {
     style_ = expr_style([this](Expr s) { return symbol(s); }, nest_.extents);
@@ -118,13 +125,15 @@ class Emitter {
         for (const Instr& instr : m.body.instrs) {
           if (instr.code == OpCode::load && !local(instr.buffer)) param(instr.buffer).read = true;
         }
-        if (std::any_of(m.body.instrs.begin(), m.body.instrs.end(), [](const Instr& i) { return i.code == OpCode::check_index; })) {
+        if (std::any_of(m.body.instrs.begin(), m.body.instrs.end(),
+                        [](const Instr& i) { return i.code == OpCode::check_index; })) {
           sites_.push_back(m.op);
         }
       }
     }
     int outputs = 0, inputs = 0;
-    for (Param& p : params_) p.name = p.written ? fmt::format("y{}", outputs++) : fmt::format("a{}", inputs++);
+    for (Param& p : params_)
+      p.name = p.written ? fmt::format("y{}", outputs++) : fmt::format("a{}", inputs++);
     std::int64_t stack = 0;
     for (const LocalBuffer& l : nest_.locals) {
       if (l.elements <= 1) continue;
@@ -132,7 +141,9 @@ class Emitter {
       s.name = fmt::format("row{}", scratches_.size());
       s.type = value_type(graph_[l.buffer].dtype);
       s.elements = l.elements;
-      const std::int64_t bytes = (l.elements * (s.type == "double" || s.type.find("64") != std::string::npos ? 8 : 4) + 63) / 64 * 64;
+      const std::int64_t bytes =
+          (l.elements * (s.type == "double" || s.type.find("64") != std::string::npos ? 8 : 4) + 63) / 64 *
+          64;
       if (stack + bytes <= kStackBytes) {
         stack += bytes;
       } else {
@@ -145,7 +156,8 @@ class Emitter {
 
   std::string symbol(Expr s) {
     if (s.is_symbol(SymbolKind::index)) return fmt::format("i{}", s.symbol_number());
-    if (s.is_symbol(SymbolKind::value)) return as_int(values_.at(static_cast<std::size_t>(s.symbol_number())));
+    if (s.is_symbol(SymbolKind::value))
+      return as_int(values_.at(static_cast<std::size_t>(s.symbol_number())));
     if (std::find(dims_.begin(), dims_.end(), s) == dims_.end()) dims_.push_back(s);
     return "dim_" + c_identifier(s.dim_name());
   }
@@ -159,7 +171,9 @@ class Emitter {
     int level = 0;     // 0: before all loops, 1: in the outer loop, 2 + k: in loop k of the group
     DType dtype = DType::f32;
   };
-  std::string as_int(const Value& v) { return v.dtype == DType::i64 ? v.text : fmt::format("static_cast<int64_t>({})", v.text); }
+  std::string as_int(const Value& v) {
+    return v.dtype == DType::i64 ? v.text : fmt::format("static_cast<int64_t>({})", v.text);
+  }
 
   struct Scratch {
     std::string name, type;
@@ -170,7 +184,8 @@ class Emitter {
   int level_of(Expr e) {
     int level = 0;
     for_each_symbol(e, [&](Expr s) {
-      if (s.is_symbol(SymbolKind::value)) level = std::max(level, values_.at(static_cast<std::size_t>(s.symbol_number())).level);
+      if (s.is_symbol(SymbolKind::value))
+        level = std::max(level, values_.at(static_cast<std::size_t>(s.symbol_number())).level);
       if (!s.is_symbol(SymbolKind::index)) return;
       level = std::max(level, level_of_index(s.symbol_number()));
     });
@@ -207,7 +222,8 @@ class Emitter {
     for (const Register& r : registers_) {
       if (unmutated(graph_, r.buffer) == unmutated(graph_, instr.buffer) && r.index == instr.index) {
         if (!mask) return r.value;
-        return define(instr.dtype, fmt::format("{} ? {} : {}", mask->text, r.value.text, zero(instr.dtype)), std::max(mask->level, r.value.level));
+        return define(instr.dtype, fmt::format("{} ? {} : {}", mask->text, r.value.text, zero(instr.dtype)),
+                      std::max(mask->level, r.value.level));
       }
     }
     int level = std::max(level_of(instr.index), mask ? mask->level : 0);
@@ -229,7 +245,9 @@ class Emitter {
     return define(instr.dtype, rhs, level, !made_here);
   }
 
-  static std::string zero(DType dtype) { return dtype == DType::boolean ? "false" : value_type(dtype) + "{0}"; }
+  static std::string zero(DType dtype) {
+    return dtype == DType::boolean ? "false" : value_type(dtype) + "{0}";
+  }
 
   // All values of the member's body; returns that of the result.
   Value emit_body(const NestMember& m) {
@@ -251,30 +269,44 @@ class Emitter {
           break;
         }
         case OpCode::load:
-          out = load(instr, instr.operands.empty() ? nullptr : &values_[static_cast<std::size_t>(instr.operands[0].index)]);
+          out = load(instr, instr.operands.empty()
+                                ? nullptr
+                                : &values_[static_cast<std::size_t>(instr.operands[0].index)]);
           break;
         case OpCode::index:
-          out = define(instr.dtype, fmt::format(fmt::runtime(instr.dtype == DType::i64 ? "{1}" : "static_cast<{0}>({1})"), value_type(instr.dtype), text(instr.index)),
+          out = define(instr.dtype,
+                       fmt::format(fmt::runtime(instr.dtype == DType::i64 ? "{1}" : "static_cast<{0}>({1})"),
+                                   value_type(instr.dtype), text(instr.index)),
                        level_of(instr.index));
           break;
         case OpCode::check_index: {
           const auto site = std::find(sites_.begin(), sites_.end(), m.op) - sites_.begin();
           level = std::max(level, level_of(instr.index));
           const Value wide{operands[0], 0, m.body[instr.operands[0]].dtype};
-          const std::string rhs = fmt::format("check_index({}, {}, error, site{})", as_int(wide), text(instr.index), site);
-          out = define(instr.dtype, instr.dtype == DType::i64 ? rhs : fmt::format("static_cast<{}>({})", value_type(instr.dtype), rhs), level);
+          const std::string rhs =
+              fmt::format("check_index({}, {}, error, site{})", as_int(wide), text(instr.index), site);
+          out = define(instr.dtype,
+                       instr.dtype == DType::i64
+                           ? rhs
+                           : fmt::format("static_cast<{}>({})", value_type(instr.dtype), rhs),
+                       level);
           break;
         }
-        case OpCode::acc: throw InternalError(fmt::format("codegen: '{}' has an accumulator outside of an epilogue", graph_[m.op].name));
+        case OpCode::acc:
+          throw InternalError(
+              fmt::format("codegen: '{}' has an accumulator outside of an epilogue", graph_[m.op].name));
         default: {
           std::optional<double> exponent;
           if (instr.code == OpCode::pow) {
             const Instr& e = m.body[instr.operands[1]];
             if (e.code == OpCode::constant) {
-              exponent = std::holds_alternative<double>(e.literal) ? std::get<double>(e.literal) : static_cast<double>(std::get<std::int64_t>(e.literal));
+              exponent = std::holds_alternative<double>(e.literal)
+                             ? std::get<double>(e.literal)
+                             : static_cast<double>(std::get<std::int64_t>(e.literal));
             }
           }
-          out = define(instr.dtype, arithmetic(instr, m.body[instr.operands[0]].dtype, operands, exponent), level);
+          out = define(instr.dtype, arithmetic(instr, m.body[instr.operands[0]].dtype, operands, exponent),
+                       level);
         }
       }
       work_ += level_of_work(out) * work_of(instr);
@@ -290,7 +322,8 @@ class Emitter {
     }
     const Param& p = param(buffer);
     const bool half = p.dtype == DType::f16 || p.dtype == DType::bf16;
-    return fmt::format(fmt::runtime(half ? "store({}[{}], {});" : "{}[{}] = {};"), p.name, text(index), value);
+    return fmt::format(fmt::runtime(half ? "store({}[{}], {});" : "{}[{}] = {};"), p.name, text(index),
+                       value);
   }
 
   // ---- groups
@@ -309,7 +342,7 @@ class Emitter {
     work_ = 0;
     const std::size_t depth = order_.size();
     std::vector<std::string> clauses;
-    std::vector<std::string> before, after;           // around all loops, in the outer loop
+    std::vector<std::string> before, after;                  // around all loops, in the outer loop
     std::vector<std::string> before_reduced, after_reduced;  // around the reduced loops of a mixed group
     const bool mixed = !group.kept.empty() && !group.reduced.empty();
     for (const NestMember& m : group.members) {
@@ -321,7 +354,8 @@ class Emitter {
         const Accumulator a = accumulator(m.reduce, dtype, node);
         const std::string acc = fmt::format("acc{}", accumulators_++);
         const std::string element = group.columns ? fmt::format("{}[i{}]", acc, group.kept.back()) : acc;
-        lines(static_cast<int>(depth) + 1).push_back(fmt::format("{} = {};", element, a.combine(element, value.text)));
+        lines(static_cast<int>(depth) + 1)
+            .push_back(fmt::format("{} = {};", element, a.combine(element, value.text)));
         auto& first = mixed ? before_reduced : before;
         auto& last = mixed ? after_reduced : after;
         if (group.columns) {
@@ -335,7 +369,8 @@ class Emitter {
         first.push_back(fmt::format("{} {} = {};", a.type, acc, a.init));
         clauses.push_back(fmt::format("reduction({} : {})", a.clause, acc));
         const std::string result = fmt::format("r{}", counter_++);
-        last.push_back(fmt::format("const {} {} = {};", value_type(dtype), result, narrowed(dtype, a.finish(acc))));
+        last.push_back(
+            fmt::format("const {} {} = {};", value_type(dtype), result, narrowed(dtype, a.finish(acc))));
         const int level = mixed ? 2 + static_cast<int>(group.kept.size()) - 1 : 1;
         if (!mixed) registers_.push_back({m.out, m.store, {result, level, dtype}, false});
         if (needs_store(m.out)) last.push_back(store_line(m.out, m.store, result));
@@ -373,13 +408,15 @@ class Emitter {
   }
 
   std::string loop_head(int var) {
-    return fmt::format("for (int64_t i{0} = 0; i{0} < {1}; ++i{0})", var, text(nest_.extents[static_cast<std::size_t>(var)]));
+    return fmt::format("for (int64_t i{0} = 0; i{0} < {1}; ++i{0})", var,
+                       text(nest_.extents[static_cast<std::size_t>(var)]));
   }
   std::string column_loop(const NestGroup& group) { return loop_head(group.kept.back()); }
 
   // The loops of a group go to the outer loop's lines, in order with everything else there.
-  void write_loops(const NestGroup& group, const std::vector<std::string>& clauses, const std::vector<std::string>& before,
-                   const std::vector<std::string>& after, const std::vector<std::string>& before_reduced,
+  void write_loops(const NestGroup& group, const std::vector<std::string>& clauses,
+                   const std::vector<std::string>& before, const std::vector<std::string>& after,
+                   const std::vector<std::string>& before_reduced,
                    const std::vector<std::string>& after_reduced) {
     std::vector<std::string>& out = outer_lines_;
     const std::size_t kept_loops = group.columns ? group.kept.size() - 1 : group.kept.size();
@@ -409,8 +446,10 @@ class Emitter {
   }
 
   std::string simd_pragma(const std::vector<std::string>& clauses) {
-    std::string pragma = nest_.flat ? fmt::format("#pragma omp parallel for simd schedule(static) if ({} > {})", text(total_work_), kParallelWork)
-                                    : "#pragma omp simd";
+    std::string pragma = nest_.flat
+                             ? fmt::format("#pragma omp parallel for simd schedule(static) if ({} > {})",
+                                           text(total_work_), kParallelWork)
+                             : "#pragma omp simd";
     for (const std::string& c : clauses) pragma += " " + c;
     return pragma;
   }
@@ -422,9 +461,11 @@ class Emitter {
     w.open("{");
     for (const std::string& line : invariant_) w.line(line);
     Expr outer_trips = 1;
-    for (int k = 0; k < nest_.outer; ++k) outer_trips = outer_trips * nest_.extents[static_cast<std::size_t>(k)];
+    for (int k = 0; k < nest_.outer; ++k)
+      outer_trips = outer_trips * nest_.extents[static_cast<std::size_t>(k)];
     if (nest_.outer > 0) {
-      w.line(fmt::format("#pragma omp parallel for schedule(static) if ({} > {})", text(outer_trips * total_work_), kParallelWork));
+      w.line(fmt::format("#pragma omp parallel for schedule(static) if ({} > {})",
+                         text(outer_trips * total_work_), kParallelWork));
       if (nest_.outer == 1) {
         w.open(loop_head(0) + " {");
       } else {
@@ -445,14 +486,20 @@ class Emitter {
       const auto found = scratches_.find(l.buffer);
       if (found == scratches_.end()) continue;
       const Scratch& s = found->second;
-      if (s.offset < 0) w.line(fmt::format("alignas(64) {} {}[{}];", s.type, s.name, s.elements));
-      else w.line(fmt::format("{0}* const {1} = at<{0}>(scratch, omp_get_thread_num() * scratch_stride + {2});", s.type, s.name, s.offset));
+      if (s.offset < 0)
+        w.line(fmt::format("alignas(64) {} {}[{}];", s.type, s.name, s.elements));
+      else
+        w.line(fmt::format("{0}* const {1} = at<{0}>(scratch, omp_get_thread_num() * scratch_stride + {2});",
+                           s.type, s.name, s.offset));
     }
     for (const std::string& line : outer_lines_) {
       const bool opens = line.ends_with(" {");
-      if (line == "}") w.close();
-      else if (opens) w.open(line);
-      else w.line(line);
+      if (line == "}")
+        w.close();
+      else if (opens)
+        w.open(line);
+      else
+        w.line(line);
     }
     if (nest_.outer > 0) w.close();
     w.close();
@@ -466,8 +513,10 @@ class Emitter {
       for (const Param& p : params_) {
         if (p.written != written) continue;
         bool alone = true;
-        for (const Param& q : params_) alone = alone && (&p == &q || (!p.written && !q.written) || !overlap_(p.first, q.first));
-        list.push_back(fmt::format("{}{}*{} {}", p.written ? "" : "const ", storage_type(p.dtype), alone ? " __restrict" : "", p.name));
+        for (const Param& q : params_)
+          alone = alone && (&p == &q || (!p.written && !q.written) || !overlap_(p.first, q.first));
+        list.push_back(fmt::format("{}{}*{} {}", p.written ? "" : "const ", storage_type(p.dtype),
+                                   alone ? " __restrict" : "", p.name));
         out_.args.push_back({KernelArg::Kind::buffer, p.first, p.written, 0, {}});
       }
     }
@@ -492,7 +541,9 @@ class Emitter {
     }
     out_.parameters = fmt::format("({})", fmt::join(list, ", "));
   }
-  std::ptrdiff_t position(Expr dim) const { return std::find(graph_.dims.begin(), graph_.dims.end(), dim) - graph_.dims.begin(); }
+  std::ptrdiff_t position(Expr dim) const {
+    return std::find(graph_.dims.begin(), graph_.dims.end(), dim) - graph_.dims.begin();
+  }
 
   const Graph& graph_;
   const LoopNest& nest_;

@@ -22,7 +22,9 @@ struct Source {
   LoopBody body;
   Expr store = 0;
   bool is_reduction() const { return sizes.size() > kept; }  // over extents of 1 only: a copy
-  std::vector<Expr> inner(std::size_t outer) const { return {sizes.begin() + static_cast<std::ptrdiff_t>(outer), sizes.end()}; }
+  std::vector<Expr> inner(std::size_t outer) const {
+    return {sizes.begin() + static_cast<std::ptrdiff_t>(outer), sizes.end()};
+  }
 };
 
 void map_indices(LoopBody& body, Expr& store, const std::function<Expr(Expr)>& f) {
@@ -55,7 +57,9 @@ Source make_source(const Graph& graph, OpId id) {
   return s;
 }
 
-bool same_memory(const Graph& graph, BufferId a, BufferId b) { return unmutated(graph, a) == unmutated(graph, b); }
+bool same_memory(const Graph& graph, BufferId a, BufferId b) {
+  return unmutated(graph, a) == unmutated(graph, b);
+}
 
 // e with the indices in [from, to) replaced by 0.
 Expr without(Expr e, int from, int to) {
@@ -65,7 +69,8 @@ Expr without(Expr e, int from, int to) {
   });
 }
 
-// Does every iteration of the first `outer` loops touch, of the producer's buffer, only what the same iteration made?
+// Does every iteration of the first `outer` loops touch, of the producer's buffer, only what the same
+// iteration made?
 bool separable(const Graph& graph, const Source& producer, const Source& consumer, Expr load, int outer) {
   ExprPool& pool = *graph.pool;
   for (int k = 0; k < outer; ++k) {
@@ -106,7 +111,8 @@ int common_outer(const Graph& graph, const std::vector<Source>& sources) {
 
 class Builder {
  public:
-  Builder(const Graph& graph, const std::vector<OpId>& ops, const std::vector<bool>& local, const Overlap& overlap)
+  Builder(const Graph& graph, const std::vector<OpId>& ops, const std::vector<bool>& local,
+          const Overlap& overlap)
       : graph_(graph), pool_(*graph.pool), local_(local), overlap_(overlap) {
     for (OpId op : ops) {
       sources_.push_back(make_source(graph, op));
@@ -116,7 +122,8 @@ class Builder {
 
   LoopNest build() {
     nest_.outer = common_outer(graph_, sources_);
-    for (int k = 0; k < nest_.outer; ++k) nest_.extents.push_back(sources_[0].sizes[static_cast<std::size_t>(k)]);
+    for (int k = 0; k < nest_.outer; ++k)
+      nest_.extents.push_back(sources_[0].sizes[static_cast<std::size_t>(k)]);
     for (std::size_t k = 0; k < sources_.size(); ++k) place(sources_[k], local_[k]);
     for (NestGroup& group : nest_.groups) {
       merge(group.kept, {&group});
@@ -132,19 +139,22 @@ class Builder {
     renumber();
     find_locals();
     const NestGroup& first = nest_.groups[0];
-    nest_.flat = nest_.outer == 0 && nest_.groups.size() == 1 && first.kept.size() == 1 && first.reduced.empty();
+    nest_.flat =
+        nest_.outer == 0 && nest_.groups.size() == 1 && first.kept.size() == 1 && first.reduced.empty();
     return std::move(nest_);
   }
 
  private:
-  // A member that reads an earlier one's output by way of a view reads that output itself: it may have no memory.
+  // A member that reads an earlier one's output by way of a view reads that output itself: it may have no
+  // memory.
   void see_through_views(Source& s) {
     for (Instr& instr : s.body.instrs) {
       if (instr.code != OpCode::load) continue;
       for (const Source& producer : sources_) {
         if (&producer == &s || same_memory(graph_, instr.buffer, producer.out)) continue;
         const MemoryRegion read = region(graph_, instr.buffer), made = region(graph_, producer.out);
-        if (!(read.storage == made.storage) || graph_[instr.buffer].dtype != graph_[producer.out].dtype) continue;
+        if (!(read.storage == made.storage) || graph_[instr.buffer].dtype != graph_[producer.out].dtype)
+          continue;
         const auto elements = divide_exactly(read.offset - made.offset, size_of(graph_[producer.out].dtype));
         if (!elements) continue;
         instr.buffer = producer.out;
@@ -176,11 +186,14 @@ class Builder {
         }
       }
     }
-    // What it overwrites in place must have been read; at the very element that it writes, or in an earlier group.
+    // What it overwrites in place must have been read; at the very element that it writes, or in an earlier
+    // group.
     for (std::size_t g = first; g < nest_.groups.size() && !local; ++g) {
       for (const NestMember& reader : nest_.groups[g].members) {
         for (const Instr& instr : reader.body.instrs) {
-          if (instr.code != OpCode::load || same_memory(graph_, instr.buffer, s.out) || !overlap_(instr.buffer, s.out)) continue;
+          if (instr.code != OpCode::load || same_memory(graph_, instr.buffer, s.out) ||
+              !overlap_(instr.buffer, s.out))
+            continue;
           const bool same_element = inner == group_inner_[g] && instr.index == rename(s.store, g, s);
           first = std::max(first, same_element ? g : g + 1);
         }
@@ -210,7 +223,9 @@ class Builder {
   Expr rename(Expr e, std::size_t g, const Source& s) const {
     std::vector<Expr> by;
     for (std::size_t k = 0; k < s.sizes.size(); ++k) {
-      const int number = static_cast<int>(k) < nest_.outer ? static_cast<int>(k) : group_base_[g] + static_cast<int>(k) - nest_.outer;
+      const int number = static_cast<int>(k) < nest_.outer
+                             ? static_cast<int>(k)
+                             : group_base_[g] + static_cast<int>(k) - nest_.outer;
       by.push_back(pool_.index(number));
     }
     return substitute_indices(e, by);
@@ -225,7 +240,8 @@ class Builder {
     member.body = s.body;
     member.store = s.store;
     map_indices(member.body, member.store, [&](Expr e) { return rename(e, g, s); });
-    // The loops of a group are "kept" as soon as one member keeps them; a member says itself whether it reduces.
+    // The loops of a group are "kept" as soon as one member keeps them; a member says itself whether it
+    // reduces.
     NestGroup& group = nest_.groups[g];
     if (!member.reduction && !group.reduced.empty() && !group_mixed_[g]) std::swap(group.kept, group.reduced);
     group.members.push_back(std::move(member));
@@ -274,7 +290,8 @@ class Builder {
     outer_vars_.pop_back();
   }
 
-  // Reductions whose adjacent elements belong to different results: accumulate a tile of results side by side.
+  // Reductions whose adjacent elements belong to different results: accumulate a tile of results side by
+  // side.
   void columns() {
     for (NestGroup& group : nest_.groups) {
       if (group.members.size() != 1 || !group.members[0].reduction || group.reduced.empty()) continue;
@@ -286,7 +303,8 @@ class Builder {
       int by_column = 0, by_row = 0;
       for (const Instr& instr : m.body.instrs) {
         if (instr.code != OpCode::load) continue;
-        const auto c = stride_of(instr.index, pool_.index(column)), r = stride_of(instr.index, pool_.index(row));
+        const auto c = stride_of(instr.index, pool_.index(column)),
+                   r = stride_of(instr.index, pool_.index(row));
         by_column += c && c->is_constant(1);
         by_row += r && r->is_constant(1);
       }
@@ -337,23 +355,27 @@ class Builder {
       if (number[k] >= 0) by[k] = pool_.index(number[k]);
     }
     std::vector<Expr> extents;
-    for (int var : order) extents.push_back(substitute_indices(nest_.extents[static_cast<std::size_t>(var)], by));
+    for (int var : order)
+      extents.push_back(substitute_indices(nest_.extents[static_cast<std::size_t>(var)], by));
     nest_.extents = std::move(extents);
     for (NestGroup& group : nest_.groups) {
-      for (NestMember& m : group.members) map_indices(m.body, m.store, [&](Expr e) { return substitute_indices(e, by); });
+      for (NestMember& m : group.members)
+        map_indices(m.body, m.store, [&](Expr e) { return substitute_indices(e, by); });
     }
   }
 
   void find_locals() {
     for (std::size_t g = 0; g < nest_.groups.size(); ++g) {
       for (const NestMember& producer : nest_.groups[g].members) {
-        const auto source = std::find_if(sources_.begin(), sources_.end(), [&](const Source& s) { return s.op == producer.op; });
+        const auto source = std::find_if(sources_.begin(), sources_.end(),
+                                         [&](const Source& s) { return s.op == producer.op; });
         if (!local_[static_cast<std::size_t>(source - sources_.begin())]) continue;
         LocalBuffer local;
         local.buffer = producer.out;
         const int last = static_cast<int>(nest_.extents.size());
         local.origin = without(producer.store, nest_.outer, last);
-        const bool scalar = nest_.groups[g].kept.empty() || (producer.reduction && !is_mixed(nest_.groups[g]));
+        const bool scalar =
+            nest_.groups[g].kept.empty() || (producer.reduction && !is_mixed(nest_.groups[g]));
         bool in_register = true;
         for (std::size_t c = 0; c < nest_.groups.size(); ++c) {
           for (const NestMember& consumer : nest_.groups[c].members) {
@@ -363,7 +385,9 @@ class Builder {
             }
           }
         }
-        local.elements = in_register ? 1 : std::max<std::int64_t>(2, bounds(producer.store - local.origin, nest_.extents).max + 1);
+        local.elements = in_register ? 1
+                                     : std::max<std::int64_t>(
+                                           2, bounds(producer.store - local.origin, nest_.extents).max + 1);
         nest_.locals.push_back(local);
       }
     }
@@ -385,8 +409,8 @@ class Builder {
 
 }  // namespace
 
-LoopNest make_loop_nest(const Graph& graph, const std::vector<OpId>& ops, const std::vector<bool>& is_local_output,
-                        const Overlap& overlap) {
+LoopNest make_loop_nest(const Graph& graph, const std::vector<OpId>& ops,
+                        const std::vector<bool>& is_local_output, const Overlap& overlap) {
   return Builder(graph, ops, is_local_output, overlap).build();
 }
 

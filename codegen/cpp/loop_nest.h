@@ -1,14 +1,16 @@
-// From a schedule node of Loops to one loop nest: which loops are shared, which are merged, what stays in registers.
+// From a schedule node of Loops to one loop nest: which loops are shared, which are merged, what stays in
+// registers.
 //
 //   before   max:  m[b, s]    = max_k  x[b, s, k]            after   for outer o in [0, B*S):
 //            exp:  e[b, s, k] = exp(x[b, s, k] - m[b, s])              group 1: for k: m = max(m, x[o*K + k])
-//            sum:  z[b, s]    = sum_k  e[b, s, k]                      group 2: for k: e = exp(x[o*K + k] - m); z += e
-//            div:  y[b, s, k] = e[b, s, k] / z[b, s]                   group 3: for k: y[o*K + k] = e / z
+//            sum:  z[b, s]    = sum_k  e[b, s, k]                      group 2: for k: e = exp(x[o*K + k] -
+//            m); z += e div:  y[b, s, k] = e[b, s, k] / z[b, s]                   group 3: for k: y[o*K + k]
+//            = e / z
 //
-// The outer loops run over the kept dimensions that all members have in common; their iterations are independent, so
-// they are flattened and run in parallel. Inside, members follow each other as groups; members of one group share their
-// loops. A buffer that only this node uses is local: a register where producer and consumer meet in one group, else a
-// row of scratch memory for one iteration of the outer loops.
+// The outer loops run over the kept dimensions that all members have in common; their iterations are
+// independent, so they are flattened and run in parallel. Inside, members follow each other as groups;
+// members of one group share their loops. A buffer that only this node uses is local: a register where
+// producer and consumer meet in one group, else a row of scratch memory for one iteration of the outer loops.
 #pragma once
 
 #include <functional>
@@ -28,8 +30,8 @@ struct NestMember {
   ir::Expr store = 0;  // element offset in `out`
 };
 
-// Loops over index numbers (into LoopNest::extents). `kept` outside of `reduced`, but for a group of columns: there the
-// last kept loop is innermost and runs over an array of accumulators.
+// Loops over index numbers (into LoopNest::extents). `kept` outside of `reduced`, but for a group of columns:
+// there the last kept loop is innermost and runs over an array of accumulators.
 struct NestGroup {
   std::vector<int> kept;
   std::vector<int> reduced;
@@ -51,12 +53,13 @@ struct LoopNest {
   bool flat = false;  // no outer loop, one loop of independent iterations: that one is run in parallel
 };
 
-// Do two buffers have bytes in common as planned? A plan gives the bytes of one storage to another one in place.
+// Do two buffers have bytes in common as planned? A plan gives the bytes of one storage to another one in
+// place.
 using Overlap = std::function<bool(ir::BufferId, ir::BufferId)>;
 
-// `ops`: Loops that obey the contract of ir/fused_loops.h, in order. is_local_output: of each, whether its output is
-// used by these operations only and has no memory.
-LoopNest make_loop_nest(const ir::Graph& graph, const std::vector<ir::OpId>& ops, const std::vector<bool>& is_local_output,
-                        const Overlap& overlap);
+// `ops`: Loops that obey the contract of ir/fused_loops.h, in order. is_local_output: of each, whether its
+// output is used by these operations only and has no memory.
+LoopNest make_loop_nest(const ir::Graph& graph, const std::vector<ir::OpId>& ops,
+                        const std::vector<bool>& is_local_output, const Overlap& overlap);
 
 }  // namespace braid::codegen::cpp

@@ -1,5 +1,5 @@
-// A pass that charges the calls of one runtime function with a time, for instance one that was measured, so that
-// schedulers know what such a call can hide.
+// A pass that charges the calls of one runtime function with a time, for instance one that was measured, so
+// that schedulers know what such a call can hide.
 #pragma once
 
 #include <passes/pass.h>

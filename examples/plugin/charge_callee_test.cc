@@ -45,7 +45,8 @@ TEST(ChargeCallee, RunsByNameOnceThePluginIsLoaded) {
   ASSERT_FALSE(braid::passes::pass_registry().contains("charge_callee"));
   braid::passes::load_plugin(PLUGIN_PATH);
   Schedule schedule = call("attention");
-  braid::passes::run_passes(schedule, braid::passes::parse_pass_list("charge_callee{callee=attention,ns=5000}"));
+  braid::passes::run_passes(schedule,
+                            braid::passes::parse_pass_list("charge_callee{callee=attention,ns=5000}"));
   EXPECT_EQ(schedule.graph.ops[0].cost->ns, 5000);
 }
 

@@ -21,13 +21,17 @@ namespace fs = std::filesystem;
 
 ir::Schedule schedule_of(const std::string& text, const std::string& passes) {
   ir::Schedule schedule = ir::parse_schedule(text, "test");
-  if (passes == "default") passes::run_passes(schedule, passes::default_passes());
-  else passes::run_passes(schedule, passes::parse_pass_list(passes));
+  if (passes == "default")
+    passes::run_passes(schedule, passes::default_passes());
+  else
+    passes::run_passes(schedule, passes::parse_pass_list(passes));
   return schedule;
 }
 
 Compiled::Compiled(std::string flags) : flags_(std::move(flags)) {
-  dir_ = (fs::temp_directory_path() / ("braid_codegen_" + std::to_string(::getpid()) + "_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))).string();
+  dir_ = (fs::temp_directory_path() / ("braid_codegen_" + std::to_string(::getpid()) + "_" +
+                                       std::to_string(reinterpret_cast<std::uintptr_t>(this))))
+             .string();
   fs::create_directories(dir_);
 }
 Compiled::~Compiled() {
@@ -38,7 +42,8 @@ Compiled::~Compiled() {
 void fill_constants(ir::Graph& graph, std::uint64_t seed) {
   std::map<ir::StorageId, ir::DType> dtypes;
   for (const ir::Buffer& b : graph.buffers) {
-    if (b.storage.valid() && graph[b.storage].kind == ir::StorageKind::constant) dtypes.emplace(b.storage, b.dtype);
+    if (b.storage.valid() && graph[b.storage].kind == ir::StorageKind::constant)
+      dtypes.emplace(b.storage, b.dtype);
   }
   for (const auto& [id, dtype] : dtypes) {
     ir::Storage& storage = graph[id];
@@ -46,7 +51,8 @@ void fill_constants(ir::Graph& graph, std::uint64_t seed) {
     if (elements < 16) continue;
     std::vector<std::span<const std::byte>> per_rank;
     auto owner = std::make_shared<std::vector<ir::Tensor>>();
-    for (std::size_t r = 0; r < storage.data.per_rank.size(); ++r) owner->push_back(random_tensor(dtype, {elements}, seed++));
+    for (std::size_t r = 0; r < storage.data.per_rank.size(); ++r)
+      owner->push_back(random_tensor(dtype, {elements}, seed++));
     for (const ir::Tensor& t : *owner) per_rank.emplace_back(t.bytes);
     storage.data.per_rank = std::move(per_rank);
     storage.data.owner = owner;
@@ -78,14 +84,16 @@ void mix(std::uint64_t& hash, const fs::path& file) {
   hash = hash * 31 + ir::fnv1a(reinterpret_cast<const std::byte*>(text.data()), text.size());
 }
 
-// ctest runs each test in a process of its own: what one of them has built from the same sources, headers, flags and
-// runtime library serves the others.
+// ctest runs each test in a process of its own: what one of them has built from the same sources, headers,
+// flags and runtime library serves the others.
 std::string build_once(const std::string& dir, const codegen::cpp::BuildOptions& options) {
-  std::uint64_t hash = ir::fnv1a(reinterpret_cast<const std::byte*>(options.flags.data()), options.flags.size());
+  std::uint64_t hash =
+      ir::fnv1a(reinterpret_cast<const std::byte*>(options.flags.data()), options.flags.size());
   mix(hash, fs::path(dir) / "all.cc");
   std::vector<fs::path> headers;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(BRAID_SOURCE_DIR) / "runtime")) {
-    if (entry.path().extension() == ".h" || entry.path().extension() == ".inc") headers.push_back(entry.path());
+    if (entry.path().extension() == ".h" || entry.path().extension() == ".inc")
+      headers.push_back(entry.path());
   }
   std::sort(headers.begin(), headers.end());
   for (const fs::path& header : headers) mix(hash, header);
@@ -119,7 +127,8 @@ void Compiled::build() {
 
 const BraidProgram* Compiled::table(const std::string& name) {
   build();
-  const auto function = reinterpret_cast<BraidProgramFunction>(::dlsym(library_, ("braid_program_" + name).c_str()));
+  const auto function =
+      reinterpret_cast<BraidProgramFunction>(::dlsym(library_, ("braid_program_" + name).c_str()));
   return function ? function() : nullptr;
 }
 
@@ -137,7 +146,9 @@ rt::DType runtime_dtype(ir::DType dtype) {
   return rt::DType::f32;
 }
 
-rt::TensorView view(ir::Tensor& tensor) { return {tensor.bytes.data(), runtime_dtype(tensor.dtype), tensor.sizes}; }
+rt::TensorView view(ir::Tensor& tensor) {
+  return {tensor.bytes.data(), runtime_dtype(tensor.dtype), tensor.sizes};
+}
 
 std::vector<ir::Tensor> Compiled::run(rt::Program& program, const std::vector<ir::Tensor>& inputs) {
   std::vector<ir::Tensor> in = inputs, out;
@@ -165,14 +176,17 @@ ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::
       value = whole ? static_cast<double>(small - 3) : std::uniform_real_distribution<double>(-2, 2)(random);
     } else {
       const bool is_signed = ir::is_signed_integer(dtype);
-      value = dtype == ir::DType::boolean ? static_cast<std::int64_t>(random() & 1) : is_signed ? small - 3 : small;
+      value = dtype == ir::DType::boolean ? static_cast<std::int64_t>(random() & 1)
+              : is_signed                 ? small - 3
+                                          : small;
     }
     ir::write_element(dtype, t.bytes.data() + k * bytes, value);
   }
   return t;
 }
 
-std::vector<ir::Tensor> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims, std::uint64_t seed, bool whole) {
+std::vector<ir::Tensor> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims,
+                                      std::uint64_t seed, bool whole) {
   std::vector<ir::Tensor> inputs;
   for (const ir::GraphInput& in : graph.inputs) {
     std::vector<std::int64_t> sizes;
@@ -197,24 +211,29 @@ void expect_close(const ir::Tensor& got, const ir::Tensor& want, double toleranc
     }
     const double x = std::get<double>(a), y = std::get<double>(b);
     if (std::isnan(y) || std::isinf(y) || tolerance == 0) {
-      ASSERT_TRUE((std::isnan(x) && std::isnan(y)) || x == y) << what << ", element " << k << ": " << x << " instead of " << y;
+      ASSERT_TRUE((std::isnan(x) && std::isnan(y)) || x == y)
+          << what << ", element " << k << ": " << x << " instead of " << y;
     } else {
-      ASSERT_LE(std::fabs(x - y), tolerance * std::max(1.0, std::fabs(y))) << what << ", element " << k << ": " << x << " instead of " << y;
+      ASSERT_LE(std::fabs(x - y), tolerance * std::max(1.0, std::fabs(y)))
+          << what << ", element " << k << ": " << x << " instead of " << y;
     }
   }
 }
 
-void Compiled::expect_like_interpreter_on(const std::string& name, const std::vector<ir::Tensor>& inputs, double tolerance, const std::string& what) {
+void Compiled::expect_like_interpreter_on(const std::string& name, const std::vector<ir::Tensor>& inputs,
+                                          double tolerance, const std::string& what) {
   build();
   const std::vector<std::vector<ir::Tensor>> per_rank{inputs};
   const auto want = ir::run(schedule(name), per_rank).outputs[0];
   rt::Program program = open(name);
   const auto got = run(program, inputs);
   ASSERT_EQ(got.size(), want.size());
-  for (std::size_t k = 0; k < got.size(); ++k) expect_close(got[k], want[k], tolerance, name + " output " + std::to_string(k) + " " + what);
+  for (std::size_t k = 0; k < got.size(); ++k)
+    expect_close(got[k], want[k], tolerance, name + " output " + std::to_string(k) + " " + what);
 }
 
-void Compiled::expect_like_interpreter(const std::string& name, const std::map<std::string, std::int64_t>& dims, double tolerance,
+void Compiled::expect_like_interpreter(const std::string& name,
+                                       const std::map<std::string, std::int64_t>& dims, double tolerance,
                                        std::uint64_t seed) {
   const auto inputs = random_inputs(schedule(name).graph, dims, seed, tolerance == 0);
   expect_like_interpreter_on(name, inputs, tolerance, "seed " + std::to_string(seed));

@@ -30,17 +30,20 @@ class Compiled {
   void build();
 
   const ir::Schedule& schedule(const std::string& name) const { return entries_.at(name).schedule; }
-  const codegen::cpp::EmittedProgram& emitted(const std::string& name) const { return entries_.at(name).program; }
+  const codegen::cpp::EmittedProgram& emitted(const std::string& name) const {
+    return entries_.at(name).program;
+  }
   const BraidProgram* table(const std::string& name);
   rt::Program open(const std::string& name, rt::World* world = nullptr);
 
   // One step of a program for one rank.
   std::vector<ir::Tensor> run(rt::Program& program, const std::vector<ir::Tensor>& inputs);
-  // Runs on random inputs and compares with the interpreter. `dims` by name, `tolerance` relative to the larger of the value
-  // and 1; 0: bitwise.
-  void expect_like_interpreter(const std::string& name, const std::map<std::string, std::int64_t>& dims = {}, double tolerance = 1e-5,
-                               std::uint64_t seed = 1);
-  void expect_like_interpreter_on(const std::string& name, const std::vector<ir::Tensor>& inputs, double tolerance, const std::string& what = {});
+  // Runs on random inputs and compares with the interpreter. `dims` by name, `tolerance` relative to the
+  // larger of the value and 1; 0: bitwise.
+  void expect_like_interpreter(const std::string& name, const std::map<std::string, std::int64_t>& dims = {},
+                               double tolerance = 1e-5, std::uint64_t seed = 1);
+  void expect_like_interpreter_on(const std::string& name, const std::vector<ir::Tensor>& inputs,
+                                  double tolerance, const std::string& what = {});
 
  private:
   struct Entry {
@@ -55,8 +58,10 @@ class Compiled {
 };
 
 // Small whole numbers (exact in every type), or real ones.
-ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::uint64_t seed, bool whole = false);
-std::vector<ir::Tensor> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims, std::uint64_t seed, bool whole = false);
+ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::uint64_t seed,
+                         bool whole = false);
+std::vector<ir::Tensor> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims,
+                                      std::uint64_t seed, bool whole = false);
 void expect_close(const ir::Tensor& got, const ir::Tensor& want, double tolerance, const std::string& what);
 
 rt::DType runtime_dtype(ir::DType dtype);

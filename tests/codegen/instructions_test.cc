@@ -1,4 +1,5 @@
-// Every instruction and every element type of the C++ target against the interpreter, special values included.
+// Every instruction and every element type of the C++ target against the interpreter, special values
+// included.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,9 +16,11 @@ using ir::DType;
 
 const std::vector<std::string> kFloats = {"f32", "f64", "f16", "bf16"};
 const std::vector<std::string> kIntegers = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"};
-const std::vector<std::string> kFloatUnary = {"neg", "abs", "sign", "exp", "log", "sqrt", "rsqrt", "reciprocal", "erf", "tanh",
-                                              "sigmoid", "sin", "cos", "floor", "ceil", "round"};
-const std::vector<std::string> kFloatBinary = {"add", "sub", "mul", "div", "mod", "fmod", "pow", "min", "max"};
+const std::vector<std::string> kFloatUnary = {"neg",   "abs",        "sign", "exp",  "log",     "sqrt",
+                                              "rsqrt", "reciprocal", "erf",  "tanh", "sigmoid", "sin",
+                                              "cos",   "floor",      "ceil", "round"};
+const std::vector<std::string> kFloatBinary = {"add",  "sub", "mul", "div", "mod",
+                                               "fmod", "pow", "min", "max"};
 const std::vector<std::string> kIntBinary = {"add", "sub", "mul", "min", "max"};
 const std::vector<std::string> kIntDivide = {"div", "mod", "fmod"};
 const std::vector<std::string> kCompare = {"eq", "ne", "lt", "le", "gt", "ge"};
@@ -25,13 +28,37 @@ constexpr int kCount = 21;
 
 ir::Tensor specials(DType dtype) {
   ir::Tensor t = ir::make_tensor(dtype, {kCount});
-  const double floats[kCount] = {0, -0.0, 1, -1, 0.5, -2.5, 3.5, 7, -7, 1e-3, 20, -20, 88, -100, 6e4, -6e4, 1e-7, 0.1, INFINITY, -INFINITY, NAN};
-  const std::int64_t low = std::numeric_limits<std::int64_t>::min(), high = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t ints[kCount] = {0, 1, -1, 2, -2, 3, 5, -7, 10, 127, -128, 128, 255, 32767, -32768, 65535, 2147483647, -2147483648LL, 4294967295LL, low, high};
+  const double floats[kCount] = {0,   -0.0, 1,    -1,  0.5,  -2.5, 3.5, 7,        -7,        1e-3, 20,
+                                 -20, 88,   -100, 6e4, -6e4, 1e-7, 0.1, INFINITY, -INFINITY, NAN};
+  const std::int64_t low = std::numeric_limits<std::int64_t>::min(),
+                     high = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t ints[kCount] = {0,
+                                     1,
+                                     -1,
+                                     2,
+                                     -2,
+                                     3,
+                                     5,
+                                     -7,
+                                     10,
+                                     127,
+                                     -128,
+                                     128,
+                                     255,
+                                     32767,
+                                     -32768,
+                                     65535,
+                                     2147483647,
+                                     -2147483648LL,
+                                     4294967295LL,
+                                     low,
+                                     high};
   for (int k = 0; k < kCount; ++k) {
     ir::Literal v;
-    if (ir::is_float(dtype)) v = ir::round_to(dtype, floats[k]);
-    else v = dtype == DType::boolean ? k % 2 : ints[k];
+    if (ir::is_float(dtype))
+      v = ir::round_to(dtype, floats[k]);
+    else
+      v = dtype == DType::boolean ? k % 2 : ints[k];
     ir::write_element(dtype, t.bytes.data() + k * ir::size_of(dtype), v);
   }
   return t;
@@ -57,9 +84,12 @@ class CppInstructions : public ::testing::Test {
       Suite s;
       s.text += fmt::format("input %x: {}[{}]\n", type, n);
       for (const auto& op : kFloatUnary) s.one(type, n, fmt::format("%0 = load %x %1 = {} %0 store %1", op));
-      for (const auto& op : {"is_nan", "is_inf"}) s.one("bool", n, fmt::format("%0 = load %x %1 = {} %0 store %1", op));
-      for (const auto& op : kFloatBinary) s.one(type, nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
-      for (const auto& op : kCompare) s.one("bool", nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
+      for (const auto& op : {"is_nan", "is_inf"})
+        s.one("bool", n, fmt::format("%0 = load %x %1 = {} %0 store %1", op));
+      for (const auto& op : kFloatBinary)
+        s.one(type, nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
+      for (const auto& op : kCompare)
+        s.one("bool", nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
       for (double e : {1.0, 2.0, 3.0, 4.0, -1.0, -2.0, 0.5}) {
         s.one(type, n, fmt::format("%0 = load %x %1 = constant {} {} %2 = pow %0, %1 store %2", type, e));
       }
@@ -69,13 +99,19 @@ class CppInstructions : public ::testing::Test {
     for (const std::string& type : kIntegers) {
       Suite s;
       s.text += fmt::format("input %x: {}[{}]\n", type, n);
-      for (const auto& op : {"neg", "abs", "sign"}) s.one(type, n, fmt::format("%0 = load %x %1 = {} %0 store %1", op));
-      for (const auto& op : kIntBinary) s.one(type, nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
-      for (const auto& op : kCompare) s.one("bool", nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
+      for (const auto& op : {"neg", "abs", "sign"})
+        s.one(type, n, fmt::format("%0 = load %x %1 = {} %0 store %1", op));
+      for (const auto& op : kIntBinary)
+        s.one(type, nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
+      for (const auto& op : kCompare)
+        s.one("bool", nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
       // Never by zero.
       for (const auto& op : kIntDivide) {
-        s.one(type, nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = constant {0} 0 %3 = eq %1, %2 %4 = constant {0} 3 %5 = where %3, %4, %1 "
-                                    "%6 = {1} %0, %5 store %6", type, op));
+        s.one(type, nn,
+              fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = constant {0} 0 %3 = eq %1, %2 %4 = "
+                          "constant {0} 3 %5 = where %3, %4, %1 "
+                          "%6 = {1} %0, %5 store %6",
+                          type, op));
       }
       compiled_->add("int_" + type, s.text + s.outputs, "plan_memory");
     }
@@ -92,7 +128,8 @@ class CppInstructions : public ::testing::Test {
     }
     Suite b;
     b.text += fmt::format("input %x: bool[{}]\n", n);
-    for (const char* op : {"and", "or", "xor", "eq", "ne"}) b.one("bool", nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
+    for (const char* op : {"and", "or", "xor", "eq", "ne"})
+      b.one("bool", nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
     b.one("bool", n, "%0 = load %x %1 = not %0 store %1");
     compiled_->add("bool", b.text + b.outputs, "plan_memory");
     compiled_->build();
@@ -101,21 +138,29 @@ class CppInstructions : public ::testing::Test {
   static inline std::unique_ptr<Compiled> compiled_;
 };
 
-double tolerance(const std::string& type) { return type == "f16" ? 1.5e-3 : type == "bf16" ? 1.2e-2 : type == "f32" ? 1e-6 : 1e-13; }
+double tolerance(const std::string& type) {
+  return type == "f16" ? 1.5e-3 : type == "bf16" ? 1.2e-2 : type == "f32" ? 1e-6 : 1e-13;
+}
 
 TEST_F(CppInstructions, FloatsAtSpecialValues) {
-  for (const auto& type : kFloats) compiled_->expect_like_interpreter_on("float_" + type, {specials(*ir::dtype_from_string(type))}, tolerance(type));
+  for (const auto& type : kFloats)
+    compiled_->expect_like_interpreter_on("float_" + type, {specials(*ir::dtype_from_string(type))},
+                                          tolerance(type));
 }
 TEST_F(CppInstructions, IntegersWrapAtTheirEnds) {
-  for (const auto& type : kIntegers) compiled_->expect_like_interpreter_on("int_" + type, {specials(*ir::dtype_from_string(type))}, 0);
+  for (const auto& type : kIntegers)
+    compiled_->expect_like_interpreter_on("int_" + type, {specials(*ir::dtype_from_string(type))}, 0);
 }
 TEST_F(CppInstructions, CastsBetweenAllTypes) {
   std::vector<std::string> all = kFloats;
   all.insert(all.end(), kIntegers.begin(), kIntegers.end());
   all.push_back("bool");
-  for (const auto& type : all) compiled_->expect_like_interpreter_on("cast_" + type, {specials(*ir::dtype_from_string(type))}, 0);
+  for (const auto& type : all)
+    compiled_->expect_like_interpreter_on("cast_" + type, {specials(*ir::dtype_from_string(type))}, 0);
 }
-TEST_F(CppInstructions, Booleans) { compiled_->expect_like_interpreter_on("bool", {specials(DType::boolean)}, 0); }
+TEST_F(CppInstructions, Booleans) {
+  compiled_->expect_like_interpreter_on("bool", {specials(DType::boolean)}, 0);
+}
 
 }  // namespace
 }  // namespace braid::test

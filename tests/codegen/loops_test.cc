@@ -1,7 +1,6 @@
 // Loop kernels of the C++ target against the interpreter.
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include "tests/codegen/compiled.h"
 
@@ -44,9 +43,13 @@ output %y
 void CppLoops::SetUpTestSuite() {
   compiled_ = std::make_unique<Compiled>();
   Compiled& c = *compiled_;
-  c.add("copy", "graph main input %x: f32[5, 7] %y: f32[5, 7] = pointwise { %0 = load %x store %0 } output %y");
-  c.add("scalar", "graph main input %x: f32[] %y: f32[] = pointwise { %0 = load %x %1 = exp %0 store %1 } output %y");
-  c.add("transpose", "graph main dim n in [1, 40] input %x: f32[n, 12] %y: f32[12, n] = pointwise { %0 = load %x[12*i1 + i0] store %0 } output %y");
+  c.add("copy",
+        "graph main input %x: f32[5, 7] %y: f32[5, 7] = pointwise { %0 = load %x store %0 } output %y");
+  c.add("scalar",
+        "graph main input %x: f32[] %y: f32[] = pointwise { %0 = load %x %1 = exp %0 store %1 } output %y");
+  c.add("transpose",
+        "graph main dim n in [1, 40] input %x: f32[n, 12] %y: f32[12, n] = pointwise { %0 = load %x[12*i1 + "
+        "i0] store %0 } output %y");
   c.add("softmax", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 33)));
   c.add("softmax_wide", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 9001)));
   c.add("softmax_unfused", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 33)), "plan_memory");
@@ -63,13 +66,15 @@ TEST_F(CppLoops, CopyScalarAndTranspose) {
 
 TEST_F(CppLoops, SoftmaxFusedAndUnfusedAtEverySize) {
   for (int n : {1, 3, 64}) {
-    for (const char* name : {"softmax", "softmax_wide", "softmax_unfused"}) compiled().expect_like_interpreter(name, {{"n", n}});
+    for (const char* name : {"softmax", "softmax_wide", "softmax_unfused"})
+      compiled().expect_like_interpreter(name, {{"n", n}});
   }
 }
 
 TEST_F(CppLoops, LayerNormFusedAndUnfusedAtEverySize) {
   for (int n : {1, 3, 64}) {
-    for (const char* name : {"layer_norm", "layer_norm_unfused"}) compiled().expect_like_interpreter(name, {{"n", n}});
+    for (const char* name : {"layer_norm", "layer_norm_unfused"})
+      compiled().expect_like_interpreter(name, {{"n", n}});
   }
 }
 

@@ -1,4 +1,5 @@
-// Few rows times a packed matrix: every panel width, odd and even numbers of rows and panels, narrow last panels.
+// Few rows times a packed matrix: every panel width, odd and even numbers of rows and panels, narrow last
+// panels.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -30,7 +31,9 @@ TEST_P(CppPanels, MultiplyAsWrittenOut) {
   const std::vector<float> a = integers(m * k, 1), b = integers(k * n, 2), bias = integers(n, 3);
   std::vector<float> packed(static_cast<size_t>(panels * width * k), 99.0f);  // 99: padding, never to be seen
   for (int64_t i = 0; i < k; ++i) {
-    for (int64_t j = 0; j < n; ++j) packed[static_cast<size_t>(j / width * width * k + i * width + j % width)] = b[static_cast<size_t>(i * n + j)];
+    for (int64_t j = 0; j < n; ++j)
+      packed[static_cast<size_t>(j / width * width * k + i * width + j % width)] =
+          b[static_cast<size_t>(i * n + j)];
   }
   std::vector<float> c(static_cast<size_t>(m * n + 1), -1.0f);
   rt::GemmShape shape;
@@ -52,7 +55,8 @@ TEST_P(CppPanels, MultiplyAsWrittenOut) {
   for (int64_t r = 0; r < m; ++r) {
     for (int64_t j = 0; j < n; ++j) {
       float want = bias[static_cast<size_t>(j)];
-      for (int64_t i = 0; i < k; ++i) want += a[static_cast<size_t>(r * k + i)] * b[static_cast<size_t>(i * n + j)];
+      for (int64_t i = 0; i < k; ++i)
+        want += a[static_cast<size_t>(r * k + i)] * b[static_cast<size_t>(i * n + j)];
       ASSERT_EQ(c[static_cast<size_t>(r * n + j)], want) << "row " << r << " column " << j;
     }
   }
@@ -69,7 +73,8 @@ std::vector<Case> cases() {
   return out;
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, CppPanels, ::testing::ValuesIn(cases()), [](const auto& info) {
-  return "w" + std::to_string(info.param.width) + "_m" + std::to_string(info.param.m) + "_n" + std::to_string(info.param.n);
+  return "w" + std::to_string(info.param.width) + "_m" + std::to_string(info.param.m) + "_n" +
+         std::to_string(info.param.n);
 });
 
 }  // namespace

@@ -1,10 +1,9 @@
 // What a generated program promises its caller: errors, no allocation in a step, fixed memory, several ranks.
 #include "runtime/program.h"
 
-#include <link.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <link.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -19,8 +18,9 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<long> allocations{0};
 
-// Where oneDNN's code lies. Its execute puts its arguments into a table that it allocates, a few hundred bytes per call,
-// and nobody can keep it from that; what the program and the runtime themselves allocate is counted.
+// Where oneDNN's code lies. Its execute puts its arguments into a table that it allocates, a few hundred
+// bytes per call, and nobody can keep it from that; what the program and the runtime themselves allocate is
+// counted.
 std::uintptr_t dnnl_begin = 0, dnnl_end = 0;
 
 void find_dnnl() {
@@ -45,8 +45,8 @@ void count(const void* caller) {
 }
 }  // namespace
 
-// glibc's own malloc stays reachable under this name. Both are seen here, from the generated library too; the one does
-// not go through the other, so that the caller is the one who asked.
+// glibc's own malloc stays reachable under this name. Both are seen here, from the generated library too; the
+// one does not go through the other, so that the caller is the one who asked.
 extern "C" void* __libc_malloc(std::size_t);
 extern "C" void* malloc(std::size_t bytes) {
   count(__builtin_return_address(0));
@@ -115,7 +115,8 @@ class CppProgram : public ::testing::Test {
   static inline std::unique_ptr<Compiled> compiled_;
 
   static std::vector<ir::Tensor> block_inputs(std::int64_t n, std::int64_t id = 3) {
-    return {ir::make_tensor(ir::DType::i64, {n}, std::vector<std::int64_t>(static_cast<std::size_t>(n), id)), random_tensor(ir::DType::f32, {n, 64}, 5)};
+    return {ir::make_tensor(ir::DType::i64, {n}, std::vector<std::int64_t>(static_cast<std::size_t>(n), id)),
+            random_tensor(ir::DType::f32, {n, 64}, 5)};
   }
 };
 
@@ -144,7 +145,8 @@ TEST_F(CppProgram, OneProgramServesAllSizesFromTheSameMemoryWithoutAllocating) {
     counting = false;
     EXPECT_EQ(allocations, 0) << "at n = " << n;
     EXPECT_EQ(program.arena().data(), arena);
-    const auto want = ir::run(compiled_->schedule("block"), std::vector<std::vector<ir::Tensor>>{in}).outputs[0];
+    const auto want =
+        ir::run(compiled_->schedule("block"), std::vector<std::vector<ir::Tensor>>{in}).outputs[0];
     expect_close(out, want[0], 2e-5, "n = " + std::to_string(n));
   }
 }
@@ -158,7 +160,8 @@ TEST_F(CppProgram, InstancesAreIndependent) {
 
 TEST_F(CppProgram, AnIndexOutsideOfItsAxisNamesTheNode) {
   rt::Program program = compiled_->open("block");
-  expect_program_error(rt::kStepFailed, "'embedding': index 10 is outside of an axis of size 10", [&] { compiled_->run(program, block_inputs(2, 10)); });
+  expect_program_error(rt::kStepFailed, "'embedding': index 10 is outside of an axis of size 10",
+                       [&] { compiled_->run(program, block_inputs(2, 10)); });
   expect_program_error(rt::kStepFailed, "index -1", [&] { compiled_->run(program, block_inputs(2, -1)); });
   compiled_->expect_like_interpreter_on("block", block_inputs(2, 9), 2e-5);
 }
@@ -167,10 +170,13 @@ TEST_F(CppProgram, WrongInputsAreRefusedByName) {
   rt::Program program = compiled_->open("block");
   auto in = block_inputs(3);
   in[1] = random_tensor(ir::DType::f32, {4, 64}, 1);
-  expect_program_error(rt::kWrongInput, "input 'scale' has shape [4,64], expected [3,64]", [&] { compiled_->run(program, in); });
+  expect_program_error(rt::kWrongInput, "input 'scale' has shape [4,64], expected [3,64]",
+                       [&] { compiled_->run(program, in); });
   in[1] = random_tensor(ir::DType::f64, {3, 64}, 1);
-  expect_program_error(rt::kWrongInput, "input 'scale' is f64, expected f32", [&] { compiled_->run(program, in); });
-  expect_program_error(rt::kWrongSize, "dimension 'n' is 33, the program was compiled for 1 to 32", [&] { compiled_->run(program, block_inputs(33)); });
+  expect_program_error(rt::kWrongInput, "input 'scale' is f64, expected f32",
+                       [&] { compiled_->run(program, in); });
+  expect_program_error(rt::kWrongSize, "dimension 'n' is 33, the program was compiled for 1 to 32",
+                       [&] { compiled_->run(program, block_inputs(33)); });
   // Still usable.
   compiled_->run(program, block_inputs(3));
 }
@@ -178,18 +184,22 @@ TEST_F(CppProgram, WrongInputsAreRefusedByName) {
 TEST_F(CppProgram, GuardsAreCheckedWhenSizesAreKnown) {
   rt::Program program = compiled_->open("guarded");
   const auto x = random_tensor(ir::DType::f32, {3}, 1), y = random_tensor(ir::DType::f32, {4}, 2);
-  expect_program_error(rt::kWrongSize, "Add: a == b does not hold for a = 3, b = 4", [&] { compiled_->run(program, {x, y}); });
+  expect_program_error(rt::kWrongSize, "Add: a == b does not hold for a = 3, b = 4", [&] {
+    compiled_->run(program, {x, y});
+  });
   compiled_->expect_like_interpreter("guarded", {{"a", 4}, {"b", 4}});
 }
 
 TEST_F(CppProgram, WeightsOfAnotherProgramAreRefused) {
   rt::ProgramOptions options;
   options.weights_dir = "/nowhere";
-  expect_program_error(rt::kCannotOpen, "weights.bin", [&] { rt::Program::open(compiled_->table("block"), options); });
+  expect_program_error(rt::kCannotOpen, "weights.bin",
+                       [&] { rt::Program::open(compiled_->table("block"), options); });
   const std::string dir = ::testing::TempDir() + "/braid_foreign_weights";
   ::system(("mkdir -p " + dir + " && head -c 100000 /dev/zero > " + dir + "/weights.bin").c_str());
   options.weights_dir = dir;
-  expect_program_error(rt::kCannotOpen, "not a weight file", [&] { rt::Program::open(compiled_->table("block"), options); });
+  expect_program_error(rt::kCannotOpen, "not a weight file",
+                       [&] { rt::Program::open(compiled_->table("block"), options); });
 }
 
 TEST_F(CppProgram, RanksAgreeWithTheInterpreter) {
@@ -203,11 +213,14 @@ TEST_F(CppProgram, RanksAgreeWithTheInterpreter) {
     launch.world = rt::world_options(*compiled_->table("all_reduce"));
     const rt::Status status = rt::launch_threads(2, launch, [&](rt::World& world) {
       rt::Program program = compiled_->open("all_reduce", &world);
-      for (int step = 0; step < 20; ++step) got[static_cast<std::size_t>(world.rank())] = compiled_->run(program, inputs[static_cast<std::size_t>(world.rank())]);
+      for (int step = 0; step < 20; ++step)
+        got[static_cast<std::size_t>(world.rank())] =
+            compiled_->run(program, inputs[static_cast<std::size_t>(world.rank())]);
       return 0;
     });
     ASSERT_TRUE(status.ok()) << status.message;
-    for (std::size_t r = 0; r < 2; ++r) expect_close(got[r][0], want[r][0], 2e-5, "rank " + std::to_string(r));
+    for (std::size_t r = 0; r < 2; ++r)
+      expect_close(got[r][0], want[r][0], 2e-5, "rank " + std::to_string(r));
   }
 }
 
@@ -216,7 +229,8 @@ TEST_F(CppProgram, AProgramForRanksNeedsAWorld) {
 }
 
 TEST(CppEmit, IsTheSameForTheSameInput) {
-  const auto once = codegen::cpp::emit_cpp(schedule_of(kBlock)), again = codegen::cpp::emit_cpp(schedule_of(kBlock));
+  const auto once = codegen::cpp::emit_cpp(schedule_of(kBlock)),
+             again = codegen::cpp::emit_cpp(schedule_of(kBlock));
   EXPECT_EQ(once.source, again.source);
   EXPECT_EQ(once.manifest.dump(), again.manifest.dump());
   EXPECT_EQ(once.fingerprint, again.fingerprint);
@@ -224,7 +238,10 @@ TEST(CppEmit, IsTheSameForTheSameInput) {
 
 TEST(CppEmit, RefusesWhatItDoesNotHaveInOneMessage) {
   try {
-    codegen::cpp::emit_cpp(schedule_of("graph main input %x: f32[4] %a: f32[4] = extern \"foo\" reads(%x) %b: f32[4] = extern \"bar\" reads(%a) output %b", "plan_memory"));
+    codegen::cpp::emit_cpp(
+        schedule_of("graph main input %x: f32[4] %a: f32[4] = extern \"foo\" reads(%x) %b: f32[4] = extern "
+                    "\"bar\" reads(%a) output %b",
+                    "plan_memory"));
     FAIL() << "no error";
   } catch (const ir::UserError& e) {
     EXPECT_EQ(e.code(), 601);

@@ -1,6 +1,8 @@
 // Random programs, compiled, against the interpreter: bit for bit, on one to four ranks.
 //
 // BRAID_TEST_SEED sets the first seed, BRAID_RANDOM_SCALE multiplies the number of programs.
+#include "tests/support/random.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 #include "runtime/comm/bootstrap.h"
 #include "tests/codegen/compiled.h"
 #include "tests/passes/random_graph.h"
-#include "tests/support/random.h"
 
 namespace braid::test {
 namespace {
@@ -23,7 +24,8 @@ constexpr int kPerLibrary = 40;
 // Small sizes are fused as well; every third program is only planned.
 void optimise(ir::Schedule& schedule, std::uint64_t seed) {
   const char* list = seed % 3 == 0 ? "plan_memory"
-                                   : "dead_code,fuse_epilogues,fuse_vertical{min_outer=1,small_inner=1000000},fuse_horizontal,merge_loops,"
+                                   : "dead_code,fuse_epilogues,fuse_vertical{min_outer=1,small_inner=1000000}"
+                                     ",fuse_horizontal,merge_loops,"
                                      "sink_releases,plan_memory";
   passes::run_passes(schedule, passes::parse_pass_list(list));
 }
@@ -54,7 +56,9 @@ std::string run_and_compare(Compiled& compiled, const std::string& name, const R
   }
   for (std::size_t r = 0; r < ranks; ++r) {
     for (std::size_t k = 0; k < want[r].size(); ++k) {
-      if (!(got[r][k] == want[r][k])) return "rank " + std::to_string(r) + ", output " + program.schedule.graph.outputs[k].name + " differs";
+      if (!(got[r][k] == want[r][k]))
+        return "rank " + std::to_string(r) + ", output " + program.schedule.graph.outputs[k].name +
+               " differs";
     }
   }
   return {};

@@ -9,7 +9,8 @@
 namespace braid::test {
 namespace {
 
-const std::vector<std::string> kTypes = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"};
+const std::vector<std::string> kTypes = {"f32", "f64", "f16", "bf16", "i8",  "i16",
+                                         "i32", "i64", "u8",  "u16",  "u32", "u64"};
 
 class CppReductions : public ::testing::Test {
  protected:
@@ -18,20 +19,33 @@ class CppReductions : public ::testing::Test {
     for (const std::string& type : kTypes) {
       std::string text = fmt::format("graph main dim n in [0, 50] input %x: {}[3, n]\n", type), outputs;
       for (const char* kind : {"sum", "prod", "max", "min"}) {
-        text += fmt::format("%{0}: {1}[3] = reduction {0} over [n] {{ %0 = load %x store %0 }}\n", kind, type);
+        text +=
+            fmt::format("%{0}: {1}[3] = reduction {0} over [n] {{ %0 = load %x store %0 }}\n", kind, type);
         outputs += fmt::format("output %{}\n", kind);
       }
       compiled_->add("rows_" + type, text + outputs);
     }
     Compiled& c = *compiled_;
-    c.add("bool", "graph main dim n in [1, 50] input %x: bool[3, n] %a: bool[3] = reduction max over [n] { %0 = load %x store %0 } "
-                  "%b: bool[3] = reduction min over [n] { %0 = load %x store %0 } output %a output %b");
+    c.add("bool",
+          "graph main dim n in [1, 50] input %x: bool[3, n] %a: bool[3] = reduction max over [n] { %0 = load "
+          "%x store %0 } "
+          "%b: bool[3] = reduction min over [n] { %0 = load %x store %0 } output %a output %b");
     // Over the first axis: a tile of results side by side.
-    c.add("columns", "graph main dim n in [1, 50] input %x: f32[n, 150] %y: f32[150] = reduction sum over [n] { %0 = load %x[150*i1 + i0] store %0 } output %y");
-    c.add("columns_max", "graph main dim n in [1, 50] input %x: f32[n, 150] %y: f32[150] = reduction max over [n] { %0 = load %x[150*i1 + i0] store %0 } output %y");
-    c.add("middle", "graph main dim n in [1, 50] input %x: f32[4, n, 70] %y: f32[4, 70] = reduction sum over [n] { %0 = load %x[70*n*i0 + 70*i2 + i1] store %0 } output %y");
-    c.add("all", "graph main dim n in [1, 50] input %x: f32[4, n, 7] %y: f32[] = reduction sum over [4, n, 7] { %0 = load %x store %0 } output %y");
-    c.add("two_axes", "graph main dim n in [1, 50] input %x: f32[4, 5, n] %y: f32[5] = reduction sum over [4, n] { %0 = load %x[5*n*i1 + n*i0 + i2] store %0 } output %y");
+    c.add("columns",
+          "graph main dim n in [1, 50] input %x: f32[n, 150] %y: f32[150] = reduction sum over [n] { %0 = "
+          "load %x[150*i1 + i0] store %0 } output %y");
+    c.add("columns_max",
+          "graph main dim n in [1, 50] input %x: f32[n, 150] %y: f32[150] = reduction max over [n] { %0 = "
+          "load %x[150*i1 + i0] store %0 } output %y");
+    c.add("middle",
+          "graph main dim n in [1, 50] input %x: f32[4, n, 70] %y: f32[4, 70] = reduction sum over [n] { %0 "
+          "= load %x[70*n*i0 + 70*i2 + i1] store %0 } output %y");
+    c.add("all",
+          "graph main dim n in [1, 50] input %x: f32[4, n, 7] %y: f32[] = reduction sum over [4, n, 7] { %0 "
+          "= load %x store %0 } output %y");
+    c.add("two_axes",
+          "graph main dim n in [1, 50] input %x: f32[4, 5, n] %y: f32[5] = reduction sum over [4, n] { %0 = "
+          "load %x[5*n*i1 + n*i0 + i2] store %0 } output %y");
     c.build();
   }
   static void TearDownTestSuite() { compiled_.reset(); }
@@ -40,7 +54,12 @@ class CppReductions : public ::testing::Test {
 
 TEST_F(CppReductions, EveryKindAndTypeAlongRowsAlsoEmptyOnes) {
   for (const std::string& type : kTypes) {
-    for (int n : {0, 1, 5, 50}) compiled_->expect_like_interpreter("rows_" + type, {{"n", n}}, type == "f16" ? 4e-3 : type == "bf16" ? 3e-2 : type[0] == 'f' ? 1e-5 : 0);
+    for (int n : {0, 1, 5, 50})
+      compiled_->expect_like_interpreter("rows_" + type, {{"n", n}},
+                                         type == "f16"    ? 4e-3
+                                         : type == "bf16" ? 3e-2
+                                         : type[0] == 'f' ? 1e-5
+                                                          : 0);
   }
   compiled_->expect_like_interpreter("bool", {{"n", 3}}, 0);
 }

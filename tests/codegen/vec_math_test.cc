@@ -29,7 +29,8 @@ double ulps(float got, double exact) {
 
 // Every exponent, both signs, a few hundred mantissas each; and the special values.
 std::vector<float> arguments(int per_exponent) {
-  std::vector<float> out = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -NAN, 1.0f, -1.0f, 0.5f, 88.72f, 88.73f, -87.4f, -103.97f, -104.5f};
+  std::vector<float> out = {0.0f,  -0.0f, INFINITY, -INFINITY, NAN,    -NAN,     1.0f,
+                            -1.0f, 0.5f,  88.72f,   88.73f,    -87.4f, -103.97f, -104.5f};
   uint32_t state = 12345;
   for (uint32_t e = 0; e < 255; ++e) {
     for (int k = 0; k < per_exponent; ++k) {
@@ -66,7 +67,9 @@ TEST(VecMath, ExpIsExactToFourUlp) { expect_within(2, BRAID_BOTH(vexp, std::exp(
 TEST(VecMath, LogIsExactToFourUlp) { expect_within(2, BRAID_BOTH(vlog, std::log(x)), "log"); }
 TEST(VecMath, TanhIsExactToFourUlp) { expect_within(3, BRAID_BOTH(vtanh, std::tanh(x)), "tanh"); }
 TEST(VecMath, ErfIsExactToFourUlp) { expect_within(3, BRAID_BOTH(verf, std::erf(x)), "erf"); }
-TEST(VecMath, SigmoidIsExactToFourUlp) { expect_within(4, BRAID_BOTH(vsigmoid, 1 / (1 + std::exp(-x))), "sigmoid"); }
+TEST(VecMath, SigmoidIsExactToFourUlp) {
+  expect_within(4, BRAID_BOTH(vsigmoid, 1 / (1 + std::exp(-x))), "sigmoid");
+}
 TEST(VecMath, SinIsExactToTwoUlpForAllArguments) { expect_within(2, BRAID_BOTH(vsin, std::sin(x)), "sin"); }
 TEST(VecMath, CosIsExactToTwoUlpForAllArguments) { expect_within(2, BRAID_BOTH(vcos, std::cos(x)), "cos"); }
 TEST(VecMath, RsqrtIsExactToTwoUlp) { expect_within(2, BRAID_BOTH(vrsqrt, 1 / std::sqrt(x)), "rsqrt"); }
@@ -74,15 +77,17 @@ TEST(VecMath, RsqrtIsExactToTwoUlp) { expect_within(2, BRAID_BOTH(vrsqrt, 1 / st
 TEST(VecMath, PowIsExactToTwoUlpAndKeepsTheSpecialCases) {
   double worst = 0;
   float at_x = 0, at_y = 0;
-  const std::vector<float> ys = {0.0f,  -0.0f, 1.0f, -1.0f,    2.0f,      3.0f, 0.5f, -0.5f, 1.5f,  -2.0f, 7.0f,
-                                 -3.0f, 10.3f, 0.1f, INFINITY, -INFINITY, NAN,  4e9f, 1e-9f, 37.0f, 100.5f};
+  const std::vector<float> ys = {0.0f,     -0.0f,     1.0f,  -1.0f, 2.0f,  3.0f,  0.5f,
+                                 -0.5f,    1.5f,      -2.0f, 7.0f,  -3.0f, 10.3f, 0.1f,
+                                 INFINITY, -INFINITY, NAN,   4e9f,  1e-9f, 37.0f, 100.5f};
   for (float x : arguments(20)) {
     for (float y : ys) {
       const double error = ulps(vpow(x, y), std::pow(static_cast<double>(x), static_cast<double>(y)));
       if (error > worst) worst = error, at_x = x, at_y = y;
     }
   }
-  EXPECT_LE(worst, 2) << "pow(" << at_x << ", " << at_y << ") = " << vpow(at_x, at_y) << ", exactly " << std::pow(at_x, at_y);
+  EXPECT_LE(worst, 2) << "pow(" << at_x << ", " << at_y << ") = " << vpow(at_x, at_y) << ", exactly "
+                      << std::pow(at_x, at_y);
 }
 
 TEST(Half, EveryValueSurvivesTheWayToFloatAndBack) {

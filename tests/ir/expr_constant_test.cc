@@ -23,7 +23,7 @@ TEST(ExprConstant, ASymbolHasNoConstantValue) {
 TEST(ExprConstant, OverflowIsAUserError) {
   const Expr size = std::numeric_limits<std::int64_t>::max();
   try {
-    size * Expr(2);
+    size* Expr(2);
     FAIL() << "no error";
   } catch (const UserError& error) {
     EXPECT_EQ(error.code(), 301);  // BR0301

@@ -21,10 +21,12 @@ class LoweringTest : public ::testing::Test {
     return found;
   }
   TensorBox unary(OpCode code, TensorBox x) {
-    return lowering.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) { return b.unary(code, v[0]); });
+    return lowering.pointwise(
+        {x}, [&](BodyBuilder& b, std::span<const ValueId> v) { return b.unary(code, v[0]); });
   }
   TensorBox add(TensorBox x, TensorBox y) {
-    return lowering.pointwise({x, y}, [](BodyBuilder& b, std::span<const ValueId> v) { return b.binary(OpCode::add, v[0], v[1]); });
+    return lowering.pointwise(
+        {x, y}, [](BodyBuilder& b, std::span<const ValueId> v) { return b.binary(OpCode::add, v[0], v[1]); });
   }
 };
 
@@ -116,7 +118,8 @@ TEST_F(LoweringTest, AllGatherOfTheLastAxisCopiesSlabBySlab) {
   EXPECT_EQ(all.sizes(), (std::vector<Expr>{4, 16}));
   lowering.output("y", all);
   for (const Loops* loops : kernels<Loops>()) {
-    for (const Instr& instr : loops->body.instrs) EXPECT_EQ(to_string(instr.index).find("mod"), std::string::npos);
+    for (const Instr& instr : loops->body.instrs)
+      EXPECT_EQ(to_string(instr.index).find("mod"), std::string::npos);
   }
 }
 

@@ -1,5 +1,5 @@
-// The installed compiler: its headers are found under their names in the source tree, its library at run time, and its
-// errors can be caught here.
+// The installed compiler: its headers are found under their names in the source tree, its library at run
+// time, and its errors can be caught here.
 #include <ir/error.h>
 #include <ir/expr.h>
 
