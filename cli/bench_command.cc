@@ -13,6 +13,7 @@
 #include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/model_options.h"
+#include "cli/open_model.h"
 #include "cli/temp_dir.h"
 #include "ir/error.h"
 #include "runtime/program.h"
@@ -64,21 +65,14 @@ int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int 
 
 int run(const Options& o) {
   TempDir temporary;
-  std::string dir = o.model.model;
-  if (!is_program_dir(dir)) {
-    CompileOptions options = o.model.compile_options();
-    options.output_dir = dir = temporary.path();
-    compile(options);
-  }
-  const ProgramFiles program = find_program(dir);
-  const ProgramInterface table = interface_of(program);
+  const auto [program, table] = open_model(o.model, temporary);
   InputOptions inputs = o.inputs;
   if (!inputs.random) inputs.random = 1;
   const auto tensors =
       make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), inputs);
   if (o.serve) {
     if (table.ranks != 1 || program.target != Target::cpu)
-      ir::user_error(kBadOption, {.file = dir}, "--serve is for CPU programs of one rank",
+      ir::user_error(kBadOption, {.file = o.model.model}, "--serve is for CPU programs of one rank",
                      "leave --serve out");
     return serve(program, tensors[0], o.execute.omp_threads);
   }

@@ -9,9 +9,8 @@
 #include "cli/execute.h"
 #include "cli/model_options.h"
 #include "cli/npy.h"
+#include "cli/open_model.h"
 #include "cli/temp_dir.h"
-#include "frontend/errors.h"
-#include "ir/error.h"
 
 namespace braid::cli {
 namespace {
@@ -36,19 +35,7 @@ std::string safe_file_name(std::string name) {
 
 int run(const Options& o) {
   TempDir temporary;
-  std::string dir = o.model.model;
-  if (!is_program_dir(dir)) {
-    CompileOptions options = o.model.compile_options();
-    options.output_dir = dir = temporary.path();
-    compile(options);
-  }
-  const ProgramFiles program = find_program(dir);
-  const ProgramInterface table = interface_of(program);
-  if (is_program_dir(o.model.model) && o.model.ranks != 1 && o.model.ranks != table.ranks) {
-    ir::user_error(frontend::kRankCount, {.file = o.model.model},
-                   fmt::format("the program is for {} ranks, not {}", table.ranks, o.model.ranks),
-                   fmt::format("run it with --ranks {}, or compile it again", table.ranks));
-  }
+  const auto [program, table] = open_model(o.model, temporary);
   const std::vector<std::vector<ir::Tensor>> inputs =
       make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), o.inputs);
   const std::vector<RankResult> results = execute(program, inputs, o.execute);

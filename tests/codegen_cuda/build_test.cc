@@ -12,6 +12,7 @@
 #include "ir/error.h"
 #include "runtime/cuda_abi.h"
 #include "tests/codegen_cuda/cases.h"
+#include "tests/support/user_error.h"
 
 namespace braid::test {
 namespace {
@@ -61,16 +62,6 @@ TEST_F(Build, TheEmulatedLibraryHasTheProgram) {
   EXPECT_EQ(program->abi_version, BRAID_CUDA_ABI_VERSION);
   EXPECT_STREQ(program->name, "layers");
   EXPECT_NE(dlsym(handle, "braid_cuda_host_run"), nullptr);
-}
-
-template <class Run>
-std::string error_of(const Run& run) {
-  try {
-    run();
-  } catch (const ir::UserError& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST_F(Build, SourceThatDoesNotCompileLeavesNoLibrary) {

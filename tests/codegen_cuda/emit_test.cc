@@ -5,22 +5,13 @@
 
 #include "ir/error.h"
 #include "tests/codegen_cuda/cases.h"
+#include "tests/support/user_error.h"
 
 namespace braid::test {
 namespace {
 
 using codegen::cuda::emit_cuda;
 using ir::DType;
-
-template <class Run>
-std::string error_of(const Run& run) {
-  try {
-    run();
-  } catch (const ir::UserError& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(Emit, EqualSchedulesGiveEqualBytes) {
   for (const char* name : {"layers_2", "softmax_row", "gemm_residual_f16", "groups"}) {

@@ -1,0 +1,20 @@
+// MODEL of a subcommand that runs something: the folder of a compiled program, or a model that is compiled
+// first.
+#pragma once
+
+#include "cli/execute.h"
+#include "cli/model_options.h"
+#include "cli/temp_dir.h"
+
+namespace braid::cli {
+
+struct OpenedModel {
+  ProgramFiles files;
+  ProgramInterface table;
+};
+
+// A model is compiled into `temporary`, which must live as long as the result. UserError where a compiled
+// program is not for the given --ranks.
+OpenedModel open_model(const ModelOptions& options, const TempDir& temporary);
+
+}  // namespace braid::cli
