@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Braid against ONNX Runtime: GPT-2 small, prefill of 128 tokens and decode after 512, on 1 and 2 threads, one table.
 
-  scripts/python_run.sh bench/onnxruntime/compare.py --braid build/release/cli/braid
+  scripts/python_run.sh bench/onnxruntime/compare.py --braid build/release/bin/braid
   scripts/python_run.sh bench/onnxruntime/compare.py --ort-only
 
 Both runtimes load the same model file and stay loaded; turns alternate, so that noise of the machine meets both. Both
