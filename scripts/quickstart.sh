@@ -57,6 +57,8 @@ say "The small model beside the interpreter"
 "$braid" verify "$out/small/model.rank{rank}.onnx" --ranks "$ranks" --dim batch=1..2 --dim sequence=1..16
 
 say "What was planned for the 12 layers"
-"$braid" explain "$model" --ranks "$ranks" "${dims[@]}"
+"$braid" explain "$model" --ranks "$ranks" "${dims[@]}" >"$out/explain.txt"
+sed -n '/^Operations as lowered/,/communication steps$/p; /^Memory per rank/,$p' "$out/explain.txt"
 echo
+echo "All of it, with the collectives: $out/explain.txt"
 echo "The generated source: $program/model.cc (entry: model.h, weights beside it)"
