@@ -161,7 +161,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--braid", default=os.path.join(ROOT, "build", "release", "cli", "braid"), metavar="FILE"
+        "--braid", default=os.path.join(ROOT, "build", "release", "bin", "braid"), metavar="FILE"
     )
     parser.add_argument(
         "--compile-command", default="{braid} compile {model} -o {dir} {bounds}", metavar="TEMPLATE"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder.
+#   bench/run.sh [BUILD_DIR] [onnxruntime|collectives|compile]...
+# BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=build/release
+if [[ $# -gt 0 && -d $1 ]]; then build=$1; shift; fi
+[[ $# -gt 0 ]] || set -- onnxruntime collectives compile
+braid=$build/bin/braid
+[[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
+
+processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
+header() {
+  echo "$1"
+  echo
+  echo "$processor, $(nproc) processors; load average $(cut -d' ' -f1-3 /proc/loadavg) when it began; commit $(git rev-parse --short HEAD)."
+  echo
+}
+# The table takes the old one's place when it is complete.
+write() {
+  local file=$1
+  shift
+  "$@" | tee "$file.part"
+  mv "$file.part" "$file"
+}
+
+onnxruntime() {
+  header "# GPT-2 small beside ONNX Runtime"
+  scripts/python_run.sh bench/onnxruntime/compare.py --braid "$braid"
+}
+
+collectives() {
+  header "# All-reduce beside Open MPI"
+  cmake --build "$build" --target allreduce_bench >&2
+  mpirun -n 2 ${BENCH_MPIRUN_FLAGS:-} "$build/bin/allreduce_bench"
+}
+
+# Processor time of a stage is what --timing prints, on an idle machine.
+compile() {
+  header "# Compile time"
+  local work=$build/bench_compile row
+  mkdir -p "$work"
+  echo "GPT-2 small, ONNX to source (with the weights' file), best of three; the host compiler's time apart:"
+  echo
+  local dims
+  for graph in prefill decode; do
+    dims="batch=1 --dim sequence=1..1024"
+    [[ $graph == prefill ]] || dims="batch=1 --dim past_sequence=1..1023"
+    [[ -f $work/$graph.onnx ]] || scripts/python_run.sh examples/tensor_parallel/make_decoder.py -o "$work" --name $graph --graph $graph >&2
+    for _ in 1 2 3; do
+      "$braid" compile "$work/$graph.onnx" -o "$work/$graph" --dim $dims --emit source --timing 2>&1 >/dev/null |
+        awk '/^lower/ { sub(/, host compiler.*/, ""); printf "%d ms: %s\n", $2 + $5 + $8, $0; ok = 1 } END { exit !ok }'
+    done | sort -n | head -1 | sed "s/^/* $graph: /"
+  done
+  echo
+  echo "Equal layers of 8 operations through the default passes, verified after each (bench/compile/repeated_layers.py):"
+  echo
+  echo "| operations | ranks | seconds of processor time | us per operation |"
+  echo "|---|---|---|---|"
+  local passes
+  passes=dead_code,fuse_epilogues,fuse_vertical,fuse_horizontal,raise_outputs,merge_loops,sink_releases,plan_memory
+  for ranks in 1 2; do
+    for layers in 125 1250 12500; do
+      python3 bench/compile/repeated_layers.py $layers --ranks $ranks > "$work/layers.braid"
+      TIMEFORMAT=%U
+      row=$( { time "$braid" opt "$work/layers.braid" --passes $passes -o "$work/layers.out" 2>/dev/null; } 2>&1)
+      awk -v n=$((layers * (ranks > 1 ? 10 : 8))) -v r=$ranks -v s="$row" 'BEGIN { printf "| %d | %d | %.2f | %.0f |\n", n, r, s, s / n * 1e6 }'
+    done
+  done
+}
+
+for what in "$@"; do
+  case $what in
+    onnxruntime | collectives | compile) write "bench/$what/RESULTS.md" "$what" ;;
+    *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
+  esac
+done
