@@ -200,17 +200,54 @@ class Inliner {
       if (added) found->second = fresh(prefix + output);
       output = found->second;
     }
-    node.clear_attribute();
-    for (const onnx::AttributeProto& attribute : inner.attribute()) {
-      if (attribute.ref_attr_name().empty()) {
-        *node.add_attribute() = attribute;
-      } else if (const auto found = attributes.find(attribute.ref_attr_name()); found != attributes.end()) {
-        onnx::AttributeProto& bound = *node.add_attribute();
-        bound = *found->second;
-        bound.set_name(attribute.name());
-      }
+    bind_attributes(node, attributes);
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) rename_branch(*attribute.mutable_g(), prefix, renamed, attributes);
     }
     *graph_.add_node() = std::move(node);
+  }
+
+  using AttributeMap = std::unordered_map<std::string, const onnx::AttributeProto*>;
+
+  // Replaces references to the function's attributes by what the call gives; those it does not give fall
+  // away.
+  static void bind_attributes(onnx::NodeProto& node, const AttributeMap& attributes) {
+    google::protobuf::RepeatedPtrField<onnx::AttributeProto> bound;
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.ref_attr_name().empty()) {
+        *bound.Add() = std::move(attribute);
+      } else if (const auto found = attributes.find(attribute.ref_attr_name()); found != attributes.end()) {
+        onnx::AttributeProto& copy = *bound.Add();
+        copy = *found->second;
+        copy.set_name(attribute.name());
+      }
+    }
+    node.mutable_attribute()->Swap(&bound);
+  }
+
+  // A graph inside of a function's node reads the function's values by name; what it defines gets names of
+  // its own.
+  void rename_branch(onnx::GraphProto& branch, const std::string& prefix,
+                     std::unordered_map<std::string, std::string> renamed, const AttributeMap& attributes) {
+    const auto define = [&](std::string* name) {
+      if (!name->empty()) *name = renamed[*name] = fresh(prefix + *name);
+    };
+    const auto use = [&](std::string* name) {
+      if (const auto found = renamed.find(*name); found != renamed.end()) *name = found->second;
+    };
+    for (onnx::ValueInfoProto& input : *branch.mutable_input()) define(input.mutable_name());
+    for (onnx::TensorProto& initializer : *branch.mutable_initializer()) define(initializer.mutable_name());
+    for (onnx::NodeProto& node : *branch.mutable_node()) {
+      for (std::string& input : *node.mutable_input()) use(&input);
+      for (std::string& output : *node.mutable_output()) define(&output);
+      node.set_name(prefix + (node.name().empty() ? node.op_type() : node.name()));
+      bind_attributes(node, attributes);
+      for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+        if (attribute.has_g()) rename_branch(*attribute.mutable_g(), prefix, renamed, attributes);
+      }
+    }
+    for (onnx::ValueInfoProto& output : *branch.mutable_output()) use(output.mutable_name());
+    branch.clear_value_info();
   }
 
   std::string fresh(const std::string& wanted) {

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "frontend/errors.h"
+#include "frontend/external_data.h"
 #include "frontend/fold.h"
 #include "frontend/op_context.h"
 #include "frontend/op_registry.h"
@@ -64,9 +65,19 @@ class GraphLowering {
       for (const std::string& output : node.output()) live |= !output.empty() && uses_.count(output) > 0;
       if (!live) continue;
       live_[static_cast<std::size_t>(k)] = true;
-      for (const std::string& input : node.input()) {
-        if (!input.empty()) ++uses_[input];
-      }
+      count_uses(node);
+    }
+  }
+
+  // Branches of control flow read values of the graph around them by name.
+  void count_uses(const onnx::NodeProto& node) {
+    for (const std::string& input : node.input()) {
+      if (!input.empty()) ++uses_[input];
+    }
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (!attribute.has_g()) continue;
+      for (const onnx::NodeProto& inner : attribute.g().node()) count_uses(inner);
+      for (const onnx::ValueInfoProto& output : attribute.g().output()) ++uses_[output.name()];
     }
   }
 
@@ -113,12 +124,49 @@ class GraphLowering {
           define_elements(node, static_cast<int>(k), values->dtype, values->outputs[k]);
         return;
       }
+      if (lower_branch(node, context)) return;
       const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
-      ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators",
+      ir::internal_check(spec != nullptr || in_branch_, "operator {} passed the check of supported operators",
                          node.op_type());
+      if (!spec) {
+        context.fail(kUnsupportedOperators,
+                     fmt::format("{} is not supported inside of a branch", node.op_type()),
+                     "`braid ops` lists the operators that are, with their versions and types");
+      }
       if (!fold_constants(context, *spec)) spec->lower(context);
       for (int k = 0; k < node.output_size(); ++k) define_output(node, k, context);
     });
+  }
+
+  // An If whose condition is known: the nodes of the branch taken, as if they stood in its place. Exporters
+  // write these for choices by rank or size.
+  bool lower_branch(const onnx::NodeProto& node, OpContext& context) {
+    if (node.op_type() != "If" || domain_of(node) != "" || !context.has_input(0)) return false;
+    const std::optional<double> condition = context.constant_scalar(0);
+    if (!condition) return false;
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.name() != (*condition != 0 ? "then_branch" : "else_branch")) continue;
+      const onnx::GraphProto& branch = attribute.g();
+      FileMap files{std::filesystem::path(model_.path)};
+      for (onnx::TensorProto initializer : branch.initializer()) {
+        define_initializer(initializer.name(),
+                           take_tensor(initializer, files, location_of(model_.path, node)));
+      }
+      ++in_branch_;
+      for (const onnx::NodeProto& inner : branch.node()) lower(inner);
+      --in_branch_;
+      lowering_.set_origin(name_of(node));
+      for (int k = 0; k < std::min(node.output_size(), branch.output_size()); ++k) {
+        if (node.output(k).empty()) continue;
+        Value value = values_.at(branch.output(k).name());
+        value.name = node.output(k);
+        define(std::move(value));
+        const Value& defined = values_.at(node.output(k));
+        if (defined.box.valid()) lowering_.mark_reuse(defined.box, defined.uses);
+      }
+      return true;
+    }
+    return false;
   }
 
   void define_elements(const onnx::NodeProto& node, int k, ir::DType dtype, Elements elements) {
@@ -142,6 +190,7 @@ class GraphLowering {
       value.dtype = value.box.dtype();
       value.sizes = value.box.sizes();
       lowering_.set_name(value.box, value.name);
+      if (k == 0) value.columns = context.columns();
     } else if (uses_.count(value.name)) {
       context.fail(kUnsupportedForm, fmt::format("output {} is not supported", k), "");
     } else {
@@ -197,6 +246,7 @@ class GraphLowering {
   std::vector<bool> live_;  // by node
   std::unordered_map<std::string, int> uses_;
   Values values_;
+  int in_branch_ = 0;  // levels of branches around the node being lowered
 };
 
 }  // namespace

@@ -76,6 +76,9 @@ class OpContext {
   bool has_output(int k) const;  // named, so somebody may read it
   void set_output(int k, ir::TensorBox box);
   void set_output(int k, Tensor constant);  // known while compiling
+  // Output 0 is these, one after the other along the last axis, where each has size 1 (Value::columns).
+  void set_columns(std::vector<ir::TensorBox> columns) { columns_ = std::move(columns); }
+  const std::vector<ir::TensorBox>& columns() const { return columns_; }
   // The element k of each list is set where output k was.
   const std::vector<ir::TensorBox>& outputs() const { return outputs_; }
   const std::vector<std::optional<Tensor>>& constants() const { return constants_; }
@@ -93,6 +96,7 @@ class OpContext {
   std::vector<Value*> inputs_;
   std::vector<ir::TensorBox> outputs_;
   std::vector<std::optional<Tensor>> constants_;
+  std::vector<ir::TensorBox> columns_;
 };
 
 }  // namespace braid::frontend

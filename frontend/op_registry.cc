@@ -54,6 +54,12 @@ Table& table() {
                               constant_ops,
                               range_ops,
                               trilu_ops,
+                              scatter_ops,
+                              arg_reduction_ops,
+                              einsum_ops,
+                              pad_ops,
+                              one_hot_ops,
+                              control_flow_ops,
                               cumsum_ops,
                               identity_ops,
                               collective_ops}) {

@@ -27,7 +27,9 @@ struct Value {
   std::optional<Tensor> constant;    // bytes known while compiling
   std::optional<Elements> elements;  // integers known while compiling, or as expressions
   ir::TensorBox box;                 // made when it is first asked for
-  int uses = 0;                      // nodes that read it, and graph outputs
+  std::vector<ir::TensorBox>
+      columns;   // where it is known: the tensors of size 1 along the last axis that it is joined of
+  int uses = 0;  // nodes that read it, and graph outputs
 };
 
 // Integer or bool tensors of at most kMaxElements, equal on all ranks: their elements, computed once.

@@ -1,4 +1,6 @@
 // Putting tensors one after the other, and taking them apart.
+#include <algorithm>
+
 #include "frontend/ops/common.h"
 
 namespace braid::frontend {
@@ -15,6 +17,10 @@ void lower_concat(OpContext& c) {
     }
     parts.push_back(c.input(k));
   }
+  const bool columns = axis == rank - 1 && std::all_of(parts.begin(), parts.end(), [](const TensorBox& part) {
+                         return part.sizes().back().is_constant(1);
+                       });
+  if (columns && !is_float(parts[0].dtype())) c.set_columns(parts);
   c.set_output(0, parts.size() == 1 ? parts[0] : c.lowering().concat(parts, axis));
 }
 

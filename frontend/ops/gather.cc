@@ -1,24 +1,9 @@
 // Gather: rows, elements and slices chosen by index. Negative indices count from the end.
-#include "frontend/ops/common.h"
+#include "frontend/ops/index.h"
 #include "frontend/shape_rules.h"
 
 namespace braid::frontend {
 namespace {
-
-// An index read while running, as an index expression. Out of range is an error of the step. What is known of
-// a computed index (positions from a Range) saves the checks.
-Expr checked_index(BodyBuilder& b, ValueId index, Expr size, std::span<const Expr> extents) {
-  const ValueId i = b.cast(index, DType::i64);
-  if (b.instr(i).code == OpCode::index) {
-    const Expr known = b.instr(i).index;
-    if (ir::provably_non_negative(known, extents)) {
-      return ir::provably_less(known, size, extents) ? known : b.as_index(b.check_index(i, size));
-    }
-  }
-  const ValueId negative = b.binary(OpCode::lt, i, b.constant(DType::i64, std::int64_t{0}));
-  const ValueId wrapped = b.where(negative, b.binary(OpCode::add, i, number(b, size, DType::i64)), i);
-  return b.as_index(b.check_index(wrapped, size));
-}
 
 void lower_gather(OpContext& c) {
   ir::Lowering& l = c.lowering();
@@ -89,6 +74,8 @@ void lower_gather_nd(OpContext& c) {
                        rank, batch));
   }
   const TensorBox x = c.input(0), indices = c.input(1);
+  const std::vector<TensorBox> columns =
+      c.value(1).columns;  // say more of themselves than what is joined of them
   for (std::size_t k = 0; k < b0; ++k) l.require_equal(x.sizes()[k], indices.sizes()[k]);
   std::vector<Expr> sizes(indices.sizes().begin(), indices.sizes().end() - 1);
   sizes.insert(sizes.end(), x.sizes().begin() + batch + n, x.sizes().end());
@@ -96,9 +83,10 @@ void lower_gather_nd(OpContext& c) {
     std::vector<Expr> source(at.begin(), at.begin() + batch), component(at.begin(), at.begin() + (q - 1));
     component.emplace_back(0);
     for (std::int64_t k = 0; k < n; ++k) {
-      component.back() = k;
-      source.push_back(checked_index(b, l.load(b, indices, component),
-                                     x.sizes()[b0 + static_cast<std::size_t>(k)], sizes));
+      const auto j = static_cast<std::size_t>(k);
+      component.back() = columns.empty() ? k : 0;
+      const ValueId index = l.load(b, columns.empty() ? indices : columns[j], component);
+      source.push_back(checked_index(b, index, x.sizes()[b0 + j], sizes));
     }
     source.insert(source.end(), at.begin() + static_cast<std::ptrdiff_t>(vector), at.end());
     return l.load(b, x, source);

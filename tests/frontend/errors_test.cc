@@ -23,6 +23,24 @@ TEST(FrontendErrors, DropoutInTrainingIsRefused) {
   EXPECT_THAT(error.what(), HasSubstr("drop"));
 }
 
+TEST(FrontendErrors, BranchThatDependsOnDataIsRefused) {
+  const ir::UserError error = error_in(
+      "g (bool c, float[2] x) => (float[2] y) { [choice] y = If (c) <then_branch = t () => (float[2] a) { a "
+      "= Abs(x) }, "
+      "else_branch = f () => (float[2] b) { b = Identity(x) }> }");
+  EXPECT_EQ(error.code(), kUnsupportedForm);
+  EXPECT_THAT(error.what(), HasSubstr("choice"));
+}
+
+TEST(FrontendErrors, OperatorThatIsNotSupportedInTheBranchTaken) {
+  const ir::UserError error = error_in(
+      "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
+      "<then_branch = t () => (float[n] a) { [unique] a = Unique(x) }, "
+      "else_branch = f () => (float[m] b) { b = Identity(x) }> }");
+  EXPECT_EQ(error.code(), kUnsupportedOperators);
+  EXPECT_THAT(error.what(), HasSubstr("unique"));
+}
+
 TEST(FrontendErrors, ConstantIndexOutOfRangeIsFoundWhileCompiling) {
   const ir::UserError error = error_in(
       "g (float[3,2] x) => (float[2] y) { i = Constant <value = int64 {3}> () [row] y = Gather(x, i) }");

@@ -402,14 +402,13 @@ def export(subject, example, path, exporter, opset, dynamic):
                 **arguments,
             )
         else:
-            shapes = {n: {k: torch.export.Dim.DYNAMIC for k in a} for n, a in axes.items()}
             torch.onnx.export(
                 subject.module,
                 tuple(example.values()),
                 path,
                 dynamo=True,
                 external_data=False,
-                dynamic_shapes=tuple(shapes.values()) if dynamic else None,
+                dynamic_shapes=tuple(axes.values()) if dynamic else None,
                 **arguments,
             )
 

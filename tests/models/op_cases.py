@@ -271,6 +271,52 @@ MOVE = [
          "ab = Constant <value_ints = [1, 2, 3]> () ub = Unsqueeze(rb, ab) bb = Add(ub, zero) bq = Add(rq, zero) "
          "nb = Unsqueeze(bb, n) nq = Unsqueeze(bq, n) at = Concat <axis = -1> (nb, nq) y = GatherND(mask, at) }",
          ranges={"zero": (0, 1)}, **BATCH_AND_SEQUENCE),
+    Case("scatter_nd", "(float[5,4,3] x, int64[2,3,1] i, float[2,3,4,3] u) => (float y) { y = ScatterND(x, i, u) }",
+         values={"i": [[[4], [0], [2]], [[1], [-2], [1]]]}),
+    Case("scatter_nd_add", "(float[5,4] x, int64[3,2] i, float[3] u) => (float y) "
+         "{ y = ScatterND <reduction = \"add\"> (x, i, u) }", values={"i": [[4, 1], [0, 3], [4, 1]]}, opset=18),
+    Case("scatter_nd_max_of_slices", "(float[5,4] x, int64[3,1] i, float[3,4] u) => (float y) "
+         "{ y = ScatterND <reduction = \"max\"> (x, i, u) }", values={"i": [[4], [0], [4]]}, opset=18),
+    Case("scatter_nd_cache_dynamic", "(float[16,batch,4] cache, int64[sequence,1] at, float[sequence,batch,4] new) => "
+         "(float y) { y = ScatterND(cache, at, new) }", dims={"batch": (1, 4), "sequence": (1, 8)},
+         sizes=({"batch": 2, "sequence": 3}, {"batch": 4, "sequence": 1}), ranges={"at": (0, 1)}),
+    Case("scatter_elements", "(float[4,5] x, int64[3,2] i, float[3,2] u) => (float y) "
+         "{ y = ScatterElements <axis = 1> (x, i, u) }", values={"i": [[4, 0], [1, -2], [2, 0]]}),
+    Case("scatter_elements_whole_rows_dynamic", "(float[batch,sequence,4] x, int64[batch,1,4] i, float[batch,1,4] u) => "
+         "(float y) { y = ScatterElements <axis = 1> (x, i, u) }", ranges={"i": (0, 1)}, **BATCH_AND_SEQUENCE),
+    Case("scatter_elements_add", "(float[4,5] x, int64[4,3] i, float[4,3] u) => (float y) "
+         "{ y = ScatterElements <axis = -1, reduction = \"add\"> (x, i, u) }", ranges={"i": (0, 3)}, opset=18),
+    Case("one_hot", "(int64[2,3] i, float[2] v) => (float y) { d = Constant <value_int = 5> () y = OneHot(i, d, v) }",
+         ranges={"i": (-5, 6)}),
+    Case("one_hot_axis_0", "(int64[2,3] i, int64[2] v) => (int64 y) "
+         "{ d = Constant <value_int = 5> () y = OneHot <axis = 0> (i, d, v) }", ranges={"i": (0, 5)}),
+    Case("pad_constant", "(float[2,3] x, float v) => (float y) "
+         "{ p = Constant <value_ints = [1, 0, 2, 1]> () y = Pad(x, p, v) }"),
+    Case("pad_negative", "(float[4,5] x) => (float y) { p = Constant <value_ints = [-1, 2, 1, -3]> () y = Pad(x, p) }"),
+    Case("pad_axes_dynamic", "(float[batch,sequence] x) => (float y) { p = Constant <value_ints = [2, 1]> () "
+         "a = Constant <value_ints = [-1]> () y = Pad(x, p, , a) }", opset=18, **BATCH_AND_SEQUENCE),
+    Case("pad_reflect", "(float[4,5] x) => (float y) "
+         "{ p = Constant <value_ints = [2, 0, 3, 4]> () y = Pad <mode = \"reflect\"> (x, p) }"),
+    Case("pad_edge", "(float[4,5] x) => (float y) "
+         "{ p = Constant <value_ints = [2, 0, 3, 4]> () y = Pad <mode = \"edge\"> (x, p) }"),
+    Case("arg_max", "(float[4,5,3] x) => (int64 y) { y = ArgMax <axis = 1> (x) }"),
+    Case("arg_max_last_of_equal", "(int32[4,9] x) => (int64 y) "
+         "{ y = ArgMax <axis = -1, keepdims = 0, select_last_index = 1> (x) }"),
+    Case("arg_min_dynamic", "(float[batch,sequence] x) => (int64 y) { y = ArgMin <axis = 1, keepdims = 0> (x) }",
+         **BATCH_AND_SEQUENCE),
+    Case("einsum_attention_dynamic", "(float[batch,sequence,2,3] q, float[batch,sequence,2,3] k) => (float y) "
+         "{ y = Einsum <equation = \"bqhd, bkhd -> bhqk\"> (q, k) }", **BATCH_AND_SEQUENCE),
+    Case("einsum_outer", "(float[3] a, float[4] b) => (float y) { y = Einsum <equation = \"i,j->ji\"> (a, b) }"),
+    Case("einsum_ellipsis", "(float[2,3,4] a, float[4,5] b) => (float y) "
+         "{ y = Einsum <equation = \"...ij,jk->...ik\"> (a, b) }"),
+    Case("einsum_diagonal", "(float[4,4] a) => (float y, float z, float t) { y = Einsum <equation = \"ii->i\"> (a) "
+         "z = Einsum <equation = \"ij->j\"> (a) t = Einsum <equation = \"ii\"> (a) }"),
+    Case("einsum_three_operands", "(float[2,3] a, float[3,4] b, float[4,2] c) => (float y) "
+         "{ y = Einsum <equation = \"ij,jk,kl->il\"> (a, b, c) }"),
+    Case("if_on_a_size", "(float[n,1,3] x) => (float y) { s = Shape <start = 1, end = 2> (x) "
+         "o = Constant <value_ints = [1]> () is_one = Equal(s, o) q = Squeeze(is_one) "
+         "y = If (q) <then_branch = t () => (float[d, e] a) { a = Squeeze(x, o) }, "
+         "else_branch = f () => (float[d, e, g] b) { b = Identity(x) }> }", **BATCH),
     Case("gather_int32_indices", "(float[9,2] t, int32[5] i) => (float y) { y = Gather(t, i) }", ranges={"i": (0, 9)}),
     Case("gather_embedding_dynamic", "(int64[batch,sequence] i, float[13,6] w_t) => (float y) { y = Gather(w_t, i) }",
          ranges={"i": (0, 13)}, **BATCH_AND_SEQUENCE),

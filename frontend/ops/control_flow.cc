@@ -1,0 +1,19 @@
+// Control flow: the condition is known while compiling (lower_graph.cc then takes the branch), or the model
+// is refused.
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+namespace {
+
+void lower_if(OpContext& c) {
+  c.fail(kUnsupportedForm, "its condition is only known when the program runs",
+         "conditions may depend on sizes and constants; write the choice between two values as a Where");
+}
+
+const OpSpec kOps[] = {{"", "If", 1, kNewestOpset, kBool, lower_if}};
+
+}  // namespace
+
+std::span<const OpSpec> control_flow_ops() { return kOps; }
+
+}  // namespace braid::frontend
