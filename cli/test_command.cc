@@ -28,6 +28,16 @@ struct Options {
   bool quiet = false;
 };
 
+// Half-precision results carry two or three digits: what the user leaves open is as wide as their rounding.
+Tolerance tolerance_for(const Options& o, ir::DType dtype) {
+  Tolerance tolerance = o.tolerance;
+  if (dtype == ir::DType::f16 || dtype == ir::DType::bf16) {
+    tolerance.relative = std::max(tolerance.relative, 1e-2);
+    tolerance.absolute = std::max(tolerance.absolute, 1e-3);
+  }
+  return tolerance;
+}
+
 enum class Outcome { passed, failed, skipped };
 
 // Error numbers of what the model asks for and Braid does not have: such a case is skipped, not failed.
@@ -48,7 +58,8 @@ Outcome compare_data(const Options& o, const TestCase& test, const TestData& dat
       outcome = Outcome::failed;
     }
     for (std::size_t k = 0; k < count; ++k) {
-      const Difference d = compare(results[r].outputs[k], data.outputs[r][k], o.tolerance);
+      const Difference d =
+          compare(results[r].outputs[k], data.outputs[r][k], tolerance_for(o, data.outputs[r][k].dtype));
       worst = std::max(worst, d.max_relative);
       if (d.ok()) continue;
       fmt::print("FAILED {} {} rank {} output {}: {}\n", test.dir, data.name, r, k, to_string(d));
@@ -141,8 +152,10 @@ void add_test(CLI::App& app, Action& chosen) {
   command->add_option(
       "--program", o->program,
       "Folder of a compiled program to run on the cases' data instead of compiling their models");
-  command->add_option("--rtol", o->tolerance.relative, "Relative tolerance (default 1e-3, as ONNX's)");
-  command->add_option("--atol", o->tolerance.absolute, "Absolute tolerance (default 1e-7)");
+  command->add_option("--rtol", o->tolerance.relative,
+                      "Relative tolerance (default 1e-3, as ONNX's; at least 1e-2 for f16 and bf16)");
+  command->add_option("--atol", o->tolerance.absolute,
+                      "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)");
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");

@@ -37,7 +37,7 @@ decoder small --layers 2 --hidden 64 --heads 4 --vocab 128 --max-positions 64
 say "Compile the 12 layers to C++"
 model="$out/gpt2/model.rank{rank}.onnx"
 program=$out/gpt2-program
-dims=(--dim batch=1..8 --dim sequence=1..1024)
+dims=(--dim batch=1..2 --dim sequence=1..256)
 stamp="$(cat "$out/gpt2/.made-with") $(cat build/release/lib/libbraid.so build/release/lib/libbraid_runtime.a | cksum)"
 if [ "$(cat "$program/.made-with" 2>/dev/null)" != "$stamp" ]; then
   "$braid" compile "$model" --ranks "$ranks" "${dims[@]}" -o "$program" --timing
