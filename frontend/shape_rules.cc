@@ -102,8 +102,8 @@ Range sliced(Expr size, Expr start, Expr end, std::int64_t step) {
     const Expr first = ir::min(ir::max(from, 0), size), last = ir::min(ir::max(to, 0), size);
     return {first, ir::max(ir::ceil_div(last - first, step), 0), step};
   }
-  // Backwards: positions lie in [-1, size - 1].
-  const Expr first = ir::min(ir::max(from, -1), size - 1), last = ir::min(ir::max(to, -1), size - 1);
+  // Backwards: a start lies in [0, size - 1], an end in [-1, size - 1].
+  const Expr first = ir::min(ir::max(from, 0), size - 1), last = ir::min(ir::max(to, -1), size - 1);
   return {first, ir::max(ir::ceil_div(first - last, -step), 0), step};
 }
 

@@ -63,6 +63,7 @@ TensorBox Lowering::unsqueeze(TensorBox x, int axis) {
 std::optional<std::vector<Expr>> Lowering::reshape_map(const TensorBox& x, const std::vector<Expr>& sizes) {
   const std::vector<Expr>& old = x.sizes();
   std::vector<Expr> map(old.size(), 0);
+  if (numel(old).is_constant(0)) return map;  // no element is ever looked for, and sizes of 0 have no factors
   std::size_t o = 0, n = 0;
   while (o < old.size() || n < sizes.size()) {
     const std::size_t o0 = o, n0 = n;
