@@ -50,6 +50,11 @@ void CppLoops::SetUpTestSuite() {
   c.add("transpose",
         "graph main dim n in [1, 40] input %x: f32[n, 12] %y: f32[12, n] = pointwise { %0 = load %x[12*i1 + "
         "i0] store %0 } output %y");
+  c.add("empty",
+        "graph main dim n in [0, 4] input %x: f32[n] %y: f32[n] = pointwise { %0 = load %x[0] store %0 } output "
+        "%y");
+  c.add("never",
+        "graph main input %x: f32[0] %y: f32[0, 3] = pointwise { %0 = load %x[0] store %0 } output %y");
   c.add("softmax", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 33)));
   c.add("softmax_wide", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 9001)));
   c.add("softmax_unfused", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 33)), "plan_memory");
@@ -62,6 +67,16 @@ TEST_F(CppLoops, CopyScalarAndTranspose) {
   compiled().expect_like_interpreter("copy", {}, 0);
   compiled().expect_like_interpreter("scalar");
   for (int n : {1, 7, 40}) compiled().expect_like_interpreter("transpose", {{"n", n}}, 0);
+}
+
+// An input without elements may be a null pointer.
+TEST_F(CppLoops, NothingIsReadOfWhatIsEmpty) {
+  for (const char* name : {"empty", "never"}) {
+    rt::Program program = compiled().open(name);
+    const std::vector<ir::Tensor> out = compiled().run(program, {ir::Tensor{ir::DType::f32, {0}, {}}});
+    EXPECT_EQ(out[0].numel(), 0);
+  }
+  compiled().expect_like_interpreter("empty", {{"n", 3}}, 0);
 }
 
 TEST_F(CppLoops, SoftmaxFusedAndUnfusedAtEverySize) {
