@@ -1,5 +1,8 @@
 #include "codegen/compile.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,12 +12,14 @@
 #include "codegen/cuda/build.h"
 #include "ir/error.h"
 #include "ir/parser.h"
+#include "ir/verifier.h"
 #include "passes/pipeline.h"
 
 namespace braid {
 namespace {
 
 constexpr int kFileNotReadable = 1;
+constexpr int kIllegalProgram = 513;
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -43,9 +48,17 @@ std::string program_name(const std::string& model_path) {
 }
 
 ir::Schedule lower(const CompileOptions& options) {
-  ir::Schedule schedule = options.model.ends_with(".braid")
-                              ? ir::parse_schedule(read_text(options.model), options.model)
-                              : frontend::import_model(options.model, options.import);
+  if (!options.model.ends_with(".braid")) return frontend::import_model(options.model, options.import);
+  ir::Schedule schedule = ir::parse_schedule(read_text(options.model), options.model);
+  // What a user wrote is the user's to mend; after a pass the same would be our fault.
+  const std::vector<ir::Violation> violations = ir::verify(schedule);
+  if (!violations.empty()) {
+    std::string text = "the text describes no legal program:";
+    for (std::size_t k = 0; k < std::min<std::size_t>(violations.size(), 5); ++k) {
+      text += fmt::format("\n    {} ({}): {}", violations[k].node, violations[k].rule, violations[k].message);
+    }
+    ir::user_error(kIllegalProgram, {.file = options.model}, text, "docs/ir.md says what must hold");
+  }
   return schedule;
 }
 

@@ -297,5 +297,17 @@ TEST(BadModelCorpus, IsRefusedWithExitCode1AndLeavesNothing) {
   }
 }
 
+TEST(Opt, TextThatBreaksARuleOfTheIrIsTheUsersError) {
+  const Folder folder;
+  const ProcessResult result = braid({"opt", folder.file("late.braid", R"(graph main
+input %x: f32[4]
+%y: f32[4] = pointwise { %0 = load %x[i0 + 1] store %0 }
+output %y
+)")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("BR0513"));
+  EXPECT_THAT(result.err, HasSubstr("late.braid"));
+}
+
 }  // namespace
 }  // namespace braid::test
