@@ -242,7 +242,8 @@ class Emitter {
     }
     if (made_here) level = std::max(level, 1);
     // An element of what may be empty exists only where a loop that runs asks for it.
-    if (level == 0 && bounds(numel(graph_[instr.buffer].sizes)).min <= 0) level = static_cast<int>(order_.size()) + 1;
+    if (level == 0 && bounds(numel(graph_[instr.buffer].sizes)).min <= 0)
+      level = static_cast<int>(order_.size()) + 1;
     if (mask) rhs = fmt::format("{} ? {} : {}", mask->text, rhs, zero(instr.dtype));
     return define(instr.dtype, rhs, level, !made_here);
   }

@@ -51,7 +51,8 @@ void CppLoops::SetUpTestSuite() {
         "graph main dim n in [1, 40] input %x: f32[n, 12] %y: f32[12, n] = pointwise { %0 = load %x[12*i1 + "
         "i0] store %0 } output %y");
   c.add("empty",
-        "graph main dim n in [0, 4] input %x: f32[n] %y: f32[n] = pointwise { %0 = load %x[0] store %0 } output "
+        "graph main dim n in [0, 4] input %x: f32[n] %y: f32[n] = pointwise { %0 = load %x[0] store %0 } "
+        "output "
         "%y");
   c.add("never",
         "graph main input %x: f32[0] %y: f32[0, 3] = pointwise { %0 = load %x[0] store %0 } output %y");

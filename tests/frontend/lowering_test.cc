@@ -221,22 +221,25 @@ TEST(ExternalData, WeightsAreSpansOfTheMappedFile) {
 // Sizes of 0 are legal: an operator that reads no element needs nobody to have written any.
 TEST(EmptySizes, WhatReadsNothingNeedsNoWriter) {
   const ir::Schedule product = import_text(
-      "g (float[3, 0] x) => (float[3, 2] y) { a = Neg(x) w = Constant <value = float[0, 2] {}> () y = MatMul(a, w) }");
+      "g (float[3, 0] x) => (float[3, 2] y) { a = Neg(x) w = Constant <value = float[0, 2] {}> () y = "
+      "MatMul(a, w) }");
   EXPECT_THAT(run_optimised(product, {floats({3, 0}, {})})[0].values<float>(), ElementsAre(0, 0, 0, 0, 0, 0));
   const ir::Schedule joined = import_text("g (float[0] x) => (float[0] y) { y = Concat <axis = 0> (x, x) }");
   EXPECT_THAT(run_optimised(joined, {floats({0}, {})})[0].sizes, ElementsAre(0));
 }
 
 TEST(EmptySizes, RowsOfAMatrixProduct) {
-  const ir::Schedule schedule = import_text("g (float[0, n, 4] x, float[4, 5] w) => (float[0, n, 5] y) { y = MatMul(x, w) }",
-                                            {.dims = {{"n", {1, 3}}}});
+  const ir::Schedule schedule =
+      import_text("g (float[0, n, 4] x, float[4, 5] w) => (float[0, n, 5] y) { y = MatMul(x, w) }",
+                  {.dims = {{"n", {1, 3}}}});
   const auto out = run_optimised(schedule, {floats({0, 2, 4}, {}), floats({4, 5}, std::vector<float>(20))});
   EXPECT_THAT(out[0].sizes, ElementsAre(0, 2, 5));
 }
 
 TEST(Slices, AStartFarBeforeTheFirstElementIsTheFirstElementBackwardsToo) {
   const ir::Schedule schedule = import_text(
-      "g (float[3] x) => (float[1] y) { b = Constant <value = int64[1] {-100}> () e = Constant <value = int64[1] "
+      "g (float[3] x) => (float[1] y) { b = Constant <value = int64[1] {-100}> () e = Constant <value = "
+      "int64[1] "
       "{-100}> () t = Constant <value = int64[1] {-2}> () y = Slice(x, b, e, , t) }");
   EXPECT_THAT(run_one(schedule, {floats({3}, {7, 8, 9})})[0].values<float>(), ElementsAre(7));
 }
