@@ -13,7 +13,7 @@
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
-#include "passes/pipeline.h"
+#include "passes/default_passes.h"
 
 namespace braid {
 namespace {

@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "ir/error.h"
-#include "passes/pipeline.h"
+#include "passes/default_passes.h"
 
 namespace braid::passes {
 namespace detail {

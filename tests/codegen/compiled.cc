@@ -12,7 +12,7 @@
 
 #include "ir/element.h"
 #include "ir/parser.h"
-#include "passes/pipeline.h"
+#include "passes/default_passes.h"
 #include "passes/runner.h"
 
 namespace braid::test {

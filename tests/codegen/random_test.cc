@@ -10,7 +10,7 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
-#include "passes/pipeline.h"
+#include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "runtime/comm/bootstrap.h"
 #include "tests/codegen/compiled.h"

@@ -2,7 +2,7 @@
 // collectives take over from kernels and back.
 #include <fmt/format.h>
 
-#include "passes/pipeline.h"
+#include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "tests/codegen_cuda/cases.h"
 

@@ -6,7 +6,7 @@
 #include "frontend/op_registry.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
-#include "passes/pipeline.h"
+#include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "tests/frontend/models.h"
 

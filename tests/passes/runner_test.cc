@@ -8,7 +8,7 @@
 
 #include "ir/error.h"
 #include "ir/parser.h"
-#include "passes/pipeline.h"
+#include "passes/default_passes.h"
 
 namespace braid::passes {
 namespace {

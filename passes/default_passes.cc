@@ -1,4 +1,4 @@
-#include "passes/pipeline.h"
+#include "passes/default_passes.h"
 
 #include "passes/dead_code.h"
 #include "passes/fuse_epilogues.h"
