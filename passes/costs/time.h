@@ -1,0 +1,40 @@
+// Time on the machine that is modelled: whole picoseconds, so that sums do not depend on their order and every
+// rank decides alike.
+#pragma once
+
+#include <cmath>
+#include <compare>
+#include <cstdint>
+
+namespace braid::passes {
+
+struct Time {
+  std::int64_t ps = 0;
+
+  static constexpr Time from_ns(double ns) { return {static_cast<std::int64_t>(ns * 1e3 + 0.5)}; }  // ns >= 0
+  static constexpr Time from_us(double us) { return from_ns(us * 1e3); }
+  static constexpr Time from_ms(double ms) { return from_ns(ms * 1e6); }
+  static constexpr Time max() { return {INT64_MAX}; }
+  constexpr double ns() const { return static_cast<double>(ps) * 1e-3; }
+  constexpr double us() const { return static_cast<double>(ps) * 1e-6; }
+  constexpr double ms() const { return static_cast<double>(ps) * 1e-9; }
+
+  friend constexpr auto operator<=>(const Time&, const Time&) = default;
+  friend constexpr Time operator+(Time a, Time b) { return {a.ps + b.ps}; }
+  friend constexpr Time operator-(Time a, Time b) { return {a.ps - b.ps}; }
+  constexpr Time& operator+=(Time b) { return ps += b.ps, *this; }
+  constexpr Time& operator-=(Time b) { return ps -= b.ps, *this; }
+};
+
+// How much longer something takes while something else runs beside it, in thousandths: 1000 is not at all.
+using Permille = std::int32_t;
+
+// The time that `work` takes at a slow-down, rounded up; the work done in a time, rounded down.
+constexpr Time stretched(Time work, Permille slowdown) {
+  return {static_cast<std::int64_t>((static_cast<__int128>(work.ps) * slowdown + 999) / 1000)};
+}
+constexpr Time done_in(Time elapsed, Permille slowdown) {
+  return {static_cast<std::int64_t>(static_cast<__int128>(elapsed.ps) * 1000 / slowdown)};
+}
+
+}  // namespace braid::passes

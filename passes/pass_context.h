@@ -1,0 +1,27 @@
+// What a pass may ask for besides the schedule: costs, the memory cap, and where to say what it did.
+//
+// A pass that wants it has `bool run(ir::Schedule&, PassContext&)` instead of `bool run(ir::Schedule&)`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "passes/costs/cost_model.h"
+#include "passes/overlap/report.h"
+
+namespace braid::passes {
+
+struct PassContext {
+  std::shared_ptr<const CostModel> costs;  // never null: the machine of the options, or the default one
+  // Planned bytes that no pass of this run may exceed; one budget for the whole list. Absent: no cap.
+  std::optional<std::int64_t> memory_cap;
+  // One report per pass that makes reports, in the order in which they ran.
+  std::vector<OverlapReport> reports;
+
+  PassContext();  // the default machine, no cap
+};
+
+}  // namespace braid::passes
