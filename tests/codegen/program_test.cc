@@ -4,15 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <new>
 
 #include "ir/error.h"
 #include "runtime/comm/bootstrap.h"
 #include "tests/codegen/compiled.h"
+
+namespace fs = std::filesystem;
 
 namespace {
 std::atomic<bool> counting{false};
@@ -198,11 +202,16 @@ TEST_F(CppProgram, WeightsOfAnotherProgramAreRefused) {
   options.weights_dir = "/nowhere";
   expect_program_error(rt::kCannotOpen, "weights.bin",
                        [&] { rt::Program::open(compiled_->table("block"), options); });
-  const std::string dir = ::testing::TempDir() + "/braid_foreign_weights";
-  ::system(("mkdir -p " + dir + " && head -c 100000 /dev/zero > " + dir + "/weights.bin").c_str());
+  // Of this process alone: several builds are tested side by side.
+  const fs::path dir =
+      fs::path(::testing::TempDir()) / ("braid_foreign_weights." + std::to_string(::getpid()));
+  fs::create_directories(dir);
+  std::ofstream(dir / "weights.bin", std::ios::binary) << std::string(100000, '\0');
+  ASSERT_EQ(fs::file_size(dir / "weights.bin"), 100000u);
   options.weights_dir = dir;
   expect_program_error(rt::kCannotOpen, "not a weight file",
                        [&] { rt::Program::open(compiled_->table("block"), options); });
+  fs::remove_all(dir);
 }
 
 TEST_F(CppProgram, RanksAgreeWithTheInterpreter) {
