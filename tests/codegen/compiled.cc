@@ -29,6 +29,9 @@ ir::Schedule schedule_of(const std::string& text, const std::string& passes) {
 }
 
 Compiled::Compiled(std::string flags) : flags_(std::move(flags)) {
+  // Generated programs are watched by the sanitizers that watch this one.
+  if (const std::string sanitizers = BRAID_SANITIZE; !sanitizers.empty())
+    flags_ += " -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=" + sanitizers;
   dir_ = (fs::temp_directory_path() / ("braid_codegen_" + std::to_string(::getpid()) + "_" +
                                        std::to_string(reinterpret_cast<std::uintptr_t>(this))))
              .string();
