@@ -68,6 +68,10 @@ void ModelOptions::add_passes(CLI::App& command) {
   command.add_option("--plugin", plugins, "Shared libraries with passes of your own")
       ->allow_extra_args(false);
   command.add_option("--bisect", bisect, "Run only the first N passes of the list");
+  command.add_option("--machine", machine, "Machine that costs are computed for: a name or a .json file");
+  command
+      .add_option("--memory-cap", memory_cap, "Planned bytes that no pass may exceed: 1000000, 40GB, 32GiB")
+      ->transform(CLI::AsSizeValue(false));
   command.add_flag("--no-verify", no_verify, "Do not run the verifier after each pass");
 }
 
@@ -86,6 +90,8 @@ CompileOptions ModelOptions::compile_options() const {
   options.run.verify = !no_verify;
   options.run.disable = disable;
   options.run.print_after = print_after;
+  options.machine = machine;
+  if (memory_cap >= 0) options.memory_cap = memory_cap;
   if (bisect >= 0) options.run.bisect = bisect;
   options.run.print = [](const std::string& text) { fmt::print("{}", text); };
   if (target == "cuda" || target.starts_with("cuda:")) {

@@ -62,10 +62,25 @@ ir::Schedule lower(const CompileOptions& options) {
   return schedule;
 }
 
+passes::PassContext pass_context(const CompileOptions& options) {
+  passes::PassContext context;
+  if (!options.machine.empty()) context.costs = passes::cost_model_for(options.machine);
+  context.memory_cap = options.memory_cap;
+  return context;
+}
+
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options) {
+  passes::PassContext context = pass_context(options);
+  return optimise(schedule, options, context);
+}
+
+std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
+                                         passes::PassContext& context) {
   const std::vector<passes::Pass> list =
       options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
-  return passes::run_passes(schedule, list, options.run);
+  passes::RunOptions run = options.run;
+  run.context = &context;
+  return passes::run_passes(schedule, list, run);
 }
 
 std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options) {

@@ -15,6 +15,7 @@
 
 #include "frontend/import.h"
 #include "ir/schedule.h"
+#include "passes/pass_context.h"
 #include "passes/runner.h"
 
 namespace braid {
@@ -28,6 +29,8 @@ struct CompileOptions {
   frontend::ImportOptions import;
   std::optional<std::string> passes;  // a list instead of the default pipeline
   passes::RunOptions run;             // disable, print_after, bisect, verify
+  std::string machine;                // what passes take costs from: a name or a file; empty: the default one
+  std::optional<std::int64_t> memory_cap;  // planned bytes that no pass may exceed
   Target target = Target::cpu;
   std::vector<std::string> architectures;  // CUDA: "sm_90", ...; empty: build_nvcc's choice
   std::string name;                        // of the program; empty: from the file's name
@@ -38,6 +41,10 @@ struct CompileOptions {
 ir::Schedule lower(const CompileOptions& options);
 // Fuse, schedule, plan. Returns what each pass did.
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
+// With a context of the caller's, who reads the passes' reports in it afterwards.
+passes::PassContext pass_context(const CompileOptions& options);
+std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
+                                         passes::PassContext& context);
 // Emit: writes the program into options.output_dir, all of it or nothing. Returns the paths written.
 std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options);
 // Build: the host compiler, or nvcc for these architectures, makes a shared library of what lies in `dir`.

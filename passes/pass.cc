@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "passes/default_passes.h"
+#include "passes/pass_context.h"
 
 namespace braid::passes {
 namespace detail {
@@ -59,8 +60,8 @@ void unknown_option(const std::string& pass, const std::string& option, std::spa
 }  // namespace detail
 
 struct Pass::Callable final : Pass::Concept {
-  std::function<bool(ir::Schedule&)> function;
-  bool run(ir::Schedule& schedule) override { return function(schedule); }
+  std::function<bool(ir::Schedule&, PassContext&)> function;
+  bool run(ir::Schedule& schedule, PassContext& context) override { return function(schedule, context); }
   std::unique_ptr<Concept> clone() const override { return std::make_unique<Callable>(*this); }
   std::vector<OptionInfo> options() const override { return {}; }
   void set_option(const std::string& option, std::string_view) override {
@@ -68,13 +69,24 @@ struct Pass::Callable final : Pass::Concept {
   }
 };
 
-Pass::Pass(std::string name, std::function<bool(ir::Schedule&)> run, bool may_reorder_collectives) {
+Pass::Pass(std::string name, std::function<bool(ir::Schedule&)> run, bool may_reorder_collectives)
+    : Pass(
+          std::move(name), [run = std::move(run)](ir::Schedule& s, PassContext&) { return run(s); },
+          may_reorder_collectives) {}
+
+Pass::Pass(std::string name, std::function<bool(ir::Schedule&, PassContext&)> run,
+           bool may_reorder_collectives) {
   auto callable = std::make_shared<Callable>();
   callable->name = std::move(name);
   callable->description = "a function of the calling program";
   callable->may_reorder_collectives = may_reorder_collectives;
   callable->function = std::move(run);
   model_ = std::move(callable);
+}
+
+bool Pass::run(ir::Schedule& schedule) const {
+  PassContext context;
+  return run(schedule, context);
 }
 
 void Pass::set_option(const std::string& name, std::string_view value) {

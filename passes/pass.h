@@ -13,6 +13,9 @@
 //     bool run(ir::Schedule& schedule);                                 // true: something changed
 //   };
 //
+// A pass that asks for costs, a memory cap or reports has `bool run(ir::Schedule&, PassContext&)` instead
+// (passes/pass_context.h).
+//
 // docs/how-to-add-a-pass.md shows the whole way.
 #pragma once
 
@@ -30,6 +33,8 @@
 #include "ir/schedule.h"
 
 namespace braid::passes {
+
+struct PassContext;
 
 // One public member of P that can be set by text: "name{limit=3}".
 template <class P>
@@ -67,6 +72,8 @@ class Pass {
 
   // A callable, for embedders and tests.
   Pass(std::string name, std::function<bool(ir::Schedule&)> run, bool may_reorder_collectives = false);
+  Pass(std::string name, std::function<bool(ir::Schedule&, PassContext&)> run,
+       bool may_reorder_collectives = false);
 
   const std::string& name() const { return model_->name; }
   const std::string& description() const { return model_->description; }
@@ -77,12 +84,15 @@ class Pass {
   void set_option(const std::string& name, std::string_view value);
 
   // True if the schedule was changed.
-  bool run(ir::Schedule& schedule) const { return model_->clone()->run(schedule); }
+  bool run(ir::Schedule& schedule, PassContext& context) const {
+    return model_->clone()->run(schedule, context);
+  }
+  bool run(ir::Schedule& schedule) const;  // with a context of its own
 
  private:
   struct Concept {
     virtual ~Concept() = default;
-    virtual bool run(ir::Schedule& schedule) = 0;
+    virtual bool run(ir::Schedule& schedule, PassContext& context) = 0;
     virtual std::unique_ptr<Concept> clone() const = 0;
     virtual std::vector<OptionInfo> options() const = 0;
     virtual void set_option(const std::string& option, std::string_view value) = 0;
@@ -99,7 +109,13 @@ class Pass {
       if constexpr (requires { P::kMayReorderCollectives; })
         may_reorder_collectives = P::kMayReorderCollectives;
     }
-    bool run(ir::Schedule& schedule) override { return pass.run(schedule); }
+    bool run(ir::Schedule& schedule, PassContext& context) override {
+      if constexpr (requires { pass.run(schedule, context); }) {
+        return pass.run(schedule, context);
+      } else {
+        return pass.run(schedule);
+      }
+    }
     std::unique_ptr<Concept> clone() const override { return std::make_unique<Model>(*this); }
     std::vector<OptionInfo> options() const override {
       std::vector<OptionInfo> out;

@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "passes/pass_context.h"
 
 namespace braid::passes {
 namespace {
@@ -55,6 +56,8 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
   check_names(passes, options.disable, false);
   check_names(passes, options.print_after, true);
   std::vector<PassRecord> records;
+  std::optional<PassContext> own;
+  PassContext& context = options.context != nullptr ? *options.context : own.emplace();
   // Otherwise the first pass would be blamed for what came in.
   if (options.verify) check(schedule, "none (the schedule as it came in)");
   auto order = options.verify ? collective_order(schedule) : decltype(collective_order(schedule)){};
@@ -68,7 +71,7 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
     } else {
       const std::string before = options.check_unchanged ? print(schedule) : std::string();
       const Clock::time_point begin = Clock::now();
-      const bool changed = pass.run(schedule);
+      const bool changed = pass.run(schedule, context);
       record.outcome = changed ? PassRecord::Outcome::changed : PassRecord::Outcome::unchanged;
       record.seconds = seconds_since(begin);
       const Clock::time_point verify_begin = Clock::now();

@@ -29,6 +29,8 @@ struct RunOptions {
   std::function<void(const std::string&)> print;
   // Only the first `bisect` passes of the list run (disabled ones are counted, so that numbers stay).
   std::optional<int> bisect;
+  // What passes ask and where they report (passes/pass_context.h). Null: a default one of this run.
+  PassContext* context = nullptr;
 };
 
 struct PassRecord {

@@ -1,11 +1,11 @@
 // What an order of the nodes costs in memory: the one model that passes, memory plan, bounds and reports ask.
 //
-// A tenant is a root storage that the plan places (activation or communication): bytes at upper bounds, and the nodes that
-// touch it (by any view, alias or version; collectives touch until wait or release). It is born before its first
-// toucher runs and dies after its last one; what is not touched has no memory. A graph output that the caller does not
-// own lives to the end. So a node has three phases: births, execution, deaths; the live peak is at an execution.
-// In-place reuse: where a tenant dies at the node at which another is born, and each element is read before it is
-// overwritten, both have the same bytes and count once.
+// A tenant is a root storage that the plan places (activation or communication): bytes at upper bounds, and
+// the nodes that touch it (by any view, alias or version; collectives touch until wait or release). It is
+// born before its first toucher runs and dies after its last one; what is not touched has no memory. A graph
+// output that the caller does not own lives to the end. So a node has three phases: births, execution,
+// deaths; the live peak is at an execution. In-place reuse: where a tenant dies at the node at which another
+// is born, and each element is read before it is overwritten, both have the same bytes and count once.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ namespace braid::passes {
 struct Tenant {
   ir::StorageId storage;
   std::int64_t bytes = 0;
-  bool comm = false;               // in the communication segment
-  std::vector<int> nodes;          // that touch it; ascending in the schedule's own order
+  bool comm = false;       // in the communication segment
+  bool to_end = false;     // lives to the end: an output, or what a collective without wait or release holds
+  std::vector<int> nodes;  // that touch it; ascending in the schedule's own order
 };
 
 struct MemoryOptions {
@@ -40,20 +41,49 @@ class MemoryModel {
   // Can `out` have the bytes of `in`, if `in` dies and `out` is born at this node? Both touched by it.
   bool may_reuse(int node, int in, int out) const;
 
+  // In an order: tenant `out` takes the bytes of a tenant that dies where it is born. -1: of nobody.
+  std::vector<int> takes(std::span<const int> order) const;
+
   struct Live {
-    std::int64_t peak = 0;               // bytes, in-place reuse counted
-    int peak_step = -1;                  // position in the order
-    std::vector<std::int64_t> bytes;     // while each position of the order executes
+    std::int64_t peak = 0;            // bytes, in-place reuse counted
+    int peak_step = -1;               // position in the order
+    std::vector<std::int64_t> bytes;  // while each position of the order executes
   };
-  Live live(std::span<const int> order) const;
+  Live live(std::span<const int> order) const;  // O(n + touches)
   // The plan for this order: what plan_memory writes into the schedule.
   ir::MemoryPlan plan(std::span<const int> order) const;
   std::int64_t planned_bytes(std::span<const int> order) const;
 
  private:
+  struct Reuse {
+    int in, out;
+  };
+  struct Life {
+    int first, last;
+  };
+  std::vector<Life> lives(std::span<const int> order) const;
+  std::vector<int> takes(std::span<const int> order, std::span<const Life> lives) const;
+  Live live(std::span<const int> order, std::span<const Life> lives, std::span<const int> takes) const;
+
   std::vector<Tenant> tenants_;
   std::vector<int> first_touched_ = {0}, touched_;
+  std::vector<int> first_reuse_ = {0};  // per node, into reuses_
+  std::vector<Reuse> reuses_;           // by (out, bytes of in, in)
   MemoryOptions options_;
 };
+
+// Of one storage: the nodes that touch it, ascending, and whether it lives to the end.
+struct Touches {
+  std::vector<int> nodes;
+  bool to_end = false;
+};
+// Index: StorageId. Empty for what is not planned: memory of the caller, constants, what is local to a fused
+// node.
+std::vector<Touches> touches(const ir::Schedule& schedule);
+
+// User error 570 if the plan of this order, `planned_bytes`, does not keep the cap. Names the step at which
+// the most is live, its bytes, and the largest storages that are alive there.
+void check_cap(const ir::Schedule& schedule, const MemoryModel& model, std::span<const int> order,
+               std::int64_t cap);
 
 }  // namespace braid::passes

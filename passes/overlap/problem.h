@@ -1,10 +1,10 @@
-// The scheduling problem behind a schedule: flat arrays of nodes, their steps, dependencies and costs. Everything
-// that decides about an order (simulator, bounds, passes) works on this and never on the graph.
+// The scheduling problem behind a schedule: flat arrays of nodes, their steps, dependencies and costs.
+// Everything that decides about an order (simulator, bounds, passes) works on this and never on the graph.
 //
-//   node        one top-level ScheduleNode; its index is that in Schedule::nodes. An order is a permutation of them.
-//   step        what a node does, in order: most nodes have one step, a group has one per member kernel.
-//   collective  a start and its wait (none if it is blocking) on one channel.
-//   channel     a queue of collectives that run one after the other: one per communicator, or as the channel policy
+//   node        one top-level ScheduleNode; its index is that in Schedule::nodes. An order is a permutation
+//   of them. step        what a node does, in order: most nodes have one step, a group has one per member
+//   kernel. collective  a start and its wait (none if it is blocking) on one channel. channel     a queue of
+//   collectives that run one after the other: one per communicator, or as the channel policy
 //               says (pair and edge: one per pair of ranks, or directed edge, for send and recv).
 #pragma once
 
@@ -30,8 +30,8 @@ struct Step {
 };
 
 struct Collective {
-  ir::OpId op;       // the start
-  int start = -1;    // nodes; wait and release are -1 if there are none
+  ir::OpId op;     // the start
+  int start = -1;  // nodes; wait and release are -1 if there are none
   int wait = -1;
   int release = -1;
   int channel = 0;
@@ -52,8 +52,8 @@ struct Problem {
   std::span<const Step> steps_of(int n) const { return slice(steps, first_step, n); }
   std::span<const int> predecessors(int n) const { return slice(preds, first_pred, n); }
   std::span<const int> successors(int n) const { return slice(succs, first_succ, n); }
-  // The compute time of a node, without contention; the collective that it starts or waits for, or -1 (the first one
-  // of a group).
+  // The compute time of a node, without contention; the collective that it starts or waits for, or -1 (the
+  // first one of a group).
   Time compute_time(int n) const;
   int started_by(int n) const;
   int waited_by(int n) const;
@@ -68,16 +68,18 @@ struct Problem {
 };
 
 struct ProblemOptions {
-  // Order of collectives as the channel policy asks for it (weak dependencies between them). Without: they may change
-  // places, for passes that may reorder them; a FIFO still completes in the order of issue.
+  // Order of collectives as the channel policy asks for it (weak dependencies between them). Without: they
+  // may change places, for passes that may reorder them; a FIFO still completes in the order of issue.
   bool channel_order = true;
 };
-Problem make_problem(const ir::Schedule& schedule, const CostModel& costs, const ProblemOptions& options = {});
+Problem make_problem(const ir::Schedule& schedule, const CostModel& costs,
+                     const ProblemOptions& options = {});
 Problem make_problem(const ir::Schedule& schedule, const ir::Dependencies& deps, const CostModel& costs);
 
 // The order 0, 1, 2, ...
 std::vector<int> identity_order(int nodes);
-// Puts the nodes of the schedule into this order and drops the memory plan, if it is not the identity. True if it changed.
+// Puts the nodes of the schedule into this order and drops the memory plan, if it is not the identity. True
+// if it changed.
 bool apply_order(ir::Schedule& schedule, std::span<const int> order);
 
 }  // namespace braid::passes

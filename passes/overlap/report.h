@@ -12,13 +12,13 @@ namespace braid::passes {
 
 // Why a move was refused.
 enum class LimitReason : std::uint8_t {
-  none,        // it was not refused anything
-  data,        // a dependency on `other`
-  order,       // would overtake the collective or wait `other`
-  memory,      // would need `bytes` more than allowed at step `step`
-  cost,        // would not shorten the simulated time, or is already hidden
-  group,       // `other` is a member of a group that stays together
-  boundary,    // reached the begin or end of the schedule
+  none,      // it was not refused anything
+  data,      // a dependency on `other`
+  order,     // would overtake the collective or wait `other`
+  memory,    // would need `bytes` more than allowed at step `step`
+  cost,      // would not shorten the simulated time, or is already hidden
+  group,     // `other` is a member of a group that stays together
+  boundary,  // reached the begin or end of the schedule
 };
 std::string_view to_string(LimitReason reason);
 
@@ -32,10 +32,11 @@ struct Limit {
 std::string to_string(const Limit& limit);
 
 struct CollectiveReport {
-  std::string name;      // of the start's operation
-  std::string kernel;    // "all_gather @dp 64.0 MiB"
+  std::string name;    // of the start's operation
+  std::string kernel;  // "all_gather @dp 64.0 MiB"
   Time cost;
-  Time initial_exposed;  // time blocked in its wait (or in itself, if it is blocking), before and after the pass
+  Time initial_exposed;  // time blocked in its wait (or in itself, if it is blocking), before and after the
+                         // pass
   Time final_exposed;
   int moves = 0;  // positions that the start went up and the wait down
   Limit limit;    // why it did not go further
@@ -45,7 +46,7 @@ struct CollectiveReport {
 struct OverlapReport {
   std::string pass;
   Time makespan_before, makespan_after;
-  Time bound;  // of the graph after the pass
+  Time bound;                                          // of the graph after the pass
   std::int64_t planned_before = 0, planned_after = 0;  // bytes
   std::int64_t live_before = 0, live_after = 0;        // bytes, peak
   std::vector<CollectiveReport> collectives;           // in the order of their starts after the pass

@@ -1,10 +1,14 @@
 // Event simulation of one rank of a program whose ranks all do the same: a compute stream and the channels.
 //
-//   * The compute stream takes the steps of the nodes in order. A start is issued when the stream reaches it and costs
-//     the stream nothing; a wait blocks the stream until its collective is complete; a blocking start waits by itself.
-//   * A channel runs its collectives one after the other, in the order of issue. Channels run side by side; the
+//   * The compute stream takes the steps of the nodes in order. A start is issued when the stream reaches it
+//   and costs
+//     the stream nothing; a wait blocks the stream until its collective is complete; a blocking start waits
+//     by itself.
+//   * A channel runs its collectives one after the other, in the order of issue. Channels run side by side;
+//   the
 //     collectives at the heads of k channels of one fabric each go at 1/k of their speed.
-//   * Contention: while any collective is in flight, a compute step takes `slowdown` times as long; while the compute
+//   * Contention: while any collective is in flight, a compute step takes `slowdown` times as long; while the
+//   compute
 //     stream computes, a collective takes its `slowdown` times as long (times k, as above).
 //   * Exact in whole picoseconds; the state after a prefix depends on the prefix only.
 #pragma once
@@ -16,10 +20,13 @@
 
 namespace braid::passes {
 
-// A prefix of an order. A value: copies are independent (O(collectives in flight) large).
+struct Timeline;
+
+// A prefix of an order. A value: copies are independent (O(collectives in flight + channels) large; assigning
+// to an existing one reuses its memory).
 class Simulator {
  public:
-  explicit Simulator(const Problem& problem);
+  explicit Simulator(const Problem& problem);  // which must outlive it
   // Runs the steps of a node.
   void append(int node);
   // When the compute stream is free again, and when all that was issued is complete, if nothing more comes.
@@ -27,15 +34,52 @@ class Simulator {
   Time finish() const;
   // Time that the compute stream was blocked so far.
   Time blocked() const { return blocked_; }
-  // The collective is complete at now().
-  bool complete(int collective) const;
+  // The collective is complete at now(). It must have been issued.
+  bool complete(int collective) const { return !is_in_flight(collective); }
   // Issued and not complete.
-  int in_flight() const;
+  int in_flight() const { return in_flight_; }
 
  private:
-  // The author of simulator.cc decides what stands here.
+  friend Time simulate_makespan(const Problem&, std::span<const int>);
+  friend Timeline simulate(const Problem&, std::span<const int>);
+  struct Recorder;  // of a whole simulation
+
+  // A collective at the head of its channel.
+  struct Head {
+    int collective;
+    int channel;
+    int fabric;
+    Permille slowdown;
+    std::int64_t remaining;  // ps of work
+  };
+  // Collectives behind the heads: one list per channel in a common pool.
+  struct Queued {
+    int collective;
+    int next;  // in pool_, -1: none
+  };
+  struct Queue {
+    int first = -1, last = -1;
+  };
+
+  bool is_in_flight(int collective) const;
+  void compute(const Step& step);
+  void block_until_complete(int collective);
+  void issue(int collective);
+  void begin(int collective);
+  std::int64_t time_of(const Head& head, bool computing) const;
+  // All heads go on for a time; those that are complete leave. True if `collective` was one of them.
+  bool advance(std::int64_t ps, bool computing, int collective = -1);
+  void drain();
+
   const Problem* problem_;
   Time now_, blocked_;
+  int in_flight_ = 0;
+  std::vector<Head> heads_;    // in the order in which they reached the head
+  std::vector<int> sharing_;   // heads per fabric
+  std::vector<Queue> queues_;  // per channel
+  std::vector<Queued> pool_;
+  int free_ = -1;  // list of unused entries of pool_
+  Recorder* recorder_ = nullptr;
 };
 
 struct Interval {
@@ -43,13 +87,13 @@ struct Interval {
 };
 struct CollectiveTimes {
   Time issued, begin, end;  // begin: reached the head of its channel
-  Time exposed;             // time that the compute stream was blocked in its wait, or in itself if it is blocking
+  Time exposed;  // time that the compute stream was blocked in its wait, or in itself if it is blocking
 };
 struct Timeline {
   Time makespan;
-  Time compute;  // sum of the compute intervals, contention included
-  Time exposed;  // sum over the collectives, plus what is in flight after the last step
-  std::vector<Interval> steps;              // per step of the problem
+  Time compute;                 // sum of the compute intervals, contention included
+  Time exposed;                 // sum over the collectives, plus what is in flight after the last step
+  std::vector<Interval> steps;  // per step of the problem
   std::vector<CollectiveTimes> collectives;
 };
 // `order`: a permutation of the nodes that keeps all dependencies.

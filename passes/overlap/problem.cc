@@ -1,0 +1,167 @@
+#include "passes/overlap/problem.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "ir/error.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+class Maker {
+ public:
+  Maker(const Schedule& schedule, const CostModel& costs)
+      : schedule_(schedule), graph_(schedule.graph), costs_(costs), collective_of_(graph_.ops.size(), -1) {}
+
+  Problem make(const Dependencies& deps) {
+    const int n = static_cast<int>(schedule_.nodes.size());
+    for (int node = 0; node < n; ++node) {
+      add_steps(schedule_.nodes[static_cast<std::size_t>(node)], node);
+      p_.first_step.push_back(static_cast<int>(p_.steps.size()));
+    }
+    p_.channels = static_cast<int>(channels_.size());
+    for (int node = 0; node < n; ++node) {
+      append(deps.predecessors(node), p_.preds, p_.first_pred);
+      append(deps.successors(node), p_.succs, p_.first_succ);
+    }
+    return std::move(p_);
+  }
+
+ private:
+  const Schedule& schedule_;
+  const Graph& graph_;
+  const CostModel& costs_;
+  std::vector<int> collective_of_;  // by OpId of the start
+  std::map<std::vector<int>, int> channels_;
+  Problem p_;
+
+  void add_steps(const ScheduleNode& node, int index) {
+    if (node.kind == ScheduleNode::Kind::grouped) {
+      for (const ScheduleNode& member : node.members) add_steps(member, index);
+    } else {
+      add_step(ops_of(node), index);
+    }
+  }
+
+  void add_step(const std::vector<OpId>& ops, int node) {
+    const Operation& op = graph_[ops.front()];
+    Step step;
+    if (const auto* start = op.as<CollectiveKernel>()) {
+      step = {Step::Kind::start, start->blocking, add_collective(ops.front(), *start, node)};
+    } else if (const auto* wait = op.as<WaitKernel>()) {
+      step = {Step::Kind::wait, false, collective_of(wait->start)};
+      collective(step).wait = node;
+    } else if (const auto* release = op.as<ReleaseKernel>()) {
+      step = {Step::Kind::release, false, collective_of(release->start)};
+      collective(step).release = node;
+    } else {
+      const KernelCost cost = costs_.kernel(graph_, ops);
+      internal_check(cost.time.ps >= 0 && cost.slowdown >= 1000, "kernel '{}' costs {} ps, slow-down {}",
+                     op.name, cost.time.ps, cost.slowdown);
+      step.work = cost.time;
+      step.slowdown = cost.slowdown;
+    }
+    p_.steps.push_back(step);
+  }
+
+  Collective& collective(const Step& step) {
+    return p_.collectives[static_cast<std::size_t>(step.collective)];
+  }
+  int collective_of(OpId start) const {
+    const int c = collective_of_[static_cast<std::size_t>(start.index)];
+    internal_check(c >= 0, "'{}' is waited for before it is started", graph_[start].name);
+    return c;
+  }
+
+  int add_collective(OpId op, const CollectiveKernel& kernel, int node) {
+    const int index = static_cast<int>(p_.collectives.size());
+    collective_of_[static_cast<std::size_t>(op.index)] = index;
+    Collective c;
+    c.op = op;
+    c.start = node;
+    c.channel = channels_.try_emplace(channel_of(kernel), static_cast<int>(channels_.size())).first->second;
+    c.cost = costs_.collective(graph_, op);
+    internal_check(c.cost.time.ps >= 0 && c.cost.slowdown >= 1000 && c.cost.fabric >= 0,
+                   "collective '{}' costs {} ps, slow-down {}, fabric {}", graph_[op].name, c.cost.time.ps,
+                   c.cost.slowdown, c.cost.fabric);
+    p_.fabrics = std::max(p_.fabrics, c.cost.fabric + 1);
+    p_.collectives.push_back(std::move(c));
+    return index;
+  }
+
+  std::vector<int> channel_of(const CollectiveKernel& kernel) const {
+    const bool send = kernel.kind == CollectiveKind::send, recv = kernel.kind == CollectiveKind::recv;
+    const bool by_pair =
+        schedule_.channels == ChannelPolicy::pair || schedule_.channels == ChannelPolicy::edge;
+    if (!by_pair || !(send || recv)) return {kernel.group.index};
+    const bool edge = schedule_.channels == ChannelPolicy::edge;
+    return {kernel.group.index, kernel.root, edge && recv ? 1 : 0};
+  }
+
+  static void append(std::span<const Dependency> from, std::vector<int>& to, std::vector<int>& first) {
+    for (const Dependency& d : from) {
+      // Ordered by node: what repeats stands side by side.
+      if (static_cast<int>(to.size()) == first.back() || to.back() != d.node) to.push_back(d.node);
+    }
+    first.push_back(static_cast<int>(to.size()));
+  }
+};
+
+}  // namespace
+
+Time Problem::compute_time(int n) const {
+  Time sum;
+  for (const Step& s : steps_of(n)) sum += s.work;
+  return sum;
+}
+
+int Problem::started_by(int n) const {
+  for (const Step& s : steps_of(n)) {
+    if (s.kind == Step::Kind::start) return s.collective;
+  }
+  return -1;
+}
+
+int Problem::waited_by(int n) const {
+  for (const Step& s : steps_of(n)) {
+    if (s.kind == Step::Kind::wait) return s.collective;
+  }
+  return -1;
+}
+
+Problem make_problem(const Schedule& schedule, const CostModel& costs, const ProblemOptions& options) {
+  return make_problem(schedule, find_dependencies(schedule, {.channel_order = options.channel_order}), costs);
+}
+
+Problem make_problem(const Schedule& schedule, const Dependencies& deps, const CostModel& costs) {
+  return Maker(schedule, costs).make(deps);
+}
+
+std::vector<int> identity_order(int nodes) {
+  std::vector<int> order(static_cast<std::size_t>(nodes));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+bool apply_order(Schedule& schedule, std::span<const int> order) {
+  internal_check(order.size() == schedule.nodes.size(), "an order of {} nodes for {}", order.size(),
+                 schedule.nodes.size());
+  if (std::is_sorted(order.begin(), order.end())) return false;
+  std::vector<ScheduleNode> nodes;
+  nodes.reserve(order.size());
+  std::vector<bool> taken(order.size(), false);
+  for (int n : order) {
+    internal_check(n >= 0 && n < static_cast<int>(taken.size()) && !taken[static_cast<std::size_t>(n)],
+                   "the order is no permutation of the nodes");
+    taken[static_cast<std::size_t>(n)] = true;
+    nodes.push_back(std::move(schedule.nodes[static_cast<std::size_t>(n)]));
+  }
+  schedule.nodes = std::move(nodes);
+  schedule.plan.reset();
+  return true;
+}
+
+}  // namespace braid::passes
