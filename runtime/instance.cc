@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 
+#include "runtime/hash.h"
 #include "runtime/weight_file.h"
 
 namespace braid::rt {
@@ -46,12 +47,6 @@ void check_weights(const BraidProgram& table, const void* data, uint64_t bytes, 
   }
   if (head.rank != rank)
     fail(BRAID_INVALID_ARGUMENT, file + " holds the weights of rank " + number(head.rank));
-}
-
-uint64_t fnv1a(std::string_view text) {
-  uint64_t hash = 1469598103934665603u;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
 }
 
 // What the members of a group must agree on.

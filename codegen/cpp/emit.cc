@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "codegen/cpp/program_emitter.h"
 #include "codegen/program_files.h"
 #include "ir/effects.h"
+#include "ir/element.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cpp {
@@ -15,12 +17,6 @@ namespace braid::codegen::cpp {
 using namespace ir;
 
 namespace {
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 1469598103934665603u;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
 
 // "past + seq", as the user knows the dimensions.
 std::string readable(Expr e) { return to_string(e); }
@@ -155,7 +151,7 @@ EmittedProgram ProgramEmitter::emit() {
   EmittedProgram program;
   program.name = name_;
   program.source = source_text();
-  program.fingerprint = fnv1a(program.source);
+  program.fingerprint = ir::fnv1a(std::as_bytes(std::span(program.source)).data(), program.source.size());
   const std::size_t mark = program.source.find(kFingerprintMark);
   program.source.replace(mark, std::string_view(kFingerprintMark).size(),
                          fmt::format("0x{:016x}u", program.fingerprint));

@@ -4,17 +4,13 @@
 #include <cstdio>
 #include <cstring>
 
+#include "runtime/hash.h"
+
 namespace braid::rt::shm {
 namespace {
 
 constexpr size_t kMinSlot = 4096;
 constexpr size_t kPairShare = 8;  // a pair channel's slot is this much smaller than the group's
-
-uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes) {  // FNV-1a
-  for (size_t i = 0; i < bytes; ++i)
-    hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211ull;
-  return hash;
-}
 
 }  // namespace
 
@@ -163,9 +159,9 @@ Status ShmWorld::group(std::span<const int> ranks, std::string_view name, Commun
   }
   const GroupLayout layout(static_cast<int>(members.size()), core_.arena().header().staging_bytes);
   const size_t member_bytes = members.size() * sizeof(int);
-  uint64_t key = hash_bytes(14695981039346656037ull, name.data(), name.size());
-  key = hash_bytes(key, members.data(), member_bytes);
-  key = hash_bytes(key, &occurrence, sizeof occurrence);
+  uint64_t key = fnv1a(name);
+  key = fnv1a(members.data(), member_bytes, key);
+  key = fnv1a(&occurrence, sizeof occurrence, key);
   std::byte* block = nullptr;
   Status found = core_.arena().find_or_make_group(
       key, layout.bytes(),

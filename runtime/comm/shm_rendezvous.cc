@@ -17,6 +17,7 @@
 #include "runtime/comm/futex.h"
 #include "runtime/comm/shm_arena.h"
 #include "runtime/comm/shm_world.h"
+#include "runtime/hash.h"
 
 namespace braid::rt {
 namespace shm {
@@ -59,9 +60,7 @@ struct Address {
 };
 
 Address address_of(const std::string& run_id) {
-  uint64_t hash = 14695981039346656037ull;
-  for (const char c : run_id) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  const std::string name = "braid-" + std::to_string(getuid()) + "-" + std::to_string(hash);
+  const std::string name = "braid-" + std::to_string(getuid()) + "-" + std::to_string(fnv1a(run_id));
   Address address;
   address.value.sun_family = AF_UNIX;
   std::memcpy(address.value.sun_path + 1, name.data(), name.size());  // a leading zero byte: abstract

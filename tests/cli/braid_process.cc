@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 
@@ -45,17 +46,24 @@ std::string executable() {
 }  // namespace
 
 ProcessResult braid(const std::vector<std::string>& arguments, const std::string& input,
-                    const std::vector<std::string>& environment) {
+                    const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile) {
   const Folder folder;
   const std::string in = folder.file("in", input);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) become(arguments, environment, in, folder / "out", folder / "err");
+  if (meanwhile) meanwhile(child);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return {code, read_text(folder / "out"), read_text(folder / "err")};
+}
+
+std::vector<int> children_of(int process) {
+  const std::string id = std::to_string(process);
+  std::ifstream in("/proc/" + id + "/task/" + id + "/children");
+  return {std::istream_iterator<int>(in), {}};
 }
 
 Folder::Folder() {

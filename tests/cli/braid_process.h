@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,13 @@ struct ProcessResult {
 };
 
 // Runs `braid` with these arguments. Host-compiler runs use -O0 (BRAID_CXXFLAGS): speed is not what these
-// tests are about. `environment`: NAME=VALUE.
+// tests are about. `environment`: NAME=VALUE. `meanwhile` is called with the process's id while it runs.
 ProcessResult braid(const std::vector<std::string>& arguments, const std::string& input = {},
-                    const std::vector<std::string>& environment = {});
+                    const std::vector<std::string>& environment = {},
+                    const std::function<void(int)>& meanwhile = {});
+
+// The ids of the processes that a process has started and that still run.
+std::vector<int> children_of(int process);
 
 // A folder that goes with the object.
 class Folder {

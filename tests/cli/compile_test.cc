@@ -309,5 +309,22 @@ output %y
   EXPECT_THAT(result.err, HasSubstr("late.braid"));
 }
 
+TEST(Compile, TheSameModelGivesTheSameFilesByteForByte) {
+  const Folder first, second;
+  for (const Folder* folder : {&first, &second}) {
+    const ProcessResult result =
+        braid({"compile", model("collectives/all_reduce_dynamic/model.onnx"), "--emit", "source", "--ranks",
+               "2", "--dim", "batch=1..4", "--dim", "sequence=1..16", "-o", (*folder) / "program"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  const std::vector<std::string> names = first.names();
+  EXPECT_EQ(names, second.names());
+  EXPECT_GE(names.size(), 3u);
+  for (const std::string& name : names) {
+    if (fs::is_regular_file(first / name))
+      EXPECT_EQ(read_text(first / name), read_text(second / name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace braid::test

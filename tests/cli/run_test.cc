@@ -1,6 +1,9 @@
 // braid compile and run: files in, files out, on one rank and on two.
 #include <gmock/gmock.h>
 
+#include <csignal>
+#include <thread>
+
 #include "tests/cli/braid_process.h"
 
 namespace braid::test {
@@ -234,6 +237,21 @@ TEST(Run, AFailingRankIsNamedAndEndsTheOthers) {
   EXPECT_THAT(bad.err, HasSubstr("BR0725"));  // what rank 1 says
   EXPECT_THAT(bad.err, HasSubstr("BR0726"));  // what rank 0 says
   EXPECT_FALSE(fs::exists(folder / "results"));
+}
+
+TEST(Run, AKilledRankEndsTheRunWithAnErrorThatNamesIt) {
+  const ProcessResult result =
+      braid({"run", all_reduce(), "--random", "1", "--repeat", "1000000"}, {}, {}, [](int process) {
+        // Both ranks run once they are there; a moment later they are in the middle of their steps.
+        for (int k = 0; k < 1000 && children_of(process).size() < 2; ++k)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        const std::vector<int> ranks = children_of(process);
+        ASSERT_EQ(ranks.size(), 2u);
+        ::kill(ranks[1], SIGKILL);
+      });
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("rank 1"));
 }
 
 }  // namespace
