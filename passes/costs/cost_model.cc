@@ -1,67 +1,181 @@
-// Explicit costs only, until there are machine descriptions: what has none costs nothing.
 #include "passes/costs/cost_model.h"
 
 #include <algorithm>
 #include <mutex>
 
 #include "ir/error.h"
+#include "passes/costs/collective_model.h"
+#include "passes/costs/cost_file.h"
+#include "passes/costs/errors.h"
 
 namespace braid::passes {
+namespace {
 
-using namespace ir;
+bool is_output_sized(ir::CollectiveKind kind) {
+  return kind == ir::CollectiveKind::all_gather || kind == ir::CollectiveKind::recv;
+}
+
+}  // namespace
 
 CostModel::CostModel(Machine machine, CostOptions options)
-    : machine_(std::move(machine)), options_(std::move(options)) {}
+    : machine_(std::move(machine)), options_(std::move(options)) {
+  if (!options_.cost_file.empty()) entries_ = read_cost_file(options_.cost_file);
+}
 
-KernelCost CostModel::kernel(const Graph& graph, std::span<const OpId> ops) const {
-  KernelCost out;
-  for (OpId op : ops) {
-    std::optional<double> ns;
-    if (options_.function) ns = options_.function(graph, op);
-    if (!ns && graph[op].cost && graph[op].cost->ns >= 0) ns = graph[op].cost->ns;
-    out.time += Time::from_ns(ns.value_or(0));
+std::int64_t CostModel::value(const ir::Expr& e) const {
+  if (e.is_constant()) return e.constant();
+  ir::Expr chosen = e;
+  if (!options_.dims.empty()) {
+    chosen = ir::substitute(e, [&](ir::Expr symbol) -> std::optional<ir::Expr> {
+      if (!symbol.is_symbol(ir::SymbolKind::dim)) return std::nullopt;
+      const auto found = options_.dims.find(symbol.dim_name());
+      return found == options_.dims.end() ? std::nullopt : std::optional<ir::Expr>(found->second);
+    });
   }
-  return out;
-}
-
-CollectiveCost CostModel::collective(const Graph& graph, OpId start) const {
-  CollectiveCost out;
-  const OpId one[] = {start};
-  out.time = kernel(graph, one).time;
-  out.floor = out.time;
-  out.priced_by_size = false;
-  return out;
-}
-
-CollectiveCost CostModel::collective(const CollectiveShape&) const { return {}; }
-
-CollectiveShape CostModel::shape(const Graph& graph, OpId start) const {
-  const auto* kernel = graph[start].as<CollectiveKernel>();
-  internal_check(kernel != nullptr, "'{}' is no collective", graph[start].name);
-  CollectiveShape s;
-  s.kind = kernel->kind;
-  s.reduce = kernel->reduce;
-  s.ranks = graph[kernel->group].ranks;
-  const bool by_output = s.kind == CollectiveKind::all_gather || s.kind == CollectiveKind::recv;
-  for (const TensorRef& t : by_output ? kernel->outputs : kernel->inputs) {
-    s.dtype = graph[t.buffer].dtype;
-    s.bytes += value(numel(t.sizes)) * size_of(s.dtype);
+  const std::int64_t most = ir::bounds(chosen).max;
+  if (most >= ir::kUnbounded) {
+    ir::user_error(kNoUpperBound, {},
+                   fmt::format("the size {} has no upper bound, so nothing can be priced", ir::to_string(e)),
+                   "give its dimensions an upper bound or a value");
   }
-  return s;
+  return std::max<std::int64_t>(most, 0);
 }
 
-std::int64_t CostModel::value(const Expr& e) const {
-  const ir::Bounds b = bounds(e);
-  internal_check(b.max < kUnbounded, "a size without an upper bound has no cost");
-  return b.max;
+std::optional<double> CostModel::explicit_ns(const ir::Graph& graph, ir::OpId op) const {
+  const auto checked = [&](double ns, const char* by) {
+    if (!(ns >= 0 && ns <= 1e15)) {
+      ir::user_error(kBadTime, {.node = graph[op].name}, fmt::format("{} says that it takes {} ns", by, ns),
+                     "a time is 0 to 1e15 ns");
+    }
+    return ns;
+  };
+  if (options_.function) {
+    if (const auto ns = options_.function(graph, op)) return checked(*ns, "the cost function");
+  }
+  if (const auto found = entries_.find(graph[op].name); found != entries_.end()) return found->second;
+  if (const auto& cost = graph[op].cost; cost && cost->ns >= 0) return checked(cost->ns, "its cost");
+  return std::nullopt;
+}
+
+KernelCost CostModel::kernel(const ir::Graph& graph, std::span<const ir::OpId> ops) const {
+  return KernelCosts(*this, graph)(ops);
+}
+
+CollectiveShape CostModel::shape(const ir::Graph& graph, ir::OpId start) const {
+  const auto* kernel = graph[start].as<ir::CollectiveKernel>();
+  ir::internal_check(kernel != nullptr, "'{}' is no collective", graph[start].name);
+  CollectiveShape shape{.kind = kernel->kind, .reduce = kernel->reduce, .ranks = graph[kernel->group].ranks};
+  const auto& refs = is_output_sized(kernel->kind) ? kernel->outputs : kernel->inputs;
+  for (const ir::TensorRef& ref : refs) {
+    std::int64_t bytes = ir::size_of(graph[ref.buffer].dtype);
+    for (const ir::Expr& e : ref.sizes) bytes *= value(e);
+    shape.bytes += bytes;
+  }
+  if (!refs.empty()) shape.dtype = graph[refs.front().buffer].dtype;
+  return shape;
+}
+
+CollectiveCost CostModel::collective(const ir::Graph& graph, ir::OpId start) const {
+  const CollectiveShape s = shape(graph, start);
+  if (const auto ns = explicit_ns(graph, start)) {
+    CollectiveCost cost;
+    cost.time = cost.latency = cost.floor = Time::from_ns(*ns);
+    cost.slowdown = machine_.collectives.slowdown;
+    // A made-up time may stand beside groups that the machine could not hold.
+    cost.fabric = machine_.collectives.network && topology(machine_, s.ranks).nodes > 1 ? 1 : 0;
+    cost.priced_by_size = false;
+    return cost;
+  }
+  return collective(s);
+}
+
+CollectiveCost CostModel::collective(const CollectiveShape& shape) const {
+  const CollectiveEstimate e = estimate_collective(machine_, shape);
+  CollectiveCost cost;
+  cost.time = Time::from_us(e.us);
+  cost.latency = Time::from_us(e.latency_us);
+  cost.floor = std::min(Time::from_us(e.floor_us), cost.time);
+  cost.slowdown = machine_.collectives.slowdown;
+  cost.fabric = topology(machine_, shape.ranks).nodes > 1 ? 1 : 0;
+  cost.algorithm = e.algorithm;
+  return cost;
+}
+
+KernelCosts::KernelCosts(const CostModel& model, const ir::Graph& graph)
+    : model_(model), graph_(graph), users_(graph) {}
+
+KernelCost KernelCosts::operator()(std::span<const ir::OpId> ops) const {
+  Permille slowdown = 1000;
+  const double time = ns(ops, slowdown);
+  return {Time::from_ns(time), slowdown};
+}
+
+KernelCost KernelCosts::operator()(const ir::ScheduleNode& node) const {
+  KernelCost cost = (*this)(ir::ops_of(node));
+  if (node.kind == ir::ScheduleNode::Kind::fused) {
+    const auto found = model_.entries_.find(node.name);
+    if (found != model_.entries_.end()) cost.time = Time::from_ns(found->second);
+  }
+  return cost;
+}
+
+// Members with a time of their own count with it, the others as one kernel of the machine.
+double KernelCosts::ns(std::span<const ir::OpId> ops, Permille& slowdown) const {
+  std::vector<ir::OpId> sorted(ops.begin(), ops.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto inside = [&](ir::BufferId b) {
+    return sorted.size() > 1 && users_.only_inside(ir::root_storage(graph_, b), sorted);
+  };
+  const SizeOf size = [&](const ir::Expr& e) { return model_.value(e); };
+  const Machine& machine = model_.machine_;
+  double total = 0;
+  std::optional<KernelWork> work;
+  for (ir::OpId id : ops) {
+    const ir::Operation& op = graph_[id];
+    const bool communicates =
+        op.as<ir::CollectiveKernel>() || op.as<ir::WaitKernel>() || op.as<ir::ReleaseKernel>();
+    if (communicates) continue;
+    if (const auto* region = op.as<ir::RegionKernel>(); region && !model_.explicit_ns(graph_, id)) {
+      double most = 0;
+      for (const ir::Region& r : region->regions) {
+        double sum = 0;
+        for (ir::OpId inner : r.ops) sum += ns(std::span(&inner, 1), slowdown);
+        most = std::max(most, sum);
+      }
+      total +=
+          most *
+          (region->kind == ir::RegionKind::repeat ? static_cast<double>(model_.value(region->trips)) : 1);
+      continue;
+    }
+    KernelWork w = kernel_work(graph_, op, size, inside);
+    slowdown = std::max(slowdown, machine[w.kernel_class].slowdown);
+    if (const auto explicit_ns = model_.explicit_ns(graph_, id)) {
+      total += *explicit_ns;
+      continue;
+    }
+    if (op.cost && (op.cost->flops >= 0 || op.cost->bytes >= 0)) {
+      w.flops = std::max(op.cost->flops, 0.0);
+      w.bytes = std::max(op.cost->bytes, 0.0);
+    }
+    work = work ? *work + w : w;
+  }
+  if (work) total += 1e3 * (machine.launch_us + roofline_us(machine, *work));
+  return total;
 }
 
 std::shared_ptr<const CostModel> cost_model_for(const std::string& machine) {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const CostModel>> known;
+  static std::map<std::string, std::shared_ptr<const CostModel>> models;
   const std::lock_guard lock(mutex);
-  auto& model = known[machine];
-  if (!model) model = std::make_shared<CostModel>(Machine{machine});
+  auto& model = models[machine];
+  if (!model) {
+    try {
+      model = std::make_shared<const CostModel>(load_machine(machine.empty() ? kDefaultMachine : machine));
+    } catch (...) {
+      models.erase(machine);
+      throw;
+    }
+  }
   return model;
 }
 

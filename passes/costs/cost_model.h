@@ -4,7 +4,8 @@
 //   1. the caller's function, where it answers;
 //   2. the cost file (a measured profile replaces single entries; cost_file.h);
 //   3. `cost(ns T)` of the operation in the IR;
-//   4. the machine: roofline with an efficiency per kernel class (roofline.h) from the operation's body, or from
+//   4. the machine: roofline with an efficiency per kernel class (roofline.h) from the operation's body, or
+//   from
 //      its `cost(flops F, bytes B)`; NCCL's tuner model for collectives (collective_model.h).
 // Sizes that are not fixed count at their upper bound, or at the values given in `dims`.
 #pragma once
@@ -18,6 +19,7 @@
 
 #include "ir/schedule.h"
 #include "passes/costs/machine.h"
+#include "passes/costs/roofline.h"
 #include "passes/costs/time.h"
 
 namespace braid::passes {
@@ -30,14 +32,14 @@ struct KernelCost {
 
 // One collective, alone on the machine.
 struct CollectiveCost {
-  Time time;                 // from when all ranks have started it until it is complete
-  Time latency;              // the part of `time` that does not depend on the size
-  Time floor;                // what no merging, splitting or other algorithm goes below: its bytes at the best
-                             // bandwidth of the machine
+  Time time;     // from when all ranks have started it until it is complete
+  Time latency;  // the part of `time` that does not depend on the size
+  Time floor;    // what no merging, splitting or other algorithm goes below: its bytes at the best
+                 // bandwidth of the machine
   Permille slowdown = 1000;  // while the compute stream is busy
   int fabric = 0;            // collectives in flight on one fabric share it: 0 within a node, 1 between nodes
-  bool priced_by_size = true;  // false: an explicit cost (1 to 3 above), which says nothing about other sizes, so
-                               // that passes neither merge nor split it
+  bool priced_by_size = true;  // false: an explicit cost (1 to 3 above), which says nothing about other
+                               // sizes, so that passes neither merge nor split it
   std::string algorithm;       // "ring LL128", ...; empty for explicit costs
 };
 
@@ -46,9 +48,9 @@ struct CollectiveShape {
   ir::CollectiveKind kind = ir::CollectiveKind::all_reduce;
   ir::ReduceKind reduce = ir::ReduceKind::sum;
   ir::DType dtype = ir::DType::f32;
-  std::int64_t bytes = 0;  // total payload: all-reduce, reduce-scatter, all-to-all, broadcast, send: the input;
-                           // all-gather, recv: the output. Coalesced: the sum
-  std::span<const int> ranks;  // of the group, in world numbering; node = rank / gpus per node
+  std::int64_t bytes = 0;      // total payload: all-reduce, reduce-scatter, all-to-all, broadcast, send: the
+                               // input; all-gather, recv: the output. Coalesced: the sum
+  std::span<const int> ranks;  // of the group, in world numbering; node = rank / devices per node
 };
 
 struct CostOptions {
@@ -64,7 +66,9 @@ class CostModel {
 
   const Machine& machine() const { return machine_; }
   // One kernel: a single operation, or the members of a fused node (what lives only inside costs no memory
-  // traffic). Waits, releases and views cost nothing. A region costs what its operations cost in a row.
+  // traffic). Collectives, waits, releases and views cost nothing here. A region costs what its operations
+  // cost in a row, a branch its dearer side. Linear in the graph when there are several: use KernelCosts for
+  // many kernels.
   KernelCost kernel(const ir::Graph& graph, std::span<const ir::OpId> ops) const;
   // Of a CollectiveKernel.
   CollectiveCost collective(const ir::Graph& graph, ir::OpId start) const;
@@ -74,12 +78,34 @@ class CostModel {
   std::int64_t value(const ir::Expr& e) const;
 
  private:
+  friend class KernelCosts;
+  // Explicit time of an operation or node (1 to 3 above).
+  std::optional<double> explicit_ns(const ir::Graph& graph, ir::OpId op) const;
+
   Machine machine_;
   CostOptions options_;
   std::map<std::string, double> entries_;  // of the cost file: operation or node name -> ns
 };
 
+// Costs of many kernels of one graph, which must outlive it unchanged: who uses which storage is looked up
+// once.
+class KernelCosts {
+ public:
+  KernelCosts(const CostModel& model, const ir::Graph& graph);
+  KernelCost operator()(std::span<const ir::OpId> ops) const;
+  // A single or fused node; a fused one may have a time of its own, under its name, in the cost file.
+  KernelCost operator()(const ir::ScheduleNode& node) const;
+
+ private:
+  double ns(std::span<const ir::OpId> ops, Permille& slowdown) const;
+
+  const CostModel& model_;
+  const ir::Graph& graph_;
+  StorageUsers users_;
+};
+
 // The model of the machine of that name or file; the same object for the same name (machine.h).
+// Empty: the default one. Safe to call from several threads.
 std::shared_ptr<const CostModel> cost_model_for(const std::string& machine);
 
 }  // namespace braid::passes

@@ -1,5 +1,5 @@
-// Time on the machine that is modelled: whole picoseconds, so that sums do not depend on their order and every
-// rank decides alike.
+// Time on the machine that is modelled: whole picoseconds, so that sums do not depend on their order and
+// every rank decides alike.
 #pragma once
 
 #include <cmath>

@@ -1,0 +1,22 @@
+// Cost files: times of single operations and nodes, measured (`braid run --trace` writes one) or made up.
+//
+//   {"version": 1, "ns": {"layer0.qkv": 12345.5, "layer0.all_gather": 87000}}
+//
+// A name is that of an operation or of a fused node; names that a graph does not have are ignored, so that
+// one file serves a graph before and after passes.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace braid::passes {
+
+using CostEntries = std::map<std::string, double>;  // name -> nanoseconds
+
+// User errors 556 (cannot be read, or not JSON) and 557 (not a cost file), with line and column.
+CostEntries read_cost_file(const std::string& path);
+CostEntries parse_cost_file(const std::string& text, const std::string& file);
+// Names in alphabetical order; reads back to the same entries.
+std::string write_cost_file(const CostEntries& entries);
+
+}  // namespace braid::passes

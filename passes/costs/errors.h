@@ -1,0 +1,15 @@
+// Numbers of the user errors of machine descriptions, cost files and prices (docs/errors.md).
+#pragma once
+
+namespace braid::passes {
+
+inline constexpr int kMachineNotJson = 550;
+inline constexpr int kBadMachine = 551;
+inline constexpr int kNoUpperBound = 552;
+inline constexpr int kUnknownMachine = 553;
+inline constexpr int kOutsideOfMachine = 554;
+inline constexpr int kBadTime = 555;
+inline constexpr int kCostFileNotJson = 556;
+inline constexpr int kBadCostFile = 557;
+
+}  // namespace braid::passes

@@ -1,0 +1,52 @@
+// What a kernel has to do, and how long that takes at least-effort efficiency: the roofline.
+//
+//   time = launch + max(flops / (peak of the type * efficiency), bytes / (memory bandwidth * efficiency))
+//
+// Bytes are those of the elements touched, each once, however often a loop reads them; what lives only inside
+// of a fused node costs none. Flops: one per arithmetic instruction of a loop body and point, ten per
+// transcendental one; 2 M N K per product. (S. Williams, A. Waterman, D. Patterson: Roofline, CACM 2009.)
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "ir/graph.h"
+#include "passes/costs/machine.h"
+
+namespace braid::passes {
+
+struct KernelWork {
+  KernelClass kernel_class = KernelClass::copy;
+  ir::DType dtype = ir::DType::f32;  // whose peak counts
+  double flops = 0;
+  double bytes = 0;
+};
+
+// Which operations touch which storage, looked up once per graph.
+class StorageUsers {
+ public:
+  explicit StorageUsers(const ir::Graph& graph);
+  // An activation that no operation outside of `ops` (ascending) touches, and that is no output of the graph
+  // or a region.
+  bool only_inside(ir::StorageId root, std::span<const ir::OpId> ops) const;
+
+ private:
+  const ir::Graph& graph_;
+  std::vector<bool> kept_;  // by storage: touched from outside of any kernel
+  std::vector<int> first_ = {0};
+  std::vector<ir::OpId> users_;  // of storage s: users_[first_[s]] .. users_[first_[s + 1]], ascending
+};
+
+using SizeOf = std::function<std::int64_t(const ir::Expr&)>;
+
+// Of one loop nest, product or kernel without a body; memory for which `inside` holds counts nothing.
+KernelWork kernel_work(const ir::Graph& graph, const ir::Operation& op, const SizeOf& size,
+                       const std::function<bool(ir::BufferId)>& inside);
+// Of several in one kernel: the class of the most demanding member, work added up.
+KernelWork operator+(const KernelWork& a, const KernelWork& b);
+
+// Without the launch.
+double roofline_us(const Machine& machine, const KernelWork& work);
+
+}  // namespace braid::passes
