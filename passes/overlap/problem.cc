@@ -87,9 +87,22 @@ class Maker {
     internal_check(c.cost.time.ps >= 0 && c.cost.slowdown >= 1000 && c.cost.fabric >= 0,
                    "collective '{}' costs {} ps, slow-down {}, fabric {}", graph_[op].name, c.cost.time.ps,
                    c.cost.slowdown, c.cost.fabric);
+    c.smallest_floor = smallest_floor(kernel, c.cost);
     p_.fabrics = std::max(p_.fabrics, c.cost.fabric + 1);
     p_.collectives.push_back(std::move(c));
     return index;
+  }
+
+  Time smallest_floor(const CollectiveKernel& kernel, const CollectiveCost& cost) const {
+    if (kernel.inputs.size() < 2 || !cost.priced_by_size) return cost.floor;
+    std::int64_t smallest = INT64_MAX, all = 0;
+    for (const TensorRef& t : kernel.inputs) {
+      const std::int64_t bytes = costs_.value(numel(t.sizes)) * size_of(graph_[t.buffer].dtype);
+      smallest = std::min(smallest, bytes);
+      all += bytes;
+    }
+    if (all <= 0) return {};
+    return {static_cast<std::int64_t>(static_cast<__int128>(cost.floor.ps) * smallest / all)};
   }
 
   std::vector<int> channel_of(const CollectiveKernel& kernel) const {

@@ -36,6 +36,8 @@ struct Collective {
   int release = -1;
   int channel = 0;
   CollectiveCost cost;
+  Time smallest_floor;  // floor of its smallest tensor: what a chain through it costs at least, however it is
+                        // split
 };
 
 struct Problem {

@@ -38,6 +38,7 @@ struct ProblemBuilder {
     collective.cost.time = {ps};
     collective.cost.latency = {o.latency};
     collective.cost.floor = {o.floor < 0 ? ps : o.floor};
+    collective.smallest_floor = collective.cost.floor;
     collective.cost.slowdown = o.slowdown;
     collective.cost.fabric = o.fabric;
     problem.collectives.push_back(collective);
