@@ -4,8 +4,8 @@
 // never falls with the size, and its time per byte never rises. Both carry over to the minimum, hence
 //   * more bytes never cost less;
 //   * one collective is never dearer than the two it replaces: t(a + b) <= t(a) + t(b).
-// Where a published formula breaks this (NCCL's correction of trees by size), the lowest curve above or the
-// cheapest smaller message repeated takes its place (tree_us).
+// Where a published formula breaks this (NCCL's correction of trees by size), the cheapest smaller message
+// repeated takes its place, and a dearer smaller message is a lower bound.
 //
 // Sources: NCCL 2.28.9 src/graph/tuning.cc and sym_kernels.cc; torch/_inductor/comm_analysis.py of 2023 and
 // of mid-2026; network cards by ranks per node as in XLA's sol_gpu_cost_model.cc.
@@ -42,7 +42,8 @@ struct CollectiveCandidate {
   double limit_gb_s() const;
 };
 
-// All candidates, in a fixed order; never empty.
+// All candidates that the shape's `algorithm` allows, in a fixed order; never empty. What a machine cannot do
+// (one-shot over several nodes) is left to the library.
 std::vector<CollectiveCandidate> collective_candidates(const Machine& machine, const CollectiveShape& shape,
                                                        const GroupTopology& group);
 
@@ -54,9 +55,14 @@ struct CollectiveEstimate {
 };
 CollectiveEstimate estimate_collective(const Machine& machine, const CollectiveShape& shape);
 
-// The payload at which a collective of this kind over these ranks reaches `efficiency` of its best bandwidth:
-// what bucketing fills up to. Latency L and bandwidth B of the algorithm for large sizes: L * B * e / (1 -
-// e).
-std::int64_t saturation_bytes(const Machine& machine, const CollectiveShape& shape, double efficiency = 0.9);
+// The payload from which on a collective over these ranks uses the network well: what bucketing fills up to.
+enum class Saturation : std::uint8_t {
+  model,    // of this model: the size at which the widest algorithm reaches `efficiency` of its bandwidth,
+            // latency * bandwidth * e / (1 - e)
+  inductor  // of PyTorch's bucketing: the same with a bandwidth, a base and a latency per hop of its own for
+            // each kind of link, and a least size for networks
+};
+std::int64_t saturation_bytes(const Machine& machine, const CollectiveShape& shape, double efficiency = 0.9,
+                              Saturation method = Saturation::model);
 
 }  // namespace braid::passes

@@ -65,6 +65,15 @@ CollectiveShape CostModel::shape(const ir::Graph& graph, ir::OpId start) const {
   const auto* kernel = graph[start].as<ir::CollectiveKernel>();
   ir::internal_check(kernel != nullptr, "'{}' is no collective", graph[start].name);
   CollectiveShape shape{.kind = kernel->kind, .reduce = kernel->reduce, .ranks = graph[kernel->group].ranks};
+  shape.algorithm = kernel->algorithm;
+  shape.symmetric = true;
+  for (const auto* operands : {&kernel->inputs, &kernel->outputs}) {
+    for (const ir::TensorRef& ref : *operands) {
+      const ir::Storage& storage = graph[ir::root_storage(graph, ref.buffer)];
+      shape.symmetric &=
+          storage.kind == ir::StorageKind::comm && storage.comm_kind == ir::CommBufferKind::symmetric;
+    }
+  }
   const auto& refs = is_output_sized(kernel->kind) ? kernel->outputs : kernel->inputs;
   for (const ir::TensorRef& ref : refs) {
     std::int64_t bytes = ir::size_of(graph[ref.buffer].dtype);

@@ -51,6 +51,8 @@ struct CollectiveShape {
   std::int64_t bytes = 0;      // total payload: all-reduce, reduce-scatter, all-to-all, broadcast, send: the
                                // input; all-gather, recv: the output. Coalesced: the sum
   std::span<const int> ranks;  // of the group, in world numbering; node = rank / devices per node
+  bool symmetric = false;      // all operands lie in symmetric communication memory
+  std::string_view algorithm;  // as CollectiveKernel::algorithm
 };
 
 struct CostOptions {

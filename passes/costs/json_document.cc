@@ -10,6 +10,13 @@ namespace {
 
 constexpr std::size_t kMaxNesting = 64;
 
+// One step of a JSON pointer (RFC 6901).
+std::string step(std::string_view key) {
+  std::string result = "/";
+  for (char c : key) result += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return result;
+}
+
 // Walks over text that is known to be valid JSON and notes where each value begins.
 class OffsetScanner {
  public:
@@ -46,7 +53,7 @@ class OffsetScanner {
           blanks();
           ++at_;  // ':'
         }
-        value(pointer + '/' + key);
+        value(pointer + step(key));
         blanks();
         if (text_[at_] == ',') ++at_;
       }
@@ -136,7 +143,7 @@ JsonObject::JsonObject(const JsonValue& value) : JsonValue(value) {
 
 JsonValue JsonObject::value(const std::string& key) {
   std::optional<JsonValue> found = maybe(key);
-  if (!found) fail(fmt::format("'{}/{}' is missing", pointer_, key));
+  if (!found) fail(fmt::format("'{}' is missing", pointer_ + step(key)));
   return *found;
 }
 
@@ -144,14 +151,14 @@ std::optional<JsonValue> JsonObject::maybe(const std::string& key) {
   known_.insert(key);
   const auto found = value_->find(key);
   if (found == value_->end()) return std::nullopt;
-  return JsonValue(*doc_, pointer_ + '/' + key, *found);
+  return JsonValue(*doc_, pointer_ + step(key), *found);
 }
 
 std::vector<std::pair<std::string, JsonValue>> JsonObject::entries() {
   std::vector<std::pair<std::string, JsonValue>> result;
   for (const auto& [key, v] : value_->items()) {
     known_.insert(key);
-    result.emplace_back(key, JsonValue(*doc_, pointer_ + '/' + key, v));
+    result.emplace_back(key, JsonValue(*doc_, pointer_ + step(key), v));
   }
   return result;
 }
@@ -161,8 +168,8 @@ void JsonObject::finish() const {
     if (known_.contains(key)) continue;
     std::string names;
     for (const std::string& name : known_) names += (names.empty() ? "" : ", ") + name;
-    JsonValue(*doc_, pointer_ + '/' + key, v)
-        .fail(fmt::format("'{}/{}' is not known", pointer_, key), "known here: " + names);
+    JsonValue(*doc_, pointer_ + step(key), v)
+        .fail(fmt::format("'{}' is not known", pointer_ + step(key)), "known here: " + names);
   }
 }
 
@@ -171,10 +178,12 @@ JsonDocument::JsonDocument(std::string text, std::string file, int syntax, int s
   if (too_deep(text_)) ir::user_error(syntax, {.file = file_}, "nested too deeply");
   try {
     root_ = nlohmann::json::parse(text_);
-  } catch (const nlohmann::json::parse_error& e) {
+  } catch (const nlohmann::json::exception& e) {
+    const auto* parse = dynamic_cast<const nlohmann::json::parse_error*>(&e);
+    const std::size_t byte = parse ? parse->byte : 0;
     const std::string what = e.what();
     const std::size_t colon = what.find(": ", what.find("at line"));
-    ir::user_error(syntax, location_of(e.byte > 0 ? e.byte - 1 : 0),
+    ir::user_error(syntax, location_of(byte > 0 ? byte - 1 : 0),
                    "not JSON: " + (colon == std::string::npos ? what : what.substr(colon + 2)));
   }
   if (const auto duplicate = OffsetScanner(text_, offsets_).run()) {

@@ -125,13 +125,38 @@ KernelWork of_gemm(const ir::Graph& graph, const ir::Gemm& gemm, const SizeOf& s
   return work;
 }
 
+// The class of a kernel without a body is read off the name that it calls: the first of these words in it.
+KernelClass class_of(std::string_view callee) {
+  struct Word {
+    std::string_view word;
+    KernelClass kernel_class;
+  };
+  constexpr Word kWords[] = {{"attention", KernelClass::attention},
+                             {"flash", KernelClass::attention},
+                             {"gemm", KernelClass::gemm},
+                             {"matmul", KernelClass::gemm},
+                             {"conv", KernelClass::gemm},
+                             {"copy", KernelClass::copy},
+                             {"cast", KernelClass::copy},
+                             {"norm", KernelClass::reduction},
+                             {"softmax", KernelClass::reduction},
+                             {"reduc", KernelClass::reduction},
+                             {"loss", KernelClass::reduction},
+                             {"gather", KernelClass::gather},
+                             {"scatter", KernelClass::gather},
+                             {"embedding", KernelClass::gather},
+                             {"elementwise", KernelClass::elementwise},
+                             {"pointwise", KernelClass::elementwise}};
+  for (const Word& w : kWords) {
+    if (callee.find(w.word) != std::string_view::npos) return w.kernel_class;
+  }
+  return KernelClass::other;
+}
+
 KernelWork of_extern(const ir::Graph& graph, const ir::ExternKernel& kernel, const SizeOf& size,
                      const std::function<bool(ir::BufferId)>& inside) {
   KernelWork work;
-  const auto named = [&](const char* part) { return kernel.callee.find(part) != std::string::npos; };
-  work.kernel_class = named("attention")                                  ? KernelClass::attention
-                      : named("gemm") || named("matmul") || named("conv") ? KernelClass::gemm
-                                                                          : KernelClass::other;
+  work.kernel_class = class_of(kernel.callee);
   if (!kernel.reads.empty())
     work.dtype = graph[kernel.reads.front().buffer].dtype;
   else if (!kernel.writes.empty())

@@ -1,10 +1,14 @@
-// What a kernel has to do, and how long that takes at least-effort efficiency: the roofline.
+// What a kernel has to do, and how long that takes on a machine: the roofline.
 //
 //   time = launch + max(flops / (peak of the type * efficiency), bytes / (memory bandwidth * efficiency))
 //
 // Bytes are those of the elements touched, each once, however often a loop reads them; what lives only inside
 // of a fused node costs none. Flops: one per arithmetic instruction of a loop body and point, ten per
-// transcendental one; 2 M N K per product. (S. Williams, A. Waterman, D. Patterson: Roofline, CACM 2009.)
+// transcendental one; 2 M N K per product. A kernel without a body does what its cost(flops F, bytes B) says,
+// or moves its operands; its class is read off the name that it calls: "attention" or "flash", "gemm",
+// "matmul" or "conv", "copy" or "cast", "norm", "softmax", "reduc" or "loss", "gather", "scatter" or
+// "embedding", "elementwise" or "pointwise", other ones are `other`. (S. Williams, A. Waterman, D. Patterson:
+// Roofline, CACM 2009.)
 #pragma once
 
 #include <functional>

@@ -14,7 +14,11 @@ using namespace ir;
 class Maker {
  public:
   Maker(const Schedule& schedule, const CostModel& costs)
-      : schedule_(schedule), graph_(schedule.graph), costs_(costs), collective_of_(graph_.ops.size(), -1) {}
+      : schedule_(schedule),
+        graph_(schedule.graph),
+        costs_(costs),
+        kernels_(costs, graph_),
+        collective_of_(graph_.ops.size(), -1) {}
 
   Problem make(const Dependencies& deps) {
     const int n = static_cast<int>(schedule_.nodes.size());
@@ -34,6 +38,7 @@ class Maker {
   const Schedule& schedule_;
   const Graph& graph_;
   const CostModel& costs_;
+  const KernelCosts kernels_;
   std::vector<int> collective_of_;  // by OpId of the start
   std::map<std::vector<int>, int> channels_;
   Problem p_;
@@ -42,15 +47,15 @@ class Maker {
     if (node.kind == ScheduleNode::Kind::grouped) {
       for (const ScheduleNode& member : node.members) add_steps(member, index);
     } else {
-      add_step(ops_of(node), index);
+      add_step(node, ops_of(node).front(), index);
     }
   }
 
-  void add_step(const std::vector<OpId>& ops, int node) {
-    const Operation& op = graph_[ops.front()];
+  void add_step(const ScheduleNode& schedule_node, OpId first, int node) {
+    const Operation& op = graph_[first];
     Step step;
     if (const auto* start = op.as<CollectiveKernel>()) {
-      step = {Step::Kind::start, start->blocking, add_collective(ops.front(), *start, node)};
+      step = {Step::Kind::start, start->blocking, add_collective(first, *start, node)};
     } else if (const auto* wait = op.as<WaitKernel>()) {
       step = {Step::Kind::wait, false, collective_of(wait->start)};
       collective(step).wait = node;
@@ -58,7 +63,7 @@ class Maker {
       step = {Step::Kind::release, false, collective_of(release->start)};
       collective(step).release = node;
     } else {
-      const KernelCost cost = costs_.kernel(graph_, ops);
+      const KernelCost cost = kernels_(schedule_node);
       internal_check(cost.time.ps >= 0 && cost.slowdown >= 1000, "kernel '{}' costs {} ps, slow-down {}",
                      op.name, cost.time.ps, cost.slowdown);
       step.work = cost.time;

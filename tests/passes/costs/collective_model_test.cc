@@ -22,7 +22,8 @@ std::vector<int> ranks(int n, int stride = 1) {
 
 CollectiveEstimate estimate(const Machine& m, CollectiveKind kind, std::int64_t bytes,
                             const std::vector<int>& group) {
-  return estimate_collective(m, {.kind = kind, .dtype = ir::DType::bf16, .bytes = bytes, .ranks = group});
+  return estimate_collective(
+      m, {.kind = kind, .dtype = ir::DType::bf16, .bytes = bytes, .ranks = group, .symmetric = true});
 }
 
 // The machine that the first model of Inductor assumes: A100, 300 GB/s within the node and 25 between nodes.
@@ -120,7 +121,8 @@ TEST(NcclModel, SymmetricKernelsReduceOnlySumsOfSmallFloats) {
   const Machine m = load_machine("h100");
   const auto algorithm = [&](ir::DType dtype, ir::ReduceKind reduce) {
     const std::vector<int> group = ranks(8);
-    return estimate_collective(m, {.reduce = reduce, .dtype = dtype, .bytes = 256 * kKiB, .ranks = group})
+    return estimate_collective(
+               m, {.reduce = reduce, .dtype = dtype, .bytes = 256 * kKiB, .ranks = group, .symmetric = true})
         .algorithm;
   };
   EXPECT_EQ(algorithm(ir::DType::bf16, ir::ReduceKind::sum), "symmetric two-shot");
@@ -230,6 +232,37 @@ TEST(Saturation, IsThePayloadAtWhichTheAskedPartOfTheBandwidthIsReached) {
   shape.bytes = saturation_bytes(m, shape, 0.9);
   const CollectiveEstimate e = estimate_collective(m, shape);
   EXPECT_NEAR(e.floor_us / e.us, 0.9, 1e-4);
+}
+
+TEST(Saturation, ReproducesTheReferenceValuesOfPyTorchsBucketing) {
+  const auto mib = [](const std::string& machine, int n) {
+    const std::vector<int> group = ranks(n);
+    const CollectiveShape shape{.kind = CollectiveKind::all_gather, .ranks = group};
+    return static_cast<double>(saturation_bytes(load_machine(machine), shape, 0.9, Saturation::inductor)) /
+           kMiB;
+  };
+  EXPECT_NEAR(mib("h100", 8), 89.6, 0.05);
+  EXPECT_NEAR(mib("a100", 8), 61.4, 0.05);
+  EXPECT_NEAR(mib("h100", 64), 148.4, 0.05);
+  EXPECT_NEAR(mib("h100", 16), 100, 1e-9);
+}
+
+TEST(Algorithms, TheProgramMayAskForOneAndGetsTheLibraryWhereTheMachineHasNone) {
+  const Machine m = load_machine("h100");
+  const auto algorithm = [&](std::string_view asked, bool symmetric, const std::vector<int>& group) {
+    return estimate_collective(m, {.dtype = ir::DType::bf16,
+                                   .bytes = kKiB,
+                                   .ranks = group,
+                                   .symmetric = symmetric,
+                                   .algorithm = asked})
+        .algorithm;
+  };
+  EXPECT_EQ(algorithm("", true, ranks(8)), "symmetric one-shot");
+  EXPECT_EQ(algorithm("two_shot", true, ranks(8)), "symmetric two-shot");
+  EXPECT_EQ(algorithm("one_shot", false, ranks(8)), "ring LL");
+  EXPECT_EQ(algorithm("library", true, ranks(8)), "ring LL");
+  EXPECT_EQ(algorithm("one_shot", true, ranks(64)), "tree LL");
+  EXPECT_EQ(algorithm("ring", true, ranks(64)), "ring LL");
 }
 
 }  // namespace

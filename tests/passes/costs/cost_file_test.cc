@@ -34,6 +34,11 @@ TEST(CostFile, WhatIsNoCostFileIsBR0557WithLineAndColumn) {
   expect_refused("{\"version\": 1, \"ns\": {}, \"us\": {}}", 557, "'/us' is not known");
 }
 
+TEST(CostFile, NamesWithSlashesAreNamesLikeOthers) {
+  EXPECT_EQ(parse_cost_file(R"({"version": 1, "ns": {"a": 1, "a/b": 2, "a~1b": 3}})", "c.json").size(), 3u);
+  expect_refused("{\"version\": 1, \"ns\": {\"a\": 1, \"a/b\": true}}", 557, "c.json:1:38");
+}
+
 TEST(CostFile, AFileThatIsNotThereIsBR0556) {
   try {
     read_cost_file("/nowhere/c.json");

@@ -55,6 +55,7 @@ TEST(Machines, TypesWithoutAPeakOfTheirOwnCountAsF32AndF64AsHalfOfIt) {
 TEST(MachineErrors, WhatIsNoJsonIsBR0550WithLineAndColumn) {
   expect_refused("{\n  \"version\": 1,\n  oops\n}", 550, "m.json:3:3");
   expect_refused("", 550, "not JSON");
+  expect_refused("{\"version\": 1e999}", 550, "not JSON");
   expect_refused(std::string(1000, '['), 550, "nested too deeply");
   expect_refused("{\"version\": 1,\n \"version\": 1}", 550, "m.json:2:13: the same key twice");
 }
