@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder.
-#   bench/run.sh [BUILD_DIR] [onnxruntime|collectives|compile]...
+#   bench/run.sh [BUILD_DIR] [onnxruntime|collectives|compile|overlap]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 if [[ $# -gt 0 && -d $1 ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime collectives compile
+[[ $# -gt 0 ]] || set -- onnxruntime collectives compile overlap
 braid=$build/bin/braid
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
 
@@ -70,9 +70,20 @@ compile() {
   done
 }
 
+overlap() {
+  header "# Schedulers beside each other"
+  local corpus=$build/bench_graphs
+  cmake --build "$build" --target overlap_bench >&2
+  python3 bench/graphs/generate.py "$corpus" --large
+  "$build/bin/overlap_bench" "$corpus"
+  echo "Large graphs:"
+  echo
+  "$build/bin/overlap_bench" "$corpus" --large
+}
+
 for what in "$@"; do
   case $what in
-    onnxruntime | collectives | compile) write "bench/$what/RESULTS.md" "$what" ;;
+    onnxruntime | collectives | compile | overlap) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
   esac
 done

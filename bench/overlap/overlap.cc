@@ -1,0 +1,142 @@
+// Every scheduler on every graph of the corpus (bench/graphs): makespan, bounds, gap, exposed communication, memory and
+// scheduling time, without a memory cap and with one. All but the times is equal on every run.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bench/overlap/table.h"
+#include "ir/error.h"
+#include "ir/parser.h"
+#include "ir/verifier.h"
+#include "passes/default_passes.h"
+#include "passes/overlap/measure.h"
+#include "passes/pass_context.h"
+#include "passes/runner.h"
+
+namespace braid::bench {
+namespace {
+
+using namespace braid::passes;
+using Kind = Scheduler::Kind;
+
+const std::vector<Scheduler> kSchedulers = {
+    {"input order", "", Kind::input},
+    {"first generation", "decide_global_ordering_of_comms,sink_waits,raise_comms,reorder_compute_for_overlap", Kind::pass},
+    {"simple_overlap", "simple_overlap", Kind::pass},
+    {"peak memory preserving",
+     "reorder_communication_preserving_peak_memory,sink_waits_iterative,reorder_communication_preserving_peak_memory",
+     Kind::pass},
+    {"bucketed, peak memory preserving",
+     "bucket_saturated,reorder_communication_preserving_peak_memory,sink_waits_iterative,"
+     "reorder_communication_preserving_peak_memory",
+     Kind::pass},
+    {"earliest start, latest wait", "earliest_start_latest_wait", Kind::rival},
+    {"latency hiding (XLA-like)", "latency_hiding", Kind::rival},
+    {"SimpleFSDP-like", "simple_fsdp", Kind::rival},
+    {"braid_schedule", "braid_schedule", Kind::own},
+};
+
+std::string read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot read " + path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// Those whose passes exist in this build.
+std::vector<Scheduler> available() {
+  std::vector<Scheduler> out;
+  for (const Scheduler& s : kSchedulers) {
+    try {
+      parse_pass_list(s.passes);
+      out.push_back(s);
+    } catch (const ir::UserError& e) {
+      fmt::print(stderr, "not measured: {} ({})\n", s.name, e.what());
+    }
+  }
+  return out;
+}
+
+std::optional<Result> run(const Scheduler& scheduler, const ir::Schedule& input, std::shared_ptr<const CostModel> costs,
+                          std::optional<std::int64_t> cap) {
+  ir::Schedule schedule = input;
+  PassContext context;
+  context.costs = costs;
+  context.memory_cap = cap;
+  RunOptions options;
+  options.verify = false;  // its time is not the passes'; once at the end is enough here
+  options.context = &context;
+  Result result;
+  try {
+    for (const PassRecord& r : run_passes(schedule, parse_pass_list(scheduler.passes), options)) result.seconds += r.seconds;
+  } catch (const ir::UserError& e) {
+    if (!cap) throw;
+    return std::nullopt;  // says itself that it cannot keep the cap
+  }
+  if (const auto problems = ir::verify(schedule); !problems.empty()) {
+    throw std::runtime_error(scheduler.name + " made an illegal schedule: " + problems.front().message);
+  }
+  const Measurement m = measure(schedule, *costs);
+  result.makespan = m.makespan;
+  result.bound = m.bounds.best();
+  result.exposed = m.exposed;
+  result.live = m.live_peak;
+  result.planned = m.planned_bytes;
+  if (result.makespan < result.bound) throw std::runtime_error(scheduler.name + ": below the bound");
+  return result;
+}
+
+}  // namespace
+}  // namespace braid::bench
+
+int main(int argc, char** argv) {
+  using namespace braid::bench;
+  CLI::App app("Schedulers beside each other on the corpus of bench/graphs");
+  std::string corpus;
+  std::vector<std::string> only;
+  bool large = false;
+  app.add_option("CORPUS", corpus, "folder that bench/graphs/generate.py wrote")->required();
+  app.add_option("--only", only, "names of graphs");
+  app.add_flag("--large", large, "only the large graphs, and only their times");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const auto manifest = nlohmann::json::parse(read(corpus + "/manifest.json"));
+    const std::vector<Scheduler> schedulers = available();
+    std::vector<GraphResults> free, capped;
+    for (const auto& entry : manifest.at("graphs")) {
+      const std::string name = entry.at("name");
+      if (!only.empty() && std::find(only.begin(), only.end(), name) == only.end()) continue;
+      if (only.empty() && entry.at("large").get<bool>() != large) continue;
+      const std::string file = corpus + "/" + entry.at("file").get<std::string>();
+      const braid::ir::Schedule input = braid::ir::parse_schedule(read(file), file);
+      const auto costs = braid::passes::cost_model_for(entry.at("machine"));
+      GraphResults g{name, entry.at("machine"), entry.at("small"), static_cast<int>(input.nodes.size()), {}, {}, {}};
+      const auto problem = braid::passes::make_problem(input, *costs);
+      g.input_bound = braid::passes::input_bound(problem);
+      GraphResults c = g;
+      for (const Scheduler& s : schedulers) {
+        fmt::print(stderr, "{}: {}\n", name, s.name);
+        g.results.push_back(run(s, input, costs, std::nullopt));
+        if (!c.cap) c.cap = g.results.front()->planned + g.results.front()->planned / 20;
+        if (!large) c.results.push_back(run(s, input, costs, c.cap));
+      }
+      free.push_back(std::move(g));
+      capped.push_back(std::move(c));
+    }
+    if (!large) {
+      fmt::print("## Without a memory cap\n\n{}\n{}\n", summary(schedulers, free), schedule_table(schedulers, free));
+      fmt::print("## At the planned bytes of the input order + 5 %\n\n{}\n{}\n", summary(schedulers, capped),
+                 schedule_table(schedulers, capped));
+    }
+    fmt::print("## Scheduling time, seconds\n\n{}\n", time_table(schedulers, free));
+    return 0;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "overlap_bench: {}\n", e.what());
+    return 1;
+  }
+}

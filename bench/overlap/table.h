@@ -1,0 +1,45 @@
+// The results of all schedulers on all graphs, and the tables that say what follows from them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "passes/costs/time.h"
+
+namespace braid::bench {
+
+struct Scheduler {
+  std::string name;
+  std::string passes;  // as for braid opt --passes; empty: the input order
+  enum class Kind : std::uint8_t { input, pass, rival, own } kind = Kind::pass;
+};
+
+// One scheduler on one graph.
+struct Result {
+  passes::Time makespan, bound, exposed;
+  std::int64_t live = 0, planned = 0;  // bytes
+  double seconds = 0;                  // of the passes, without verifying
+  double gap() const {
+    return bound.ps > 0 ? static_cast<double>(makespan.ps) / static_cast<double>(bound.ps) - 1 : 0;
+  }
+};
+
+struct GraphResults {
+  std::string name, machine;
+  bool small = false;
+  int nodes = 0;
+  passes::Time input_bound;
+  std::optional<std::int64_t> cap;           // planned bytes
+  std::vector<std::optional<Result>> results;  // one per scheduler; nothing: it could not keep the cap
+};
+
+// Columns that are equal on every run.
+std::string schedule_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
+// What the scheduler of kind `own` reaches: gap over the graphs that leave room, and how it stands to the rivals.
+std::string summary(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
+// Seconds per scheduler and graph.
+std::string time_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
+
+}  // namespace braid::bench
