@@ -36,9 +36,11 @@ const Result* best_other(const GraphResults& graph, const std::vector<Scheduler>
 
 }  // namespace
 
-std::string schedule_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs) {
+std::string schedule_table(const std::vector<Scheduler>& schedulers,
+                           const std::vector<GraphResults>& graphs) {
   std::string out =
-      "| graph | scheduler | makespan ms | bound ms | input bound ms | gap % | exposed ms | live MiB | planned MiB |\n"
+      "| graph | scheduler | makespan ms | bound ms | input bound ms | gap % | exposed ms | live MiB | "
+      "planned MiB |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|---:|\n";
   for (const GraphResults& g : graphs) {
     for (std::size_t s = 0; s < schedulers.size(); ++s) {
@@ -49,10 +51,10 @@ std::string schedule_table(const std::vector<Scheduler>& schedulers, const std::
       }
       const Result& r = *g.results[s];
       const bool over = g.cap && r.planned > *g.cap;
-      out += fmt::format("| {} | {} | {:.4f} | {:.4f} | {:.4f} | {:.2f} | {:.4f} | {:.1f} | {:.1f}{} |\n", head,
-                         schedulers[s].name, r.makespan.ms(), r.bound.ms(), g.input_bound.ms(), 100 * r.gap(),
-                         r.exposed.ms(), static_cast<double>(r.live) / kMiB, static_cast<double>(r.planned) / kMiB,
-                         over ? " (over the cap)" : "");
+      out += fmt::format("| {} | {} | {:.4f} | {:.4f} | {:.4f} | {:.2f} | {:.4f} | {:.1f} | {:.1f}{} |\n",
+                         head, schedulers[s].name, r.makespan.ms(), r.bound.ms(), g.input_bound.ms(),
+                         100 * r.gap(), r.exposed.ms(), static_cast<double>(r.live) / kMiB,
+                         static_cast<double>(r.planned) / kMiB, over ? " (over the cap)" : "");
     }
   }
   return out;
@@ -79,8 +81,8 @@ std::string summary(const std::vector<Scheduler>& schedulers, const std::vector<
     if (other == nullptr) continue;
     if (own->makespan > other->makespan) {
       ++slower;
-      details += fmt::format("* slower than {} on {}: {:.4f} against {:.4f} ms\n", rival, g.name, own->makespan.ms(),
-                             other->makespan.ms());
+      details += fmt::format("* slower than {} on {}: {:.4f} against {:.4f} ms\n", rival, g.name,
+                             own->makespan.ms(), other->makespan.ms());
     }
     if (other->gap() > 0.01) {
       ++contested;
@@ -88,12 +90,14 @@ std::string summary(const std::vector<Scheduler>& schedulers, const std::vector<
     }
   }
   return fmt::format(
-             "* {} graphs whose input order is more than 5 % above the bound: geometric mean of makespan / bound - 1 = "
+             "* {} graphs whose input order is more than 5 % above the bound: geometric mean of makespan / "
+             "bound - 1 = "
              "{:.2f} %, worst {:.2f} % ({})\n"
-             "* slower than the best of the others on {} of {} graphs; where that one's gap exceeds 1 % ({} graphs), faster "
+             "* slower than the best of the others on {} of {} graphs; where that one's gap exceeds 1 % ({} "
+             "graphs), faster "
              "on {}\n",
-             counted, counted > 0 ? 100 * (std::exp(log_sum / counted) - 1) : 0.0, 100 * worst, worst_name, slower,
-             graphs.size(), contested, faster) +
+             counted, counted > 0 ? 100 * (std::exp(log_sum / counted) - 1) : 0.0, 100 * worst, worst_name,
+             slower, graphs.size(), contested, faster) +
          details;
 }
 

@@ -31,13 +31,14 @@ struct GraphResults {
   bool small = false;
   int nodes = 0;
   passes::Time input_bound;
-  std::optional<std::int64_t> cap;           // planned bytes
+  std::optional<std::int64_t> cap;             // planned bytes
   std::vector<std::optional<Result>> results;  // one per scheduler; nothing: it could not keep the cap
 };
 
 // Columns that are equal on every run.
 std::string schedule_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
-// What the scheduler of kind `own` reaches: gap over the graphs that leave room, and how it stands to the rivals.
+// What the scheduler of kind `own` reaches: gap over the graphs that leave room, and how it stands to the
+// rivals.
 std::string summary(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
 // Seconds per scheduler and graph.
 std::string time_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
