@@ -39,9 +39,10 @@ std::vector<CollectiveCandidate> shared_memory(const CollectiveSettings& c, cons
                                                const GroupTopology& g) {
   const double n = g.ranks;
   const auto with = [&](const char* name, double latency, double traffic) {
-    return CollectiveCandidate{name, Curve::affine, 0,
-                               latency * std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(g.ranks))) - 1),
-                               c.link_gb_s / traffic};
+    return CollectiveCandidate{
+        name, Curve::affine, 0,
+        latency * std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(g.ranks))) - 1),
+        c.link_gb_s / traffic};
   };
   if (shape.kind == CollectiveKind::all_reduce) {
     // One-shot reads all inputs; two-shot reads a slab of each, then the others' results.
@@ -84,10 +85,9 @@ const MeasuredTable* measured(const CollectiveSettings& c, const CollectiveShape
   return result && result->symmetric == symmetric ? result : nullptr;
 }
 
+// Between the first and the last point.
 double interpolate(const MeasuredTable& table, double bytes) {
   const auto& p = table.points;
-  if (bytes >= static_cast<double>(p.back().bytes))
-    return p.back().us * bytes / static_cast<double>(p.back().bytes);
   std::size_t k = 1;
   while (static_cast<double>(p[k].bytes) < bytes) ++k;
   const double b0 = static_cast<double>(p[k - 1].bytes), b1 = static_cast<double>(p[k].bytes);
@@ -124,18 +124,21 @@ CollectiveEstimate estimate_collective(const Machine& machine, const CollectiveS
     return best;
   };
   const double bytes = static_cast<double>(shape.bytes);
-  if (const MeasuredTable* table = measured(machine.collectives, shape, group)) {
-    const double first = static_cast<double>(table->points.front().bytes);
-    const double scale = table->points.front().us / cheapest(first)->us(first);
-    const CollectiveCandidate* model = cheapest(bytes);
-    return {"measured", bytes < first ? scale * model->us(bytes) : interpolate(*table, bytes),
-            scale * cheapest(0)->us(0),
-            bytes * table->points.back().us / static_cast<double>(table->points.back().bytes)};
-  }
-  const CollectiveCandidate* best = cheapest(bytes);
   double limit = 0;
   for (const CollectiveCandidate& c : candidates) limit = std::max(limit, c.limit_gb_s());
-  return {best->name, best->us(bytes), best->latency_us, bytes / (limit * 1e3)};
+  const CollectiveCandidate& best = *cheapest(bytes);
+  const double us = best.us(bytes), floor_us = bytes / (limit * 1e3);
+  const MeasuredTable* table = measured(machine.collectives, shape, group);
+  if (!table) return {best.name, us, best.latency_us, floor_us};
+  // Outside of the table the model goes on from where it ends.
+  const auto scale = [&](const MeasuredTable::Point& p) {
+    return p.us / cheapest(static_cast<double>(p.bytes))->us(static_cast<double>(p.bytes));
+  };
+  const MeasuredTable::Point &first = table->points.front(), &last = table->points.back();
+  const double time = shape.bytes <= first.bytes  ? scale(first) * us
+                      : shape.bytes >= last.bytes ? scale(last) * us
+                                                  : interpolate(*table, bytes);
+  return {"measured", time, scale(first) * cheapest(0)->us(0), scale(last) * floor_us};
 }
 
 std::int64_t saturation_bytes(const Machine& machine, const CollectiveShape& shape, double efficiency,

@@ -52,10 +52,10 @@ struct Network {
   double nic_gb_s = 0;  // each, one direction
 };
 
-// Times that somebody measured, for groups of exactly this form. From the first point on they replace the
-// model (between points: a straight line in the logarithms of size and time; after the last one: its
-// bandwidth); below, the model is scaled to meet the first point. Both time and size/time must not fall from
-// one point to the next, so that one large collective is never dearer than two small ones.
+// Times that somebody measured, for groups of exactly this form; they replace the model. Between points: a
+// straight line in the logarithms of size and time; below the first and after the last one: the model, scaled
+// to meet the point. Neither time nor bandwidth may fall from one point to the next, so that one large
+// collective is never dearer than two small ones.
 struct MeasuredTable {
   struct Point {
     std::int64_t bytes = 0;
