@@ -79,6 +79,35 @@ bool Simulator::is_in_flight(int collective) const {
   return false;
 }
 
+bool Simulator::same_in_flight(const Simulator& other) const {
+  if (in_flight_ != other.in_flight_ || heads_.size() != other.heads_.size()) return false;
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    if (heads_[i].collective != other.heads_[i].collective ||
+        heads_[i].remaining != other.heads_[i].remaining) {
+      return false;
+    }
+    int mine = queues_[at(heads_[i].channel)].first, its = other.queues_[at(heads_[i].channel)].first;
+    while (mine >= 0 && its >= 0 && pool_[at(mine)].collective == other.pool_[at(its)].collective) {
+      mine = pool_[at(mine)].next;
+      its = other.pool_[at(its)].next;
+    }
+    if (mine >= 0 || its >= 0) return false;
+  }
+  return true;
+}
+
+Time Simulator::backlog(int channel) const {
+  Time sum;
+  for (const Head& h : heads_) {
+    if (h.channel == channel) sum.ps += h.remaining;
+  }
+  if (sum.ps == 0) return sum;
+  for (int q = queues_[at(channel)].first; q >= 0; q = pool_[at(q)].next) {
+    sum += problem_->collectives[at(pool_[at(q)].collective)].cost.time;
+  }
+  return sum;
+}
+
 std::int64_t Simulator::time_of(const Head& head, bool computing) const {
   const std::int64_t k = sharing_[at(head.fabric)];
   return stretch(head.remaining, computing ? k * head.slowdown : k * 1000);

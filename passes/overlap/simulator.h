@@ -38,6 +38,23 @@ class Simulator {
   bool complete(int collective) const { return !is_in_flight(collective); }
   // Issued and not complete.
   int in_flight() const { return in_flight_; }
+  // The same collectives are in flight with the same work left: whatever comes next takes the same time.
+  bool same_in_flight(const Simulator& other) const;
+  // What a channel still has to do: the work of what is in flight on it, if nothing slows it down.
+  Time backlog(int channel) const;
+  // visit(collective, Time): each one in flight, and the work of its channel until it is complete.
+  template <class Visit>
+  void each_in_flight(Visit visit) const {
+    for (const Head& h : heads_) {
+      Time until{h.remaining};
+      visit(h.collective, until);
+      for (int q = queues_[static_cast<std::size_t>(h.channel)].first; q >= 0;
+           q = pool_[static_cast<std::size_t>(q)].next) {
+        const int c = pool_[static_cast<std::size_t>(q)].collective;
+        visit(c, until += problem_->collectives[static_cast<std::size_t>(c)].cost.time);
+      }
+    }
+  }
 
  private:
   friend Time simulate_makespan(const Problem&, std::span<const int>);

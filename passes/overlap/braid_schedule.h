@@ -1,0 +1,51 @@
+// Puts the nodes into the order in which the simulated program ends first, within a memory cap.
+//
+//   before   start ag1  wait ag1  mm1  start ag2  wait ag2  mm2  start rs  wait rs  use rs  mm3
+//   after    start ag1  wait ag1  start ag2  mm1  wait ag2  mm2  start rs  mm3  wait rs  use rs
+//
+// Contract
+//   1. Dependencies hold. Collectives may change places with each other: all ranks run the same program, so
+//   all see
+//      them in the same order. Programs with sends and receives, where ranks may differ, keep the order of
+//      collectives.
+//   2. The simulated makespan never becomes longer, unless the input order exceeds the cap.
+//   3. Planned bytes (memory_model.h) keep the smaller of the context's cap and, if `memory_growth` is not
+//   negative, what
+//      the input order needs and that many percent more. If no order is found that keeps the context's cap:
+//      user error 570, which names the step, the bytes and the buffers that are alive.
+//   4. A schedule without collectives stays as it is.
+//   5. Deterministic: the budget counts simulated nodes, not time.
+//
+// How: order_search.h. It builds orders on the simulator's state and improves them by moves whose effect is
+// simulated exactly; where the lower bound (bounds.h) is reached, it stops.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct BraidSchedule {
+  static constexpr std::string_view kName = "braid_schedule";
+  static constexpr std::string_view kDescription =
+      "orders all nodes for the shortest simulated time within the memory cap";
+  static constexpr bool kMayReorderCollectives = true;
+
+  std::int64_t budget = 200;
+  double memory_growth = -1;
+
+  static std::vector<PassOption<BraidSchedule>> options() {
+    return {
+        {"budget", &BraidSchedule::budget, "how many nodes the search simulates, per node of the schedule"},
+        {"memory_growth", &BraidSchedule::memory_growth,
+         "percent by which planned bytes may exceed those of the input order; negative: any"}};
+  }
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes
