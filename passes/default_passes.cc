@@ -5,6 +5,7 @@
 #include "passes/fuse_horizontal.h"
 #include "passes/fuse_vertical.h"
 #include "passes/merge_loops.h"
+#include "passes/overlap/braid_schedule.h"
 #include "passes/plan_memory.h"
 #include "passes/raise_outputs.h"
 #include "passes/sink_releases.h"
@@ -39,6 +40,7 @@ std::vector<Pass> default_passes(const PassRegistry& registry) {
 }
 
 void register_builtin_passes(PassRegistry& registry) {
+  registry.add<BraidSchedule>();
   registry.add<DeadCode>();
   registry.add<FuseEpilogues>();
   registry.add<FuseHorizontal>();
