@@ -38,6 +38,7 @@ std::vector<std::string> random_passes(std::uint64_t seed) {
       "fuse_horizontal{keep_prologues=false,keep_overlap=false}",
       "merge_loops",
       "raise_outputs",
+      "braid_schedule{budget=20}",
       "sink_releases",
       "sink_releases{may_grow_memory=true}",
       "shuffle"};

@@ -21,7 +21,8 @@ using namespace passes;
 bool keeps_dependencies(const Problem& p, std::span<const int> order) {
   if (static_cast<int>(order.size()) != p.size()) return false;
   std::vector<int> position(order.size(), -1);
-  for (std::size_t k = 0; k < order.size(); ++k) position[static_cast<std::size_t>(order[k])] = static_cast<int>(k);
+  for (std::size_t k = 0; k < order.size(); ++k)
+    position[static_cast<std::size_t>(order[k])] = static_cast<int>(k);
   for (int n = 0; n < p.size(); ++n) {
     if (position[static_cast<std::size_t>(n)] < 0) return false;
     for (int before : p.predecessors(n)) {
@@ -75,7 +76,8 @@ Problem uniform_layers(int layers, std::int64_t gather, std::int64_t compute) {
 
 TEST(OrderSearch, UniformLayersReachTheClosedForms) {
   for (const int layers : {1, 2, 3, 10, 100}) {
-    for (const auto& [gather, compute] : {std::pair{400, 1000}, {1000, 1000}, {1700, 1000}, {999, 1000}, {1001, 1000}}) {
+    for (const auto& [gather, compute] :
+         {std::pair{400, 1000}, {1000, 1000}, {1700, 1000}, {999, 1000}, {1001, 1000}}) {
       const Problem p = uniform_layers(layers, gather, compute);
       const std::int64_t expected = gather <= compute ? gather + layers * compute : layers * gather + compute;
       EXPECT_EQ(search_order(p, {}, {}).makespan.ps, expected) << layers << ' ' << gather << ' ' << compute;
@@ -84,8 +86,8 @@ TEST(OrderSearch, UniformLayersReachTheClosedForms) {
 }
 
 TEST(OrderSearch, ExpensiveOverlapIsLeftAlone) {
-  // Beside the collective the computation takes four times as long: 20 of work beside 10 of transfer would take 10 / 4
-  // less off it than it costs to wait.
+  // Beside the collective the computation takes four times as long: 20 of work beside 10 of transfer would
+  // take 10 / 4 less off it than it costs to wait.
   ProblemBuilder b;
   const int s = b.start(10, {}, {.slowdown = 2000});
   b.compute(5, {b.wait(s)}, 4000);
@@ -105,8 +107,8 @@ TEST(OrderSearch, UrgentCollectiveOvertakesInItsChannel) {
   EXPECT_EQ(search_order(b.build(), {}, {}).makespan.ps, 211);
 }
 
-// The figure of issue 3: optimal in at least 90 % of those that plain critical-path list scheduling misses, and nowhere
-// worse than 1.1 x. The optimum is by branch and bound over all orders.
+// The figure of issue 3: optimal in at least 90 % of those that plain critical-path list scheduling misses,
+// and nowhere worse than 1.1 x. The optimum is by branch and bound over all orders.
 TEST(OrderSearch, SmallProblemsAreSolvedNearlyAlways) {
   const std::uint64_t first = first_seed();
   const int wanted = random_cases(250);
@@ -123,7 +125,8 @@ TEST(OrderSearch, SmallProblemsAreSolvedNearlyAlways) {
     ASSERT_TRUE(keeps_dependencies(p, found.order)) << "seed " << seed;
     ASSERT_EQ(simulate_makespan(p, found.order), found.makespan) << "seed " << seed;
     ASSERT_GE(found.makespan, optimum) << "seed " << seed;
-    EXPECT_LE(static_cast<double>(found.makespan.ps), 1.1 * static_cast<double>(optimum.ps)) << "seed " << seed;
+    EXPECT_LE(static_cast<double>(found.makespan.ps), 1.1 * static_cast<double>(optimum.ps))
+        << "seed " << seed;
     optimal += found.makespan == optimum ? 1 : 0;
   }
   RecordProperty("optimal", optimal);
@@ -134,7 +137,8 @@ TEST(OrderSearch, IsLegalAndNeverLongerThanTheInput) {
   for (int i = 0; i < random_cases(40); ++i) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
     const Problem p = any_problem(seed, 40 + i % 60);
-    const FoundOrder found = search_order(p, {}, {.appends_per_node = 50, .least_appends = 0, .cap = {}, .bound = {}});
+    const FoundOrder found =
+        search_order(p, {}, {.appends_per_node = 50, .least_appends = 0, .cap = {}, .bound = {}});
     ASSERT_TRUE(keeps_dependencies(p, found.order)) << "seed " << seed;
     EXPECT_EQ(simulate_makespan(p, found.order), found.makespan) << "seed " << seed;
     EXPECT_LE(found.makespan, simulate_makespan(p, identity_order(p.size()))) << "seed " << seed;
@@ -156,8 +160,8 @@ TEST(OrderSearch, KeepsTheCapInPlannedBytes) {
       return total(live.peaks(order)) + static_cast<std::int64_t>(order[order.size() / 2]) % 7;
     };
     const std::int64_t cap = planned(identity_order(p.size())) * (100 + i % 3 * 5) / 100;
-    const FoundOrder found =
-        search_order(p, {&live, planned}, {.appends_per_node = 50, .least_appends = 0, .cap = cap, .bound = {}});
+    const FoundOrder found = search_order(
+        p, {&live, planned}, {.appends_per_node = 50, .least_appends = 0, .cap = cap, .bound = {}});
     ASSERT_TRUE(keeps_dependencies(p, found.order)) << "seed " << seed;
     EXPECT_TRUE(found.keeps_cap) << "seed " << seed;
     EXPECT_LE(planned(found.order), cap) << "seed " << seed;
@@ -226,7 +230,8 @@ TEST(Tails, AreTheRestOfAnOrderWithoutContention) {
     EXPECT_EQ(order_tails(p, order).stream[0], simulate_makespan(p, order).ps) << "seed " << seed;
     // The longest chain is one of any order.
     const std::vector<std::int64_t> tails = path_tails(p), queued = channel_tails(p, order);
-    EXPECT_LE(*std::max_element(tails.begin(), tails.end()), simulate_makespan(p, order).ps) << "seed " << seed;
+    EXPECT_LE(*std::max_element(tails.begin(), tails.end()), simulate_makespan(p, order).ps)
+        << "seed " << seed;
     for (std::size_t n = 0; n < tails.size(); ++n) EXPECT_LE(tails[n], queued[n]) << "seed " << seed;
   }
 }
