@@ -190,7 +190,8 @@ TEST(BraidSchedule, ReportsWhatItGainedAndWhatIsLeft) {
   const OverlapReport& report = context.reports[0];
   EXPECT_EQ(report.makespan_before.ns(), 6000);
   EXPECT_LT(report.makespan_after.ns(), 5500);  // 5000 and what the machine charges for contention
-  EXPECT_EQ(report.bound, report.makespan_after);
+  EXPECT_LE(report.bound, report.makespan_after);
+  EXPECT_GT(report.bound.ns(), 5000);
   ASSERT_EQ(report.collectives.size(), 2u);
   EXPECT_EQ(report.collectives[0].final_exposed.ns(), 1000);
   EXPECT_EQ(report.collectives[0].limit.reason, LimitReason::boundary);
