@@ -12,7 +12,7 @@ namespace braid::passes {
 namespace {
 
 constexpr std::array<std::string_view, kKernelClassCount> kClassNames = {
-    "gemm", "attention", "elementwise", "reduction", "copy", "gather", "other"};
+    "gemm", "conv", "attention", "elementwise", "reduction", "copy", "gather", "other"};
 constexpr std::array<std::string_view, 4> kModelNames = {"nccl", "inductor", "classic", "shared_memory"};
 constexpr std::array<std::string_view, 4> kGenerationNames = {"volta", "ampere", "hopper", "blackwell"};
 

@@ -20,8 +20,8 @@ namespace braid::passes {
 
 // Kernels are priced by what limits them. attention: kernels without a body that do products and a softmax.
 // other: the remaining ones without a body.
-enum class KernelClass : std::uint8_t { gemm, attention, elementwise, reduction, copy, gather, other };
-inline constexpr int kKernelClassCount = 7;
+enum class KernelClass : std::uint8_t { gemm, conv, attention, elementwise, reduction, copy, gather, other };
+inline constexpr int kKernelClassCount = 8;
 std::string_view to_string(KernelClass c);
 
 // Which part of the device's peak a class of kernels reaches, and how it suffers from communication beside

@@ -135,18 +135,29 @@ KernelClass class_of(std::string_view callee) {
                              {"flash", KernelClass::attention},
                              {"gemm", KernelClass::gemm},
                              {"matmul", KernelClass::gemm},
-                             {"conv", KernelClass::gemm},
+                             {"conv", KernelClass::conv},
                              {"copy", KernelClass::copy},
                              {"cast", KernelClass::copy},
                              {"norm", KernelClass::reduction},
                              {"softmax", KernelClass::reduction},
                              {"reduc", KernelClass::reduction},
+                             {"entropy", KernelClass::reduction},
                              {"loss", KernelClass::reduction},
+                             {"topk", KernelClass::reduction},
                              {"gather", KernelClass::gather},
                              {"scatter", KernelClass::gather},
                              {"embedding", KernelClass::gather},
+                             {"permute", KernelClass::gather},
                              {"elementwise", KernelClass::elementwise},
-                             {"pointwise", KernelClass::elementwise}};
+                             {"pointwise", KernelClass::elementwise},
+                             {"add", KernelClass::elementwise},
+                             {"glu", KernelClass::elementwise},
+                             {"gelu", KernelClass::elementwise},
+                             {"relu", KernelClass::elementwise},
+                             {"silu", KernelClass::elementwise},
+                             {"rope", KernelClass::elementwise},
+                             {"adam", KernelClass::elementwise},
+                             {"sgd", KernelClass::elementwise}};
   for (const Word& w : kWords) {
     if (callee.find(w.word) != std::string_view::npos) return w.kernel_class;
   }
@@ -202,8 +213,8 @@ void visit_buffers(const ir::Operation& op, const std::function<void(ir::BufferI
 // Which class a kernel of several has: that of the member that limits the code most.
 int demand(KernelClass c) {
   constexpr std::array kOrder = {KernelClass::copy,      KernelClass::elementwise, KernelClass::gather,
-                                 KernelClass::reduction, KernelClass::other,       KernelClass::attention,
-                                 KernelClass::gemm};
+                                 KernelClass::reduction, KernelClass::other,       KernelClass::conv,
+                                 KernelClass::attention, KernelClass::gemm};
   return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), c) - kOrder.begin());
 }
 
@@ -262,8 +273,8 @@ KernelWork operator+(const KernelWork& a, const KernelWork& b) {
 
 double roofline_us(const Machine& machine, const KernelWork& work) {
   const ClassEfficiency& efficiency = machine[work.kernel_class];
-  const bool matrix = work.kernel_class == KernelClass::gemm || work.kernel_class == KernelClass::attention ||
-                      work.kernel_class == KernelClass::other;
+  const bool matrix = work.kernel_class == KernelClass::gemm || work.kernel_class == KernelClass::conv ||
+                      work.kernel_class == KernelClass::attention || work.kernel_class == KernelClass::other;
   const auto d = static_cast<std::size_t>(work.dtype);
   const double tflops = (matrix ? machine.matrix_tflops : machine.vector_tflops)[d] * efficiency.compute;
   return std::max(work.flops / (tflops * 1e6), work.bytes / (machine.memory_gb_s * efficiency.memory * 1e3));

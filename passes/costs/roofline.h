@@ -5,10 +5,8 @@
 // Bytes are those of the elements touched, each once, however often a loop reads them; what lives only inside
 // of a fused node costs none. Flops: one per arithmetic instruction of a loop body and point, ten per
 // transcendental one; 2 M N K per product. A kernel without a body does what its cost(flops F, bytes B) says,
-// or moves its operands; its class is read off the name that it calls: "attention" or "flash", "gemm",
-// "matmul" or "conv", "copy" or "cast", "norm", "softmax", "reduc" or "loss", "gather", "scatter" or
-// "embedding", "elementwise" or "pointwise", other ones are `other`. (S. Williams, A. Waterman, D. Patterson:
-// Roofline, CACM 2009.)
+// or moves its operands; its class is read off the name that it calls (docs/scheduling.md lists the words).
+// Source: S. Williams, A. Waterman, D. Patterson, Roofline, CACM 2009.
 #pragma once
 
 #include <functional>

@@ -84,6 +84,60 @@ TEST(KernelCosts, AReductionSlowsDownAsItsClassSays) {
   EXPECT_EQ(cost.slowdown, 2000);
 }
 
+TEST(KernelCosts, TheClassOfAKernelWithoutABodyIsReadOffItsName) {
+  const CostModel model(load_machine("h100"));
+  const auto slowdown = [&](const std::string& callee) {
+    Builder b;
+    const ir::BufferId out = b.result("out", {4});
+    const ir::OpId op =
+        b.emit({"k", ir::ExternKernel{.callee = callee, .writes = {ir::whole(b.graph, out)}}, {out}, {}, {}});
+    return model.kernel(b.graph, std::vector{op}).slowdown;
+  };
+  EXPECT_EQ(slowdown("gemm_wgrad"), model.machine()[KernelClass::gemm].slowdown);
+  EXPECT_EQ(slowdown("flash_fwd"), model.machine()[KernelClass::attention].slowdown);
+  EXPECT_EQ(slowdown("rms_norm_backward"), model.machine()[KernelClass::reduction].slowdown);
+  EXPECT_EQ(slowdown("mystery"), model.machine()[KernelClass::other].slowdown);
+}
+
+TEST(KernelCosts, ARegionCostsItsOperationsInARowPerTripAndABranchItsDearerSide) {
+  const ir::Schedule s = ir::parse_schedule(R"(graph control
+
+input %x: f32[4]
+input %flag: bool[]
+
+%y: f32[4] = branch (%flag, %x) {
+  %a: f32[4] = call (%x) {
+    %b: f32[4] = pointwise cost(ns 10) {
+      %0 = load %x
+      store %0
+    }
+    %c: f32[4] = pointwise cost(ns 20) {
+      %0 = load %b
+      store %0
+    }
+    yield %c
+  }
+  yield %a
+} else {
+  yield %x
+}
+%y.1 mutates %y = repeat 3 (%y) {
+  %y.2 mutates %y = pointwise cost(ns 5) {
+    %0 = load %y
+    store %0
+  }
+  yield %y.2
+}
+
+output %y.1
+)");
+  const CostModel model(round_machine());
+  const KernelCosts costs(model, s.graph);
+  ASSERT_EQ(s.nodes.size(), 2u);
+  EXPECT_EQ(costs(s.nodes[0]).time, Time::from_ns(30));
+  EXPECT_EQ(costs(s.nodes[1]).time, Time::from_ns(15));
+}
+
 TEST(KernelCosts, FunctionBeforeFileBeforeOperationBeforeMachine) {
   Builder b;
   const ir::BufferId x = b.input("x", {1000}), out = b.result("out", {1000});

@@ -12,11 +12,14 @@
 namespace braid::passes {
 namespace {
 
-std::string builtin_text(const std::string& name) {
-  std::ifstream in(std::string(BRAID_SOURCE_DIR) + "/passes/costs/machines/" + name + ".json");
+std::string source_text(const std::string& file) {
+  std::ifstream in(std::string(BRAID_SOURCE_DIR) + "/" + file);
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
+}
+std::string builtin_text(const std::string& name) {
+  return source_text("passes/costs/machines/" + name + ".json");
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -43,6 +46,14 @@ TEST(Machines, EveryBuiltInMachineLoads) {
 TEST(Machines, AFileGivesTheSameMachineAsTheBuiltInOfItsText) {
   const std::string path = std::string(BRAID_SOURCE_DIR) + "/passes/costs/machines/h200.json";
   EXPECT_EQ(load_machine(path).collectives.measured.size(), load_machine("h200").collectives.measured.size());
+}
+
+TEST(Machines, TheExampleOfTheDocumentationIsOne) {
+  const std::string docs = source_text("docs/scheduling.md");
+  const std::size_t begin = docs.find("```json") + 7;
+  ASSERT_GT(begin, 7u);
+  EXPECT_EQ(parse_machine(docs.substr(begin, docs.find("```", begin) - begin), "scheduling.md").name,
+            "my-cluster");
 }
 
 TEST(Machines, TypesWithoutAPeakOfTheirOwnCountAsF32AndF64AsHalfOfIt) {
