@@ -113,12 +113,18 @@ class MemoryCheck {
     return p.bytes > 0;
   }
 
+  bool is_output(StorageId id) const {
+    return std::any_of(g_.outputs.begin(), g_.outputs.end(),
+                       [&](const GraphOutput& o) { return root_storage(g_, o.buffer) == id; });
+  }
+
   static bool overlap(const Placement& a, const Placement& b) {
     return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
   }
 
+  // What lives to the end is read when the last step is over.
   bool may_take(int step, StorageId from, StorageId to) const {
-    return life(from).last == step &&
+    return life(from).last == step && !is_output(from) &&
            may_reuse_in_place(g_, s_.nodes[static_cast<std::size_t>(step)], from, to) &&
            at(from).offset == at(to).offset;
   }
