@@ -1,6 +1,7 @@
 #include "cli/compare.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <bit>
 #include <cmath>
@@ -21,12 +22,20 @@ std::int64_t ordered(float f) {
   return bits < 0 ? -static_cast<std::int64_t>(bits & 0x7fffffff) : bits;
 }
 
+// "f32[2, 3]"
+std::string type_text(const ir::Tensor& t) {
+  return fmt::format("{}[{}]", to_string(t.dtype), fmt::join(t.sizes, ", "));
+}
+
 }  // namespace
 
 Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& tolerance) {
   Difference d;
   d.same_type = a.dtype == b.dtype && a.sizes == b.sizes && a.bytes.size() == b.bytes.size();
-  if (!d.same_type) return d;
+  if (!d.same_type) {
+    d.types = fmt::format("{} instead of {}", type_text(a), type_text(b));
+    return d;
+  }
   const std::int64_t item = ir::size_of(a.dtype);
   d.elements = static_cast<std::int64_t>(a.bytes.size()) / item;
   double scale = 0, worst = 0;
@@ -66,7 +75,7 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
 }
 
 std::string to_string(const Difference& d) {
-  if (!d.same_type) return "another type or shape";
+  if (!d.same_type) return "another type or shape: " + d.types;
   std::string text =
       fmt::format("max relative error {:.3g}, max absolute {:.3g}", d.max_relative, d.max_absolute);
   if (d.max_ulp > 0) text += fmt::format(", max ulp {}", d.max_ulp);

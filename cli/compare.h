@@ -17,6 +17,7 @@ struct Tolerance {
 
 struct Difference {
   bool same_type = true;        // dtype and sizes agree
+  std::string types;            // if they do not: both
   std::int64_t mismatches = 0;  // elements with |a - b| beyond all of the tolerance; NaN equals NaN
   std::int64_t elements = 0;
   double max_absolute = 0;

@@ -38,6 +38,7 @@ int run(const Options& o) {
     return std::chrono::duration<double, std::milli>(to - from).count();
   };
   CompileOptions options = o.model.compile_options();
+  o.model.refuse_for_text();
   options.output_dir = o.output;
   options.name = o.name.empty() ? program_name(o.model.model) : o.name;
 

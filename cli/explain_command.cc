@@ -139,6 +139,7 @@ void print_memory(const Schedule& schedule) {
 
 int run(const Options& o) {
   const CompileOptions options = o.model.compile_options();
+  o.model.refuse_for_text();
   Schedule schedule = lower(options);
   fmt::print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks,
              schedule.graph.ranks == 1 ? "" : "s");

@@ -105,6 +105,20 @@ CompileOptions ModelOptions::compile_options() const {
   return options;
 }
 
+void ModelOptions::refuse_for_text() const {
+  if (!model.ends_with(".braid")) return;
+  if (!dims.empty()) {
+    ir::user_error(kBadOption, {.file = model},
+                   fmt::format("--dim {}: IR text has its own dimensions", dims[0]),
+                   "write the bounds into the text: dim NAME in [MIN, MAX]");
+  }
+  if (!aliases.empty()) {
+    ir::user_error(kBadOption, {.file = model},
+                   fmt::format("--alias {}: IR text has its own aliases", aliases[0]),
+                   "write the alias into the text: NAME: f32[...] output alias $INPUT");
+  }
+}
+
 std::map<std::string, ir::Bounds> ModelOptions::dim_bounds() const {
   std::map<std::string, ir::Bounds> all;
   for (const std::string& d : dims) {

@@ -33,6 +33,9 @@ struct ModelOptions {
 
   // Loads the plug-ins. UserError BR0003 where an option's text cannot be read.
   CompileOptions compile_options() const;
+  // UserError BR0003 where MODEL is IR text and there are options that only a model can follow (--dim,
+  // --alias): a text has its own dimensions and aliases.
+  void refuse_for_text() const;
   // --dim as bounds by name.
   std::map<std::string, ir::Bounds> dim_bounds() const;
 };

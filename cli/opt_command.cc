@@ -23,6 +23,7 @@ struct Options {
 
 int run(const Options& o) {
   CompileOptions options = o.model.compile_options();  // loads plug-ins: their passes are listed too
+  o.model.refuse_for_text();
   if (o.list) {
     fmt::print("{}", passes::list_passes());
     return 0;

@@ -88,6 +88,7 @@ class Rank {
       return true;
     }
     const OpId op = (*frame.ops)[frame.pc];
+    if (frames_.size() == 1) memory_.begin_step(step_of_[frame.pc]);
     blocked_on_.clear();
     const std::size_t depth = frames_.size();
     if (!execute(op)) return false;

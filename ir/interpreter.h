@@ -6,7 +6,8 @@
 //
 // Memory is real bytes: views, mutations and aliases share them, activations start out poisoned (0xFF bytes:
 // NaN, -1), and with `use_plan` storages lie where the memory plan puts them and are poisoned again when they
-// die, so that a wrong plan gives wrong numbers.
+// die. Every touch is then held to the plan (ir/plan_watch.h): what is wrong is an InternalError that names
+// storage and step.
 //
 // Ranks run one after the other until they block, in an order set by `order_seed`. Collectives are as unkind
 // as a real engine may be: a start poisons its outputs, peers read a rank's input as late as in their own

@@ -75,12 +75,13 @@ class Index {
   std::vector<Product> general_;
 };
 
-std::byte* element(const ByteView& v, std::int64_t index, const Operation& op) {
+std::byte* element(const ByteView& v, std::int64_t index, const Operation& op, bool write = false) {
   const std::int64_t item = size_of(v.dtype), offset = v.offset + index * item;
   if (offset < 0 || offset + item > v.storage_bytes) {
     throw InternalError(
         fmt::format("'{}' touches byte {} of a storage of {}", op.name, offset, v.storage_bytes));
   }
+  v.touch(offset, write, op.name);
   return v.storage + offset;
 }
 
@@ -186,7 +187,7 @@ void run_loops(RankMemory& memory, const Operation& op, const Loops& loops) {
                      [&] { result = fold(loops.reduce, out.dtype, result, body.at(indices.data())); });
       result = rounded(out.dtype, result);
     }
-    write_element(out.dtype, element(out, store.at(indices.data(), body.values()), op),
+    write_element(out.dtype, element(out, store.at(indices.data(), body.values()), op, true),
                   to_literal(out.dtype, result));
   });
 }
@@ -202,11 +203,12 @@ void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
   internal_check(b.sizes[m] == depth && a.sizes[m] == out.sizes[m] && b.sizes[n] == out.sizes[n],
                  "'{}': operands do not fit", op.name);
   std::vector<std::int64_t> indices(rank, 0);
-  const auto at = [&](const ByteView& v, std::int64_t offset) {
+  const auto at = [&](const ByteView& v, std::int64_t offset, bool write = false) {
     if (offset < 0 || offset + size_of(v.dtype) > v.storage_bytes) {
       throw InternalError(
           fmt::format("'{}' touches byte {} of a storage of {}", op.name, offset, v.storage_bytes));
     }
+    v.touch(offset, write, op.name);
     return v.storage + offset;
   };
   for_each_point(out.sizes, indices.data(), [&] {
@@ -227,7 +229,7 @@ void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
     }
     sum = rounded(type, sum);
     const Scalar result = epilogue ? epilogue->at(indices.data(), sum) : cast(type, out.dtype, sum);
-    write_element(out.dtype, at(out, po), to_literal(out.dtype, result));
+    write_element(out.dtype, at(out, po, true), to_literal(out.dtype, result));
   });
 }
 

@@ -25,6 +25,7 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
     internal_check(schedule.plan.has_value(), "a run with the memory plan of a schedule that has none");
     arena_.assign(static_cast<std::size_t>(schedule.plan->arena_bytes), kPoison);
     comm_.assign(static_cast<std::size_t>(schedule.plan->comm_bytes), kPoison);
+    watch_ = std::make_unique<PlanWatch>(schedule);
   }
   // Aliases share the memory of their root, which holds the largest of them.
   std::vector<std::int64_t> bytes(graph_->storages.size(), 0);
@@ -85,6 +86,10 @@ ByteView RankMemory::view(const TensorRef& ref) {
   const DType dtype = (*graph_)[ref.buffer].dtype;
   const std::int64_t item = size_of(dtype);
   ByteView v{b.data, b.bytes, *offset + size(ref.offset) * item, dtype, {}, {}};
+  if (watch_) {
+    v.tenant = watch_->tenant(root_storage(*graph_, ref.buffer));
+    if (v.tenant >= 0) v.watch = watch_.get();
+  }
   for (const Expr& s : ref.sizes) v.sizes.push_back(size(s));
   for (const Expr& s : ref.strides) v.strides.push_back(size(s) * item);
   return v;
@@ -93,7 +98,7 @@ ByteView RankMemory::view(const TensorRef& ref) {
 ByteView RankMemory::view(BufferId buffer) { return view(whole(*graph_, buffer)); }
 
 template <class Fn>
-void RankMemory::for_each_element(const ByteView& v, const std::string& who, Fn&& fn) {
+void RankMemory::for_each_element(const ByteView& v, bool write, const std::string& who, Fn&& fn) {
   const std::int64_t count = v.numel(), item = size_of(v.dtype);
   std::vector<std::int64_t> at(v.sizes.size(), 0);
   for (std::int64_t n = 0; n < count; ++n) {
@@ -101,6 +106,7 @@ void RankMemory::for_each_element(const ByteView& v, const std::string& who, Fn&
     for (std::size_t k = 0; k < at.size(); ++k) offset += at[k] * v.strides[k];
     internal_check(offset >= 0 && offset + item <= v.storage_bytes, "'{}' touches byte {} of a storage of {}",
                    who, offset, v.storage_bytes);
+    v.touch(offset, write, who);
     fn(v.storage + offset, n);
     for (std::size_t k = at.size(); k-- > 0;) {
       if (++at[k] < v.sizes[k]) break;
@@ -112,7 +118,7 @@ void RankMemory::for_each_element(const ByteView& v, const std::string& who, Fn&
 std::vector<std::byte> RankMemory::read(const ByteView& v, const std::string& who) const {
   const auto item = static_cast<std::size_t>(size_of(v.dtype));
   std::vector<std::byte> out(static_cast<std::size_t>(v.numel()) * item);
-  for_each_element(v, who, [&](const std::byte* at, std::int64_t n) {
+  for_each_element(v, false, who, [&](const std::byte* at, std::int64_t n) {
     std::memcpy(out.data() + static_cast<std::size_t>(n) * item, at, item);
   });
   return out;
@@ -122,14 +128,14 @@ void RankMemory::write(const ByteView& v, std::span<const std::byte> bytes, cons
   const auto item = static_cast<std::size_t>(size_of(v.dtype));
   internal_check(bytes.size() == static_cast<std::size_t>(v.numel()) * item,
                  "'{}' writes {} bytes into {} elements", who, bytes.size(), v.numel());
-  for_each_element(v, who, [&](std::byte* at, std::int64_t n) {
+  for_each_element(v, true, who, [&](std::byte* at, std::int64_t n) {
     std::memcpy(at, bytes.data() + static_cast<std::size_t>(n) * item, item);
   });
 }
 
 void RankMemory::poison(const ByteView& v, const std::string& who) {
   const auto item = static_cast<std::size_t>(size_of(v.dtype));
-  for_each_element(v, who, [&](std::byte* at, std::int64_t) { std::fill(at, at + item, kPoison); });
+  for_each_element(v, true, who, [&](std::byte* at, std::int64_t) { std::fill(at, at + item, kPoison); });
 }
 
 void RankMemory::step_done(int step) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "ir/plan_watch.h"
 #include "ir/schedule.h"
 #include "ir/tensor.h"
 
@@ -19,7 +21,13 @@ struct ByteView {
   std::int64_t offset = 0;
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes, strides;
+  PlanWatch* watch = nullptr;  // of a storage that the plan places
+  int tenant = -1;
 
+  // To be called for every element that is read or written.
+  void touch(std::int64_t at, bool write, const std::string& who) const {
+    if (watch != nullptr) watch->touch(tenant, at, size_of(dtype), write, who);
+  }
   std::int64_t numel() const {
     std::int64_t n = 1;
     for (std::int64_t s : sizes) n *= s;
@@ -46,6 +54,9 @@ class RankMemory {
   std::vector<std::byte> read(const ByteView& view, const std::string& who) const;
   void write(const ByteView& view, std::span<const std::byte> bytes, const std::string& who);
   void poison(const ByteView& view, const std::string& who);
+  void begin_step(int step) {
+    if (watch_) watch_->begin_step(step);
+  }
   // Planned storages whose last step it was.
   void step_done(int step);
 
@@ -56,7 +67,7 @@ class RankMemory {
   };
   Block block(StorageId storage) const;
   template <class Fn>
-  static void for_each_element(const ByteView& view, const std::string& who, Fn&& fn);
+  static void for_each_element(const ByteView& view, bool write, const std::string& who, Fn&& fn);
 
   const Schedule* schedule_;
   const Graph* graph_;
@@ -67,6 +78,7 @@ class RankMemory {
   std::vector<Block> blocks_;                         // by storage, aliases resolved
   std::vector<std::optional<std::int64_t>> offsets_;  // of buffers in their storage, in bytes
   bool use_plan_;
+  std::unique_ptr<PlanWatch> watch_;  // views point to it
 };
 
 }  // namespace braid::ir

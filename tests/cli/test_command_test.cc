@@ -46,6 +46,16 @@ TEST(TestCommand, OtherResultsThanTheStoredOnesFail) {
   EXPECT_THAT(result.out, HasSubstr("0 passed, 1 failed, 0 skipped\n"));
 }
 
+TEST(TestCommand, AnotherShapeIsShownBesideTheStoredOne) {
+  const Folder folder;
+  fs::copy(model("ops/add"), folder.path() / "case", fs::copy_options::recursive);
+  fs::copy_file(model("ops/softmax_dynamic") + "/test_data_set_0/output_0.pb",
+                folder / "case/test_data_set_0/output_0.pb", fs::copy_options::overwrite_existing);
+  const ProcessResult result = braid({"test", "--target", "interpreter", folder / "case"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("f32\\[[0-9, ]+\\] instead of f32\\[[0-9, ]+\\]"));
+}
+
 TEST(TestCommand, AFolderThatIsNoCaseFails) {
   const Folder folder;
   const ProcessResult result = braid({"test", folder.path().string()});
