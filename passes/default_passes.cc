@@ -23,6 +23,8 @@ constexpr PipelineStep kDefault[] = {
     {"raise_outputs",
      "on the nodes as they will run, so that what results are copied from does not live to the end"},
     {"merge_loops", "after fusion, which needs the dimensions that members have in common"},
+    {"braid_schedule{memory_growth=10}",
+     "on the nodes as they will run; a tenth more memory is the most that hidden communication may cost unasked"},
     {"sink_releases", "the order of everything else is final; only where it costs no memory"},
     {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},
 };
