@@ -11,6 +11,9 @@
 namespace braid::passes {
 namespace {
 
+// What is dearer than this counts as this: eleven days, and a thousand of them still fit a Time.
+constexpr double kMaxNs = 1e15;
+
 bool is_output_sized(ir::CollectiveKind kind) {
   return kind == ir::CollectiveKind::all_gather || kind == ir::CollectiveKind::recv;
 }
@@ -43,7 +46,7 @@ std::int64_t CostModel::value(const ir::Expr& e) const {
 
 std::optional<double> CostModel::explicit_ns(const ir::Graph& graph, ir::OpId op) const {
   const auto checked = [&](double ns, const char* by) {
-    if (!(ns >= 0 && ns <= 1e15)) {
+    if (!(ns >= 0 && ns <= kMaxNs)) {
       ir::user_error(kBadTime, {.node = graph[op].name}, fmt::format("{} says that it takes {} ns", by, ns),
                      "a time is 0 to 1e15 ns");
     }
@@ -76,9 +79,7 @@ CollectiveShape CostModel::shape(const ir::Graph& graph, ir::OpId start) const {
   }
   const auto& refs = is_output_sized(kernel->kind) ? kernel->outputs : kernel->inputs;
   for (const ir::TensorRef& ref : refs) {
-    std::int64_t bytes = ir::size_of(graph[ref.buffer].dtype);
-    for (const ir::Expr& e : ref.sizes) bytes *= value(e);
-    shape.bytes += bytes;
+    shape.bytes += value(ir::numel(ref.sizes) * ir::Expr(ir::size_of(graph[ref.buffer].dtype)));
   }
   if (!refs.empty()) shape.dtype = graph[refs.front().buffer].dtype;
   return shape;
@@ -101,9 +102,10 @@ CollectiveCost CostModel::collective(const ir::Graph& graph, ir::OpId start) con
 CollectiveCost CostModel::collective(const CollectiveShape& shape) const {
   const CollectiveEstimate e = estimate_collective(machine_, shape);
   CollectiveCost cost;
-  cost.time = Time::from_us(e.us);
-  cost.latency = Time::from_us(e.latency_us);
-  cost.floor = std::min(Time::from_us(e.floor_us), cost.time);
+  const auto time = [](double us) { return Time::from_ns(std::min(us * 1e3, kMaxNs)); };
+  cost.time = time(e.us);
+  cost.latency = time(e.latency_us);
+  cost.floor = std::min(time(e.floor_us), cost.time);
   cost.slowdown = machine_.collectives.slowdown;
   cost.fabric = topology(machine_, shape.ranks).nodes > 1 ? 1 : 0;
   cost.algorithm = e.algorithm;
@@ -116,7 +118,7 @@ KernelCosts::KernelCosts(const CostModel& model, const ir::Graph& graph)
 KernelCost KernelCosts::operator()(std::span<const ir::OpId> ops) const {
   Permille slowdown = 1000;
   const double time = ns(ops, slowdown);
-  return {Time::from_ns(time), slowdown};
+  return {Time::from_ns(std::min(time, kMaxNs)), slowdown};
 }
 
 KernelCost KernelCosts::operator()(const ir::ScheduleNode& node) const {
