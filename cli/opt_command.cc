@@ -10,6 +10,7 @@
 #include "cli/model_options.h"
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "passes/costs/machine.h"
 
 namespace braid::cli {
 namespace {
@@ -18,6 +19,7 @@ struct Options {
   ModelOptions model;
   std::string output;
   bool list = false;
+  bool machines = false;
   bool timing = false;
 };
 
@@ -26,6 +28,12 @@ int run(const Options& o) {
   o.model.refuse_for_text();
   if (o.list) {
     fmt::print("{}", passes::list_passes());
+    return 0;
+  }
+  if (o.machines) {
+    for (const std::string& name : passes::machine_names()) {
+      fmt::print("{}", passes::to_string(passes::load_machine(name)));
+    }
     return 0;
   }
   if (o.model.model.empty())
@@ -55,6 +63,7 @@ void add_opt(CLI::App& app, Action& chosen) {
   command->add_option("FILE", o->model.model, "IR text (.braid) or a model");
   command->add_option("-o,--output", o->output, "Where the text goes (default: standard output)");
   command->add_flag("--list-passes", o->list, "List all passes with their options");
+  command->add_flag("--list-machines", o->machines, "List the machines that costs can be computed for");
   command->add_flag("--timing", o->timing, "Print what each pass did and took to standard error");
   o->model.add_dimensions(*command);
   o->model.add_passes(*command);

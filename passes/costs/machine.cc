@@ -168,6 +168,17 @@ Machine load_machine(const std::string& name_or_file) {
                              fmt::join(machine_names(), ", ")));
 }
 
+std::string to_string(const Machine& m) {
+  const CollectiveSettings& c = m.collectives;
+  const std::string network =
+      c.network ? fmt::format("{} x {} GB/s between nodes", c.network->nics, c.network->nic_gb_s)
+                : "one node";
+  const double tflops = m.matrix_tflops[static_cast<std::size_t>(ir::DType::bf16)];
+  return fmt::format("{:<8} {} per node, {} TFLOPS bf16, {} GB/s memory, {} GB/s {}, {}\n         {}\n",
+                     m.name, m.devices_per_node, tflops, m.memory_gb_s, c.link_gb_s,
+                     c.model == CollectiveModelKind::shared_memory ? "copies" : "links", network, m.source);
+}
+
 GroupTopology topology(const Machine& machine, std::span<const int> ranks) {
   std::vector<int> nodes;
   for (int r : ranks) {

@@ -103,6 +103,9 @@ Machine load_machine(const std::string& name_or_file);
 // Of the text of a machine file; `file` is for messages.
 Machine parse_machine(const std::string& text, const std::string& file);
 
+// Two lines for people: name, device, node and network; and the source.
+std::string to_string(const Machine& machine);
+
 // How a group lies on the machine. User error 554 if it leaves the only node of a machine without network, or
 // a rank is negative.
 struct GroupTopology {

@@ -235,6 +235,13 @@ TEST(Opt, WithoutAFileThereIsNothingToDo) {
   EXPECT_THAT(result.err, HasSubstr("BR0004"));
 }
 
+TEST(Opt, MachinesAreListed) {
+  const ProcessResult list = braid({"opt", "--list-machines"});
+  ASSERT_EQ(list.exit_code, 0) << list.err;
+  EXPECT_THAT(list.out, HasSubstr("h200     8 per node, 989 TFLOPS bf16, 4800 GB/s memory"));
+  EXPECT_THAT(list.out, HasSubstr("cpu "));
+}
+
 TEST(Opt, PassesOfPluginsAreListedAndRun) {
   const Folder folder;
   EXPECT_THAT(braid({"opt", "--list-passes"}).out, Not(HasSubstr("charge_callee")));
