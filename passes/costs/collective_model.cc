@@ -85,14 +85,14 @@ const MeasuredTable* measured(const CollectiveSettings& c, const CollectiveShape
   return result && result->symmetric == symmetric ? result : nullptr;
 }
 
-// Between the first and the last point.
+// Between the first and the last point: latency and bytes over bandwidth, as every algorithm. (A line in the
+// logarithms would be 2.4 times too dear in the middle of 1 MiB and 1 GiB.)
 double interpolate(const MeasuredTable& table, double bytes) {
   const auto& p = table.points;
   std::size_t k = 1;
   while (static_cast<double>(p[k].bytes) < bytes) ++k;
   const double b0 = static_cast<double>(p[k - 1].bytes), b1 = static_cast<double>(p[k].bytes);
-  const double x = std::log(bytes / b0) / std::log(b1 / b0);
-  return p[k - 1].us * std::pow(p[k].us / p[k - 1].us, x);
+  return p[k - 1].us + (p[k].us - p[k - 1].us) * (bytes - b0) / (b1 - b0);
 }
 
 }  // namespace

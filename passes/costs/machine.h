@@ -53,9 +53,9 @@ struct Network {
 };
 
 // Times that somebody measured, for groups of exactly this form; they replace the model. Between points: a
-// straight line in the logarithms of size and time; below the first and after the last one: the model, scaled
-// to meet the point. Neither time nor bandwidth may fall from one point to the next, so that one large
-// collective is never dearer than two small ones.
+// straight line; below the first and after the last one: the model, scaled to meet the point. Neither time
+// nor bandwidth may fall from one point to the next, so that one large collective is never dearer than two
+// small ones.
 struct MeasuredTable {
   struct Point {
     std::int64_t bytes = 0;
