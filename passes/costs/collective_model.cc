@@ -58,6 +58,12 @@ std::vector<CollectiveCandidate> shared_memory(const CollectiveSettings& c, cons
   return {with("copy", c.symmetric->one_shot_us, 2)};
 }
 
+CollectiveCandidate paced_link(const CollectiveSettings& c, CollectiveKind kind, const GroupTopology& g) {
+  const double n = g.ranks;
+  const double payload = kind == CollectiveKind::all_to_all ? n / (n - 1) : ring_shape(kind, g).payload;
+  return {"paced link", Curve::affine, 0, c.link_latency_us, c.link_gb_s * payload};
+}
+
 // Of PyTorch's bucketing by saturation (pytorch#179935).
 struct SaturationProfile {
   double bus_gb_s, hop_us, base_us, least_bytes;
@@ -106,6 +112,8 @@ std::vector<CollectiveCandidate> collective_candidates(const Machine& machine, c
       return {classic(machine.collectives, shape.kind, group)};
     case CollectiveModelKind::shared_memory:
       return shared_memory(machine.collectives, shape, group);
+    case CollectiveModelKind::paced_link:
+      return {paced_link(machine.collectives, shape.kind, group)};
     case CollectiveModelKind::nccl:
     case CollectiveModelKind::inductor:
       return tuner_candidates(machine.collectives, shape, group);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::array<std::string_view, kKernelClassCount> kClassNames = {
     "gemm", "conv", "attention", "elementwise", "reduction", "copy", "gather", "other"};
-constexpr std::array<std::string_view, 4> kModelNames = {"nccl", "inductor", "classic", "shared_memory"};
+constexpr std::array<std::string_view, 5> kModelNames = {"nccl", "inductor", "classic", "shared_memory",
+                                                         "paced_link"};
 constexpr std::array<std::string_view, 4> kGenerationNames = {"volta", "ampere", "hopper", "blackwell"};
 
 template <class Enum, std::size_t N>
@@ -83,34 +84,35 @@ MeasuredTable measured_table(JsonObject object) {
   return table;
 }
 
+SymmetricKernels symmetric_kernels(JsonObject object) {
+  const SymmetricKernels s{object.number("one_shot_us", {1e-3, 1e6}),
+                           object.number("two_shot_us", {1e-3, 1e6}), object.number("gb_s", {1e-3, 1e6})};
+  object.finish();
+  return s;
+}
+
+Network network(JsonObject object) {
+  const Network n{static_cast<int>(object.integer("nics", 1, 1024)), object.number("nic_gb_s", {1e-3, 1e6})};
+  object.finish();
+  return n;
+}
+
 CollectiveSettings collective_settings(JsonObject object) {
+  using Kind = CollectiveModelKind;
   CollectiveSettings c;
-  c.model = choice<CollectiveModelKind>(object.value("model"), kModelNames);
-  c.link_gb_s = object.number("link_gb_s", {1e-3, 1e6});
-  if (c.model != CollectiveModelKind::shared_memory)
+  c.model = choice<Kind>(object.value("model"), kModelNames);
+  c.link_gb_s = object.number("link_gb_s", {1e-6, 1e6});
+  const bool gpus = c.model == Kind::nccl || c.model == Kind::inductor || c.model == Kind::classic;
+  if (gpus) {
     c.generation = choice<GpuGeneration>(object.value("generation"), kGenerationNames);
-  if (c.model == CollectiveModelKind::nccl) {
+    if (const auto value = object.maybe("network")) c.network = network(JsonObject(*value));
+  }
+  if (c.model == Kind::nccl) {
     if (const auto nvls = object.maybe("nvls_gb_s")) c.nvls_gb_s = nvls->number({1e-3, 1e6});
+    if (const auto value = object.maybe("symmetric")) c.symmetric = symmetric_kernels(JsonObject(*value));
   }
-  if (c.model == CollectiveModelKind::nccl || c.model == CollectiveModelKind::shared_memory) {
-    if (const auto value = object.maybe("symmetric")) {
-      JsonObject symmetric(*value);
-      c.symmetric = SymmetricKernels{symmetric.number("one_shot_us", {1e-3, 1e6}),
-                                     symmetric.number("two_shot_us", {1e-3, 1e6}),
-                                     symmetric.number("gb_s", {1e-3, 1e6})};
-      symmetric.finish();
-    } else if (c.model == CollectiveModelKind::shared_memory) {
-      object.value("symmetric");  // missing
-    }
-  }
-  if (c.model != CollectiveModelKind::shared_memory) {
-    if (const auto value = object.maybe("network")) {
-      JsonObject network(*value);
-      c.network = Network{static_cast<int>(network.integer("nics", 1, 1024)),
-                          network.number("nic_gb_s", {1e-3, 1e6})};
-      network.finish();
-    }
-  }
+  if (c.model == Kind::shared_memory) c.symmetric = symmetric_kernels(object.object("symmetric"));
+  if (c.model == Kind::paced_link) c.link_latency_us = object.number("link_latency_us", {0, 1e9});
   if (const auto value = object.maybe("slowdown")) c.slowdown = slowdown(*value);
   if (const auto tables = object.maybe("measured")) {
     for (const JsonValue& table : tables->array()) c.measured.push_back(measured_table(JsonObject(table)));

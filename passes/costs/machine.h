@@ -37,6 +37,7 @@ enum class CollectiveModelKind : std::uint8_t {
   inductor,       // PyTorch Inductor's estimate since mid-2026: ring and tree, one network link
   classic,        // PyTorch Inductor's first estimate: ring LL, 2 channels
   shared_memory,  // ranks as threads or processes on one memory
+  paced_link      // exactly what the runtime's paced-link engine does (runtime/comm/paced_link.h)
 };
 enum class GpuGeneration : std::uint8_t { volta, ampere, hopper, blackwell };
 
@@ -71,8 +72,10 @@ struct MeasuredTable {
 struct CollectiveSettings {
   CollectiveModelKind model = CollectiveModelKind::nccl;
   GpuGeneration generation = GpuGeneration::hopper;
-  double link_gb_s = 0;  // bus bandwidth of a ring within the node; shared_memory: what one rank can copy
-  double nvls_gb_s = 0;  // payload/time of a large all-reduce in the switch; 0: none
+  double link_gb_s = 0;  // bus bandwidth of a ring within the node; shared_memory: what one rank can
+  // copy; paced_link: of the link
+  double link_latency_us = 0;  // paced_link: of every collective
+  double nvls_gb_s = 0;        // payload/time of a large all-reduce in the switch; 0: none
   std::optional<SymmetricKernels> symmetric;
   std::optional<Network> network;  // absent: one node only
   Permille slowdown = 1000;        // of a collective while the compute stream is busy

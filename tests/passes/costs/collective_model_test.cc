@@ -130,6 +130,16 @@ TEST(NcclModel, SymmetricKernelsReduceOnlySumsOfSmallFloats) {
   EXPECT_EQ(algorithm(ir::DType::bf16, ir::ReduceKind::max), "ring LL");
 }
 
+TEST(PacedLink, IsTheFormulaOfTheEngine) {
+  Machine m = load_machine("cpu");
+  m.collectives = {.model = CollectiveModelKind::paced_link, .link_gb_s = 2, .link_latency_us = 50};
+  const auto us = [&](CollectiveKind kind) { return estimate(m, kind, 4'000'000, ranks(4)).us; };
+  EXPECT_DOUBLE_EQ(us(CollectiveKind::all_reduce), 50 + 2 * 4e6 * 3 / 4 / 2e3);
+  EXPECT_DOUBLE_EQ(us(CollectiveKind::all_gather), 50 + 1e6 * 3 / 2e3);
+  EXPECT_DOUBLE_EQ(us(CollectiveKind::all_to_all), 50 + 1e6 * 3 / 2e3);
+  EXPECT_DOUBLE_EQ(us(CollectiveKind::broadcast), 50 + 4e6 / 2e3);
+}
+
 TEST(MeasuredTables, MeetTheirPointsAndLieBetweenNeighbours) {
   const Machine m = load_machine("h200");
   const auto us = [&](std::int64_t bytes) {

@@ -56,6 +56,17 @@ TEST(Machines, TheExampleOfTheDocumentationIsOne) {
             "my-cluster");
 }
 
+TEST(Machines, APacedLinkIsALatencyAndABandwidth) {
+  std::string text = builtin_text("cpu");
+  const std::size_t at = text.find("\"collectives\"");
+  text = text.substr(0, at) +
+         R"("collectives": {"model": "paced_link", "link_latency_us": 100, "link_gb_s": 0.5}})";
+  const Machine m = parse_machine(text, "m.json");
+  EXPECT_EQ(m.collectives.model, CollectiveModelKind::paced_link);
+  EXPECT_EQ(m.collectives.link_latency_us, 100);
+  EXPECT_EQ(m.collectives.link_gb_s, 0.5);
+}
+
 TEST(Machines, TypesWithoutAPeakOfTheirOwnCountAsF32AndF64AsHalfOfIt) {
   const Machine m =
       parse_machine(replaced(builtin_text("h100"), R"({"f32": 67, "f64": 34})", R"({"f32": 60})"), "m.json");
