@@ -6,6 +6,15 @@
 #include "passes/fuse_vertical.h"
 #include "passes/merge_loops.h"
 #include "passes/overlap/braid_schedule.h"
+#include "passes/overlap/decide_global_ordering_of_comms.h"
+#include "passes/overlap/raise_comms.h"
+#include "passes/overlap/reorder_communication_preserving_peak_memory.h"
+#include "passes/overlap/reorder_compute_for_overlap.h"
+#include "passes/overlap/reorder_for_peak_memory.h"
+#include "passes/overlap/schedule_for_comm.h"
+#include "passes/overlap/simple_overlap.h"
+#include "passes/overlap/sink_waits.h"
+#include "passes/overlap/sink_waits_iterative.h"
 #include "passes/plan_memory.h"
 #include "passes/raise_outputs.h"
 #include "passes/sink_releases.h"
@@ -44,13 +53,22 @@ std::vector<Pass> default_passes(const PassRegistry& registry) {
 void register_builtin_passes(PassRegistry& registry) {
   registry.add<BraidSchedule>();
   registry.add<DeadCode>();
+  registry.add<DecideGlobalOrderingOfComms>();
   registry.add<FuseEpilogues>();
   registry.add<FuseHorizontal>();
   registry.add<FuseVertical>();
   registry.add<MergeLoops>();
   registry.add<PlanMemory>();
+  registry.add<RaiseComms>();
   registry.add<RaiseOutputs>();
+  registry.add<ReorderCommunicationPreservingPeakMemory>();
+  registry.add<ReorderComputeForOverlap>();
+  registry.add<ReorderForPeakMemory>();
+  registry.add<ScheduleForComm>();
+  registry.add<SimpleOverlap>();
   registry.add<SinkReleases>();
+  registry.add<SinkWaits>();
+  registry.add<SinkWaitsIterative>();
 }
 
 }  // namespace braid::passes

@@ -27,7 +27,9 @@ const std::vector<Scheduler> kSchedulers = {
     {"input order", "", Kind::input},
     {"first generation", "decide_global_ordering_of_comms,sink_waits,raise_comms,reorder_compute_for_overlap",
      Kind::pass},
+    {"schedule_for_comm", "schedule_for_comm", Kind::pass},
     {"simple_overlap", "simple_overlap", Kind::pass},
+    {"reorder_for_peak_memory", "reorder_for_peak_memory", Kind::pass},
     {"peak memory preserving",
      "reorder_communication_preserving_peak_memory,sink_waits_iterative,reorder_communication_preserving_"
      "peak_memory",

@@ -54,10 +54,18 @@ class MemoryModel {
   ir::MemoryPlan plan(std::span<const int> order) const;
   std::int64_t planned_bytes(std::span<const int> order) const;
 
- private:
+  // At the node, `out` may take the bytes of `in` (tenants), if one is born and the other dies there; who
+  // comes first, takes.
   struct Reuse {
     int in, out;
   };
+  std::span<const Reuse> reuses(int node) const {
+    const auto n = static_cast<std::size_t>(node);
+    return std::span(reuses_).subspan(static_cast<std::size_t>(first_reuse_[n]),
+                                      static_cast<std::size_t>(first_reuse_[n + 1] - first_reuse_[n]));
+  }
+
+ private:
   struct Life {
     int first, last;
   };

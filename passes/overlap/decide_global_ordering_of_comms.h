@@ -1,0 +1,31 @@
+// Says in which order the collectives of a rank may be issued: in that of the input.
+//
+// Dependencies of collectives on each other follow from the channel policy of the schedule
+// (ir/dependencies.h): `global` chains all of them, `communicator` those of each communicator, `pair` and
+// `edge` the sends and receives of each pair of ranks and of each direction. The first-generation passes
+// (sink_waits, raise_comms, reorder_compute_for_overlap) need the total chain: without it they would change
+// the order in which ranks issue collectives.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace braid::passes {
+
+struct DecideGlobalOrderingOfComms {
+  static constexpr std::string_view kName = "decide_global_ordering_of_comms";
+  static constexpr std::string_view kDescription = "chains the collectives in their present order";
+
+  std::string policy = "global";
+
+  static std::vector<PassOption<DecideGlobalOrderingOfComms>> options() {
+    return {{"policy", &DecideGlobalOrderingOfComms::policy, "global, communicator, pair or edge"}};
+  }
+  // User error 542 for another policy.
+  bool run(ir::Schedule& schedule);
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,24 @@
+// Moves every start up to the last node that it needs; nothing else moves.
+//
+// First generation (torch/_inductor/comms.py, 2023): one scan from the end that holds starts back until one
+// of their inputs comes. Starts keep their order among each other: in front of a start that has to stay,
+// later ones stay too. A collective without inputs goes to the top; there is nothing that it could need. What
+// lies between an input and its start (a cast, a copy into place) does not move: schedule_for_comm does that.
+// O(dependencies).
+#pragma once
+
+#include <string_view>
+
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct RaiseComms {
+  static constexpr std::string_view kName = "raise_comms";
+  static constexpr std::string_view kDescription = "moves starts of collectives up to their last input";
+
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes

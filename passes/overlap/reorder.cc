@@ -1,0 +1,67 @@
+#include "passes/overlap/reorder.h"
+
+#include "ir/error.h"
+#include "passes/overlap/measure.h"
+
+namespace braid::passes {
+namespace {
+
+// Positions that the starts went up and the waits down, by collective.
+std::vector<int> moves(const Problem& problem, std::span<const int> order) {
+  std::vector<int> position(order.size());
+  for (std::size_t k = 0; k < order.size(); ++k)
+    position[static_cast<std::size_t>(order[k])] = static_cast<int>(k);
+  std::vector<int> out;
+  for (const Collective& c : problem.collectives) {
+    int n = std::max(0, c.start - position[static_cast<std::size_t>(c.start)]);
+    if (c.wait >= 0) n += std::max(0, position[static_cast<std::size_t>(c.wait)] - c.wait);
+    out.push_back(n);
+  }
+  return out;
+}
+
+void check_topological(std::string_view pass, const ir::Schedule& schedule, const Problem& problem,
+                       std::span<const int> order) {
+  ir::internal_check(static_cast<int>(order.size()) == problem.size(), "{}: an order of {} nodes for {}",
+                     pass, order.size(), problem.size());
+  std::vector<bool> done(order.size(), false);
+  for (int n : order) {
+    for (int before : problem.predecessors(n)) {
+      ir::internal_check(done[static_cast<std::size_t>(before)],
+                         "{}: '{}' would run before '{}', on which it depends", pass,
+                         ir::name_of(schedule, n), ir::name_of(schedule, before));
+    }
+    done[static_cast<std::size_t>(n)] = true;
+  }
+}
+
+}  // namespace
+
+bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context,
+             const std::function<std::vector<int>(Reordering&)>& decide, const ReorderOptions& options) {
+  const Problem problem = make_problem(schedule, *context.costs);
+  if (problem.collectives.empty() && !options.without_collectives) return false;
+  const MemoryModel memory(schedule);
+  Reordering r{schedule, problem, memory, context, std::vector<Limit>(problem.collectives.size())};
+  const std::vector<int> order = decide(r);
+  check_topological(pass, schedule, problem, order);
+
+  const MeasureOptions cheap{.bounds = false, .planned = false};
+  const std::vector<int> before = identity_order(problem.size());
+  OverlapReport report = make_report(std::string(pass), measure(schedule, problem, memory, before, cheap),
+                                     measure(schedule, problem, memory, order, cheap));
+  const std::vector<int> moved = moves(problem, order);
+  std::size_t next = 0;
+  for (int node : order) {
+    for (const Step& step : problem.steps_of(node)) {
+      if (step.kind != Step::Kind::start) continue;
+      CollectiveReport& c = report.collectives[next++];
+      c.moves = moved[static_cast<std::size_t>(step.collective)];
+      c.limit = r.limits[static_cast<std::size_t>(step.collective)];
+    }
+  }
+  context.reports.push_back(std::move(report));
+  return apply_order(schedule, order);
+}
+
+}  // namespace braid::passes

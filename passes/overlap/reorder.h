@@ -1,0 +1,39 @@
+// What all passes that change the order of nodes have in common: the problem before, an order after, a
+// report.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "passes/overlap/memory_model.h"
+#include "passes/overlap/problem.h"
+#include "passes/overlap/report.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct Reordering {
+  const ir::Schedule& schedule;
+  const Problem& problem;
+  const MemoryModel& memory;
+  PassContext& context;
+  std::vector<Limit> limits;  // per collective: why it did not go further; for the pass to fill in
+
+  // Name of a node.
+  const std::string& name(int node) const { return ir::name_of(schedule, node); }
+  bool starts(int node) const { return problem.started_by(node) >= 0; }
+  bool waits(int node) const { return problem.waited_by(node) >= 0; }
+  bool communicates(int node) const { return starts(node) || waits(node); }
+};
+
+struct ReorderOptions {
+  bool without_collectives = false;  // also where there is no collective
+};
+// Builds the problem, asks `decide` for a topological order, applies it and adds an OverlapReport to the
+// context. False if nothing changed; a schedule without collectives is left alone, unless the options say
+// otherwise. InternalError if the order breaks a dependency.
+bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context,
+             const std::function<std::vector<int>(Reordering&)>& decide, const ReorderOptions& options = {});
+
+}  // namespace braid::passes

@@ -1,0 +1,58 @@
+#include "passes/overlap/reorder_communication_preserving_peak_memory.h"
+
+#include "passes/overlap/bubble.h"
+#include "passes/overlap/exposure.h"
+
+namespace braid::passes {
+namespace {
+
+Time scaled(Time t, double factor) { return {static_cast<std::int64_t>(static_cast<double>(t.ps) * factor)}; }
+
+}  // namespace
+
+bool ReorderCommunicationPreservingPeakMemory::run(ir::Schedule& schedule, PassContext& context) {
+  return reorder(kName, schedule, context, [this](Reordering& r) {
+    return within_cap(r, live_limit(r, budget), [&](std::int64_t limit) {
+      const Problem& p = r.problem;
+      AdjacentSwaps order(p, r.memory);
+      Bubble bubble(r, order, limit);
+      for (std::size_t c = 0; c < p.collectives.size(); ++c) {
+        const Collective& collective = p.collectives[c];
+        Limit& why = r.limits[c];
+        if (collective.wait < 0) continue;  // blocking: nothing can hide it
+        const Time enough = Time{} - scaled(collective.cost.time, extra_overlap);
+        Time exposed = walk_exposure(p, order, static_cast<int>(c));
+        Segment s{order.position(collective.start), order.position(collective.start)};
+        while (true) {
+          if (exposed <= enough) {
+            why = {LimitReason::cost, {}};
+            break;
+          }
+          if (s.first == 0) {
+            why = {LimitReason::boundary, {}};
+            break;
+          }
+          const int before = order.at(s.first - 1);
+          if (r.starts(before)) {
+            why = {LimitReason::order, r.name(before)};
+            break;
+          }
+          if (bubble.needs_node_before(s)) {
+            // What is needed comes along, but no wait: it would expose the collective that it waits for.
+            if (r.waits(before) || s.last - s.first + 1 >= max_group) {
+              why = {LimitReason::data, r.name(before)};
+              break;
+            }
+            --s.first;
+            continue;
+          }
+          if (why = bubble.up(s); why.reason != LimitReason::none) break;
+          exposed -= p.compute_time(before);
+        }
+      }
+      return std::vector<int>(order.order().begin(), order.order().end());
+    });
+  });
+}
+
+}  // namespace braid::passes

@@ -1,0 +1,41 @@
+// Each start goes up, with what it needs, past compute that can hide it, as long as a budget of live bytes is
+// kept.
+//
+// From torch/_inductor/comms.py (2025), with its known faults corrected:
+//   * collectives keep their order, always (there, with the default options, gathers end up reversed);
+//   * the walk that estimates exposure ends at the wait of a later collective on the same channel;
+//   * lifetimes are exact after every swap, in-place reuse included (adjacent_swaps.h);
+//   * the budget is one for the whole run and not a new one for each pass;
+//   * costs are always used: a collective that is covered with a margin stops.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct ReorderCommunicationPreservingPeakMemory {
+  static constexpr std::string_view kName = "reorder_communication_preserving_peak_memory";
+  static constexpr std::string_view kDescription =
+      "raises starts with what they need, within a budget of live bytes";
+
+  double budget = 0.2;         // of the live peak
+  double extra_overlap = 0.5;  // of the collective's cost
+  std::int64_t max_group = 64;
+
+  static std::vector<PassOption<ReorderCommunicationPreservingPeakMemory>> options() {
+    using P = ReorderCommunicationPreservingPeakMemory;
+    return {
+        {"budget", &P::budget, "how far the live peak may grow in all passes of the run, 0.2: by a fifth"},
+        {"extra_overlap", &P::extra_overlap,
+         "a collective stops when covered by this much more than its cost"},
+        {"max_group", &P::max_group, "how many nodes a start may take along"}};
+  }
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes

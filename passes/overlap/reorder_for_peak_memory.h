@@ -1,0 +1,29 @@
+// Three topological orders that try to keep little alive, and the input order; the one with the smallest live
+// peak stays.
+//
+//   LPMF  least peak memory first: among the ready nodes that fit below the highest peak so far, the one that
+//   leaves the least
+//         behind; if none fits, the smallest
+//   BFS   nodes in the order in which their predecessors ran
+//   DFS   depth first from the nodes without users, cheap inputs first
+//
+// From torch/_inductor/memory.py; the peak is the exact one (memory_model.h), births before deaths, outputs
+// kept, in-place reuse counted. On a tie the earlier in the list input, LPMF, BFS, DFS. It knows nothing of
+// communication but dependencies: it belongs in front of overlap passes. O(n log n).
+#pragma once
+
+#include <string_view>
+
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct ReorderForPeakMemory {
+  static constexpr std::string_view kName = "reorder_for_peak_memory";
+  static constexpr std::string_view kDescription = "the order with the smallest live peak of four";
+
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,41 @@
+// One greedy list scheduler behind three wishes: starts early, waits late, compute under what is in flight.
+//
+// Second generation (torch/_inductor/comms.py, _schedule_for_comm, 2024). The next node is the ready one with
+// the smallest
+//
+//   ( raise:  index of the first collective that it blocks, none last
+//   , sink:   0 if it is no wait, 1 if it is one (or contains one)
+//   , position in the input )
+//
+// With `overlap`, compute whose cost covers the collective's is taken right after each start, as far as
+// compute is ready. Nodes in front of a start (a cast, a copy into place) count as blocking it, so they rise
+// with it; mutations and the channel policy are dependencies like all others. Knows nothing of memory:
+// everything that can rises to the top. O(n log n).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct ScheduleForComm {
+  static constexpr std::string_view kName = "schedule_for_comm";
+  static constexpr std::string_view kDescription =
+      "raises starts with what they need, sinks waits, fills collectives with compute: one list scheduler";
+
+  bool raise = true;
+  bool sink = true;
+  bool overlap = true;
+
+  static std::vector<PassOption<ScheduleForComm>> options() {
+    return {{"raise", &ScheduleForComm::raise, "starts, and what they need, as early as possible"},
+            {"sink", &ScheduleForComm::sink, "waits as late as possible"},
+            {"overlap", &ScheduleForComm::overlap, "compute that covers its cost behind each start"}};
+  }
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,23 @@
+// Moves every wait, and the release behind it, down to the first node that needs it; nothing else moves.
+//
+// First generation (torch/_inductor/comms.py, 2023): one scan that holds waits back until a user comes. Here
+// users are all dependencies: readers, writers of pinned memory, and what the channel policy orders. Held
+// nodes that are due at the same node come in input order; those that nobody needs go to the end.
+// O(dependencies).
+#pragma once
+
+#include <string_view>
+
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct SinkWaits {
+  static constexpr std::string_view kName = "sink_waits";
+  static constexpr std::string_view kDescription = "moves waits down to their first user";
+
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,41 @@
+// Each wait goes down, with its release and the nodes that need it at once, past compute that can hide its
+// collective, as long as a budget of live bytes is kept. The mirror image of
+// reorder_communication_preserving_peak_memory.
+//
+// From torch/_inductor/comms.py (2025), with its known faults corrected: exposure is what decides, with the
+// right sign, in all cases; last uses are exact after every swap; the budget is that of the whole run.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct SinkWaitsIterative {
+  static constexpr std::string_view kName = "sink_waits_iterative";
+  static constexpr std::string_view kDescription =
+      "sinks waits with what needs them, within a budget of live bytes";
+
+  double budget = 0.2;
+  double extra_overlap = 0.5;
+  bool swap_with_collectives = false;
+  std::int64_t max_group = 64;
+
+  static std::vector<PassOption<SinkWaitsIterative>> options() {
+    using P = SinkWaitsIterative;
+    return {
+        {"budget", &P::budget, "how far the live peak may grow in all passes of the run, 0.2: by a fifth"},
+        {"extra_overlap", &P::extra_overlap,
+         "a wait stops when its collective is covered by this much more than its cost"},
+        {"swap_with_collectives", &P::swap_with_collectives,
+         "waits may go past the starts of other collectives"},
+        {"max_group", &P::max_group, "how many nodes a wait may take along"}};
+  }
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes

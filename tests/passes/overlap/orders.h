@@ -1,0 +1,53 @@
+// Texts of small graphs over one group of two ranks, and the order of their nodes after passes.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <string_view>
+
+#include "ir/dependencies.h"
+#include "ir/parser.h"
+#include "passes/pass_context.h"
+#include "passes/runner.h"
+
+namespace braid::test {
+
+// "%NAME: f32[64] = extern "work" reads(OPERANDS) cost(ns NS)"
+inline std::string compute(std::string_view name, std::string_view operands, int ns = 1000) {
+  return fmt::format("%{}: f32[64] = extern \"work\" reads({}) cost(ns {})\n", name, operands, ns);
+}
+inline std::string all_gather(std::string_view name, std::string_view operand, int ns = 1000) {
+  return fmt::format("%{}: f32[128] = all_gather @g (%{}) cost(ns {})\n", name, operand, ns);
+}
+// The waited version is %NAME.1; the node is NAME.wait.
+inline std::string wait(std::string_view name) {
+  return fmt::format("%{0}.1 mutates %{0} = wait {0} as {0}.wait\n", name);
+}
+inline std::string release(std::string_view name) { return fmt::format("release {}\n", name); }
+
+inline std::string graph(std::string_view body, std::string_view outputs) {
+  return fmt::format(
+      "graph main\nranks 2\ngroup @g = [0, 1]\n\ninput %x: f32[64]\nconstant %w: f32[64] = "
+      "splat(1)\n\n{}\n{}",
+      body, outputs);
+}
+
+inline std::string names(const ir::Schedule& schedule) {
+  std::string out;
+  for (int n = 0; n < static_cast<int>(schedule.nodes.size()); ++n) {
+    out += (n > 0 ? " " : "") + ir::name_of(schedule, n);
+  }
+  return out;
+}
+
+inline std::string order_after(std::string_view passes, const std::string& text,
+                               passes::PassContext* context = nullptr) {
+  ir::Schedule schedule = ir::parse_schedule(text, "test");
+  passes::run_passes(schedule, passes::parse_pass_list(passes),
+                     {.check_unchanged = true, .context = context});
+  return names(schedule);
+}
+
+}  // namespace braid::test
