@@ -22,6 +22,7 @@ struct Options {
   std::string name;
   std::string emit = "library";
   bool timing = false;
+  bool checked = false;
 };
 
 void write_text(const std::string& path, const std::string& text) {
@@ -40,6 +41,11 @@ int run(const Options& o) {
   CompileOptions options = o.model.compile_options();
   o.model.refuse_for_text();
   options.output_dir = o.output;
+  options.checked = o.checked;
+  if (o.checked && options.target != Target::cpu) {
+    ir::user_error(kBadOption, {}, "--checked: only programs for cpu check themselves",
+                   "run the CUDA program on the emulated device, which observes all accesses");
+  }
   options.name = o.name.empty() ? program_name(o.model.model) : o.name;
 
   const auto start = Clock::now();
@@ -88,6 +94,9 @@ void add_compile(CLI::App& app, Action& chosen) {
   command->add_option("--emit", o->emit, "ir (as lowered), schedule (after the passes), source, library")
       ->check(CLI::IsMember({"ir", "schedule", "source", "library"}));
   command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
+  command->add_flag(
+      "--checked", o->checked,
+      "The program checks that buffers live as planned, with errors that name buffer and step (slow)");
   o->model.add_dimensions(*command);
   o->model.add_target(*command);
   o->model.add_passes(*command);

@@ -89,7 +89,8 @@ std::vector<std::string> emit_program(const ir::Schedule& schedule, const Compil
     return codegen::cuda::write_cuda(codegen::cuda::emit_cuda(schedule, {.name = name}), schedule,
                                      options.output_dir);
   }
-  const codegen::cpp::EmittedProgram program = codegen::cpp::emit_cpp(schedule, {.name = name});
+  const codegen::cpp::EmittedProgram program =
+      codegen::cpp::emit_cpp(schedule, {.name = name, .checked = options.checked});
   return codegen::cpp::write_program(program, schedule.graph, options.output_dir);
 }
 

@@ -32,6 +32,7 @@ struct CompileOptions {
   std::string machine;                // what passes take costs from: a name or a file; empty: the default one
   std::optional<std::int64_t> memory_cap;  // planned bytes that no pass may exceed
   Target target = Target::cpu;
+  bool checked = false;                    // cpu: the program holds itself to its memory plan as it runs
   std::vector<std::string> architectures;  // CUDA: "sm_90", ...; empty: build_nvcc's choice
   std::string name;                        // of the program; empty: from the file's name
   std::string output_dir;                  // where source, weights, manifest (and the library) go

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "runtime/hash.h"
+#include "runtime/lifecycle.h"
 #include "runtime/weight_file.h"
 
 namespace braid::rt {
@@ -124,6 +125,9 @@ Instance::~Instance() = default;
 void Instance::set_up() {
   pack_weights();
   join_groups();
+  if (const LifecyclePlan* plan = lifecycle_plan()) {
+    lifecycle_ = std::make_unique<Lifecycle>(*plan, arena_, segment_);
+  }
 }
 
 void Instance::join_groups() {
@@ -197,7 +201,8 @@ BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexc
   }
   index_error_ = {};
   try {
-    if (step(inputs, outputs)) return BRAID_OK;
+    if (lifecycle_) lifecycle_->begin();
+    if (step(inputs, outputs) && (!lifecycle_ || plan_held(lifecycle_->end()))) return BRAID_OK;
   } catch (...) {
     status_ = abi::current_exception();
     error_ = abi::reported();
@@ -205,6 +210,16 @@ BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexc
   if (world_ && table_.collective_count > 0 && status_ != BRAID_COMM_ERROR) world_->abort(error_);
   return status_;
 }
+
+bool Instance::plan_held(bool held) {
+  if (held) return true;
+  status_ = BRAID_INTERNAL_ERROR;
+  error_ = lifecycle_->error();
+  return false;
+}
+
+bool Instance::before_step(int32_t step) { return plan_held(lifecycle_->before(step)); }
+bool Instance::after_step(int32_t step) { return plan_held(lifecycle_->after(step)); }
 
 bool Instance::check(Status status, size_t collective) {
   if (status.ok()) return true;

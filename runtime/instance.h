@@ -17,6 +17,9 @@
 
 namespace braid::rt {
 
+class Lifecycle;
+struct LifecyclePlan;
+
 // Thrown while an instance is set up or prepared; does not leave the library.
 struct InstanceError {
   BraidStatus status;
@@ -47,6 +50,8 @@ class Instance {
     (void)dims;
     (void)kernels;
   }
+  // Of programs that were compiled with checks (runtime/lifecycle.h).
+  virtual const LifecyclePlan* lifecycle_plan() const { return nullptr; }
   // False after one of the calls below failed.
   virtual bool step(const void* const* inputs, void* const* outputs) = 0;
 
@@ -62,6 +67,8 @@ class Instance {
   bool wait(size_t index);
   bool release(size_t index);
   bool indices_ok(const char* const* sites);
+  bool before_step(int32_t step);
+  bool after_step(int32_t step);
 
   std::byte* arena_ = nullptr;
   std::byte* segment_ = nullptr;
@@ -79,6 +86,7 @@ class Instance {
     std::vector<const GemmKernel*> gemms;
   };
   bool check(Status status, size_t collective);
+  bool plan_held(bool held);
   void join_groups();
 
   const BraidProgram& table_;
@@ -88,6 +96,7 @@ class Instance {
   std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;
   const Prepared* current_ = nullptr;
   std::unique_ptr<std::byte[]> scratch_memory_;
+  std::unique_ptr<Lifecycle> lifecycle_;
   std::string error_;
   BraidStatus status_ = BRAID_OK;
 };

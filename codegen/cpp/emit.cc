@@ -39,6 +39,7 @@ ProgramEmitter::ProgramEmitter(const Schedule& schedule, const EmitOptions& opti
   internal_check(schedule.plan.has_value(), "codegen: the schedule of '{}' has no memory plan",
                  schedule.graph.name);
   plan_ = *schedule.plan;
+  checked_ = options.checked;
   name_ = c_identifier(options.name.empty() ? schedule.graph.name : options.name);
   names_ = [](Expr s) { return "dim_" + c_identifier(s.dim_name()); };
   overlap_ = [this](BufferId a, BufferId b) { return overlap(a, b); };
@@ -146,7 +147,16 @@ void ProgramEmitter::index_interface() {
 EmittedProgram ProgramEmitter::emit() {
   refuse_unsupported();
   index_interface();
-  emit_nodes(s_.nodes);
+  if (checked_) {
+    find_lifecycle();
+    for (std::size_t k = 0; k < s_.nodes.size(); ++k) {
+      step_.push_back(fmt::format("if (!before_step({})) return false;", k));
+      emit_nodes({s_.nodes[k]});
+      step_.push_back(fmt::format("if (!after_step({})) return false;", k));
+    }
+  } else {
+    emit_nodes(s_.nodes);
+  }
   for (const auto& [from, to] : final_copies_) emit_copy(from, to, "output");
   EmittedProgram program;
   program.name = name_;
@@ -273,6 +283,10 @@ void ProgramEmitter::write_class(Writer& w) const {
   w.line("explicit Program(const BraidCreateInfo& info);");
   w.line();
   w.line("private:");
+  if (checked_) {
+    w.line("const LifecyclePlan* lifecycle_plan() const override { return &kLifecycle; }");
+    w.line();
+  }
   if (!packed_.empty()) {
     w.open("void pack_weights() override {");
     for (std::size_t k = 0; k < packed_.size(); ++k)
@@ -347,6 +361,7 @@ std::string ProgramEmitter::source_text() const {
   w.line("#include \"runtime/gemm_kernels.h\"");
   w.line("#include \"runtime/instance.h\"");
   w.line("#include \"runtime/kernel_support.h\"");
+  if (checked_) w.line("#include \"runtime/lifecycle.h\"");
   w.line();
   w.line(fmt::format("namespace generated_{} {{", name_));
   w.line("namespace {");
@@ -359,6 +374,7 @@ std::string ProgramEmitter::source_text() const {
       "---- tables");
   w.line();
   write_tables(w);
+  if (checked_) write_lifecycle(w);
   w.line();
   write_sizes(w);
   w.line();

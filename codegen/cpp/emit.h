@@ -17,6 +17,9 @@ namespace braid::codegen::cpp {
 
 struct EmitOptions {
   std::string name;  // of the program; empty: the graph's name. Made a C identifier.
+  // The program checks at run time that each buffer is born, touched and dead when the plan says so
+  // (runtime/lifecycle.h). Slow.
+  bool checked = false;
 };
 
 struct EmittedProgram {

@@ -55,6 +55,10 @@ class ProgramEmitter {
   std::string header_text() const;
   nlohmann::ordered_json manifest(std::uint64_t fingerprint) const;
 
+  // emit_lifecycle.cc: checks against the plan
+  void find_lifecycle();
+  void write_lifecycle(Writer& w) const;
+
   // emit_step.cc: operations
   void emit_nodes(const std::vector<ir::ScheduleNode>& nodes);
   void emit_loops(const std::vector<ir::OpId>& ops);
@@ -81,6 +85,8 @@ class ProgramEmitter {
   ir::Schedule s_;  // a copy: copies and epilogues become operations of their own
   ir::MemoryPlan plan_;
   std::string name_;
+  bool checked_ = false;
+  std::vector<std::string> planned_buffers_, planned_touches_, planned_steps_;  // rows of tables
   SymbolText names_;
   Overlap overlap_;
   WeightLayout weights_;

@@ -68,11 +68,12 @@ void Compiled::add(const std::string& name, const std::string& text, const std::
   add_schedule(name, std::move(schedule));
 }
 
-void Compiled::add_schedule(const std::string& name, ir::Schedule schedule) {
+void Compiled::add_schedule(const std::string& name, ir::Schedule schedule, bool checked) {
   Entry entry;
   entry.schedule = std::move(schedule);
   codegen::cpp::EmitOptions options;
   options.name = name;
+  options.checked = checked;
   entry.program = codegen::cpp::emit_cpp(entry.schedule, options);
   entry.dir = dir_ + "/" + name;
   codegen::cpp::write_program(entry.program, entry.schedule.graph, entry.dir);

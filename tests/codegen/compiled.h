@@ -25,8 +25,8 @@ class Compiled {
   ~Compiled();  // removes its folder
   // Emits now; the programs of all calls are compiled together by `build`.
   void add(const std::string& name, const std::string& text, const std::string& passes = "default");
-  // A planned schedule.
-  void add_schedule(const std::string& name, ir::Schedule schedule);
+  // A planned schedule. checked: the program holds itself to the plan.
+  void add_schedule(const std::string& name, ir::Schedule schedule, bool checked = false);
   void build();
 
   const ir::Schedule& schedule(const std::string& name) const { return entries_.at(name).schedule; }
