@@ -68,7 +68,9 @@ void ModelOptions::add_passes(CLI::App& command) {
   command.add_option("--plugin", plugins, "Shared libraries with passes of your own")
       ->allow_extra_args(false);
   command.add_option("--bisect", bisect, "Run only the first N passes of the list");
-  command.add_option("--machine", machine, "Machine that costs are computed for: a name or a .json file");
+  command.add_option(
+      "--machine", machine,
+      "Machine for costs: see opt --list-machines, or a .json file; default: cpu, or h100 for CUDA");
   command
       .add_option("--memory-cap", memory_cap, "Planned bytes that no pass may exceed: 1000000, 40GB, 32GiB")
       ->transform(CLI::AsSizeValue(false));

@@ -64,7 +64,8 @@ ir::Schedule lower(const CompileOptions& options) {
 
 passes::PassContext pass_context(const CompileOptions& options) {
   passes::PassContext context;
-  if (!options.machine.empty()) context.costs = passes::cost_model_for(options.machine);
+  const std::string target = options.target == Target::cuda ? passes::kDefaultMachine : passes::kCpuMachine;
+  context.costs = passes::cost_model_for(options.machine.empty() ? target : options.machine);
   context.memory_cap = options.memory_cap;
   return context;
 }

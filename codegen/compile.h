@@ -29,7 +29,7 @@ struct CompileOptions {
   frontend::ImportOptions import;
   std::optional<std::string> passes;  // a list instead of the default pipeline
   passes::RunOptions run;             // disable, print_after, bisect, verify
-  std::string machine;                // what passes take costs from: a name or a file; empty: the default one
+  std::string machine;  // what passes take costs from: a name or a file; empty: cpu, for Target::cuda h100
   std::optional<std::int64_t> memory_cap;  // planned bytes that no pass may exceed
   Target target = Target::cpu;
   bool checked = false;                    // cpu: the program holds itself to its memory plan as it runs

@@ -97,6 +97,7 @@ struct Machine {
 };
 
 inline constexpr const char* kDefaultMachine = "h100";
+inline constexpr const char* kCpuMachine = "cpu";  // of programs for the CPU, unless their user names one
 
 // The machines that are built in, in alphabetical order.
 std::vector<std::string> machine_names();
