@@ -6,6 +6,9 @@
 #include "passes/fuse_vertical.h"
 #include "passes/merge_loops.h"
 #include "passes/overlap/braid_schedule.h"
+#include "passes/overlap/bucket_collectives.h"
+#include "passes/overlap/bucket_preserving_overlap.h"
+#include "passes/overlap/bucket_saturated.h"
 #include "passes/overlap/decide_global_ordering_of_comms.h"
 #include "passes/overlap/raise_comms.h"
 #include "passes/overlap/reorder_communication_preserving_peak_memory.h"
@@ -33,7 +36,8 @@ constexpr PipelineStep kDefault[] = {
      "on the nodes as they will run, so that what results are copied from does not live to the end"},
     {"merge_loops", "after fusion, which needs the dimensions that members have in common"},
     {"braid_schedule{memory_growth=10}",
-     "on the nodes as they will run; a tenth more memory is the most that hidden communication may cost unasked"},
+     "on the nodes as they will run; a tenth more memory is the most that hidden communication may cost "
+     "unasked"},
     {"sink_releases", "the order of everything else is final; only where it costs no memory"},
     {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},
 };
@@ -52,6 +56,9 @@ std::vector<Pass> default_passes(const PassRegistry& registry) {
 
 void register_builtin_passes(PassRegistry& registry) {
   registry.add<BraidSchedule>();
+  registry.add<BucketCollectives>();
+  registry.add<BucketPreservingOverlap>();
+  registry.add<BucketSaturated>();
   registry.add<DeadCode>();
   registry.add<DecideGlobalOrderingOfComms>();
   registry.add<FuseEpilogues>();

@@ -38,6 +38,7 @@ const std::vector<Scheduler> kSchedulers = {
      "bucket_saturated,reorder_communication_preserving_peak_memory,sink_waits_iterative,"
      "reorder_communication_preserving_peak_memory",
      Kind::pass},
+    {"scheduled, then bucketed", "schedule_for_comm,bucket_preserving_overlap", Kind::pass},
     {"earliest start, latest wait", "earliest_start_latest_wait", Kind::rival},
     {"latency hiding (XLA-like)", "latency_hiding", Kind::rival},
     {"SimpleFSDP-like", "simple_fsdp", Kind::rival},

@@ -1,0 +1,13 @@
+#include "passes/overlap/bucket_collectives.h"
+
+#include "passes/overlap/bucketing.h"
+
+namespace braid::passes {
+
+bool BucketCollectives::run(ir::Schedule& schedule, PassContext& context) {
+  BucketRules rules{all_gather, reduce_scatter, all_reduce, mixed_dtypes, {}};
+  rules.cap = [this](const CollectiveShape&) { return static_cast<std::int64_t>(cap_mb * 1e6); };
+  return bucket(kName, schedule, context, rules);
+}
+
+}  // namespace braid::passes

@@ -1,0 +1,34 @@
+// Which collectives of a schedule go into one bucket: what the bucketing passes have in common.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "passes/overlap/merge_collectives.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct BucketRules {
+  bool all_gather = true, reduce_scatter = true, all_reduce = true;
+  bool mixed_dtypes = true;
+  // Bytes at which a bucket of collectives of this shape is full.
+  std::function<std::int64_t(const CollectiveShape&)> cap;
+};
+
+// Greedy, in schedule order: every collective goes into the open bucket of its key if that has room and
+// neither depends on the other; else it opens a new one. Nothing is skipped for good: one that does not fit
+// closes the bucket and begins the next.
+std::vector<Bucket> greedy_buckets(const ir::Schedule& schedule, const Problem& problem,
+                                   const CostModel& costs, const BucketRules& rules);
+
+// Makes the problem, asks for buckets, merges them, and adds an OverlapReport. Sets of buckets that would
+// close a circle, or that `accept` (absent: all) refuses, are tried in halves, with at most `tries` merges in
+// all. With a cap in the context, what exceeds it is refused as well.
+bool bucket(std::string_view pass, ir::Schedule& schedule, PassContext& context, const BucketRules& rules,
+            const std::function<bool(const ir::Schedule& before, const ir::Schedule& merged)>& accept = {},
+            int tries = 256);
+
+}  // namespace braid::passes

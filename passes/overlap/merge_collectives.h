@@ -1,0 +1,47 @@
+// Several collectives as one coalesced collective: what bucketing is made of.
+//
+//   %a = all_gather @dp (%x) as ga ... wait ga     ->   %a, %b = all_gather @dp (%x, %y) as ga ... wait ga
+//   %b = all_gather @dp (%y) as gb ... wait gb
+//
+// One start with all operands, one wait, one release: nothing is copied, each operand stays where it is, and
+// types may differ (the engines issue a group of calls). The latency is paid once.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "passes/overlap/problem.h"
+
+namespace braid::passes {
+
+// Collectives may be merged if their keys are equal. Sends and receives never are.
+struct MergeKey {
+  ir::CollectiveKind kind = ir::CollectiveKind::all_reduce;
+  ir::GroupId group;
+  ir::ReduceKind reduce = ir::ReduceKind::sum;
+  int root = -1;
+  ir::DType dtype = ir::DType::f32;  // of the first operand, unless types may be mixed
+  std::string algorithm;
+  friend auto operator<=>(const MergeKey&, const MergeKey&) = default;
+};
+MergeKey merge_key(const ir::Graph& graph, ir::OpId start, bool mixed_dtypes);
+
+// Can this collective be merged with others at all: alone in its node, asynchronous, with a wait in a node of
+// its own (and a release, if any), priced by size, no send or receive.
+bool may_merge(const ir::Schedule& schedule, const Problem& problem, int collective);
+
+// A set of collectives to merge, in the order in which their operands are listed.
+struct Bucket {
+  std::vector<int> collectives;  // of the problem; at least two
+};
+
+// Merges each bucket of a schedule (whose problem this is) and finds a place for what was merged: every start
+// comes when the last of its bucket is ready, every wait before the first user of the bucket; the other nodes
+// keep their order as far as dependencies allow. False, and nothing has changed, if that is impossible:
+// buckets that depend on themselves or on each other in a circle.
+bool merge_collectives(ir::Schedule& schedule, const Problem& problem, std::span<const Bucket> buckets);
+
+}  // namespace braid::passes
