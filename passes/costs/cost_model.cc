@@ -140,7 +140,7 @@ double KernelCosts::ns(std::span<const ir::OpId> ops, Permille& slowdown) const 
   const SizeOf size = [&](const ir::Expr& e) { return model_.value(e); };
   const Machine& machine = model_.machine_;
   double total = 0;
-  std::optional<KernelWork> work;
+  std::optional<Roofline> work;
   for (ir::OpId id : ops) {
     const ir::Operation& op = graph_[id];
     const bool communicates =
@@ -168,9 +168,10 @@ double KernelCosts::ns(std::span<const ir::OpId> ops, Permille& slowdown) const 
       w.flops = std::max(op.cost->flops, 0.0);
       w.bytes = std::max(op.cost->bytes, 0.0);
     }
-    work = work ? *work + w : w;
+    if (!work) work.emplace();
+    *work += roofline(machine, w);
   }
-  if (work) total += 1e3 * (machine.launch_us + roofline_us(machine, *work));
+  if (work) total += 1e3 * (machine.launch_us + work->us());
   return total;
 }
 

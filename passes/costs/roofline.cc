@@ -210,14 +210,6 @@ void visit_buffers(const ir::Operation& op, const std::function<void(ir::BufferI
   }
 }
 
-// Which class a kernel of several has: that of the member that limits the code most.
-int demand(KernelClass c) {
-  constexpr std::array kOrder = {KernelClass::copy,      KernelClass::elementwise, KernelClass::gather,
-                                 KernelClass::reduction, KernelClass::other,       KernelClass::conv,
-                                 KernelClass::attention, KernelClass::gemm};
-  return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), c) - kOrder.begin());
-}
-
 }  // namespace
 
 StorageUsers::StorageUsers(const ir::Graph& graph) : graph_(graph), kept_(graph.storages.size(), false) {
@@ -264,20 +256,20 @@ KernelWork kernel_work(const ir::Graph& graph, const ir::Operation& op, const Si
   return {};
 }
 
-KernelWork operator+(const KernelWork& a, const KernelWork& b) {
-  KernelWork sum = demand(a.kernel_class) >= demand(b.kernel_class) ? a : b;
-  sum.flops = a.flops + b.flops;
-  sum.bytes = a.bytes + b.bytes;
-  return sum;
+Roofline& Roofline::operator+=(const Roofline& r) {
+  compute_us += r.compute_us;
+  memory_us += r.memory_us;
+  return *this;
 }
 
-double roofline_us(const Machine& machine, const KernelWork& work) {
+Roofline roofline(const Machine& machine, const KernelWork& work) {
   const ClassEfficiency& efficiency = machine[work.kernel_class];
   const bool matrix = work.kernel_class == KernelClass::gemm || work.kernel_class == KernelClass::conv ||
                       work.kernel_class == KernelClass::attention || work.kernel_class == KernelClass::other;
-  const auto d = static_cast<std::size_t>(work.dtype);
-  const double tflops = (matrix ? machine.matrix_tflops : machine.vector_tflops)[d] * efficiency.compute;
-  return std::max(work.flops / (tflops * 1e6), work.bytes / (machine.memory_gb_s * efficiency.memory * 1e3));
+  const double tflops =
+      (matrix ? machine.matrix_tflops : machine.vector_tflops)[static_cast<std::size_t>(work.dtype)];
+  return {work.flops / (tflops * efficiency.compute * 1e6),
+          work.bytes / (machine.memory_gb_s * efficiency.memory * 1e3)};
 }
 
 }  // namespace braid::passes

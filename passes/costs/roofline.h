@@ -9,6 +9,7 @@
 // Source: S. Williams, A. Waterman, D. Patterson, Roofline, CACM 2009.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <vector>
@@ -45,10 +46,16 @@ using SizeOf = std::function<std::int64_t(const ir::Expr&)>;
 // Of one loop nest, product or kernel without a body; memory for which `inside` holds counts nothing.
 KernelWork kernel_work(const ir::Graph& graph, const ir::Operation& op, const SizeOf& size,
                        const std::function<bool(ir::BufferId)>& inside);
-// Of several in one kernel: the class of the most demanding member, work added up.
-KernelWork operator+(const KernelWork& a, const KernelWork& b);
 
-// Without the launch.
-double roofline_us(const Machine& machine, const KernelWork& work);
+// What limits a kernel; of several in one kernel, work adds up, so that a fused node is never dearer than its
+// members.
+struct Roofline {
+  double compute_us = 0;
+  double memory_us = 0;
+
+  double us() const { return std::max(compute_us, memory_us); }  // without the launch
+  Roofline& operator+=(const Roofline& r);
+};
+Roofline roofline(const Machine& machine, const KernelWork& work);
 
 }  // namespace braid::passes

@@ -75,6 +75,17 @@ TEST(KernelCosts, AFusedNodeWritesWhatOthersRead) {
   EXPECT_DOUBLE_EQ(us(CostModel(round_machine()), b, {first, second}), 1 + (4 + 8 + 4));
 }
 
+TEST(KernelCosts, AFusedNodeIsNeverDearerThanItsMembers) {
+  Machine m = load_machine("h100");
+  m.classes[static_cast<std::size_t>(KernelClass::reduction)].memory = 0.1;
+  Builder b;
+  const ir::BufferId x = b.input("x", {1 << 20}), y = b.input("y", {100, 10});
+  const ir::OpId large = b.add("large", b.result("out", {1 << 20}), {x});
+  const ir::OpId small = b.reduce("small", b.result("sum", {100}), y);
+  const CostModel model(m);
+  EXPECT_LE(us(model, b, {large, small}), us(model, b, {large}) + us(model, b, {small}));
+}
+
 TEST(KernelCosts, AReductionSlowsDownAsItsClassSays) {
   Builder b;
   const ir::BufferId x = b.input("x", {100, 10}), out = b.result("out", {100});

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "ir/error.h"
@@ -118,6 +119,39 @@ TEST(MachineErrors, AMeasuredTableInWhichMergingWouldCostTimeIsRefused) {
   expect_refused(with("[[1024, 5], [1024, 6]]"), 551, "must grow");
   expect_refused(with("[[1024, 5], [2048, 4]]"), 551, "less time");
   expect_refused(with("[[1024, 5], [2048, 11]]"), 551, "the bandwidth is lower");
+}
+
+TEST(MachineErrors, DamagedFilesAreRefusedOrReadButNothingElse) {
+  constexpr std::uint64_t kSeed = 550;
+  std::mt19937_64 random(kSeed);
+  int refused = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string text = builtin_text(trial % 2 ? "h200" : "cpu");
+    for (int k = 0; k < 1 + trial % 3; ++k) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 20);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), random() % 30));
+          break;
+        case 3:
+          text[at] = "{}[],:\"0-e.\\"[random() % 12];
+          break;
+      }
+    }
+    try {
+      parse_machine(text, "m.json");
+    } catch (const ir::UserError& e) {
+      ++refused;
+      EXPECT_TRUE(e.code() == 550 || e.code() == 551) << e.what() << " seed " << kSeed << " trial " << trial;
+    }
+  }
+  EXPECT_GT(refused, 1000);
 }
 
 TEST(MachineErrors, AnUnknownNameIsBR0553AndListsTheKnownOnes) {
