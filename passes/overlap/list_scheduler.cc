@@ -148,8 +148,9 @@ class ListScheduler {
 
   // The most urgent nodes of a heap that may come next, `count` at most; looks at a few more than that.
   std::vector<int> best(Ready& heap, int count) {
+    const auto most = static_cast<std::size_t>(count + (admission_ == nullptr ? 4 : rule_.patience));
     std::vector<int> looked, found;
-    while (!heap.empty() && static_cast<int>(found.size()) < count && looked.size() < 8) {
+    while (!heap.empty() && static_cast<int>(found.size()) < count && looked.size() < most) {
       const int n = heap.top();
       heap.pop();
       if (taken_[at(n)] != 0) continue;

@@ -30,6 +30,7 @@ struct ListRule {
   bool may_idle = true;      // rule 3; without, the stream never stands still while a computation is ready
   bool share_fabric = true;  // without: a start waits for its fabric, not only for its channel
   int candidates = 4;        // computations that rule 3 looks at
+  int patience = 16;         // nodes without admission that it looks past, of each kind
 };
 
 // `admission`: may be null; else it is asked before each step, and where it refuses all the next node of its

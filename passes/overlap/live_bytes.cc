@@ -142,14 +142,49 @@ SpaceBytes Admission::changes_of(int node) {
 bool Admission::may_take(int node) {
   if (node == next()) return true;
   const SpaceBytes running = changes_of(node);
-  for (const Change& c : changes_) add(c.space, c.from, c.to, c.bytes);
-  const int p = position_[at(node)];
-  for (int s = 0; s < 2; ++s) add(s, p, p + 1, -kGone);
+  SpaceBytes more{};  // at most, anywhere
+  for (const Change& c : changes_) more[at(c.space)] += std::max<std::int64_t>(c.bytes, 0);
+  std::int64_t least = 0, most = 0;
+  for (std::size_t s = 0; s < 2; ++s) {
+    least += std::max(peak_[s], running[s]);
+    most += std::max({peak_[s], running[s], most_[s][1] + more[s]});
+  }
+  if (most <= limit_) return true;
+  if (least > limit_) return false;
+  // Between the ends of the changes, what is added is the same everywhere.
+  const int p = position_[at(node)], n = static_cast<int>(reference_.size());
   std::int64_t sum = 0;
-  for (std::size_t s = 0; s < 2; ++s) sum += std::max({peak_[s], running[s], most_[s][1]});
-  for (const Change& c : changes_) add(c.space, c.from, c.to, -c.bytes);
-  for (int s = 0; s < 2; ++s) add(s, p, p + 1, kGone);
-  return sum <= limit_;
+  for (int s = 0; s < 2; ++s) {
+    std::int64_t peak = std::max(peak_[at(s)], running[at(s)]);
+    ends_.assign({static_cast<int>(next_), p, p + 1, n});
+    for (const Change& c : changes_) {
+      if (c.space != s || c.from >= c.to) continue;
+      ends_.push_back(c.from);
+      ends_.push_back(c.to);
+    }
+    std::sort(ends_.begin(), ends_.end());
+    for (std::size_t k = 0; k + 1 < ends_.size(); ++k) {
+      const int from = ends_[k], to = ends_[k + 1];
+      if (from == to || from == p) continue;
+      std::int64_t added = 0;
+      for (const Change& c : changes_) {
+        if (c.space == s && c.from <= from && to <= c.to) added += c.bytes;
+      }
+      peak = std::max(peak, most_in(s, 1, 0, n, from, to) + added);
+    }
+    sum += peak;
+    if (sum > limit_) return false;
+  }
+  return true;
+}
+
+std::int64_t Admission::most_in(int space, int i, int begin, int end, int from, int to) const {
+  if (from <= begin && end <= to) return most_[at(space)][at(i)];
+  const int middle = (begin + end) / 2;
+  std::int64_t most = -kGone;
+  if (from < middle) most = most_in(space, 2 * i, begin, middle, from, to);
+  if (middle < to) most = std::max(most, most_in(space, 2 * i + 1, middle, end, from, to));
+  return most + added_[at(space)][at(i)];
 }
 
 void Admission::take(int node) {

@@ -68,6 +68,8 @@ class Admission {
   // Changes to what the remaining nodes see, into changes_; the peak while the node runs.
   SpaceBytes changes_of(int node);
   void add(int space, int from, int to, std::int64_t bytes);
+  // The most that is alive at positions from .. to - 1; node i of the tree spans begin .. end - 1.
+  std::int64_t most_in(int space, int i, int begin, int end, int from, int to) const;
   void add(std::vector<std::int64_t>& most, std::vector<std::int64_t>& added, int at, int begin, int end,
            int from, int to, std::int64_t bytes);
 
@@ -82,6 +84,7 @@ class Admission {
   SpaceBytes now_{}, peak_{};
   std::array<std::vector<std::int64_t>, 2> most_, added_;  // segment trees over the reference
   std::vector<Change> changes_;
+  std::vector<int> ends_;
 };
 
 }  // namespace braid::passes

@@ -23,25 +23,36 @@ class OrderSearch {
   }
 
   FoundOrder run() {
-    std::vector<int> input = identity_order(p_.size());
+    const std::vector<int> input = identity_order(p_.size());
     const std::int64_t input_bytes = planned(input);
     found_ = {input, simulate_makespan(p_, input), input_bytes, keeps(input_bytes)};
     if (p_.collectives.empty() || p_.size() < 3) return found_;
 
-    std::vector<int> best;
-    Time shortest = Time::max();
-    for (std::vector<int>& order : free_orders()) {
-      const Time t = simulate_makespan(p_, order);
-      if (t < shortest) {
-        shortest = t;
-        best = std::move(order);
+    FoundOrder free = shortest_free(input);
+    free.planned_bytes = planned(free.order);
+    if (options_.cap) {
+      if (!keeps(free.planned_bytes)) capped(input, free.order);
+      take(free);
+    } else {
+      // Memory that gains nothing is not spent: as short an order with a twentieth more than the input is
+      // preferred.
+      const std::int64_t little = input_bytes + input_bytes / 20;
+      if (memory_.live != nullptr && free.planned_bytes > little) {
+        options_.cap = little;
+        capped(input, free.order);
+        options_.cap.reset();
+        if (found_.makespan > free.makespan) found_ = free;
+      } else {
+        take(free);
       }
     }
-    if (!options_.cap || keeps(planned(best))) {
-      offer(best);
-      local_search(INT64_MAX);
-    } else {
-      capped(input, input_bytes);
+    std::int64_t held = 0;
+    if (options_.cap && memory_.live != nullptr)
+      held = live(found_.order) + *options_.cap - found_.planned_bytes;
+    for (int round = 0; round < 3 && found_.keeps_cap; ++round) {
+      const std::int64_t over = local_search(held);
+      if (over <= 0) break;
+      held -= over;
     }
     return std::move(found_);
   }
@@ -49,7 +60,7 @@ class OrderSearch {
  private:
   const Problem& p_;
   const OrderMemory& memory_;
-  const OrderSearchOptions& options_;
+  OrderSearchOptions options_;
   std::vector<std::int64_t> tails_;
   ReversedProblem backwards_;
   std::vector<std::int64_t> heads_;
@@ -76,76 +87,113 @@ class OrderSearch {
     return true;
   }
 
-  std::vector<std::vector<int>> free_orders() const {
-    std::vector<std::vector<int>> out;
-    out.push_back(list_schedule(p_, {.priority = tails_}));
-    out.push_back(list_schedule(p_, {.priority = tails_, .may_idle = false}));
-    out.push_back(list_schedule(p_, {.priority = tails_, .share_fabric = false}));
-    out.push_back(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_})));
-    out.push_back(
-        backwards_.order(list_schedule(backwards_.problem, {.priority = heads_, .may_idle = false})));
-    // Once more, now that it is known how the channels queue.
-    const auto shortest = std::min_element(out.begin(), out.end(), [&](const auto& a, const auto& b) {
-      return simulate_makespan(p_, a) < simulate_makespan(p_, b);
-    });
-    const std::vector<std::int64_t> queued = channel_tails(p_, *shortest);
-    out.push_back(list_schedule(p_, {.priority = queued}));
-    return out;
+  void take(const FoundOrder& other) {
+    if (!keeps(other.planned_bytes)) return;
+    if (!found_.keeps_cap || other.makespan < found_.makespan ||
+        (other.makespan == found_.makespan && other.planned_bytes < found_.planned_bytes)) {
+      found_ = other;
+    }
   }
 
-  // Orders within a limit of live bytes; `reference` keeps it.
-  std::vector<std::vector<int>> limited_orders(const std::vector<int>& reference, std::int64_t limit) const {
-    std::vector<std::vector<int>> out;
-    for (const bool may_idle : {true, false}) {
-      Admission admission(*memory_.live, reference, limit);
-      out.push_back(list_schedule(p_, {.priority = tails_, .may_idle = may_idle}, &admission));
-    }
-    std::vector<int> backwards;
-    for (int v = 0; v < backwards_.virtuals; ++v) backwards.push_back(v);
-    for (std::size_t k = reference.size(); k-- > 0;) {
-      backwards.push_back(backwards_.problem.size() - 1 - reference[k]);
-    }
-    Admission admission(live_backwards_, backwards, limit);
-    out.push_back(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_}, &admission)));
-    return out;
-  }
-
-  void capped(const std::vector<int>& input, std::int64_t input_bytes) {
-    std::vector<int> reference = input;
-    std::int64_t reference_bytes = input_bytes;
-    if (!keeps(input_bytes)) {
-      // The input order itself needs too much: the least that list scheduling gets along with.
-      const std::int64_t least = total(memory_.live->peaks(input));
-      for (std::int64_t limit = least;;) {
-        std::vector<int> smaller = shrunk(reference, limit);
-        const std::int64_t live = total(memory_.live->peaks(smaller));
-        if (live >= limit) break;
-        reference = std::move(smaller);
-        limit = live;
+  // By list scheduling without a limit; of equally short ones, that with the fewest live bytes.
+  FoundOrder shortest_free(const std::vector<int>& input) const {
+    FoundOrder best;
+    std::int64_t best_live = 0;
+    const auto consider = [&](std::vector<int> order) {
+      const Time t = simulate_makespan(p_, order);
+      const std::int64_t bytes = memory_.live != nullptr ? live(order) : 0;
+      if (best.order.empty() || t < best.makespan || (t == best.makespan && bytes < best_live)) {
+        best = {std::move(order), t, 0, true};
+        best_live = bytes;
       }
-      reference_bytes = planned(reference);
+    };
+    consider(list_schedule(p_, {.priority = tails_}));
+    consider(list_schedule(p_, {.priority = tails_, .may_idle = false}));
+    if (p_.fabrics < p_.channels) consider(list_schedule(p_, {.priority = tails_, .share_fabric = false}));
+    consider(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_})));
+    consider(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_, .may_idle = false})));
+    // What is not urgent is put off less long.
+    for (const int window : {0, 32, 256}) {
+      if (window < p_.size()) consider(list_schedule(p_, {.priority = aged_tails(tails_, input, window)}));
+    }
+    // Once more, now that it is known how the channels queue.
+    consider(list_schedule(p_, {.priority = channel_tails(p_, best.order)}));
+    return best;
+  }
+
+  struct Variant {
+    std::span<const std::int64_t> priority;
+    bool may_idle = true;
+    int patience = 16;
+    bool backwards = false;
+  };
+  // Within a limit of live bytes that `reference` keeps.
+  std::vector<int> limited(const Variant& v, const std::vector<int>& reference, std::int64_t limit) const {
+    const ListRule rule{
+        .priority = v.backwards ? heads_ : v.priority, .may_idle = v.may_idle, .patience = v.patience};
+    if (!v.backwards) {
+      Admission admission(*memory_.live, reference, limit);
+      return list_schedule(p_, rule, &admission);
+    }
+    std::vector<int> order;
+    for (int n = 0; n < backwards_.virtuals; ++n) order.push_back(n);
+    for (std::size_t k = reference.size(); k-- > 0;)
+      order.push_back(backwards_.problem.size() - 1 - reference[k]);
+    Admission admission(live_backwards_, order, limit);
+    return backwards_.order(list_schedule(backwards_.problem, rule, &admission));
+  }
+  std::int64_t live(const std::vector<int>& order) const { return total(memory_.live->peaks(order)); }
+
+  // `free`: the shortest order without a cap.
+  void capped(const std::vector<int>& input, const std::vector<int>& free) {
+    std::vector<int> reference = input;
+    if (!found_.keeps_cap) {
+      // The input order itself needs too much: the least that list scheduling gets along with.
+      std::int64_t limit = live(input);
+      while (true) {
+        std::vector<int> smaller = shrunk(reference, limit);
+        const std::int64_t needs = live(smaller);
+        if (needs >= limit) break;
+        reference = std::move(smaller);
+        limit = needs;
+      }
       offer(reference);
       if (!found_.keeps_cap) return;
     }
-    // Live bytes stand for planned bytes; how many of them just fit is found by bisection.
-    const std::int64_t live = total(memory_.live->peaks(reference));
-    std::int64_t low = live, high = live + 2 * std::max<std::int64_t>(0, *options_.cap - reference_bytes);
-    std::int64_t limit = live + (*options_.cap - reference_bytes), held = live;
-    for (int round = 0; round < 5 && low <= high; ++round) {
-      bool fits = false;
-      for (const std::vector<int>& order : limited_orders(reference, limit)) fits |= offer(order);
-      if (fits) {
-        held = std::max(held, limit);
-        low = limit + 1;
-      } else {
-        high = limit - 1;
-      }
-      limit = low + (high - low) / 2;
+    // As the shortest order has it, as far as memory allows.
+    std::vector<std::int64_t> as_free(free.size());
+    for (std::size_t k = 0; k < free.size(); ++k) {
+      as_free[static_cast<std::size_t>(free[k])] = static_cast<std::int64_t>(free.size() - k);
     }
-    for (int round = 0; round < 3; ++round) {
-      const std::int64_t over = local_search(held);
-      if (over <= 0) break;
-      held -= over;
+    // Live bytes stand for planned bytes; how many of them just fit is found by bisection, for the rules that
+    // differ in how long they put off what is not urgent: that holds memory.
+    const int n = p_.size();
+    int runs = static_cast<int>(std::clamp<std::int64_t>(400'000 / n, 10, 40));
+    std::int64_t limit = live(reference) + *options_.cap - planned(reference);
+    for (const int window : {0, 32, 256, n, 8, 128, 1024}) {
+      if (window > n || runs <= 4) continue;
+      const std::vector<std::int64_t> priority = aged_tails(tails_, reference, window);
+      for (int round = 0; round < 2 && runs > 4; ++round, --runs) {
+        const std::vector<int> order = limited({.priority = priority}, reference, limit);
+        const std::int64_t over = planned(order) - *options_.cap;
+        offer(order);
+        if (over <= 0 || limit <= live(reference)) break;
+        limit = std::max(live(reference), limit - over);
+      }
+    }
+    // Then the best order so far is the reference: what is left to do then stands in a better order than in
+    // the input.
+    const Variant variants[] = {{.priority = as_free},
+                                {.backwards = true},
+                                {.priority = tails_, .patience = 4},
+                                {.priority = as_free, .may_idle = false, .patience = 4},
+                                {.priority = tails_, .may_idle = false, .patience = 32}};
+    for (std::size_t next = 0, idle = 0; runs > 0 && idle < std::size(variants); ++next, --runs) {
+      const Time before = found_.makespan;
+      reference = found_.order;
+      limit = live(reference) + *options_.cap - found_.planned_bytes;
+      offer(limited(variants[next % std::size(variants)], reference, limit));
+      idle = found_.makespan < before ? 0 : idle + 1;
     }
   }
 

@@ -63,6 +63,19 @@ std::vector<std::int64_t> channel_tails(const Problem& p, std::span<const int> o
   return tails;
 }
 
+std::vector<std::int64_t> aged_tails(std::span<const std::int64_t> tails, std::span<const int> reference,
+                                     int window) {
+  // The most urgent from each position on; strictly falling, so that a window of nothing is the reference
+  // itself.
+  const std::size_t n = reference.size();
+  std::vector<std::int64_t> most(n + 1, 0), aged(n, 0);
+  for (std::size_t k = n; k-- > 0;) most[k] = std::max(most[k + 1] + 1, tails[at(reference[k])]);
+  for (std::size_t k = 0; k < n; ++k) {
+    aged[at(reference[k])] = std::max(tails[at(reference[k])], most[std::min(n, k + at(window))]);
+  }
+  return aged;
+}
+
 OrderTails order_tails(const Problem& p, std::span<const int> order) {
   OrderTails t;
   t.stream.assign(order.size() + 1, 0);

@@ -16,6 +16,12 @@ std::vector<std::int64_t> path_tails(const Problem& problem);
 // The same, where each channel also runs its collectives one after the other in the given order.
 std::vector<std::int64_t> channel_tails(const Problem& problem, std::span<const int> order);
 
+// Tails with bounded patience: no node is less urgent than the most urgent one that stands `window` positions
+// further down in the reference. 0: in the order of the reference; many: `tails` themselves. What is put off
+// holds memory.
+std::vector<std::int64_t> aged_tails(std::span<const std::int64_t> tails, std::span<const int> reference,
+                                     int window);
+
 // Of one order: how long the rest takes from each position on, on the compute stream and on the channels.
 struct OrderTails {
   std::vector<std::int64_t> stream;      // per position, and 0 behind the last
