@@ -33,26 +33,25 @@ class OrderSearch {
     if (options_.cap) {
       if (!keeps(free.planned_bytes)) capped(input, free.order);
       take(free);
-    } else {
-      // Memory that gains nothing is not spent: as short an order with a twentieth more than the input is
-      // preferred.
-      const std::int64_t little = input_bytes + input_bytes / 20;
-      if (memory_.live != nullptr && free.planned_bytes > little) {
-        options_.cap = little;
-        capped(input, free.order);
-        options_.cap.reset();
-        if (found_.makespan > free.makespan) found_ = free;
-      } else {
-        take(free);
-      }
+      local_search_within_cap();
+      return std::move(found_);
     }
-    std::int64_t held = 0;
-    if (options_.cap && memory_.live != nullptr)
-      held = live(found_.order) + *options_.cap - found_.planned_bytes;
-    for (int round = 0; round < 3 && found_.keeps_cap; ++round) {
-      const std::int64_t over = local_search(held);
-      if (over <= 0) break;
-      held -= over;
+    // Memory that gains nothing is not spent: of equally short orders, one with a twentieth more than the
+    // input.
+    const std::int64_t little = input_bytes + input_bytes / 20;
+    if (memory_.live != nullptr && free.planned_bytes > little) {
+      options_.cap = little;
+      capped(input, free.order);
+      local_search_within_cap();
+      options_.cap.reset();
+      if (found_.makespan <= options_.bound) return std::move(found_);
+      const FoundOrder thrifty = found_;
+      found_ = std::move(free);
+      local_search(INT64_MAX);
+      if (thrifty.makespan <= found_.makespan) found_ = thrifty;
+    } else {
+      take(free);
+      local_search(INT64_MAX);
     }
     return std::move(found_);
   }
@@ -218,6 +217,17 @@ class OrderSearch {
     }
     Admission admission(*memory_.live, reference, limit);
     return list_schedule(p_, {.priority = balance, .may_idle = false}, &admission);
+  }
+
+  void local_search_within_cap() {
+    if (!found_.keeps_cap) return;
+    std::int64_t limit = INT64_MAX;
+    if (memory_.live != nullptr) limit = live(found_.order) + *options_.cap - found_.planned_bytes;
+    for (int round = 0; round < 3; ++round) {
+      const std::int64_t over = local_search(limit);
+      if (over <= 0) break;
+      limit -= over;
+    }
   }
 
   // From the order found. By how many planned bytes its result was too large; 0: it was kept, or is no
