@@ -5,6 +5,7 @@
 #include "ir/error.h"
 #include "passes/overlap/memory_model.h"
 #include "passes/overlap/problem.h"
+#include "passes/pass_context.h"
 
 namespace braid::passes {
 
@@ -21,6 +22,16 @@ std::vector<Lifetime> lifetimes(const Schedule& schedule) {
     }
   }
   return lives;
+}
+
+bool PlanMemory::run(Schedule& schedule, PassContext& context) {
+  const bool changed = run(schedule);
+  const MemoryPlan& plan = *schedule.plan;
+  if (context.memory_cap && plan.arena_bytes + plan.comm_bytes > *context.memory_cap) {
+    const MemoryModel model(schedule, {in_place, arena_alignment, comm_alignment, exact_limit});
+    check_cap(schedule, model, identity_order(static_cast<int>(schedule.nodes.size())), *context.memory_cap);
+  }
+  return changed;
 }
 
 bool PlanMemory::run(Schedule& schedule) {

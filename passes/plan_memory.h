@@ -51,6 +51,8 @@ struct PlanMemory {
             {"exact_limit", &PlanMemory::exact_limit, "up to this many storages, place the largest first"}};
   }
   bool run(ir::Schedule& schedule);
+  // Also user error 570 where the plan does not keep the context's memory cap.
+  bool run(ir::Schedule& schedule, PassContext& context);
 };
 
 // First and last step that touches each root storage (flight and release included). Storages that are not

@@ -15,7 +15,7 @@ struct Task {
   Time head, work, tail;
   Permille slowdown = 1000;
   int fabric = -1;     // -1: the compute stream
-  bool alone = false;  // collectives: never beside compute
+  bool alone = false;  // never beside the other kind
 };
 
 struct Tasks {
@@ -208,6 +208,7 @@ class Contention {
     double time = 0, rest = both;
     for (const Amount& a : compute) {
       time += a.work;
+      if (std::isinf(a.slowdown)) continue;
       const double use = std::min(rest, a.work * a.slowdown);
       time += use * (1 - 1 / a.slowdown);
       rest -= use;
@@ -229,11 +230,11 @@ class Contention {
 
   // 0 if it is not more than `needed`.
   double window(std::size_t r, std::size_t q, double needed) {
-    const std::vector<Amount> compute = finite(left(compute_, r, q));
+    const std::vector<Amount> compute = left(compute_, r, q);
     std::vector<std::vector<Amount>> fabrics;
     for (const Resource& f : fabrics_) fabrics.push_back(left(f, r, q));
     double lo = 0, hi = 0;
-    for (const Amount& a : compute) hi += a.work * a.slowdown;
+    for (const Amount& a : compute) hi += std::isinf(a.slowdown) ? 0 : a.work * a.slowdown;
     if (time_of(compute, fabrics, last_both_) <= needed) return 0;
     // Convex: of two points, the minimum is not beyond the worse one. Slopes are at most 1, so what the last
     // interval may hide is less than its length.
@@ -249,23 +250,22 @@ class Contention {
     last_both_ = lo;
     return time_of(compute, fabrics, lo) - (hi - lo);
   }
-
-  static std::vector<Amount> finite(std::vector<Amount> amounts) {
-    std::erase_if(amounts, [](const Amount& a) { return std::isinf(a.slowdown); });
-    return amounts;
-  }
 };
 
 Bounds bounds_of(const Problem& p, const ChainOptions& options) {
   const HeadsAndTails chains = heads_and_tails(p, options);
-  const std::vector<Time> hidden = most_hidden(p);
+  const Beside beside = what_runs_beside(p);
+  // Parts of a collective of several tensors have less before and after them than the whole.
+  const bool any_loose =
+      options.floors && std::any_of(p.collectives.begin(), p.collectives.end(),
+                                    [](const Collective& c) { return c.smallest_floor < c.cost.floor; });
   Tasks tasks;
-  Time blocked;
   std::vector<Job> stream;
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     const Step& step = p.steps[s];
     if (step.kind == Step::Kind::compute && step.work.ps > 0) {
-      tasks.compute.push_back({chains.step_head[s], step.work, chains.step_tail[s], step.slowdown});
+      tasks.compute.push_back({chains.step_head[s], step.work, chains.step_tail[s], step.slowdown, -1,
+                               !any_loose && beside.with_any[s] == 0});
       stream.push_back({chains.step_head[s], step.work, chains.step_tail[s]});
     } else if (step.kind == Step::Kind::start && step.blocking) {
       const CollectiveCost& cost = p.collectives[at(step.collective)].cost;
@@ -280,12 +280,12 @@ Bounds bounds_of(const Problem& p, const ChainOptions& options) {
     const Time head = chains.collective_head[c], tail = chains.collective_tail[c];
     // Of several tensors that may be split, each part has less before and after it.
     const bool loose = options.floors && collective.smallest_floor < collective.cost.floor;
-    const Time beside = loose ? work : std::min(work, hidden[c]);
-    if (beside.ps > 0) {
-      tasks.comm.push_back({head, beside, tail, collective.cost.slowdown, collective.cost.fabric});
+    const Time hidden = loose ? work : std::min(work, beside.most_hidden[c]);
+    if (hidden.ps > 0) {
+      tasks.comm.push_back({head, hidden, tail, collective.cost.slowdown, collective.cost.fabric});
     }
-    if (beside < work) {
-      tasks.comm.push_back({head, work - beside, tail, 1000, collective.cost.fabric, true});
+    if (hidden < work) {
+      tasks.comm.push_back({head, work - hidden, tail, 1000, collective.cost.fabric, true});
     }
     channels[options.channel_order ? collective.channel : 0].push_back({head, work, tail});
   }

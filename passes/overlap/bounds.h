@@ -50,9 +50,15 @@ struct ChainOptions {
   bool floors = false;        // collectives take their floor; several tensors in one: that of the smallest
 };
 HeadsAndTails heads_and_tails(const Problem& problem, const ChainOptions& options = {});
-// Per collective: how much of its work, at most, can be done while the compute stream computes; because the
-// rest of the compute work is before or after it.
-std::vector<Time> most_hidden(const Problem& problem);
+// What can run beside what, by the dependencies alone.
+struct Beside {
+  // Per collective: how much of its work, at most, can be done while the compute stream computes, because the
+  // rest of the compute work is before or after it.
+  std::vector<Time> most_hidden;
+  // Per step: it computes, and some collective is neither before nor after it.
+  std::vector<char> with_any;
+};
+Beside what_runs_beside(const Problem& problem);
 
 // Jackson's preemptive schedule of jobs on one machine: a lower bound of max(end + tail).
 struct Job {

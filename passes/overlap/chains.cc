@@ -180,7 +180,9 @@ HeadsAndTails heads_and_tails(const Problem& problem, const ChainOptions& option
   return Chains(problem, options).run();
 }
 
-std::vector<Time> most_hidden(const Problem& p) {
+Beside what_runs_beside(const Problem& p) {
+  Beside out;
+  out.with_any.assign(p.steps.size(), 0);
   // Compute work that can run beside each, in time; no more than matters.
   std::vector<std::int64_t> beside(p.collectives.size(), 0), enough(p.collectives.size());
   for (std::size_t c = 0; c < enough.size(); ++c) {
@@ -217,17 +219,19 @@ std::vector<Time> most_hidden(const Problem& p) {
         }
       }
     }
-    Block open{};  // may still hide more
+    Block any{};  // can hide something at all
     for (std::size_t c = first; c < last; ++c) {
-      if (enough[c] > 0) set(open, c - first);
+      if (enough[c] > 0) set(any, c - first);
     }
+    Block open = any;  // may still hide more
     for (int n = 0; n < p.size(); ++n) {
       // Within a node: what is issued later or has been waited for.
       Block done = after[at(n)], to_come = before[at(n)];
       for (const Step& s : p.steps_of(n)) {
         if (s.kind == Step::Kind::start && in_block(s.collective)) set(to_come, at(s.collective) - first);
       }
-      for (const Step& s : p.steps_of(n)) {
+      for (int k = p.first_step[at(n)]; k < p.first_step[at(n) + 1]; ++k) {
+        const Step& s = p.steps[at(k)];
         const std::size_t bit = s.collective < 0 ? 0 : at(s.collective) - first;
         if (s.kind == Step::Kind::start && in_block(s.collective)) {
           to_come[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
@@ -237,6 +241,7 @@ std::vector<Time> most_hidden(const Problem& p) {
         if (s.kind != Step::Kind::compute || s.work.ps == 0) continue;
         const std::int64_t time = stretched(s.work, s.slowdown).ps;
         for (std::size_t w = 0; w < kWords; ++w) {
+          if ((any[w] & ~(done[w] | to_come[w])) != 0) out.with_any[at(k)] = 1;
           for (std::uint64_t bits = open[w] & ~(done[w] | to_come[w]); bits != 0; bits &= bits - 1) {
             const auto low = static_cast<std::size_t>(__builtin_ctzll(bits));
             const std::size_t c = first + w * 64 + low;
@@ -247,12 +252,12 @@ std::vector<Time> most_hidden(const Problem& p) {
       }
     }
   }
-  std::vector<Time> out(p.collectives.size());
-  for (std::size_t c = 0; c < out.size(); ++c) {
+  out.most_hidden.resize(p.collectives.size());
+  for (std::size_t c = 0; c < p.collectives.size(); ++c) {
     const CollectiveCost& cost = p.collectives[c].cost;
     // One more for what was rounded.
     const Time hidden{done_in({beside[c]}, cost.slowdown).ps + (beside[c] > 0 ? 1 : 0)};
-    out[c] = std::min(cost.time, hidden);
+    out.most_hidden[c] = std::min(cost.time, hidden);
   }
   return out;
 }

@@ -188,6 +188,7 @@ const BadArguments kBadOptions[] = {
     {"DimOfText", "IR text has its own dimensions", {"--dim", "n=4"}},
     {"AliasOfText", "IR text has its own aliases", {"--alias", "y=x"}},
     {"MemoryCapThatIsNoSize", "--memory-cap", {"--memory-cap", "much"}},
+    {"MemoryCapThatCannotBeMet", "BR0570", {"--passes", "plan_memory", "--memory-cap", "1"}},
     {"UnknownMachine", "BR0553", {"--machine", "abacus"}},
     {"UnknownPass", "BR0540", {"--passes", "no_such_pass"}},
     {"UnknownOption", "BR0541", {"--passes", "plan_memory{colour=2}"}},

@@ -62,7 +62,7 @@ TEST(Bounds, CollectiveBetweenAllComputeCannotBeHidden) {
   const int w = b.wait(s);
   b.compute(60, {w}, 1500);
   const Problem p = b.build();
-  EXPECT_EQ(most_hidden(p)[0].ps, 0);
+  EXPECT_EQ(what_runs_beside(p).most_hidden[0].ps, 0);
   EXPECT_EQ(lower_bounds(p).best().ps, 200);
 }
 
@@ -74,7 +74,7 @@ TEST(Bounds, CollectiveHidesBehindWhatIsBesideIt) {
   const int w = b.wait(s);
   b.compute(60, {w});
   const Problem p = b.build();
-  EXPECT_EQ(most_hidden(p)[0].ps, 26) << "25, and one for rounding";
+  EXPECT_EQ(what_runs_beside(p).most_hidden[0].ps, 26) << "25, and one for rounding";
   EXPECT_EQ(lower_bounds(p).best().ps, 200);
 }
 
