@@ -71,6 +71,7 @@ void ModelOptions::add_passes(CLI::App& command) {
   command.add_option(
       "--machine", machine,
       "Machine for costs: see opt --list-machines, or a .json file; default: cpu, or h100 for CUDA");
+  command.add_option("--costs", costs, "Cost file: measured times by operation, before those of the machine");
   command
       .add_option("--memory-cap", memory_cap, "Planned bytes that no pass may exceed: 1000000, 40GB, 32GiB")
       ->transform(CLI::AsSizeValue(false));
@@ -93,6 +94,7 @@ CompileOptions ModelOptions::compile_options() const {
   options.run.disable = disable;
   options.run.print_after = print_after;
   options.machine = machine;
+  options.cost_file = costs;
   if (memory_cap >= 0) options.memory_cap = memory_cap;
   if (bisect >= 0) options.run.bisect = bisect;
   options.run.print = [](const std::string& text) { fmt::print("{}", text); };

@@ -23,12 +23,13 @@ struct ModelOptions {
   bool no_verify = false;
   std::string target = "cpu";
   std::string machine;
+  std::string costs;
   std::int64_t memory_cap = -1;  // bytes; negative: none
 
   void add_dimensions(CLI::App& command);  // --ranks --dim --alias
   void add_passes(
       CLI::App& command);  // --passes --disable --print-after --plugin --bisect --no-verify --machine
-                           // --memory-cap
+                           // --costs --memory-cap
   void add_target(CLI::App& command);  // --target
 
   // Loads the plug-ins. UserError BR0003 where an option's text cannot be read.

@@ -65,7 +65,11 @@ ir::Schedule lower(const CompileOptions& options) {
 passes::PassContext pass_context(const CompileOptions& options) {
   passes::PassContext context;
   const std::string target = options.target == Target::cuda ? passes::kDefaultMachine : passes::kCpuMachine;
-  context.costs = passes::cost_model_for(options.machine.empty() ? target : options.machine);
+  const std::string machine = options.machine.empty() ? target : options.machine;
+  context.costs = options.cost_file.empty() ? passes::cost_model_for(machine)
+                                            : std::make_shared<const passes::CostModel>(
+                                                  passes::load_machine(machine),
+                                                  passes::CostOptions{.cost_file = options.cost_file});
   context.memory_cap = options.memory_cap;
   return context;
 }
