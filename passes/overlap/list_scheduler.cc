@@ -82,6 +82,8 @@ class ListScheduler {
 
   std::int64_t priority(int n) const { return rule_.priority[at(n)]; }
 
+  std::int64_t tail(int n) const { return rule_.tails[at(n)]; }
+
   void classify(int n) {
     bool starts = false, waits = false;
     for (const Step& s : p_.steps_of(n)) {
@@ -209,6 +211,12 @@ class ListScheduler {
 
   int compute_or_wait(const std::vector<int>& computes) {
     const std::int64_t now = simulator_.now().ps;
+    // The two longest tails of what could be computed.
+    std::int64_t urgent = 0, second = 0;
+    for (const int n : computes) {
+      second = std::max(second, std::min(urgent, tail(n)));
+      urgent = std::max(urgent, tail(n));
+    }
     // The waits that the channels come to next: when each would end.
     int wait = -1;
     std::int64_t wait_end = 0;
@@ -218,12 +226,12 @@ class ListScheduler {
         const int w = p_.collectives[at(issued_[ch][k])].wait;
         if (w < 0 || ready_[at(w)] == 0 || taken_[at(w)] != 0) continue;
         ++looked;
-        if (!computes.empty() && (!rule_.may_idle || priority(w) <= priority(computes.front()))) continue;
+        if (!computes.empty() && (!rule_.may_idle || tail(w) <= urgent)) continue;
         if (!may_take(w)) continue;
         Simulator probe = simulator_;
         probe.append(w);
         const std::int64_t end = probe.now().ps - work_[at(w)];
-        if (wait < 0 || end < wait_end || (end == wait_end && priority(w) > priority(wait))) {
+        if (wait < 0 || end < wait_end || (end == wait_end && tail(w) > tail(wait))) {
           wait = w;
           wait_end = end;
         }
@@ -232,16 +240,15 @@ class ListScheduler {
     }
     if (computes.empty() || wait < 0) return computes.empty() ? wait : computes.front();
 
-    const std::int64_t urgent = priority(computes.front());
-    const std::int64_t blocked = wait_end + std::max({priority(wait), work_left_, urgent});
+    const std::int64_t blocked = wait_end + std::max({tail(wait), work_left_, urgent});
     int chosen = -1;
     std::int64_t rest = 0;
     for (std::size_t k = 0; k < computes.size(); ++k) {
       const int n = computes[k];
-      const std::int64_t other = k == 0 ? (computes.size() > 1 ? priority(computes[1]) : 0) : urgent;
+      const std::int64_t other = tail(n) == urgent ? second : urgent;
       const std::int64_t end = now + work_[at(n)];
-      const std::int64_t r = std::max(
-          {now + work_left_, now + priority(n), end + other, std::max(end, wait_end) + priority(wait)});
+      const std::int64_t r =
+          std::max({now + work_left_, now + tail(n), end + other, std::max(end, wait_end) + tail(wait)});
       if (chosen < 0 || r < rest) {
         chosen = n;
         rest = r;

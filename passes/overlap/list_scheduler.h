@@ -26,7 +26,8 @@
 namespace braid::passes {
 
 struct ListRule {
-  std::span<const std::int64_t> priority;  // per node: ps from its begin to the end (tails.h)
+  std::span<const std::int64_t> priority;  // per node: larger is more urgent
+  std::span<const std::int64_t> tails;     // per node: ps from its begin to the end (tails.h), for rule 3
   bool may_idle = true;      // rule 3; without, the stream never stands still while a computation is ready
   bool share_fabric = true;  // without: a start waits for its fabric, not only for its channel
   int candidates = 4;        // computations that rule 3 looks at

@@ -106,17 +106,20 @@ class OrderSearch {
         best_live = bytes;
       }
     };
-    consider(list_schedule(p_, {.priority = tails_}));
-    consider(list_schedule(p_, {.priority = tails_, .may_idle = false}));
-    if (p_.fabrics < p_.channels) consider(list_schedule(p_, {.priority = tails_, .share_fabric = false}));
-    consider(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_})));
-    consider(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_, .may_idle = false})));
+    consider(list_schedule(p_, {.priority = tails_, .tails = tails_}));
+    consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .may_idle = false}));
+    if (p_.fabrics < p_.channels)
+      consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .share_fabric = false}));
+    consider(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_, .tails = heads_})));
+    consider(backwards_.order(
+        list_schedule(backwards_.problem, {.priority = heads_, .tails = heads_, .may_idle = false})));
     // What is not urgent is put off less long.
     for (const int window : {0, 32, 256}) {
-      if (window < p_.size()) consider(list_schedule(p_, {.priority = aged_tails(tails_, input, window)}));
+      if (window < p_.size())
+        consider(list_schedule(p_, {.priority = aged_tails(tails_, input, window), .tails = tails_}));
     }
     // Once more, now that it is known how the channels queue.
-    consider(list_schedule(p_, {.priority = channel_tails(p_, best.order)}));
+    consider(list_schedule(p_, {.priority = channel_tails(p_, best.order), .tails = tails_}));
     return best;
   }
 
@@ -128,8 +131,10 @@ class OrderSearch {
   };
   // Within a limit of live bytes that `reference` keeps.
   std::vector<int> limited(const Variant& v, const std::vector<int>& reference, std::int64_t limit) const {
-    const ListRule rule{
-        .priority = v.backwards ? heads_ : v.priority, .may_idle = v.may_idle, .patience = v.patience};
+    const ListRule rule{.priority = v.backwards ? heads_ : v.priority,
+                        .tails = v.backwards ? heads_ : tails_,
+                        .may_idle = v.may_idle,
+                        .patience = v.patience};
     if (!v.backwards) {
       Admission admission(*memory_.live, reference, limit);
       return list_schedule(p_, rule, &admission);
@@ -216,7 +221,7 @@ class OrderSearch {
       if (!t.to_end) balance[static_cast<std::size_t>(last)] += t.bytes;
     }
     Admission admission(*memory_.live, reference, limit);
-    return list_schedule(p_, {.priority = balance, .may_idle = false}, &admission);
+    return list_schedule(p_, {.priority = balance, .tails = tails_, .may_idle = false}, &admission);
   }
 
   void local_search_within_cap() {

@@ -117,7 +117,7 @@ TEST(OrderSearch, SmallProblemsAreSolvedNearlyAlways) {
     const Problem p = any_problem(seed, 5 + static_cast<int>(seed % 5));
     const Time optimum = exhaustive_optimum(p).makespan;
     const std::vector<std::int64_t> tails = path_tails(p);
-    const std::vector<int> plain = list_schedule(p, {.priority = tails, .may_idle = false});
+    const std::vector<int> plain = list_schedule(p, {.priority = tails, .tails = tails, .may_idle = false});
     ASSERT_TRUE(keeps_dependencies(p, plain)) << "seed " << seed;
     if (simulate_makespan(p, plain) == optimum) continue;
     ++cases;
