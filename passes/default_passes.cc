@@ -20,6 +20,9 @@
 #include "passes/overlap/sink_waits_iterative.h"
 #include "passes/plan_memory.h"
 #include "passes/raise_outputs.h"
+#include "passes/rivals/earliest_start_latest_wait.h"
+#include "passes/rivals/latency_hiding.h"
+#include "passes/rivals/simple_fsdp.h"
 #include "passes/sink_releases.h"
 
 namespace braid::passes {
@@ -61,9 +64,11 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<BucketSaturated>();
   registry.add<DeadCode>();
   registry.add<DecideGlobalOrderingOfComms>();
+  registry.add<EarliestStartLatestWait>();
   registry.add<FuseEpilogues>();
   registry.add<FuseHorizontal>();
   registry.add<FuseVertical>();
+  registry.add<LatencyHiding>();
   registry.add<MergeLoops>();
   registry.add<PlanMemory>();
   registry.add<RaiseComms>();
@@ -72,6 +77,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<ReorderComputeForOverlap>();
   registry.add<ReorderForPeakMemory>();
   registry.add<ScheduleForComm>();
+  registry.add<SimpleFsdp>();
   registry.add<SimpleOverlap>();
   registry.add<SinkReleases>();
   registry.add<SinkWaits>();

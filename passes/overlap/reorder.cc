@@ -1,5 +1,7 @@
 #include "passes/overlap/reorder.h"
 
+#include <algorithm>
+
 #include "ir/error.h"
 #include "passes/overlap/measure.h"
 
@@ -39,7 +41,12 @@ void check_topological(std::string_view pass, const ir::Schedule& schedule, cons
 
 bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context,
              const std::function<std::vector<int>(Reordering&)>& decide, const ReorderOptions& options) {
-  const Problem problem = make_problem(schedule, *context.costs);
+  const bool pairs = std::ranges::any_of(schedule.graph.ops, [](const ir::Operation& op) {
+    const auto* k = op.as<ir::CollectiveKernel>();
+    return k != nullptr && (k->kind == ir::CollectiveKind::send || k->kind == ir::CollectiveKind::recv);
+  });
+  const Problem problem =
+      make_problem(schedule, *context.costs, {.channel_order = pairs || !options.may_reorder_collectives});
   if (problem.collectives.empty() && !options.without_collectives) return false;
   const MemoryModel memory(schedule);
   Reordering r{schedule, problem, memory, context, std::vector<Limit>(problem.collectives.size())};

@@ -29,6 +29,9 @@ struct Reordering {
 
 struct ReorderOptions {
   bool without_collectives = false;  // also where there is no collective
+  // Their order is no dependency (the pass says kMayReorderCollectives). Programs with sends and receives,
+  // which may differ between ranks, keep it all the same.
+  bool may_reorder_collectives = false;
 };
 // Builds the problem, asks `decide` for a topological order, applies it and adds an OverlapReport to the
 // context. False if nothing changed; a schedule without collectives is left alone, unless the options say

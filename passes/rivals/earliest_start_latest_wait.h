@@ -1,0 +1,23 @@
+// A rival to compare with: every collective starts as early as it can, every wait comes as late as it can.
+//
+// What a start needs comes first, in the order of the collectives that need it; a wait comes right in front
+// of its first user. The rule behind Inductor's raise_comms and sink_waits taken to its end, and the usual
+// hand-written order; costs and memory do not count.
+#pragma once
+
+#include <string_view>
+
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct EarliestStartLatestWait {
+  static constexpr std::string_view kName = "earliest_start_latest_wait";
+  static constexpr std::string_view kDescription =
+      "rival: starts as early, waits as late as dependencies allow";
+
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes

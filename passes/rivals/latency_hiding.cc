@@ -1,0 +1,206 @@
+#include "passes/rivals/latency_hiding.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "passes/overlap/reorder.h"
+
+namespace braid::passes {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+class BottomUp {
+ public:
+  BottomUp(const Reordering& r, std::int64_t in_flight, std::int64_t memory_limit)
+      : r_(r), p_(r.problem), in_flight_(in_flight), memory_limit_(memory_limit) {
+    const std::size_t n = at(p_.size());
+    depth_.assign(n, 0);
+    path_.assign(n, Time{});
+    // From the front: how many collectives lie on the way to a node, and the longest path to it.
+    for (int k = 0; k < p_.size(); ++k) {
+      for (int before : p_.predecessors(k)) {
+        depth_[at(k)] = std::max(depth_[at(k)], depth_[at(before)]);
+        path_[at(k)] = std::max(path_[at(k)], path_[at(before)]);
+      }
+      path_[at(k)] += p_.compute_time(k);
+      if (const int c = p_.waited_by(k); c >= 0) {
+        ++depth_[at(k)];
+        path_[at(k)] += p_.collectives[at(c)].cost.time;
+      }
+    }
+    for (const Tenant& t : r.memory.tenants()) left_.push_back(static_cast<int>(t.nodes.size()));
+    alive_.assign(left_.size(), false);
+    for (std::size_t t = 0; t < alive_.size(); ++t) {
+      if (r.memory.tenants()[t].to_end) {
+        alive_[t] = true;
+        live_ += r.memory.tenants()[t].bytes;
+      }
+    }
+  }
+
+  std::vector<int> run() {
+    for (int n = 0; n < p_.size(); ++n) {
+      missing_.push_back(static_cast<int>(p_.successors(n).size()));
+      if (missing_.back() == 0) make_ready(n);
+    }
+    while (static_cast<int>(reversed_.size()) < p_.size()) place(choose());
+    std::reverse(reversed_.begin(), reversed_.end());
+    return std::move(reversed_);
+  }
+
+ private:
+  // (collectives on the way, path, node): the largest first. Waits by the kind of their collective.
+  using Key = std::tuple<int, Time, int>;
+  static constexpr std::size_t kKinds = 7;
+
+  const Reordering& r_;
+  const Problem& p_;
+  std::int64_t in_flight_, memory_limit_;
+  std::vector<int> depth_;
+  std::vector<Time> path_;
+  std::vector<int> missing_, reversed_;
+  std::set<Key> compute_;
+  std::array<std::set<Key>, kKinds> waits_;
+  std::set<std::pair<Time, int>> starts_;  // by the time at which they are covered, later nodes first: -node
+  std::array<std::int64_t, kKinds> open_{};
+  Time now_;
+  std::vector<Time> covered_at_ = std::vector<Time>(p_.collectives.size());
+  std::vector<int> left_;
+  std::vector<bool> alive_;
+  std::int64_t live_ = 0;
+
+  std::size_t kind_of(int collective) const {
+    return static_cast<std::size_t>(
+        r_.schedule.graph[p_.collectives[at(collective)].op].as<ir::CollectiveKernel>()->kind);
+  }
+  // One that waits and starts (a group, a blocking collective) is compute here: it opens and closes its
+  // windows itself.
+  bool opens(int n) const { return p_.waited_by(n) >= 0 && p_.started_by(n) < 0; }
+  bool closes(int n) const {
+    const int c = p_.started_by(n);
+    return c >= 0 && p_.waited_by(n) < 0 && p_.collectives[at(c)].wait >= 0;
+  }
+  Key key(int n) const { return {depth_[at(n)], path_[at(n)], n}; }
+
+  void make_ready(int n) {
+    if (closes(n)) {
+      starts_.emplace(covered_at_[at(p_.started_by(n))], -n);
+    } else if (opens(n)) {
+      waits_[kind_of(p_.waited_by(n))].insert(key(n));
+    } else {
+      compute_.insert(key(n));
+    }
+  }
+
+  // Bytes alive in front of the node, less those behind it.
+  std::int64_t growth(int n) const {
+    std::int64_t bytes = 0;
+    for (int t : r_.memory.touched_by(n)) {
+      const std::int64_t size = r_.memory.tenants()[at(t)].bytes;
+      if (!alive_[at(t)]) bytes += size;
+      if (left_[at(t)] == 1) bytes -= size;
+    }
+    return bytes;
+  }
+
+  int choose() const {
+    if (live_ > memory_limit_) {
+      // The few best of each list are enough to tell.
+      int best = -1;
+      std::int64_t least = kNoLimit;
+      const auto look = [&](int n) {
+        if (const std::int64_t g = growth(n); g < least) {
+          least = g;
+          best = n;
+        }
+      };
+      int looked = 0;
+      for (auto k = compute_.rbegin(); k != compute_.rend() && looked < 32; ++k, ++looked)
+        look(std::get<2>(*k));
+      looked = 0;
+      for (auto k = starts_.begin(); k != starts_.end() && looked < 32; ++k, ++looked) look(-k->second);
+      for (std::size_t kind = 0; kind < kKinds; ++kind) {
+        if (open_[kind] < in_flight_ && !waits_[kind].empty()) look(std::get<2>(*waits_[kind].rbegin()));
+      }
+      if (best >= 0) return best;
+    }
+    if (!starts_.empty() && starts_.begin()->first <= now_) return -starts_.begin()->second;
+    const Key* wait = nullptr;
+    for (std::size_t kind = 0; kind < kKinds; ++kind) {
+      if (waits_[kind].empty() || open_[kind] >= in_flight_) continue;
+      if (wait == nullptr || *waits_[kind].rbegin() > *wait) wait = &*waits_[kind].rbegin();
+    }
+    if (wait != nullptr) return std::get<2>(*wait);
+    for (const auto& [covered, node] : starts_) {
+      if (!waits_[kind_of(p_.started_by(-node))].empty()) return -node;
+    }
+    if (!compute_.empty()) return std::get<2>(*compute_.rbegin());
+    if (!starts_.empty()) return -starts_.begin()->second;
+    // Only waits without a free resource are left, and nothing can free one: open one all the same.
+    for (const std::set<Key>& kind : waits_) {
+      if (!kind.empty() && (wait == nullptr || *kind.rbegin() > *wait)) wait = &*kind.rbegin();
+    }
+    return std::get<2>(*wait);
+  }
+
+  void place(int n) {
+    reversed_.push_back(n);
+    if (closes(n)) {
+      const int c = p_.started_by(n);
+      starts_.erase({covered_at_[at(c)], -n});
+      now_ = std::max(now_, covered_at_[at(c)]);
+      --open_[kind_of(c)];
+    } else if (opens(n)) {
+      const int c = p_.waited_by(n);
+      waits_[kind_of(c)].erase(key(n));
+      ++open_[kind_of(c)];
+      covered_at_[at(c)] = now_ + p_.collectives[at(c)].cost.time;
+    } else {
+      compute_.erase(key(n));
+      now_ += p_.compute_time(n);
+      for (const Step& s : p_.steps_of(n)) {
+        if (s.kind == Step::Kind::start) now_ += p_.collectives[at(s.collective)].cost.time;
+      }
+    }
+    for (int t : r_.memory.touched_by(n)) {
+      if (!alive_[at(t)]) {
+        alive_[at(t)] = true;
+        live_ += r_.memory.tenants()[at(t)].bytes;
+      }
+      if (--left_[at(t)] == 0) {
+        alive_[at(t)] = false;
+        live_ -= r_.memory.tenants()[at(t)].bytes;
+      }
+    }
+    for (int before : p_.predecessors(n)) {
+      if (--missing_[at(before)] == 0) make_ready(before);
+    }
+  }
+};
+
+}  // namespace
+
+bool LatencyHiding::run(ir::Schedule& schedule, PassContext& context) {
+  return reorder(kName, schedule, context,
+                 [this](Reordering& r) {
+                   std::vector<int> order = BottomUp(r, in_flight, kNoLimit).run();
+                   if (!r.context.memory_cap) return order;
+                   const std::int64_t cap = *r.context.memory_cap;
+                   std::int64_t limit = cap;
+                   for (std::int64_t k = 0; k < reruns && r.memory.planned_bytes(order) > cap; ++k) {
+                     limit = limit / 10 * 9;
+                     order = BottomUp(r, in_flight, limit).run();
+                   }
+                   if (r.memory.planned_bytes(order) > cap) return identity_order(r.problem.size());
+                   return order;
+                 },
+                 {.may_reorder_collectives = true});
+}
+
+}  // namespace braid::passes

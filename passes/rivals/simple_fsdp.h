@@ -1,0 +1,38 @@
+// A rival to compare with: the automatic wrapping of SimpleFSDP (arXiv 2411.00284), greedy buckets and one of
+// them prefetched.
+//
+//   1. all-gathers, and reduce-scatters, in order: a bucket grows while its collective takes no longer than
+//   the compute that
+//      will hide it (what stands between the bucket before it and itself) and the gathered bytes stay within
+//      `memory_mb` (and the cap); at least one collective each
+//   2. the gather of bucket i+1 starts behind the wait for bucket i, in front of the compute that uses bucket
+//   i
+//   3. the wait of a reduce-scatter stands in front of the next start of one, the last at the end
+//
+// Other collectives stay where they are.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct SimpleFsdp {
+  static constexpr std::string_view kName = "simple_fsdp";
+  static constexpr std::string_view kDescription =
+      "rival: greedy buckets of FSDP collectives, one prefetched";
+  static constexpr bool kMayReorderCollectives = true;
+
+  double memory_mb = 4000;  // 1e6 bytes, of one bucket
+
+  static std::vector<PassOption<SimpleFsdp>> options() {
+    return {{"memory_mb", &SimpleFsdp::memory_mb, "bytes of one bucket at most, MB"}};
+  }
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,154 @@
+// earliest_start_latest_wait, latency_hiding, simple_fsdp: the rules of their sources, and the closed forms
+// for uniform layers.
+#include <gtest/gtest.h>
+
+#include "passes/overlap/measure.h"
+#include "passes/pass_context.h"
+#include "tests/passes/overlap/orders.h"
+
+namespace braid::test {
+namespace {
+
+using passes::PassContext;
+using passes::Time;
+
+// Layer k: gather of its weights (cost a), compute (cost c).
+std::string uniform_layers(int count, int a, int c) {
+  std::string body, x = "x";
+  for (int k = 0; k < count; ++k) {
+    body += all_gather(fmt::format("g{}", k), "w", a) + wait(fmt::format("g{}", k)) +
+            compute(fmt::format("y{}", k), fmt::format("%{}, %g{}.1", x, k), c);
+    x = fmt::format("y{}", k);
+  }
+  return graph(body, "output %" + x + "\n");
+}
+
+// Explicit costs, so nothing is slowed down; field_anchors: with a <= c one gather stays exposed, with a > c
+// compute hides behind gathers.
+void reaches_the_closed_form(const std::string& passes) {
+  for (int count : {1, 2, 5, 9}) {
+    for (const auto& [a, c] :
+         std::vector<std::pair<int, int>>{{500, 1000}, {1000, 1000}, {1500, 1000}, {3000, 1000}}) {
+      SCOPED_TRACE(fmt::format("{}: {} layers, gather {}, compute {}", passes, count, a, c));
+      ir::Schedule schedule = ir::parse_schedule(uniform_layers(count, a, c), "test");
+      PassContext context;
+      passes::run_passes(schedule, passes::parse_pass_list(passes), {.context = &context});
+      const passes::Problem p = passes::make_problem(schedule, *context.costs);
+      std::vector<passes::Step> steps = p.steps;
+      passes::Problem q = p;
+      for (passes::Step& s : q.steps) s.slowdown = 1000;
+      for (passes::Collective& s : q.collectives) s.cost.slowdown = 1000;
+      const int ns = a <= c ? a + count * c : count * a + c;
+      EXPECT_EQ(simulate_makespan(q, passes::identity_order(q.size())).ps, Time::from_ns(ns).ps);
+    }
+  }
+}
+
+TEST(EarliestStartLatestWait, ReachesTheClosedFormOfUniformLayers) {
+  reaches_the_closed_form("earliest_start_latest_wait");
+}
+TEST(LatencyHiding, ReachesTheClosedFormOfUniformLayers) { reaches_the_closed_form("latency_hiding"); }
+TEST(SimpleFsdp, ReachesTheClosedFormOfUniformLayers) { reaches_the_closed_form("simple_fsdp"); }
+TEST(BraidSchedule, ReachesTheClosedFormOfUniformLayers) { reaches_the_closed_form("braid_schedule"); }
+
+TEST(EarliestStartLatestWait, TakesWhatAStartNeedsAlong) {
+  const std::string text = graph(compute("a", "%x") + compute("b", "%x") + all_gather("g", "b") + wait("g") +
+                                     compute("c", "%a") + compute("d", "%g.1, %c"),
+                                 "output %d\n");
+  EXPECT_EQ(order_after("earliest_start_latest_wait", text), "b g a c g.wait d");
+}
+
+TEST(LatencyHiding, ClosesAWindowAsSoonAsItsLatencyIsCovered) {
+  // From the end: wait, then 1500 ns of compute cover it, so the third kernel stays in front.
+  const std::string text =
+      graph(all_gather("g", "w", 1500) + wait("g") + compute("a", "%x", 1000) + compute("b", "%x", 1000) +
+                compute("c", "%x", 1000) + compute("d", "%g.1, %a, %b, %c", 1000),
+            "output %d\n");
+  EXPECT_EQ(order_after("latency_hiding", text), "a g b c g.wait d");
+}
+
+TEST(LatencyHiding, HoldsTheNumberOfCollectivesInFlight) {
+  const std::string text =
+      graph(all_gather("g", "w", 3000) + all_gather("h", "x", 3000) + wait("g") + wait("h") +
+                compute("a", "%x", 1000) + compute("d", "%g.1, %h.1, %a", 1000),
+            "output %d\n");
+  EXPECT_EQ(order_after("latency_hiding{in_flight=2}", text), "g h a g.wait h.wait d");
+  // The window of h is closed before it is covered: g waits for its resource.
+  EXPECT_EQ(order_after("latency_hiding", text), "g a g.wait h h.wait d");
+}
+
+TEST(LatencyHiding, GoesForTheDeeperChainOfCollectives) {
+  const std::string text =
+      graph(compute("p", "%x", 1000) + compute("q", "%x", 1000) + all_gather("g", "p", 500) + wait("g") +
+                compute("r", "%g.1", 1000) + all_gather("h", "r", 500) + wait("h") + compute("d", "%h.1, %q"),
+            "output %d\n");
+  const std::string order = order_after("latency_hiding", text);
+  EXPECT_EQ(order.substr(order.size() - 1), "d");
+  PassContext context;
+  order_after("latency_hiding", text, &context);
+  EXPECT_LT(context.reports[0].makespan_after, context.reports[0].makespan_before);
+}
+
+TEST(LatencyHiding, RunsAgainWithLessMemoryUntilThePlanKeepsTheCap) {
+  const std::string text = uniform_layers(8, 3000, 1000);
+  ir::Schedule schedule = ir::parse_schedule(text, "test");
+  const passes::MemoryModel memory(schedule);
+  PassContext context;
+  context.memory_cap = memory.planned_bytes(passes::identity_order(static_cast<int>(schedule.nodes.size())));
+  passes::run_passes(schedule, passes::parse_pass_list("latency_hiding{in_flight=8}"), {.context = &context});
+  const passes::MemoryModel after(schedule);
+  EXPECT_LE(after.planned_bytes(passes::identity_order(static_cast<int>(schedule.nodes.size()))),
+            *context.memory_cap);
+}
+
+const std::string kFsdp =
+    "graph main\nranks 8\ngroup @g = [0, 1, 2, 3, 4, 5, 6, 7]\n\ninput %x: f32[64]\n"
+    "constant %w: bf16[1048576] = elided(0x1)\n\n";
+
+std::string sharded_layers(int count, int compute_ns) {
+  std::string text = kFsdp, x = "x";
+  for (int k = 0; k < count; ++k) {
+    text += fmt::format(
+        "%g{0}: bf16[8388608] = all_gather @g (%w)\n%g{0}.1 mutates %g{0} = wait g{0} as g{0}.wait\n", k);
+    text +=
+        fmt::format("%y{}: f32[64] = extern \"gemm\" reads(%{}, %g{}.1) cost(ns {})\n", k, x, k, compute_ns);
+    x = fmt::format("y{}", k);
+  }
+  return text + "\noutput %" + x + "\n";
+}
+
+TEST(SimpleFsdp, GrowsABucketWhileTheComputeInFrontHidesIt) {
+  // Compute far longer than the gather: two layers at a time fit under one, so the first stays alone.
+  const std::string order = order_after("simple_fsdp", sharded_layers(5, 1000000));
+  EXPECT_EQ(order, "g0 g0.wait g1 y0 g1.wait y1 y2 y3 y4");
+  // Compute shorter than the gather: no bucket, one prefetched.
+  EXPECT_EQ(order_after("simple_fsdp", sharded_layers(3, 1000)), "g0 g0.wait g1 y0 g1.wait g2 y1 g2.wait y2");
+}
+
+TEST(SimpleFsdp, KeepsTheMemoryOfABucket) {
+  EXPECT_EQ(order_after("simple_fsdp{memory_mb=40}", sharded_layers(5, 1000000)),
+            "g0 g0.wait g1 y0 g1.wait g3 y1 y2 g3.wait y3 y4");
+}
+
+TEST(SimpleFsdp, WaitsForAReductionInFrontOfTheNext) {
+  std::string text = kFsdp;
+  for (int k = 0; k < 3; ++k) {
+    text += fmt::format(
+        "%p{0}: bf16[8388608] = extern \"gemm\" reads(%x) cost(ns 1000)\n"
+        "%r{0}: bf16[1048576] = reduce_scatter sum @g (%p{0})\n%r{0}.1 mutates %r{0} = wait r{0} as "
+        "r{0}.wait\n",
+        k);
+  }
+  text += "\noutput %r0.1\noutput %r1.1\noutput %r2.1\n";
+  EXPECT_EQ(order_after("simple_fsdp", text), "p0 r0 p1 r0.wait r1 p2 r1.wait r2 r2.wait");
+}
+
+TEST(Rivals, LeaveAGraphWithoutCollectivesAlone) {
+  const std::string text =
+      graph(compute("b", "%x", 10) + compute("a", "%x", 9000) + compute("c", "%b"), "output %a\noutput %c\n");
+  for (const char* pass : {"earliest_start_latest_wait", "latency_hiding", "simple_fsdp"})
+    EXPECT_EQ(order_after(pass, text), "b a c");
+}
+
+}  // namespace
+}  // namespace braid::test
