@@ -46,4 +46,11 @@ inline constexpr int kAlias = 312;
 inline constexpr int kRankCount = 401;
 inline constexpr int kInvalidGroup = 402;
 
+// Traces of other tools (frontend/traces).
+inline constexpr int kNotATrace = 560;
+inline constexpr int kTraceSyntax = 561;
+inline constexpr int kBadTraceEvent = 562;
+inline constexpr int kTraceDependency = 563;
+inline constexpr int kEmptyTrace = 564;
+
 }  // namespace braid::frontend

@@ -40,7 +40,7 @@ void expect_refused(const std::string& text, int code, const std::string& what) 
 }
 
 TEST(Machines, EveryBuiltInMachineLoads) {
-  ASSERT_EQ(machine_names(), (std::vector<std::string>{"a100", "b200", "cpu", "h100", "h200"}));
+  ASSERT_EQ(machine_names(), (std::vector<std::string>{"a100", "b200", "cpu", "h100", "h200", "recorded"}));
   for (const std::string& name : machine_names()) EXPECT_EQ(load_machine(name).name, name);
 }
 

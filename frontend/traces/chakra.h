@@ -1,0 +1,56 @@
+// A node of a Chakra execution trace, whatever it was written as.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "frontend/traces/recorded_op.h"
+
+namespace braid::frontend {
+
+// NodeType of et_def.proto.
+enum class ChakraNodeType : int {
+  invalid = 0,
+  metadata = 1,
+  mem_load = 2,
+  mem_store = 3,
+  comp = 4,
+  comm_send = 5,
+  comm_recv = 6,
+  comm_coll = 7,
+  last = 10,  // storage, batch and checkpoint nodes: on the host
+};
+
+struct ChakraNode {
+  std::uint64_t id = 0;
+  std::string name;
+  ChakraNodeType type = ChakraNodeType::invalid;
+  std::vector<std::uint64_t> deps;  // control and data
+  double start_us = 0, duration_us = 0;
+  // Attributes.
+  bool cpu = false;
+  std::optional<std::int64_t> stream, comm_type, comm_size, comm_src, comm_dst;
+  std::string pg_name;
+  std::vector<int> involved;  // ranks of the group, where the node has them
+  double flops = 0, bytes = 0;  // num_ops, tensor_size
+};
+
+class ChakraBuilder {
+ public:
+  // Where a node stands in the file, for its errors: raises 562.
+  using Fail = std::function<void(const std::string&)>;
+
+  explicit ChakraBuilder(std::string file) { trace_.format = "Chakra", trace_.file = std::move(file); }
+  void add(ChakraNode node, const Fail& fail);
+  RecordedTrace finish() &&;
+
+ private:
+  RecordedTrace trace_;
+  std::vector<ChakraNode> nodes_;
+  std::map<std::uint64_t, int> index_;
+  bool no_group_ = false, no_time_ = false;
+};
+
+}  // namespace braid::frontend
