@@ -112,8 +112,7 @@ CollectiveCost CostModel::collective(const CollectiveShape& shape) const {
   return cost;
 }
 
-KernelCosts::KernelCosts(const CostModel& model, const ir::Graph& graph)
-    : model_(model), graph_(graph), users_(graph) {}
+KernelCosts::KernelCosts(const CostModel& model, const ir::Graph& graph) : model_(model), graph_(graph) {}
 
 KernelCost KernelCosts::operator()(std::span<const ir::OpId> ops) const {
   Permille slowdown = 1000;
@@ -135,7 +134,9 @@ double KernelCosts::ns(std::span<const ir::OpId> ops, Permille& slowdown) const 
   std::vector<ir::OpId> sorted(ops.begin(), ops.end());
   std::sort(sorted.begin(), sorted.end());
   const auto inside = [&](ir::BufferId b) {
-    return sorted.size() > 1 && users_.only_inside(ir::root_storage(graph_, b), sorted);
+    if (sorted.size() <= 1) return false;
+    if (!users_) users_.emplace(graph_);
+    return users_->only_inside(ir::root_storage(graph_, b), sorted);
   };
   const SizeOf size = [&](const ir::Expr& e) { return model_.value(e); };
   const Machine& machine = model_.machine_;

@@ -103,7 +103,7 @@ class KernelCosts {
 
   const CostModel& model_;
   const ir::Graph& graph_;
-  StorageUsers users_;
+  mutable std::optional<StorageUsers> users_;
 };
 
 // The model of the machine of that name or file; the same object for the same name (machine.h).

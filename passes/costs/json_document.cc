@@ -175,6 +175,7 @@ void JsonObject::finish() const {
 
 JsonDocument::JsonDocument(std::string text, std::string file, int syntax, int schema)
     : text_(std::move(text)), file_(std::move(file)), schema_(schema) {
+  if (text_.starts_with("\xEF\xBB\xBF")) text_.erase(0, 3);  // a byte order mark
   if (too_deep(text_)) ir::user_error(syntax, {.file = file_}, "nested too deeply");
   try {
     root_ = nlohmann::json::parse(text_);

@@ -125,9 +125,10 @@ class Tuner {
  private:
   double ring_bus(int p) const {
     if (p == kLL) return std::min(kLLMax[generation_][row_], bus_ / 2);
-    if (p == kLL128)
-      return std::min(bus_ * (inductor_ ? 120.0 / 128 : 0.92),
-                      kChannels[generation_] * kRingLL128[generation_]);
+    if (p == kLL128) {
+      const double efficiency = inductor_ ? 120.0 / 128 : g_.nodes > 1 && g_.ranks_per_node == 1 ? 0.7 : 0.92;
+      return std::min(bus_ * efficiency, kChannels[generation_] * kRingLL128[generation_]);
+    }
     return bus_;
   }
   double tree_bus(int p) const {
@@ -139,8 +140,9 @@ class Tuner {
     }
     return std::min(0.92 * bus_, channels * kTreeSimple[generation_][row_]);
   }
-  // LL128 needs stores of 128 bytes to arrive whole, which networks do not promise.
-  bool enabled(int p) const { return p != kLL128 || g_.nodes == 1; }
+  // LL128 needs stores of 128 bytes to arrive whole. NCCL uses it over network cards behind the same PCIe
+  // switch (all of our machines), PyTorch's estimate not over any.
+  bool enabled(int p) const { return p != kLL128 || g_.nodes == 1 || !inductor_; }
 
   void add(const char* algorithm, int p, Curve curve, double latency, double gb_s) {
     if (inductor_ && g_.nodes > 2) {
@@ -165,8 +167,12 @@ class Tuner {
     const auto i = static_cast<std::size_t>(p);
     const RingShape shape = ring_shape(shape_.kind, g_);
     const double overhead = g_.nodes > 1 ? kNetOverhead * (p == kSimple ? 3 : 1) : 0;
-    const double latency = kRingBase[i] + (shape.steps - shape.net_steps) * std::max(kRingLink[i], overhead) +
-                           shape.net_steps * kRingNet[i];
+    double latency = kRingBase[i] + (shape.steps - shape.net_steps) * std::max(kRingLink[i], overhead) +
+                     shape.net_steps * kRingNet[i];
+    // "Plateau effect of ring"
+    const bool plateau =
+        !inductor_ && p == kSimple && g_.nodes > 1 && shape_.kind == CollectiveKind::all_reduce;
+    if (plateau) latency *= c_.generation == GpuGeneration::volta ? 1.9 : 1.4;
     add("ring", p, Curve::affine, latency, ring_bus(p) * shape.payload);
   }
 

@@ -39,6 +39,11 @@ TEST(CostFile, NamesWithSlashesAreNamesLikeOthers) {
   expect_refused("{\"version\": 1, \"ns\": {\"a\": 1, \"a/b\": true}}", 557, "c.json:1:38");
 }
 
+TEST(CostFile, AByteOrderMarkIsNoPartOfTheText) {
+  EXPECT_EQ(parse_cost_file("\xEF\xBB\xBF{\"version\": 1, \"ns\": {}}", "c.json").size(), 0u);
+  expect_refused("\xEF\xBB\xBF{\"version\": 1, \"ns\": 3}", 557, "c.json:1:22");
+}
+
 TEST(CostFile, AFileThatIsNotThereIsBR0556) {
   try {
     read_cost_file("/nowhere/c.json");
