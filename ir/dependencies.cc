@@ -125,36 +125,25 @@ class Finder {
     const Graph& graph = schedule_.graph;
     node_of.assign(graph.ops.size(), -1);
     const int n = static_cast<int>(nodes.size());
-    std::vector<std::pair<OpId, Effects>> all;
     written_.assign(graph.storages.size(), false);
+    std::vector<StorageTouch> touched;
+    std::size_t touches = 0;
     for (int node = 0; node < n; ++node) {
       for (OpId op : nodes[static_cast<std::size_t>(node)]) {
         node_of[static_cast<std::size_t>(op.index)] = node;
-        all.emplace_back(op, effects(graph, op));
-        for (const Access& a : all.back().second.accesses) {
-          if (a.writes()) written_[static_cast<std::size_t>(a.region.storage.index)] = true;
+        storages_of(graph, op, touched);
+        touches += touched.size();
+        for (const StorageTouch& t : touched) {
+          if (t.writes && !t.inside) written_[static_cast<std::size_t>(t.storage.index)] = true;
         }
       }
     }
+    records_.reserve(touches);
+    edges_.reserve(2 * touches);
     tracks_.resize(graph.storages.size());
     hands_out_.assign(static_cast<std::size_t>(n), {});
-    for (auto& [op, e] : all) {
-      const int node = node_of[static_cast<std::size_t>(op.index)];
-      for (OpId before : e.after) {
-        const int from = node_of[static_cast<std::size_t>(before.index)];
-        if (from >= 0) add(from, node, DepKind::star, Hazard::structure, {});
-      }
-      // Peers count this rank as finished when it has its results: the release comes after the wait.
-      for (const CommEffect& c : e.comm) {
-        if (c.phase == CommPhase::wait) wait_of_[c.start] = node;
-        const auto wait = wait_of_.find(c.start);
-        if (c.phase == CommPhase::release && wait != wait_of_.end()) {
-          add(wait->second, node, DepKind::star, Hazard::structure, {});
-        }
-      }
-      barriers(node, e.barrier);
-      if (options_.channel_order) channels(op, node, e);
-      memory(node, e);
+    for (const std::vector<OpId>& ops : nodes) {
+      for (OpId op : ops) add_op(op, node_of);
     }
     std::sort(edges_.begin(), edges_.end(), [](const Edge& a, const Edge& b) { return a.key() < b.key(); });
     edges_.erase(std::unique(edges_.begin(), edges_.end(),
@@ -164,6 +153,26 @@ class Finder {
   }
 
  private:
+  void add_op(OpId op, const std::vector<int>& node_of) {
+    Effects e = effects(schedule_.graph, op);
+    const int node = node_of[static_cast<std::size_t>(op.index)];
+    for (OpId before : e.after) {
+      const int from = node_of[static_cast<std::size_t>(before.index)];
+      if (from >= 0) add(from, node, DepKind::star, Hazard::structure, {});
+    }
+    // Peers count this rank as finished when it has its results: the release comes after the wait.
+    for (const CommEffect& c : e.comm) {
+      if (c.phase == CommPhase::wait) wait_of_[c.start] = node;
+      const auto wait = wait_of_.find(c.start);
+      if (c.phase == CommPhase::release && wait != wait_of_.end()) {
+        add(wait->second, node, DepKind::star, Hazard::structure, {});
+      }
+    }
+    barriers(node, e.barrier);
+    if (options_.channel_order) channels(op, node, e);
+    memory(node, e);
+  }
+
   const Schedule& schedule_;
   const DependencyOptions& options_;
   std::vector<Edge> edges_;

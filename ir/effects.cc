@@ -226,6 +226,43 @@ Effects effects(const Graph& graph, OpId op) {
   return out;
 }
 
+void storages_of(const Graph& graph, OpId id, std::vector<StorageTouch>& out) {
+  out.clear();
+  const Operation& op = graph[id];
+  const auto add = [&](BufferId b, bool writes) {
+    const StorageId s = root_storage(graph, b);
+    if (s.valid()) out.push_back({s, writes, false});
+  };
+  const auto loads = [&](const LoopBody& body) {
+    for (const Instr& instr : body.instrs) {
+      if (instr.code == OpCode::load) add(instr.buffer, false);
+    }
+  };
+  if (const auto* loops = op.as<Loops>()) {
+    loads(loops->body);
+    for (BufferId b : op.outputs) add(b, true);
+  } else if (const auto* gemm = op.as<Gemm>()) {
+    add(gemm->a.buffer, false);
+    add(gemm->b.buffer, false);
+    if (gemm->epilogue) loads(*gemm->epilogue);
+    add(gemm->out.buffer, true);
+  } else if (const auto* extern_kernel = op.as<ExternKernel>()) {
+    for (const TensorRef& r : extern_kernel->reads) add(r.buffer, false);
+    for (const TensorRef& r : extern_kernel->writes) add(r.buffer, true);
+  } else if (const auto* start = op.as<CollectiveKernel>()) {
+    for (const TensorRef& r : start->inputs) add(r.buffer, false);
+    for (const TensorRef& r : start->outputs) add(r.buffer, true);
+  } else if (const auto* wait = op.as<WaitKernel>()) {
+    const CollectiveKernel& k = started(graph, wait->start, op);
+    for (const TensorRef& r : k.inputs) add(r.buffer, false);
+    for (const TensorRef& r : k.outputs) add(r.buffer, true);
+  } else {
+    const Effects e = effects(graph, id);
+    for (const Access& a : e.accesses) out.push_back({a.region.storage, a.writes(), false});
+    for (StorageId s : e.inside) out.push_back({s, true, true});
+  }
+}
+
 bool may_overlap(const Graph& graph, const TensorRef& a, const TensorRef& b) {
   return overlap(graph, a, region(graph, a), b, region(graph, b));
 }

@@ -62,6 +62,15 @@ struct Effects {
 
 Effects effects(const Graph& graph, OpId op);
 
+// The root storages of all that effects() of the operation names, `inside` included: cheaper where nothing
+// else is asked for. A storage may come several times.
+struct StorageTouch {
+  StorageId storage;
+  bool writes = false;
+  bool inside = false;
+};
+void storages_of(const Graph& graph, OpId op, std::vector<StorageTouch>& out);  // replaces `out`
+
 // False only when the two views provably share no byte. Sees through interleaved slices of one tensor (the
 // parts of a concatenation along an inner axis), which byte ranges cannot tell apart.
 bool may_overlap(const Graph& graph, const TensorRef& a, const TensorRef& b);

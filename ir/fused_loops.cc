@@ -210,11 +210,11 @@ std::vector<std::vector<BufferId>> local_buffers(const Schedule& schedule) {
     o = o == -1 || o == node ? node : -2;
   };
   for (const GraphOutput& o : graph.outputs) touch(root_storage(graph, o.buffer), -2);
+  std::vector<StorageTouch> touched;
   for (std::size_t n = 0; n < schedule.nodes.size(); ++n) {
     for (OpId op : ops_of(schedule.nodes[n])) {
-      const Effects e = effects(graph, op);
-      for (const Access& a : e.accesses) touch(a.region.storage, static_cast<int>(n));
-      for (StorageId s : e.inside) touch(s, -2);
+      storages_of(graph, op, touched);
+      for (const StorageTouch& t : touched) touch(t.storage, t.inside ? -2 : static_cast<int>(n));
     }
   }
   std::vector<std::vector<BufferId>> out(schedule.nodes.size());

@@ -49,6 +49,7 @@ std::vector<Touches> touches(const Schedule& schedule) {
   const auto is_planned = [&](StorageId s) { return s.valid() && is_planned_kind(graph[s].kind); };
   // Collectives that are under way and what still has to come: 1 wait, 2 release.
   std::map<OpId, int> open;
+  std::vector<StorageTouch> touched;
   for (std::size_t node = 0; node < schedule.nodes.size(); ++node) {
     const auto touch = [&](StorageId s) {
       if (!is_planned(s)) return;
@@ -56,14 +57,14 @@ std::vector<Touches> touches(const Schedule& schedule) {
       if (nodes.empty() || nodes.back() != static_cast<int>(node)) nodes.push_back(static_cast<int>(node));
     };
     for (OpId op : ops_of(schedule.nodes[node])) {
-      const Effects e = effects(graph, op);
-      for (const Access& a : e.accesses) touch(a.region.storage);
-      for (StorageId s : e.inside) touch(s);
-      if (graph[op].as<RegionKernel>() != nullptr) continue;  // whole collectives only
-      for (const CommEffect& c : e.comm) {
-        if (c.phase == CommPhase::start) open[op] = c.blocking ? 2 : 3;
-        if (c.phase == CommPhase::wait) open[c.start] &= ~1;
-        if (c.phase == CommPhase::release) open[c.start] &= ~2;
+      storages_of(graph, op, touched);
+      for (const StorageTouch& t : touched) touch(t.storage);
+      if (const auto* start = graph[op].as<CollectiveKernel>()) {
+        open[op] = start->blocking ? 2 : 3;
+      } else if (const auto* wait = graph[op].as<WaitKernel>()) {
+        open[wait->start] &= ~1;
+      } else if (const auto* release = graph[op].as<ReleaseKernel>()) {
+        open[release->start] &= ~2;
       }
     }
   }

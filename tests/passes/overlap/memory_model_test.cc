@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <tuple>
+
 #include "ir/dependencies.h"
 #include "ir/effects.h"
 #include "ir/error.h"
@@ -238,6 +241,25 @@ TEST(MemoryModel, RandomOrdersOfRandomProgramsLiveWithinTheirPlan) {
     EXPECT_EQ(live.bytes, plain_live(program.schedule, m, order));
     EXPECT_LE(live.peak, m.planned_bytes(order));
     EXPECT_EQ(m.plan(order), MemoryModel(shuffled).plan(identity_order(static_cast<int>(order.size()))));
+  }
+}
+
+TEST(MemoryModel, StoragesOfAnOperationAreThoseOfItsEffects) {
+  using Touched = std::set<std::tuple<int, bool, bool>>;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const test::RandomProgram program = test::random_program(seed, 20);
+    const Graph& graph = program.schedule.graph;
+    std::vector<StorageTouch> touched;
+    for (int k = 0; k < static_cast<int>(graph.ops.size()); ++k) {
+      const Effects e = effects(graph, OpId{k});
+      Touched want, got;
+      for (const Access& a : e.accesses) want.emplace(a.region.storage.index, a.writes(), false);
+      for (StorageId s : e.inside) want.emplace(s.index, true, true);
+      storages_of(graph, OpId{k}, touched);
+      for (const StorageTouch& t : touched) got.emplace(t.storage.index, t.writes, t.inside);
+      EXPECT_EQ(got, want) << graph.ops[static_cast<std::size_t>(k)].name;
+    }
   }
 }
 
