@@ -70,6 +70,7 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
       record.outcome = PassRecord::Outcome::bisected;
     } else {
       const std::string before = options.check_unchanged ? print(schedule) : std::string();
+      const std::optional<Schedule> copy = options.observe ? std::optional(schedule) : std::nullopt;
       const Clock::time_point begin = Clock::now();
       const bool changed = pass.run(schedule, context);
       record.outcome = changed ? PassRecord::Outcome::changed : PassRecord::Outcome::unchanged;
@@ -87,6 +88,7 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
                        pass.name());
       }
       record.verify_seconds = seconds_since(verify_begin);
+      if (options.observe) options.observe(pass, *copy, schedule);
     }
     if (options.print &&
         (is_listed(options.print_after, pass.name()) || is_listed(options.print_after, "all"))) {
