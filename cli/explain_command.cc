@@ -1,14 +1,19 @@
 // braid explain: what became of a model: operations, kernels after fusion, buffers, planned bytes,
-// collectives.
+// collectives, and how far their communication is hidden.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/errors.h"
 #include "cli/model_options.h"
+#include "frontend/traces/import_trace.h"
+#include "ir/error.h"
+#include "passes/overlap/overlap_story.h"
 
 namespace braid::cli {
 namespace {
@@ -20,6 +25,7 @@ struct Options {
   ModelOptions model;
   bool timing = false;
   bool all = false;
+  std::string json, html, trace;
 };
 
 std::string megabytes(std::int64_t bytes) {
@@ -137,7 +143,56 @@ void print_memory(const Schedule& schedule) {
   }
 }
 
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  if (!file.flush())
+    ir::user_error(kCannotWrite, {.file = path}, "cannot write the file", "check the path and the disk");
+}
+
+void write_story(const Options& o, const passes::OverlapStory& story) {
+  const std::vector<std::pair<std::string, const passes::TimelineView*>> views = {
+      {"before the passes", &story.first_view}, {"after the passes", &story.last_view}};
+  if (!o.json.empty()) write_file(o.json, passes::to_json(story));
+  if (!o.trace.empty()) write_file(o.trace, passes::chrome_trace(views));
+  if (!o.html.empty()) write_file(o.html, passes::html_page(story, views));
+}
+
+// The passes, and what they did to communication.
+std::pair<std::vector<passes::PassRecord>, passes::OverlapStory> follow(Schedule& schedule,
+                                                                        CompileOptions options) {
+  passes::PassContext context = pass_context(options);
+  passes::OverlapObserver observer(context);
+  options.run.observe = [&](const passes::Pass& pass, const Schedule& before, const Schedule& after) {
+    observer.observe(pass, before, after);
+  };
+  std::vector<passes::PassRecord> records = optimise(schedule, options, context);
+  return {std::move(records), observer.story(schedule)};
+}
+
+// What somebody else's tool recorded: as it was, and what a better order would give.
+int explain_trace(const Options& o) {
+  CompileOptions options = o.model.compile_options();
+  frontend::ImportedTrace trace = frontend::import_trace(o.model.model);
+  if (options.machine.empty()) options.machine = trace.machine;
+  if (!options.passes) options.passes = "braid_schedule";
+  fmt::print("{} trace: {} kernels, {} collectives\n", trace.format, trace.kernels, trace.collectives);
+  if (!trace.recorded.empty()) {
+    const frontend::RecordedTimes& t = trace.times;
+    fmt::print(
+        "as recorded: {:.3f} us; computing {:.3f}, communicating {:.3f}, of which exposed {:.3f}; idle "
+        "{:.3f}\n",
+        t.makespan / 1e3, t.compute / 1e3, t.communication / 1e3, t.exposed / 1e3, t.idle / 1e3);
+  }
+  for (const std::string& a : trace.assumptions) fmt::print("assumed: {}\n", a);
+  const auto [records, story] = follow(trace.schedule, options);
+  fmt::print("\n{}", passes::to_text(story));
+  write_story(o, story);
+  return 0;
+}
+
 int run(const Options& o) {
+  if (frontend::looks_like_trace(o.model.model)) return explain_trace(o);
   const CompileOptions options = o.model.compile_options();
   o.model.refuse_for_text();
   Schedule schedule = lower(options);
@@ -147,7 +202,7 @@ int run(const Options& o) {
   fmt::print("\n");
   print_counts("Operations as lowered", count_kinds(schedule));
   const std::size_t lowered = execution_order(schedule).size();
-  const std::vector<passes::PassRecord> records = optimise(schedule, options);
+  const auto [records, story] = follow(schedule, options);
   fmt::print("\n");
   print_counts("Operations after the passes", count_kinds(schedule));
   fmt::print("\n{} operations lowered, {} left, in {} kernels and communication steps\n", lowered,
@@ -156,6 +211,8 @@ int run(const Options& o) {
   if (o.all) print_kernels(schedule);
   print_collectives(schedule);
   print_memory(schedule);
+  if (story.any_collective) fmt::print("\n{}", passes::to_text(story));
+  write_story(o, story);
   return 0;
 }
 
@@ -163,12 +220,19 @@ int run(const Options& o) {
 
 void add_explain(CLI::App& app, Action& chosen) {
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("explain", "Show what became of a model: kernels, buffers, bytes, collectives");
+  CLI::App* command = app.add_subcommand(
+      "explain",
+      "Show what became of a model, or of a recorded trace: kernels, buffers, bytes, communication");
   command->footer(
       "Example: braid explain model.rank{rank}.onnx --ranks 2 --dim batch=1..8 --dim sequence=1..128 "
       "--kernels");
-  command->add_option("MODEL", o->model.model, "ONNX model or IR text (.braid)")->required();
+  command
+      ->add_option("MODEL", o->model.model,
+                   "ONNX model, IR text (.braid), or a trace of PyTorch's profiler or Chakra")
+      ->required();
+  command->add_option("--json", o->json, "Write the figures of communication as JSON");
+  command->add_option("--html", o->html, "Write one page with timelines, memory curves and tables");
+  command->add_option("--trace", o->trace, "Write the simulated timelines as a Chrome trace");
   command->add_flag("--timing", o->timing, "Show what each pass did and took");
   command->add_flag("--kernels", o->all, "List every kernel with its ONNX nodes");
   o->model.add_dimensions(*command);

@@ -29,7 +29,8 @@ struct RunOptions {
   std::function<void(const std::string&)> print;
   // Only the first `bisect` passes of the list run (disabled ones are counted, so that numbers stay).
   std::optional<int> bisect;
-  // Called after each pass that ran, with the schedule before and after it. Costs a copy of the schedule per pass.
+  // Called after each pass that ran, with the schedule before and after it. Costs a copy of the schedule per
+  // pass.
   std::function<void(const Pass& pass, const ir::Schedule& before, const ir::Schedule& after)> observe;
   // What passes ask and where they report (passes/pass_context.h). Null: a default one of this run.
   PassContext* context = nullptr;

@@ -47,7 +47,8 @@ TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs)
     lane = static_cast<int>(view.lanes.size());
     const std::string group =
         "@" + schedule.graph[schedule.graph[c.op].as<ir::CollectiveKernel>()->group].name;
-    const auto same = std::count_if(view.lanes.begin(), view.lanes.end(), [&](const std::string& l) { return l.starts_with(group); });
+    const auto same = std::count_if(view.lanes.begin(), view.lanes.end(),
+                                    [&](const std::string& l) { return l.starts_with(group); });
     view.lanes.push_back(same == 0 ? group : fmt::format("{} ({})", group, same + 1));
   }
   const MemoryModel memory(schedule);
@@ -61,21 +62,25 @@ TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs)
       if (s == first) view.live.emplace_back(i.begin, live.bytes[at(n)]);
       if (i.begin == i.end) continue;
       const ir::ScheduleNode& part = *parts[at(s - first)];
-      const std::string name = part.kind == ir::ScheduleNode::Kind::single ? schedule.graph[part.op].name : part.name;
-      view.spans.push_back({name, label_of(schedule, part), 0, i.begin, i.end, p.steps[at(s)].kind != Step::Kind::compute});
+      const std::string name =
+          part.kind == ir::ScheduleNode::Kind::single ? schedule.graph[part.op].name : part.name;
+      view.spans.push_back(
+          {name, label_of(schedule, part), 0, i.begin, i.end, p.steps[at(s)].kind != Step::Kind::compute});
     }
   }
   for (std::size_t c = 0; c < p.collectives.size(); ++c) {
     const Collective& collective = p.collectives[c];
-    view.spans.push_back({schedule.graph[collective.op].name, describe_collective(schedule.graph, collective.op),
-                          lane_of[at(collective.channel)], t.collectives[c].begin, t.collectives[c].end, false});
+    view.spans.push_back({schedule.graph[collective.op].name,
+                          describe_collective(schedule.graph, collective.op), lane_of[at(collective.channel)],
+                          t.collectives[c].begin, t.collectives[c].end, false});
   }
   return view;
 }
 
 void OverlapObserver::observe(const Pass&, const ir::Schedule& before, const ir::Schedule& after) {
   while (seen_ < context_.reports.size()) {
-    OverlapStep step{context_.reports[seen_++], measure(before, *context_.costs), measure(after, *context_.costs)};
+    OverlapStep step{context_.reports[seen_++], measure(before, *context_.costs),
+                     measure(after, *context_.costs)};
     step.report.bound = step.after.bounds.best();
     step.report.planned_before = step.before.planned_bytes;
     step.report.planned_after = step.after.planned_bytes;

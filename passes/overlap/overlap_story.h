@@ -1,4 +1,5 @@
-// What the passes of a list did to a schedule's communication: figures before and after each, and both timelines.
+// What the passes of a list did to a schedule's communication: figures before and after each, and both
+// timelines.
 #pragma once
 
 #include <string>
@@ -30,7 +31,7 @@ struct TimelineView {
 TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs);
 
 struct OverlapStep {
-  OverlapReport report;           // with full figures: bound and planned bytes too
+  OverlapReport report;  // with full figures: bound and planned bytes too
   Measurement before, after;
 };
 struct OverlapStory {
@@ -61,7 +62,9 @@ std::string to_text(const OverlapStory& story);
 std::string to_json(const OverlapStory& story);
 // Chrome trace events of the timelines, each a process.
 std::string chrome_trace(const std::vector<std::pair<std::string, const TimelineView*>>& views);
-// One page without anything from outside: timelines, memory curves, tables. `views`: name and timeline, in order.
-std::string html_page(const OverlapStory& story, const std::vector<std::pair<std::string, const TimelineView*>>& views);
+// One page without anything from outside: timelines, memory curves, tables. `views`: name and timeline, in
+// order.
+std::string html_page(const OverlapStory& story,
+                      const std::vector<std::pair<std::string, const TimelineView*>>& views);
 
 }  // namespace braid::passes

@@ -9,17 +9,20 @@ namespace braid::passes {
 namespace {
 
 std::string figures(const char* what, const Measurement& m) {
-  return fmt::format("  {:<8} makespan {:>12.3f} us   bound {:>12.3f} us   gap {:>6.2f} %   exposed {:>12.3f} us   live {:>10}   planned {:>10}\n",
-                     what, m.makespan.us(), m.bounds.best().us(), 100 * m.gap(), m.exposed.us(), format_bytes(m.live_peak),
-                     format_bytes(m.planned_bytes));
+  return fmt::format(
+      "  {:<8} makespan {:>12.3f} us   bound {:>12.3f} us   gap {:>6.2f} %   exposed {:>12.3f} us   live "
+      "{:>10}   planned {:>10}\n",
+      what, m.makespan.us(), m.bounds.best().us(), 100 * m.gap(), m.exposed.us(), format_bytes(m.live_peak),
+      format_bytes(m.planned_bytes));
 }
 
 std::string table(const std::vector<CollectiveReport>& collectives) {
-  std::string out = fmt::format("  {:<28} {:<32} {:>12} {:>14} {:>12} {:>6}  {}\n", "collective", "kernel", "cost us",
-                                "exposed before", "after", "moves", "why not further");
+  std::string out = fmt::format("  {:<28} {:<32} {:>12} {:>14} {:>12} {:>6}  {}\n", "collective", "kernel",
+                                "cost us", "exposed before", "after", "moves", "why not further");
   for (const CollectiveReport& c : collectives) {
-    out += fmt::format("  {:<28} {:<32} {:>12.3f} {:>14.3f} {:>12.3f} {:>6}  {}\n", c.name, c.kernel, c.cost.us(),
-                       c.initial_exposed.us(), c.final_exposed.us(), c.moves, to_string(c.limit));
+    out +=
+        fmt::format("  {:<28} {:<32} {:>12.3f} {:>14.3f} {:>12.3f} {:>6}  {}\n", c.name, c.kernel,
+                    c.cost.us(), c.initial_exposed.us(), c.final_exposed.us(), c.moves, to_string(c.limit));
   }
   return out;
 }
@@ -74,7 +77,8 @@ std::string to_text(const OverlapStory& story) {
   } else {
     out += "\n  all passes\n" + figures("before", story.first) + figures("after", story.last);
   }
-  out += fmt::format("  no merging, splitting or other algorithm goes below {:.3f} us\n", story.first.input_bound.us());
+  out += fmt::format("  no merging, splitting or other algorithm goes below {:.3f} us\n",
+                     story.first.input_bound.us());
   return out;
 }
 
@@ -101,20 +105,30 @@ std::string chrome_trace(const std::vector<std::pair<std::string, const Timeline
   for (const auto& [name, view] : views) {
     events.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_name"}, {"args", {{"name", name}}}});
     for (std::size_t lane = 0; lane < view->lanes.size(); ++lane) {
-      events.push_back({{"ph", "M"}, {"pid", process}, {"tid", lane}, {"name", "thread_name"}, {"args", {{"name", view->lanes[lane]}}}});
+      events.push_back({{"ph", "M"},
+                        {"pid", process},
+                        {"tid", lane},
+                        {"name", "thread_name"},
+                        {"args", {{"name", view->lanes[lane]}}}});
     }
     for (const Span& s : view->spans) {
       events.push_back({{"ph", "X"},
                         {"pid", process},
                         {"tid", s.lane},
                         {"name", s.name},
-                        {"cat", s.blocked ? "wait" : s.lane == 0 ? "kernel" : "collective"},
+                        {"cat", s.blocked     ? "wait"
+                                : s.lane == 0 ? "kernel"
+                                              : "collective"},
                         {"ts", s.begin.us()},
                         {"dur", (s.end - s.begin).us()},
                         {"args", {{"what", s.label}}}});
     }
     for (const auto& [time, bytes] : view->live) {
-      events.push_back({{"ph", "C"}, {"pid", process}, {"name", "live bytes"}, {"ts", time.us()}, {"args", {{"bytes", bytes}}}});
+      events.push_back({{"ph", "C"},
+                        {"pid", process},
+                        {"name", "live bytes"},
+                        {"ts", time.us()},
+                        {"args", {{"bytes", bytes}}}});
     }
     ++process;
   }

@@ -1,0 +1,117 @@
+// braid explain: what it says about communication, as text, JSON, Chrome trace and HTML.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/braid_process.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The reduction can run beside `filler`, which the input order puts behind its wait.
+constexpr const char* kHideable = R"(graph hideable
+ranks 2
+group @g = [0, 1]
+
+input %x: f32[64]
+
+%a: f32[64] = extern "first" reads(%x) cost(ns 1000)
+%r: f32[64] = all_reduce sum @g (%a) cost(ns 2000)
+%r.1 mutates %r = wait r as r.wait
+%use: f32[64] = extern "use" reads(%r.1) cost(ns 500)
+%filler: f32[64] = extern "filler" reads(%x) cost(ns 3000)
+
+output %use
+output %filler
+)";
+
+TEST(Explain, PrintsPerPassWhatEachCollectiveCostsAndWhyItStays) {
+  const Folder folder;
+  const ProcessResult result =
+      braid({"explain", folder.file("hideable.braid", kHideable), "--passes", "sink_waits,braid_schedule"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("pass sink_waits"));
+  EXPECT_THAT(result.out, HasSubstr("pass braid_schedule"));
+  EXPECT_THAT(result.out, HasSubstr("data dependency on 'use'"));
+  EXPECT_THAT(result.out, HasSubstr("all passes"));
+  EXPECT_THAT(result.out, HasSubstr("no merging, splitting or other algorithm goes below"));
+}
+
+TEST(Explain, WritesTheSameFiguresAsJson) {
+  const Folder folder;
+  const ProcessResult result = braid({"explain", folder.file("hideable.braid", kHideable), "--passes",
+                                      "braid_schedule", "--json", folder / "story.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(read_text(folder / "story.json"));
+  EXPECT_EQ(json["version"], 1);
+  EXPECT_EQ(json["machine"], "cpu");
+  EXPECT_EQ(json["before"]["exposed_ns"], 2000);
+  EXPECT_EQ(json["after"]["exposed_ns"], 0);
+  ASSERT_EQ(json["passes"].size(), 1u);
+  EXPECT_EQ(json["passes"][0]["collectives"][0]["initial_exposed_ns"], 2000);
+  EXPECT_EQ(json["passes"][0]["collectives"][0]["final_exposed_ns"], 0);
+  EXPECT_LE(json["after"]["bound_ns"]["best"], json["after"]["makespan_ns"]);
+  EXPECT_EQ(json["before"]["makespan_ns"], 6500);
+}
+
+TEST(Explain, WritesBothTimelinesAsAChromeTrace) {
+  const Folder folder;
+  ASSERT_EQ(braid({"explain", folder.file("hideable.braid", kHideable), "--passes", "braid_schedule",
+                   "--trace", folder / "t.json"})
+                .exit_code,
+            0);
+  const auto json = nlohmann::json::parse(read_text(folder / "t.json"));
+  int spans[2] = {0, 0}, waits[2] = {0, 0};
+  for (const auto& e : json["traceEvents"]) {
+    if (e["ph"] != "X") continue;
+    ++spans[e["pid"].get<int>()];
+    if (e["cat"] == "wait") ++waits[e["pid"].get<int>()];
+    EXPECT_GE(e["dur"], 0);
+  }
+  EXPECT_EQ(waits[0], 1);
+  EXPECT_EQ(waits[1], 0);
+  EXPECT_EQ(spans[1], 4);  // three kernels and the collective
+}
+
+TEST(Explain, WritesOnePageThatLoadsNothing) {
+  const Folder folder;
+  ASSERT_EQ(braid({"explain", folder.file("hideable.braid", kHideable), "--passes", "braid_schedule",
+                   "--html", folder / "p.html"})
+                .exit_code,
+            0);
+  const std::string page = read_text(folder / "p.html");
+  EXPECT_THAT(page, HasSubstr("<svg"));
+  EXPECT_THAT(page, HasSubstr("before the passes"));
+  EXPECT_THAT(page, HasSubstr("all_reduce @g 256 B"));
+  EXPECT_THAT(page, Not(HasSubstr("http")));
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+}
+
+TEST(Explain, AFileThatCannotBeWrittenIsAnError) {
+  const Folder folder;
+  const ProcessResult result =
+      braid({"explain", folder.file("hideable.braid", kHideable), "--json", folder / "missing/story.json"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0010"));
+}
+
+TEST(Explain, TellsAPyTorchUserWhatABetterOrderWouldGive) {
+  const Folder folder;
+  // A reduction that runs alone although the kernel behind it does not need it.
+  const std::string trace = folder.file("trace.json", R"({"schemaVersion": 1, "traceEvents": [
+ {"ph": "X", "cat": "kernel", "name": "first", "pid": 0, "tid": 7, "ts": 0, "dur": 10, "args": {"device": 0, "stream": 7, "correlation": 1}},
+ {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": 0, "tid": 20, "ts": 10, "dur": 30, "args": {"device": 0, "stream": 20, "correlation": 2, "Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 1024, "Group size": 2, "dtype": "Float", "Process Group Name": "0"}},
+ {"ph": "X", "cat": "kernel", "name": "second", "pid": 0, "tid": 7, "ts": 40, "dur": 20, "args": {"device": 0, "stream": 7, "correlation": 3}}
+]})");
+  const ProcessResult result = braid({"explain", trace});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Kineto trace: 2 kernels, 1 collectives"));
+  EXPECT_THAT(result.out, HasSubstr("exposed 30.000"));
+}
+
+}  // namespace
+}  // namespace braid::test
