@@ -16,8 +16,12 @@
 //   4. A schedule without collectives stays as it is.
 //   5. Deterministic: the budget counts simulated nodes, not time.
 //
-// How: order_search.h. It builds orders on the simulator's state and improves them by moves whose effect is
-// simulated exactly; where the lower bound (bounds.h) is reached, it stops.
+//   6. With `merge`, collectives of equal kind and group may become one coalesced collective
+//   (merge_collectives.h) where
+//      the schedule then ends earlier; costs that are given and not computed are never merged.
+//
+// How: order_search.h, bucket_search.h. It builds orders on the simulator's state and improves them by moves
+// whose effect is simulated exactly; where the lower bound (bounds.h) is reached, it stops.
 #pragma once
 
 #include <cstdint>
@@ -38,12 +42,14 @@ struct BraidSchedule {
 
   std::int64_t budget = 200;
   double memory_growth = -1;
+  bool merge = true;
 
   static std::vector<PassOption<BraidSchedule>> options() {
     return {
         {"budget", &BraidSchedule::budget, "how many nodes the search simulates, per node of the schedule"},
         {"memory_growth", &BraidSchedule::memory_growth,
-         "percent by which planned bytes may exceed those of the input order; negative: any"}};
+         "percent by which planned bytes may exceed those of the input order; negative: any"},
+        {"merge", &BraidSchedule::merge, "merge collectives where that ends earlier"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
 };

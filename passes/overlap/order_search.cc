@@ -33,13 +33,13 @@ class OrderSearch {
     if (options_.cap) {
       if (!keeps(free.planned_bytes)) capped(input, free.order);
       take(free);
-      local_search_within_cap();
+      if (!options_.quick) local_search_within_cap();
       return std::move(found_);
     }
     // Memory that gains nothing is not spent: of equally short orders, one with a twentieth more than the
     // input.
     const std::int64_t little = input_bytes + input_bytes / 20;
-    if (memory_.live != nullptr && free.planned_bytes > little) {
+    if (memory_.live != nullptr && !options_.quick && free.planned_bytes > little) {
       options_.cap = little;
       capped(input, free.order);
       local_search_within_cap();
@@ -51,7 +51,7 @@ class OrderSearch {
       if (thrifty.makespan <= found_.makespan) found_ = thrifty;
     } else {
       take(free);
-      local_search(INT64_MAX);
+      if (!options_.quick) local_search(INT64_MAX);
     }
     return std::move(found_);
   }
@@ -107,19 +107,22 @@ class OrderSearch {
       }
     };
     consider(list_schedule(p_, {.priority = tails_, .tails = tails_}));
-    consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .may_idle = false}));
-    if (p_.fabrics < p_.channels)
-      consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .share_fabric = false}));
-    consider(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_, .tails = heads_})));
-    consider(backwards_.order(
-        list_schedule(backwards_.problem, {.priority = heads_, .tails = heads_, .may_idle = false})));
+    if (!options_.quick) {
+      consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .may_idle = false}));
+      if (p_.fabrics < p_.channels)
+        consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .share_fabric = false}));
+      consider(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_, .tails = heads_})));
+      consider(backwards_.order(
+          list_schedule(backwards_.problem, {.priority = heads_, .tails = heads_, .may_idle = false})));
+    }
     // What is not urgent is put off less long.
     for (const int window : {0, 32, 256}) {
       if (window < p_.size())
         consider(list_schedule(p_, {.priority = aged_tails(tails_, input, window), .tails = tails_}));
     }
     // Once more, now that it is known how the channels queue.
-    consider(list_schedule(p_, {.priority = channel_tails(p_, best.order), .tails = tails_}));
+    if (!options_.quick)
+      consider(list_schedule(p_, {.priority = channel_tails(p_, best.order), .tails = tails_}));
     return best;
   }
 
@@ -172,12 +175,13 @@ class OrderSearch {
     // Live bytes stand for planned bytes; how many of them just fit is found by bisection, for the rules that
     // differ in how long they put off what is not urgent: that holds memory.
     const int n = p_.size();
-    int runs = static_cast<int>(std::clamp<std::int64_t>(400'000 / n, 10, 40));
+    int runs = options_.quick ? 3 : std::clamp(400'000 / n, 10, 40);
+    const int kept = options_.quick ? 0 : 4;  // for the second part
     std::int64_t limit = live(reference) + *options_.cap - planned(reference);
     for (const int window : {0, 32, 256, n, 8, 128, 1024}) {
-      if (window > n || runs <= 4) continue;
+      if (window > n || runs <= kept) continue;
       const std::vector<std::int64_t> priority = aged_tails(tails_, reference, window);
-      for (int round = 0; round < 2 && runs > 4; ++round, --runs) {
+      for (int round = 0; round < 2 && runs > kept; ++round, --runs) {
         const std::vector<int> order = limited({.priority = priority}, reference, limit);
         const std::int64_t over = planned(order) - *options_.cap;
         offer(order);

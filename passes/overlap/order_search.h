@@ -23,6 +23,7 @@ namespace braid::passes {
 struct OrderSearchOptions {
   std::int64_t appends_per_node = 200;  // of the local search
   std::int64_t least_appends = 40000;   // however few nodes there are
+  bool quick = false;                   // a few rules of list scheduling and no local search
   std::optional<std::int64_t> cap;      // planned bytes
   Time bound;                           // no order is shorter
 };

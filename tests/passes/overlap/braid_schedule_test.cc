@@ -182,6 +182,64 @@ output %y
   EXPECT_EQ(order, (std::vector<std::string>{"dgrad", "ar", "wgrad", "dgrad.2", "ar.release", "y"}));
 }
 
+// Four small gradients, one after the other, and nothing beside them: their latencies are all there is.
+constexpr std::string_view kSmallGradients = R"(graph main
+ranks 8
+group @dp = [0, 1, 2, 3, 4, 5, 6, 7]
+
+input %x: f32[16]
+
+%a: f32[16] comm(symmetric, @dp) = pointwise cost(ns 100) {
+  %0 = load %x
+  %1 = exp %0
+  store %1
+}
+%b: f32[16] comm(symmetric, @dp) = pointwise cost(ns 100) {
+  %0 = load %x
+  %1 = neg %0
+  store %1
+}
+%a.1 mutates %a = all_reduce sum @dp (%a) as ar_a
+%a.2 mutates %a.1 = wait ar_a
+release ar_a
+%b.1 mutates %b = all_reduce sum @dp (%b) as ar_b
+%b.2 mutates %b.1 = wait ar_b
+release ar_b
+%y: f32[16] = pointwise cost(ns 100) {
+  %0 = load %a.2
+  %1 = load %b.2
+  %2 = add %0, %1
+  store %2
+}
+
+output %y
+)";
+
+TEST(BraidSchedule, MergesWhereLatencyIsAllThereIs) {
+  EXPECT_EQ(scheduled(kSmallGradients),
+            (std::vector<std::string>{"a", "b", "ar_a", "a.2", "ar_a.release", "y"}));
+}
+
+TEST(BraidSchedule, MergesNothingIfAskedNotTo) {
+  EXPECT_THAT(scheduled(kSmallGradients, "braid_schedule{merge=false}"), testing::Contains("ar_b"));
+}
+
+// Merged, the first gradient would wait for the second; alone, it is hidden.
+TEST(BraidSchedule, LeavesCollectivesAloneThatAreHidden) {
+  std::string text(kSmallGradients);
+  text.replace(text.find("%b: f32[16] comm(symmetric, @dp) = pointwise cost(ns 100)"),
+               std::string("%b: f32[16] comm(symmetric, @dp) = pointwise cost(ns 100)").size(),
+               "%b: f32[16] comm(symmetric, @dp) = pointwise cost(ns 100000)");
+  text.insert(text.find("%y: f32[16]"), R"(%z: f32[16] = pointwise cost(ns 100000) {
+  %0 = load %a.2
+  %1 = exp %0
+  store %1
+}
+)");
+  text.replace(text.find("output %y"), 9, "output %y\noutput %z");
+  EXPECT_THAT(scheduled(text), testing::AllOf(testing::Contains("ar_a"), testing::Contains("ar_b")));
+}
+
 TEST(BraidSchedule, ReportsWhatItGainedAndWhatIsLeft) {
   ir::Schedule schedule = ir::parse_schedule(kTwoLayers, "test");
   PassContext context;
