@@ -182,7 +182,7 @@ output %y
   EXPECT_EQ(order, (std::vector<std::string>{"dgrad", "ar", "wgrad", "dgrad.2", "ar.release", "y"}));
 }
 
-// Four small gradients, one after the other, and nothing beside them: their latencies are all there is.
+// Two small gradients and nothing beside them: their latencies are all there is.
 constexpr std::string_view kSmallGradients = R"(graph main
 ranks 8
 group @dp = [0, 1, 2, 3, 4, 5, 6, 7]
