@@ -14,10 +14,14 @@
 
 namespace braid::passes {
 
+class OrderAnalysis;
+
 struct PassContext {
   std::shared_ptr<const CostModel> costs;  // never null: the machine of the options, or the default one
   // Planned bytes that no pass of this run may exceed; one budget for the whole list. Absent: no cap.
   std::optional<std::int64_t> memory_cap;
+  // Of the schedule as the last reordering pass left it; whoever changes it in another way drops it.
+  std::shared_ptr<const OrderAnalysis> analysis;
   // Live peak of the schedule before the first pass that moved something under a budget; their common base.
   std::optional<std::int64_t> live_base;
   // One report per pass that makes reports, in the order in which they ran.

@@ -76,7 +76,9 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
       const std::optional<Schedule> copy = options.observe || log ? std::optional(schedule) : std::nullopt;
       const std::size_t reports = context.reports.size();
       const Clock::time_point begin = Clock::now();
+      const auto analysis = context.analysis;
       const bool changed = pass.run(schedule, context);
+      if (changed && context.analysis == analysis) context.analysis.reset();
       record.outcome = changed ? PassRecord::Outcome::changed : PassRecord::Outcome::unchanged;
       record.seconds = seconds_since(begin);
       const Clock::time_point verify_begin = Clock::now();

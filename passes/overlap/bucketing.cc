@@ -90,8 +90,10 @@ bool bucket(std::string_view pass, ir::Schedule& schedule, PassContext& context,
   add(buckets);
   if (kept.empty()) return false;
   const MeasureOptions cheap{.bounds = false, .planned = false};
-  context.reports.push_back(make_report(std::string(pass), measure(schedule, *context.costs, cheap),
-                                        measure(best, *context.costs, cheap)));
+  context.reports.push_back(
+      make_report(std::string(pass),
+                  measure(schedule, problem, MemoryModel(schedule), identity_order(problem.size()), cheap),
+                  measure(best, *context.costs, cheap)));
   schedule = std::move(best);
   return true;
 }

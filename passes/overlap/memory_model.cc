@@ -142,6 +142,29 @@ MemoryModel::MemoryModel(const Schedule& schedule, const MemoryOptions& options)
   }
 }
 
+MemoryModel MemoryModel::permuted(std::span<const int> order) const {
+  MemoryModel out = *this;
+  out.first_touched_ = {0};
+  out.first_reuse_ = {0};
+  out.touched_.clear();
+  out.reuses_.clear();
+  std::vector<int> position(order.size(), -1);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    position[at(order[k])] = static_cast<int>(k);
+    const std::span<const int> touched = touched_by(order[k]);
+    out.touched_.insert(out.touched_.end(), touched.begin(), touched.end());
+    out.first_touched_.push_back(static_cast<int>(out.touched_.size()));
+    const std::span<const Reuse> reused = reuses(order[k]);
+    out.reuses_.insert(out.reuses_.end(), reused.begin(), reused.end());
+    out.first_reuse_.push_back(static_cast<int>(out.reuses_.size()));
+  }
+  for (Tenant& t : out.tenants_) {
+    for (int& n : t.nodes) n = position[at(n)];
+    std::sort(t.nodes.begin(), t.nodes.end());
+  }
+  return out;
+}
+
 std::span<const int> MemoryModel::touched_by(int node) const {
   return std::span(touched_).subspan(at(first_touched_[at(node)]),
                                      at(first_touched_[at(node) + 1] - first_touched_[at(node)]));

@@ -35,6 +35,9 @@ class MemoryModel {
  public:
   explicit MemoryModel(const ir::Schedule& schedule, const MemoryOptions& options = {});
 
+  // Of the same nodes in another order, which keeps all dependencies: node k is what node order[k] was.
+  MemoryModel permuted(std::span<const int> order) const;
+
   const std::vector<Tenant>& tenants() const { return tenants_; }
   // Indices into tenants(), ascending.
   std::span<const int> touched_by(int node) const;

@@ -158,6 +158,41 @@ Problem make_problem(const Schedule& schedule, const Dependencies& deps, const C
   return Maker(schedule, costs).make(deps);
 }
 
+Problem permuted(const Problem& p, std::span<const int> order) {
+  const auto at = [](int index) { return static_cast<std::size_t>(index); };
+  internal_check(static_cast<int>(order.size()) == p.size(), "an order of {} nodes for {}", order.size(),
+                 p.size());
+  std::vector<int> position(order.size(), -1);
+  for (std::size_t k = 0; k < order.size(); ++k) position[at(order[k])] = static_cast<int>(k);
+  Problem out;
+  out.channels = p.channels;
+  out.fabrics = p.fabrics;
+  std::vector<int> collective(p.collectives.size(), -1);
+  const auto append = [&](std::span<const int> from, std::vector<int>& to, std::vector<int>& first) {
+    for (int n : from) to.push_back(position[at(n)]);
+    std::sort(to.begin() + first.back(), to.end());
+    first.push_back(static_cast<int>(to.size()));
+  };
+  for (int n : order) {
+    for (Step step : p.steps_of(n)) {
+      if (step.kind == Step::Kind::start) {
+        Collective c = p.collectives[at(step.collective)];
+        for (int* node : {&c.start, &c.wait, &c.release}) {
+          if (*node >= 0) *node = position[at(*node)];
+        }
+        collective[at(step.collective)] = static_cast<int>(out.collectives.size());
+        out.collectives.push_back(std::move(c));
+      }
+      if (step.collective >= 0) step.collective = collective[at(step.collective)];
+      out.steps.push_back(step);
+    }
+    out.first_step.push_back(static_cast<int>(out.steps.size()));
+    append(p.predecessors(n), out.preds, out.first_pred);
+    append(p.successors(n), out.succs, out.first_succ);
+  }
+  return out;
+}
+
 std::vector<int> identity_order(int nodes) {
   std::vector<int> order(static_cast<std::size_t>(nodes));
   std::iota(order.begin(), order.end(), 0);

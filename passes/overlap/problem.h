@@ -78,6 +78,10 @@ Problem make_problem(const ir::Schedule& schedule, const CostModel& costs,
                      const ProblemOptions& options = {});
 Problem make_problem(const ir::Schedule& schedule, const ir::Dependencies& deps, const CostModel& costs);
 
+// The problem of the same nodes in another order, which keeps all dependencies: node k is what node order[k]
+// was.
+Problem permuted(const Problem& problem, std::span<const int> order);
+
 // The order 0, 1, 2, ...
 std::vector<int> identity_order(int nodes);
 // Puts the nodes of the schedule into this order and drops the memory plan, if it is not the identity. True

@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "passes/overlap/measure.h"
+#include "passes/overlap/order_analysis.h"
 
 namespace braid::passes {
 namespace {
@@ -45,10 +46,14 @@ bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context
     const auto* k = op.as<ir::CollectiveKernel>();
     return k != nullptr && (k->kind == ir::CollectiveKind::send || k->kind == ir::CollectiveKind::recv);
   });
-  const Problem problem =
-      make_problem(schedule, *context.costs, {.channel_order = pairs || !options.may_reorder_collectives});
+  const ProblemOptions kept{.channel_order = pairs || !options.may_reorder_collectives};
+  if (!context.analysis || !context.analysis->describes(schedule, *context.costs, kept)) {
+    context.analysis = std::make_shared<const OrderAnalysis>(schedule, context.costs, kept);
+  }
+  const std::shared_ptr<const OrderAnalysis> analysis = context.analysis;
+  const Problem& problem = analysis->problem;
+  const MemoryModel& memory = analysis->memory;
   if (problem.collectives.empty() && !options.without_collectives) return false;
-  const MemoryModel memory(schedule);
   Reordering r{schedule, problem, memory, context, std::vector<Limit>(problem.collectives.size())};
   const std::vector<int> order = decide(r);
   check_topological(pass, schedule, problem, order);
@@ -68,7 +73,9 @@ bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context
     }
   }
   context.reports.push_back(std::move(report));
-  return apply_order(schedule, order);
+  if (!apply_order(schedule, order)) return false;
+  context.analysis = analysis->in_order(order);
+  return true;
 }
 
 }  // namespace braid::passes

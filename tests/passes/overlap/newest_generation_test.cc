@@ -7,6 +7,7 @@
 
 #include "passes/overlap/adjacent_swaps.h"
 #include "passes/overlap/measure.h"
+#include "passes/overlap/order_analysis.h"
 #include "tests/passes/overlap/orders.h"
 #include "tests/passes/random_graph.h"
 #include "tests/support/random.h"
@@ -153,6 +154,56 @@ TEST(AdjacentSwaps, KeepLiveBytesExact) {
     const auto live = memory.live(swaps.order());
     for (int p = 0; p < problem.size(); ++p)
       ASSERT_EQ(swaps.live(p), live.bytes[static_cast<std::size_t>(p)]) << p;
+  }
+}
+
+// What is kept between passes is what would be found anew: same steps, dependencies, collectives, lifetimes.
+TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
+  const std::uint64_t first = first_seed();
+  for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(random_cases(100)); ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    ir::Schedule schedule = random_program(seed, 20).schedule;
+    const auto costs = PassContext().costs;
+    const passes::OrderAnalysis before(schedule, costs, {});
+    const ir::Schedule original = schedule;
+    if (!shuffle_nodes(schedule, seed)) continue;
+    std::vector<int> order;
+    for (const ir::ScheduleNode& node : schedule.nodes) {
+      for (int n = 0; n < static_cast<int>(original.nodes.size()); ++n) {
+        if (ir::ops_of(original.nodes[static_cast<std::size_t>(n)]) == ir::ops_of(node)) order.push_back(n);
+      }
+    }
+    const auto kept = before.in_order(order);
+    const passes::OrderAnalysis anew(schedule, costs, {});
+    EXPECT_TRUE(kept->describes(schedule, *costs, {}));
+    EXPECT_FALSE(before.describes(schedule, *costs, {}));
+    const passes::Problem &a = kept->problem, &b = anew.problem;
+    const std::vector<int> identity = passes::identity_order(b.size());
+    EXPECT_EQ(simulate_makespan(a, identity), simulate_makespan(b, identity));
+    ASSERT_EQ(a.collectives.size(), b.collectives.size());
+    for (std::size_t c = 0; c < b.collectives.size(); ++c) {
+      EXPECT_EQ(a.collectives[c].op, b.collectives[c].op);
+      EXPECT_EQ(a.collectives[c].wait, b.collectives[c].wait);
+      EXPECT_EQ(a.collectives[c].release, b.collectives[c].release);
+    }
+    EXPECT_EQ(kept->memory.live(identity).bytes, anew.memory.live(identity).bytes);
+    EXPECT_EQ(kept->memory.planned_bytes(identity), anew.memory.planned_bytes(identity));
+    // The same orders are legal: of the direct dependencies each way, all hold in the closure of the other.
+    const auto closure = [](const passes::Problem& p) {
+      std::vector<std::vector<bool>> before_of(static_cast<std::size_t>(p.size()));
+      for (int n = 0; n < p.size(); ++n) {
+        auto& mine = before_of[static_cast<std::size_t>(n)];
+        mine.assign(static_cast<std::size_t>(p.size()), false);
+        for (int d : p.predecessors(n)) {
+          mine[static_cast<std::size_t>(d)] = true;
+          for (int k = 0; k < p.size(); ++k)
+            if (before_of[static_cast<std::size_t>(d)][static_cast<std::size_t>(k)])
+              mine[static_cast<std::size_t>(k)] = true;
+        }
+      }
+      return before_of;
+    };
+    EXPECT_EQ(closure(a), closure(b));
   }
 }
 
