@@ -100,8 +100,7 @@ bool BraidSchedule::run(Schedule& schedule, PassContext& context) {
   Scheduled best{schedule, order_of(schedule, costs, options, channel_order)};
   if (!best.found.keeps_cap) check_cap(schedule, model, best.found.order, *context.memory_cap);
   const bool merged = merge && search_buckets(best, costs, options,
-                                              {.cap = options.cap,
-                                               .channel_order = channel_order,
+                                              {.channel_order = channel_order,
                                                .tries = std::clamp(60'000 / problem.size(), 2, 16)});
   const bool moved = apply_order(best.schedule, best.found.order);
 

@@ -12,6 +12,8 @@ namespace {
 
 using namespace ir;
 
+constexpr int kLarge = 20'000;  // nodes, from which on the order of a trial is good enough
+
 // Bytes at which latency has fallen to a share of the time, if time grows in proportion to what comes on top
 // of it.
 std::int64_t bytes_of_share(const CollectiveShape& shape, const CostModel& costs, double share) {
@@ -58,6 +60,7 @@ class BucketSearch {
         if (attempt(fewer)) chosen = std::move(fewer);
       }
     }
+    if (problem_.size() > kLarge) return true;
     FoundOrder thorough = order_of(best_.schedule, costs_, full_, options_.channel_order);
     if (thorough.keeps_cap && thorough.makespan <= best_.found.makespan) best_.found = std::move(thorough);
     return true;

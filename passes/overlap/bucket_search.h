@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "ir/schedule.h"
 #include "passes/costs/cost_model.h"
@@ -22,9 +21,8 @@ struct Scheduled {
 };
 
 struct BucketSearchOptions {
-  std::optional<std::int64_t> cap;  // planned bytes
-  bool channel_order = false;       // as in ProblemOptions
-  int tries = 16;                   // at most
+  bool channel_order = false;  // as in ProblemOptions
+  int tries = 16;              // at most
 };
 
 // Searches for the order of a schedule as it is.

@@ -273,13 +273,11 @@ bool LocalSearch::relocate(int position, SearchBudget& budget) {
   const int c = p_.waited_by(wait) >= 0 ? p_.waited_by(wait) : p_.started_by(wait);
   if (c < 0) return false;
   const int start = p_.collectives[at(c)].start;
-  std::size_t gone = 0;
   for (int d = 1; !done(budget); d *= 2) {
     const int from = position_[at(start)];
     const int to = std::max(0, from - d);
     const std::vector<int> nodes = raised(from, to);
     if (attempt(to, nodes, budget)) return true;
-    gone += nodes.size();
     if (to == 0 || d > (1 << 13)) break;
   }
   for (int d = 1; !done(budget); d *= 2) {

@@ -69,6 +69,11 @@ class OrderSearch {
   std::int64_t planned(std::span<const int> order) const {
     return memory_.planned_bytes ? memory_.planned_bytes(order) : 0;
   }
+  // Not worth more rules: as short as can be, or, in large graphs, as good as.
+  bool enough(Time makespan) const {
+    return makespan.ps - options_.bound.ps <= (p_.size() > kLarge ? makespan.ps / 5000 : 0);
+  }
+  static constexpr int kLarge = 20'000;  // nodes
   bool keeps(std::int64_t bytes) const { return !options_.cap || bytes <= *options_.cap; }
 
   // Takes it if it keeps the cap and is shorter. True if it keeps the cap.
@@ -107,22 +112,22 @@ class OrderSearch {
       }
     };
     consider(list_schedule(p_, {.priority = tails_, .tails = tails_}));
-    if (!options_.quick) {
-      consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .may_idle = false}));
-      if (p_.fabrics < p_.channels)
-        consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .share_fabric = false}));
-      consider(backwards_.order(list_schedule(backwards_.problem, {.priority = heads_, .tails = heads_})));
-      consider(backwards_.order(
-          list_schedule(backwards_.problem, {.priority = heads_, .tails = heads_, .may_idle = false})));
-    }
     // What is not urgent is put off less long.
-    for (const int window : {0, 32, 256}) {
-      if (window < p_.size())
-        consider(list_schedule(p_, {.priority = aged_tails(tails_, input, window), .tails = tails_}));
+    for (const int window : {32, 0, 256}) {
+      if (window >= p_.size() || enough(best.makespan)) continue;
+      consider(list_schedule(p_, {.priority = aged_tails(tails_, input, window), .tails = tails_}));
+    }
+    if (options_.quick || enough(best.makespan)) return best;
+    consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .may_idle = false}));
+    if (p_.fabrics < p_.channels) {
+      consider(list_schedule(p_, {.priority = tails_, .tails = tails_, .share_fabric = false}));
+    }
+    for (const bool may_idle : {true, false}) {
+      const ListRule rule{.priority = heads_, .tails = heads_, .may_idle = may_idle};
+      consider(backwards_.order(list_schedule(backwards_.problem, rule)));
     }
     // Once more, now that it is known how the channels queue.
-    if (!options_.quick)
-      consider(list_schedule(p_, {.priority = channel_tails(p_, best.order), .tails = tails_}));
+    consider(list_schedule(p_, {.priority = channel_tails(p_, best.order), .tails = tails_}));
     return best;
   }
 
@@ -175,11 +180,11 @@ class OrderSearch {
     // Live bytes stand for planned bytes; how many of them just fit is found by bisection, for the rules that
     // differ in how long they put off what is not urgent: that holds memory.
     const int n = p_.size();
-    int runs = options_.quick ? 3 : std::clamp(400'000 / n, 10, 40);
+    int runs = options_.quick ? 3 : std::clamp(400'000 / n, 8, 40);
     const int kept = options_.quick ? 0 : 4;  // for the second part
     std::int64_t limit = live(reference) + *options_.cap - planned(reference);
     for (const int window : {0, 32, 256, n, 8, 128, 1024}) {
-      if (window > n || runs <= kept) continue;
+      if (window > n || runs <= kept || (found_.keeps_cap && enough(found_.makespan))) continue;
       const std::vector<std::int64_t> priority = aged_tails(tails_, reference, window);
       for (int round = 0; round < 2 && runs > kept; ++round, --runs) {
         const std::vector<int> order = limited({.priority = priority}, reference, limit);
@@ -196,7 +201,8 @@ class OrderSearch {
                                 {.priority = tails_, .patience = 4},
                                 {.priority = as_free, .may_idle = false, .patience = 4},
                                 {.priority = tails_, .may_idle = false, .patience = 32}};
-    for (std::size_t next = 0, idle = 0; runs > 0 && idle < std::size(variants); ++next, --runs) {
+    for (std::size_t next = 0, idle = 0; runs > 0 && idle < std::size(variants) && !enough(found_.makespan);
+         ++next, --runs) {
       const Time before = found_.makespan;
       reference = found_.order;
       limit = live(reference) + *options_.cap - found_.planned_bytes;
@@ -242,6 +248,7 @@ class OrderSearch {
   // From the order found. By how many planned bytes its result was too large; 0: it was kept, or is no
   // shorter.
   std::int64_t local_search(std::int64_t limit) {
+    if (enough(found_.makespan)) return 0;
     SearchBudget budget{std::max(options_.least_appends, options_.appends_per_node * p_.size())};
     LocalSearch search(p_, options_.cap ? memory_.live : nullptr, limit, options_.bound);
     search.set(found_.order);
