@@ -45,10 +45,10 @@ def chain_or_fan() -> Small:
     """The collective that blocks most nodes is not the one on the critical path."""
     g = Small("chain_or_fan")
     fan = g.reduce("fan", 2000, g.compute("a", 500))
-    for k in range(4):
-        g.output(g.compute(f"leaf{k}", 200, fan))
+    for k in range(2):
+        g.output(g.compute(f"leaf{k}", 400, fan))
     r = g.compute("b", 500)
-    for k in range(3):
+    for k in range(2):
         r = g.compute(f"link{k}", 300, g.reduce(f"chain{k}", 1500, r))
     g.output(r)
     return g

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/overlap/small_graphs.h"
 #include "bench/overlap/table.h"
 #include "ir/error.h"
 #include "ir/parser.h"
@@ -109,11 +110,17 @@ int main(int argc, char** argv) {
   std::string corpus;
   std::vector<std::string> only;
   bool large = false;
-  app.add_option("CORPUS", corpus, "folder that bench/graphs/generate.py wrote")->required();
+  int cases = 0;
+  app.add_option("CORPUS", corpus, "folder that bench/graphs/generate.py wrote");
+  app.add_option("--small", cases, "instead of the corpus: this many random graphs against their optimum");
   app.add_option("--only", only, "names of graphs");
   app.add_flag("--large", large, "only the large graphs, and only their times");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (cases > 0) {
+      fmt::print("## Small graphs against the optimum\n\n{}\n", small_graphs_table(available(), cases));
+      return 0;
+    }
     const auto manifest = nlohmann::json::parse(read(corpus + "/manifest.json"));
     const std::vector<Scheduler> schedulers = available();
     std::vector<GraphResults> free, capped;
@@ -124,8 +131,12 @@ int main(int argc, char** argv) {
       const std::string file = corpus + "/" + entry.at("file").get<std::string>();
       const braid::ir::Schedule input = braid::ir::parse_schedule(read(file), file);
       const auto costs = braid::passes::cost_model_for(entry.at("machine"));
-      GraphResults g{
-          name, entry.at("machine"), entry.at("small"), static_cast<int>(input.nodes.size()), {}, {}, {}};
+      GraphResults g;
+      g.name = name;
+      g.machine = entry.at("machine");
+      g.small = entry.at("small");
+      g.nodes = static_cast<int>(input.nodes.size());
+      if (g.small) g.optimum = shortest_makespan(input, *costs);
       g.input_bound = braid::passes::measure(input, *costs, {.planned = false}).input_bound;
       GraphResults c = g;
       for (const Scheduler& s : schedulers) {

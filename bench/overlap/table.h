@@ -31,6 +31,7 @@ struct GraphResults {
   bool small = false;
   int nodes = 0;
   passes::Time input_bound;
+  std::optional<passes::Time> optimum;         // of all orders, without a cap; small graphs
   std::optional<std::int64_t> cap;             // planned bytes
   std::vector<std::optional<Result>> results;  // one per scheduler; nothing: it could not keep the cap
 };
