@@ -70,15 +70,22 @@ compile() {
   done
 }
 
+# What is equal on every run first, seconds last.
 overlap() {
   header "# Schedulers beside each other"
   local corpus=$build/bench_graphs
   cmake --build "$build" --target overlap_bench >&2
   python3 bench/graphs/generate.py "$corpus" --large
-  "$build/bin/overlap_bench" "$corpus"
+  "$build/bin/overlap_bench" "$corpus" --times "$corpus/times.md"
+  "$build/bin/overlap_bench" --small "${BENCH_SMALL_GRAPHS:-10000}"
+  echo "## Scheduling time, seconds"
+  echo
+  cat "$corpus/times.md"
+  echo
   echo "Large graphs:"
   echo
-  "$build/bin/overlap_bench" "$corpus" --large
+  "$build/bin/overlap_bench" "$corpus" --large --times "$corpus/times.md"
+  cat "$corpus/times.md"
 }
 
 for what in "$@"; do

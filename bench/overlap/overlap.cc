@@ -114,6 +114,9 @@ int main(int argc, char** argv) {
   app.add_option("CORPUS", corpus, "folder that bench/graphs/generate.py wrote");
   app.add_option("--small", cases, "instead of the corpus: this many random graphs against their optimum");
   app.add_option("--only", only, "names of graphs");
+  std::string times;
+  app.add_option("--times", times,
+                 "file for the table of seconds, which differs from run to run; else with the rest");
   app.add_flag("--large", large, "only the large graphs, and only their times");
   CLI11_PARSE(app, argc, argv);
   try {
@@ -154,7 +157,12 @@ int main(int argc, char** argv) {
       fmt::print("## At the planned bytes of the input order + 5 %\n\n{}\n{}\n", summary(schedulers, capped),
                  schedule_table(schedulers, capped));
     }
-    fmt::print("## Scheduling time, seconds\n\n{}\n", time_table(schedulers, free));
+    const std::string seconds = time_table(schedulers, free);
+    if (times.empty()) {
+      fmt::print("## Scheduling time, seconds\n\n{}\n", seconds);
+    } else if (!(std::ofstream(times) << seconds)) {
+      throw std::runtime_error("cannot write " + times);
+    }
     return 0;
   } catch (const std::exception& e) {
     fmt::print(stderr, "overlap_bench: {}\n", e.what());

@@ -65,8 +65,8 @@ ir::Schedule random_small_graph(std::uint64_t seed) {
     std::string value = fmt::format("n{}", k);
     --left;
     if (collective) {
-      text += fmt::format("%g{0}: f32[128] comm(registered, @{1}) = all_gather @{1} (%n{0}) cost(ns {2})\n", k, group,
-                          1000 * (1 + random.below(100)));
+      text += fmt::format("%g{0}: f32[128] comm(registered, @{1}) = all_gather @{1} (%n{0}) cost(ns {2})\n",
+                          k, group, 1000 * (1 + random.below(100)));
       text += fmt::format("%g{0}.w mutates %g{0} = wait g{0}\n", k);
       value = fmt::format("g{}.w", k);
       left -= 2;
@@ -106,20 +106,25 @@ std::string small_graphs_table(std::span<const Scheduler> schedulers, int cases)
       run_passes(schedule, parse_pass_list(schedulers[s].passes), options);
       const double ratio =
           static_cast<double>(makespan(schedule, *costs).ps) / static_cast<double>(optimum.ps);
-      if (ratio < 1) throw std::runtime_error(fmt::format("{}: faster than the optimum of seed {}", schedulers[s].name, seed));
+      if (ratio < 1)
+        throw std::runtime_error(
+            fmt::format("{}: faster than the optimum of seed {}", schedulers[s].name, seed));
       tallies[s].optimal += ratio == 1 ? 1 : 0;
       tallies[s].sum += ratio - 1;
       tallies[s].worst = std::max(tallies[s].worst, ratio);
     }
   }
   std::string out = fmt::format(
-      "{} random graphs of at most nine nodes on which list scheduling by the critical path misses the optimum (of {} "
-      "graphs, h100 with contention):\n\n| scheduler | optimal % | mean % above the optimum | worst % above it "
+      "{} random graphs of at most nine nodes on which list scheduling by the critical path misses the "
+      "optimum (of {} "
+      "graphs, h100 with contention):\n\n| scheduler | optimal % | mean % above the optimum | worst % above "
+      "it "
       "|\n|---|---:|---:|---:|\n",
       cases, seed);
   for (std::size_t s = 0; s < schedulers.size(); ++s) {
-    out += fmt::format("| {} | {:.2f} | {:.3f} | {:.2f} |\n", schedulers[s].name, 100.0 * tallies[s].optimal / cases,
-                       100 * tallies[s].sum / cases, 100 * (tallies[s].worst - 1));
+    out += fmt::format("| {} | {:.2f} | {:.3f} | {:.2f} |\n", schedulers[s].name,
+                       100.0 * tallies[s].optimal / cases, 100 * tallies[s].sum / cases,
+                       100 * (tallies[s].worst - 1));
   }
   return out;
 }

@@ -10,15 +10,15 @@
 
 namespace braid::bench {
 
-// A random program of at most nine nodes: kernels, starts and waits over two communicators, with explicit costs, in an
-// order that keeps its dependencies. The same for the same seed everywhere.
+// A random program of at most nine nodes: kernels, starts and waits over two communicators, with explicit
+// costs, in an order that keeps its dependencies. The same for the same seed everywhere.
 ir::Schedule random_small_graph(std::uint64_t seed);
 
 // The shortest makespan of all orders, collectives in any order too.
 passes::Time shortest_makespan(const ir::Schedule& schedule, const passes::CostModel& costs);
 
-// How often and by how much each scheduler misses the optimum, on the first `cases` random graphs on which list
-// scheduling by the critical path alone misses it.
+// How often and by how much each scheduler misses the optimum, on the first `cases` random graphs on which
+// list scheduling by the critical path alone misses it.
 std::string small_graphs_table(std::span<const Scheduler> schedulers, int cases);
 
 }  // namespace braid::bench

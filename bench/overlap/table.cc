@@ -103,7 +103,9 @@ std::string summary(const std::vector<Scheduler>& schedulers, const std::vector<
              "on {}\n",
              counted, counted > 0 ? 100 * (std::exp(log_sum / counted) - 1) : 0.0, 100 * worst, worst_name,
              slower, graphs.size(), contested, faster) +
-         (small > 0 ? fmt::format("* optimal on {} of the {} small graphs made to mislead\n", optimal, small) : "") + details;
+         (small > 0 ? fmt::format("* optimal on {} of the {} small graphs made to mislead\n", optimal, small)
+                    : "") +
+         details;
 }
 
 std::string time_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs) {

@@ -23,9 +23,15 @@ bool communicates(const ChakraNode& n) {
 // CollectiveCommType of et_def.proto. What the IR does not have counts as what moves as many bytes.
 std::optional<ir::CollectiveKind> kind_of(std::int64_t comm_type) {
   using Kind = ir::CollectiveKind;
-  constexpr Kind kKinds[] = {Kind::all_reduce, Kind::all_reduce /* reduce */,     Kind::all_gather,
-                             Kind::all_to_all /* gather */, Kind::all_to_all /* scatter */, Kind::broadcast,
-                             Kind::all_to_all, Kind::reduce_scatter,              Kind::reduce_scatter,
+  constexpr Kind kKinds[] = {Kind::all_reduce,
+                             Kind::all_reduce /* reduce */,
+                             Kind::all_gather,
+                             Kind::all_to_all /* gather */,
+                             Kind::all_to_all /* scatter */,
+                             Kind::broadcast,
+                             Kind::all_to_all,
+                             Kind::reduce_scatter,
+                             Kind::reduce_scatter,
                              Kind::all_reduce /* barrier */};
   if (comm_type < 0 || comm_type >= static_cast<std::int64_t>(std::size(kKinds))) return std::nullopt;
   return kKinds[comm_type];
@@ -51,16 +57,19 @@ void set(ChakraNode& node, const Attribute& a) {
   if (a.name == "runtime" && node.duration_us == 0) node.duration_us = a.number;
   if (a.name == "pg_name") node.pg_name = !a.text.empty() ? a.text : std::to_string(whole());
   if (a.name == "involved_ranks" || a.name == "pg_ranks") {
-    for (std::int64_t r : a.list) node.involved.push_back(static_cast<int>(std::clamp<std::int64_t>(r, -1, 1'000'000)));
+    for (std::int64_t r : a.list)
+      node.involved.push_back(static_cast<int>(std::clamp<std::int64_t>(r, -1, 1'000'000)));
   }
 }
 
-// ---- binary -------------------------------------------------------------------------------------------------
+// ---- binary
+// -------------------------------------------------------------------------------------------------
 
 // Messages one behind the other, each with its length in front (varint): GlobalMetadata, then nodes.
 class BinaryReader {
  public:
-  BinaryReader(std::string_view bytes, const std::string& file) : bytes_(bytes), file_(file), builder_(file) {}
+  BinaryReader(std::string_view bytes, const std::string& file)
+      : bytes_(bytes), file_(file), builder_(file) {}
 
   RecordedTrace run() && {
     std::size_t at = 0;
@@ -82,14 +91,16 @@ class BinaryReader {
     return reinterpret_cast<const std::uint8_t*>(bytes_.data()) + at;
   }
   [[noreturn]] void cut(std::size_t at) const {
-    ir::user_error(kTraceSyntax, {.file = file_}, fmt::format("byte {}: a message that is malformed or cut off", at),
+    ir::user_error(kTraceSyntax, {.file = file_},
+                   fmt::format("byte {}: a message that is malformed or cut off", at),
                    "record or copy the trace again");
   }
 
   // Reads a length-delimited field as text.
   static bool text(CodedInputStream& in, std::string& out) {
     std::uint32_t length = 0;
-    return in.ReadVarint32(&length) && in.ReadString(&out, static_cast<int>(std::min<std::uint32_t>(length, INT32_MAX)));
+    return in.ReadVarint32(&length) &&
+           in.ReadString(&out, static_cast<int>(std::min<std::uint32_t>(length, INT32_MAX)));
   }
 
   // Repeated integers, packed or one by one.
@@ -101,7 +112,8 @@ class BinaryReader {
       return true;
     }
     std::uint32_t length = 0;
-    if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED || !in.ReadVarint32(&length))
+    if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED ||
+        !in.ReadVarint32(&length))
       return false;
     const auto limit = in.PushLimit(static_cast<int>(std::min<std::uint32_t>(length, INT32_MAX)));
     while (in.BytesUntilLimit() > 0) {
@@ -139,12 +151,14 @@ class BinaryReader {
               : field == 23 ? static_cast<double>(static_cast<std::int32_t>(narrow))
                             : static_cast<double>(narrow);
         return true;
-      default: return false;
+      default:
+        return false;
     }
   }
 
   static bool attribute(const std::string& message, Attribute& out) {
-    CodedInputStream in(reinterpret_cast<const std::uint8_t*>(message.data()), static_cast<int>(message.size()));
+    CodedInputStream in(reinterpret_cast<const std::uint8_t*>(message.data()),
+                        static_cast<int>(message.size()));
     while (const std::uint32_t tag = in.ReadTag()) {
       bool good = true;
       std::string inner;
@@ -155,9 +169,11 @@ class BinaryReader {
         good = text(in, out.text);
       } else if (field == 8 || field == 10 || field == 12 || field == 14) {  // lists of integers: values = 1
         good = text(in, inner);
-        CodedInputStream list(reinterpret_cast<const std::uint8_t*>(inner.data()), static_cast<int>(inner.size()));
+        CodedInputStream list(reinterpret_cast<const std::uint8_t*>(inner.data()),
+                              static_cast<int>(inner.size()));
         std::vector<std::uint64_t> values;
-        while (const std::uint32_t value_tag = good ? list.ReadTag() : 0) good = integers(list, value_tag, values);
+        while (const std::uint32_t value_tag = good ? list.ReadTag() : 0)
+          good = integers(list, value_tag, values);
         for (std::uint64_t v : values) out.list.push_back(static_cast<std::int64_t>(v));
       } else if (WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
         good = WireFormatLite::SkipField(&in, tag);
@@ -180,23 +196,35 @@ class BinaryReader {
       Attribute a;
       switch (WireFormatLite::GetTagFieldNumber(tag)) {
         case 1:
-          good = WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_VARINT && in.ReadVarint64(&id);
+          good =
+              WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_VARINT && in.ReadVarint64(&id);
           n.id = id;
           break;
-        case 2: good = text(in, n.name); break;
+        case 2:
+          good = text(in, n.name);
+          break;
         case 3:
           good = number(in, tag, v);
-          n.type = v >= 0 && v <= 1000 ? static_cast<ChakraNodeType>(static_cast<int>(v)) : ChakraNodeType::invalid;
+          n.type = v >= 0 && v <= 1000 ? static_cast<ChakraNodeType>(static_cast<int>(v))
+                                       : ChakraNodeType::invalid;
           break;
         case 4:
-        case 5: good = integers(in, tag, n.deps); break;
-        case 6: good = number(in, tag, n.start_us); break;
-        case 7: good = number(in, tag, n.duration_us); break;
+        case 5:
+          good = integers(in, tag, n.deps);
+          break;
+        case 6:
+          good = number(in, tag, n.start_us);
+          break;
+        case 7:
+          good = number(in, tag, n.duration_us);
+          break;
         case 10:
           good = text(in, inner) && attribute(inner, a);
           if (good) set(n, a);
           break;
-        default: good = WireFormatLite::SkipField(&in, tag); break;
+        default:
+          good = WireFormatLite::SkipField(&in, tag);
+          break;
       }
       if (!good) cut(at);
     }
@@ -211,7 +239,8 @@ class BinaryReader {
   ChakraBuilder builder_;
 };
 
-// ---- JSON ---------------------------------------------------------------------------------------------------
+// ---- JSON
+// ---------------------------------------------------------------------------------------------------
 
 ChakraNodeType type_of(const TraceEntry& e) {
   static const std::map<std::string, ChakraNodeType, std::less<>> kTypes = {
@@ -222,14 +251,16 @@ ChakraNodeType type_of(const TraceEntry& e) {
   };
   const nlohmann::json* found = e.find({"type", "NodeType"});
   if (found == nullptr) return ChakraNodeType::invalid;
-  if (!found->is_string()) return static_cast<ChakraNodeType>(std::clamp<std::int64_t>(*e.integer({"type", "NodeType"}), -1, 1000));
+  if (!found->is_string())
+    return static_cast<ChakraNodeType>(std::clamp<std::int64_t>(*e.integer({"type", "NodeType"}), -1, 1000));
   const auto it = kTypes.find(found->get_ref<const std::string&>());
   return it != kTypes.end() ? it->second : ChakraNodeType::last;
 }
 
 std::int64_t comm_type_of_name(const std::string& name, const TraceEntry& e) {
-  static constexpr std::string_view kNames[] = {"ALL_REDUCE", "REDUCE",         "ALL_GATHER",           "GATHER", "SCATTER", "BROADCAST",
-                                                "ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"};
+  static constexpr std::string_view kNames[] = {
+      "ALL_REDUCE", "REDUCE",         "ALL_GATHER",           "GATHER", "SCATTER", "BROADCAST",
+      "ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"};
   const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
   if (found == std::end(kNames)) e.fail(fmt::format("'{}' is no kind of collective", name));
   return found - std::begin(kNames);
@@ -239,16 +270,17 @@ std::int64_t comm_type_of_name(const std::string& name, const TraceEntry& e) {
 Attribute attribute_of(const TraceEntry& e) {
   Attribute a;
   a.name = e.string({"name"});
-  static constexpr const char* kNumbers[] = {"int64Val",  "int64_val",  "uint64Val", "uint64_val", "int32Val",
-                                             "int32_val", "uint32Val",  "uint32_val", "doubleVal",  "double_val",
-                                             "floatVal",  "float_val",  "sint32Val", "sint32_val", "sint64Val",
-                                             "sint64_val", "fixed32Val", "fixed32_val", "fixed64Val", "fixed64_val"};
+  static constexpr const char* kNumbers[] = {
+      "int64Val",   "int64_val",  "uint64Val",  "uint64_val",  "int32Val",   "int32_val",  "uint32Val",
+      "uint32_val", "doubleVal",  "double_val", "floatVal",    "float_val",  "sint32Val",  "sint32_val",
+      "sint64Val",  "sint64_val", "fixed32Val", "fixed32_val", "fixed64Val", "fixed64_val"};
   for (const char* key : kNumbers) {
     if (const auto v = e.number({key})) a.number = *v;
   }
   if (const auto v = e.boolean({"boolVal", "bool_val"})) a.number = *v ? 1 : 0;
   a.text = e.string({"stringVal", "string_val"});
-  for (const char* key : {"int64List", "int64_list", "int32List", "int32_list", "uint32List", "uint32_list"}) {
+  for (const char* key :
+       {"int64List", "int64_list", "int32List", "int32_list", "uint32List", "uint32_list"}) {
     for (std::uint64_t v : e.object(key).ids({"values"})) a.list.push_back(static_cast<std::int64_t>(v));
   }
   return a;
@@ -328,13 +360,15 @@ class JsonReader {
       }
     }
     // The simulator's form has them beside the others.
-    for (const char* key : {"is_cpu_op", "stream", "comm_size", "comm_src", "comm_dst", "num_ops", "tensor_size"}) {
+    for (const char* key :
+         {"is_cpu_op", "stream", "comm_size", "comm_src", "comm_dst", "num_ops", "tensor_size"}) {
       const nlohmann::json* found = e.find({key});
       if (found == nullptr) continue;
       set(n, {key, {}, found->is_boolean() ? (found->get<bool>() ? 1.0 : 0.0) : *e.number({key}), {}});
     }
     if (const nlohmann::json* found = e.find({"comm_type"})) {
-      n.comm_type = found->is_string() ? comm_type_of_name(found->get<std::string>(), e) : *e.integer({"comm_type"});
+      n.comm_type =
+          found->is_string() ? comm_type_of_name(found->get<std::string>(), e) : *e.integer({"comm_type"});
     }
     if (n.pg_name.empty()) n.pg_name = e.string({"pg_name", "comm_group"});
     builder_.add(std::move(n), [&](const std::string& message) { e.fail(message); });
@@ -362,7 +396,8 @@ void ChakraBuilder::add(ChakraNode node, const Fail& fail) {
       const auto kind = collective_of_name(node.name);
       if (!kind) fail(fmt::format("node {} ('{}') is a collective without comm_type", node.id, node.name));
     } else if (!kind_of(*node.comm_type)) {
-      fail(fmt::format("node {} ('{}') has comm_type {}, which nobody knows", node.id, node.name, *node.comm_type));
+      fail(fmt::format("node {} ('{}') has comm_type {}, which nobody knows", node.id, node.name,
+                       *node.comm_type));
     }
   }
   if (communicates(node) && node.comm_size && *node.comm_size < 0)
@@ -392,8 +427,9 @@ RecordedTrace ChakraBuilder::finish() && {
     for (std::uint64_t d : n.deps) {
       const auto found = index_.find(d);
       if (found == index_.end()) {
-        ir::user_error(kTraceDependency, {.file = trace_.file},
-                       fmt::format("node {} ('{}') depends on node {}, which is not in the trace", n.id, n.name, d));
+        ir::user_error(
+            kTraceDependency, {.file = trace_.file},
+            fmt::format("node {} ('{}') depends on node {}, which is not in the trace", n.id, n.name, d));
       }
       op.deps.push_back(found->second);
     }
@@ -408,7 +444,8 @@ RecordedTrace ChakraBuilder::finish() && {
         clock = op.end_ns;
         if (n.duration_us == 0 && !communicates(n)) op.work = ir::Cost{.ns = 0};
       } else if (!communicates(n)) {
-        op.work = n.flops > 0 || n.bytes > 0 ? ir::Cost{.ns = -1, .flops = n.flops, .bytes = n.bytes} : ir::Cost{.ns = 0};
+        op.work = n.flops > 0 || n.bytes > 0 ? ir::Cost{.ns = -1, .flops = n.flops, .bytes = n.bytes}
+                                             : ir::Cost{.ns = 0};
       }
       if (communicates(n)) {
         RecordedCollective c;
@@ -438,10 +475,12 @@ RecordedTrace ChakraBuilder::finish() && {
     }
     trace_.ops.push_back(std::move(op));
   }
-  // The converter of PyTorch traces writes which stream ran a kernel and leaves the order within it to whoever reads.
+  // The converter of PyTorch traces writes which stream ran a kernel and leaves the order within it to
+  // whoever reads.
   for (auto& [stream, list] : streams) {
     std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
-      return trace_.ops[static_cast<std::size_t>(a)].begin_ns < trace_.ops[static_cast<std::size_t>(b)].begin_ns;
+      return trace_.ops[static_cast<std::size_t>(a)].begin_ns <
+             trace_.ops[static_cast<std::size_t>(b)].begin_ns;
     });
     for (std::size_t k = 1; k < list.size(); ++k)
       trace_.ops[static_cast<std::size_t>(list[k])].deps.push_back(list[k - 1]);
@@ -449,10 +488,12 @@ RecordedTrace ChakraBuilder::finish() && {
   if (!streams.empty()) trace_.assumptions.push_back("what one stream ran keeps its order");
   if (durations && !starts) {
     trace_.assumptions.push_back(
-        "the trace has durations but no start times: the recorded order is that of the file, one node behind the other");
+        "the trace has durations but no start times: the recorded order is that of the file, one node behind "
+        "the other");
   }
   if (no_group_)
-    trace_.assumptions.push_back("the trace does not say which ranks a group has: collectives count as those of two ranks");
+    trace_.assumptions.push_back(
+        "the trace does not say which ranks a group has: collectives count as those of two ranks");
   if (no_time_) trace_.assumptions.push_back("communication without duration is priced by the machine");
   if (!durations) trace_.assumptions.push_back("the trace has no times: costs are those of the machine");
   return std::move(trace_);

@@ -33,7 +33,7 @@ struct ChakraNode {
   bool cpu = false;
   std::optional<std::int64_t> stream, comm_type, comm_size, comm_src, comm_dst;
   std::string pg_name;
-  std::vector<int> involved;  // ranks of the group, where the node has them
+  std::vector<int> involved;    // ranks of the group, where the node has them
   double flops = 0, bytes = 0;  // num_ops, tensor_size
 };
 

@@ -11,8 +11,8 @@ namespace {
 
 enum class Format { kineto, chakra, chakra_json, gzip, host, other };
 
-// The format that the beginning of a file shows. Chakra's binary form has no mark: its first message is GlobalMetadata,
-// an empty one or one whose first field is the version, "0.0.4".
+// The format that the beginning of a file shows. Chakra's binary form has no mark: its first message is
+// GlobalMetadata, an empty one or one whose first field is the version, "0.0.4".
 Format format_of(std::string_view head) {
   if (head.starts_with("\x1f\x8b")) return Format::gzip;
   const std::size_t first = head.find_first_not_of(" \t\r\n");
@@ -23,14 +23,18 @@ Format format_of(std::string_view head) {
     if (has("\"schema\"") && has("\"nodes\"")) return Format::host;
     if (has("_NODE\"") && (has("\"id\"") || has("\"name\""))) return Format::chakra_json;
     // A long preamble (device properties) may push the events out of sight.
-    if (has("\"deviceProperties\"") || has("\"schemaVersion\"") || has("\"baseTimeNanoseconds\"")) return Format::kineto;
+    if (has("\"deviceProperties\"") || has("\"schemaVersion\"") || has("\"baseTimeNanoseconds\""))
+      return Format::kineto;
     return head[first] == '[' && head.size() < 8 ? Format::kineto : Format::other;
   }
   if (head.size() >= 2) {
     const auto length = static_cast<unsigned char>(head[0]);
-    const auto byte = [&](std::size_t k) { return k < head.size() ? static_cast<unsigned char>(head[k]) : 0; };
+    const auto byte = [&](std::size_t k) {
+      return k < head.size() ? static_cast<unsigned char>(head[k]) : 0;
+    };
     if (length < 128) {
-      // Behind the metadata: the length of a node (one or two bytes), then its first field: id (0x08) or name (0x12).
+      // Behind the metadata: the length of a node (one or two bytes), then its first field: id (0x08) or name
+      // (0x12).
       const std::size_t node = 1U + length;
       const bool version = length == 0 || (byte(1) == 0x0a && (length < 3 || byte(2) + 2U <= length));
       for (std::size_t skip = 1; version && skip <= 3; ++skip) {
@@ -62,17 +66,25 @@ ImportedTrace import_trace(const std::string& path) {
   const auto file = MappedFile::open(path);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   switch (format_of(text.substr(0, kHead))) {
-    case Format::kineto: return make_schedule(read_kineto(text, path));
-    case Format::chakra_json: return make_schedule(read_chakra_json(text, path));
-    case Format::chakra: return make_schedule(read_chakra(text, path));
-    case Format::gzip: ir::user_error(kNotATrace, {.file = path}, "the file is compressed", "unpack it with gunzip");
+    case Format::kineto:
+      return make_schedule(read_kineto(text, path));
+    case Format::chakra_json:
+      return make_schedule(read_chakra_json(text, path));
+    case Format::chakra:
+      return make_schedule(read_chakra(text, path));
+    case Format::gzip:
+      ir::user_error(kNotATrace, {.file = path}, "the file is compressed", "unpack it with gunzip");
     case Format::host:
-      ir::user_error(kNotATrace, {.file = path}, "this is a host execution trace of PyTorch, without times of the device",
-                     "turn it and the Kineto trace into a Chakra trace (chakra_trace_link, chakra_converter), or give the "
+      ir::user_error(kNotATrace, {.file = path},
+                     "this is a host execution trace of PyTorch, without times of the device",
+                     "turn it and the Kineto trace into a Chakra trace (chakra_trace_link, "
+                     "chakra_converter), or give the "
                      "Kineto trace");
-    case Format::other: break;
+    case Format::other:
+      break;
   }
-  ir::user_error(kNotATrace, {.file = path}, "this is neither a trace of the PyTorch profiler nor a Chakra trace",
+  ir::user_error(kNotATrace, {.file = path},
+                 "this is neither a trace of the PyTorch profiler nor a Chakra trace",
                  "a Chrome trace (JSON with 'traceEvents') or an .et file is expected");
 }
 

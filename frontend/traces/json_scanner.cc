@@ -137,7 +137,8 @@ std::optional<double> TraceEntry::number(std::initializer_list<const char*> keys
 std::optional<std::int64_t> TraceEntry::integer(std::initializer_list<const char*> keys) const {
   const nlohmann::json* found = find(keys);
   if (found == nullptr) return std::nullopt;
-  if (found->is_number_integer() && (!found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX))
+  if (found->is_number_integer() &&
+      (!found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX))
     return found->get<std::int64_t>();
   const double v = *number(keys);
   if (v != std::floor(v)) fail(fmt::format("'{}' is {}, which is no whole number", *keys.begin(), v));

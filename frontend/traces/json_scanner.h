@@ -1,5 +1,5 @@
-// Large JSON texts element by element: where each begins is known, so that errors have line and column, and only one
-// element at a time is in memory as a value.
+// Large JSON texts element by element: where each begins is known, so that errors have line and column, and
+// only one element at a time is in memory as a value.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ class JsonScanner {
   std::size_t at_ = 0;
 };
 
-// One object of a trace; `fail` raises 562 at its beginning. Numbers may stand in quotes, as protobuf writes 64 bits.
+// One object of a trace; `fail` raises 562 at its beginning. Numbers may stand in quotes, as protobuf writes
+// 64 bits.
 class TraceEntry {
  public:
   TraceEntry(const JsonScanner& scanner, std::size_t offset, nlohmann::json value);

@@ -1,11 +1,14 @@
 // Chrome trace of the PyTorch profiler. What it says about dependencies:
 //
 //   streams      what one stream runs, runs in order
-//   cuda_sync    "Stream Wait Event": the first kernel launched into `stream` after the call waits for the last one that
+//   cuda_sync    "Stream Wait Event": the first kernel launched into `stream` after the call waits for the
+//   last one that
 //                was launched into `wait_on_stream` before the event was recorded. Only there with
 //                enable_cuda_sync_events; then nothing else between streams is assumed.
-//   launches     without them: NCCL's stream waits for what its thread launched before the collective, and the first
-//                kernel launched after the collective that began no earlier than its end is taken for the one that waits
+//   launches     without them: NCCL's stream waits for what its thread launched before the collective, and
+//   the first
+//                kernel launched after the collective that began no earlier than its end is taken for the one
+//                that waits
 //
 // Times of ProcessGroupNCCL's kernels contain waiting for the other ranks.
 #include <algorithm>
@@ -51,7 +54,8 @@ std::string short_name(const std::string& full) {
   int depth = 0;
   for (char c : full) {
     if (c == '<') ++depth;
-    if (depth == 0 && c == '(' && !out.empty() && full.find("(anonymous namespace)") == std::string::npos) break;
+    if (depth == 0 && c == '(' && !out.empty() && full.find("(anonymous namespace)") == std::string::npos)
+      break;
     if (depth == 0) out += c;
     if (c == '>' && depth > 0) --depth;
   }
@@ -61,9 +65,9 @@ std::string short_name(const std::string& full) {
 
 ir::DType dtype_of(std::string_view name) {
   static const std::map<std::string, ir::DType, std::less<>> kTypes = {
-      {"float", ir::DType::f32},    {"double", ir::DType::f64}, {"half", ir::DType::f16},
+      {"float", ir::DType::f32},     {"double", ir::DType::f64}, {"half", ir::DType::f16},
       {"bfloat16", ir::DType::bf16}, {"char", ir::DType::i8},    {"short", ir::DType::i16},
-      {"int", ir::DType::i32},      {"long", ir::DType::i64},   {"byte", ir::DType::u8},
+      {"int", ir::DType::i32},       {"long", ir::DType::i64},   {"byte", ir::DType::u8},
   };
   const auto found = kTypes.find(lower(name));
   return found == kTypes.end() ? ir::DType::u8 : found->second;  // 8-bit floats and flags
@@ -93,8 +97,10 @@ class Reader {
     } else {
       infer();
       trace_.assumptions.push_back(
-          "no cuda_sync events (record with enable_cuda_sync_events): a collective depends on what its thread launched "
-          "before it, and the first kernel launched behind it that began after its end waits for it; within one stream "
+          "no cuda_sync events (record with enable_cuda_sync_events): a collective depends on what its "
+          "thread launched "
+          "before it, and the first kernel launched behind it that began after its end waits for it; within "
+          "one stream "
           "its order is kept");
     }
     trace_.assumptions.push_back("times of collectives contain waiting for ranks that came later");
@@ -153,7 +159,8 @@ class Reader {
       }
     } else if (category == "cuda_sync") {
       const TraceEntry args = e.object("args");
-      if (args.string({"cuda_sync_kind"}) != "Stream Wait Event" && e.string({"name"}) != "Stream Wait Event") return;
+      if (args.string({"cuda_sync_kind"}) != "Stream Wait Event" && e.string({"name"}) != "Stream Wait Event")
+        return;
       StreamWait w;
       w.stream = static_cast<int>(args.integer({"stream"}).value_or(-1));
       w.wait_on_stream = static_cast<int>(args.integer({"wait_on_stream"}).value_or(-1));
@@ -186,14 +193,17 @@ class Reader {
     d.op.end_ns = d.op.begin_ns + duration;
     const TraceEntry args = e.object("args");
     const auto stream = args.integer({"stream", "Stream"});
-    d.op.stream = static_cast<int>(stream ? *stream : e.find({"tid"}) && e.find({"tid"})->is_number()
-                                                         ? e.integer({"tid"}).value_or(0)
-                                                         : 0);
+    d.op.stream =
+        static_cast<int>(stream                                            ? *stream
+                         : e.find({"tid"}) && e.find({"tid"})->is_number() ? e.integer({"tid"}).value_or(0)
+                                                                           : 0);
     const auto device = args.integer({"device", "Device"});
-    d.device = device ? *device
-                      : e.find({"pid"}) && e.find({"pid"})->is_number() ? e.integer({"pid"}).value_or(0) : 0;
+    d.device = device                                            ? *device
+               : e.find({"pid"}) && e.find({"pid"})->is_number() ? e.integer({"pid"}).value_or(0)
+                                                                 : 0;
     d.correlation = args.integer({"correlation"}).value_or(-1);
-    if (category == "kernel" && (lower(full).find("nccl") != std::string::npos || args.find({"Collective name"})))
+    if (category == "kernel" &&
+        (lower(full).find("nccl") != std::string::npos || args.find({"Collective name"})))
       d.op.collective = collective(full, args);
     ops_.push_back(std::move(d));
   }
@@ -230,7 +240,8 @@ class Reader {
     std::vector<int> sorted = c.ranks;
     std::sort(sorted.begin(), sorted.end());
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) whole = false;
-    const std::int64_t size = std::clamp<std::int64_t>(args.integer({"Group size"}).value_or(0), 0, 1'000'000);
+    const std::int64_t size =
+        std::clamp<std::int64_t>(args.integer({"Group size"}).value_or(0), 0, 1'000'000);
     if (!whole || c.ranks.size() < 2) {
       if (size < 2) unknown_group_ = true;
       c.ranks.clear();
@@ -251,7 +262,8 @@ class Reader {
     }
     if (!several) return;
     std::erase_if(ops_, [&](const DeviceOp& d) { return d.device != first; });
-    trace_.assumptions.push_back(fmt::format("the trace has several devices: only device {} is looked at", first));
+    trace_.assumptions.push_back(
+        fmt::format("the trace has several devices: only device {} is looked at", first));
   }
 
   // By launch, which is also the order within each stream.
@@ -263,7 +275,8 @@ class Reader {
     }
     std::stable_sort(ops_.begin(), ops_.end(),
                      [](const DeviceOp& a, const DeviceOp& b) { return a.op.begin_ns < b.op.begin_ns; });
-    for (std::size_t k = 0; k < ops_.size(); ++k) by_stream_[ops_[k].op.stream].push_back(static_cast<int>(k));
+    for (std::size_t k = 0; k < ops_.size(); ++k)
+      by_stream_[ops_[k].op.stream].push_back(static_cast<int>(k));
   }
 
   DeviceOp& op(int k) { return ops_[static_cast<std::size_t>(k)]; }
@@ -291,23 +304,25 @@ class Reader {
                                   : known != event_streams_.end() ? known->second
                                                                   : -1;
       const auto from = by_stream_.find(producer_stream), to = by_stream_.find(w.stream);
-      if (record == calls_.end() || call == calls_.end() || from == by_stream_.end() || to == by_stream_.end()) {
+      if (record == calls_.end() || call == calls_.end() || from == by_stream_.end() ||
+          to == by_stream_.end()) {
         ++dropped;
         continue;
       }
       // Within a stream launches are in order, up to threads that launch side by side.
       const auto launched = [&](int k) { return op(k).launch; };
-      const auto after_record =
-          std::partition_point(from->second.begin(), from->second.end(),
-                               [&](int k) { return launched(k) <= record->second.ts; });
+      const auto after_record = std::partition_point(from->second.begin(), from->second.end(),
+                                                     [&](int k) { return launched(k) <= record->second.ts; });
       const auto waiting = std::partition_point(to->second.begin(), to->second.end(),
                                                 [&](int k) { return launched(k) <= call->second.ts; });
-      if (after_record == from->second.begin() || waiting == to->second.end()) continue;  // nothing to wait for
+      if (after_record == from->second.begin() || waiting == to->second.end())
+        continue;  // nothing to wait for
       dropped += depend(*waiting, *std::prev(after_record)) ? 0 : 1;
     }
     if (dropped > 0) {
       trace_.assumptions.push_back(
-          fmt::format("{} of {} stream waits could not be matched with kernels and order nothing", dropped, waits_.size()));
+          fmt::format("{} of {} stream waits could not be matched with kernels and order nothing", dropped,
+                      waits_.size()));
     }
   }
 
@@ -317,7 +332,8 @@ class Reader {
       if (!op(k).op.collective) kernels.push_back(k);
     }
     std::vector<int> launched = kernels;
-    std::stable_sort(launched.begin(), launched.end(), [&](int a, int b) { return op(a).launch < op(b).launch; });
+    std::stable_sort(launched.begin(), launched.end(),
+                     [&](int a, int b) { return op(a).launch < op(b).launch; });
     // Kernels of several streams: each behind the last one of every other stream that had ended.
     for (const auto& [stream, list] : by_stream_) {
       if (op(list.front()).op.collective) continue;
@@ -345,9 +361,9 @@ class Reader {
   JsonScanner scanner_;
   RecordedTrace trace_;
   std::vector<DeviceOp> ops_;
-  std::map<std::int64_t, HostCall> calls_;         // by correlation
-  std::map<std::int64_t, int> event_streams_;      // by correlation of the record call
-  std::map<int, std::vector<int>> by_stream_;      // in order
+  std::map<std::int64_t, HostCall> calls_;     // by correlation
+  std::map<std::int64_t, int> event_streams_;  // by correlation of the record call
+  std::map<int, std::vector<int>> by_stream_;  // in order
   std::vector<StreamWait> waits_;
   bool unknown_ = false, unknown_group_ = false;
 };
@@ -365,12 +381,18 @@ std::optional<ir::CollectiveKind> collective_of_name(std::string_view name) {
   };
   // The first that occurs; "reduce" alone is a part of others.
   static constexpr Word kWords[] = {
-      {"reducescatter", ir::CollectiveKind::reduce_scatter}, {"allreduce", ir::CollectiveKind::all_reduce},
-      {"allgather", ir::CollectiveKind::all_gather},         {"alltoall", ir::CollectiveKind::all_to_all},
-      {"sendrecv", ir::CollectiveKind::all_to_all},          {"broadcast", ir::CollectiveKind::broadcast},
-      {"barrier", ir::CollectiveKind::all_reduce},           {"reduce", ir::CollectiveKind::all_reduce},
-      {"gather", ir::CollectiveKind::all_to_all},            {"scatter", ir::CollectiveKind::all_to_all},
-      {"send", ir::CollectiveKind::all_to_all},              {"recv", ir::CollectiveKind::all_to_all},
+      {"reducescatter", ir::CollectiveKind::reduce_scatter},
+      {"allreduce", ir::CollectiveKind::all_reduce},
+      {"allgather", ir::CollectiveKind::all_gather},
+      {"alltoall", ir::CollectiveKind::all_to_all},
+      {"sendrecv", ir::CollectiveKind::all_to_all},
+      {"broadcast", ir::CollectiveKind::broadcast},
+      {"barrier", ir::CollectiveKind::all_reduce},
+      {"reduce", ir::CollectiveKind::all_reduce},
+      {"gather", ir::CollectiveKind::all_to_all},
+      {"scatter", ir::CollectiveKind::all_to_all},
+      {"send", ir::CollectiveKind::all_to_all},
+      {"recv", ir::CollectiveKind::all_to_all},
   };
   for (const Word& w : kWords) {
     if (letters.find(w.word) != std::string::npos) return w.kind;

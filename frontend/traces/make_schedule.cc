@@ -13,8 +13,9 @@ namespace {
 using ir::BufferId;
 using ir::OpId;
 
-// Where an operation stands in the order, if its dependencies allow: a kernel when it ended, a collective when it
-// began. So a collective that began while a kernel ran stands before that kernel, beside which it ran.
+// Where an operation stands in the order, if its dependencies allow: a kernel when it ended, a collective
+// when it began. So a collective that began while a kernel ran stands before that kernel, beside which it
+// ran.
 double position(const RecordedOp& op) { return op.collective ? op.begin_ns : op.end_ns; }
 
 [[noreturn]] void circle(const RecordedTrace& trace, const std::vector<int>& missing) {
@@ -164,8 +165,8 @@ class Builder {
   ir::Graph& graph() { return out_.schedule.graph; }
   const RecordedOp& op(int k) const { return trace_.ops[static_cast<std::size_t>(k)]; }
 
-  // Kernels of several streams may run at once; ours run one after the other. Each is charged with the time that it
-  // adds to those that began before it, so that together they take as long as was recorded.
+  // Kernels of several streams may run at once; ours run one after the other. Each is charged with the time
+  // that it adds to those that began before it, so that together they take as long as was recorded.
   void charge() {
     std::vector<int> kernels;
     for (std::size_t k = 0; k < trace_.ops.size(); ++k) {
@@ -233,8 +234,8 @@ class Builder {
     }
   }
 
-  // A host operation behind several operations of the device becomes a kernel that costs nothing, so that the number
-  // of dependencies stays that of the trace.
+  // A host operation behind several operations of the device becomes a kernel that costs nothing, so that the
+  // number of dependencies stays that of the trace.
   void pass_on(int k) {
     std::vector<int> from;
     for (int d : op(k).deps) append(d, from);

@@ -42,7 +42,8 @@ RecordedTrace read_kineto(std::string_view text, const std::string& file);
 RecordedTrace read_chakra_json(std::string_view text, const std::string& file);
 RecordedTrace read_chakra(std::string_view bytes, const std::string& file);
 
-// "allreduce", "_allgather_base", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL": what it is; nothing if unknown.
+// "allreduce", "_allgather_base", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL": what it is; nothing if
+// unknown.
 std::optional<ir::CollectiveKind> collective_of_name(std::string_view name);
 
 }  // namespace braid::frontend

@@ -12,7 +12,8 @@
 namespace braid::frontend {
 namespace {
 
-std::string all_reduce(std::uint64_t id, std::vector<std::uint64_t> deps, std::uint64_t start, std::uint64_t duration) {
+std::string all_reduce(std::uint64_t id, std::vector<std::uint64_t> deps, std::uint64_t start,
+                       std::uint64_t duration) {
   return node({id, "all-reduce", 7, std::move(deps), start, duration,
                bool_attr("is_cpu_op", false) + int64_attr("comm_type", 0) + int64_attr("comm_size", 1 << 20) +
                    string_attr("pg_name", "0")});
@@ -20,8 +21,8 @@ std::string all_reduce(std::uint64_t id, std::vector<std::uint64_t> deps, std::u
 
 // a; an all-reduce of it beside b; c needs both.
 std::string small() {
-  return metadata() + node({1, "a", 4, {}, 0, 10}) + all_reduce(2, {1}, 10, 30) + node({3, "b", 4, {1}, 10, 20}) +
-         node({4, "c", 4, {2, 3}, 40, 5});
+  return metadata() + node({1, "a", 4, {}, 0, 10}) + all_reduce(2, {1}, 10, 30) +
+         node({3, "b", 4, {1}, 10, 20}) + node({4, "c", 4, {2, 3}, 40, 5});
 }
 
 constexpr const char* kSmallJson = R"({
@@ -50,7 +51,8 @@ TEST(Chakra, TheRecordedOrderSimulatesToTheRecordedTimes) {
 }
 
 TEST(Chakra, TheFormOfTheJsonizerMeansTheSame) {
-  EXPECT_EQ(ir::print(import_text("small.json", kSmallJson).schedule), ir::print(import_text("small.et", small()).schedule));
+  EXPECT_EQ(ir::print(import_text("small.json", kSmallJson).schedule),
+            ir::print(import_text("small.et", small()).schedule));
 }
 
 TEST(Chakra, TheFormOfTheSimulatorIsRead) {
@@ -63,10 +65,11 @@ TEST(Chakra, TheFormOfTheSimulatorIsRead) {
 
 TEST(Chakra, HostOperationsOrderAndCostNothing) {
   // The host waits for a and b and only then launches c.
-  const ImportedTrace t = import_text(
-      "host.et", metadata() + node({1, "a", 4, {}, 1, 10}) + node({2, "b", 4, {}, 11, 10}) +
-                     node({3, "sync", 4, {1, 2}, 21, 7, bool_attr("is_cpu_op", true)}) +
-                     node({5, "unneeded", 4, {1, 2}, 21, 7, bool_attr("is_cpu_op", true)}) + node({4, "c", 4, {3}, 28, 10}));
+  const ImportedTrace t =
+      import_text("host.et", metadata() + node({1, "a", 4, {}, 1, 10}) + node({2, "b", 4, {}, 11, 10}) +
+                                 node({3, "sync", 4, {1, 2}, 21, 7, bool_attr("is_cpu_op", true)}) +
+                                 node({5, "unneeded", 4, {1, 2}, 21, 7, bool_attr("is_cpu_op", true)}) +
+                                 node({4, "c", 4, {3}, 28, 10}));
   EXPECT_EQ(t.kernels, 3);
   const std::string text = ir::print(t.schedule);
   EXPECT_THAT(text, testing::HasSubstr("%sync: u8[1] = extern \"sync\" reads(%a, %b) cost(ns 0)"));
@@ -76,15 +79,18 @@ TEST(Chakra, HostOperationsOrderAndCostNothing) {
 }
 
 TEST(Chakra, AStreamKeepsItsOrder) {
-  const ImportedTrace t = import_text("stream.et", metadata() + node({1, "late", 4, {}, 20, 5, int64_attr("stream", 7)}) +
-                                                       node({2, "early", 4, {}, 10, 5, int64_attr("stream", 7)}));
+  const ImportedTrace t =
+      import_text("stream.et", metadata() + node({1, "late", 4, {}, 20, 5, int64_attr("stream", 7)}) +
+                                   node({2, "early", 4, {}, 10, 5, int64_attr("stream", 7)}));
   EXPECT_THAT(ir::print(t.schedule), testing::HasSubstr("extern \"late\" reads(%early)"));
 }
 
 TEST(Chakra, WithoutTimesCostsComeFromTheMachine) {
   const ImportedTrace t = import_text(
-      "work.et", metadata() + node({1, "gemm", 4, {}, 0, 0, int64_attr("num_ops", 1'000'000) + int64_attr("tensor_size", 4096)}) +
-                     all_reduce(2, {1}, 0, 0));
+      "work.et",
+      metadata() +
+          node({1, "gemm", 4, {}, 0, 0, int64_attr("num_ops", 1'000'000) + int64_attr("tensor_size", 4096)}) +
+          all_reduce(2, {1}, 0, 0));
   EXPECT_EQ(t.machine, "");
   EXPECT_TRUE(t.recorded.empty());
   EXPECT_THAT(ir::print(t.schedule), testing::HasSubstr("cost(flops 1000000, bytes 4096)"));
@@ -101,19 +107,22 @@ TEST(ChakraErrors, AnUnknownDependencyIsNamed) {
 }
 
 TEST(ChakraErrors, TheSameIdTwiceIsRefused) {
-  expect_trace_error(563, "twice.et", metadata() + node({1, "a", 4, {}, 0, 10}) + node({1, "b", 4, {}, 0, 10}), 0, 0, "same id 1");
+  expect_trace_error(563, "twice.et",
+                     metadata() + node({1, "a", 4, {}, 0, 10}) + node({1, "b", 4, {}, 0, 10}), 0, 0,
+                     "same id 1");
 }
 
 TEST(ChakraErrors, ACircleNamesItsMembers) {
   expect_trace_error(563, "circle.et",
-                     metadata() + node({1, "a", 4, {3}, 1, 1}) + node({2, "b", 4, {1}, 1, 1}) + node({3, "c", 4, {2}, 1, 1}) +
-                         node({4, "behind", 4, {3}, 1, 1}),
+                     metadata() + node({1, "a", 4, {3}, 1, 1}) + node({2, "b", 4, {1}, 1, 1}) +
+                         node({3, "c", 4, {2}, 1, 1}) + node({4, "behind", 4, {3}, 1, 1}),
                      0, 0, "circle");
 }
 
 TEST(ChakraErrors, AnUnknownCollectiveIsRefusedWithItsPlace) {
   expect_trace_error(562, "kind.json",
-                     "{}\n{\"id\": \"2\", \"name\": \"x\", \"type\": \"COMM_COLL_NODE\", \"attr\": [{\"name\": \"comm_type\", \"int64Val\": \"55\"}]}",
+                     "{}\n{\"id\": \"2\", \"name\": \"x\", \"type\": \"COMM_COLL_NODE\", \"attr\": "
+                     "[{\"name\": \"comm_type\", \"int64Val\": \"55\"}]}",
                      2, 1);
   expect_trace_error(562, "type.et", metadata() + node({1, "a", 99, {}, 0, 10}), 0, 0, "byte 9");
 }
@@ -129,7 +138,8 @@ TEST(ChakraErrors, DamagedFilesNeverDoMoreThanFail) {
     std::mt19937 random(seed);
     const std::string& original = originals[seed % 2];
     std::string damaged = original;
-    for (unsigned k = 0; k < 1 + seed % 3; ++k) damaged[random() % damaged.size()] = static_cast<char>(random());
+    for (unsigned k = 0; k < 1 + seed % 3; ++k)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
     if (seed % 5 == 0) damaged.resize(random() % damaged.size());
     SCOPED_TRACE(fmt::format("seed {}", seed));
     try {

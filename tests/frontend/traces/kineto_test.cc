@@ -94,7 +94,8 @@ TEST(Kineto, RecordedSynchronisationReplacesGuesses) {
   const ImportedTrace t = import_text("sync.json", trace(events));
   const std::string text = ir::print(t.schedule);
   EXPECT_LT(text.find("%b:"), text.find("= wait"));  // c waits, b does not
-  EXPECT_THAT(text, testing::HasSubstr("= extern \"operand\" cost(ns 0)"));  // and the gather waits for nothing
+  EXPECT_THAT(text,
+              testing::HasSubstr("= extern \"operand\" cost(ns 0)"));  // and the gather waits for nothing
   // A better order exists: the gather may begin at once and hide under a and b.
   ir::Schedule better = t.schedule;
   passes::PassContext context;
@@ -106,10 +107,12 @@ TEST(Kineto, RecordedSynchronisationReplacesGuesses) {
 }
 
 TEST(Kineto, KernelsOfTwoStreamsCountTheTimeThatTheyAdd) {
-  const ImportedTrace t = import_text("streams.json", trace({event("a", 100, 30, 7, 1, 50), event("copy", 110, 10, 8, 2, 51),
-                                                             event("b", 130, 5, 7, 3, 52)}));
+  const ImportedTrace t = import_text(
+      "streams.json",
+      trace({event("a", 100, 30, 7, 1, 50), event("copy", 110, 10, 8, 2, 51), event("b", 130, 5, 7, 3, 52)}));
   EXPECT_DOUBLE_EQ(t.times.compute, 35'000);
-  EXPECT_EQ(passes::measure(t.schedule, *passes::cost_model_for(t.machine)).makespan, passes::Time::from_us(35));
+  EXPECT_EQ(passes::measure(t.schedule, *passes::cost_model_for(t.machine)).makespan,
+            passes::Time::from_us(35));
 }
 
 TEST(Kineto, OnlyOneDeviceIsLookedAt) {
@@ -122,8 +125,9 @@ TEST(Kineto, OnlyOneDeviceIsLookedAt) {
 
 TEST(Kineto, AnArrayAloneIsATraceAndHostEventsAreSkipped) {
   const ImportedTrace t = import_text(
-      "array.json", "[" + event("a", 100, 10, 7, 1, 50) +
-                        R"(, {"ph": "M", "name": "process_name", "pid": 0, "args": {}}, {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "ts": 1, "dur": 2}])");
+      "array.json",
+      "[" + event("a", 100, 10, 7, 1, 50) +
+          R"(, {"ph": "M", "name": "process_name", "pid": 0, "args": {}}, {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "ts": 1, "dur": 2}])");
   EXPECT_EQ(t.kernels, 1);
 }
 
@@ -131,7 +135,8 @@ TEST(Kineto, LongListsOfRanksAreCompletedFromTheSize) {
   std::string args = kGather;
   args.replace(args.find("[0, 1, 2, 3]"), 12, "[0, 1, ..., 63]");
   args.replace(args.find("\"Group size\": 4"), 15, "\"Group size\": 64");
-  const ImportedTrace t = import_text("ranks.json", trace({event("ncclDevKernel_AllGather", 1, 1, 20, 1, 0, args)}));
+  const ImportedTrace t =
+      import_text("ranks.json", trace({event("ncclDevKernel_AllGather", 1, 1, 20, 1, 0, args)}));
   EXPECT_EQ(t.schedule.graph.groups.at(0).ranks.size(), 64U);
 }
 
@@ -144,21 +149,29 @@ TEST(KinetoErrors, AMalformedEventNamesLineAndColumn) {
 }
 
 TEST(KinetoErrors, AKernelWithoutDurationNamesItsPlace) {
-  expect_trace_error(562, "dur.json", "{\"traceEvents\": [\n  {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"ts\": 1}\n]}", 2, 3);
+  expect_trace_error(
+      562, "dur.json",
+      "{\"traceEvents\": [\n  {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"ts\": 1}\n]}", 2, 3);
 }
 
 TEST(KinetoErrors, ANegativeDurationNamesItsPlace) {
-  expect_trace_error(562, "dur.json",
-                     "{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"ts\": 1, \"dur\": -2}]}", 1, 18);
+  expect_trace_error(
+      562, "dur.json",
+      "{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"ts\": 1, \"dur\": -2}]}", 1,
+      18);
 }
 
 TEST(KinetoErrors, AStringWhereANumberIsExpectedNamesItsPlace) {
   expect_trace_error(562, "ts.json",
-                     "{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"ts\": \"soon\", \"dur\": 2}]}", 1, 18);
+                     "{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"ts\": "
+                     "\"soon\", \"dur\": 2}]}",
+                     1, 18);
 }
 
 TEST(KinetoErrors, ATraceOfTheHostAloneHasNothingToSchedule) {
-  expect_trace_error(564, "host.json", R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}]})");
+  expect_trace_error(
+      564, "host.json",
+      R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}]})");
 }
 
 TEST(KinetoErrors, OtherFilesAreNoTraces) {

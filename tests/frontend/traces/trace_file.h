@@ -28,8 +28,8 @@ inline ImportedTrace import_text(const std::string& name, const std::string& con
 }
 
 // `line` 0: the message says where itself.
-inline void expect_trace_error(int code, const std::string& name, const std::string& content, int line = 0, int column = 0,
-                               const std::string& message = "") {
+inline void expect_trace_error(int code, const std::string& name, const std::string& content, int line = 0,
+                               int column = 0, const std::string& message = "") {
   try {
     import_text(name, content);
     FAIL() << "no error " << code << " for " << content;
