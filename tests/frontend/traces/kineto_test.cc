@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <random>
+
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/default_passes.h"
@@ -172,6 +175,29 @@ TEST(KinetoErrors, ATraceOfTheHostAloneHasNothingToSchedule) {
   expect_trace_error(
       564, "host.json",
       R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}]})");
+}
+
+// Whatever a file holds: a schedule that verifies, or a numbered error.
+TEST(KinetoErrors, DamagedFilesNeverDoMoreThanFail) {
+  const std::string original = trace(kHalfHidden);
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    std::mt19937 random(seed);
+    std::string damaged = original;
+    for (unsigned k = 0; k < 1 + seed % 3; ++k) {
+      const std::size_t at = random() % damaged.size();
+      // Digits become other digits more often than anything else: times and streams that cannot be.
+      damaged[at] = std::isdigit(static_cast<unsigned char>(damaged[at])) != 0 && seed % 2 == 0
+                        ? static_cast<char>('0' + random() % 10)
+                        : static_cast<char>(random());
+    }
+    if (seed % 5 == 0) damaged.resize(random() % damaged.size());
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    try {
+      EXPECT_THAT(ir::verify(import_text("damaged", damaged).schedule), testing::IsEmpty());
+    } catch (const ir::UserError& e) {
+      EXPECT_THAT(e.code(), testing::AllOf(testing::Ge(560), testing::Le(564))) << e.what();
+    }
+  }
 }
 
 TEST(KinetoErrors, OtherFilesAreNoTraces) {
