@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "passes/overlap/reorder.h"
+#include "passes/overlap/simulator.h"
 
 namespace braid::passes {
 namespace {
@@ -17,8 +18,9 @@ constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 class BottomUp {
  public:
-  BottomUp(const Reordering& r, std::int64_t in_flight, std::int64_t memory_limit)
-      : r_(r), p_(r.problem), in_flight_(in_flight), memory_limit_(memory_limit) {
+  // `stall`: rule 4 may stall although there is compute.
+  BottomUp(const Reordering& r, std::int64_t in_flight, std::int64_t memory_limit, bool stall)
+      : r_(r), p_(r.problem), in_flight_(in_flight), memory_limit_(memory_limit), stall_(stall) {
     const std::size_t n = at(p_.size());
     depth_.assign(n, 0);
     path_.assign(n, Time{});
@@ -62,6 +64,7 @@ class BottomUp {
   const Reordering& r_;
   const Problem& p_;
   std::int64_t in_flight_, memory_limit_;
+  bool stall_;
   std::vector<int> depth_;
   std::vector<Time> path_;
   std::vector<int> missing_, reversed_;
@@ -137,6 +140,7 @@ class BottomUp {
       if (wait == nullptr || *waits_[kind].rbegin() > *wait) wait = &*waits_[kind].rbegin();
     }
     if (wait != nullptr) return std::get<2>(*wait);
+    if (!stall_ && !compute_.empty()) return std::get<2>(*compute_.rbegin());
     for (const auto& [covered, node] : starts_) {
       if (!waits_[kind_of(p_.started_by(-node))].empty()) return -node;
     }
@@ -186,19 +190,25 @@ class BottomUp {
 
 }  // namespace
 
+std::vector<int> LatencyHiding::order_of(const Reordering& r, bool stall) const {
+  std::vector<int> order = BottomUp(r, in_flight, kNoLimit, stall).run();
+  if (!r.context.memory_cap) return order;
+  const std::int64_t cap = *r.context.memory_cap;
+  std::int64_t limit = cap;
+  for (std::int64_t k = 0; k < reruns && r.memory.planned_bytes(order) > cap; ++k) {
+    limit = limit / 10 * 9;
+    order = BottomUp(r, in_flight, limit, stall).run();
+  }
+  if (r.memory.planned_bytes(order) > cap) return identity_order(r.problem.size());
+  return order;
+}
+
 bool LatencyHiding::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context,
                  [this](Reordering& r) {
-                   std::vector<int> order = BottomUp(r, in_flight, kNoLimit).run();
-                   if (!r.context.memory_cap) return order;
-                   const std::int64_t cap = *r.context.memory_cap;
-                   std::int64_t limit = cap;
-                   for (std::int64_t k = 0; k < reruns && r.memory.planned_bytes(order) > cap; ++k) {
-                     limit = limit / 10 * 9;
-                     order = BottomUp(r, in_flight, limit).run();
-                   }
-                   if (r.memory.planned_bytes(order) > cap) return identity_order(r.problem.size());
-                   return order;
+                   std::vector<int> first = order_of(r, true), second = order_of(r, false);
+                   return simulate_makespan(r.problem, second) < simulate_makespan(r.problem, first) ? second
+                                                                                                     : first;
                  },
                  {.may_reorder_collectives = true});
 }

@@ -9,10 +9,14 @@
 //       1. memory      over the limit: the one that leaves the least alive
 //       2. covered     a start whose latency has passed (it frees its resource, and its inputs become ready)
 //       3. window      a wait whose resource is free, the deepest collective chain first
-//       4. backed up   the start of a resource for which a wait is ready, although it stalls: the soonest covered
+//       4. backed up   the start of a resource for which a wait is ready, although it stalls: the soonest
+//       covered
 //       5. depth       compute on the deepest chain of collectives, then on the longest path
 //       6. stall       an uncovered start, the one that is covered soonest; time passes idle until then
 //       7. input       later nodes of the input first
+//   * XLA itself has rule 4 behind compute, which misses uniform layers whose collectives are longer than
+//   their compute; in front of it, gradients that are only read at the end all stall there. Both orders are
+//   built and the one whose simulated time is shorter is kept: a stronger rival than its source
 //   * if the plan exceeds the cap, it runs again with a smaller memory limit (`reruns` times), and gives up
 //   to the input order
 #pragma once
@@ -25,6 +29,8 @@
 #include "passes/pass_context.h"
 
 namespace braid::passes {
+
+struct Reordering;
 
 struct LatencyHiding {
   static constexpr std::string_view kName = "latency_hiding";
@@ -40,6 +46,9 @@ struct LatencyHiding {
             {"reruns", &LatencyHiding::reruns, "how often the memory limit is made smaller"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
+
+ private:
+  std::vector<int> order_of(const Reordering& r, bool stall) const;
 };
 
 }  // namespace braid::passes

@@ -67,6 +67,22 @@ TEST(LatencyHiding, ClosesAWindowAsSoonAsItsLatencyIsCovered) {
   EXPECT_EQ(order_after("latency_hiding", text), "a g b c g.wait d");
 }
 
+// Gradients that are only read at the end: the second is summed up beside the compute that makes the first
+// layer's.
+TEST(LatencyHiding, HidesGradientsThatAreOnlyReadAtTheEnd) {
+  std::string body = compute("y", "%x", 1000), outputs;
+  for (int k = 0; k < 4; ++k) {
+    body += compute(fmt::format("y{}", k), k == 0 ? "%y" : fmt::format("%y{}", k - 1), 1000) +
+            all_gather(fmt::format("g{}", k), fmt::format("y{}", k), 500) + wait(fmt::format("g{}", k)) +
+            compute(fmt::format("u{}", k), fmt::format("%g{}.1", k), 1);
+    outputs += fmt::format("output %u{}\n", k);
+  }
+  ir::Schedule schedule = ir::parse_schedule(graph(body, outputs), "test");
+  PassContext context;
+  passes::run_passes(schedule, passes::parse_pass_list("latency_hiding"), {.context = &context});
+  EXPECT_LT(passes::measure(schedule, *context.costs).exposed.ps, Time::from_ns(550).ps);
+}
+
 TEST(LatencyHiding, HoldsTheNumberOfCollectivesInFlight) {
   const std::string text =
       graph(all_gather("g", "w", 3000) + all_gather("h", "x", 3000) + wait("g") + wait("h") +
