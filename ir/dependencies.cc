@@ -145,6 +145,7 @@ class Finder {
     for (const std::vector<OpId>& ops : nodes) {
       for (OpId op : ops) add_op(op, node_of);
     }
+    group_order(node_of);
     std::sort(edges_.begin(), edges_.end(), [](const Edge& a, const Edge& b) { return a.key() < b.key(); });
     edges_.erase(std::unique(edges_.begin(), edges_.end(),
                              [](const Edge& a, const Edge& b) { return a.key() == b.key(); }),
@@ -199,6 +200,23 @@ class Finder {
       add(last_barrier_, node, DepKind::star, Hazard::barrier, {});
     }
     last_node_ = node;
+  }
+
+  // What groups were asked to come after; of names that nobody has, the verifier speaks.
+  void group_order(const std::vector<int>& node_of) {
+    std::map<std::string_view, int> last_of;  // name -> the node with the last operation of the group
+    for (const ScheduleNode& n : schedule_.nodes) {
+      if (n.kind != ScheduleNode::Kind::grouped) continue;
+      const std::vector<OpId> ops = ops_of(n);
+      if (ops.empty()) continue;
+      for (const std::string& name : n.after) {
+        const auto before = last_of.find(name);
+        if (before == last_of.end()) continue;
+        const int to = node_of[static_cast<std::size_t>(ops.front().index)];
+        if (before->second >= 0 && to >= 0) add(before->second, to, DepKind::weak, Hazard::group_order, {});
+      }
+      last_of[n.name] = node_of[static_cast<std::size_t>(ops.back().index)];
+    }
   }
 
   // The FIFOs that the start of a collective enters.
@@ -361,7 +379,8 @@ std::string_view to_string(DepKind kind) {
 
 std::string_view to_string(Hazard hazard) {
   constexpr std::string_view names[] = {"read_after_write", "write_after_read", "write_after_write",
-                                        "structure",        "channel_order",    "barrier"};
+                                        "structure",        "channel_order",    "group_order",
+                                        "barrier"};
   return names[static_cast<std::size_t>(hazard)];
 }
 

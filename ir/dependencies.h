@@ -7,9 +7,9 @@
 //   star    (StarDep)    any or all of the buffer: reads by opaque kernels, GEMMs and collectives, a second
 //                        write, a mutation after the write before it, the wait of a start, everything about
 //                        a barrier
-//   weak    (WeakDep)    order only: the predecessor reads what the node overwrites, or both are
-//                        collectives whose order the channel policy fixes. If a pass drops the predecessor,
-//                        nothing is lost
+//   weak    (WeakDep)    order only: the predecessor reads what the node overwrites, both are collectives
+//                        whose order the channel policy fixes, or groups of which one is `after` the other.
+//                        If a pass drops the predecessor, nothing is lost
 //
 // A version of a buffer that a MutationOutput replaced is the same memory, so chains of versions need no
 // care of their own: the readers of a version come between the write before them and the mutation after
@@ -37,6 +37,7 @@ enum class Hazard : std::uint8_t {
   write_after_write,
   structure,      // wait and release come after their start, the release after the wait
   channel_order,  // collectives in the order that the channel policy asks for
+  group_order,    // a group that was asked to come after another one (ScheduleNode::after)
   barrier,        // one of the two has unknown effects
 };
 
@@ -44,7 +45,7 @@ struct Dependency {
   int node = -1;  // into Schedule::nodes: the predecessor or the successor, as was asked
   DepKind kind = DepKind::star;
   Hazard hazard = Hazard::read_after_write;
-  BufferId buffer;           // the later node's name of the memory; invalid for the last three hazards
+  BufferId buffer;           // the later node's name of the memory; invalid for the last four hazards
   bool keeps_alive = false;  // weak: the reader also hands out the same memory (a start, a mutation of
                              // another part), so the storage must live although the dependency is order only
   friend bool operator==(const Dependency&, const Dependency&) = default;

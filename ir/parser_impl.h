@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/lexer.h"
@@ -146,6 +147,7 @@ class Parser {
   std::unordered_map<std::string, StorageId> storages_;
   std::unordered_map<std::string, BufferId> buffers_;
   std::unordered_map<std::string, OpId> ops_;
+  std::unordered_set<std::string> node_groups_;       // grouped nodes at the top level
   std::vector<std::pair<StorageId, Token>> aliases_;  // may name storages that come later
   IndexScope scope_;
   std::unordered_map<std::string, ValueId> values_;  // of the body being parsed

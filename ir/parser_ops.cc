@@ -10,10 +10,21 @@ ScheduleNode Parser::schedule_node() {
   const bool fused = at_word("fused"), grouped = at_word("grouped");
   if (!fused && !grouped) return ScheduleNode::single(operation());
   const Nest nest(*this);
-  next();
+  const Token start = next();
   ScheduleNode node;
   node.kind = fused ? ScheduleNode::Kind::fused : ScheduleNode::Kind::grouped;
-  if (!at_punct("{")) node.name = name();
+  if (!at_punct("{") && !at_word("after")) node.name = name();
+  if (grouped && accept_word("after")) {
+    comma_separated([&] {
+      const Token t = peek();
+      node.after.push_back(name());
+      if (!node_groups_.contains(node.after.back()))
+        fail(kUnknownName, t, fmt::format("no group '{}' comes before", node.after.back()),
+             "only a group that stands earlier, at the top level, can be named");
+    });
+    if (depth_ > 1)
+      fail(kBadStructure, start, "'after' is for groups at the top level: members have their order");
+  }
   expect_punct("{");
   while (!accept_punct("}")) {
     if (accept_word("buffer")) {
@@ -22,6 +33,7 @@ ScheduleNode Parser::schedule_node() {
       node.members.push_back(schedule_node());
     }
   }
+  if (grouped && depth_ == 1) node_groups_.insert(node.name);
   return node;
 }
 

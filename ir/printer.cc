@@ -346,8 +346,12 @@ class Printer {
 
   void schedule_node(const ScheduleNode& node) {
     if (node.kind == ScheduleNode::Kind::single) return operation(node.op);
-    line(fmt::format("{}{} {{", node.kind == ScheduleNode::Kind::fused ? "fused" : "grouped",
-                     node.name.empty() ? "" : " " + name_text(node.name)));
+    // A node may be named like the word that follows its name.
+    std::string head = node.kind == ScheduleNode::Kind::fused ? "fused" : "grouped";
+    if (!node.name.empty()) head += " " + (node.name == "after" ? quoted(node.name) : name_text(node.name));
+    for (std::size_t k = 0; k < node.after.size(); ++k)
+      head += (k == 0 ? " after " : ", ") + name_text(node.after[k]);
+    line(head + " {");
     ++indent_;
     for (const ScheduleNode& member : node.members) schedule_node(member);
     --indent_;

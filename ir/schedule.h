@@ -28,8 +28,11 @@ struct ScheduleNode {
   std::string name;                   // fused and grouped; a single node is named after its operation
   OpId op;                            // single
   std::vector<ScheduleNode> members;  // fused and grouped, in order
+  // grouped, at the top level: names of groups that come earlier although no effect asks for it (one gather
+  // in flight at a time, say). Order only: if one of them goes, nothing is lost.
+  std::vector<std::string> after = {};
 
-  static ScheduleNode single(OpId op) { return {Kind::single, {}, op, {}}; }
+  static ScheduleNode single(OpId op) { return {Kind::single, {}, op, {}, {}}; }
 };
 // The operations of a node, in order.
 std::vector<OpId> ops_of(const ScheduleNode& node);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "ir/error.h"
 #include "ir/fused_loops.h"
@@ -24,6 +26,7 @@ class StructureCheck {
     if (!out_.empty()) return;  // the rest follows ids
     for (const ScheduleNode& node : s_.nodes) schedule_node(node);
     list(execution_order(s_), false);
+    group_order();
     for (const GraphOutput& o : g_.outputs) {
       if (!valid(o.buffer)) out_.add(kStructure, o.name, "the output is not a buffer");
     }
@@ -95,7 +98,11 @@ class StructureCheck {
     if (node.members.empty())
       out_.add(kStructure, node.name, "an empty {} node",
                node.kind == ScheduleNode::Kind::fused ? "fused" : "grouped");
-    for (const ScheduleNode& member : node.members) schedule_node(member);
+    for (const ScheduleNode& member : node.members) {
+      schedule_node(member);
+      if (!member.after.empty())
+        out_.add(kStructure, member.name, "'after' is for groups at the top level: members have their order");
+    }
     if (node.kind != ScheduleNode::Kind::fused || !out_.empty()) return;
     std::string why;
     const std::vector<OpId> ops = ops_of(node);
@@ -104,6 +111,28 @@ class StructureCheck {
     }
     if (!ops.empty() && !analyse_fused(g_, ops, &why))
       out_.add(kStructure, node.name.empty() ? g_[ops[0]].name : node.name, "not a fused node: {}", why);
+  }
+
+  void group_order() {
+    std::map<std::string_view, int> groups;  // name -> how many have it
+    for (const ScheduleNode& node : s_.nodes) {
+      if (node.kind == ScheduleNode::Kind::grouped) ++groups[node.name];
+    }
+    std::set<std::string_view> before;
+    for (const ScheduleNode& node : s_.nodes) {
+      if (!node.after.empty() && node.kind != ScheduleNode::Kind::grouped)
+        out_.add(kStructure, node.name, "only a group comes after others");
+      for (const std::string& name : node.after) {
+        const auto it = groups.find(name);
+        if (it == groups.end() || it->second > 1) {
+          out_.add(kStructure, node.name, "comes after the group '{}', of which there {}", name,
+                   it == groups.end() ? "is none" : "are several");
+        } else if (!before.count(name)) {
+          out_.add("order", node.name, "comes before the group '{}', which it is to come after", name);
+        }
+      }
+      if (node.kind == ScheduleNode::Kind::grouped) before.insert(node.name);
+    }
   }
 
   // The operations of the schedule, or of one region.

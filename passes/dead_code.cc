@@ -1,6 +1,8 @@
 #include "passes/dead_code.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "ir/dependencies.h"
@@ -39,6 +41,16 @@ bool prune(ScheduleNode& node, const std::vector<bool>& live_op) {
   return node.members.empty();
 }
 
+// Groups that are gone held no collective: nothing needs to come after them.
+void forget_missing_groups(Schedule& schedule) {
+  std::set<std::string> groups;
+  for (const ScheduleNode& node : schedule.nodes) {
+    if (node.kind == ScheduleNode::Kind::grouped) groups.insert(node.name);
+  }
+  for (ScheduleNode& node : schedule.nodes)
+    std::erase_if(node.after, [&](const std::string& name) { return !groups.contains(name); });
+}
+
 }  // namespace
 
 bool DeadCode::run(Schedule& schedule) {
@@ -65,6 +77,7 @@ bool DeadCode::run(Schedule& schedule) {
   if (std::find(live.begin(), live.end(), false) != live.end()) {
     changed = true;
     std::erase_if(schedule.nodes, [&](ScheduleNode& node) { return prune(node, live_op); });
+    forget_missing_groups(schedule);
     schedule.plan.reset();  // its steps no longer fit
   }
   return compact(schedule) || changed;

@@ -10,6 +10,7 @@
 #include "passes/overlap/bucket_preserving_overlap.h"
 #include "passes/overlap/bucket_saturated.h"
 #include "passes/overlap/decide_global_ordering_of_comms.h"
+#include "passes/overlap/group_fsdp_collectives.h"
 #include "passes/overlap/raise_comms.h"
 #include "passes/overlap/reorder_communication_preserving_peak_memory.h"
 #include "passes/overlap/reorder_compute_for_overlap.h"
@@ -18,6 +19,7 @@
 #include "passes/overlap/simple_overlap.h"
 #include "passes/overlap/sink_waits.h"
 #include "passes/overlap/sink_waits_iterative.h"
+#include "passes/overlap/ungroup.h"
 #include "passes/plan_memory.h"
 #include "passes/raise_outputs.h"
 #include "passes/rivals/earliest_start_latest_wait.h"
@@ -68,6 +70,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<FuseEpilogues>();
   registry.add<FuseHorizontal>();
   registry.add<FuseVertical>();
+  registry.add<GroupFsdpCollectives>();
   registry.add<LatencyHiding>();
   registry.add<MergeLoops>();
   registry.add<PlanMemory>();
@@ -82,6 +85,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<SinkReleases>();
   registry.add<SinkWaits>();
   registry.add<SinkWaitsIterative>();
+  registry.add<Ungroup>();
 }
 
 }  // namespace braid::passes

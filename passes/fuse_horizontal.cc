@@ -15,11 +15,11 @@ using namespace ir;
 
 class Fuser {
  public:
-  Fuser(Schedule& schedule, const FuseHorizontal& options)
+  Fuser(Schedule& schedule, const FuseHorizontal& options, std::span<const int> region_of_op)
       : schedule_(schedule),
         graph_(schedule.graph),
         options_(options),
-        clusters_(schedule, options.keep_overlap) {
+        clusters_(schedule, options.keep_overlap, region_of_op) {
     find_prologues();
     for (const ScheduleNode& node : schedule.nodes) {
       const std::vector<OpId> ops = ops_of(node);
@@ -106,6 +106,8 @@ class Fuser {
 
 }  // namespace
 
-bool FuseHorizontal::run(Schedule& schedule) { return Fuser(schedule, *this).run(); }
+bool FuseHorizontal::run(Schedule& schedule, std::span<const int> region_of_op) {
+  return Fuser(schedule, *this, region_of_op).run();
+}
 
 }  // namespace braid::passes

@@ -16,6 +16,7 @@
 //   5. `keep_overlap`: nothing moves behind the wait of a collective.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -41,7 +42,9 @@ struct FuseHorizontal {
         {"keep_prologues", &FuseHorizontal::keep_prologues, "leave alone what prepares a collective's input"},
         {"keep_overlap", &FuseHorizontal::keep_overlap, "move nothing behind the wait of a collective"}};
   }
-  bool run(ir::Schedule& schedule);
+  bool run(ir::Schedule& schedule) { return run(schedule, {}); }
+  // Loops join only within one region: a number per operation of the graph; none: all is one region.
+  bool run(ir::Schedule& schedule, std::span<const int> region_of_op);
 };
 
 }  // namespace braid::passes

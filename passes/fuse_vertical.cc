@@ -15,11 +15,11 @@ using namespace ir;
 
 class Fuser {
  public:
-  Fuser(Schedule& schedule, const FuseVertical& options)
+  Fuser(Schedule& schedule, const FuseVertical& options, std::span<const int> region_of_op)
       : schedule_(schedule),
         graph_(schedule.graph),
         options_(options),
-        clusters_(schedule, options.keep_overlap) {
+        clusters_(schedule, options.keep_overlap, region_of_op) {
     for (const ScheduleNode& node : schedule.nodes) fusible_.push_back(is_loops(schedule, node));
   }
 
@@ -117,6 +117,8 @@ class Fuser {
 
 }  // namespace
 
-bool FuseVertical::run(Schedule& schedule) { return Fuser(schedule, *this).run(); }
+bool FuseVertical::run(Schedule& schedule, std::span<const int> region_of_op) {
+  return Fuser(schedule, *this, region_of_op).run();
+}
 
 }  // namespace braid::passes

@@ -21,6 +21,7 @@
 //   6. `keep_overlap`: nothing moves behind the wait of a collective.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -48,7 +49,9 @@ struct FuseVertical {
             {"max_row_bytes", &FuseVertical::max_row_bytes, "longest row that passes between members"},
             {"keep_overlap", &FuseVertical::keep_overlap, "move nothing behind the wait of a collective"}};
   }
-  bool run(ir::Schedule& schedule);
+  bool run(ir::Schedule& schedule) { return run(schedule, {}); }
+  // Loops join only within one region: a number per operation of the graph; none: all is one region.
+  bool run(ir::Schedule& schedule, std::span<const int> region_of_op);
 };
 
 }  // namespace braid::passes

@@ -24,7 +24,7 @@ bool is_loops(const Schedule& schedule, const ScheduleNode& node) {
   });
 }
 
-FusionGraph::FusionGraph(const Schedule& schedule, bool keep_overlap)
+FusionGraph::FusionGraph(const Schedule& schedule, bool keep_overlap, std::span<const int> region_of_op)
     : dependencies_(find_dependencies(schedule)), keep_overlap_(keep_overlap) {
   const std::size_t n = schedule.nodes.size();
   cluster_.resize(n);
@@ -32,10 +32,12 @@ FusionGraph::FusionGraph(const Schedule& schedule, bool keep_overlap)
   position_.assign(cluster_.begin(), cluster_.end());
   ops_.resize(n);
   merged_.assign(n, false);
+  region_.assign(n, 0);
   in_.resize(n);
   out_.resize(n);
   for (std::size_t k = 0; k < n; ++k) {
     ops_[k] = ops_of(schedule.nodes[k]);
+    if (!region_of_op.empty() && !ops_[k].empty()) region_[k] = region_of_op[u(ops_[k].front().index)];
     const auto add = [](std::vector<Neighbour>& to, const Dependency& d) {
       const bool data = d.hazard == Hazard::read_after_write;
       if (!to.empty() && to.back().node == d.node) {
@@ -91,6 +93,7 @@ bool FusionGraph::depends_directly(int later, int earlier) const {
 }
 
 std::optional<double> FusionGraph::joint_position(int first, int second) const {
+  if (region_[u(first)] != region_[u(second)]) return std::nullopt;
   const double from = position_[u(first)], to = position_[u(second)];
   // Everything that the second follows, and everything that follows the first.
   double after = -1, before = static_cast<double>(size());

@@ -20,7 +20,9 @@ class FusionGraph {
  public:
   // `keep_overlap`: no operation is moved to the other side of a collective's wait, where it could no
   // longer run while the collective is under way.
-  FusionGraph(const ir::Schedule& schedule, bool keep_overlap);
+  // `region_of_op`: clusters join only within one region; one number per operation of the graph, none: all
+  // is one region.
+  FusionGraph(const ir::Schedule& schedule, bool keep_overlap, std::span<const int> region_of_op = {});
 
   // Nodes of the schedule, and the cluster that each is in (one of its nodes stands for it).
   int size() const { return static_cast<int>(cluster_.size()); }
@@ -62,6 +64,7 @@ class FusionGraph {
   std::vector<double> position_;
   std::vector<std::vector<ir::OpId>> ops_;
   std::vector<bool> merged_;
+  std::vector<int> region_;  // per node
   std::vector<std::vector<Neighbour>> in_, out_;
   std::vector<double> waits_;  // positions
   bool keep_overlap_;

@@ -1,0 +1,190 @@
+#include "passes/overlap/group_fsdp_collectives.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "ir/dependencies.h"
+#include "ir/error.h"
+#include "passes/fusion_graph.h"
+#include "passes/overlap/groups.h"
+#include "passes/overlap/measure.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+constexpr std::size_t kMostLoops = 16;  // between a parameter and its gather, a reduce-scatter and its output
+
+std::size_t u(int k) { return static_cast<std::size_t>(k); }
+
+class Finder {
+ public:
+  explicit Finder(const Schedule& schedule)
+      : schedule_(schedule), deps_(find_dependencies(schedule)), taken_(schedule.nodes.size(), false) {}
+
+  std::vector<NewGroup> run(std::int64_t depth) {
+    for (int n = 0; n < deps_.size(); ++n) {
+      const ScheduleNode& node = schedule_.nodes[u(n)];
+      if (node.kind != ScheduleNode::Kind::single) continue;
+      if (const auto* k = schedule_.graph[node.op].as<WaitKernel>()) wait_of_[k->start] = n;
+      if (const auto* k = schedule_.graph[node.op].as<ReleaseKernel>()) release_of_[k->start] = n;
+    }
+    std::vector<int> waits;  // of gathers: groups
+    for (int n = 0; n < deps_.size(); ++n) {
+      const ScheduleNode& node = schedule_.nodes[u(n)];
+      if (node.kind != ScheduleNode::Kind::single) continue;
+      const auto* k = schedule_.graph[node.op].as<CollectiveKernel>();
+      if (k == nullptr || k->blocking || !wait_of_.contains(node.op)) continue;
+      const int wait = wait_of_.at(node.op);
+      const std::string& name = schedule_.graph[node.op].name;
+      if (k->kind == CollectiveKind::all_gather && is_parameter(n)) {
+        NewGroup start{name + "_gather", prologue(n, wait, false), {}};
+        if (waits.size() >= static_cast<std::size_t>(depth))
+          start.after = {waits[waits.size() - static_cast<std::size_t>(depth)]};
+        groups_.push_back(std::move(start));
+        waits.push_back(static_cast<int>(groups_.size()));
+        groups_.push_back({name + "_gather_wait", copies_behind(wait), {}});
+      } else if (k->kind == CollectiveKind::reduce_scatter && is_gradient(wait)) {
+        groups_.push_back({name + "_scatter", prologue(n, wait, true), {}});
+        taken_[u(wait)] = true;
+        groups_.push_back({name + "_scatter_wait", {wait}, {}});
+      }
+    }
+    return std::move(groups_);
+  }
+
+ private:
+  const Schedule& schedule_;
+  const Dependencies deps_;
+  std::vector<bool> taken_;
+  std::map<OpId, int> wait_of_, release_of_;
+  std::vector<NewGroup> groups_;
+
+  template <class F>
+  static void for_each_data(std::span<const Dependency> all, F&& f) {
+    for (const Dependency& d : all) {
+      if (d.hazard == Hazard::read_after_write) f(d.node);
+    }
+  }
+  bool loops(int node) const { return is_loops(schedule_, schedule_.nodes[u(node)]); }
+
+  // Loops that move elements and compute nothing from several of them; `scale`: also times a constant.
+  bool copies(int node, bool scale) const {
+    if (!loops(node)) return false;
+    for (OpId op : ops_of(schedule_.nodes[u(node)])) {
+      const auto& body = schedule_.graph[op].as<Loops>()->body;
+      if (schedule_.graph[op].as<Loops>()->is_reduction()) return false;
+      int loads = 0;
+      for (const Instr& instr : body.instrs) {
+        loads += instr.code == OpCode::load;
+        const bool moves = instr.code == OpCode::load || instr.code == OpCode::cast ||
+                           instr.code == OpCode::index || instr.code == OpCode::constant;
+        const bool scales = instr.code == OpCode::mul || instr.code == OpCode::div;
+        if (!moves && !(scale && scales)) return false;
+      }
+      if (loads != 1) return false;
+    }
+    return true;
+  }
+
+  bool is_parameter(int start) const {
+    std::set<int> seen;
+    std::vector<int> stack = {start};
+    bool only_loops = true;
+    while (!stack.empty() && only_loops && seen.size() <= kMostLoops) {
+      const int n = stack.back();
+      stack.pop_back();
+      for_each_data(deps_.predecessors(n), [&](int p) {
+        only_loops &= loops(p);
+        if (seen.insert(p).second) stack.push_back(p);
+      });
+    }
+    return only_loops && seen.size() <= kMostLoops;
+  }
+
+  bool is_gradient(int wait) const {
+    std::set<int> seen = {wait};
+    std::vector<int> stack = {wait};
+    bool unary = true;
+    while (!stack.empty() && unary && seen.size() <= kMostLoops + 1) {
+      const int n = stack.back();
+      stack.pop_back();
+      for_each_data(deps_.successors(n), [&](int s) {
+        unary &= loops(s);
+        for_each_data(deps_.predecessors(s), [&](int p) { unary &= p == n; });
+        if (seen.insert(s).second) stack.push_back(s);
+      });
+    }
+    return unary && seen.size() <= kMostLoops + 1;
+  }
+
+  // The start and the loops before it whose results nobody else reads.
+  std::vector<int> prologue(int start, int wait, bool only_copies) {
+    std::set<int> members = {start};
+    std::set<int> readers = {start, wait};  // the wait pins the inputs
+    if (const auto r = release_of_.find(schedule_.nodes[u(start)].op); r != release_of_.end())
+      readers.insert(r->second);
+    std::set<int, std::greater<>> candidates;  // the latest first: all its readers are then decided on
+    for_each_data(deps_.predecessors(start), [&](int p) { candidates.insert(p); });
+    while (!candidates.empty()) {
+      const int n = *candidates.begin();
+      candidates.erase(candidates.begin());
+      if (taken_[u(n)] || !(only_copies ? copies(n, true) : loops(n))) continue;
+      bool alone = true;
+      for_each_data(deps_.successors(n), [&](int s) { alone &= readers.contains(s); });
+      if (!alone) continue;
+      members.insert(n);
+      readers.insert(n);
+      for_each_data(deps_.predecessors(n), [&](int p) { candidates.insert(p); });
+    }
+    return take(members);
+  }
+
+  std::vector<int> copies_behind(int wait) {
+    std::set<int> members = {wait};
+    std::set<int> candidates;  // the earliest first: all that it reads is then decided on
+    for_each_data(deps_.successors(wait), [&](int s) { candidates.insert(s); });
+    while (!candidates.empty()) {
+      const int n = *candidates.begin();
+      candidates.erase(candidates.begin());
+      if (taken_[u(n)] || !copies(n, false)) continue;
+      bool alone = true;
+      for_each_data(deps_.predecessors(n), [&](int p) { alone &= members.contains(p); });
+      if (!alone) continue;
+      members.insert(n);
+      for_each_data(deps_.successors(n), [&](int s) { candidates.insert(s); });
+    }
+    return take(members);
+  }
+
+  std::vector<int> take(const std::set<int>& members) {
+    for (int m : members) taken_[u(m)] = true;
+    return {members.begin(), members.end()};
+  }
+};
+
+Measurement measured(const Schedule& schedule, const PassContext& context) {
+  const Problem problem = make_problem(schedule, *context.costs);
+  return measure(schedule, problem, MemoryModel(schedule), identity_order(problem.size()),
+                 {.bounds = false, .planned = false});
+}
+
+}  // namespace
+
+bool GroupFsdpCollectives::run(Schedule& schedule, PassContext& context) {
+  if (depth < 1) {
+    user_error(542, {.node = std::string(kName)}, "a depth of " + std::to_string(depth),
+               "at least one gather has to be in flight: depth=1");
+  }
+  std::vector<NewGroup> groups = Finder(schedule).run(depth);
+  if (groups.empty()) return false;
+  const auto before = measured(schedule, context);
+  if (!group_nodes(schedule, std::move(groups)).any()) return false;
+  context.reports.push_back(make_report(std::string(kName), before, measured(schedule, context)));
+  return true;
+}
+
+}  // namespace braid::passes

@@ -1,0 +1,43 @@
+// Groups around the collectives of fully sharded data parallelism, chained so that few gathers are under way.
+//
+//   p  -> cast -> copy_in -> all_gather         grouped g_gather  after f_gather_wait {cast; copy_in; g}
+//   all_gather -> wait -> copy_out              grouped g_gather_wait                 {g.wait; copy_out}
+//   grad -> copy_in -> reduce_scatter           grouped r_scatter                     {copy_in; r}
+//   reduce_scatter -> wait -> output            grouped r_scatter_wait                {r.wait}
+//
+// (PyTorch #131510.) Without it, passes that raise starts raise all gathers to the top, and all parameters
+// are there whole at once. Contract
+//   1. A gather is FSDP's if all that it is computed from are inputs and constants, through loops only: at
+//      most 16 of them. Loops whose results nobody else reads go into its group.
+//   2. A reduce-scatter is FSDP's if its results reach outputs only, through loops that read nothing else
+//      that is computed. Loops before it that copy, cast or scale, and that nobody else reads, go into its
+//      group.
+//   3. Loops behind the wait of a gather that only copy or cast what it brought go into the wait's group.
+//   4. Gather number k + depth comes after the wait of gather k: with depth d at most d are in flight.
+//   5. Blocking collectives, and what is in a group already, stay as they are. A group that could not be
+//      contiguous is not made; a chain that dependencies contradict is not asked for.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "passes/pass.h"
+#include "passes/pass_context.h"
+
+namespace braid::passes {
+
+struct GroupFsdpCollectives {
+  static constexpr std::string_view kName = "group_fsdp_collectives";
+  static constexpr std::string_view kDescription =
+      "groups gathers and reduce-scatters of sharded parameters with their copies; few gathers in flight";
+
+  std::int64_t depth = 1;
+
+  static std::vector<PassOption<GroupFsdpCollectives>> options() {
+    return {{"depth", &GroupFsdpCollectives::depth, "gathers in flight at a time, at least 1"}};
+  }
+  // User error 542 for a depth below 1.
+  bool run(ir::Schedule& schedule, PassContext& context);
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,186 @@
+// group_nodes, group_fsdp_collectives, ungroup, and `after` in IR text.
+#include "passes/overlap/groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/interpreter.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "tests/passes/overlap/orders.h"
+#include "tests/passes/random_graph.h"
+#include "tests/support/user_error.h"
+
+namespace braid::test {
+namespace {
+
+using passes::group_nodes;
+using passes::Grouping;
+
+std::string copy(std::string_view name, std::string_view from, int size) {
+  return fmt::format("%{}: f32[{}] = pointwise {{\n  %0 = load %{}\n  store %0\n}}\n", name, size, from);
+}
+std::string reduce_scatter(std::string_view name, std::string_view operand) {
+  return fmt::format("%{}: f32[32] = reduce_scatter sum @g (%{}) cost(ns 1000)\n", name, operand);
+}
+// Text of the nodes, members in braces.
+std::string shape(const ir::Schedule& schedule) {
+  std::string out;
+  for (const ir::ScheduleNode& n : schedule.nodes) {
+    if (!out.empty()) out += " ";
+    if (n.kind == ir::ScheduleNode::Kind::single) {
+      out += schedule.graph[n.op].name;
+      continue;
+    }
+    out += n.name;
+    for (const std::string& a : n.after) out += ">" + a;
+    std::string inside;
+    for (ir::OpId op : ir::ops_of(n)) inside += (inside.empty() ? "" : " ") + schedule.graph[op].name;
+    out += "{" + inside + "}";
+  }
+  return out;
+}
+std::string shape_after(std::string_view passes, const std::string& text) {
+  ir::Schedule schedule = ir::parse_schedule(text, "test");
+  passes::run_passes(schedule, passes::parse_pass_list(passes), {.check_unchanged = true});
+  return shape(schedule);
+}
+
+const std::string kChain = graph(
+    compute("a", "%x") + compute("b", "%a") + compute("c", "%b") + compute("d", "%x") + compute("e", "%x"),
+    "output %c\noutput %d\noutput %e\n");
+
+TEST(GroupNodes, StandWhereTheLastMemberStood) {
+  ir::Schedule s = ir::parse_schedule(kChain, "test");
+  group_nodes(s, {{"g", {0, 3}, {}}});
+  EXPECT_EQ(shape(s), "g{a d} b c e");
+  EXPECT_TRUE(passes::unpack_groups(s));
+  EXPECT_EQ(shape(s), "a d b c e");
+  EXPECT_FALSE(passes::unpack_groups(s));
+}
+
+TEST(GroupNodes, AGroupThatAPathLeavesAndEntersAgainIsNotMade) {
+  ir::Schedule s = ir::parse_schedule(kChain, "test");
+  const Grouping made = group_nodes(s, {{"g", {0, 2}, {}}, {"h", {3, 4}, {}}});
+  EXPECT_THAT(made.names, testing::ElementsAre("", "h"));
+  EXPECT_EQ(shape(s), "a b c h{d e}");
+}
+
+TEST(GroupNodes, AnOrderThatWouldCloseACycleIsDroppedAndSaid) {
+  ir::Schedule s = ir::parse_schedule(kChain, "test");
+  const Grouping made = group_nodes(s, {{"g", {0}, {1}}, {"h", {1}, {}}, {"k", {3}, {0}}});
+  EXPECT_THAT(made.dropped, testing::ElementsAre(testing::Pair(0, 1)));
+  EXPECT_EQ(shape(s), "g{a} h{b} c k>g{d} e");
+}
+
+TEST(GroupNodes, TemporaryGroupsGoWithoutFusion) {
+  ir::Schedule s = ir::parse_schedule(kChain, "test");
+  {
+    const passes::TemporaryGroups groups(s, {{"g", {3, 4}, {}}});
+    EXPECT_EQ(shape(s), "a b c g{d e}");
+  }
+  EXPECT_EQ(shape(s), "a b c d e");
+}
+
+std::string two_layers() {
+  std::string body;
+  for (const char* k : {"g", "h"}) {
+    body += copy(fmt::format("{}_cast", k), "w", 64) + all_gather(k, fmt::format("{}_cast", k));
+  }
+  body += wait("g") + copy("g_out", "g.1", 128) + compute("mm1", "%x, %g_out") + wait("h") +
+          copy("h_out", "h.1", 128) + compute("mm2", "%mm1, %h_out");
+  return graph(body, "output %mm2\n");
+}
+
+TEST(GroupFsdp, GathersWithTheirCopiesOneInFlightAtATime) {
+  EXPECT_EQ(shape_after("group_fsdp_collectives", two_layers()),
+            "g_gather{g_cast g} g_gather_wait{g.wait g_out} h_gather>g_gather_wait{h_cast h} mm1 "
+            "h_gather_wait{h.wait h_out} mm2");
+  EXPECT_EQ(shape_after("group_fsdp_collectives{depth=2}", two_layers()),
+            "g_gather{g_cast g} h_gather{h_cast h} g_gather_wait{g.wait g_out} mm1 "
+            "h_gather_wait{h.wait h_out} mm2");
+}
+
+TEST(GroupFsdp, LaterPassesKeepTheChain) {
+  EXPECT_EQ(shape_after("group_fsdp_collectives,schedule_for_comm{sink=false,overlap=false}", two_layers()),
+            "g_gather{g_cast g} g_gather_wait{g.wait g_out} h_gather>g_gather_wait{h_cast h} mm1 "
+            "h_gather_wait{h.wait h_out} mm2");
+}
+
+TEST(GroupFsdp, GradientsOnly) {
+  const std::string text =
+      graph(compute("dw", "%x") + copy("in", "dw", 64) + reduce_scatter("r", "in") + wait("r") +
+                compute("dv", "%x") + reduce_scatter("s", "dv") + wait("s") + compute("next", "%s.1"),
+            "output %r.1\noutput %next\n");
+  EXPECT_EQ(shape_after("group_fsdp_collectives", text),
+            "dw r_scatter{in r} r_scatter_wait{r.wait} dv s s.wait next");
+}
+
+TEST(GroupFsdp, AGatherOfActivationsIsLeftAlone) {
+  const std::string text =
+      graph(compute("a", "%x") + all_gather("g", "a") + wait("g") + compute("b", "%g.1"), "output %b\n");
+  EXPECT_EQ(shape_after("group_fsdp_collectives", text), "a g g.wait b");
+}
+
+TEST(GroupFsdp, AGraphWithoutCollectivesIsLeftAlone) {
+  EXPECT_EQ(shape_after("group_fsdp_collectives,ungroup", kChain), "a b c d e");
+}
+
+TEST(GroupFsdp, ADepthOfNothingIsAnError) {
+  EXPECT_THAT(error_of([] { shape_after("group_fsdp_collectives{depth=0}", kChain); }),
+              testing::HasSubstr("BR0542"));
+}
+
+TEST(Ungroup, LeavesTheOrderAndNoGroup) {
+  EXPECT_EQ(shape_after("group_fsdp_collectives,ungroup", two_layers()),
+            "g_cast g g.wait g_out h_cast h mm1 h.wait h_out mm2");
+}
+
+TEST(Ungroup, FusesInsideOfAGroupOnly) {
+  const std::string text = graph(copy("a", "x", 64) + "grouped t {\n" + copy("b", "a", 64) +
+                                     copy("c", "b", 64) + "}\n" + copy("d", "c", 64),
+                                 "output %d\n");
+  EXPECT_EQ(shape_after("ungroup", text), "a fused_c{b c} d");
+  EXPECT_EQ(shape_after("ungroup{fuse=false}", text), "a b c d");
+}
+
+TEST(After, IsPrintedAndReadAgain) {
+  ir::Schedule s = ir::parse_schedule(two_layers(), "test");
+  passes::run_passes(s, passes::parse_pass_list("group_fsdp_collectives"), {});
+  const std::string text = ir::print(s);
+  EXPECT_THAT(text, testing::HasSubstr("grouped h_gather after g_gather_wait {"));
+  EXPECT_EQ(ir::print(ir::parse_schedule(text, "test")), text);
+}
+
+TEST(After, NamesAGroupThatStandsEarlier) {
+  const std::string text = graph("grouped t after u {\n" + compute("a", "%x") + "}\n", "output %a\n");
+  EXPECT_THAT(error_of([&] { ir::parse_schedule(text, "test"); }), testing::HasSubstr("BR0503"));
+}
+
+TEST(After, TheVerifierHoldsTheOrderToIt) {
+  ir::Schedule s = ir::parse_schedule(kChain, "test");
+  group_nodes(s, {{"g", {3}, {}}, {"h", {4}, {0}}});
+  ASSERT_EQ(shape(s), "a b c g{d} h>g{e}");
+  std::swap(s.nodes[3], s.nodes[4]);
+  EXPECT_FALSE(ir::verify(s).empty());
+}
+
+TEST(Groups, RandomProgramsMeanTheSameWithAnyPassBetweenGroupingAndUngrouping) {
+  const std::vector<std::string> between = {
+      "schedule_for_comm", "sink_waits_iterative{budget=1}", "dead_code",  "reorder_for_peak_memory",
+      "simple_overlap",    "braid_schedule{budget=10}",      "raise_comms"};
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const RandomProgram program = random_program(seed, 12);
+    const std::string list = fmt::format("group_fsdp_collectives{{depth={}}},{},{}plan_memory", 1 + seed % 2,
+                                         between[seed % between.size()], seed % 3 == 0 ? "" : "ungroup,");
+    const ir::InterpreterResult before = ir::run(program.schedule, program.inputs, {.order_seed = seed});
+    ir::Schedule schedule = program.schedule;
+    passes::run_passes(schedule, passes::parse_pass_list(list), {.check_unchanged = true});
+    const ir::InterpreterResult after =
+        ir::run(schedule, program.inputs, {.use_plan = true, .order_seed = seed + 1});
+    EXPECT_EQ(before.outputs, after.outputs) << "seed " << seed << ", " << list;
+  }
+}
+
+}  // namespace
+}  // namespace braid::test
