@@ -1,6 +1,7 @@
 // The story of the passes as text and JSON.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "passes/overlap/overlap_story.h"
@@ -17,12 +18,18 @@ std::string figures(const char* what, const Measurement& m) {
 }
 
 std::string table(const std::vector<CollectiveReport>& collectives) {
-  std::string out = fmt::format("  {:<28} {:<32} {:>12} {:>14} {:>12} {:>6}  {}\n", "collective", "kernel",
-                                "cost us", "exposed before", "after", "moves", "why not further");
+  std::size_t name = 10, kernel = 6;
   for (const CollectiveReport& c : collectives) {
-    out +=
-        fmt::format("  {:<28} {:<32} {:>12.3f} {:>14.3f} {:>12.3f} {:>6}  {}\n", c.name, c.kernel,
-                    c.cost.us(), c.initial_exposed.us(), c.final_exposed.us(), c.moves, to_string(c.limit));
+    name = std::max(name, c.name.size());
+    kernel = std::max(kernel, c.kernel.size());
+  }
+  std::string out =
+      fmt::format("  {:<{}} {:<{}} {:>12} {:>14} {:>12} {:>6}  {}\n", "collective", name, "kernel", kernel,
+                  "cost us", "exposed before", "after", "moves", "why not further");
+  for (const CollectiveReport& c : collectives) {
+    out += fmt::format("  {:<{}} {:<{}} {:>12.3f} {:>14.3f} {:>12.3f} {:>6}  {}\n", c.name, name, c.kernel,
+                       kernel, c.cost.us(), c.initial_exposed.us(), c.final_exposed.us(), c.moves,
+                       to_string(c.limit));
   }
   return out;
 }
