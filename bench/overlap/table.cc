@@ -108,7 +108,12 @@ std::string summary(const std::vector<Scheduler>& schedulers, const std::vector<
          details;
 }
 
-std::string time_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs) {
+namespace {
+
+// One figure per scheduler and graph.
+template <class Figure>
+std::string grid(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs,
+                 Figure figure) {
   std::string out = "| graph | nodes |", rule = "|---|---:|";
   for (const Scheduler& s : schedulers) {
     out += fmt::format(" {} |", s.name);
@@ -117,10 +122,21 @@ std::string time_table(const std::vector<Scheduler>& schedulers, const std::vect
   out += "\n" + rule + "\n";
   for (const GraphResults& g : graphs) {
     out += fmt::format("| {} | {} |", g.name, g.nodes);
-    for (const std::optional<Result>& r : g.results) out += r ? fmt::format(" {:.3f} |", r->seconds) : " |";
+    for (const std::optional<Result>& r : g.results) out += r ? " " + figure(*r) + " |" : " |";
     out += "\n";
   }
   return out;
+}
+
+}  // namespace
+
+std::string time_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs) {
+  return grid(schedulers, graphs, [](const Result& r) { return fmt::format("{:.3f}", r.seconds); });
+}
+
+std::string resident_table(const std::vector<Scheduler>& schedulers,
+                           const std::vector<GraphResults>& graphs) {
+  return grid(schedulers, graphs, [](const Result& r) { return fmt::format("{}", r.resident >> 20); });
 }
 
 }  // namespace braid::bench

@@ -21,6 +21,9 @@ struct Result {
   passes::Time makespan, bound, exposed;
   std::int64_t live = 0, planned = 0;  // bytes
   double seconds = 0;                  // of the passes, without verifying
+  // Most memory that the process had until the passes were through, input graph and program included, if it
+  // ran nothing else before; else 0.
+  std::int64_t resident = 0;
   double gap() const {
     return bound.ps > 0 ? static_cast<double>(makespan.ps) / static_cast<double>(bound.ps) - 1 : 0;
   }
@@ -43,5 +46,7 @@ std::string schedule_table(const std::vector<Scheduler>& schedulers, const std::
 std::string summary(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
 // Seconds per scheduler and graph.
 std::string time_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
+// MiB resident per scheduler and graph.
+std::string resident_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
 
 }  // namespace braid::bench

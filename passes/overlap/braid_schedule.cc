@@ -10,6 +10,7 @@
 #include "passes/overlap/bucket_search.h"
 #include "passes/overlap/measure.h"
 #include "passes/overlap/memory_model.h"
+#include "passes/overlap/order_analysis.h"
 #include "passes/overlap/problem.h"
 #include "passes/overlap/simulator.h"
 
@@ -17,16 +18,6 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
-
-// Ranks of such a program may run different orders, and a send meets its receive only in the order agreed
-// upon.
-bool has_point_to_point(const Schedule& schedule) {
-  for (OpId op : execution_order(schedule)) {
-    const auto* c = schedule.graph[op].as<CollectiveKernel>();
-    if (c != nullptr && (c->kind == CollectiveKind::send || c->kind == CollectiveKind::recv)) return true;
-  }
-  return false;
-}
 
 // Why the start of an exposed collective does not stand further up, in a schedule that is in order.
 Limit limit_of(const Schedule& schedule, const Problem& p, const Timeline& timeline, int collective,

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/error.h"
 #include "passes/overlap/measure.h"
+#include "passes/overlap/order_analysis.h"
 #include "passes/overlap/reach.h"
 
 namespace braid::passes {
@@ -59,42 +61,58 @@ std::vector<Bucket> greedy_buckets(const ir::Schedule& schedule, const Problem& 
 }
 
 bool bucket(std::string_view pass, ir::Schedule& schedule, PassContext& context, const BucketRules& rules,
-            const std::function<bool(const ir::Schedule& before, const ir::Schedule& merged)>& accept,
-            int tries) {
+            const BucketTrials& trials) {
   // Collectives of one bucket change places with others: their order is not a dependency here.
-  const Problem problem = make_problem(schedule, *context.costs, {.channel_order = false});
+  const auto analysis = analyse(schedule, context, {.channel_order = has_point_to_point(schedule)});
+  const Problem& problem = analysis->problem;
   if (problem.collectives.empty()) return false;
-  const std::vector<Bucket> buckets = greedy_buckets(schedule, problem, *context.costs, rules);
-  if (buckets.empty()) return false;
+  const MeasureOptions cheap{.bounds = false, .planned = false};
+  const Measurement before =
+      measure(schedule, problem, analysis->memory, identity_order(problem.size()), cheap);
 
-  ir::Schedule best = schedule;
-  std::vector<Bucket> kept;
-  const std::function<void(std::span<const Bucket>)> add = [&](std::span<const Bucket> part) {
-    if (tries-- <= 0) return;
-    std::vector<Bucket> tried = kept;
-    tried.insert(tried.end(), part.begin(), part.end());
+  const std::vector<Bucket> buckets = greedy_buckets(schedule, problem, *context.costs, rules);
+  std::vector<CollectiveCost> costs;
+  for (const Bucket& b : buckets) costs.push_back(merged_cost(schedule, problem, *context.costs, b));
+  const auto made = [&](std::span<const Bucket> of) {
     ir::Schedule merged = schedule;
-    bool good = merge_collectives(merged, problem, tried);
+    ir::internal_check(merge_collectives(merged, problem, of), "{}: what was tried cannot be merged", pass);
+    return merged;
+  };
+  std::vector<Bucket> kept;
+  std::vector<CollectiveCost> kept_costs;
+  Time reached = before.makespan;
+  int tries = trials.tries;
+  const std::function<void(std::size_t, std::size_t)> add = [&](std::size_t first, std::size_t count) {
+    if (count == 0 || tries-- <= 0) return;
+    const auto from = static_cast<std::ptrdiff_t>(first), to = static_cast<std::ptrdiff_t>(first + count);
+    std::vector<Bucket> tried = kept;
+    tried.insert(tried.end(), buckets.begin() + from, buckets.begin() + to);
+    std::vector<CollectiveCost> tried_costs = kept_costs;
+    tried_costs.insert(tried_costs.end(), costs.begin() + from, costs.begin() + to);
+    const std::optional<Time> makespan = merged_makespan(problem, tried, tried_costs);
+    bool good = makespan && (!trials.keep_makespan || *makespan <= reached);
     if (good && context.memory_cap) {
+      const ir::Schedule merged = made(tried);
       good = MemoryModel(merged).planned_bytes(identity_order(static_cast<int>(merged.nodes.size()))) <=
              *context.memory_cap;
     }
-    if (good && (!accept || accept(best, merged))) {
+    if (good) {
       kept = std::move(tried);
-      best = std::move(merged);
-    } else if (part.size() > 1) {
-      add(part.first(part.size() / 2));
-      add(part.subspan(part.size() / 2));
+      kept_costs = std::move(tried_costs);
+      reached = *makespan;
+    } else if (count > 1) {
+      add(first, count / 2);
+      add(first + count / 2, count - count / 2);
     }
   };
-  add(buckets);
-  if (kept.empty()) return false;
-  const MeasureOptions cheap{.bounds = false, .planned = false};
-  context.reports.push_back(
-      make_report(std::string(pass),
-                  measure(schedule, problem, MemoryModel(schedule), identity_order(problem.size()), cheap),
-                  measure(best, *context.costs, cheap)));
-  schedule = std::move(best);
+  add(0, buckets.size());
+  if (kept.empty()) {
+    context.reports.push_back(make_report(std::string(pass), before, before));
+    return false;
+  }
+  ir::internal_check(merge_collectives(schedule, problem, kept), "{}: what was tried cannot be merged", pass);
+  context.analysis.reset();
+  context.reports.push_back(make_report(std::string(pass), before, measure(schedule, *context.costs, cheap)));
   return true;
 }
 

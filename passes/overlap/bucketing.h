@@ -24,11 +24,15 @@ struct BucketRules {
 std::vector<Bucket> greedy_buckets(const ir::Schedule& schedule, const Problem& problem,
                                    const CostModel& costs, const BucketRules& rules);
 
-// Makes the problem, asks for buckets, merges them, and adds an OverlapReport. Sets of buckets that would
-// close a circle, or that `accept` (absent: all) refuses, are tried in halves, with at most `tries` merges in
-// all. With a cap in the context, what exceeds it is refused as well.
+struct BucketTrials {
+  bool keep_makespan = false;  // buckets that make the simulated time longer are refused
+  int tries = 256;             // merges that are tried at most
+};
+
+// Finds buckets, merges them, and adds an OverlapReport, also where nothing was merged. Sets of buckets that
+// would close a circle, or that are refused, are tried in halves. With a cap in the context, what exceeds it
+// is refused as well.
 bool bucket(std::string_view pass, ir::Schedule& schedule, PassContext& context, const BucketRules& rules,
-            const std::function<bool(const ir::Schedule& before, const ir::Schedule& merged)>& accept = {},
-            int tries = 256);
+            const BucketTrials& trials = {});
 
 }  // namespace braid::passes

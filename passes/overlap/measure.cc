@@ -76,7 +76,8 @@ Measurement measure(const Schedule& schedule, const Problem& problem, const Memo
 
 Measurement measure(const Schedule& schedule, const CostModel& costs, const MeasureOptions& options) {
   // Collectives may change places in what is measured, so the bounds must hold for those orders too.
-  const Problem problem = make_problem(schedule, costs, {.channel_order = false});
+  const Problem problem = options.bounds ? make_problem(schedule, costs, {.channel_order = false})
+                                         : make_fixed_problem(schedule, costs);
   return measure(schedule, problem, MemoryModel(schedule), identity_order(problem.size()), options);
 }
 

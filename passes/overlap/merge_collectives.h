@@ -9,7 +9,9 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ir/schedule.h"
@@ -37,6 +39,15 @@ bool may_merge(const ir::Schedule& schedule, const Problem& problem, int collect
 struct Bucket {
   std::vector<int> collectives;  // of the problem; at least two
 };
+
+// What the merged collective costs.
+CollectiveCost merged_cost(const ir::Schedule& schedule, const Problem& problem, const CostModel& costs,
+                           const Bucket& bucket);
+
+// The makespan of what merge_collectives() would make, without making it; nothing where it would refuse.
+// `costs`: of each bucket, merged. About as fast as one simulation.
+std::optional<Time> merged_makespan(const Problem& problem, std::span<const Bucket> buckets,
+                                    std::span<const CollectiveCost> costs);
 
 // Merges each bucket of a schedule (whose problem this is) and finds a place for what was merged: every start
 // comes when the last of its bucket is ready, every wait before the first user of the bucket; the other nodes

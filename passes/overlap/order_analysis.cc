@@ -62,4 +62,18 @@ std::shared_ptr<const OrderAnalysis> OrderAnalysis::in_order(std::span<const int
   return out;
 }
 
+bool has_point_to_point(const ir::Schedule& schedule) {
+  return std::ranges::any_of(schedule.graph.ops, [](const ir::Operation& op) {
+    const auto* k = op.as<ir::CollectiveKernel>();
+    return k != nullptr && (k->kind == ir::CollectiveKind::send || k->kind == ir::CollectiveKind::recv);
+  });
+}
+
+std::shared_ptr<const OrderAnalysis> analyse(const ir::Schedule& schedule, PassContext& context,
+                                             const ProblemOptions& options) {
+  if (!context.analysis || !context.analysis->describes(schedule, *context.costs, options))
+    context.analysis = std::make_shared<const OrderAnalysis>(schedule, context.costs, options);
+  return context.analysis;
+}
+
 }  // namespace braid::passes

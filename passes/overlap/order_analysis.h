@@ -11,6 +11,7 @@
 
 #include "passes/overlap/memory_model.h"
 #include "passes/overlap/problem.h"
+#include "passes/pass_context.h"
 
 namespace braid::passes {
 
@@ -38,5 +39,13 @@ class OrderAnalysis {
   std::vector<ir::OpId> ops_;          // of all nodes, in order
   std::vector<std::size_t> first_op_;  // per node, into ops_
 };
+
+// Do programs like this one have sends or receives? Their ranks may run different orders, and a send meets
+// its receive only in the order agreed upon: passes keep the order of collectives.
+bool has_point_to_point(const ir::Schedule& schedule);
+
+// That of the context, if it still describes the schedule; else a new one, which it keeps.
+std::shared_ptr<const OrderAnalysis> analyse(const ir::Schedule& schedule, PassContext& context,
+                                             const ProblemOptions& options);
 
 }  // namespace braid::passes

@@ -20,13 +20,19 @@ class Maker {
         kernels_(costs, graph_),
         collective_of_(graph_.ops.size(), -1) {}
 
-  Problem make(const Dependencies& deps) {
-    const int n = static_cast<int>(schedule_.nodes.size());
+  Problem make_fixed() {
+    const int n = add_nodes();
     for (int node = 0; node < n; ++node) {
-      add_steps(schedule_.nodes[static_cast<std::size_t>(node)], node);
-      p_.first_step.push_back(static_cast<int>(p_.steps.size()));
+      if (node > 0) p_.preds.push_back(node - 1);
+      if (node + 1 < n) p_.succs.push_back(node + 1);
+      p_.first_pred.push_back(static_cast<int>(p_.preds.size()));
+      p_.first_succ.push_back(static_cast<int>(p_.succs.size()));
     }
-    p_.channels = static_cast<int>(channels_.size());
+    return std::move(p_);
+  }
+
+  Problem make(const Dependencies& deps) {
+    const int n = add_nodes();
     for (int node = 0; node < n; ++node) {
       append(deps.predecessors(node), p_.preds, p_.first_pred);
       append(deps.successors(node), p_.succs, p_.first_succ);
@@ -42,6 +48,16 @@ class Maker {
   std::vector<int> collective_of_;  // by OpId of the start
   std::map<std::vector<int>, int> channels_;
   Problem p_;
+
+  int add_nodes() {
+    const int n = static_cast<int>(schedule_.nodes.size());
+    for (int node = 0; node < n; ++node) {
+      add_steps(schedule_.nodes[static_cast<std::size_t>(node)], node);
+      p_.first_step.push_back(static_cast<int>(p_.steps.size()));
+    }
+    p_.channels = static_cast<int>(channels_.size());
+    return n;
+  }
 
   void add_steps(const ScheduleNode& node, int index) {
     if (node.kind == ScheduleNode::Kind::grouped) {
@@ -156,6 +172,10 @@ Problem make_problem(const Schedule& schedule, const CostModel& costs, const Pro
 
 Problem make_problem(const Schedule& schedule, const Dependencies& deps, const CostModel& costs) {
   return Maker(schedule, costs).make(deps);
+}
+
+Problem make_fixed_problem(const Schedule& schedule, const CostModel& costs) {
+  return Maker(schedule, costs).make_fixed();
 }
 
 Problem permuted(const Problem& p, std::span<const int> order) {

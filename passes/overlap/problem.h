@@ -77,6 +77,9 @@ struct ProblemOptions {
 Problem make_problem(const ir::Schedule& schedule, const CostModel& costs,
                      const ProblemOptions& options = {});
 Problem make_problem(const ir::Schedule& schedule, const ir::Dependencies& deps, const CostModel& costs);
+// Of a schedule whose order stays as it is: each node depends on the one before it. For measuring and
+// simulating; finding dependencies is most of what make_problem() costs.
+Problem make_fixed_problem(const ir::Schedule& schedule, const CostModel& costs);
 
 // The problem of the same nodes in another order, which keeps all dependencies: node k is what node order[k]
 // was.

@@ -42,15 +42,9 @@ void check_topological(std::string_view pass, const ir::Schedule& schedule, cons
 
 bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context,
              const std::function<std::vector<int>(Reordering&)>& decide, const ReorderOptions& options) {
-  const bool pairs = std::ranges::any_of(schedule.graph.ops, [](const ir::Operation& op) {
-    const auto* k = op.as<ir::CollectiveKernel>();
-    return k != nullptr && (k->kind == ir::CollectiveKind::send || k->kind == ir::CollectiveKind::recv);
-  });
-  const ProblemOptions kept{.channel_order = pairs || !options.may_reorder_collectives};
-  if (!context.analysis || !context.analysis->describes(schedule, *context.costs, kept)) {
-    context.analysis = std::make_shared<const OrderAnalysis>(schedule, context.costs, kept);
-  }
-  const std::shared_ptr<const OrderAnalysis> analysis = context.analysis;
+  const ProblemOptions kept{.channel_order =
+                                !options.may_reorder_collectives || has_point_to_point(schedule)};
+  const std::shared_ptr<const OrderAnalysis> analysis = analyse(schedule, context, kept);
   const Problem& problem = analysis->problem;
   const MemoryModel& memory = analysis->memory;
   if (problem.collectives.empty() && !options.without_collectives) return false;

@@ -7,6 +7,7 @@
 
 #include "passes/overlap/measure.h"
 #include "passes/overlap/merge_collectives.h"
+#include "passes/overlap/order_analysis.h"
 #include "passes/overlap/reach.h"
 
 namespace braid::passes {
@@ -123,7 +124,8 @@ bool prefetch(ir::Schedule& schedule, const CostModel& costs) {
 
 bool SimpleFsdp::run(ir::Schedule& schedule, PassContext& context) {
   const CostModel& costs = *context.costs;
-  const Problem problem = make_problem(schedule, costs, {.channel_order = false});
+  const auto analysis = analyse(schedule, context, {.channel_order = false});
+  const Problem& problem = analysis->problem;
   bool any = false;
   for (int c = 0; c < static_cast<int>(problem.collectives.size()); ++c)
     any |= is_fsdp(kind_of(schedule, problem, c));
@@ -136,11 +138,12 @@ bool SimpleFsdp::run(ir::Schedule& schedule, PassContext& context) {
     merge_collectives(made, problem, buckets_of(schedule, problem, costs, memory));
     prefetch(made, costs);
     const MemoryModel model(made);
-    if (context.memory_cap &&
-        model.planned_bytes(identity_order(static_cast<int>(made.nodes.size()))) > *context.memory_cap)
-      continue;
+    const std::vector<int> in_order = identity_order(static_cast<int>(made.nodes.size()));
+    if (context.memory_cap && model.planned_bytes(in_order) > *context.memory_cap) continue;
     context.reports.push_back(
-        make_report(std::string(kName), measure(schedule, costs, cheap), measure(made, costs, cheap)));
+        make_report(std::string(kName),
+                    measure(schedule, problem, analysis->memory, identity_order(problem.size()), cheap),
+                    measure(made, make_fixed_problem(made, costs), model, in_order, cheap)));
     const bool changed = ir::execution_order(made) != ir::execution_order(schedule) ||
                          made.nodes.size() != schedule.nodes.size();
     schedule = std::move(made);

@@ -1,10 +1,15 @@
 // bucket_collectives, bucket_saturated, bucket_preserving_overlap, and the merging beneath them.
+#include "passes/overlap/bucketing.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "passes/overlap/measure.h"
+#include "passes/overlap/simulator.h"
 #include "tests/passes/overlap/orders.h"
+#include "tests/passes/random_graph.h"
 #include "tests/passes/text_pass.h"
+#include "tests/support/random.h"
 
 namespace braid::test {
 namespace {
@@ -137,6 +142,54 @@ TEST(BucketPreservingOverlap, NeverMakesTheSimulatedTimeLonger) {
   ASSERT_EQ(context.reports.size(), 2u);
   EXPECT_LE(context.reports[1].makespan_after, context.reports[1].makespan_before);
   EXPECT_LT(context.reports[1].collectives.size(), 8u);
+}
+
+TEST(Bucketing, ReportsAlsoWhereNothingIsMerged) {
+  const std::string text = kHead + gather("a", "x", "f32[128]") +
+                           "%e: f32[64] = extern \"work\" reads(%a.1) cost(ns 1000)\n\noutput %e\n";
+  for (const char* pass : {"bucket_collectives", "bucket_saturated", "bucket_preserving_overlap"}) {
+    PassContext context;
+    EXPECT_EQ(order_after(pass, text, &context), order_after("", text));
+    ASSERT_EQ(context.reports.size(), 1u) << pass;
+    EXPECT_EQ(context.reports[0].makespan_before, context.reports[0].makespan_after);
+    EXPECT_EQ(context.reports[0].collectives.size(), 1u);
+  }
+}
+
+TEST(Bucketing, ProgramsWithSendsKeepTheOrderOfCollectives) {
+  const std::string text = kHead + gather("a", "x", "f32[128]") +
+                           "send @h (%x) peer 1 as s\nwait s as s.wait\nrelease s\n" +
+                           gather("b", "x", "f32[128]") +
+                           "%e: f32[64] = extern \"work\" reads(%a.1, %b.1) cost(ns 1000)\n\noutput %e\n";
+  EXPECT_EQ(order_after("bucket_collectives", text), order_after("", text));
+}
+
+// What buckets are judged by is what the merged schedule takes.
+TEST(MergedMakespan, IsThatOfTheMergedSchedule) {
+  int merged = 0;
+  for (int k = 0; k < random_cases(300); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    const ir::Schedule schedule = random_program(seed, 24).schedule;
+    const PassContext context;
+    const passes::Problem p = passes::make_problem(schedule, *context.costs, {.channel_order = false});
+    passes::BucketRules rules;
+    rules.cap = [](const passes::CollectiveShape&) { return 1'000'000; };
+    const auto buckets = passes::greedy_buckets(schedule, p, *context.costs, rules);
+    if (buckets.empty()) continue;
+    std::vector<passes::CollectiveCost> costs;
+    for (const passes::Bucket& b : buckets)
+      costs.push_back(passes::merged_cost(schedule, p, *context.costs, b));
+    const auto makespan = passes::merged_makespan(p, buckets, costs);
+    ir::Schedule after = schedule;
+    ASSERT_EQ(passes::merge_collectives(after, p, buckets), makespan.has_value()) << "seed " << seed;
+    if (!makespan) continue;
+    ++merged;
+    const passes::Problem q = passes::make_problem(after, *context.costs, {.channel_order = false});
+    EXPECT_EQ(*makespan, passes::simulate_makespan(q, passes::identity_order(q.size()))) << "seed " << seed;
+    const passes::Problem fixed = passes::make_fixed_problem(after, *context.costs);
+    EXPECT_EQ(*makespan, passes::simulate_makespan(fixed, passes::identity_order(fixed.size())));
+  }
+  EXPECT_GT(merged, 10);
 }
 
 }  // namespace
