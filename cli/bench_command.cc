@@ -76,7 +76,9 @@ int run(const Options& o) {
                      "leave --serve out");
     return serve(program, tensors[0], o.execute.omp_threads);
   }
-  const std::vector<RankResult> results = execute(program, tensors, o.execute);
+  ExecuteOptions execution = o.execute;
+  execution.link = link_pacing(o.model);
+  const std::vector<RankResult> results = execute(program, tensors, execution);
   for (std::size_t r = 0; r < results.size(); ++r) {
     std::vector<std::int64_t> times = results[r].step_ns;
     std::sort(times.begin(), times.end());

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cuda_library.h"
+#include "cli/errors.h"
 #include "codegen/compile.h"
 #include "codegen/cuda/build.h"
 #include "ir/error.h"
@@ -110,8 +111,19 @@ ProgramInterface interface_of(const ProgramFiles& program) {
 std::vector<RankResult> execute(const ProgramFiles& program,
                                 const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options) {
+  if (program.target != Target::cpu && (options.record || options.link)) {
+    ir::user_error(kBadOption, {.file = program.dir},
+                   "--trace, --trace-costs and --link are for CPU programs",
+                   "time on the emulated device says nothing; leave them out");
+  }
   return program.target == Target::cpu ? execute_cpu(program, inputs, options)
                                        : execute_emulated_cuda(program, inputs, options);
+}
+
+std::optional<rt::LinkPacing> link_pacing(const ModelOptions& options) {
+  const std::optional<CompileOptions::Link> link = options.paced_link();
+  if (!link) return std::nullopt;
+  return rt::LinkPacing{static_cast<std::int64_t>(link->latency_us * 1e3 + 0.5), link->gb_s};
 }
 
 std::map<std::string, std::int64_t> dim_values(const ProgramInterface& program,

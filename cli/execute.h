@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/inputs.h"
+#include "cli/model_options.h"
 #include "codegen/compile.h"
 #include "ir/tensor.h"
+#include "passes/overlap/measured_timeline.h"
+#include "runtime/comm/paced_link.h"
 #include "runtime/program_abi.h"
 
 namespace braid::cli {
@@ -48,15 +52,19 @@ struct ProgramInterface {
 ProgramInterface interface_of(const ProgramFiles& program);
 
 struct ExecuteOptions {
-  bool threads_as_ranks = false;  // ranks as threads of one process instead of processes (CUDA: always)
-  int omp_threads = 0;            // per rank; 0: cores / ranks, at least 1
-  int warmup = 0;                 // steps before the measured ones
-  int repeat = 1;                 // measured steps, at least 1
+  bool threads_as_ranks = false;       // ranks as threads of one process instead of processes (CUDA: always)
+  int omp_threads = 0;                 // per rank; 0: cores / ranks, at least 1
+  int warmup = 0;                      // steps before the measured ones
+  int repeat = 1;                      // measured steps, at least 1
+  bool record = false;                 // CPU: the times of all nodes in the measured steps
+  std::optional<rt::LinkPacing> link;  // CPU, several ranks: they talk over a paced link
 };
 
 struct RankResult {
   std::vector<ir::Tensor> outputs;    // of the last step
   std::vector<std::int64_t> step_ns;  // one per measured step
+  // If they were recorded: one row per measured step, of BraidProgram::node_count + 1 entries.
+  std::vector<std::vector<BraidNodeTimes>> node_times;
 };
 
 // One result per rank. UserError BR0007 where one of several ranks fails; the ranks print why. A program of
@@ -72,6 +80,13 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
 std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& program,
                                               const std::vector<std::vector<ir::Tensor>>& inputs,
                                               const ExecuteOptions& options);
+
+// --link for the ranks of a program.
+std::optional<rt::LinkPacing> link_pacing(const ModelOptions& options);
+// What the ranks recorded, beside the program's table of nodes.
+passes::MeasuredTimeline measured_timeline(const ProgramFiles& program,
+                                           const std::vector<RankResult>& results,
+                                           const ExecuteOptions& options);
 
 ir::DType to_ir(BraidDType dtype);
 // Sizes for random inputs: those that the user fixed, the others at their upper bound.

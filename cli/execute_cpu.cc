@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "cli/errors.h"
@@ -43,6 +44,12 @@ struct RankMemory {
   std::unique_ptr<SharedBytes> times;
   std::unique_ptr<SharedBytes> shapes;  // kMaxRank per output
   std::vector<std::unique_ptr<SharedBytes>> outputs;
+  std::unique_ptr<SharedBytes> nodes;  // if they are recorded: node_count + 1 entries per step
+
+  std::span<BraidNodeTimes> node_times(const BraidProgram& table, int step) const {
+    const auto size = static_cast<std::size_t>(table.node_count) + 1;
+    return {reinterpret_cast<BraidNodeTimes*>(nodes->data()) + static_cast<std::size_t>(step) * size, size};
+  }
 };
 
 rt::DType rt_dtype(ir::DType dtype) {
@@ -70,6 +77,7 @@ void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, cons
     out.push_back({data, static_cast<rt::DType>(info.dtype), shape});
   }
   for (int step = -options.warmup; step < options.repeat; ++step) {
+    if (memory.nodes && step >= 0) program.record(memory.node_times(table, step));
     const auto begin = std::chrono::steady_clock::now();
     program.run(in, out);
     const auto end = std::chrono::steady_clock::now();
@@ -98,6 +106,11 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
     m.times = std::make_unique<SharedBytes>(static_cast<std::size_t>(options.repeat) * sizeof(std::int64_t));
     m.shapes = std::make_unique<SharedBytes>(static_cast<std::size_t>(table.output_count) * kMaxRank *
                                              sizeof(std::int64_t));
+    if (options.record) {
+      m.nodes = std::make_unique<SharedBytes>(static_cast<std::size_t>(options.repeat) *
+                                              static_cast<std::size_t>(table.node_count + 1) *
+                                              sizeof(BraidNodeTimes));
+    }
     for (int k = 0; k < table.output_count; ++k) {
       m.outputs.push_back(
           std::make_unique<SharedBytes>(static_cast<std::size_t>(table.outputs[k].max_bytes)));
@@ -116,7 +129,7 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
   if (ranks == 1) {
     run_rank(0, nullptr);
   } else {
-    const rt::LaunchOptions launch{.world = rt::world_options(table), .pacing = {}};
+    const rt::LaunchOptions launch{.world = rt::world_options(table), .pacing = options.link};
     const rt::RankFunction function = [&](rt::World& world) {
       run_rank(world.rank(), &world);
       return 0;
@@ -129,6 +142,10 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
   std::vector<RankResult> results(static_cast<std::size_t>(ranks));
   for (std::size_t r = 0; r < results.size(); ++r) {
     results[r].step_ns.assign(memory[r].times->integers(), memory[r].times->integers() + options.repeat);
+    for (int step = 0; options.record && step < options.repeat; ++step) {
+      const std::span<BraidNodeTimes> times = memory[r].node_times(table, step);
+      results[r].node_times.emplace_back(times.begin(), times.end());
+    }
     for (int k = 0; k < table.output_count; ++k) {
       const std::int64_t* shape = memory[r].shapes->integers() + k * kMaxRank;
       ir::Tensor t = ir::make_tensor(to_ir(table.outputs[k].dtype), {shape, shape + table.outputs[k].rank});

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
 
 #include "cli/command.h"
-#include "cli/errors.h"
 #include "cli/model_options.h"
+#include "cli/write_file.h"
 #include "frontend/traces/import_trace.h"
 #include "ir/error.h"
+#include "passes/overlap/measured_timeline.h"
 #include "passes/overlap/overlap_story.h"
 
 namespace braid::cli {
@@ -25,7 +25,7 @@ struct Options {
   ModelOptions model;
   bool timing = false;
   bool all = false;
-  std::string json, html, trace;
+  std::string json, html, trace, measured;
 };
 
 std::string megabytes(std::int64_t bytes) {
@@ -143,16 +143,17 @@ void print_memory(const Schedule& schedule) {
   }
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  if (!file.flush())
-    ir::user_error(kCannotWrite, {.file = path}, "cannot write the file", "check the path and the disk");
-}
-
-void write_story(const Options& o, const passes::OverlapStory& story) {
-  const std::vector<std::pair<std::string, const passes::TimelineView*>> views = {
+// Prints what was measured beside what is simulated, and writes the files that were asked for.
+void tell(const Options& o, const passes::OverlapStory& story, const Schedule& schedule) {
+  std::vector<std::pair<std::string, const passes::TimelineView*>> views = {
       {"before the passes", &story.first_view}, {"after the passes", &story.last_view}};
+  std::vector<std::pair<std::string, passes::TimelineView>> ranks;
+  if (!o.measured.empty()) {
+    const passes::MeasuredTimeline measured = passes::read_timeline(o.measured);
+    fmt::print("\n{}", compare(story, schedule, measured));
+    ranks = passes::views(measured);
+    for (const auto& [name, view] : ranks) views.emplace_back("measured, " + name, &view);
+  }
   if (!o.json.empty()) write_file(o.json, passes::to_json(story));
   if (!o.trace.empty()) write_file(o.trace, passes::chrome_trace(views));
   if (!o.html.empty()) write_file(o.html, passes::html_page(story, views));
@@ -187,7 +188,7 @@ int explain_trace(const Options& o) {
   for (const std::string& a : trace.assumptions) fmt::print("assumed: {}\n", a);
   const auto [records, story] = follow(trace.schedule, options);
   fmt::print("\n{}", passes::to_text(story));
-  write_story(o, story);
+  tell(o, story, trace.schedule);
   return 0;
 }
 
@@ -212,7 +213,7 @@ int run(const Options& o) {
   print_collectives(schedule);
   print_memory(schedule);
   if (story.any_collective) fmt::print("\n{}", passes::to_text(story));
-  write_story(o, story);
+  tell(o, story, schedule);
   return 0;
 }
 
@@ -233,6 +234,8 @@ void add_explain(CLI::App& app, Action& chosen) {
   command->add_option("--json", o->json, "Write the figures of communication as JSON");
   command->add_option("--html", o->html, "Write one page with timelines, memory curves and tables");
   command->add_option("--trace", o->trace, "Write the simulated timelines as a Chrome trace");
+  command->add_option("--compare", o->measured,
+                      "A timeline of 'braid run --trace', to be put beside the simulated one");
   command->add_flag("--timing", o->timing, "Show what each pass did and took");
   command->add_flag("--kernels", o->all, "List every kernel with its ONNX nodes");
   o->model.add_dimensions(*command);

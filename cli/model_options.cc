@@ -75,6 +75,10 @@ void ModelOptions::add_passes(CLI::App& command) {
   command
       .add_option("--memory-cap", memory_cap, "Planned bytes that no pass may exceed: 1000000, 40GB, 32GiB")
       ->transform(CLI::AsSizeValue(false));
+  command.add_option(
+      "--link", link,
+      "Ranks talk over a link of this latency and bandwidth, LATENCY,GB/s as in 100us,1.5: so it is "
+      "priced and, where the program runs, so it is paced");
   command.add_flag("--no-verify", no_verify, "Do not run the verifier after each pass");
 }
 
@@ -95,6 +99,7 @@ CompileOptions ModelOptions::compile_options() const {
   options.run.print_after = print_after;
   options.machine = machine;
   options.cost_file = costs;
+  options.link = paced_link();
   if (memory_cap >= 0) options.memory_cap = memory_cap;
   if (bisect >= 0) options.run.bisect = bisect;
   options.run.print = [](const std::string& text) { fmt::print("{}", text); };
@@ -107,6 +112,37 @@ CompileOptions ModelOptions::compile_options() const {
                    "targets are cpu, cuda and cuda:sm_80,sm_90");
   }
   return options;
+}
+
+std::optional<CompileOptions::Link> ModelOptions::paced_link() const {
+  if (link.empty()) return std::nullopt;
+  const auto refuse = [&]() {
+    ir::user_error(kBadOption, {}, fmt::format("--link {}: expected a latency and a bandwidth", link),
+                   "write LATENCY,GB/s, for example 100us,1.5 or 2ms,0.5 (units: ns, us, ms)");
+  };
+  const std::size_t comma = link.find(',');
+  if (comma == std::string::npos) refuse();
+  const auto figure = [&](std::string_view text, std::string_view& unit) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || !(value >= 0 && value <= 1e9)) refuse();
+    unit = text.substr(static_cast<std::size_t>(end - text.data()));
+    return value;
+  };
+  const std::string_view all = link;
+  std::string_view time_unit, rate_unit;
+  const double latency = figure(all.substr(0, comma), time_unit);
+  const double rate = figure(all.substr(comma + 1), rate_unit);
+  double us = 1;
+  if (time_unit == "ns") {
+    us = 1e-3;
+  } else if (time_unit == "ms") {
+    us = 1e3;
+  } else if (!time_unit.empty() && time_unit != "us") {
+    refuse();
+  }
+  if (!(rate > 0) || (!rate_unit.empty() && rate_unit != "GB/s")) refuse();
+  return CompileOptions::Link{latency * us, rate};
 }
 
 void ModelOptions::refuse_for_text() const {

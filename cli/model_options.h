@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,12 @@ struct ModelOptions {
   std::string machine;
   std::string costs;
   std::int64_t memory_cap = -1;  // bytes; negative: none
+  std::string link;              // LATENCY,BANDWIDTH of a paced link; empty: none
 
   void add_dimensions(CLI::App& command);  // --ranks --dim --alias
   void add_passes(
       CLI::App& command);  // --passes --disable --print-after --plugin --bisect --no-verify --machine
-                           // --costs --memory-cap
+                           // --costs --memory-cap --link
   void add_target(CLI::App& command);  // --target
 
   // Loads the plug-ins. UserError BR0003 where an option's text cannot be read.
@@ -37,6 +39,8 @@ struct ModelOptions {
   // UserError BR0003 where MODEL is IR text and there are options that only a model can follow (--dim,
   // --alias): a text has its own dimensions and aliases.
   void refuse_for_text() const;
+  // --link, read.
+  std::optional<CompileOptions::Link> paced_link() const;
   // --dim as bounds by name.
   std::map<std::string, ir::Bounds> dim_bounds() const;
 };

@@ -1,6 +1,7 @@
 // braid run: a model or a compiled program, on its ranks, with given or random inputs.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "cli/npy.h"
 #include "cli/open_model.h"
 #include "cli/temp_dir.h"
+#include "cli/write_file.h"
 
 namespace braid::cli {
 namespace {
@@ -20,6 +22,7 @@ struct Options {
   InputOptions inputs;
   ExecuteOptions execute;
   std::string output;
+  std::string trace, costs;
 };
 
 std::string shape_text(const ir::Tensor& t) {
@@ -33,12 +36,28 @@ std::string safe_file_name(std::string name) {
   return name;
 }
 
-int run(const Options& o) {
+void write_timeline(const Options& o, const passes::MeasuredTimeline& timeline) {
+  if (!o.trace.empty()) write_file(o.trace, passes::to_json(timeline));
+  if (!o.costs.empty()) write_file(o.costs, passes::write_cost_file(passes::measured_costs(timeline)));
+}
+
+// What recording needs beside what the user said: a step that has its memory, and several to choose from.
+constexpr int kRecordedWarmup = 3, kRecordedSteps = 15;
+
+int run(Options o) {
   TempDir temporary;
+  o.execute.record = !o.trace.empty() || !o.costs.empty();
+  if (o.execute.record && o.execute.repeat == 0) {
+    o.execute.warmup = std::max(o.execute.warmup, kRecordedWarmup);
+    o.execute.repeat = kRecordedSteps;
+  }
+  o.execute.repeat = std::max(o.execute.repeat, 1);
+  o.execute.link = link_pacing(o.model);
   const auto [program, table] = open_model(o.model, temporary);
   const std::vector<std::vector<ir::Tensor>> inputs =
       make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), o.inputs);
   const std::vector<RankResult> results = execute(program, inputs, o.execute);
+  if (o.execute.record) write_timeline(o, measured_timeline(program, results, o.execute));
   for (std::size_t r = 0; r < results.size(); ++r) {
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
       const ir::Tensor& tensor = results[r].outputs[k];
@@ -71,12 +90,18 @@ void add_run(CLI::App& app, Action& chosen) {
       ->required();
   command->add_option("-o,--output", o->output,
                       "Folder for the outputs, as .npy (rank<r>/ each, if there are several)");
-  command->add_option("--repeat", o->execute.repeat, "Number of steps")->check(CLI::Range(1, 1000000));
+  o->execute.repeat = 0;  // not given
+  command->add_option("--repeat", o->execute.repeat, "Number of steps (default: 1; 15 for a timeline)")
+      ->check(CLI::Range(1, 1000000));
   command->add_option("--warmup", o->execute.warmup, "Steps before the measured ones")
       ->check(CLI::Range(0, 1000000));
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
+  command->add_option("--trace", o->trace,
+                      "Write when each rank did what, of the median step, as a Chrome trace (CPU)");
+  command->add_option("--trace-costs", o->costs,
+                      "Write the measured times of kernels as a cost file for --costs (CPU)");
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
   o->model.add_target(*command);

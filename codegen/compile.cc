@@ -66,10 +66,15 @@ passes::PassContext pass_context(const CompileOptions& options) {
   passes::PassContext context;
   const std::string target = options.target == Target::cuda ? passes::kDefaultMachine : passes::kCpuMachine;
   const std::string machine = options.machine.empty() ? target : options.machine;
-  context.costs = options.cost_file.empty() ? passes::cost_model_for(machine)
-                                            : std::make_shared<const passes::CostModel>(
-                                                  passes::load_machine(machine),
-                                                  passes::CostOptions{.cost_file = options.cost_file});
+  if (options.cost_file.empty() && !options.link) {
+    context.costs = passes::cost_model_for(machine);
+  } else {
+    passes::Machine described = passes::load_machine(machine);
+    if (options.link)
+      described = with_paced_link(std::move(described), options.link->latency_us, options.link->gb_s);
+    context.costs = std::make_shared<const passes::CostModel>(
+        std::move(described), passes::CostOptions{.cost_file = options.cost_file});
+  }
   context.memory_cap = options.memory_cap;
   return context;
 }

@@ -29,7 +29,13 @@ struct CompileOptions {
   frontend::ImportOptions import;
   std::optional<std::string> passes;  // a list instead of the default pipeline
   passes::RunOptions run;             // disable, print_after, bisect, verify
-  std::string machine;    // what passes take costs from: a name or a file; empty: cpu, for Target::cuda h100
+  std::string machine;  // what passes take costs from: a name or a file; empty: cpu, for Target::cuda h100
+  // Collectives over a paced link instead of the machine's.
+  struct Link {
+    double latency_us = 0;
+    double gb_s = 0;
+  };
+  std::optional<Link> link;
   std::string cost_file;  // measured times that replace those of the machine (passes/costs/cost_file.h)
   std::optional<std::int64_t> memory_cap;  // planned bytes that no pass may exceed
   Target target = Target::cpu;

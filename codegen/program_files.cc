@@ -66,7 +66,7 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
   ordered_json m;
   m["name"] = facts.name;
   m["target"] = facts.target;
-  m["abi_version"] = 1;
+  m["abi_version"] = facts.abi_version;
   m["entry"] = facts.entry;
   m["fingerprint"] = fmt::format("{:016x}", facts.fingerprint);
   m["ranks"] = graph.ranks;

@@ -16,6 +16,7 @@ namespace braid::codegen {
 struct ProgramFacts {
   std::string name;
   std::string target;  // cpu, cuda
+  unsigned abi_version = 0;  // of the target's program interface
   std::string entry;   // the function that the library exports
   std::uint64_t fingerprint = 0;
   std::int64_t arena_bytes = 0;

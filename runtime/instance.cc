@@ -202,7 +202,10 @@ BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexc
   index_error_ = {};
   try {
     if (lifecycle_) lifecycle_->begin();
-    if (step(inputs, outputs) && (!lifecycle_ || plan_held(lifecycle_->end()))) return BRAID_OK;
+    if (step(inputs, outputs) && (!lifecycle_ || plan_held(lifecycle_->end()))) {
+      node(static_cast<size_t>(table_.node_count));
+      return BRAID_OK;
+    }
   } catch (...) {
     status_ = abi::current_exception();
     error_ = abi::reported();
@@ -235,7 +238,14 @@ bool Instance::start(size_t index, const CollectiveCall& call) {
 }
 bool Instance::wait(size_t index) {
   Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
-  return !group || check(group->wait(tickets_[index]), index);
+  if (!group) return true;
+  if (!check(group->wait(tickets_[index]), index)) return false;
+  if (times_ != nullptr) [[unlikely]] {
+    const LinkTimes link = group->link_times(tickets_[index]);
+    times_[node_].due_ns = std::max(times_[node_].due_ns, link.due_ns);
+    times_[node_].slept_ns += link.slept_ns;
+  }
+  return true;
 }
 bool Instance::release(size_t index) {
   Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/futex.h"
 #include "runtime/gemm.h"
 #include "runtime/kernel_support.h"
 #include "runtime/program_abi.h"
@@ -38,6 +39,8 @@ class Instance {
   void set_up();  // once, after construction: packs weights, joins communicators; throws
   BraidStatus prepare(const int64_t* dims) noexcept;
   BraidStatus run(const void* const* inputs, void* const* outputs) noexcept;
+  // node_count + 1 entries that each run fills in, or null.
+  void record(BraidNodeTimes* times) { times_ = times; }
   const char* last_error() const { return error_.c_str(); }
 
  protected:
@@ -62,6 +65,11 @@ class Instance {
   void gemm(size_t index, const GemmArgs& args, const PackedMatrix* packed = nullptr) const {
     current_->gemms[index]->run(args, packed);
   }
+  // Node `index` of the table begins. Costs a test of a register when nobody records.
+  void node(size_t index) {
+    if (times_ != nullptr) [[unlikely]]
+      begin_node(index);
+  }
   // Collective `index` of the table; `call` as in the Communicator. True for a rank that is not in the group.
   bool start(size_t index, const CollectiveCall& call);
   bool wait(size_t index);
@@ -85,6 +93,10 @@ class Instance {
     std::vector<int64_t> dims;
     std::vector<const GemmKernel*> gemms;
   };
+  void begin_node(size_t index) {
+    times_[index] = {monotonic_ns(), 0, 0};
+    node_ = index;
+  }
   bool check(Status status, size_t collective);
   bool plan_held(bool held);
   void join_groups();
@@ -95,6 +107,8 @@ class Instance {
   std::vector<Ticket> tickets_;
   std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;
   const Prepared* current_ = nullptr;
+  BraidNodeTimes* times_ = nullptr;
+  size_t node_ = 0;  // that runs, while times_ is not null
   std::unique_ptr<std::byte[]> scratch_memory_;
   std::unique_ptr<Lifecycle> lifecycle_;
   std::string error_;
@@ -130,6 +144,9 @@ inline BraidStatus prepare(BraidInstance* i, const int64_t* dims) {
 inline BraidStatus run(BraidInstance* i, const void* const* inputs, void* const* outputs) {
   return i ? instance(i)->run(inputs, outputs) : report(BRAID_INVALID_ARGUMENT, "run: null instance");
 }
+inline void record(BraidInstance* i, BraidNodeTimes* times) {
+  if (i) instance(i)->record(times);
+}
 inline const char* last_error(const BraidInstance* i) { return i ? instance(i)->last_error() : reported(); }
 inline void destroy(BraidInstance* i) { std::unique_ptr<Instance>{instance(i)}.reset(); }
 
@@ -143,6 +160,7 @@ constexpr BraidProgram make_program(BraidProgram table) {
   table.create = abi::create<Program>;
   table.prepare = abi::prepare;
   table.run = abi::run;
+  table.record = abi::record;
   table.last_error = abi::last_error;
   table.destroy = abi::destroy;
   return table;

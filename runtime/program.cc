@@ -279,6 +279,15 @@ std::span<const std::byte> Program::arena() const {
   return {static_cast<const std::byte*>(impl_->arena.get()), impl_->table->arena_bytes};
 }
 
+void Program::record(std::span<BraidNodeTimes> times) {
+  const size_t wanted = static_cast<size_t>(impl_->table->node_count) + 1;
+  if (!times.empty() && times.size() != wanted) {
+    throw ProgramError(kWrongInput, "times of " + std::to_string(times.size()) + " nodes, the program has " +
+                                        std::to_string(wanted - 1) + " and the end");
+  }
+  impl_->table->record(impl_->instance.get(), times.empty() ? nullptr : times.data());
+}
+
 void Program::run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
   Impl& p = *impl_;
   if (inputs.size() != p.in.size() || outputs.size() != p.out.size()) {

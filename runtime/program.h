@@ -82,6 +82,10 @@ class Program {
   // overlap inputs but where the program declares an alias: there both must be the same memory.
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
+  // From now on each run writes when its nodes (BraidProgram::nodes) began, on the monotonic clock: `times`
+  // has one entry more than there are nodes, the last one for the end of the step. Empty: no longer.
+  void record(std::span<BraidNodeTimes> times);
+
   // Where the planned memory lies: never moves.
   std::span<const std::byte> arena() const;
 

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define BRAID_ABI_VERSION 1u
+#define BRAID_ABI_VERSION 2u
 
 typedef enum BraidStatus {
   BRAID_OK = 0,
@@ -99,6 +99,32 @@ typedef struct BraidCollective {
   int64_t output_offset;
 } BraidCollective;
 
+typedef enum BraidNodeKind {
+  BRAID_NODE_KERNEL,
+  BRAID_NODE_START,
+  BRAID_NODE_WAIT,
+  BRAID_NODE_RELEASE,
+  BRAID_NODE_BLOCKING /* a collective that is started and waited for in one */
+} BraidNodeKind;
+
+/* What a step does, in order: a kernel or one end of a collective. */
+typedef struct BraidNode {
+  const char* name;  /* of the operation or fused node, as in the IR */
+  const char* label; /* ONNX node */
+  BraidNodeKind kind;
+  int32_t
+      collective; /* the first of the BraidCollectives that it starts, waits for or releases; kernels: -1 */
+  int32_t collectives; /* how many from there on; kernels: 0 */
+} BraidNode;
+
+/* When a node of a step began; it lasts until the next one begins. Nanoseconds of the monotonic clock, which
+ * all processes of a machine share. */
+typedef struct BraidNodeTimes {
+  int64_t begin_ns;
+  int64_t due_ns;   /* waits over a paced link: when it delivered; others: 0 */
+  int64_t slept_ns; /* how long the wait slept until then */
+} BraidNodeTimes;
+
 /* A braid::rt::World of the library version whose BRAID_ABI_VERSION this is. Null for a program of one rank.
  */
 typedef struct BraidWorld BraidWorld;
@@ -142,6 +168,8 @@ typedef struct BraidProgram {
   const BraidGroup* groups;
   int32_t collective_count;
   const BraidCollective* collectives;
+  int32_t node_count;
+  const BraidNode* nodes;
 
   /* Every size of every input, then of every output, one after the other, for the given dimensions. */
   void (*sizes)(const int64_t* dims, int64_t* out);
@@ -151,6 +179,9 @@ typedef struct BraidProgram {
   /* Pointers in the order of `inputs` and `outputs`, aligned for their element type. Sizes are those of the
    * last prepare. */
   BraidStatus (*run)(BraidInstance* instance, const void* const* inputs, void* const* outputs);
+  /* From now on each run writes the times of its nodes: node_count entries, then one whose begin_ns is the
+   * end of the step. Null: no longer. */
+  void (*record)(BraidInstance* instance, BraidNodeTimes* times);
   /* Of the last call that failed on this instance, or of the last failed create on this thread for null.
    * Valid until the next call. */
   const char* (*last_error)(const BraidInstance* instance);

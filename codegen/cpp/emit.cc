@@ -11,6 +11,7 @@
 #include "ir/effects.h"
 #include "ir/element.h"
 #include "ir/error.h"
+#include "runtime/program_abi.h"
 
 namespace braid::codegen::cpp {
 
@@ -157,7 +158,7 @@ EmittedProgram ProgramEmitter::emit() {
   } else {
     emit_nodes(s_.nodes);
   }
-  for (const auto& [from, to] : final_copies_) emit_copy(from, to, "output");
+  for (const auto& [from, to] : final_copies_) emit_copy(from, to, "output", true);
   EmittedProgram program;
   program.name = name_;
   program.source = source_text();
@@ -244,6 +245,17 @@ void ProgramEmitter::write_tables(Writer& w) const {
                          c_string(c.label), c.group.index, c.detail,
                          c_string(reduces ? to_string(c.reduce) : ""), abi_dtype(c.dtype),
                          bounds(numel(ref.sizes)).max * size_of(c.dtype), offset(c.input), offset(c.output)));
+    }
+    w.close("};");
+  }
+  if (!nodes_.empty()) {
+    w.open("constexpr BraidNode kNodes[] = {");
+    for (const Node& n : nodes_) {
+      const auto of = n.start.valid() ? collective_of_.find(n.start) : collective_of_.end();
+      const bool some = of != collective_of_.end() && !of->second.empty();
+      w.line(fmt::format("{{{}, {}, BRAID_NODE_{}, {}, {}}},", c_string(n.name), c_string(n.label), n.kind,
+                         some ? static_cast<std::int64_t>(of->second.front()) : -1,
+                         some ? of->second.size() : 0));
     }
     w.close("};");
   }
@@ -437,6 +449,7 @@ std::string ProgramEmitter::source_text() const {
   field("rank_weights_bytes", fmt::format("{}", weights_.rank_bytes));
   array("group", "kGroups", graph.groups.size());
   array("collective", "kCollectives", collectives_.size());
+  array("node", "kNodes", nodes_.size());
   field("sizes", "sizes");
   w.line("return make_program<Program>(p);");
   w.close();
@@ -488,8 +501,14 @@ std::string ProgramEmitter::header_text() const {
 
 nlohmann::ordered_json ProgramEmitter::manifest(std::uint64_t fingerprint) const {
   const Graph& graph = s_.graph;
-  ProgramFacts facts = {
-      name_, "cpu", "braid_program_" + name_, fingerprint, workspace_at_ + workspace_bytes_, weights_, {}};
+  ProgramFacts facts = {name_,
+                        "cpu",
+                        BRAID_ABI_VERSION,
+                        "braid_program_" + name_,
+                        fingerprint,
+                        workspace_at_ + workspace_bytes_,
+                        weights_,
+                        {}};
   for (std::size_t k = 0; k < output_alias_.size(); ++k) {
     if (output_alias_[k] >= 0) facts.aliased_outputs[static_cast<int>(k)] = output_alias_[k];
   }

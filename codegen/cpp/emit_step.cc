@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/cpp/program_emitter.h"
 #include "ir/error.h"
@@ -37,15 +38,38 @@ void ProgramEmitter::note(const std::vector<OpId>& ops, const std::string& what)
     line += " " + c_comment(name);
   }
   step_.push_back(what.empty() ? line : line + ": " + c_comment(what));
+  if (begun_) {
+    step_.push_back(fmt::format("node({});", nodes_.size()));
+    nodes_.push_back(*std::exchange(begun_, std::nullopt));
+  }
+}
+
+// The next operation that is emitted begins this node; if nothing of it is emitted, it is none.
+void ProgramEmitter::begin_node(const std::string& name, OpId op) {
+  const Operation& o = s_.graph[op];
+  Node node{name, label(op)};
+  if (const auto* start = o.as<CollectiveKernel>()) {
+    node.kind = start->blocking ? "BLOCKING" : "START";
+    node.start = op;
+  } else if (const auto* wait = o.as<WaitKernel>()) {
+    node.kind = "WAIT";
+    node.start = wait->start;
+  } else if (const auto* release = o.as<ReleaseKernel>()) {
+    node.kind = "RELEASE";
+    node.start = release->start;
+  }
+  begun_ = std::move(node);
 }
 
 void ProgramEmitter::emit_nodes(const std::vector<ScheduleNode>& nodes) {
   for (const ScheduleNode& node : nodes) {
     switch (node.kind) {
       case ScheduleNode::Kind::single:
+        begin_node(s_.graph[node.op].name, node.op);
         emit_op(node.op);
         break;
       case ScheduleNode::Kind::fused:
+        begin_node(node.name, ops_of(node).front());
         emit_loops(ops_of(node));
         break;
       case ScheduleNode::Kind::grouped:
@@ -165,7 +189,7 @@ void ProgramEmitter::emit_finish(OpId id, OpId start, const char* call) {
 }
 
 // Contents of one buffer into another one of the same sizes, as a loop.
-void ProgramEmitter::emit_copy(BufferId from, BufferId to, const std::string& why) {
+void ProgramEmitter::emit_copy(BufferId from, BufferId to, const std::string& why, bool own_node) {
   Graph& graph = s_.graph;
   Operation copy;
   copy.name = "copy_" + graph[to].name;
@@ -184,7 +208,9 @@ void ProgramEmitter::emit_copy(BufferId from, BufferId to, const std::string& wh
   loops.store_index = index(to);
   copy.kernel = std::move(loops);
   copy.outputs = {graph.add_mutation(to, graph[to].name + ".copied")};
-  emit_loops({graph.add_op(std::move(copy))});
+  const OpId op = graph.add_op(std::move(copy));
+  if (own_node) begin_node(graph[op].name, op);
+  emit_loops({op});
 }
 
 }  // namespace braid::codegen::cpp

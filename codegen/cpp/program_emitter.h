@@ -44,6 +44,13 @@ class ProgramEmitter {
     std::string label;
   };
 
+  // A row of the table of nodes.
+  struct Node {
+    std::string name, label;
+    const char* kind = "KERNEL";  // of BraidNodeKind
+    ir::OpId start;               // of its collective
+  };
+
   // emit.cc: checks and tables
   void refuse_unsupported() const;
   void index_interface();
@@ -65,7 +72,8 @@ class ProgramEmitter {
   void emit_op(ir::OpId op);
   void emit_collective(ir::OpId op);
   void emit_finish(ir::OpId op, ir::OpId start, const char* call);
-  void emit_copy(ir::BufferId from, ir::BufferId to, const std::string& why);
+  void emit_copy(ir::BufferId from, ir::BufferId to, const std::string& why, bool own_node = false);
+  void begin_node(const std::string& name, ir::OpId op);
   void note(const std::vector<ir::OpId>& ops, const std::string& what);
   std::string label(ir::OpId op) const;  // the ONNX node, or the operation's name
 
@@ -103,6 +111,8 @@ class ProgramEmitter {
   std::vector<Packed> packed_;
   std::vector<GemmUse> gemms_;
   std::vector<std::string> sites_;
+  std::vector<Node> nodes_;
+  std::optional<Node> begun_;  // not emitted yet
   std::vector<std::string> step_;
   std::map<int, bool> used_inputs_, used_outputs_;
   std::int64_t workspace_at_ = 0, workspace_bytes_ = 0;

@@ -99,6 +99,13 @@ CollectiveCost CostModel::collective(const ir::Graph& graph, ir::OpId start) con
   return collective(s);
 }
 
+Time CostModel::call_overhead(const ir::Graph& graph, ir::OpId op) const {
+  if (entries_.empty()) return {};
+  const bool start = graph[op].as<ir::CollectiveKernel>() != nullptr;
+  const auto found = entries_.find(start ? graph[op].name + ".issue" : graph[op].name);
+  return found == entries_.end() ? Time{} : Time::from_ns(found->second);
+}
+
 CollectiveCost CostModel::collective(const CollectiveShape& shape) const {
   const CollectiveEstimate e = estimate_collective(machine_, shape);
   CollectiveCost cost;

@@ -76,6 +76,10 @@ class CostModel {
   CollectiveCost collective(const ir::Graph& graph, ir::OpId start) const;
   CollectiveCost collective(const CollectiveShape& shape) const;
   CollectiveShape shape(const ir::Graph& graph, ir::OpId start) const;
+  // What a start, wait or release costs the compute stream itself, where an engine moves data in the thread
+  // that calls it. Only a cost file knows: under the name of the wait or release, or of the start with
+  // ".issue".
+  Time call_overhead(const ir::Graph& graph, ir::OpId op) const;
   // Elements or bytes of an expression at the chosen dims. User error 552 without an upper bound.
   std::int64_t value(const ir::Expr& e) const;
 

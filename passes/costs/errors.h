@@ -1,4 +1,5 @@
-// Numbers of the user errors of machine descriptions, cost files and prices (docs/errors.md).
+// Numbers of the user errors of machine descriptions, cost files, prices and measured timelines
+// (docs/errors.md).
 #pragma once
 
 namespace braid::passes {
@@ -11,5 +12,7 @@ inline constexpr int kOutsideOfMachine = 554;
 inline constexpr int kBadTime = 555;
 inline constexpr int kCostFileNotJson = 556;
 inline constexpr int kBadCostFile = 557;
+inline constexpr int kTimelineNotJson = 558;
+inline constexpr int kBadTimeline = 559;
 
 }  // namespace braid::passes

@@ -170,6 +170,15 @@ Machine load_machine(const std::string& name_or_file) {
                              fmt::join(machine_names(), ", ")));
 }
 
+Machine with_paced_link(Machine machine, double latency_us, double gb_s) {
+  machine.name += fmt::format(" with a link of {:g} us, {:g} GB/s", latency_us, gb_s);
+  machine.collectives = {
+      .model = CollectiveModelKind::paced_link, .link_gb_s = gb_s, .link_latency_us = latency_us};
+  // Such a link takes neither processor time nor memory bandwidth.
+  for (ClassEfficiency& c : machine.classes) c.slowdown = 1000;
+  return machine;
+}
+
 std::string to_string(const Machine& m) {
   const CollectiveSettings& c = m.collectives;
   const std::string network =

@@ -107,6 +107,9 @@ Machine load_machine(const std::string& name_or_file);
 // Of the text of a machine file; `file` is for messages.
 Machine parse_machine(const std::string& text, const std::string& file);
 
+// The same device with other collectives: over a link as the runtime's paced-link engine makes it.
+Machine with_paced_link(Machine machine, double latency_us, double gb_s);
+
 // Two lines for people: name, device, node and network; and the source.
 std::string to_string(const Machine& machine);
 

@@ -22,6 +22,12 @@ std::string label_of(const ir::Schedule& schedule, const ir::ScheduleNode& node)
   return op.name;
 }
 
+bool is_kernel(const ir::Schedule& schedule, const ir::ScheduleNode& part) {
+  if (part.kind == ir::ScheduleNode::Kind::fused) return true;
+  const ir::Operation& op = schedule.graph[part.op];
+  return !op.as<ir::CollectiveKernel>() && !op.as<ir::WaitKernel>() && !op.as<ir::ReleaseKernel>();
+}
+
 void leaves(const ir::ScheduleNode& node, std::vector<const ir::ScheduleNode*>& out) {
   if (node.kind != ir::ScheduleNode::Kind::grouped) {
     out.push_back(&node);
@@ -57,11 +63,15 @@ TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs)
     std::vector<const ir::ScheduleNode*> parts;
     leaves(schedule.nodes[at(n)], parts);
     const int first = p.first_step[at(n)];
+    std::size_t part_index = 0;
     for (int s = first; s < p.first_step[at(n) + 1]; ++s) {
       const Interval& i = t.steps[at(s)];
+      const ir::ScheduleNode& part = *parts[part_index];
+      const bool kernel = is_kernel(schedule, part);
+      // What a call costs stands before the call.
+      if (kernel || p.steps[at(s)].kind != Step::Kind::compute) ++part_index;
       if (s == first) view.live.emplace_back(i.begin, live.bytes[at(n)]);
       if (i.begin == i.end) continue;
-      const ir::ScheduleNode& part = *parts[at(s - first)];
       const std::string name =
           part.kind == ir::ScheduleNode::Kind::single ? schedule.graph[part.op].name : part.name;
       view.spans.push_back(

@@ -69,6 +69,12 @@ class Maker {
 
   void add_step(const ScheduleNode& schedule_node, OpId first, int node) {
     const Operation& op = graph_[first];
+    // A wait first works, then blocks; what it does itself overlaps with what is in flight.
+    if (op.as<CollectiveKernel>() || op.as<WaitKernel>() || op.as<ReleaseKernel>()) {
+      Step overhead;
+      overhead.work = costs_.call_overhead(graph_, first);
+      if (overhead.work.ps > 0) p_.steps.push_back(overhead);
+    }
     Step step;
     if (const auto* start = op.as<CollectiveKernel>()) {
       step = {Step::Kind::start, start->blocking, add_collective(first, *start, node)};
@@ -105,6 +111,8 @@ class Maker {
     c.start = node;
     c.channel = channels_.try_emplace(channel_of(kernel), static_cast<int>(channels_.size())).first->second;
     c.cost = costs_.collective(graph_, op);
+    // The links of a paced machine belong to the communicators.
+    if (costs_.machine().collectives.model == CollectiveModelKind::paced_link) c.cost.fabric = c.channel;
     internal_check(c.cost.time.ps >= 0 && c.cost.slowdown >= 1000 && c.cost.fabric >= 0,
                    "collective '{}' costs {} ps, slow-down {}, fabric {}", graph_[op].name, c.cost.time.ps,
                    c.cost.slowdown, c.cost.fabric);

@@ -83,6 +83,13 @@ struct Ticket {
   uint64_t value = 0;
 };
 
+// When a paced link (paced_link.h) delivered a collective, on the monotonic clock, and how long the wait for
+// it slept until then. Zeros without such a link.
+struct LinkTimes {
+  int64_t due_ns = 0;
+  int64_t slept_ns = 0;
+};
+
 class Communicator {
  public:
   static constexpr int kMaxInFlight =
@@ -102,6 +109,9 @@ class Communicator {
   // Is the result complete? Makes progress, does not block. An error counts as complete; wait then returns
   // it.
   virtual bool test(Ticket ticket) = 0;
+
+  // Of a collective that this rank has waited for, until kMaxInFlight later ones were started.
+  virtual LinkTimes link_times(Ticket ticket) const { return (void)ticket, LinkTimes{}; }
 
   // start, wait and release in one.
   Status run(const CollectiveCall& call);

@@ -247,7 +247,7 @@ Status Channel::wait(uint32_t seq) {
   if (static_cast<int32_t>(seq - next_) >= 0) {
     return Status::error(StatusCode::invalid_argument, "wait of a collective that was not started");
   }
-  const Op& op = ops_[seq % kRing];
+  Op& op = ops_[seq % kRing];
   if (finished(seq)) {
     if (core_.failed()) return core_.failure();
   } else {
@@ -255,8 +255,17 @@ Status Channel::wait(uint32_t seq) {
         core_.block_until([&] { return progress_to(seq + 1); }, [&] { return describe_missing(op); });
     if (!done.ok()) return done;
   }
-  if (link_ && op.seq == seq) sleep_until(op.due_ns);
+  if (link_ && op.seq == seq) {
+    const int64_t begin = monotonic_ns();
+    op.slept_ns = std::max<int64_t>(0, op.due_ns - begin);
+    sleep_until(op.due_ns);
+  }
   return {};
+}
+
+LinkTimes Channel::link_times(uint32_t seq) const {
+  const Op& op = ops_[seq % kRing];
+  return link_ && op.seq == seq ? LinkTimes{op.due_ns, op.slept_ns} : LinkTimes{};
 }
 
 bool Channel::test(uint32_t seq) {

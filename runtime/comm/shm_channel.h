@@ -66,6 +66,7 @@ class Channel {
   Status wait(uint32_t seq);
   Status release(uint32_t seq);
   bool test(uint32_t seq);
+  LinkTimes link_times(uint32_t seq) const;
 
   bool idle() const { return head_ == next_; }
   // Goes on with the collectives in order as far as possible without blocking.
@@ -100,6 +101,7 @@ class Channel {
     uint32_t round;         // current, absolute
     int64_t last_start_ns;  // of all members, on a paced link
     int64_t due_ns;         // when a paced link has delivered it
+    int64_t slept_ns;       // what the wait slept until then
     char label[kLabelBytes];
     uint32_t end_round() const { return begin_round + rounds; }
   };

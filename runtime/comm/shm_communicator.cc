@@ -101,6 +101,11 @@ bool ShmCommunicator::test(Ticket ticket) {
   return used == nullptr || used->test(sequence(ticket));
 }
 
+LinkTimes ShmCommunicator::link_times(Ticket ticket) const {
+  const Channel* used = channel(ticket);
+  return used != nullptr ? used->link_times(sequence(ticket)) : LinkTimes{};
+}
+
 void ShmCommunicator::abort(std::string_view reason) {
   (void)core_.fail(StatusCode::aborted, "group '" + name_ + "': " + std::string(reason));
 }

@@ -45,6 +45,7 @@ class ShmCommunicator final : public Communicator {
   Status wait(Ticket ticket) override;
   Status release(Ticket ticket) override;
   bool test(Ticket ticket) override;
+  LinkTimes link_times(Ticket ticket) const override;
   Status compare_fingerprint(uint64_t hash, std::string_view description) override;
   void abort(std::string_view reason) override;
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "runtime/comm/futex.h"
 #include "tests/runtime/comm_cases.h"
 
 namespace braid::rt::testing {
@@ -94,6 +95,23 @@ TEST(PacedLink, waiting_takes_no_processor_time) {
     const double before = thread_cpu_ms();
     EXPECT_TRUE(all->run({.kind = CollectiveKind::barrier}).ok());
     EXPECT_LT(thread_cpu_ms() - before, 100.0);
+  });
+}
+
+TEST(PacedLink, says_when_it_delivered_and_how_long_the_wait_slept) {
+  run_ranks(Ranks::threads, 2, paced(20'000'000, 0), [](World& world) {
+    Communicator* all = make_group(world, {0, 1}, "all");
+    float in = 1, out = 0;
+    Ticket t;
+    const int64_t begin = monotonic_ns();
+    EXPECT_TRUE(
+        all->start({.kind = CollectiveKind::all_reduce, .count = 1, .input = &in, .output = &out}, &t).ok());
+    EXPECT_TRUE(all->wait(t).ok());
+    const LinkTimes times = all->link_times(t);
+    EXPECT_GE(times.due_ns, begin + 20'000'000);
+    EXPECT_LE(times.due_ns, monotonic_ns());
+    EXPECT_GT(times.slept_ns, 0);
+    EXPECT_LE(times.slept_ns, 20'000'000);
   });
 }
 

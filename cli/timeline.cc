@@ -1,0 +1,85 @@
+// From the times that the ranks of a program recorded to a timeline.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "cli/execute.h"
+#include "passes/overlap/measure.h"
+#include "runtime/program.h"
+
+namespace braid::cli {
+namespace {
+
+using passes::MeasuredTimeline;
+
+passes::MeasuredKind kind_of(BraidNodeKind kind) {
+  switch (kind) {
+    case BRAID_NODE_KERNEL:
+      return passes::MeasuredKind::kernel;
+    case BRAID_NODE_START:
+      return passes::MeasuredKind::start;
+    case BRAID_NODE_WAIT:
+      return passes::MeasuredKind::wait;
+    case BRAID_NODE_RELEASE:
+      return passes::MeasuredKind::release;
+    case BRAID_NODE_BLOCKING:
+      return passes::MeasuredKind::blocking;
+  }
+  return passes::MeasuredKind::kernel;
+}
+
+// A timeline's collective is a node that starts some of the table's: several if they are coalesced.
+void add_nodes(const BraidProgram& table, MeasuredTimeline& t) {
+  std::vector<int> collective_of(static_cast<std::size_t>(table.collective_count), -1);
+  for (int k = 0; k < table.node_count; ++k) {
+    const BraidNode& n = table.nodes[k];
+    passes::MeasuredNode node{n.name, n.label, kind_of(n.kind), -1};
+    if (n.kind == BRAID_NODE_START || n.kind == BRAID_NODE_BLOCKING) {
+      const BraidCollective& c = table.collectives[n.collective];
+      std::int64_t bytes = 0;
+      for (int i = 0; i < n.collectives; ++i) bytes += table.collectives[n.collective + i].max_bytes;
+      collective_of[static_cast<std::size_t>(n.collective)] = static_cast<int>(t.collectives.size());
+      const bool paired = std::strcmp(c.kind, "send") == 0 || std::strcmp(c.kind, "recv") == 0;
+      t.collectives.push_back(
+          {n.name, fmt::format("{} @{} {}", c.kind, table.groups[c.group].name, passes::format_bytes(bytes)),
+           c.group, paired});
+    }
+    if (n.collective >= 0) node.collective = collective_of[static_cast<std::size_t>(n.collective)];
+    t.nodes.push_back(std::move(node));
+  }
+}
+
+}  // namespace
+
+MeasuredTimeline measured_timeline(const ProgramFiles& program, const std::vector<RankResult>& results,
+                                   const ExecuteOptions& options) {
+  const BraidProgram& table = *rt::load_program(program.library);
+  MeasuredTimeline t;
+  t.program = table.name;
+  if (options.link && table.ranks > 1) {
+    t.link = fmt::format("{:g} us, {:g} GB/s", static_cast<double>(options.link->latency_ns) / 1e3,
+                         options.link->bytes_per_ns);
+  }
+  for (int g = 0; g < table.group_count; ++g) {
+    const BraidGroup& group = table.groups[g];
+    t.groups.push_back({group.name, {group.ranks, group.ranks + group.size}});
+  }
+  add_nodes(table, t);
+  for (std::size_t step = 0; step < results[0].node_times.size(); ++step) {
+    std::int64_t zero = std::numeric_limits<std::int64_t>::max();
+    for (const RankResult& r : results) zero = std::min(zero, r.node_times[step].front().begin_ns);
+    passes::StepTimes times;
+    for (const RankResult& r : results) {
+      passes::RankTimes rank;
+      for (const BraidNodeTimes& n : r.node_times[step])
+        rank.push_back({n.begin_ns - zero, n.due_ns > 0 ? n.due_ns - zero : 0, n.slept_ns});
+      times.push_back(std::move(rank));
+    }
+    t.steps.push_back(std::move(times));
+  }
+  return t;
+}
+
+}  // namespace braid::cli
