@@ -15,9 +15,9 @@ namespace braid::codegen {
 
 struct ProgramFacts {
   std::string name;
-  std::string target;  // cpu, cuda
+  std::string target;        // cpu, cuda
   unsigned abi_version = 0;  // of the target's program interface
-  std::string entry;   // the function that the library exports
+  std::string entry;         // the function that the library exports
   std::uint64_t fingerprint = 0;
   std::int64_t arena_bytes = 0;
   WeightLayout weights;
