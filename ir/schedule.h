@@ -37,6 +37,10 @@ struct ScheduleNode {
 // The operations of a node, in order.
 std::vector<OpId> ops_of(const ScheduleNode& node);
 
+// What offsets of a plan are multiples of: of the arena for vector loads, of the communication segment as
+// NCCL wants what it registers.
+inline constexpr std::int64_t kArenaAlignment = 64, kCommAlignment = 256;  // bytes
+
 // Where every storage lies. Offsets and sizes in bytes, planned for the upper bounds of all dimensions.
 enum class MemorySpace : std::uint8_t { arena, comm };
 struct Placement {

@@ -9,7 +9,6 @@ namespace braid::ir {
 namespace {
 
 constexpr std::string_view kMemory = "memory";
-constexpr std::int64_t kCommAlignment = 256;
 
 struct Life {
   int first = -1;

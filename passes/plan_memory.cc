@@ -35,9 +35,12 @@ bool PlanMemory::run(Schedule& schedule, PassContext& context) {
 }
 
 bool PlanMemory::run(Schedule& schedule) {
-  for (const std::int64_t alignment : {arena_alignment, comm_alignment}) {
-    if (alignment <= 0 || (alignment & (alignment - 1)) != 0) {
-      user_error(542, {}, fmt::format("an alignment of {} bytes", alignment), "alignments are powers of two");
+  // What the verifier and generated code take for granted.
+  for (const auto& [alignment, least] :
+       {std::pair{arena_alignment, kArenaAlignment}, {comm_alignment, kCommAlignment}}) {
+    if (alignment < least || (alignment & (alignment - 1)) != 0) {
+      user_error(542, {}, fmt::format("an alignment of {} bytes", alignment),
+                 fmt::format("alignments are powers of two, here {} at least", least));
     }
   }
   const MemoryModel model(schedule, {in_place, arena_alignment, comm_alignment, exact_limit});

@@ -40,8 +40,8 @@ struct PlanMemory {
       "places activations in one arena and communication buffers in one segment";
 
   bool in_place = true;
-  std::int64_t arena_alignment = 64;
-  std::int64_t comm_alignment = 256;
+  std::int64_t arena_alignment = ir::kArenaAlignment;
+  std::int64_t comm_alignment = ir::kCommAlignment;
   std::int64_t exact_limit = 4096;
 
   static std::vector<PassOption<PlanMemory>> options() {

@@ -160,6 +160,7 @@ TEST(PlanMemory, BufferInsideOfAFusedNodeGetsNoMemory) {
 TEST(PlanMemory, AlignmentMustBeAPowerOfTwo) {
   Builder b;
   EXPECT_THROW(PlanMemory{.arena_alignment = 48}.run(b.schedule), UserError);
+  EXPECT_THROW(PlanMemory{.comm_alignment = 128}.run(b.schedule), UserError);
 }
 
 }  // namespace

@@ -64,8 +64,8 @@ class Generator {
   std::vector<GroupId> groups_;
   std::vector<BufferId> inputs_;
   BufferId ids_;
-  std::vector<BufferId> ready_;  // may be read
-  std::set<StorageId> pinned_;   // must not be written: a collective reads or writes them
+  std::vector<BufferId> ready_;      // may be read
+  std::multiset<StorageId> pinned_;  // must not be written: a collective reads or writes them
   std::vector<Flight> flights_;
 
   Graph& graph() { return b_.graph; }
@@ -354,17 +354,64 @@ class Generator {
     }
     const bool in_place = k.kind == CollectiveKind::all_reduce || k.kind == CollectiveKind::broadcast;
     if (k.kind == CollectiveKind::broadcast) k.root = pick(static_cast<int>(ranks));
-    const BufferId source = comm_buffer(in, dtype, group);
-    fill(source);
-    const BufferId started = in_place ? graph().add_mutation(source, "") : comm_buffer(out, dtype, group);
-    k.inputs = {whole(graph(), source)};
-    k.outputs = {whole(graph(), started)};
+    k.blocking = pick(6) == 0;
     Flight flight;
-    flight.start = b_.emit({"collective", k, {started}, {}, {}});
-    flight.inputs = {source};
-    flight.outputs = {started};
-    pinned_.insert(root_storage(graph(), source));
-    pinned_.insert(root_storage(graph(), started));
+    const auto operand = [&](BufferId source) {
+      fill(source);
+      const BufferId started = in_place ? graph().add_mutation(source, "") : comm_buffer(out, dtype, group);
+      k.inputs.push_back(whole(graph(), source));
+      k.outputs.push_back(whole(graph(), started));
+      flight.inputs.push_back(source);
+      flight.outputs.push_back(started);
+    };
+    // Coalesced, or the halves of one buffer: by two collectives, or by one.
+    const int form = pick(6);
+    if (form == 0) {
+      operand(comm_buffer(in, dtype, group));
+      operand(comm_buffer(in, dtype, group));
+    } else if (form <= 2 && in_place && !sizes.empty()) {
+      const auto [first, second] = halves(in, dtype, group);
+      operand(first);
+      if (form == 1) {
+        launch(k, flight);
+        k.inputs.clear();
+        k.outputs.clear();
+        flight = {};
+      }
+      operand(second);
+    } else {
+      operand(comm_buffer(in, dtype, group));
+    }
+    launch(k, flight);
+  }
+
+  // Two views that together are one communication buffer.
+  std::pair<BufferId, BufferId> halves(const std::vector<Expr>& part, DType dtype, GroupId group) {
+    std::vector<Expr> sizes = part;
+    sizes[0] = sizes[0] * 2;
+    const BufferId base = comm_buffer(sizes, dtype, group);
+    const std::vector<Expr> strides = contiguous_strides(sizes);
+    const auto half = [&](std::int64_t k) {
+      Buffer view;
+      view.name = "half";
+      view.dtype = dtype;
+      view.sizes = part;
+      view.layout = NonOwningLayout{base, part[0] * strides[0] * k, strides};
+      return graph().add_buffer(view);
+    };
+    const BufferId first = half(0);
+    return {first, half(1)};
+  }
+
+  void launch(const CollectiveKernel& k, Flight flight) {
+    flight.start = b_.emit({"collective", k, flight.outputs, {}, {}});
+    if (k.blocking) {
+      for (BufferId b : flight.outputs) add(b);
+      return;
+    }
+    for (const auto* buffers : {&flight.inputs, &flight.outputs}) {
+      for (BufferId b : *buffers) pinned_.insert(root_storage(graph(), b));
+    }
     flights_.push_back(flight);
     if (pick(2) == 0) {
       advance_flight(flights_.size() - 1);
@@ -382,15 +429,16 @@ class Generator {
     }
     Flight& f = flights_[k];
     if (f.phase == 0) {
-      const BufferId done = graph().add_mutation(f.outputs[0], "");
-      b_.emit({graph()[f.start].name + ".wait", WaitKernel{f.start}, {done}, {}, {}});
-      f.outputs[0] = done;
+      for (BufferId& b : f.outputs) b = graph().add_mutation(b, "");
+      b_.emit({graph()[f.start].name + ".wait", WaitKernel{f.start}, f.outputs, {}, {}});
       f.phase = 1;
-      add(done);
+      for (BufferId b : f.outputs) add(b);
       return;
     }
     b_.emit({graph()[f.start].name + ".release", ReleaseKernel{f.start}, {}, {}, {}});
-    for (BufferId b : {f.inputs[0], f.outputs[0]}) pinned_.erase(root_storage(graph(), b));
+    for (const auto* buffers : {&f.inputs, &f.outputs}) {
+      for (BufferId b : *buffers) pinned_.erase(pinned_.find(root_storage(graph(), b)));
+    }
     flights_.erase(flights_.begin() + static_cast<std::ptrdiff_t>(k));
   }
 

@@ -26,45 +26,44 @@ using passes::Pass;
 // Fusion that minds no sizes: these programs are tiny.
 constexpr const char* kVertical = "fuse_vertical{min_outer=1,small_inner=1000000}";
 
+// A pass with some of its options changed: switches thrown, numbers from tiny to large.
+std::string with_random_options(const Pass& pass, std::mt19937_64& random) {
+  std::string options;
+  const auto set = [&](const std::string& name, const std::string& value) {
+    options += (options.empty() ? "" : ",") + name + "=" + value;
+  };
+  for (const passes::OptionInfo& o : pass.options()) {
+    const std::string& value = o.default_value;
+    if (o.name == "budget" && pass.name() == "braid_schedule") {
+      set(o.name, "20");  // these programs are tiny, and there are many of them
+    } else if (random() % 2 == 0) {
+      continue;
+    } else if (o.name.ends_with("alignment")) {
+      set(o.name, random() % 2 == 0 ? "256" : "1024");
+    } else if (value == "true" || value == "false") {
+      set(o.name, random() % 2 == 0 ? "true" : "false");
+    } else if (value.find('.') != std::string::npos || o.name == "cap_mb" || o.name == "factor") {
+      constexpr const char* numbers[] = {"0.0002", "0.01", "1.0", "20.0"};
+      set(o.name, numbers[random() % 4]);
+    } else if (value.find_first_not_of("0123456789") == std::string::npos) {
+      constexpr const char* numbers[] = {"1", "2", "7", "1000000"};
+      set(o.name, numbers[random() % 4]);
+    }
+  }
+  return options.empty() ? pass.name() : pass.name() + "{" + options + "}";
+}
+
 std::vector<std::string> random_passes(std::uint64_t seed) {
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15u);
-  const std::vector<std::string> known = {
-      "dead_code",
-      "fuse_epilogues",
-      "fuse_epilogues{keep_overlap=false}",
-      kVertical,
-      "fuse_vertical{min_outer=1,small_inner=1000000,keep_overlap=false,max_members=4}",
-      "fuse_horizontal",
-      "fuse_horizontal{keep_prologues=false,keep_overlap=false}",
-      "merge_loops",
-      "raise_outputs",
-      "braid_schedule{budget=20}",
-      "group_fsdp_collectives",
-      "group_fsdp_collectives{depth=2}",
-      "ungroup",
-      "bucket_collectives",
-      "bucket_collectives{cap_mb=0.0002,mixed_dtypes=false}",
-      "bucket_preserving_overlap",
-      "earliest_start_latest_wait",
-      "latency_hiding{in_flight=2}",
-      "simple_fsdp",
-      "sink_waits",
-      "raise_comms",
-      "reorder_compute_for_overlap",
-      "schedule_for_comm",
-      "schedule_for_comm{overlap=false,raise=false}",
-      "simple_overlap",
-      "reorder_communication_preserving_peak_memory{budget=1}",
-      "sink_waits_iterative{budget=1,swap_with_collectives=true}",
-      "reorder_for_peak_memory",
-      "sink_releases",
-      "sink_releases{may_grow_memory=true}",
-      "shuffle"};
-  std::vector<std::string> out;
   if (random() % 4 == 0)
     return {"dead_code",     "fuse_epilogues", kVertical,      "fuse_horizontal",
             "raise_outputs", "merge_loops",    "sink_releases"};
-  for (std::size_t n = 1 + random() % 6; n > 0; --n) out.push_back(known[random() % known.size()]);
+  const std::vector<Pass> all = passes::pass_registry().all();
+  std::vector<std::string> out;
+  for (std::size_t n = 1 + random() % 6; n > 0; --n) {
+    const std::size_t k = random() % (all.size() + 1);
+    out.push_back(k == all.size() ? "shuffle" : with_random_options(all[k], random));
+  }
   return out;
 }
 
@@ -179,16 +178,24 @@ TEST(RandomPrograms, PassesAreDeterministic) {
 
 // How often do the things that are to be tested happen at all?
 TEST(RandomPrograms, ExerciseWhatTheyAreFor) {
-  int fused = 0, epilogues = 0, comm = 0, shared = 0;
+  int fused = 0, epilogues = 0, comm = 0, shared = 0, blocking = 0, coalesced = 0, of_views = 0, grouped = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     ir::Schedule s = random_program(seed, steps_of(seed)).schedule;
+    for (const ir::ScheduleNode& node : s.nodes) grouped += node.kind == ir::ScheduleNode::Kind::grouped;
     passes::run_passes(
         s, make_passes({"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "merge_loops"}, seed));
     for (const ir::ScheduleNode& node : s.nodes) fused += node.kind == ir::ScheduleNode::Kind::fused;
     for (const ir::Operation& op : s.graph.ops) {
       const auto* gemm = op.as<ir::Gemm>();
       epilogues += gemm != nullptr && gemm->epilogue.has_value();
-      comm += op.as<ir::CollectiveKernel>() != nullptr;
+      const auto* collective = op.as<ir::CollectiveKernel>();
+      if (collective == nullptr) continue;
+      ++comm;
+      blocking += collective->blocking;
+      coalesced += collective->outputs.size() > 1;
+      for (const ir::TensorRef& t : collective->inputs)
+        of_views +=
+            std::holds_alternative<ir::NonOwningLayout>(s.graph[ir::unmutated(s.graph, t.buffer)].layout);
     }
     std::set<std::pair<ir::MemorySpace, std::int64_t>> offsets;
     for (const auto& [storage, place] : s.plan->placements) offsets.insert({place.space, place.offset});
@@ -198,6 +205,10 @@ TEST(RandomPrograms, ExerciseWhatTheyAreFor) {
   EXPECT_GT(epilogues, 20);
   EXPECT_GT(comm, 100);
   EXPECT_GT(shared, 40);
+  EXPECT_GT(blocking, 20);
+  EXPECT_GT(coalesced, 20);
+  EXPECT_GT(of_views, 20);
+  EXPECT_GT(grouped, 20);
 }
 
 // ---- planted faults: the net must catch them
