@@ -52,12 +52,12 @@ Bytes slab(const Bytes& bytes, std::size_t k, std::size_t of) {
 }
 
 // What party `me` gets in output i, from input i of all parties.
-Bytes result(const Exchange& e, std::size_t me, const std::vector<Bytes>& inputs) {
+Bytes result(const Exchange& e, std::size_t me, std::size_t i, const std::vector<Bytes>& inputs) {
   const Exchange::Party& party = e.parties[me];
   const std::size_t n = e.parties.size();
   switch (e.kind) {
     case CollectiveKind::all_reduce:
-      return reduce(party.kernel->reduce, party.outputs[0].dtype, inputs);
+      return reduce(party.kernel->reduce, party.outputs[i].dtype, inputs);
     case CollectiveKind::all_gather: {
       Bytes out;
       for (const Bytes& in : inputs) out.insert(out.end(), in.begin(), in.end());
@@ -66,7 +66,7 @@ Bytes result(const Exchange& e, std::size_t me, const std::vector<Bytes>& inputs
     case CollectiveKind::reduce_scatter: {
       std::vector<Bytes> parts;
       for (const Bytes& in : inputs) parts.push_back(slab(in, me, n));
-      return reduce(party.kernel->reduce, party.outputs[0].dtype, parts);
+      return reduce(party.kernel->reduce, party.outputs[i].dtype, parts);
     }
     case CollectiveKind::broadcast:
       return inputs[static_cast<std::size_t>(party.kernel->root)];
@@ -197,7 +197,7 @@ void Exchanges::finish(Exchange& e, int rank, bool keep) {
       if (i < p.inputs.size())
         inputs.push_back(p.copy ? (*p.copy)[i] : p.memory->read(p.inputs[i], p.op->name));
     }
-    party.memory->write(party.outputs[i], result(e, me, inputs), party.op->name);
+    party.memory->write(party.outputs[i], result(e, me, i, inputs), party.op->name);
   }
   party.done = true;
   if (!keep) copy_inputs(party);

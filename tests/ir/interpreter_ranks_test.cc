@@ -110,6 +110,17 @@ output %d output %c.4)",
   }
 }
 
+TEST(Collectives, CoalescedOperandsHaveTheirOwnTypes) {
+  const auto out = run_ranks(R"(graph g ranks 2 group @g = [0, 1] input %x: f32[2]
+%k: i32[3] = pointwise { %0 = constant i32 7 store %0 }
+%a: i32[3], %b: f32[2] = all_reduce sum @g (%k, %x) as both
+%a.1 mutates %a, %b.1 mutates %b = wait both
+output %a.1 output %b.1)",
+                             rank_inputs(2, 2), 1);
+  EXPECT_THAT(out[0][0].values<std::int32_t>(), ElementsAre(14, 14, 14));
+  EXPECT_THAT(out[0][1].values<float>(), ElementsAre(300, 302));
+}
+
 TEST(Collectives, SendAndReceive) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     const auto out = run_ranks(R"(graph g ranks 2 group @g = [0, 1] input %x: f32[2]
