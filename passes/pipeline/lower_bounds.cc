@@ -33,6 +33,12 @@ void LowerBounds::fill_heads(const SearchState& st) {
                    : head_[kForward][in.at(s - 1, k)] + in.cost[kForward][u - 1] + in.forward_delay[u - 1]);
       if (need_i > st.done[kInput][s]) h = std::max(h, head_[kInput][in.at(s, need_i - 1)] + ci);
       if (need_w > st.done[kWeight][s]) h = std::max(h, head_[kWeight][in.at(s, need_w - 1)] + cw);
+      for (const SearchInstance::Ahead& a : in.ahead[u]) {
+        const std::int64_t later = k - a.room;
+        if (a.room > 0 && later >= st.done[kForward][a.later])
+          h = std::max(h, head_[kForward][in.at(a.later, static_cast<int>(later))] +
+                              in.cost[kForward][static_cast<std::size_t>(a.later)]);
+      }
       head_[kForward][x] = h;
     }
     for (int s = in.stages - 1; s >= 0; --s) {

@@ -7,21 +7,38 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; }
 
-// Only the stage's own activations are looked at: those of its rank's other stages can only take more away.
+// When F of micro-batch k of stage s starts, the rank's earlier stages have run at least as many F and at
+// most as many I: they hold at least as many micro-batches, so `below`, their bytes and the stage's own,
+// counts for each that the stage holds. Stages after it can only take more away.
 void fill_memory_requirements(SearchInstance& in) {
   const std::size_t n = static_cast<std::size_t>(in.stages) * static_cast<std::size_t>(in.microbatches);
   in.inputs_before.assign(n, 0);
   in.weights_before.assign(n, 0);
+  in.ahead.resize(static_cast<std::size_t>(in.stages));
   for (int s = 0; s < in.stages; ++s) {
     const auto u = static_cast<std::size_t>(s);
-    const std::int64_t cap = in.cap[static_cast<std::size_t>(in.rank_of_stage[u])];
-    const std::int64_t bytes = in.activation_bytes[u], kept = in.weight_bytes[u];
-    if (cap == kNoByteCap || bytes == 0) continue;
+    const auto rank = static_cast<std::size_t>(in.rank_of_stage[u]);
+    const std::int64_t cap = in.cap[rank], bytes = in.activation_bytes[u], kept = in.weight_bytes[u];
+    if (cap == kNoByteCap) continue;
+    std::int64_t below = 0;
+    for (const int x : in.stages_of_rank[rank])
+      if (x <= s) below += in.activation_bytes[static_cast<std::size_t>(x)];
+    if (below == 0) continue;
     for (int k = 0; k < in.microbatches; ++k) {
-      // (k+1) bytes - i (bytes - kept) - w kept <= cap with w <= i <= k: least i at w = i, least w at i = k.
-      in.inputs_before[in.at(s, k)] = static_cast<std::int32_t>(ceil_div((k + 1) * bytes - cap, bytes));
+      // least i where all W that can be done are: (k+1 - i) below <= cap
+      in.inputs_before[in.at(s, k)] = static_cast<std::int32_t>(ceil_div((k + 1) * below - cap, below));
+      // least w where all I that can be done are: bytes + (k - w) kept <= cap
       if (kept > 0)
         in.weights_before[in.at(s, k)] = static_cast<std::int32_t>(ceil_div(bytes + k * kept - cap, kept));
+    }
+    // When F of micro-batch j of a later stage starts, no stage of the rank has run I of j or later. If F of
+    // k >= j has run here: (k+1 - j) below + one micro-batch of each stage after s up to it <= cap.
+    std::int64_t between = 0;
+    for (const int x : in.stages_of_rank[rank]) {
+      if (x <= s) continue;
+      between += in.activation_bytes[static_cast<std::size_t>(x)];
+      const std::int64_t room = cap < between ? 0 : (cap - between) / below;
+      if (room < in.microbatches) in.ahead[u].push_back({x, room});
     }
   }
 }
@@ -60,6 +77,11 @@ void fill_tails(SearchInstance& in) {
       std::int64_t q = (m - 1 - k) * cost(kForward, s) + (m - k) * (cost(kInput, s) + cost(kWeight, s));
       if (k + 1 < m) q = std::max(q, cost(kForward, s) + in.tail[kForward][in.at(s, k + 1)]);
       q = std::max(q, cost(kInput, s) + in.tail[kInput][in.at(s, k)]);
+      for (const int x :
+           in.stages_of_rank[static_cast<std::size_t>(in.rank_of_stage[static_cast<std::size_t>(s)])])
+        for (const SearchInstance::Ahead& a : in.ahead[static_cast<std::size_t>(x)])
+          if (a.later == s && a.room > 0 && k + a.room < m)
+            q = std::max(q, cost(kForward, x) + in.tail[kForward][in.at(x, k + static_cast<int>(a.room))]);
       if (s + 1 < in.stages)
         q = std::max(q, in.forward_delay[static_cast<std::size_t>(s)] + cost(kForward, s + 1) +
                             in.tail[kForward][in.at(s + 1, k)]);
@@ -115,6 +137,8 @@ bool is_candidate(const SearchInstance& in, const SearchState& st, int s, int ki
   if ((s > 0 && k >= st.done[kForward][s - 1]) || st.held[s] != 0) return false;
   const int rank = in.rank_of_stage[static_cast<std::size_t>(s)];
   const std::int64_t cap = in.cap[static_cast<std::size_t>(rank)];
+  for (const SearchInstance::Ahead& a : in.ahead[static_cast<std::size_t>(s)])
+    if (st.done[kForward][a.later] <= k - a.room) return false;
   return cap == kNoByteCap ||
          held_bytes(in, st, rank) + in.activation_bytes[static_cast<std::size_t>(s)] <= cap;
 }

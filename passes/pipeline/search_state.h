@@ -25,6 +25,14 @@ struct SearchInstance {
   std::vector<std::int64_t> cap;                             // per rank
   // Before the k-th F of a stage can start, its cap wants at least so many of its I and W (B) done.
   std::vector<std::int32_t> inputs_before, weights_before;  // [stage, k]
+  // F of micro-batch k of a stage must not run before F of micro-batch k - room of a later stage of its rank:
+  // what it adds stays until that stage's own I, so the later F would never fit again. Without it states die
+  // slowly.
+  struct Ahead {
+    int later = 0;
+    std::int64_t room = 0;
+  };
+  std::vector<std::vector<Ahead>> ahead;  // per stage; only what can bind
   // At least so long after the end of the k-th action of a kind the schedule cannot be over.
   std::vector<std::int64_t> tail[3];  // [kind][stage, k]
   // Whether delaying an F that could run can pay: a capped rank with several stages, whose memory the F of
