@@ -73,7 +73,7 @@ void check(const SearchProblem& p) {
   }
 }
 
-Evaluation evaluate(const SearchProblem& p, const Orders& orders) {
+Evaluation evaluate(const SearchProblem& p, const Orders& orders, Timeline* timeline) {
   const std::size_t stages = p.stages.size(), m = static_cast<std::size_t>(p.microbatches);
   std::vector<std::int64_t> ends[2];  // F and I by stage and micro-batch
   for (auto& e : ends) e.assign(stages * m, 0);
@@ -82,6 +82,7 @@ Evaluation evaluate(const SearchProblem& p, const Orders& orders) {
   std::vector<std::size_t> next(orders.size(), 0);
   std::vector<std::int64_t> free(orders.size(), 0), bytes(orders.size(), 0);
   Evaluation out;
+  if (timeline != nullptr) *timeline = {std::vector<std::vector<passes::Time>>(orders.size()), {}};
   std::vector<std::size_t> ready(orders.size());  // ranks that may be able to go on
   for (std::size_t r = 0; r < ready.size(); ++r) ready[r] = r;
   while (!ready.empty()) {
@@ -114,6 +115,10 @@ Evaluation evaluate(const SearchProblem& p, const Orders& orders) {
         bytes[r] -= stage.weight_bytes;
       }
       ++done[kind][s];
+      if (timeline != nullptr) {
+        timeline->ends[r].push_back({free[r]});
+        timeline->sequence.emplace_back(static_cast<std::int32_t>(r), static_cast<std::int32_t>(next[r]));
+      }
       const auto wake = [&](std::size_t neighbour) {
         const auto other = static_cast<std::size_t>(p.rank_of_stage[neighbour]);
         if (other != r) ready.push_back(other);

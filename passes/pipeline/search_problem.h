@@ -26,6 +26,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "passes/costs/time.h"
@@ -80,8 +81,15 @@ struct Evaluation {
   passes::Time makespan;
 };
 
+// When each move of each rank ends, and all moves as (rank, position) in an order in which they can be
+// executed.
+struct Timeline {
+  std::vector<std::vector<passes::Time>> ends;
+  std::vector<std::pair<std::int32_t, std::int32_t>> sequence;
+};
+
 // Rule 1 to 4 for given orders, O(actions). `stuck`: the orders wait for each other.
-Evaluation evaluate(const SearchProblem& problem, const Orders& orders);
+Evaluation evaluate(const SearchProblem& problem, const Orders& orders, Timeline* timeline = nullptr);
 
 // Orders <-> compute-only rows. from_rows reads compute actions only, takes containers apart and renumbers
 // micro- batches in order of execution; a B becomes I, W where backwards are split, and I, W become B at the
