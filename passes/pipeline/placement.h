@@ -1,0 +1,24 @@
+// Which rank owns which stage.
+//
+//   loop  0 1 2 0 1 2   rank = stage mod ranks
+//   v     0 1 2 2 1 0   up and down again: neighbouring stages share a rank at the turns
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace braid::pipeline {
+
+// One rank per stage. Both need at least one rank and stages that the ranks divide (BR0806).
+std::vector<std::int32_t> loop_placement(int ranks, int stages);
+std::vector<std::int32_t> v_placement(int ranks, int stages);
+
+// "loop", "v", or a rank for every stage, "0,1,1,0". Every rank owns a stage. Throws BR0806.
+std::vector<std::int32_t> parse_placement(std::string_view text, int ranks, int stages);
+
+// "loop", "v" or "0,1,1,0", the first that says it.
+std::string placement_text(const std::vector<std::int32_t>& rank_of_stage, int ranks);
+
+}  // namespace braid::pipeline
