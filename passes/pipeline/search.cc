@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "passes/pipeline/list_schedules.h"
 #include "passes/pipeline/timed_transfers.h"
 #include "passes/pipeline/widening_beam.h"
 
@@ -83,12 +84,21 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
   out.root_bounds = LowerBounds(instance).root();
   out.lower_bound = out.root_bounds.best();
   if (incumbent > out.lower_bound.ps) {
+    if (std::optional<ListSchedule> greedy = best_list_schedule(instance);
+        greedy && greedy->makespan < incumbent) {
+      incumbent = greedy->makespan;
+      out.orders = std::move(greedy->orders);
+    }
+  }
+  if (incumbent > out.lower_bound.ps) {
     BeamOptions beam;
     beam.node_budget = out.node_budget;
     beam.max_bytes = options.max_bytes;
     beam.root_bound = out.lower_bound.ps;
-    // The first, narrow pass must come to the end of the schedule; it takes up to kinds * width states a layer.
-    beam.first_width = std::clamp<std::int64_t>(out.node_budget / (8 * std::max<std::int64_t>(p.actions(), 1)), 1, 16);
+    // The first, narrow pass must come to the end of the schedule; it takes up to kinds * width states a
+    // layer.
+    beam.first_width =
+        std::clamp<std::int64_t>(out.node_budget / (8 * std::max<std::int64_t>(p.actions(), 1)), 1, 16);
     BeamResult found = widening_beam(instance, incumbent, beam);
     out.nodes = found.nodes;
     out.width = found.width;
@@ -98,8 +108,9 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
       ir::user_error(882, {}, "no order of the actions keeps the byte caps",
                      "raise the caps of ranks that own several stages, or move stages");
     if (incumbent == kNever)
-      ir::user_error(883, {}, fmt::format("the budget of {} states ended before a schedule was found", out.node_budget),
-                     "raise the budget or the byte caps");
+      ir::user_error(
+          883, {}, fmt::format("the budget of {} states ended before a schedule was found", out.node_budget),
+          "raise the budget or the byte caps");
     out.lower_bound.ps = found.lower_bound;
   }
   out.makespan.ps = incumbent;
@@ -111,9 +122,9 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
 }
 
 std::string to_text(const SearchResult& r) {
-  std::string text = fmt::format("makespan {:.3f} us, {}\n", r.makespan.us(),
-                                 r.proven_optimal ? "proven optimal"
-                                                  : fmt::format("at most {:.2f} % above the optimum", 100 * r.gap()));
+  std::string text = fmt::format(
+      "makespan {:.3f} us, {}\n", r.makespan.us(),
+      r.proven_optimal ? "proven optimal" : fmt::format("at most {:.2f} % above the optimum", 100 * r.gap()));
   text += fmt::format("lower bound {:.3f} us (rank work {:.3f}, critical path {:.3f}, one machine {:.3f})\n",
                       r.lower_bound.us(), r.root_bounds.rank_work.us(), r.root_bounds.critical_path.us(),
                       r.root_bounds.one_machine.us());

@@ -1,10 +1,10 @@
 // Searches the order of compute actions that ends first; the model is search_problem.h's.
 //
-//   check -> bounds -> known schedules under the cap, the best is the incumbent -> widening_beam (exact when it ends
-//   within the budget) -> SEND and RECV by the model's times (timed_transfers.h)
+//   check -> bounds -> known and greedy schedules under the caps, the best is the incumbent -> widening_beam
+//   (exact when it ends within the budget) -> SEND and RECV by the model's times (timed_transfers.h)
 //
-// The result is never longer than the best known schedule that fits the caps, says how far from the optimum it can be
-// at most, and depends on nothing but its input: budgets count states, never seconds.
+// The result is never longer than the best known schedule that fits the caps, says how far from the optimum
+// it can be at most, and depends on nothing but its input: budgets count states, never seconds.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ struct KnownOutcome {
 
 struct SearchResult {
   Orders orders;
-  Schedule compute;   // the orders as rows
-  Schedule lowered;   // with SEND and RECV
+  Schedule compute;  // the orders as rows
+  Schedule lowered;  // with SEND and RECV
   passes::Time makespan;
   RootBounds root_bounds;
   passes::Time lower_bound;  // of every schedule, proved
@@ -54,13 +54,14 @@ struct SearchResult {
 
   // How much longer than the optimum it is at most, as a part of the makespan.
   double gap() const {
-    return makespan.ps == 0 ? 0
-                            : static_cast<double>((makespan - lower_bound).ps) / static_cast<double>(makespan.ps);
+    return makespan.ps == 0
+               ? 0
+               : static_cast<double>((makespan - lower_bound).ps) / static_cast<double>(makespan.ps);
   }
 };
 
-// Throws what check(problem) throws, BR0882 when it is proved that the caps admit no schedule, BR0883 when the budget
-// ended before the first one was found.
+// Throws what check(problem) throws, BR0882 when it is proved that the caps admit no schedule, BR0883 when
+// the budget ended before the first one was found (and the greedy ones ran into dead ends).
 SearchResult search(const SearchProblem& problem, std::span<const NamedSchedule> known,
                     const SearchOptions& options = {});
 

@@ -22,7 +22,8 @@ int error_of(const SearchProblem& p, const SearchOptions& options = {}) {
 
 // All F, then all B, in micro-batch order.
 NamedSchedule gpipe(const SearchProblem& p) {
-  NamedSchedule out{"gpipe", {p.rank_of_stage, std::vector<Row>(static_cast<std::size_t>(p.ranks)), p.microbatches}};
+  NamedSchedule out{"gpipe",
+                    {p.rank_of_stage, std::vector<Row>(static_cast<std::size_t>(p.ranks)), p.microbatches}};
   for (const ActionKind kind : {ActionKind::forward, ActionKind::full_backward})
     for (std::int32_t s = 0; s < p.stage_count(); ++s)
       for (std::int32_t k = 0; k < p.microbatches; ++k)
@@ -33,7 +34,8 @@ NamedSchedule gpipe(const SearchProblem& p) {
 
 // One after the other, the order that any cap admits where each rank owns one stage.
 NamedSchedule one_by_one(const SearchProblem& p) {
-  NamedSchedule out{"one by one", {p.rank_of_stage, std::vector<Row>(static_cast<std::size_t>(p.ranks)), p.microbatches}};
+  NamedSchedule out{"one by one",
+                    {p.rank_of_stage, std::vector<Row>(static_cast<std::size_t>(p.ranks)), p.microbatches}};
   for (std::int32_t s = 0; s < p.stage_count(); ++s)
     for (std::int32_t k = 0; k < p.microbatches; ++k)
       for (const ActionKind kind : {ActionKind::forward, ActionKind::full_backward})
@@ -114,7 +116,12 @@ TEST(Search, CapsThatAdmitNoScheduleAreAnError) {
 }
 
 TEST(Search, ABudgetThatEndsBeforeTheFirstScheduleIsAnError) {
-  EXPECT_EQ(error_of(random_search_problem(3, {}), {.node_budget = 2}), 883);
+  // Caps that admit nothing, and a proof of it that needs more than one state.
+  RandomProblemOptions options;
+  options.cap_most = 2;
+  const SearchProblem p = random_search_problem(29, options, {0, 1, 0, 1});
+  EXPECT_EQ(error_of(p, {.node_budget = 1}), 883);
+  EXPECT_EQ(error_of(p), 882);
 }
 
 TEST(Search, ManyRanksAndMicrobatchesComeToAnEndWithinTheBudget) {
@@ -132,8 +139,8 @@ TEST(Search, ManyRanksAndMicrobatchesComeToAnEndWithinTheBudget) {
 TEST(TimedTransfers, EveryReceiveStandsBeforeWhatItsRankIsInTheMidstOf) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const SearchProblem p = seed % 2 == 0 ? random_search_problem(seed, {}, {0, 1, 1, 0})
-                                          : random_search_problem(seed, {});
+    const SearchProblem p =
+        seed % 2 == 0 ? random_search_problem(seed, {}, {0, 1, 1, 0}) : random_search_problem(seed, {});
     SearchProblem free = p;
     free.byte_cap.clear();
     free.microbatches = std::min(free.microbatches, 4);
