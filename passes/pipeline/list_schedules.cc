@@ -35,7 +35,8 @@ class ListScheduler {
           if (c.end < first.end || first.move.stage < 0) first = c;
         });
       if (first.move.stage < 0) return std::nullopt;
-      const auto rank = static_cast<std::size_t>(in_.rank_of_stage[static_cast<std::size_t>(first.move.stage)]);
+      const auto rank =
+          static_cast<std::size_t>(in_.rank_of_stage[static_cast<std::size_t>(first.move.stage)]);
       Choice best = first;
       for (const int s : in_.stages_of_rank[rank])
         each_candidate(s, [&](const Choice& c) {
@@ -90,9 +91,11 @@ std::optional<ListSchedule> list_schedule(const SearchInstance& in, const ListRu
 }
 
 std::optional<ListSchedule> best_list_schedule(const SearchInstance& in) {
-  constexpr int kOrders[][3] = {{kInput, kForward, kWeight}, {kForward, kInput, kWeight}, {kInput, kWeight, kForward}};
+  constexpr int kOrders[][3] = {
+      {kInput, kForward, kWeight}, {kForward, kInput, kWeight}, {kInput, kWeight, kForward}};
   std::optional<ListSchedule> best;
-  for (const auto window : {ListRule::Window::one_f_one_b, ListRule::Window::zero_bubble, ListRule::Window::all})
+  for (const auto window :
+       {ListRule::Window::one_f_one_b, ListRule::Window::zero_bubble, ListRule::Window::all})
     for (const auto& order : kOrders)
       for (const bool wait : {true, false}) {
         ListRule rule{window, {order[0], order[1], order[2]}, wait};

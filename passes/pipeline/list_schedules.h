@@ -1,9 +1,9 @@
-// Greedy schedules of a problem, as first incumbents: unlike the published ones they look at costs, delays and caps and
-// suit any placement; on sizes that no search gets through they are the result.
+// Greedy schedules of a problem, as first incumbents: unlike the published ones they look at costs, delays
+// and caps and suit any placement; on sizes that no search gets through they are the result.
 //
-// Step by step the rank whose next action could end first takes one of those that could start before that end: the
-// one of the kind that comes first in the rule's order. A window bounds how many micro-batches of a stage are between F
-// and I:
+// Step by step the rank whose next action could end first takes one of those that could start before that
+// end: the one of the kind that comes first in the rule's order. A window bounds how many micro-batches of a
+// stage are between F and I:
 //
 //   one_f_one_b     as many as stages follow, itself included (1F1B, ZB-H1)
 //   zero_bubble     twice as many less one (ZB-H2)

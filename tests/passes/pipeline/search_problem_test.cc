@@ -122,8 +122,7 @@ TEST(SearchProblem, NoStagesAndNoMicrobatchesAreFine) {
   EXPECT_EQ(evaluate(two_ranks(0), Orders(2)).makespan, Time{});
 }
 
-// ZB-H2's figure (2401.10241): with equal costs, no transfers and room for 2P-1 micro-batches only the start
-// skew is left.
+// With equal costs, no transfers and no cap only the start skew is left (ZB-H1, 2401.10241).
 TEST(LowerBounds, TheRootBoundIsTheZeroBubbleMakespanAtEqualCosts) {
   for (int ranks = 2; ranks <= 6; ++ranks) {
     SearchProblem p;
