@@ -1,0 +1,11 @@
+// Adds <stage>REDUCE_GRAD directly behind the cell in which the last gradient of a stage's weights (W or B)
+// is computed. Idle cells go away. Takes rows without transfers; linear.
+#pragma once
+
+#include "passes/pipeline/schedule.h"
+
+namespace braid::pipeline {
+
+Schedule add_reduce_grad(const Schedule& schedule);
+
+}  // namespace braid::pipeline
