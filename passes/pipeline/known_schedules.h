@@ -1,4 +1,5 @@
-// The published schedules that are defined for a search problem's sizes and placement: what the search is held against.
+// The published schedules that are defined for a search problem's sizes and placement: what the search is
+// held against.
 #pragma once
 
 #include "passes/pipeline/search.h"

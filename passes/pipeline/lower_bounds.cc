@@ -38,6 +38,10 @@ void LowerBounds::fill_heads(const SearchState& st) {
         if (a.room > 0 && later >= st.done[kForward][a.later])
           h = std::max(h, head_[kForward][in.at(a.later, static_cast<int>(later))] +
                               in.cost[kForward][static_cast<std::size_t>(a.later)]);
+        const int need = a.inputs[static_cast<std::size_t>(k)];
+        if (need > st.done[kInput][a.later])
+          h = std::max(h, head_[kInput][in.at(a.later, need - 1)] +
+                              in.cost[kInput][static_cast<std::size_t>(a.later)]);
       }
       head_[kForward][x] = h;
     }

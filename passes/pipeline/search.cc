@@ -61,7 +61,7 @@ std::string_view word(KnownOutcome::Status status) {
 
 std::int64_t default_node_budget(const SearchProblem& p) {
   const std::int64_t actions = std::max<std::int64_t>(p.actions(), 1);
-  return std::max<std::int64_t>(100'000'000 / actions, 4 * actions);
+  return std::max<std::int64_t>(100'000'000 / actions, 2 * actions);
 }
 
 SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known,

@@ -7,6 +7,10 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; }
 
+const std::vector<int>& on_rank_of(const SearchInstance& in, int s) {
+  return in.stages_of_rank[static_cast<std::size_t>(in.rank_of_stage[static_cast<std::size_t>(s)])];
+}
+
 // When F of micro-batch k of stage s starts, the rank's earlier stages have run at least as many F and at
 // most as many I: they hold at least as many micro-batches, so `below`, their bytes and the stage's own,
 // counts for each that the stage holds. Stages after it can only take more away.
@@ -38,7 +42,17 @@ void fill_memory_requirements(SearchInstance& in) {
       if (x <= s) continue;
       between += in.activation_bytes[static_cast<std::size_t>(x)];
       const std::int64_t room = cap < between ? 0 : (cap - between) / below;
-      if (room < in.microbatches) in.ahead[u].push_back({x, room});
+      if (room >= in.microbatches) continue;
+      // So the later stage has run k+1 - room F by then, i of their I, no stage below more than i:
+      // (k+1 - i) below + (k+1 - room - i) its bytes <= cap, or i >= k+1 - room.
+      SearchInstance::Ahead ahead{x, room, {}};
+      const std::int64_t later = in.activation_bytes[static_cast<std::size_t>(x)];
+      for (std::int64_t k = 0; k < in.microbatches; ++k) {
+        const std::int64_t i = ceil_div((k + 1) * below + (k + 1 - room) * later - cap, below + later);
+        ahead.inputs.push_back(
+            static_cast<std::int32_t>(std::clamp<std::int64_t>(std::min(i, k + 1 - room), 0, k)));
+      }
+      in.ahead[u].push_back(std::move(ahead));
     }
   }
 }
@@ -68,6 +82,12 @@ void fill_tails(SearchInstance& in) {
       if (f < m) q = std::max(q, cost(kForward, s) + in.tail[kForward][in.at(s, f)]);
       if (in.kinds == 3) q = std::max(q, cost(kWeight, s) + in.tail[kWeight][in.at(s, k)]);
       if (k + 1 < m) q = std::max(q, cost(kInput, s) + in.tail[kInput][in.at(s, k + 1)]);
+      for (const int x : on_rank_of(in, s))
+        for (const SearchInstance::Ahead& a : in.ahead[static_cast<std::size_t>(x)]) {
+          const auto waiting = std::upper_bound(a.inputs.begin(), a.inputs.end(), k) - a.inputs.begin();
+          if (a.later == s && waiting < m)
+            q = std::max(q, cost(kForward, x) + in.tail[kForward][in.at(x, static_cast<int>(waiting))]);
+        }
       if (s > 0)
         q = std::max(q, in.backward_delay[static_cast<std::size_t>(s - 1)] + cost(kInput, s - 1) +
                             in.tail[kInput][in.at(s - 1, k)]);
@@ -77,8 +97,7 @@ void fill_tails(SearchInstance& in) {
       std::int64_t q = (m - 1 - k) * cost(kForward, s) + (m - k) * (cost(kInput, s) + cost(kWeight, s));
       if (k + 1 < m) q = std::max(q, cost(kForward, s) + in.tail[kForward][in.at(s, k + 1)]);
       q = std::max(q, cost(kInput, s) + in.tail[kInput][in.at(s, k)]);
-      for (const int x :
-           in.stages_of_rank[static_cast<std::size_t>(in.rank_of_stage[static_cast<std::size_t>(s)])])
+      for (const int x : on_rank_of(in, s))
         for (const SearchInstance::Ahead& a : in.ahead[static_cast<std::size_t>(x)])
           if (a.later == s && a.room > 0 && k + a.room < m)
             q = std::max(q, cost(kForward, x) + in.tail[kForward][in.at(x, k + static_cast<int>(a.room))]);

@@ -31,6 +31,7 @@ struct SearchInstance {
   struct Ahead {
     int later = 0;
     std::int64_t room = 0;
+    std::vector<std::int32_t> inputs;  // [k]: so many I of the later stage have to be done before F of k
   };
   std::vector<std::vector<Ahead>> ahead;  // per stage; only what can bind
   // At least so long after the end of the k-th action of a kind the schedule cannot be over.

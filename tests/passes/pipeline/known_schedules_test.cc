@@ -51,16 +51,19 @@ TEST(KnownSchedules, TheSearchIsNeverLongerThanAnyThatFits) {
   EXPECT_GT(fit, 100);
 }
 
-// 2401.10241: ZB-H1's makespan is (P-1)(f+I-W) above the work, in 1F1B's memory. At equal costs nothing is shorter.
+// 2401.10241: ZB-H1's makespan is (P-1)(f+I-W) above the work, in 1F1B's memory. At equal costs nothing is
+// shorter.
 TEST(KnownSchedules, NothingIsShorterThanZeroBubbleAtEqualCosts) {
   for (int ranks = 2; ranks <= 4; ++ranks) {
     SearchProblem p;
     p.ranks = ranks;
     p.microbatches = 2 * ranks;
     for (int s = 0; s < ranks; ++s) p.rank_of_stage.push_back(s);
-    p.stages.assign(static_cast<std::size_t>(ranks),
-                    {.forward = {1}, .backward_input = {1}, .backward_weight = {1}, .activation_bytes = 1,
-                     .weight_bytes = 1});
+    p.stages.assign(static_cast<std::size_t>(ranks), {.forward = {1},
+                                                      .backward_input = {1},
+                                                      .backward_weight = {1},
+                                                      .activation_bytes = 1,
+                                                      .weight_bytes = 1});
     p.forward_delay.assign(static_cast<std::size_t>(ranks - 1), {});
     p.backward_delay = p.forward_delay;
     p.byte_cap.assign(static_cast<std::size_t>(ranks), ranks);
