@@ -4,41 +4,12 @@
 #include <map>
 
 #include "ir/error.h"
+#include "passes/visit_ids.h"
 
 namespace braid::passes {
 namespace {
 
 using namespace ir;
-
-// Calls `visit` on every id of another table that an operation holds.
-template <class OnBuffer, class OnOp>
-void visit_ids(Operation& op, const OnBuffer& buffer, const OnOp& other) {
-  const auto body = [&](LoopBody& b) {
-    for (Instr& instr : b.instrs) {
-      if (instr.code == OpCode::load) buffer(instr.buffer);
-    }
-  };
-  const auto refs = [&](std::vector<TensorRef>& all) {
-    for (TensorRef& r : all) buffer(r.buffer);
-  };
-  for (BufferId& b : op.outputs) buffer(b);
-  if (auto* loops = op.as<Loops>()) body(loops->body);
-  if (auto* gemm = op.as<Gemm>()) {
-    for (TensorRef* r : {&gemm->a, &gemm->b, &gemm->out}) buffer(r->buffer);
-    if (gemm->epilogue) body(*gemm->epilogue);
-  }
-  if (auto* k = op.as<ExternKernel>()) refs(k->reads), refs(k->writes);
-  if (auto* k = op.as<CollectiveKernel>()) refs(k->inputs), refs(k->outputs);
-  if (auto* k = op.as<WaitKernel>()) other(k->start);
-  if (auto* k = op.as<ReleaseKernel>()) other(k->start);
-  if (auto* k = op.as<RegionKernel>()) {
-    for (BufferId& b : k->operands) buffer(b);
-    for (Region& r : k->regions) {
-      for (OpId& o : r.ops) other(o);
-      for (BufferId& b : r.yields) buffer(b);
-    }
-  }
-}
 
 class Marker {
  public:

@@ -19,6 +19,7 @@
 #include "passes/overlap/simple_overlap.h"
 #include "passes/overlap/sink_waits.h"
 #include "passes/overlap/sink_waits_iterative.h"
+#include "passes/overlap/split_collectives.h"
 #include "passes/overlap/ungroup.h"
 #include "passes/plan_memory.h"
 #include "passes/raise_outputs.h"
@@ -85,6 +86,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<SinkReleases>();
   registry.add<SinkWaits>();
   registry.add<SinkWaitsIterative>();
+  registry.add<SplitCollectives>();
   registry.add<Ungroup>();
 }
 

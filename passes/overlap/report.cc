@@ -5,7 +5,8 @@
 namespace braid::passes {
 
 std::string_view to_string(LimitReason reason) {
-  constexpr std::string_view names[] = {"none", "data", "order", "memory", "cost", "group", "boundary"};
+  constexpr std::string_view names[] = {"none", "data",  "order",    "memory",
+                                        "cost", "group", "boundary", "form"};
   return names[static_cast<std::size_t>(reason)];
 }
 
@@ -25,6 +26,8 @@ std::string to_string(const Limit& limit) {
       return fmt::format("group: '{}' stays where it is", limit.other);
     case LimitReason::boundary:
       return "begin or end of the schedule";
+    case LimitReason::form:
+      return limit.other;
   }
   return {};
 }

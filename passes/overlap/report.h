@@ -19,12 +19,13 @@ enum class LimitReason : std::uint8_t {
   cost,      // would not shorten the simulated time, or is already hidden
   group,     // `other` is a member of a group that stays together
   boundary,  // reached the begin or end of the schedule
+  form,      // the collective is not of a form that the pass can change; `other` says why
 };
 std::string_view to_string(LimitReason reason);
 
 struct Limit {
   LimitReason reason = LimitReason::none;
-  std::string other;       // name of a node; data, order, group
+  std::string other;       // name of a node; data, order, group. form: the reason
   std::int64_t step = -1;  // memory: index in the order that would result
   std::int64_t bytes = 0;  // memory
 };

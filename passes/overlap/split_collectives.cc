@@ -1,0 +1,76 @@
+#include "passes/overlap/split_collectives.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "ir/error.h"
+#include "passes/overlap/measure.h"
+#include "passes/overlap/order_analysis.h"
+#include "passes/overlap/splitting.h"
+
+namespace braid::passes {
+
+bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
+  if ((chunks == 0) == (max_bytes == 0)) {
+    ir::user_error(571, {.node = std::string(kName)},
+                   chunks == 0 ? "neither a number nor a size of the parts is given"
+                               : "a number and a size of the parts are given",
+                   "split_collectives{chunks=K} or split_collectives{max_bytes=N}");
+  }
+  constexpr std::int64_t kMostChunks = 1024;
+  if (max_bytes < 0 || min_bytes < 0 || (max_bytes == 0 && (chunks < 2 || chunks > kMostChunks))) {
+    ir::user_error(
+        572, {.node = std::string(kName)},
+        fmt::format("chunks={}, max_bytes={}, min_bytes={}", chunks, max_bytes, min_bytes),
+        fmt::format("chunks is from 2 to {}, max_bytes at least 1, min_bytes at least 0", kMostChunks));
+  }
+  const auto analysis = analyse(schedule, context, {.channel_order = has_point_to_point(schedule)});
+  const Problem& problem = analysis->problem;
+  if (problem.collectives.empty()) return false;
+  const MeasureOptions cheap{.bounds = false, .planned = false};
+  const Measurement before =
+      measure(schedule, problem, analysis->memory, identity_order(problem.size()), cheap);
+
+  const Splitter splitter(schedule, problem, *context.costs);
+  std::vector<Split> splits;
+  std::map<std::string, Limit> limits;  // by name of the collective
+  for (int c = 0; c < static_cast<int>(problem.collectives.size()); ++c) {
+    if (splitter.payload(c) < min_bytes) continue;
+    std::string why;
+    Split split = splitter.split(c, {.chunks = static_cast<int>(chunks), .max_bytes = max_bytes}, &why);
+    if (split.parts.empty()) {
+      if (!why.empty()) {
+        limits[schedule.graph[problem.collectives[static_cast<std::size_t>(c)].op].name] = {
+            LimitReason::form, std::move(why), -1, 0};
+      }
+      continue;
+    }
+    splits.push_back(std::move(split));
+  }
+  ir::Schedule made;
+  std::int64_t planned = 0;
+  if (!splits.empty()) {
+    made = schedule;
+    split_collectives(made, problem, splits);
+    if (context.memory_cap)
+      planned = MemoryModel(made).planned_bytes(identity_order(static_cast<int>(made.nodes.size())));
+  }
+  const bool changed = !splits.empty() && (!context.memory_cap || planned <= *context.memory_cap);
+  if (changed) {
+    schedule = std::move(made);
+    context.analysis.reset();
+  } else if (!splits.empty()) {
+    for (const CollectiveReport& c : before.collectives)
+      limits.try_emplace(c.name, Limit{LimitReason::memory, {}, -1, planned - *context.memory_cap});
+  }
+  OverlapReport report =
+      make_report(std::string(kName), before, changed ? measure(schedule, *context.costs, cheap) : before);
+  for (CollectiveReport& c : report.collectives) {
+    if (const auto it = limits.find(c.name); it != limits.end()) c.limit = it->second;
+  }
+  context.reports.push_back(std::move(report));
+  return changed;
+}
+
+}  // namespace braid::passes

@@ -1,0 +1,79 @@
+// One collective as several: the inverse of merging, and cutting one tensor into pieces.
+//
+//   %a, %b = all_gather @dp (%x, %y)   ->   %a = all_gather @dp (%x)
+//                                           %b = all_gather @dp (%y)
+//
+//   %r = all_reduce sum @dp (%x)       ->   buffer %r
+//   %r.1 mutates %r = wait r                %r.part0 in %r        = all_reduce sum @dp (%x at 0 [n/2])
+//                                           %r.part1 in %r at n/2 = all_reduce sum @dp (%x at n/2 [n/2])
+//                                           %r.part0.1 mutates %r.part0 = wait ..., and so on
+//
+// Nothing is copied and the memory is the same: what was the result is now memory that is filled in pieces,
+// and who reads it waits for the pieces that it reads. Starts, waits and releases of the parts stand where
+// that of the whole stood, in order.
+//
+// Where cuts may be
+//   between the operands of a coalesced collective: always
+//   within an operand: of an all-reduce or a broadcast, which treat every element alike. The result of an
+//   all-gather
+//     (the input of a reduce-scatter or all-to-all) is one slab per rank, so a piece of each rank's part
+//     would be scattered over it, and operands of collectives are contiguous.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "passes/overlap/problem.h"
+
+namespace braid::passes {
+
+// A run of elements of one operand: of `of` equal pieces (as equal as alignment allows) the piece `number`; 0
+// of 1 is the whole operand.
+struct Piece {
+  std::size_t operand = 0;
+  int number = 0, of = 1;
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+// The parts that a collective is split into; each becomes a collective of its pieces.
+struct Split {
+  int collective = -1;  // of the problem
+  std::vector<std::vector<Piece>> parts;
+};
+
+// How to split. One of the two is given.
+struct SplitLimits {
+  int chunks = 0;              // as many parts as that
+  std::int64_t max_bytes = 0;  // parts of at most so many bytes of payload
+};
+
+// Decides about the collectives of one schedule, whose problem this is.
+class Splitter {
+ public:
+  Splitter(const ir::Schedule& schedule, const Problem& problem, const CostModel& costs);
+
+  // Why the collective cannot be split at all; empty: it can, at least between its operands.
+  std::string why_whole(int collective) const;
+  // Why an operand of it cannot be cut; empty: it can.
+  std::string why_uncut(int collective, std::size_t operand) const;
+  // Fewer than two parts: it stays whole, and `reason` (if asked for) says why, or is empty where it is small
+  // enough.
+  Split split(int collective, const SplitLimits& limits, std::string* reason = nullptr) const;
+  std::int64_t payload(int collective) const;
+
+ private:
+  std::int64_t operand_bytes(const ir::CollectiveKernel& kernel, std::size_t operand) const;
+
+  const ir::Schedule& schedule_;
+  const Problem& problem_;
+  const CostModel& costs_;
+  std::vector<bool> written_through_view_;  // by buffer: somebody writes a view of this very version
+  std::vector<bool> derived_;               // by buffer: somebody changes this version
+};
+
+// Splits all of them; no two of the same collective. The order of all other nodes stays.
+void split_collectives(ir::Schedule& schedule, const Problem& problem, std::span<const Split> splits);
+
+}  // namespace braid::passes
