@@ -28,6 +28,10 @@ constexpr const char* kVertical = "fuse_vertical{min_outer=1,small_inner=1000000
 
 // A pass with some of its options changed: switches thrown, numbers from tiny to large.
 std::string with_random_options(const Pass& pass, std::mt19937_64& random) {
+  if (pass.name() == "split_collectives") {  // says itself how many parts, or how large
+    constexpr const char* parts[] = {"chunks=2", "chunks=3", "chunks=7,min_bytes=40", "max_bytes=40"};
+    return pass.name() + "{" + parts[random() % 4] + "}";
+  }
   std::string options;
   const auto set = [&](const std::string& name, const std::string& value) {
     options += (options.empty() ? "" : ",") + name + "=" + value;
