@@ -13,6 +13,7 @@
 #include "passes/overlap/order_analysis.h"
 #include "passes/overlap/problem.h"
 #include "passes/overlap/simulator.h"
+#include "passes/overlap/split_search.h"
 
 namespace braid::passes {
 namespace {
@@ -93,11 +94,14 @@ bool BraidSchedule::run(Schedule& schedule, PassContext& context) {
   const bool merged = merge && search_buckets(best, costs, options,
                                               {.channel_order = channel_order,
                                                .tries = std::clamp(60'000 / problem.size(), 2, 16)});
+  const bool split_up = split && search_splits(best, costs, options,
+                                               {.channel_order = channel_order,
+                                                .tries = std::clamp(30'000 / problem.size(), 1, 8)});
   const bool moved = apply_order(best.schedule, best.found.order);
 
   std::map<OpId, std::pair<int, int>> was;
   for (const Collective& c : problem.collectives) was[c.op] = {c.start, c.wait};
-  if (merged || moved) {
+  if (merged || split_up || moved) {
     schedule = std::move(best.schedule);
     const Problem after = make_problem(schedule, costs, {.channel_order = channel_order});
     context.reports.push_back(
@@ -105,7 +109,7 @@ bool BraidSchedule::run(Schedule& schedule, PassContext& context) {
   } else {
     context.reports.push_back(report_of(before, schedule, problem, model, was, options.cap.has_value()));
   }
-  return merged || moved;
+  return merged || split_up || moved;
 }
 
 }  // namespace braid::passes

@@ -20,8 +20,11 @@
 //   (merge_collectives.h) where
 //      the schedule then ends earlier; costs that are given and not computed are never merged.
 //
-// How: order_search.h, bucket_search.h. It builds orders on the simulator's state and improves them by moves
-// whose effect is simulated exactly; where the lower bound (bounds.h) is reached, it stops.
+//   7. With `split`, collectives may become several (splitting.h) where the schedule then ends earlier.
+//
+// How: order_search.h, bucket_search.h, split_search.h. It builds orders on the simulator's state and
+// improves them by moves whose effect is simulated exactly; where the lower bound (bounds.h) is reached, it
+// stops.
 #pragma once
 
 #include <cstdint>
@@ -43,13 +46,15 @@ struct BraidSchedule {
   std::int64_t budget = 200;
   double memory_growth = -1;
   bool merge = true;
+  bool split = true;
 
   static std::vector<PassOption<BraidSchedule>> options() {
     return {
         {"budget", &BraidSchedule::budget, "how many nodes the search simulates, per node of the schedule"},
         {"memory_growth", &BraidSchedule::memory_growth,
          "percent by which planned bytes may exceed those of the input order; negative: any"},
-        {"merge", &BraidSchedule::merge, "merge collectives where that ends earlier"}};
+        {"merge", &BraidSchedule::merge, "merge collectives where that ends earlier"},
+        {"split", &BraidSchedule::split, "split collectives where that ends earlier"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
 };

@@ -47,6 +47,7 @@ class Maker {
   const KernelCosts kernels_;
   std::vector<int> collective_of_;  // by OpId of the start
   std::map<std::vector<int>, int> channels_;
+  std::vector<char> in_parts_;  // by storage, and one more; empty until somebody asks
   Problem p_;
 
   int add_nodes() {
@@ -122,8 +123,65 @@ class Maker {
     return index;
   }
 
-  Time smallest_floor(const CollectiveKernel& kernel, const CollectiveCost& cost) const {
-    if (kernel.inputs.size() < 2 || !cost.priced_by_size) return cost.floor;
+  // Could pieces of it run at times of their own? Where all that comes before writes the whole tensor, and
+  // all that comes after reads the whole, they might as well be one. Another collective may itself be cut.
+  bool may_be_cut(const CollectiveKernel& kernel) {
+    if (kernel.kind != CollectiveKind::all_reduce && kernel.kind != CollectiveKind::broadcast) return false;
+    if (kernel.blocking) return false;
+    if (in_parts_.empty()) find_parts();
+    for (const auto* refs : {&kernel.inputs, &kernel.outputs}) {
+      for (const TensorRef& r : *refs) {
+        const StorageId s = root_storage(graph_, r.buffer);
+        if (s.valid() && in_parts_[static_cast<std::size_t>(s.index)] != 0) return true;
+      }
+    }
+    return false;
+  }
+
+  // Storages of which somebody touches a part, or which several collectives touch.
+  void find_parts() {
+    in_parts_.assign(graph_.storages.size() + 1, 0);
+    std::vector<std::int32_t> collective(graph_.storages.size(), -1);  // the one that touched it
+    const auto mark = [&](BufferId b) {
+      const StorageId s = root_storage(graph_, b);
+      if (s.valid()) in_parts_[static_cast<std::size_t>(s.index)] = 1;
+    };
+    const auto look = [&](const TensorRef& r) {
+      if (!(r.sizes == graph_[r.buffer].sizes) && !(numel(r.sizes) == numel(graph_[r.buffer].sizes)))
+        mark(r.buffer);
+    };
+    for (std::size_t k = 0; k < graph_.buffers.size(); ++k) {
+      const Buffer& b = graph_.buffers[k];
+      if (const auto* v = std::get_if<NonOwningLayout>(&b.layout);
+          v != nullptr && !(numel(b.sizes) == numel(graph_[v->base].sizes))) {
+        mark({static_cast<std::int32_t>(k)});
+      }
+    }
+    for (std::size_t k = 0; k < graph_.ops.size(); ++k) {
+      const Operation& op = graph_.ops[k];
+      if (const auto* gemm = op.as<Gemm>()) {
+        for (const TensorRef* r : {&gemm->a, &gemm->b, &gemm->out}) look(*r);
+      } else if (const auto* e = op.as<ExternKernel>()) {
+        for (const auto* refs : {&e->reads, &e->writes}) std::ranges::for_each(*refs, look);
+      } else if (const auto* c = op.as<CollectiveKernel>()) {
+        for (const auto* refs : {&c->inputs, &c->outputs}) {
+          for (const TensorRef& r : *refs) {
+            look(r);
+            const StorageId s = root_storage(graph_, r.buffer);
+            if (!s.valid()) continue;
+            std::int32_t& first = collective[static_cast<std::size_t>(s.index)];
+            if (first >= 0 && first != static_cast<std::int32_t>(k)) mark(r.buffer);
+            first = static_cast<std::int32_t>(k);
+          }
+        }
+      }
+    }
+  }
+
+  Time smallest_floor(const CollectiveKernel& kernel, const CollectiveCost& cost) {
+    if (!cost.priced_by_size) return cost.floor;
+    if (may_be_cut(kernel)) return {};
+    if (kernel.inputs.size() < 2) return cost.floor;
     std::int64_t smallest = INT64_MAX, all = 0;
     for (const TensorRef& t : kernel.inputs) {
       const std::int64_t bytes = costs_.value(numel(t.sizes)) * size_of(graph_[t.buffer].dtype);

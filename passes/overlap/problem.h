@@ -40,8 +40,9 @@ struct Collective {
   int release = -1;
   int channel = 0;
   CollectiveCost cost;
-  Time smallest_floor;  // floor of its smallest tensor: what a chain through it costs at least, however it is
-                        // split
+  // What a chain through it costs at least, however it is split: the floor of its smallest tensor, and
+  // nothing where that can be cut (an all-reduce, a broadcast) and somebody touches a part of it.
+  Time smallest_floor;
 };
 
 struct Problem {
