@@ -17,6 +17,7 @@ void add_test(CLI::App& app, Action& chosen);
 void add_verify(CLI::App& app, Action& chosen);
 void add_explain(CLI::App& app, Action& chosen);
 void add_opt(CLI::App& app, Action& chosen);
+void add_pipeline(CLI::App& app, Action& chosen);
 void add_ops(CLI::App& app, Action& chosen);
 
 }  // namespace braid::cli

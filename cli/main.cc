@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   braid::cli::add_verify(app, chosen);
   braid::cli::add_explain(app, chosen);
   braid::cli::add_opt(app, chosen);
+  braid::cli::add_pipeline(app, chosen);
   braid::cli::add_ops(app, chosen);
 
   try {

@@ -110,6 +110,14 @@ void count(Schedule& schedule, const CsvOptions& options, std::int32_t& stages) 
     stages = std::max(stages, a.stage + 1);
     schedule.microbatches = std::max(schedule.microbatches, a.microbatch + 1);
   });
+  // Every micro-batch goes through every stage. Small files are let through: validate names what is missing.
+  constexpr std::int64_t kSmall = 1 << 20;
+  if (std::int64_t{stages} * schedule.microbatches > std::max(actions, kSmall)) {
+    fail(kMissingStage, options, 0,
+         fmt::format("{} stages and {} micro-batches in a schedule of {} actions", stages,
+                     schedule.microbatches, actions),
+         "every micro-batch goes through every stage");
+  }
 }
 
 void place_stages(Schedule& schedule, const CsvOptions& options, std::int32_t stages) {

@@ -1,6 +1,7 @@
 // Schedules as CSV: both dialects, line ends, ragged rows, and what the rows say about stages.
 #include "passes/pipeline/csv.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -99,6 +100,15 @@ TEST(PipelineCsv, StagesAndMicrobatchesHaveNoGaps) {
   EXPECT_EQ(error_of([] { parse_schedule("0F0\n2F0,2F1\n"); }).code(), 805);
   EXPECT_EQ(error_of([] { parse_schedule("0F0\n2147483646F0\n"); }).code(), 805);
   EXPECT_EQ(error_of([] { parse_schedule("0F0\n1F2147483646\n"); }).code(), 805);
+}
+// Nothing of the size stages * micro-batches is allocated for a file that cannot hold them.
+TEST(PipelineCsv, EveryMicrobatchGoesThroughEveryStage) {
+  std::string text;
+  for (int k = 0; k < 3000; ++k) text += fmt::format("{},{}F0", k == 0 ? "0F0" : "", k);
+  for (int k = 0; k < 3000; ++k) text += fmt::format(",0F{}", k);
+  const ir::UserError error = error_of([&] { parse_schedule(text); });
+  EXPECT_EQ(error.code(), 805);
+  EXPECT_THAT(error.what(), HasSubstr("3000 stages and 3000 micro-batches in a schedule of 6001 actions"));
 }
 
 }  // namespace

@@ -1,0 +1,92 @@
+// braid pipeline: pipeline schedules generated, lowered, checked, simulated, searched and drawn.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/errors.h"
+#include "cli/pipeline_commands.h"
+#include "cli/pipeline_input.h"
+#include "ir/error.h"
+#include "passes/pipeline/csv.h"
+#include "passes/pipeline/generators.h"
+#include "passes/pipeline/ideal_timeline.h"
+#include "passes/pipeline/placement.h"
+
+namespace braid::cli {
+namespace {
+
+struct GenerateOptions {
+  PipelineInput input;
+  bool list = false, crlf = false;
+  std::string output;
+};
+
+int generate(const GenerateOptions& o) {
+  if (o.list) {
+    fmt::print("{:<22} {:<16} {:<28} {}\n", "schedule", "also", "sizes", "");
+    for (const pipeline::Generator& g : pipeline::generators()) {
+      fmt::print("{:<22} {:<16} {:<28} {}\n", g.name, g.alias, g.sizes, g.summary);
+    }
+    fmt::print("P ranks, S stages, M micro-batches, V any number\n");
+    return 0;
+  }
+  const pipeline::Schedule schedule = o.input.read();
+  write_output(o.output, pipeline::print(schedule, o.crlf ? pipeline::LineEnd::crlf : pipeline::LineEnd::lf));
+  return 0;
+}
+
+struct ShowOptions {
+  PipelineInput input;
+  std::int64_t columns = 0;
+};
+
+int show(const ShowOptions& o) {
+  const pipeline::Schedule schedule = o.input.read();
+  fmt::print("{} ranks, {} stages ({}), {} micro-batches\n", schedule.ranks(), schedule.stages(),
+             pipeline::placement_text(schedule.rank_of_stage, schedule.ranks()), schedule.microbatches);
+  const pipeline::IdealTimeline timeline = ideal_timeline(schedule);
+  if (timeline.stuck) {
+    fmt::print("the ranks come to a stop here (braid pipeline check says why)\n{}",
+               draw(schedule, timeline, o.columns));
+    return 1;
+  }
+  fmt::print("F = I = W = 1, B = 2, transfers nothing: {}\n{}", summary(timeline),
+             draw(schedule, timeline, o.columns));
+  return 0;
+}
+
+void add_generate(CLI::App& pipeline, Action& chosen) {
+  auto o = std::make_shared<GenerateOptions>();
+  CLI::App* command = pipeline.add_subcommand("generate", "Write a published schedule as CSV");
+  command->footer("Example: braid pipeline generate --schedule ZBV --ranks 4 --microbatches 8 -o zbv.csv");
+  o->input.add_generator(*command);
+  command->add_flag("--list", o->list, "List the schedules and the sizes they are defined for");
+  command->add_flag("--crlf", o->crlf, "End lines as Python's csv module does");
+  command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
+  command->callback([o, &chosen] { chosen = [o] { return generate(*o); }; });
+}
+
+void add_show(CLI::App& pipeline, Action& chosen) {
+  auto o = std::make_shared<ShowOptions>();
+  CLI::App* command = pipeline.add_subcommand("show", "Draw the timeline at unit costs, as papers do");
+  command->footer("Example: braid pipeline show --schedule 1F1B --ranks 4 --microbatches 8");
+  o->input.add_file(*command);
+  o->input.add_generator(*command);
+  command->add_option("--columns", o->columns, "Draw no more than so many units of time")
+      ->check(CLI::PositiveNumber);
+  command->callback([o, &chosen] { chosen = [o] { return show(*o); }; });
+}
+
+}  // namespace
+
+void add_pipeline(CLI::App& app, Action& chosen) {
+  CLI::App* command =
+      app.add_subcommand("pipeline", "Generate, lower, check, simulate, search and draw pipeline schedules");
+  command->require_subcommand(1);
+  add_generate(*command, chosen);
+  add_show(*command, chosen);
+  add_pipeline_search(*command, chosen);
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,121 @@
+#include "cli/pipeline_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "cli/errors.h"
+#include "frontend/errors.h"
+#include "ir/error.h"
+#include "passes/pipeline/csv.h"
+#include "passes/pipeline/generators.h"
+#include "passes/pipeline/placement.h"
+
+namespace braid::cli {
+
+void PipelineInput::add_file(CLI::App& command) {
+  command.add_option("FILE", file, "Schedule as CSV, a line per rank; - reads it from the standard input");
+}
+
+void PipelineInput::add_sizes(CLI::App& command) {
+  command.add_option("--ranks", ranks, "Ranks")->check(CLI::PositiveNumber);
+  command
+      .add_option("--stages", stages,
+                  "Stages of the model (default: one per rank, two where the schedule has two)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--microbatches", microbatches, "Micro-batches")->check(CLI::PositiveNumber);
+  command.add_option("--placement", placement,
+                     "Which rank owns a stage: loop, v, or a rank for each: 0,1,1,0");
+}
+
+void PipelineInput::add_generator(CLI::App& command) {
+  std::string names;
+  for (const pipeline::Generator& g : pipeline::generators()) {
+    names += (names.empty() ? "" : ", ") + std::string(g.name);
+    if (!g.alias.empty()) names += fmt::format(" ({})", g.alias);
+  }
+  command.add_option("--schedule", schedule, "A published schedule instead of a file: " + names);
+  add_sizes(command);
+}
+
+pipeline::Schedule PipelineInput::read() const {
+  if (!file.empty() && !schedule.empty()) {
+    ir::user_error(kBadOption, {.file = file}, fmt::format("--schedule {} and a file", schedule),
+                   "give one of them");
+  }
+  if (schedule.empty() && file.empty()) {
+    ir::user_error(kNoInputFile, {}, "neither a file nor --schedule",
+                   "braid pipeline show FILE.csv, or --schedule 1F1B --ranks 4 --microbatches 8");
+  }
+  return schedule.empty() ? read_file() : generate();
+}
+
+pipeline::Schedule PipelineInput::read_file() const {
+  std::string text;
+  if (file == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    std::ifstream stream(file, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(stream), {});
+    if (!stream)
+      ir::user_error(frontend::kFileNotReadable, {.file = file}, "cannot read the file", "check the path");
+  }
+  pipeline::CsvOptions options{.file = file};
+  if (!placement.empty()) {
+    const auto lines =
+        std::count(text.begin(), text.end(), '\n') + (text.empty() || text.back() == '\n' ? 0 : 1);
+    const int rows = static_cast<int>(lines);
+    if (ranks != 0 && ranks != rows) {
+      ir::user_error(kBadOption, {.file = file}, fmt::format("--ranks {}, but {} rows", ranks, rows),
+                     "leave --ranks out");
+    }
+    const bool named = placement != "loop" && placement != "v";
+    const int count = stages != 0 ? stages
+                      : named     ? 1 + static_cast<int>(std::count(placement.begin(), placement.end(), ','))
+                                  : pipeline::parse_schedule(text, options).stages();
+    options.rank_of_stage = pipeline::parse_placement(placement, rows, count);
+  }
+  return pipeline::parse_schedule(text, options);
+}
+
+pipeline::Schedule PipelineInput::generate() const {
+  const pipeline::Generator& generator = pipeline::find_generator(schedule);
+  if (ranks == 0 || microbatches == 0) {
+    ir::user_error(kBadOption, {}, fmt::format("--schedule {} without --ranks and --microbatches", schedule),
+                   "--schedule 1F1B --ranks 4 --microbatches 8");
+  }
+  const int local = generator.sizes.starts_with("S = 2*P") ? 2 : 1;
+  pipeline::Schedule out = generator.generate({ranks, stages != 0 ? stages : local * ranks, microbatches});
+  if (!placement.empty() && out.rank_of_stage != pipeline::parse_placement(placement, ranks, out.stages())) {
+    ir::user_error(kBadOption, {},
+                   fmt::format("--placement {}: {} places its stages {}", placement, generator.name,
+                               pipeline::placement_text(out.rank_of_stage, ranks)),
+                   "leave --placement out");
+  }
+  return out;
+}
+
+bool is_lowered(const pipeline::Schedule& schedule) {
+  return std::any_of(schedule.rows.begin(), schedule.rows.end(), [](const pipeline::Row& row) {
+    return std::any_of(row.begin(), row.end(), [](const pipeline::Action& a) {
+      return pipeline::is_send(a.kind) || pipeline::is_recv(a.kind);
+    });
+  });
+}
+
+void write_output(const std::string& path, const std::string& text) {
+  if (path.empty() || path == "-") {
+    fmt::print("{}", text);
+    return;
+  }
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text;
+  if (!out.flush())
+    ir::user_error(kCannotWrite, {.file = path}, "cannot write the file", "check the path and the disk");
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,151 @@
+// braid pipeline search: the order of computations that ends first for given costs, delays and memory.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "cli/errors.h"
+#include "cli/pipeline_commands.h"
+#include "cli/pipeline_input.h"
+#include "ir/error.h"
+#include "passes/pipeline/csv.h"
+#include "passes/pipeline/ideal_timeline.h"
+#include "passes/pipeline/known_schedules.h"
+#include "passes/pipeline/placement.h"
+#include "passes/pipeline/search.h"
+
+namespace braid::cli {
+namespace {
+
+struct Options {
+  PipelineInput sizes;
+  std::string forward = "1", input = "1", weight = "1", delay = "0";
+  std::string activation_bytes = "0", weight_bytes = "0", byte_cap;
+  bool fused = false, lowered = false;
+  std::int64_t budget = 0;
+  std::string output;
+};
+
+// "1.5" or "1.5,2,1": one number for all, or one for each.
+std::vector<double> numbers(const std::string& option, const std::string& text, std::size_t count) {
+  std::vector<double> values;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    double value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || !std::isfinite(value) || value < 0 || (next != end && *next != ',')) {
+      ir::user_error(kBadOption, {}, fmt::format("{} {}: cannot be read", option, text),
+                     "numbers that are not negative, separated by commas");
+    }
+    values.push_back(value);
+    if (next == end) break;
+    at = next + 1;
+  }
+  if (values.size() == 1) values.resize(count, values[0]);
+  if (values.size() != count) {
+    ir::user_error(kBadOption, {},
+                   fmt::format("{} {}: {} numbers, expected 1 or {}", option, text, values.size(), count),
+                   "one for all, or one for each");
+  }
+  return values;
+}
+
+passes::Time microseconds(const std::string& option, double us) {
+  if (us > 1e12)
+    ir::user_error(kBadOption, {}, fmt::format("{}: {} us is too long", option, us), "at most 1e12");
+  return passes::Time::from_us(us);
+}
+
+std::int64_t bytes(const std::string& option, double value) {
+  if (value > 9e15 || value != std::floor(value)) {
+    ir::user_error(kBadOption, {}, fmt::format("{}: {} is no number of bytes", option, value),
+                   "a whole number below 9e15");
+  }
+  return static_cast<std::int64_t>(value);
+}
+
+pipeline::SearchProblem problem(const Options& o) {
+  const PipelineInput& z = o.sizes;
+  if (z.ranks == 0 || z.microbatches == 0) {
+    ir::user_error(kBadOption, {}, "a search needs --ranks and --microbatches",
+                   "braid pipeline search --ranks 4 --microbatches 8 --forward 10 --input 11 --weight 9");
+  }
+  pipeline::SearchProblem p;
+  p.ranks = z.ranks;
+  p.microbatches = z.microbatches;
+  const auto stages = static_cast<std::size_t>(z.stages == 0 ? z.ranks : z.stages);
+  p.rank_of_stage = pipeline::parse_placement(z.placement.empty() ? "loop" : z.placement, z.ranks,
+                                              static_cast<int>(stages));
+  p.split_backward = !o.fused;
+  const std::vector<double> forward = numbers("--forward", o.forward, stages),
+                            input = numbers("--input", o.input, stages),
+                            weight = numbers("--weight", o.weight, stages),
+                            kept = numbers("--activation-bytes", o.activation_bytes, stages),
+                            rest = numbers("--weight-bytes", o.weight_bytes, stages);
+  for (std::size_t s = 0; s < stages; ++s) {
+    const double backward = o.fused ? input[s] + weight[s] : input[s];
+    p.stages.push_back({microseconds("--forward", forward[s]), microseconds("--input", backward),
+                        microseconds("--weight", o.fused ? 0 : weight[s]),
+                        bytes("--activation-bytes", kept[s]), bytes("--weight-bytes", rest[s])});
+  }
+  if (stages > 1) {
+    const std::vector<double> delay = numbers("--delay", o.delay, stages - 1);
+    for (std::size_t s = 0; s + 1 < stages; ++s) {
+      const bool same = p.rank_of_stage[s] == p.rank_of_stage[s + 1];
+      p.forward_delay.push_back(same ? passes::Time{} : microseconds("--delay", delay[s]));
+    }
+    p.backward_delay = p.forward_delay;
+  }
+  if (!o.byte_cap.empty()) {
+    for (const double cap : numbers("--byte-cap", o.byte_cap, static_cast<std::size_t>(z.ranks))) {
+      p.byte_cap.push_back(bytes("--byte-cap", cap));
+    }
+  }
+  return p;
+}
+
+int run(const Options& o) {
+  const pipeline::SearchProblem p = problem(o);
+  const std::vector<pipeline::NamedSchedule> known = known_schedules(p);
+  const pipeline::SearchResult result = search(p, known, {.node_budget = o.budget});
+  const pipeline::Schedule& schedule = o.lowered ? result.lowered : result.compute;
+  const bool to_terminal = o.output.empty() || o.output == "-";
+  fmt::print(to_terminal ? stderr : stdout, "{}", to_text(result));
+  write_output(o.output, pipeline::print(schedule));
+  return 0;
+}
+
+}  // namespace
+
+void add_pipeline_search(CLI::App& pipeline, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = pipeline.add_subcommand(
+      "search", "Find the schedule that ends first, and how far it can be from the best");
+  command->footer(
+      "Times are in microseconds; a list has one number for all, or one for each stage (--delay: each pair "
+      "of "
+      "neighbouring stages, --byte-cap: each rank).\n"
+      "Example: braid pipeline search --ranks 4 --microbatches 8 --forward 10,11,10,14 --input 10 --weight 9 "
+      "--delay 2");
+  o->sizes.add_sizes(*command);
+  command->add_option("--forward", o->forward, "Time of F (default 1)");
+  command->add_option("--input", o->input, "Time of I (default 1)");
+  command->add_option("--weight", o->weight, "Time of W (default 1)");
+  command->add_flag("--fused-backward", o->fused,
+                    "One backward B instead of I and W; it takes the time of both");
+  command->add_option("--delay", o->delay, "Time of a transfer between neighbouring stages (default 0)");
+  command->add_option("--activation-bytes", o->activation_bytes,
+                      "What a forward keeps for its backward (default 0)");
+  command->add_option("--weight-bytes", o->weight_bytes, "The part of it that stays from I to W (default 0)");
+  command->add_option("--byte-cap", o->byte_cap, "Most bytes of activations on a rank (default: no cap)");
+  command->add_option("--budget", o->budget, "Candidates to look at (default: some seconds)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--lowered", o->lowered, "Write the schedule with its transfers");
+  command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
+  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+}
+
+}  // namespace braid::cli

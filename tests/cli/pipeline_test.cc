@@ -1,0 +1,96 @@
+// braid pipeline: schedules in and out as CSV, timelines, the search.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/braid_process.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::string> small(const std::string& command) {
+  return {"pipeline", command, "--schedule", "1F1B", "--ranks", "2", "--microbatches", "3"};
+}
+
+TEST(Pipeline, GeneratesCsv) {
+  const ProcessResult result = braid(small("generate"));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "0F0,,,0F1,0B0,0F2,0B1,,0B2\n,1F0,1B0,1F1,1B1,1F2,1B2\n");
+}
+
+TEST(Pipeline, WritesFilesWithEitherLineEnd) {
+  const Folder folder;
+  std::vector<std::string> arguments = small("generate");
+  arguments.insert(arguments.end(), {"--crlf", "-o", folder / "s.csv"});
+  ASSERT_EQ(braid(arguments).exit_code, 0);
+  EXPECT_EQ(read_text(folder / "s.csv"), "0F0,,,0F1,0B0,0F2,0B1,,0B2\r\n,1F0,1B0,1F1,1B1,1F2,1B2\r\n");
+  const ProcessResult shown = braid({"pipeline", "show", folder / "s.csv"});
+  EXPECT_EQ(shown.out, braid(small("show")).out);
+}
+
+TEST(Pipeline, ListsTheSchedules) {
+  const ProcessResult result = braid({"pipeline", "generate", "--list"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("ZBVZeroBubble          ZBV              S = 2*P"));
+}
+
+TEST(Pipeline, ShowDrawsTheTimeline) {
+  const ProcessResult result = braid(small("show"));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "2 ranks, 2 stages (loop), 3 micro-batches\n"
+            "F = I = W = 1, B = 2, transfers nothing: makespan 12, idle 3 on each rank (25.0 %), peak "
+            "activations 2, 1\n"
+            "rank 0  F0 F1 .  .  B0 -- F2 B1 -- .  B2 --\n"
+            "rank 1  .  F0 B0 -- F1 B1 -- F2 B2 -- .  .\n");
+}
+
+TEST(Pipeline, ReadsTheStandardInput) {
+  const ProcessResult result = braid({"pipeline", "show", "-"}, "0F0,0B0\n1F0,1B0\n");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rank 1  .  F0 B0 -- .  .\n"));
+}
+
+TEST(Pipeline, ErrorsOfFilesNameThePlace) {
+  const Folder folder;
+  const std::string path = folder.file("bad.csv", "0F0\n1F0,1BW0\n");
+  const ProcessResult result = braid({"pipeline", "show", path});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("error BR0800: " + path + ":2:6: rank 1, cell 1, '1BW0': 'BW' is not a kind"));
+}
+
+TEST(Pipeline, APlacementIsHeldAgainstTheFile) {
+  const Folder folder;
+  const std::string path = folder.file("s.csv", "0F0,3F0\n1F0,2F0\n");
+  EXPECT_EQ(braid({"pipeline", "show", path, "--placement", "v"}).exit_code, 0);
+  EXPECT_EQ(braid({"pipeline", "show", path, "--placement", "0,1,1,0"}).exit_code, 0);
+  EXPECT_THAT(braid({"pipeline", "show", path, "--placement", "loop"}).err, HasSubstr("BR0804"));
+}
+
+TEST(Pipeline, OptionsThatDoNotGoTogetherAreRefused) {
+  const Folder folder;
+  EXPECT_THAT(braid({"pipeline", "show"}).err, HasSubstr("BR0004"));
+  EXPECT_THAT(braid({"pipeline", "show", folder / "absent.csv"}).err, HasSubstr("cannot read the file"));
+  EXPECT_THAT(braid({"pipeline", "generate", "--schedule", "1F1B"}).err, HasSubstr("BR0003"));
+  EXPECT_THAT(braid({"pipeline", "generate", "--schedule", "chimera"}).err, HasSubstr("BR0808"));
+  std::vector<std::string> arguments = small("generate");
+  arguments.insert(arguments.end(), {"--placement", "1,0"});
+  EXPECT_THAT(braid(arguments).err, HasSubstr("places its stages loop"));
+}
+
+TEST(Pipeline, SearchWritesAScheduleAndHowGoodItIs) {
+  const Folder folder;
+  const ProcessResult result = braid({"pipeline", "search", "--ranks", "3", "--microbatches", "4",
+                                      "--forward", "2,3,1", "--delay", "1", "-o", folder / "best.csv"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("proven optimal"));
+  EXPECT_THAT(result.out, HasSubstr("the best known"));
+  EXPECT_EQ(braid({"pipeline", "show", folder / "best.csv"}).exit_code, 0);
+  EXPECT_THAT(braid({"pipeline", "search", "--ranks", "2", "--microbatches", "2", "--forward", "1,2,3"}).err,
+              HasSubstr("3 numbers, expected 1 or 2"));
+}
+
+}  // namespace
+}  // namespace braid::test
