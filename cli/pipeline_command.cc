@@ -9,9 +9,10 @@
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
 #include "passes/pipeline/csv.h"
+#include "passes/pipeline/draw.h"
 #include "passes/pipeline/generators.h"
-#include "passes/pipeline/ideal_timeline.h"
 #include "passes/pipeline/placement.h"
+#include "passes/pipeline/validate.h"
 
 namespace braid::cli {
 namespace {
@@ -22,37 +23,53 @@ struct GenerateOptions {
   std::string output;
 };
 
-int generate(const GenerateOptions& o) {
-  if (o.list) {
-    fmt::print("{:<22} {:<16} {:<28} {}\n", "schedule", "also", "sizes", "");
-    for (const pipeline::Generator& g : pipeline::generators()) {
-      fmt::print("{:<22} {:<16} {:<28} {}\n", g.name, g.alias, g.sizes, g.summary);
-    }
-    fmt::print("P ranks, S stages, M micro-batches, V any number\n");
-    return 0;
+int list_schedules() {
+  fmt::print("{:<22} {:<16} {:<28}\n", "schedule", "also", "sizes");
+  for (const pipeline::Generator& g : pipeline::generators()) {
+    fmt::print("{:<22} {:<16} {:<28} {}\n", g.name, g.alias, g.sizes, g.summary);
   }
-  const pipeline::Schedule schedule = o.input.read();
-  write_output(o.output, pipeline::print(schedule, o.crlf ? pipeline::LineEnd::crlf : pipeline::LineEnd::lf));
+  fmt::print("P ranks, S stages, M micro-batches, V any number\n");
+  return 0;
+}
+
+int generate(const GenerateOptions& o) {
+  if (o.list) return list_schedules();
+  write_output(o.output,
+               pipeline::print(o.input.read(), o.crlf ? pipeline::LineEnd::crlf : pipeline::LineEnd::lf));
   return 0;
 }
 
 struct ShowOptions {
   PipelineInput input;
-  std::int64_t columns = 0;
+  int columns = 200;
 };
+
+// "12", or "12, 9, 6" where ranks differ.
+template <class Value>
+std::string each_rank(const std::vector<pipeline::RankMemory>& memory, Value value) {
+  std::string text;
+  bool equal = true;
+  for (const pipeline::RankMemory& m : memory) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", value(m));
+    equal = equal && value(m) == value(memory[0]);
+  }
+  return equal && !memory.empty() ? fmt::format("{} on each rank", value(memory[0])) : text;
+}
 
 int show(const ShowOptions& o) {
   const pipeline::Schedule schedule = o.input.read();
+  validate(schedule, {.transfers = has_transfers(schedule)});
+  const pipeline::PipelineCosts costs = unit_costs(schedule);
+  const pipeline::Simulation simulation = simulate(schedule, costs);
+  const std::vector<pipeline::RankMemory> memory = memory_timeline(schedule, costs, simulation);
+  const double all = simulation.makespan.us() * schedule.ranks();
   fmt::print("{} ranks, {} stages ({}), {} micro-batches\n", schedule.ranks(), schedule.stages(),
              pipeline::placement_text(schedule.rank_of_stage, schedule.ranks()), schedule.microbatches);
-  const pipeline::IdealTimeline timeline = ideal_timeline(schedule);
-  if (timeline.stuck) {
-    fmt::print("the ranks come to a stop here (braid pipeline check says why)\n{}",
-               draw(schedule, timeline, o.columns));
-    return 1;
-  }
-  fmt::print("F = I = W = 1, B = 2, transfers nothing: {}\n{}", summary(timeline),
-             draw(schedule, timeline, o.columns));
+  fmt::print("F = I = W = 1, B = 2, transfers nothing: makespan {}, idle {:.1f} %\n",
+             simulation.makespan.us(), all > 0 ? 100 * simulation.idle().us() / all : 0.0);
+  fmt::print("peak activations, each of one stage and micro-batch: {}\n",
+             each_rank(memory, [](const pipeline::RankMemory& m) { return m.peak; }));
+  fmt::print("{}", draw_text(schedule, simulation, {.unit = passes::Time::from_us(1), .columns = o.columns}));
   return 0;
 }
 
@@ -73,7 +90,7 @@ void add_show(CLI::App& pipeline, Action& chosen) {
   command->footer("Example: braid pipeline show --schedule 1F1B --ranks 4 --microbatches 8");
   o->input.add_file(*command);
   o->input.add_generator(*command);
-  command->add_option("--columns", o->columns, "Draw no more than so many units of time")
+  command->add_option("--columns", o->columns, "Characters to draw at most (default 200)")
       ->check(CLI::PositiveNumber);
   command->callback([o, &chosen] { chosen = [o] { return show(*o); }; });
 }
@@ -85,8 +102,11 @@ void add_pipeline(CLI::App& app, Action& chosen) {
       app.add_subcommand("pipeline", "Generate, lower, check, simulate, search and draw pipeline schedules");
   command->require_subcommand(1);
   add_generate(*command, chosen);
-  add_show(*command, chosen);
+  add_pipeline_lower(*command, chosen);
+  add_pipeline_check(*command, chosen);
+  add_pipeline_simulate(*command, chosen);
   add_pipeline_search(*command, chosen);
+  add_show(*command, chosen);
 }
 
 }  // namespace braid::cli

@@ -99,7 +99,7 @@ pipeline::Schedule PipelineInput::generate() const {
   return out;
 }
 
-bool is_lowered(const pipeline::Schedule& schedule) {
+bool has_transfers(const pipeline::Schedule& schedule) {
   return std::any_of(schedule.rows.begin(), schedule.rows.end(), [](const pipeline::Row& row) {
     return std::any_of(row.begin(), row.end(), [](const pipeline::Action& a) {
       return pipeline::is_send(a.kind) || pipeline::is_recv(a.kind);

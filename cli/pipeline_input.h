@@ -29,7 +29,7 @@ struct PipelineInput {
 };
 
 // Whether SENDs and RECVs are in the rows already.
-bool is_lowered(const pipeline::Schedule& schedule);
+bool has_transfers(const pipeline::Schedule& schedule);
 
 // To the file, or to the terminal for "" and "-". Throws BR0010.
 void write_output(const std::string& path, const std::string& text);

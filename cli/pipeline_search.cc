@@ -11,7 +11,6 @@
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
 #include "passes/pipeline/csv.h"
-#include "passes/pipeline/ideal_timeline.h"
 #include "passes/pipeline/known_schedules.h"
 #include "passes/pipeline/placement.h"
 #include "passes/pipeline/search.h"

@@ -40,16 +40,91 @@ TEST(Pipeline, ShowDrawsTheTimeline) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out,
             "2 ranks, 2 stages (loop), 3 micro-batches\n"
-            "F = I = W = 1, B = 2, transfers nothing: makespan 12, idle 3 on each rank (25.0 %), peak "
-            "activations 2, 1\n"
-            "rank 0  F0 F1 .  .  B0 -- F2 B1 -- .  B2 --\n"
-            "rank 1  .  F0 B0 -- F1 B1 -- F2 B2 -- .  .\n");
+            "F = I = W = 1, B = 2, transfers nothing: makespan 12, idle 25.0 %\n"
+            "peak activations, each of one stage and micro-batch: 2, 1\n"
+            "rank 0 | F0 F1  .  . B0--- F2 B1---  . B2---\n"
+            "rank 1 |  . F0 B0--- F1 B1--- F2 B2---  .  .\n");
 }
 
 TEST(Pipeline, ReadsTheStandardInput) {
   const ProcessResult result = braid({"pipeline", "show", "-"}, "0F0,0B0\n1F0,1B0\n");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("rank 1  .  F0 B0 -- .  .\n"));
+  EXPECT_THAT(result.out, HasSubstr("rank 1 |  . F0 B0---  .  .\n"));
+}
+
+// A schedule that the unit-step table ends, and that blocks in a shared queue: each side sends first.
+constexpr const char* kBlocks =
+    "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+    "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n";
+
+TEST(Pipeline, LowerAddsTransfersAndWhatIsAskedFor) {
+  const Folder folder;
+  const std::string path = folder.file("s.csv", "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n");
+  const ProcessResult result = braid({"pipeline", "lower", path});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+            "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n");
+  const ProcessResult sharded =
+      braid({"pipeline", "lower", path, "--unshard", "--reduce-grad", "--lookahead", "auto"});
+  EXPECT_THAT(sharded.out, HasSubstr("0UNSHARD,0F0"));
+  EXPECT_THAT(sharded.out, HasSubstr("1REDUCE_GRAD"));
+  EXPECT_EQ(braid({"pipeline", "check", folder.file("lowered.csv", sharded.out)}).exit_code, 0);
+  EXPECT_THAT(braid({"pipeline", "lower", folder / "lowered.csv"}).err, HasSubstr("has transfers already"));
+}
+
+TEST(Pipeline, CheckProvesOrShowsTheCircle) {
+  const Folder folder;
+  const std::string path = folder.file("blocks.csv", kBlocks);
+  const ProcessResult edge = braid({"pipeline", "check", path});
+  EXPECT_EQ(edge.exit_code, 0) << edge.err;
+  EXPECT_THAT(edge.out, HasSubstr("no deadlock for any timing with edge: 4 transfers"));
+  const ProcessResult pair = braid({"pipeline", "check", path, "--channels", "pair"});
+  EXPECT_EQ(pair.exit_code, 1);
+  EXPECT_THAT(pair.err, HasSubstr("BR0839"));
+  EXPECT_THAT(pair.err, HasSubstr("0SEND_F1"));
+  EXPECT_THAT(pair.err, HasSubstr("1SEND_B0"));
+  EXPECT_EQ(braid({"pipeline", "simulate", path, "--steps"}).exit_code, 0);
+}
+
+TEST(Pipeline, AnUnsafeDeferralIsRefusedOrLeftOut) {
+  const std::vector<std::string> zbv = {"pipeline", "lower", "--schedule",     "ZBV",
+                                        "--ranks",  "2",     "--microbatches", "4"};
+  std::vector<std::string> refused = zbv, left_out = zbv;
+  refused.push_back("--defer-recv");
+  left_out.push_back("--defer-recv-if-safe");
+  EXPECT_THAT(braid(refused).err, HasSubstr("BR0838"));
+  const ProcessResult result = braid(left_out);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("deferral is not safe"));
+  EXPECT_EQ(result.out, braid(zbv).out);
+}
+
+TEST(Pipeline, SimulatePrintsStepsOrTimes) {
+  const Folder folder;
+  const std::string path = folder.file("s.csv", "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n");
+  const ProcessResult steps = braid({"pipeline", "simulate", path, "--steps"});
+  EXPECT_THAT(steps.out, HasSubstr("Step 01: 0SEND_F0 1RECV_F0\n"));
+  EXPECT_THAT(steps.out, HasSubstr("11 steps\n"));
+  EXPECT_THAT(braid({"pipeline", "simulate", path, "--peek"}).out, HasSubstr("9 steps\n"));
+  const ProcessResult times = braid(
+      {"pipeline", "simulate", path, "--draw", "--trace", folder / "t.json", "--svg", folder / "s.svg"});
+  ASSERT_EQ(times.exit_code, 0) << times.err;
+  EXPECT_THAT(times.out, HasSubstr("makespan 9.000 us"));
+  EXPECT_THAT(times.out, HasSubstr("head of line"));
+  EXPECT_THAT(read_text(folder / "t.json"), HasSubstr("traceEvents"));
+  EXPECT_THAT(read_text(folder / "s.svg"), HasSubstr("<svg"));
+}
+
+TEST(Pipeline, CostsComeFromJson) {
+  const Folder folder;
+  const std::string costs = folder.file("costs.json", R"({"version": 1,
+    "stages": [{"forward_us": 10, "backward_input_us": 12, "backward_weight_us": 8, "forward_bytes": 1000}],
+    "link": {"latency_us": 5, "gb_s": 1}})");
+  const ProcessResult result = braid({"pipeline", "simulate", "--schedule", "GPipe", "--ranks", "2",
+                                      "--microbatches", "1", "--costs", costs});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("makespan 71.000 us"));
 }
 
 TEST(Pipeline, ErrorsOfFilesNameThePlace) {

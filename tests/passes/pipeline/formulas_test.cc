@@ -6,11 +6,16 @@
 
 #include <functional>
 
+#include "ir/error.h"
 #include "passes/pipeline/generators.h"
-#include "passes/pipeline/ideal_timeline.h"
+#include "passes/pipeline/memory_timeline.h"
+#include "passes/pipeline/simulate.h"
+#include "tests/passes/pipeline/ideal_timeline.h"
 
 namespace braid::pipeline {
 namespace {
+
+passes::Time units(int units) { return passes::Time::from_us(units); }
 
 struct Sizes {
   int ranks, local, microbatches;
@@ -24,6 +29,8 @@ struct Formula {
   std::function<int(Sizes, int rank)> peak;
 };
 
+void PrintTo(const Formula& formula, std::ostream* out) { *out << formula.schedule; }
+
 bool divides(Sizes z) { return z.microbatches % z.ranks == 0; }
 
 const Formula kFormulas[] = {
@@ -31,21 +38,21 @@ const Formula kFormulas[] = {
      [](Sizes z, int) { return z.microbatches; }},
     {"1F1B", 1, [](Sizes z) { return z.microbatches >= z.ranks; }, [](Sizes z) { return 3 * (z.ranks - 1); },
      [](Sizes z, int rank) { return z.ranks - rank; }},
-    {"Interleaved1F1B", 4, [](Sizes z) { return divides(z) && z.microbatches >= 2 * z.ranks; },
+    {"Interleaved1F1B", 3, [](Sizes z) { return divides(z) && z.microbatches >= 2 * z.ranks; },
      [](Sizes z) { return 3 * (z.ranks - 1); },
      [](Sizes z, int rank) { return (z.local - 1) * z.ranks + 2 * (z.ranks - 1 - rank) + 1; }},
-    {"LoopedBFS", 4, [](Sizes z) { return z.microbatches >= z.ranks; },
+    {"LoopedBFS", 3, [](Sizes z) { return z.microbatches >= z.ranks; },
      [](Sizes z) { return 3 * (z.ranks - 1); }, [](Sizes z, int) { return z.local * z.microbatches; }},
-    {"ZB1P", 4, [](Sizes z) { return divides(z) && z.microbatches >= 2 * z.ranks; },
+    {"ZB1P", 3, [](Sizes z) { return divides(z) && z.microbatches >= 2 * z.ranks; },
      [](Sizes z) { return z.ranks - 1; }, [](Sizes z, int) { return z.local * z.ranks; }},
     {"ZBV", 2, [](Sizes z) { return z.local == 2 && z.microbatches >= 2 * z.ranks - 1; },
      [](Sizes z) { return z.ranks - 1; }, [](Sizes z, int) { return 2 * z.ranks; }},
     {"DualPipeV", 2, [](Sizes z) { return z.local == 2 && z.microbatches >= 2 * z.ranks; },
      [](Sizes z) { return 2 * (z.ranks - 1); }, [](Sizes z, int) { return 2 * z.ranks + 1; }},
+    // Nothing is kept for a backward that does not come.
     {"Inference", 1, [](Sizes) { return true; }, [](Sizes z) { return z.ranks - 1; },
-     [](Sizes z, int) { return z.microbatches; }},
-    {"InterleavedInference", 4, divides, [](Sizes z) { return z.ranks - 1; },
-     [](Sizes z, int) { return z.local * z.microbatches; }},
+     [](Sizes, int) { return 1; }},
+    {"InterleavedInference", 3, divides, [](Sizes z) { return z.ranks - 1; }, [](Sizes, int) { return 1; }},
 };
 
 class Formulas : public ::testing::TestWithParam<Formula> {};
@@ -61,14 +68,15 @@ TEST_P(Formulas, HoldForAllSizes) {
         if (!f.holds(z)) continue;
         SCOPED_TRACE(::testing::Message() << f.schedule << ": " << ranks << " ranks, " << local
                                           << " stages on each, " << microbatches << " micro-batches");
-        const IdealTimeline t =
-            ideal_timeline(find_generator(f.schedule).generate({ranks, ranks * local, microbatches}));
-        ASSERT_FALSE(t.stuck);
+        const Schedule schedule = find_generator(f.schedule).generate({ranks, ranks * local, microbatches});
+        const PipelineCosts costs = unit_costs(schedule);
+        const Simulation simulation = simulate(schedule, costs);
+        const std::vector<RankMemory> memory = memory_timeline(schedule, costs, simulation);
         const int work = (trains ? 3 : 1) * microbatches * local;
-        ASSERT_EQ(t.makespan, work + f.bubble(z));
+        ASSERT_EQ(simulation.makespan, units(work + f.bubble(z)));
         for (int r = 0; r < ranks; ++r) {
-          ASSERT_EQ(t.ranks[static_cast<std::size_t>(r)].work, work);
-          ASSERT_EQ(t.ranks[static_cast<std::size_t>(r)].peak_activations, f.peak(z, r)) << "rank " << r;
+          ASSERT_EQ(simulation.ranks[static_cast<std::size_t>(r)].busy, units(work));
+          ASSERT_EQ(memory[static_cast<std::size_t>(r)].peak, f.peak(z, r)) << "rank " << r;
         }
         ++schedules;
       }
@@ -85,9 +93,44 @@ INSTANTIATE_TEST_SUITE_P(Published, Formulas, ::testing::ValuesIn(kFormulas), []
 TEST(PipelineFormulas, ZbvLeavesNoRankIdleInBetween) {
   for (int ranks = 1; ranks <= 16; ++ranks) {
     for (int microbatches = 2 * ranks - 1; microbatches <= 64; ++microbatches) {
-      const IdealTimeline t =
-          ideal_timeline(find_generator("ZBV").generate({ranks, 2 * ranks, microbatches}));
-      for (const IdealTimeline::Rank& rank : t.ranks) ASSERT_EQ(rank.last - rank.first, rank.work);
+      const Schedule schedule = find_generator("ZBV").generate({ranks, 2 * ranks, microbatches});
+      for (const RankTimes& rank : simulate(schedule, unit_costs(schedule)).ranks) {
+        ASSERT_EQ(rank.dependency + rank.head_of_line, passes::Time{});
+      }
+    }
+  }
+}
+
+// Every action at the same time as in the model of the papers, for all sizes, also where no formula holds.
+TEST(PipelineFormulas, TheSimulationIsTheModelOfThePapers) {
+  for (const Generator& generator : generators()) {
+    for (int ranks = 1; ranks <= 8; ++ranks) {
+      for (int local = 1; local <= 3; ++local) {
+        for (int microbatches = 1; microbatches <= 17; ++microbatches) {
+          Schedule schedule;
+          try {
+            schedule = generator.generate({ranks, ranks * local, microbatches});
+          } catch (const ir::UserError&) {
+            continue;
+          }
+          SCOPED_TRACE(::testing::Message() << generator.name << ": " << ranks << " ranks, " << local
+                                            << " stages on each, " << microbatches << " micro-batches");
+          const test::IdealTimeline ideal = test::ideal_timeline(schedule);
+          const PipelineCosts costs = unit_costs(schedule);
+          const Simulation simulation = simulate(schedule, costs);
+          const std::vector<RankMemory> memory = memory_timeline(schedule, costs, simulation);
+          ASSERT_FALSE(ideal.stuck);
+          ASSERT_EQ(simulation.makespan.us(), static_cast<double>(ideal.makespan));
+          for (std::size_t r = 0; r < schedule.rows.size(); ++r) {
+            for (const CellTimes& cell : simulation.cells[r]) {
+              const std::size_t first = is_container(schedule.rows[r][cell.position].kind) ? 1 : 0;
+              ASSERT_EQ(cell.begin.us(), static_cast<double>(ideal.ranks[r].begin[cell.position + first]));
+            }
+            const bool trains = !generator.summary.starts_with("forwards only");
+            ASSERT_EQ(memory[r].peak, trains ? ideal.ranks[r].peak_activations : 1);
+          }
+        }
+      }
     }
   }
 }

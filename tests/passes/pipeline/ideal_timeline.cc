@@ -1,9 +1,9 @@
-#include "passes/pipeline/ideal_timeline.h"
+#include "tests/passes/pipeline/ideal_timeline.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace braid::pipeline {
+namespace braid::pipeline::test {
 namespace {
 
 std::int64_t units(ActionKind kind) {
@@ -120,4 +120,4 @@ class Clock {
 
 IdealTimeline ideal_timeline(const Schedule& schedule) { return Clock(schedule).run(); }
 
-}  // namespace braid::pipeline
+}  // namespace braid::pipeline::test

@@ -1,19 +1,13 @@
-// A schedule in the model of the papers: F, I and W take one unit each, B two, transfers nothing. The
-// published formulas for bubbles and memory hold in it, and the drawings of timelines are of it. (Real costs,
-// links and queues are the weighted simulation's.)
-//
-//   1F1B, 2 ranks, 3 micro-batches          makespan 12, idle 3 on each rank
-//   rank 0  F0 F1 .  .  B0 -- F2 B1 -- .  B2 --
-//   rank 1  .  F0 B0 -- F1 B1 -- F2 B2 -- .  .
+// The model of the papers, as an oracle for the weighted simulation: F, I and W take one unit each, B two,
+// transfers nothing.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "passes/pipeline/schedule.h"
 
-namespace braid::pipeline {
+namespace braid::pipeline::test {
 
 struct IdealTimeline {
   std::int64_t makespan = 0;
@@ -37,12 +31,4 @@ struct IdealTimeline {
 // as stuck. Takes any rows whose form is valid, lowered ones too. Linear.
 IdealTimeline ideal_timeline(const Schedule& schedule);
 
-// A line per rank, a column per unit of time: the action that begins there, "--" while it goes on, "." while
-// the rank is idle, "+" behind a member that another one of its container follows. Stages are left out where
-// every rank has one. Lines end without blanks. Nothing of more than `columns` units (0: all) is drawn.
-std::string draw(const Schedule& schedule, const IdealTimeline& timeline, std::int64_t columns = 0);
-
-// "makespan 12, idle 3 on each rank (25.0 %), peak activations 2, 1"
-std::string summary(const IdealTimeline& timeline);
-
-}  // namespace braid::pipeline
+}  // namespace braid::pipeline::test

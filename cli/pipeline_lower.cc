@@ -1,0 +1,130 @@
+// braid pipeline lower and check: rows with transfers, and the proof that they cannot hang.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include "cli/errors.h"
+#include "cli/pipeline_commands.h"
+#include "cli/pipeline_input.h"
+#include "ir/error.h"
+#include "passes/pipeline/csv.h"
+#include "passes/pipeline/lower.h"
+
+namespace braid::cli {
+namespace {
+
+struct Options {
+  PipelineInput input;
+  std::string channels = "edge";
+  bool merge_backward = false, unshard = false, reduce_grad = false, defer_recv = false, if_safe = false;
+  int residency = 3;
+  std::string lookahead = "full";
+  std::string output;
+};
+
+pipeline::UnshardOptions unshard_options(const Options& o) {
+  using Lookahead = pipeline::UnshardOptions::Lookahead;
+  pipeline::UnshardOptions options{.residency = o.residency};
+  if (o.lookahead == "full") return options;
+  options.lookahead = o.lookahead == "auto" ? Lookahead::automatic : Lookahead::per_rank;
+  if (o.lookahead == "auto") return options;
+  const char* at = o.lookahead.data();
+  const char* const end = at + o.lookahead.size();
+  while (true) {
+    int value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || (next != end && *next != ',')) {
+      ir::user_error(kBadOption, {}, fmt::format("--lookahead {}: cannot be read", o.lookahead),
+                     "full, auto, or a number for each rank: 1,2,2,3");
+    }
+    options.per_rank.push_back(value);
+    if (next == end) return options;
+    at = next + 1;
+  }
+}
+
+pipeline::LowerOptions lower_options(const Options& o) {
+  pipeline::LowerOptions options;
+  options.merge_backward = o.merge_backward;
+  if (o.unshard) options.unshard = unshard_options(o);
+  options.reduce_grad = o.reduce_grad;
+  options.defer_recv = o.defer_recv || o.if_safe;
+  if (o.if_safe) options.unsafe_deferral = pipeline::LowerOptions::UnsafeDeferral::leave_out;
+  options.channels = pipeline::parse_channel_policy(o.channels);
+  return options;
+}
+
+int lower_schedule(const Options& o) {
+  const pipeline::LowerOptions options = lower_options(o);
+  const pipeline::Schedule schedule = o.input.read();
+  if (has_transfers(schedule)) {
+    ir::user_error(kBadOption, {.file = o.input.file}, "the schedule has transfers already",
+                   "braid pipeline check proves it, braid pipeline simulate runs it");
+  }
+  const pipeline::Lowered lowered = lower(schedule, options);
+  if (!lowered.deferral_left_out.empty()) {
+    fmt::print(stderr, "RECVs stay where they are: deferral is not safe\n{}", lowered.deferral_left_out);
+    if (lowered.deferral_left_out.back() != '\n') fmt::print(stderr, "\n");
+  }
+  write_output(o.output, pipeline::print(lowered.schedule));
+  return 0;
+}
+
+// Of what a file holds as it is; of computations alone, of what lowering makes of them.
+int check(const Options& o) {
+  const pipeline::ChannelPolicy policy = pipeline::parse_channel_policy(o.channels);
+  const pipeline::Schedule input = o.input.read();
+  const bool lowered = has_transfers(input);
+  const pipeline::Schedule schedule = lowered ? input : lower(input, {.channels = policy}).schedule;
+  const pipeline::Certificate certificate = require_deadlock_free(schedule, policy);
+  const std::string contradiction = check_certificate(schedule, certificate);
+  ir::internal_check(contradiction.empty(), "the certificate does not hold: {}", contradiction);
+  std::string text = to_text(schedule, pipeline::Proof(certificate));
+  while (text.ends_with('\n')) text.pop_back();
+  fmt::print("{}{}\n", lowered ? "" : "lowered: ", text);
+  return 0;
+}
+
+}  // namespace
+
+void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = pipeline.add_subcommand(
+      "lower", "Add transfers, and what is asked for, and prove that nothing can hang");
+  command->footer(
+      "Example: braid pipeline lower --schedule Interleaved1F1B --ranks 4 --stages 8 --microbatches 8 "
+      "--unshard --reduce-grad -o lowered.csv");
+  o->input.add_file(*command);
+  o->input.add_generator(*command);
+  command->add_option("--channels", o->channels,
+                      "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
+  command->add_flag("--merge-backward", o->merge_backward, "Make one B of an I directly followed by its W");
+  command->add_flag("--unshard", o->unshard, "Gather and free the parameters of stages (FSDP)");
+  command->add_option("--residency", o->residency, "Stages whose parameters a rank holds (default 3)");
+  command->add_option("--lookahead", o->lookahead,
+                      "How many are gathered ahead: full, auto, or one number per rank");
+  command->add_flag("--reduce-grad", o->reduce_grad,
+                    "Reduce the gradients of a stage behind its last backward");
+  command->add_flag("--defer-recv", o->defer_recv,
+                    "Move RECVs to what consumes them; an error where that is not safe");
+  command->add_flag("--defer-recv-if-safe", o->if_safe,
+                    "The same; leaves them where they are where it is not safe");
+  command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
+  command->callback([o, &chosen] { chosen = [o] { return lower_schedule(*o); }; });
+}
+
+void add_pipeline_check(CLI::App& pipeline, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      pipeline.add_subcommand("check", "Prove that a schedule cannot hang, or show what waits for what");
+  command->footer("Example: braid pipeline check lowered.csv --channels pair");
+  o->input.add_file(*command);
+  o->input.add_generator(*command);
+  command->add_option("--channels", o->channels,
+                      "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
+  command->callback([o, &chosen] { chosen = [o] { return check(*o); }; });
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,109 @@
+// braid pipeline simulate: what a schedule takes with real costs, why ranks are idle, and what they hold.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/errors.h"
+#include "cli/pipeline_commands.h"
+#include "cli/pipeline_input.h"
+#include "ir/error.h"
+#include "passes/pipeline/draw.h"
+#include "passes/pipeline/lower.h"
+#include "passes/pipeline/step_table.h"
+
+namespace braid::cli {
+namespace {
+
+struct Options {
+  PipelineInput input;
+  std::string channels = "edge", costs, trace, svg;
+  bool steps = false, peek = false, draw = false, no_transfers = false;
+};
+
+pipeline::Schedule with_transfers(const Options& o, pipeline::ChannelPolicy policy) {
+  pipeline::Schedule schedule = o.input.read();
+  if (o.no_transfers || has_transfers(schedule)) {
+    validate(schedule, {.transfers = has_transfers(schedule)});
+    return schedule;
+  }
+  return lower(schedule, {.channels = policy}).schedule;
+}
+
+int print_steps(const Options& o, const pipeline::Schedule& schedule) {
+  const pipeline::StepTable table = step_table(schedule, {.peek = o.peek});
+  if (table.deadlock()) {
+    fmt::print("{}", deadlock_report(schedule, table));
+    return 1;
+  }
+  fmt::print("{}{} steps\n", to_text(schedule, table), table.steps);
+  return 0;
+}
+
+std::string size(std::int64_t bytes) {
+  if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
+  if (bytes < std::int64_t{10} << 20) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
+  if (bytes < std::int64_t{10} << 30)
+    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+void print_times(const pipeline::Simulation& simulation, const std::vector<pipeline::RankMemory>& memory) {
+  const double all = simulation.makespan.us() * static_cast<double>(simulation.ranks.size());
+  fmt::print("makespan {:.3f} us, idle {:.1f} %\n", simulation.makespan.us(),
+             all > 0 ? 100 * simulation.idle().us() / all : 0.0);
+  fmt::print("{:<6}{:>12}{:>12}{:>12}{:>14}{:>12}  {:>10}{:>14}{:>12}{:>12}{:>12}{:>12}\n", "rank", "busy us",
+             "skew", "dependency", "head of line", "tail", "peak", "arena", "parameters", "gradients",
+             "activations", "received");
+  for (std::size_t r = 0; r < simulation.ranks.size(); ++r) {
+    const pipeline::RankTimes& t = simulation.ranks[r];
+    const pipeline::RankMemory& m = memory[r];
+    fmt::print("{:<6}{:>12.3f}{:>12.3f}{:>12.3f}{:>14.3f}{:>12.3f}  {:>10}{:>14}{:>12}{:>12}{:>12}{:>12}\n",
+               r, t.busy.us(), t.skew.us(), t.dependency.us(), t.head_of_line.us(), t.tail.us(), size(m.peak),
+               size(m.arena_bytes), size(m.at_peak[0]), size(m.at_peak[1]), size(m.at_peak[2]),
+               size(m.at_peak[3]));
+  }
+}
+
+int run(const Options& o) {
+  const pipeline::ChannelPolicy policy = pipeline::parse_channel_policy(o.channels);
+  const pipeline::Schedule schedule = with_transfers(o, policy);
+  if (o.steps || o.peek) return print_steps(o, schedule);
+  const pipeline::PipelineCosts costs =
+      o.costs.empty() ? unit_costs(schedule) : pipeline::read_costs(o.costs, schedule.stages());
+  const pipeline::Simulation simulation = simulate(schedule, costs, policy);
+  const std::vector<pipeline::RankMemory> memory = memory_timeline(schedule, costs, simulation);
+  print_times(simulation, memory);
+  if (o.draw) fmt::print("{}", draw_text(schedule, simulation));
+  if (!o.trace.empty()) write_output(o.trace, chrome_trace(schedule, simulation, memory));
+  if (!o.svg.empty()) write_output(o.svg, draw_svg(schedule, simulation, memory));
+  return 0;
+}
+
+}  // namespace
+
+void add_pipeline_simulate(CLI::App& pipeline, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      pipeline.add_subcommand("simulate", "Simulate a schedule: times, idle time by cause, memory");
+  command->footer(
+      "Rows that only compute are lowered first. The bytes of a column are those at the rank's peak.\n"
+      "Example: braid pipeline simulate --schedule ZBV --ranks 4 --microbatches 8 --costs costs.json --svg "
+      "zbv.svg");
+  o->input.add_file(*command);
+  o->input.add_generator(*command);
+  command->add_option("--channels", o->channels,
+                      "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
+  command->add_option("--costs", o->costs,
+                      "JSON with times, bytes and links (default: F = I = W = 1 us, B = 2 us)");
+  command->add_flag("--steps", o->steps, "Print the table in which every action takes one step instead");
+  command->add_flag("--peek", o->peek,
+                    "That table by the older rule: a RECV also meets a SEND that is next in line");
+  command->add_flag("--no-transfers", o->no_transfers, "Simulate rows that only compute as they are");
+  command->add_flag("--draw", o->draw, "Draw the timeline below the table");
+  command->add_option("--trace", o->trace, "Write a Chrome trace");
+  command->add_option("--svg", o->svg, "Write a picture");
+  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+}
+
+}  // namespace braid::cli
