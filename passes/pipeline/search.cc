@@ -7,7 +7,7 @@
 
 #include "ir/error.h"
 #include "passes/pipeline/list_schedules.h"
-#include "passes/pipeline/timed_transfers.h"
+#include "passes/pipeline/search_costs.h"
 #include "passes/pipeline/widening_beam.h"
 
 namespace braid::pipeline {
@@ -64,6 +64,10 @@ std::int64_t default_node_budget(const SearchProblem& p) {
   return std::max<std::int64_t>(100'000'000 / actions, 2 * actions);
 }
 
+std::int64_t default_simulations(const SearchProblem& p) {
+  return 100'000 / std::max<std::int64_t>(p.actions(), 1);
+}
+
 SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known,
                     const SearchOptions& options) {
   check(p);
@@ -71,11 +75,14 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
   out.node_budget = options.node_budget > 0 ? options.node_budget : default_node_budget(p);
   out.orders.resize(static_cast<std::size_t>(p.ranks));
   std::int64_t incumbent = p.actions() == 0 ? 0 : kNever;
+  std::vector<ChannelCandidate> candidates(1);  // the first is the result's
   for (const NamedSchedule& schedule : known) {
     Orders orders;
     out.known.push_back(judge(p, schedule, orders));
     const KnownOutcome& outcome = out.known.back();
-    if (outcome.status != KnownOutcome::Status::fits || outcome.makespan.ps >= incumbent) continue;
+    if (outcome.status != KnownOutcome::Status::fits) continue;
+    candidates.push_back({outcome.name, orders});
+    if (outcome.makespan.ps >= incumbent) continue;
     incumbent = outcome.makespan.ps;
     out.orders = std::move(orders);
     out.best_known = static_cast<int>(out.known.size()) - 1;
@@ -84,10 +91,12 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
   out.root_bounds = LowerBounds(instance).root();
   out.lower_bound = out.root_bounds.best();
   if (incumbent > out.lower_bound.ps) {
-    if (std::optional<ListSchedule> greedy = best_list_schedule(instance);
-        greedy && greedy->makespan < incumbent) {
-      incumbent = greedy->makespan;
-      out.orders = std::move(greedy->orders);
+    if (std::optional<ListSchedule> greedy = best_list_schedule(instance); greedy) {
+      candidates.push_back({"greedy", greedy->orders});
+      if (greedy->makespan < incumbent) {
+        incumbent = greedy->makespan;
+        out.orders = std::move(greedy->orders);
+      }
     }
   }
   if (incumbent > out.lower_bound.ps) {
@@ -117,7 +126,13 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
   out.lower_bound = std::min(out.lower_bound, out.makespan);
   out.proven_optimal = out.lower_bound == out.makespan;
   out.compute = to_schedule(p, out.orders);
-  out.lowered = add_timed_send_recv(p, out.orders);
+  candidates[0] = {"search", out.orders};
+  out.channels = options.channels;
+  const PipelineCosts costs = options.costs != nullptr ? *options.costs : simulation_costs(p);
+  out.executable =
+      choose_for_channels(p, costs, options.channels, candidates, out.lower_bound,
+                          options.simulations < 0 ? default_simulations(p) : options.simulations);
+  out.executable_source = candidates[static_cast<std::size_t>(out.executable.candidate)].name;
   return out;
 }
 
@@ -129,6 +144,16 @@ std::string to_text(const SearchResult& r) {
                       r.lower_bound.us(), r.root_bounds.rank_work.us(), r.root_bounds.critical_path.us(),
                       r.root_bounds.one_machine.us());
   text += fmt::format("states {} of {}, width {}\n", r.nodes, r.node_budget, r.width);
+  text += fmt::format(
+      "channels {}: {:.3f} us, {:.2f} % above the model, from {}{}, {} messages proved to pass\n",
+      to_string(r.channels), r.executable.simulated.us(),
+      r.makespan.ps == 0
+          ? 0
+          : 100 * (static_cast<double>(r.executable.simulated.ps) / static_cast<double>(r.makespan.ps) - 1),
+      r.executable_source,
+      r.executable.improvements == 0 ? ""
+                                     : fmt::format(", improved by {} exchanges", r.executable.improvements),
+      r.executable.certificate.order.size());
   for (std::size_t j = 0; j < r.known.size(); ++j) {
     const KnownOutcome& k = r.known[j];
     text += k.status == KnownOutcome::Status::fits

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "passes/pipeline/channel_choice.h"
 #include "passes/pipeline/lower_bounds.h"
 #include "passes/pipeline/search_problem.h"
 
@@ -26,10 +27,16 @@ struct SearchOptions {
   // States for which a bound is computed; 0: default_node_budget.
   std::int64_t node_budget = 0;
   std::int64_t max_bytes = std::int64_t{512} << 20;  // of the states that are held at one time
+  ChannelPolicy channels;
+  // What the simulation under the channels charges; none: the problem's times, nothing else.
+  const PipelineCosts* costs = nullptr;
+  // Simulations that may be spent on improving the schedule under the channels; -1: default_simulations.
+  std::int64_t simulations = -1;
 };
 
 // A constant amount of work, some seconds on one core: fewer states where a bound looks at more actions.
 std::int64_t default_node_budget(const SearchProblem& problem);
+std::int64_t default_simulations(const SearchProblem& problem);
 
 // What became of a known schedule. `unsuited`: other stages, ranks or micro-batches than the problem.
 struct KnownOutcome {
@@ -40,10 +47,15 @@ struct KnownOutcome {
 };
 
 struct SearchResult {
+  // The shortest in the model.
   Orders orders;
   Schedule compute;  // the orders as rows
-  Schedule lowered;  // with SEND and RECV
   passes::Time makespan;
+  // The shortest under the channels among it, the greedy and the known ones, improved there: what to run. Its simulated
+  // time is not below lower_bound either: queues and contention only lengthen.
+  ChannelChoice executable;
+  std::string executable_source;  // "search", "greedy" or the name of a known schedule
+  ChannelPolicy channels;
   RootBounds root_bounds;
   passes::Time lower_bound;  // of every schedule, proved
   bool proven_optimal = false;

@@ -145,13 +145,14 @@ TEST(TimedTransfers, EveryReceiveStandsBeforeWhatItsRankIsInTheMidstOf) {
     free.byte_cap.clear();
     free.microbatches = std::min(free.microbatches, 4);
     const SearchResult r = search(free, {});
+    const Schedule lowered = add_timed_send_recv(free, r.orders);
     Timeline timeline;
     evaluate(free, r.orders, &timeline);
     std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> sent[2];
     for (int pass = 0; pass < 2; ++pass)
-      for (std::size_t rank = 0; rank < r.lowered.rows.size(); ++rank) {
+      for (std::size_t rank = 0; rank < lowered.rows.size(); ++rank) {
         std::size_t computed = 0;
-        for (const Action& a : r.lowered.rows[rank]) {
+        for (const Action& a : lowered.rows[rank]) {
           const std::int64_t end = computed == 0 ? 0 : timeline.ends[rank][computed - 1].ps;
           if (is_compute(a.kind)) ++computed;
           if (pass == 0 && is_send(a.kind))
