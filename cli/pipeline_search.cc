@@ -24,6 +24,7 @@ struct Options {
   std::string activation_bytes = "0", weight_bytes = "0", byte_cap;
   bool fused = false, lowered = false;
   std::int64_t budget = 0;
+  std::string channels = "edge";
   std::string output;
 };
 
@@ -109,8 +110,12 @@ pipeline::SearchProblem problem(const Options& o) {
 int run(const Options& o) {
   const pipeline::SearchProblem p = problem(o);
   const std::vector<pipeline::NamedSchedule> known = known_schedules(p);
-  const pipeline::SearchResult result = search(p, known, {.node_budget = o.budget});
-  const pipeline::Schedule& schedule = o.lowered ? result.lowered : result.compute;
+  pipeline::SearchOptions options;
+  options.node_budget = o.budget;
+  options.channels = pipeline::parse_channel_policy(o.channels);
+  const pipeline::SearchResult result = search(p, known, options);
+  const pipeline::Schedule schedule =
+      o.lowered ? result.executable.lowered : to_schedule(p, result.executable.orders);
   const bool to_terminal = o.output.empty() || o.output == "-";
   fmt::print(to_terminal ? stderr : stdout, "{}", to_text(result));
   write_output(o.output, pipeline::print(schedule));
@@ -142,6 +147,9 @@ void add_pipeline_search(CLI::App& pipeline, Action& chosen) {
   command->add_option("--byte-cap", o->byte_cap, "Most bytes of activations on a rank (default: no cap)");
   command->add_option("--budget", o->budget, "Candidates to look at (default: some seconds)")
       ->check(CLI::NonNegativeNumber);
+  command->add_option(
+      "--channels", o->channels,
+      "How transfers share queues: rank, pair or edge, with :K for K buffered messages (default edge)");
   command->add_flag("--lowered", o->lowered, "Write the schedule with its transfers");
   command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
   command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });

@@ -13,7 +13,8 @@ namespace {
 using namespace ir;
 
 constexpr int kLarge = 20'000;  // nodes, from which on the order of a trial is good enough
-constexpr std::int64_t kLeastGain = 2000;  // more starts must gain more than one part in so many of the makespan
+constexpr std::int64_t kLeastGain =
+    2000;  // more starts must gain more than one part in so many of the makespan
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -21,7 +22,12 @@ class SplitSearch {
  public:
   SplitSearch(Scheduled& best, const CostModel& costs, const OrderSearchOptions& full,
               const SplitSearchOptions& options)
-      : best_(best), costs_(costs), full_(full), options_(options), base_(best.schedule), tries_(options.tries) {
+      : best_(best),
+        costs_(costs),
+        full_(full),
+        options_(options),
+        base_(best.schedule),
+        tries_(options.tries) {
     apply_order(base_, best.found.order);
     problem_ = make_problem(base_, costs, {.channel_order = options.channel_order});
   }
@@ -33,8 +39,8 @@ class SplitSearch {
     find_candidates();
     std::vector<Split> chosen;
     std::vector<std::vector<int>> tried;
-    for (const auto& [set, chunks] : {std::pair(&in_the_way_, 4), {&both_, 4}, {&in_the_way_, 2}, {&exposed_, 2},
-                                      {&in_the_way_, 8}}) {
+    for (const auto& [set, chunks] :
+         {std::pair(&in_the_way_, 4), {&both_, 4}, {&in_the_way_, 2}, {&exposed_, 2}, {&in_the_way_, 8}}) {
       if (tries_ <= 0) break;
       std::vector<Split> splits = splits_of(*set, chunks);
       std::vector<int> key;

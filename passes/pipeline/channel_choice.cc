@@ -18,8 +18,8 @@ class Chooser {
     choice_.simulated = passes::Time::max();
   }
 
-  // Whether it is the best so far. Both ways to place transfers are safe under every policy; the proof of the one that
-  // is kept follows.
+  // Whether it is the best so far. Both ways to place transfers are safe under every policy; the proof of the
+  // one that is kept follows.
   bool offer(const Orders& orders) {
     bool better = offer(orders, add_timed_send_recv(problem_, orders));
     better |= offer(orders, add_send_recv(to_schedule(problem_, orders)));

@@ -1,9 +1,10 @@
-// Searched orders under the program's channels. The model of the search lets transfers pass each other freely; queues
-// do not: a message that follows another on its way, or shares a queue with messages to other ranks, comes later.
+// Searched orders under the program's channels. The model of the search lets transfers pass each other
+// freely; queues do not: a message that follows another on its way, or shares a queue with messages to other
+// ranks, comes later.
 //
-//   every candidate -> SEND and RECV placed by its times and by turns -> proof -> weighted simulation; the one that ends
-//   first is improved by exchanges of neighbours in its ranks' orders, each simulated, until none helps or the budget
-//   ends
+//   every candidate -> SEND and RECV placed by its times and by turns -> proof -> weighted simulation; the
+//   one that ends first is improved by exchanges of neighbours in its ranks' orders, each simulated, until
+//   none helps or the budget ends
 #pragma once
 
 #include <span>
@@ -23,7 +24,7 @@ struct ChannelCandidate {
 };
 
 struct ChannelChoice {
-  int candidate = 0;        // which was the best, and the first of the improved ones
+  int candidate = 0;  // which was the best, and the first of the improved ones
   Orders orders;
   Schedule lowered;         // with SEND and RECV
   Certificate certificate;  // that it ends under these channels, whatever the timing
@@ -33,9 +34,10 @@ struct ChannelChoice {
   std::int64_t simulations = 0;
 };
 
-// Stops early when a candidate reaches `lower_bound`. `budget` counts simulations beyond those of the candidates.
-ChannelChoice choose_for_channels(const SearchProblem& problem, const PipelineCosts& costs, ChannelPolicy policy,
-                                  std::span<const ChannelCandidate> candidates, passes::Time lower_bound,
-                                  std::int64_t budget);
+// Stops early when a candidate reaches `lower_bound`. `budget` counts simulations beyond those of the
+// candidates.
+ChannelChoice choose_for_channels(const SearchProblem& problem, const PipelineCosts& costs,
+                                  ChannelPolicy policy, std::span<const ChannelCandidate> candidates,
+                                  passes::Time lower_bound, std::int64_t budget);
 
 }  // namespace braid::pipeline

@@ -35,8 +35,8 @@ struct CsvOptions {
 Row parse_row(std::string_view line);
 
 // Throws BR0800 to BR0805 with line, column, rank and cell. Says nothing about whether the schedule can run:
-// validate.h does. Stages and micro-batches count from 0; numbers that no file of this size can hold are refused, so
-// that what is allocated for them stays in proportion to the text. Linear.
+// validate.h does. Stages and micro-batches count from 0; numbers that no file of this size can hold are
+// refused, so that what is allocated for them stays in proportion to the text. Linear.
 Schedule parse_schedule(std::string_view text, const CsvOptions& options = {});
 
 enum class LineEnd { lf, crlf };

@@ -51,8 +51,8 @@ struct SearchResult {
   Orders orders;
   Schedule compute;  // the orders as rows
   passes::Time makespan;
-  // The shortest under the channels among it, the greedy and the known ones, improved there: what to run. Its simulated
-  // time is not below lower_bound either: queues and contention only lengthen.
+  // The shortest under the channels among it, the greedy and the known ones, improved there: what to run. Its
+  // simulated time is not below lower_bound either: queues and contention only lengthen.
   ChannelChoice executable;
   std::string executable_source;  // "search", "greedy" or the name of a known schedule
   ChannelPolicy channels;

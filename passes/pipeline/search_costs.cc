@@ -4,10 +4,12 @@
 
 namespace braid::pipeline {
 
-SearchProblem search_problem(const PipelineCosts& costs, std::vector<std::int32_t> rank_of_stage, std::int32_t ranks,
-                             std::int32_t microbatches, bool split_backward, std::vector<std::int64_t> byte_cap) {
-  ir::internal_check(costs.stages.size() == rank_of_stage.size(), "search_problem: {} stages have costs, {} a rank",
-                     costs.stages.size(), rank_of_stage.size());
+SearchProblem search_problem(const PipelineCosts& costs, std::vector<std::int32_t> rank_of_stage,
+                             std::int32_t ranks, std::int32_t microbatches, bool split_backward,
+                             std::vector<std::int64_t> byte_cap) {
+  ir::internal_check(costs.stages.size() == rank_of_stage.size(),
+                     "search_problem: {} stages have costs, {} a rank", costs.stages.size(),
+                     rank_of_stage.size());
   SearchProblem p;
   p.ranks = ranks;
   p.microbatches = microbatches;
@@ -15,7 +17,8 @@ SearchProblem search_problem(const PipelineCosts& costs, std::vector<std::int32_
   p.byte_cap = std::move(byte_cap);
   for (const StageCosts& c : costs.stages)
     p.stages.push_back({c.forward, split_backward ? c.backward_input : c.full_backward,
-                        split_backward ? c.backward_weight : passes::Time{}, c.activation_bytes, c.weight_bytes});
+                        split_backward ? c.backward_weight : passes::Time{}, c.activation_bytes,
+                        c.weight_bytes});
   for (std::size_t s = 0; s + 1 < rank_of_stage.size(); ++s) {
     const std::int32_t from = rank_of_stage[s], to = rank_of_stage[s + 1];
     const auto stage = static_cast<std::int32_t>(s);

@@ -58,7 +58,8 @@ output %e
 
 TEST(SplitSearch, AShortCollectiveGoesBetweenThePartsOfALongOne) {
   const std::string text = urgent_behind_large(134217728);
-  const Outcome whole = scheduled(text, "braid_schedule{split=false}"), parts = scheduled(text, "braid_schedule");
+  const Outcome whole = scheduled(text, "braid_schedule{split=false}"),
+                parts = scheduled(text, "braid_schedule");
   EXPECT_THAT(whole.text(), testing::Not(testing::HasSubstr("part1")));
   EXPECT_THAT(parts.text(), testing::HasSubstr("part1"));
   // 3.0 ms become 2.4.
@@ -77,7 +78,8 @@ constant %w: bf16[33554432] = elided(0x2)
 
 output %d
 )";
-  const Outcome whole = scheduled(text, "braid_schedule{split=false}"), parts = scheduled(text, "braid_schedule");
+  const Outcome whole = scheduled(text, "braid_schedule{split=false}"),
+                parts = scheduled(text, "braid_schedule");
   EXPECT_THAT(parts.text(), testing::HasSubstr("%b: bf16[268435456] = all_gather @g (%w)"));
   EXPECT_LT(parts.makespan, whole.makespan);
 }
@@ -117,12 +119,15 @@ std::string random_reductions(std::uint64_t seed) {
   std::string body, reads;
   std::vector<std::string> last = {"x"};
   const auto work = [&](const std::string& head, const std::string& operands) {
-    body += fmt::format("{} = extern \"gemm\" reads({}) cost(ns {})\n", head, operands, 100'000 * (1 + pick(9)));
+    body +=
+        fmt::format("{} = extern \"gemm\" reads({}) cost(ns {})\n", head, operands, 100'000 * (1 + pick(9)));
   };
   const int n = 2 + pick(3);
   for (int k = 0; k < n; ++k) {
     const int half = 1 << (22 + pick(4));
-    const auto any = [&] { return "%" + last[static_cast<std::size_t>(pick(static_cast<int>(last.size())))]; };
+    const auto any = [&] {
+      return "%" + last[static_cast<std::size_t>(pick(static_cast<int>(last.size())))];
+    };
     const std::string p = fmt::format("p{}", k), a = fmt::format("a{}", k);
     if (pick(2) == 0) {
       work(fmt::format("%{}: f32[{}]", p, 2 * half), any());
@@ -136,13 +141,15 @@ std::string random_reductions(std::uint64_t seed) {
     for (int c = 0; c < 2; ++c) {
       const std::string name = fmt::format("c{}{}", k, c);
       const int part = pick(3);
-      work("%" + name + ": f32[16]",
-           part == 0 ? fmt::format("%{}.1", a) : fmt::format("%{}.1 at {} [{}]", a, part == 1 ? 0 : half, half));
+      work("%" + name + ": f32[16]", part == 0
+                                         ? fmt::format("%{}.1", a)
+                                         : fmt::format("%{}.1 at {} [{}]", a, part == 1 ? 0 : half, half));
       last.push_back(name);
     }
   }
   for (const std::string& name : last) reads += (reads.empty() ? "%" : ", %") + name;
-  return kEight + "\n" + body + "%e: f32[16] = extern \"adam\" reads(" + reads + ") cost(ns 1000)\n\noutput %e\n";
+  return kEight + "\n" + body + "%e: f32[16] = extern \"adam\" reads(" + reads +
+         ") cost(ns 1000)\n\noutput %e\n";
 }
 
 TEST(SplitSearch, NoSplitScheduleIsFasterThanTheBoundOfTheInput) {

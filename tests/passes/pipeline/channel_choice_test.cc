@@ -1,0 +1,120 @@
+#include "passes/pipeline/channel_choice.h"
+
+#include <gtest/gtest.h>
+
+#include "passes/pipeline/known_schedules.h"
+#include "passes/pipeline/search.h"
+#include "passes/pipeline/search_costs.h"
+#include "passes/pipeline/simulate.h"
+#include "passes/pipeline/timed_transfers.h"
+#include "tests/passes/pipeline/random_search_problem.h"
+
+namespace braid::pipeline {
+namespace {
+
+constexpr ChannelPolicy kPolicies[] = {{ChannelPolicy::Kind::rank, 0}, {ChannelPolicy::Kind::pair, 0},
+                                       {ChannelPolicy::Kind::edge, 0}, {ChannelPolicy::Kind::rank, 2},
+                                       {ChannelPolicy::Kind::edge, 1}};
+
+SearchProblem problem(std::uint64_t seed) {
+  RandomProblemOptions options;
+  options.microbatches_most = 6;
+  SearchProblem p = random_search_problem(
+      seed, options, seed % 3 == 0 ? std::vector<std::int32_t>{0, 1, 1, 0} : std::vector<std::int32_t>{});
+  for (std::int64_t& cap : p.byte_cap) cap *= 2;
+  return p;
+}
+
+TEST(ChannelChoice, IsProvedAndSimulatedUnderEveryPolicyAndNotBelowTheBound) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed)
+    for (const ChannelPolicy policy : kPolicies) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", channels " << to_string(policy));
+      const SearchProblem p = problem(seed);
+      SearchOptions options;
+      options.channels = policy;
+      options.simulations = 40;
+      const SearchResult r = search(p, known_schedules(p), options);
+      const ChannelChoice& e = r.executable;
+      EXPECT_EQ(e.certificate.policy, policy);
+      EXPECT_EQ(check_certificate(e.lowered, e.certificate), "");
+      EXPECT_EQ(simulate(e.lowered, simulation_costs(p), policy).makespan, e.simulated);
+      EXPECT_GE(e.simulated, r.lower_bound);
+      EXPECT_LE(e.simulated, e.first_candidate);
+      const Evaluation model = evaluate(p, e.orders);
+      ASSERT_EQ(model.status, Evaluation::Status::ok);  // keeps the caps as well
+      EXPECT_GE(e.simulated, model.makespan);
+    }
+}
+
+TEST(ChannelChoice, IsNotLongerThanAnyKnownScheduleUnderTheSameChannels) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    for (const ChannelPolicy policy : kPolicies) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", channels " << to_string(policy));
+      SearchProblem p = problem(seed);
+      p.byte_cap.clear();
+      const std::vector<NamedSchedule> known = known_schedules(p);
+      SearchOptions options;
+      options.channels = policy;
+      options.simulations = 0;
+      const SearchResult r = search(p, known, options);
+      for (std::size_t j = 0; j < known.size(); ++j) {
+        if (r.known[j].status != KnownOutcome::Status::fits) continue;
+        const Schedule lowered = add_timed_send_recv(p, from_rows(p, known[j].schedule));
+        EXPECT_LE(r.executable.simulated, simulate(lowered, simulation_costs(p), policy).makespan)
+            << known[j].name;
+      }
+    }
+}
+
+// The model is the simulation of rows without transfers: "a value arrives latency + bytes / bandwidth after its action
+// has ended, whatever else is under way".
+TEST(SearchModel, IsTheSimulationOfRowsThatOnlyCompute) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const SearchProblem p = problem(seed);
+    const SearchResult r = search(p, {}, {.simulations = 0});
+    EXPECT_EQ(simulate(r.compute, simulation_costs(p)).makespan, r.makespan);
+  }
+}
+
+TEST(SearchModel, IsWhatTheChannelsDoWhereTransfersTakeNoTime) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed)
+    for (const ChannelPolicy policy : kPolicies) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", channels " << to_string(policy));
+      SearchProblem p = problem(seed);
+      for (auto* delays : {&p.forward_delay, &p.backward_delay})
+        for (passes::Time& t : *delays) t = {};
+      const SearchResult r = search(p, {}, {.channels = policy, .simulations = 0});
+      EXPECT_EQ(r.executable.simulated, r.makespan);
+      EXPECT_EQ(r.executable_source, "search");
+    }
+}
+
+TEST(SearchCosts, ComeFromAndGoToTheCostsOfAPipeline) {
+  PipelineCosts costs;
+  costs.link = {passes::Time::from_us(5), 10};
+  costs.stages.assign(4, {});
+  for (std::size_t s = 0; s < 4; ++s) {
+    StageCosts& c = costs.stages[s];
+    c.forward = passes::Time::from_us(10 + static_cast<double>(s));
+    c.backward_input = passes::Time::from_us(12);
+    c.backward_weight = passes::Time::from_us(8);
+    c.full_backward = passes::Time::from_us(19);
+    c.activation_bytes = 100;
+    c.weight_bytes = 40;
+    c.forward_bytes = 20000;
+    c.backward_bytes = 50000;
+  }
+  const SearchProblem p = search_problem(costs, {0, 1, 1, 0}, 2, 4, true);
+  EXPECT_EQ(p.forward_delay[0], passes::Time::from_us(7));
+  EXPECT_EQ(p.backward_delay[0], passes::Time::from_us(10));
+  EXPECT_EQ(p.forward_delay[1], passes::Time{});
+  EXPECT_EQ(p.stages[2].weight_bytes, 40);
+  EXPECT_EQ(search_problem(costs, {0, 1, 1, 0}, 2, 4, false).stages[0].backward_input, passes::Time::from_us(19));
+  const SearchResult r = search(p, {}, {.simulations = 0});
+  EXPECT_EQ(simulate(r.compute, costs).makespan, r.makespan);
+  EXPECT_EQ(simulate(r.compute, simulation_costs(p)).makespan, r.makespan);
+}
+
+}  // namespace
+}  // namespace braid::pipeline
