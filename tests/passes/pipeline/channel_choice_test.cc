@@ -12,8 +12,10 @@
 namespace braid::pipeline {
 namespace {
 
-constexpr ChannelPolicy kPolicies[] = {{ChannelPolicy::Kind::rank, 0}, {ChannelPolicy::Kind::pair, 0},
-                                       {ChannelPolicy::Kind::edge, 0}, {ChannelPolicy::Kind::rank, 2},
+constexpr ChannelPolicy kPolicies[] = {{ChannelPolicy::Kind::rank, 0},
+                                       {ChannelPolicy::Kind::pair, 0},
+                                       {ChannelPolicy::Kind::edge, 0},
+                                       {ChannelPolicy::Kind::rank, 2},
                                        {ChannelPolicy::Kind::edge, 1}};
 
 SearchProblem problem(std::uint64_t seed) {
@@ -66,8 +68,8 @@ TEST(ChannelChoice, IsNotLongerThanAnyKnownScheduleUnderTheSameChannels) {
     }
 }
 
-// The model is the simulation of rows without transfers: "a value arrives latency + bytes / bandwidth after its action
-// has ended, whatever else is under way".
+// The model is the simulation of rows without transfers: "a value arrives latency + bytes / bandwidth after
+// its action has ended, whatever else is under way".
 TEST(SearchModel, IsTheSimulationOfRowsThatOnlyCompute) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -110,7 +112,8 @@ TEST(SearchCosts, ComeFromAndGoToTheCostsOfAPipeline) {
   EXPECT_EQ(p.backward_delay[0], passes::Time::from_us(10));
   EXPECT_EQ(p.forward_delay[1], passes::Time{});
   EXPECT_EQ(p.stages[2].weight_bytes, 40);
-  EXPECT_EQ(search_problem(costs, {0, 1, 1, 0}, 2, 4, false).stages[0].backward_input, passes::Time::from_us(19));
+  EXPECT_EQ(search_problem(costs, {0, 1, 1, 0}, 2, 4, false).stages[0].backward_input,
+            passes::Time::from_us(19));
   const SearchResult r = search(p, {}, {.simulations = 0});
   EXPECT_EQ(simulate(r.compute, costs).makespan, r.makespan);
   EXPECT_EQ(simulate(r.compute, simulation_costs(p)).makespan, r.makespan);
