@@ -155,6 +155,16 @@ TEST(Pipeline, OptionsThatDoNotGoTogetherAreRefused) {
   EXPECT_THAT(braid(arguments).err, HasSubstr("places its stages loop"));
 }
 
+TEST(Pipeline, SearchedScheduleWithTransfersIsSafeUnderItsChannels) {
+  const Folder folder;
+  const ProcessResult result =
+      braid({"pipeline", "search", "--ranks", "3", "--microbatches", "4", "--forward", "2,3,1", "--delay", "1",
+             "--channels", "pair:1", "--lowered", "-o", folder / "best.csv"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("channels pair:1:"));
+  EXPECT_EQ(braid({"pipeline", "check", folder / "best.csv", "--channels", "pair:1"}).exit_code, 0);
+}
+
 TEST(Pipeline, SearchWritesAScheduleAndHowGoodItIs) {
   const Folder folder;
   const ProcessResult result = braid({"pipeline", "search", "--ranks", "3", "--microbatches", "4",
@@ -162,6 +172,7 @@ TEST(Pipeline, SearchWritesAScheduleAndHowGoodItIs) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("proven optimal"));
   EXPECT_THAT(result.out, HasSubstr("the best known"));
+  EXPECT_THAT(result.out, HasSubstr("channels edge:"));
   EXPECT_EQ(braid({"pipeline", "show", folder / "best.csv"}).exit_code, 0);
   EXPECT_THAT(braid({"pipeline", "search", "--ranks", "2", "--microbatches", "2", "--forward", "1,2,3"}).err,
               HasSubstr("3 numbers, expected 1 or 2"));
