@@ -31,8 +31,8 @@ struct Excess {
 };
 
 // The shortest known schedule that keeps the caps, with transfers as the plain lowering puts them.
-passes::Time best_known(const SearchProblem& p, const std::vector<NamedSchedule>& known, const SearchResult& r,
-                        ChannelPolicy policy) {
+passes::Time best_known(const SearchProblem& p, const std::vector<NamedSchedule>& known,
+                        const SearchResult& r, ChannelPolicy policy) {
   passes::Time best = passes::Time::max();
   const PipelineCosts costs = simulation_costs(p);
   for (std::size_t j = 0; j < known.size(); ++j) {
@@ -47,13 +47,17 @@ passes::Time best_known(const SearchProblem& p, const std::vector<NamedSchedule>
 
 bool print_channel_table(std::uint64_t seed, std::int64_t budget, int cases) {
   fmt::print(
-      "| channels | cases | as short as the model | shortest in the model: mean, max above its makespan | chosen: "
+      "| channels | cases | as short as the model | shortest in the model: mean, max above its makespan | "
+      "chosen: "
       "mean, max above it | best known above the chosen: mean, max | proved optimal under the channels |\n"
       "|---|---:|---:|---:|---:|---:|---:|\n");
   bool sound = true;
-  for (const ChannelPolicy policy : {ChannelPolicy{ChannelPolicy::Kind::edge, 0}, {ChannelPolicy::Kind::edge, 2},
-                                     {ChannelPolicy::Kind::pair, 0}, {ChannelPolicy::Kind::pair, 2},
-                                     {ChannelPolicy::Kind::rank, 0}, {ChannelPolicy::Kind::rank, 2}}) {
+  for (const ChannelPolicy policy : {ChannelPolicy{ChannelPolicy::Kind::edge, 0},
+                                     {ChannelPolicy::Kind::edge, 2},
+                                     {ChannelPolicy::Kind::pair, 0},
+                                     {ChannelPolicy::Kind::pair, 2},
+                                     {ChannelPolicy::Kind::rank, 0},
+                                     {ChannelPolicy::Kind::rank, 2}}) {
     Excess first, chosen, known_above;
     int equal = 0, proved = 0;
     for (int j = 0; j < cases; ++j) {
@@ -76,8 +80,9 @@ bool print_channel_table(std::uint64_t seed, std::int64_t budget, int cases) {
       known_above.add(other, r.executable.simulated);
       sound &= other >= r.executable.simulated;
     }
-    fmt::print("| {} | {} | {:.1f} % | {} | {} | {} | {:.1f} % |\n", to_string(policy), cases, 100.0 * equal / cases,
-               first.text(), chosen.text(), known_above.text(), 100.0 * proved / cases);
+    fmt::print("| {} | {} | {:.1f} % | {} | {} | {} | {:.1f} % |\n", to_string(policy), cases,
+               100.0 * equal / cases, first.text(), chosen.text(), known_above.text(),
+               100.0 * proved / cases);
     std::fflush(stdout);
   }
   return sound;

@@ -158,8 +158,8 @@ TEST(Pipeline, OptionsThatDoNotGoTogetherAreRefused) {
 TEST(Pipeline, SearchedScheduleWithTransfersIsSafeUnderItsChannels) {
   const Folder folder;
   const ProcessResult result =
-      braid({"pipeline", "search", "--ranks", "3", "--microbatches", "4", "--forward", "2,3,1", "--delay", "1",
-             "--channels", "pair:1", "--lowered", "-o", folder / "best.csv"});
+      braid({"pipeline", "search", "--ranks", "3", "--microbatches", "4", "--forward", "2,3,1", "--delay",
+             "1", "--channels", "pair:1", "--lowered", "-o", folder / "best.csv"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("channels pair:1:"));
   EXPECT_EQ(braid({"pipeline", "check", folder / "best.csv", "--channels", "pair:1"}).exit_code, 0);
