@@ -15,6 +15,7 @@ void add_run(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_test(CLI::App& app, Action& chosen);
 void add_verify(CLI::App& app, Action& chosen);
+void add_check(CLI::App& app, Action& chosen);
 void add_explain(CLI::App& app, Action& chosen);
 void add_opt(CLI::App& app, Action& chosen);
 void add_pipeline(CLI::App& app, Action& chosen);

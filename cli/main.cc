@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   braid::cli::add_bench(app, chosen);
   braid::cli::add_test(app, chosen);
   braid::cli::add_verify(app, chosen);
+  braid::cli::add_check(app, chosen);
   braid::cli::add_explain(app, chosen);
   braid::cli::add_opt(app, chosen);
   braid::cli::add_pipeline(app, chosen);

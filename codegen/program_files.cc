@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "codegen/trace_json.h"
 #include "ir/error.h"
 
 namespace braid::codegen {
@@ -99,6 +100,7 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
   m["groups"] = ordered_json::array();
   for (const ir::CommGroup& g : graph.groups) m["groups"].push_back({{"name", g.name}, {"ranks", g.ranks}});
   m["channels"] = std::string(to_string(schedule.channels));
+  m["collective_trace"] = trace_json(ir::collective_trace(schedule, facts.name));
   return m;
 }
 

@@ -1,0 +1,111 @@
+// braid check: do all ranks agree on their collectives, and can they deadlock? Certificate or witness.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <regex>
+
+#include "cli/command.h"
+#include "cli/errors.h"
+#include "cli/execute.h"
+#include "cli/model_options.h"
+#include "codegen/trace_json.h"
+#include "ir/error.h"
+#include "passes/check/check_traces.h"
+
+namespace braid::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;  // `model` stays empty: `files` holds them
+  std::vector<std::string> files;
+  std::string channels;
+  bool as_written = false;
+};
+
+std::optional<int> rank_in_name(const std::string& path) {
+  static const std::regex pattern("rank_?([0-9]{1,6})(?![0-9])");
+  const std::string name = std::filesystem::path(path).lexically_normal().filename().string();
+  std::smatch match;
+  if (!std::regex_search(name, match, pattern)) return std::nullopt;
+  return std::stoi(match[1]);
+}
+
+// In the order of the ranks in their names, where all have one ("model.rank10.onnx" comes after
+// "model.rank9.onnx", which a shell's pattern does not know); otherwise as given.
+std::vector<std::string> in_rank_order(std::vector<std::string> files) {
+  const bool all =
+      std::all_of(files.begin(), files.end(), [](const auto& f) { return rank_in_name(f).has_value(); });
+  if (!all || files.size() == 1) return files;
+  std::stable_sort(files.begin(), files.end(),
+                   [](const auto& a, const auto& b) { return *rank_in_name(a) < *rank_in_name(b); });
+  for (std::size_t r = 0; r < files.size(); ++r) {
+    if (*rank_in_name(files[r]) == static_cast<int>(r)) continue;
+    ir::user_error(kBadOption, {.file = files[r]},
+                   fmt::format("{} files are given, but none of them is that of rank {}", files.size(), r),
+                   "give one file for each rank, or one for all");
+  }
+  return files;
+}
+
+ir::CollectiveTrace trace_of(const Options& o, const std::string& file) {
+  if (is_program_dir(file)) return codegen::read_program_trace(file);
+  ModelOptions one = o.model;
+  one.model = file;
+  one.refuse_for_text();
+  if (one.ranks == 1 && o.files.size() > 1) one.ranks = static_cast<int>(o.files.size());
+  const CompileOptions options = one.compile_options();
+  ir::Schedule schedule = lower(options);
+  if (!o.as_written && !file.ends_with(".braid")) optimise(schedule, options);
+  return ir::collective_trace(schedule, file);
+}
+
+ir::ChannelPolicy parse_channels(const std::string& text) {
+  for (const auto policy : {ir::ChannelPolicy::global, ir::ChannelPolicy::communicator,
+                            ir::ChannelPolicy::pair, ir::ChannelPolicy::edge}) {
+    if (to_string(policy) == text) return policy;
+  }
+  throw ir::InternalError("a channel policy that the parser let through: " + text);
+}
+
+int run(const Options& o) {
+  std::vector<ir::CollectiveTrace> traces;
+  for (const std::string& file : in_rank_order(o.files)) {
+    traces.push_back(trace_of(o, file));
+    if (!o.channels.empty()) traces.back().channels = parse_channels(o.channels);
+  }
+  fmt::print("{}", to_string(check::check_traces(traces)));
+  return 0;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, Action& chosen) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("check", "Prove that all ranks agree on their collectives and cannot deadlock");
+  command->footer(
+      "Examples: braid check out\n"
+      "          braid check stage.rank*.onnx --dim batch=1..8\n"
+      "          braid check rank0.braid rank1.braid --channels communicator");
+  command
+      ->add_option(
+          "FILE", o->files,
+          "Compiled folders, ONNX models or IR texts (.braid): one for all ranks, or one for each rank, "
+          "in this order or with rank<R> in their names")
+      ->required();
+  command
+      ->add_option("--channels", o->channels,
+                   "Which collectives of a rank share a queue, instead of what the programs say")
+      ->check(CLI::IsMember({"global", "communicator", "pair", "edge"}));
+  command->add_flag("--as-written", o->as_written,
+                    "Check models as lowered, before any pass (IR texts always are)");
+  o->model.add_dimensions(*command);
+  o->model.add_target(*command);
+  o->model.add_passes(*command);
+  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,100 @@
+#include "codegen/trace_json.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "codegen/compile.h"
+#include "ir/error.h"
+
+namespace braid::codegen {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// The value whose name is `text`, of an enumeration that goes up to `last`. Throws std::out_of_range.
+template <class Enum>
+Enum named(const std::string& text, Enum last) {
+  for (int k = 0; k <= static_cast<int>(last); ++k) {
+    if (to_string(static_cast<Enum>(k)) == text) return static_cast<Enum>(k);
+  }
+  throw std::out_of_range(text);
+}
+
+ir::TraceEvent read_event(const json& j, const std::vector<ir::TraceEvent>& before, std::size_t groups) {
+  ir::TraceEvent e;
+  if (j.contains("wait")) {
+    const auto start = j["wait"].get<std::size_t>();
+    e = before.at(start);
+    e.step = ir::TraceEvent::Step::wait;
+    e.start = static_cast<int>(start);
+    return e;
+  }
+  e.kind = named(j.at("kind").get<std::string>(), ir::CollectiveKind::recv);
+  e.group = j.at("group").get<int>();
+  if (e.group < 0 || static_cast<std::size_t>(e.group) >= groups) throw std::out_of_range("group");
+  e.peer = j.value("peer", -1);
+  e.blocking = j.value("blocking", false);
+  e.reduce = j.value("reduce", "");
+  e.algorithm = j.value("algorithm", "");
+  e.payload = j.at("payload").get<std::vector<std::string>>();
+  e.place = j.value("place", "");
+  e.repeat = j.value("repeat", "");
+  e.name = j.at("name").get<std::string>();
+  e.origins = j.value("nodes", std::vector<std::string>{});
+  return e;
+}
+
+}  // namespace
+
+ordered_json trace_json(const ir::CollectiveTrace& trace) {
+  ordered_json list = ordered_json::array();
+  for (const ir::TraceEvent& e : trace.events) {
+    ordered_json j;
+    if (e.step == ir::TraceEvent::Step::wait) {
+      j["wait"] = e.start;
+      list.push_back(std::move(j));
+      continue;
+    }
+    j["name"] = e.name;
+    j["kind"] = std::string(to_string(e.kind));
+    j["group"] = e.group;
+    if (e.peer >= 0) j["peer"] = e.peer;
+    if (e.blocking) j["blocking"] = true;
+    if (!e.reduce.empty()) j["reduce"] = e.reduce;
+    if (!e.algorithm.empty()) j["algorithm"] = e.algorithm;
+    j["payload"] = e.payload;
+    if (!e.place.empty()) j["place"] = e.place;
+    if (!e.repeat.empty()) j["repeat"] = e.repeat;
+    if (!e.origins.empty()) j["nodes"] = e.origins;
+    list.push_back(std::move(j));
+  }
+  return list;
+}
+
+ir::CollectiveTrace read_program_trace(const std::string& dir) {
+  const std::string path = (std::filesystem::path(dir) / "manifest.json").string();
+  std::ifstream file(path);
+  const json manifest = json::parse(file, nullptr, false);
+  try {
+    ir::CollectiveTrace trace;
+    trace.source = dir;
+    trace.ranks = manifest.at("ranks").get<int>();
+    trace.channels = named(manifest.at("channels").get<std::string>(), ir::ChannelPolicy::edge);
+    for (const json& g : manifest.at("groups"))
+      trace.groups.push_back({g.at("name").get<std::string>(), g.at("ranks").get<std::vector<int>>()});
+    for (const json& e : manifest.at("collective_trace"))
+      trace.events.push_back(read_event(e, trace.events, trace.groups.size()));
+    for (const ir::TraceEvent& e : trace.events) {
+      const auto size = static_cast<int>(trace.groups[static_cast<std::size_t>(e.group)].ranks.size());
+      const bool needs_peer = e.kind == ir::CollectiveKind::send || e.kind == ir::CollectiveKind::recv;
+      if (e.peer >= size || (needs_peer && e.peer < 0)) throw std::out_of_range("peer");
+    }
+    return trace;
+  } catch (const std::exception&) {
+    ir::user_error(kNoProgram, {.file = path}, "no compiled program with its collectives here",
+                   "make one with: braid compile MODEL.onnx -o DIR");
+  }
+}
+
+}  // namespace braid::codegen

@@ -1,0 +1,49 @@
+// What a program does with its peers, and nothing else: starts and waits of collectives in program order.
+// Small enough for a manifest, and all that `braid check` needs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/schedule.h"
+
+namespace braid::ir {
+
+struct TraceEvent {
+  enum class Step : std::uint8_t { start, wait };
+  Step step = Step::start;
+  int start = -1;  // wait: index of its start in CollectiveTrace::events
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  int group = 0;          // index into CollectiveTrace::groups
+  int peer = -1;          // broadcast: root; send, recv: the other side; within the group
+  bool blocking = false;  // complete when issued
+  // What all members must agree on besides kind and root: the reduction and the algorithm, or empty; then
+  // type and number of elements of each operand; "" for a send's partner to compare as well.
+  std::string reduce, algorithm;
+  std::vector<std::string> payload;  // "f32 x 4*n", one for each operand
+  std::string place;                 // offsets in the communication segment, where planned
+  std::string repeat;                // "x trips" for each loop around it whose trips are not constant
+  std::string name;                  // of the operation
+  std::vector<std::string> origins;  // ONNX nodes
+  friend bool operator==(const TraceEvent&, const TraceEvent&) = default;
+};
+
+// Of one program, which one rank or all of them run.
+struct CollectiveTrace {
+  std::string source;  // file or folder, for messages
+  int ranks = 1;
+  ChannelPolicy channels = ChannelPolicy::global;
+  std::vector<CommGroup> groups;
+  std::vector<TraceEvent> events;
+};
+
+// Repeated bodies with constant trips are unrolled, up to kMaxUnrolled events in all; of all others two
+// iterations stand for all (`repeat` says so).
+inline constexpr std::size_t kMaxUnrolled = 1'000'000;
+CollectiveTrace collective_trace(const Schedule& schedule, std::string source);
+
+// "all_reduce sum f32 x 64 'sum' (ONNX node /mlp/AllReduce)"
+std::string describe(const TraceEvent& event);
+
+}  // namespace braid::ir

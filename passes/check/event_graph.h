@@ -1,0 +1,33 @@
+// Events that happen once, and which must have happened before which: the core of proofs that nothing
+// deadlocks. Acyclic: there is an order in which all events happen, whatever the timing. Otherwise: a
+// shortest cycle is the witness.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace braid::check {
+
+class EventGraph {
+ public:
+  int add_event() {
+    next_.emplace_back();
+    return static_cast<int>(next_.size()) - 1;
+  }
+  // `first` must have happened before `then` can. Parallel edges are harmless.
+  void add_edge(int first, int then) { next_[static_cast<std::size_t>(first)].push_back(then); }
+  int size() const { return static_cast<int>(next_.size()); }
+
+  // An order in which all events can happen (the smallest numbers first), or none. O((V + E) log V).
+  std::optional<std::vector<int>> order() const;
+
+  // A cycle of the fewest events; each has an edge to the next, the last to the first. Empty if there is
+  // none. Searches from at most `sources` events of a cyclic component, so on huge components it is a cycle
+  // without chords from these.
+  std::vector<int> shortest_cycle(int sources = 2000) const;
+
+ private:
+  std::vector<std::vector<int>> next_;
+};
+
+}  // namespace braid::check
