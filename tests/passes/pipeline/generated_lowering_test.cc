@@ -146,6 +146,7 @@ TEST(GeneratedLowering, DeferredReceivesOfAVShapeMixUpTheMessagesOfAnEdge) {
   EXPECT_EQ(m.to, 1);
   EXPECT_EQ(to_string(m.send.action), "0SEND_F2");
   EXPECT_EQ(to_string(m.recv.action), "2RECV_B0");
+  refused(838, [&] { require_deadlock_free(deferred, {ChannelPolicy::Kind::edge, 0}); });  // error BR0838
 }
 
 // The hang that was seen on two nodes: each rank at a SEND whose RECV stands behind the other's.
@@ -162,6 +163,7 @@ TEST(GeneratedLowering, TheReportedHangIsNamedOnBothRanks) {
   const std::string text = to_text(s, proof);
   EXPECT_THAT(text, ::testing::HasSubstr("0SEND_F1"));
   EXPECT_THAT(text, ::testing::HasSubstr("1SEND_F0"));
+  refused(839, [&] { require_deadlock_free(s, {ChannelPolicy::Kind::rank, 0}); });  // error BR0839
 }
 
 }  // namespace

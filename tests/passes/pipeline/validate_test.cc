@@ -45,7 +45,7 @@ TEST_P(PipelineBadSchedule, IsRefusedWithItsPlace) {
   EXPECT_THAT(message, HasSubstr(c.says));
 }
 
-// Numbers are those of the errors: BR0830 to BR0836.
+// Numbers are those of the errors: BR0830, BR0831, BR0833, BR0834, BR0835 and BR0836.
 INSTANTIATE_TEST_SUITE_P(
     All, PipelineBadSchedule,
     ::testing::Values(
