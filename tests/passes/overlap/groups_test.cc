@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -105,6 +107,27 @@ TEST(GroupFsdp, LaterPassesKeepTheChain) {
   EXPECT_EQ(shape_after("group_fsdp_collectives,schedule_for_comm{sink=false,overlap=false}", two_layers()),
             "g_gather{g_cast g} g_gather_wait{g.wait g_out} h_gather>g_gather_wait{h_cast h} mm1 "
             "h_gather_wait{h.wait h_out} mm2");
+}
+
+TEST(GroupFsdp, SaysWhatKeepsEachGatherFromGoingFurther) {
+  ir::Schedule schedule = ir::parse_schedule(two_layers(), "test");
+  passes::PassContext context;
+  passes::run_passes(schedule, passes::parse_pass_list("group_fsdp_collectives"), {.context = &context});
+  ASSERT_EQ(context.reports.size(), 1u);
+  const auto& collectives = context.reports[0].collectives;
+  ASSERT_EQ(collectives.size(), 2u);
+  EXPECT_EQ(to_string(collectives[0].limit), "group: 'g_gather' stays where it is");
+  EXPECT_EQ(to_string(collectives[1].limit), "order with 'g.wait'");
+}
+
+TEST(GroupFsdp, GroupsWhatBucketingMadeAndBucketingLeavesGroupsAlone) {
+  // Only what is priced by its size is merged.
+  const std::string text =
+      std::regex_replace(two_layers(), std::regex("(all_gather.*) cost\\(ns [0-9]+\\)"), "$1");
+  EXPECT_EQ(shape_after("bucket_collectives,group_fsdp_collectives", text),
+            "g_gather{g_cast h_cast g} g_gather_wait{g.wait g_out h_out} mm1 mm2");
+  EXPECT_EQ(shape_after("group_fsdp_collectives,bucket_collectives", text),
+            shape_after("group_fsdp_collectives", text));
 }
 
 TEST(GroupFsdp, GradientsOnly) {
