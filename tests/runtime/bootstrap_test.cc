@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,6 +136,41 @@ TEST_F(Environment, ranks_that_do_not_arrive_are_named_on_all_others) {
     const Status joined = join_world_from_environment({.timeout_ms = 1500}, &world);
     EXPECT_EQ(joined.code, StatusCode::timed_out);
     EXPECT_THAT(joined.message, HasSubstr("have not arrived: 2, 3"));
+    return 0;
+  });
+  EXPECT_EQ(codes, std::vector<int>(2, 0));
+}
+
+TEST_F(Environment, a_run_of_the_same_name_after_a_killed_one_starts_afresh) {
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const std::vector<int> codes = run_independent(2, [&](int rank) {
+      set_torchrun(rank, 2);
+      std::unique_ptr<World> world;
+      const Status joined =
+          join_world_from_environment({.segment_bytes = 4096, .timeout_ms = 20'000}, &world);
+      EXPECT_TRUE(joined.ok()) << joined.message;
+      if (!joined.ok()) return 1;
+      EXPECT_EQ(*world->segment(), std::byte{0}) << "the memory of the dead run";
+      Communicator* all = make_group(*world, first_ranks(2), "all");
+      run_case(*all, *world, {.count = 100});
+      std::memset(world->segment(), 0xff, 4096);
+      if (repeat > 0) return 0;
+      if (rank == 0) kill(getpid(), SIGKILL);
+      EXPECT_EQ(all->run({.kind = CollectiveKind::barrier, .label = "b"}).code, StatusCode::peer_died);
+      kill(getpid(), SIGKILL);
+      return 1;
+    });
+    EXPECT_EQ(codes, std::vector<int>(2, repeat > 0 ? 0 : -SIGKILL));
+  }
+}
+
+TEST_F(Environment, ranks_of_worlds_of_different_sizes_are_refused) {
+  const std::vector<int> codes = run_independent(2, [](int rank) {
+    set_torchrun(rank, rank == 0 ? 2 : 3);
+    std::unique_ptr<World> world;
+    const Status joined = join_world_from_environment({.timeout_ms = 5'000}, &world);
+    EXPECT_EQ(joined.code, StatusCode::disagreement) << joined.message;
+    EXPECT_THAT(joined.message, AllOf(HasSubstr("rank 1"), HasSubstr("2"), HasSubstr("3")));
     return 0;
   });
   EXPECT_EQ(codes, std::vector<int>(2, 0));
