@@ -23,7 +23,8 @@ std::vector<std::vector<P2pConnection>> p2p_rounds(const std::vector<std::int32_
     std::set<int> busy;
   };
   std::vector<Round> rounds;
-  for (const auto [low, high] : pairs) {
+  for (const auto& pair : pairs) {
+    const int low = pair.from, high = pair.to;
     auto round = std::ranges::find_if(
         rounds, [&](const Round& r) { return !r.busy.contains(low) && !r.busy.contains(high); });
     if (round == rounds.end()) round = rounds.insert(rounds.end(), Round{});
