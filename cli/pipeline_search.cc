@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "cli/errors.h"
 #include "cli/pipeline_commands.h"
@@ -14,11 +16,13 @@
 #include "passes/pipeline/known_schedules.h"
 #include "passes/pipeline/placement.h"
 #include "passes/pipeline/search.h"
+#include "passes/pipeline/search_costs.h"
 
 namespace braid::cli {
 namespace {
 
 struct Options {
+  std::string costs;
   PipelineInput sizes;
   std::string forward = "1", input = "1", weight = "1", delay = "0";
   std::string activation_bytes = "0", weight_bytes = "0", byte_cap;
@@ -67,7 +71,21 @@ std::int64_t bytes(const std::string& option, double value) {
   return static_cast<std::int64_t>(value);
 }
 
-pipeline::SearchProblem problem(const Options& o) {
+struct Task {
+  pipeline::SearchProblem problem;
+  std::optional<pipeline::PipelineCosts> costs;  // of the file
+};
+
+std::vector<std::int64_t> byte_caps(const Options& o) {
+  std::vector<std::int64_t> caps;
+  if (o.byte_cap.empty()) return caps;
+  for (const double cap : numbers("--byte-cap", o.byte_cap, static_cast<std::size_t>(o.sizes.ranks))) {
+    caps.push_back(bytes("--byte-cap", cap));
+  }
+  return caps;
+}
+
+Task task(const Options& o) {
   const PipelineInput& z = o.sizes;
   if (z.ranks == 0 || z.microbatches == 0) {
     ir::user_error(kBadOption, {}, "a search needs --ranks and --microbatches",
@@ -79,6 +97,10 @@ pipeline::SearchProblem problem(const Options& o) {
   const auto stages = static_cast<std::size_t>(z.stages == 0 ? z.ranks : z.stages);
   p.rank_of_stage = pipeline::parse_placement(z.placement.empty() ? "loop" : z.placement, z.ranks,
                                               static_cast<int>(stages));
+  if (!o.costs.empty()) {
+    const pipeline::PipelineCosts costs = pipeline::read_costs(o.costs, static_cast<int>(stages));
+    return {search_problem(costs, p.rank_of_stage, z.ranks, z.microbatches, !o.fused, byte_caps(o)), costs};
+  }
   p.split_backward = !o.fused;
   const std::vector<double> forward = numbers("--forward", o.forward, stages),
                             input = numbers("--input", o.input, stages),
@@ -99,19 +121,17 @@ pipeline::SearchProblem problem(const Options& o) {
     }
     p.backward_delay = p.forward_delay;
   }
-  if (!o.byte_cap.empty()) {
-    for (const double cap : numbers("--byte-cap", o.byte_cap, static_cast<std::size_t>(z.ranks))) {
-      p.byte_cap.push_back(bytes("--byte-cap", cap));
-    }
-  }
-  return p;
+  p.byte_cap = byte_caps(o);
+  return {std::move(p), std::nullopt};
 }
 
 int run(const Options& o) {
-  const pipeline::SearchProblem p = problem(o);
+  const Task searched = task(o);
+  const pipeline::SearchProblem& p = searched.problem;
   const std::vector<pipeline::NamedSchedule> known = known_schedules(p);
   pipeline::SearchOptions options;
   options.node_budget = o.budget;
+  if (searched.costs) options.costs = &*searched.costs;
   options.channels = pipeline::parse_channel_policy(o.channels);
   const pipeline::SearchResult result = search(p, known, options);
   const pipeline::Schedule schedule =
@@ -135,15 +155,21 @@ void add_pipeline_search(CLI::App& pipeline, Action& chosen) {
       "Example: braid pipeline search --ranks 4 --microbatches 8 --forward 10,11,10,14 --input 10 --weight 9 "
       "--delay 2");
   o->sizes.add_sizes(*command);
-  command->add_option("--forward", o->forward, "Time of F (default 1)");
-  command->add_option("--input", o->input, "Time of I (default 1)");
-  command->add_option("--weight", o->weight, "Time of W (default 1)");
+  CLI::Option* costs =
+      command->add_option("--costs", o->costs, "JSON with times, bytes and links, instead of the options");
+  command->add_option("--forward", o->forward, "Time of F (default 1)")->excludes(costs);
+  command->add_option("--input", o->input, "Time of I (default 1)")->excludes(costs);
+  command->add_option("--weight", o->weight, "Time of W (default 1)")->excludes(costs);
   command->add_flag("--fused-backward", o->fused,
                     "One backward B instead of I and W; it takes the time of both");
-  command->add_option("--delay", o->delay, "Time of a transfer between neighbouring stages (default 0)");
-  command->add_option("--activation-bytes", o->activation_bytes,
-                      "What a forward keeps for its backward (default 0)");
-  command->add_option("--weight-bytes", o->weight_bytes, "The part of it that stays from I to W (default 0)");
+  command->add_option("--delay", o->delay, "Time of a transfer between neighbouring stages (default 0)")
+      ->excludes(costs);
+  command
+      ->add_option("--activation-bytes", o->activation_bytes,
+                   "What a forward keeps for its backward (default 0)")
+      ->excludes(costs);
+  command->add_option("--weight-bytes", o->weight_bytes, "The part of it that stays from I to W (default 0)")
+      ->excludes(costs);
   command->add_option("--byte-cap", o->byte_cap, "Most bytes of activations on a rank (default: no cap)");
   command->add_option("--budget", o->budget, "Candidates to look at (default: some seconds)")
       ->check(CLI::NonNegativeNumber);

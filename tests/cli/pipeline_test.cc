@@ -178,5 +178,20 @@ TEST(Pipeline, SearchWritesAScheduleAndHowGoodItIs) {
               HasSubstr("3 numbers, expected 1 or 2"));
 }
 
+TEST(Pipeline, SearchTakesTheCostsOfAFile) {
+  const std::string costs = BRAID_SOURCE_DIR "/examples/pipeline/costs.json";
+  const std::vector<std::string> search = {"pipeline",       "search", "--ranks", "2",
+                                           "--microbatches", "2",      "--costs", costs};
+  const ProcessResult result = braid(search);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("makespan"));
+  EXPECT_THAT(result.out, HasSubstr("1F0,"));
+  std::vector<std::string> both = search, capped = search;
+  both.insert(both.end(), {"--forward", "3"});
+  EXPECT_EQ(braid(both).exit_code, 1);
+  capped.insert(capped.end(), {"--byte-cap", "7999999"});
+  EXPECT_THAT(braid(capped).err, HasSubstr("BR0881"));
+}
+
 }  // namespace
 }  // namespace braid::test
