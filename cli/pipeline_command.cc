@@ -53,11 +53,15 @@ std::string each_rank(const std::vector<pipeline::RankMemory>& memory, Value val
     text += fmt::format("{}{}", text.empty() ? "" : ", ", value(m));
     equal = equal && value(m) == value(memory[0]);
   }
-  return equal && !memory.empty() ? fmt::format("{} on each rank", value(memory[0])) : text;
+  return equal ? fmt::format("{} on each rank", value(memory[0])) : text;
 }
 
 int show(const ShowOptions& o) {
   const pipeline::Schedule schedule = o.input.read();
+  if (schedule.ranks() == 0) {
+    fmt::print("an empty schedule\n");
+    return 0;
+  }
   validate(schedule, {.transfers = has_transfers(schedule)});
   const pipeline::PipelineCosts costs = unit_costs(schedule);
   const pipeline::Simulation simulation = simulate(schedule, costs);

@@ -127,6 +127,22 @@ TEST(Pipeline, CostsComeFromJson) {
   EXPECT_THAT(result.out, HasSubstr("makespan 71.000 us"));
 }
 
+TEST(Pipeline, EmptyAndSingleRankSchedulesAreSchedules) {
+  EXPECT_EQ(braid({"pipeline", "show", "-"}, "").out, "an empty schedule\n");
+  for (const char* command : {"lower", "check", "simulate", "show"}) {
+    EXPECT_EQ(braid({"pipeline", command, "-"}, "").exit_code, 0) << command;
+    EXPECT_EQ(braid({"pipeline", command, "-"}, "0F0,0B0\n").exit_code, 0) << command;
+  }
+}
+
+TEST(Pipeline, RowsThatWaitForEachOtherAreRefused) {
+  for (const char* command : {"lower", "check", "simulate", "show"}) {
+    const ProcessResult result = braid({"pipeline", command, "-"}, "0F0,0B0,3F0,3B0\n1F0,2F0,2B0,1B0\n");
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_THAT(result.err, HasSubstr("wait for each other")) << command;
+  }
+}
+
 TEST(Pipeline, ErrorsOfFilesNameThePlace) {
   const Folder folder;
   const std::string path = folder.file("bad.csv", "0F0\n1F0,1BW0\n");
