@@ -1,6 +1,7 @@
 # Options and the flags that every target of ours (and none of other people's) is built with.
 option(BRAID_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(BRAID_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(BRAID_MPI "Build the MPI engine (CPU ranks on several machines)" OFF)
 option(BRAID_COVERAGE "Instrument for coverage" OFF)
 option(BRAID_FUZZ "Build the fuzz targets (clang only)" OFF)
 option(BRAID_WERROR "Treat warnings of our own code as errors" OFF)
@@ -71,3 +72,7 @@ function(braid_add_part name)
     target_link_libraries(${name} INTERFACE ${ARGN})
   endif()
 endfunction()
+
+if(BRAID_MPI)
+  find_package(MPI REQUIRED COMPONENTS CXX)
+endif()

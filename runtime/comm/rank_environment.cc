@@ -4,6 +4,9 @@
 #include <cstdlib>
 
 #include "runtime/comm/bootstrap.h"
+#ifdef BRAID_MPI
+#include "runtime/comm/mpi_world.h"
+#endif
 
 namespace braid::rt {
 namespace {
@@ -87,11 +90,18 @@ Status find_rank_environment(RankEnvironment* out) {
 Status join_world_from_environment(const WorldOptions& options, std::unique_ptr<World>* out) {
   RankEnvironment environment;
   if (Status found = find_rank_environment(&environment); !found.ok()) return found;
+#ifdef BRAID_MPI
+  const char* engine = std::getenv("BRAID_ENGINE");
+  const bool asked = engine != nullptr && std::string_view(engine) == "mpi";
+  if (asked || (environment.launcher == "Open MPI" && environment.local_size != environment.size))
+    return join_mpi_world(options, out);
+#endif
   if (environment.local_size != environment.size) {
     return Status::error(StatusCode::invalid_argument,
                          environment.launcher + " started " + std::to_string(environment.size) +
                              " ranks but only " + std::to_string(environment.local_size) +
-                             " on this machine: the shared-memory engine serves one machine");
+                             " on this machine: the shared-memory engine serves one machine; build with "
+                             "-DBRAID_MPI=ON and start with mpirun for several");
   }
   if (environment.launcher.empty()) {
     SharedMemory memory;
