@@ -84,7 +84,43 @@ OpSchema variadic(const char* name, const char* domain) {
 OpSchema grouped(const char* name) {
   OpSchema schema = variadic(name, kBraidDomain);
   schema.Attr("group", "ranks that take part, in order; absent: all", AttributeProto::INTS, false);
+  schema.Attr("group_size", "number of ranks in the group; checked", AttributeProto::INT, false);
   return schema;
+}
+
+// Output k has input k's shape with axis `gathered` multiplied and axis `cut` divided by the number of ranks.
+void infer_moved(InferenceContext& ctx, const char* cut_name, const char* gathered_name) {
+  const std::int64_t ranks = group_ranks(ctx);
+  for (std::size_t k = 0; k < std::min(ctx.getNumInputs(), ctx.getNumOutputs()); ++k) {
+    onnx::propagateElemTypeFromInputToOutput(ctx, k, k);
+    if (!onnx::hasInputShape(ctx, k)) continue;
+    onnx::TensorShapeProto shape = ctx.getInputType(k)->tensor_type().shape();
+    const auto axis_of = [&](const char* name) {
+      const std::int64_t given = int_attribute(ctx, name, 0);
+      const std::int64_t axis = given < 0 ? given + shape.dim_size() : given;
+      if (axis < 0 || axis >= shape.dim_size())
+        fail_shape_inference("attribute '", name, "' is ", given, " for a tensor of rank ", shape.dim_size());
+      return static_cast<int>(axis);
+    };
+    const int cut = axis_of(cut_name), gathered = axis_of(gathered_name);
+    if (cut != gathered) {
+      for (const int axis : {cut, gathered}) {
+        onnx::TensorShapeProto::Dimension& dim = *shape.mutable_dim(axis);
+        std::int64_t size = 0;
+        const bool known = dim.has_dim_value() && ranks > 0;
+        if (known && axis == cut && dim.dim_value() % ranks != 0)
+          fail_shape_inference("size ", dim.dim_value(), " is not divisible by ", ranks, " ranks");
+        if (known && axis == gathered && __builtin_mul_overflow(dim.dim_value(), ranks, &size))
+          fail_shape_inference("the size overflows");
+        if (!known) {
+          dim.Clear();
+        } else {
+          dim.set_dim_value(axis == cut ? dim.dim_value() / ranks : size);
+        }
+      }
+    }
+    *ctx.getOutputType(k)->mutable_tensor_type()->mutable_shape() = shape;
+  }
 }
 
 void register_microsoft() {
@@ -122,7 +158,36 @@ void register_braid() {
                      .Attr("root", "rank whose tensor everybody gets, as a position in the group",
                            AttributeProto::INT, std::int64_t{0})
                      .TypeAndShapeInferenceFunction(infer_same));
-  RegisterSchema(grouped("AllToAll").TypeAndShapeInferenceFunction(infer_same));
+  RegisterSchema(
+      grouped("AllToAll")
+          .Attr("split_axis", "axis of which slab k goes to rank k", AttributeProto::INT, std::int64_t{0})
+          .Attr("concat_axis", "axis along which what came lies", AttributeProto::INT, std::int64_t{0})
+          .Attr("split_sizes", "rows of axis 0 from each position of the group to each, row by row",
+                AttributeProto::INTS, false)
+          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+            const AttributeProto* split = ctx.getAttribute("split_sizes");
+            if (split == nullptr || split->ints_size() == 0) {
+              return infer_moved(ctx, "split_axis", "concat_axis");
+            }
+            infer_same(ctx);  // rows and columns of the matrix have one sum
+          }));
+  RegisterSchema(grouped("ShardDimAllToAll")
+                     .Attr("gather_dim", "axis that becomes whole", AttributeProto::INT, true)
+                     .Attr("shard_dim", "axis that becomes cut", AttributeProto::INT, true)
+                     .TypeAndShapeInferenceFunction(
+                         [](InferenceContext& ctx) { infer_moved(ctx, "shard_dim", "gather_dim"); }));
+  RegisterSchema(grouped("BatchSendRecv")
+                     .Attr("pairs", "source, target, source, target, ... as positions in the group",
+                           AttributeProto::INTS, true)
+                     .TypeAndShapeInferenceFunction(infer_same));
+
+  OpSchema wait("WaitTensor", __FILE__, __LINE__);
+  wait.SetDomain(kBraidDomain).SinceVersion(1);
+  wait.Input(0, "input", "result of a collective", "T")
+      .Output(0, "output", "the same", "T")
+      .TypeConstraint("T", value_types(), "element types")
+      .TypeAndShapeInferenceFunction(infer_same);
+  RegisterSchema(std::move(wait));
 
   OpSchema send("Send", __FILE__, __LINE__);
   send.SetDomain(kBraidDomain).SinceVersion(1);
@@ -147,6 +212,38 @@ void register_braid() {
         if (found) *ctx.getOutputType(0)->mutable_tensor_type()->mutable_shape() = shape;
       });
   RegisterSchema(std::move(recv));
+}
+
+// TensorRT's, in ONNX's own domain.
+void register_dist_collective() {
+  OpSchema schema("DistCollective", __FILE__, __LINE__);
+  schema.SetDomain(onnx::ONNX_DOMAIN).SinceVersion(1);
+  schema
+      .Attr("collective_operation", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or reduce",
+            AttributeProto::STRING, true)
+      .Attr("reduce_op", "sum, prod, max, min, avg or none", AttributeProto::STRING, std::string("none"))
+      .Attr("root", "rank that broadcasts", AttributeProto::INT, std::int64_t{-1})
+      .Attr("nb_rank", "number of ranks", AttributeProto::INT, std::int64_t{-1})
+      .Attr("group_size", "number of ranks in each group", AttributeProto::INT, std::int64_t{-1})
+      .Attr("groups", "ranks, group after group; absent: all in one", AttributeProto::INTS, false)
+      .Input(0, "input", "tensor of this rank", "T")
+      .Output(0, "output", "result", "T")
+      .TypeConstraint("T", value_types(), "element types")
+      .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+        onnx::propagateElemTypeFromInputToOutput(ctx, 0, 0);
+        if (!onnx::hasInputShape(ctx, 0)) return;
+        const AttributeProto* operation = ctx.getAttribute("collective_operation");
+        const bool gather = operation != nullptr && operation->s() == "all_gather";
+        if (!gather && (operation == nullptr || operation->s() != "reduce_scatter")) {
+          return onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
+        }
+        const AttributeProto* groups = ctx.getAttribute("groups");
+        std::int64_t ranks = int_attribute(ctx, "group_size", -1);
+        if (ranks < 1 && groups != nullptr && groups->ints_size() > 0) ranks = groups->ints_size();
+        if (ranks < 1) ranks = int_attribute(ctx, "nb_rank", -1);
+        infer_scaled(ctx, ranks < 1 ? -1 : ranks, !gather);
+      });
+  RegisterSchema(std::move(schema));
 }
 
 // ONNX Runtime's name of RMSNormalization, in ONNX's own domain.
@@ -185,6 +282,7 @@ void register_schemas() {
     }
     register_microsoft();
     register_braid();
+    register_dist_collective();
     register_simplified_layer_normalization();
   });
 }

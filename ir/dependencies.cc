@@ -169,6 +169,7 @@ class Finder {
         add(wait->second, node, DepKind::star, Hazard::structure, {});
       }
     }
+    for (const CommEffect& c : e.comm) transfers(node, c);
     barriers(node, e.barrier);
     if (options_.channel_order) channels(op, node, e);
     memory(node, e);
@@ -185,6 +186,41 @@ class Finder {
   int last_node_ = -1;
   std::map<std::vector<int>, int> last_on_channel_;
   std::map<OpId, int> wait_of_;  // start -> node of its wait
+
+  // Transfers from one member of a pair to the other, in a program that all ranks share.
+  struct Transfers {
+    std::vector<int> sends, recvs;  // nodes of the starts
+    std::vector<int> recv_waits;    // node of the wait for each receive; -1: not yet
+  };
+  std::map<std::pair<int, int>, Transfers> transfers_;  // (group, position of the source)
+  std::map<OpId, std::size_t> number_of_;               // of a start among those of its kind
+
+  // Sender and receiver run the same order. If one waited before the other side started, or a send was
+  // released before the receive's wait, ranks on a ring would wait for each other.
+  void transfers(int node, const CommEffect& c) {
+    const auto* kernel = schedule_.graph[c.start].as<CollectiveKernel>();
+    const bool send = c.kind == CollectiveKind::send, recv = c.kind == CollectiveKind::recv;
+    if (kernel == nullptr || (!send && !recv) || schedule_.graph[c.group].ranks.size() != 2) return;
+    Transfers& t = transfers_[{c.group.index, send ? 1 - kernel->root : kernel->root}];
+    if (c.phase == CommPhase::start) {
+      number_of_[c.start] = send ? t.sends.size() : t.recv_waits.size();
+      if (send) t.sends.push_back(node);
+      if (recv) t.recvs.push_back(node), t.recv_waits.push_back(-1);
+      return;
+    }
+    const auto number = number_of_.find(c.start);
+    if (number == number_of_.end()) return;
+    const std::size_t k = number->second;
+    if (recv && c.phase == CommPhase::wait) {
+      if (k < t.sends.size()) add(t.sends[k], node, DepKind::star, Hazard::structure, {});
+      t.recv_waits[k] = node;
+    }
+    if (send && c.phase == CommPhase::wait && k < t.recvs.size())
+      add(t.recvs[k], node, DepKind::star, Hazard::structure, {});
+    if (send && c.phase == CommPhase::release && k < t.recv_waits.size() && t.recv_waits[k] >= 0) {
+      add(t.recv_waits[k], node, DepKind::star, Hazard::structure, {});
+    }
+  }
 
   void add(int from, int to, DepKind kind, Hazard hazard, BufferId buffer, bool keeps_alive = false) {
     if (from != to) edges_.push_back({from, to, kind, hazard, buffer, keeps_alive});

@@ -35,7 +35,7 @@ enum class Hazard : std::uint8_t {
   read_after_write,
   write_after_read,
   write_after_write,
-  structure,      // wait and release come after their start, the release after the wait
+  structure,      // start before wait before release; waits of a transfer after the other side's start
   channel_order,  // collectives in the order that the channel policy asks for
   group_order,    // a group that was asked to come after another one (ScheduleNode::after)
   barrier,        // one of the two has unknown effects

@@ -122,13 +122,25 @@ class Lowering {
   void mark_reuse(const TensorBox& x, int uses);
 
   // ---- collectives: functional; started, waited for and released in program order
+  // Of several tensors at once (coalesced): one start, one wait.
+  std::vector<TensorBox> all_reduce(const std::vector<TensorBox>& xs, GroupId group, ReduceKind kind);
+  std::vector<TensorBox> all_gather(const std::vector<TensorBox>& xs, GroupId group,
+                                    const std::vector<int>& axes);
+  std::vector<TensorBox> reduce_scatter(const std::vector<TensorBox>& xs, GroupId group,
+                                        const std::vector<int>& axes, ReduceKind kind);
   TensorBox all_reduce(TensorBox x, GroupId group, ReduceKind kind);
   TensorBox all_gather(TensorBox x, GroupId group, int axis);
   TensorBox reduce_scatter(TensorBox x, GroupId group, int axis, ReduceKind kind);
-  TensorBox all_to_all(TensorBox x, GroupId group);  // equal slabs of axis 0
+  // Equal slabs of `split_axis` go to the ranks; what comes lies along `concat_axis`. Blocking: complete when
+  // issued, nothing runs meanwhile.
+  TensorBox all_to_all(TensorBox x, GroupId group, int split_axis = 0, int concat_axis = 0,
+                       bool blocking = false);
   TensorBox broadcast(TensorBox x, GroupId group, int root);
   void send(TensorBox x, GroupId group, int peer);
   TensorBox recv(DType dtype, std::vector<Expr> sizes, GroupId group, int peer);
+  // Each pair is a group [source, target] of ranks. All transfers are started before any is waited for.
+  // Result k is what came over pair k; undefined on all ranks but its target.
+  std::vector<TensorBox> batch_send_recv(const TensorBox& x, const std::vector<GroupId>& pairs);
 
   // ---- the end
   void output(const std::string& name, TensorBox x);
@@ -163,7 +175,22 @@ class Lowering {
   std::optional<std::vector<Expr>> reshape_map(const TensorBox& x, const std::vector<Expr>& sizes);
   bool cheap_to_index(const TensorBox& x);
   TensorRef comm_input(const TensorBox& x, GroupId group);
+  // What a collective leaves to be done: results that may not be read yet, and the wait that changes that.
+  struct Started {
+    OpId op;
+    std::vector<BufferId> outputs;
+    std::string name;
+    bool blocking = false;
+  };
+  BufferId landing_buffer(const std::string& name, DType dtype, std::vector<Expr> sizes, GroupId group);
+  Started start_collective(CollectiveKernel kernel, const std::vector<TensorBox>& xs, DType dtype,
+                           const std::vector<std::vector<Expr>>& out_sizes);
+  std::vector<TensorBox> wait_for(const Started& started);
+  void release(const Started& started);
+  std::vector<TensorBox> finish_collective(const Started& started);
   TensorBox collective(CollectiveKernel kernel, const TensorBox& x, DType dtype, std::vector<Expr> out_sizes);
+  TensorBox slabs_first(TensorBox x, int axis, std::int64_t n);
+  TensorBox slabs_along(TensorBox all, int axis);
 };
 
 }  // namespace braid::ir

@@ -38,67 +38,125 @@ TensorRef Lowering::comm_input(const TensorBox& x, GroupId group) {
   if (lazy_and_reordered(x)) return prepare(copy(x));
   realize_box(*x.box_);
   if (movable_storage(x)) return prepare(x);
-  // Already a comm buffer of this group and not the landing place of another collective: nothing to do.
+  // Already a comm buffer: nothing to do. One of another group is shared, for there is one segment per rank,
+  // and all communicators of the rank know it.
   const BufferId id = std::get<BufferId>(x.box_->data);
-  if (const auto* comm = std::get_if<CommBufferLayout>(&graph_[id].layout); comm && comm->group == group) {
+  if (std::holds_alternative<CommBufferLayout>(graph_[id].layout)) {
     const std::optional<TensorRef> ref = strided(x);
     if (ref && is_contiguous(ref->sizes, ref->strides)) return *ref;
   }
   return prepare(copy(x));
 }
 
-TensorBox Lowering::collective(CollectiveKernel kernel, const TensorBox& x, DType dtype,
-                               std::vector<Expr> out_sizes) {
-  const std::string name = origin_.empty() ? std::string(to_string(kernel.kind)) : origin_;
-  if (x.valid()) kernel.inputs = {comm_input(x, kernel.group)};
-  const GroupId group = kernel.group;
-  const bool has_result = kernel.kind != CollectiveKind::send;
-  std::vector<BufferId> outs;
-  if (has_result) {
-    const BufferId out = graph_.add_owned(name, dtype, out_sizes, StorageKind::comm);
-    Storage& storage = graph_[graph_[out].storage];
-    storage.comm_kind = CommBufferKind::registered;
-    storage.group = group;
-    graph_[out].layout = CommBufferLayout{contiguous_strides(out_sizes), CommBufferKind::registered, group};
-    kernel.outputs = {whole(graph_, out)};
-    outs = {out};
-  }
-  const OpId start = emit({name + ".start", std::move(kernel), outs, {origin_}, std::nullopt});
-  std::vector<BufferId> waited;
-  if (has_result) waited = {graph_.add_mutation(outs[0], name + ".wait")};
-  emit({name + ".wait", WaitKernel{start}, waited, {origin_}, std::nullopt});
-  emit({name + ".release", ReleaseKernel{start}, {}, {origin_}, std::nullopt});
-  return has_result ? from_buffer(waited[0]) : TensorBox{};
+BufferId Lowering::landing_buffer(const std::string& name, DType dtype, std::vector<Expr> sizes,
+                                  GroupId group) {
+  const BufferId out = graph_.add_owned(name, dtype, sizes, StorageKind::comm);
+  Storage& storage = graph_[graph_[out].storage];
+  storage.comm_kind = CommBufferKind::registered;
+  storage.group = group;
+  graph_[out].layout = CommBufferLayout{contiguous_strides(sizes), CommBufferKind::registered, group};
+  return out;
 }
 
-TensorBox Lowering::all_reduce(TensorBox x, GroupId group, ReduceKind kind) {
+Lowering::Started Lowering::start_collective(CollectiveKernel kernel, const std::vector<TensorBox>& xs,
+                                             DType dtype, const std::vector<std::vector<Expr>>& out_sizes) {
+  Started started;
+  started.name = origin_.empty() ? std::string(to_string(kernel.kind)) : origin_;
+  started.blocking = kernel.blocking;
+  for (const TensorBox& x : xs) kernel.inputs.push_back(comm_input(x, kernel.group));
+  for (const std::vector<Expr>& sizes : out_sizes) {
+    started.outputs.push_back(landing_buffer(started.name, dtype, sizes, kernel.group));
+    kernel.outputs.push_back(whole(graph_, started.outputs.back()));
+  }
+  started.op = emit({started.name + (kernel.blocking ? "" : ".start"),
+                     std::move(kernel),
+                     started.outputs,
+                     {origin_},
+                     std::nullopt});
+  return started;
+}
+
+std::vector<TensorBox> Lowering::wait_for(const Started& started) {
+  std::vector<BufferId> waited = started.outputs;
+  if (!started.blocking) {
+    for (BufferId& out : waited) out = graph_.add_mutation(out, started.name + ".wait");
+    emit({started.name + ".wait", WaitKernel{started.op}, waited, {origin_}, std::nullopt});
+  }
+  std::vector<TensorBox> results;
+  for (BufferId out : waited) results.push_back(from_buffer(out));
+  return results;
+}
+
+void Lowering::release(const Started& started) {
+  if (started.blocking) return;
+  emit({started.name + ".release", ReleaseKernel{started.op}, {}, {origin_}, std::nullopt});
+}
+
+std::vector<TensorBox> Lowering::finish_collective(const Started& started) {
+  std::vector<TensorBox> results = wait_for(started);
+  release(started);
+  return results;
+}
+
+TensorBox Lowering::collective(CollectiveKernel kernel, const TensorBox& x, DType dtype,
+                               std::vector<Expr> out_sizes) {
+  std::vector<std::vector<Expr>> outs;
+  if (kernel.kind != CollectiveKind::send) outs.push_back(std::move(out_sizes));
+  std::vector<TensorBox> inputs;
+  if (x.valid()) inputs.push_back(x);
+  const std::vector<TensorBox> results =
+      finish_collective(start_collective(std::move(kernel), inputs, dtype, outs));
+  return results.empty() ? TensorBox{} : results[0];
+}
+
+std::vector<TensorBox> Lowering::all_reduce(const std::vector<TensorBox>& xs, GroupId group,
+                                            ReduceKind kind) {
   CollectiveKernel k;
   k.kind = CollectiveKind::all_reduce;
   k.group = group;
   k.reduce = kind;
-  return collective(std::move(k), x, x.dtype(), x.sizes());
+  std::vector<std::vector<Expr>> sizes;
+  for (const TensorBox& x : xs) sizes.push_back(x.sizes());
+  return finish_collective(start_collective(std::move(k), xs, xs.at(0).dtype(), sizes));
 }
 
-TensorBox Lowering::all_gather(TensorBox x, GroupId group, int axis) {
-  CollectiveKernel k;
-  k.kind = CollectiveKind::all_gather;
-  k.group = group;
-  const auto n = static_cast<std::int64_t>(graph_[group].ranks.size());
-  std::vector<Expr> slabs = x.sizes();
-  slabs.insert(slabs.begin(), Expr(n));
-  TensorBox all = collective(std::move(k), x, x.dtype(), slabs);
-  // [n, ..., d, ...] -> [..., n, d, ...] -> [..., n*d, ...]: views only.
+TensorBox Lowering::all_reduce(TensorBox x, GroupId group, ReduceKind kind) {
+  return all_reduce(std::vector<TensorBox>{std::move(x)}, group, kind)[0];
+}
+
+// [..., n*d, ...] -> [n, ..., d, ...]: a view.
+TensorBox Lowering::slabs_first(TensorBox x, int axis, std::int64_t n) {
+  const auto a = static_cast<std::size_t>(axis);
+  const std::optional<Expr> part = divide_exactly(x.sizes()[a], n);
+  if (!part) {
+    user_error(kSizesDiffer, {.node = origin_},
+               fmt::format("axis {} of size {} cannot be dealt evenly to {} ranks", axis,
+                           to_string(x.sizes()[a]), n));
+  }
+  std::vector<Expr> unfolded = x.sizes();
+  unfolded[a] = *part;
+  unfolded.insert(unfolded.begin() + axis, Expr(n));
+  std::vector<int> order{axis};
+  for (int d = 0; d < static_cast<int>(unfolded.size()); ++d) {
+    if (d != axis) order.push_back(d);
+  }
+  return permute(reshape(std::move(x), std::move(unfolded)), order);
+}
+
+// [n, ..., d, ...] -> [..., n, d, ...] -> [..., n*d, ...]: a view, or one copy.
+TensorBox Lowering::slabs_along(TensorBox all, int axis) {
+  const Expr n = all.sizes()[0];
+  std::vector<Expr> sizes(all.sizes().begin() + 1, all.sizes().end());
   std::vector<int> order;
-  for (int d = 1; d <= static_cast<int>(x.rank()); ++d) {
+  for (int d = 1; d <= static_cast<int>(sizes.size()); ++d) {
     if (d == axis + 1) order.push_back(0);
     order.push_back(d);
   }
-  std::vector<Expr> sizes = x.sizes();
   const auto a = static_cast<std::size_t>(axis);
   const Expr part = sizes[a];
   sizes[a] = part * n;
   // result[.., j, ..] = all[j / part, .., j % part, ..]
-  std::vector<Expr> map = index_symbols(pool(), x.rank());
+  std::vector<Expr> map = index_symbols(pool(), sizes.size());
   const Expr j = map[a];
   map[a] = simplify(mod(j, part), sizes);
   map.insert(map.begin(), simplify(floor_div(j, part), sizes));
@@ -107,49 +165,99 @@ TensorBox Lowering::all_gather(TensorBox x, GroupId group, int axis) {
   // Copying slab by slab needs no division: one strided loop over [..., n, d, ...].
   TensorBox unfolded = copy(permute(std::move(all), order));
   std::optional<std::vector<Expr>> folded = reshape_map(unfolded, sizes);
-  internal_check(folded.has_value(), "an all-gather's result does not fold");
+  internal_check(folded.has_value(), "slabs along axis {} do not fold", axis);
   return view(std::move(unfolded), std::move(sizes), *folded);
 }
 
-TensorBox Lowering::reduce_scatter(TensorBox x, GroupId group, int axis, ReduceKind kind) {
+std::vector<TensorBox> Lowering::all_gather(const std::vector<TensorBox>& xs, GroupId group,
+                                            const std::vector<int>& axes) {
+  CollectiveKernel k;
+  k.kind = CollectiveKind::all_gather;
+  k.group = group;
+  const auto n = static_cast<std::int64_t>(graph_[group].ranks.size());
+  std::vector<std::vector<Expr>> slabs;
+  for (const TensorBox& x : xs) {
+    slabs.push_back(x.sizes());
+    slabs.back().insert(slabs.back().begin(), Expr(n));
+  }
+  std::vector<TensorBox> all = finish_collective(start_collective(std::move(k), xs, xs.at(0).dtype(), slabs));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = slabs_along(std::move(all[i]), axes.at(i));
+  return all;
+}
+
+TensorBox Lowering::all_gather(TensorBox x, GroupId group, int axis) {
+  return all_gather(std::vector<TensorBox>{std::move(x)}, group, {axis})[0];
+}
+
+std::vector<TensorBox> Lowering::reduce_scatter(const std::vector<TensorBox>& xs, GroupId group,
+                                                const std::vector<int>& axes, ReduceKind kind) {
   CollectiveKernel k;
   k.kind = CollectiveKind::reduce_scatter;
   k.group = group;
   k.reduce = kind;
   const auto n = static_cast<std::int64_t>(graph_[group].ranks.size());
-  const auto a = static_cast<std::size_t>(axis);
-  const std::optional<Expr> part = divide_exactly(x.sizes()[a], n);
-  if (!part) {
-    user_error(kSizesDiffer, {.node = origin_},
-               fmt::format("axis {} of size {} cannot be scattered evenly over {} ranks", axis,
-                           to_string(x.sizes()[a]), n));
-  }
-  std::vector<Expr> sizes = x.sizes();
-  sizes[a] = *part;
-  if (axis != 0) {
-    // [..., n, d, ...] -> [n, ..., d, ...]
-    std::vector<Expr> unfolded = x.sizes();
-    unfolded[a] = *part;
-    unfolded.insert(unfolded.begin() + axis, Expr(n));
-    std::vector<int> order{axis};
-    for (int d = 0; d <= static_cast<int>(x.rank()); ++d) {
-      if (d != axis) order.push_back(d);
+  std::vector<TensorBox> slabs;
+  std::vector<std::vector<Expr>> sizes;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const auto a = static_cast<std::size_t>(axes.at(i));
+    const std::optional<Expr> part = divide_exactly(xs[i].sizes()[a], n);
+    if (!part) {
+      user_error(kSizesDiffer, {.node = origin_},
+                 fmt::format("axis {} of size {} cannot be scattered evenly over {} ranks", axes[i],
+                             to_string(xs[i].sizes()[a]), n));
     }
-    x = permute(reshape(std::move(x), std::move(unfolded)), order);
+    sizes.push_back(xs[i].sizes());
+    sizes.back()[a] = *part;
+    slabs.push_back(axes[i] == 0 ? xs[i] : slabs_first(xs[i], axes[i], n));
   }
-  return collective(std::move(k), x, x.dtype(), std::move(sizes));
+  return finish_collective(start_collective(std::move(k), slabs, xs.at(0).dtype(), sizes));
 }
 
-TensorBox Lowering::all_to_all(TensorBox x, GroupId group) {
+TensorBox Lowering::reduce_scatter(TensorBox x, GroupId group, int axis, ReduceKind kind) {
+  return reduce_scatter(std::vector<TensorBox>{std::move(x)}, group, {axis}, kind)[0];
+}
+
+TensorBox Lowering::all_to_all(TensorBox x, GroupId group, int split_axis, int concat_axis, bool blocking) {
   CollectiveKernel k;
   k.kind = CollectiveKind::all_to_all;
   k.group = group;
+  k.blocking = blocking;
   const auto n = static_cast<std::int64_t>(graph_[group].ranks.size());
-  if (!divide_exactly(numel(x.sizes()), n)) {
-    user_error(kSizesDiffer, {.node = origin_},
-               fmt::format("{} elements cannot be dealt evenly to {} ranks", to_string(numel(x.sizes())), n));
+  const DType dtype = x.dtype();
+  if (split_axis == 0 && concat_axis == 0) {  // the slabs lie and stay where they are
+    if (!divide_exactly(numel(x.sizes()), n)) {
+      user_error(
+          kSizesDiffer, {.node = origin_},
+          fmt::format("{} elements cannot be dealt evenly to {} ranks", to_string(numel(x.sizes())), n));
+    }
+    std::vector<Expr> sizes = x.sizes();
+    return collective(std::move(k), x, dtype, std::move(sizes));
   }
-  return collective(std::move(k), x, x.dtype(), x.sizes());
+  const TensorBox slabs = slabs_first(std::move(x), split_axis, n);
+  return slabs_along(collective(std::move(k), slabs, dtype, slabs.sizes()), concat_axis);
+}
+
+std::vector<TensorBox> Lowering::batch_send_recv(const TensorBox& x, const std::vector<GroupId>& pairs) {
+  std::vector<Started> transfers;
+  for (const CollectiveKind kind : {CollectiveKind::send, CollectiveKind::recv}) {
+    for (const GroupId pair : pairs) {
+      CollectiveKernel k;
+      k.kind = kind;
+      k.group = pair;
+      k.root = kind == CollectiveKind::send ? 1 : 0;
+      const bool sends = kind == CollectiveKind::send;
+      transfers.push_back(start_collective(
+          std::move(k), sends ? std::vector<TensorBox>{x} : std::vector<TensorBox>{}, x.dtype(),
+          sends ? std::vector<std::vector<Expr>>{} : std::vector<std::vector<Expr>>{x.sizes()}));
+    }
+  }
+  std::vector<TensorBox> came;
+  // A send's release needs its receiver's wait: on a ring, releases before all waits would be a deadlock.
+  for (auto t = transfers.rbegin(); t != transfers.rend(); ++t) {
+    for (TensorBox& result : wait_for(*t)) came.insert(came.begin(), std::move(result));
+  }
+  for (const Started& t : transfers) release(t);
+  return came;
 }
 
 TensorBox Lowering::broadcast(TensorBox x, GroupId group, int root) {

@@ -232,13 +232,23 @@ bool Instance::check(Status status, size_t collective) {
   return false;
 }
 
+namespace {
+// Of a send to or a receive from oneself: this rank has no part in it.
+constexpr uint64_t kPassedOver = ~uint64_t{0};
+}  // namespace
+
 bool Instance::start(size_t index, const CollectiveCall& call) {
   Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
+  const bool transfer = call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+  if (group && transfer && call.peer == group->index()) {
+    tickets_[index].value = kPassedOver;
+    return true;
+  }
   return !group || check(group->start(call, &tickets_[index]), index);
 }
 bool Instance::wait(size_t index) {
   Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
-  if (!group) return true;
+  if (!group || tickets_[index].value == kPassedOver) return true;
   if (!check(group->wait(tickets_[index]), index)) return false;
   if (times_ != nullptr) [[unlikely]] {
     const LinkTimes link = group->link_times(tickets_[index]);
@@ -249,7 +259,7 @@ bool Instance::wait(size_t index) {
 }
 bool Instance::release(size_t index) {
   Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
-  return !group || check(group->release(tickets_[index]), index);
+  return !group || tickets_[index].value == kPassedOver || check(group->release(tickets_[index]), index);
 }
 
 bool Instance::indices_ok(const char* const* sites) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "frontend/ops/common.h"
+#include "frontend/ops/rank_choice.h"
 #include "frontend/schemas.h"
 
 namespace braid::frontend {
@@ -27,10 +28,9 @@ std::vector<int> group_ranks(OpContext& c) {
   const auto given = c.ints_attribute("group");
   if (!given || given->empty()) {
     for (int r = 0; r < c.ranks(); ++r) ranks.push_back(r);
-    return ranks;
   }
   std::set<std::int64_t> seen;
-  for (std::int64_t r : *given) {
+  for (std::int64_t r : given.value_or(std::vector<std::int64_t>{})) {
     if (r < 0 || r >= c.ranks()) {
       c.fail(kInvalidGroup,
              fmt::format("attribute 'group' has rank {}, but there are {} ranks", r, c.ranks()),
@@ -38,6 +38,12 @@ std::vector<int> group_ranks(OpContext& c) {
     }
     if (!seen.insert(r).second) c.fail(kInvalidGroup, fmt::format("attribute 'group' has rank {} twice", r));
     ranks.push_back(static_cast<int>(r));
+  }
+  if (c.domain() != kBraidDomain || !c.has_attribute("group_size")) return ranks;
+  if (const std::int64_t size = c.int_attribute("group_size");
+      size != static_cast<std::int64_t>(ranks.size())) {
+    c.fail(kInvalidGroup,
+           fmt::format("attribute 'group_size' is {}, but the group has {} ranks", size, ranks.size()));
   }
   return ranks;
 }
@@ -57,8 +63,8 @@ std::vector<int> world(OpContext& c, bool has_group_size) {
   return group_ranks(c);
 }
 
-ReduceKind reduce_op(OpContext& c) {
-  const std::string name = c.string_attribute("reduce_op", "sum");
+ReduceKind reduce_kind(OpContext& c, const std::string& name) {
+  if (name == "product") return ReduceKind::prod;  // as PyTorch calls it
   for (ReduceKind kind :
        {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::avg}) {
     if (name == to_string(kind)) return kind;
@@ -66,6 +72,7 @@ ReduceKind reduce_op(OpContext& c) {
   c.fail(kInvalidAttribute,
          fmt::format("attribute 'reduce_op' is '{}', expected sum, prod, max, min or avg", name));
 }
+ReduceKind reduce_op(OpContext& c) { return reduce_kind(c, c.string_attribute("reduce_op", "sum")); }
 
 void require_divisible(OpContext& c, Expr size, std::int64_t ranks, int axis) {
   if (!size.is_constant()) {
@@ -79,54 +86,106 @@ void require_divisible(OpContext& c, Expr size, std::int64_t ranks, int axis) {
   }
 }
 
-// Applies one collective to every pair of input and output. A group of one rank has nothing to do.
-template <class F>
-void for_each_tensor(OpContext& c, const std::vector<int>& ranks, const F& lower) {
+void check_counts(OpContext& c) {
   if (c.input_count() != c.output_count()) {
     c.fail(kInvalidNode, fmt::format("{} inputs, but {} outputs", c.input_count(), c.output_count()));
   }
+}
+
+std::vector<TensorBox> inputs_of(OpContext& c) {
+  std::vector<TensorBox> inputs;
+  for (int k = 0; k < c.input_count(); ++k) inputs.push_back(c.input(k));
+  return inputs;
+}
+
+std::vector<int> axis_of_each(OpContext& c) {
+  std::vector<int> axes;
+  for (int k = 0; k < c.input_count(); ++k) axes.push_back(c.axis_attribute(c.rank(k), 0));
+  return axes;
+}
+
+// All tensors of the node in one collective. A group of one rank has nothing to do.
+template <class F>
+void coalesced(OpContext& c, const std::vector<int>& ranks, const F& lower) {
+  check_counts(c);
+  const std::vector<TensorBox> inputs = inputs_of(c);
+  const std::vector<TensorBox> results = ranks.size() == 1 ? inputs : lower(inputs, make_group(c, ranks));
+  for (int k = 0; k < c.input_count(); ++k) c.set_output(k, results[static_cast<std::size_t>(k)]);
+}
+
+// One collective for each tensor of the node.
+template <class F>
+void for_each_tensor(OpContext& c, const std::vector<int>& ranks, const F& lower) {
+  check_counts(c);
   for (int k = 0; k < c.input_count(); ++k) {
     c.set_output(k, ranks.size() == 1 ? c.input(k) : lower(k, make_group(c, ranks)));
   }
 }
 
 void all_reduce(OpContext& c, const std::vector<int>& ranks, ReduceKind kind) {
-  for_each_tensor(c, ranks,
-                  [&](int k, GroupId group) { return c.lowering().all_reduce(c.input(k), group, kind); });
-}
-
-void all_gather(OpContext& c, const std::vector<int>& ranks) {
-  for_each_tensor(c, ranks, [&](int k, GroupId group) {
-    return c.lowering().all_gather(c.input(k), group, c.axis_attribute(c.rank(k), 0));
+  coalesced(c, ranks, [&](const std::vector<TensorBox>& x, GroupId group) {
+    return c.lowering().all_reduce(x, group, kind);
   });
 }
 
-void all_to_all(OpContext& c, const std::vector<int>& ranks) {
+void all_gather(OpContext& c, const std::vector<int>& ranks) {
+  const std::vector<int> axes = axis_of_each(c);
+  coalesced(c, ranks, [&](const std::vector<TensorBox>& x, GroupId group) {
+    return c.lowering().all_gather(x, group, axes);
+  });
+}
+
+void reduce_scatter(OpContext& c, const std::vector<int>& ranks, ReduceKind kind) {
+  const std::vector<int> axes = axis_of_each(c);
+  for (int k = 0; k < c.input_count(); ++k) {
+    const int axis = axes[static_cast<std::size_t>(k)];
+    require_divisible(c, c.sizes(k)[static_cast<std::size_t>(axis)], static_cast<std::int64_t>(ranks.size()),
+                      axis);
+  }
+  coalesced(c, ranks, [&](const std::vector<TensorBox>& x, GroupId group) {
+    return c.lowering().reduce_scatter(x, group, axes, kind);
+  });
+}
+
+// Slabs of `split` go out, what comes lies along `concat`.
+void all_to_all(OpContext& c, const std::vector<int>& ranks, std::int64_t split, std::int64_t concat,
+                bool blocking = false) {
   for_each_tensor(c, ranks, [&](int k, GroupId group) {
     if (c.rank(k) == 0) c.fail(kShapeMismatch, "a scalar cannot be cut into slabs");
-    require_divisible(c, c.sizes(k)[0], static_cast<std::int64_t>(ranks.size()), 0);
-    return c.lowering().all_to_all(c.input(k), group);
+    const int from = c.normalize_axis(split, c.rank(k)), to = c.normalize_axis(concat, c.rank(k));
+    require_divisible(c, c.sizes(k)[static_cast<std::size_t>(from)], static_cast<std::int64_t>(ranks.size()),
+                      from);
+    return c.lowering().all_to_all(c.input(k), group, from, to, blocking);
   });
 }
 
 void microsoft_all_reduce(OpContext& c) { all_reduce(c, world(c, false), ReduceKind::sum); }
 void microsoft_all_gather(OpContext& c) { all_gather(c, world(c, true)); }
-void microsoft_all_to_all(OpContext& c) { all_to_all(c, world(c, true)); }
+void microsoft_all_to_all(OpContext& c) { all_to_all(c, world(c, true), 0, 0); }
 
 void braid_all_reduce(OpContext& c) { all_reduce(c, group_ranks(c), reduce_op(c)); }
 void braid_all_gather(OpContext& c) { all_gather(c, group_ranks(c)); }
-void braid_all_to_all(OpContext& c) { all_to_all(c, group_ranks(c)); }
+void braid_reduce_scatter(OpContext& c) { reduce_scatter(c, group_ranks(c), reduce_op(c)); }
 
-void braid_reduce_scatter(OpContext& c) {
+void braid_all_to_all(OpContext& c) {
   const std::vector<int> ranks = group_ranks(c);
-  const ReduceKind kind = reduce_op(c);
-  for_each_tensor(c, ranks, [&](int k, GroupId group) {
-    const int axis = c.axis_attribute(c.rank(k), 0);
-    require_divisible(c, c.sizes(k)[static_cast<std::size_t>(axis)], static_cast<std::int64_t>(ranks.size()),
-                      axis);
-    return c.lowering().reduce_scatter(c.input(k), group, axis, kind);
-  });
+  const std::int64_t split = c.int_attribute("split_axis", 0), concat = c.int_attribute("concat_axis", 0);
+  const auto sizes = c.ints_attribute("split_sizes");
+  if (!sizes || sizes->empty()) return all_to_all(c, ranks, split, concat);
+  if (split != 0 || concat != 0) {
+    c.fail(kUnsupportedForm, "attribute 'split_sizes' goes with split_axis 0 and concat_axis 0 only");
+  }
+  for_each_tensor(
+      c, ranks, [&](int k, GroupId group) { return uneven_all_to_all(c, c.input(k), group, ranks, *sizes); });
 }
+
+// From being cut along one axis to being cut along another one; synchronous, as DTensor's.
+void braid_shard_dim_all_to_all(OpContext& c) {
+  all_to_all(c, group_ranks(c), c.int_attribute("shard_dim"), c.int_attribute("gather_dim"), true);
+}
+
+// Functional collectives are complete when others see them: a wait of something waited for is the identity.
+void braid_wait_tensor(OpContext& c) { c.set_output(0, c.input(0)); }
 
 // A position in the group.
 int member(OpContext& c, const char* attribute, const std::vector<int>& ranks) {
@@ -157,14 +216,131 @@ void braid_recv(OpContext& c) {
                                     member(c, "peer", ranks)));
 }
 
+// What every target got from its source; zeros where nobody sends to a rank.
+void braid_batch_send_recv(OpContext& c) {
+  const std::vector<int> ranks = group_ranks(c);
+  const auto n = static_cast<std::int64_t>(ranks.size());
+  const auto given = c.ints_attribute("pairs");
+  if (!given || given->empty() || given->size() % 2 != 0) {
+    c.fail(kInvalidAttribute, "attribute 'pairs' must list source, target, source, target and so on");
+  }
+  std::vector<GroupId> pairs;
+  std::vector<std::int64_t> from(static_cast<std::size_t>(c.ranks()), -1);  // the pair that ends at a rank
+  std::int64_t self = -1;
+  for (std::size_t k = 0; k < given->size(); k += 2) {
+    const std::int64_t source = (*given)[k], target = (*given)[k + 1];
+    if (source < 0 || source >= n || target < 0 || target >= n) {
+      c.fail(kInvalidAttribute,
+             fmt::format("attribute 'pairs' has {} -> {}, but the group has {} ranks", source, target, n));
+    }
+    std::int64_t& which = from[static_cast<std::size_t>(ranks[static_cast<std::size_t>(target)])];
+    if (which != -1) {
+      c.fail(kInvalidAttribute, fmt::format("attribute 'pairs' has two sources for {}", target));
+    }
+    if (source == target) {
+      which = self = -2;
+      continue;
+    }
+    which = static_cast<std::int64_t>(pairs.size());
+    pairs.push_back(
+        make_group(c, {ranks[static_cast<std::size_t>(source)], ranks[static_cast<std::size_t>(target)]}));
+  }
+  check_counts(c);
+  for (int k = 0; k < c.input_count(); ++k) {
+    const TensorBox x = c.input(k);
+    std::vector<TensorBox> candidates = c.lowering().batch_send_recv(x, pairs);
+    std::vector<std::int64_t> which = from;
+    if (self == -2) {  // a rank that sends to itself keeps what it has
+      std::replace(which.begin(), which.end(), std::int64_t{-2},
+                   static_cast<std::int64_t>(candidates.size()));
+      candidates.push_back(x);
+    }
+    c.set_output(k, pick_by_rank(c, candidates, which));
+  }
+}
+
+// TensorRT's DistCollective. `groups` lists ranks, `group_size` of them to a group; each rank is in one
+// group.
+void dist_collective(OpContext& c) {
+  std::int64_t declared = c.int_attribute("nb_rank", -1);
+  if (declared > 0 && declared != c.ranks()) {
+    c.fail(kRankCount, fmt::format("attribute 'nb_rank' is {}, but there are {} ranks", declared, c.ranks()),
+           fmt::format("compile with --ranks {}", declared));
+  }
+  std::vector<std::int64_t> listed = c.ints_attribute("groups").value_or(std::vector<std::int64_t>{});
+  if (listed.empty()) {
+    for (int r = 0; r < c.ranks(); ++r) listed.push_back(r);
+  }
+  std::int64_t each = c.int_attribute("group_size", -1);
+  if (each < 1) each = static_cast<std::int64_t>(listed.size());
+  if (static_cast<std::int64_t>(listed.size()) % each != 0) {
+    c.fail(kInvalidGroup,
+           fmt::format("attribute 'groups' lists {} ranks, which are no groups of {}", listed.size(), each));
+  }
+  std::vector<std::int64_t> which(static_cast<std::size_t>(c.ranks()), -1);
+  for (std::size_t k = 0; k < listed.size(); ++k) {
+    if (listed[k] < 0 || listed[k] >= c.ranks()) {
+      c.fail(kInvalidGroup,
+             fmt::format("attribute 'groups' has rank {}, but there are {} ranks", listed[k], c.ranks()));
+    }
+    std::int64_t& group = which[static_cast<std::size_t>(listed[k])];
+    if (group != -1) c.fail(kInvalidGroup, fmt::format("attribute 'groups' has rank {} twice", listed[k]));
+    group = static_cast<std::int64_t>(k) / each;
+  }
+  const std::string operation = c.string_attribute("collective_operation", "");
+  const std::int64_t root = c.int_attribute("root", -1);
+  std::string reduce_name = c.string_attribute("reduce_op", "none");
+  const bool reduces = operation == "all_reduce" || operation == "reduce_scatter" || operation == "reduce";
+  const ReduceKind kind = reduces ? reduce_kind(c, reduce_name) : ReduceKind::sum;
+  const TensorBox x = c.input(0);
+  if (each == 1) return c.set_output(0, x);
+  if (c.rank(0) == 0 && operation != "all_reduce" && operation != "broadcast" && operation != "reduce")
+    c.fail(kShapeMismatch, "a scalar cannot be cut into slabs");
+  if (operation == "reduce_scatter" || operation == "all_to_all")
+    require_divisible(c, c.sizes(0)[0], each, 0);
+  std::vector<TensorBox> results;
+  for (std::size_t begin = 0; begin < listed.size(); begin += static_cast<std::size_t>(each)) {
+    const auto first = listed.begin() + static_cast<std::ptrdiff_t>(begin);
+    const std::vector<int> ranks(first, first + static_cast<std::ptrdiff_t>(each));
+    const GroupId group = make_group(c, ranks);
+    ir::Lowering& l = c.lowering();
+    if (operation == "all_reduce" || operation == "reduce") {  // reduce: others than the root get it as well
+      results.push_back(l.all_reduce(x, group, kind));
+    } else if (operation == "all_gather") {
+      results.push_back(l.all_gather(x, group, 0));
+    } else if (operation == "reduce_scatter") {
+      results.push_back(l.reduce_scatter(x, group, 0, kind));
+    } else if (operation == "all_to_all") {
+      results.push_back(l.all_to_all(x, group));
+    } else if (operation == "broadcast") {
+      const auto at = std::find(ranks.begin(), ranks.end(), static_cast<int>(root));
+      if (at == ranks.end())
+        c.fail(kInvalidAttribute, fmt::format("attribute 'root' is {}, which is not in the group {}", root,
+                                              fmt::join(ranks, ",")));
+      results.push_back(l.broadcast(x, group, static_cast<int>(at - ranks.begin())));
+    } else {
+      c.fail(kUnsupportedForm,
+             fmt::format("collective_operation '{}': expected all_reduce, all_gather, reduce_scatter, "
+                         "all_to_all, broadcast or reduce; results of gather and scatter would have another "
+                         "shape on each rank",
+                         operation));
+    }
+  }
+  c.set_output(0, results.size() == 1 ? results[0] : pick_by_rank(c, results, which));
+}
+
 const OpSpec kOps[] = {
+    {"", "DistCollective", 1, kNewestOpset, kAllTypes, dist_collective, true},
     {kBraidDomain, "AllGather", 1, 1, kAllTypes, braid_all_gather, true},
     {kBraidDomain, "AllReduce", 1, 1, kNumbers, braid_all_reduce, true},
     {kBraidDomain, "AllToAll", 1, 1, kAllTypes, braid_all_to_all, true},
+    {kBraidDomain, "BatchSendRecv", 1, 1, kAllTypes, braid_batch_send_recv, true},
     {kBraidDomain, "Broadcast", 1, 1, kAllTypes, braid_broadcast, true},
     {kBraidDomain, "Recv", 1, 1, {DType::i64}, braid_recv, true},
     {kBraidDomain, "ReduceScatter", 1, 1, kNumbers, braid_reduce_scatter, true},
     {kBraidDomain, "Send", 1, 1, kAllTypes, braid_send, true},
+    {kBraidDomain, "ShardDimAllToAll", 1, 1, kAllTypes, braid_shard_dim_all_to_all, true},
+    {kBraidDomain, "WaitTensor", 1, 1, kAllTypes, braid_wait_tensor},
     {kMicrosoftDomain, "AllGather", 1, 1, kAllTypes, microsoft_all_gather, true},
     {kMicrosoftDomain, "AllReduce", 1, 1, kNumbers, microsoft_all_reduce, true},
     {kMicrosoftDomain, "AllToAll", 1, 1, kAllTypes, microsoft_all_to_all, true},

@@ -55,6 +55,39 @@ TEST(FrontendErrors, GroupWithARankThatDoesNotExist) {
   EXPECT_THAT(error.what(), HasSubstr("5"));
 }
 
+TEST(FrontendErrors, GroupSizeMustBeThatOfTheGroup) {
+  const ir::UserError error = error_in(
+      "g (float[2] x) => (float[2] y) { [sum] y = ai.braid.AllReduce <group = [0, 1], group_size = 3> (x) }",
+      {.ranks = 3});
+  EXPECT_EQ(error.code(), kInvalidGroup);
+  EXPECT_THAT(error.what(), HasSubstr("group_size"));
+}
+
+TEST(FrontendErrors, SplitSizesMustAddUp) {
+  const ir::UserError error = error_in(
+      "g (float[4] x) => (float[4] y) { [swap] y = ai.braid.AllToAll <split_sizes = [1, 3, 1, 3]> (x) }",
+      {.ranks = 2});
+  EXPECT_EQ(error.code(), kShapeMismatch);
+  EXPECT_THAT(error.what(), HasSubstr("split_sizes"));
+}
+
+TEST(FrontendErrors, TwoSourcesForOneTarget) {
+  const ir::UserError error = error_in(
+      "g (float[4] x) => (float[4] y) { [both] y = ai.braid.BatchSendRecv <pairs = [0, 2, 1, 2]> (x) }",
+      {.ranks = 3});
+  EXPECT_EQ(error.code(), kInvalidAttribute);
+  EXPECT_THAT(error.what(), HasSubstr("two sources"));
+}
+
+TEST(FrontendErrors, DistCollectiveWithARankInTwoGroups) {
+  const ir::UserError error = error_in(
+      "g (float[4] x) => (float[4] y) { [sum] y = DistCollective <collective_operation = \"all_reduce\", "
+      "reduce_op = \"sum\", groups = [0, 1, 1, 2], group_size = 2> (x) }",
+      {.ranks = 3});
+  EXPECT_EQ(error.code(), kInvalidGroup);
+  EXPECT_THAT(error.what(), HasSubstr("twice"));
+}
+
 TEST(FrontendErrors, AllUnboundedDimensionsAreNamedAtOnce) {
   const ir::UserError error =
       error_in("g (float[batch, 3] x, float[?, 3] z) => (float[batch, 3] y) { y = Add(x, z) }");
