@@ -2,9 +2,12 @@
 // for uniform layers.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "passes/overlap/measure.h"
 #include "passes/pass_context.h"
 #include "tests/passes/overlap/orders.h"
+#include "tests/support/random.h"
 
 namespace braid::test {
 namespace {
@@ -25,22 +28,31 @@ std::string uniform_layers(int count, int a, int c) {
 
 // Explicit costs, so nothing is slowed down; field_anchors: with a <= c one gather stays exposed, with a > c
 // compute hides behind gathers.
+void reaches_the_closed_form_of(const std::string& passes, int count, int a, int c) {
+  SCOPED_TRACE(fmt::format("{}: {} layers, gather {}, compute {}", passes, count, a, c));
+  ir::Schedule schedule = ir::parse_schedule(uniform_layers(count, a, c), "test");
+  PassContext context;
+  passes::run_passes(schedule, passes::parse_pass_list(passes), {.context = &context});
+  passes::Problem p = passes::make_problem(schedule, *context.costs);
+  for (passes::Step& s : p.steps) s.slowdown = 1000;
+  for (passes::Collective& s : p.collectives) s.cost.slowdown = 1000;
+  const int ns = a <= c ? a + count * c : count * a + c;
+  EXPECT_EQ(simulate_makespan(p, passes::identity_order(p.size())).ps, Time::from_ns(ns).ps);
+}
+
 void reaches_the_closed_form(const std::string& passes) {
   for (int count : {1, 2, 5, 9}) {
     for (const auto& [a, c] :
          std::vector<std::pair<int, int>>{{500, 1000}, {1000, 1000}, {1500, 1000}, {3000, 1000}}) {
-      SCOPED_TRACE(fmt::format("{}: {} layers, gather {}, compute {}", passes, count, a, c));
-      ir::Schedule schedule = ir::parse_schedule(uniform_layers(count, a, c), "test");
-      PassContext context;
-      passes::run_passes(schedule, passes::parse_pass_list(passes), {.context = &context});
-      const passes::Problem p = passes::make_problem(schedule, *context.costs);
-      std::vector<passes::Step> steps = p.steps;
-      passes::Problem q = p;
-      for (passes::Step& s : q.steps) s.slowdown = 1000;
-      for (passes::Collective& s : q.collectives) s.cost.slowdown = 1000;
-      const int ns = a <= c ? a + count * c : count * a + c;
-      EXPECT_EQ(simulate_makespan(q, passes::identity_order(q.size())).ps, Time::from_ns(ns).ps);
+      reaches_the_closed_form_of(passes, count, a, c);
     }
+  }
+  for (int k = 0; k < random_cases(60); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const int count = 1 + static_cast<int>(random() % 40), a = 1 + static_cast<int>(random() % 5000);
+    reaches_the_closed_form_of(passes, count, a, 1 + static_cast<int>(random() % 5000));
   }
 }
 
