@@ -29,12 +29,21 @@ struct Time {
 // How much longer something takes while something else runs beside it, in thousandths: 1000 is not at all.
 using Permille = std::int32_t;
 
-// The time that `work` takes at a slow-down, rounded up; the work done in a time, rounded down.
-constexpr Time stretched(Time work, Permille slowdown) {
-  return {static_cast<std::int64_t>((static_cast<__int128>(work.ps) * slowdown + 999) / 1000)};
+// The law by which both event engines (overlap/simulator.h, pipeline/simulate.h) let time go by: the time
+// that `work` takes at a slow-down, rounded up, and the work done in a time, rounded down. The factor is in
+// thousandths; it may be a slow-down times the number of those that share. So what is done in stretched(w, f)
+// is never less than w. Without 128-bit division where 64 bits hold the product.
+constexpr std::int64_t kSmallPs = std::int64_t{1} << 46;
+
+constexpr Time stretched(Time work, std::int64_t factor) {
+  if (factor == 1000) return work;
+  if (work.ps < kSmallPs && factor < (1 << 16)) return {(work.ps * factor + 999) / 1000};
+  return {static_cast<std::int64_t>((static_cast<__int128>(work.ps) * factor + 999) / 1000)};
 }
-constexpr Time done_in(Time elapsed, Permille slowdown) {
-  return {static_cast<std::int64_t>(static_cast<__int128>(elapsed.ps) * 1000 / slowdown)};
+constexpr Time done_in(Time elapsed, std::int64_t factor) {
+  if (factor == 1000) return elapsed;
+  if (elapsed.ps < kSmallPs) return {elapsed.ps * 1000 / factor};
+  return {static_cast<std::int64_t>(static_cast<__int128>(elapsed.ps) * 1000 / factor)};
 }
 
 }  // namespace braid::passes

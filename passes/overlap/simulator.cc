@@ -7,21 +7,8 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// stretched() and done_in() by a factor in thousandths that may be k times a slow-down; without 128-bit
-// division where 64 bits hold the product.
-constexpr std::int64_t kSmall = std::int64_t{1} << 46;
-
-std::int64_t stretch(std::int64_t work, std::int64_t factor) {
-  if (factor == 1000) return work;
-  if (work < kSmall && factor < (1 << 16)) return (work * factor + 999) / 1000;
-  return static_cast<std::int64_t>((static_cast<__int128>(work) * factor + 999) / 1000);
-}
-
-std::int64_t done(std::int64_t elapsed, std::int64_t factor) {
-  if (factor == 1000) return elapsed;
-  if (elapsed < kSmall) return elapsed * 1000 / factor;
-  return static_cast<std::int64_t>(static_cast<__int128>(elapsed) * 1000 / factor);
-}
+std::int64_t stretch(std::int64_t work, std::int64_t factor) { return stretched(Time{work}, factor).ps; }
+std::int64_t done(std::int64_t elapsed, std::int64_t factor) { return done_in(Time{elapsed}, factor).ps; }
 
 }  // namespace
 

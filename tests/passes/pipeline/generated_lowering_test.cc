@@ -149,6 +149,21 @@ TEST(GeneratedLowering, DeferredReceivesOfAVShapeMixUpTheMessagesOfAnEdge) {
   refused(838, [&] { require_deadlock_free(deferred, {ChannelPolicy::Kind::edge, 0}); });  // error BR0838
 }
 
+// Rows whose RECVs stand before what they are an answer to: a rank that waits for each action in turn stands
+// still. On a queue per edge a posted RECV holds up nobody.
+TEST(GeneratedLowering, G09AndG18HangOnSharedQueuesOnly) {
+  const Schedule g09 = schedule({0, 1}, 2,
+                                {"0RECV_B0,0F0,0SEND_F0,0F1,0SEND_F1,0I0,0W0,0RECV_B1,0I1,0W1",
+                                 "1RECV_F0,1RECV_F1,1F0,1I0,1SEND_B0,1W0,1F1,1I1,1SEND_B1,1W1"});
+  const Schedule g18 = schedule({0, 1}, 1, {"0F0,0RECV_B0,0SEND_F0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
+  for (const Schedule& s : {g09, g18}) {
+    EXPECT_TRUE(step_table(s).deadlock());
+    EXPECT_FALSE(is_safe(prove_deadlock_free(s, {ChannelPolicy::Kind::rank, 0})));
+    EXPECT_FALSE(is_safe(prove_deadlock_free(s, {ChannelPolicy::Kind::pair, 0})));
+    EXPECT_TRUE(is_safe(prove_deadlock_free(s, {ChannelPolicy::Kind::edge, 0})));
+  }
+}
+
 // The hang that was seen on two nodes: each rank at a SEND whose RECV stands behind the other's.
 TEST(GeneratedLowering, TheReportedHangIsNamedOnBothRanks) {
   const Schedule s =
