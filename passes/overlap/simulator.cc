@@ -7,9 +7,6 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-std::int64_t stretch(std::int64_t work, std::int64_t factor) { return stretched(Time{work}, factor).ps; }
-std::int64_t done(std::int64_t elapsed, std::int64_t factor) { return done_in(Time{elapsed}, factor).ps; }
-
 }  // namespace
 
 struct Simulator::Recorder {
@@ -18,13 +15,13 @@ struct Simulator::Recorder {
 };
 
 Simulator::Simulator(const Problem& problem)
-    : problem_(&problem), sharing_(at(problem.fabrics), 0), queues_(at(problem.channels)) {}
+    : problem_(&problem), engine_(at(problem.fabrics)), queues_(at(problem.channels)) {}
 
 void Simulator::append(int node) {
   const Problem& p = *problem_;
   for (int s = p.first_step[at(node)]; s < p.first_step[at(node) + 1]; ++s) {
     const Step& step = p.steps[at(s)];
-    const Time before = now_;
+    const Time before = now();
     switch (step.kind) {
       case Step::Kind::compute:
         compute(step);
@@ -40,23 +37,23 @@ void Simulator::append(int node) {
         break;
     }
     if (recorder_ != nullptr && recorder_->timeline != nullptr) {
-      recorder_->timeline->steps[at(s)] = {before, now_};
+      recorder_->timeline->steps[at(s)] = {before, now()};
     }
   }
 }
 
 Time Simulator::finish() const {
-  if (in_flight_ == 0) return now_;
+  if (in_flight_ == 0) return now();
   Simulator rest = *this;
   rest.recorder_ = nullptr;
   rest.drain();
-  return rest.now_;
+  return rest.now();
 }
 
 bool Simulator::is_in_flight(int collective) const {
   if (in_flight_ == 0) return false;
   if (recorder_ != nullptr) return recorder_->complete[at(collective)] == 0;
-  for (const Head& h : heads_) {
+  for (const Head& h : engine_.running()) {
     if (h.collective == collective) return true;
   }
   const int channel = problem_->collectives[at(collective)].channel;
@@ -67,13 +64,13 @@ bool Simulator::is_in_flight(int collective) const {
 }
 
 bool Simulator::same_in_flight(const Simulator& other) const {
-  if (in_flight_ != other.in_flight_ || heads_.size() != other.heads_.size()) return false;
-  for (std::size_t i = 0; i < heads_.size(); ++i) {
-    if (heads_[i].collective != other.heads_[i].collective ||
-        heads_[i].remaining != other.heads_[i].remaining) {
+  const std::span<const Head> heads = engine_.running(), its_heads = other.engine_.running();
+  if (in_flight_ != other.in_flight_ || heads.size() != its_heads.size()) return false;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    if (heads[i].collective != its_heads[i].collective || heads[i].remaining != its_heads[i].remaining) {
       return false;
     }
-    int mine = queues_[at(heads_[i].channel)].first, its = other.queues_[at(heads_[i].channel)].first;
+    int mine = queues_[at(heads[i].channel)].first, its = other.queues_[at(heads[i].channel)].first;
     while (mine >= 0 && its >= 0 && pool_[at(mine)].collective == other.pool_[at(its)].collective) {
       mine = pool_[at(mine)].next;
       its = other.pool_[at(its)].next;
@@ -85,7 +82,7 @@ bool Simulator::same_in_flight(const Simulator& other) const {
 
 Time Simulator::backlog(int channel) const {
   Time sum;
-  for (const Head& h : heads_) {
+  for (const Head& h : engine_.running()) {
     if (h.channel == channel) sum.ps += h.remaining;
   }
   if (sum.ps == 0) return sum;
@@ -95,57 +92,43 @@ Time Simulator::backlog(int channel) const {
   return sum;
 }
 
-std::int64_t Simulator::time_of(const Head& head, bool computing) const {
-  const std::int64_t k = sharing_[at(head.fabric)];
-  return stretch(head.remaining, computing ? k * head.slowdown : k * 1000);
-}
-
 void Simulator::compute(const Step& step) {
-  std::int64_t remaining = step.work.ps;
-  while (remaining > 0 && !heads_.empty()) {
-    const std::int64_t to_end = stretch(remaining, step.slowdown);
-    std::int64_t next = to_end;
-    for (const Head& h : heads_) next = std::min(next, time_of(h, true));
-    remaining = next == to_end ? 0 : remaining - done(next, step.slowdown);
-    advance(next, true);
+  Time remaining = step.work;
+  while (remaining > Time{} && !engine_.idle()) {
+    const Time to_end = stretched(remaining, step.slowdown);
+    const Time next = std::min(to_end, engine_.until_next_end(beside_compute));
+    remaining = next == to_end ? Time{} : remaining - done_in(next, step.slowdown);
+    advance(next, beside_compute);
   }
-  now_.ps += remaining;
+  engine_.pass(remaining);
 }
 
 void Simulator::block_until_complete(int collective) {
   if (!is_in_flight(collective)) return;
-  const Time before = now_;
-  bool complete = false;
-  while (!complete) {
-    std::int64_t next = INT64_MAX;
-    for (const Head& h : heads_) next = std::min(next, time_of(h, false));
-    complete = advance(next, false, collective);
+  const Time before = now();
+  while (!advance(engine_.until_next_end(alone), alone, collective)) {
   }
-  blocked_ += now_ - before;
+  blocked_ += now() - before;
   if (recorder_ != nullptr && recorder_->timeline != nullptr) {
-    recorder_->timeline->collectives[at(collective)].exposed += now_ - before;
+    recorder_->timeline->collectives[at(collective)].exposed += now() - before;
   }
 }
 
 void Simulator::drain() {
-  while (!heads_.empty()) {
-    std::int64_t next = INT64_MAX;
-    for (const Head& h : heads_) next = std::min(next, time_of(h, false));
-    advance(next, false);
-  }
+  while (!engine_.idle()) advance(engine_.until_next_end(alone), alone);
 }
 
 void Simulator::issue(int collective) {
   const int channel = problem_->collectives[at(collective)].channel;
   ++in_flight_;
   if (recorder_ != nullptr && recorder_->timeline != nullptr) {
-    recorder_->timeline->collectives[at(collective)].issued = now_;
+    recorder_->timeline->collectives[at(collective)].issued = now();
   }
   bool busy = false;
-  for (const Head& h : heads_) busy |= h.channel == channel;
+  for (const Head& h : engine_.running()) busy |= h.channel == channel;
   if (!busy) {
     begin(collective);
-    if (heads_.back().remaining == 0) advance(0, false);
+    if (engine_.running().back().remaining == 0) advance(Time{}, alone);
     return;
   }
   int entry = free_;
@@ -167,46 +150,34 @@ void Simulator::issue(int collective) {
 
 void Simulator::begin(int collective) {
   const Collective& c = problem_->collectives[at(collective)];
-  heads_.push_back({collective, c.channel, c.cost.fabric, c.cost.slowdown, c.cost.time.ps});
-  ++sharing_[at(c.cost.fabric)];
+  engine_.begin({collective, c.channel, {c.cost.fabric}, c.cost.slowdown, c.cost.time.ps});
   if (recorder_ != nullptr && recorder_->timeline != nullptr) {
-    recorder_->timeline->collectives[at(collective)].begin = now_;
+    recorder_->timeline->collectives[at(collective)].begin = now();
   }
 }
 
-bool Simulator::advance(std::int64_t ps, bool computing, int collective) {
-  for (Head& h : heads_) {
-    const std::int64_t k = sharing_[at(h.fabric)];
-    h.remaining -= std::min(h.remaining, done(ps, computing ? k * h.slowdown : k * 1000));
-  }
-  now_.ps += ps;
+template <class Factor>
+bool Simulator::advance(Time elapsed, const Factor& factor, int collective) {
   bool found = false;
-  // What follows a complete one begins now, and is complete at once if it costs nothing.
-  for (std::size_t i = 0; i < heads_.size();) {
-    if (heads_[i].remaining > 0) {
-      ++i;
-      continue;
-    }
-    const Head gone = heads_[i];
-    heads_.erase(heads_.begin() + static_cast<std::ptrdiff_t>(i));
-    --sharing_[at(gone.fabric)];
+  engine_.advance(elapsed, factor, [&](const Head& gone) {
     --in_flight_;
     found |= gone.collective == collective;
     if (recorder_ != nullptr) {
       recorder_->complete[at(gone.collective)] = 1;
       if (recorder_->timeline != nullptr) {
-        recorder_->timeline->collectives[at(gone.collective)].end = now_;
+        recorder_->timeline->collectives[at(gone.collective)].end = now();
       }
     }
+    // What follows it begins now.
     Queue& queue = queues_[at(gone.channel)];
-    if (queue.first < 0) continue;
+    if (queue.first < 0) return;
     const int entry = queue.first;
     queue.first = pool_[at(entry)].next;
     pool_[at(entry)].next = free_;
     free_ = entry;
     begin(pool_[at(entry)].collective);
-  }
-  if (in_flight_ == static_cast<int>(heads_.size()) && !pool_.empty()) {
+  });
+  if (in_flight_ == static_cast<int>(engine_.running().size()) && !pool_.empty()) {
     pool_.clear();  // nobody is queued: copies stay small
     free_ = -1;
   }
@@ -219,7 +190,7 @@ Time simulate_makespan(const Problem& problem, std::span<const int> order) {
   s.recorder_ = &recorder;
   for (int n : order) s.append(n);
   s.drain();
-  return s.now_;
+  return s.now();
 }
 
 Timeline simulate(const Problem& problem, std::span<const int> order) {
@@ -230,10 +201,10 @@ Timeline simulate(const Problem& problem, std::span<const int> order) {
   Simulator s(problem);
   s.recorder_ = &recorder;
   for (int n : order) s.append(n);
-  const Time last_step = s.now_;
+  const Time last_step = s.now();
   s.drain();
-  t.makespan = s.now_;
-  t.exposed = s.now_ - last_step;
+  t.makespan = s.now();
+  t.exposed = s.now() - last_step;
   for (const CollectiveTimes& c : t.collectives) t.exposed += c.exposed;
   for (std::size_t k = 0; k < problem.steps.size(); ++k) {
     if (problem.steps[k].kind == Step::Kind::compute) t.compute += t.steps[k].end - t.steps[k].begin;

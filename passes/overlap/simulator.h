@@ -1,21 +1,21 @@
 // Event simulation of one rank of a program whose ranks all do the same: a compute stream and the channels.
 //
-//   * The compute stream takes the steps of the nodes in order. A start is issued when the stream reaches it
-//   and costs
-//     the stream nothing; a wait blocks the stream until its collective is complete; a blocking start waits
-//     by itself.
+//   * The compute stream takes the steps of the nodes in order. A start is issued when the stream reaches
+//     it and costs the stream nothing; a wait blocks the stream until its collective is complete; a
+//     blocking start waits by itself.
 //   * A channel runs its collectives one after the other, in the order of issue. Channels run side by side;
-//   the
-//     collectives at the heads of k channels of one fabric each go at 1/k of their speed.
-//   * Contention: while any collective is in flight, a compute step takes `slowdown` times as long; while the
-//   compute
-//     stream computes, a collective takes its `slowdown` times as long (times k, as above).
+//     the collectives at the heads of k channels of one fabric each go at 1/k of their speed.
+//   * Contention: while any collective is in flight, a compute step takes `slowdown` times as long; while
+//     the compute stream computes, a collective takes its `slowdown` times as long (times k, as above).
+//   * Time goes by as in passes/costs/event_engine.h, which the pipeline simulator shares.
 //   * Exact in whole picoseconds; the state after a prefix depends on the prefix only.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
+#include "passes/costs/event_engine.h"
 #include "passes/overlap/problem.h"
 
 namespace braid::passes {
@@ -30,7 +30,7 @@ class Simulator {
   // Runs the steps of a node.
   void append(int node);
   // When the compute stream is free again, and when all that was issued is complete, if nothing more comes.
-  Time now() const { return now_; }
+  Time now() const { return engine_.now(); }
   Time finish() const;
   // Time that the compute stream was blocked so far.
   Time blocked() const { return blocked_; }
@@ -45,7 +45,7 @@ class Simulator {
   // visit(collective, Time): each one in flight, and the work of its channel until it is complete.
   template <class Visit>
   void each_in_flight(Visit visit) const {
-    for (const Head& h : heads_) {
+    for (const Head& h : engine_.running()) {
       Time until{h.remaining};
       visit(h.collective, until);
       for (int q = queues_[static_cast<std::size_t>(h.channel)].first; q >= 0;
@@ -61,14 +61,19 @@ class Simulator {
   friend Timeline simulate(const Problem&, std::span<const int>);
   struct Recorder;  // of a whole simulation
 
-  // A collective at the head of its channel.
+  // A collective at the head of its channel, at work on its fabric.
   struct Head {
     int collective;
     int channel;
-    int fabric;
+    std::array<std::int32_t, 1> resources;  // its fabric
     Permille slowdown;
     std::int64_t remaining;  // ps of work
   };
+  // While the compute stream is blocked, or computes.
+  static std::int64_t alone(const Head&, int sharers) { return sharers * std::int64_t{1000}; }
+  static std::int64_t beside_compute(const Head& head, int sharers) {
+    return sharers * std::int64_t{head.slowdown};
+  }
   // Collectives behind the heads: one list per channel in a common pool.
   struct Queued {
     int collective;
@@ -83,16 +88,15 @@ class Simulator {
   void block_until_complete(int collective);
   void issue(int collective);
   void begin(int collective);
-  std::int64_t time_of(const Head& head, bool computing) const;
   // All heads go on for a time; those that are complete leave. True if `collective` was one of them.
-  bool advance(std::int64_t ps, bool computing, int collective = -1);
+  template <class Factor>
+  bool advance(Time elapsed, const Factor& factor, int collective = -1);
   void drain();
 
   const Problem* problem_;
-  Time now_, blocked_;
+  EventEngine<Head> engine_;
+  Time blocked_;
   int in_flight_ = 0;
-  std::vector<Head> heads_;    // in the order in which they reached the head
-  std::vector<int> sharing_;   // heads per fabric
   std::vector<Queue> queues_;  // per channel
   std::vector<Queued> pool_;
   int free_ = -1;  // list of unused entries of pool_

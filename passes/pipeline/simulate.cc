@@ -3,23 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ir/error.h"
-#include "passes/pipeline/channel_layout.h"
+#include "passes/costs/event_engine.h"
 #include "passes/pipeline/simulation_errors.h"
+#include "passes/pipeline/transfer_queues.h"
 #include "passes/pipeline/transfers.h"
 
 namespace braid::pipeline {
 namespace {
 
-using passes::Permille;
+using passes::EventEngine;
 using passes::Time;
-
-constexpr std::int64_t kNotYet = -1;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -29,18 +29,13 @@ bool gives_gradient(ActionKind k) { return (bit(k) & kInputGradient) != 0; }
 class Engine {
  public:
   Engine(const Schedule& schedule, const PipelineCosts& costs, ChannelPolicy policy)
-      : s_(schedule), costs_(costs), policy_(policy), layout_(schedule, policy.kind) {
+      : s_(schedule), costs_(costs), queues_(schedule, policy), engine_(2 * schedule.rows.size()) {
     check();
     const std::size_t n = dense_size(s_);
     forward_end_.assign(n, kNotYet);
     gradient_end_.assign(n, kNotYet);
-    transfer_of_.assign(2 * n, -1);
     ranks_.resize(at(s_.ranks()));
-    queues_.resize(at(layout_.queues()));
     unsharded_.assign(s_.rank_of_stage.size(), Parameters::here);
-    outstanding_.assign(at(layout_.connections()), 0);
-    leaving_.assign(ranks_.size(), 0);
-    entering_.assign(ranks_.size(), 0);
     result_.cells.resize(ranks_.size());
     result_.ranks.resize(ranks_.size());
     for (std::size_t r = 0; r < ranks_.size(); ++r) result_.cells[r].reserve(s_.rows[r].size());
@@ -49,9 +44,9 @@ class Engine {
   Simulation run() {
     for (;;) {
       settle();
-      const std::int64_t next = next_end();
-      if (next == std::numeric_limits<std::int64_t>::max()) break;
-      advance(next);
+      if (engine_.idle()) break;
+      const auto rate = [this](const Work& work, int sharers) { return factor(work, sharers); };
+      engine_.advance(engine_.until_next_end(rate), rate, [this](const Work& work) { end(work); });
     }
     finish();
     return std::move(result_);
@@ -62,35 +57,20 @@ class Engine {
   struct Rank {
     std::size_t position = 0;  // of the next cell
     bool computing = false;
-    std::int64_t remaining = 0;  // of the computation, or, beside it, of the stream of parameters
-    std::int64_t side_remaining = 0;
-    bool side_busy = false;
-    std::vector<std::size_t> side;  // indices into the rank's cells, in order
-    std::size_t side_next = 0;
     std::size_t running = 0;  // index into the rank's cells
     std::int64_t last_end = kNotYet;
-    int transfers = 0;  // in flight, to or from this rank
+    std::vector<std::size_t> side;  // the stream of parameters: indices into the rank's cells, in order
+    std::size_t side_next = 0;
+    bool side_busy = false;
   };
-  struct Transfer {
-    Action send;
-    std::int32_t from = 0, to = 0, send_queue = -1, recv_queue = -1, connection = -1;
-    std::int64_t sent = kNotYet, received = kNotYet, begin = kNotYet, end = kNotYet;
-    std::int64_t remaining = 0;
-    int send_batch = 0, recv_batch = 0;
-    bool delivered = false;  // the RECV is complete
-    bool usable = false;     // and so is all that was posted with it into its queue
+  // Of a rank, or a transfer on its way from one rank to another.
+  struct Work {
+    enum class Kind : std::uint8_t { computation, side, transfer } kind;
+    int index;  // of the rank or the transfer
+    std::array<std::int32_t, 2> resources;
+    std::int64_t remaining;
   };
-  // One end of a channel: what was posted and is not complete, in order. What has the batch of the first one
-  // is at the head.
-  struct Queue {
-    struct Entry {
-      int transfer;
-      bool send;
-    };
-    std::vector<Entry> entries;
-    std::size_t first = 0;
-    bool touched = false;
-  };
+  static constexpr std::array<std::int32_t, 2> kNothingShared{-1, -1};
 
   // ---- before it begins
 
@@ -137,12 +117,7 @@ class Engine {
     for (bool again = true; again;) {
       again = false;
       for (std::size_t r = 0; r < ranks_.size(); ++r) again |= take_cells(r);
-      while (!touched_.empty()) {
-        const int q = touched_.back();
-        touched_.pop_back();
-        queues_[at(q)].touched = false;
-        again |= look_at_head(q);
-      }
+      again |= queues_.settle(now(), [this](int transfer) { begin_transfer(transfer); });
     }
   }
 
@@ -157,7 +132,7 @@ class Engine {
       const ActionKind kind = row[position].kind;
       if (kind != ActionKind::idle) {
         if (!std::ranges::all_of(actions, [&](Action a) { return ready(a); })) break;
-        result_.cells[r].push_back({static_cast<std::uint32_t>(position), {now_}, {now_}});
+        result_.cells[r].push_back({static_cast<std::uint32_t>(position), {now()}, {now()}});
         if (is_compute(kind) || kind == ActionKind::overlap_f_b) {
           begin_computation(r, actions);
         } else if (kind == ActionKind::unshard || kind == ActionKind::reduce_grad) {
@@ -165,8 +140,8 @@ class Engine {
           rank.side.push_back(result_.cells[r].size() - 1);
           begin_side(r);
         } else if (kind != ActionKind::reshard) {
-          ++batch_;
-          for (const Action a : actions) post(a);
+          queues_.begin_batch();
+          for (const Action a : actions) queues_.post(a, now());
         }
       }
       rank.position += size;
@@ -180,15 +155,16 @@ class Engine {
     switch (a.kind) {
       case ActionKind::forward:
         if (unsharded_[at(a.stage)] == Parameters::coming) return false;
-        return a.stage == 0 ||
-               (sent_between(s_, a.stage - 1) ? usable({ActionKind::send_forward, a.stage - 1, a.microbatch})
-                                              : forward_end_[id - at(s_.microbatches)] != kNotYet);
+        return a.stage == 0 || (sent_between(s_, a.stage - 1)
+                                    ? queues_.usable({ActionKind::send_forward, a.stage - 1, a.microbatch})
+                                    : forward_end_[id - at(s_.microbatches)] != kNotYet);
       case ActionKind::backward_input:
       case ActionKind::full_backward:
         if (unsharded_[at(a.stage)] == Parameters::coming || forward_end_[id] == kNotYet) return false;
         return a.stage + 1 == s_.stages() ||
-               (sent_between(s_, a.stage) ? usable({ActionKind::send_backward, a.stage + 1, a.microbatch})
-                                          : gradient_end_[id + at(s_.microbatches)] != kNotYet);
+               (sent_between(s_, a.stage)
+                    ? queues_.usable({ActionKind::send_backward, a.stage + 1, a.microbatch})
+                    : gradient_end_[id + at(s_.microbatches)] != kNotYet);
       case ActionKind::backward_weight:
         return gradient_end_[id] != kNotYet;
       case ActionKind::send_forward:
@@ -199,11 +175,6 @@ class Engine {
         return true;
     }
   }
-  bool usable(Action send) const {
-    const int t = transfer_of_[index_of(send)];
-    return t >= 0 && transfers_[at(t)].usable;
-  }
-
   void begin_computation(std::size_t r, std::span<const Action> actions) {
     Rank& rank = ranks_[r];
     Time sum, longest;
@@ -213,8 +184,8 @@ class Engine {
     }
     if (actions.size() > 1) sum = std::max(longest, passes::stretched(sum, costs_.overlap));
     rank.computing = true;
-    rank.remaining = sum.ps;
     rank.running = result_.cells[r].size() - 1;
+    engine_.begin({Work::Kind::computation, static_cast<int>(r), kNothingShared, sum.ps});
     account_for_gap(r, actions);
   }
 
@@ -222,7 +193,7 @@ class Engine {
   void account_for_gap(std::size_t r, std::span<const Action> actions) {
     RankTimes& times = result_.ranks[r];
     if (ranks_[r].last_end == kNotYet) {
-      times.skew = {now_};
+      times.skew = {now()};
       return;
     }
     const std::int64_t from = ranks_[r].last_end;
@@ -230,11 +201,11 @@ class Engine {
     bool parameters = false;
     for (const Action a : actions) {
       earliest = std::max(earliest, arrival_alone(a));
-      parameters |= last_unshard_end_.size() > at(a.stage) && last_unshard_end_[at(a.stage)] == now_;
+      parameters |= last_unshard_end_.size() > at(a.stage) && last_unshard_end_[at(a.stage)] == now();
     }
-    const std::int64_t dependency = parameters ? now_ - from : std::min(now_, earliest) - from;
+    const std::int64_t dependency = parameters ? now() - from : std::min(now(), earliest) - from;
     times.dependency.ps += dependency;
-    times.head_of_line.ps += now_ - from - dependency;
+    times.head_of_line.ps += now() - from - dependency;
   }
   std::int64_t arrival_alone(Action a) const {
     const std::size_t id = dense_id(s_, a);
@@ -258,230 +229,79 @@ class Engine {
     Rank& rank = ranks_[r];
     if (rank.side_busy || rank.side_next == rank.side.size()) return;
     CellTimes& cell = result_.cells[r][rank.side[rank.side_next]];
-    cell.begin = cell.end = {now_};
+    cell.begin = cell.end = {now()};
     rank.side_busy = true;
-    rank.side_remaining = costs_.of(s_.rows[r][cell.position]).ps;
-  }
-
-  // ---- transfers
-
-  std::size_t index_of(Action send) const {
-    return 2 * dense_id(s_, send) + (send.kind == ActionKind::send_backward ? 1 : 0);
-  }
-
-  Transfer& transfer(Action send) {
-    int& index = transfer_of_[index_of(send)];
-    if (index < 0) {
-      index = static_cast<int>(transfers_.size());
-      Transfer t;
-      t.send = send;
-      t.from = s_.rank_of_stage[at(send.stage)];
-      t.to = s_.rank_of_stage[at(counterpart(send).stage)];
-      t.remaining = costs_.transfer(send, t.from, t.to).ps;
-      transfers_.push_back(t);
-    }
-    return transfers_[at(index)];
-  }
-
-  void post(Action a) {
-    const bool send = is_send(a.kind);
-    Transfer& t = transfer(send ? a : counterpart(a));
-    (send ? t.sent : t.received) = now_;
-    (send ? t.send_batch : t.recv_batch) = batch_;
-    (send ? t.send_queue : t.recv_queue) = layout_.queue_of(a);
-    t.connection = layout_.connection_of(a);
-    const int q = layout_.queue_of(a);
-    queues_[at(q)].entries.push_back({transfer_of_[index_of(t.send)], send});
-    touch(q);
-  }
-
-  void touch(int q) {
-    if (q < 0 || std::exchange(queues_[at(q)].touched, true)) return;
-    touched_.push_back(q);
-  }
-
-  int batch_of(const Queue::Entry& e) const {
-    const Transfer& t = transfers_[at(e.transfer)];
-    return e.send ? t.send_batch : t.recv_batch;
-  }
-  bool complete(const Queue::Entry& e) const {
-    const Transfer& t = transfers_[at(e.transfer)];
-    return e.send ? t.end != kNotYet : t.delivered;
-  }
-  bool at_head(int q, int batch) const {
-    const Queue& queue = queues_[at(q)];
-    return queue.first < queue.entries.size() && batch_of(queue.entries[queue.first]) == batch;
-  }
-
-  bool leave_complete_batches(Queue& queue) {
-    const std::size_t before = queue.first;
-    while (queue.first < queue.entries.size()) {
-      std::size_t end = queue.first;
-      bool all = true;
-      for (;
-           end < queue.entries.size() && batch_of(queue.entries[end]) == batch_of(queue.entries[queue.first]);
-           ++end)
-        all &= complete(queue.entries[end]);
-      if (!all) break;
-      for (; queue.first < end; ++queue.first) {
-        const Queue::Entry& e = queue.entries[queue.first];
-        if (!e.send) transfers_[at(e.transfer)].usable = true;
-      }
-    }
-    return queue.first != before;
-  }
-
-  // Begins, or delivers, what is at the head of a queue.
-  bool look_at_head(int q) {
-    Queue& queue = queues_[at(q)];
-    bool moved = leave_complete_batches(queue);
-    for (std::size_t k = queue.first; k < queue.entries.size(); ++k) {
-      const Queue::Entry e = queue.entries[k];
-      if (batch_of(e) != batch_of(queue.entries[queue.first])) break;
-      Transfer& t = transfers_[at(e.transfer)];
-      if (t.begin == kNotYet && t.sent != kNotYet && at_head(t.send_queue, t.send_batch) && may_begin(t)) {
-        begin_transfer(e.transfer);
-        moved = true;
-      }
-      if (t.end != kNotYet && !t.delivered && t.received != kNotYet && at_head(t.recv_queue, t.recv_batch)) {
-        deliver(t);
-        moved = true;
-      }
-    }
-    return moved;
-  }
-
-  bool may_begin(const Transfer& t) const {
-    if (policy_.buffered > 0) return outstanding_[at(t.connection)] < policy_.buffered;
-    return t.received != kNotYet && at_head(t.recv_queue, t.recv_batch);
+    engine_.begin(
+        {Work::Kind::side, static_cast<int>(r), kNothingShared, costs_.of(s_.rows[r][cell.position]).ps});
   }
 
   void begin_transfer(int index) {
-    Transfer& t = transfers_[at(index)];
-    t.begin = now_;
-    if (t.connection >= 0) ++outstanding_[at(t.connection)];
-    ++leaving_[at(t.from)];
-    ++entering_[at(t.to)];
-    ++ranks_[at(t.from)].transfers;
-    ++ranks_[at(t.to)].transfers;
-    flying_.push_back(index);
-  }
-
-  void end_transfer(Transfer& t) {
-    t.end = now_;
-    --leaving_[at(t.from)];
-    --entering_[at(t.to)];
-    --ranks_[at(t.from)].transfers;
-    --ranks_[at(t.to)].transfers;
-    last_ = now_;
-    touch(t.send_queue);
-    touch(t.recv_queue);
-    if (!lowered_) t.delivered = t.usable = true;
-  }
-
-  void deliver(Transfer& t) {
-    t.delivered = true;
-    --outstanding_[at(t.connection)];
-    touch(t.recv_queue);
-    // A sender may stand at its head because too many messages were on their way.
-    for (int q : senders_of(t.connection)) touch(q);
-  }
-  // Queues through which a connection's SENDs go.
-  std::vector<int>& senders_of(int connection) {
-    if (senders_.empty()) {
-      senders_.resize(at(layout_.connections()));
-      for (int stage = 0; stage < s_.stages(); ++stage) {
-        for (const ActionKind kind : {ActionKind::send_forward, ActionKind::send_backward}) {
-          const Action send{kind, stage, 0};
-          const int other = counterpart(send).stage;
-          if (other < 0 || other >= s_.stages() || !sent_between(s_, std::min(stage, other))) continue;
-          std::vector<int>& list = senders_[at(layout_.connection_of(send))];
-          if (std::ranges::find(list, layout_.queue_of(send)) == list.end())
-            list.push_back(layout_.queue_of(send));
-        }
-      }
-    }
-    return senders_[at(connection)];
+    const TransferQueues::Transfer& t = queues_.transfers()[at(index)];
+    engine_.begin({Work::Kind::transfer,
+                   index,
+                   {leaving(t.from), entering(t.to)},
+                   costs_.transfer(t.send, t.from, t.to).ps});
   }
 
   // ---- time goes by
 
-  Permille rate(const Rank& r) const { return r.transfers > 0 ? costs_.slowdown : 1000; }
-  Permille rate(const Transfer& t) const {
-    return costs_.shared_links ? 1000 * std::max(leaving_[at(t.from)], entering_[at(t.to)]) : 1000;
+  std::int64_t now() const { return engine_.now().ps; }
+
+  // The two sides of a rank's link.
+  static std::int32_t leaving(std::int32_t rank) { return 2 * rank; }
+  static std::int32_t entering(std::int32_t rank) { return 2 * rank + 1; }
+
+  std::int64_t factor(const Work& work, int sharers) const {
+    switch (work.kind) {
+      case Work::Kind::computation:
+        return engine_.users(leaving(work.index)) + engine_.users(entering(work.index)) > 0 ? costs_.slowdown
+                                                                                            : 1000;
+      case Work::Kind::transfer:
+        return costs_.shared_links ? std::int64_t{1000} * sharers : 1000;
+      case Work::Kind::side:
+        break;
+    }
+    return 1000;
   }
 
-  std::int64_t next_end() const {
-    std::int64_t next = std::numeric_limits<std::int64_t>::max();
-    for (const Rank& r : ranks_) {
-      if (r.computing) next = std::min(next, passes::stretched({r.remaining}, rate(r)).ps);
-      if (r.side_busy) next = std::min(next, r.side_remaining);
-    }
-    for (const int f : flying_) {
-      const Transfer& t = transfers_[at(f)];
-      next = std::min(next, passes::stretched({t.remaining}, rate(t)).ps);
-    }
-    return next;
-  }
-
-  void advance(std::int64_t ps) {
-    const auto lessen = [&](std::int64_t& remaining, Permille rate) {
-      remaining -= std::min(remaining, passes::done_in({ps}, rate).ps);
-      return remaining == 0;
-    };
-    // Rates are those of the time that goes by: nothing ends before all have gone on.
-    now_ += ps;
-    for (Rank& r : ranks_) {
-      if (r.computing) lessen(r.remaining, rate(r));
-      if (r.side_busy) lessen(r.side_remaining, 1000);
-    }
-    ended_.clear();
-    std::size_t kept = 0;
-    for (const int f : flying_) {
-      Transfer& t = transfers_[at(f)];
-      if (lessen(t.remaining, rate(t))) {
-        ended_.push_back(f);
-      } else {
-        flying_[kept++] = f;
-      }
-    }
-    flying_.resize(kept);
-    for (const int f : ended_) end_transfer(transfers_[at(f)]);
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (ranks_[r].computing && ranks_[r].remaining == 0) end_computation(r);
-      if (ranks_[r].side_busy && ranks_[r].side_remaining == 0) end_side(r);
+  void end(const Work& work) {
+    last_ = now();
+    switch (work.kind) {
+      case Work::Kind::computation:
+        return end_computation(at(work.index));
+      case Work::Kind::side:
+        return end_side(at(work.index));
+      case Work::Kind::transfer:
+        return queues_.end(work.index, now());
     }
   }
 
   void end_computation(std::size_t r) {
     Rank& rank = ranks_[r];
     CellTimes& cell = result_.cells[r][rank.running];
-    cell.end = {now_};
+    cell.end = {now()};
     rank.computing = false;
-    rank.last_end = last_ = now_;
+    rank.last_end = now();
     result_.ranks[r].busy += cell.end - cell.begin;
     for (const Action a : members(s_.rows[r], cell.position)) {
-      if (a.kind == ActionKind::forward) forward_end_[dense_id(s_, a)] = now_;
-      if (gives_gradient(a.kind)) gradient_end_[dense_id(s_, a)] = now_;
+      if (a.kind == ActionKind::forward) forward_end_[dense_id(s_, a)] = now();
+      if (gives_gradient(a.kind)) gradient_end_[dense_id(s_, a)] = now();
       const Action send = lowered_ ? Action{} : send_after(s_, a);
       if (send.kind == ActionKind::idle) continue;
-      Transfer& t = transfer(send);
-      t.sent = t.received = now_;
-      begin_transfer(transfer_of_[index_of(send)]);
+      begin_transfer(queues_.send_by_itself(send, now()));
     }
   }
 
   void end_side(std::size_t r) {
     Rank& rank = ranks_[r];
     CellTimes& cell = result_.cells[r][rank.side[rank.side_next++]];
-    cell.end = {now_};
+    cell.end = {now()};
     rank.side_busy = false;
-    last_ = now_;
     const Action a = s_.rows[r][cell.position];
     if (a.kind == ActionKind::unshard) {
       unsharded_[at(a.stage)] = Parameters::here;
       last_unshard_end_.resize(s_.rank_of_stage.size(), kNotYet);
-      last_unshard_end_[at(a.stage)] = now_;
+      last_unshard_end_[at(a.stage)] = now();
     }
     begin_side(r);
   }
@@ -499,7 +319,7 @@ class Engine {
       }
       stuck += fmt::format("\n  rank {} waits at entry {}: {}", r, ranks_[r].position, cell);
     }
-    for (const Transfer& t : transfers_) {
+    for (const TransferQueues::Transfer& t : queues_.transfers()) {
       if (t.delivered || !lowered_) continue;
       if (t.end == kNotYet || t.received != kNotYet || !stuck.empty()) {
         const char* state = t.sent == kNotYet       ? "is received, but never sent"
@@ -521,36 +341,28 @@ class Engine {
         times.tail = {last_ - ranks_[r].last_end};
       }
     }
-    std::vector<int> order(transfers_.size());
+    const std::vector<TransferQueues::Transfer>& transfers = queues_.transfers();
+    std::vector<int> order(transfers.size());
     for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int>(k);
-    std::ranges::stable_sort(order, {}, [&](int k) { return transfers_[at(k)].begin; });
+    std::ranges::stable_sort(order, {}, [&](int k) { return transfers[at(k)].begin; });
     result_.transfers.reserve(order.size());
     for (const int k : order) {
-      const Transfer& t = transfers_[at(k)];
+      const TransferQueues::Transfer& t = transfers[at(k)];
       result_.transfers.push_back({t.send, t.from, t.to, {t.sent}, {t.received}, {t.begin}, {t.end}});
     }
   }
 
   const Schedule& s_;
   const PipelineCosts& costs_;
-  ChannelPolicy policy_;
-  ChannelLayout layout_;
+  TransferQueues queues_;
+  EventEngine<Work> engine_;
   bool lowered_ = false;
 
-  std::int64_t now_ = 0;
   std::int64_t last_ = 0;  // end of what has ended last
-  int batch_ = 0;
   std::vector<Rank> ranks_;
   std::vector<std::int64_t> forward_end_, gradient_end_;  // by (stage, micro-batch)
-  std::vector<int> transfer_of_;  // by (stage, micro-batch) of the SEND, forward and backward
-  std::vector<Transfer> transfers_;
-  std::vector<Queue> queues_;
-  std::vector<int> touched_, flying_, ended_;
-  std::vector<Parameters> unsharded_;           // by stage
-  std::vector<std::int64_t> last_unshard_end_;  // by stage; empty if there was none
-  std::vector<int> outstanding_;                // by connection: begun and not delivered
-  std::vector<std::vector<int>> senders_;       // by connection; made when it is first asked for
-  std::vector<int> leaving_, entering_;         // transfers in flight, by rank
+  std::vector<Parameters> unsharded_;                     // by stage
+  std::vector<std::int64_t> last_unshard_end_;            // by stage; empty if there was none
   Simulation result_;
 };
 

@@ -1,22 +1,15 @@
 // Weighted event simulation of a pipeline schedule: what each rank does when, and why it is idle.
 //
-//   * A rank takes the cells of its row in order. Computation occupies its one compute stream; SEND and RECV
-//   are posted when
-//     the row reaches them and take no time there; UNSHARD and REDUCE_GRAD run one after the other on a
-//     stream of their own. An action begins when its inputs are there: the value of a RECV, of a neighbouring
-//     stage on the same rank, the parameters of an UNSHARD.
-//   * A SEND meets its RECV through the queues of the channel policy (channels.h): a transfer begins when
-//   both are posted and
-//     at the heads of their queues, which it occupies until it is complete. With K buffered messages a SEND
-//     begins without its RECV, as long as fewer than K messages of its connection have not been received; the
-//     RECV is complete when the message is there. What is batched is posted, and may begin, together; what it
-//     brings is there when all of it in one queue is complete.
-//   * Contention, where the costs ask for it: k transfers that leave (or enter) one rank at a time each go at
-//   1/k of
-//     their speed; computation beside a transfer of its rank takes `slowdown` times as long.
+//   * A rank takes the cells of its row in order. Computation occupies its one compute stream; SEND and
+//     RECV are posted when the row reaches them and take no time there; UNSHARD and REDUCE_GRAD run one
+//     after the other on a stream of their own. An action begins when its inputs are there: the value of a
+//     RECV, of a neighbouring stage on the same rank, the parameters of an UNSHARD.
+//   * Transfers begin and arrive by the rules of transfer_queues.h; what runs at the same time goes on by
+//   those of passes/costs/event_engine.h, which the overlap simulator shares.
+//   * Contention, where the costs ask for it: k transfers that leave (or enter) one rank at a time each go
+//     at 1/k of their speed; computation beside a transfer of its rank takes `slowdown` times as long.
 //   * Rows without transfers (compute only): a value of another rank arrives latency + bytes / bandwidth
-//   after its
-//     action has ended, whatever else is under way.
+//     after its action has ended, whatever else is under way.
 //
 // Exact in whole picoseconds and deterministic. O(actions x what runs at a time).
 #pragma once
