@@ -228,6 +228,9 @@ Status join_mpi_world(const WorldOptions& options, std::unique_ptr<World>* out) 
   if (ready) {
     MPI_Query_thread(&level);
   } else {
+    // Open MPI's blocking calls (making and freeing communicators) spin: where ranks and their threads
+    // outnumber the cores, that is all they do. This lets others run instead; a setting of the user's stays.
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     mpi::we_finalize = true;
     std::atexit(mpi::finalize_at_exit);

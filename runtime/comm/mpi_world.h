@@ -1,5 +1,5 @@
-// The MPI engine: ranks are processes that mpirun started, on any number of machines. Built with
-// -DBRAID_MPI=ON.
+// The MPI engine: ranks are processes that mpirun started, on any number of machines. Built where CMake finds
+// MPI (-DBRAID_MPI=AUTO, ON, OFF).
 //
 // Transfers are MPI's non-blocking collectives, over a communicator per group; a thread of each rank drives
 // them while the program computes. Reductions are ours (runtime/comm/reduce.h), in member order, so all ranks
