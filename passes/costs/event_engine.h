@@ -26,39 +26,41 @@ namespace braid::passes {
 template <class Work>
 class EventEngine {
  public:
+  struct Running : Work {
+    std::int64_t factor;  // of the time that went by last
+  };
+
   explicit EventEngine(std::size_t resources) : users_(resources, 0) {}
 
   Time now() const { return now_; }
   bool idle() const { return running_.empty(); }
-  std::span<const Work> running() const { return running_; }  // in the order of their begin
+  std::span<const Running> running() const { return running_; }  // in the order of their begin
   int users(std::int32_t resource) const { return users_[static_cast<std::size_t>(resource)]; }
 
   void begin(const Work& work) {
-    running_.push_back(work);
+    running_.push_back({work, 0});
     for (const std::int32_t r : work.resources) {
       if (r >= 0) ++users_[static_cast<std::size_t>(r)];
     }
   }
 
-  // How long until the first work ends, at the rates of now; Time::max() if nothing runs.
-  template <class Factor>
-  Time until_next_end(const Factor& factor) const {
-    std::int64_t next = Time::max().ps;
-    for (const Work& w : running_) {
-      next = std::min(next, stretched({w.remaining}, factor(w, sharers(w))).ps);
-    }
-    return {next};
-  }
-
-  // Time goes by, no more than until_next_end(). Then ended(work) for each that is complete; it may begin
-  // others, which end at once if they have no work.
+  // Time goes by until the first work ends, but no longer than `at_most`; returns how much. Then
+  // ended(work) for each that is complete; it may begin others, which end at once if they have no work.
   template <class Factor, class Ended>
-  void advance(Time elapsed, const Factor& factor, const Ended& ended) {
-    // Rates are those of the time that goes by: nothing ends before all have gone on.
-    for (Work& w : running_) {
-      w.remaining -= std::min(w.remaining, done_in(elapsed, factor(w, sharers(w))).ps);
+  Time advance(Time at_most, const Factor& factor, const Ended& ended) {
+    Time elapsed = at_most;
+    for (Running& w : running_) {
+      w.factor = factor(w, sharers(w));
+      elapsed = std::min(elapsed, stretched({w.remaining}, w.factor));
+    }
+    // The rates are those of the time that goes by: nothing ends before all have gone on.
+    bool any = false;
+    for (Running& w : running_) {
+      w.remaining -= std::min(w.remaining, done_in(elapsed, w.factor).ps);
+      any |= w.remaining == 0;
     }
     now_ += elapsed;
+    if (!any) return elapsed;
     std::size_t kept = 0;
     for (std::size_t i = 0; i < running_.size(); ++i) {
       if (running_[i].remaining > 0) {
@@ -73,6 +75,7 @@ class EventEngine {
       ended(gone);
     }
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
+    return elapsed;
   }
 
   // Time goes by while nothing runs.
@@ -88,7 +91,7 @@ class EventEngine {
   }
 
   Time now_;
-  std::vector<Work> running_;
+  std::vector<Running> running_;
   std::vector<int> users_;  // by resource
 };
 

@@ -29,9 +29,10 @@ struct Time {
 // How much longer something takes while something else runs beside it, in thousandths: 1000 is not at all.
 using Permille = std::int32_t;
 
-// The law by which the event engine (event_engine.h) lets time go by: the time that `work` takes at a slow-down, rounded up, and the work done in a time, rounded down. The factor is in
-// thousandths; it may be a slow-down times the number of those that share. So what is done in stretched(w, f)
-// is never less than w. Without 128-bit division where 64 bits hold the product.
+// The law by which the event engine (event_engine.h) lets time go by: the time that `work` takes at a
+// slow-down, rounded up, and the work done in a time, rounded down. The factor is in thousandths; it may be a
+// slow-down times the number of those that share. So what is done in stretched(w, f) is never less than w.
+// Without 128-bit division where 64 bits hold the product.
 constexpr std::int64_t kSmallPs = std::int64_t{1} << 46;
 
 constexpr Time stretched(Time work, std::int64_t factor) {

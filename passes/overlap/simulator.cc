@@ -53,7 +53,7 @@ Time Simulator::finish() const {
 bool Simulator::is_in_flight(int collective) const {
   if (in_flight_ == 0) return false;
   if (recorder_ != nullptr) return recorder_->complete[at(collective)] == 0;
-  for (const Head& h : engine_.running()) {
+  for (const auto& h : engine_.running()) {
     if (h.collective == collective) return true;
   }
   const int channel = problem_->collectives[at(collective)].channel;
@@ -64,7 +64,7 @@ bool Simulator::is_in_flight(int collective) const {
 }
 
 bool Simulator::same_in_flight(const Simulator& other) const {
-  const std::span<const Head> heads = engine_.running(), its_heads = other.engine_.running();
+  const auto heads = engine_.running(), its_heads = other.engine_.running();
   if (in_flight_ != other.in_flight_ || heads.size() != its_heads.size()) return false;
   for (std::size_t i = 0; i < heads.size(); ++i) {
     if (heads[i].collective != its_heads[i].collective || heads[i].remaining != its_heads[i].remaining) {
@@ -82,7 +82,7 @@ bool Simulator::same_in_flight(const Simulator& other) const {
 
 Time Simulator::backlog(int channel) const {
   Time sum;
-  for (const Head& h : engine_.running()) {
+  for (const auto& h : engine_.running()) {
     if (h.channel == channel) sum.ps += h.remaining;
   }
   if (sum.ps == 0) return sum;
@@ -96,9 +96,8 @@ void Simulator::compute(const Step& step) {
   Time remaining = step.work;
   while (remaining > Time{} && !engine_.idle()) {
     const Time to_end = stretched(remaining, step.slowdown);
-    const Time next = std::min(to_end, engine_.until_next_end(beside_compute));
-    remaining = next == to_end ? Time{} : remaining - done_in(next, step.slowdown);
-    advance(next, beside_compute);
+    const Time elapsed = advance(to_end, beside_compute);
+    remaining = elapsed == to_end ? Time{} : remaining - done_in(elapsed, step.slowdown);
   }
   engine_.pass(remaining);
 }
@@ -106,8 +105,7 @@ void Simulator::compute(const Step& step) {
 void Simulator::block_until_complete(int collective) {
   if (!is_in_flight(collective)) return;
   const Time before = now();
-  while (!advance(engine_.until_next_end(alone), alone, collective)) {
-  }
+  for (bool complete = false; !complete;) advance(Time::max(), alone, collective, &complete);
   blocked_ += now() - before;
   if (recorder_ != nullptr && recorder_->timeline != nullptr) {
     recorder_->timeline->collectives[at(collective)].exposed += now() - before;
@@ -115,7 +113,7 @@ void Simulator::block_until_complete(int collective) {
 }
 
 void Simulator::drain() {
-  while (!engine_.idle()) advance(engine_.until_next_end(alone), alone);
+  while (!engine_.idle()) advance(Time::max(), alone);
 }
 
 void Simulator::issue(int collective) {
@@ -125,7 +123,7 @@ void Simulator::issue(int collective) {
     recorder_->timeline->collectives[at(collective)].issued = now();
   }
   bool busy = false;
-  for (const Head& h : engine_.running()) busy |= h.channel == channel;
+  for (const auto& h : engine_.running()) busy |= h.channel == channel;
   if (!busy) {
     begin(collective);
     if (engine_.running().back().remaining == 0) advance(Time{}, alone);
@@ -157,11 +155,10 @@ void Simulator::begin(int collective) {
 }
 
 template <class Factor>
-bool Simulator::advance(Time elapsed, const Factor& factor, int collective) {
-  bool found = false;
-  engine_.advance(elapsed, factor, [&](const Head& gone) {
+Time Simulator::advance(Time at_most, const Factor& factor, int collective, bool* complete) {
+  const Time elapsed = engine_.advance(at_most, factor, [&](const Head& gone) {
     --in_flight_;
-    found |= gone.collective == collective;
+    if (gone.collective == collective) *complete = true;
     if (recorder_ != nullptr) {
       recorder_->complete[at(gone.collective)] = 1;
       if (recorder_->timeline != nullptr) {
@@ -181,7 +178,7 @@ bool Simulator::advance(Time elapsed, const Factor& factor, int collective) {
     pool_.clear();  // nobody is queued: copies stay small
     free_ = -1;
   }
-  return found;
+  return elapsed;
 }
 
 Time simulate_makespan(const Problem& problem, std::span<const int> order) {

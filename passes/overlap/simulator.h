@@ -45,7 +45,7 @@ class Simulator {
   // visit(collective, Time): each one in flight, and the work of its channel until it is complete.
   template <class Visit>
   void each_in_flight(Visit visit) const {
-    for (const Head& h : engine_.running()) {
+    for (const auto& h : engine_.running()) {
       Time until{h.remaining};
       visit(h.collective, until);
       for (int q = queues_[static_cast<std::size_t>(h.channel)].first; q >= 0;
@@ -88,9 +88,10 @@ class Simulator {
   void block_until_complete(int collective);
   void issue(int collective);
   void begin(int collective);
-  // All heads go on for a time; those that are complete leave. True if `collective` was one of them.
+  // Time goes by until a head is complete, but no longer than `at_most`; returns how much. Sets `complete`
+  // if `collective` was one of those that are complete.
   template <class Factor>
-  bool advance(Time elapsed, const Factor& factor, int collective = -1);
+  Time advance(Time at_most, const Factor& factor, int collective = -1, bool* complete = nullptr);
   void drain();
 
   const Problem* problem_;

@@ -45,8 +45,9 @@ class Engine {
     for (;;) {
       settle();
       if (engine_.idle()) break;
-      const auto rate = [this](const Work& work, int sharers) { return factor(work, sharers); };
-      engine_.advance(engine_.until_next_end(rate), rate, [this](const Work& work) { end(work); });
+      engine_.advance(
+          Time::max(), [this](const Work& work, int sharers) { return factor(work, sharers); },
+          [this](const Work& work) { end(work); });
     }
     finish();
     return std::move(result_);

@@ -49,7 +49,8 @@ class TransferQueues {
   void post(Action transfer, std::int64_t now);
   // A value that goes to another rank by itself (rows without transfers): begun, through no queue.
   int send_by_itself(Action send, std::int64_t now);
-  // Begins and delivers what may be; begins(index) for each transfer that begins. True if anything moved.
+  // Begins and delivers what may be; begins(index), which calls nothing here, for each
+  // transfer that begins. True if anything moved.
   template <class Begins>
   bool settle(std::int64_t now, const Begins& begins) {
     bool moved = false;
@@ -58,7 +59,8 @@ class TransferQueues {
       touched_.pop_back();
       queues_[static_cast<std::size_t>(q)].touched = false;
       moved |= look_at_head(q, now);
-      for (const int t : std::exchange(begun_, {})) begins(t);
+      for (const int t : begun_) begins(t);
+      begun_.clear();
     }
     return moved;
   }
