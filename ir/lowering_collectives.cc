@@ -239,8 +239,9 @@ TensorBox Lowering::all_to_all(TensorBox x, GroupId group, int split_axis, int c
 
 std::vector<TensorBox> Lowering::batch_send_recv(const TensorBox& x, const std::vector<GroupId>& pairs) {
   std::vector<Started> transfers;
-  for (const CollectiveKind kind : {CollectiveKind::send, CollectiveKind::recv}) {
-    for (const GroupId pair : pairs) {
+  // Pair by pair: where transfers block each other (a CUDA stream), both sides are then at the same pair.
+  for (const GroupId pair : pairs) {
+    for (const CollectiveKind kind : {CollectiveKind::send, CollectiveKind::recv}) {
       CollectiveKernel k;
       k.kind = kind;
       k.group = pair;

@@ -224,29 +224,49 @@ class StepWriter {
     return u < units_.size() ? graph_[units_[u].ops[0]].as<ir::CollectiveKernel>() : nullptr;
   }
 
-  // The collective at `first`; sends and receives that follow each other go together, as each may need the
-  // other. Returns the last unit written.
-  std::size_t write_collectives(std::size_t first) {
-    std::size_t last = first;
-    if (is_transfer(*collective(first))) {
-      while (collective(last + 1) != nullptr && is_transfer(*collective(last + 1))) ++last;
+  // The transfers that go together with the one at `first`, as each may need the other: sends and receives
+  // with nothing between them but kernels that do not need any of them (the copy of what the next one sends).
+  std::vector<std::size_t> batch(std::size_t first) const {
+    std::vector<std::size_t> out{first};
+    if (!is_transfer(*collective(first))) return out;
+    for (std::size_t u = first + 1; u < units_.size(); ++u) {
+      const UnitKind kind = kind_of(graph_, units_[u]);
+      if (kind == UnitKind::collective) {
+        if (!is_transfer(*collective(u))) break;
+        out.push_back(u);
+      } else if (kind == UnitKind::compute) {
+        const bool needs = std::any_of(streams_.edges.begin(), streams_.edges.end(),
+                                       [&](const StreamEdge& e) { return e.to == u && e.from >= first; });
+        if (needs) break;
+      }
     }
+    return out;
+  }
+
+  // The collective at `first` and its batch, after the kernels between them. Returns the last unit written.
+  std::size_t write_collectives(std::size_t first) {
+    const std::vector<std::size_t> members = batch(first);
     std::vector<std::string> calls;
     std::vector<ir::OpId> ops;
-    for (std::size_t u = first; u <= last; ++u) {
-      ops.push_back(units_[u].ops[0]);
-      add_calls(*collective(u), calls);
+    for (std::size_t u = first; u <= members.back(); ++u) {
+      if (kind_of(graph_, units_[u]) == UnitKind::compute) {
+        memory_.next_unit();
+        write_compute(u);
+      } else if (std::find(members.begin(), members.end(), u) != members.end()) {
+        ops.push_back(units_[u].ops[0]);
+        add_calls(*collective(u), calls);
+      }
     }
     begin_unit({ops, false, {}});
-    for (std::size_t u = first; u <= last; ++u) waits(u, "communication_waits");
+    for (std::size_t u : members) waits(u, "communication_waits");
     if (calls.size() > 1) line("BRAID_TRY(ncclGroupStart());");
     for (const std::string& call : calls) line(call);
     if (calls.size() > 1) line("BRAID_TRY(ncclGroupEnd());");
-    for (std::size_t u = first; u <= last; ++u) {
+    for (std::size_t u : members) {
       if (streams_.records[u] >= 0)
         line(fmt::format("BRAID_TRY(communication_records({}));", streams_.records[u]));
     }
-    return last;
+    return members.back();
   }
 
   void add_calls(const ir::CollectiveKernel& k, std::vector<std::string>& calls) {

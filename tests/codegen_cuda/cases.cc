@@ -19,6 +19,7 @@ std::vector<Case> cases() {
   add_gemm_cases(out);
   add_collective_cases(out);
   add_random_cases(out);
+  add_form_cases(out);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// The programs of these tests. They are emitted into one .cu while building (emit_cases.cc), so that the
-// compiler runs once; the tests build the same schedules again, for the reference.
+// The programs of these tests. They are emitted into a .cu while building (emit_cases.cc), so that the
+// compiler runs once for many; the tests build the same schedules again, for the reference.
 #pragma once
 
 #include <functional>
@@ -16,6 +16,7 @@ struct Case {
   std::string name;
   std::function<ir::Schedule()> build;  // planned
   codegen::cuda::CudaOptions options = {};
+  std::string source = "cases";  // the .cu that holds it
 };
 // All of them, in a fixed order.
 std::vector<Case> cases();
@@ -27,6 +28,9 @@ void add_reduction_cases(std::vector<Case>& out);
 void add_gemm_cases(std::vector<Case>& out);
 void add_collective_cases(std::vector<Case>& out);
 void add_random_cases(std::vector<Case>& out);
+void add_form_cases(std::vector<Case>& out);
+
+inline constexpr int kFormRanks[] = {1, 2, 3, 4, 8};
 
 inline constexpr std::uint64_t kRandomCases = 40;
 RandomProgram random_case(std::uint64_t seed);  // planned

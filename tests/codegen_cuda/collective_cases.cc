@@ -48,17 +48,21 @@ ir::Schedule every_collective(int ranks, DType dtype) {
   TensorBox x = net.input("x", dtype, {4 * ranks, 3});
   const auto out = [&](const char* name, TensorBox t) { net.lowering.output(name, t); };
   net.lowering.set_origin("gather");
-  out("gathered", net.unary(OpCode::neg, net.lowering.all_gather(x, world, 1)));
+  const OpCode touch = dtype == DType::boolean ? OpCode::logical_not : OpCode::neg;
+  out("gathered", net.unary(touch, net.lowering.all_gather(x, world, 1)));
   net.lowering.set_origin("gather_first");
   out("gathered_first", net.lowering.all_gather(x, world, 0));
   net.lowering.set_origin("broadcast");
   out("broadcast", net.lowering.broadcast(x, world, ranks - 1));
   net.lowering.set_origin("all_to_all");
   out("dealt", net.lowering.all_to_all(x, world));
-  if (dtype != DType::i16) {
+  // NCCL reduces no 16-bit integers, and of truth values only the greatest and the least.
+  if (dtype != DType::i16 && dtype != DType::u16) {
+    const bool truth = dtype == DType::boolean;
     net.lowering.set_origin("scatter");
-    out("scattered", net.lowering.reduce_scatter(x, world, 0, ReduceKind::sum));
+    out("scattered", net.lowering.reduce_scatter(x, world, 0, truth ? ReduceKind::max : ReduceKind::sum));
     for (ReduceKind kind : {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min}) {
+      if (truth && (kind == ReduceKind::sum || kind == ReduceKind::prod)) continue;
       net.lowering.set_origin("reduce_" + std::string(to_string(kind)));
       out(std::string(to_string(kind)).c_str(), net.lowering.all_reduce(x, world, kind));
     }
@@ -182,7 +186,8 @@ void add_collective_cases(std::vector<Case>& out) {
     out.push_back(
         {fmt::format("collectives_{}_f32", ranks), [ranks] { return every_collective(ranks, DType::f32); }});
   }
-  for (DType dtype : {DType::f16, DType::i16, DType::i64, DType::u8}) {
+  for (DType dtype : {DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64,
+                      DType::u8, DType::u16, DType::u32, DType::u64, DType::boolean}) {
     out.push_back(
         {fmt::format("collectives_2_{}", to_string(dtype)), [dtype] { return every_collective(2, dtype); }});
   }

@@ -17,8 +17,10 @@ TEST_F(Collective, TensorParallelLayersOnAnyNumberOfRanks) {
 }
 
 TEST_F(Collective, EveryKindIsAsTheInterpreterSays) {
-  for (const char* name : {"collectives_1_f32", "collectives_2_f32", "collectives_4_f32", "collectives_2_f16",
-                           "collectives_2_i16", "collectives_2_i64", "collectives_2_u8"}) {
+  for (const char* name : {"collectives_1_f32", "collectives_2_f32", "collectives_4_f32", "collectives_2_f64",
+                           "collectives_2_f16", "collectives_2_bf16", "collectives_2_i8", "collectives_2_i16",
+                           "collectives_2_i32", "collectives_2_i64", "collectives_2_u8", "collectives_2_u16",
+                           "collectives_2_u32", "collectives_2_u64", "collectives_2_bool"}) {
     SCOPED_TRACE(name);
     expect_equal(run_case(name), 0);
   }

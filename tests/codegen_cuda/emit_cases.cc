@@ -1,4 +1,5 @@
-// Writes cases as one translation unit: emit_cases OUTPUT.cu [NAME...], all if none is named.
+// Writes cases as one translation unit: emit_cases OUTPUT.cu NAME..., where @SOURCE stands for all of a
+// source.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -13,7 +14,10 @@ int main(int argc, char** argv) {
   const std::vector<std::string> wanted(argv + 2, argv + argc);
   std::vector<braid::codegen::cuda::CudaProgram> programs;
   for (const braid::test::Case& c : braid::test::cases()) {
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), c.name) == wanted.end()) continue;
+    const auto is_wanted = [&](const std::string& name) {
+      return std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+    };
+    if (!is_wanted(c.name) && !is_wanted("@" + c.source)) continue;
     braid::codegen::cuda::CudaOptions options = c.options;
     options.name = c.name;
     try {
