@@ -31,9 +31,9 @@ onnxruntime() {
 }
 
 collectives() {
-  header "# All-reduce beside Open MPI"
-  cmake --build "$build" --target allreduce_bench >&2
-  mpirun -n 2 ${BENCH_MPIRUN_FLAGS:-} "$build/bin/allreduce_bench"
+  header "# Collectives beside Open MPI"
+  cmake --build "$build" --target collectives_bench >&2
+  mpirun -n 2 ${BENCH_MPIRUN_FLAGS:-} "$build/bin/collectives_bench"
 }
 
 # Processor time of a stage is what --timing prints, on an idle machine.

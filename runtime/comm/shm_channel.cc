@@ -10,7 +10,7 @@ namespace braid::rt::shm {
 namespace {
 
 // From this many bytes on, reducing a slice each costs less than reducing everything everywhere. Measured by
-// bench/collectives/allreduce_bench.cc for two ranks; the traffic that it saves grows with their number.
+// bench/collectives/collectives_bench.cc for two ranks; the traffic that it saves grows with their number.
 size_t two_shot_threshold(int members) { return members == 2 ? 32 * 1024 : 16 * 1024; }
 
 struct Extent {
