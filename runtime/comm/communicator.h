@@ -149,7 +149,11 @@ class World {
 struct WorldOptions {
   size_t segment_bytes = 0;
   size_t staging_bytes =
-      512 * 1024;          // per group and member; collectives that are larger go through it in chunks
+      512 * 1024;  // per group and member; collectives that are larger go through it in chunks
+  // Large data in ordinary memory is read by the peers where it is, where the system lets them
+  // (process_vm_readv); a wait then also waits for the readers. Else, and with false, it goes through
+  // staging.
+  bool peer_reads = true;
   int64_t timeout_ms = 0;  // longest wait for a peer; 0: BRAID_TIMEOUT_MS, else 30 s
 };
 

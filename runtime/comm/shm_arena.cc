@@ -109,6 +109,7 @@ Status Arena::initialise_file(int fd, int size, const WorldOptions& options, std
   header->size = static_cast<uint32_t>(size);
   header->segment_bytes = options.segment_bytes;
   header->staging_bytes = options.staging_bytes;
+  header->peer_reads = options.peer_reads ? 1 : 0;
   header->file_bytes = bytes;
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);

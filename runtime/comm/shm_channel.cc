@@ -13,6 +13,10 @@ namespace {
 // bench/collectives/collectives_bench.cc for two ranks; the traffic that it saves grows with their number.
 size_t two_shot_threshold(int members) { return members == 2 ? 32 * 1024 : 16 * 1024; }
 
+// From this many bytes of a block on, reading a peer's ordinary memory costs less than staging: a system call
+// and the wait for the readers, but half the copies.
+constexpr size_t kRemoteBytes = 8 * 1024;
+
 struct Extent {
   size_t input_blocks, output_blocks;  // multiples of count
 };
@@ -60,6 +64,7 @@ Channel::Channel(WorldCore& core, std::byte* memory, const ChannelLayout& layout
       posts_(reinterpret_cast<PostLine*>(memory + layout.posts_offset())),
       staging_(memory + layout.staging_offset()),
       peer_consumed_(members_.size(), 0),
+      bounce_(std::make_unique_for_overwrite<std::byte[]>(staging_slot_ * members_.size())),
       sources_(members_.size()),
       destinations_(std::max<size_t>(members_.size(), 2)) {
   if (pacing.has_value()) link_.emplace(*pacing);
@@ -144,7 +149,8 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   op.seq = next_;
   op.stage = Stage::posts;
   op.checked_posts = 0;
-  op.any_staged = op.push = op.two_shot = op.reduced = false;
+  op.any_staged = op.push = op.two_shot = op.reduced = op.any_remote = op.remote = op.exposed = false;
+  op.collected = 0;
   op.last_start_ns = 0;
   const size_t label_bytes = call.label == nullptr ? 0 : strnlen(call.label, kLabelBytes - 1);
   if (label_bytes > 0) std::memcpy(op.label, call.label, label_bytes);
@@ -167,7 +173,10 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   if (direct(op.input, in_bytes) && !overwrites) op.flags |= kInputDirect;
   if (direct(op.output, out_bytes)) op.flags |= kOutputDirect;
   if (op.input == op.output) op.flags |= kInPlace;
-  op.staged = size() > 1 && !(op.flags & kInputDirect);
+  const bool ordinary = !(op.flags & kInputDirect) || (op.large && !(op.flags & kOutputDirect));
+  if (size() > 1 && ordinary && !overwrites && block >= kRemoteBytes && readable_by_all())
+    op.flags |= kRemote;
+  op.staged = size() > 1 && !(op.flags & (kInputDirect | kRemote));
 
   *seq = next_++;
   next_round_ += op.rounds;
@@ -184,8 +193,12 @@ void Channel::publish_post(Op& op) {
   line.flags = op.flags;
   line.count = op.count;
   const std::byte* segment = core_.segment(core_.rank());
-  line.input_offset = (op.flags & kInputDirect) && op.count > 0 ? op.input - segment : 0;
-  line.output_offset = (op.flags & kOutputDirect) && op.count > 0 ? op.output - segment : 0;
+  const auto place = [&](const std::byte* pointer, bool direct) {
+    if (op.count == 0) return uint64_t{0};
+    return direct ? static_cast<uint64_t>(pointer - segment) : reinterpret_cast<uint64_t>(pointer);
+  };
+  line.input_offset = place(op.input, op.flags & kInputDirect);
+  line.output_offset = place(op.output, op.flags & kOutputDirect);
   line.root = op.root;
   line.avail = avail_;
   line.consumed = consumed_;
@@ -315,14 +328,14 @@ int Channel::advance(Op& op) {
     if (const int missing = advance_rounds(op); missing != kReady) return missing;
     op.stage = Stage::finish;
   }
-  if (op.push) {  // others write into my output
+  if (op.push || op.exposed) {
     if (const int member = first_unconsumed(op.end_round()); member != kReady) return members_[member];
   }
   return kReady;
 }
 
 int Channel::advance_posts(Op& op) {
-  if (op.kind == CollectiveKind::send && me_ == op.root && !link_) return kReady;
+  if (op.kind == CollectiveKind::send && me_ == op.root && !link_ && !(op.flags & kRemote)) return kReady;
   for (; op.checked_posts < size(); ++op.checked_posts) {
     const int member = op.checked_posts;
     if (member == me_) continue;
@@ -353,31 +366,45 @@ void Channel::choose_path(Op& op) {
   if (size() == 1 || op.kind == CollectiveKind::barrier) return;
   if (op.kind == CollectiveKind::send && me_ == op.root) {
     op.any_staged = op.staged;
+    op.remote = (op.flags & kRemote) != 0;
     return;
   }
+  try_members();
   bool all_direct = true;
+  bool all_readable = true;  // outputs too
   bool overwritten = false;
   for (int member = 0; member < size(); ++member) {
     const uint8_t flags = member == me_ ? op.flags : post(member, op.seq).flags;
-    if (is_source(op, member) && !(flags & kInputDirect)) op.any_staged = true;
-    if (!(flags & kInputDirect) || !(flags & kOutputDirect)) all_direct = false;
-    if ((flags & kInputDirect) && (flags & kInPlace)) overwritten = true;
+    if (is_source(op, member) && !(flags & kInputDirect)) {
+      op.any_staged = op.any_staged || !(flags & kRemote);
+      op.any_remote = op.any_remote || (flags & kRemote);
+    }
+    if (!(flags & kInputDirect) || !(flags & kOutputDirect)) {
+      all_direct = false;
+      all_readable = all_readable && (flags & kRemote);
+    }
+    if ((flags & (kInputDirect | kRemote)) && (flags & kInPlace)) overwritten = true;
   }
+  op.remote = op.any_remote && !op.any_staged && (!op.large || all_readable);
+  op.exposed =
+      (op.remote && op.large) || (is_source(op, me_) && !(op.flags & kInputDirect) && (op.flags & kRemote));
   op.push = op.large && all_direct;
   // Two ranks that stage do better one-shot: reading half as much of the peer's staging does not pay for the
   // second hand-over. Not where an output would overwrite what the peer still reads.
-  op.two_shot = op.large && !all_direct && (size() > 2 || overwritten);
+  op.two_shot = op.large && !all_direct && !op.remote && (size() > 2 || overwritten);
 }
 
 bool Channel::available(const Op& op, int member, uint32_t round) const {
   const PostLine& line = post(member, op.seq);
-  if ((line.flags & kInputDirect) || reached(line.avail, round + 1)) return true;
+  if ((line.flags & (kInputDirect | kRemote)) || reached(line.avail, round + 1)) return true;
   return reached(progress_line(member).avail.load(), round + 1);
 }
 
 int Channel::advance_rounds(Op& op) {
-  if (!op.any_staged && !op.two_shot) {
-    if (op.push) {
+  if (op.remote || (!op.any_staged && !op.any_remote && !op.two_shot)) {
+    if (op.remote) {
+      if (const int missing = advance_remote(op); missing != kReady) return missing;
+    } else if (op.push) {
       reduce_and_push(op);
     } else {
       move_data(op, 0, op.count);
@@ -400,6 +427,9 @@ int Channel::advance_rounds(Op& op) {
         if (member != me_ && is_source(op, member) && !available(op, member, op.round))
           return members_[member];
       }
+    }
+    if (op.any_remote && !op.reduced) {
+      if (const int missing = fetch_round(op, offset, count); missing != kReady) return missing;
     }
     if (op.two_shot) {
       if (const int missing = advance_two_shot(op, offset, count); missing != kReady) return missing;

@@ -13,6 +13,9 @@
 //   push          all inputs and outputs direct; rank r reduces slice r and writes it into every output:
 //                                                                                   post -> reduce, push ->
 //                                                                                   all done
+//   remote        inputs or outputs in ordinary memory that the peers may read (shm_channel_remote.cc): as
+//   push, but
+//                 everybody reads the other slices itself:         post -> reduce -> read -> all done
 //   two-shot      rank r reduces slice r of a round into its staging slot; then everybody collects the
 //   slices:
 //                                                                                   post -> reduce -> collect
@@ -22,6 +25,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -96,8 +100,12 @@ class Channel {
     int checked_posts;
     bool any_staged;
     bool push;
+    bool any_remote;  // an input is read in ordinary memory
+    bool remote;      // all of it, without rounds
+    bool exposed;     // peers read or write my memory until all have finished
     bool two_shot;
     bool reduced;           // two-shot: this round's slice is reduced
+    int collected;          // remote: slices read, or pieces copied
     uint32_t round;         // current, absolute
     int64_t last_start_ns;  // of all members, on a paced link
     int64_t due_ns;         // when a paced link has delivered it
@@ -129,6 +137,16 @@ class Channel {
   int advance_rounds(Op& op);
   int advance_two_shot(Op& op, size_t offset, size_t count);
   int disagree(const Op& op, int member);
+
+  bool readable_by_all();
+  void try_members();
+  bool fetch(const Op& op, int member, bool output, size_t offset, std::byte* to, size_t bytes) const;
+  int fetch_round(const Op& op, size_t offset, size_t count);
+  int reduce_remote(const Op& op, size_t block, size_t offset, size_t count, std::byte* to);
+  int advance_remote_all_reduce(Op& op);
+  int advance_remote_message(Op& op);
+  int advance_remote(Op& op);
+
   void choose_path(Op& op);
   void move_data(const Op& op, size_t offset, size_t count);
   void reduce_and_push(const Op& op);
@@ -161,6 +179,9 @@ class Channel {
   uint32_t avail_ = 0;  // own ProgressLine values
   uint32_t consumed_ = 0;
   std::vector<uint32_t> peer_consumed_;  // last seen
+  bool tried_ = false;                   // reads_all is said
+  bool readable_ = false;                // all others have said it
+  std::unique_ptr<std::byte[]> bounce_;  // a staging slot per member, for what was read from ordinary memory
   std::vector<const void*> sources_;     // scratch
   std::vector<void*> destinations_;
 };

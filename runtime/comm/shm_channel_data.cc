@@ -42,6 +42,7 @@ const std::byte* Channel::source(const Op& op, int member, size_t block, size_t 
     return core_.segment(members_[member]) + line.input_offset + (block * op.count + offset) * element;
   }
   const size_t round_offset = (round - op.begin_round) * op.chunk;
+  if (line.flags & kRemote) return bounce_.get() + member * staging_slot_ + (offset - round_offset) * element;
   return staging(member, round) + (block * op.chunk + offset - round_offset) * element;
 }
 
@@ -93,7 +94,7 @@ void Channel::move_data(const Op& op, size_t offset, size_t count) {
   const size_t element = size_of(op.dtype);
   const uint32_t round = op.begin_round + static_cast<uint32_t>(offset / op.chunk);
   const auto copy = [&](std::byte* to, const std::byte* from) {
-    if (to != from) std::memmove(to, from, count * element);
+    if (to != from) copy_block(to, from, count * element);
   };
   switch (op.kind) {
     case CollectiveKind::all_reduce:

@@ -19,7 +19,7 @@
 
 namespace braid::rt::shm {
 
-inline constexpr uint32_t kMagic = 0x62726431;  // also the version of this layout
+inline constexpr uint32_t kMagic = 0x62726432;  // also the version of this layout
 inline constexpr int kMaxGroups = 1024;
 inline constexpr int kRing = Communicator::kMaxInFlight;
 inline constexpr int kStagingSlots = 2;
@@ -58,6 +58,8 @@ struct alignas(128) RankLine {
   uint64_t start_time;
   uint64_t pid_namespace;
   uint64_t cores[kCoreWords];  // bit c: this rank may run on core c
+  uint64_t word_address;       // of a word in this rank's ordinary memory, and what it holds (peer_memory.h)
+  uint64_t word;
 };
 inline constexpr uint32_t kAwake = 0;
 inline constexpr uint32_t kAnyone = 1;
@@ -74,6 +76,7 @@ struct WorldHeader {
   uint32_t size;
   uint64_t segment_bytes;
   uint64_t staging_bytes;
+  uint32_t peer_reads;           // WorldOptions::peer_reads
   pthread_mutex_t groups_mutex;  // robust: a rank may die while it holds it
   uint64_t file_bytes;           // guarded by groups_mutex, as are group_count and the entries
   uint32_t group_count;
@@ -91,10 +94,13 @@ struct GroupHeader {
 
 // Written by one member, read by all. Both counters only grow.
 struct alignas(128) ProgressLine {
-  std::atomic<uint32_t> avail;     // rounds whose input this member has put into its staging
-  std::atomic<uint32_t> consumed;  // rounds in which this member has finished with everybody else's memory
-  std::atomic<uint32_t> phase;     // rounds whose slice this member has reduced (two-shot)
-  std::atomic<uint32_t> joined;    // 1 once the member has made its Communicator
+  std::atomic<uint32_t> avail;      // rounds whose input this member has put into its staging
+  std::atomic<uint32_t> consumed;   // rounds in which this member has finished with everybody else's memory
+  std::atomic<uint32_t> phase;      // rounds whose slice this member has reduced (two-shot)
+  std::atomic<uint32_t> joined;     // 1 once the member has made its Communicator
+  std::atomic<uint32_t> reads_all;  // 1 once the member knows that it can read all others' ordinary memory
+  std::atomic<uint64_t>
+      claims;  // of a message by its source: sequence number + 1, and below it the pieces taken
 };
 
 // One collective as its member called it. The peers check it against their own and find the data through it.
@@ -106,8 +112,8 @@ struct alignas(128) PostLine {
   uint8_t op;
   uint8_t flags;  // kInputDirect, kOutputDirect, and the algorithm hint in the upper bits
   uint64_t count;
-  uint64_t input_offset;   // in the member's segment, if kInputDirect
-  uint64_t output_offset;  // if kOutputDirect
+  uint64_t input_offset;   // in the member's segment, if kInputDirect; else its address
+  uint64_t output_offset;  // if kOutputDirect; else its address
   int32_t root;
   uint32_t avail;     // ProgressLine::avail when this was written
   uint32_t consumed;  // ProgressLine::consumed then: what a later collective proves about earlier ones
@@ -117,6 +123,7 @@ struct alignas(128) PostLine {
 inline constexpr uint8_t kInputDirect = 1;
 inline constexpr uint8_t kOutputDirect = 2;
 inline constexpr uint8_t kInPlace = 4;
+inline constexpr uint8_t kRemote = 8;  // peers may read what is not direct at its address
 inline constexpr uint8_t kAlgorithmShift = 4;
 
 struct alignas(128) FingerprintLine {

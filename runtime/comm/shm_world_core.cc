@@ -34,7 +34,8 @@ WorldCore::WorldCore(std::shared_ptr<Arena> arena, int rank)
     : arena_(std::move(arena)),
       rank_(rank),
       abort_(&arena_->header().abort),
-      own_line_(&arena_->rank_line(rank)) {
+      own_line_(&arena_->rank_line(rank)),
+      peer_memory_(*arena_, rank) {
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0) {
     arena_->header().no_membarrier.store(1);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/comm/futex.h"
+#include "runtime/comm/peer_memory.h"
 #include "runtime/comm/shm_arena.h"
 #include "runtime/comm/shm_layout.h"
 
@@ -31,6 +32,11 @@ class WorldCore {
   Arena& arena() { return *arena_; }
   std::byte* segment(int rank) const { return arena_->segment(rank); }
   size_t segment_bytes() const { return arena_->header().segment_bytes; }
+
+  // May ranks read each other's ordinary memory, and can this one read (or write) a peer's?
+  bool reads_peers() const { return arena_->header().peer_reads != 0; }
+  bool reachable(int peer) { return peer_memory_.reachable(peer); }
+  int64_t pid(int peer) const { return arena_->rank_line(peer).pid; }
 
   // The first error on any rank wins; returns that one.
   Status fail(StatusCode code, const std::string& reason);
@@ -79,6 +85,7 @@ class WorldCore {
   int spins_ = 0;  // 0: not all ranks have arrived yet
   AbortRecord* abort_;
   RankLine* own_line_;
+  PeerMemory peer_memory_;
   std::vector<Channel*> channels_;
 };
 

@@ -1,0 +1,192 @@
+// Collectives whose data lies in ordinary memory that the peers may read where it is: one copy, no staging.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/comm/reduce.h"
+#include "runtime/comm/shm_channel.h"
+
+namespace braid::rt::shm {
+namespace {
+
+constexpr size_t kPiece = 64 * 1024;  // bytes of each input that are reduced at a time
+
+// Bytes that one side of a message copies at a time.
+size_t claim_bytes(size_t bytes) {
+  return std::clamp<size_t>(round_up(bytes / 8, kPage), 32 * 1024, 512 * 1024);
+}
+
+}  // namespace
+
+// May all others read my ordinary memory? Each has said so, in this channel, once it had tried.
+bool Channel::readable_by_all() {
+  if (readable_) return true;
+  if (link_ || !core_.reads_peers()) return false;
+  for (int member = 0; member < size(); ++member) {
+    if (member != me_ && progress_line(member).reads_all.load(std::memory_order_relaxed) == 0) return false;
+  }
+  readable_ = true;
+  return true;
+}
+
+// Tells the others that I can read their memory, as soon as all of them are there and I can.
+void Channel::try_members() {
+  if (tried_ || link_ || !core_.reads_peers()) return;
+  for (const int member : members_) {
+    if (member != core_.rank() && !core_.reachable(member)) return;
+  }
+  tried_ = true;
+  own_progress().reads_all.store(1);
+}
+
+// Bytes of a member's input (output) from `offset` on; false if they cannot be read. To a place of my own.
+bool Channel::fetch(const Op& op, int member, bool output, size_t offset, std::byte* to, size_t bytes) const {
+  const PostLine& line = post(member, op.seq);
+  const uint64_t base = output ? line.output_offset : line.input_offset;
+  if (line.flags & (output ? kOutputDirect : kInputDirect)) {
+    copy_block(to, core_.segment(members_[member]) + base + offset, bytes);
+    return true;
+  }
+  return read_peer(core_.pid(members_[member]), to, base + offset, bytes);
+}
+
+// Reduces elements [offset, offset+count) of block `block` of all inputs, none of them staged, in pieces that
+// stay in the cache. Returns kReady or the world rank whose memory cannot be read.
+int Channel::reduce_remote(const Op& op, size_t block, size_t offset, size_t count, std::byte* to) {
+  const size_t element = size_of(op.dtype);
+  const size_t piece = std::min(kPiece, staging_slot_) / element;
+  for (size_t begin = 0; begin < count; begin += piece) {
+    const size_t now = std::min(piece, count - begin);
+    const size_t at = (block * op.count + offset + begin) * element;
+    for (int member = 0; member < size(); ++member) {
+      if (member == me_) {
+        sources_[member] = op.input + at;
+        continue;
+      }
+      const PostLine& line = post(member, op.seq);
+      if (line.flags & kInputDirect) {
+        sources_[member] = core_.segment(members_[member]) + line.input_offset + at;
+        continue;
+      }
+      std::byte* bounce = bounce_.get() + member * staging_slot_;
+      if (!fetch(op, member, false, at, bounce, now * element)) return members_[member];
+      sources_[member] = bounce;
+    }
+    destinations_[0] = to + begin * element;
+    reduce(op.dtype, op.op, sources_, std::span(destinations_).first(1), now, false);
+  }
+  return kReady;
+}
+
+// What a round needs of the inputs that are read where they are, while others are staged.
+int Channel::fetch_round(const Op& op, size_t offset, size_t count) {
+  const size_t element = size_of(op.dtype);
+  const bool own_block = staged_blocks(op.kind, members_.size()) > 1;
+  for (int member = 0; member < size(); ++member) {
+    if (member == me_ || !is_source(op, member)) continue;
+    const uint8_t flags = post(member, op.seq).flags;
+    if ((flags & kInputDirect) || !(flags & kRemote)) continue;
+    const size_t at = ((own_block ? static_cast<size_t>(me_) * op.count : 0) + offset) * element;
+    if (!fetch(op, member, false, at, bounce_.get() + member * staging_slot_, count * element))
+      return members_[member];
+  }
+  return kReady;
+}
+
+// All-reduce: rank r reduces slice r into its own output; then everybody reads everybody's slice there.
+int Channel::advance_remote_all_reduce(Op& op) {
+  const size_t element = size_of(op.dtype);
+  if (!op.reduced) {
+    const Slice mine = slice(op, me_, op.count);
+    const int missing = reduce_remote(op, 0, mine.begin, mine.size, op.output + mine.begin * element);
+    if (missing != kReady) return missing;
+    op.reduced = true;
+    publish(own_progress().phase, op.end_round());
+  }
+  for (int step = 1; step < size(); ++step) {
+    const int member = (me_ + step) % size();
+    if (op.collected >= step) continue;
+    if (!reached(progress_line(member).phase.load(), op.end_round())) return members_[member];
+    const Slice theirs = slice(op, member, op.count);
+    const size_t at = theirs.begin * element;
+    if (!fetch(op, member, true, at, op.output + at, theirs.size * element)) return members_[member];
+    op.collected = step;
+  }
+  return kReady;
+}
+
+// A message, or a broadcast to one. Whoever is there copies the next piece: the receiver reads it, the sender
+// writes it. A sender that does not wait costs the receiver nothing.
+int Channel::advance_remote_message(Op& op) {
+  const size_t bytes = op.count * size_of(op.dtype);
+  const size_t piece = claim_bytes(bytes);
+  const int other = 1 - me_;
+  const bool sends = me_ == op.root;
+  const PostLine& line = post(other, op.seq);
+  if (sends && op.input != op.output && op.kind == CollectiveKind::broadcast && !op.reduced) {
+    copy_block(op.output, op.input, bytes);
+    op.reduced = true;
+  }
+  const bool writes = core_.reachable(members_[other]) || (line.flags & kOutputDirect);
+  std::atomic<uint64_t>& claims = progress_line(op.root).claims;
+  const uint64_t base = static_cast<uint64_t>(op.seq + 1) << 32;
+  while (!sends || writes) {
+    uint64_t seen = claims.load(std::memory_order_relaxed);
+    uint64_t next = 0;
+    do {
+      next = seen >> 32 == base >> 32 ? seen & 0xffffffff : 0;
+      if (next * piece >= bytes) break;
+    } while (!claims.compare_exchange_weak(seen, base | (next + 1), std::memory_order_relaxed));
+    const size_t at = next * piece;
+    if (at >= bytes) break;
+    const size_t now = std::min(piece, bytes - at);
+    ++op.collected;
+    if (sends) {
+      if (line.flags & kOutputDirect) {
+        copy_block(core_.segment(members_[other]) + line.output_offset + at, op.input + at, now);
+      } else if (!write_peer(core_.pid(members_[other]), line.output_offset + at, op.input + at, now)) {
+        return members_[other];
+      }
+    } else if (!fetch(op, other, false, at, op.output + at, now)) {
+      return members_[other];
+    }
+  }
+  // The sender waits until it has been read, the receiver only if it did not read all itself.
+  op.exposed = sends || static_cast<size_t>(op.collected) * piece < bytes;
+  return kReady;
+}
+
+int Channel::advance_remote(Op& op) {
+  const size_t bytes = op.count * size_of(op.dtype);
+  switch (op.kind) {
+    case CollectiveKind::all_reduce:
+      if (op.large) return advance_remote_all_reduce(op);
+      return reduce_remote(op, 0, 0, op.count, op.output);
+    case CollectiveKind::reduce_scatter:
+      return reduce_remote(op, static_cast<size_t>(me_), 0, op.count, op.output);
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all: {
+      const bool gather = op.kind == CollectiveKind::all_gather;
+      for (int step = 1; step <= size(); ++step) {  // my own block last: while the peers may still read it
+        const int member = (me_ + step) % size();
+        std::byte* to = op.output + static_cast<size_t>(member) * bytes;
+        if (member == me_) {
+          const std::byte* from = op.input + (gather ? 0 : static_cast<size_t>(me_) * bytes);
+          if (to != from) copy_block(to, from, bytes);
+        } else if (!fetch(op, member, false, gather ? 0 : static_cast<size_t>(me_) * bytes, to, bytes)) {
+          return members_[member];
+        }
+      }
+      return kReady;
+    }
+    case CollectiveKind::broadcast:
+    case CollectiveKind::send:
+      if (size() == 2) return advance_remote_message(op);
+      if (me_ != op.root) return fetch(op, op.root, false, 0, op.output, bytes) ? kReady : members_[op.root];
+      if (op.input != op.output) copy_block(op.output, op.input, bytes);
+      return kReady;
+    default:
+      return kReady;
+  }
+}
+
+}  // namespace braid::rt::shm

@@ -1,0 +1,115 @@
+// Large data in ordinary memory that the peers read where it is, and what happens when its owner is gone.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/runtime/comm_cases.h"
+
+namespace braid::rt::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr CollectiveKind kKinds[] = {CollectiveKind::all_reduce,     CollectiveKind::all_gather,
+                                     CollectiveKind::reduce_scatter, CollectiveKind::broadcast,
+                                     CollectiveKind::all_to_all,     CollectiveKind::send};
+
+LaunchOptions with_reads(bool peer_reads) {
+  return {.world = {.segment_bytes = 8 << 20,
+                    .staging_bytes = 32 * 1024,
+                    .peer_reads = peer_reads,
+                    .timeout_ms = 20'000},
+          .pacing = {}};
+}
+
+class PeerReadsOnOrOff : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Reads, PeerReadsOnOrOff, ::testing::Bool());
+
+TEST_P(PeerReadsOnOrOff, every_kind_has_the_oracles_result_for_large_blocks_and_mixed_places) {
+  for (const Ranks ranks : {Ranks::threads, Ranks::processes}) {
+    for (const int n : {2, 3}) {
+      run_ranks(ranks, n, with_reads(GetParam()), [&](World& world) {
+        Communicator* all = make_group(world, first_ranks(n), "all");
+        int salt = 0;
+        for (int repeat = 0; repeat < 2;
+             ++repeat) {  // the first collective of a group still goes through staging
+          for (const CollectiveKind kind : kKinds) {
+            for (const Place place : kAllPlaces) {
+              for (const bool in_place : {false, true}) {
+                for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::one_shot}) {
+                  if (algorithm != Algorithm::automatic && kind != CollectiveKind::all_reduce) continue;
+                  run_case(*all, world,
+                           {.kind = kind,
+                            .dtype = DType::f32,
+                            .algorithm = algorithm,
+                            .count = 30'003,
+                            .peer = kind == CollectiveKind::broadcast ? salt % n
+                                    : kind == CollectiveKind::send    ? salt % (n - 1)
+                                                                      : 0,
+                            .place = place,
+                            .in_place = in_place,
+                            .salt = salt});
+                  ++salt;
+                }
+              }
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST(PeerReads, a_message_of_many_pieces_arrives_whole_whoever_copies_them) {
+  for (const Ranks ranks : {Ranks::threads, Ranks::processes}) {
+    run_ranks(ranks, 2, with_reads(true), [](World& world) {
+      Communicator* all = make_group(world, {0, 1}, "pair");
+      for (int salt = 0; salt < 20; ++salt) {
+        run_case(
+            *all, world,
+            {.kind = CollectiveKind::send, .dtype = DType::i32, .count = 500'009, .peer = 0, .salt = salt});
+        run_case(*all, world,
+                 {.kind = CollectiveKind::broadcast,
+                  .dtype = DType::u8,
+                  .count = 300'007,
+                  .peer = salt % 2,
+                  .salt = salt});
+      }
+    });
+  }
+}
+
+// The memory of a killed process cannot be read; whoever needs it must learn who it was.
+TEST(PeerReads, a_killed_rank_is_named_when_its_memory_is_gone) {
+  for (const CollectiveKind kind : kKinds) {
+    const Status status = launch_processes(2, with_reads(true), [&](World& world) {
+      Communicator* group = make_group(world, {0, 1}, "tp");
+      Case c{.kind = kind, .count = 200'000, .peer = 1};
+      if (kind == CollectiveKind::send) c.peer = 0;
+      run_case(*group, world, c);
+      run_case(*group, world, c);
+      const Status met = group->run({.kind = CollectiveKind::barrier, .label = "before"});
+      EXPECT_TRUE(met.ok()) << met.message;
+      Buffers buffers = place(c, 2, world.rank(), nullptr);
+      CollectiveCall call = call_of(c, world.rank(), buffers);
+      call.label = "/layer.3/Node";
+      Ticket ticket;
+      EXPECT_TRUE(group->start(call, &ticket).ok());
+      if (world.rank() == 1) kill(getpid(), SIGKILL);
+      Status missed = group->wait(ticket);
+      // A broadcast may have been read before its root died.
+      if (missed.ok()) missed = group->run({.kind = CollectiveKind::barrier, .label = "after"});
+      EXPECT_EQ(missed.code, StatusCode::peer_died) << missed.message;
+      EXPECT_THAT(missed.message, AllOf(HasSubstr("rank 1"), HasSubstr("died"),
+                                        AnyOf(HasSubstr("/layer.3/Node"), HasSubstr("'after'"))));
+      return ::testing::Test::HasFailure() ? 3 : 0;
+    });
+    EXPECT_THAT(status.message, AllOf(HasSubstr("rank 1"), HasSubstr("killed by signal 9")));
+    EXPECT_THAT(status.message, ::testing::Not(HasSubstr("exited with")));
+  }
+}
+
+}  // namespace
+}  // namespace braid::rt::testing
