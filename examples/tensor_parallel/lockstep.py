@@ -10,6 +10,8 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
+import lockstep_braid
+
 
 class Exchange:
     """Hands every rank the values of all ranks."""
@@ -62,7 +64,7 @@ def collective_ops(exchange, rank):
             slabs = [np.split(v.reshape(-1), exchange.ranks)[rank] for v in exchange.all_values(rank, value)]
             return (np.concatenate(slabs).reshape(value.shape),)
 
-    return [AllReduce, AllGather, AllToAll]
+    return [AllReduce, AllGather, AllToAll, *lockstep_braid.collective_ops(exchange, rank)]
 
 
 def run_ranks(paths, inputs):

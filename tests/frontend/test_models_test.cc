@@ -74,8 +74,8 @@ TEST(TestModels, OperatorsEqualOnnxRuntime) { run_all("ops", 1e-5, 1e-5); }
 TEST(TestModels, CollectivesEqualTheReference) { run_all("collectives", 1e-5, 1e-6); }
 TEST(TestModels, TransformersEqualOnnxRuntimeWholeAndSplit) { run_all("transformers", 1e-4, 1e-5); }
 
-// Written by tests/models/export_torch.py.
-TEST(ExportedModels, EqualOnnxRuntime) {
+// Written by tests/models/export_torch.py, those of several ranks by examples/from_pytorch.
+TEST(ExportedModels, EqualOnnxRuntimeOrPyTorch) {
   run_cases(fs::path(BRAID_SOURCE_DIR) / "tests/corpus/exported", 1e-4, 1e-5);
 }
 

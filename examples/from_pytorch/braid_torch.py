@@ -1,0 +1,133 @@
+"""Exports a PyTorch model that is split over ranks as ONNX files with collectives of the domain ai.braid, one per rank.
+
+    import braid_torch                                      # in each process of torchrun, after init_process_group
+    braid_torch.export(model, {"input_ids": ids}, "out/model.rank{rank}.onnx",
+                       outputs=["logits"], dynamic={"input_ids": {0: "batch", 1: "sequence"}})
+
+`model` is a module of this rank: DTensor's parallelize_module has been applied to it, or it calls functional collectives
+(torch.distributed._functional_collectives) itself. All ranks call `export` together: their graphs have to be the same, node
+for node and name for name, with weights of their own, and this is checked before anything is written.
+"""
+
+import os
+import re
+import warnings
+
+import onnx
+import onnx_ir
+import onnxscript.optimizer
+import torch
+import torch.distributed as dist
+
+from collective_ops import NoMappingError, add_import, split_key, translation_table
+from rank_constants import everybodys, lift_rank_constants
+from rank_files import check_equal, without_traces
+from tracing import trace
+
+
+def export(model, inputs, path, outputs, dynamic=None, bounds=None, opset=20):
+    """Writes this rank's file and returns its ModelProto.
+
+    `inputs`: name -> example tensor of this rank. `path` holds "{rank}". `outputs`: names of the results. `dynamic`: input ->
+    {axis: name} of sizes that are known at run time only; `bounds`: name -> (least, most). Raises NoMappingError, tracing.SizeFixedError, or
+    rank_constants.RanksDifferError.
+    """
+    if "{rank}" not in path:
+        raise ValueError(f"'{path}' has no '{{rank}}': every rank writes a file of its own")
+    traced = trace(model, inputs, dynamic)
+    lift_rank_constants(traced)
+    proto = convert(traced, inputs, outputs, dynamic, bounds, opset)
+    check_equal(proto)
+    onnx.checker.check_model(proto)
+    target = path.replace("{rank}", str(dist.get_rank()))
+    os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+    with open(target, "wb") as file:
+        file.write(proto.SerializeToString(deterministic=True))
+    return proto
+
+
+def convert(traced, inputs, outputs, dynamic=None, bounds=None, opset=20):
+    """The ONNX model of a traced graph (tracing.trace)."""
+    sizes = {}
+    shapes = {}
+    for name in inputs:
+        axes = (dynamic or {}).get(name, {})
+        for size in axes.values():
+            least, most = (bounds or {}).get(size, (None, None))
+            sizes.setdefault(size, torch.export.Dim(size, min=least, max=most))
+        shapes[name] = {axis: sizes[size] for axis, size in axes.items()}
+    matrices = exchange_splits(traced.graph)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(traced, (), kwargs=dict(inputs), dynamic_shapes=shapes, strict=False)
+        converted = torch.onnx.export(
+            program,
+            dynamo=True,
+            opset_version=opset,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            custom_translation_table=translation_table(matrices),
+            optimize=False,
+            verbose=False,
+        )
+        optimize(converted.model)
+    proto = without_traces(onnx_ir.to_proto(converted.model))
+    name_sizes(proto, dynamic or {})
+    add_import(proto)
+    return proto
+
+
+def name_sizes(model, dynamic):
+    """The names that the user gave to sizes instead of the exporter's symbols."""
+    given = {}
+    for value in model.graph.input:
+        for axis, name in dynamic.get(value.name, {}).items():
+            given[value.type.tensor_type.shape.dim[axis].dim_param] = name
+    for value in [*model.graph.input, *model.graph.output]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param"):
+                dim.dim_param = re.sub(r"\w+", lambda found: given.get(found[0], found[0]), dim.dim_param)
+
+
+def optimize(model):
+    """Runs onnxscript's optimizer on a model whose weights it cannot see, so that it does the same on all ranks."""
+    graph = model.graph
+    weights = {name: value.const_value for name, value in graph.initializers.items()}
+    for name in weights:
+        value = graph.initializers.pop(name)
+        value.const_value = None
+        graph.inputs.append(value)
+    onnxscript.optimizer.optimize_ir(model)
+    for value in [value for value in graph.inputs if value.name in weights]:
+        graph.inputs.remove(value)
+        if value.uses():
+            value.const_value = weights[value.name]
+            graph.register_initializer(value)
+
+
+def exchange_splits(graph):
+    """How all ranks split in each uneven all-to-all, row after row: ai.braid.AllToAll wants the whole matrix on every rank."""
+    keys = []
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target is torch.ops._c10d_functional.all_to_all_single.default:
+            _, out, into, group = node.args
+            keys.append(split_key(into, out, group))
+    everybody = everybodys(keys)
+    matrices = {}
+    for at, key in enumerate(keys):
+        if key is None:
+            continue
+        ranks = torch.distributed.distributed_c10d._resolve_process_group(key[2])
+        others = [everybody[rank][at] for rank in dist.get_process_group_ranks(ranks)]
+        if any(other is None for other in others):
+            raise NoMappingError("all_to_all_single: uneven splits on some ranks and equal ones on others")
+        rows = [other[0] for other in others]
+        columns = [list(column) for column in zip(*rows)]
+        if columns != [list(other[1]) for other in others]:
+            raise NoMappingError(f"all_to_all_single: what ranks send, {rows}, is not what they expect")
+        flat = [size for row in rows for size in row]
+        if matrices.setdefault(key, flat) != flat:
+            raise NoMappingError(
+                "all_to_all_single: this rank splits equally in two places, other ranks do not"
+            )
+    return matrices

@@ -1,0 +1,198 @@
+"""PyTorch's functional collectives -> ONNX operators of the domain ai.braid (docs/collectives.md).
+
+`translation_table` is what torch.onnx.export(dynamo=True) takes as custom_translation_table. Groups are looked up in
+torch.distributed's registry and written as lists of ranks. Forms that work in place are rewritten beforehand
+(functional_graph.py), so that only functional ones come here.
+"""
+
+import onnx
+import torch
+import torch.distributed as dist
+from onnx.defs import OpSchema
+from onnxscript.values import Op, Opset
+
+import axis_forms
+
+DOMAIN = "ai.braid"
+OPSET = Opset(DOMAIN, 1)
+
+# PyTorch's names of reductions -> the operator set's.
+REDUCE_OPS = {"sum": "sum", "avg": "avg", "product": "prod", "min": "min", "max": "max"}
+
+ELEMENT_TYPES = [
+    f"tensor({name})"
+    for name in "float double float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool".split()
+]
+
+
+class NoMappingError(ValueError):
+    """Something that the operator set cannot say. The message names the PyTorch operator and what is wrong with it."""
+
+
+def ranks_of(group_name):
+    """Ranks of a process group by its name, in the order of their positions in the group."""
+    if isinstance(group_name, dist.ProcessGroup):
+        return dist.get_process_group_ranks(group_name)
+    try:
+        group = torch.distributed.distributed_c10d._resolve_process_group(group_name)
+    except Exception as error:
+        raise NoMappingError(f"no process group is called '{group_name}' in this process") from error
+    return dist.get_process_group_ranks(group)
+
+
+def reduce_op_of(name):
+    """The operator set's name of a reduction."""
+    known = REDUCE_OPS.get(str(name).lower())
+    if known is None:
+        raise NoMappingError(f"reduction '{name}' has no counterpart; there are {', '.join(REDUCE_OPS)}")
+    return known
+
+
+def _attribute(name, value):
+    kinds = {int: OpSchema.AttrType.INT, str: OpSchema.AttrType.STRING, list: OpSchema.AttrType.INTS}
+    return OpSchema.Attribute(name, kinds[type(value)], "", required=False)
+
+
+def _node(op_type, tensors, **attributes):
+    """One node with a result per input. Its schema is written for this number: the exporter asks how many results there are."""
+    types = [(f"T{k}", ELEMENT_TYPES, "") for k in range(len(tensors))]
+    schema = OpSchema(
+        op_type,
+        DOMAIN,
+        1,
+        inputs=[OpSchema.FormalParameter(f"input_{k}", f"T{k}") for k in range(len(tensors))],
+        outputs=[OpSchema.FormalParameter(f"output_{k}", f"T{k}") for k in range(len(tensors))],
+        type_constraints=types,
+        attributes=[_attribute(name, value) for name, value in attributes.items()],
+    )
+    return Op(OPSET, op_type, schema)(*tensors, **attributes)
+
+
+def _collective(op_type, tensors, group_name, group_size=None, **attributes):
+    """Like _node, over a group. `group_size` is PyTorch's own idea of it."""
+    ranks = ranks_of(group_name)
+    if group_size is not None and group_size != len(ranks):
+        raise NoMappingError(
+            f"{op_type}: group '{group_name}' has {len(ranks)} ranks, the call says {group_size}"
+        )
+    return _node(op_type, tensors, **attributes, group=ranks, group_size=len(ranks))
+
+
+def all_reduce(tensor, reduce_op, group_name):
+    return _collective("AllReduce", [tensor], group_name, reduce_op=reduce_op_of(reduce_op))
+
+
+def all_reduce_coalesced(tensors, reduce_op, group_name):
+    return _many(_collective("AllReduce", tensors, group_name, reduce_op=reduce_op_of(reduce_op)))
+
+
+def all_gather_into_tensor(tensor, group_size, group_name):
+    return _collective("AllGather", [tensor], group_name, group_size, axis=0)
+
+
+def all_gather_into_tensor_coalesced(tensors, group_size, group_name):
+    return _many(_collective("AllGather", tensors, group_name, group_size, axis=0))
+
+
+def reduce_scatter_tensor(tensor, reduce_op, group_size, group_name):
+    return _collective(
+        "ReduceScatter", [tensor], group_name, group_size, axis=0, reduce_op=reduce_op_of(reduce_op)
+    )
+
+
+def reduce_scatter_tensor_coalesced(tensors, reduce_op, group_size, group_name):
+    return _many(
+        _collective(
+            "ReduceScatter", tensors, group_name, group_size, axis=0, reduce_op=reduce_op_of(reduce_op)
+        )
+    )
+
+
+def all_gather_along(tensor, axis, group_size, group_name):
+    return _collective("AllGather", [tensor], group_name, group_size, axis=axis)
+
+
+def reduce_scatter_along(tensor, axis, reduce_op, group_size, group_name):
+    return _collective(
+        "ReduceScatter", [tensor], group_name, group_size, axis=axis, reduce_op=reduce_op_of(reduce_op)
+    )
+
+
+def broadcast(tensor, src, group_name):
+    """`src` is a position in the group already."""
+    return _collective("Broadcast", [tensor], group_name, root=src)
+
+
+def shard_dim_alltoall(tensor, gather_dim, shard_dim, group_name):
+    return _collective("ShardDimAllToAll", [tensor], group_name, gather_dim=gather_dim, shard_dim=shard_dim)
+
+
+def wait_tensor(tensor):
+    return _node("WaitTensor", [tensor])
+
+
+def wait_tensors(tensors):
+    return tuple(wait_tensor(tensor) for tensor in tensors)
+
+
+def all_to_all_single(split_matrices):
+    """A translation that takes uneven splits from `split_matrices`: (this rank's own row, group name) -> rows of all ranks."""
+
+    def translate(tensor, output_split_sizes, input_split_sizes, group_name):
+        key = split_key(input_split_sizes, output_split_sizes, group_name)
+        if key is None:
+            return _collective("AllToAll", [tensor], group_name, split_axis=0, concat_axis=0)
+        return _collective("AllToAll", [tensor], group_name, split_sizes=list(split_matrices[key]))
+
+    return translate
+
+
+def split_key(input_split_sizes, output_split_sizes, group_name):
+    """None where the splits are equal, else what names them. Sizes known at run time only must be equal ones."""
+    splits = [list(input_split_sizes or ()), list(output_split_sizes or ())]
+    if all(len({_identity(size) for size in sizes}) <= 1 for sizes in splits):
+        return None
+    for sizes in splits:
+        if not sizes or not all(isinstance(size, int) for size in sizes):
+            raise NoMappingError(
+                "all_to_all_single: uneven splits whose sizes are known at run time only; the attribute 'split_sizes' of "
+                "ai.braid.AllToAll wants numbers"
+            )
+    return (tuple(splits[0]), tuple(splits[1]), str(group_name))
+
+
+def _identity(size):
+    return size if isinstance(size, int) else id(size)
+
+
+def _many(results):
+    """A coalesced collective of one tensor has a list of one result."""
+    return tuple(results) if isinstance(results, (list, tuple)) else (results,)
+
+
+def translation_table(split_matrices):
+    """PyTorch's operators -> functions that write nodes of ai.braid."""
+    functional = torch.ops._c10d_functional
+    table = {
+        functional.all_reduce.default: all_reduce,
+        functional.all_reduce_coalesced.default: all_reduce_coalesced,
+        functional.all_gather_into_tensor.default: all_gather_into_tensor,
+        functional.all_gather_into_tensor_coalesced.default: all_gather_into_tensor_coalesced,
+        functional.reduce_scatter_tensor.default: reduce_scatter_tensor,
+        functional.reduce_scatter_tensor_coalesced.default: reduce_scatter_tensor_coalesced,
+        functional.all_to_all_single.default: all_to_all_single(split_matrices),
+        functional.broadcast.default: broadcast,
+        functional.wait_tensor.default: wait_tensor,
+        axis_forms.all_gather._opoverload: all_gather_along,
+        axis_forms.reduce_scatter._opoverload: reduce_scatter_along,
+        torch.ops._dtensor.shard_dim_alltoall.default: shard_dim_alltoall,
+    }
+    if hasattr(functional, "wait_tensors"):
+        table[functional.wait_tensors.default] = wait_tensors
+    return table
+
+
+def add_import(model):
+    """Declares the operator set in an ONNX model that uses it."""
+    if not any(entry.domain == DOMAIN for entry in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, OPSET.version))
