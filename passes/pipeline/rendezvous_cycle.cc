@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "passes/check/event_graph.h"
 
 namespace braid::pipeline {
 namespace {
@@ -24,19 +25,22 @@ class WaitGraph {
   }
 
   std::vector<BlockedAction> shortest_cycle() {
-    std::vector<std::size_t> best;
-    for (std::size_t start = 0; start < nodes_.size(); ++start) {
-      auto cycle = cycle_through(start, best.empty() ? nodes_.size() + 1 : best.size());
-      if (!cycle.empty()) best = std::move(cycle);
+    check::EventGraph graph;
+    for (std::size_t n = 0; n < nodes_.size(); ++n) graph.add_event();
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      for (const Wait& w : nodes_[n].waits) graph.add_edge(static_cast<int>(n), static_cast<int>(w.for_node));
     }
-    ir::internal_check(!best.empty(), "a schedule that cannot end has no cycle");
+    const std::vector<int> cycle = graph.shortest_cycle(graph.size());
+    ir::internal_check(!cycle.empty(), "a schedule that cannot end has no cycle");
     std::vector<BlockedAction> out;
-    for (std::size_t i = 0; i < best.size(); ++i)
-      for (const Wait& w : nodes_[best[i]].waits)
-        if (w.for_node == best[(i + 1) % best.size()]) {
-          out.push_back({w.at, w.needs});
-          break;
-        }
+    for (std::size_t i = 0; i < cycle.size(); ++i) {
+      const auto next = static_cast<std::size_t>(cycle[(i + 1) % cycle.size()]);
+      for (const Wait& w : nodes_[static_cast<std::size_t>(cycle[i])].waits) {
+        if (w.for_node != next) continue;
+        out.push_back({w.at, w.needs});
+        break;
+      }
+    }
     return out;
   }
 
@@ -112,37 +116,12 @@ class WaitGraph {
       }
   }
 
-  // Breadth first; empty when there is none shorter than `limit`.
-  std::vector<std::size_t> cycle_through(std::size_t start, std::size_t limit) {
-    parent_.assign(nodes_.size(), nodes_.size());
-    std::vector<std::size_t> level = {start}, next;
-    for (std::size_t length = 1; length < limit && !level.empty(); ++length) {
-      next.clear();
-      for (const std::size_t n : level)
-        for (const Wait& w : nodes_[n].waits) {
-          if (w.for_node == start) {
-            std::vector<std::size_t> cycle;
-            for (std::size_t i = n; i != start; i = parent_[i]) cycle.push_back(i);
-            cycle.push_back(start);
-            std::ranges::reverse(cycle);
-            return cycle;
-          }
-          if (parent_[w.for_node] != nodes_.size()) continue;
-          parent_[w.for_node] = n;
-          next.push_back(w.for_node);
-        }
-      level.swap(next);
-    }
-    return {};
-  }
-
   const Schedule& s_;
   const ChannelLayout& layout_;
   const ChannelPolicy policy_;
   const Rendezvous& stuck_;
   std::vector<Node> nodes_;
   std::vector<Action> unreceived_;  // per connection
-  std::vector<std::size_t> parent_;
 };
 
 }  // namespace
