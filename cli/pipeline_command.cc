@@ -96,7 +96,8 @@ void add_show(CLI::App& pipeline, Action& chosen) {
   o->input.add_generator(*command);
   command->add_option("--columns", o->columns, "Characters to draw at most (default 200)")
       ->check(CLI::PositiveNumber);
-  command->callback([o, &chosen] { chosen = [o] { return show(*o); }; });
+  command->callback(
+      [o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return show(*o); }); }; });
 }
 
 }  // namespace

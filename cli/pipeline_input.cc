@@ -54,6 +54,17 @@ pipeline::Schedule PipelineInput::read() const {
   return schedule.empty() ? read_file() : generate();
 }
 
+int PipelineInput::naming_file(const std::function<int()>& command) const {
+  try {
+    return command();
+  } catch (const ir::UserError& e) {
+    if (file.empty() || !e.location().file.empty()) throw;
+    ir::Location location = e.location();
+    location.file = file;
+    throw ir::UserError(e.code(), location, e.message(), e.hint());
+  }
+}
+
 pipeline::Schedule PipelineInput::read_file() const {
   std::string text;
   if (file == "-") {

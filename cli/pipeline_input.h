@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "passes/pipeline/schedule.h"
@@ -22,6 +23,8 @@ struct PipelineInput {
   // Throws BR0003 for options that do not go together, BR0004 for no file, and what reading and generating
   // throw.
   pipeline::Schedule read() const;
+  // Runs the command; an error that names no file is about the schedule, and gets the name of its file.
+  int naming_file(const std::function<int()>& command) const;
 
  private:
   pipeline::Schedule read_file() const;

@@ -112,7 +112,8 @@ void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
   command->add_flag("--defer-recv-if-safe", o->if_safe,
                     "The same; leaves them where they are where it is not safe");
   command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
-  command->callback([o, &chosen] { chosen = [o] { return lower_schedule(*o); }; });
+  command->callback(
+      [o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return lower_schedule(*o); }); }; });
 }
 
 void add_pipeline_check(CLI::App& pipeline, Action& chosen) {
@@ -124,7 +125,8 @@ void add_pipeline_check(CLI::App& pipeline, Action& chosen) {
   o->input.add_generator(*command);
   command->add_option("--channels", o->channels,
                       "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
-  command->callback([o, &chosen] { chosen = [o] { return check(*o); }; });
+  command->callback(
+      [o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return check(*o); }); }; });
 }
 
 }  // namespace braid::cli

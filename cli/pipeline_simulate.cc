@@ -103,7 +103,7 @@ void add_pipeline_simulate(CLI::App& pipeline, Action& chosen) {
   command->add_flag("--draw", o->draw, "Draw the timeline below the table");
   command->add_option("--trace", o->trace, "Write a Chrome trace");
   command->add_option("--svg", o->svg, "Write a picture");
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return run(*o); }); }; });
 }
 
 }  // namespace braid::cli

@@ -152,6 +152,16 @@ TEST(Pipeline, ErrorsOfFilesNameThePlace) {
               HasSubstr("error BR0800: " + path + ":2:6: rank 1, cell 1, '1BW0': 'BW' is not a kind"));
 }
 
+TEST(Pipeline, ErrorsAboutAScheduleNameItsFile) {
+  const Folder folder;
+  const std::string path = folder.file("s.csv", "0F0,0B0,0W0\n1B0\n");
+  for (const char* command : {"show", "lower", "check", "simulate"}) {
+    const ProcessResult result = braid({"pipeline", command, path});
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_THAT(result.err, HasSubstr(path + ": rank ")) << command;
+  }
+}
+
 TEST(Pipeline, APlacementIsHeldAgainstTheFile) {
   const Folder folder;
   const std::string path = folder.file("s.csv", "0F0,3F0\n1F0,2F0\n");
