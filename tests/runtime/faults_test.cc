@@ -1,10 +1,14 @@
 #include <dirent.h>
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -242,6 +246,37 @@ TEST(Faults, a_group_that_finds_no_memory_is_an_error) {
     EXPECT_EQ(world.group(std::vector<int>{0, 1}, "tp", &group).code, StatusCode::out_of_memory);
     EXPECT_EQ(group, nullptr);
   });
+}
+
+// Nothing of a World lies there, so one that others have filled harms nobody.
+TEST(Faults, a_full_dev_shm_harms_nobody) {
+  constexpr int kNotPermitted = 77;
+  const pid_t child = fork();
+  if (child == 0) {
+    // A /dev/shm of its own, of one page.
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 || mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=4k") != 0) {
+      _exit(kNotPermitted);
+    }
+    std::ofstream("/dev/shm/full") << std::string(4096, 'x');
+    if ((std::ofstream("/dev/shm/more") << std::string(4096, 'x') << std::flush)) _exit(2);
+    const Status status = launch_processes(3, {.world = {.segment_bytes = 1 << 20}}, [](World& world) {
+      Communicator* all = make_group(world, first_ranks(3), "tp");
+      auto* mine = reinterpret_cast<float*>(world.segment());
+      for (int i = 0; i < 1000; ++i) mine[i] = static_cast<float>(world.rank() + i);
+      const Status summed = all->run({.kind = CollectiveKind::all_reduce,
+                                      .count = 1000,
+                                      .input = mine,
+                                      .output = mine + 1000,
+                                      .label = "sum"});
+      return summed.ok() && mine[1999] == 3 * 999 + 3 ? 0 : 1;
+    });
+    _exit(status.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNotPermitted) GTEST_SKIP() << "no namespaces for ordinary users here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace
