@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "cli/comm_buffer_table.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/write_file.h"
@@ -154,7 +156,11 @@ void tell(const Options& o, const passes::OverlapStory& story, const Schedule& s
     ranks = passes::views(measured);
     for (const auto& [name, view] : ranks) views.emplace_back("measured, " + name, &view);
   }
-  if (!o.json.empty()) write_file(o.json, passes::to_json(story));
+  if (!o.json.empty()) {
+    auto json = nlohmann::ordered_json::parse(passes::to_json(story));
+    json["communication_buffers"] = comm_buffer_json(schedule);
+    write_file(o.json, json.dump(2) + "\n");
+  }
   if (!o.trace.empty()) write_file(o.trace, passes::chrome_trace(views));
   if (!o.html.empty()) write_file(o.html, passes::html_page(story, views));
 }
@@ -211,6 +217,7 @@ int run(const Options& o) {
   if (o.timing) fmt::print("\nPasses\n{}", passes::to_string(records));
   if (o.all) print_kernels(schedule);
   print_collectives(schedule);
+  fmt::print("{}", comm_buffer_text(schedule));
   print_memory(schedule);
   if (story.any_collective) fmt::print("\n{}", passes::to_text(story));
   tell(o, story, schedule);

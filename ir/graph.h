@@ -74,7 +74,7 @@ struct Storage {
   StorageKind kind = StorageKind::activation;
   Expr bytes = 0;
   CommBufferKind comm_kind = CommBufferKind::symmetric;  // comm only
-  GroupId group;                                         // comm only
+  std::vector<GroupId> groups;                           // comm only: whose collectives use it; by name
   ConstantData data;                                     // constant only
   // Declared by the user: the same memory as another storage (a KV cache that grows in place).
   StorageId alias_of;
@@ -106,7 +106,7 @@ struct MultiOutputLayout {  // stands for several outputs; the children hold the
 struct CommBufferLayout {  // a fixed layout in the communication segment
   std::vector<Expr> strides;
   CommBufferKind kind = CommBufferKind::symmetric;
-  GroupId group;
+  std::vector<GroupId> groups;  // by name
   friend bool operator==(const CommBufferLayout&, const CommBufferLayout&) = default;
 };
 struct MutationOutput {  // the memory of `of` after the operation that defines this buffer

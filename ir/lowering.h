@@ -14,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -155,6 +156,8 @@ class Lowering {
   Graph& graph_;
   std::string origin_;
   std::vector<OpId> order_;
+  // Of values that cannot lie in the segment: the views of them that were copied there.
+  std::map<BufferId, std::vector<std::pair<TensorRef, TensorRef>>> copied_in_;
 
   TensorBox box(StorageBox storage, DType dtype);
   BufferId realize_box(StorageBox& box);

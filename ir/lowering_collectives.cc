@@ -1,12 +1,14 @@
 // Collectives on buffers of the communication segment, and graph outputs.
 #include <algorithm>
 
+#include "ir/comm_buffer.h"
 #include "ir/error.h"
 #include "ir/lowering_internal.h"
 
 namespace braid::ir {
 
-// Moving is allowed where a kernel of ours fills the whole storage through this very buffer.
+// A value of our kernels' making may become a graph output in place: they fill the whole storage through
+// this very buffer.
 Storage* Lowering::movable_storage(const TensorBox& x) {
   const auto* id = std::get_if<BufferId>(&x.box_->data);
   if (!id) return nullptr;
@@ -24,37 +26,37 @@ Storage* Lowering::movable_storage(const TensorBox& x) {
 }
 
 TensorRef Lowering::comm_input(const TensorBox& x, GroupId group) {
-  auto prepare = [&](TensorBox t) {
-    const BufferId id = std::get<BufferId>(t.box_->data);
-    Storage& storage = graph_[graph_[id].storage];
-    storage.kind = StorageKind::comm;
-    storage.comm_kind = CommBufferKind::symmetric;
-    storage.group = group;
-    graph_[id].layout = CommBufferLayout{strides_of(graph_, id), CommBufferKind::symmetric, group};
-    return TensorRef{id, 0, t.sizes(), contiguous_strides(t.sizes())};
+  const auto claim = [&](BufferId id, TensorRef ref) {
+    make_comm_buffer(graph_, id, group, CommBufferKind::symmetric);
+    return ref;
   };
-  // Realize what is still lazy, then let the producer write straight into the segment where its storage can
-  // move there.
-  if (lazy_and_reordered(x)) return prepare(copy(x));
-  realize_box(*x.box_);
-  if (movable_storage(x)) return prepare(x);
-  // Already a comm buffer: nothing to do. One of another group is shared, for there is one segment per rank,
-  // and all communicators of the rank know it.
-  const BufferId id = std::get<BufferId>(x.box_->data);
-  if (std::holds_alternative<CommBufferLayout>(graph_[id].layout)) {
-    const std::optional<TensorRef> ref = strided(x);
-    if (ref && is_contiguous(ref->sizes, ref->strides)) return *ref;
+  const auto copy_in = [&] {
+    const TensorBox copied = copy(x);
+    const BufferId id = std::get<BufferId>(copied.box_->data);
+    return claim(id, whole(graph_, id));
+  };
+  // What is still to be computed is computed in the order in which the collective reads it.
+  if (lazy_and_reordered(x)) return copy_in();
+  const BufferId id = realize_box(*x.box_);
+  if (!freeze_permuted(x)) freeze(id);
+  const std::optional<TensorRef> view = strided(x);
+  const CommBufferReason answer = can_be_comm_buffer(graph_, id, view, group, CommBufferKind::symmetric);
+  if (in_place(answer)) return claim(id, *view);
+  // One copy serves all that want the same value.
+  if (!view) return copy_in();
+  for (const auto& [of, copied] : copied_in_[id]) {
+    if (of == *view) return claim(copied.buffer, copied);
   }
-  return prepare(copy(x));
+  TensorRef copied = copy_in();
+  copied_in_[id].emplace_back(*view, copied);
+  return copied;
 }
 
 BufferId Lowering::landing_buffer(const std::string& name, DType dtype, std::vector<Expr> sizes,
                                   GroupId group) {
   const BufferId out = graph_.add_owned(name, dtype, sizes, StorageKind::comm);
-  Storage& storage = graph_[graph_[out].storage];
-  storage.comm_kind = CommBufferKind::registered;
-  storage.group = group;
-  graph_[out].layout = CommBufferLayout{contiguous_strides(sizes), CommBufferKind::registered, group};
+  graph_[graph_[out].storage].comm_kind = CommBufferKind::registered;
+  make_comm_buffer(graph_, out, group, CommBufferKind::registered);
   return out;
 }
 

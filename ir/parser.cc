@@ -120,7 +120,7 @@ void Parser::group() {
   groups_.emplace(t.text, graph_.add_group(t.text, std::move(ranks)));
 }
 
-std::pair<CommBufferKind, GroupId> Parser::comm_clause() {
+std::pair<CommBufferKind, std::vector<GroupId>> Parser::comm_clause() {
   expect_punct("(");
   CommBufferKind kind = CommBufferKind::symmetric;
   if (accept_word("registered")) {
@@ -128,10 +128,10 @@ std::pair<CommBufferKind, GroupId> Parser::comm_clause() {
   } else {
     expect_word("symmetric");
   }
-  GroupId group;
-  if (accept_punct(",")) group = group_ref();
+  std::vector<GroupId> groups;
+  while (accept_punct(",")) groups.push_back(group_ref());
   expect_punct(")");
-  return {kind, group};
+  return {kind, std::move(groups)};
 }
 
 namespace {
@@ -157,7 +157,7 @@ void Parser::storage() {
   if (!kind) fail_expected("input, output, constant, activation or comm");
   next();
   s.kind = *kind;
-  if (*kind == StorageKind::comm) std::tie(s.comm_kind, s.group) = comm_clause();
+  if (*kind == StorageKind::comm) std::tie(s.comm_kind, s.groups) = comm_clause();
   const std::vector<Expr> bytes = size_list();
   if (bytes.size() != 1) fail(kWrongCount, t, "a storage has one size: [BYTES]");
   s.bytes = bytes[0];
@@ -265,8 +265,8 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
       if (graph_[view.base].dtype != b.dtype) fail(kWrongType, at, "a view has the type of its base");
       b.layout = std::move(view);
     } else if (accept_word("comm")) {
-      const auto [comm_kind, group] = comm_clause();
-      b.layout = CommBufferLayout{{}, comm_kind, group};
+      auto [comm_kind, groups] = comm_clause();
+      b.layout = CommBufferLayout{{}, comm_kind, std::move(groups)};
     } else if (accept_word("on")) {
       on = next();
     } else if (accept_word("alias")) {
@@ -304,7 +304,7 @@ void Parser::make_storage(Buffer& b, std::optional<StorageKind> kind, StorageKin
   if (const auto* c = std::get_if<CommBufferLayout>(&b.layout)) {
     s.kind = StorageKind::comm;
     s.comm_kind = c->kind;
-    s.group = c->group;
+    s.groups = c->groups;
   } else {
     s.kind = kind.value_or(context);
   }

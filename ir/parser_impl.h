@@ -95,7 +95,7 @@ class Parser {
                     const Token* alias, const Token& at);
   StorageId new_storage(Storage storage, const Token& at);
   BufferId new_buffer(Buffer buffer, const Token& at);
-  std::pair<CommBufferKind, GroupId> comm_clause();
+  std::pair<CommBufferKind, std::vector<GroupId>> comm_clause();
   ConstantData constant_data(BufferId buffer, const Token& at);
   std::vector<std::byte> constant_values(DType dtype, std::int64_t count);
 

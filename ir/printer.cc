@@ -142,7 +142,7 @@ class Printer {
     if (storage.name != b.name || !(storage.bytes == default_bytes(b))) return false;
     if (const auto* comm = std::get_if<CommBufferLayout>(&b.layout)) {
       return storage.kind == StorageKind::comm && storage.comm_kind == comm->kind &&
-             storage.group == comm->group;
+             storage.groups == comm->groups;
     }
     return storage.kind != StorageKind::comm;
   }
@@ -184,7 +184,7 @@ class Printer {
       const StorageId id{static_cast<std::int32_t>(i)};
       if (!used_storages_[i] || implied(id)) continue;
       const Storage& st = g_[id];
-      line(fmt::format("storage {}: {} [{}]{}", storage(id), storage_kind(st.kind, st.comm_kind, st.group),
+      line(fmt::format("storage {}: {} [{}]{}", storage(id), storage_kind(st.kind, st.comm_kind, st.groups),
                        to_string(st.bytes), st.alias_of.valid() ? " alias " + storage(st.alias_of) : ""));
       storage_order_.push_back(id);
     }
@@ -209,9 +209,12 @@ class Printer {
            owner_[index(buffer.storage)].first == b && !produced_[index(b)] && !declared_[index(b)];
   }
 
-  std::string storage_kind(StorageKind kind, CommBufferKind comm_kind, GroupId g) const {
+  std::string storage_kind(StorageKind kind, CommBufferKind comm_kind,
+                           const std::vector<GroupId>& groups) const {
     if (kind != StorageKind::comm) return std::string(to_string(kind));
-    return fmt::format("comm({}{})", to_string(comm_kind), g.valid() ? ", " + group(g) : "");
+    std::string text = "comm(" + std::string(to_string(comm_kind));
+    for (GroupId g : groups) text += ", " + group(g);
+    return text + ")";
   }
 
   void constant(BufferId b) {
@@ -285,7 +288,7 @@ class Printer {
     } else if (std::holds_alternative<MultiOutputLayout>(b.layout)) {
       text += " multi_output";
     } else if (const auto* c = std::get_if<CommBufferLayout>(&b.layout)) {
-      text += " " + storage_kind(StorageKind::comm, c->kind, c->group) + strides(c->strides);
+      text += " " + storage_kind(StorageKind::comm, c->kind, c->groups) + strides(c->strides);
     } else if (mutation) {
       text += " mutates " + buffer(mutation->of);
     }

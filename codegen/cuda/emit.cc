@@ -150,7 +150,7 @@ class ProgramWriter {
       bool direct = false;
       for (const ir::Storage& s : graph_.storages) {
         direct |= s.kind == ir::StorageKind::comm && s.comm_kind == ir::CommBufferKind::symmetric &&
-                  s.group == step.groups[g];
+                  std::find(s.groups.begin(), s.groups.end(), step.groups[g]) != s.groups.end();
       }
       symmetric += std::string(symmetric.empty() ? "" : ", ") + (direct ? "true" : "false");
     }

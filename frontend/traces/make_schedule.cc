@@ -285,8 +285,8 @@ class Builder {
     const BufferId id = graph().add_owned(name, dtype, {ir::Expr(elements)}, ir::StorageKind::comm);
     ir::Storage& storage = graph()[graph()[id].storage];
     storage.comm_kind = ir::CommBufferKind::registered;
-    storage.group = group;
-    graph()[id].layout = ir::CommBufferLayout{{ir::Expr(1)}, ir::CommBufferKind::registered, group};
+    storage.groups = {group};
+    graph()[id].layout = ir::CommBufferLayout{{ir::Expr(1)}, ir::CommBufferKind::registered, {group}};
     return id;
   }
 

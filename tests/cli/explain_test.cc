@@ -58,6 +58,41 @@ TEST(Explain, WritesTheSameFiguresAsJson) {
   EXPECT_EQ(json["before"]["makespan_ns"], 6500);
 }
 
+constexpr const char* kBuffers = R"(graph buffers
+ranks 2
+group @g = [0, 1]
+
+input %x: f32[64]
+
+%in: f32[64] comm(symmetric, @g) = pointwise { %0 = load %x store %0 }
+%made: f32[64] comm(symmetric, @g) = pointwise { %0 = load %x %1 = exp %0 store %1 }
+%r: f32[64] comm(registered, @g) = all_reduce sum @g (%in)
+%r.1 mutates %r = wait r as r.wait
+release r as r.release
+%s: f32[64] comm(registered, @g) = all_reduce sum @g (%made)
+%s.1 mutates %s = wait s as s.wait
+release s as s.release
+%out: f32[64] output = pointwise { %0 = load %r.1 %1 = load %s.1 %2 = add %0, %1 store %2 }
+output %out
+)";
+
+TEST(Explain, TellsWhichOperandsAreCopiedAndWhy) {
+  const Folder folder;
+  const ProcessResult result =
+      braid({"explain", folder.file("buffers.braid", kBuffers), "--json", folder / "story.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("copied in because it is a graph input"));
+  EXPECT_THAT(result.out, HasSubstr("in place: its producer writes into the segment"));
+  EXPECT_THAT(result.out, HasSubstr("beyond what the algorithms need, per rank and step: 256\n"));
+  const auto json = nlohmann::json::parse(read_text(folder / "story.json"))["communication_buffers"];
+  EXPECT_EQ(json["max_bytes_copied"], 256);
+  ASSERT_EQ(json["operands"].size(), 4u);
+  EXPECT_EQ(json["operands"][0]["reason"], "graph_input");
+  EXPECT_EQ(json["operands"][0]["operand"], 0);
+  EXPECT_EQ(json["operands"][0]["in_place"], false);
+  EXPECT_EQ(json["operands"][1]["result"], 0);
+}
+
 TEST(Explain, WritesBothTimelinesAsAChromeTrace) {
   const Folder folder;
   ASSERT_EQ(braid({"explain", folder.file("hideable.braid", kHideable), "--passes", "braid_schedule",

@@ -127,8 +127,8 @@ ir::Schedule overwrite() {
   g.inputs.push_back({"in", in});
   const auto comm = [&](const char* name) {
     const ir::BufferId b = owned(name, ir::StorageKind::comm);
-    g[g[b].storage].group = world;
-    g[b].layout = ir::CommBufferLayout{{1}, ir::CommBufferKind::symmetric, world};
+    g[g[b].storage].groups = {world};
+    g[b].layout = ir::CommBufferLayout{{1}, ir::CommBufferKind::symmetric, {world}};
     return b;
   };
   const ir::BufferId x = comm("x"), sum = comm("sum");

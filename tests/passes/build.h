@@ -90,9 +90,9 @@ struct Builder {
 
   ir::BufferId comm(const std::string& name, std::vector<ir::Expr> sizes, ir::GroupId group) {
     const ir::BufferId b = graph.add_owned(name, ir::DType::f32, std::move(sizes), ir::StorageKind::comm);
-    graph[graph[b].storage].group = group;
+    graph[graph[b].storage].groups = {group};
     graph[b].layout =
-        ir::CommBufferLayout{ir::contiguous_strides(graph[b].sizes), ir::CommBufferKind::symmetric, group};
+        ir::CommBufferLayout{ir::contiguous_strides(graph[b].sizes), ir::CommBufferKind::symmetric, {group}};
     return b;
   }
 };

@@ -323,9 +323,9 @@ class Generator {
   BufferId comm_buffer(std::vector<Expr> sizes, DType dtype, GroupId group) {
     const BufferId b = graph().add_owned("c", dtype, sizes, StorageKind::comm);
     const CommBufferKind kind = pick(3) == 0 ? CommBufferKind::registered : CommBufferKind::symmetric;
-    graph()[graph()[b].storage].group = group;
+    graph()[graph()[b].storage].groups = {group};
     graph()[graph()[b].storage].comm_kind = kind;
-    graph()[b].layout = CommBufferLayout{contiguous_strides(sizes), kind, group};
+    graph()[b].layout = CommBufferLayout{contiguous_strides(sizes), kind, {group}};
     return b;
   }
 

@@ -46,13 +46,17 @@ class Dump {
     for (const ir::Expr& e : es) s += to_string(e) + ";";
     return s + "]";
   }
+  std::string groups(const std::vector<ir::GroupId>& of) const {
+    std::string text;
+    for (ir::GroupId g : of) text += g_[g].name + ";";
+    return text;
+  }
   std::string storage(ir::StorageId id) const {
     if (!id.valid()) return "-";
     const ir::Storage& s = g_[id];
-    std::string text =
-        fmt::format("${} {} {} {} {} alias {} file {} {} ", s.name, to_string(s.kind), to_string(s.bytes),
-                    to_string(s.comm_kind), s.group.valid() ? g_[s.group].name : "-", storage(s.alias_of),
-                    s.data.file, s.data.file_offset);
+    std::string text = fmt::format("${} {} {} {} {} alias {} file {} {} ", s.name, to_string(s.kind),
+                                   to_string(s.bytes), to_string(s.comm_kind), groups(s.groups),
+                                   storage(s.alias_of), s.data.file, s.data.file_offset);
     for (std::uint64_t h : s.data.elided) text += fmt::format("e{:x} ", h);
     for (auto bytes : s.data.per_rank)
       text += fmt::format("h{:x}/{} ", ir::fnv1a(bytes.data(), bytes.size()), bytes.size());
@@ -67,8 +71,7 @@ class Dump {
     if (const auto* l = std::get_if<ir::NonOwningLayout>(&b.layout))
       text += buffer(l->base) + to_string(l->offset) + list(l->strides);
     if (const auto* l = std::get_if<ir::CommBufferLayout>(&b.layout)) {
-      text +=
-          list(l->strides) + std::string(to_string(l->kind)) + (l->group.valid() ? g_[l->group].name : "-");
+      text += list(l->strides) + std::string(to_string(l->kind)) + groups(l->groups);
     }
     if (const auto* l = std::get_if<ir::MutationOutput>(&b.layout)) text += g_[l->of].name;
     return text + " on " + storage(b.storage) + " by " + (b.producer.valid() ? g_[b.producer].name : "-") +

@@ -1,0 +1,237 @@
+#include "ir/comm_buffer.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/error.h"
+
+namespace braid::ir {
+namespace {
+
+BufferId owner_of(const Graph& graph, BufferId buffer) {
+  for (;;) {
+    const Buffer& b = graph[buffer];
+    if (const auto* view = std::get_if<NonOwningLayout>(&b.layout)) {
+      buffer = view->base;
+    } else if (const auto* mutation = std::get_if<MutationOutput>(&b.layout)) {
+      buffer = mutation->of;
+    } else {
+      return buffer;
+    }
+  }
+}
+
+// Is every name of this memory, back to its owner, made by a kernel that writes where it is told?
+bool made_by_us(const Graph& graph, BufferId buffer) {
+  for (;;) {
+    const Buffer& b = graph[buffer];
+    // No producer: memory that is filled through its views, as concatenations are.
+    if (b.producer.valid()) {
+      const Operation& op = graph[b.producer];
+      if (op.as<ExternKernel>() || op.as<RegionKernel>()) return false;
+    }
+    if (const auto* view = std::get_if<NonOwningLayout>(&b.layout)) {
+      buffer = view->base;
+    } else if (const auto* mutation = std::get_if<MutationOutput>(&b.layout)) {
+      buffer = mutation->of;
+    } else {
+      return true;
+    }
+  }
+}
+
+bool contains(const std::vector<GroupId>& groups, GroupId group) {
+  return std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
+// The memory that forbids in-place use whatever the view, if it does.
+std::optional<CommBufferReason> forbidden(const Graph& graph, BufferId buffer) {
+  const StorageId s = root_storage(graph, buffer);
+  if (!s.valid()) return CommBufferReason::foreign_output;
+  switch (graph[s].kind) {
+    case StorageKind::input:
+      return CommBufferReason::graph_input;
+    case StorageKind::output:
+      return CommBufferReason::graph_output;
+    case StorageKind::constant:
+      return CommBufferReason::constant;
+    case StorageKind::activation:
+      if (!made_by_us(graph, buffer)) return CommBufferReason::foreign_output;
+      break;
+    case StorageKind::comm:
+      break;
+  }
+  if (bounds(graph[s].bytes).max >= kUnbounded) return CommBufferReason::unbounded;
+  return std::nullopt;
+}
+
+Expr bytes_of(const Graph& graph, const TensorRef& ref) {
+  return numel(ref.sizes) * Expr(size_of(graph[ref.buffer].dtype));
+}
+
+// The load of a loop that only copies: one load, stored as it is.
+const Instr* copied(const Operation& op) {
+  const auto* loops = op.as<Loops>();
+  if (!loops || loops->is_reduction() || op.outputs.size() != 1) return nullptr;
+  const Instr* load = nullptr;
+  for (const Instr& instr : loops->body.instrs) {
+    if (load || instr.code != OpCode::load || instr.operands.size() != 0) return nullptr;
+    load = &instr;
+  }
+  return load;
+}
+
+}  // namespace
+
+bool in_place(CommBufferReason reason) {
+  return reason == CommBufferReason::produced_here || reason == CommBufferReason::already ||
+         reason == CommBufferReason::shared;
+}
+
+std::string_view to_string(CommBufferReason reason) {
+  constexpr std::string_view kNames[] = {"produced_here",  "already",     "shared",         "graph_input",
+                                         "graph_output",   "constant",    "foreign_output", "not_contiguous",
+                                         "unbounded",      "other_group", "packed",         "staged"};
+  return kNames[static_cast<std::size_t>(reason)];
+}
+
+std::string_view text_of(CommBufferReason reason) {
+  constexpr std::string_view kTexts[] = {
+      "its producer writes into the segment",
+      "it is a communication buffer",
+      "the slot is shared with other groups: one segment is registered with all",
+      "it is a graph input, the caller's memory",
+      "it is a graph output, the caller's memory",
+      "it is a constant",
+      "an operation that chooses its own memory makes it",
+      "its elements lie in another order",
+      "its size has no upper bound",
+      "peers of another group read the original, and this collective changes it",
+      "it is a piece of a larger buffer",
+      "it does not lie in the segment: the engine stages it"};
+  return kTexts[static_cast<std::size_t>(reason)];
+}
+
+CommBufferReason can_be_comm_buffer(const Graph& graph, BufferId buffer, const std::optional<TensorRef>& view,
+                                    GroupId group, CommBufferKind kind, bool writes) {
+  if (const auto reason = forbidden(graph, buffer)) return *reason;
+  if (!view || !is_contiguous(view->sizes, view->strides)) return CommBufferReason::not_contiguous;
+  const Storage& storage = graph[root_storage(graph, buffer)];
+  if (storage.kind != StorageKind::comm) return CommBufferReason::produced_here;
+  const bool others = std::any_of(storage.groups.begin(), storage.groups.end(),
+                                  [&](GroupId g) { return !(g == group); });
+  if (writes && others && storage.comm_kind == CommBufferKind::symmetric) {
+    return CommBufferReason::other_group;
+  }
+  const bool covered = storage.comm_kind == CommBufferKind::symmetric || kind == CommBufferKind::registered;
+  if (contains(storage.groups, group) && covered && !others) return CommBufferReason::already;
+  return others ? CommBufferReason::shared : CommBufferReason::already;
+}
+
+void make_comm_buffer(Graph& graph, BufferId buffer, GroupId group, CommBufferKind kind) {
+  const BufferId owner = owner_of(graph, buffer);
+  Storage& storage = graph[root_storage(graph, owner)];
+  if (storage.kind != StorageKind::comm) {
+    internal_check(storage.kind == StorageKind::activation, "'{}' cannot move into the segment",
+                   storage.name);
+    storage.kind = StorageKind::comm;
+    storage.comm_kind = kind;
+    storage.groups.clear();
+  }
+  // Who needs more, decides: the kind must not depend on who came first. Nor must the order of the groups.
+  if (kind == CommBufferKind::symmetric) storage.comm_kind = kind;
+  if (group.valid() && !contains(storage.groups, group)) {
+    storage.groups.insert(std::upper_bound(storage.groups.begin(), storage.groups.end(), group,
+                                           [&](GroupId a, GroupId b) { return graph[a].name < graph[b].name; }),
+                          group);
+  }
+  graph[owner].layout = CommBufferLayout{strides_of(graph, owner), storage.comm_kind, storage.groups};
+}
+
+std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) {
+  const Graph& graph = schedule.graph;
+  const std::vector<OpId> order = execution_order(schedule);
+  std::map<StorageId, std::vector<OpId>> copies_into, copies_from;
+  for (OpId id : order) {
+    const Instr* load = copied(graph[id]);
+    if (!load) continue;
+    const StorageId to = root_storage(graph, graph[id].outputs[0]), from = root_storage(graph, load->buffer);
+    if (to.valid()) copies_into[to].push_back(id);
+    // What is copied on into another communication buffer is told there.
+    if (from.valid() && to.valid() && graph[to].kind != StorageKind::comm) copies_from[from].push_back(id);
+  }
+  const auto count = [&](CommBufferDecision& d, const std::map<StorageId, std::vector<OpId>>& copies,
+                         StorageId s) {
+    const auto found = copies.find(s);
+    if (found == copies.end()) return;
+    for (OpId copy : found->second) {
+      d.copies.push_back(copy);
+      d.bytes = d.bytes + bytes_of(graph, {graph[copy].outputs[0], 0, graph[copy].as<Loops>()->sizes, {}});
+    }
+  };
+  std::vector<CommBufferDecision> out;
+  for (OpId id : order) {
+    const auto* k = graph[id].as<CollectiveKernel>();
+    if (!k) continue;
+    for (std::size_t i = 0; i < k->inputs.size(); ++i) {
+      const TensorRef& ref = k->inputs[i];
+      const StorageId s = root_storage(graph, ref.buffer);
+      CommBufferDecision d{id, false, static_cast<int>(i), ref.buffer, CommBufferReason::produced_here, {}, 0};
+      if (!s.valid() || graph[s].kind != StorageKind::comm) {
+        d.reason = CommBufferReason::staged;
+        d.bytes = bytes_of(graph, ref);
+      } else {
+        count(d, copies_into, s);
+        const bool by_collective = graph[unmutated(graph, ref.buffer)].producer.valid() &&
+                                   graph[graph[unmutated(graph, ref.buffer)].producer].as<CollectiveKernel>();
+        if (!d.copies.empty()) {
+          const Operation& copy = graph[d.copies[0]];
+          const Instr& load = *copied(copy);
+          const bool whole_buffer = graph[copy.outputs[0]].storage.valid();
+          const auto why = forbidden(graph, load.buffer);
+          const bool other = graph[root_storage(graph, load.buffer)].kind == StorageKind::comm &&
+                             load.index == copy.as<Loops>()->store_index;
+          d.reason = !whole_buffer ? CommBufferReason::packed
+                     : why         ? *why
+                     : other       ? CommBufferReason::other_group
+                                   : CommBufferReason::not_contiguous;
+        } else if (graph[s].groups.size() > 1) {
+          d.reason = CommBufferReason::shared;
+        } else if (by_collective) {
+          d.reason = CommBufferReason::already;
+        }
+      }
+      out.push_back(std::move(d));
+    }
+    for (std::size_t i = 0; i < k->outputs.size(); ++i) {
+      const TensorRef& ref = k->outputs[i];
+      const StorageId s = root_storage(graph, ref.buffer);
+      CommBufferDecision d{id, true, static_cast<int>(i), ref.buffer, CommBufferReason::already, {}, 0};
+      if (s.valid()) count(d, copies_from, s);
+      const bool to_caller = std::any_of(d.copies.begin(), d.copies.end(), [&](OpId copy) {
+        return graph[root_storage(graph, graph[copy].outputs[0])].kind == StorageKind::output;
+      });
+      if (!d.copies.empty()) {
+        d.reason = to_caller ? CommBufferReason::graph_output : CommBufferReason::not_contiguous;
+      }
+      out.push_back(std::move(d));
+    }
+  }
+  return out;
+}
+
+Expr copied_bytes(const Graph& graph, const std::vector<CommBufferDecision>& decisions) {
+  std::set<OpId> counted;
+  Expr bytes = 0;
+  for (const CommBufferDecision& d : decisions) {
+    if (d.copies.empty()) bytes = bytes + d.bytes;  // staged
+    for (OpId copy : d.copies) {
+      if (!counted.insert(copy).second) continue;
+      bytes = bytes + bytes_of(graph, {graph[copy].outputs[0], 0, graph[copy].as<Loops>()->sizes, {}});
+    }
+  }
+  return bytes;
+}
+
+}  // namespace braid::ir
