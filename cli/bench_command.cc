@@ -79,13 +79,13 @@ int run(const Options& o) {
   ExecuteOptions execution = o.execute;
   execution.link = link_pacing(o.model);
   const std::vector<RankResult> results = execute(program, tensors, execution);
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    std::vector<std::int64_t> times = results[r].step_ns;
+  for (const RankResult& result : results) {
+    std::vector<std::int64_t> times = result.step_ns;
     std::sort(times.begin(), times.end());
     const std::size_t p99 = std::min(times.size() - 1, times.size() * 99 / 100);
-    fmt::print("rank {}: {} steps, min {:.3f} ms, median {:.3f} ms, p99 {:.3f} ms\n", r, times.size(),
-               static_cast<double>(times.front()) / 1e6, static_cast<double>(times[times.size() / 2]) / 1e6,
-               static_cast<double>(times[p99]) / 1e6);
+    fmt::print("rank {}: {} steps, min {:.3f} ms, median {:.3f} ms, p99 {:.3f} ms\n", result.rank,
+               times.size(), static_cast<double>(times.front()) / 1e6,
+               static_cast<double>(times[times.size() / 2]) / 1e6, static_cast<double>(times[p99]) / 1e6);
   }
   return 0;
 }

@@ -10,5 +10,6 @@ inline constexpr int kMissingInput = 6;
 inline constexpr int kRankFailed = 7;
 inline constexpr int kNoTestCase = 9;
 inline constexpr int kCannotWrite = 10;
+inline constexpr int kLaunchedRanks = 11;
 
 }  // namespace braid::cli

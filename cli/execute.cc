@@ -9,6 +9,7 @@
 
 #include "cli/cuda_library.h"
 #include "cli/errors.h"
+#include "cli/launched.h"
 #include "codegen/compile.h"
 #include "codegen/cuda/build.h"
 #include "ir/error.h"
@@ -116,6 +117,8 @@ std::vector<RankResult> execute(const ProgramFiles& program,
                    "--trace, --trace-costs and --link are for CPU programs",
                    "time on the emulated device says nothing; leave them out");
   }
+  if (const auto environment = launched())
+    check_launched(*environment, program, interface_of(program).ranks, options);
   return program.target == Target::cpu ? execute_cpu(program, inputs, options)
                                        : execute_emulated_cuda(program, inputs, options);
 }

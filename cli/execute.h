@@ -61,14 +61,16 @@ struct ExecuteOptions {
 };
 
 struct RankResult {
+  int rank = 0;
   std::vector<ir::Tensor> outputs;    // of the last step
   std::vector<std::int64_t> step_ns;  // one per measured step
   // If they were recorded: one row per measured step, of BraidProgram::node_count + 1 entries.
   std::vector<std::vector<BraidNodeTimes>> node_times;
 };
 
-// One result per rank. UserError BR0007 where one of several ranks fails; the ranks print why. A program of
-// one rank throws its rt::ProgramError.
+// One result per rank; only this process's where mpirun, torchrun or Slurm started it as one of several
+// (launched.h). UserError BR0007 where one of several ranks fails; the ranks print why. A program of one rank
+// throws its rt::ProgramError, and so does a launched one.
 std::vector<RankResult> execute(const ProgramFiles& program,
                                 const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options);

@@ -11,6 +11,7 @@
 
 #include "cli/errors.h"
 #include "cli/execute.h"
+#include "cli/launched.h"
 #include "ir/error.h"
 #include "runtime/comm/bootstrap.h"
 #include "runtime/program.h"
@@ -94,44 +95,85 @@ void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, cons
   }
 }
 
+RankMemory make_memory(const BraidProgram& table, const ExecuteOptions& options) {
+  RankMemory m;
+  const auto steps = static_cast<std::size_t>(options.repeat);
+  m.times = std::make_unique<SharedBytes>(steps * sizeof(std::int64_t));
+  m.shapes = std::make_unique<SharedBytes>(static_cast<std::size_t>(table.output_count) * kMaxRank *
+                                           sizeof(std::int64_t));
+  if (options.record) {
+    m.nodes = std::make_unique<SharedBytes>(steps * static_cast<std::size_t>(table.node_count + 1) *
+                                            sizeof(BraidNodeTimes));
+  }
+  for (int k = 0; k < table.output_count; ++k)
+    m.outputs.push_back(std::make_unique<SharedBytes>(static_cast<std::size_t>(table.outputs[k].max_bytes)));
+  return m;
+}
+
+RankResult read_memory(const BraidProgram& table, const ExecuteOptions& options, const RankMemory& memory,
+                       int rank) {
+  RankResult result;
+  result.rank = rank;
+  result.step_ns.assign(memory.times->integers(), memory.times->integers() + options.repeat);
+  for (int step = 0; options.record && step < options.repeat; ++step) {
+    const std::span<BraidNodeTimes> times = memory.node_times(table, step);
+    result.node_times.emplace_back(times.begin(), times.end());
+  }
+  for (int k = 0; k < table.output_count; ++k) {
+    const std::int64_t* shape = memory.shapes->integers() + k * kMaxRank;
+    ir::Tensor t = ir::make_tensor(to_ir(table.outputs[k].dtype), {shape, shape + table.outputs[k].rank});
+    std::memcpy(t.bytes.data(), memory.outputs[static_cast<std::size_t>(k)]->data(), t.bytes.size());
+    result.outputs.push_back(std::move(t));
+  }
+  return result;
+}
+
+// All steps of one rank.
+void run_rank(const ProgramFiles& program, const BraidProgram& table, rt::World* world, int ranks_here,
+              const std::vector<ir::Tensor>& inputs, const ExecuteOptions& options, RankMemory& memory) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  omp_set_num_threads(options.omp_threads > 0 ? options.omp_threads : std::max(1, cores / ranks_here));
+  rt::Program instance = rt::Program::open(
+      &table, {.weights_dir = program.dir, .world = world, .rank = world != nullptr ? world->rank() : 0});
+  run_steps(instance, inputs, options, memory);
+}
+
+// The rank that a launcher made of this process.
+RankResult run_launched(const ProgramFiles& program, const BraidProgram& table,
+                        const rt::RankEnvironment& environment,
+                        const std::vector<std::vector<ir::Tensor>>& inputs, const ExecuteOptions& options) {
+  std::unique_ptr<rt::World> world;
+  if (const rt::Status joined = rt::join_world_from_environment(rt::world_options(table), &world);
+      !joined.ok())
+    ir::user_error(kRankFailed, {}, joined.message);
+  RankMemory memory = make_memory(table, options);
+  run_rank(program, table, world.get(), environment.local_size,
+           inputs[static_cast<std::size_t>(world->rank())], options, memory);
+  return read_memory(table, options, memory, world->rank());
+}
+
 }  // namespace
 
 std::vector<RankResult> execute_cpu(const ProgramFiles& program,
                                     const std::vector<std::vector<ir::Tensor>>& inputs,
                                     const ExecuteOptions& options) {
   const BraidProgram& table = *rt::load_program(program.library);
-  const int ranks = table.ranks;
-  std::vector<RankMemory> memory(static_cast<std::size_t>(ranks));
-  for (RankMemory& m : memory) {
-    m.times = std::make_unique<SharedBytes>(static_cast<std::size_t>(options.repeat) * sizeof(std::int64_t));
-    m.shapes = std::make_unique<SharedBytes>(static_cast<std::size_t>(table.output_count) * kMaxRank *
-                                             sizeof(std::int64_t));
-    if (options.record) {
-      m.nodes = std::make_unique<SharedBytes>(static_cast<std::size_t>(options.repeat) *
-                                              static_cast<std::size_t>(table.node_count + 1) *
-                                              sizeof(BraidNodeTimes));
-    }
-    for (int k = 0; k < table.output_count; ++k) {
-      m.outputs.push_back(
-          std::make_unique<SharedBytes>(static_cast<std::size_t>(table.outputs[k].max_bytes)));
-    }
-  }
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int omp_threads = options.omp_threads > 0 ? options.omp_threads : std::max(1, cores / ranks);
+  if (const auto environment = launched())
+    return {run_launched(program, table, *environment, inputs, options)};
 
-  auto run_rank = [&](int rank, rt::World* world) {
-    omp_set_num_threads(omp_threads);
-    rt::Program instance =
-        rt::Program::open(&table, {.weights_dir = program.dir, .world = world, .rank = rank});
-    run_steps(instance, inputs[static_cast<std::size_t>(rank)], options,
-              memory[static_cast<std::size_t>(rank)]);
+  const int ranks = table.ranks;
+  std::vector<RankMemory> memory;
+  for (int r = 0; r < ranks; ++r) memory.push_back(make_memory(table, options));
+  const auto run = [&](int rank, rt::World* world) {
+    const auto r = static_cast<std::size_t>(rank);
+    run_rank(program, table, world, ranks, inputs[r], options, memory[r]);
   };
   if (ranks == 1) {
-    run_rank(0, nullptr);
+    run(0, nullptr);
   } else {
     const rt::LaunchOptions launch{.world = rt::world_options(table), .pacing = options.link};
     const rt::RankFunction function = [&](rt::World& world) {
-      run_rank(world.rank(), &world);
+      run(world.rank(), &world);
       return 0;
     };
     const rt::Status status = options.threads_as_ranks ? rt::launch_threads(ranks, launch, function)
@@ -139,20 +181,9 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
     if (!status.ok()) ir::user_error(kRankFailed, {}, status.message);
   }
 
-  std::vector<RankResult> results(static_cast<std::size_t>(ranks));
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    results[r].step_ns.assign(memory[r].times->integers(), memory[r].times->integers() + options.repeat);
-    for (int step = 0; options.record && step < options.repeat; ++step) {
-      const std::span<BraidNodeTimes> times = memory[r].node_times(table, step);
-      results[r].node_times.emplace_back(times.begin(), times.end());
-    }
-    for (int k = 0; k < table.output_count; ++k) {
-      const std::int64_t* shape = memory[r].shapes->integers() + k * kMaxRank;
-      ir::Tensor t = ir::make_tensor(to_ir(table.outputs[k].dtype), {shape, shape + table.outputs[k].rank});
-      std::memcpy(t.bytes.data(), memory[r].outputs[static_cast<std::size_t>(k)]->data(), t.bytes.size());
-      results[r].outputs.push_back(std::move(t));
-    }
-  }
+  std::vector<RankResult> results;
+  for (int r = 0; r < ranks; ++r)
+    results.push_back(read_memory(table, options, memory[static_cast<std::size_t>(r)], r));
   return results;
 }
 

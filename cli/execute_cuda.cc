@@ -106,6 +106,7 @@ std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files,
   std::vector<BraidCudaHostRank> ranks;
   std::vector<RankResult> results(inputs.size());
   for (std::size_t r = 0; r < inputs.size(); ++r) {
+    results[r].rank = static_cast<int>(r);
     rank_weights.push_back(table.rank_weights_bytes ? read_file(std::filesystem::path(files.dir) /
                                                                 fmt::format("weights.rank{}.bin", r))
                                                     : std::string());

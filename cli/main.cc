@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/errors.h"
+#include "cli/launched.h"
 #include "ir/error.h"
 #include "runtime/program.h"
 
@@ -19,10 +20,10 @@ int guarded(const braid::cli::Action& action) {
   try {
     return action();
   } catch (const braid::ir::UserError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print(stderr, "{}{}\n", braid::cli::rank_prefix(), error.what());
     return kUserError;
   } catch (const braid::rt::ProgramError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print(stderr, "{}{}\n", braid::cli::rank_prefix(), error.what());
     return kUserError;
   } catch (const std::filesystem::filesystem_error& error) {
     fmt::print(stderr, "error BR{:04}: {}\n  hint: check the path, its rights and the disk\n",

@@ -58,21 +58,21 @@ int run(Options o) {
       make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), o.inputs);
   const std::vector<RankResult> results = execute(program, inputs, o.execute);
   if (o.execute.record) write_timeline(o, measured_timeline(program, results, o.execute));
-  for (std::size_t r = 0; r < results.size(); ++r) {
+  for (const RankResult& result : results) {
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
-      const ir::Tensor& tensor = results[r].outputs[k];
-      if (r == 0) fmt::print("{}: {}\n", table.outputs[k].name, shape_text(tensor));
+      const ir::Tensor& tensor = result.outputs[k];
+      if (result.rank == 0) fmt::print("{}: {}\n", table.outputs[k].name, shape_text(tensor));
       if (o.output.empty()) continue;
       std::filesystem::path folder = o.output;
-      if (results.size() > 1) folder /= fmt::format("rank{}", r);
+      if (table.ranks > 1) folder /= fmt::format("rank{}", result.rank);
       std::filesystem::create_directories(folder);
       write_npy((folder / (safe_file_name(table.outputs[k].name) + ".npy")).string(), tensor);
     }
   }
   if (o.execute.repeat > 1) {
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      fmt::print("rank {}: median {:.3f} ms of {} steps\n", r,
-                 static_cast<double>(median(results[r].step_ns)) / 1e6, o.execute.repeat);
+    for (const RankResult& result : results) {
+      fmt::print("rank {}: median {:.3f} ms of {} steps\n", result.rank,
+                 static_cast<double>(median(result.step_ns)) / 1e6, o.execute.repeat);
     }
   }
   return 0;
@@ -85,7 +85,8 @@ void add_run(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("run", "Run a model or a compiled program on its ranks");
   command->footer(
       "Example: braid run out --random 1 --dim batch=1 --dim sequence=128\n"
-      "         braid run 'model.rank{rank}.onnx' --ranks 2 --input input_ids=ids.npy -o results");
+      "         braid run 'model.rank{rank}.onnx' --ranks 2 --input input_ids=ids.npy -o results\n"
+      "         BRAID_ENGINE=mpi mpirun -n 4 braid run out --random 1");
   command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")
       ->required();
   command->add_option("-o,--output", o->output,

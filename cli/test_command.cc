@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/compare.h"
 #include "cli/execute.h"
+#include "cli/launched.h"
 #include "cli/model_options.h"
 #include "cli/temp_dir.h"
 #include "cli/test_case.h"
@@ -50,16 +51,17 @@ Outcome compare_data(const Options& o, const TestCase& test, const TestData& dat
                      const std::vector<RankResult>& results) {
   Outcome outcome = Outcome::passed;
   double worst = 0;
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    const std::size_t count = std::min(results[r].outputs.size(), data.outputs[r].size());
-    if (results[r].outputs.size() != data.outputs[r].size()) {
+  for (const RankResult& result : results) {
+    const auto r = static_cast<std::size_t>(result.rank);
+    const std::size_t count = std::min(result.outputs.size(), data.outputs[r].size());
+    if (result.outputs.size() != data.outputs[r].size()) {
       fmt::print("FAILED {} {} rank {}: {} outputs, {} expected\n", test.dir, data.name, r,
-                 results[r].outputs.size(), data.outputs[r].size());
+                 result.outputs.size(), data.outputs[r].size());
       outcome = Outcome::failed;
     }
     for (std::size_t k = 0; k < count; ++k) {
       const Difference d =
-          compare(results[r].outputs[k], data.outputs[r][k], tolerance_for(o, data.outputs[r][k].dtype));
+          compare(result.outputs[k], data.outputs[r][k], tolerance_for(o, data.outputs[r][k].dtype));
       worst = std::max(worst, d.max_relative);
       if (d.ok()) continue;
       fmt::print("FAILED {} {} rank {} output {}: {}\n", test.dir, data.name, r, k, to_string(d));
@@ -67,7 +69,7 @@ Outcome compare_data(const Options& o, const TestCase& test, const TestData& dat
     }
   }
   if (outcome == Outcome::passed && !o.quiet) {
-    fmt::print("passed {} {}: max relative error {:.3g}\n", test.dir, data.name, worst);
+    fmt::print("{}passed {} {}: max relative error {:.3g}\n", rank_prefix(), test.dir, data.name, worst);
   }
   return outcome;
 }
@@ -109,7 +111,8 @@ Outcome run_case(const Options& o, const std::string& dir) {
     if (o.program.empty() && o.target == "interpreter") {
       for (std::vector<ir::Tensor>& outputs :
            ir::run(schedule, data.inputs, {.use_plan = schedule.plan.has_value()}).outputs) {
-        results.push_back({std::move(outputs), {}});
+        const int rank = static_cast<int>(results.size());
+        results.push_back({.rank = rank, .outputs = std::move(outputs)});
       }
     } else {
       results = execute(program, data.inputs, o.execute);
@@ -127,14 +130,15 @@ int run(const Options& o) {
       outcome = run_case(o, dir);
     } catch (const ir::UserError& error) {
       outcome = unsupported(error.code()) ? Outcome::skipped : Outcome::failed;
-      fmt::print("{} {}: {}\n", outcome == Outcome::skipped ? "skipped" : "FAILED", dir, error.what());
+      fmt::print("{}{} {}: {}\n", rank_prefix(), outcome == Outcome::skipped ? "skipped" : "FAILED", dir,
+                 error.what());
     } catch (const std::exception& error) {
-      fmt::print("FAILED {}: {}\n", dir, error.what());
+      fmt::print("{}FAILED {}: {}\n", rank_prefix(), dir, error.what());
     }
     ++counts[static_cast<int>(outcome)];
     std::fflush(stdout);
   }
-  fmt::print("{} passed, {} failed, {} skipped\n", counts[0], counts[1], counts[2]);
+  fmt::print("{}{} passed, {} failed, {} skipped\n", rank_prefix(), counts[0], counts[1], counts[2]);
   return counts[1] == 0 ? 0 : 1;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/compare.h"
 #include "cli/execute.h"
+#include "cli/launched.h"
 #include "cli/model_options.h"
 #include "cli/temp_dir.h"
 #include "ir/error.h"
@@ -41,17 +42,18 @@ int run(const Options& o) {
   const ir::InterpreterResult expected = ir::run(lowered, inputs);
 
   bool good = true;
-  for (std::size_t r = 0; r < results.size(); ++r) {
+  for (const RankResult& result : results) {
+    const auto r = static_cast<std::size_t>(result.rank);
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
       const Difference d =
-          compare(results[r].outputs[k], expected.outputs[r][k], {.relative = o.limit, .absolute = o.limit});
+          compare(result.outputs[k], expected.outputs[r][k], {.relative = o.limit, .absolute = o.limit});
       const bool ok = d.same_type && d.max_relative <= o.limit &&
-                      (ir::is_float(results[r].outputs[k].dtype) || d.mismatches == 0);
+                      (ir::is_float(result.outputs[k].dtype) || d.mismatches == 0);
       good &= ok;
       fmt::print("{} rank {} {}: {}\n", ok ? "equal " : "DIFFERS", r, table.outputs[k].name, to_string(d));
     }
   }
-  fmt::print("{}\n",
+  fmt::print("{}{}\n", rank_prefix(),
              good ? "the program and the interpreter agree" : "the program and the interpreter differ");
   return good ? 0 : 1;
 }

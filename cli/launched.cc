@@ -1,0 +1,43 @@
+#include "cli/launched.h"
+
+#include <fmt/format.h>
+
+#include "cli/errors.h"
+#include "ir/error.h"
+
+namespace braid::cli {
+
+std::optional<rt::RankEnvironment> launched() {
+  rt::RankEnvironment environment;
+  if (const rt::Status found = rt::find_rank_environment(&environment); !found.ok())
+    ir::user_error(kLaunchedRanks, {}, found.message, "start the ranks with mpirun, torchrun or srun");
+  if (environment.size < 2) return std::nullopt;
+  return environment;
+}
+
+std::string rank_prefix() {
+  rt::RankEnvironment environment;
+  if (!rt::find_rank_environment(&environment).ok() || environment.size < 2) return {};
+  return fmt::format("rank {}: ", environment.rank);
+}
+
+void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& program, int ranks,
+                    const ExecuteOptions& options) {
+  if (environment.size != ranks) {
+    ir::user_error(kLaunchedRanks, {.file = program.dir},
+                   fmt::format("{} started {} ranks, the program is for {}", environment.launcher,
+                               environment.size, ranks),
+                   fmt::format("start {} ranks, or compile with --ranks {}", ranks, environment.size));
+  }
+  const auto refuse = [&](const std::string& what) {
+    ir::user_error(kBadOption, {.file = program.dir},
+                   fmt::format("{} needs all ranks, {} started this one alone", what, environment.launcher),
+                   "start braid itself: it makes its ranks");
+  };
+  if (program.target != Target::cpu) refuse("the emulated device");
+  if (options.threads_as_ranks) refuse("--ranks-as-threads");
+  if (options.record) refuse("a timeline (--trace, --trace-costs)");
+  if (options.link) refuse("--link");
+}
+
+}  // namespace braid::cli
