@@ -70,7 +70,7 @@ struct RankResult {
 
 // One result per rank; only this process's where mpirun, torchrun or Slurm started it as one of several
 // (launched.h). UserError BR0007 where one of several ranks fails; the ranks print why. A program of one rank
-// throws its rt::ProgramError, and so does a launched one.
+// throws its rt::ProgramError; a launched rank prints it and throws ReportedError.
 std::vector<RankResult> execute(const ProgramFiles& program,
                                 const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options);

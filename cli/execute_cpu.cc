@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <span>
 #include <thread>
@@ -147,8 +149,13 @@ RankResult run_launched(const ProgramFiles& program, const BraidProgram& table,
       !joined.ok())
     ir::user_error(kRankFailed, {}, joined.message);
   RankMemory memory = make_memory(table, options);
-  run_rank(program, table, world.get(), environment.local_size,
-           inputs[static_cast<std::size_t>(world->rank())], options, memory);
+  try {
+    run_rank(program, table, world.get(), environment.local_size,
+             inputs[static_cast<std::size_t>(world->rank())], options, memory);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}{}\n", rank_prefix(), error.what());
+    throw ReportedError();
+  }
   return read_memory(table, options, memory, world->rank());
 }
 

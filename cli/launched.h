@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "cli/execute.h"
@@ -15,6 +16,12 @@ std::optional<rt::RankEnvironment> launched();
 
 // "rank 2: " in a launched rank, else nothing: all ranks print to the same place.
 std::string rank_prefix();
+
+// An error of a launched rank that has been printed: before it left the World, since mpirun ends the others
+// as soon as one has ended.
+struct ReportedError : std::runtime_error {
+  ReportedError() : std::runtime_error("its error stands above") {}
+};
 
 // UserError BR0011 where the launcher started another number of ranks than the program has, BR0003 where the
 // options need all ranks in this process.

@@ -25,6 +25,8 @@ int guarded(const braid::cli::Action& action) {
   } catch (const braid::rt::ProgramError& error) {
     fmt::print(stderr, "{}{}\n", braid::cli::rank_prefix(), error.what());
     return kUserError;
+  } catch (const braid::cli::ReportedError&) {
+    return kUserError;
   } catch (const std::filesystem::filesystem_error& error) {
     fmt::print(stderr, "error BR{:04}: {}\n  hint: check the path, its rights and the disk\n",
                braid::cli::kCannotWrite, error.what());

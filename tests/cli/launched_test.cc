@@ -1,0 +1,178 @@
+// braid as one rank of several that a launcher started: torchrun's variables on two processes of ours, and
+// mpirun where it is.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <array>
+#include <future>
+#include <sstream>
+
+#include "tests/cli/braid_process.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string all_reduce() {
+  return compiled("all_reduce", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2", "--dim",
+                                 "batch=1..4", "--dim", "sequence=1..16"});
+}
+
+std::vector<std::string> torchrun(int rank, int size, const std::string& run) {
+  return {"RANK=" + std::to_string(rank), "WORLD_SIZE=" + std::to_string(size),
+          "LOCAL_RANK=" + std::to_string(rank), "LOCAL_WORLD_SIZE=" + std::to_string(size),
+          "TORCHELASTIC_RUN_ID=" + run};
+}
+
+const std::vector<std::string> kRandomInputs = {"--random", "7", "--dim", "batch=2", "--dim", "sequence=3"};
+
+using Arguments = std::vector<std::string>;
+
+Arguments operator+(Arguments a, const Arguments& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+void expect_same_outputs(const std::string& got, const std::string& want, int ranks) {
+  for (int r = 0; r < ranks; ++r) {
+    const std::string file = "/rank" + std::to_string(r) + "/y.npy";
+    EXPECT_EQ(read_text(got + file), read_text(want + file)) << "rank " << r;
+    EXPECT_NE(read_text(got + file), "");
+  }
+}
+
+TEST(Launched, TwoProcessesGiveTheResultsOfBraidRunAndEachWritesItsOwn) {
+  const Folder folder;
+  ASSERT_EQ(braid(Arguments{"run", all_reduce(), "-o", folder / "want"} + kRandomInputs).exit_code, 0);
+  const std::string program = all_reduce();
+  std::array<std::future<ProcessResult>, 2> ranks;
+  for (int r = 0; r < 2; ++r) {
+    ranks[static_cast<std::size_t>(r)] = std::async(std::launch::async, [&, r] {
+      return braid(Arguments{"run", program, "--repeat", "3", "-o", folder / "got"} + kRandomInputs, {},
+                   torchrun(r, 2, folder.path().string()));
+    });
+  }
+  const ProcessResult first = ranks[0].get(), second = ranks[1].get();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  // What is the same on all ranks is printed once.
+  EXPECT_THAT(first.out, HasSubstr("y: f32[2, 3, 6]\nrank 0: median "));
+  EXPECT_THAT(second.out, ::testing::StartsWith("rank 1: median "));
+  expect_same_outputs(folder / "got", folder / "want", 2);
+}
+
+TEST(Launched, AnotherNumberOfRanksIsRefused) {
+  const ProcessResult result =
+      braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, torchrun(1, 3, "three"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("rank 1: error BR0011"));
+  EXPECT_THAT(result.err, HasSubstr("torchrun started 3 ranks, the program is for 2"));
+}
+
+TEST(Launched, VariablesThatContradictThemselvesAreRefused) {
+  const ProcessResult result =
+      braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, torchrun(5, 2, "odd"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("BR0011"));
+  EXPECT_THAT(result.err, HasSubstr("RANK=5 is not a rank of WORLD_SIZE=2"));
+}
+
+TEST(Launched, WhatNeedsAllRanksIsRefused) {
+  const Folder folder;
+  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
+           {"--ranks-as-threads"}, {"--trace", folder / "trace.json"}, {"--link", "5us,10GB/s"}}) {
+    const ProcessResult result =
+        braid(Arguments{"run", all_reduce()} + kRandomInputs + options, {}, torchrun(0, 2, "needs all"));
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("BR0003")) << options[0];
+    EXPECT_THAT(result.err, HasSubstr("torchrun started this one alone")) << options[0];
+  }
+}
+
+#ifdef BRAID_MPIEXEC
+// mpirun with arguments of its own; `engine`: shm or mpi.
+ProcessResult mpirun(const std::vector<std::string>& arguments, const std::string& engine) {
+  std::vector<std::string> environment = {"BRAID_EXECUTABLE=" BRAID_MPIEXEC, "BRAID_ENGINE=" + engine,
+                                          "BRAID_TIMEOUT_MS=20000"};
+  std::istringstream text(BRAID_MPI_ENVIRONMENT);
+  for (std::string variable; text >> variable;) environment.push_back(variable);
+  return braid(arguments, {}, environment);
+}
+std::vector<std::string> on_ranks(int n) { return {"-n", std::to_string(n), BRAID_EXECUTABLE_PATH}; }
+
+class Mpirun : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Engines, Mpirun, ::testing::Values("shm", "mpi"));
+
+TEST_P(Mpirun, GivesTheResultsOfBraidRun) {
+  const Folder folder;
+  ASSERT_EQ(braid(Arguments{"run", all_reduce(), "-o", folder / "want"} + kRandomInputs).exit_code, 0);
+  const ProcessResult result =
+      mpirun(on_ranks(2) + Arguments{"run", all_reduce(), "-o", folder / "got"} + kRandomInputs, GetParam());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "y: f32[2, 3, 6]\n");
+  expect_same_outputs(folder / "got", folder / "want", 2);
+}
+
+struct StoredCase {
+  std::string name;
+  int ranks;
+  bool files_per_rank;
+};
+
+TEST_P(Mpirun, StoredResultsOfCompiledModelsComeOut) {
+  for (const StoredCase& c : {StoredCase{"collectives/all_reduce_4_ranks", 4, false},
+                              StoredCase{"collectives/collective_chain", 2, false},
+                              StoredCase{"transformers/gpt2_prefill_tp4", 4, true},
+                              StoredCase{"transformers/llama_decode_tp2", 2, true}}) {
+    const std::string folder = model(c.name);
+    std::vector<std::string> arguments = {
+        folder + (c.files_per_rank ? "/model.rank{rank}.onnx" : "/model.onnx"), "--ranks",
+        std::to_string(c.ranks)};
+    if (c.files_per_rank) {
+      for (const char* dim : {"batch=1..4", "sequence=1..16", "past_sequence=1..16"}) {
+        const bool decode = c.name.find("decode") != std::string::npos;
+        if (std::string(dim).starts_with(decode ? "sequence" : "past")) continue;
+        arguments.insert(arguments.end(), {"--dim", dim});
+      }
+    }
+    std::string name = c.name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    const std::string program = compiled("launched_" + name, arguments);
+    const ProcessResult result =
+        mpirun(on_ranks(c.ranks) + Arguments{"test", folder, "--program", program}, GetParam());
+    EXPECT_EQ(result.exit_code, 0) << c.name << result.out << result.err;
+    for (int r = 0; r < c.ranks; ++r)
+      EXPECT_THAT(result.out, HasSubstr("rank " + std::to_string(r) + ": 1 passed, 0 failed, 0 skipped"));
+  }
+}
+
+TEST_P(Mpirun, BenchPrintsOneLinePerRank) {
+  const ProcessResult result =
+      mpirun(on_ranks(2) + Arguments{"bench", all_reduce(), "--repeat", "3"}, GetParam());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rank 0: 3 steps, min "));
+  EXPECT_THAT(result.out, HasSubstr("rank 1: 3 steps, min "));
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2) << result.out;
+}
+
+// Rank 1 has been given a program of other bounds, and so of another plan. (On shared memory mpirun may end a
+// rank before it has said so.)
+TEST(MpirunOverMpi, AnotherPlanOnOneRankIsAnErrorOnAll) {
+  const std::string other =
+      compiled("all_reduce_small", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2",
+                                    "--dim", "batch=1..4", "--dim", "sequence=1..4"});
+  const std::vector<std::string> arguments = on_ranks(1) + Arguments{"run", all_reduce()} + kRandomInputs +
+                                             Arguments{":"} + on_ranks(1) + Arguments{"run", other} +
+                                             kRandomInputs;
+  const ProcessResult result = mpirun(arguments, "mpi");
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("rank 0: error BR07"));
+  EXPECT_THAT(result.err, HasSubstr("rank 1: error BR07"));
+  EXPECT_THAT(result.err, HasSubstr("differ"));
+}
+#endif
+
+}  // namespace
+}  // namespace braid::test

@@ -1,0 +1,83 @@
+// What each rank of mpirun runs: every form of every collective as a compiled program, on as many ranks as
+// mpirun started and on a subgroup, against the reference of tests/support/collective_forms.h.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include "codegen/compile.h"
+#include "ir/interpreter.h"
+#include "runtime/comm/mpi_world.h"
+#include "tests/codegen/compiled.h"
+#include "tests/support/collective_forms.h"
+
+namespace braid::test {
+namespace {
+
+int mpi_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+int mpi_size() {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+// Runs three steps of this rank.
+std::vector<ir::Tensor> run_steps(Compiled& compiled, const std::string& name,
+                                  const std::vector<ir::Tensor>& inputs) {
+  std::unique_ptr<rt::World> world;
+  rt::WorldOptions options = rt::world_options(*compiled.table(name));
+  options.timeout_ms = 60'000;
+  const rt::Status joined = rt::join_mpi_world(options, &world);
+  if (!joined.ok()) throw rt::ProgramError(rt::kCommFailed, joined.message);
+  rt::Program program = compiled.open(name, world.get());
+  std::vector<ir::Tensor> out;
+  for (int step = 0; step < 3; ++step) out = compiled.run(program, inputs);
+  return out;
+}
+
+// The programs are those of tests/codegen/collective_forms_test.cc: whichever test is first compiles them for
+// both.
+TEST(MpiForms, CompiledProgramsEqualTheReference) {
+  const std::vector<CollectiveCase> cases = collective_cases(mpi_size());
+  const auto me = static_cast<std::size_t>(mpi_rank());
+  Compiled compiled("-O1");
+  for (const CollectiveCase& c : cases) {
+    ir::Schedule schedule = c.schedule;
+    optimise(schedule, CompileOptions{});
+    compiled.add_schedule(c.name, std::move(schedule), true);
+    schedule = c.schedule;
+    CompileOptions only_planned;
+    only_planned.passes = "plan_memory";
+    optimise(schedule, only_planned);
+    compiled.add_schedule(c.name + "_as_written", std::move(schedule));
+  }
+  // Rank 0 compiles, the others find what it has built.
+  if (me == 0) compiled.build();
+  MPI_Barrier(MPI_COMM_WORLD);
+  compiled.build();
+  for (const CollectiveCase& c : cases) {
+    for (const std::string& name : {c.name, c.name + "_as_written"}) {
+      // The results of the others are the interpreter's: each rank checks its own.
+      std::vector<std::vector<ir::Tensor>> results = ir::run(c.schedule, c.inputs).outputs;
+      results[me] = run_steps(compiled, name, c.inputs[me]);
+      expect_results(c, results, name + " compiled, over MPI");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace braid::test
+
+// The application has initialised MPI: Braid uses it and leaves the end to the application.
+int main(int argc, char** argv) {
+  int level = 0;
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+  ::testing::InitGoogleTest(&argc, argv);
+  const int result = RUN_ALL_TESTS();
+  if (result != 0) MPI_Abort(MPI_COMM_WORLD, result);
+  MPI_Finalize();
+  return result;
+}
