@@ -58,33 +58,13 @@ void TransferQueues::end(int index, std::int64_t now) {
   if (t.connection < 0) t.delivered = t.usable = true;
 }
 
-void TransferQueues::touch(int q) {
-  if (q < 0 || std::exchange(queues_[at(q)].touched, true)) return;
-  touched_.push_back(q);
-}
-
-int TransferQueues::batch_of(const Queue::Entry& e) const {
-  const Transfer& t = transfers_[at(e.transfer)];
-  return e.send ? t.send_batch : t.recv_batch;
-}
-
-bool TransferQueues::complete(const Queue::Entry& e) const {
-  const Transfer& t = transfers_[at(e.transfer)];
-  return e.send ? t.end != kNotYet : t.delivered;
-}
-
-bool TransferQueues::at_head(int q, int batch) const {
-  const Queue& queue = queues_[at(q)];
-  return queue.first < queue.entries.size() && batch_of(queue.entries[queue.first]) == batch;
-}
-
 bool TransferQueues::leave_complete_batches(Queue& queue) {
   const std::size_t before = queue.first;
   while (queue.first < queue.entries.size()) {
+    const int batch = batch_of(queue.entries[queue.first]);
     std::size_t end = queue.first;
     bool all = true;
-    for (; end < queue.entries.size() && batch_of(queue.entries[end]) == batch_of(queue.entries[queue.first]);
-         ++end) {
+    for (; end < queue.entries.size() && batch_of(queue.entries[end]) == batch; ++end) {
       all &= complete(queue.entries[end]);
     }
     if (!all) break;
@@ -100,9 +80,10 @@ bool TransferQueues::leave_complete_batches(Queue& queue) {
 bool TransferQueues::look_at_head(int q, std::int64_t now) {
   Queue& queue = queues_[at(q)];
   bool moved = leave_complete_batches(queue);
-  for (std::size_t k = queue.first; k < queue.entries.size(); ++k) {
+  if (queue.first == queue.entries.size()) return moved;
+  const int batch = batch_of(queue.entries[queue.first]);
+  for (std::size_t k = queue.first; k < queue.entries.size() && batch_of(queue.entries[k]) == batch; ++k) {
     const Queue::Entry e = queue.entries[k];
-    if (batch_of(e) != batch_of(queue.entries[queue.first])) break;
     Transfer& t = transfers_[at(e.transfer)];
     if (t.begin == kNotYet && t.sent != kNotYet && at_head(t.send_queue, t.send_batch) && may_begin(t)) {
       t.begin = now;

@@ -20,6 +20,7 @@ namespace braid::pipeline {
 
 constexpr std::int64_t kNotYet = -1;  // of a time in picoseconds
 
+// Small members stand here: calls between files of a shared library are never inlined.
 class TransferQueues {
  public:
   struct Transfer {
@@ -83,10 +84,22 @@ class TransferQueues {
     return 2 * dense_id(s_, send) + (send.kind == ActionKind::send_backward ? 1 : 0);
   }
   Transfer& transfer(Action send);
-  void touch(int queue);
-  int batch_of(const Queue::Entry& e) const;
-  bool complete(const Queue::Entry& e) const;
-  bool at_head(int queue, int batch) const;
+  void touch(int queue) {
+    if (queue < 0 || std::exchange(queues_[static_cast<std::size_t>(queue)].touched, true)) return;
+    touched_.push_back(queue);
+  }
+  int batch_of(const Queue::Entry& e) const {
+    const Transfer& t = transfers_[static_cast<std::size_t>(e.transfer)];
+    return e.send ? t.send_batch : t.recv_batch;
+  }
+  bool complete(const Queue::Entry& e) const {
+    const Transfer& t = transfers_[static_cast<std::size_t>(e.transfer)];
+    return e.send ? t.end != kNotYet : t.delivered;
+  }
+  bool at_head(int queue, int batch) const {
+    const Queue& q = queues_[static_cast<std::size_t>(queue)];
+    return q.first < q.entries.size() && batch_of(q.entries[q.first]) == batch;
+  }
   bool leave_complete_batches(Queue& queue);
   bool look_at_head(int queue, std::int64_t now);
   bool may_begin(const Transfer& t) const;
