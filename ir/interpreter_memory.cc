@@ -12,7 +12,7 @@ constexpr auto kPoison = std::byte{0xff};
 }  // namespace
 
 RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string, std::int64_t> dims,
-                       bool use_plan)
+                       bool use_plan, std::byte* segment)
     : schedule_(&schedule),
       graph_(&schedule.graph),
       rank_(rank),
@@ -24,7 +24,13 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
   if (use_plan) {
     internal_check(schedule.plan.has_value(), "a run with the memory plan of a schedule that has none");
     arena_.assign(static_cast<std::size_t>(schedule.plan->arena_bytes), kPoison);
-    comm_.assign(static_cast<std::size_t>(schedule.plan->comm_bytes), kPoison);
+    const auto comm_bytes = static_cast<std::size_t>(schedule.plan->comm_bytes);
+    if (segment == nullptr) {
+      comm_.assign(comm_bytes, kPoison);
+      segment = comm_.data();
+    } else {
+      std::fill_n(segment, comm_bytes, kPoison);
+    }
     watch_ = std::make_unique<PlanWatch>(schedule);
   }
   // Aliases share the memory of their root, which holds the largest of them.
@@ -41,11 +47,11 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
         use_plan ? schedule.plan->placements.find(id) : decltype(schedule.plan->placements.begin()){};
     if (use_plan && planned != schedule.plan->placements.end()) {
       const Placement& p = planned->second;
-      std::vector<std::byte>& space = p.space == MemorySpace::arena ? arena_ : comm_;
+      const bool arena = p.space == MemorySpace::arena;
       internal_check(p.offset >= 0 && bytes[i] <= p.bytes &&
-                         p.offset + p.bytes <= static_cast<std::int64_t>(space.size()),
+                         p.offset + p.bytes <= (arena ? schedule.plan->arena_bytes : schedule.plan->comm_bytes),
                      "storage '{}' of {} bytes does not fit its place", graph_->storages[i].name, bytes[i]);
-      blocks_[i] = {space.data() + p.offset, bytes[i]};
+      blocks_[i] = {(arena ? arena_.data() : segment) + p.offset, bytes[i]};
       continue;
     }
     own_[i].assign(static_cast<std::size_t>(bytes[i]), kPoison);

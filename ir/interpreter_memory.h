@@ -37,8 +37,10 @@ struct ByteView {
 
 class RankMemory {
  public:
-  // Storages as large as the actual dimensions need, constants filled in; activations poisoned.
-  RankMemory(const Schedule& schedule, int rank, std::map<std::string, std::int64_t> dims, bool use_plan);
+  // Storages as large as the actual dimensions need, constants filled in; activations poisoned. `segment`: memory
+  // for what the plan puts into the communication segment; null: memory of its own.
+  RankMemory(const Schedule& schedule, int rank, std::map<std::string, std::int64_t> dims, bool use_plan,
+             std::byte* segment = nullptr);
 
   const Graph& graph() const { return *graph_; }
   int rank() const { return rank_; }
