@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "ir/interpreter.h"
 #include "ir/verifier.h"
 #include "passes/default_passes.h"
@@ -64,6 +66,125 @@ TEST_P(RandomCollectivesOnTheEngine, FindTheInterpretersBits) {
     options.steps = seed % 5 == 0 ? 2 : 1;
     const RanksAs ranks = seed % 2 == 0 ? RanksAs::threads : RanksAs::processes;
     ASSERT_EQ(run_and_compare(program, schedule, ranks, options, want), "") << program.text;
+  }
+}
+
+// ---- the same checks find what is wrong
+
+// How many of so many programs are found out. `plant` changes the planned schedule or what one rank does.
+int found_out(int programs, const std::function<void(ir::Schedule&, EngineRun&, std::uint64_t seed)>& plant) {
+  int found = 0;
+  for (int k = 0; k < programs; ++k) {
+    const std::uint64_t seed = first_seed(500) + static_cast<std::uint64_t>(k);
+    const RandomCollectives program = random_collectives(seed, {.collectives = 100, .ranks = 3});
+    const auto want = ir::run(program.schedule, program.inputs).outputs;
+    ir::Schedule schedule = program.schedule;
+    optimise(schedule, 1);
+    EngineRun options;
+    options.delays = seed;
+    options.faulty_rank = static_cast<int>(seed % 3);
+    plant(schedule, options, seed);
+    found += run_and_compare(program, schedule, RanksAs::threads, options, want).empty() ? 0 : 1;
+  }
+  return found;
+}
+
+TEST(RandomCollectivesFaults, NothingPlantedNothingFound) {
+  EXPECT_EQ(found_out(5, [](ir::Schedule&, EngineRun&, std::uint64_t) {}), 0);
+}
+
+TEST(RandomCollectivesFaults, AGroupInAnotherOrderIsFound) {
+  EXPECT_EQ(found_out(5,
+                      [](ir::Schedule& s, EngineRun&, std::uint64_t) {
+                        std::swap(s.graph.groups[0].ranks[0], s.graph.groups[0].ranks[1]);
+                      }),
+            5);
+}
+
+TEST(RandomCollectivesFaults, OneCollectiveThatReadsOneElementFurtherIsFound) {
+  // Not all can be: members that are not the root read nothing in a broadcast, and a maximum may hide it.
+  EXPECT_GE(found_out(10,
+                      [](ir::Schedule&, EngineRun& run, std::uint64_t seed) {
+                        run.fault = PlantedFault::wrong_offset;
+                        run.which = static_cast<int>(seed * 7 % 50);
+                      }),
+            3);
+}
+
+TEST(RandomCollectivesFaults, ResultsUsedBeforeTheyAreThereAreFound) {
+  EXPECT_EQ(found_out(5,
+                      [](ir::Schedule&, EngineRun& run, std::uint64_t) {
+                        run.fault = PlantedFault::missing_wait;
+                        run.which = -1;
+                      }),
+            5);
+}
+
+TEST(RandomCollectivesFaults, MemoryWrittenBeforeItsReleaseIsFound) {
+  EXPECT_GE(found_out(10,
+                      [](ir::Schedule&, EngineRun& run, std::uint64_t) {
+                        run.fault = PlantedFault::missing_release;
+                        run.which = -1;
+                      }),
+            1);
+}
+
+TEST(RandomCollectivesFaults, TwoValuesOnOneOffsetAreFound) {
+  EXPECT_EQ(found_out(5,
+                      [](ir::Schedule& s, EngineRun&, std::uint64_t seed) {
+                        // Somebody is moved onto a neighbour that lives longer.
+                        std::vector<std::pair<ir::StorageId, std::int64_t>> moves;
+                        for (const auto& [a, p] : s.plan->placements) {
+                          for (const auto& [b, q] : s.plan->placements) {
+                            const bool meet = p.space == q.space && p.bytes <= q.bytes &&
+                                              p.first_step > q.first_step && p.last_step < q.last_step;
+                            if (a != b && meet) moves.emplace_back(a, q.offset);
+                          }
+                        }
+                        const auto& [storage, offset] = moves[seed * 31 % moves.size()];
+                        s.plan->placements[storage].offset = offset;
+                      }),
+            5);
+}
+
+// ---- compiled
+
+TEST(RandomCollectives, CompiledProgramsFindTheInterpretersBits) {
+  const std::uint64_t first = first_seed(1000);
+  const int count = random_cases(2), kTogether = 2;
+  for (int from = 0; from < count; from += kTogether) {
+    Compiled compiled("-O1");
+    std::map<std::string, RandomCollectives> programs;
+    for (int k = from; k < std::min(count, from + kTogether); ++k) {
+      const std::uint64_t seed = first + static_cast<std::uint64_t>(k);
+      const std::string name = fmt::format("seed{}", seed);
+      RandomCollectives program = random_collectives(seed, {.ranks = 3 + static_cast<int>(seed % 2)});
+      ir::Schedule schedule = program.schedule;
+      optimise(schedule, seed % 2 == 0 ? 0 : 1);
+      compiled.add_schedule(name, std::move(schedule), seed % 2 == 0);
+      programs.emplace(name, std::move(program));
+    }
+    compiled.build();
+    for (const auto& [name, program] : programs) {
+      const auto want = ir::run(program.schedule, program.inputs).outputs;
+      for (RanksAs ranks : {RanksAs::threads, RanksAs::processes}) {
+        std::string error;
+        rt::LaunchOptions launch;
+        launch.world = rt::world_options(*compiled.table(name));
+        const auto got = run_on_ranks(
+            ranks, launch, want,
+            [&](rt::World& world) {
+              rt::Program p = compiled.open(name, &world);
+              std::vector<ir::Tensor> out;
+              for (int step = 0; step < 3; ++step)
+                out = compiled.run(p, program.inputs[static_cast<std::size_t>(world.rank())]);
+              return out;
+            },
+            &error);
+        ASSERT_EQ(error, "") << name;
+        ASSERT_EQ(difference(program.schedule.graph, got, want), "") << name << "\n" << program.text;
+      }
+    }
   }
 }
 

@@ -115,6 +115,7 @@ class EngineRank {
     rt::Communicator* group = nullptr;  // null: this rank takes no part
     std::vector<rt::Ticket> tickets;    // of each operand
     std::vector<ir::ByteView> outputs;
+    std::vector<std::vector<std::byte>> wrong;  // what a planted fault reads instead
     int number = 0;
   };
 
@@ -172,8 +173,11 @@ class EngineRank {
       if (in) call.input = in->storage + in->offset;
       if (out) call.output = out->storage + out->offset;
       if (in && planted(PlantedFault::wrong_offset, s.number)) {
-        const std::int64_t by = in->offset > 0 ? -ir::size_of(in->dtype) : ir::size_of(in->dtype);
-        call.input = in->storage + in->offset + by;
+        std::vector<std::byte> turned = memory_->read(*in, op.name);
+        std::rotate(turned.begin(), turned.begin() + std::min<std::ptrdiff_t>(ir::size_of(in->dtype), std::ssize(turned)),
+                    turned.end());
+        s.wrong.push_back(std::move(turned));
+        call.input = s.wrong.back().data();
       }
       call.label = op.name.c_str();
       rt::Ticket ticket;

@@ -15,7 +15,7 @@ namespace braid::test {
 // What an engine's program could do wrong, on one rank only; the tests must notice.
 enum class PlantedFault : std::uint8_t {
   none,
-  wrong_offset,     // a collective reads one element further, or one earlier
+  wrong_offset,     // a collective of more than one element reads one further (around the end)
   missing_wait,     // a result is used before it is there
   missing_release,  // memory is written while peers may still read it
 };
