@@ -48,9 +48,10 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
     if (use_plan && planned != schedule.plan->placements.end()) {
       const Placement& p = planned->second;
       const bool arena = p.space == MemorySpace::arena;
-      internal_check(p.offset >= 0 && bytes[i] <= p.bytes &&
-                         p.offset + p.bytes <= (arena ? schedule.plan->arena_bytes : schedule.plan->comm_bytes),
-                     "storage '{}' of {} bytes does not fit its place", graph_->storages[i].name, bytes[i]);
+      internal_check(
+          p.offset >= 0 && bytes[i] <= p.bytes &&
+              p.offset + p.bytes <= (arena ? schedule.plan->arena_bytes : schedule.plan->comm_bytes),
+          "storage '{}' of {} bytes does not fit its place", graph_->storages[i].name, bytes[i]);
       blocks_[i] = {(arena ? arena_.data() : segment) + p.offset, bytes[i]};
       continue;
     }

@@ -37,8 +37,8 @@ struct ByteView {
 
 class RankMemory {
  public:
-  // Storages as large as the actual dimensions need, constants filled in; activations poisoned. `segment`: memory
-  // for what the plan puts into the communication segment; null: memory of its own.
+  // Storages as large as the actual dimensions need, constants filled in; activations poisoned. `segment`:
+  // memory for what the plan puts into the communication segment; null: memory of its own.
   RankMemory(const Schedule& schedule, int rank, std::map<std::string, std::int64_t> dims, bool use_plan,
              std::byte* segment = nullptr);
 

@@ -1,5 +1,6 @@
-// Random programs of 200 collectives: in the interpreter, on the shared-memory engine by threads and by processes
-// (run, not compiled: hundreds), and compiled. BRAID_TEST_SEED and BRAID_RANDOM_SCALE as in tests/support/random.h.
+// Random programs of 200 collectives: in the interpreter, on the shared-memory engine by threads and by
+// processes (run, not compiled: hundreds), and compiled. BRAID_TEST_SEED and BRAID_RANDOM_SCALE as in
+// tests/support/random.h.
 #include "tests/support/random_collectives.h"
 
 #include <fmt/format.h>
@@ -28,15 +29,15 @@ void optimise(ir::Schedule& schedule, std::uint64_t seed) {
 }
 
 std::string run_and_compare(const RandomCollectives& program, const ir::Schedule& schedule, RanksAs ranks,
-                            const EngineRun& options,
-                            const std::vector<std::vector<ir::Tensor>>& want) {
+                            const EngineRun& options, const std::vector<std::vector<ir::Tensor>>& want) {
   std::string error;
   rt::LaunchOptions launch;
   launch.world = world_for(schedule);
   const auto got = run_on_ranks(
       ranks, launch, want,
       [&](rt::World& world) {
-        return run_on_engine(schedule, program.inputs[static_cast<std::size_t>(world.rank())], world, options);
+        return run_on_engine(schedule, program.inputs[static_cast<std::size_t>(world.rank())], world,
+                             options);
       },
       &error);
   return error.empty() ? difference(schedule.graph, got, want) : error;
@@ -55,7 +56,8 @@ TEST_P(RandomCollectivesOnTheEngine, FindTheInterpretersBits) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const RandomCollectives program = random_collectives(seed);
     const auto violations = ir::verify(program.schedule);
-    ASSERT_TRUE(violations.empty()) << violations[0].node << ": " << violations[0].message << "\n" << program.text;
+    ASSERT_TRUE(violations.empty()) << violations[0].node << ": " << violations[0].message << "\n"
+                                    << program.text;
     ir::InterpreterOptions order;
     order.order_seed = seed;
     const auto want = ir::run(program.schedule, program.inputs, order).outputs;
@@ -94,11 +96,10 @@ TEST(RandomCollectivesFaults, NothingPlantedNothingFound) {
 }
 
 TEST(RandomCollectivesFaults, AGroupInAnotherOrderIsFound) {
-  EXPECT_EQ(found_out(5,
-                      [](ir::Schedule& s, EngineRun&, std::uint64_t) {
-                        std::swap(s.graph.groups[0].ranks[0], s.graph.groups[0].ranks[1]);
-                      }),
-            5);
+  EXPECT_EQ(
+      found_out(5, [](ir::Schedule& s, EngineRun&,
+                      std::uint64_t) { std::swap(s.graph.groups[0].ranks[0], s.graph.groups[0].ranks[1]); }),
+      5);
 }
 
 TEST(RandomCollectivesFaults, OneCollectiveThatReadsOneElementFurtherIsFound) {

@@ -9,6 +9,7 @@
 #include "codegen/cuda/emit.h"
 #include "ir/lowering.h"
 #include "tests/passes/random_graph.h"
+#include "tests/support/random_collectives.h"
 
 namespace braid::test {
 
@@ -29,6 +30,9 @@ void add_gemm_cases(std::vector<Case>& out);
 void add_collective_cases(std::vector<Case>& out);
 void add_random_cases(std::vector<Case>& out);
 void add_form_cases(std::vector<Case>& out);
+
+inline constexpr std::uint64_t kCollectiveCases = 2;
+RandomCollectives random_collective_case(std::uint64_t seed);  // as written
 
 inline constexpr int kFormRanks[] = {1, 2, 3, 4, 8};
 

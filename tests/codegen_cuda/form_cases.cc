@@ -1,10 +1,27 @@
-// Every form of every collective (tests/support/collective_forms.h), through the default passes, and those in place
-// as written as well.
+// Every form of every collective (tests/support/collective_forms.h), through the default passes, and those in
+// place as written as well; random programs of 200 collectives, every second one as written.
+#include <fmt/format.h>
+
 #include "codegen/compile.h"
 #include "tests/codegen_cuda/cases.h"
 #include "tests/support/collective_forms.h"
 
 namespace braid::test {
+namespace {
+
+ir::Schedule for_cuda(ir::Schedule s, bool optimised) {
+  CompileOptions options;
+  options.target = Target::cuda;
+  if (!optimised) options.passes = "plan_memory";
+  optimise(s, options);
+  return s;
+}
+
+}  // namespace
+
+RandomCollectives random_collective_case(std::uint64_t seed) {
+  return random_collectives(seed, {.ranks = 3 + static_cast<int>(seed % 2), .nccl = true});
+}
 
 void add_form_cases(std::vector<Case>& out) {
   for (int ranks : kFormRanks) {
@@ -13,18 +30,15 @@ void add_form_cases(std::vector<Case>& out) {
       for (bool optimised : {true, false}) {
         if (!optimised && !c.in_place) continue;
         out.push_back({optimised ? c.name : c.name + "_as_written",
-                       [schedule = c.schedule, optimised] {
-                         ir::Schedule s = schedule;
-                         CompileOptions options;
-                         options.target = Target::cuda;
-                         if (!optimised) options.passes = "plan_memory";
-                         optimise(s, options);
-                         return s;
-                       },
+                       [schedule = c.schedule, optimised] { return for_cuda(schedule, optimised); },
                        {},
                        "forms"});
       }
     }
+  }
+  for (std::uint64_t seed = 1; seed <= kCollectiveCases; ++seed) {
+    const auto build = [seed] { return for_cuda(random_collective_case(seed).schedule, seed % 2 == 0); };
+    out.push_back({fmt::format("random_collectives_{}", seed), build, {}, "collectives"});
   }
 }
 

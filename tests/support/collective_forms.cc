@@ -60,8 +60,7 @@ std::vector<Form> forms(int n, const std::string& group) {
                  exchanged_unevenly(split)});
   for (int root : {0, n - 1}) {
     out.push_back({fmt::format("broadcast_{}{}", root, root == 0 ? "" : "_last"),
-                   node("Broadcast", {fmt::format("root = {}", root)}),
-                   from_member(root)});
+                   node("Broadcast", {fmt::format("root = {}", root)}), from_member(root)});
     if (n == 1) break;
   }
   // A ring, and one message from the last to the first.
@@ -166,8 +165,8 @@ void expect_results(const CollectiveCase& c, const std::vector<std::vector<ir::T
     for (std::size_t k = 0; k < outputs[r].size(); ++k) {
       if (!c.expected[r][k]) continue;
       const ir::Tensor &got = outputs[r][k], &want = *c.expected[r][k];
-      const std::string where = fmt::format("{} by {}, rank {}, output '{}'", c.name, engine, r,
-                                            c.schedule.graph.outputs[k].name);
+      const std::string where =
+          fmt::format("{} by {}, rank {}, output '{}'", c.name, engine, r, c.schedule.graph.outputs[k].name);
       ASSERT_EQ(got.dtype, want.dtype) << where;
       ASSERT_EQ(got.sizes, want.sizes) << where;
       const std::vector<float> x = got.values<float>(), y = want.values<float>();

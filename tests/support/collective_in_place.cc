@@ -1,5 +1,5 @@
-// Collectives in place and into memory that is already there. They exist as IR text only: a functional operator
-// set has no word for them.
+// Collectives in place and into memory that is already there. They exist as IR text only: a functional
+// operator set has no word for them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,7 @@ class InPlace {
         case_(name, group, random_matrices(ranks, rows_, cols_)),
         group_(std::move(group)) {
     text_ = fmt::format("graph {}\nranks {}\ngroup @g = [{}]\n", name, ranks, fmt::join(group_, ", "));
-    if (members_ > 1)
-      text_ += fmt::format("group @pair = [{}, {}]\n", group_.back(), group_[0]);
+    if (members_ > 1) text_ += fmt::format("group @pair = [{}, {}]\n", group_.back(), group_[0]);
     text_ += fmt::format("input %x: {}\n", type(rows_, cols_));
   }
 
@@ -94,8 +93,9 @@ class InPlace {
     line("%one.1 mutates %one, %two.1 mutates %two = all_reduce sum @g (%one, %two) as both");
     line("%one.2 mutates %one.1, %two.2 mutates %two.1 = wait both\nrelease both");
     output("one.2", rows_, reduced("sum"), unchanged);
-    output("two.2", rows_, [](const Matrices& in, int me) { return times(reduced("sum")(in, me), 2); },
-           [](const Matrix& m) { return times(m, 2); });
+    output(
+        "two.2", rows_, [](const Matrices& in, int me) { return times(reduced("sum")(in, me), 2); },
+        [](const Matrix& m) { return times(m, 2); });
   }
 
   // A sum, then, in the same memory, its greatest, then, after the release, zeros: what came before must have
@@ -108,8 +108,9 @@ class InPlace {
     line("release again");
     output("chain.3", rows_, reduced("sum"), unchanged);
     line("%chain.4 mutates %chain.3 = pointwise {{ %0 = constant f32 0 store %0 }}");
-    output("chain.4", rows_, [](const Matrices& in, int) { return Matrix(in[0].rows, in[0].cols); },
-           [](const Matrix& m) { return Matrix(m.rows, m.cols); });
+    output(
+        "chain.4", rows_, [](const Matrices& in, int) { return Matrix(in[0].rows, in[0].cols); },
+        [](const Matrix& m) { return Matrix(m.rows, m.cols); });
   }
 
   // The lower rows are reduced in place; the upper ones are written meanwhile.
@@ -120,11 +121,14 @@ class InPlace {
     line("%high: {} in %halves at {} = pointwise {{ %0 = load %x store %0 }}", type(rows_, cols_),
          rows_ * cols_);
     line("%low.2 mutates %low.1 = wait half\nrelease half");
-    output("halves", 2 * rows_,
-           [](const Matrices& in, int me) {
-             return below({reduced("min")(in, me), in[static_cast<std::size_t>(me)]});
-           },
-           [](const Matrix& m) { return below({m, m}); });
+    output(
+        "halves", 2 * rows_,
+        [](const Matrices& in, int me) {
+          return below({reduced("min")(in, me), in[static_cast<std::size_t>(me)]});
+        },
+        [](const Matrix& m) {
+          return below({m, m});
+        });
   }
 
   // Rows 1 and later of a buffer that was written before and has a row on each side that stays.
@@ -144,9 +148,9 @@ class InPlace {
     const auto framed = [cols](const Matrix& m) {
       return below({fill(1, cols, [](int, int) { return 7; }), m, fill(1, cols, [](int, int) { return 9; })});
     };
-    output("given_" + name, rows + 2,
-           [=](const Matrices& in, int me) { return framed(reference(in, me)); },
-           [=](const Matrix&) { return framed(fill(rows, cols, [](int, int) { return 5; })); });
+    output(
+        "given_" + name, rows + 2, [=](const Matrices& in, int me) { return framed(reference(in, me)); },
+        [=](const Matrix&) { return framed(fill(rows, cols, [](int, int) { return 5; })); });
   }
 
   // From the last member to the first, over what the first had.
@@ -156,12 +160,13 @@ class InPlace {
     line("send @pair (%sent) peer 1 as out");
     line("%slot.1 mutates %slot = recv @pair peer 0 as in");
     line("wait out\n%slot.2 mutates %slot.1 = wait in\nrelease out\nrelease in");
-    output("slot.2", rows_,
-           [this](const Matrices& in, int me) {
-             return me == 0 ? in[static_cast<std::size_t>(members_ - 1)]
-                            : times(in[static_cast<std::size_t>(me)], 2);
-           },
-           [](const Matrix& m) { return times(m, 2); });
+    output(
+        "slot.2", rows_,
+        [this](const Matrices& in, int me) {
+          return me == 0 ? in[static_cast<std::size_t>(members_ - 1)]
+                         : times(in[static_cast<std::size_t>(me)], 2);
+        },
+        [](const Matrix& m) { return times(m, 2); });
   }
 
   // Matrices of different heights below each other.
@@ -188,7 +193,8 @@ std::vector<CollectiveCase> in_place_collective_cases(int ranks) {
   std::vector<CollectiveCase> out;
   out.push_back(InPlace(ranks, fmt::format("in_place_{}", ranks), all_ranks(ranks)).write());
   if (ranks > 2)
-    out.push_back(InPlace(ranks, fmt::format("in_place_{}_some", ranks), all_but_first_backwards(ranks)).write());
+    out.push_back(
+        InPlace(ranks, fmt::format("in_place_{}_some", ranks), all_but_first_backwards(ranks)).write());
   return out;
 }
 

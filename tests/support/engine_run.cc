@@ -174,7 +174,8 @@ class EngineRank {
       if (out) call.output = out->storage + out->offset;
       if (in && planted(PlantedFault::wrong_offset, s.number)) {
         std::vector<std::byte> turned = memory_->read(*in, op.name);
-        std::rotate(turned.begin(), turned.begin() + std::min<std::ptrdiff_t>(ir::size_of(in->dtype), std::ssize(turned)),
+        std::rotate(turned.begin(),
+                    turned.begin() + std::min<std::ptrdiff_t>(ir::size_of(in->dtype), std::ssize(turned)),
                     turned.end());
         s.wrong.push_back(std::move(turned));
         call.input = s.wrong.back().data();

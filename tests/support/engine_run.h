@@ -1,5 +1,5 @@
-// Runs a planned schedule on one rank without compiling it: loops as the interpreter runs them, collectives by a
-// real engine, on the offsets of the plan in the engine's own segment.
+// Runs a planned schedule on one rank without compiling it: loops as the interpreter runs them, collectives
+// by a real engine, on the offsets of the plan in the engine's own segment.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,9 @@ namespace {
 
 using ir::DType;
 
-constexpr DType kTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,  DType::i16, DType::i32,
-                            DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::boolean};
+constexpr DType kTypes[] = {DType::f32, DType::f64, DType::f16,    DType::bf16, DType::i8,
+                            DType::i16, DType::i32, DType::i64,    DType::u8,   DType::u16,
+                            DType::u32, DType::u64, DType::boolean};
 constexpr std::int64_t kSizes[] = {1, 3, 16, 40, 200};
 constexpr std::int64_t kLargest = 1024;  // elements
 // Values stay whole numbers of at most this size: exact in bf16.
@@ -162,8 +163,8 @@ class Writer {
       if (b.dtype != a.dtype || b.name == a.name || a.bound + b.bound > kBound) continue;
       Value out{name("v"), "", a.dtype, std::min(a.size, b.size), a.bound + b.bound};
       out.storage = out.name;
-      line("%{}: {}{} = pointwise {{ %0 = load %{}[i0] %1 = load %{}[i0] %2 = {} %0, %1 store %2 }}", out.name,
-           type(out.dtype, out.size), place(pick(6)), a.name, b.name,
+      line("%{}: {}{} = pointwise {{ %0 = load %{}[i0] %1 = load %{}[i0] %2 = {} %0, %1 store %2 }}",
+           out.name, type(out.dtype, out.size), place(pick(6)), a.name, b.name,
            a.dtype == DType::boolean ? "xor" : "add");
       drop(at);
       live_.push_back(out);
@@ -204,7 +205,8 @@ class Writer {
     std::vector<std::size_t> fits;
     for (std::size_t k = 0; k < live_.size(); ++k) {
       const Value& v = live_[k];
-      if (v.size % unit == 0 && v.size <= largest && (op.empty() || reducible(v.dtype, op))) fits.push_back(k);
+      if (v.size % unit == 0 && v.size <= largest && (op.empty() || reducible(v.dtype, op)))
+        fits.push_back(k);
     }
     if (fits.empty() || pick(4) == 0) {
       DType dtype = kTypes[pick(std::size(kTypes))];
@@ -249,7 +251,10 @@ int Writer::collective() {
   if (kind <= 2) return in_place(g), 1;
   constexpr const char* kOps[] = {"sum", "prod", "max", "min", "avg"};
   const std::string op = kind <= 5 ? kOps[pick(5)] : "";  // all_reduce, reduce_scatter
-  const char* what = kind <= 4 ? "all_reduce" : kind == 5 ? "reduce_scatter" : kind == 6 ? "all_gather" : nullptr;
+  const char* what = kind <= 4   ? "all_reduce"
+                     : kind == 5 ? "reduce_scatter"
+                     : kind == 6 ? "all_gather"
+                                 : nullptr;
   const bool deals = what == nullptr && pick(2) == 0;
   if (what == nullptr) what = deals ? "all_to_all" : "broadcast";
   const bool coalesces = kind <= 6;
@@ -262,7 +267,10 @@ int Writer::collective() {
   std::vector<std::string> from, results;
   for (int k = 0; k < operands; ++k) {
     const Value in = operand(g, scatters || deals ? n : 1, op, gathers ? kLargest / n : kLargest);
-    Value out{name("v"), "", in.dtype, gathers ? in.size * n : scatters ? in.size / n : in.size,
+    Value out{name("v"), "", in.dtype,
+              gathers    ? in.size * n
+              : scatters ? in.size / n
+                         : in.size,
               op.empty() ? in.bound : bound_after(op, in.bound, groups_[g].size())};
     out.storage = out.name;
     from.push_back("%" + in.name);
@@ -289,7 +297,8 @@ int Writer::collective() {
     for (const Value& v : f.results)
       results.push_back(fmt::format("%{}: {}{}", v.name, type(v.dtype, v.size), place(g)));
   }
-  std::string call = fmt::format("{} {}{}@g{} ({})", what, op, op.empty() ? "" : " ", g, fmt::join(from, ", "));
+  std::string call =
+      fmt::format("{} {}{}@g{} ({})", what, op, op.empty() ? "" : " ", g, fmt::join(from, ", "));
   if (std::string(what) == "broadcast") call += fmt::format(" root {}", pick(static_cast<int>(n)));
   if (std::string(what) == "all_reduce" && pick(2) == 0)
     call += pick(2) == 0 ? " algorithm one_shot" : " algorithm two_shot";
@@ -378,11 +387,12 @@ void Writer::advance() {
 void Writer::release() {
   std::size_t at = static_cast<std::size_t>(pick(static_cast<int>(unreleased_.size())));
   const Flight f = unreleased_[at];
-  const bool waits_for_receive = f.results.empty() && std::any_of(flights_.begin(), flights_.end(), [](const Flight& g) {
-    return g.group == 1;
-  });
+  const bool waits_for_receive =
+      f.results.empty() &&
+      std::any_of(flights_.begin(), flights_.end(), [](const Flight& g) { return g.group == 1; });
   if (waits_for_receive) {
-    while (std::any_of(flights_.begin(), flights_.end(), [](const Flight& g) { return g.group == 1; })) advance();
+    while (std::any_of(flights_.begin(), flights_.end(), [](const Flight& g) { return g.group == 1; }))
+      advance();
   }
   line("release {}", f.op);
   for (const std::string& s : f.storages) --pins_[s];
@@ -399,9 +409,11 @@ void Writer::arrive(const Flight& f, const std::vector<std::string>& names) {
       Value seen = v;
       seen.name = seen.storage = name("v");
       const std::string zero = v.dtype == DType::boolean ? "false" : "0";
-      line("%{}: {}{} = pointwise {{ %0 = load %member{}[0] %1 = cast bool %0 %2 = load %{} %3 = constant {} {} "
-           "%4 = where %1, %2, %3 store %4 }}",
-           seen.name, type(v.dtype, v.size), place(f.group), f.group, v.name, to_string(v.dtype), zero);
+      line(
+          "%{}: {}{} = pointwise {{ %0 = load %member{}[0] %1 = cast bool %0 %2 = load %{} %3 = constant {} "
+          "{} "
+          "%4 = where %1, %2, %3 store %4 }}",
+          seen.name, type(v.dtype, v.size), place(f.group), f.group, v.name, to_string(v.dtype), zero);
       v = seen;
     }
     if (v.bound > kBound) v = settled(v, place(pick(6)));
