@@ -30,15 +30,19 @@ bool same_memory(const ByteView& a, const ByteView& b) {
 
 Bytes reduce(ReduceKind kind, DType type, const std::vector<Bytes>& parts) {
   const auto item = static_cast<std::size_t>(size_of(type));
+  // The mean of integers is that of their sum in 64 bits, as the engines have it
+  // (runtime/comm/communicator.h).
+  const bool wide = kind == ReduceKind::avg && is_integer(type);
+  const DType sum_type = !wide ? type : is_signed_integer(type) ? DType::i64 : DType::u64;
   Bytes out(parts[0].size());
   for (std::size_t at = 0; at < out.size(); at += item) {
     Scalar sum = to_scalar(read_element(type, parts[0].data() + at));
     for (std::size_t r = 1; r < parts.size(); ++r)
-      sum = fold(kind, type, sum, to_scalar(read_element(type, parts[r].data() + at)));
+      sum = fold(kind, sum_type, sum, to_scalar(read_element(type, parts[r].data() + at)));
     if (kind == ReduceKind::avg) {
       const auto n = static_cast<std::int64_t>(parts.size());
       sum = is_float(type) ? Scalar{sum.d / static_cast<double>(n), 0}
-                           : apply(OpCode::div, type, sum, Scalar{0, n});
+                           : apply(OpCode::div, sum_type, sum, Scalar{0, n});
     }
     write_element(type, out.data() + at, to_literal(type, rounded(type, sum)));
   }

@@ -6,6 +6,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_deps.sh
 scripts/fetch_onnx.sh >/dev/null
 scripts/python_env.sh >/dev/null
-cmake --preset release --log-level=WARNING
+cmake --preset release -DBRAID_TEST_TIMEOUT=300 --log-level=WARNING
 cmake --build --preset release
 exec ctest --preset release "$@" </dev/null

@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_deps.sh
 scripts/fetch_onnx.sh >/dev/null
 scripts/python_env.sh >/dev/null
-cmake --preset release --log-level=WARNING
+cmake --preset release -DBRAID_TEST_TIMEOUT=36000 --log-level=WARNING  # ctest --timeout is only for tests without one
 cmake --build --preset release
 # Ranks that die, stall or disagree: timing decides what they test.
 ctest --preset release --timeout 36000 -R '^runtime/.*(Fault|InFlight|Disagreement|Environment)' --repeat until-fail:100 </dev/null

@@ -121,6 +121,16 @@ output %a.1 output %b.1)",
   EXPECT_THAT(out[0][1].values<float>(), ElementsAre(300, 302));
 }
 
+TEST(Collectives, TheMeanOfIntegersDoesNotWrap) {
+  const auto out = run_ranks(R"(graph g ranks 2 group @g = [0, 1] input %x: i64[2]
+%k: i8[2] = pointwise { %0 = load %x %1 = cast i8 %0 store %1 }
+%a: i8[2] = all_reduce avg @g (%k) blocking
+%y: i64[2] = pointwise { %0 = load %a %1 = cast i64 %0 store %1 }
+output %y)",
+                             {{i64({2}, {100, -101})}, {i64({2}, {120, -120})}});
+  EXPECT_THAT(out[0][0].values<std::int64_t>(), ElementsAre(110, -110));
+}
+
 TEST(Collectives, SendAndReceive) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     const auto out = run_ranks(R"(graph g ranks 2 group @g = [0, 1] input %x: f32[2]
