@@ -125,6 +125,11 @@ def exchange_splits(graph):
         columns = [list(column) for column in zip(*rows)]
         if columns != [list(other[1]) for other in others]:
             raise NoMappingError(f"all_to_all_single: what ranks send, {rows}, is not what they expect")
+        if any(len({sum(sizes) for sizes in each}) > 1 for each in (rows, columns)):
+            raise NoMappingError(
+                f"all_to_all_single: rows sent from each rank to each, {rows}: all ranks run one graph, so all must send "
+                "the same number of rows, and all must receive the same number"
+            )
         flat = [size for row in rows for size in row]
         if matrices.setdefault(key, flat) != flat:
             raise NoMappingError(

@@ -68,13 +68,9 @@ def _node(op_type, tensors, **attributes):
     return Op(OPSET, op_type, schema)(*tensors, **attributes)
 
 
-def _collective(op_type, tensors, group_name, group_size=None, **attributes):
-    """Like _node, over a group. `group_size` is PyTorch's own idea of it."""
+def _collective(op_type, tensors, group_name, **attributes):
+    """Like _node, over a group."""
     ranks = ranks_of(group_name)
-    if group_size is not None and group_size != len(ranks):
-        raise NoMappingError(
-            f"{op_type}: group '{group_name}' has {len(ranks)} ranks, the call says {group_size}"
-        )
     return _node(op_type, tensors, **attributes, group=ranks, group_size=len(ranks))
 
 
@@ -87,35 +83,27 @@ def all_reduce_coalesced(tensors, reduce_op, group_name):
 
 
 def all_gather_into_tensor(tensor, group_size, group_name):
-    return _collective("AllGather", [tensor], group_name, group_size, axis=0)
+    return _collective("AllGather", [tensor], group_name, axis=0)
 
 
 def all_gather_into_tensor_coalesced(tensors, group_size, group_name):
-    return _many(_collective("AllGather", tensors, group_name, group_size, axis=0))
+    return _many(_collective("AllGather", tensors, group_name, axis=0))
 
 
 def reduce_scatter_tensor(tensor, reduce_op, group_size, group_name):
-    return _collective(
-        "ReduceScatter", [tensor], group_name, group_size, axis=0, reduce_op=reduce_op_of(reduce_op)
-    )
+    return _collective("ReduceScatter", [tensor], group_name, axis=0, reduce_op=reduce_op_of(reduce_op))
 
 
 def reduce_scatter_tensor_coalesced(tensors, reduce_op, group_size, group_name):
-    return _many(
-        _collective(
-            "ReduceScatter", tensors, group_name, group_size, axis=0, reduce_op=reduce_op_of(reduce_op)
-        )
-    )
+    return _many(_collective("ReduceScatter", tensors, group_name, axis=0, reduce_op=reduce_op_of(reduce_op)))
 
 
 def all_gather_along(tensor, axis, group_size, group_name):
-    return _collective("AllGather", [tensor], group_name, group_size, axis=axis)
+    return _collective("AllGather", [tensor], group_name, axis=axis)
 
 
 def reduce_scatter_along(tensor, axis, reduce_op, group_size, group_name):
-    return _collective(
-        "ReduceScatter", [tensor], group_name, group_size, axis=axis, reduce_op=reduce_op_of(reduce_op)
-    )
+    return _collective("ReduceScatter", [tensor], group_name, axis=axis, reduce_op=reduce_op_of(reduce_op))
 
 
 def broadcast(tensor, src, group_name):

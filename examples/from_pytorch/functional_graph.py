@@ -10,7 +10,7 @@ import torch
 import torch.distributed  # noqa: F401  defines the operators
 import torch.distributed.tensor  # noqa: F401  defines _dtensor.shard_dim_alltoall
 
-from collective_ops import NoMappingError, translation_table
+from collective_ops import NoMappingError, ranks_of, reduce_op_of, translation_table
 
 COLLECTIVE_NAMESPACES = (
     "_c10d_functional",
@@ -73,7 +73,24 @@ def make_functional(graph):
     if unknown:
         lines = [f"  {name}{where}" for name, where in unknown.items()]
         raise NoMappingError("these operators have no counterpart in ai.braid:\n" + "\n".join(lines))
+    for node in graph.nodes:
+        if is_collective(node):
+            _check_arguments(node)
     graph.lint()
+
+
+def _check_arguments(node):
+    """Reduction and group of a collective; here, because the exporter would wrap the error in one of its own."""
+    given = {argument.name: value for argument, value in zip(node.target._schema.arguments, node.args)}
+    try:
+        if "reduce_op" in given:
+            reduce_op_of(given["reduce_op"])
+        if "group_name" in given:
+            ranks = ranks_of(given["group_name"])
+            if given.get("group_size", len(ranks)) != len(ranks):
+                raise NoMappingError(f"the group has {len(ranks)} ranks, the call says {given['group_size']}")
+    except NoMappingError as error:
+        raise NoMappingError(f"{node.target}: {error}{_where(node)}") from error
 
 
 def _rewrite(graph, node, functional, buffer, several):

@@ -38,7 +38,7 @@ def lift_rank_constants(module):
             raise RanksDifferError(f"node {at} of the ranks' graphs: {', '.join(targets)}")
         numbers = [each[at][1] for each in described]
         if any(each != numbers[0] for each in numbers) and not is_split_sizes(node):
-            _lift(module, node, numbers)
+            _lift(module, node, numbers, f"of_rank_{at}")
     module.graph.eliminate_dead_code()
     module.recompile()
 
@@ -62,9 +62,9 @@ def _numbers(node):
     return repr((args, kwargs))
 
 
-def _lift(module, node, numbers):
+def _lift(module, node, numbers, name):
     if node.target is operator.getitem:
-        return _choose_part(module, node)
+        return _choose_part(module, node, name)
     if is_collective(node):
         ranks = "; ".join(f"rank {rank}: {each}" for rank, each in enumerate(numbers))
         raise RanksDifferError(f"{node.target} is called in another way on other ranks: {ranks}")
@@ -78,13 +78,13 @@ def _lift(module, node, numbers):
             f"{node.target} has other numbers on other ranks, which cannot become a weight: {ranks}"
         )
     dtype = node.args[0].meta["val"].dtype
-    weight = _weight(module, node, torch.tensor(node.args[1], dtype=dtype))
+    weight = _weight(module, node, name, torch.tensor(node.args[1], dtype=dtype))
     node.target = overload
     node.args = (node.args[0], weight, *node.args[2:])
 
 
-def _weight(module, node, tensor):
-    name = f"of_rank_{node.name}"
+def _weight(module, node, name, tensor):
+    """A weight of this name, the same on all ranks."""
     module.register_buffer(name, tensor)
     with module.graph.inserting_before(node):
         attribute = module.graph.get_attr(name)
@@ -92,7 +92,7 @@ def _weight(module, node, tensor):
     return attribute
 
 
-def _choose_part(module, node):
+def _choose_part(module, node, name):
     """Part k of an even split, k each rank's own: the parts stacked, and one chosen by an index that is a weight."""
     split, index = node.args
     if split.target is not aten.split.Tensor:
@@ -102,7 +102,7 @@ def _choose_part(module, node):
         raise RanksDifferError(
             f"each rank keeps its part of a split, but the parts have the sizes {', '.join(shapes)}"
         )
-    weight = _weight(module, node, torch.tensor([index]))
+    weight = _weight(module, node, name, torch.tensor([index]))
     parts = len(split.meta["val"])
     graph = module.graph
     with graph.inserting_before(node):

@@ -134,6 +134,44 @@ CollectiveCase onnx_case(const std::string& name, int ranks, const std::vector<F
   return c.finish(frontend::import_text(text, {.ranks = ranks}));
 }
 
+// One model of all operator sets, each of which reads what another one made.
+CollectiveCase mixed_case(int ranks) {
+  struct Stage {
+    std::string name, node;
+    Reference reference;  // of the stage before
+  };
+  const std::vector<Stage> stages = {
+      {"ms_reduced", "com.microsoft.AllReduce", reduced("sum")},
+      {"gathered", "ai.braid.AllGather <axis = 1>", gathered(1)},
+      {"trt_scattered", "DistCollective <collective_operation = \"reduce_scatter\", reduce_op = \"max\">",
+       scattered("max", 0)},
+      {"ms_gathered", fmt::format("com.microsoft.AllGather <group_size = {}>", ranks), gathered(0)},
+      {"exchanged", "ai.braid.AllToAll <split_axis = 1, concat_axis = 0>", exchanged(1, 0)},
+      {"trt_broadcast",
+       fmt::format("DistCollective <collective_operation = \"broadcast\", root = {}>", ranks - 1),
+       from_member(ranks - 1)},
+  };
+  const int rows = 2 * ranks, cols = ranks;
+  std::vector<std::string> nodes, outputs;
+  std::string last = "x";
+  for (const Stage& stage : stages) {
+    nodes.push_back(fmt::format("{} = {} ({})", stage.name, stage.node, last));
+    outputs.push_back(fmt::format("float[a_{0}, b_{0}] {0}", stage.name));
+    last = stage.name;
+  }
+  CaseWriter c(fmt::format("mixed_{}", ranks), all_ranks(ranks), random_matrices(ranks, rows, cols));
+  Matrices values = c.of_members();
+  for (const Stage& stage : stages) {
+    Matrices results;
+    for (int me = 0; me < ranks; ++me) results.push_back(stage.reference(values, me));
+    values = std::move(results);
+    c.expect([&](const Matrices&, int me) { return values[static_cast<std::size_t>(me)]; });
+  }
+  const std::string text = fmt::format("g (float[{}, {}] x) => ({}) {{ {} }}", rows, cols,
+                                       fmt::join(outputs, ", "), fmt::join(nodes, "\n"));
+  return c.finish(frontend::import_text(text, {.ranks = ranks}));
+}
+
 }  // namespace
 
 std::vector<CollectiveCase> onnx_collective_cases(int ranks) {
@@ -141,6 +179,7 @@ std::vector<CollectiveCase> onnx_collective_cases(int ranks) {
   const std::vector<int> all = all_ranks(ranks), some = all_but_first_backwards(ranks);
   out.push_back(onnx_case(fmt::format("forms_{}", ranks), ranks, forms(ranks, ""), all));
   out.push_back(onnx_case(fmt::format("foreign_forms_{}", ranks), ranks, foreign_forms(ranks), all));
+  out.push_back(mixed_case(ranks));
   if (ranks > 2) {
     const std::string group = fmt::format("group = [{}]", fmt::join(some, ", "));
     out.push_back(onnx_case(fmt::format("forms_{}_some", ranks), ranks, forms(ranks - 1, group), some));

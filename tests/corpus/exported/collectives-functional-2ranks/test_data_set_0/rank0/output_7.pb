@@ -1,0 +1,1 @@
+Breduce_scatter_productJ0çŸ€?QR]?|Œ'>0≈2?AÆΩG◊◊æñÜû>r‘Y@z~R>c%=æ’L#@…÷œº

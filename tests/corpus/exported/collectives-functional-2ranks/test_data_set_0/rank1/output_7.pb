@@ -1,0 +1,1 @@
+Breduce_scatter_productJ0¾<Ïª°¿<k<=»Ø=Ew>¿ŠjØ>cR?râ¼=ö½/{À¾,æ•?LÇÀ
