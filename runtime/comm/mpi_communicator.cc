@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdio>
 #include <cstring>
 
+#include "runtime/comm/group_rules.h"
 #include "runtime/comm/mpi_block.h"
 #include "runtime/comm/reduce.h"
 
@@ -182,19 +182,10 @@ Status MpiCommunicator::compare_fingerprint(uint64_t hash, std::string_view desc
                               .output = all.data(),
                               .label = "fingerprint"};
   if (Status done = run(gather); !done.ok()) return done;
-  const auto different =
-      std::find_if(all.begin(), all.end(), [&](const Print& p) { return p.hash != all[0].hash; });
-  if (different == all.end()) return {};
-  std::string text = "fingerprints of group '" + name_ + "' differ:";
-  for (const Print& side : {all[0], *different}) {
-    text += "\n  ranks";
-    for (size_t m = 0; m < all.size(); ++m) {
-      if (all[m].hash == side.hash) text += " " + std::to_string(members_[m]);
-    }
-    char hex[32];
-    std::snprintf(hex, sizeof hex, " (%016llx): ", static_cast<unsigned long long>(side.hash));
-    text += std::string(hex) + side.text;
-  }
+  std::vector<FingerprintView> prints;
+  for (const Print& p : all) prints.push_back({p.hash, p.text});
+  const std::string text = fingerprint_difference(name_, members_, prints);
+  if (text.empty()) return {};
   const MpiWorld::Lock held = world_.lock();
   return world_.fail(StatusCode::disagreement, text);
 }

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/comm/group_rules.h"
 #include "runtime/comm/mpi_block.h"
 #include "runtime/comm/mpi_communicator.h"
 #include "runtime/comm/shm_arena.h"
-#include "runtime/hash.h"
 
 namespace braid::rt::mpi {
 namespace {
@@ -179,24 +179,16 @@ Status MpiWorld::meet(const std::vector<int>& members, std::string_view name, in
 
 Status MpiWorld::group(std::span<const int> ranks, std::string_view name, Communicator** out) {
   *out = nullptr;
+  if (Status valid = check_group(ranks, name, size_); !valid.ok()) return valid;
   const std::vector<int> members(ranks.begin(), ranks.end());
-  std::vector<int> sorted = members;
-  std::sort(sorted.begin(), sorted.end());
-  if (sorted.empty() || sorted.front() < 0 || sorted.back() >= size_ ||
-      std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    return Status::error(StatusCode::invalid_argument,
-                         "group '" + std::string(name) +
-                             "': its ranks are not distinct ranks of a World of " + std::to_string(size_));
-  }
   const auto me = std::find(members.begin(), members.end(), rank_);
   if (me == members.end()) return {};
-  uint64_t key = fnv1a(members.data(), members.size() * sizeof(int), fnv1a(name));
   uint32_t occurrence = 0;
   for (const auto& made : communicators_) {
     if (made->name() == name && std::ranges::equal(made->members(), members)) ++occurrence;
   }
-  key = fnv1a(&occurrence, sizeof occurrence, key);
-  const int tag = 2 + static_cast<int>(key % 30000);  // every MPI has this many
+  const int tag =
+      2 + static_cast<int>(group_key(name, members, occurrence) % 30000);  // every MPI has this many
   if (Status met = meet(members, name, tag); !met.ok()) return met;
 
   const Lock held = lock();

@@ -1,10 +1,9 @@
 #include "runtime/comm/shm_communicator.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
-#include "runtime/hash.h"
+#include "runtime/comm/group_rules.h"
 
 namespace braid::rt::shm {
 namespace {
@@ -119,44 +118,21 @@ Status ShmCommunicator::compare_fingerprint(uint64_t hash, std::string_view desc
   const CollectiveCall barrier{.kind = CollectiveKind::barrier, .label = "fingerprint"};
   if (Status status = run(barrier); !status.ok()) return status;
 
-  int different = -1;
-  for (int member = 0; member < size() && different < 0; ++member) {
-    if (fingerprints_[member].hash != fingerprints_[0].hash) different = member;
-  }
-  if (different < 0) return run(barrier);  // nobody overwrites what another still compares
-
-  std::string text = "fingerprints of group '" + name_ + "' differ:";
-  for (const int side : {0, different}) {
-    text += "\n  ranks";
-    for (int member = 0; member < size(); ++member) {
-      if (fingerprints_[member].hash == fingerprints_[side].hash)
-        text += " " + std::to_string(members_[member]);
-    }
-    char hex[32];
-    std::snprintf(hex, sizeof hex, " (%016llx): ", static_cast<unsigned long long>(fingerprints_[side].hash));
-    text += hex;
-    text += fingerprints_[side].text;
-  }
+  std::vector<FingerprintView> prints;
+  for (int member = 0; member < size(); ++member)
+    prints.push_back({fingerprints_[member].hash, fingerprints_[member].text});
+  const std::string text = fingerprint_difference(name_, members_, prints);
+  if (text.empty()) return run(barrier);  // nobody overwrites what another still compares
   return core_.fail(StatusCode::disagreement, text);
 }
 
 Status ShmWorld::group(std::span<const int> ranks, std::string_view name, Communicator** out) {
   *out = nullptr;
   if (core_.failed()) return core_.failure();
-  const auto invalid = [&](const std::string& what) {
-    return Status::error(StatusCode::invalid_argument, "group '" + std::string(name) + "': " + what);
-  };
+  static_assert(sizeof GroupHeader::name == kMaxGroupName + 1);
+  if (Status valid = check_group(ranks, name, size()); !valid.ok()) return valid;
   std::vector<int> members(ranks.begin(), ranks.end());
-  std::vector<int> sorted = members;
-  std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-    return invalid("a rank is listed twice");
-  if (sorted.empty()) return invalid("no ranks");
-  if (sorted.front() < 0 || sorted.back() >= size()) {
-    return invalid("a rank is not in a World of " + std::to_string(size()));
-  }
-  if (name.size() >= sizeof GroupHeader::name) return invalid("the name has more than 63 characters");
-  if (!std::binary_search(sorted.begin(), sorted.end(), rank())) return {};
+  if (std::find(members.begin(), members.end(), rank()) == members.end()) return {};
 
   uint32_t occurrence = 0;
   for (const auto& made : communicators_) {
@@ -164,9 +140,7 @@ Status ShmWorld::group(std::span<const int> ranks, std::string_view name, Commun
   }
   const GroupLayout layout(static_cast<int>(members.size()), core_.arena().header().staging_bytes);
   const size_t member_bytes = members.size() * sizeof(int);
-  uint64_t key = fnv1a(name);
-  key = fnv1a(members.data(), member_bytes, key);
-  key = fnv1a(&occurrence, sizeof occurrence, key);
+  const uint64_t key = group_key(name, members, occurrence);
   std::byte* block = nullptr;
   Status found = core_.arena().find_or_make_group(
       key, layout.bytes(),

@@ -1,15 +1,23 @@
 // What each rank of mpirun runs: `mpi_app SCENARIO [ARGUMENT]`. Exit code 0 where everything was as expected.
 //   kinds, environment    every kind, type, reduction and place; the World from the environment
-//   random [PROGRAMS]     random programs of 200 collectives
+//   progress              of collectives while a rank calls nothing
+//   random                random programs of 200 collectives
 //   killed KIND           a rank kills itself
 //   others                mpi_failures.h
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "runtime/comm/mpi_world.h"
 #include "runtime/comm/reduce.h"
 #include "tests/runtime/mpi/mpi_failures.h"
 #include "tests/runtime/random_program.h"
+#include "tests/support/random.h"
 
 namespace braid::rt::testing {
 namespace {
@@ -40,15 +48,55 @@ void kinds(World& world) {
   }
 }
 
+// The others get their results while rank 0, which has started all, is in no call of the runtime: it looks
+// for files.
+void progress(World& world) {
+  namespace fs = std::filesystem;
+  Communicator* all = make_group(world, first_ranks(world.size()), "all");
+  std::vector<float> data(100'000, 1.0F), gathered(data.size() * static_cast<size_t>(world.size()));
+  const CollectiveCall sum{.kind = CollectiveKind::all_reduce,
+                           .count = data.size(),
+                           .input = data.data(),
+                           .output = data.data(),
+                           .label = "sum"};
+  const CollectiveCall gather{.kind = CollectiveKind::all_gather,
+                              .count = data.size(),
+                              .input = data.data(),
+                              .output = gathered.data(),
+                              .label = "gather"};
+  ASSERT_TRUE(all->run(sum).ok());
+  const auto file_of = [](int rank) {  // the parent of all is mpirun
+    return fs::temp_directory_path() /
+           ("braid_mpi_" + std::to_string(getppid()) + "_" + std::to_string(rank));
+  };
+  Ticket first, second;
+  ASSERT_TRUE(all->start(sum, &first).ok());
+  if (world.rank() == 0) {
+    for (int rank = 1; rank < world.size(); ++rank) {
+      while (!fs::exists(file_of(rank))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      fs::remove(file_of(rank));
+    }
+    ASSERT_TRUE(all->wait(first).ok());
+  } else {
+    ASSERT_TRUE(all->wait(first).ok());
+    std::ofstream(file_of(world.rank())) << "done";
+  }
+  EXPECT_EQ(data.back(), static_cast<float>(world.size() * world.size()));
+  ASSERT_TRUE(all->start(gather, &second).ok());
+  ASSERT_TRUE(all->wait(second).ok());
+  EXPECT_EQ(gathered.back(), data.back());
+}
+
 // A World for each few programs: communicators go with their World.
 void random(const WorldOptions& options, int programs) {
+  const auto seed = static_cast<unsigned>(test::first_seed(5000));
   constexpr int kPerWorld = 10;
   for (int first = 0; first < programs; first += kPerWorld) {
     std::unique_ptr<World> world;
     const Status joined = join_mpi_world(options, &world);
     ASSERT_TRUE(joined.ok()) << joined.message;
     for (int k = first; k < std::min(first + kPerWorld, programs) && !::testing::Test::HasFailure(); ++k)
-      run_program(*world, 5000 + static_cast<unsigned>(k));
+      run_program(*world, seed + static_cast<unsigned>(k));
   }
 }
 
@@ -56,7 +104,7 @@ int run(const std::string& scenario, const std::string& argument) {
   const bool stalls = scenario.starts_with("stall") || scenario == "missing";
   const WorldOptions options{.segment_bytes = kSlots * kSlotBytes, .timeout_ms = stalls ? 1500 : 60'000};
   if (scenario == "random") {
-    random(options, argument.empty() ? 100 : std::atoi(argument.c_str()));
+    random(options, test::random_cases(100));
     return 0;
   }
   std::unique_ptr<World> world;
@@ -69,6 +117,8 @@ int run(const std::string& scenario, const std::string& argument) {
   }
   if (scenario == "kinds" || scenario == "environment") {
     kinds(*world);
+  } else if (scenario == "progress") {
+    progress(*world);
   } else if (scenario == "killed") {
     kill_a_rank(argument, *world);
   } else if (!run_failure(scenario, *world)) {
