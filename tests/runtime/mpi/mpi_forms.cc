@@ -1,5 +1,6 @@
 // What each rank of mpirun runs: every form of every collective as a compiled program, on as many ranks as
-// mpirun started and on a subgroup, against the reference of tests/support/collective_forms.h.
+// mpirun started and on a subgroup, against the reference of tests/support/collective_forms.h;
+// and random programs of 200 collectives, against the interpreter.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -8,6 +9,9 @@
 #include "runtime/comm/mpi_world.h"
 #include "tests/codegen/compiled.h"
 #include "tests/support/collective_forms.h"
+#include "tests/support/engine_run.h"
+#include "tests/support/random.h"
+#include "tests/support/random_collectives.h"
 
 namespace braid::test {
 namespace {
@@ -64,6 +68,30 @@ TEST(MpiForms, CompiledProgramsEqualTheReference) {
       results[me] = run_steps(compiled, name, c.inputs[me]);
       expect_results(c, results, name + " compiled, over MPI");
     }
+  }
+}
+
+// The programs of tests/codegen/random_collectives_test.cc, with as many ranks as there are here.
+TEST(MpiForms, RandomProgramsFindTheInterpretersBits) {
+  const auto me = static_cast<std::size_t>(mpi_rank());
+  for (int k = 0; k < random_cases(12); ++k) {
+    const std::uint64_t seed = first_seed(9000) + static_cast<std::uint64_t>(k);
+    const RandomCollectives program = random_collectives(seed, {.ranks = mpi_size()});
+    const auto want = ir::run(program.schedule, program.inputs).outputs;
+    ir::Schedule schedule = program.schedule;
+    CompileOptions options;
+    if (seed % 3 != 0) options.passes = "plan_memory";
+    optimise(schedule, options);
+    std::unique_ptr<rt::World> world;
+    const rt::Status joined = rt::join_mpi_world(world_for(schedule), &world);
+    ASSERT_TRUE(joined.ok()) << joined.message;
+    EngineRun run;
+    run.delays = seed;
+    run.steps = seed % 5 == 0 ? 2 : 1;
+    std::vector<std::vector<ir::Tensor>> got = want;  // each rank checks its own
+    got[me] = run_on_engine(schedule, program.inputs[me], *world, run);
+    ASSERT_EQ(difference(schedule.graph, got, want), "") << "seed " << seed << ", rank " << me << "\n"
+                                                         << program.text;
   }
 }
 
