@@ -178,7 +178,8 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
   if (ranks == 1) {
     run(0, nullptr);
   } else {
-    const rt::LaunchOptions launch{.world = rt::world_options(table), .pacing = options.link};
+    rt::LaunchOptions launch{.world = rt::world_options(table), .pacing = options.link};
+    launch.world.compute_threads = omp_threads;
     const rt::RankFunction function = [&](rt::World& world) {
       run(world.rank(), &world);
       return 0;

@@ -21,8 +21,9 @@
 // everything else that this rank has started, so ranks may wait in different orders without a deadlock. All
 // members start the same collectives of a communicator in the same order.
 //
-// A World and its communicators are used by one thread at a time. No call throws. After an error other than
-// invalid_argument the World is dead: every later call on every rank returns the first error.
+// A World and its communicators are used by one thread at a time, whether they have a worker (WorldOptions)
+// or not. No call throws. After an error other than invalid_argument the World is dead: every later call on
+// every rank returns the first error.
 #pragma once
 
 #include <cstddef>
@@ -146,6 +147,11 @@ class World {
   virtual void abort(std::string_view reason) = 0;
 };
 
+// Does a thread of its own go on with a rank's collectives while the rank computes? automatic:
+// BRAID_COMM_WORKER (on, off, auto), else where there are more cores than compute threads. Shared memory
+// only.
+enum class CommWorker : uint8_t { automatic, on, off };
+
 struct WorldOptions {
   size_t segment_bytes = 0;
   size_t staging_bytes =
@@ -154,7 +160,9 @@ struct WorldOptions {
   // (process_vm_readv); a wait then also waits for the readers. Else, and with false, it goes through
   // staging.
   bool peer_reads = true;
-  int64_t timeout_ms = 0;  // longest wait for a peer; 0: BRAID_TIMEOUT_MS, else 30 s
+  CommWorker worker = CommWorker::automatic;
+  int compute_threads = 0;  // of each rank; 0: unknown, no automatic worker
+  int64_t timeout_ms = 0;   // longest wait for a peer; 0: BRAID_TIMEOUT_MS, else 30 s
 };
 
 }  // namespace braid::rt

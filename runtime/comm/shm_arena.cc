@@ -110,6 +110,8 @@ Status Arena::initialise_file(int fd, int size, const WorldOptions& options, std
   header->segment_bytes = options.segment_bytes;
   header->staging_bytes = options.staging_bytes;
   header->peer_reads = options.peer_reads ? 1 : 0;
+  header->worker = static_cast<uint32_t>(options.worker);
+  header->compute_threads = options.compute_threads;
   header->file_bytes = bytes;
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);

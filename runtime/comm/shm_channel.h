@@ -76,6 +76,9 @@ class Channel {
   // Goes on with the collectives in order as far as possible without blocking.
   int progress() { return progress_to(next_); }
 
+  // Changes when anything of a collective has been done.
+  uint64_t progress_mark() const { return (uint64_t{head_} << 32) + consumed_ + avail_; }
+
   void join() { own_progress().joined.store(1); }
   const std::string& name() const { return name_; }
 

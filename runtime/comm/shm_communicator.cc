@@ -28,8 +28,9 @@ size_t GroupLayout::pair_offset(int source, int destination) const {
 
 ShmCommunicator::ShmCommunicator(WorldCore& core, std::byte* block, const GroupLayout& layout,
                                  std::vector<int> members, std::string name,
-                                 const std::optional<LinkPacing>& pacing)
+                                 const std::optional<LinkPacing>& pacing, Worker* worker)
     : core_(core),
+      worker_(worker),
       members_(std::move(members)),
       me_(static_cast<int>(std::find(members_.begin(), members_.end(), core.rank()) - members_.begin())),
       name_(std::move(name)),
@@ -63,6 +64,7 @@ Channel* ShmCommunicator::channel(Ticket ticket) const {
 }
 
 Status ShmCommunicator::start(const CollectiveCall& call, Ticket* ticket) {
+  const Worker::Use use(worker_);
   size_t index = 0;
   uint32_t seq = 0;
   Status status;
@@ -84,23 +86,27 @@ Status ShmCommunicator::start(const CollectiveCall& call, Ticket* ticket) {
 }
 
 Status ShmCommunicator::wait(Ticket ticket) {
+  const Worker::Use use(worker_);
   Channel* used = channel(ticket);
   return used != nullptr ? used->wait(sequence(ticket))
                          : Status::error(StatusCode::invalid_argument, "wait of a foreign ticket");
 }
 
 Status ShmCommunicator::release(Ticket ticket) {
+  const Worker::Use use(worker_);
   Channel* used = channel(ticket);
   return used != nullptr ? used->release(sequence(ticket))
                          : Status::error(StatusCode::invalid_argument, "release of a foreign ticket");
 }
 
 bool ShmCommunicator::test(Ticket ticket) {
+  const Worker::Use use(worker_);
   Channel* used = channel(ticket);
   return used == nullptr || used->test(sequence(ticket));
 }
 
 LinkTimes ShmCommunicator::link_times(Ticket ticket) const {
+  const Worker::Use use(worker_);
   const Channel* used = channel(ticket);
   return used != nullptr ? used->link_times(sequence(ticket)) : LinkTimes{};
 }
@@ -124,6 +130,15 @@ Status ShmCommunicator::compare_fingerprint(uint64_t hash, std::string_view desc
   const std::string text = fingerprint_difference(name_, members_, prints);
   if (text.empty()) return run(barrier);  // nobody overwrites what another still compares
   return core_.fail(StatusCode::disagreement, text);
+}
+
+Status ShmWorld::start_worker() {
+  const WorldHeader& header = core_.arena().header();
+  bool wanted = false;
+  const Status known =
+      wants_worker(static_cast<CommWorker>(header.worker), size(), header.compute_threads, &wanted);
+  if (known.ok() && wanted) worker_ = std::make_unique<Worker>(core_);
+  return known;
 }
 
 Status ShmWorld::group(std::span<const int> ranks, std::string_view name, Communicator** out) {
@@ -158,8 +173,9 @@ Status ShmWorld::group(std::span<const int> ranks, std::string_view name, Commun
       },
       &block);
   if (!found.ok()) return found;
+  const Worker::Use use(worker_.get());
   communicators_.push_back(std::make_unique<ShmCommunicator>(core_, block, layout, std::move(members),
-                                                             std::string(name), pacing_));
+                                                             std::string(name), pacing_, worker_.get()));
   *out = communicators_.back().get();
   return {};
 }

@@ -11,6 +11,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/paced_link.h"
 #include "runtime/comm/shm_channel.h"
+#include "runtime/comm/shm_worker.h"
 #include "runtime/comm/shm_world_core.h"
 
 namespace braid::rt::shm {
@@ -34,7 +35,7 @@ struct GroupLayout {
 class ShmCommunicator final : public Communicator {
  public:
   ShmCommunicator(WorldCore& core, std::byte* block, const GroupLayout& layout, std::vector<int> members,
-                  std::string name, const std::optional<LinkPacing>& pacing);
+                  std::string name, const std::optional<LinkPacing>& pacing, Worker* worker);
 
   int size() const override { return static_cast<int>(members_.size()); }
   int index() const override { return me_; }
@@ -55,6 +56,7 @@ class ShmCommunicator final : public Communicator {
   static uint32_t sequence(Ticket ticket) { return static_cast<uint32_t>(ticket.value); }
 
   WorldCore& core_;
+  Worker* worker_;
   std::vector<int> members_;
   int me_;
   std::string name_;
@@ -67,6 +69,9 @@ class ShmWorld final : public World {
  public:
   ShmWorld(std::shared_ptr<Arena> arena, int rank, const std::optional<LinkPacing>& pacing)
       : core_(std::move(arena), rank), pacing_(pacing) {}
+  ~ShmWorld() override { worker_.reset(); }  // before the communicators that it works on
+  // Decides on the worker and starts it.
+  Status start_worker();
 
   int rank() const override { return core_.rank(); }
   int size() const override { return core_.size(); }
@@ -79,6 +84,7 @@ class ShmWorld final : public World {
  private:
   WorldCore core_;
   std::optional<LinkPacing> pacing_;
+  std::unique_ptr<Worker> worker_;
   std::vector<std::unique_ptr<ShmCommunicator>> communicators_;
 };
 

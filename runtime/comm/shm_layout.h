@@ -19,7 +19,7 @@
 
 namespace braid::rt::shm {
 
-inline constexpr uint32_t kMagic = 0x62726432;  // also the version of this layout
+inline constexpr uint32_t kMagic = 0x62726433;  // also the version of this layout
 inline constexpr int kMaxGroups = 1024;
 inline constexpr int kRing = Communicator::kMaxInFlight;
 inline constexpr int kStagingSlots = 2;
@@ -76,7 +76,9 @@ struct WorldHeader {
   uint32_t size;
   uint64_t segment_bytes;
   uint64_t staging_bytes;
-  uint32_t peer_reads;           // WorldOptions::peer_reads
+  uint32_t peer_reads;  // WorldOptions::peer_reads
+  uint32_t worker;      // WorldOptions::worker
+  int32_t compute_threads;
   pthread_mutex_t groups_mutex;  // robust: a rank may die while it holds it
   uint64_t file_bytes;           // guarded by groups_mutex, as are group_count and the entries
   uint32_t group_count;

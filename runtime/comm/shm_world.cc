@@ -15,7 +15,9 @@ Status SharedMemory::attach(int rank, std::unique_ptr<World>* out, std::optional
     return Status::error(StatusCode::invalid_argument,
                          "rank " + std::to_string(rank) + " of a World of " + std::to_string(size()));
   }
-  *out = std::make_unique<shm::ShmWorld>(arena_, rank, pacing);
+  auto world = std::make_unique<shm::ShmWorld>(arena_, rank, pacing);
+  if (Status started = world->start_worker(); !started.ok()) return started;
+  *out = std::move(world);
   return {};
 }
 

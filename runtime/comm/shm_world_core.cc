@@ -123,6 +123,31 @@ bool WorldCore::progress_channels() {
   return unfinished;
 }
 
+bool WorldCore::unfinished() const {
+  return std::ranges::any_of(channels_, [](const Channel* channel) { return !channel->idle(); });
+}
+
+// A worker that has nothing unfinished is woken by its own rank only.
+uint32_t WorldCore::announce_sleep(bool for_news) {
+  const uint32_t bell = own_line_->bell.load();
+  own_line_->sleep_on.store(for_news ? kAnyone : kAwake);
+  if (for_news) barrier_on_all_ranks();
+  return bell;
+}
+
+bool WorldCore::progress_has_news() {
+  uint64_t before = 0, after = 0;
+  for (const Channel* channel : channels_) before += channel->progress_mark();
+  progress_channels();
+  for (const Channel* channel : channels_) after += channel->progress_mark();
+  return before != after;
+}
+
+void WorldCore::wake_self() {
+  own_line_->bell.fetch_add(1);
+  futex_wake_all(own_line_->bell);
+}
+
 WorldCore::Health WorldCore::check_health(int peer) const {
   const RankLine& line = arena_->rank_line(peer);
   const std::string name = "rank " + std::to_string(peer);

@@ -20,6 +20,9 @@ class Channel;
 inline constexpr int kReady = -1;
 inline constexpr int kFailed = -2;
 
+inline constexpr int64_t kSleepNs = 20'000'000;         // longest sleep between two looks
+inline constexpr int64_t kIdleSleepNs = 1'000'000'000;  // of a worker that has nothing to do
+
 class WorldCore {
  public:
   WorldCore(std::shared_ptr<Arena> arena, int rank);
@@ -68,12 +71,21 @@ class WorldCore {
   template <typename Poll, typename Describe>
   Status block_until(Poll poll, Describe describe);
 
+  // For the worker, which holds its lock for all but the last two.
+  bool progress_channels();  // true if any channel has unfinished collectives
+  bool unfinished() const;
+  uint32_t announce_sleep(bool for_news);  // the bell's value to sleep on; look again before
+  bool progress_has_news();                // goes on; true if some collective did
+  void sleep_on_bell(uint32_t bell, bool for_news) {
+    futex_wait(own_line_->bell, bell, for_news ? kSleepNs : kIdleSleepNs);
+  }
+  void wake_self();
+
  private:
   struct Health {
     StatusCode code = StatusCode::ok;
     std::string what;
   };
-  bool progress_channels();  // true if any channel has unfinished collectives
   Health check_health(int peer) const;
   int spins();  // polls before the first sleep
   RankLine& own_line() const { return *own_line_; }
@@ -89,7 +101,6 @@ class WorldCore {
   std::vector<Channel*> channels_;
 };
 
-inline constexpr int64_t kSleepNs = 20'000'000;        // longest sleep between two looks
 inline constexpr int64_t kHealthCheckNs = 50'000'000;  // between two looks at a peer's process
 inline constexpr int kBusySpins = 64;                  // polls before the first pause instruction
 
