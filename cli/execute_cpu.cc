@@ -130,11 +130,21 @@ RankResult read_memory(const BraidProgram& table, const ExecuteOptions& options,
   return result;
 }
 
+int threads_of_rank(const ExecuteOptions& options, int ranks_here) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return options.omp_threads > 0 ? options.omp_threads : std::max(1, cores / ranks_here);
+}
+
+rt::WorldOptions world_options(const BraidProgram& table, const ExecuteOptions& options, int ranks_here) {
+  rt::WorldOptions world = rt::world_options(table);
+  world.compute_threads = threads_of_rank(options, ranks_here);
+  return world;
+}
+
 // All steps of one rank.
 void run_rank(const ProgramFiles& program, const BraidProgram& table, rt::World* world, int ranks_here,
               const std::vector<ir::Tensor>& inputs, const ExecuteOptions& options, RankMemory& memory) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  omp_set_num_threads(options.omp_threads > 0 ? options.omp_threads : std::max(1, cores / ranks_here));
+  omp_set_num_threads(threads_of_rank(options, ranks_here));
   rt::Program instance = rt::Program::open(
       &table, {.weights_dir = program.dir, .world = world, .rank = world != nullptr ? world->rank() : 0});
   run_steps(instance, inputs, options, memory);
@@ -145,7 +155,8 @@ RankResult run_launched(const ProgramFiles& program, const BraidProgram& table,
                         const rt::RankEnvironment& environment,
                         const std::vector<std::vector<ir::Tensor>>& inputs, const ExecuteOptions& options) {
   std::unique_ptr<rt::World> world;
-  if (const rt::Status joined = rt::join_world_from_environment(rt::world_options(table), &world);
+  if (const rt::Status joined =
+          rt::join_world_from_environment(world_options(table, options, environment.local_size), &world);
       !joined.ok())
     ir::user_error(kRankFailed, {}, joined.message);
   RankMemory memory = make_memory(table, options);
@@ -178,8 +189,7 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
   if (ranks == 1) {
     run(0, nullptr);
   } else {
-    rt::LaunchOptions launch{.world = rt::world_options(table), .pacing = options.link};
-    launch.world.compute_threads = omp_threads;
+    const rt::LaunchOptions launch{.world = world_options(table, options, ranks), .pacing = options.link};
     const rt::RankFunction function = [&](rt::World& world) {
       run(world.rank(), &world);
       return 0;
