@@ -246,6 +246,7 @@ void add_explain(CLI::App& app, Action& chosen) {
   command->add_flag("--timing", o->timing, "Show what each pass did and took");
   command->add_flag("--kernels", o->all, "List every kernel with its ONNX nodes");
   o->model.add_dimensions(*command);
+  o->model.add_target(*command);
   o->model.add_passes(*command);
   command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
 }

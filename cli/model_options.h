@@ -26,12 +26,13 @@ struct ModelOptions {
   std::string machine;
   std::string costs;
   std::int64_t memory_cap = -1;  // bytes; negative: none
+  std::vector<std::string> force_kernels;  // COLLECTIVE=KERNEL[:blocking]
   std::string link;              // LATENCY,BANDWIDTH of a paced link; empty: none
 
   void add_dimensions(CLI::App& command);  // --ranks --dim --alias
   void add_passes(
       CLI::App& command);  // --passes --disable --print-after --plugin --bisect --no-verify --machine
-                           // --costs --memory-cap --link
+                           // --costs --memory-cap --force-kernel --link
   void add_target(CLI::App& command);  // --target
 
   // Loads the plug-ins. UserError BR0003 where an option's text cannot be read.

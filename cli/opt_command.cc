@@ -66,6 +66,7 @@ void add_opt(CLI::App& app, Action& chosen) {
   command->add_flag("--list-machines", o->machines, "List the machines that costs can be computed for");
   command->add_flag("--timing", o->timing, "Print what each pass did and took to standard error");
   o->model.add_dimensions(*command);
+  o->model.add_target(*command);
   o->model.add_passes(*command);
   command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
 }

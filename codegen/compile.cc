@@ -76,6 +76,8 @@ passes::PassContext pass_context(const CompileOptions& options) {
         std::move(described), passes::CostOptions{.cost_file = options.cost_file});
   }
   context.memory_cap = options.memory_cap;
+  context.engine =
+      options.target == Target::cuda ? passes::CommEngine::nccl : passes::CommEngine::shared_memory;
   return context;
 }
 
@@ -88,6 +90,7 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
                                          passes::PassContext& context) {
   const std::vector<passes::Pass> list =
       options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
+  if (!options.force_kernels.empty()) passes::force_kernels(schedule, options.force_kernels, context);
   passes::RunOptions run = options.run;
   run.context = &context;
   return passes::run_passes(schedule, list, run);

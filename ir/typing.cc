@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/collective_algorithm.h"
+
 namespace braid::ir {
 namespace {
 
@@ -341,6 +343,8 @@ class OperationCheck {
     const bool rooted = send || recv || k.kind == CollectiveKind::broadcast;
     if (rooted && (k.root < 0 || k.root >= members))
       return wrong(Kind::structure, "{} with rank {} of a group of {}", name, k.root, members);
+    if (!has_algorithm(k.kind, k.algorithm))
+      return wrong(Kind::structure, "{} by the algorithm '{}', which is none of its own", name, k.algorithm);
     for (std::size_t i = 0; i < k.outputs.size() && i < k.inputs.size(); ++i) {
       const DType in = g_[k.inputs[i].buffer].dtype, out = g_[k.outputs[i].buffer].dtype;
       if (in != out) return wrong(Kind::type, "{} of {} into {}", name, to_string(in), to_string(out));

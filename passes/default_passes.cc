@@ -26,6 +26,7 @@
 #include "passes/rivals/earliest_start_latest_wait.h"
 #include "passes/rivals/latency_hiding.h"
 #include "passes/rivals/simple_fsdp.h"
+#include "passes/select_kernels.h"
 #include "passes/sink_releases.h"
 
 namespace braid::passes {
@@ -44,6 +45,7 @@ constexpr PipelineStep kDefault[] = {
     {"braid_schedule{memory_growth=10}",
      "on the nodes as they will run; a tenth more memory is the most that hidden communication may cost "
      "unasked"},
+    {"select_kernels", "collectives have their final sizes: they are no longer merged or split"},
     {"sink_releases", "the order of everything else is final; only where it costs no memory"},
     {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},
 };
@@ -81,6 +83,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<ReorderComputeForOverlap>();
   registry.add<ReorderForPeakMemory>();
   registry.add<ScheduleForComm>();
+  registry.add<SelectKernels>();
   registry.add<SimpleFsdp>();
   registry.add<SimpleOverlap>();
   registry.add<SinkReleases>();

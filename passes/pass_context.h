@@ -7,9 +7,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "passes/costs/cost_model.h"
+#include "passes/kernel_choice.h"
 #include "passes/overlap/report.h"
 
 namespace braid::passes {
@@ -26,6 +29,12 @@ struct PassContext {
   std::optional<std::int64_t> live_base;
   // One report per pass that makes reports, in the order in which they ran.
   std::vector<OverlapReport> reports;
+  // What will execute the collectives. Absent: the engine that the machine's model prices.
+  std::optional<CommEngine> engine;
+  // Names of the starts whose kernel the user chose (passes/force_kernels.h).
+  std::set<std::string> forced_kernels;
+  // What select_kernels chose last, in the order of the starts.
+  std::vector<KernelChoice> kernel_choices;
 
   PassContext();  // the default machine, no cap
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "ir/collective_algorithm.h"
 #include "ir/error.h"
 #include "passes/costs/collective_model.h"
 #include "passes/costs/cost_file.h"
@@ -68,7 +69,7 @@ CollectiveShape CostModel::shape(const ir::Graph& graph, ir::OpId start) const {
   const auto* kernel = graph[start].as<ir::CollectiveKernel>();
   ir::internal_check(kernel != nullptr, "'{}' is no collective", graph[start].name);
   CollectiveShape shape{.kind = kernel->kind, .reduce = kernel->reduce, .ranks = graph[kernel->group].ranks};
-  shape.algorithm = kernel->algorithm;
+  if (kernel->algorithm != ir::kAutomaticAlgorithm) shape.algorithm = kernel->algorithm;
   shape.symmetric = true;
   for (const auto* operands : {&kernel->inputs, &kernel->outputs}) {
     for (const ir::TensorRef& ref : *operands) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/select_kernels.h"
+
 namespace braid::passes {
 namespace {
 
@@ -34,6 +36,17 @@ void leaves(const ir::ScheduleNode& node, std::vector<const ir::ScheduleNode*>& 
     return;
   }
   for (const ir::ScheduleNode& m : node.members) leaves(m, out);
+}
+
+// Those of select_kernels, where it ran and speaks of this schedule; else as it is.
+std::vector<KernelChoice> kernels_of(const ir::Schedule& schedule, const PassContext& context) {
+  std::vector<KernelChoice> now = SelectKernels{.policy = "engine"}.choose(schedule, context);
+  const auto same = [](const KernelChoice& a, const KernelChoice& b) {
+    return a.name == b.name && a.kernel == b.kernel && a.blocking == b.blocking && a.max_bytes == b.max_bytes;
+  };
+  const bool current = std::equal(now.begin(), now.end(), context.kernel_choices.begin(),
+                                  context.kernel_choices.end(), same);
+  return current ? context.kernel_choices : now;
 }
 
 }  // namespace
@@ -108,6 +121,7 @@ OverlapStory OverlapObserver::story(const ir::Schedule& last) {
   story_.last = measure(last, *context_.costs);
   story_.last_view = timeline_view(last, *context_.costs);
   story_.any_collective = !story_.last.collectives.empty();
+  story_.kernels = kernels_of(last, context_);
   if (!begun_) {
     story_.first = story_.last;
     story_.first_view = story_.last_view;

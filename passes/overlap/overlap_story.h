@@ -40,6 +40,7 @@ struct OverlapStory {
   Measurement first, last;         // before the first of them and at the end; equal where there are none
   TimelineView first_view, last_view;
   bool any_collective = false;
+  std::vector<KernelChoice> kernels;  // of each collective as it is at the end
 };
 
 // Follows a run of passes: give `observe` to RunOptions::observe, run, then ask for the story.

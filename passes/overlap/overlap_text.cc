@@ -50,7 +50,7 @@ nlohmann::ordered_json json_of(const Measurement& m) {
 }
 
 nlohmann::ordered_json json_of(const std::vector<CollectiveReport>& collectives) {
-  static constexpr const char* kReasons[] = {"none", "data", "order", "memory", "cost", "group", "boundary"};
+  static constexpr const char* kReasons[] = {"none", "data", "order", "memory", "cost", "group", "boundary", "form"};
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (const CollectiveReport& c : collectives) {
     nlohmann::ordered_json limit = {{"reason", kReasons[static_cast<std::size_t>(c.limit.reason)]}};
@@ -86,6 +86,7 @@ std::string to_text(const OverlapStory& story) {
   }
   out += fmt::format("  no merging, splitting or other algorithm goes below {:.3f} us\n",
                      story.first.input_bound.us());
+  if (!story.kernels.empty()) out += "\n  kernels, their times alone\n" + to_text(story.kernels);
   return out;
 }
 
@@ -102,6 +103,7 @@ std::string to_json(const OverlapStory& story) {
                                       {"before", json_of(story.first)},
                                       {"after", json_of(story.last)},
                                       {"collectives", json_of(story.last.collectives)},
+                                      {"kernels", to_json(story.kernels)},
                                       {"passes", std::move(passes)}};
   return all.dump(1) + "\n";
 }

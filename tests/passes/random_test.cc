@@ -32,6 +32,13 @@ std::string with_random_options(const Pass& pass, std::mt19937_64& random) {
     constexpr const char* parts[] = {"chunks=2", "chunks=3", "chunks=7,min_bytes=40", "max_bytes=40"};
     return pass.name() + "{" + parts[random() % 4] + "}";
   }
+  if (pass.name() == "select_kernels") {  // kernels of both engines, and waits dropped
+    constexpr const char* some[] = {"", "policy=inductor,engine=nccl",
+                                    "policy=inductor,engine=shared_memory,threshold_bytes=100",
+                                    "policy=inductor,engine=shared_memory,blocking_below_us=11",
+                                    "blocking_below_us=1000000"};
+    return pass.name() + "{" + some[random() % 5] + "}";
+  }
   std::string options;
   const auto set = [&](const std::string& name, const std::string& value) {
     options += (options.empty() ? "" : ",") + name + "=" + value;

@@ -1,0 +1,116 @@
+#include "passes/force_kernels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ir/collective_algorithm.h"
+#include "ir/error.h"
+#include "passes/collectives_of.h"
+#include "passes/kernel_errors.h"
+#include "passes/make_blocking.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+// Lists of names in messages end somewhere.
+constexpr std::size_t kMostNames = 20;
+
+bool is_meant(const Operation& op, const std::string& name) {
+  const auto& kernel = *op.as<CollectiveKernel>();
+  return name == "*" || name == to_string(kernel.kind) || name == op.name || name + ".start" == op.name ||
+         std::find(op.origins.begin(), op.origins.end(), name) != op.origins.end();
+}
+
+std::string names_of(const Graph& graph, const std::vector<OpId>& collectives) {
+  std::vector<std::string> names;
+  for (OpId id : collectives) {
+    const Operation& op = graph[id];
+    for (const std::string& name : op.origins.empty() ? std::vector<std::string>{op.name} : op.origins) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  const std::size_t more = names.size() > kMostNames ? names.size() - kMostNames : 0;
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::vector<std::string_view> possible(CommEngine engine, CollectiveKind kind) {
+  const auto known = engine_kernels(engine, kind);
+  std::vector<std::string_view> out(known.begin(), known.end());
+  out.push_back(kAutomaticAlgorithm);
+  return out;
+}
+
+}  // namespace
+
+ForcedKernel parse_forced_kernel(const std::string& text) {
+  // The last '=': names of ONNX nodes are whatever the exporter wrote.
+  const std::size_t equals = text.rfind('=');
+  ForcedKernel out;
+  if (equals != std::string::npos) {
+    out.collective = text.substr(0, equals);
+    out.kernel = text.substr(equals + 1);
+  }
+  if (const std::size_t colon = out.kernel.find(':'); colon != std::string::npos) {
+    out.blocking = out.kernel.substr(colon) == ":blocking";
+    out.kernel.resize(out.blocking ? colon : 0);
+  }
+  if (out.collective.empty() || out.kernel.empty()) {
+    user_error(kBadForcedKernel, {}, fmt::format("--force-kernel {}: cannot be read", text),
+               "write COLLECTIVE=KERNEL or COLLECTIVE=KERNEL:blocking, for example all_reduce=two_shot");
+  }
+  return out;
+}
+
+void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, PassContext& context) {
+  const std::vector<OpId> collectives = collectives_of(schedule);
+  const CommEngine engine = context.engine.value_or(engine_of(context.costs->machine()));
+  Graph& graph = schedule.graph;
+  std::vector<bool> blocks(graph.ops.size(), false);
+  for (const ForcedKernel& f : forced) {
+    bool known = false, applied = false;
+    for (OpId id : collectives) {
+      if (!is_meant(graph[id], f.collective)) continue;
+      known = true;
+      auto& kernel = *graph[id].as<CollectiveKernel>();
+      const std::vector<std::string_view> kernels = possible(engine, kernel.kind);
+      const bool has = std::find(kernels.begin(), kernels.end(), f.kernel) != kernels.end();
+      if (!has || (f.blocking && !may_block(kernel))) {
+        if (f.collective == "*") continue;
+        user_error(kNoSuchKernel, {.node = graph[id].name},
+                   has ? fmt::format("--force-kernel: a {} cannot be blocking", to_string(kernel.kind))
+                       : fmt::format("--force-kernel: {} has no kernel '{}' for {}", to_string(engine),
+                                     f.kernel, to_string(kernel.kind)),
+                   fmt::format("it has {}", fmt::join(kernels, ", ")));
+      }
+      kernel.algorithm = f.kernel;
+      blocks[static_cast<std::size_t>(id.index)] = f.blocking;
+      context.forced_kernels.insert(graph[id].name);
+      applied = true;
+    }
+    if (!known) {
+      user_error(kNoSuchCollective, {},
+                 fmt::format("--force-kernel: the program has no collective '{}'", f.collective),
+                 collectives.empty() ? "it has none at all"
+                                     : fmt::format("write *, a kind, or one of: {}", names_of(graph, collectives)));
+    }
+    if (!applied) {
+      user_error(kNoSuchKernel, {},
+                 fmt::format("--force-kernel: none of the program's collectives has the kernel '{}' on {}",
+                             f.kernel, to_string(engine)),
+                 "braid explain lists the kernels of each");
+    }
+  }
+  std::vector<OpId> blocking;
+  for (OpId id : collectives) {
+    if (blocks[static_cast<std::size_t>(id.index)]) blocking.push_back(id);
+  }
+  if (!context.forced_kernels.empty()) schedule.plan.reset();
+  make_blocking(schedule, blocking);
+}
+
+}  // namespace braid::passes

@@ -1,0 +1,80 @@
+// Which kernel a collective runs by, why, and what the others would have cost.
+//
+// A "kernel" is an algorithm of ir/collective_algorithm.h that the engine of a target really executes.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace braid::passes {
+
+struct Machine;
+
+// What executes the collectives of a program.
+enum class CommEngine : std::uint8_t {
+  shared_memory,  // CPU programs; the paced link too. Under MPI the same program leaves the choice to MPI
+  nccl,           // CUDA programs
+};
+std::string_view to_string(CommEngine engine);
+// The engine whose kernels the machine's collective model prices.
+CommEngine engine_of(const Machine& machine);
+
+// The algorithms that the engine executes for a kind, as they are named in the IR, cheapest to say first.
+// What it does when it is asked for nothing is not among them. Does not depend on sizes or placement.
+std::span<const std::string_view> engine_kernels(CommEngine engine, ir::CollectiveKind kind);
+
+enum class KernelReason : std::uint8_t {
+  program,         // the program (IR text, attribute of an ONNX node) asks for it
+  forced,          // --force-kernel
+  cheapest,        // on the cost model, at all sizes that may occur
+  size_dependent,  // the cheapest one differs between the smallest and the largest size: left to the engine
+  equal,           // the cost model does not tell the candidates apart: left to the engine
+  only_one,        // the engine has one kernel for this collective
+  rule,            // of the policy `inductor`
+  unavailable,     // the rule asks for a kernel that the engine does not have
+  left,            // policy `engine`
+  alone,           // a group of one rank: nothing is communicated
+  fixed_cost,      // priced by hand or by a measured profile, which knows one kernel only
+  foreign_costs,   // the machine prices the kernels of another engine
+  outside,         // an operand lies outside of the communication segment: how it is staged is seen at run time
+};
+std::string_view to_string(KernelReason reason);
+
+// One kernel that could have been taken.
+struct KernelCandidate {
+  std::string kernel;
+  bool executable = false;  // by the engine of the target
+  double us = 0;            // alone on the machine, at the largest size
+  double us_at_least = 0;   // ... at the smallest size
+};
+
+struct KernelChoice {
+  std::string name;  // of the start's operation
+  ir::CollectiveKind kind = ir::CollectiveKind::all_reduce;
+  std::string group;
+  std::vector<std::string> origins;             // ONNX nodes
+  std::int64_t min_bytes = 0, max_bytes = 0;    // payload, as the cost model counts it
+  std::string kernel;                           // empty or "automatic": the engine chooses
+  bool blocking = false;                        // complete when issued
+  bool made_blocking = false;                   // by this choice: the program had a wait
+  double us = 0;                                // of what was chosen, at the largest size
+  KernelReason reason = KernelReason::left;
+  std::string detail;                           // what the reason leaves open, or empty
+  std::vector<KernelCandidate> candidates;      // in a fixed order; empty for transfers and groups of one
+};
+// "one_shot", "engine's choice"; with ", blocking".
+std::string kernel_text(const KernelChoice& choice);
+// "cheapest: two_shot would take 3.100 us"
+std::string reason_text(const KernelChoice& choice);
+
+// A table, a line per collective and one per candidate; and the same as JSON (times in us).
+std::string to_text(std::span<const KernelChoice> choices);
+nlohmann::ordered_json to_json(std::span<const KernelChoice> choices);
+
+}  // namespace braid::passes

@@ -1,0 +1,89 @@
+#include "passes/make_blocking.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/error.h"
+#include "passes/compact.h"
+#include "passes/visit_ids.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+// The node without the operations of `gone`; false: nothing is left of it.
+bool strip(ScheduleNode& node, const std::vector<bool>& gone) {
+  if (node.kind == ScheduleNode::Kind::single) return !gone[static_cast<std::size_t>(node.op.index)];
+  std::erase_if(node.members, [&](ScheduleNode& m) { return !strip(m, gone); });
+  return !node.members.empty();
+}
+
+void strip(Schedule& schedule, const std::vector<bool>& gone) {
+  std::set<std::string> empty_groups;
+  std::erase_if(schedule.nodes, [&](ScheduleNode& node) {
+    if (strip(node, gone)) return false;
+    if (node.kind == ScheduleNode::Kind::grouped) empty_groups.insert(node.name);
+    return true;
+  });
+  if (empty_groups.empty()) return;
+  for (ScheduleNode& node : schedule.nodes)
+    std::erase_if(node.after, [&](const std::string& name) { return empty_groups.contains(name); });
+}
+
+}  // namespace
+
+bool may_block(const CollectiveKernel& kernel) {
+  return kernel.kind != CollectiveKind::send && kernel.kind != CollectiveKind::recv;
+}
+
+bool make_blocking(Schedule& schedule, std::span<const OpId> starts) {
+  Graph& graph = schedule.graph;
+  std::vector<bool> wanted(graph.ops.size(), false), gone(graph.ops.size(), false);
+  bool changed = false;
+  for (OpId id : starts) {
+    auto* kernel = graph[id].as<CollectiveKernel>();
+    internal_check(kernel != nullptr && may_block(*kernel), "'{}' cannot block", graph[id].name);
+    if (kernel->blocking) continue;
+    kernel->blocking = wanted[static_cast<std::size_t>(id.index)] = changed = true;
+  }
+  if (!changed) return false;
+
+  // A wait's result stands for the collective's.
+  std::vector<BufferId> same(graph.buffers.size());
+  const auto is_wanted = [&](OpId start) { return wanted[static_cast<std::size_t>(start.index)]; };
+  for (std::size_t k = 0; k < graph.ops.size(); ++k) {
+    Operation& op = graph.ops[k];
+    if (const auto* wait = op.as<WaitKernel>(); wait && is_wanted(wait->start)) {
+      const auto& outputs = graph[wait->start].as<CollectiveKernel>()->outputs;
+      for (std::size_t i = 0; i < op.outputs.size(); ++i)
+        same[static_cast<std::size_t>(op.outputs[i].index)] = outputs[i].buffer;
+      gone[k] = true;
+    } else if (const auto* release = op.as<ReleaseKernel>(); release && is_wanted(release->start)) {
+      gone[k] = true;
+    }
+  }
+  const auto rename = [&](BufferId& b) {
+    while (b.valid() && same[static_cast<std::size_t>(b.index)].valid())
+      b = same[static_cast<std::size_t>(b.index)];
+  };
+  for (std::size_t k = 0; k < graph.ops.size(); ++k) {
+    if (gone[k]) continue;
+    visit_ids(graph.ops[k], rename, [](OpId&) {});
+    if (auto* region = graph.ops[k].as<RegionKernel>()) {
+      for (Region& r : region->regions)
+        std::erase_if(r.ops, [&](OpId op) { return gone[static_cast<std::size_t>(op.index)]; });
+    }
+  }
+  for (Buffer& b : graph.buffers) {
+    if (auto* view = std::get_if<NonOwningLayout>(&b.layout)) rename(view->base);
+    if (auto* mutation = std::get_if<MutationOutput>(&b.layout)) rename(mutation->of);
+  }
+  for (GraphOutput& o : graph.outputs) rename(o.buffer);
+  strip(schedule, gone);
+  schedule.plan.reset();
+  compact(schedule);
+  return true;
+}
+
+}  // namespace braid::passes

@@ -1,0 +1,244 @@
+#include "passes/select_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/collective_algorithm.h"
+#include "ir/error.h"
+#include "passes/collectives_of.h"
+#include "passes/costs/nccl_tuner.h"
+#include "passes/kernel_errors.h"
+#include "passes/make_blocking.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+CommEngine engine_named(const std::string& name, const PassContext& context) {
+  if (name.empty()) return context.engine.value_or(engine_of(context.costs->machine()));
+  for (const CommEngine e : {CommEngine::shared_memory, CommEngine::nccl}) {
+    if (name == to_string(e)) return e;
+  }
+  user_error(kBadKernelOption, {.node = std::string(SelectKernels::kName)},
+             fmt::format("there is no engine '{}'", name), "engines are shared_memory and nccl");
+}
+
+bool executes(CommEngine engine, CollectiveKind kind, std::string_view kernel) {
+  const auto known = engine_kernels(engine, kind);
+  return std::find(known.begin(), known.end(), kernel) != known.end();
+}
+
+// The smallest payload that CollectiveShape::bytes may stand for.
+std::int64_t least_bytes(const Graph& graph, const CollectiveKernel& k) {
+  const bool by_output = k.kind == CollectiveKind::all_gather || k.kind == CollectiveKind::recv;
+  std::int64_t bytes = 0;
+  for (const TensorRef& ref : by_output ? k.outputs : k.inputs)
+    bytes += bounds(numel(ref.sizes) * Expr(size_of(graph[ref.buffer].dtype))).min;
+  return std::max<std::int64_t>(bytes, 0);
+}
+
+bool in_segment(const Graph& graph, const CollectiveKernel& k) {
+  for (const auto* refs : {&k.inputs, &k.outputs}) {
+    for (const TensorRef& ref : *refs) {
+      if (graph[root_storage(graph, ref.buffer)].kind != StorageKind::comm) return false;
+    }
+  }
+  return true;
+}
+
+class Chooser {
+ public:
+  Chooser(const SelectKernels& options, const Schedule& schedule, const PassContext& context)
+      : options_(options),
+        graph_(schedule.graph),
+        context_(context),
+        costs_(*context.costs),
+        engine_(engine_named(options.engine, context)),
+        priced_(engine_of(costs_.machine())) {}
+
+  KernelChoice operator()(OpId start) {
+    const Operation& op = graph_[start];
+    const CollectiveKernel& k = *op.as<CollectiveKernel>();
+    KernelChoice c;
+    c.name = op.name;
+    c.kind = k.kind;
+    c.group = graph_[k.group].name;
+    c.origins = op.origins;
+    c.kernel = k.algorithm;
+    c.blocking = k.blocking;
+    price(start, k, c);
+    decide(start, k, c);
+    for (const KernelCandidate& candidate : c.candidates) {
+      if (candidate.kernel == c.kernel) c.us = candidate.us;
+    }
+    if (!c.blocking && may_block(k) && c.us < options_.blocking_below_us) c.blocking = c.made_blocking = true;
+    return c;
+  }
+
+ private:
+  double us(CollectiveShape shape, std::string_view kernel, std::int64_t bytes) const {
+    // What the engine does unasked is the library's own choice.
+    shape.algorithm = kernel == "library" ? "" : kernel;
+    shape.bytes = bytes;
+    return costs_.collective(shape).time.us();
+  }
+
+  void price(OpId start, const CollectiveKernel& k, KernelChoice& c) {
+    CollectiveShape shape = costs_.shape(graph_, start);
+    c.max_bytes = shape.bytes;
+    c.min_bytes = std::min(least_bytes(graph_, k), c.max_bytes);
+    const CollectiveCost now = costs_.collective(graph_, start);
+    c.us = now.time.us();
+    fixed_cost_ = !now.priced_by_size;
+    if (fixed_cost_ || shape.ranks.size() < 2) return;
+    // Kernels that the machine's model tells from others, be they the target's or not.
+    const GroupTopology group = topology(costs_.machine(), shape.ranks);
+    for (const std::string_view kernel : algorithms_of(k.kind)) {
+      if (kernel == kAutomaticAlgorithm) continue;
+      if (priced_ == CommEngine::shared_memory) {
+        if (!executes(priced_, k.kind, kernel)) continue;
+      } else if (kernel != "library" && kernel != "ring") {
+        shape.algorithm = kernel;
+        if (!symmetric_kernels_apply(costs_.machine().collectives, shape, group)) continue;
+      }
+      c.candidates.push_back({std::string(kernel), executes(engine_, k.kind, kernel),
+                              us(shape, kernel, c.max_bytes), us(shape, kernel, c.min_bytes)});
+    }
+  }
+
+  void decide(OpId start, const CollectiveKernel& k, KernelChoice& c) const {
+    if (!k.algorithm.empty()) {
+      const bool forced = context_.forced_kernels.contains(graph_[start].name);
+      c.reason = forced ? KernelReason::forced : KernelReason::program;
+      return;
+    }
+    if (context_.forced_kernels.contains(graph_[start].name)) {
+      c.reason = KernelReason::forced;
+      return;
+    }
+    if (graph_[k.group].ranks.size() < 2) {
+      c.reason = KernelReason::alone;
+    } else if (options_.policy == "engine") {
+      c.reason = KernelReason::left;
+    } else if (options_.policy == "inductor") {
+      follow_inductor(k, c);
+    } else if (const auto known = engine_kernels(engine_, k.kind); known.size() < 2) {
+      only_one(known, c);
+    } else {
+      cheapest(k, c);
+    }
+  }
+
+  void only_one(std::span<const std::string_view> known, KernelChoice& c) const {
+    c.reason = KernelReason::only_one;
+    c.detail = known.empty() ? "a transfer" : std::string(known[0]);
+  }
+
+  // torch/_inductor/comm_lowering.py: sums only, up to a threshold; everything else is the library's.
+  void follow_inductor(const CollectiveKernel& k, KernelChoice& c) const {
+    const auto known = engine_kernels(engine_, k.kind);
+    if (k.kind != CollectiveKind::all_reduce) return only_one(known, c);
+    const bool sum = k.reduce == ReduceKind::sum;
+    const bool at_most = sum && c.max_bytes <= options_.threshold_bytes;
+    const bool at_least = sum && c.min_bytes <= options_.threshold_bytes;
+    if (at_most != at_least) {
+      c.reason = KernelReason::size_dependent;
+      c.detail = fmt::format("one_shot up to {} bytes only", options_.threshold_bytes);
+      return;
+    }
+    const std::string_view wanted = at_most ? "one_shot" : "library";
+    c.reason = KernelReason::rule;
+    c.detail = !sum      ? fmt::format("{} is no sum", to_string(k.reduce))
+               : at_most ? fmt::format("a sum of at most {} bytes", options_.threshold_bytes)
+                         : fmt::format("more than {} bytes", options_.threshold_bytes);
+    if (executes(engine_, k.kind, wanted)) {
+      c.kernel = wanted;
+    } else if (at_most) {
+      c.reason = KernelReason::unavailable;
+      c.detail += fmt::format(", but {} has no one_shot", to_string(engine_));
+    }
+  }
+
+  void cheapest(const CollectiveKernel& k, KernelChoice& c) const {
+    if (fixed_cost_) {
+      c.reason = KernelReason::fixed_cost;
+      return;
+    }
+    if (priced_ != engine_) {
+      c.reason = KernelReason::foreign_costs;
+      c.detail = fmt::format("machine {} prices {}, the target runs on {}", costs_.machine().name,
+                             to_string(priced_), to_string(engine_));
+      return;
+    }
+    if (!in_segment(graph_, k)) {
+      c.reason = KernelReason::outside;
+      return;
+    }
+    const KernelCandidate *best = nullptr, *best_at_least = nullptr, *second = nullptr;
+    for (const KernelCandidate& x : c.candidates) {
+      if (!x.executable) continue;
+      if (!best || x.us < best->us) {
+        second = best;
+        best = &x;
+      } else if (!second || x.us < second->us) {
+        second = &x;
+      }
+      if (!best_at_least || x.us_at_least < best_at_least->us_at_least) best_at_least = &x;
+    }
+    internal_check(best && second, "'{}' has no two kernels to choose from", c.name);
+    if (best->us == second->us && best->us_at_least == second->us_at_least) {
+      c.reason = KernelReason::equal;
+    } else if (best->us_at_least > best_at_least->us_at_least) {
+      c.reason = KernelReason::size_dependent;
+      c.detail = fmt::format("{} at {} bytes, {} at {}", best_at_least->kernel, c.min_bytes, best->kernel,
+                             c.max_bytes);
+    } else {
+      c.reason = KernelReason::cheapest;
+      c.kernel = best->kernel;
+      c.detail = fmt::format("{} would take {:.3f} us", second->kernel, second->us);
+    }
+  }
+
+  const SelectKernels& options_;
+  const Graph& graph_;
+  const PassContext& context_;
+  const CostModel& costs_;
+  CommEngine engine_, priced_;
+  bool fixed_cost_ = false;
+};
+
+}  // namespace
+
+std::vector<KernelChoice> SelectKernels::choose(const Schedule& schedule, const PassContext& context) const {
+  if (policy != "cost" && policy != "inductor" && policy != "engine") {
+    user_error(kBadKernelOption, {.node = std::string(kName)}, fmt::format("there is no policy '{}'", policy),
+               "policies are cost, inductor and engine");
+  }
+  Chooser chooser(*this, schedule, context);
+  std::vector<KernelChoice> out;
+  for (OpId start : collectives_of(schedule)) out.push_back(chooser(start));
+  return out;
+}
+
+bool SelectKernels::run(Schedule& schedule, PassContext& context) {
+  const std::vector<OpId> starts = collectives_of(schedule);
+  std::vector<KernelChoice> choices = choose(schedule, context);
+  bool changed = false;
+  std::vector<OpId> blocking;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    auto& kernel = *schedule.graph[starts[i]].as<CollectiveKernel>();
+    if (kernel.algorithm != choices[i].kernel) {
+      kernel.algorithm = choices[i].kernel;
+      changed = true;
+    }
+    if (choices[i].made_blocking) blocking.push_back(starts[i]);
+  }
+  changed |= make_blocking(schedule, blocking);
+  context.kernel_choices = std::move(choices);
+  return changed;
+}
+
+}  // namespace braid::passes

@@ -1,0 +1,210 @@
+#include "passes/select_kernels.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "tests/passes/text_pass.h"
+#include "tests/support/user_error.h"
+
+namespace braid::passes {
+namespace {
+
+using ::testing::HasSubstr;
+
+// An all-reduce of n f32 over four ranks; `how` stands behind it.
+std::string reduction(const std::string& sizes, const std::string& how = "", const std::string& op = "sum",
+                      const std::string& dim = "", const std::string& place = " comm(symmetric, @g)") {
+  return fmt::format(R"(graph main
+{3}ranks 4
+group @g = [0, 1, 2, 3]
+
+input %x: f32[{0}]
+
+%c: f32[{0}]{4} = pointwise {{
+  %0 = load %x
+  store %0
+}}
+%c.1 mutates %c = all_reduce {2} @g (%c){1} as ar
+%c.2 mutates %c.1 = wait ar
+release ar
+%y: f32[{0}] = pointwise {{
+  %0 = load %c.2
+  store %0
+}}
+
+output %y
+)",
+                     sizes, how, op, dim, place);
+}
+
+PassContext on(const std::string& machine, std::optional<CommEngine> engine = {}) {
+  PassContext context;
+  context.costs = cost_model_for(machine);
+  context.engine = engine;
+  return context;
+}
+
+KernelChoice choice(const std::string& text, const PassContext& context, const SelectKernels& pass = {}) {
+  const ir::Schedule schedule = ir::parse_schedule(text, "test");
+  return pass.choose(schedule, context).at(0);
+}
+
+std::string selected(const std::string& text, PassContext context, SelectKernels pass = {}) {
+  ir::Schedule schedule = ir::parse_schedule(text, "test");
+  const std::vector<Pass> list = {std::move(pass)};
+  run_passes(schedule, list, {.check_unchanged = true, .context = &context});
+  return ir::print(schedule);
+}
+
+TEST(SelectKernels, SmallPayloadsGoOneShotAndLargeOnesTwoShot) {
+  EXPECT_EQ(selected(reduction("64"), on("cpu")), reduction("64", " algorithm one_shot"));
+  EXPECT_EQ(selected(reduction("1048576"), on("cpu")), reduction("1048576", " algorithm two_shot"));
+}
+
+TEST(SelectKernels, TheReasonNamesTheRivalAndAllCandidatesHaveTheirPrice) {
+  const KernelChoice c = choice(reduction("64"), on("cpu"));
+  EXPECT_EQ(c.reason, KernelReason::cheapest);
+  EXPECT_THAT(reason_text(c), HasSubstr("two_shot would take"));
+  ASSERT_EQ(c.candidates.size(), 2u);
+  EXPECT_EQ(c.candidates[0].kernel, "one_shot");
+  EXPECT_TRUE(c.candidates[0].executable);
+  EXPECT_LT(c.candidates[0].us, c.candidates[1].us);
+  EXPECT_EQ(c.us, c.candidates[0].us);
+  EXPECT_EQ(c.max_bytes, 256);
+}
+
+TEST(SelectKernels, BoundedSizesAreDecidedWhereBothEndsAgree) {
+  EXPECT_EQ(selected(reduction("n", "", "sum", "dim n in [1, 64]\n"), on("cpu")),
+            reduction("n", " algorithm one_shot", "sum", "dim n in [1, 64]\n"));
+}
+
+TEST(SelectKernels, BoundedSizesWhoseEndsDifferAreLeftToTheEngine) {
+  const std::string text = reduction("n", "", "sum", "dim n in [1, 1048576]\n");
+  EXPECT_EQ(selected(text, on("cpu")), text);
+  const KernelChoice c = choice(text, on("cpu"));
+  EXPECT_EQ(c.reason, KernelReason::size_dependent);
+  EXPECT_EQ(c.detail, "one_shot at 4 bytes, two_shot at 4194304");
+}
+
+TEST(SelectKernels, WhatTheProgramAsksForStays) {
+  for (const char* how : {" algorithm two_shot", " algorithm automatic", " algorithm library"}) {
+    const std::string text = reduction("64", how);
+    EXPECT_EQ(selected(text, on("cpu")), text);
+    EXPECT_EQ(choice(text, on("cpu")).reason, KernelReason::program);
+  }
+}
+
+TEST(SelectKernels, NothingIsChosenThatTheEngineDoesNotExecute) {
+  const std::string text = reduction("64");
+  EXPECT_EQ(selected(text, on("h100")), text);
+  const KernelChoice c = choice(text, on("h100"));
+  EXPECT_EQ(c.reason, KernelReason::only_one);
+  EXPECT_EQ(c.detail, "library");
+  ASSERT_FALSE(c.candidates.empty());
+  EXPECT_EQ(c.candidates[0].kernel, "one_shot");
+  EXPECT_FALSE(c.candidates[0].executable);
+}
+
+TEST(SelectKernels, AMachineOfAnotherEngineDecidesNothing) {
+  const std::string text = reduction("64");
+  EXPECT_EQ(selected(text, on("h100", CommEngine::shared_memory)), text);
+  EXPECT_EQ(choice(text, on("h100", CommEngine::shared_memory)).reason, KernelReason::foreign_costs);
+}
+
+TEST(SelectKernels, OperandsThatAreStagedAreLeftToTheEngine) {
+  const std::string text = reduction("64", "", "sum", "", "");
+  EXPECT_EQ(selected(text, on("cpu")), text);
+  EXPECT_EQ(choice(text, on("cpu")).reason, KernelReason::outside);
+}
+
+TEST(SelectKernels, APriceByHandDecidesNothing) {
+  const std::string text = reduction("64", " cost(ns 1000)");
+  EXPECT_EQ(choice(text, on("cpu")).reason, KernelReason::fixed_cost);
+  EXPECT_EQ(choice(text, on("cpu")).us, 1);
+}
+
+TEST(SelectKernels, ALinkPricesAllKernelsAlike) {
+  PassContext context;
+  context.costs = std::make_shared<const CostModel>(with_paced_link(load_machine("cpu"), 10, 1));
+  EXPECT_EQ(choice(reduction("64"), context).reason, KernelReason::equal);
+}
+
+TEST(SelectKernels, InductorsRuleIsSumsUpToAThreshold) {
+  const SelectKernels rule{.policy = "inductor"};
+  EXPECT_EQ(choice(reduction("32768"), on("cpu"), rule).kernel, "one_shot");  // 128 KiB
+  EXPECT_EQ(choice(reduction("32769"), on("cpu"), rule).kernel, "");
+  EXPECT_EQ(choice(reduction("64", "", "max"), on("cpu"), rule).kernel, "");
+  EXPECT_EQ(choice(reduction("64", "", "max"), on("cpu"), rule).detail, "max is no sum");
+  EXPECT_EQ(choice(reduction("n", "", "sum", "dim n in [1, 32769]\n"), on("cpu"), rule).reason,
+            KernelReason::size_dependent);
+}
+
+TEST(SelectKernels, InductorsRuleSaysWhatTheEngineLacks) {
+  const SelectKernels rule{.policy = "inductor"};
+  EXPECT_EQ(choice(reduction("64"), on("h100"), rule).reason, KernelReason::unavailable);
+  EXPECT_EQ(choice(reduction("64"), on("h100"), rule).kernel, "");
+  EXPECT_EQ(choice(reduction("32769"), on("h100"), rule).kernel, "library");
+}
+
+TEST(SelectKernels, PolicyEngineLeavesAllToTheEngine) {
+  EXPECT_EQ(choice(reduction("64"), on("cpu"), {.policy = "engine"}).reason, KernelReason::left);
+}
+
+TEST(SelectKernels, WhatIsShorterThanTheLimitLosesItsWaitAndRelease) {
+  EXPECT_EQ(selected(reduction("64"), on("cpu"), {.blocking_below_us = 5}), R"(graph main
+ranks 4
+group @g = [0, 1, 2, 3]
+
+input %x: f32[64]
+
+%c: f32[64] comm(symmetric, @g) = pointwise {
+  %0 = load %x
+  store %0
+}
+%c.1 mutates %c = all_reduce sum @g (%c) algorithm one_shot blocking as ar
+%y: f32[64] = pointwise {
+  %0 = load %c.1
+  store %0
+}
+
+output %y
+)");
+  EXPECT_EQ(selected(reduction("1048576"), on("cpu"), {.blocking_below_us = 5}),
+            reduction("1048576", " algorithm two_shot"));
+}
+
+TEST(SelectKernels, TheFunctionalFormLosesItsWaitToo) {
+  const auto program = [](const char* how, const char* middle, const char* result) {
+    return fmt::format(R"(graph main
+ranks 2
+group @g = [0, 1]
+
+input %x: f32[64]
+
+%c: f32[64] comm(symmetric, @g) = pointwise {{
+  %0 = load %x
+  store %0
+}}
+%r: f32[64] comm(registered, @g) = all_reduce sum @g (%c){} as ar
+{}%y: f32[64] = pointwise {{
+  %0 = load {}
+  store %0
+}}
+
+output %y
+)",
+                       how, middle, result);
+  };
+  test::expect_passes("select_kernels{policy=engine,blocking_below_us=1000}",
+                      program("", "%r.1 mutates %r = wait ar\nrelease ar\n", "%r.1"),
+                      program(" blocking", "", "%r"));
+}
+
+TEST(SelectKernels, UnknownNamesOfPoliciesAndEnginesAreErrors) {
+  const std::string text = reduction("64");
+  EXPECT_THAT(test::error_of([&] { choice(text, on("cpu"), {.policy = "fast"}); }), HasSubstr("BR0585"));
+  EXPECT_THAT(test::error_of([&] { choice(text, on("cpu"), {.engine = "gloo"}); }), HasSubstr("BR0585"));
+}
+
+}  // namespace
+}  // namespace braid::passes
