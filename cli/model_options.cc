@@ -76,9 +76,10 @@ void ModelOptions::add_passes(CLI::App& command) {
       .add_option("--memory-cap", memory_cap, "Planned bytes that no pass may exceed: 1000000, 40GB, 32GiB")
       ->transform(CLI::AsSizeValue(false));
   command
-      .add_option("--force-kernel", force_kernels,
-                  "COLLECTIVE=KERNEL: the kernel of a collective (its name, a kind, or *): one_shot, two_shot, "
-                  "library, automatic; KERNEL:blocking also drops the wait")
+      .add_option(
+          "--force-kernel", force_kernels,
+          "COLLECTIVE=KERNEL: the kernel of a collective (its name, a kind, or *): one_shot, two_shot, "
+          "library, automatic; KERNEL:blocking also drops the wait")
       ->allow_extra_args(false);
   command.add_option(
       "--link", link,
@@ -105,8 +106,7 @@ CompileOptions ModelOptions::compile_options() const {
   options.machine = machine;
   options.cost_file = costs;
   options.link = paced_link();
-  for (const std::string& f : force_kernels)
-    options.force_kernels.push_back(passes::parse_forced_kernel(f));
+  for (const std::string& f : force_kernels) options.force_kernels.push_back(passes::parse_forced_kernel(f));
   if (memory_cap >= 0) options.memory_cap = memory_cap;
   if (bisect >= 0) options.run.bisect = bisect;
   options.run.print = [](const std::string& text) { fmt::print("{}", text); };

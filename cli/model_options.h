@@ -25,9 +25,9 @@ struct ModelOptions {
   std::string target = "cpu";
   std::string machine;
   std::string costs;
-  std::int64_t memory_cap = -1;  // bytes; negative: none
+  std::int64_t memory_cap = -1;            // bytes; negative: none
   std::vector<std::string> force_kernels;  // COLLECTIVE=KERNEL[:blocking]
-  std::string link;              // LATENCY,BANDWIDTH of a paced link; empty: none
+  std::string link;                        // LATENCY,BANDWIDTH of a paced link; empty: none
 
   void add_dimensions(CLI::App& command);  // --ranks --dim --alias
   void add_passes(

@@ -38,7 +38,7 @@ struct CompileOptions {
   };
   std::optional<Link> link;
   std::string cost_file;  // measured times that replace those of the machine (passes/costs/cost_file.h)
-  std::optional<std::int64_t> memory_cap;  // planned bytes that no pass may exceed
+  std::optional<std::int64_t> memory_cap;           // planned bytes that no pass may exceed
   std::vector<passes::ForcedKernel> force_kernels;  // kernels that the user chose, before any pass
   Target target = Target::cpu;
   bool checked = false;                    // cpu: the program holds itself to its memory plan as it runs

@@ -141,15 +141,23 @@ void register_microsoft() {
 
 void register_braid() {
   const char* reduce_doc = "sum, prod, max, min or avg";
+  const char* algorithm_doc =
+      "kernel: automatic, one_shot (peers' inputs are read in place), ring or library";
+  const char* all_reduce_doc =
+      "kernel: automatic, one_shot (peers' inputs are read in place), two_shot (slabs), ring or library";
+  const std::string automatic = "automatic";
   RegisterSchema(grouped("AllReduce")
+                     .Attr("algorithm", all_reduce_doc, AttributeProto::STRING, automatic)
                      .Attr("reduce_op", reduce_doc, AttributeProto::STRING, std::string("sum"))
                      .TypeAndShapeInferenceFunction(infer_same));
   RegisterSchema(
       grouped("AllGather")
+          .Attr("algorithm", algorithm_doc, AttributeProto::STRING, automatic)
           .Attr("axis", "axis along which ranks follow each other", AttributeProto::INT, std::int64_t{0})
           .TypeAndShapeInferenceFunction(
               [](InferenceContext& ctx) { infer_scaled(ctx, group_ranks(ctx), false); }));
   RegisterSchema(grouped("ReduceScatter")
+                     .Attr("algorithm", algorithm_doc, AttributeProto::STRING, automatic)
                      .Attr("axis", "axis that is scattered", AttributeProto::INT, std::int64_t{0})
                      .Attr("reduce_op", reduce_doc, AttributeProto::STRING, std::string("sum"))
                      .TypeAndShapeInferenceFunction(

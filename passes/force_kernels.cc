@@ -95,8 +95,9 @@ void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, Pas
     if (!known) {
       user_error(kNoSuchCollective, {},
                  fmt::format("--force-kernel: the program has no collective '{}'", f.collective),
-                 collectives.empty() ? "it has none at all"
-                                     : fmt::format("write *, a kind, or one of: {}", names_of(graph, collectives)));
+                 collectives.empty()
+                     ? "it has none at all"
+                     : fmt::format("write *, a kind, or one of: {}", names_of(graph, collectives)));
     }
     if (!applied) {
       user_error(kNoSuchKernel, {},

@@ -60,10 +60,9 @@ std::span<const std::string_view> engine_kernels(CommEngine engine, CollectiveKi
 }
 
 std::string_view to_string(KernelReason reason) {
-  static constexpr std::string_view kNames[] = {"program",     "forced",     "cheapest",      "size_dependent",
-                                                "equal",       "only_one",   "rule",          "unavailable",
-                                                "left",        "alone",      "fixed_cost",    "foreign_costs",
-                                                "outside"};
+  static constexpr std::string_view kNames[] = {
+      "program",     "forced", "cheapest", "size_dependent", "equal",         "only_one", "rule",
+      "unavailable", "left",   "alone",    "fixed_cost",     "foreign_costs", "outside"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

@@ -42,7 +42,7 @@ enum class KernelReason : std::uint8_t {
   alone,           // a group of one rank: nothing is communicated
   fixed_cost,      // priced by hand or by a measured profile, which knows one kernel only
   foreign_costs,   // the machine prices the kernels of another engine
-  outside,         // an operand lies outside of the communication segment: how it is staged is seen at run time
+  outside,  // an operand lies outside of the communication segment: how it is staged is seen at run time
 };
 std::string_view to_string(KernelReason reason);
 
@@ -58,15 +58,15 @@ struct KernelChoice {
   std::string name;  // of the start's operation
   ir::CollectiveKind kind = ir::CollectiveKind::all_reduce;
   std::string group;
-  std::vector<std::string> origins;             // ONNX nodes
-  std::int64_t min_bytes = 0, max_bytes = 0;    // payload, as the cost model counts it
-  std::string kernel;                           // empty or "automatic": the engine chooses
-  bool blocking = false;                        // complete when issued
-  bool made_blocking = false;                   // by this choice: the program had a wait
-  double us = 0;                                // of what was chosen, at the largest size
+  std::vector<std::string> origins;           // ONNX nodes
+  std::int64_t min_bytes = 0, max_bytes = 0;  // payload, as the cost model counts it
+  std::string kernel;                         // empty or "automatic": the engine chooses
+  bool blocking = false;                      // complete when issued
+  bool made_blocking = false;                 // by this choice: the program had a wait
+  double us = 0;                              // of what was chosen, at the largest size
   KernelReason reason = KernelReason::left;
-  std::string detail;                           // what the reason leaves open, or empty
-  std::vector<KernelCandidate> candidates;      // in a fixed order; empty for transfers and groups of one
+  std::string detail;                       // what the reason leaves open, or empty
+  std::vector<KernelCandidate> candidates;  // in a fixed order; empty for transfers and groups of one
 };
 // "one_shot", "engine's choice"; with ", blocking".
 std::string kernel_text(const KernelChoice& choice);

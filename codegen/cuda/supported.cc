@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/step.h"
+#include "ir/collective_algorithm.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cuda {
@@ -11,6 +12,7 @@ namespace {
 constexpr int kNoSuchOperation = 640;
 constexpr int kNoSuchCollective = 641;
 constexpr int kNoSuchPolicy = 642;
+constexpr int kNoSuchAlgorithm = 645;
 
 bool reduces(ir::CollectiveKind kind) {
   return kind == ir::CollectiveKind::all_reduce || kind == ir::CollectiveKind::reduce_scatter;
@@ -29,6 +31,14 @@ void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveK
   ir::internal_check(recv ? !k.outputs.empty() : !k.inputs.empty(), "'{}' has no operand", graph[id].name);
   ir::internal_check(send || recv || k.inputs.size() == k.outputs.size(), "'{}' has inputs without outputs",
                      graph[id].name);
+  if (!k.algorithm.empty() && k.algorithm != ir::kAutomaticAlgorithm && k.algorithm != "library") {
+    ir::user_error(
+        kNoSuchAlgorithm, where,
+        fmt::format("the CUDA target has no '{}' kernel for {}: NCCL chooses its algorithm by itself, "
+                    "and takes its kernels on symmetric memory where they apply",
+                    k.algorithm, to_string(k.kind)),
+        "leave 'algorithm' out, or use --force-kernel '*=automatic' or --target cpu");
+  }
   if (!reduces(k.kind)) return;
   for (const ir::TensorRef& ref : k.inputs) {
     const ir::DType dtype = graph[ref.buffer].dtype;

@@ -6,6 +6,7 @@
 #include "frontend/ops/common.h"
 #include "frontend/ops/rank_choice.h"
 #include "frontend/schemas.h"
+#include "ir/collective_algorithm.h"
 
 namespace braid::frontend {
 namespace {
@@ -73,6 +74,38 @@ ReduceKind reduce_kind(OpContext& c, const std::string& name) {
          fmt::format("attribute 'reduce_op' is '{}', expected sum, prod, max, min or avg", name));
 }
 ReduceKind reduce_op(OpContext& c) { return reduce_kind(c, c.string_attribute("reduce_op", "sum")); }
+
+// Attribute `algorithm`, "" where none is asked for.
+std::string algorithm(OpContext& c, ir::CollectiveKind kind) {
+  const std::string name = c.string_attribute("algorithm", "");
+  if (!ir::has_algorithm(kind, name)) {
+    c.fail(kInvalidAttribute, fmt::format("attribute 'algorithm' is '{}', expected {}", name,
+                                          fmt::join(ir::algorithms_of(kind), ", ")));
+  }
+  return name == ir::kAutomaticAlgorithm ? "" : name;
+}
+
+// Asks the collectives that `lower` makes for an algorithm. Their inputs lie in symmetric memory anyway; in
+// two_shot peers write the outputs as well.
+template <class F>
+void with_algorithm(OpContext& c, const std::string& name, const F& lower) {
+  ir::Graph& graph = c.lowering().graph();
+  const std::size_t before = graph.ops.size();
+  lower();
+  if (name.empty()) return;
+  for (std::size_t k = before; k < graph.ops.size(); ++k) {
+    auto* kernel = graph.ops[k].as<ir::CollectiveKernel>();
+    if (kernel == nullptr) continue;
+    kernel->algorithm = name;
+    if (name != "two_shot") continue;
+    for (const ir::TensorRef& out : kernel->outputs) {
+      auto* layout = std::get_if<ir::CommBufferLayout>(&graph[out.buffer].layout);
+      if (layout == nullptr) continue;
+      layout->kind = ir::CommBufferKind::symmetric;
+      graph[graph[out.buffer].storage].comm_kind = ir::CommBufferKind::symmetric;
+    }
+  }
+}
 
 void require_divisible(OpContext& c, Expr size, std::int64_t ranks, int axis) {
   if (!size.is_constant()) {
@@ -163,9 +196,17 @@ void microsoft_all_reduce(OpContext& c) { all_reduce(c, world(c, false), ReduceK
 void microsoft_all_gather(OpContext& c) { all_gather(c, world(c, true)); }
 void microsoft_all_to_all(OpContext& c) { all_to_all(c, world(c, true), 0, 0); }
 
-void braid_all_reduce(OpContext& c) { all_reduce(c, group_ranks(c), reduce_op(c)); }
-void braid_all_gather(OpContext& c) { all_gather(c, group_ranks(c)); }
-void braid_reduce_scatter(OpContext& c) { reduce_scatter(c, group_ranks(c), reduce_op(c)); }
+void braid_all_reduce(OpContext& c) {
+  with_algorithm(c, algorithm(c, ir::CollectiveKind::all_reduce),
+                 [&] { all_reduce(c, group_ranks(c), reduce_op(c)); });
+}
+void braid_all_gather(OpContext& c) {
+  with_algorithm(c, algorithm(c, ir::CollectiveKind::all_gather), [&] { all_gather(c, group_ranks(c)); });
+}
+void braid_reduce_scatter(OpContext& c) {
+  with_algorithm(c, algorithm(c, ir::CollectiveKind::reduce_scatter),
+                 [&] { reduce_scatter(c, group_ranks(c), reduce_op(c)); });
+}
 
 void braid_all_to_all(OpContext& c) {
   const std::vector<int> ranks = group_ranks(c);

@@ -44,8 +44,8 @@ std::vector<KernelChoice> kernels_of(const ir::Schedule& schedule, const PassCon
   const auto same = [](const KernelChoice& a, const KernelChoice& b) {
     return a.name == b.name && a.kernel == b.kernel && a.blocking == b.blocking && a.max_bytes == b.max_bytes;
   };
-  const bool current = std::equal(now.begin(), now.end(), context.kernel_choices.begin(),
-                                  context.kernel_choices.end(), same);
+  const bool current =
+      std::equal(now.begin(), now.end(), context.kernel_choices.begin(), context.kernel_choices.end(), same);
   return current ? context.kernel_choices : now;
 }
 

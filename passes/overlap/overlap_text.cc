@@ -50,7 +50,8 @@ nlohmann::ordered_json json_of(const Measurement& m) {
 }
 
 nlohmann::ordered_json json_of(const std::vector<CollectiveReport>& collectives) {
-  static constexpr const char* kReasons[] = {"none", "data", "order", "memory", "cost", "group", "boundary", "form"};
+  static constexpr const char* kReasons[] = {"none", "data",  "order",    "memory",
+                                             "cost", "group", "boundary", "form"};
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (const CollectiveReport& c : collectives) {
     nlohmann::ordered_json limit = {{"reason", kReasons[static_cast<std::size_t>(c.limit.reason)]}};

@@ -77,7 +77,8 @@ TEST(ForceKernels, AutomaticIsNotOverruledByThePass) {
 
 TEST(ForceKernels, BlockingDropsWaitAndReleaseAndRewiresTheirReaders) {
   const std::string text = forced({"*=one_shot:blocking"});
-  EXPECT_THAT(text, HasSubstr("%a.1 mutates %a = all_reduce sum @g (%a) algorithm one_shot blocking as reduce"));
+  EXPECT_THAT(text,
+              HasSubstr("%a.1 mutates %a = all_reduce sum @g (%a) algorithm one_shot blocking as reduce"));
   EXPECT_THAT(text, HasSubstr("all_gather @g (%a.1) algorithm one_shot blocking as gather"));
   EXPECT_THAT(text, HasSubstr("send @g (%all) peer 1 as out"));
   EXPECT_THAT(text, HasSubstr("wait out"));

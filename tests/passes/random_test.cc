@@ -33,10 +33,9 @@ std::string with_random_options(const Pass& pass, std::mt19937_64& random) {
     return pass.name() + "{" + parts[random() % 4] + "}";
   }
   if (pass.name() == "select_kernels") {  // kernels of both engines, and waits dropped
-    constexpr const char* some[] = {"", "policy=inductor,engine=nccl",
-                                    "policy=inductor,engine=shared_memory,threshold_bytes=100",
-                                    "policy=inductor,engine=shared_memory,blocking_below_us=11",
-                                    "blocking_below_us=1000000"};
+    constexpr const char* some[] = {
+        "", "policy=inductor,engine=nccl", "policy=inductor,engine=shared_memory,threshold_bytes=100",
+        "policy=inductor,engine=shared_memory,blocking_below_us=11", "blocking_below_us=1000000"};
     return pass.name() + "{" + some[random() % 5] + "}";
   }
   std::string options;

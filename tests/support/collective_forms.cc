@@ -76,6 +76,37 @@ std::vector<Form> forms(int n, const std::string& group) {
   return out;
 }
 
+// Kernels that read peers' memory, asked for by name.
+std::vector<Form> peer_reading_forms(const std::string& group) {
+  const auto node = [&](const std::string& op, const std::string& algorithm, const std::string& more = "") {
+    return fmt::format("ai.braid.{} <algorithm = \"{}\"{}{}>", op, algorithm, more,
+                       group.empty() ? "" : ", " + group);
+  };
+  std::vector<Form> out;
+  for (const std::string algorithm : {"one_shot", "two_shot"}) {
+    for (const std::string op : {"sum", "avg", "min", "max", "prod"}) {
+      out.push_back({fmt::format("all_reduce_{}_{}", algorithm, op),
+                     node("AllReduce", algorithm, fmt::format(", reduce_op = \"{}\"", op)), reduced(op)});
+    }
+    out.push_back({fmt::format("all_reduce_{}_coalesced", algorithm), node("AllReduce", algorithm),
+                   reduced("sum"), true});
+  }
+  for (const int axis : {0, 1}) {
+    const std::string along = fmt::format(", axis = {}", axis);
+    out.push_back(
+        {fmt::format("all_gather_one_shot_{}", axis), node("AllGather", "one_shot", along), gathered(axis)});
+    for (const std::string op : {"sum", "max"}) {
+      out.push_back({fmt::format("reduce_scatter_one_shot_{}_{}", axis, op),
+                     node("ReduceScatter", "one_shot", along + fmt::format(", reduce_op = \"{}\"", op)),
+                     scattered(op, axis)});
+    }
+  }
+  out.push_back({"all_gather_one_shot_coalesced", node("AllGather", "one_shot"), gathered(0), true});
+  out.push_back(
+      {"reduce_scatter_one_shot_coalesced", node("ReduceScatter", "one_shot"), scattered("sum", 0), true});
+  return out;
+}
+
 // The forms of the other operator sets, over all ranks.
 std::vector<Form> foreign_forms(int n) {
   const auto dist = [](const std::string& attributes) { return "DistCollective <" + attributes + ">"; };
@@ -183,6 +214,18 @@ std::vector<CollectiveCase> onnx_collective_cases(int ranks) {
   if (ranks > 2) {
     const std::string group = fmt::format("group = [{}]", fmt::join(some, ", "));
     out.push_back(onnx_case(fmt::format("forms_{}_some", ranks), ranks, forms(ranks - 1, group), some));
+  }
+  return out;
+}
+
+std::vector<CollectiveCase> peer_reading_collective_cases(int ranks) {
+  std::vector<CollectiveCase> out;
+  out.push_back(
+      onnx_case(fmt::format("peer_reading_{}", ranks), ranks, peer_reading_forms(""), all_ranks(ranks)));
+  if (ranks > 2) {
+    const std::vector<int> some = all_but_first_backwards(ranks);
+    out.push_back(onnx_case(fmt::format("peer_reading_{}_some", ranks), ranks,
+                            peer_reading_forms(fmt::format("group = [{}]", fmt::join(some, ", "))), some));
   }
   return out;
 }

@@ -25,7 +25,10 @@ struct CollectiveCase {
 std::vector<CollectiveCase> onnx_collective_cases(int ranks);
 // IR text: in place, and into memory that is already there; over the same groups.
 std::vector<CollectiveCase> in_place_collective_cases(int ranks);
-// Both.
+// ONNX nodes that ask for a kernel that reads peers' memory (attribute `algorithm`), over the same groups.
+// Not for NCCL, and not among collective_cases().
+std::vector<CollectiveCase> peer_reading_collective_cases(int ranks);
+// The first two.
 std::vector<CollectiveCase> collective_cases(int ranks);
 
 // Fails the test where an output is more than 1e-5 (relative above 1) from what is expected.
