@@ -13,10 +13,11 @@ using ::testing::HasSubstr;
 
 // An all-reduce of n f32 over four ranks; `how` stands behind it.
 std::string reduction(const std::string& sizes, const std::string& how = "", const std::string& op = "sum",
-                      const std::string& dim = "", const std::string& place = " comm(symmetric, @g)") {
+                      const std::string& dim = "", const std::string& place = " comm(symmetric, @g)",
+                      const std::string& group = "0, 1, 2, 3") {
   return fmt::format(R"(graph main
 {3}ranks 4
-group @g = [0, 1, 2, 3]
+group @g = [{5}]
 
 input %x: f32[{0}]
 
@@ -34,7 +35,7 @@ release ar
 
 output %y
 )",
-                     sizes, how, op, dim, place);
+                     sizes, how, op, dim, place, group);
 }
 
 PassContext on(const std::string& machine, std::optional<CommEngine> engine = {}) {
@@ -59,6 +60,17 @@ std::string selected(const std::string& text, PassContext context, SelectKernels
 TEST(SelectKernels, SmallPayloadsGoOneShotAndLargeOnesTwoShot) {
   EXPECT_EQ(selected(reduction("64"), on("cpu")), reduction("64", " algorithm one_shot"));
   EXPECT_EQ(selected(reduction("1048576"), on("cpu")), reduction("1048576", " algorithm two_shot"));
+}
+
+// runtime/comm/shm_channel.cc: from 32 KiB on with two ranks, from 16 KiB on with more.
+TEST(SelectKernels, OnTheCpuTheModelChangesOverWhereTheEngineWasMeasuredTo) {
+  const auto kernel = [](const char* floats, const char* group) {
+    return choice(reduction(floats, "", "sum", "", " comm(symmetric, @g)", group), on("cpu")).kernel;
+  };
+  EXPECT_EQ(kernel("7168", "0, 1"), "one_shot");        // 28 KiB
+  EXPECT_EQ(kernel("9216", "0, 1"), "two_shot");        // 36 KiB
+  EXPECT_EQ(kernel("3072", "0, 1, 2, 3"), "one_shot");  // 12 KiB
+  EXPECT_EQ(kernel("4096", "0, 1, 2, 3"), "two_shot");
 }
 
 TEST(SelectKernels, TheReasonNamesTheRivalAndAllCandidatesHaveTheirPrice) {
