@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder.
-#   bench/run.sh [BUILD_DIR] [onnxruntime|collectives|compile|overlap|paced|pipeline]...
+#   bench/run.sh [BUILD_DIR] [onnxruntime|collectives|compile|overlap|paced|pipeline|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 if [[ $# -gt 0 && -d $1 ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime collectives compile overlap paced pipeline
+[[ $# -gt 0 ]] || set -- onnxruntime collectives compile overlap paced pipeline tensor_parallel
 braid=$build/bin/braid
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
 
@@ -100,9 +100,14 @@ pipeline() {
   "$build/bin/pipeline_speed_bench" --large
 }
 
+tensor_parallel() {
+  header "# GPT-2 small on two ranks"
+  scripts/python_run.sh bench/tensor_parallel/tensor_parallel.py --braid "$braid" --work "$build/bench_tensor_parallel"
+}
+
 for what in "$@"; do
   case $what in
-    onnxruntime | collectives | compile | overlap | paced | pipeline) write "bench/$what/RESULTS.md" "$what" ;;
+    onnxruntime | collectives | compile | overlap | paced | pipeline | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
   esac
 done

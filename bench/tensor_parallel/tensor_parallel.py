@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""GPT-2 small on one rank and on two, one thread each: step times, speed-up, time blocked in waits.
+
+  scripts/python_run.sh bench/tensor_parallel/tensor_parallel.py --braid build/release/bin/braid
+
+Turns of one rank and of two alternate; a turn is the median step of a run, and the table holds medians over the turns. Blocked is
+the time from the beginning of a wait to its end, without skew: what passes until the last rank has started the collective. It is
+that of the rank that was blocked longer.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MAKE_DECODER = ROOT / "examples" / "tensor_parallel" / "make_decoder.py"
+BOUNDS = {"prefill": "sequence=1..1024", "decode": "past_sequence=1..1023"}
+CASES = {  # title: graph, sizes
+    "prefill, 128 tokens": ("prefill", "sequence=128"),
+    "decode, 128 cached": ("decode", "past_sequence=128"),
+    "decode, 512 cached": ("decode", "past_sequence=512"),
+}
+
+
+def command(*words):
+    words = [str(w) for w in words]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+
+
+def program(o, graph, ranks):
+    """The folder of a compiled program; models and programs are made once."""
+    folder = o.work / f"{graph}.{ranks}"
+    if not (folder / "program" / "manifest.json").exists():
+        command(sys.executable, MAKE_DECODER, "-o", folder, "--name", graph, "--graph", graph, "--ranks", ranks)
+        model = folder / (f"{graph}.onnx" if ranks == 1 else f"{graph}.rank{{rank}}.onnx")
+        command(o.braid, "compile", model, "-o", folder / "program", "--ranks", ranks, "--dim", "batch=1", "--dim", BOUNDS[graph])
+    return folder / "program"
+
+
+def blocked_and_skew(timeline):
+    """Nanoseconds in waits without skew, and skew, of the rank that was blocked longest."""
+    nodes, groups, ranks = timeline["nodes"], timeline["groups"], timeline["ranks"]
+    last_start = {}  # of a collective's members
+    for k, node in enumerate(nodes):
+        if node["kind"] in ("start", "blocking"):
+            members = groups[timeline["collectives"][node["collective"]]["group"]]["ranks"]
+            last_start[node["collective"]] = max(ranks[r][k][0] for r in members)
+    result = []
+    for rank in ranks:
+        blocked = skew = 0
+        for k, node in enumerate(nodes):
+            if node["kind"] not in ("wait", "blocking"):
+                continue
+            begin, lasted = rank[k][0], rank[k + 1][0] - rank[k][0]
+            late = min(max(last_start[node["collective"]] - begin, 0), lasted)
+            blocked += lasted - late
+            skew += late
+        result.append((blocked, skew))
+    return max(result)
+
+
+def turn(o, folder, sizes):
+    """Milliseconds of the median step: makespan, blocked, skew."""
+    trace = folder / "trace.json"
+    command(o.braid, "run", folder, "--random", 1, "--random-max", 50257, "--dim", "batch=1", "--dim", sizes, "--threads", 1,
+            "--warmup", 2, "--repeat", o.steps, "--trace", trace)  # fmt: skip
+    timeline = json.loads(trace.read_text())["braid"]
+    ranks = timeline["ranks"]
+    makespan = max(r[-1][0] for r in ranks) - max(r[0][0] for r in ranks)
+    return tuple(ns / 1e6 for ns in (makespan, *blocked_and_skew(timeline)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--braid", type=pathlib.Path, required=True)
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=15, help="per turn")
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/bench_tensor_parallel"))
+    o = parser.parse_args()
+    o.work.mkdir(parents=True, exist_ok=True)
+    print(f"GPT-2 small, one thread per rank; medians of {o.turns} alternating turns, each the median of {o.steps} steps.\n")
+    print("| | 1 rank ms | 2 ranks ms | speed-up | blocked without skew ms | share of the step | skew ms |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for title, (graph, sizes) in CASES.items():
+        folders = [program(o, graph, ranks) for ranks in (1, 2)]
+        turns = [[turn(o, folder, sizes) for folder in folders] for _ in range(o.turns)]
+        one = statistics.median(t[0][0] for t in turns)
+        two = statistics.median(t[1][0] for t in turns)
+        blocked = statistics.median(t[1][1] for t in turns)
+        share = statistics.median(t[1][1] / t[1][0] for t in turns)
+        skew = statistics.median(t[1][2] for t in turns)
+        print(f"| {title} | {one:.2f} | {two:.2f} | {one / two:.2f} | {blocked:.3f} | {100 * share:.1f} % | {skew:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
