@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder.
-#   bench/run.sh [BUILD_DIR] [onnxruntime|collectives|compile|overlap|paced|pipeline|tensor_parallel]...
+#   bench/run.sh [BUILD_DIR] [onnxruntime|collectives|comm_plan|compile|overlap|paced|pipeline|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 if [[ $# -gt 0 && -d $1 ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime collectives compile overlap paced pipeline tensor_parallel
+[[ $# -gt 0 ]] || set -- onnxruntime collectives comm_plan compile overlap paced pipeline tensor_parallel
 braid=$build/bin/braid
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
 
@@ -34,6 +34,12 @@ collectives() {
   header "# Collectives beside Open MPI"
   cmake --build "$build" --target collectives_bench >&2
   mpirun -n 2 ${BENCH_MPIRUN_FLAGS:-} "$build/bin/collectives_bench"
+}
+
+comm_plan() {
+  header "# Memory plans of 1,000 collectives"
+  cmake --build "$build" --target comm_plan_bench >&2
+  "$build/bin/comm_plan_bench"
 }
 
 # Processor time of a stage is what --timing prints, on an idle machine.
@@ -107,7 +113,7 @@ tensor_parallel() {
 
 for what in "$@"; do
   case $what in
-    onnxruntime | collectives | compile | overlap | paced | pipeline | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
+    onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
   esac
 done

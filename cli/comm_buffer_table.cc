@@ -57,8 +57,7 @@ nlohmann::ordered_json comm_buffer_json(const Schedule& schedule) {
                     {"reason", std::string(to_string(d.reason))},
                     {"max_bytes_copied", bounds(d.bytes).max}});
   }
-  return {{"operands", std::move(rows)},
-          {"max_bytes_copied", bounds(copied_bytes(graph, decisions)).max}};
+  return {{"operands", std::move(rows)}, {"max_bytes_copied", bounds(copied_bytes(graph, decisions)).max}};
 }
 
 }  // namespace braid::cli

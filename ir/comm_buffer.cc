@@ -90,9 +90,9 @@ bool in_place(CommBufferReason reason) {
 }
 
 std::string_view to_string(CommBufferReason reason) {
-  constexpr std::string_view kNames[] = {"produced_here",  "already",     "shared",         "graph_input",
-                                         "graph_output",   "constant",    "foreign_output", "not_contiguous",
-                                         "unbounded",      "other_group", "packed",         "staged"};
+  constexpr std::string_view kNames[] = {"produced_here", "already",     "shared",         "graph_input",
+                                         "graph_output",  "constant",    "foreign_output", "not_contiguous",
+                                         "unbounded",     "other_group", "packed",         "staged"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 
@@ -119,8 +119,8 @@ CommBufferReason can_be_comm_buffer(const Graph& graph, BufferId buffer, const s
   if (!view || !is_contiguous(view->sizes, view->strides)) return CommBufferReason::not_contiguous;
   const Storage& storage = graph[root_storage(graph, buffer)];
   if (storage.kind != StorageKind::comm) return CommBufferReason::produced_here;
-  const bool others = std::any_of(storage.groups.begin(), storage.groups.end(),
-                                  [&](GroupId g) { return !(g == group); });
+  const bool others =
+      std::any_of(storage.groups.begin(), storage.groups.end(), [&](GroupId g) { return !(g == group); });
   if (writes && others && storage.comm_kind == CommBufferKind::symmetric) {
     return CommBufferReason::other_group;
   }
@@ -142,11 +142,16 @@ void make_comm_buffer(Graph& graph, BufferId buffer, GroupId group, CommBufferKi
   // Who needs more, decides: the kind must not depend on who came first. Nor must the order of the groups.
   if (kind == CommBufferKind::symmetric) storage.comm_kind = kind;
   if (group.valid() && !contains(storage.groups, group)) {
-    storage.groups.insert(std::upper_bound(storage.groups.begin(), storage.groups.end(), group,
-                                           [&](GroupId a, GroupId b) { return graph[a].name < graph[b].name; }),
-                          group);
+    storage.groups.insert(
+        std::upper_bound(storage.groups.begin(), storage.groups.end(), group,
+                         [&](GroupId a, GroupId b) { return graph[a].name < graph[b].name; }),
+        group);
   }
   graph[owner].layout = CommBufferLayout{strides_of(graph, owner), storage.comm_kind, storage.groups};
+}
+
+Expr bytes_copied_by(const Graph& graph, OpId copy) {
+  return numel(graph[copy].as<Loops>()->sizes) * Expr(size_of(graph[graph[copy].outputs[0]].dtype));
 }
 
 std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) {
@@ -167,7 +172,7 @@ std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) 
     if (found == copies.end()) return;
     for (OpId copy : found->second) {
       d.copies.push_back(copy);
-      d.bytes = d.bytes + bytes_of(graph, {graph[copy].outputs[0], 0, graph[copy].as<Loops>()->sizes, {}});
+      d.bytes = d.bytes + bytes_copied_by(graph, copy);
     }
   };
   std::vector<CommBufferDecision> out;
@@ -177,7 +182,8 @@ std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) 
     for (std::size_t i = 0; i < k->inputs.size(); ++i) {
       const TensorRef& ref = k->inputs[i];
       const StorageId s = root_storage(graph, ref.buffer);
-      CommBufferDecision d{id, false, static_cast<int>(i), ref.buffer, CommBufferReason::produced_here, {}, 0};
+      CommBufferDecision d{id, false, static_cast<int>(i), ref.buffer, CommBufferReason::produced_here,
+                           {}, 0};
       if (!s.valid() || graph[s].kind != StorageKind::comm) {
         d.reason = CommBufferReason::staged;
         d.bytes = bytes_of(graph, ref);
@@ -228,7 +234,7 @@ Expr copied_bytes(const Graph& graph, const std::vector<CommBufferDecision>& dec
     if (d.copies.empty()) bytes = bytes + d.bytes;  // staged
     for (OpId copy : d.copies) {
       if (!counted.insert(copy).second) continue;
-      bytes = bytes + bytes_of(graph, {graph[copy].outputs[0], 0, graph[copy].as<Loops>()->sizes, {}});
+      bytes = bytes + bytes_copied_by(graph, copy);
     }
   }
   return bytes;

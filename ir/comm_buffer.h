@@ -69,6 +69,8 @@ struct CommBufferDecision {
 // Read off the operations, so it holds for IR text and after any pass. In execution order.
 std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule);
 
+// Of one of the `copies`: what it writes.
+Expr bytes_copied_by(const Graph& graph, OpId copy);
 // Bytes that one rank's step copies only because of where buffers lie; a copy that serves two counts once.
 Expr copied_bytes(const Graph& graph, const std::vector<CommBufferDecision>& decisions);
 

@@ -86,6 +86,7 @@ TensorBox Lowering::box(StorageBox storage, DType dtype) {
   std::vector<Expr> scratch;
   x.sizes_ = box_sizes(graph_, *x.box_, scratch);
   x.map_ = index_symbols(pool(), x.sizes_.size());
+  track(x.box_);
   return x;
 }
 
@@ -95,6 +96,7 @@ TensorBox Lowering::from_buffer(BufferId buffer) {
   x.dtype_ = graph_[buffer].dtype;
   x.sizes_ = graph_[buffer].sizes;
   x.map_ = index_symbols(pool(), x.sizes_.size());
+  track(x.box_);
   return x;
 }
 

@@ -143,6 +143,19 @@ class Lowering {
   // Result k is what came over pair k; undefined on all ranks but its target.
   std::vector<TensorBox> batch_send_recv(const TensorBox& x, const std::vector<GroupId>& pairs);
 
+  // ---- collectives that change memory which is there already. All views of it see the change; what was
+  // computed from it before keeps the old value. Only a part, strided or not: copied and written back. What is
+  // not ours to change (graph inputs, constants): the value becomes a copy. BR0580: operands that are the same
+  // memory, an `out` of another shape or type.
+  void all_reduce_(const std::vector<TensorBox>& xs, GroupId group, ReduceKind kind);
+  void all_reduce_(const TensorBox& x, GroupId group, ReduceKind kind);
+  void broadcast_(const TensorBox& x, GroupId group, int root);
+  void all_gather_into(const TensorBox& x, GroupId group, int axis, const TensorBox& out);
+  void reduce_scatter_into(const TensorBox& x, GroupId group, int axis, ReduceKind kind, const TensorBox& out);
+  // Memory without contents, to be written by one of these.
+  TensorBox empty(const std::string& name, DType dtype, std::vector<Expr> sizes);
+  void write_into(const TensorBox& out, const TensorBox& value);  // of equal sizes
+
   // ---- the end
   void output(const std::string& name, TensorBox x);
   // Every operation in the order of its creation. Call once, at the end: layouts that nobody asked about
@@ -192,6 +205,22 @@ class Lowering {
   void release(const Started& started);
   std::vector<TensorBox> finish_collective(const Started& started);
   TensorBox collective(CollectiveKernel kernel, const TensorBox& x, DType dtype, std::vector<Expr> out_sizes);
+  // lowering_in_place.cc
+  struct Target {
+    TensorRef view;
+    bool write_back = false;  // of a copy of a part
+  };
+  std::vector<std::weak_ptr<StorageBox>> boxes_;  // all that may still be used
+  std::size_t tracked_ = 0;
+  void track(const std::shared_ptr<StorageBox>& box);
+  void realize_readers(StorageId storage);
+  void rename(BufferId from, BufferId to);
+  bool covers(const TensorBox& x, const std::optional<TensorRef>& view);
+  void require_given(const TensorBox& out, DType dtype, const std::vector<Expr>& sizes);
+  Target target_of(const TensorBox& x, GroupId group, CommBufferKind kind, bool reads);
+  void run_into(CollectiveKernel kernel, const std::vector<TensorBox>& outs,
+                const std::vector<Target>& targets);
+  void collective_into(CollectiveKernel kernel, TensorBox x, const TensorBox& out);
   TensorBox slabs_first(TensorBox x, int axis, std::int64_t n);
   TensorBox slabs_along(TensorBox all, int axis);
 };

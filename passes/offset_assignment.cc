@@ -150,11 +150,91 @@ Assignment assign_by_time(std::span<const Block> blocks, std::int64_t alignment)
   return out;
 }
 
-Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment, std::int64_t exact_limit) {
+std::int64_t most_alive(std::span<const Block> blocks, std::int64_t alignment) {
+  std::vector<std::pair<int, std::int64_t>> changes;
+  for (const Block& b : blocks) {
+    const std::int64_t bytes = round_up(b.bytes, alignment);
+    changes.emplace_back(b.first, bytes);
+    changes.emplace_back(b.last + 1, -bytes);
+  }
+  std::sort(changes.begin(), changes.end());  // deaths first
+  std::int64_t now = 0, most = 0;
+  for (const auto& [step, bytes] : changes) most = std::max(most, now = checked_add(now, bytes));
+  return most;
+}
+
+Assignment assign_lowest_first(std::span<const Block> blocks, std::int64_t alignment) {
+  Assignment out;
+  out.offsets.assign(blocks.size(), 0);
+  struct Candidate {
+    std::size_t block;
+    std::int64_t bytes;
+    double area;
+  };
+  std::vector<Candidate> waiting;  // the greatest area first
+  int begin = std::numeric_limits<int>::max(), end = 0;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const std::int64_t bytes = round_up(blocks[b].bytes, alignment);
+    if (bytes == 0) continue;
+    const double steps = static_cast<double>(blocks[b].last - blocks[b].first) + 1;
+    waiting.push_back({b, bytes, steps * static_cast<double>(bytes)});
+    begin = std::min(begin, blocks[b].first);
+    end = std::max(end, blocks[b].last + 1);
+  }
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.area > b.area; });
+  struct Stretch {  // steps [begin, end) are taken up to `height`
+    int begin, end;
+    std::int64_t height;
+  };
+  std::vector<Stretch> line = {{begin, end, 0}};
+  while (!waiting.empty()) {
+    const auto low = std::min_element(line.begin(), line.end(),
+                                      [](const Stretch& a, const Stretch& b) { return a.height < b.height; });
+    const Stretch s = *low;
+    const auto fits = std::find_if(waiting.begin(), waiting.end(), [&](const Candidate& c) {
+      return blocks[c.block].first >= s.begin && blocks[c.block].last < s.end;
+    });
+    if (fits == waiting.end()) {
+      // A block that fits nowhere else fits when the stretch has met its neighbours.
+      constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+      const std::int64_t left = low == line.begin() ? kNone : std::prev(low)->height;
+      const std::int64_t right = std::next(low) == line.end() ? kNone : std::next(low)->height;
+      low->height = std::min(left, right);
+      if (right == low->height) {
+        low->end = std::next(low)->end;
+        line.erase(std::next(low));
+      }
+      if (left == low->height) {
+        std::prev(low)->end = low->end;
+        line.erase(low);
+      }
+      continue;
+    }
+    const Block& b = blocks[fits->block];
+    out.offsets[fits->block] = s.height;
+    const std::int64_t top = checked_add(s.height, fits->bytes);
+    out.bytes = std::max(out.bytes, top);
+    std::vector<Stretch> parts;
+    if (s.begin < b.first) parts.push_back({s.begin, b.first, s.height});
+    parts.push_back({b.first, b.last + 1, top});
+    if (b.last + 1 < s.end) parts.push_back({b.last + 1, s.end, s.height});
+    *low = parts[0];
+    line.insert(std::next(low), parts.begin() + 1, parts.end());
+    waiting.erase(fits);
+  }
+  return out;
+}
+
+Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment, std::int64_t exact_limit,
+                          bool lowest_first) {
   Assignment by_time = assign_by_time(blocks, alignment);
   if (static_cast<std::int64_t>(blocks.size()) > exact_limit) return by_time;
   Assignment by_size = assign_largest_first(blocks, alignment);
-  return by_size.bytes <= by_time.bytes ? by_size : by_time;
+  Assignment best = by_size.bytes <= by_time.bytes ? std::move(by_size) : std::move(by_time);
+  if (!lowest_first || best.bytes <= most_alive(blocks, alignment)) return best;
+  Assignment lowest = assign_lowest_first(blocks, alignment);
+  return lowest.bytes < best.bytes ? lowest : best;
 }
 
 }  // namespace braid::passes

@@ -77,6 +77,10 @@ class Instance {
   bool indices_ok(const char* const* sites);
   bool before_step(int32_t step);
   bool after_step(int32_t step);
+  // The next kernel does nothing but copy into or out of communication buffers.
+  void copies(int64_t bytes) {
+    if (world_ != nullptr) world_->count_copied(static_cast<uint64_t>(bytes));
+  }
 
   std::byte* arena_ = nullptr;
   std::byte* segment_ = nullptr;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/cpp/program_emitter.h"
+#include "ir/comm_buffer.h"
 #include "ir/dependencies.h"
 #include "ir/effects.h"
 
@@ -15,6 +16,9 @@ using namespace ir;
 
 void ProgramEmitter::find_lifecycle() {
   const Graph& graph = s_.graph;
+  for (const CommBufferDecision& d : comm_buffer_decisions(s_)) {
+    for (OpId copy : d.copies) copies_.emplace(copy, bytes_copied_by(graph, copy));
+  }
   std::map<StorageId, int> index;
   for (const auto& [storage, place] : plan_.placements) {
     const StorageKind kind = graph[storage].kind;

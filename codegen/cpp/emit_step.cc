@@ -121,6 +121,10 @@ void ProgramEmitter::emit_loops(const std::vector<OpId>& ops) {
         break;
     }
   }
+  for (OpId op : ops) {
+    if (const auto copy = copies_.find(op); copy != copies_.end())
+      step_.push_back(fmt::format("copies({});", size(copy->second)));
+  }
   step_.push_back(fmt::format("{}({});", kernel.name, fmt::join(args, ", ")));
   if (checks) step_.push_back("if (!indices_ok(kIndexSites)) return false;");
 }

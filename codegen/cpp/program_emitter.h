@@ -94,6 +94,7 @@ class ProgramEmitter {
   ir::MemoryPlan plan_;
   std::string name_;
   bool checked_ = false;
+  std::map<ir::OpId, ir::Expr> copies_;  // checked: loops that only copy communication buffers, and bytes
   std::vector<std::string> planned_buffers_, planned_touches_, planned_steps_;  // rows of tables
   SymbolText names_;
   Overlap overlap_;

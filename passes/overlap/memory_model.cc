@@ -275,8 +275,9 @@ MemoryPlan MemoryModel::plan(std::span<const int> order) const {
     }
     std::vector<Block> blocks;
     for (const Slot& s : slots) blocks.push_back(s.block);
+    // The segment is registered memory: worth another attempt.
     const Assignment where = assign_offsets(blocks, comm ? options_.comm_alignment : options_.arena_alignment,
-                                            options_.exact_limit);
+                                            options_.exact_limit, comm);
     for (std::size_t k = 0; k < slots.size(); ++k) {
       for (int t : slots[k].tenants) {
         plan.placements[tenants_[at(t)].storage] = {comm ? MemorySpace::comm : MemorySpace::arena,

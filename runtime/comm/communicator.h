@@ -145,6 +145,17 @@ class World {
   // First error of this World other than invalid_argument; ok if there was none.
   virtual Status last_error() const = 0;
   virtual void abort(std::string_view reason) = 0;
+
+  // Bytes that this rank has copied only because of where buffers lay: inputs that the engine staged, and, in
+  // programs compiled with checks, loops that do nothing but copy into or out of communication buffers.
+  uint64_t copied_bytes() const { return copied_bytes_ + staged_bytes(); }
+  void count_copied(uint64_t bytes) { copied_bytes_ += bytes; }
+
+ protected:
+  virtual uint64_t staged_bytes() const { return 0; }
+
+ private:
+  uint64_t copied_bytes_ = 0;
 };
 
 // Does a thread of its own go on with a rank's collectives while the rank computes? automatic:

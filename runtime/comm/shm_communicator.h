@@ -82,6 +82,8 @@ class ShmWorld final : public World {
   void abort(std::string_view reason) override { (void)core_.fail(StatusCode::aborted, std::string(reason)); }
 
  private:
+  uint64_t staged_bytes() const override { return core_.staged_bytes(); }
+
   WorldCore core_;
   std::optional<LinkPacing> pacing_;
   std::unique_ptr<Worker> worker_;

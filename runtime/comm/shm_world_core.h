@@ -46,6 +46,10 @@ class WorldCore {
   bool failed() const { return abort_->state.load(std::memory_order_acquire) != 0; }
   Status failure() const;
 
+  // Bytes of inputs that went through staging memory.
+  void count_staged(uint64_t bytes) { staged_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  uint64_t staged_bytes() const { return staged_bytes_.load(std::memory_order_relaxed); }
+
   // News for the peers is a flag stored with store_flag, followed by ring(), which wakes those of `ranks`
   // that sleep until this rank has news. No wake-up is lost because a sleeper first says that it sleeps, then
   // looks once more, and the one who stores first stores, then looks who sleeps; this needs a full barrier
@@ -82,6 +86,7 @@ class WorldCore {
   void wake_self();
 
  private:
+  std::atomic<uint64_t> staged_bytes_{0};
   struct Health {
     StatusCode code = StatusCode::ok;
     std::string what;

@@ -3,67 +3,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <link.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <new>
 
 #include "ir/error.h"
 #include "runtime/comm/bootstrap.h"
+#include "tests/codegen/allocations.h"
 #include "tests/codegen/compiled.h"
 
 namespace fs = std::filesystem;
-
-namespace {
-std::atomic<bool> counting{false};
-std::atomic<long> allocations{0};
-
-// Where oneDNN's code lies. Its execute puts its arguments into a table that it allocates, a few hundred
-// bytes per call, and nobody can keep it from that; what the program and the runtime themselves allocate is
-// counted.
-std::uintptr_t dnnl_begin = 0, dnnl_end = 0;
-
-void find_dnnl() {
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void*) {
-        if (!std::strstr(info->dlpi_name, "libdnnl")) return 0;
-        for (int k = 0; k < info->dlpi_phnum; ++k) {
-          const auto& segment = info->dlpi_phdr[k];
-          if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
-          dnnl_begin = info->dlpi_addr + segment.p_vaddr;
-          dnnl_end = dnnl_begin + segment.p_memsz;
-        }
-        return 1;
-      },
-      nullptr);
-}
-
-[[maybe_unused]] void count(const void* caller) {
-  if (!counting.load(std::memory_order_relaxed)) return;
-  const auto at = reinterpret_cast<std::uintptr_t>(caller);
-  if (at < dnnl_begin || at >= dnnl_end) allocations.fetch_add(1, std::memory_order_relaxed);
-}
-}  // namespace
-
-// A sanitizer has an allocator of its own, which must not be taken from under it: there nothing is counted.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// glibc's own malloc stays reachable under this name. Both are seen here, from the generated library too; the
-// one does not go through the other, so that the caller is the one who asked.
-extern "C" void* __libc_malloc(std::size_t);
-extern "C" void* malloc(std::size_t bytes) {
-  count(__builtin_return_address(0));
-  return __libc_malloc(bytes);
-}
-void* operator new(std::size_t bytes) {
-  count(__builtin_return_address(0));
-  if (void* p = __libc_malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-#endif
 
 namespace braid::test {
 namespace {
@@ -145,12 +96,9 @@ TEST_F(CppProgram, OneProgramServesAllSizesFromTheSameMemoryWithoutAllocating) {
     ir::Tensor out = ir::make_tensor(ir::DType::f32, {n, 64});
     const std::vector<rt::TensorView> inputs = {view(in[0]), view(in[1])}, outputs = {view(out)};
     program.run(inputs, outputs);  // prepares for n
-    find_dnnl();
-    allocations = 0;
-    counting = true;
+    begin_counting_allocations();
     program.run(inputs, outputs);
-    counting = false;
-    EXPECT_EQ(allocations, 0) << "at n = " << n;
+    EXPECT_EQ(end_counting_allocations(), 0) << "at n = " << n;
     EXPECT_EQ(program.arena().data(), arena);
     const auto want =
         ir::run(compiled_->schedule("block"), std::vector<std::vector<ir::Tensor>>{in}).outputs[0];

@@ -46,9 +46,7 @@ class CommBuffer : public ::testing::Test {
     }
     return out;
   }
-  std::int64_t copied() {
-    return bounds(copied_bytes(graph, comm_buffer_decisions(schedule))).max;
-  }
+  std::int64_t copied() { return bounds(copied_bytes(graph, comm_buffer_decisions(schedule))).max; }
   int loops() {
     int n = 0;
     for (const Operation& op : graph.ops) n += op.as<Loops>() != nullptr;
@@ -194,7 +192,8 @@ output %out
   EXPECT_THAT(again, HasSubstr("comm(symmetric, @a, @b)"));
   EXPECT_EQ(print(parse_schedule(again)), again);
   std::vector<R> reasons;
-  for (const CommBufferDecision& d : comm_buffer_decisions(parse_schedule(again))) reasons.push_back(d.reason);
+  for (const CommBufferDecision& d : comm_buffer_decisions(parse_schedule(again)))
+    reasons.push_back(d.reason);
   EXPECT_THAT(reasons,
               ElementsAre(R::shared, R::already, R::shared, R::already, R::graph_input, R::graph_output));
   EXPECT_EQ(bounds(copied_bytes(schedule.graph, comm_buffer_decisions(schedule))).max, 64);

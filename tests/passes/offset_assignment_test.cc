@@ -38,6 +38,31 @@ TEST(OffsetAssignment, FillsTheTightestGap) {
   EXPECT_EQ(assign_by_time(blocks, 64).bytes, 1536);
 }
 
+TEST(OffsetAssignment, MostAliveCountsWholeSlotsAndDeathsBeforeBirths) {
+  EXPECT_EQ(most_alive(std::vector<Block>{{100, 0, 1}, {300, 1, 2}, {64, 2, 3}}, 64), 128 + 320);
+  EXPECT_EQ(most_alive({}, 64), 0);
+}
+
+TEST(OffsetAssignment, FromTheBottomUpIsTriedWhereTheOthersStickOut) {
+  int improved = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(i);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    std::vector<Block> blocks;
+    for (int n = 0; n < 200; ++n) {
+      const int first = static_cast<int>(random() % 300);
+      const int length = static_cast<int>(random() % 10 == 0 ? random() % 100 : random() % 8);
+      blocks.push_back({std::int64_t{256} << (random() % 12), first, first + length});
+    }
+    const std::int64_t two = assign_offsets(blocks, 256, 1000).bytes;
+    const std::int64_t three = assign_offsets(blocks, 256, 1000, true).bytes;
+    EXPECT_LE(three, two);
+    improved += three < two;
+  }
+  EXPECT_GT(improved, 0);
+}
+
 TEST(OffsetAssignment, RandomBlocksNeverOverlapAndNeverNeedMoreThanTheirSum) {
   for (int i = 0; i < 200; ++i) {
     const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(i);
@@ -52,8 +77,10 @@ TEST(OffsetAssignment, RandomBlocksNeverOverlapAndNeverNeedMoreThanTheirSum) {
       sum += round_up(blocks.back().bytes, 64);
     }
     for (const Assignment& a :
-         {assign_largest_first(blocks, 64), assign_by_time(blocks, 64), assign_offsets(blocks, 64, 10)}) {
+         {assign_largest_first(blocks, 64), assign_by_time(blocks, 64), assign_lowest_first(blocks, 64),
+          assign_offsets(blocks, 64, 10), assign_offsets(blocks, 64, 100, true)}) {
       expect_sound(blocks, a, 64);
+      EXPECT_GE(a.bytes, most_alive(blocks, 64));
       EXPECT_LE(a.bytes, sum);
     }
   }

@@ -1,0 +1,14 @@
+// Counts what this test program takes from the heap, generated libraries and the runtime included, oneDNN
+// left out. Nothing is counted under a sanitizer, which has an allocator of its own.
+#pragma once
+
+namespace braid::test {
+
+// Of all threads. One at a time.
+void begin_counting_allocations();
+long end_counting_allocations();
+
+// Of this thread since it began.
+long allocations_of_this_thread();
+
+}  // namespace braid::test
