@@ -1,6 +1,8 @@
 // What this target refuses, and why.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/step.h"
 #include "ir/collective_algorithm.h"
@@ -54,6 +56,39 @@ void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveK
   }
 }
 
+// A send holds up the stream of its rank until the receive has begun. A collective between them that needs
+// the sender comes first on the receiver's stream: neither would ever end.
+void check_transfers(const ir::Graph& graph, const std::vector<Unit>& units) {
+  std::vector<ir::OpId> collectives;
+  for (const Unit& unit : units) {
+    if (graph[unit.ops[0]].as<ir::CollectiveKernel>() != nullptr) collectives.push_back(unit.ops[0]);
+  }
+  for (std::size_t k = 0; k < collectives.size(); ++k) {
+    const auto& send = *graph[collectives[k]].as<ir::CollectiveKernel>();
+    const std::vector<int>& pair = graph[send.group].ranks;
+    if (send.kind != ir::CollectiveKind::send || pair.size() != 2) continue;
+    const int sender = pair[static_cast<std::size_t>(1 - send.root)];
+    const ir::OpId* between = nullptr;
+    for (std::size_t m = k + 1; m < collectives.size(); ++m) {
+      const auto& c = *graph[collectives[m]].as<ir::CollectiveKernel>();
+      if (c.kind == ir::CollectiveKind::recv && c.group == send.group && c.root != send.root) {
+        if (between == nullptr) break;
+        const ir::Location where{.node = node_names(graph, std::span(&collectives[k], 1)), .op = "send"};
+        ir::user_error(
+            kNoSuchPolicy, where,
+            fmt::format("'{}' stands between '{}' and its receive '{}': on one stream all would wait for "
+                        "each other",
+                        graph[*between].name, graph[collectives[k]].name, graph[collectives[m]].name),
+            "schedule with --channels global, which leaves them next to each other");
+      }
+      const std::vector<int>& ranks = graph[c.group].ranks;
+      const bool transfer = c.kind == ir::CollectiveKind::send || c.kind == ir::CollectiveKind::recv;
+      if (!transfer && std::find(ranks.begin(), ranks.end(), sender) != ranks.end())
+        between = &collectives[m];
+    }
+  }
+}
+
 }  // namespace
 
 void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& units) {
@@ -78,6 +113,7 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
   if (!refused.empty()) {
     ir::user_error(kNoSuchOperation, where, "the CUDA target does not have: " + refused, "use --target cpu");
   }
+  check_transfers(graph, units);
   if (schedule.channels == ir::ChannelPolicy::pair || schedule.channels == ir::ChannelPolicy::edge) {
     ir::user_error(
         kNoSuchPolicy, {},

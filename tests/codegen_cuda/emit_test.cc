@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "ir/error.h"
+#include "ir/parser.h"
+#include "passes/runner.h"
 #include "tests/codegen_cuda/cases.h"
 #include "tests/support/user_error.h"
 
@@ -63,6 +65,29 @@ TEST(Emit, QueuesPerPairAreRefused) {
   ir::Schedule s = find_case("layers_2").build();
   s.channels = ir::ChannelPolicy::pair;
   EXPECT_THAT(error_of([&] { emit_cuda(s); }), ::testing::HasSubstr("BR0642"));
+}
+
+TEST(Emit, ACollectiveBetweenASendAndItsReceiveIsRefused) {
+  const auto program = [](const std::string& between) {
+    return ir::parse_schedule(R"(graph g ranks 3 group @pair = [0, 1]
+group @with = [2, 0] group @without = [1, 2] input %x: f32[4]
+%a: f32[4] = pointwise { %0 = load %x store %0 }
+send @pair (%a) peer 1 as out
+%y: f32[4] = all_reduce sum )" +
+                              between + R"( (%a) as sum
+%z: f32[4] = recv @pair peer 0 as in
+wait out
+%y.1 mutates %y = wait sum
+%z.1 mutates %z = wait in
+%r: f32[4] output = pointwise { %0 = load %y.1 %1 = load %z.1 %2 = add %0, %1 store %2 }
+output %r)");
+  };
+  ir::Schedule hangs = program("@with"), runs = program("@without");
+  for (ir::Schedule* s : {&hangs, &runs}) passes::run_passes(*s, passes::parse_pass_list("plan_memory"));
+  EXPECT_THAT(
+      error_of([&] { emit_cuda(hangs); }),
+      ::testing::AllOf(::testing::HasSubstr("BR0642"), ::testing::HasSubstr("'sum' stands between 'out'")));
+  EXPECT_NO_THROW(emit_cuda(runs));
 }
 
 // Nothing in the names of a model can become code.
