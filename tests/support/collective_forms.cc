@@ -227,6 +227,7 @@ std::vector<CollectiveCase> peer_reading_collective_cases(int ranks) {
     out.push_back(onnx_case(fmt::format("peer_reading_{}_some", ranks), ranks,
                             peer_reading_forms(fmt::format("group = [{}]", fmt::join(some, ", "))), some));
   }
+  for (CollectiveCase& c : in_place_collective_cases(ranks, true)) out.push_back(std::move(c));
   return out;
 }
 

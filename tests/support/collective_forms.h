@@ -23,10 +23,11 @@ struct CollectiveCase {
 
 // ONNX nodes of all operator sets, over all ranks and, on three and more, over all but rank 0, backwards.
 std::vector<CollectiveCase> onnx_collective_cases(int ranks);
-// IR text: in place, and into memory that is already there; over the same groups.
-std::vector<CollectiveCase> in_place_collective_cases(int ranks);
-// ONNX nodes that ask for a kernel that reads peers' memory (attribute `algorithm`), over the same groups.
-// Not for NCCL, and not among collective_cases().
+// IR text: in place, and into memory that is already there; over the same groups. Or in place by kernels that
+// read peers' memory.
+std::vector<CollectiveCase> in_place_collective_cases(int ranks, bool peer_reading = false);
+// ONNX nodes that ask for a kernel that reads peers' memory (attribute `algorithm`), and IR text in place,
+// over the same groups. Not for NCCL, and not among collective_cases().
 std::vector<CollectiveCase> peer_reading_collective_cases(int ranks);
 // The first two.
 std::vector<CollectiveCase> collective_cases(int ranks);

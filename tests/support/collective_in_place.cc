@@ -25,7 +25,8 @@ class InPlace {
   }
 
   CollectiveCase write() {
-    reductions();
+    for (const char* op : {"sum", "avg", "min", "max", "prod"})
+      one(fmt::format("reduce_{}", op), fmt::format("all_reduce {} @g ({{}})", op), reduced(op));
     coalesced();
     broadcasts();
     twice_and_overwritten();
@@ -35,11 +36,20 @@ class InPlace {
     into_given("all_to_all", "all_to_all @g", rows_, exchanged(0, 0));
     into_given("all_reduce", "all_reduce max @g", rows_, reduced("max"));
     if (members_ > 1) received();
-    for (const std::string& y : outputs_) text_ += fmt::format("output %{}\n", y);
-    return case_.finish(ir::parse_schedule(text_, "in_place"));
+    return finish();
+  }
+  // By kernels that read peers' memory.
+  CollectiveCase write_peer_reading() {
+    for (const char* algorithm : {"one_shot", "two_shot"})
+      one(algorithm, fmt::format("all_reduce sum @g ({{}}) algorithm {}", algorithm), reduced("sum"));
+    return finish();
   }
 
  private:
+  CollectiveCase finish() {
+    for (const std::string& y : outputs_) text_ += fmt::format("output %{}\n", y);
+    return case_.finish(ir::parse_schedule(text_, "in_place"));
+  }
   static std::string type(int rows, int cols) { return fmt::format("f32[{}, {}]", rows, cols); }
   // Activations and both kinds of communication buffers in turn.
   std::string place() {
@@ -73,13 +83,6 @@ class InPlace {
     line("%{0}.1 mutates %{0} = {1} as start_{0}", name, fmt::format(fmt::runtime(call), "%" + name));
     line("%{0}.2 mutates %{0}.1 = wait start_{0}\nrelease start_{0}", name);
     output(name + ".2", rows_, reference, unchanged);
-  }
-
-  void reductions() {
-    for (const char* op : {"sum", "avg", "min", "max", "prod"})
-      one(fmt::format("reduce_{}", op), fmt::format("all_reduce {} @g ({{}})", op), reduced(op));
-    for (const char* algorithm : {"one_shot", "two_shot"})
-      one(algorithm, fmt::format("all_reduce sum @g ({{}}) algorithm {}", algorithm), reduced("sum"));
   }
 
   void broadcasts() {
@@ -189,12 +192,15 @@ class InPlace {
 
 }  // namespace
 
-std::vector<CollectiveCase> in_place_collective_cases(int ranks) {
+std::vector<CollectiveCase> in_place_collective_cases(int ranks, bool peer_reading) {
   std::vector<CollectiveCase> out;
-  out.push_back(InPlace(ranks, fmt::format("in_place_{}", ranks), all_ranks(ranks)).write());
-  if (ranks > 2)
-    out.push_back(
-        InPlace(ranks, fmt::format("in_place_{}_some", ranks), all_but_first_backwards(ranks)).write());
+  const std::string name = peer_reading ? "peer_reading_in_place" : "in_place";
+  const auto add = [&](const std::string& which, const std::vector<int>& group) {
+    InPlace program(ranks, fmt::format("{}_{}{}", name, ranks, which), group);
+    out.push_back(peer_reading ? program.write_peer_reading() : program.write());
+  };
+  add("", all_ranks(ranks));
+  if (ranks > 2) add("_some", all_but_first_backwards(ranks));
   return out;
 }
 

@@ -300,7 +300,7 @@ int Writer::collective() {
   std::string call =
       fmt::format("{} {}{}@g{} ({})", what, op, op.empty() ? "" : " ", g, fmt::join(from, ", "));
   if (std::string(what) == "broadcast") call += fmt::format(" root {}", pick(static_cast<int>(n)));
-  if (std::string(what) == "all_reduce" && pick(2) == 0)
+  if (std::string(what) == "all_reduce" && pick(2) == 0 && !options_.nccl)  // NCCL chooses by itself (BR0645)
     call += pick(2) == 0 ? " algorithm one_shot" : " algorithm two_shot";
   launch(std::move(f), fmt::format("{}", fmt::join(results, ", ")), call, pick(6) == 0);
   return 1;
