@@ -22,7 +22,7 @@ namespace braid::rt::shm {
 inline constexpr uint32_t kMagic = 0x62726433;  // also the version of this layout
 inline constexpr int kMaxGroups = 1024;
 inline constexpr int kRing = Communicator::kMaxInFlight;
-inline constexpr int kStagingSlots = 2;
+inline constexpr int kStagingSlots = 4;
 inline constexpr size_t kPage = 4096;
 inline constexpr int kLabelBytes = 48;
 inline constexpr int kReasonBytes = 6000;
