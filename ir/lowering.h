@@ -144,14 +144,15 @@ class Lowering {
   std::vector<TensorBox> batch_send_recv(const TensorBox& x, const std::vector<GroupId>& pairs);
 
   // ---- collectives that change memory which is there already. All views of it see the change; what was
-  // computed from it before keeps the old value. Only a part, strided or not: copied and written back. What is
-  // not ours to change (graph inputs, constants): the value becomes a copy. BR0580: operands that are the same
-  // memory, an `out` of another shape or type.
+  // computed from it before keeps the old value. Only a part, strided or not: copied and written back. What
+  // is not ours to change (graph inputs, constants): the value becomes a copy. BR0580: operands that are the
+  // same memory, an `out` of another shape or type.
   void all_reduce_(const std::vector<TensorBox>& xs, GroupId group, ReduceKind kind);
   void all_reduce_(const TensorBox& x, GroupId group, ReduceKind kind);
   void broadcast_(const TensorBox& x, GroupId group, int root);
   void all_gather_into(const TensorBox& x, GroupId group, int axis, const TensorBox& out);
-  void reduce_scatter_into(const TensorBox& x, GroupId group, int axis, ReduceKind kind, const TensorBox& out);
+  void reduce_scatter_into(const TensorBox& x, GroupId group, int axis, ReduceKind kind,
+                           const TensorBox& out);
   // Memory without contents, to be written by one of these.
   TensorBox empty(const std::string& name, DType dtype, std::vector<Expr> sizes);
   void write_into(const TensorBox& out, const TensorBox& value);  // of equal sizes

@@ -22,8 +22,8 @@
 //
 // Placement: best fit, largest first, for programs of normal size; for very large ones (more than
 // `exact_limit` storages) a best-fit sweep over time, O(n log n). Both are computed where affordable and
-// the smaller arena is kept. The communication segment is also filled from the bottom up where those two leave
-// it above the most that lives at once.
+// the smaller arena is kept. The communication segment is also filled from the bottom up where those two
+// leave it above the most that lives at once.
 #pragma once
 
 #include <cstdint>

@@ -65,8 +65,7 @@ TEST(Kernels, NcclHasOneKernelWhateverTheModelTellsApart) {
   const ProcessResult result = braid({"explain", file, "--target", "cuda"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("only_one: library"));
-  const ProcessResult refused =
-      braid({"explain", file, "--target", "cuda", "--force-kernel", "ar=one_shot"});
+  const ProcessResult refused = braid({"explain", file, "--target", "cuda", "--force-kernel", "ar=one_shot"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.err, HasSubstr("BR0588"));
 }

@@ -89,11 +89,10 @@ TEST(PeerReadingKernels, OperandsLieInSymmetricMemory) {
 
 TEST(PeerReadingKernels, AGraphInputIsCopiedIn) {
   ir::Schedule schedule = frontend::import_text(
-      R"(g (float[8] x) => (float[8] y) { y = ai.braid.AllReduce <algorithm = "one_shot"> (x) })", {.ranks = 2});
-  const auto& kernel =
-      *schedule.graph[passes::collectives_of(schedule).at(0)].as<ir::CollectiveKernel>();
-  const ir::Storage& storage =
-      schedule.graph[ir::root_storage(schedule.graph, kernel.inputs.at(0).buffer)];
+      R"(g (float[8] x) => (float[8] y) { y = ai.braid.AllReduce <algorithm = "one_shot"> (x) })",
+      {.ranks = 2});
+  const auto& kernel = *schedule.graph[passes::collectives_of(schedule).at(0)].as<ir::CollectiveKernel>();
+  const ir::Storage& storage = schedule.graph[ir::root_storage(schedule.graph, kernel.inputs.at(0).buffer)];
   EXPECT_EQ(storage.kind, ir::StorageKind::comm);
 }
 

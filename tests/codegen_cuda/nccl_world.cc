@@ -21,7 +21,8 @@ void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw std::runtime_error(fmt::format("{}: {}", what, cudaGetErrorString(error)));
 }
 void check(ncclResult_t result, const char* what) {
-  if (result != ncclSuccess) throw std::runtime_error(fmt::format("{}: {}", what, ncclGetErrorString(result)));
+  if (result != ncclSuccess)
+    throw std::runtime_error(fmt::format("{}: {}", what, ncclGetErrorString(result)));
 }
 
 // What NCCL calls a type; what it does not have is only moved, as bytes.
@@ -142,7 +143,8 @@ class NcclWorld final : public rt::World {
   size_t segment_bytes() const override { return segment_bytes_; }
   Status group(std::span<const int> ranks, std::string_view name, rt::Communicator** out) override {
     for (const auto& g : groups_) {
-      if (g->name() == name && std::equal(ranks.begin(), ranks.end(), g->members().begin(), g->members().end())) {
+      if (g->name() == name &&
+          std::equal(ranks.begin(), ranks.end(), g->members().begin(), g->members().end())) {
         *out = g.get();
         return {};
       }
@@ -248,7 +250,8 @@ Status NcclGroup::wait(rt::Ticket ticket) {
     check(cudaEventSynchronize(flight.done), "cudaEventSynchronize");
     check(cudaEventDestroy(flight.done), "cudaEventDestroy");
     if (flight.host != nullptr) {
-      check(cudaMemcpyAsync(flight.host, flight.staging.back(), flight.bytes, cudaMemcpyDeviceToHost, world_.copies()),
+      check(cudaMemcpyAsync(flight.host, flight.staging.back(), flight.bytes, cudaMemcpyDeviceToHost,
+                            world_.copies()),
             "cudaMemcpyAsync");
       check(cudaStreamSynchronize(world_.copies()), "cudaStreamSynchronize");
     }
