@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "ir/comm_buffer.h"
 
@@ -17,7 +20,7 @@ std::string what(const CommBufferDecision& d) {
 
 std::string verdict(const CommBufferDecision& d) {
   if (in_place(d.reason)) {
-    return fmt::format("in place: {}", d.result ? "read where it lands" : text_of(d.reason));
+    return fmt::format("in place: {}", text_of(d.reason));
   }
   return fmt::format("copied {} because {}", d.result ? "out" : "in", text_of(d.reason));
 }
@@ -29,9 +32,28 @@ std::string comm_buffer_text(const Schedule& schedule) {
   const std::vector<CommBufferDecision> decisions = comm_buffer_decisions(schedule);
   if (decisions.empty()) return {};
   std::string text = "\nCommunication buffers\n";
+  // What lies where it should is counted; what is copied is named.
+  std::vector<std::pair<std::string, int>> counts;
+  std::size_t width = 0;
   for (const CommBufferDecision& d : decisions) {
+    if (!in_place(d.reason) || !d.bytes.is_constant(0)) {
+      width = std::max(width, graph[d.collective].name.size());
+      continue;
+    }
+    const std::string line = fmt::format("{}s in place: {}", d.result ? "result" : "operand",
+                                         d.result ? "read where they land" : text_of(d.reason));
+    const auto same = std::ranges::find(counts, line, &std::pair<std::string, int>::first);
+    if (same == counts.end()) {
+      counts.emplace_back(line, 1);
+    } else {
+      ++same->second;
+    }
+  }
+  for (const auto& [line, count] : counts) text += fmt::format("  {:>6} {}\n", count, line);
+  for (const CommBufferDecision& d : decisions) {
+    if (in_place(d.reason) && d.bytes.is_constant(0)) continue;
     const auto& kernel = *graph[d.collective].as<CollectiveKernel>();
-    text += fmt::format("  {:<24} {:<14} @{:<10} {:<10} {:>12} bytes copied   {}\n", graph[d.collective].name,
+    text += fmt::format("  {:<{}}  {} @{}, {}: {} bytes {}\n", graph[d.collective].name, width,
                         to_string(kernel.kind), graph[kernel.group].name, what(d), to_string(d.bytes),
                         verdict(d));
   }
