@@ -41,10 +41,8 @@ std::vector<ir::Tensor> run_steps(Compiled& compiled, const std::string& name,
   return out;
 }
 
-// The programs are those of tests/codegen/collective_forms_test.cc: whichever test is first compiles them for
-// both.
-TEST(MpiForms, CompiledProgramsEqualTheReference) {
-  const std::vector<CollectiveCase> cases = collective_cases(mpi_size());
+// Before and after the passes, compiled.
+void expect_forms(const std::vector<CollectiveCase>& cases) {
   const auto me = static_cast<std::size_t>(mpi_rank());
   Compiled compiled("-O1");
   for (const CollectiveCase& c : cases) {
@@ -69,6 +67,15 @@ TEST(MpiForms, CompiledProgramsEqualTheReference) {
       expect_results(c, results, name + " compiled, over MPI");
     }
   }
+}
+
+// The programs are those of tests/codegen/collective_forms_test.cc: whichever test is first compiles them for
+// both.
+TEST(MpiForms, CompiledProgramsEqualTheReference) { expect_forms(collective_cases(mpi_size())); }
+
+// Which kernel runs is MPI's choice: what a program asks for changes nothing but where operands lie.
+TEST(MpiForms, ProgramsThatAskForKernelsEqualTheReference) {
+  expect_forms(peer_reading_collective_cases(mpi_size()));
 }
 
 // The programs of tests/codegen/random_collectives_test.cc, with as many ranks as there are here.
