@@ -1,5 +1,6 @@
 #include "runtime/comm/shm_worker.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <cstdlib>
@@ -39,7 +40,9 @@ Status wants_worker(CommWorker option, int size, int compute_threads, bool* out)
   return {};
 }
 
-Worker::Worker(WorldCore& core) : core_(core), thread_([this] { work(); }) {}
+Worker::Worker(WorldCore& core) : core_(core), thread_([this] { work(); }) {
+  pthread_setname_np(thread_.native_handle(), kThreadName);
+}
 
 Worker::~Worker() {
   stop_.store(true);

@@ -20,6 +20,8 @@ Status wants_worker(CommWorker option, int size, int compute_threads, bool* out)
 
 class Worker {
  public:
+  static constexpr const char* kThreadName = "braid-comm";  // as debuggers and profilers show it
+
   explicit Worker(WorldCore& core);
   ~Worker();  // ends the thread; unfinished collectives stay as they are
   Worker(const Worker&) = delete;

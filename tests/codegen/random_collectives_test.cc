@@ -74,7 +74,8 @@ TEST_P(RandomCollectivesOnTheEngine, FindTheInterpretersBits) {
 // ---- the same checks find what is wrong
 
 // How many of so many programs are found out. `plant` changes the planned schedule or what one rank does.
-int found_out(int programs, const std::function<void(ir::Schedule&, EngineRun&, std::uint64_t seed)>& plant) {
+int found_out(int programs, const std::function<void(ir::Schedule&, EngineRun&, std::uint64_t seed)>& plant,
+              RanksAs ranks = RanksAs::threads) {
   int found = 0;
   for (int k = 0; k < programs; ++k) {
     const std::uint64_t seed = first_seed(500) + static_cast<std::uint64_t>(k);
@@ -86,7 +87,7 @@ int found_out(int programs, const std::function<void(ir::Schedule&, EngineRun&, 
     options.delays = seed;
     options.faulty_rank = static_cast<int>(seed % 3);
     plant(schedule, options, seed);
-    found += run_and_compare(program, schedule, RanksAs::threads, options, want).empty() ? 0 : 1;
+    found += run_and_compare(program, schedule, ranks, options, want).empty() ? 0 : 1;
   }
   return found;
 }
@@ -122,12 +123,15 @@ TEST(RandomCollectivesFaults, ResultsUsedBeforeTheyAreThereAreFound) {
 }
 
 TEST(RandomCollectivesFaults, MemoryWrittenBeforeItsReleaseIsFound) {
-  EXPECT_GE(found_out(10,
-                      [](ir::Schedule&, EngineRun& run, std::uint64_t) {
-                        run.fault = PlantedFault::missing_release;
-                        run.which = -1;
-                      }),
-            1);
+  // In processes: what is planted is a race, which the thread sanitizer would report by itself.
+  EXPECT_GE(found_out(
+                10,
+                [](ir::Schedule&, EngineRun& run, std::uint64_t) {
+                  run.fault = PlantedFault::missing_release;
+                  run.which = -1;
+                },
+                RanksAs::processes),
+            5);
 }
 
 TEST(RandomCollectivesFaults, TwoValuesOnOneOffsetAreFound) {
