@@ -71,9 +71,9 @@ pipeline::Schedule PipelineInput::read_file() const {
     text.assign(std::istreambuf_iterator<char>(std::cin), {});
   } else {
     std::ifstream stream(file, std::ios::binary);
-    text.assign(std::istreambuf_iterator<char>(stream), {});
-    if (!stream)
+    if (!stream || (stream.peek(), stream.bad()))  // a directory opens, but gives nothing
       ir::user_error(frontend::kFileNotReadable, {.file = file}, "cannot read the file", "check the path");
+    text.assign(std::istreambuf_iterator<char>(stream), {});
   }
   pipeline::CsvOptions options{.file = file};
   if (!placement.empty()) {
