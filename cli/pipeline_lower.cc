@@ -18,7 +18,8 @@ namespace {
 struct Options {
   PipelineInput input;
   std::string channels = "edge";
-  bool merge_backward = false, unshard = false, reduce_grad = false, defer_recv = false, if_safe = false;
+  bool merge_backward = false, unshard = false, reduce_grad = false, waits = false, defer_recv = false,
+       if_safe = false;
   int residency = 3;
   std::string lookahead = "full";
   std::string output;
@@ -50,6 +51,7 @@ pipeline::LowerOptions lower_options(const Options& o) {
   options.merge_backward = o.merge_backward;
   if (o.unshard) options.unshard = unshard_options(o);
   options.reduce_grad = o.reduce_grad;
+  options.waits = o.waits;
   options.defer_recv = o.defer_recv || o.if_safe;
   if (o.if_safe) options.unsafe_deferral = pipeline::LowerOptions::UnsafeDeferral::leave_out;
   options.channels = pipeline::parse_channel_policy(o.channels);
@@ -107,6 +109,8 @@ void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
                       "How many are gathered ahead: full, auto, or one number per rank");
   command->add_flag("--reduce-grad", o->reduce_grad,
                     "Reduce the gradients of a stage behind its last backward");
+  command->add_flag("--waits", o->waits,
+                    "Wait for every SEND and REDUCE_GRAD, as rows that PyTorch loads do");
   command->add_flag("--defer-recv", o->defer_recv,
                     "Move RECVs to what consumes them; an error where that is not safe");
   command->add_flag("--defer-recv-if-safe", o->if_safe,

@@ -7,6 +7,9 @@
 //   2SEND_B0      the gradient of stage 2's input goes to stage 1; pairs with 1RECV_B0
 //   2UNSHARD 2RESHARD   gathers the parameters of stage 2, frees them
 //   2REDUCE_GRAD  reduces and scales the gradients of stage 2, once per step
+//   2WAIT_SEND_F0 2WAIT_SEND_B0   until 2SEND_F0, 2SEND_B0 is through; without it a SEND is waited for at
+//                 the end of the step, by nobody in particular
+//   2WAIT_REDUCE_GRAD   until 2REDUCE_GRAD is done
 //   (2F1;1B0)OVERLAP_F_B        members run side by side
 //   (0SEND_F0;2RECV_F0)BATCH_P2P  transfers that are posted together
 #pragma once
@@ -31,6 +34,9 @@ enum class ActionKind : std::uint8_t {
   unshard,
   reshard,
   reduce_grad,
+  wait_send_forward,
+  wait_send_backward,
+  wait_reduce_grad,
   overlap_f_b,  // containers: `microbatch` is the number of members, which follow in the row; stage is -1
   batch_p2p,
 };
@@ -54,8 +60,11 @@ constexpr bool is_send(ActionKind k) {
 constexpr bool is_recv(ActionKind k) {
   return k == ActionKind::recv_forward || k == ActionKind::recv_backward;
 }
+constexpr bool is_wait_send(ActionKind k) {
+  return k == ActionKind::wait_send_forward || k == ActionKind::wait_send_backward;
+}
 constexpr bool has_microbatch(ActionKind k) {
-  return k >= ActionKind::forward && k <= ActionKind::recv_backward;
+  return (k >= ActionKind::forward && k <= ActionKind::recv_backward) || is_wait_send(k);
 }
 
 // The other end of a SEND or RECV: 0SEND_F3 <-> 1RECV_F3, 1SEND_B3 <-> 0RECV_B3.
@@ -72,6 +81,12 @@ constexpr Action counterpart(Action a) {
     default:
       return {};
   }
+}
+
+// The SEND that a WAIT_SEND waits for.
+constexpr Action send_of(Action wait) {
+  return {wait.kind == ActionKind::wait_send_forward ? ActionKind::send_forward : ActionKind::send_backward,
+          wait.stage, wait.microbatch};
 }
 
 // "2SEND_F0"; an idle cell is the empty text. Containers print through text.h, with their members.

@@ -15,11 +15,7 @@ namespace {
 class Check {
  public:
   Check(const Schedule& s, const Certificate& c)
-      : s_(s),
-        c_(c),
-        layout_(s, c.policy.kind),
-        at_(4 * dense_size(s), kNever),
-        usable_(2 * dense_size(s), kNever) {}
+      : s_(s), c_(c), layout_(s, c.policy.kind), at_(4 * dense_size(s), kNever), complete_(at_) {}
 
   std::string run() {
     std::size_t transfers = 0;
@@ -47,14 +43,12 @@ class Check {
  private:
   static constexpr std::int32_t kNever = -1;
 
-  std::int32_t& at(Action t) {
-    return at_[4 * dense_id(s_, t) + static_cast<std::size_t>(t.kind) -
-               static_cast<std::size_t>(ActionKind::send_forward)];
+  std::size_t number(Action t) const {
+    return 4 * dense_id(s_, t) + static_cast<std::size_t>(t.kind) -
+           static_cast<std::size_t>(ActionKind::send_forward);
   }
-
-  std::int32_t& usable(Action recv) {
-    return usable_[2 * dense_id(s_, recv) + (recv.kind == ActionKind::recv_backward)];
-  }
+  std::int32_t& at(Action t) { return at_[number(t)]; }
+  std::int32_t& complete(Action t) { return complete_[number(t)]; }
 
   // Equal orders at both ends; a message leaves before it arrives, and after a buffer is free for it.
   std::string check_connections() {
@@ -82,7 +76,7 @@ class Check {
     return {};
   }
 
-  // When all transfers of the queue so far are through, and when everything that the computations so far take
+  // When all transfers of the queue so far are through, and when everything that the cells so far wait for
   // is.
   std::string check_row(const Row& row) {
     std::vector<std::int32_t> through(static_cast<std::size_t>(layout_.queues()), kNever);
@@ -91,11 +85,10 @@ class Check {
       const auto cell = members(row, p);
       if (!is_send(cell.front().kind) && !is_recv(cell.front().kind)) {
         for (const Action a : cell) {
-          const Action recv = recv_before(s_, a);
-          if (recv.kind == ActionKind::idle) continue;
-          if (usable(recv) == kNever)
-            return fmt::format("{} stands before {}", to_string(a), to_string(recv));
-          computed = std::max(computed, usable(recv));
+          const Action t = awaited_transfer(s_, a);
+          if (t.kind == ActionKind::idle) continue;
+          if (complete(t) == kNever) return fmt::format("{} stands before {}", to_string(a), to_string(t));
+          computed = std::max(computed, complete(t));
         }
         continue;
       }
@@ -106,8 +99,7 @@ class Check {
         std::int32_t& all = through[static_cast<std::size_t>(layout_.queue_of(t))];
         all = std::max(all, at(t));
       }
-      for (const Action t : cell)
-        if (is_recv(t.kind)) usable(t) = through[static_cast<std::size_t>(layout_.queue_of(t))];
+      for (const Action t : cell) complete(t) = through[static_cast<std::size_t>(layout_.queue_of(t))];
     }
     return {};
   }
@@ -115,8 +107,8 @@ class Check {
   const Schedule& s_;
   const Certificate& c_;
   ChannelLayout layout_;
-  std::vector<std::int32_t> at_;      // per transfer: its entry
-  std::vector<std::int32_t> usable_;  // per RECV: the entry after which it may be consumed
+  std::vector<std::int32_t> at_;        // per transfer: its entry
+  std::vector<std::int32_t> complete_;  // per transfer: the entry after which nobody waits for it
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "ir/error.h"
 #include "passes/pipeline/add_reduce_grad.h"
 #include "passes/pipeline/add_send_recv.h"
+#include "passes/pipeline/add_wait_send.h"
 #include "passes/pipeline/defer_recv.h"
 #include "passes/pipeline/merge_backward.h"
 
@@ -37,8 +38,9 @@ Lowered lower(const Schedule& schedule, const LowerOptions& options) {
   };
   if (options.merge_backward) apply(merge_backward(*current));
   if (options.unshard) apply(add_unshard_reshard(*current, *options.unshard));
-  if (options.reduce_grad) apply(add_reduce_grad(*current));
+  if (options.reduce_grad) apply(add_reduce_grad(*current, options.waits));
   rows = add_send_recv(*current);
+  if (options.waits) rows = add_wait_send(rows);
   if (options.defer_recv) return with_deferral(std::move(rows), options);
   Certificate certificate = require_deadlock_free(rows, options.channels);  // validates as well
   return {std::move(rows), std::move(certificate), {}};

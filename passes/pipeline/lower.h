@@ -1,6 +1,6 @@
 // From the rows of a generator or a file, which compute only, to rows that ranks execute: validate,
-// merge_backward, add_unshard_reshard, add_reduce_grad, add_send_recv, defer_recv, each result validated, and
-// at the end the proof that no timing makes it hang.
+// merge_backward, add_unshard_reshard, add_reduce_grad, add_send_recv, add_wait_send, defer_recv, each result
+// validated, and at the end the proof that no timing makes it hang.
 #pragma once
 
 #include <optional>
@@ -17,6 +17,7 @@ struct LowerOptions {
   bool merge_backward = false;
   std::optional<UnshardOptions> unshard;
   bool reduce_grad = false;
+  bool waits = false;  // a WAIT_SEND for every SEND, a WAIT_REDUCE_GRAD behind every REDUCE_GRAD
   bool defer_recv = false;
   // What a deferral that the proof does not accept becomes: an error, or the rows without it.
   enum class UnsafeDeferral { refuse, leave_out };

@@ -17,7 +17,7 @@ Rendezvous::Rendezvous(const Schedule& schedule, const ChannelLayout& layout, in
       queues_(static_cast<std::size_t>(layout.queues())),
       next_(schedule.rank_of_stage.size() << shift_ << 2, kNone),
       through_(schedule.rank_of_stage.size() << shift_, 0),
-      usable_(schedule.rank_of_stage.size() << shift_, 0) {
+      complete_(schedule.rank_of_stage.size() << shift_, 0) {
   for (const Row& row : schedule.rows)
     batched_ = batched_ || std::ranges::any_of(row, [](Action a) { return a.kind == batch_p2p; });
   if (batched_) groups_.resize(next_.size());
@@ -55,7 +55,7 @@ std::vector<Action> Rendezvous::front(int queue) const {
   return out;
 }
 
-// Goes through a row until something has to arrive.
+// Goes through a row until something has to be complete.
 void Rendezvous::advance(std::size_t r) {
   Rank& rank = ranks_[r];
   const Row& row = s_.rows[r];
@@ -82,8 +82,8 @@ void Rendezvous::advance(std::size_t r) {
 
 Rendezvous::Item Rendezvous::awaited(std::span<const Action> cell) const {
   for (const Action a : cell) {
-    const Action recv = recv_before(s_, a);
-    if (recv.kind != idle && !usable(recv)) return item(recv);
+    const Action t = awaited_transfer(s_, a);
+    if (t.kind != idle && !complete(t)) return item(t);
   }
   return kNone;
 }
@@ -128,14 +128,15 @@ bool Rendezvous::at_front(Action t) const {
   return front != kNone && groups_[static_cast<std::size_t>(i)].first == front;
 }
 
-// Messages of one connection leave in order, also those of one batch.
+// Messages of one connection leave, and arrive, in order, also those of one batch.
 bool Rendezvous::stands_behind_its_batch(Action t) const {
   if (!batched_) return false;
   const Item own = item(t);
   for (Item i = groups_[static_cast<std::size_t>(own)].first; i != own;
        i = groups_[static_cast<std::size_t>(i)].next_member) {
     const Action other = action(i);
-    if (is_send(other.kind) && !through(other) && layout_.connection_of(other) == layout_.connection_of(t))
+    if (is_send(other.kind) == is_send(t.kind) && !through(other) &&
+        layout_.connection_of(other) == layout_.connection_of(t))
       return true;
   }
   return false;
@@ -171,11 +172,12 @@ void Rendezvous::attempt(Action t) {
     attempts_.push_back(item(other));
     if (batched_) attempt_front(queue_of(t));  // what it was posted with may be next
   } else {
-    if (!through(other)) return;
+    if (!through(other) || stands_behind_its_batch(t)) return;
     --under_way(t);
     order_.push_back(t);
     pass(t);
     attempt_front(queue_of(other));  // a buffer is free
+    if (batched_) attempt_front(queue_of(t));
   }
 }
 
@@ -186,19 +188,19 @@ void Rendezvous::pass(Action t) {
     first = groups_[static_cast<std::size_t>(first)].first;
     if (--groups_[static_cast<std::size_t>(first)].left > 0) return;
     for (Item i = first; i != kNone; i = groups_[static_cast<std::size_t>(i)].next_member)
-      if (const Action member = action(i); is_recv(member.kind)) arrived(member);
-  } else if (is_recv(t.kind)) {
-    arrived(t);
+      completed(action(i));
+  } else {
+    completed(t);
   }
   Queue& queue = queue_of(t);
   queue.front = queue.front == queue.last ? kNone : next_[static_cast<std::size_t>(first)];
   attempt_front(queue);
 }
 
-void Rendezvous::arrived(Action recv) {
-  usable_[index(recv)] |= bit(recv.kind);
-  const auto r = static_cast<std::size_t>(s_.rank_of_stage[static_cast<std::size_t>(recv.stage)]);
-  if (ranks_[r].awaits != item(recv)) return;
+void Rendezvous::completed(Action t) {
+  complete_[index(t)] |= bit(t.kind);
+  const auto r = static_cast<std::size_t>(s_.rank_of_stage[static_cast<std::size_t>(t.stage)]);
+  if (ranks_[r].awaits != item(t)) return;
   ranks_[r].awaits = kNone;
   todo_.push_back(r);
 }

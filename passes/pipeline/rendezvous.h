@@ -22,7 +22,7 @@ class Rendezvous {
   std::vector<Action> front(int queue) const;  // its transfers that are not through, none when it is empty
   bool through(Action transfer) const { return (through_[index(transfer)] & bit(transfer.kind)) != 0; }
   // All that was posted into its queue together with it is through.
-  bool usable(Action recv) const { return (usable_[index(recv)] & bit(recv.kind)) != 0; }
+  bool complete(Action transfer) const { return (complete_[index(transfer)] & bit(transfer.kind)) != 0; }
 
  private:
   using Item = std::int32_t;
@@ -33,7 +33,7 @@ class Rendezvous {
   };
   struct Rank {
     std::size_t position = 0;
-    Item awaits = kNone;  // the RECV that the cell at `position` consumes
+    Item awaits = kNone;  // what has to be complete for the cell at `position`: a RECV, or a WAIT_SEND's SEND
   };
   struct Group {  // with BATCH_P2P: what was posted together into one queue
     Item next_member = kNone;
@@ -64,10 +64,10 @@ class Rendezvous {
   void enqueue(Queue& queue, Item first);
   bool at_front(Action t) const;
   void attempt(Action t);
-  bool stands_behind_its_batch(Action send) const;
+  bool stands_behind_its_batch(Action t) const;
   void attempt_front(const Queue& queue);
   void pass(Action t);
-  void arrived(Action recv);
+  void completed(Action t);
   void drain();
 
   const Schedule& s_;
@@ -77,10 +77,10 @@ class Rendezvous {
   bool batched_ = false;
   std::vector<Rank> ranks_;
   std::vector<Queue> queues_;
-  std::vector<Item> next_;                 // per item: the first item of what follows in its queue
-  std::vector<Group> groups_;              // per item; empty without BATCH_P2P
-  std::vector<std::int32_t> under_way_;    // per connection
-  std::vector<KindSet> through_, usable_;  // per (stage, micro-batch)
+  std::vector<Item> next_;                   // per item: the first item of what follows in its queue
+  std::vector<Group> groups_;                // per item; empty without BATCH_P2P
+  std::vector<std::int32_t> under_way_;      // per connection
+  std::vector<KindSet> through_, complete_;  // per (stage, micro-batch)
   std::vector<Item> attempts_;
   std::vector<std::size_t> todo_;
   std::vector<Action> order_;

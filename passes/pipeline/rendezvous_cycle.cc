@@ -75,9 +75,9 @@ class WaitGraph {
     const std::size_t p = stuck_.position(rank);
     if (p >= row.size()) return;
     for (const Action a : members(row, p)) {
-      const Action recv = recv_before(s_, a);
-      if (recv.kind == ActionKind::idle || stuck_.usable(recv)) continue;
-      nodes_[static_cast<std::size_t>(rank)].waits.push_back({{rank, p, a}, recv, holder(recv)});
+      const Action t = awaited_transfer(s_, a);
+      if (t.kind == ActionKind::idle || stuck_.complete(t)) continue;
+      nodes_[static_cast<std::size_t>(rank)].waits.push_back({{rank, p, a}, t, holder(t)});
     }
   }
 

@@ -36,6 +36,7 @@ class Engine {
     gradient_end_.assign(n, kNotYet);
     ranks_.resize(at(s_.ranks()));
     unsharded_.assign(s_.rank_of_stage.size(), Parameters::here);
+    reduced_.assign(s_.rank_of_stage.size(), kNotYet);
     result_.cells.resize(ranks_.size());
     result_.ranks.resize(ranks_.size());
     for (std::size_t r = 0; r < ranks_.size(); ++r) result_.cells[r].reserve(s_.rows[r].size());
@@ -60,6 +61,8 @@ class Engine {
     bool computing = false;
     std::size_t running = 0;  // index into the rank's cells
     std::int64_t last_end = kNotYet;
+    std::int64_t waited_alone =
+        0;  // when the WAITs since then would have ended on links that nobody else uses
     std::vector<std::size_t> side;  // the stream of parameters: indices into the rank's cells, in order
     std::size_t side_next = 0;
     bool side_busy = false;
@@ -140,6 +143,8 @@ class Engine {
           if (kind == ActionKind::unshard) unsharded_[at(actions[0].stage)] = Parameters::coming;
           rank.side.push_back(result_.cells[r].size() - 1);
           begin_side(r);
+        } else if (is_wait_send(kind) || kind == ActionKind::wait_reduce_grad) {
+          rank.waited_alone = std::max(rank.waited_alone, gone_alone(actions[0]));
         } else if (kind != ActionKind::reshard) {
           queues_.begin_batch();
           for (const Action a : actions) queues_.post(a, now());
@@ -152,7 +157,7 @@ class Engine {
   }
 
   bool ready(Action a) const {
-    const std::size_t id = dense_id(s_, a);
+    const std::size_t id = has_microbatch(a.kind) ? dense_id(s_, a) : 0;
     switch (a.kind) {
       case ActionKind::forward:
         if (unsharded_[at(a.stage)] == Parameters::coming) return false;
@@ -172,6 +177,11 @@ class Engine {
         return forward_end_[id] != kNotYet;
       case ActionKind::send_backward:
         return gradient_end_[id] != kNotYet;
+      case ActionKind::wait_send_forward:
+      case ActionKind::wait_send_backward:
+        return queues_.left(send_of(a));
+      case ActionKind::wait_reduce_grad:
+        return reduced_[at(a.stage)] != kNotYet;
       default:
         return true;
     }
@@ -198,7 +208,8 @@ class Engine {
       return;
     }
     const std::int64_t from = ranks_[r].last_end;
-    std::int64_t earliest = from;  // with links that nobody else uses
+    std::int64_t earliest = std::max(from, ranks_[r].waited_alone);  // with links that nobody else uses
+    ranks_[r].waited_alone = 0;
     bool parameters = false;
     for (const Action a : actions) {
       earliest = std::max(earliest, arrival_alone(a));
@@ -224,6 +235,14 @@ class Engine {
     const std::int32_t from = s_.rank_of_stage[at(send.stage)],
                        to = s_.rank_of_stage[at(counterpart(send).stage)];
     return from == to ? 0 : costs_.transfer(send, from, to).ps;
+  }
+
+  // Of a WAIT that has ended.
+  std::int64_t gone_alone(Action wait) const {
+    if (wait.kind == ActionKind::wait_reduce_grad) return reduced_[at(wait.stage)];
+    const TransferQueues::Transfer& t = queues_.of(send_of(wait));
+    const std::int64_t posted = queues_.meets() ? std::max(t.sent, t.received) : t.sent;
+    return posted + costs_.transfer(t.send, t.from, t.to).ps;
   }
 
   void begin_side(std::size_t r) {
@@ -303,6 +322,8 @@ class Engine {
       unsharded_[at(a.stage)] = Parameters::here;
       last_unshard_end_.resize(s_.rank_of_stage.size(), kNotYet);
       last_unshard_end_[at(a.stage)] = now();
+    } else {
+      reduced_[at(a.stage)] = now();
     }
     begin_side(r);
   }
@@ -363,6 +384,7 @@ class Engine {
   std::vector<Rank> ranks_;
   std::vector<std::int64_t> forward_end_, gradient_end_;  // by (stage, micro-batch)
   std::vector<Parameters> unsharded_;                     // by stage
+  std::vector<std::int64_t> reduced_;                     // by stage: end of REDUCE_GRAD
   std::vector<std::int64_t> last_unshard_end_;            // by stage; empty if there was none
   Simulation result_;
 };

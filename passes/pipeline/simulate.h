@@ -3,7 +3,8 @@
 //   * A rank takes the cells of its row in order. Computation occupies its one compute stream; SEND and
 //     RECV are posted when the row reaches them and take no time there; UNSHARD and REDUCE_GRAD run one
 //     after the other on a stream of their own. An action begins when its inputs are there: the value of a
-//     RECV, of a neighbouring stage on the same rank, the parameters of an UNSHARD.
+//     RECV, of a neighbouring stage on the same rank, the parameters of an UNSHARD. WAIT_SEND and
+//     WAIT_REDUCE_GRAD take no time, but the row goes on only when what they wait for is complete.
 //   * Transfers begin and arrive by the rules of transfer_queues.h; what runs at the same time goes on by
 //   those of passes/costs/event_engine.h, which the overlap simulator shares.
 //   * Contention, where the costs ask for it: k transfers that leave (or enter) one rank at a time each go
@@ -41,8 +42,8 @@ struct TransferTimes {
 struct RankTimes {
   passes::Time busy;
   passes::Time skew;          // before its first action
-  passes::Time dependency;    // the value that it waited for did not exist yet, or was on its way
-  passes::Time head_of_line;  // the value existed, but its transfer stood behind others or shared the link
+  passes::Time dependency;    // what it waited for did not exist yet, or was on its way
+  passes::Time head_of_line;  // it existed, but its transfer stood behind others or shared the link
   passes::Time tail;          // after its last action
 
   passes::Time idle() const { return skew + dependency + head_of_line + tail; }

@@ -11,7 +11,8 @@ class StepRules {
  public:
   explicit StepRules(const Schedule& s) : s_(s), done_(dense_size(s), 0) {}
 
-  // All needed actions of `a` lie on the rank that owns its stage; RECVs are ready.
+  // What a RECV meets is not looked at: RECVs are ready. All else that `a` needs lies on its own rank, but
+  // the RECV that a WAIT_SEND needs.
   bool ready(Action a) const {
     switch (a.kind) {
       case ActionKind::forward:
@@ -25,13 +26,17 @@ class StepRules {
         return has(a, 0, bit(ActionKind::forward));
       case ActionKind::send_backward:
         return has(a, 0, kInputGradient);
+      case ActionKind::wait_send_forward:
+        return has(a, 0, bit(ActionKind::send_forward)) && has(a, 1, bit(ActionKind::recv_forward));
+      case ActionKind::wait_send_backward:
+        return has(a, 0, bit(ActionKind::send_backward)) && has(a, -1, bit(ActionKind::recv_backward));
       default:
         return true;
     }
   }
 
   void record(Action a) {
-    if (has_microbatch(a.kind)) done_[dense_id(s_, a)] |= bit(a.kind);
+    if (has_microbatch(a.kind) && !is_wait_send(a.kind)) done_[dense_id(s_, a)] |= bit(a.kind);
   }
   bool has(Action a, int stages_away, KindSet any_of) const {
     return (done_[dense_id(s_, {a.kind, a.stage + stages_away, a.microbatch})] & any_of) != 0;

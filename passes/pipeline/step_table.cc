@@ -12,7 +12,8 @@ using enum ActionKind;
 
 class Steps {
  public:
-  explicit Steps(const Schedule& s) : s_(s), rules_(s), sent_(2 * dense_size(s), -1), ranks_(s.rows.size()) {
+  explicit Steps(const Schedule& s)
+      : s_(s), rules_(s), sent_(2 * dense_size(s), -1), received_(sent_), ranks_(s.rows.size()) {
     table_.step_of.reserve(s.rows.size());
     for (const Row& row : s.rows) table_.step_of.emplace_back(row.size(), -1);
   }
@@ -40,9 +41,10 @@ class Steps {
 
   struct Rank {
     std::size_t position = 0;
-    std::int32_t last = -1;         // the step of the cell before
-    std::size_t awaits = kNothing;  // the message of a RECV
-    bool posted = false;            // the SENDs of the batch at `position` have left
+    std::int32_t last = -1;              // the step of the cell before
+    std::size_t awaits = kNothing;       // the message of a RECV
+    std::size_t awaits_recv = kNothing;  // the message of a WAIT_SEND
+    bool posted = false;                 // the SENDs of the batch at `position` have left
   };
 
   // A message has the number of its SEND.
@@ -50,7 +52,7 @@ class Steps {
 
   void advance(std::size_t r) {
     Rank& rank = ranks_[r];
-    rank.awaits = kNothing;
+    rank.awaits = rank.awaits_recv = kNothing;
     const Row& row = s_.rows[r];
     while (rank.position < row.size()) {
       const Action a = row[rank.position];
@@ -67,6 +69,15 @@ class Steps {
             return;
           }
           step = std::max(step, sent_[m]);
+          receive(m, a, step);
+        } else if (is_wait_send(a.kind)) {
+          const std::size_t m = message(send_of(a));
+          if (sent_[m] < 0) return;  // its SEND stands behind it
+          if (received_[m] < 0) {
+            rank.awaits_recv = m;
+            return;
+          }
+          step = std::max(step, received_[m]);
         } else if (!rules_.ready(a)) {
           return;  // it needs what stands behind it
         }
@@ -100,7 +111,10 @@ class Steps {
       }
       step = std::max(step, sent_[m]);
     }
-    for (const Action a : inside) rules_.record(a);
+    for (const Action a : inside) {
+      rules_.record(a);
+      if (is_recv(a.kind)) receive(message(counterpart(a)), a, step);
+    }
     rank.posted = false;
     const std::size_t end = rank.position + inside.size() + 1;
     for (; rank.position < end; ++rank.position) table_.step_of[r][rank.position] = step;
@@ -117,9 +131,17 @@ class Steps {
     todo_.push_back(peer);
   }
 
+  void receive(std::size_t m, Action recv, std::int32_t step) {
+    received_[m] = step;
+    const auto peer = static_cast<std::size_t>(peer_of(s_, recv));
+    if (ranks_[peer].awaits_recv != m) return;
+    ranks_[peer].awaits_recv = kNothing;
+    todo_.push_back(peer);
+  }
+
   const Schedule& s_;
   StepRules rules_;
-  std::vector<std::int32_t> sent_;  // per message: the step of its SEND
+  std::vector<std::int32_t> sent_, received_;  // per message: the step of its SEND, of its RECV
   std::vector<Rank> ranks_;
   std::vector<std::size_t> todo_;
   StepTable table_;

@@ -7,7 +7,8 @@
 // SEND has no step, is a deadlock.
 //
 // F needs its RECV_F or, on one rank, the F of the stage before; I and B their RECV_B or the I or B of the
-// stage after; a SEND its F, I or B; a container all that its members need. The SENDs of a BATCH_P2P leave in
+// stage after; a SEND its F, I or B; a WAIT_SEND its SEND and, not
+// before it, the RECV of that; a container all that its members need. The SENDs of a BATCH_P2P leave in
 // the step in which its rank comes to it, and it takes the step of the last SEND that its RECVs meet.
 // Everything else needs nothing.
 //

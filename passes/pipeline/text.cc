@@ -11,14 +11,28 @@
 namespace braid::pipeline {
 namespace {
 
-constexpr std::array<std::string_view, 14> kNames = {
-    "",       "F",      "I",       "W",       "B",           "SEND_F",      "RECV_F",
-    "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "OVERLAP_F_B", "BATCH_P2P"};
+constexpr std::array<std::string_view, 17> kNames = {"",
+                                                     "F",
+                                                     "I",
+                                                     "W",
+                                                     "B",
+                                                     "SEND_F",
+                                                     "RECV_F",
+                                                     "SEND_B",
+                                                     "RECV_B",
+                                                     "UNSHARD",
+                                                     "RESHARD",
+                                                     "REDUCE_GRAD",
+                                                     "WAIT_SEND_F",
+                                                     "WAIT_SEND_B",
+                                                     "WAIT_REDUCE_GRAD",
+                                                     "OVERLAP_F_B",
+                                                     "BATCH_P2P"};
 
 constexpr const char* kForms =
-    "write <stage><kind><micro-batch> with F, I, W, B, SEND_F, RECV_F, SEND_B, RECV_B, <stage><kind> with "
-    "UNSHARD, "
-    "RESHARD, REDUCE_GRAD, (<action>;<action>)OVERLAP_F_B or (<transfer>;<transfer>)BATCH_P2P";
+    "write <stage><kind><micro-batch> with F, I, W, B, SEND_F, RECV_F, SEND_B, RECV_B, WAIT_SEND_F, "
+    "WAIT_SEND_B, <stage><kind> with UNSHARD, RESHARD, REDUCE_GRAD, WAIT_REDUCE_GRAD, "
+    "(<action>;<action>)OVERLAP_F_B or (<transfer>;<transfer>)BATCH_P2P";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_kind_letter(char c) { return (c >= 'A' && c <= 'Z') || c == '_'; }

@@ -70,7 +70,8 @@ bool TransferQueues::leave_complete_batches(Queue& queue) {
     if (!all) break;
     for (; queue.first < end; ++queue.first) {
       const Queue::Entry& e = queue.entries[queue.first];
-      if (!e.send) transfers_[at(e.transfer)].usable = true;
+      Transfer& t = transfers_[at(e.transfer)];
+      (e.send ? t.left : t.usable) = true;
     }
   }
   return queue.first != before;

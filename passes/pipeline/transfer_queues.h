@@ -29,6 +29,7 @@ class TransferQueues {
     std::int64_t sent = kNotYet, received = kNotYet, begin = kNotYet, end = kNotYet;  // ps
     bool delivered = false;                                                           // the RECV is complete
     bool usable = false;  // and so is all that was posted with it into its queue
+    bool left = false;    // the SEND is complete, and all that was posted with it into its queue
 
    private:
     friend class TransferQueues;
@@ -43,6 +44,15 @@ class TransferQueues {
   bool usable(Action send) const {
     const int t = transfer_of_[index_of(send)];
     return t >= 0 && transfers_[static_cast<std::size_t>(t)].usable;
+  }
+
+  bool left(Action send) const {
+    const int t = transfer_of_[index_of(send)];
+    return t >= 0 && transfers_[static_cast<std::size_t>(t)].left;
+  }
+  bool meets() const { return policy_.buffered == 0; }  // no SEND leaves without its RECV
+  const Transfer& of(Action posted_send) const {
+    return transfers_[static_cast<std::size_t>(transfer_of_[index_of(posted_send)])];
   }
 
   // What is posted until the next call is one batch.

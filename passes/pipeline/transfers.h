@@ -9,7 +9,7 @@
 
 namespace braid::pipeline {
 
-// The eight kinds that have a micro-batch as bits of one byte.
+// Computations and transfers, the first eight kinds, as bits of one byte.
 using KindSet = std::uint8_t;
 constexpr KindSet bit(ActionKind k) { return static_cast<KindSet>(1U << (static_cast<unsigned>(k) - 1)); }
 inline constexpr KindSet kInputGradient = bit(ActionKind::backward_input) | bit(ActionKind::full_backward);
@@ -55,6 +55,12 @@ inline Action recv_before(const Schedule& s, Action a) {
       sent_between(s, a.stage))
     return {ActionKind::recv_backward, a.stage, a.microbatch};
   return {};
+}
+
+// The transfer that has to be through before an action begins: the RECV of what it takes, the SEND of a
+// WAIT_SEND; idle where there is none.
+inline Action awaited_transfer(const Schedule& s, Action a) {
+  return is_wait_send(a.kind) ? send_of(a) : recv_before(s, a);
 }
 
 }  // namespace braid::pipeline

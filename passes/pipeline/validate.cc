@@ -88,8 +88,9 @@ class FormCheck {
       fail(p, a, kBadAction, fmt::format("there are {} micro-batches", s_.microbatches));
     const int owner = s_.rank_of_stage[static_cast<std::size_t>(a.stage)];
     if (owner != rank_) fail(p, a, kWrongRank, fmt::format("stage {} belongs to rank {}", a.stage, owner));
-    if (!is_send(a.kind) && !is_recv(a.kind)) return;
-    const bool up = a.kind == send_forward || a.kind == recv_backward;  // between a.stage and the next one
+    if (!is_send(a.kind) && !is_recv(a.kind) && !is_wait_send(a.kind)) return;
+    const ActionKind k = is_wait_send(a.kind) ? send_of(a).kind : a.kind;
+    const bool up = k == send_forward || k == recv_backward;  // between a.stage and the next one
     const int lower = up ? a.stage : a.stage - 1;
     if (sent_between(s_, lower)) return;
     fail(p, a, kBadAction,
@@ -119,7 +120,7 @@ class Validator {
     done_.assign(dense_size(s_), 0);
     shard_.assign(s_.rank_of_stage.size(), Shard::unknown);
     weights_.assign(s_.rank_of_stage.size(), 0);
-    reduced_.assign(s_.rank_of_stage.size(), 0);
+    reduced_.assign(s_.rank_of_stage.size(), Reduction::none);
     computed_.assign(s_.rank_of_stage.size(), 0);
     for (rank_ = 0; rank_ < s_.ranks(); ++rank_) check_row();
     check_complete();
@@ -127,6 +128,7 @@ class Validator {
 
  private:
   enum class Shard : char { unknown, gathered, freed };
+  enum class Reduction : char { none, begun, awaited };
 
   // A file with one large micro-batch number is an error, not gigabytes of state.
   void check_forwards_suffice() const {
@@ -174,7 +176,7 @@ class Validator {
   }
 
   void check_order(Action a) {
-    if (!options_.transfers && (is_send(a.kind) || is_recv(a.kind)))
+    if (!options_.transfers && (is_send(a.kind) || is_recv(a.kind) || is_wait_send(a.kind)))
       fail(a, kBadAction, "a transfer in rows that are to have none");
     const int s = a.stage;
     const int m = a.microbatch;
@@ -196,6 +198,13 @@ class Validator {
         break;
       case send_backward:
         need((done(s, m) & kInputGradient) != 0, a, {backward_input, s, m});
+        break;
+      case wait_send_forward:
+      case wait_send_backward:
+        need((done(s, m) & bit(send_of(a).kind)) != 0, a, send_of(a));
+        break;
+      case wait_reduce_grad:
+        need(reduced_[static_cast<std::size_t>(s)] != Reduction::none, a, {reduce_grad, s, -1});
         break;
       default:
         break;
@@ -222,12 +231,24 @@ class Validator {
         shard_[stage] = Shard::freed;
         return;
       case reduce_grad:
-        if (reduced_[stage]) fail(a, kTwice, "the gradients are reduced once");
+        if (reduced_[stage] != Reduction::none) fail(a, kTwice, "the gradients are reduced once");
         if (weights_[stage] < s_.microbatches)
           fail(a, kWrongOrder,
                fmt::format("{} of {} gradients of the weights are there", weights_[stage], s_.microbatches));
-        reduced_[stage] = 1;
+        reduced_[stage] = Reduction::begun;
         return;
+      case wait_reduce_grad:
+        if (reduced_[stage] == Reduction::awaited) fail(a, kTwice, "it was done before");
+        reduced_[stage] = Reduction::awaited;
+        return;
+      case wait_send_forward:
+      case wait_send_backward: {
+        if (waited_.empty()) waited_.assign(dense_size(s_), 0);
+        KindSet& waited = waited_[dense_id(s_, a)];
+        if ((waited & bit(send_of(a).kind)) != 0) fail(a, kTwice, "it was done before");
+        waited |= bit(send_of(a).kind);
+        return;
+      }
       default:
         break;
     }
@@ -242,7 +263,8 @@ class Validator {
     backward_ = backward_ || is_backward(a.kind);
     if (a.kind == backward_weight || a.kind == full_backward) {
       ++weights_[stage];
-      if (reduced_[stage]) fail(a, kWrongOrder, "it comes after the REDUCE_GRAD of its stage");
+      if (reduced_[stage] != Reduction::none)
+        fail(a, kWrongOrder, "it comes after the REDUCE_GRAD of its stage");
     }
   }
 
@@ -286,11 +308,13 @@ class Validator {
 
   const Schedule& s_;
   const ValidateOptions& options_;
-  std::vector<KindSet> done_;  // per (stage, micro-batch)
-  std::vector<Shard> shard_;   // per stage
+  std::vector<KindSet> done_;    // per (stage, micro-batch)
+  std::vector<KindSet> waited_;  // per (stage, micro-batch): SENDs; empty where none is waited for
+  std::vector<Shard> shard_;     // per stage
   std::vector<std::int32_t> weights_;
-  std::vector<char> reduced_, computed_;
-  std::vector<Action> gathered_;  // UNSHARDs of the row
+  std::vector<Reduction> reduced_;  // per stage
+  std::vector<char> computed_;      // per stage
+  std::vector<Action> gathered_;    // UNSHARDs of the row
   bool backward_ = false;
   int rank_ = 0;
   std::size_t position_ = 0;

@@ -71,6 +71,15 @@ TEST(Pipeline, LowerAddsTransfersAndWhatIsAskedFor) {
   EXPECT_THAT(sharded.out, HasSubstr("1REDUCE_GRAD"));
   EXPECT_EQ(braid({"pipeline", "check", folder.file("lowered.csv", sharded.out)}).exit_code, 0);
   EXPECT_THAT(braid({"pipeline", "lower", folder / "lowered.csv"}).err, HasSubstr("has transfers already"));
+  const ProcessResult waiting = braid({"pipeline", "lower", path, "--reduce-grad", "--waits"});
+  EXPECT_THAT(waiting.out, HasSubstr("1REDUCE_GRAD,1WAIT_REDUCE_GRAD,1WAIT_SEND_B0,1WAIT_SEND_B1\n"));
+  EXPECT_EQ(braid({"pipeline", "check", folder.file("waiting.csv", waiting.out)}).exit_code, 0);
+}
+
+TEST(Pipeline, AFolderIsNoSchedule) {
+  const Folder folder;
+  for (const char* command : {"lower", "check", "simulate", "show"})
+    EXPECT_THAT(braid({"pipeline", command, folder / ""}).err, HasSubstr("cannot read the file")) << command;
 }
 
 TEST(Pipeline, CheckProvesOrShowsTheCircle) {

@@ -21,6 +21,9 @@ std::vector<std::string> seeds() {
     texts.push_back(print(add_send_recv(schedule)));
   }
   texts.push_back("0UNSHARD,0F0,0B0,0REDUCE_GRAD,0RESHARD\r\n1UNSHARD,1F0,1B0,1REDUCE_GRAD,1RESHARD\r\n");
+  texts.push_back(
+      "0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0,"
+      "1WAIT_SEND_B0\n");
   texts.push_back("0F0,(0SEND_F0;0RECV_B0)BATCH_P2P,0B0\n\"\"\n");
   return texts;
 }

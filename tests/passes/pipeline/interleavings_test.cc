@@ -95,8 +95,8 @@ class Interleavings {
   }
 
   // What was posted together with it into its queue is through as well.
-  bool usable(const State& state, Action recv) const {
-    const Transfer& t = transfers_[number(recv)];
+  bool complete(const State& state, Action transfer) const {
+    const Transfer& t = transfers_[number(transfer)];
     for (std::size_t i = 0; i < transfers_.size(); ++i) {
       const Transfer& other = transfers_[i];
       if (other.queue == t.queue && other.position == t.position && state.through[i] == 0) return false;
@@ -128,8 +128,8 @@ class Interleavings {
       if (p >= row.size()) continue;
       bool ready = true;
       for (const Action a : members(row, p)) {
-        const Action recv = recv_before(s_, a);
-        ready &= recv.kind == ActionKind::idle || usable(state, recv);
+        const Action t = awaited_transfer(s_, a);
+        ready &= t.kind == ActionKind::idle || complete(state, t);
       }
       if (!ready) continue;
       result.push_back(state);
@@ -176,6 +176,7 @@ TEST(Interleavings, TheProofSaysSafeExactlyWhenNoneGetsStuck) {
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     std::mt19937 random(seed);
     options.swaps = static_cast<int>(seed % 6);
+    options.waits = seed % 4 == 3;
     const Schedule schedule = test::random_lowered(random, options, /*keep_valid=*/true);
     if (schedule.stages() * schedule.microbatches > 8) continue;  // states grow with 2^transfers
     for (const char* name : {"rank", "pair", "edge", "rank:1", "pair:1", "edge:1", "edge:2"}) {

@@ -7,9 +7,11 @@
 #include "passes/pipeline/add_send_recv.h"
 #include "passes/pipeline/add_unshard_reshard.h"
 #include "passes/pipeline/defer_recv.h"
+#include "passes/pipeline/generators.h"
 #include "passes/pipeline/lower.h"
 #include "passes/pipeline/merge_backward.h"
 #include "passes/pipeline/p2p_rounds.h"
+#include "passes/pipeline/step_table.h"
 #include "tests/passes/pipeline/lowering_rows.h"
 
 namespace braid::test {
@@ -39,6 +41,45 @@ TEST(PipelineLowering, G05FullLoweringOfInterleaved1F1B) {
                   "1UNSHARD,3UNSHARD,1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,3RECV_F0,3F0,3RECV_F1,3B0,"
                   "3SEND_B0,1RECV_B0,3F1,3B1,3SEND_B1,1RECV_B1,3REDUCE_GRAD,3RESHARD,1B0,1SEND_B0,1B1,"
                   "1SEND_B1,1REDUCE_GRAD,1RESHARD"));
+}
+
+// What torch 2.15 writes for ZBV of 2 ranks and 2 micro-batches, FSDP and all.
+TEST(PipelineLowering, WaitsStandWherePyTorchHasThem) {
+  const Schedule zbv = find_generator("ZBV").generate({2, 4, 2});
+  const Lowered lowered = lower(zbv, {.unshard = UnshardOptions{}, .reduce_grad = true, .waits = true});
+  const std::string written =
+      "0UNSHARD,3UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,3RECV_F0,3F0,3I0,3SEND_B0,3RECV_F1,3W0,3F1,3I1,3SEND_B1,"
+      "0RECV_B0,3W1,3REDUCE_GRAD,3WAIT_REDUCE_GRAD,3RESHARD,0I0,0WAIT_SEND_F0,0W0,0RECV_B1,0I1,0WAIT_SEND_F1,"
+      "0W1,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,0RESHARD,3WAIT_SEND_B0,3WAIT_SEND_B1\r\n"
+      "1UNSHARD,2UNSHARD,1RECV_F0,1F0,1RECV_F1,2F0,2SEND_F0,1F1,2RECV_B0,2F1,2SEND_F1,2I0,2WAIT_SEND_F0,2W0,"
+      "2RECV_B1,1I0,1SEND_B0,1W0,2I1,2WAIT_SEND_F1,2W1,2REDUCE_GRAD,2WAIT_REDUCE_GRAD,2RESHARD,1I1,1SEND_B1,"
+      "1W1,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,1RESHARD,1WAIT_SEND_B0,1WAIT_SEND_B1\r\n";
+  EXPECT_EQ(print(lowered.schedule, LineEnd::crlf), written);
+  EXPECT_EQ(parse_schedule(written), lowered.schedule);
+}
+
+// In the last one rank 0 sends and waits before it receives, and so does rank 1.
+TEST(PipelineLowering, AWaitThatStandsTooEarlyHangs) {
+  const Schedule safe = schedule({0, 1}, 2,
+                                 {"0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0WAIT_SEND_F1,0B0,0RECV_B1,0B1",
+                                  "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1WAIT_SEND_B0,1F1,1B1,1SEND_B1"});
+  const Schedule hangs = schedule({0, 1}, 2,
+                                  {"0F0,0SEND_F0,0F1,0SEND_F1,0WAIT_SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
+                                   "1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1"});
+  EXPECT_EQ(check_certificate(safe, require_deadlock_free(safe, {})), "");
+  const std::string says = refused(839, [&] { require_deadlock_free(hangs, {}); });  // error BR0839
+  EXPECT_THAT(says, testing::HasSubstr("0WAIT_SEND_F1 (rank 0, cell 4) needs 0SEND_F1"));
+  EXPECT_EQ(check_certificate(hangs, require_deadlock_free(hangs, {ChannelPolicy::Kind::edge, 1})), "");
+  EXPECT_TRUE(step_table(hangs).deadlock());
+}
+
+TEST(PipelineLowering, ABatchOfReceivesFreesBuffersInTheOrderOfItsMessages) {
+  const Schedule s = schedule({0, 1}, 4,
+                              {"0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3",
+                               "(1RECV_F0;1RECV_F1;1RECV_F2)BATCH_P2P,1F0,1F1,1F2,1RECV_F3,1F3"});
+  for (const int buffered : {1, 2, 3})
+    EXPECT_EQ(check_certificate(s, require_deadlock_free(s, {ChannelPolicy::Kind::edge, buffered})), "")
+        << buffered;
 }
 
 TEST(PipelineLowering, G07DeferralSimple) {

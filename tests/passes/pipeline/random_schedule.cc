@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "passes/pipeline/add_send_recv.h"
+#include "passes/pipeline/add_wait_send.h"
 #include "passes/pipeline/transfers.h"
 #include "passes/pipeline/validate.h"
 
@@ -120,6 +121,7 @@ Schedule random_compute(std::mt19937& random, const RandomScheduleOptions& o) {
 
 Schedule random_lowered(std::mt19937& random, const RandomScheduleOptions& o, bool keep_valid) {
   Schedule s = add_send_recv(random_compute(random, o));
+  if (o.waits) s = add_wait_send(s);
   for (int i = 0; i < o.swaps; ++i) {
     Schedule swapped = s;
     swap_neighbours(random, swapped);

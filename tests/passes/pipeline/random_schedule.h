@@ -18,6 +18,7 @@ struct RandomScheduleOptions {
   // Of the lowered rows.
   int swaps = 0;
   bool batches = false;
+  bool waits = false;  // WAIT_SENDs, before swaps and batches
 };
 
 // Rows that only compute, in an order that can run.

@@ -59,6 +59,28 @@ TEST(Simulate, TwoRanksByHand) {
   EXPECT_EQ(r.transfers[0].received, us(0));
 }
 
+// 0F1 could begin at 1 us; 0SEND_F0 is through 4 us after it was posted.
+TEST(Simulate, AWaitHoldsUpTheRowUntilItsSendIsThrough) {
+  const Schedule s =
+      schedule({0, 1}, 2, {"0F0,0SEND_F0,0WAIT_SEND_F0,0F1,0SEND_F1", "1RECV_F0,1RECV_F1,1F0,1F1"});
+  PipelineCosts costs = unit_costs(s);
+  costs.link.latency = us(4);
+  const Simulation r = simulate(s, costs);
+  EXPECT_EQ(r.cells[0][3].begin, us(5));
+  EXPECT_EQ(r.ranks[0].dependency, us(4));
+  EXPECT_EQ(r.ranks[0].head_of_line, us(0));
+  EXPECT_EQ(r.makespan, us(1 + 4 + 1 + 4 + 1));
+}
+
+TEST(Simulate, AWaitHoldsUpTheRowUntilTheGradientsAreReduced) {
+  const Schedule s = schedule({0, 0}, 1, {"0F0,1F0,1B0,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,0B0"});
+  PipelineCosts costs = unit_costs(s);
+  costs.stages[1].reduce_grad = us(3);
+  const Simulation r = simulate(s, costs);
+  EXPECT_EQ(r.cells[0].back().begin, us(7));
+  EXPECT_EQ(r.ranks[0].dependency, us(3));
+}
+
 TEST(Simulate, AQueueMakesALaterMessageWaitForAnEarlierOne) {
   // Rank 1 asks for micro-batch 0 late; what is behind it in the queue waits although rank 1 could use it.
   const Schedule s = schedule({0, 1}, 2, {"0F0,0SEND_F0,0F1,0SEND_F1", "1RECV_F0,1F0,1RECV_F1,1F1"});
@@ -238,7 +260,9 @@ TEST(Simulate, EndsForAllTimingsOrForNoneAsTheProofSays) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
     const Schedule s = random_lowered(
-        random, {.swaps = static_cast<int>(random() % 12), .batches = random() % 2 == 0}, true);
+        random,
+        {.swaps = static_cast<int>(random() % 12), .batches = random() % 2 == 0, .waits = random() % 3 == 0},
+        true);
     for (const ChannelPolicy::Kind kind :
          {ChannelPolicy::Kind::rank, ChannelPolicy::Kind::pair, ChannelPolicy::Kind::edge}) {
       const ChannelPolicy policy{kind, static_cast<int>(random() % 3)};

@@ -177,6 +177,9 @@ Literal literal(const Schedule& s, bool peek) {
       case recv_forward:
       case recv_backward:
         return is_done(counterpart(a));
+      case wait_send_forward:
+      case wait_send_backward:
+        return done[owner(st)].contains(send_of(a)) && is_done(counterpart(send_of(a)));
       default:
         return true;
     }
@@ -246,8 +249,9 @@ TEST(StepTable, EqualsTheLiteralSimulatorOnRandomSchedules) {
   for (unsigned seed = 0; seed < 800; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
-    const Schedule s =
-        random_lowered(random, {.swaps = static_cast<int>(random() % 5), .batches = random() % 3 == 0});
+    const Schedule s = random_lowered(
+        random,
+        {.swaps = static_cast<int>(random() % 5), .batches = random() % 3 == 0, .waits = random() % 3 == 0});
     expect_literal(s, false);
     deadlocks += step_table(s).deadlock();
     if (HasFatalFailure()) return;

@@ -15,8 +15,9 @@ using test::error_of;
 using ::testing::HasSubstr;
 
 TEST(PipelineText, ActionsPrintAsTheyAreParsed) {
-  for (const char* text : {"1F0", "2I1", "0W3", "0B3", "1UNSHARD", "3RESHARD", "2SEND_B2", "1RECV_F1",
-                           "12SEND_F345", "7RECV_B0", "2147483646F2147483646", "5REDUCE_GRAD"}) {
+  for (const char* text :
+       {"1F0", "2I1", "0W3", "0B3", "1UNSHARD", "3RESHARD", "2SEND_B2", "1RECV_F1", "12SEND_F345", "7RECV_B0",
+        "2147483646F2147483646", "5REDUCE_GRAD", "3WAIT_SEND_F12", "3WAIT_SEND_B0", "5WAIT_REDUCE_GRAD"}) {
     EXPECT_EQ(to_string(parse_action(text)), text);
   }
   EXPECT_EQ(parse_action("2SEND_B7"), (Action{ActionKind::send_backward, 2, 7}));
