@@ -20,6 +20,10 @@ Opsets check_versions(const Model& model);
 // One pass, because ONNX's checker would copy the whole model and name no nodes.
 void check_structure(const Model& model, const Opsets& opsets);
 
+// Values that are declared more than once (a graph input that is a graph output, say) are declared alike.
+// ONNX's inference would believe the last one. UserErrors kTypeMismatch, kShapeMismatch.
+void check_declarations(const Model& model);
+
 // ONNX's checker: attributes and numbers of inputs and outputs against the operators' schemas.
 void check_with_onnx(const Model& model);
 

@@ -200,4 +200,57 @@ class StructureCheck {
 
 void check_structure(const Model& model, const Opsets& opsets) { StructureCheck(model, opsets).run(); }
 
+namespace {
+
+std::string text_of(const onnx::TypeProto_Tensor& type) {
+  std::vector<std::string> sizes;
+  for (const auto& dim : type.shape().dim()) {
+    sizes.push_back(dim.has_dim_value()       ? std::to_string(dim.dim_value())
+                    : dim.dim_param().empty() ? "?"
+                                              : dim.dim_param());
+  }
+  const std::string name = onnx_type_name(type.elem_type());
+  return type.has_shape() ? fmt::format("{}[{}]", name, fmt::join(sizes, ", ")) : name;
+}
+
+bool same_shape(const onnx::TypeProto_Tensor& a, const onnx::TypeProto_Tensor& b) {
+  if (!a.has_shape() || !b.has_shape()) return true;
+  if (a.shape().dim_size() != b.shape().dim_size()) return false;
+  for (int k = 0; k < a.shape().dim_size(); ++k) {
+    const auto &x = a.shape().dim(k), &y = b.shape().dim(k);
+    if (x.has_dim_value() && y.has_dim_value() && x.dim_value() != y.dim_value()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void check_declarations(const Model& model) {
+  const onnx::GraphProto& graph = model.proto.graph();
+  std::unordered_map<std::string, onnx::TypeProto_Tensor> known;
+  const auto meet = [&](const std::string& name, const onnx::TypeProto_Tensor& type) {
+    const auto [found, fresh] = known.emplace(name, type);
+    if (fresh) return;
+    const onnx::TypeProto_Tensor& first = found->second;
+    const bool typed = first.elem_type() == type.elem_type();
+    if (typed && same_shape(first, type)) return;
+    user_error(typed ? kShapeMismatch : kTypeMismatch, {.file = model.path},
+               fmt::format("'{}' is declared twice, as {} and as {}", name, text_of(first), text_of(type)),
+               "a graph input or initializer that is a graph output too has one type");
+  };
+  for (const auto& [name, tensor] : model.initializers) {
+    onnx::TypeProto_Tensor type;
+    type.set_elem_type(onnx_type_of(tensor.dtype));
+    type.mutable_shape();
+    for (std::int64_t size : tensor.sizes) type.mutable_shape()->add_dim()->set_dim_value(size);
+    meet(name, type);
+  }
+  for (const auto* list : {&graph.input(), &graph.output(), &graph.value_info()}) {
+    for (const onnx::ValueInfoProto& value : *list) {
+      if (value.type().has_tensor_type() && value.type().tensor_type().elem_type() != 0)
+        meet(value.name(), value.type().tensor_type());
+    }
+  }
+}
+
 }  // namespace braid::frontend

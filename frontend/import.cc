@@ -26,6 +26,7 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
   check_structure(model, opsets);
   check_supported(model, opsets, nullptr);
   resolve_dims(model, options.dims);
+  check_declarations(model);
   declare_initializers(model);
   check_with_onnx(model);
 

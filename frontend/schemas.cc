@@ -200,6 +200,7 @@ void register_braid() {
   OpSchema send("Send", __FILE__, __LINE__);
   send.SetDomain(kBraidDomain).SinceVersion(1);
   send.Attr("group", "ranks of the communicator, in order; absent: all", AttributeProto::INTS, false)
+      .Attr("group_size", "number of ranks in the group; checked", AttributeProto::INT, false)
       .Attr("peer", "receiving rank, as a position in the group", AttributeProto::INT, true)
       .Input(0, "input", "tensor to send", "T")
       .TypeConstraint("T", value_types(), "element types");
@@ -208,6 +209,7 @@ void register_braid() {
   OpSchema recv("Recv", __FILE__, __LINE__);
   recv.SetDomain(kBraidDomain).SinceVersion(1);
   recv.Attr("group", "ranks of the communicator, in order; absent: all", AttributeProto::INTS, false)
+      .Attr("group_size", "number of ranks in the group; checked", AttributeProto::INT, false)
       .Attr("peer", "sending rank, as a position in the group", AttributeProto::INT, true)
       .Attr("dtype", "element type, as in TensorProto", AttributeProto::INT, true)
       .Input(0, "shape", "sizes of the tensor that comes", "tensor(int64)")

@@ -218,11 +218,33 @@ bool overlap(const Graph& graph, const TensorRef& a, const MemoryRegion& ra, con
   return !disjoint(span_of(graph, a, ra), span_of(graph, b, rb));
 }
 
+// Values without elements overlap with nothing, but their names are read after they are defined all the same.
+void name_empty_values(const Graph& graph, OpId op, Effects& out) {
+  for (const Access& a : out.accesses) {
+    const auto& sizes = a.view.sizes;
+    if (std::none_of(sizes.begin(), sizes.end(), [](const Expr& s) { return s.is_constant(0); })) continue;
+    BufferId name = a.buffer;
+    if (a.kind != AccessKind::read) {  // a new name of something older
+      const auto* mutation = std::get_if<MutationOutput>(&graph[name].layout);
+      if (mutation == nullptr) continue;
+      name = mutation->of;
+    }
+    while (!graph[name].producer.valid()) {
+      const auto* view = std::get_if<NonOwningLayout>(&graph[name].layout);
+      if (view == nullptr) break;
+      name = view->base;
+    }
+    const OpId producer = graph[name].producer;
+    if (producer.valid() && producer != op) out.after.push_back(producer);
+  }
+}
+
 }  // namespace
 
 Effects effects(const Graph& graph, OpId op) {
   Effects out;
   std::visit([&](const auto& kernel) { of_kernel(graph, op, graph[op], kernel, out); }, graph[op].kernel);
+  name_empty_values(graph, op, out);
   return out;
 }
 

@@ -53,10 +53,12 @@ struct CommEffect {
 };
 
 struct Effects {
-  std::vector<Access> accesses;   // of what lies outside of the operation, reads before writes
-  std::vector<CommEffect> comm;   // one, but for a region with several inside
-  bool barrier = false;           // effects unknown: ordered against everything
-  std::vector<OpId> after;        // must come before this one whatever memory says: wait and release -> start
+  std::vector<Access> accesses;  // of what lies outside of the operation, reads before writes
+  std::vector<CommEffect> comm;  // one, but for a region with several inside
+  bool barrier = false;          // effects unknown: ordered against everything
+  // Must come before this one whatever memory says: wait and release -> start, reader of a value without
+  // elements -> whoever defines its name.
+  std::vector<OpId> after;
   std::vector<StorageId> inside;  // root storages that only the operations of this region kernel use
 };
 

@@ -157,6 +157,8 @@ TensorBox Lowering::slabs_along(TensorBox all, int axis) {
   const auto a = static_cast<std::size_t>(axis);
   const Expr part = sizes[a];
   sizes[a] = part * n;
+  if (numel(sizes).is_constant(0))  // no element is ever looked for, and none can be divided by
+    return view(std::move(all), std::move(sizes), std::vector<Expr>(order.size(), 0));
   // result[.., j, ..] = all[j / part, .., j % part, ..]
   std::vector<Expr> map = index_symbols(pool(), sizes.size());
   const Expr j = map[a];

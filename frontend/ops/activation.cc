@@ -52,7 +52,10 @@ void lower_clip(OpContext& c) {
   const DType dtype = c.dtype(0);
   const auto bound = [&](int k, const char* attribute, OpCode code) {
     if (c.version() >= 11) {
-      if (c.has_input(k)) x = binary(c.lowering(), code, x, c.input(k));
+      if (!c.has_input(k)) return;
+      if (c.rank(k) != 0)  // ONNX's inference takes the result's shape from the first input alone
+        c.fail(kShapeMismatch, fmt::format("input {} ('{}') is no scalar", k, attribute));
+      x = binary(c.lowering(), code, x, c.input(k));
     } else if (c.has_attribute(attribute)) {
       x = binary(c.lowering(), code, x, c.lowering().scalar(dtype, c.float_attribute(attribute, 0)));
     }

@@ -142,6 +142,13 @@ template <class F>
 void coalesced(OpContext& c, const std::vector<int>& ranks, const F& lower) {
   check_counts(c);
   const std::vector<TensorBox> inputs = inputs_of(c);
+  for (const TensorBox& x : inputs) {
+    if (x.dtype() == inputs[0].dtype()) continue;
+    c.fail(kTypeMismatch,
+           fmt::format("coalesced tensors have the types {} and {}", to_string(inputs[0].dtype()),
+                       to_string(x.dtype())),
+           "one collective moves tensors of one type: write a node for each type");
+  }
   const std::vector<TensorBox> results = ranks.size() == 1 ? inputs : lower(inputs, make_group(c, ranks));
   for (int k = 0; k < c.input_count(); ++k) c.set_output(k, results[static_cast<std::size_t>(k)]);
 }
@@ -253,8 +260,12 @@ void braid_send(OpContext& c) {
 void braid_recv(OpContext& c) {
   const std::vector<int> ranks = group_ranks(c);
   const DType dtype = c.dtype_of(c.int_attribute("dtype"));
-  c.set_output(0, c.lowering().recv(dtype, c.shape_values(0, "the sizes"), make_group(c, ranks),
-                                    member(c, "peer", ranks)));
+  const std::vector<Expr> sizes = c.shape_values(0, "the sizes");
+  for (const Expr& size : sizes) {
+    if (ir::bounds(size).min < 0)
+      c.fail(kShapeMismatch, fmt::format("size {} may be negative", to_string(size)));
+  }
+  c.set_output(0, c.lowering().recv(dtype, sizes, make_group(c, ranks), member(c, "peer", ranks)));
 }
 
 // What every target got from its source; zeros where nobody sends to a rank.

@@ -48,6 +48,13 @@ TEST(FrontendErrors, ConstantIndexOutOfRangeIsFoundWhileCompiling) {
   EXPECT_THAT(error.what(), HasSubstr("row"));
 }
 
+TEST(FrontendErrors, BoundOfClipIsAScalar) {
+  const ir::UserError error =
+      error_in("g (float[4, 1] x, float[4] low) => (float[n, m] y) { [clip] y = Clip(x, low) }");
+  EXPECT_EQ(error.code(), kShapeMismatch);
+  EXPECT_THAT(error.what(), HasSubstr("clip"));
+}
+
 TEST(FrontendErrors, GroupWithARankThatDoesNotExist) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[2] y) { [sum] y = ai.braid.AllReduce <group = [0, 5]> (x) }", {.ranks = 2});
@@ -86,6 +93,45 @@ TEST(FrontendErrors, DistCollectiveWithARankInTwoGroups) {
       {.ranks = 3});
   EXPECT_EQ(error.code(), kInvalidGroup);
   EXPECT_THAT(error.what(), HasSubstr("twice"));
+}
+
+TEST(FrontendErrors, CoalescedTensorsHaveOneType) {
+  const ir::UserError error = error_in(
+      "g (float[4] x, int32[4] i) => (float[4] y, int32[4] j) { [both] y, j = ai.braid.AllReduce (x, i) }",
+      {.ranks = 2});
+  EXPECT_EQ(error.code(), kTypeMismatch);
+  EXPECT_THAT(error.what(), HasSubstr("both"));
+}
+
+TEST(FrontendErrors, ReceivedSizeMustNotBeNegative) {
+  const ir::UserError error = error_in(
+      "g (float[4] x) => (float[n] y) { s = Constant <value_ints = [-4]> () "
+      "[got] y = ai.braid.Recv <peer = 0, dtype = 1> (s) }",
+      {.ranks = 2});
+  EXPECT_EQ(error.code(), kShapeMismatch);
+  EXPECT_THAT(error.what(), HasSubstr("got"));
+}
+
+TEST(FrontendErrors, GroupSizeOfSendAndReceiveIsChecked) {
+  const ir::UserError error = error_in(
+      "g (float[4] x) => (float[4] y) { s = Constant <value_ints = [4]> () "
+      "y = ai.braid.Recv <peer = 0, dtype = 1, group_size = 3> (s) }",
+      {.ranks = 2});
+  EXPECT_EQ(error.code(), kInvalidGroup);
+}
+
+// ONNX's inference goes by the output's declaration, lowering by the input's.
+TEST(FrontendErrors, InputThatIsAnOutputHasOneType) {
+  EXPECT_EQ(error_in("g (uint32[2] x) => (int8[2] x) { y = Abs(x) }").code(), kTypeMismatch);
+  EXPECT_EQ(error_in("g (float[1, 3] x) => (float[4, 3] x) { y = Abs(x) }").code(), kShapeMismatch);
+  EXPECT_EQ(error_in("g (float[3] x) => (float[3, 1] x) { y = Abs(x) }").code(), kShapeMismatch);
+  EXPECT_NO_THROW(import_text("g (float[3] x) => (float[n] x) { y = Abs(x) }"));
+}
+
+// ONNX throws std::invalid_argument.
+TEST(FrontendErrors, CastToATypeThatONNXDoesNotKnow) {
+  const ir::UserError error = error_in("g (float[2] x) => (float[2] y) { y = Cast <to = 4294967296> (x) }");
+  EXPECT_THAT(error.what(), HasSubstr("data type"));
 }
 
 TEST(FrontendErrors, AllUnboundedDimensionsAreNamedAtOnce) {

@@ -181,5 +181,18 @@ TEST(Dependencies, EdgesGrowLinearly) {
   EXPECT_EQ(edges(2000), 1999u);
 }
 
+TEST(Dependencies, AValueWithoutElementsIsReadAfterItIsNamed) {
+  Builder b;
+  const BufferId x = b.input("x", {0}), p = b.activation("p", {0});
+  b.add("op0", p, {x});
+  b.add("op1", b.result("y", {0}), {p});
+  const BufferId p1 = b.graph.add_mutation(p, "p1");
+  b.add("op2", p1, {x});
+  b.add("op3", b.result("z", {0}), {p1});
+  EXPECT_THAT(predecessors(b, 1), ElementsAre("0 star structure"));
+  EXPECT_THAT(predecessors(b, 2), ElementsAre("0 star structure"));
+  EXPECT_THAT(predecessors(b, 3), ElementsAre("2 star structure"));
+}
+
 }  // namespace
 }  // namespace braid::ir

@@ -134,10 +134,10 @@ std::vector<Form> foreign_forms(int n) {
   };
 }
 
-// All of `forms` in one program.
+// All of `forms` in one program; `rows`: of the operand.
 CollectiveCase onnx_case(const std::string& name, int ranks, const std::vector<Form>& forms,
-                         const std::vector<int>& group) {
-  const int members = static_cast<int>(group.size()), rows = 2 * members, cols = members;
+                         const std::vector<int>& group, int rows) {
+  const int members = static_cast<int>(group.size()), cols = members;
   std::vector<std::string> nodes = {"z = Add(x, x)"}, outputs;
   for (const Form& f : forms) {
     const std::string second = f.coalesced ? f.name + "_z" : "";
@@ -208,24 +208,30 @@ CollectiveCase mixed_case(int ranks) {
 std::vector<CollectiveCase> onnx_collective_cases(int ranks) {
   std::vector<CollectiveCase> out;
   const std::vector<int> all = all_ranks(ranks), some = all_but_first_backwards(ranks);
-  out.push_back(onnx_case(fmt::format("forms_{}", ranks), ranks, forms(ranks, ""), all));
-  out.push_back(onnx_case(fmt::format("foreign_forms_{}", ranks), ranks, foreign_forms(ranks), all));
+  out.push_back(onnx_case(fmt::format("forms_{}", ranks), ranks, forms(ranks, ""), all, 2 * ranks));
+  out.push_back(
+      onnx_case(fmt::format("foreign_forms_{}", ranks), ranks, foreign_forms(ranks), all, 2 * ranks));
   out.push_back(mixed_case(ranks));
+  std::vector<Form> of_nothing = forms(ranks, "");
+  std::erase_if(of_nothing, [](const Form& f) { return f.name == "all_to_all_uneven"; });  // says its rows
+  out.push_back(onnx_case(fmt::format("empty_{}", ranks), ranks, of_nothing, all, 0));
   if (ranks > 2) {
     const std::string group = fmt::format("group = [{}]", fmt::join(some, ", "));
-    out.push_back(onnx_case(fmt::format("forms_{}_some", ranks), ranks, forms(ranks - 1, group), some));
+    out.push_back(onnx_case(fmt::format("forms_{}_some", ranks), ranks, forms(ranks - 1, group), some,
+                            2 * (ranks - 1)));
   }
   return out;
 }
 
 std::vector<CollectiveCase> peer_reading_collective_cases(int ranks) {
   std::vector<CollectiveCase> out;
-  out.push_back(
-      onnx_case(fmt::format("peer_reading_{}", ranks), ranks, peer_reading_forms(""), all_ranks(ranks)));
+  out.push_back(onnx_case(fmt::format("peer_reading_{}", ranks), ranks, peer_reading_forms(""),
+                          all_ranks(ranks), 2 * ranks));
   if (ranks > 2) {
     const std::vector<int> some = all_but_first_backwards(ranks);
     out.push_back(onnx_case(fmt::format("peer_reading_{}_some", ranks), ranks,
-                            peer_reading_forms(fmt::format("group = [{}]", fmt::join(some, ", "))), some));
+                            peer_reading_forms(fmt::format("group = [{}]", fmt::join(some, ", "))), some,
+                            2 * (ranks - 1)));
   }
   for (CollectiveCase& c : in_place_collective_cases(ranks, true)) out.push_back(std::move(c));
   return out;
