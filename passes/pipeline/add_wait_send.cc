@@ -17,16 +17,15 @@ Schedule add_wait_send(const Schedule& schedule) {
       KindSet& set = pending[dense_id(schedule, send)];
       if ((set & bit(send.kind)) == 0) return;
       set &= static_cast<KindSet>(~bit(send.kind));
-      to.push_back({send.kind == send_forward ? wait_send_forward : wait_send_backward, send.stage,
-                    send.microbatch});
+      to.push_back(
+          {send.kind == send_forward ? wait_send_forward : wait_send_backward, send.stage, send.microbatch});
     };
     for (std::size_t p = 0; p < row.size(); p += cell_size(row, p)) {
       to.insert(to.end(), row.begin() + static_cast<std::ptrdiff_t>(p),
                 row.begin() + static_cast<std::ptrdiff_t>(p + cell_size(row, p)));
       for (const Action a : members(row, p)) {
         if (is_send(a.kind)) pending[dense_id(schedule, a)] |= bit(a.kind);
-        if (a.kind == backward_input || a.kind == full_backward)
-          wait({send_forward, a.stage, a.microbatch});
+        if (a.kind == backward_input || a.kind == full_backward) wait({send_forward, a.stage, a.microbatch});
       }
     }
     for (const Action a : row)

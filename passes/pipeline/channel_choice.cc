@@ -18,11 +18,12 @@ class Chooser {
     choice_.simulated = passes::Time::max();
   }
 
-  // Whether it is the best so far. Both ways to place transfers are safe under every policy; the proof of the
+  // Whether it is the best so far. All ways to place transfers are safe under every policy; the proof of the
   // one that is kept follows.
-  bool offer(const Orders& orders) {
-    bool better = offer(orders, add_timed_send_recv(problem_, orders));
-    better |= offer(orders, add_send_recv(to_schedule(problem_, orders)));
+  bool offer(const ChannelCandidate& c) {
+    bool better = offer(c.orders, add_timed_send_recv(problem_, c.orders));
+    better |= offer(c.orders, add_send_recv(to_schedule(problem_, c.orders)));
+    if (c.published.ranks() > 0) better |= offer(c.orders, add_send_recv(c.published));
     return better;
   }
 
@@ -82,7 +83,7 @@ ChannelChoice choose_for_channels(const SearchProblem& p, const PipelineCosts& c
   passes::Time first;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     if (c > 0 && chooser.simulated() <= lower_bound) break;
-    if (chooser.offer(candidates[c].orders)) best = static_cast<int>(c);
+    if (chooser.offer(candidates[c])) best = static_cast<int>(c);
     if (c == 0) first = chooser.simulated();
   }
   chooser.improve(lower_bound, budget);

@@ -2,9 +2,9 @@
 // freely; queues do not: a message that follows another on its way, or shares a queue with messages to other
 // ranks, comes later.
 //
-//   every candidate -> SEND and RECV placed by its times and by turns -> proof -> weighted simulation; the
-//   one that ends first is improved by exchanges of neighbours in its ranks' orders, each simulated, until
-//   none helps or the budget ends
+//   every candidate -> SEND and RECV placed by its times, by turns, and by turns with its idle cells -> proof
+//   -> weighted simulation; the one that ends first is improved by exchanges of neighbours in its ranks'
+//   orders, each simulated, until none helps or the budget ends
 #pragma once
 
 #include <span>
@@ -20,7 +20,8 @@ namespace braid::pipeline {
 
 struct ChannelCandidate {
   std::string name;
-  Orders orders;  // such that evaluate() accepts them
+  Orders orders;       // such that evaluate() accepts them
+  Schedule published;  // the same with idle cells, where it is known with them; or empty
 };
 
 struct ChannelChoice {

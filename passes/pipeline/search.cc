@@ -81,7 +81,7 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
     out.known.push_back(judge(p, schedule, orders));
     const KnownOutcome& outcome = out.known.back();
     if (outcome.status != KnownOutcome::Status::fits) continue;
-    candidates.push_back({outcome.name, orders});
+    candidates.push_back({outcome.name, orders, in_problem_kinds(p, schedule.schedule)});
     if (outcome.makespan.ps >= incumbent) continue;
     incumbent = outcome.makespan.ps;
     out.orders = std::move(orders);
@@ -92,7 +92,7 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
   out.lower_bound = out.root_bounds.best();
   if (incumbent > out.lower_bound.ps) {
     if (std::optional<ListSchedule> greedy = best_list_schedule(instance); greedy) {
-      candidates.push_back({"greedy", greedy->orders});
+      candidates.push_back({"greedy", greedy->orders, {}});
       if (greedy->makespan < incumbent) {
         incumbent = greedy->makespan;
         out.orders = std::move(greedy->orders);
@@ -126,7 +126,7 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
   out.lower_bound = std::min(out.lower_bound, out.makespan);
   out.proven_optimal = out.lower_bound == out.makespan;
   out.compute = to_schedule(p, out.orders);
-  candidates[0] = {"search", out.orders};
+  candidates[0] = {"search", out.orders, {}};
   out.channels = options.channels;
   const PipelineCosts costs = options.costs != nullptr ? *options.costs : simulation_costs(p);
   out.executable =

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "ir/error.h"
 
@@ -134,22 +135,50 @@ Evaluation evaluate(const SearchProblem& p, const Orders& orders, Timeline* time
   return out;
 }
 
+namespace {
+
+// visit(stage, kind) for what a cell of rows that only compute is in the problem's kinds of actions.
+template <class Visit>
+void each_move(const SearchProblem& p, std::span<const Action> cell, const Visit& visit) {
+  for (const Action& a : cell) {
+    const auto move = [&](int kind) {
+      visit(Move{static_cast<std::int16_t>(a.stage), static_cast<std::int16_t>(kind)});
+    };
+    if (a.kind == ActionKind::forward) move(0);
+    if (a.kind == ActionKind::backward_input || a.kind == ActionKind::full_backward) move(1);
+    if (p.split_backward && (a.kind == ActionKind::backward_weight || a.kind == ActionKind::full_backward))
+      move(2);
+  }
+}
+
+// Moves as actions: the k-th of a stage and kind is that of micro-batch k.
+class Numbering {
+ public:
+  explicit Numbering(const SearchProblem& p) : p_(p) {
+    for (auto& d : done_) d.assign(p.stages.size(), 0);
+  }
+
+  Action next(Move move) {
+    const ActionKind kind = move.kind == 0      ? ActionKind::forward
+                            : move.kind == 2    ? ActionKind::backward_weight
+                            : p_.split_backward ? ActionKind::backward_input
+                                                : ActionKind::full_backward;
+    return {kind, move.stage, done_[move.kind][static_cast<std::size_t>(move.stage)]++};
+  }
+
+ private:
+  const SearchProblem& p_;
+  std::vector<std::int32_t> done_[3];
+};
+
+}  // namespace
+
 Schedule to_schedule(const SearchProblem& p, const Orders& orders) {
-  Schedule out;
-  out.rank_of_stage = p.rank_of_stage;
-  out.microbatches = p.microbatches;
-  std::vector<std::int32_t> done[3];
-  for (auto& d : done) d.assign(p.stages.size(), 0);
+  Schedule out{p.rank_of_stage, {}, p.microbatches};
+  Numbering numbering(p);
   for (const auto& order : orders) {
-    Row row;
-    for (const Move move : order) {
-      const ActionKind kind = move.kind == 0     ? ActionKind::forward
-                              : move.kind == 2   ? ActionKind::backward_weight
-                              : p.split_backward ? ActionKind::backward_input
-                                                 : ActionKind::full_backward;
-      row.push_back({kind, move.stage, done[move.kind][static_cast<std::size_t>(move.stage)]++});
-    }
-    out.rows.push_back(std::move(row));
+    Row& row = out.rows.emplace_back();
+    for (const Move move : order) row.push_back(numbering.next(move));
   }
   return out;
 }
@@ -157,17 +186,21 @@ Schedule to_schedule(const SearchProblem& p, const Orders& orders) {
 Orders from_rows(const SearchProblem& p, const Schedule& schedule) {
   Orders out(schedule.rows.size());
   for (std::size_t r = 0; r < schedule.rows.size(); ++r) {
-    const auto put = [&](const Action& a, int kind) {
-      out[r].push_back({static_cast<std::int16_t>(a.stage), static_cast<std::int16_t>(kind)});
-    };
     each_cell(schedule.rows[r], [&](std::size_t, std::size_t, std::span<const Action> cell) {
-      for (const Action& a : cell) {
-        if (a.kind == ActionKind::forward) put(a, 0);
-        if (a.kind == ActionKind::backward_input || a.kind == ActionKind::full_backward) put(a, 1);
-        if (p.split_backward &&
-            (a.kind == ActionKind::backward_weight || a.kind == ActionKind::full_backward))
-          put(a, 2);
-      }
+      each_move(p, cell, [&](Move move) { out[r].push_back(move); });
+    });
+  }
+  return out;
+}
+
+Schedule in_problem_kinds(const SearchProblem& p, const Schedule& schedule) {
+  Schedule out{p.rank_of_stage, {}, p.microbatches};
+  Numbering numbering(p);
+  for (const Row& from : schedule.rows) {
+    Row& row = out.rows.emplace_back();
+    each_cell(from, [&](std::size_t, std::size_t, std::span<const Action> cell) {
+      if (cell.front().kind == ActionKind::idle) row.push_back({});
+      each_move(p, cell, [&](Move move) { row.push_back(numbering.next(move)); });
     });
   }
   return out;

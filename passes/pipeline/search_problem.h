@@ -96,5 +96,8 @@ Evaluation evaluate(const SearchProblem& problem, const Orders& orders, Timeline
 // place of I where they are not.
 Schedule to_schedule(const SearchProblem& problem, const Orders& orders);
 Orders from_rows(const SearchProblem& problem, const Schedule& schedule);
+// to_schedule(from_rows()) with the idle cells of the rows where they stood: they move where add_send_recv
+// puts RECVs. For rows that hold what the problem asks for.
+Schedule in_problem_kinds(const SearchProblem& problem, const Schedule& schedule);
 
 }  // namespace braid::pipeline
