@@ -90,7 +90,17 @@ pipeline::Schedule PipelineInput::read_file() const {
                                   : pipeline::parse_schedule(text, options).stages();
     options.rank_of_stage = pipeline::parse_placement(placement, rows, count);
   }
-  return pipeline::parse_schedule(text, options);
+  pipeline::Schedule schedule = pipeline::parse_schedule(text, options);
+  const auto agree = [&](const char* option, int given, int found) {
+    if (given == 0 || given == found) return;
+    ir::user_error(kBadOption, {.file = file},
+                   fmt::format("{} {}, but the file has {}", option, given, found),
+                   fmt::format("leave {} out", option));
+  };
+  agree("--ranks", ranks, schedule.ranks());
+  agree("--stages", stages, schedule.stages());
+  agree("--microbatches", microbatches, schedule.microbatches);
+  return schedule;
 }
 
 pipeline::Schedule PipelineInput::generate() const {

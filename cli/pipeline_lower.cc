@@ -103,10 +103,14 @@ void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
   command->add_option("--channels", o->channels,
                       "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
   command->add_flag("--merge-backward", o->merge_backward, "Make one B of an I directly followed by its W");
-  command->add_flag("--unshard", o->unshard, "Gather and free the parameters of stages (FSDP)");
-  command->add_option("--residency", o->residency, "Stages whose parameters a rank holds (default 3)");
-  command->add_option("--lookahead", o->lookahead,
-                      "How many are gathered ahead: full, auto, or one number per rank");
+  CLI::Option* unshard =
+      command->add_flag("--unshard", o->unshard, "Gather and free the parameters of stages (FSDP)");
+  command->add_option("--residency", o->residency, "Stages whose parameters a rank holds (default 3)")
+      ->needs(unshard);
+  command
+      ->add_option("--lookahead", o->lookahead,
+                   "How many are gathered ahead: full, auto, or one number per rank")
+      ->needs(unshard);
   command->add_flag("--reduce-grad", o->reduce_grad,
                     "Reduce the gradients of a stage behind its last backward");
   command->add_flag("--waits", o->waits,

@@ -94,15 +94,17 @@ void add_pipeline_simulate(CLI::App& pipeline, Action& chosen) {
   o->input.add_generator(*command);
   command->add_option("--channels", o->channels,
                       "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
-  command->add_option("--costs", o->costs,
-                      "JSON with times, bytes and links (default: F = I = W = 1 us, B = 2 us)");
-  command->add_flag("--steps", o->steps, "Print the table in which every action takes one step instead");
-  command->add_flag("--peek", o->peek,
-                    "That table by the older rule: a RECV also meets a SEND that is next in line");
+  CLI::Option* costs = command->add_option(
+      "--costs", o->costs, "JSON with times, bytes and links (default: F = I = W = 1 us, B = 2 us)");
+  CLI::Option* steps =
+      command->add_flag("--steps", o->steps, "Print the table in which every action takes one step instead");
+  CLI::Option* peek = command->add_flag(
+      "--peek", o->peek, "That table by the older rule: a RECV also meets a SEND that is next in line");
   command->add_flag("--no-transfers", o->no_transfers, "Simulate rows that only compute as they are");
-  command->add_flag("--draw", o->draw, "Draw the timeline below the table");
-  command->add_option("--trace", o->trace, "Write a Chrome trace");
-  command->add_option("--svg", o->svg, "Write a picture");
+  CLI::Option* draw = command->add_flag("--draw", o->draw, "Draw the timeline below the table");
+  CLI::Option* trace = command->add_option("--trace", o->trace, "Write a Chrome trace");
+  CLI::Option* svg = command->add_option("--svg", o->svg, "Write a picture");
+  for (CLI::Option* weighted : {costs, draw, trace, svg}) weighted->excludes(steps)->excludes(peek);
   command->callback([o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return run(*o); }); }; });
 }
 

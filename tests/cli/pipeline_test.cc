@@ -188,6 +188,15 @@ TEST(Pipeline, OptionsThatDoNotGoTogetherAreRefused) {
   std::vector<std::string> arguments = small("generate");
   arguments.insert(arguments.end(), {"--placement", "1,0"});
   EXPECT_THAT(braid(arguments).err, HasSubstr("places its stages loop"));
+  const std::string path = folder.file("s.csv", "0F0,0B0\n1F0,1B0\n");
+  for (const char* option : {"--ranks", "--stages", "--microbatches"})
+    EXPECT_THAT(braid({"pipeline", "check", path, option, "7"}).err,
+                HasSubstr(std::string(option) + " 7, but the file has"));
+  EXPECT_EQ(
+      braid({"pipeline", "check", path, "--ranks", "2", "--stages", "2", "--microbatches", "1"}).exit_code,
+      0);
+  EXPECT_NE(braid({"pipeline", "simulate", path, "--steps", "--svg", folder / "s.svg"}).exit_code, 0);
+  EXPECT_NE(braid({"pipeline", "lower", path, "--residency", "1"}).exit_code, 0);
 }
 
 TEST(Pipeline, SearchedScheduleWithTransfersIsSafeUnderItsChannels) {
