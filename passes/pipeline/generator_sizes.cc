@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "passes/pipeline/language_errors.h"
+#include "passes/pipeline/validate.h"
 
 namespace braid::pipeline {
 
@@ -22,12 +23,14 @@ void check_sizes(std::string_view name, const GeneratorOptions& o, std::int32_t 
   if (local_stages != 0 && o.stages / o.ranks != local_stages) {
     refuse_sizes(name, o, local_stages == 1 ? "it has one stage per rank" : "it has two stages per rank");
   }
-  constexpr std::int64_t kLimit = std::int64_t{1} << 30;  // the same as validate's
-  if (std::int64_t{o.stages} * o.microbatches >= kLimit) {
-    ir::user_error(kScheduleTooLarge, {},
-                   fmt::format("{} with {} stages and {} micro-batches has too many actions", name, o.stages,
-                               o.microbatches),
-                   "stages times micro-batches lie below 2^30");
+  // A rank has up to so many idle cells for each of its stages.
+  const std::int64_t idle = 4 * std::int64_t{o.ranks};
+  if (o.stages >= kMostStageMicrobatches / (o.microbatches + idle)) {
+    ir::user_error(
+        kScheduleTooLarge, {},
+        fmt::format("{} with {} ranks, {} stages and {} micro-batches has too many cells", name, o.ranks,
+                    o.stages, o.microbatches),
+        fmt::format("stages times (micro-batches + 4 times ranks) lie below {}", kMostStageMicrobatches));
   }
 }
 

@@ -24,8 +24,8 @@ struct Generator {
   std::string_view alias;  // what papers call it, or empty
   std::string_view sizes;  // which it is defined for
   std::string_view summary;
-  // Linear. Throws BR0809 for sizes that the schedule is not defined for, BR0810 when stages * micro-batches
-  // reach 2^30.
+  // Linear. Throws BR0809 for sizes that the schedule is not defined for, BR0810 when stages *
+  // (micro-batches + 4 * ranks) reach 2^27: idle cells grow with the ranks.
   Schedule (*generate)(const GeneratorOptions&);
 };
 

@@ -18,6 +18,7 @@ bool goes_backward(const Schedule& schedule) {
 }  // namespace
 
 std::vector<NamedSchedule> known_schedules(const SearchProblem& p) {
+  check(p);
   std::vector<NamedSchedule> out;
   if (p.actions() == 0) return out;
   for (const Generator& generator : generators()) {

@@ -6,7 +6,8 @@
 
 namespace braid::pipeline {
 
-// In the order of generators(). Without the forward-only ones, and without those that place stages otherwise.
+// Throws what check(problem) throws. In the order of generators(). Without the forward-only ones, and without
+// those that place stages otherwise.
 std::vector<NamedSchedule> known_schedules(const SearchProblem& problem);
 
 }  // namespace braid::pipeline

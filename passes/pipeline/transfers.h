@@ -14,7 +14,7 @@ using KindSet = std::uint8_t;
 constexpr KindSet bit(ActionKind k) { return static_cast<KindSet>(1U << (static_cast<unsigned>(k) - 1)); }
 inline constexpr KindSet kInputGradient = bit(ActionKind::backward_input) | bit(ActionKind::full_backward);
 
-// Below 2^28 (validate.h).
+// Below kMostStageMicrobatches (validate.h).
 inline std::size_t dense_id(const Schedule& s, Action a) {
   return static_cast<std::size_t>(a.stage) * static_cast<std::size_t>(s.microbatches) +
          static_cast<std::size_t>(a.microbatch);

@@ -15,8 +15,6 @@ namespace {
 
 using enum ActionKind;
 
-constexpr std::size_t kMaxDense = std::size_t{1} << 28;
-
 bool has_actions(const Schedule& s) {
   return std::ranges::any_of(s.rows, [](const Row& row) {
     return std::ranges::any_of(row, [](Action a) { return a.kind != idle; });
@@ -25,9 +23,9 @@ bool has_actions(const Schedule& s) {
 
 void check_placement(const Schedule& s) {
   if (s.microbatches < 0) ir::user_error(kTooLarge, {}, fmt::format("{} micro-batches", s.microbatches));
-  if (dense_size(s) >= kMaxDense)
+  if (dense_size(s) >= static_cast<std::size_t>(kMostStageMicrobatches))
     ir::user_error(kTooLarge, {}, fmt::format("{} stages of {} micro-batches", s.stages(), s.microbatches),
-                   fmt::format("stages times micro-batches must stay below {}", kMaxDense));
+                   fmt::format("stages times micro-batches must stay below {}", kMostStageMicrobatches));
   std::vector<char> owns(s.rows.size(), 0);
   for (int stage = 0; stage < s.stages(); ++stage) {
     const int rank = s.rank_of_stage[static_cast<std::size_t>(stage)];

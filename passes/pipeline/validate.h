@@ -2,17 +2,22 @@
 // owns the stage, each after what it needs on that rank. What only other ranks can decide, whether they wait
 // for each other, is left to add_send_recv, step_table and, for good, deadlock_proof.
 //
-// A schedule without any action and one of a single rank are valid. Stages * micro-batches lie below 2^28.
+// A schedule without any action and one of a single rank are valid. Stages * micro-batches lie
+// below kMostStageMicrobatches.
 //
 // Members of a container run side by side: none may need another one of the same container.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "passes/pipeline/schedule.h"
 
 namespace braid::pipeline {
+
+// So that four transfers of each, with micro-batches rounded up to a power of two, have 32-bit numbers.
+inline constexpr std::int64_t kMostStageMicrobatches = std::int64_t{1} << 27;
 
 struct ValidateOptions {
   enum class Phases {

@@ -164,6 +164,9 @@ TEST(PipelineGenerators, RefuseSizesTheyAreNotDefinedFor) {
   }
   EXPECT_THAT(error_of([] { rows("LoopedBFS", 1 << 10, 1 << 20, 1 << 20); }).what(),
               HasSubstr("error BR0810"));
+  // Few actions, but idle cells that grow with the square of the ranks: 10^10 of them.
+  for (const char* name : {"GPipe", "LoopedBFS", "Interleaved1F1B", "ZB1P", "Inference"})
+    EXPECT_EQ(error_of([&] { rows(name, 70000, 70000, 1); }).code(), 810) << name;
 }
 
 TEST(PipelineGenerators, AreFoundByNameAndAlias) {

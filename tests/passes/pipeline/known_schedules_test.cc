@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ir/error.h"
 #include "tests/passes/pipeline/random_search_problem.h"
 
 namespace braid::pipeline {
@@ -30,6 +31,18 @@ TEST(KnownSchedules, AreThoseOfThePlacementAndTheSizes) {
   EXPECT_THAT(names(known_schedules(problem(1, 8, {0, 1, 1, 0}))), ElementsAre("ZBVZeroBubble", "DualPipeV"));
   EXPECT_THAT(names(known_schedules(problem(1, 8, {0, 0, 1}))), ElementsAre());
   EXPECT_THAT(names(known_schedules(problem(1, 0, {0, 1}))), ElementsAre());
+}
+
+TEST(KnownSchedules, AProblemThatIsTooLargeIsRefusedBeforeAnyIsMade) {
+  SearchProblem p;
+  p.ranks = 70000;
+  p.microbatches = 1;
+  for (int s = 0; s < p.ranks; ++s) p.rank_of_stage.push_back(s);
+  p.stages.resize(70000);
+  p.forward_delay.resize(69999);
+  p.backward_delay.resize(69999);
+  EXPECT_THAT([&] { known_schedules(p); },
+              testing::ThrowsMessage<ir::UserError>(testing::HasSubstr("BR0880")));
 }
 
 TEST(KnownSchedules, TheSearchIsNeverLongerThanAnyThatFits) {
