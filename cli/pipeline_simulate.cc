@@ -58,10 +58,11 @@ void print_times(const pipeline::Simulation& simulation, const std::vector<pipel
   for (std::size_t r = 0; r < simulation.ranks.size(); ++r) {
     const pipeline::RankTimes& t = simulation.ranks[r];
     const pipeline::RankMemory& m = memory[r];
-    fmt::print("{:<6}{:>12.3f}{:>12.3f}{:>12.3f}{:>14.3f}{:>12.3f}  {:>10}{:>14}{:>12}{:>12}{:>12}{:>12}\n",
-               r, t.busy.us(), t.skew.us(), t.dependency.us(), t.head_of_line.us(), t.tail.us(), size(m.peak),
-               size(m.arena_bytes), size(m.at_peak[0]), size(m.at_peak[1]), size(m.at_peak[2]),
-               size(m.at_peak[3]));
+    fmt::print(
+        "{:<5} {:>11.3f} {:>11.3f} {:>11.3f} {:>13.3f} {:>11.3f}  {:>10} {:>13} {:>11} {:>11} {:>11} "
+        "{:>11}\n",
+        r, t.busy.us(), t.skew.us(), t.dependency.us(), t.head_of_line.us(), t.tail.us(), size(m.peak),
+        size(m.arena_bytes), size(m.at_peak[0]), size(m.at_peak[1]), size(m.at_peak[2]), size(m.at_peak[3]));
   }
 }
 

@@ -88,7 +88,9 @@ Time PipelineCosts::transfer(Action send, std::int32_t from, std::int32_t to) co
   const StageCosts& s = stages[static_cast<std::size_t>(send.stage)];
   const std::int64_t size = send.kind == ActionKind::send_forward ? s.forward_bytes : s.backward_bytes;
   if (size == 0 || used.gb_s <= 0) return used.latency;
-  return used.latency + Time::from_ns(static_cast<double>(size) / used.gb_s);
+  // What is longer than any simulation may take stays so, and stays a number.
+  constexpr double kMostNs = 4e15;
+  return used.latency + Time::from_ns(std::min(static_cast<double>(size) / used.gb_s, kMostNs));
 }
 
 PipelineCosts unit_costs(const Schedule& schedule) {

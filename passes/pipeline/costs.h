@@ -51,7 +51,7 @@ struct PipelineCosts {
   bool shared_links = false;         // transfers that leave, or enter, one rank at a time share its bandwidth
 
   passes::Time of(Action compute) const;  // one action, no container
-  // Of a SEND, from rank to rank.
+  // Of a SEND, from rank to rank. Beyond 46 days it stays there.
   passes::Time transfer(Action send, std::int32_t from, std::int32_t to) const;
 
   friend bool operator==(const PipelineCosts&, const PipelineCosts&) = default;

@@ -175,6 +175,11 @@ TEST(Simulate, TimesThatLeave64BitsAreRefused) {
   PipelineCosts costs = unit_costs(s);
   costs.stages[0].forward = us(9e11);
   refused(863, [&] { simulate(s, costs); });  // error BR0863
+  const Schedule sends = schedule({0, 1}, 1, {"0F0,0SEND_F0", "1RECV_F0,1F0"});
+  PipelineCosts slow = unit_costs(sends);
+  slow.stages[0].forward_bytes = 1'000'000'000'000'000;
+  slow.link.gb_s = 1e-6;  // 10^24 ps
+  refused(863, [&] { simulate(sends, slow); });
 }
 
 // ---- the slow obvious version: times as unknowns, raised until all rules hold
