@@ -59,7 +59,7 @@ void print_times(const pipeline::Simulation& simulation, const std::vector<pipel
     const pipeline::RankTimes& t = simulation.ranks[r];
     const pipeline::RankMemory& m = memory[r];
     fmt::print(
-        "{:<5} {:>11.3f} {:>11.3f} {:>11.3f} {:>13.3f} {:>11.3f}  {:>10} {:>13} {:>11} {:>11} {:>11} "
+        "{:<6} {:>11.3f} {:>11.3f} {:>11.3f} {:>13.3f} {:>11.3f}  {:>10} {:>13} {:>11} {:>11} {:>11} "
         "{:>11}\n",
         r, t.busy.us(), t.skew.us(), t.dependency.us(), t.head_of_line.us(), t.tail.us(), size(m.peak),
         size(m.arena_bytes), size(m.at_peak[0]), size(m.at_peak[1]), size(m.at_peak[2]), size(m.at_peak[3]));
