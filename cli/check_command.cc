@@ -3,15 +3,19 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <regex>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/model_options.h"
 #include "codegen/trace_json.h"
+#include "frontend/errors.h"
+#include "frontend/import.h"
 #include "ir/error.h"
 #include "passes/check/check_traces.h"
 
@@ -50,13 +54,37 @@ std::vector<std::string> in_rank_order(std::vector<std::string> files) {
   return files;
 }
 
-ir::CollectiveTrace trace_of(const Options& o, const std::string& file) {
+// Programs of several ranks need not have the same dimensions: each takes the bounds of its own.
+using DimNames = std::map<std::string, std::set<std::string>>;  // by file
+DimNames dim_names(const Options& o) {
+  DimNames names;
+  if (o.files.size() < 2 || o.model.dims.empty()) return names;
+  std::set<std::string> all;
+  for (const std::string& file : o.files) {
+    if (is_program_dir(file) || file.ends_with(".braid")) return {};
+    names[file] = frontend::dimension_names(file);
+    all.insert(names[file].begin(), names[file].end());
+  }
+  for (const auto& [name, bounds] : o.model.dim_bounds()) {
+    if (all.contains(name)) continue;
+    ir::user_error(frontend::kInvalidDimension, {},
+                   fmt::format("none of the {} models has a dimension '{}'", o.files.size(), name),
+                   all.empty() ? "all their dimensions are numbers"
+                               : fmt::format("their dimensions are {}", fmt::join(all, ", ")));
+  }
+  return names;
+}
+
+ir::CollectiveTrace trace_of(const Options& o, const std::string& file, const DimNames& names) {
   if (is_program_dir(file)) return codegen::read_program_trace(file);
   ModelOptions one = o.model;
   one.model = file;
   one.refuse_for_text();
   if (one.ranks == 1 && o.files.size() > 1) one.ranks = static_cast<int>(o.files.size());
-  const CompileOptions options = one.compile_options();
+  CompileOptions options = one.compile_options();
+  if (const auto own = names.find(file); own != names.end()) {
+    std::erase_if(options.import.dims, [&](const auto& dim) { return !own->second.contains(dim.first); });
+  }
   ir::Schedule schedule = lower(options);
   if (!o.as_written && !file.ends_with(".braid")) optimise(schedule, options);
   return ir::collective_trace(schedule, file);
@@ -72,8 +100,9 @@ ir::ChannelPolicy parse_channels(const std::string& text) {
 
 int run(const Options& o) {
   std::vector<ir::CollectiveTrace> traces;
+  const DimNames names = dim_names(o);
   for (const std::string& file : in_rank_order(o.files)) {
-    traces.push_back(trace_of(o, file));
+    traces.push_back(trace_of(o, file, names));
     if (!o.channels.empty()) traces.back().channels = parse_channels(o.channels);
   }
   fmt::print("{}", to_string(check::check_traces(traces)));

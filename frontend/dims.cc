@@ -81,7 +81,10 @@ void check_total(const Model& model, const onnx::ValueInfoProto& input, const Di
 
 }  // namespace
 
-void resolve_dims(Model& model, const DimBounds& bounds) {
+namespace {
+
+// Names the unnamed ones first. The names of inputs' dimensions.
+std::set<std::string> name_dims(Model& model) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();
   std::set<std::string> known;
   for (onnx::ValueInfoProto& input : *graph.mutable_input()) {
@@ -101,9 +104,25 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
     }
     collect_names(input, known);
   }
-  std::set<std::string> with_outputs = known;
-  for (const onnx::ValueInfoProto& output : graph.output()) collect_names(output, with_outputs);
-  check_bounds(model, bounds, with_outputs);
+  return known;
+}
+
+std::set<std::string> with_outputs(const Model& model, std::set<std::string> known) {
+  for (const onnx::ValueInfoProto& output : model.proto.graph().output()) collect_names(output, known);
+  return known;
+}
+
+}  // namespace
+
+std::set<std::string> dimension_names(Model model) {
+  const std::set<std::string> known = name_dims(model);
+  return with_outputs(model, known);
+}
+
+void resolve_dims(Model& model, const DimBounds& bounds) {
+  onnx::GraphProto& graph = *model.proto.mutable_graph();
+  std::set<std::string> known = name_dims(model);
+  check_bounds(model, bounds, with_outputs(model, known));
 
   std::vector<std::string> unbounded;
   for (const onnx::ValueInfoProto* input : true_inputs(model)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ using DimBounds = std::map<std::string, ir::Bounds>;
 // or shape or of a type that the IR has not; a dimension without bounds; bounds that are reversed, negative
 // or of no dimension of the model.
 void resolve_dims(Model& model, const DimBounds& bounds);
+
+// The names of the model's dimensions that may be given bounds.
+std::set<std::string> dimension_names(Model model);
 
 // The sizes of a graph input after resolve_dims.
 std::vector<ir::Expr> input_sizes(const onnx::ValueInfoProto& input, const DimBounds& bounds,

@@ -44,4 +44,6 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
   return schedule;
 }
 
+std::set<std::string> dimension_names(const std::string& path) { return dimension_names(load_model(path)); }
+
 }  // namespace braid::frontend

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,9 @@ struct ImportOptions {
   // Pairs (graph output, graph input): the output takes the input's memory.
   std::vector<std::pair<std::string, std::string>> aliases;
 };
+
+// The names of a model's dimensions that may be given bounds.
+std::set<std::string> dimension_names(const std::string& path);
 
 // Reads the model at `path` and lowers it. "{rank}" in the path stands for the rank: one file per rank, the
 // same graph with weights of its own. Nodes of the result are single operations in the order of their

@@ -358,6 +358,16 @@ Expr detail::extremum_in(ExprKind kind, Expr a, Expr b, Extents extents) {
   if (compare(a, b) > 0) std::swap(a, b);
   if (provably_non_negative(b - a, extents)) return is_min ? a : b;
   if (provably_non_negative(a - b, extents)) return is_min ? b : a;
+  // min(a, max(a, c)) = a, and the other way round.
+  const auto absorbed = [&](Expr x, Expr by) {
+    if (by.kind() != (is_min ? ExprKind::max : ExprKind::min)) return false;
+    const auto within = [&](Expr part) {
+      return provably_non_negative(is_min ? part - x : x - part, extents);
+    };
+    return within(by.lhs()) || within(by.rhs());
+  };
+  if (absorbed(a, b)) return a;
+  if (absorbed(b, a)) return b;
   return function(kind, a, b);
 }
 

@@ -226,10 +226,13 @@ class Printer {
     } else if (!data.elided.empty()) {
       text += " = " + per_rank(data.elided.size(), [&](std::size_t i) { return elided(data.elided[i]); });
     } else if (!data.per_rank.empty()) {
+      // All ranks' entries or none: data that is left out of a text can be put back only as a whole.
+      const bool small = std::all_of(data.per_rank.begin(), data.per_rank.end(), [&](const auto& bytes) {
+        return static_cast<std::int64_t>(bytes.size()) <= options_.inline_bytes ||
+               is_splat(g_[b].dtype, bytes);
+      });
       text += " = " + per_rank(data.per_rank.size(), [&](std::size_t i) {
                 const std::span<const std::byte> bytes = data.per_rank[i];
-                const bool small = static_cast<std::int64_t>(bytes.size()) <= options_.inline_bytes ||
-                                   is_splat(g_[b].dtype, bytes);
                 return small ? values(g_[b].dtype, bytes) : elided(fnv1a(bytes.data(), bytes.size()));
               });
     }

@@ -161,6 +161,7 @@ class OrderCheck {
       for (const Touch& r : reads[s]) check_read(r, writes[s], top);
       check_flight(reads[s], writes[s]);
     }
+    for (OpId op : ops) check_operands(op);
     for (OpId op : ops) {
       if (const auto* k = g_[op].as<RegionKernel>()) {
         for (const Region& r : k->regions) list(r.ops, false, r.yields);
@@ -222,6 +223,35 @@ class OrderCheck {
   bool inside_same(const Touch& r, BufferId id) const {
     const auto* k = r.op.valid() ? g_[r.op].as<RegionKernel>() : nullptr;
     return k && (!g_[id].producer.valid() || contains(g_, *k, g_[id].producer));
+  }
+
+  // Both are contiguous. Where sizes leave it open, the engine looks at run time.
+  bool surely_overlap(const TensorRef& a, const TensorRef& b) const {
+    const MemoryRegion x = region(g_, a), y = region(g_, b);
+    return x.storage.valid() && x.storage == y.storage && provably_non_negative(x.end - y.begin - 1) &&
+           provably_non_negative(y.end - x.begin - 1);
+  }
+
+  // A collective works in place, on the very operand, or where none of its operands is.
+  void check_operands(OpId id) {
+    const auto* k = g_[id].as<CollectiveKernel>();
+    if (k == nullptr) return;
+    for (std::size_t i = 0; i < k->outputs.size(); ++i) {
+      const TensorRef& out = k->outputs[i];
+      for (std::size_t j = 0; j < i; ++j) {
+        if (surely_overlap(out, k->outputs[j]))
+          out_.add(kFlight, g_[id].name, "two of its results are the same memory, '{}'", g_[out.buffer].name);
+      }
+    }
+    for (std::size_t i = 0; i < k->outputs.size(); ++i) {
+      const TensorRef& out = k->outputs[i];
+      for (std::size_t j = 0; j < k->inputs.size(); ++j) {
+        const TensorRef& in = k->inputs[j];
+        if ((i == j && region(g_, in).begin == region(g_, out).begin) || !surely_overlap(out, in)) continue;
+        out_.add(kFlight, g_[id].name, "its result '{}' overlaps its operand '{}'", g_[out.buffer].name,
+                 g_[in.buffer].name);
+      }
+    }
   }
 
   // Nobody else touches what a collective writes between its start and its wait.

@@ -72,7 +72,7 @@ void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, Pas
   Graph& graph = schedule.graph;
   std::vector<bool> blocks(graph.ops.size(), false);
   for (const ForcedKernel& f : forced) {
-    bool known = false, applied = false;
+    bool known = false, applied = false, only_not_blocking = false;
     for (OpId id : collectives) {
       if (!is_meant(graph[id], f.collective)) continue;
       known = true;
@@ -80,6 +80,7 @@ void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, Pas
       const std::vector<std::string_view> kernels = possible(engine, kernel.kind);
       const bool has = std::find(kernels.begin(), kernels.end(), f.kernel) != kernels.end();
       if (!has || (f.blocking && !may_block(kernel))) {
+        only_not_blocking |= has;
         if (f.collective == "*") continue;
         user_error(kNoSuchKernel, {.node = graph[id].name},
                    has ? fmt::format("--force-kernel: a {} cannot be blocking", to_string(kernel.kind))
@@ -98,6 +99,13 @@ void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, Pas
                  collectives.empty()
                      ? "it has none at all"
                      : fmt::format("write *, a kind, or one of: {}", names_of(graph, collectives)));
+    }
+    if (!applied && only_not_blocking) {
+      user_error(kNoSuchKernel, {},
+                 fmt::format("--force-kernel: none of the program's collectives with the kernel '{}' can be "
+                             "blocking",
+                             f.kernel),
+                 "transfers from one rank to another have a wait: leave out :blocking");
     }
     if (!applied) {
       user_error(kNoSuchKernel, {},

@@ -55,6 +55,19 @@ TEST(Check, ACompiledFolderAndItsModelGiveTheSameCertificate) {
   EXPECT_THAT(file.out, HasSubstr("certificate: 2 ranks agree"));
 }
 
+// Stages of a pipeline need not have the same dimensions.
+TEST(Check, EachRanksModelTakesTheBoundsOfItsOwnDimensions) {
+  const std::string dynamic = model("collectives/all_reduce_dynamic/model.onnx"),
+                    fixed = model("collectives/all_reduce/model.onnx");
+  const std::vector<std::string> check = {"check",      dynamic, fixed,           "--dim",
+                                          "batch=1..4", "--dim", "sequence=1..16"};
+  EXPECT_THAT(braid(check).err, HasSubstr("BR0900"));  // they differ, as they should
+  std::vector<std::string> unknown = check;
+  unknown.insert(unknown.end(), {"--dim", "batc=2"});
+  EXPECT_THAT(braid(unknown).err,
+              AllOf(HasSubstr("BR0311"), HasSubstr("batc"), HasSubstr("batch, sequence")));
+}
+
 TEST(Check, AMissingRankIsNamed) {
   const Folder folder;
   const ProcessResult result = braid({"check", folder.file("g.rank0.braid", text("tp", "dp")),

@@ -246,6 +246,16 @@ TEST(Expr, IndexArithmeticOfReshapesFolds) {
   EXPECT_FALSE(provably_less(i * 12 + j + 1, n * 12, extents));
 }
 
+// The size of an axis that is read backwards and may be empty.
+TEST(Expr, MinimumAbsorbsAMaximumOfItselfAndTheOtherWayRound) {
+  Graph g;
+  const Expr n = g.add_dim("n", {0, 8});
+  EXPECT_EQ(min(3 * n - 1, max(0, 3 * n - 1)), 3 * n - 1);
+  EXPECT_EQ(min(max(0, 3 * n - 1), 3 * n - 1), 3 * n - 1);
+  EXPECT_EQ(max(n - 1, min(0, n - 1)), n - 1);
+  EXPECT_EQ(min(n - 2, max(0, n - 1)), n - 2);
+}
+
 TEST(Expr, MinimumOfTwoFormsOfOneValueDoesNotDependOnTheOrder) {
   Graph g;
   const Expr zero =

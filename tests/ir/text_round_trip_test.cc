@@ -373,6 +373,14 @@ TEST(Text, LargeConstantsAreElidedWithTheirHash) {
   EXPECT_EQ(print(s, {.inline_bytes = 4096}).find("elided(0x"), std::string::npos);
 }
 
+TEST(Text, WhereOneRanksDataIsElidedThatOfAllIs) {
+  Schedule s =
+      parse_schedule("graph g ranks 2 constant %c: f32[4] = per_rank([1, 2, 3, 4], splat(0)) output %c");
+  const std::string text = print(s, {.inline_bytes = 8});
+  EXPECT_NE(text.find("per_rank(elided("), std::string::npos) << text;
+  EXPECT_EQ(print(parse_schedule(text)), text);
+}
+
 TEST(Text, LargeConstantsOfOneValueAreNotElided) {
   Schedule s;
   const BufferId c = s.graph.add_owned("c", DType::f32, {1024}, StorageKind::constant);

@@ -157,6 +157,24 @@ output %early output %r.1)";
   expect_violation(program(text), "flight", "early", "touches 'r' while the collective 'r' writes it");
 }
 
+TEST(VerifierFlight, ResultsOverlapNeitherEachOtherNorOtherOperands) {
+  const auto views = [](const std::string& start) {
+    return "graph g ranks 2 group @g = [0, 1] input %x: f32[8]\n"
+           "%b: f32[8] = pointwise { %0 = load %x store %0 }\n"
+           "buffer %v: f32[5] in %b\nbuffer %w: f32[5] in %b at 3\nbuffer %far: f32[3] in %b at 5\n" +
+           start;
+  };
+  const std::string one = " as s\n%w.2 mutates %w.1 = wait s\noutput %w.2";
+  expect_legal(program(views("%w.1 mutates %w = all_reduce sum @g (%w)" + one)));
+  expect_violation(program(views("%w.1 mutates %w = all_reduce sum @g (%v)" + one)), "flight", "s",
+                   "its result 'w.1' overlaps its operand 'v'");
+  const std::string two = " as s\n%v.2 mutates %v.1, %r.2 mutates %r = wait s\noutput %v.2";
+  expect_violation(program(views("%v.1 mutates %v, %w.1 mutates %w = all_reduce sum @g (%v, %w) as s\n"
+                                 "%v.2 mutates %v.1, %w.2 mutates %w.1 = wait s\noutput %v.2")),
+                   "flight", "s", "two of its results are the same memory");
+  expect_legal(program(views("%v.1 mutates %v, %r: f32[3] = all_reduce sum @g (%v, %far)" + two)));
+}
+
 TEST(VerifierFlight, InPlaceCollectives) {
   expect_legal(program(R"(graph g ranks 2 group @g = [0, 1] input %x: f32[4]
 %c: f32[4] comm(symmetric, @g) = pointwise { %0 = load %x store %0 }

@@ -98,6 +98,18 @@ TEST(ForceKernels, AnUnknownCollectiveIsAnErrorThatListsTheKnownOnes) {
   EXPECT_THAT(test::error_of([] { forced({"broadcast=one_shot"}); }), HasSubstr("BR0587"));
 }
 
+TEST(ForceKernels, WhereNothingCanBeBlockingTheErrorSaysSo) {
+  ir::Schedule schedule = ir::parse_schedule(
+      "graph main ranks 2 group @g = [0, 1] input %x: f32[4] send @g (%x) peer 1 as out wait out "
+      "output %x",
+      "test");
+  PassContext context;
+  const std::vector<ForcedKernel> all = {parse_forced_kernel("*=automatic:blocking")};
+  const std::string error = test::error_of([&] { force_kernels(schedule, all, context); });
+  EXPECT_THAT(error, HasSubstr("BR0588"));
+  EXPECT_THAT(error, HasSubstr("can be blocking"));
+}
+
 TEST(ForceKernels, AKernelThatItCannotHaveIsAnErrorThatListsWhatItHas) {
   for (const char* text : {"reduce=ring", "gather=two_shot", "gather=library", "reduce=tree",
                            "out=automatic:blocking", "*=ring"})
