@@ -57,8 +57,11 @@ std::string draw_text(const Schedule& s, const Simulation& simulation, const Dra
       width = std::max(width, label(s.rows[r], c.position).size() + 1);
     }
   }
+  const auto most = static_cast<std::size_t>(options.columns);
+  // No farther than what is cut off anyway: the shortest action may be a millionth of the longest.
   const auto column = [&](Time t) {
-    return unit.ps > 0 ? static_cast<std::size_t>((t.ps + unit.ps / 2) / unit.ps) * width : 0;
+    const auto units = unit.ps > 0 ? static_cast<std::size_t>((t.ps + unit.ps / 2) / unit.ps) : 0;
+    return std::min(units, most / width + 2) * width;
   };
   std::string out;
   const std::size_t digits = std::to_string(s.ranks() - 1).size();
@@ -74,7 +77,6 @@ std::string draw_text(const Schedule& s, const Simulation& simulation, const Dra
       text.resize(to - from - 1, '-');
       line.replace(from, to - from, " " + text);
     }
-    const auto most = static_cast<std::size_t>(options.columns);
     if (line.size() > most) line = line.substr(0, most) + " ...";
     out += fmt::format("rank {:>{}} |{}\n", r, digits, line);
   }
