@@ -118,7 +118,8 @@ std::vector<std::string> write_program_files(const std::string& dir, const std::
     }
     write_weights(graph, weights, fingerprint, at.string());
     for (const std::string& file : weight_files(graph, weights)) files.push_back(file);
-    write_text(at / "manifest.json", manifest.dump(2) + "\n");
+    write_text(at / "manifest.json",
+               manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     files.emplace_back("manifest.json");
     for (std::string& file : files) {
       fs::rename(at / file, fs::path(dir) / file);

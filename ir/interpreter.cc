@@ -183,7 +183,9 @@ class Rank {
   bool release(const Operation& op, OpId start) {
     const auto it = open_.find(start);
     internal_check(it != open_.end(), "'{}' releases '{}', which has not started", op.name, g_[start].name);
-    if (it->second && !it->second->all_done()) return blocked(op, *it->second, true);
+    // Who only receives has nothing that its peer still reads.
+    const bool read_by_peers = !g_[start].as<CollectiveKernel>()->inputs.empty();
+    if (read_by_peers && it->second && !it->second->all_done()) return blocked(op, *it->second, true);
     open_.erase(it);
     return true;
   }

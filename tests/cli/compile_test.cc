@@ -46,6 +46,16 @@ TEST(Compile, SourceWithHeaderWeightsAndManifestIsWritten) {
     EXPECT_THAT(result.out, HasSubstr(file));
 }
 
+// Exporters write what they like; JSON is UTF-8.
+TEST(Compile, ANameThatIsNoUtf8IsWrittenWithAMark) {
+  const Folder folder;
+  const std::string text = folder.file("odd.braid", "graph odd\ninput %x: f32[4]\noutput %x as \"y\\xff\"\n");
+  const ProcessResult result = braid({"compile", text, "--emit", "source", "-o", folder / "out"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json manifest = nlohmann::json::parse(read_text(folder / "out/manifest.json"));
+  EXPECT_EQ(manifest["outputs"][0]["name"], "y\xef\xbf\xbd");
+}
+
 TEST(Compile, EqualModelsGiveEqualBytes) {
   const Folder folder;
   for (const char* out : {"a", "b"}) {

@@ -34,6 +34,17 @@ std::vector<std::vector<Tensor>> rank_inputs(int ranks, std::int64_t n) {
   return out;
 }
 
+// Its memory holds nothing that the sender still reads, who may come to its wait much later.
+TEST(Collectives, ReleaseOfAReceiveNeedsNoWaitOfTheSender) {
+  const auto out = run_ranks(
+      "graph g ranks 2 group @g = [0, 1] input %x: f32[2] send @g (%x) peer 1 as to "
+      "%y: f32[2] = recv @g peer 0 as from %y.1 mutates %y = wait from release from "
+      "%z: f32[2] = all_reduce sum @g (%x) blocking wait to release to output %y.1 output %z",
+      rank_inputs(2, 2));
+  EXPECT_THAT(out[1][0].values<float>(), ElementsAre(100, 101));
+  EXPECT_THAT(out[0][1].values<float>(), ElementsAre(300, 302));
+}
+
 TEST(Collectives, EveryKindOnOneToFourRanks) {
   for (int p = 1; p <= 4; ++p) {
     std::string group = "0";
