@@ -98,6 +98,14 @@ void infer_shapes(Model& model) {
   }
 }
 
+DeclaredTypes declared_types(const Model& model) {
+  DeclaredTypes types;
+  for (const auto* list : {&model.proto.graph().value_info(), &model.proto.graph().output()}) {
+    for (const onnx::ValueInfoProto& value : *list) types[value.name()] = value.type();
+  }
+  return types;
+}
+
 InferredTypes types_of(const Model& model) {
   const onnx::GraphProto& graph = model.proto.graph();
   InferredTypes types;

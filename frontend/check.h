@@ -33,6 +33,11 @@ void infer_shapes(Model& model);
 // What the model says of its values after infer_shapes; points into the model.
 InferredTypes types_of(const Model& model);
 
+// What the model itself says of its values, before infer_shapes: where ONNX knows no better (sizes that
+// depend on the number of ranks), inference believes it.
+using DeclaredTypes = std::unordered_map<std::string, onnx::TypeProto>;
+DeclaredTypes declared_types(const Model& model);
+
 // All operators of the model that can neither be lowered nor replaced by a function body, in one UserError.
 // `types` may be null: then element types are not looked at.
 void check_supported(const Model& model, const Opsets& opsets, const InferredTypes* types);

@@ -35,11 +35,12 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
     check_supported(model, opsets, nullptr);
     check_with_onnx(model);
   }
+  const DeclaredTypes declared = declared_types(model);
   infer_shapes(model);
   const InferredTypes types = types_of(model);
   check_supported(model, opsets, &types);
 
-  ir::Schedule schedule = lower_graph(model, opsets, types, {options.dims, options.ranks});
+  ir::Schedule schedule = lower_graph(model, opsets, types, declared, {options.dims, options.ranks});
   for (const auto& [output, input] : options.aliases) add_alias(schedule, output, input);
   return schedule;
 }

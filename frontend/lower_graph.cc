@@ -22,8 +22,13 @@ using ir::user_error;
 class GraphLowering {
  public:
   GraphLowering(const Model& model, const Opsets& opsets, const InferredTypes& types,
-                const LowerOptions& options)
-      : model_(model), opsets_(opsets), types_(types), options_(options), lowering_(schedule_.graph) {}
+                const DeclaredTypes& declared, const LowerOptions& options)
+      : model_(model),
+        opsets_(opsets),
+        types_(types),
+        declared_(declared),
+        options_(options),
+        lowering_(schedule_.graph) {}
 
   ir::Schedule run() {
     schedule_.graph.name = model_.proto.graph().name().empty() ? "main" : model_.proto.graph().name();
@@ -211,6 +216,20 @@ class GraphLowering {
     checked_bytes(largest, value.dtype, location_of(model_.path, node), value.name);
   }
 
+  // If the model says another size than there is, that is its own mistake.
+  void refuse_declaration(const onnx::NodeProto& node, const Value& value, int axis) {
+    const auto found = declared_.find(value.name);
+    if (found == declared_.end() || axis >= found->second.tensor_type().shape().dim_size()) return;
+    const auto& dim = found->second.tensor_type().shape().dim(axis);
+    const std::int64_t size = value.sizes[static_cast<std::size_t>(axis)].constant();
+    if (!dim.has_dim_value() || dim.dim_value() == size) return;
+    user_error(
+        kShapeMismatch, location_of(model_.path, node),
+        fmt::format("'{}' is declared with size {} along axis {}, but on {} rank{} it has {}", value.name,
+                    dim.dim_value(), axis, options_.ranks, options_.ranks == 1 ? "" : "s", size),
+        "compile for as many ranks as the model was written for (--ranks), or correct the declaration");
+  }
+
   // What ONNX infers and what was lowered come from different code: they must agree.
   void compare_with_inference(const onnx::NodeProto& node, const Value& value) {
     const auto found = types_.find(value.name);
@@ -227,6 +246,7 @@ class GraphLowering {
       const auto& dim = type.shape().dim(k);
       const Expr size = value.sizes[static_cast<std::size_t>(k)];
       if (!dim.has_dim_value()) continue;
+      if (size.is_constant() && size.constant() != dim.dim_value()) refuse_declaration(node, value, k);
       if (size.is_constant()) {
         ir::internal_check(size.constant() == dim.dim_value(),
                            "node '{}' ({}): axis {} of '{}' was lowered with size {}, ONNX infers {}",
@@ -240,6 +260,7 @@ class GraphLowering {
   const Model& model_;
   const Opsets& opsets_;
   const InferredTypes& types_;
+  const DeclaredTypes& declared_;
   const LowerOptions& options_;
   ir::Schedule schedule_;
   ir::Lowering lowering_;
@@ -252,8 +273,8 @@ class GraphLowering {
 }  // namespace
 
 ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types,
-                         const LowerOptions& options) {
-  return GraphLowering(model, opsets, types, options).run();
+                         const DeclaredTypes& declared, const LowerOptions& options) {
+  return GraphLowering(model, opsets, types, declared, options).run();
 }
 
 }  // namespace braid::frontend

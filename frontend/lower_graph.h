@@ -13,6 +13,6 @@ struct LowerOptions {
 };
 
 ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types,
-                         const LowerOptions& options);
+                         const DeclaredTypes& declared, const LowerOptions& options);
 
 }  // namespace braid::frontend

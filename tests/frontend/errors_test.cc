@@ -48,6 +48,16 @@ TEST(FrontendErrors, ConstantIndexOutOfRangeIsFoundWhileCompiling) {
   EXPECT_THAT(error.what(), HasSubstr("row"));
 }
 
+// Without a group the size depends on the number of ranks: ONNX's inference believes what is declared.
+TEST(FrontendErrors, ModelThatWasWrittenForAnotherNumberOfRanks) {
+  const std::string gather = "g (float[4] x) => (float[8] y) { [all] y = ai.braid.AllGather (x) }";
+  EXPECT_NO_THROW(import_text(gather, {.ranks = 2}));
+  const ir::UserError error = error_in(gather, {.ranks = 3});
+  EXPECT_EQ(error.code(), kShapeMismatch);
+  EXPECT_THAT(error.what(), HasSubstr("all"));
+  EXPECT_THAT(error.what(), HasSubstr("on 3 ranks it has 12"));
+}
+
 TEST(FrontendErrors, BoundOfClipIsAScalar) {
   const ir::UserError error =
       error_in("g (float[4, 1] x, float[4] low) => (float[n, m] y) { [clip] y = Clip(x, low) }");
