@@ -18,14 +18,15 @@ Rendezvous::Rendezvous(const Schedule& schedule, const ChannelLayout& layout, in
       next_(schedule.rank_of_stage.size() << shift_ << 2, kNone),
       through_(schedule.rank_of_stage.size() << shift_, 0),
       complete_(schedule.rank_of_stage.size() << shift_, 0) {
-  for (const Row& row : schedule.rows)
-    batched_ = batched_ || std::ranges::any_of(row, [](Action a) { return a.kind == batch_p2p; });
-  if (batched_) groups_.resize(next_.size());
   if (buffered_ > 0) under_way_.assign(static_cast<std::size_t>(layout.connections()), 0);
   std::size_t transfers = 0;
   for (const Row& row : schedule.rows)
-    transfers += static_cast<std::size_t>(std::ranges::count_if(
-        row, [&](Action a) { return is_send(a.kind) || (buffered > 0 && is_recv(a.kind)); }));
+    for (const Action a : row) {
+      transfers += is_send(a.kind) || (buffered > 0 && is_recv(a.kind));
+      batched_ |= a.kind == batch_p2p;
+      waits_ |= is_wait_send(a.kind);
+    }
+  if (batched_) groups_.resize(next_.size());
   order_.reserve(transfers);
 }
 
@@ -189,7 +190,7 @@ void Rendezvous::pass(Action t) {
     if (--groups_[static_cast<std::size_t>(first)].left > 0) return;
     for (Item i = first; i != kNone; i = groups_[static_cast<std::size_t>(i)].next_member)
       completed(action(i));
-  } else {
+  } else if (waits_ || is_recv(t.kind)) {
     completed(t);
   }
   Queue& queue = queue_of(t);

@@ -73,8 +73,9 @@ class Rendezvous {
   const Schedule& s_;
   const ChannelLayout& layout_;
   const std::int32_t buffered_;
-  unsigned shift_ = 0;  // bits of a micro-batch
-  bool batched_ = false;
+  unsigned shift_ = 0;    // bits of a micro-batch
+  bool batched_ = false;  // there is a BATCH_P2P
+  bool waits_ = false;    // there is a WAIT_SEND: somebody asks whether SENDs are complete
   std::vector<Rank> ranks_;
   std::vector<Queue> queues_;
   std::vector<Item> next_;                   // per item: the first item of what follows in its queue

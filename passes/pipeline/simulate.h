@@ -10,7 +10,7 @@
 //   * Contention, where the costs ask for it: k transfers that leave (or enter) one rank at a time each go
 //     at 1/k of their speed; computation beside a transfer of its rank takes `slowdown` times as long.
 //   * Rows without transfers (compute only): a value of another rank arrives latency + bytes / bandwidth
-//     after its action has ended, whatever else is under way.
+//     after its action has ended, through no queue; contention is charged for all the same.
 //
 // Exact in whole picoseconds and deterministic. O(actions x what runs at a time).
 #pragma once
