@@ -29,11 +29,22 @@ std::string shape_text(const ir::Tensor& t) {
   return fmt::format("{}[{}]", to_string(t.dtype), fmt::join(t.sizes, ", "));
 }
 
-std::string safe_file_name(std::string name) {
-  for (char& c : name) {
-    if (c == '/' || c == '\0') c = '_';
+// A file for each output; where two names would become one, the later one gets a number.
+std::vector<std::string> file_names(const ProgramInterface& table) {
+  std::vector<std::string> out;
+  for (const auto& output : table.outputs) {
+    std::string name = output.name;
+    for (char& c : name) {
+      if (c == '/' || c == '\0') c = '_';
+    }
+    const auto taken = [&](const std::string& n) {
+      return std::find(out.begin(), out.end(), n) != out.end();
+    };
+    std::string file = name + ".npy";
+    for (int k = 2; taken(file); ++k) file = fmt::format("{}_{}.npy", name, k);
+    out.push_back(std::move(file));
   }
-  return name;
+  return out;
 }
 
 void write_timeline(const Options& o, const passes::MeasuredTimeline& timeline) {
@@ -58,6 +69,7 @@ int run(Options o) {
       make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), o.inputs);
   const std::vector<RankResult> results = execute(program, inputs, o.execute);
   if (o.execute.record) write_timeline(o, measured_timeline(program, results, o.execute));
+  const std::vector<std::string> files = file_names(table);
   for (const RankResult& result : results) {
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
       const ir::Tensor& tensor = result.outputs[k];
@@ -66,7 +78,7 @@ int run(Options o) {
       std::filesystem::path folder = o.output;
       if (table.ranks > 1) folder /= fmt::format("rank{}", result.rank);
       std::filesystem::create_directories(folder);
-      write_npy((folder / (safe_file_name(table.outputs[k].name) + ".npy")).string(), tensor);
+      write_npy((folder / files[k]).string(), tensor);
     }
   }
   if (o.execute.repeat > 1) {

@@ -344,6 +344,18 @@ void dist_collective(OpContext& c) {
   std::string reduce_name = c.string_attribute("reduce_op", "none");
   const bool reduces = operation == "all_reduce" || operation == "reduce_scatter" || operation == "reduce";
   const ReduceKind kind = reduces ? reduce_kind(c, reduce_name) : ReduceKind::sum;
+  constexpr std::string_view kOperations[] = {"all_reduce", "all_gather", "reduce_scatter",
+                                              "all_to_all", "broadcast",  "reduce"};
+  if (std::find(std::begin(kOperations), std::end(kOperations), operation) == std::end(kOperations)) {
+    c.fail(kUnsupportedForm,
+           fmt::format("collective_operation '{}': expected all_reduce, all_gather, reduce_scatter, "
+                       "all_to_all, broadcast or reduce; results of gather and scatter would have another "
+                       "shape on each rank",
+                       operation));
+  }
+  if (operation == "broadcast" && (root < 0 || root >= c.ranks())) {
+    c.fail(kInvalidAttribute, fmt::format("attribute 'root' is {}, but there are {} ranks", root, c.ranks()));
+  }
   const TensorBox x = c.input(0);
   if (each == 1) return c.set_output(0, x);
   if (c.rank(0) == 0 && operation != "all_reduce" && operation != "broadcast" && operation != "reduce")
@@ -364,18 +376,12 @@ void dist_collective(OpContext& c) {
       results.push_back(l.reduce_scatter(x, group, 0, kind));
     } else if (operation == "all_to_all") {
       results.push_back(l.all_to_all(x, group));
-    } else if (operation == "broadcast") {
+    } else {  // broadcast
       const auto at = std::find(ranks.begin(), ranks.end(), static_cast<int>(root));
       if (at == ranks.end())
         c.fail(kInvalidAttribute, fmt::format("attribute 'root' is {}, which is not in the group {}", root,
                                               fmt::join(ranks, ",")));
       results.push_back(l.broadcast(x, group, static_cast<int>(at - ranks.begin())));
-    } else {
-      c.fail(kUnsupportedForm,
-             fmt::format("collective_operation '{}': expected all_reduce, all_gather, reduce_scatter, "
-                         "all_to_all, broadcast or reduce; results of gather and scatter would have another "
-                         "shape on each rank",
-                         operation));
     }
   }
   c.set_output(0, results.size() == 1 ? results[0] : pick_by_rank(c, results, which));

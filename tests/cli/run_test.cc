@@ -37,11 +37,25 @@ std::string all_reduce() {
                                  "batch=1..4", "--dim", "sequence=1..16"});
 }
 
+TEST(Run, OutputsWhoseNamesBecomeOneFileNameAreAllWritten) {
+  const Folder folder;
+  const std::string text = folder.file(
+      "both.braid",
+      "graph both input %x: f32[2] %y: f32[2] output = pointwise { %0 = load %x %1 = neg %0 store %1 } "
+      "output %x as \"a/b\" output %y as \"a_b\"");
+  write_floats(folder / "x.npy", {2}, {1, 2});
+  const ProcessResult result =
+      braid({"run", text, "--input", "x=" + (folder / "x.npy"), "-o", folder / "out"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(read_floats(folder / "out/a_b.npy"), (std::vector<float>{1, 2}));
+  EXPECT_EQ(read_floats(folder / "out/a_b_2.npy"), (std::vector<float>{-1, -2}));
+}
+
 TEST(Run, ReadsAndWritesNpyFiles) {
   const Folder folder;
   write_floats(folder / "x.npy", {2, 2}, {1, 2, 3, 4});
   const ProcessResult result =
-      braid({"run", affine(), "--input", "x=" + folder / "x.npy", "-o", folder / "results"});
+      braid({"run", affine(), "--input", "x=" + (folder / "x.npy"), "-o", folder / "results"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "y: f32[2, 2]\n");
   EXPECT_THAT(read_floats(folder / "results/y.npy"), ElementsAre(12, 24, 16, 28));
@@ -128,7 +142,7 @@ TEST_P(WrongInputs, AreRefusedAndNothingIsWritten) {
   for (std::int64_t s : GetParam().shape) elements *= s;
   write_floats(folder / "x.npy", GetParam().shape, std::vector<float>(static_cast<std::size_t>(elements)));
   const ProcessResult result =
-      braid({"run", affine(), "--input", "x=" + folder / "x.npy", "-o", folder / "results"});
+      braid({"run", affine(), "--input", "x=" + (folder / "x.npy"), "-o", folder / "results"});
   EXPECT_EQ(result.exit_code, 1) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr(GetParam().error));
   EXPECT_THAT(result.err, HasSubstr(GetParam().mentions));
@@ -148,7 +162,7 @@ TEST(Run, AnInputOfAnotherTypeIsRefused) {
   std::string text = read_text(folder / "x.npy");
   text.replace(text.find("<f4"), 3, "<i4");
   folder.file("x.npy", text);
-  const ProcessResult result = braid({"run", dir, "--input", "x=" + folder / "x.npy"});
+  const ProcessResult result = braid({"run", dir, "--input", "x=" + (folder / "x.npy")});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("BR0723"));
   EXPECT_THAT(result.err, HasSubstr("i32"));

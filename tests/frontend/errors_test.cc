@@ -58,6 +58,14 @@ TEST(FrontendErrors, ModelThatWasWrittenForAnotherNumberOfRanks) {
   EXPECT_THAT(error.what(), HasSubstr("on 3 ranks it has 12"));
 }
 
+TEST(FrontendErrors, DistCollectiveIsCheckedOnOneRankToo) {
+  const auto code = [](const std::string& attributes) {
+    return error_in("g (float[4] x) => (float[4] y) { y = DistCollective <" + attributes + "> (x) }").code();
+  };
+  EXPECT_EQ(code("collective_operation = \"gather\""), kUnsupportedForm);
+  EXPECT_EQ(code("collective_operation = \"broadcast\", root = 7"), kInvalidAttribute);
+}
+
 TEST(FrontendErrors, BoundOfClipIsAScalar) {
   const ir::UserError error =
       error_in("g (float[4, 1] x, float[4] low) => (float[n, m] y) { [clip] y = Clip(x, low) }");
