@@ -18,6 +18,26 @@ using ir::CollectiveKind;
 constexpr std::array<std::string_view, 2> kOneAndTwoShot = {"one_shot", "two_shot"};
 constexpr std::array<std::string_view, 1> kOneShot = {"one_shot"};
 constexpr std::array<std::string_view, 1> kLibrary = {"library"};
+constexpr std::array<std::string_view, 2> kOneShotAndLibrary = {"one_shot", "library"};
+constexpr std::array<std::string_view, 3> kOneAndTwoShotAndLibrary = {"one_shot", "two_shot", "library"};
+
+// CUDA programs have kernels of their own that read peers' memory. NCCL takes no algorithm per call: whatever
+// it may do, its kernels on symmetric memory included, is `library`.
+std::span<const std::string_view> nccl_kernels(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return kOneAndTwoShotAndLibrary;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+      return kOneShotAndLibrary;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::send:
+    case CollectiveKind::recv:
+      break;
+  }
+  return kLibrary;
+}
 
 bool left_to_engine(const KernelChoice& c) { return c.kernel.empty() || c.kernel == "automatic"; }
 
@@ -40,10 +60,8 @@ CommEngine engine_of(const Machine& machine) {
   return CommEngine::nccl;
 }
 
-// NCCL takes no algorithm per call, and the CUDA target has no kernels of its own that read peers' memory:
-// whatever NCCL may do, its symmetric kernels included, is `library`.
 std::span<const std::string_view> engine_kernels(CommEngine engine, CollectiveKind kind) {
-  if (engine == CommEngine::nccl) return kLibrary;
+  if (engine == CommEngine::nccl) return nccl_kernels(kind);
   switch (kind) {
     case CollectiveKind::all_reduce:
       return kOneAndTwoShot;
@@ -60,9 +78,9 @@ std::span<const std::string_view> engine_kernels(CommEngine engine, CollectiveKi
 }
 
 std::string_view to_string(KernelReason reason) {
-  static constexpr std::string_view kNames[] = {
-      "program",     "forced", "cheapest", "size_dependent", "equal",         "only_one", "rule",
-      "unavailable", "left",   "alone",    "fixed_cost",     "foreign_costs", "outside"};
+  static constexpr std::string_view kNames[] = {"program", "forced",     "cheapest",      "size_dependent",
+                                                "equal",   "only_one",   "rule",          "left",
+                                                "alone",   "fixed_cost", "foreign_costs", "outside"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

@@ -37,7 +37,6 @@ enum class KernelReason : std::uint8_t {
   equal,           // the cost model does not tell the candidates apart: left to the engine
   only_one,        // the engine has one kernel for this collective
   rule,            // of the policy `inductor`
-  unavailable,     // the rule asks for a kernel that the engine does not have
   left,            // policy `engine`
   alone,           // a group of one rank: nothing is communicated
   fixed_cost,      // priced by hand or by a measured profile, which knows one kernel only

@@ -40,10 +40,15 @@ std::int64_t least_bytes(const Graph& graph, const CollectiveKernel& k) {
   return std::max<std::int64_t>(bytes, 0);
 }
 
-bool in_segment(const Graph& graph, const CollectiveKernel& k) {
+// Where every kernel of the engine can work on the operands as they lie.
+bool in_segment(const Graph& graph, const CollectiveKernel& k, CommEngine engine) {
   for (const auto* refs : {&k.inputs, &k.outputs}) {
     for (const TensorRef& ref : *refs) {
-      if (graph[root_storage(graph, ref.buffer)].kind != StorageKind::comm) return false;
+      const Storage& s = graph[root_storage(graph, ref.buffer)];
+      if (s.kind != StorageKind::comm) return false;
+      // Shared memory is all one; a window is symmetric or not.
+      if (engine == CommEngine::nccl && refs == &k.inputs && s.comm_kind != CommBufferKind::symmetric)
+        return false;
     }
   }
   return true;
@@ -150,16 +155,15 @@ class Chooser {
       return;
     }
     const std::string_view wanted = at_most ? "one_shot" : "library";
+    if (at_most && engine_ == CommEngine::nccl && !in_segment(graph_, k, engine_)) {
+      c.reason = KernelReason::outside;
+      return;
+    }
     c.reason = KernelReason::rule;
     c.detail = !sum      ? fmt::format("{} is no sum", to_string(k.reduce))
                : at_most ? fmt::format("a sum of at most {} bytes", options_.threshold_bytes)
                          : fmt::format("more than {} bytes", options_.threshold_bytes);
-    if (executes(engine_, k.kind, wanted)) {
-      c.kernel = wanted;
-    } else if (at_most) {
-      c.reason = KernelReason::unavailable;
-      c.detail += fmt::format(", but {} has no one_shot", to_string(engine_));
-    }
+    if (executes(engine_, k.kind, wanted)) c.kernel = wanted;
   }
 
   void cheapest(const CollectiveKernel& k, KernelChoice& c) const {
@@ -173,7 +177,7 @@ class Chooser {
                              to_string(priced_), to_string(engine_));
       return;
     }
-    if (!in_segment(graph_, k)) {
+    if (!in_segment(graph_, k, engine_)) {
       c.reason = KernelReason::outside;
       return;
     }
@@ -188,8 +192,10 @@ class Chooser {
       }
       if (!best_at_least || x.us_at_least < best_at_least->us_at_least) best_at_least = &x;
     }
-    internal_check(best && second, "'{}' has no two kernels to choose from", c.name);
-    if (best->us == second->us && best->us_at_least == second->us_at_least) {
+    if (!second) {
+      c.reason = KernelReason::only_one;
+      c.detail = best ? best->kernel + " is the only one with a price" : "no kernel has a price";
+    } else if (best->us == second->us && best->us_at_least == second->us_at_least) {
       c.reason = KernelReason::equal;
     } else if (best->us_at_least > best_at_least->us_at_least) {
       c.reason = KernelReason::size_dependent;

@@ -38,6 +38,7 @@ class Instance {
     const char* const* index_sites = nullptr;  // ONNX nodes that check indices
     int index_site_count = 0;
     const bool* symmetric_groups = nullptr;  // per group of the table: peers address the segment directly
+    bool peer_kernels = false;               // kernels read peers' memory (BRAID_PEER_ACCESS)
   };
 
   Instance(const BraidCudaProgram& table, const Layout& layout) : table_(table), layout_(layout) {}
@@ -88,6 +89,15 @@ class Instance {
     const int64_t wanted = (count + per_block - 1) / per_block;
     return static_cast<unsigned>(wanted < max_grid_ ? wanted : max_grid_);
   }
+#ifdef BRAID_HAS_PEER_ACCESS
+  // Of a kernel that reads peers' memory: one for what its threads move at once.
+  static unsigned peer_blocks(int64_t bytes) {
+    const int64_t wanted = (bytes + 16 * device::kPeerThreads - 1) / (16 * device::kPeerThreads);
+    return static_cast<unsigned>(wanted < 1                     ? 1
+                                 : wanted < device::kPeerBlocks ? wanted
+                                                                : device::kPeerBlocks);
+  }
+#endif
   // Threads for a row of so many elements.
   static unsigned block_for(int64_t elements) {
     const int64_t wanted = (elements + 31) / 32 * 32;
@@ -130,6 +140,15 @@ class Instance {
     return in_group(index) && positions_[static_cast<size_t>(index)] != peer;
   }
   ncclComm_t group(int index) const { return groups_[static_cast<size_t>(index)]; }
+#ifdef BRAID_HAS_PEER_ACCESS
+  // Of a group that this rank is in, for kernels of runtime/device/peer_collectives.h.
+  device::PeerGroup peers(int index) const {
+    const int ranks = table_.groups[index].size;
+    const uint64_t before = static_cast<uint64_t>(index) * device::peer_flag_bytes(table_.ranks);
+    return {windows_[static_cast<size_t>(index)], flags_offset_ + before, abandoned_,
+            positions_[static_cast<size_t>(index)], ranks};
+  }
+#endif
   int* error_flag() const { return device_flag_; }
   const int64_t* dims() const { return current_->dims.data(); }
 
@@ -152,6 +171,7 @@ class Instance {
   bool upload(const void* file, uint64_t bytes, uint64_t expected, const char* name, char** out);
   bool make_groups(ncclComm_t world);
   bool make_segment();
+  bool check_peers();
   bool prepare_gemms(Prepared& prepared);
   bool enqueue(cudaStream_t stream);
   bool healthy();
@@ -173,6 +193,9 @@ class Instance {
     ncclWindow_t window;
   };
   std::vector<Registration> registrations_;
+  std::vector<ncclWindow_t> windows_;  // per group; null: none
+  uint64_t flags_offset_ = 0;          // in the segment, behind the plan's bytes: flags of peer kernels
+  int* abandoned_ = nullptr;           // pinned; 1: kernels that wait for peers shall end
   void* workspace_ = nullptr;
   size_t workspace_bytes_ = 0;
   int* device_flag_ = nullptr;  // INT_MAX - site of the first index check that failed; 0: none
@@ -180,7 +203,8 @@ class Instance {
   std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;
   Prepared* current_ = nullptr;
   const char* node_ = nullptr;
-  bool broken_ = false;  // a step failed half-way, or its data is wrong
+  bool broken_ = false;   // a step failed half-way, or its data is wrong
+  bool overdue_ = false;  // a step was not done in the time that the caller allowed
   BraidStatus error_status_ = BRAID_OK;
   std::string error_;
 };

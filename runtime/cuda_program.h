@@ -23,5 +23,6 @@
 #include "runtime/device/convert.h"
 #include "runtime/device/launch.h"
 #include "runtime/device/peer.h"
+#include "runtime/device/peer_collectives.h"
 #include "runtime/device/reduce.h"
 #include "runtime/device/shared_memory.h"

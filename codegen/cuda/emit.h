@@ -30,12 +30,14 @@ struct CudaProgram {
   std::map<int, int> aliased_outputs;  // output -> the input whose memory it is
   std::int64_t arena_bytes = 0, comm_bytes = 0;
   StreamPlan streams;
-  int kernels = 0;  // after equal ones have become one
+  int kernels = 0;            // after equal ones have become one
+  bool peer_kernels = false;  // kernels read peers' memory: needs NCCL's device API
 };
 
 // Deterministic: equal schedules give equal bytes. Requires a memory plan. Errors: 602 (constants without
 // data), 640 (an operation that the target does not have), 641 (a collective that NCCL does not have for this
-// type), 642 (a channel policy other than one order for all or per communicator).
+// type), 642 (a channel policy other than one order for all or per communicator), 645 (a kernel for a
+// collective that the target does not have).
 CudaProgram emit_cuda(const ir::Schedule& planned, const CudaOptions& options = {});
 
 // The translation unit of one or more programs.

@@ -105,16 +105,28 @@ std::optional<MemoryMap::Place> MemoryMap::place(ir::StorageId root) const {
   return at == places_.end() ? std::nullopt : std::optional(at->second);
 }
 
-std::string MemoryMap::pointer(ir::BufferId buffer, ir::Expr elements) const {
+MemoryMap::Address MemoryMap::address(ir::BufferId buffer, ir::Expr elements) const {
   const ir::MemoryRegion r = ir::region(graph_, buffer);
   const std::optional<Place> p = place(r.storage);
   ir::internal_check(p.has_value(), "buffer '{}' has no memory: the schedule has no plan for it",
                      graph_[buffer].name);
+  return {*p, r.offset + p->offset + elements * ir::size_of(graph_[buffer].dtype)};
+}
+
+std::string MemoryMap::pointer(ir::BufferId buffer, ir::Expr elements) const {
+  const Address a = address(buffer, elements);
   constexpr const char* kBases[] = {"arena_", "segment_", "weights_", "rank_weights_", "inputs_", "outputs_"};
-  std::string base = kBases[static_cast<std::size_t>(p->base)];
-  if (p->base == Place::Base::input || p->base == Place::Base::output) base += fmt::format("[{}]", p->index);
-  const ir::Expr offset = r.offset + p->offset + elements * ir::size_of(graph_[buffer].dtype);
-  return fmt::format("at<{}>({}, {})", memory_type(graph_[buffer].dtype), base, host_expr(offset));
+  std::string base = kBases[static_cast<std::size_t>(a.place.base)];
+  if (a.place.base == Place::Base::input || a.place.base == Place::Base::output)
+    base += fmt::format("[{}]", a.place.index);
+  return fmt::format("at<{}>({}, {})", memory_type(graph_[buffer].dtype), base, host_expr(a.offset));
+}
+
+std::string MemoryMap::segment_offset(ir::BufferId buffer, ir::Expr elements) const {
+  const Address a = address(buffer, elements);
+  ir::internal_check(a.place.base == Place::Base::segment, "buffer '{}' lies outside of the segment",
+                     graph_[buffer].name);
+  return host_expr(a.offset);
 }
 
 }  // namespace braid::codegen::cuda

@@ -34,6 +34,8 @@ class MemoryMap {
 
   // "at<float>(arena_, 4096)": the first element of the buffer, moved by `elements`.
   std::string pointer(ir::BufferId buffer, ir::Expr elements = 0) const;
+  // The same as bytes from the segment's start ("4096"). Requires that the buffer lies there.
+  std::string segment_offset(ir::BufferId buffer, ir::Expr elements = 0) const;
 
   struct Place {
     enum class Base : std::uint8_t {
@@ -65,6 +67,12 @@ class MemoryMap {
   const std::map<int, int>& aliased_outputs() const { return aliased_; }
 
  private:
+  struct Address {
+    Place place;
+    ir::Expr offset;  // bytes from the base
+  };
+  Address address(ir::BufferId buffer, ir::Expr elements) const;
+
   const ir::Graph& graph_;
   std::map<ir::StorageId, Place> places_;
   std::int64_t arena_bytes_ = 0, segment_bytes_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/loop_kernels.h"
+#include "codegen/cuda/peer_kernels.h"
 #include "codegen/cuda/scalar.h"
 #include "ir/error.h"
 #include "ir/fused_loops.h"
@@ -67,7 +68,9 @@ class StepWriter {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       memory_.next_unit();
       const UnitKind kind = kind_of(graph_, units_[u]);
-      if (kind == UnitKind::collective) {
+      if (kind == UnitKind::collective && is_peer_kernel(*collective(u))) {
+        write_peer_kernels(u);
+      } else if (kind == UnitKind::collective) {
         u = write_collectives(u);
       } else if (kind == UnitKind::compute) {
         write_compute(u);
@@ -241,6 +244,16 @@ class StepWriter {
       }
     }
     return out;
+  }
+
+  void write_peer_kernels(std::size_t u) {
+    const ir::CollectiveKernel& k = *collective(u);
+    begin_unit(units_[u]);
+    waits(u, "communication_waits");
+    for (const std::string& text : peer_kernel_launches(graph_, memory_, k, group_index(k.group))) line(text);
+    if (streams_.records[u] >= 0)
+      line(fmt::format("BRAID_TRY(communication_records({}));", streams_.records[u]));
+    out_.peer_kernels = true;
   }
 
   // The collective at `first` and its batch, after the kernels between them. Returns the last unit written.

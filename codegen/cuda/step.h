@@ -15,6 +15,7 @@ struct StepCode {
   std::vector<std::string> gemm_problems;  // C initializers, in order of their index
   std::vector<std::string> index_sites;    // ONNX nodes that check indices
   std::vector<ir::GroupId> groups;         // those that the program uses, in order of their index
+  bool peer_kernels = false;               // launches kernels that read peers' memory
 };
 
 StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory,
@@ -23,7 +24,7 @@ StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units
 // "/layers.0/Gelu, /layers.0/Mul": the ONNX nodes of the operations, or the operations' own names.
 std::string node_names(const ir::Graph& graph, std::span<const ir::OpId> ops);
 
-// Throws user errors 640 to 642.
+// Throws user errors 640 to 642 and 645.
 void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& units);
 
 }  // namespace braid::codegen::cuda

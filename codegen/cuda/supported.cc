@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/peer_kernels.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/step.h"
 #include "ir/collective_algorithm.h"
@@ -33,18 +34,19 @@ void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveK
   ir::internal_check(recv ? !k.outputs.empty() : !k.inputs.empty(), "'{}' has no operand", graph[id].name);
   ir::internal_check(send || recv || k.inputs.size() == k.outputs.size(), "'{}' has inputs without outputs",
                      graph[id].name);
-  if (!k.algorithm.empty() && k.algorithm != ir::kAutomaticAlgorithm && k.algorithm != "library") {
+  if (!k.algorithm.empty() && k.algorithm != ir::kAutomaticAlgorithm && k.algorithm != "library" &&
+      !is_peer_kernel(k)) {
     ir::user_error(
         kNoSuchAlgorithm, where,
-        fmt::format("the CUDA target has no '{}' kernel for {}: NCCL chooses its algorithm by itself, "
-                    "and takes its kernels on symmetric memory where they apply",
+        fmt::format("the CUDA target has no '{}' kernel for {}, and NCCL takes no algorithm per call",
                     k.algorithm, to_string(k.kind)),
         "leave 'algorithm' out, or use --force-kernel '*=automatic' or --target cpu");
   }
+  if (is_peer_kernel(k)) check_peer_kernel(graph, id);
   if (!reduces(k.kind)) return;
   for (const ir::TensorRef& ref : k.inputs) {
     const ir::DType dtype = graph[ref.buffer].dtype;
-    const bool small = dtype == ir::DType::i16 || dtype == ir::DType::u16;
+    const bool small = (dtype == ir::DType::i16 || dtype == ir::DType::u16) && !is_peer_kernel(k);
     const bool truth =
         dtype == ir::DType::boolean && k.reduce != ir::ReduceKind::max && k.reduce != ir::ReduceKind::min;
     const bool mean = k.reduce == ir::ReduceKind::avg && !ir::is_float(dtype);

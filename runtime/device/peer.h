@@ -1,33 +1,79 @@
-// A peer's memory in a symmetric window, addressed from a kernel. The window is registered with
-// ncclCommWindowRegister(..., NCCL_WIN_COLL_SYMMETRIC).
+// Peers' memory from within a kernel: pointers into a symmetric window, and flags by which kernels of
+// different ranks wait for each other. The window is registered with ncclCommWindowRegister(...,
+// NCCL_WIN_COLL_SYMMETRIC).
 //
-// Nothing here orders accesses between ranks: that a peer has written what is read, and that nobody
-// overwrites it before it has been read, follows only from stream order, events and collectives.
+// A pointer orders nothing: that a peer has written what is read, and that nobody overwrites it before it has
+// been read, follows only from stream order, events, collectives and flags.
 //
 // On a GPU the pointer comes from NCCL's device API (NCCL 2.28), which costs seconds of compile time: a
-// program that needs it defines BRAID_PEER_ACCESS before including cuda_program.h. The team is the ranks
-// reachable by load and store (LSA), which on one node is the whole communicator.
+// program that needs it defines BRAID_PEER_ACCESS before including cuda_program.h. Peers are the ranks
+// reachable by load and store (NCCL's LSA team), which on one node is the whole communicator.
 #pragma once
 
-#if defined(BRAID_EMULATED_DEVICE)
-namespace braid::rt::device {
-template <class T>
-__device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
-  return static_cast<T*>(emulated::peer_pointer(window, offset_bytes, peer));
-}
-}  // namespace braid::rt::device
-#elif defined(BRAID_PEER_ACCESS)
+#if defined(BRAID_EMULATED_DEVICE) || defined(BRAID_PEER_ACCESS)
+#define BRAID_HAS_PEER_ACCESS 1
+
+#ifndef BRAID_EMULATED_DEVICE
 #if NCCL_VERSION_CODE < 22800
 #error "BRAID_PEER_ACCESS needs NCCL 2.28 or later (ncclGetLsaPointer)"
 #endif
 #include <nccl_device.h>
+#endif
+
 namespace braid::rt::device {
+
+#ifdef BRAID_EMULATED_DEVICE
+
+template <class T>
+__device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
+  return static_cast<T*>(emulated::peer_pointer(window, offset_bytes, peer));
+}
+// How many ranks of the communicator this one reaches by load and store.
+inline int reachable_peers(ncclComm_t comm) {
+  int ranks = 0;
+  return ncclCommCount(comm, &ranks) == ncclSuccess ? ranks : 0;
+}
+__device__ inline bool raise_flag(unsigned* flag, const int* abandoned) {
+  return emulated::raise_flag(flag, abandoned);
+}
+__device__ inline bool lower_flag(unsigned* flag, const int* abandoned) {
+  return emulated::lower_flag(flag, abandoned);
+}
+
+#else
+
 template <class T>
 __device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
   return static_cast<T*>(ncclGetLsaPointer(window, offset_bytes, peer));
 }
+inline int reachable_peers(ncclComm_t comm) { return ncclTeamLsa(comm).nRanks; }
+
+// Spins until the flag is `from`, then makes it `to`; looks now and then whether the host has given up.
+__device__ inline bool change_flag(unsigned* flag, unsigned from, unsigned to, const int* abandoned) {
+  for (unsigned spins = 1; atomicCAS_system(flag, from, to) != from; ++spins) {
+    if (spins % 1024 == 0 && *static_cast<const volatile int*>(abandoned) != 0) return false;
+  }
+  return true;
+}
+// Waits until the flag is down (0), then raises it: whoever lowers it sees what this thread, and those of its
+// block that it has met at a barrier, have written. False: `abandoned` has become 1 instead.
+__device__ inline bool raise_flag(unsigned* flag, const int* abandoned) {
+  __threadfence_system();
+  return change_flag(flag, 0, 1, abandoned);
+}
+// Waits until the flag is up (1), then lowers it.
+__device__ inline bool lower_flag(unsigned* flag, const int* abandoned) {
+  const bool good = change_flag(flag, 1, 0, abandoned);
+  __threadfence_system();
+  return good;
+}
+
+#endif
+
 }  // namespace braid::rt::device
+
 #else
+
 namespace braid::rt::device {
 template <class T>
 __device__ T* peer_pointer(ncclWindow_t, size_t, int) {
@@ -36,4 +82,5 @@ __device__ T* peer_pointer(ncclWindow_t, size_t, int) {
   return nullptr;
 }
 }  // namespace braid::rt::device
+
 #endif

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/emulated/flags.h"
+#include "runtime/emulated/kernel_operation.h"
+
 namespace braid::emulated {
 
 __thread KernelThread* current_kernel_thread __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -27,9 +30,9 @@ BlockRunner& block_runner() {
 }
 
 const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body,
-                              AccessSet& accesses) {
+                              KernelOperation& operation) {
   body_ = &body;
-  accesses_ = &accesses;
+  operation_ = &operation;
   fault_.reset();
   count_ = block.x * block.y * block.z;
   threads_.resize(count_);
@@ -51,7 +54,9 @@ const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, const 
         }
         std::memset(dynamic_.data(), kPoison, dynamic_.size());
         for (const SharedSite& site : sites_) std::memset(site.memory, kPoison, site.size);
+        operation.begin_block((index.z * grid.y + index.y) * grid.x + index.x);
         run_block(count_);
+        if (!fault_) operation.end_block();
       }
     }
   }
@@ -70,12 +75,15 @@ void BlockRunner::run_block(unsigned threads) {
   next_ = ended_ = at_barrier_ = 0;
   barrier_and_ = 1, barrier_or_ = barrier_count_ = 0;
   ready_first_ = ready_count_ = 0;
+  polling_.clear();
+  polled_ = 0;
   while (ended_ < threads && !fault_) {
     Fiber* fiber = nullptr;
     if (ready_count_ > 0) {
       const unsigned thread = ready_[ready_first_];
       ready_first_ = (ready_first_ + 1) % ready_.size();
       --ready_count_;
+      polled_ = 0;
       fiber = std::exchange(threads_[thread].fiber, nullptr);
       switch_to(thread);
     } else if (next_ < threads) {
@@ -85,6 +93,17 @@ void BlockRunner::run_block(unsigned threads) {
       }
       fiber = free_fibers_.back();
       free_fibers_.pop_back();
+      polled_ = 0;
+    } else if (!polling_.empty()) {
+      if (polled_ >= polling_.size()) {
+        await_flag_change(flags_seen_);
+        polled_ = 0;
+      }
+      if (polled_++ == 0) flags_seen_ = flag_changes();
+      const unsigned thread = polling_.front();
+      polling_.pop_front();
+      fiber = std::exchange(threads_[thread].fiber, nullptr);
+      switch_to(thread);
     } else {
       diagnose();
       break;
@@ -99,7 +118,7 @@ void BlockRunner::run_block(unsigned threads) {
 void BlockRunner::switch_to(unsigned thread) {
   running_ = thread;
   current_kernel_thread = &threads_[thread].built_in;
-  current_accesses = accesses_;
+  current_accesses = &operation_->accesses();
 }
 
 void BlockRunner::fiber_main() {
@@ -125,6 +144,11 @@ void BlockRunner::wait(const char* what, int line, unsigned mask) {
   fiber_kept_ = true;
   running_fiber_->suspend();
   thread.waits_for = nullptr;
+}
+
+void BlockRunner::let_others_run(const char* what) {
+  polling_.push_back(running_);
+  wait(what, 0, 0);
 }
 
 void BlockRunner::record_fault(FindingKind kind, std::string text) {

@@ -28,14 +28,16 @@ struct Fault {
   std::string text;
 };
 
+class KernelOperation;
+
 class BlockRunner {
  public:
   BlockRunner();
   ~BlockRunner();
 
-  // Null, or why the kernel was given up. The accesses so far are in `accesses` either way.
+  // Null, or why the kernel was given up. What it did so far is in `operation` either way.
   const Fault* run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body,
-                   AccessSet& accesses);
+                   KernelOperation& operation);
 
   // From within a kernel:
   static BlockRunner* current();
@@ -50,10 +52,13 @@ class BlockRunner {
   uint64_t exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
   uint64_t combine(const char* what, uint64_t value, void (*all)(uint64_t*));
   unsigned ballot(const char* what, unsigned mask, bool predicate);
+  // For a thread that waits for another rank: comes back after all threads of the block that can have run on,
+  // and after a moment where none could.
+  void let_others_run(const char* what);
   int lane() const { return static_cast<int>(running_ % kLanes); }
   void* static_shared(const void* site, size_t size, size_t alignment);
   void* dynamic_shared();
-  AccessSet* accesses() { return accesses_; }
+  KernelOperation& operation() { return *operation_; }
 
  private:
   struct Thread {
@@ -98,11 +103,14 @@ class BlockRunner {
   bool fiber_kept_ = false;  // the fiber that suspended still holds a waiting thread
 
   const std::function<void()>* body_ = nullptr;
-  AccessSet* accesses_ = nullptr;
+  KernelOperation* operation_ = nullptr;
   std::vector<Thread> threads_;
   std::vector<Lanes> warps_;
   std::vector<unsigned> ready_;  // a ring: every thread is in it at most once
   size_t ready_first_ = 0, ready_count_ = 0;
+  std::deque<unsigned> polling_;  // wait for other ranks: run when nobody else can
+  size_t polled_ = 0;             // of them, since anybody else has run
+  uint64_t flags_seen_ = 0;
   unsigned count_ = 0, next_ = 0, ended_ = 0, running_ = 0;
 
   unsigned at_barrier_ = 0;

@@ -10,6 +10,7 @@
 
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/kernel_operation.h"
 #include "runtime/emulated/nccl_comm.h"
 #include "runtime/emulated/options.h"
 #include "runtime/emulated/stream.h"
@@ -137,10 +138,14 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
       uint64_t{grid.x} * grid.y * grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
       shared_bytes > limit)
     return result(cudaErrorInvalidConfiguration);
-  return enqueue_operation(*stream, name, [=, body = std::move(body)](TaskContext& context) {
-    const Fault* fault = block_runner().run(grid, block, shared_bytes, body, context.accesses);
-    return fault == nullptr ? nullptr : std::make_unique<Fault>(*fault);
+  stream->enqueue([=, name = std::string(name), body = std::move(body)](TaskContext& context) {
+    KernelOperation operation(context, name);
+    const Fault* fault = block_runner().run(grid, block, shared_bytes, body, operation);
+    operation.finish();
+    if (fault != nullptr) report_fault(context, name, *fault);
+    return fault == nullptr;
   });
+  return cudaSuccess;
 }
 
 }  // namespace braid::emulated

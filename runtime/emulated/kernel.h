@@ -48,6 +48,9 @@ void set_label(const char* label);
 void* static_shared(const void* site, size_t size, size_t alignment);
 void* dynamic_shared();
 void* peer_pointer(ncclWindow_vidmem* window, size_t offset_bytes, int peer);
+// Waits until the flag is down (up), then raises (lowers) it; false: `abandoned` has become 1 instead.
+bool raise_flag(uint32_t* flag, const int* abandoned);
+bool lower_flag(uint32_t* flag, const int* abandoned);
 
 enum class BarrierResult { kNone, kAnd, kOr, kCount };
 // `line` tells barriers apart: all threads of the block come to the same one.

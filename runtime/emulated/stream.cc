@@ -121,17 +121,20 @@ cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
         checker().begin(context.stream.logical_thread, context.clock, name, context.label);
     const std::unique_ptr<Fault> fault = run(context);
     checker().finish(operation, context.accesses.finish());
-    if (!fault) return true;
-    std::string text = name;
-    if (!context.label.empty()) text += " [" + context.label + "]";
-    text += " on rank " + std::to_string(context.stream.device.index) + " stream " +
-            std::to_string(context.stream.ordinal) + ", ";
-    finding_list().add(fault->kind, text + fault->text);
-    context.stream.device.fail(fault->kind == FindingKind::kIllegalAccess ? cudaErrorIllegalAddress
-                                                                          : cudaErrorLaunchFailure);
-    return false;
+    if (fault) report_fault(context, name, *fault);
+    return !fault;
   });
   return cudaSuccess;
+}
+
+void report_fault(TaskContext& context, const std::string& name, const Fault& fault) {
+  std::string text = name;
+  if (!context.label.empty()) text += " [" + context.label + "]";
+  text += " on rank " + std::to_string(context.stream.device.index) + " stream " +
+          std::to_string(context.stream.ordinal) + ", ";
+  finding_list().add(fault.kind, text + fault.text);
+  context.stream.device.fail(fault.kind == FindingKind::kIllegalAccess ? cudaErrorIllegalAddress
+                                                                       : cudaErrorLaunchFailure);
 }
 
 void reset_devices() {
@@ -275,6 +278,14 @@ void CUstream_st::work() {
     ++finished_;
     changed_.notify_all();
   }
+}
+
+LogicalThread CUstream_st::logical_thread_of_block(unsigned block) {
+  // Named as the stream: which block it was is told by nothing in a finding, and one per block would be many.
+  while (block_threads_.size() <= block)
+    block_threads_.push_back(
+        checker().add_thread("rank " + std::to_string(device.index) + " stream " + std::to_string(ordinal)));
+  return block_threads_[block];
 }
 
 cudaError_t CUstream_st::synchronize() {

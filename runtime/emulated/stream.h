@@ -72,6 +72,9 @@ struct CUstream_st {
   const int priority;
   const braid::emulated::LogicalThread logical_thread;
 
+  // From the stream's own tasks: of the blocks of that number of its kernels.
+  braid::emulated::LogicalThread logical_thread_of_block(unsigned block);
+
  private:
   struct Queued {
     braid::emulated::Task task;
@@ -88,6 +91,7 @@ struct CUstream_st {
   bool closing_ = false;
   braid::emulated::VectorClock clock_;  // as of the last finished task
   std::mt19937_64 delays_;
+  std::vector<braid::emulated::LogicalThread> block_threads_;
   std::thread worker_;
 };
 
@@ -99,6 +103,8 @@ struct CUevent_st {
 };
 
 namespace braid::emulated {
+
+struct Fault;
 
 struct Device {
   int index = 0;
@@ -124,7 +130,9 @@ bool destroy_event(CUevent_st* event);  // false: no such event
 // Enqueues something that reads and writes device memory through `TaskContext::accesses`, as one operation
 // called `name`. It returns null or why it failed.
 cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
-                              std::function<std::unique_ptr<struct Fault>(TaskContext&)> run);
+                              std::function<std::unique_ptr<Fault>(TaskContext&)> run);
+// The finding, and the device's failure, of an operation that went wrong.
+void report_fault(TaskContext& context, const std::string& name, const Fault& fault);
 
 // Remembers it for cudaGetLastError.
 cudaError_t result(cudaError_t error);

@@ -59,13 +59,16 @@ TEST(Kernels, SaysWhatWasForced) {
   EXPECT_EQ(json["kernels"][0]["blocking"], true);
 }
 
-TEST(Kernels, NcclHasOneKernelWhateverTheModelTellsApart) {
+TEST(Kernels, CudaProgramsHaveKernelsOfTheirOwnWhereAskedFor) {
   const Folder folder;
   const std::string file = folder.file("r.braid", kReduction);
   const ProcessResult result = braid({"explain", file, "--target", "cuda"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("only_one: library"));
-  const ProcessResult refused = braid({"explain", file, "--target", "cuda", "--force-kernel", "ar=one_shot"});
+  EXPECT_THAT(result.out, HasSubstr("engine's choice"));
+  const ProcessResult forced = braid({"explain", file, "--target", "cuda", "--force-kernel", "ar=one_shot"});
+  EXPECT_EQ(forced.exit_code, 0) << forced.err;
+  EXPECT_THAT(forced.out, HasSubstr("forced"));
+  const ProcessResult refused = braid({"explain", file, "--target", "cuda", "--force-kernel", "ar=ring"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.err, HasSubstr("BR0588"));
 }

@@ -103,14 +103,15 @@ TEST(PeerReadingKernels, TheProgramAsksTheEngineForThatAlgorithm) {
   EXPECT_THAT(program.source, HasSubstr("Algorithm::two_shot"));
 }
 
-TEST(PeerReadingKernels, TheCudaTargetRefusesThem) {
+TEST(PeerReadingKernels, TheCudaTargetHasKernelsOfItsOwn) {
   ir::Schedule schedule = frontend::import_text(kTwoShot, {.ranks = 2});
   CompileOptions options;
   options.target = Target::cuda;
   optimise(schedule, options);
-  const std::string error = error_of([&] { codegen::cuda::emit_cuda(schedule, {.name = "p"}); });
-  EXPECT_THAT(error, HasSubstr("BR0645"));
-  EXPECT_THAT(error, HasSubstr("two_shot"));
+  const codegen::cuda::CudaProgram program = codegen::cuda::emit_cuda(schedule, {.name = "p"});
+  EXPECT_TRUE(program.peer_kernels);
+  EXPECT_THAT(program.body, HasSubstr("two_shot_all_reduce<"));
+  EXPECT_THAT(program.body, ::testing::Not(HasSubstr("ncclAllReduce")));
 }
 
 TEST(PeerReadingKernels, AnAlgorithmThatTheOperatorDoesNotHaveIsAnError) {

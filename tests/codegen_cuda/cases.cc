@@ -20,11 +20,13 @@ std::vector<Case> cases() {
   add_collective_cases(out);
   add_random_cases(out);
   add_form_cases(out);
+  add_peer_cases(out);
   return out;
 }
 
 Case find_case(const std::string& name) {
-  for (const Case& c : cases()) {
+  static const std::vector<Case> all = cases();
+  for (const Case& c : all) {
     if (c.name == name) return c;
   }
   throw std::runtime_error("no case '" + name + "'");

@@ -9,6 +9,7 @@
 #include "codegen/cuda/emit.h"
 #include "ir/lowering.h"
 #include "tests/passes/random_graph.h"
+#include "tests/support/collective_forms.h"
 #include "tests/support/random_collectives.h"
 
 namespace braid::test {
@@ -30,11 +31,19 @@ void add_gemm_cases(std::vector<Case>& out);
 void add_collective_cases(std::vector<Case>& out);
 void add_random_cases(std::vector<Case>& out);
 void add_form_cases(std::vector<Case>& out);
+void add_peer_cases(std::vector<Case>& out);
 
 inline constexpr std::uint64_t kCollectiveCases = 2;
 RandomCollectives random_collective_case(std::uint64_t seed);  // as written
 
 inline constexpr int kFormRanks[] = {1, 2, 3, 4, 8};
+std::vector<CollectiveCase> cuda_form_cases(int ranks);
+
+// Above what the blocks of one kernel move at once (196,608 bytes of f32).
+inline constexpr std::int64_t kMostPeerElements = 60'001;
+inline constexpr ir::DType kPeerTypes[] = {
+    ir::DType::f64, ir::DType::f16, ir::DType::bf16, ir::DType::i8,  ir::DType::i16, ir::DType::i32,
+    ir::DType::i64, ir::DType::u8,  ir::DType::u16,  ir::DType::u32, ir::DType::u64, ir::DType::boolean};
 
 inline constexpr std::uint64_t kRandomCases = 40;
 RandomProgram random_case(std::uint64_t seed);  // planned

@@ -1,6 +1,4 @@
 // Every form of every collective on 1, 2, 3, 4 and 8 ranks and on subgroups, on the emulated device.
-#include "tests/support/collective_forms.h"
-
 #include "tests/codegen_cuda/run_case.h"
 
 namespace braid::test {
@@ -19,7 +17,7 @@ bool is_of_no_member(const std::string& finding, const CollectiveCase& c) {
 }
 
 TEST_P(CollectiveForms, EqualTheReference) {
-  for (const CollectiveCase& c : collective_cases(GetParam())) {
+  for (const CollectiveCase& c : cuda_form_cases(GetParam())) {
     for (const std::string& name : {c.name, c.name + "_as_written"}) {
       if (name != c.name && !c.in_place) continue;
       RunOptions options;

@@ -5,7 +5,6 @@
 
 #include "codegen/compile.h"
 #include "tests/codegen_cuda/cases.h"
-#include "tests/support/collective_forms.h"
 
 namespace braid::test {
 namespace {
@@ -20,14 +19,19 @@ ir::Schedule for_cuda(ir::Schedule s, bool optimised) {
 
 }  // namespace
 
+std::vector<CollectiveCase> cuda_form_cases(int ranks) {
+  std::vector<CollectiveCase> cases = collective_cases(ranks);
+  for (CollectiveCase& c : peer_reading_collective_cases(ranks)) cases.push_back(std::move(c));
+  return cases;
+}
+
 RandomCollectives random_collective_case(std::uint64_t seed) {
   return random_collectives(seed, {.ranks = 3 + static_cast<int>(seed % 2), .nccl = true});
 }
 
 void add_form_cases(std::vector<Case>& out) {
   for (int ranks : kFormRanks) {
-    const std::vector<CollectiveCase> cases = collective_cases(ranks);
-    for (const CollectiveCase& c : cases) {
+    for (const CollectiveCase& c : cuda_form_cases(ranks)) {
       for (bool optimised : {true, false}) {
         if (!optimised && !c.in_place) continue;
         out.push_back({optimised ? c.name : c.name + "_as_written",

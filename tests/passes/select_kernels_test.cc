@@ -106,15 +106,21 @@ TEST(SelectKernels, WhatTheProgramAsksForStays) {
   }
 }
 
-TEST(SelectKernels, NothingIsChosenThatTheEngineDoesNotExecute) {
+// The library takes the best of its algorithms by itself: kernels of our own are never cheaper than that.
+TEST(SelectKernels, NcclsOwnChoiceStandsWhereTheModelPrefersNothingToIt) {
   const std::string text = reduction("64");
   EXPECT_EQ(selected(text, on("h100")), text);
   const KernelChoice c = choice(text, on("h100"));
+  EXPECT_EQ(c.reason, KernelReason::equal);
+  ASSERT_EQ(c.candidates.size(), 4u);
+  for (const passes::KernelCandidate& k : c.candidates)
+    EXPECT_EQ(k.executable, k.kernel != "ring") << k.kernel;
+}
+
+TEST(SelectKernels, WhatTheModelHasNoPriceForIsTheLibrarys) {
+  const KernelChoice c = choice(reduction("64", "", "max"), on("h100"));
   EXPECT_EQ(c.reason, KernelReason::only_one);
-  EXPECT_EQ(c.detail, "library");
-  ASSERT_FALSE(c.candidates.empty());
-  EXPECT_EQ(c.candidates[0].kernel, "one_shot");
-  EXPECT_FALSE(c.candidates[0].executable);
+  EXPECT_EQ(c.detail, "library is the only one with a price");
 }
 
 TEST(SelectKernels, AMachineOfAnotherEngineDecidesNothing) {
@@ -151,11 +157,14 @@ TEST(SelectKernels, InductorsRuleIsSumsUpToAThreshold) {
             KernelReason::size_dependent);
 }
 
-TEST(SelectKernels, InductorsRuleSaysWhatTheEngineLacks) {
+TEST(SelectKernels, InductorsRuleOnNccl) {
   const SelectKernels rule{.policy = "inductor"};
-  EXPECT_EQ(choice(reduction("64"), on("h100"), rule).reason, KernelReason::unavailable);
-  EXPECT_EQ(choice(reduction("64"), on("h100"), rule).kernel, "");
+  EXPECT_EQ(choice(reduction("64"), on("h100"), rule).kernel, "one_shot");
   EXPECT_EQ(choice(reduction("32769"), on("h100"), rule).kernel, "library");
+  // What no peer can read.
+  const KernelChoice outside = choice(reduction("64", "", "sum", "", ""), on("h100"), rule);
+  EXPECT_EQ(outside.kernel, "");
+  EXPECT_EQ(outside.reason, KernelReason::outside);
 }
 
 TEST(SelectKernels, PolicyEngineLeavesAllToTheEngine) {

@@ -27,7 +27,7 @@ std::vector<CollectiveCase> onnx_collective_cases(int ranks);
 // read peers' memory.
 std::vector<CollectiveCase> in_place_collective_cases(int ranks, bool peer_reading = false);
 // ONNX nodes that ask for a kernel that reads peers' memory (attribute `algorithm`), and IR text in place,
-// over the same groups. Not for NCCL, and not among collective_cases().
+// over the same groups. Not among collective_cases().
 std::vector<CollectiveCase> peer_reading_collective_cases(int ranks);
 // The first two.
 std::vector<CollectiveCase> collective_cases(int ranks);

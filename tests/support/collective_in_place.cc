@@ -40,8 +40,13 @@ class InPlace {
   }
   // By kernels that read peers' memory.
   CollectiveCase write_peer_reading() {
-    for (const char* algorithm : {"one_shot", "two_shot"})
+    symmetric_ = true;
+    for (const char* algorithm : {"one_shot", "two_shot"}) {
       one(algorithm, fmt::format("all_reduce sum @g ({{}}) algorithm {}", algorithm), reduced("sum"));
+      into_given(fmt::format("{}_reduce", algorithm), "all_reduce max @g", rows_, reduced("max"), algorithm);
+    }
+    into_given("all_gather", "all_gather @g", rows_ * members_, gathered(0), "one_shot");
+    into_given("reduce_scatter", "reduce_scatter sum @g", 2, scattered("sum", 0), "one_shot");
     return finish();
   }
 
@@ -51,8 +56,9 @@ class InPlace {
     return case_.finish(ir::parse_schedule(text_, "in_place"));
   }
   static std::string type(int rows, int cols) { return fmt::format("f32[{}, {}]", rows, cols); }
-  // Activations and both kinds of communication buffers in turn.
+  // Activations and both kinds of communication buffers in turn, or only what peers read.
   std::string place() {
+    if (symmetric_) return " comm(symmetric, @g)";
     constexpr const char* kPlaces[] = {"", " comm(symmetric, @g)", " comm(registered, @g)"};
     return kPlaces[places_++ % 3];
   }
@@ -135,7 +141,8 @@ class InPlace {
   }
 
   // Rows 1 and later of a buffer that was written before and has a row on each side that stays.
-  void into_given(const std::string& name, const std::string& call, int rows, const Reference& reference) {
+  void into_given(const std::string& name, const std::string& call, int rows, const Reference& reference,
+                  const std::string& algorithm = {}) {
     const int cols = cols_;
     line("buffer %given_{}: {}{}", name, type(rows + 2, cols), place());
     const auto constant = [&](const std::string& row, int height, int at, int value) {
@@ -146,7 +153,8 @@ class InPlace {
     constant("mid", rows, 1, 5);
     constant("last", 1, rows + 1, 9);
     fresh("from_" + name);
-    line("%mid_{0}.1 mutates %mid_{0} = {1} (%from_{0}) as start_{0}", name, call);
+    line("%mid_{0}.1 mutates %mid_{0} = {1} (%from_{0}){2} as start_{0}", name, call,
+         algorithm.empty() ? "" : " algorithm " + algorithm);
     line("%mid_{0}.2 mutates %mid_{0}.1 = wait start_{0}\nrelease start_{0}", name);
     const auto framed = [cols](const Matrix& m) {
       return below({fill(1, cols, [](int, int) { return 7; }), m, fill(1, cols, [](int, int) { return 9; })});
@@ -188,6 +196,7 @@ class InPlace {
   std::string text_;
   std::vector<std::string> outputs_;
   int places_ = 0;
+  bool symmetric_ = false;
 };
 
 }  // namespace

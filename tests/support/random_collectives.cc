@@ -260,13 +260,20 @@ int Writer::collective() {
   const bool coalesces = kind <= 6;
   const int operands = coalesces && pick(3) == 0 ? 2 + pick(2) : 1;
   const bool gathers = kind == 6, scatters = kind == 5;
+  // By a kernel that reads peers' memory. Over shared memory wherever the operands lie, on CUDA in
+  // symmetric memory, and what peers write in any registered with the group.
+  const bool reads_peers = coalesces && pick(2) == 0, two_shot = reads_peers && kind <= 4 && pick(2) == 0;
+  const auto result_place = [&] {
+    return two_shot && options_.nccl ? fmt::format(" comm(registered, @g{})", g) : place(g);
+  };
 
   Flight f;
   f.group = g;
   f.op = name("c");
   std::vector<std::string> from, results;
   for (int k = 0; k < operands; ++k) {
-    const Value in = operand(g, scatters || deals ? n : 1, op, gathers ? kLargest / n : kLargest);
+    Value in = operand(g, scatters || deals ? n : 1, op, gathers ? kLargest / n : kLargest);
+    if (reads_peers && options_.nccl) in = settled(in, fmt::format(" comm(symmetric, @g{})", g));
     Value out{name("v"), "", in.dtype,
               gathers    ? in.size * n
               : scatters ? in.size / n
@@ -282,7 +289,7 @@ int Writer::collective() {
   if (f.keeps) {
     Value& v = f.results[0];
     const std::string base = name("b"), part = name("v");
-    line("buffer %{}: {}{}", base, type(v.dtype, v.size + 2), place(g));
+    line("buffer %{}: {}{}", base, type(v.dtype, v.size + 2), result_place());
     const auto piece = [&](const std::string& p, std::int64_t at, std::int64_t size) {
       line("%{}: {} in %{} at {} = pointwise {{ %0 = load %x_{}[i0 + {}] store %0 }}", p, type(v.dtype, size),
            base, at, to_string(v.dtype), begin(size));
@@ -295,13 +302,12 @@ int Writer::collective() {
     v.bound = std::max(v.bound, 2.0);
   } else {
     for (const Value& v : f.results)
-      results.push_back(fmt::format("%{}: {}{}", v.name, type(v.dtype, v.size), place(g)));
+      results.push_back(fmt::format("%{}: {}{}", v.name, type(v.dtype, v.size), result_place()));
   }
   std::string call =
       fmt::format("{} {}{}@g{} ({})", what, op, op.empty() ? "" : " ", g, fmt::join(from, ", "));
   if (std::string(what) == "broadcast") call += fmt::format(" root {}", pick(static_cast<int>(n)));
-  if (std::string(what) == "all_reduce" && pick(2) == 0 && !options_.nccl)  // NCCL chooses by itself (BR0645)
-    call += pick(2) == 0 ? " algorithm one_shot" : " algorithm two_shot";
+  if (reads_peers) call += two_shot ? " algorithm two_shot" : " algorithm one_shot";
   launch(std::move(f), fmt::format("{}", fmt::join(results, ", ")), call, pick(6) == 0);
   return 1;
 }

@@ -1,0 +1,113 @@
+#include "codegen/cuda/peer_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/kernel.h"
+#include "codegen/cuda/scalar.h"
+#include "codegen/cuda/step.h"
+#include "ir/effects.h"
+#include "ir/error.h"
+
+namespace braid::codegen::cuda {
+namespace {
+
+using ir::CollectiveKind;
+using ir::Expr;
+
+constexpr int kNotReadable = 645;
+
+bool same_place(const ir::TensorRef& a, const ir::TensorRef& b, const ir::Graph& graph) {
+  const ir::MemoryRegion x = ir::region(graph, a.buffer), y = ir::region(graph, b.buffer);
+  const Expr size = ir::size_of(graph[a.buffer].dtype);
+  return x.storage == y.storage && x.offset + a.offset * size == y.offset + b.offset * size;
+}
+
+bool overlap(const ir::TensorRef& a, const ir::TensorRef& b, const ir::Graph& graph) {
+  return ir::root_storage(graph, a.buffer) == ir::root_storage(graph, b.buffer) &&
+         ir::may_overlap(graph, a, b);
+}
+
+}  // namespace
+
+bool is_peer_kernel(const ir::CollectiveKernel& k) {
+  switch (k.kind) {
+    case CollectiveKind::all_reduce:
+      return k.algorithm == "one_shot" || k.algorithm == "two_shot";
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+      return k.algorithm == "one_shot";
+    case CollectiveKind::broadcast:
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::send:
+    case CollectiveKind::recv:
+      break;
+  }
+  return false;
+}
+
+void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
+  const auto& k = *graph[id].as<ir::CollectiveKernel>();
+  const ir::Location where{.node = node_names(graph, std::span(&id, 1)),
+                           .op = std::string(to_string(k.kind))};
+  const std::string hint = "use --force-kernel '" + graph[id].name + "=library'";
+  // A result is done with at the wait: that its memory is registered with the group is enough.
+  const auto check_place = [&](const ir::TensorRef& ref, bool operand) {
+    const ir::Storage& s = graph[ir::root_storage(graph, ref.buffer)];
+    if (s.kind == ir::StorageKind::comm && (!operand || s.comm_kind == ir::CommBufferKind::symmetric) &&
+        std::find(s.groups.begin(), s.groups.end(), k.group) != s.groups.end())
+      return;
+    ir::user_error(kNotReadable, where,
+                   fmt::format("'{}' does not lie in symmetric memory of group '{}', where peers' '{}' "
+                               "kernels could reach it",
+                               graph[ref.buffer].name, graph[k.group].name, k.algorithm),
+                   hint);
+  };
+  for (std::size_t i = 0; i < k.inputs.size(); ++i) {
+    check_place(k.inputs[i], true);
+    if (k.algorithm == "two_shot") check_place(k.outputs[i], false);
+    const bool in_place =
+        k.kind == CollectiveKind::all_reduce && same_place(k.inputs[i], k.outputs[i], graph);
+    if (!in_place && overlap(k.inputs[i], k.outputs[i], graph)) {
+      ir::user_error(kNotReadable, where,
+                     fmt::format("the result of a '{}' kernel may not overlap its operand '{}'", k.algorithm,
+                                 graph[k.inputs[i].buffer].name),
+                     hint);
+    }
+  }
+}
+
+std::vector<std::string> peer_kernel_launches(const ir::Graph& graph, const MemoryMap& memory,
+                                              const ir::CollectiveKernel& k, int group) {
+  const auto ranks = static_cast<std::int64_t>(graph[k.group].ranks.size());
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < k.inputs.size(); ++i) {
+    const ir::TensorRef &in = k.inputs[i], &out = k.outputs[i];
+    const ir::DType dtype = graph[in.buffer].dtype;
+    const std::string type = memory_type(dtype);
+    const std::string op = k.reduce == ir::ReduceKind::avg ? "Mean" : fold(k.reduce);
+    const Expr count = ir::numel((k.kind == CollectiveKind::reduce_scatter ? out : in).sizes);
+    std::string kernel = fmt::format("{}_{}", k.algorithm, to_string(k.kind));
+    if (k.algorithm == "one_shot" && k.kind == CollectiveKind::all_reduce && same_place(in, out, graph))
+      kernel += "_in_place";
+    kernel +=
+        k.kind == CollectiveKind::all_gather ? fmt::format("<{}>", type) : fmt::format("<{}, {}>", op, type);
+    // Others write a two_shot's result, too.
+    const std::string to = k.algorithm == "two_shot" ? memory.segment_offset(out.buffer, out.offset)
+                                                     : memory.pointer(out.buffer, out.offset);
+    const std::string member = ranks == graph.ranks ? "" : fmt::format(" && in_group({})", group);
+    // What one rank reduces or copies of one peer.
+    const std::string bytes = fmt::format("count * {}{}", ir::size_of(dtype),
+                                          k.algorithm == "two_shot" ? fmt::format(" / {}", ranks) : "");
+    lines.push_back(fmt::format("if (const int64_t count = {}; count > 0{}) {{", host_expr(count), member));
+    lines.push_back(
+        fmt::format("  BRAID_TRY(BRAID_LAUNCH(({}), peer_blocks({}), kPeerThreads, 0, "
+                    "communication_, peers({}), {}, {}, count));",
+                    kernel, bytes, group, memory.segment_offset(in.buffer, in.offset), to));
+    lines.emplace_back("}");
+  }
+  return lines;
+}
+
+}  // namespace braid::codegen::cuda

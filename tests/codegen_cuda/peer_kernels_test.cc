@@ -1,0 +1,107 @@
+// Kernels that read peers' memory, on the emulated device.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/compile.h"
+#include "codegen/cuda/emit.h"
+#include "ir/collective_algorithm.h"
+#include "ir/parser.h"
+#include "passes/kernel_choice.h"
+#include "tests/codegen_cuda/run_case.h"
+#include "tests/support/user_error.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class PeerKernels : public CudaCase {};
+
+TEST_F(PeerKernels, AnySizeFromOneElementToMoreThanOnePassOfTheGrid) {
+  for (const char* algorithm : {"one_shot", "two_shot"}) {
+    for (int ranks : {2, 3}) {
+      for (std::int64_t n : {std::int64_t{1}, std::int64_t{7}, std::int64_t{4099}, kMostPeerElements}) {
+        const std::string name = "peers_" + std::to_string(ranks) + "_any_size_" + algorithm;
+        SCOPED_TRACE(name + ", " + std::to_string(n) + " elements");
+        RunOptions options;
+        options.steps = n < 10 ? 3 : 1;
+        expect_equal(run_case(name, {{"n", n}}, options), 0);
+        ASSERT_THAT(found(), IsEmpty());
+      }
+    }
+  }
+}
+
+TEST_F(PeerKernels, EveryElementTypeAndReduction) {
+  for (const char* algorithm : {"one_shot", "two_shot"}) {
+    for (ir::DType dtype : kPeerTypes) {
+      const std::string name = "peers_" + std::string(to_string(dtype)) + "_" + algorithm;
+      SCOPED_TRACE(name);
+      expect_equal(run_case(name), 0);
+      ASSERT_THAT(found(), IsEmpty());
+    }
+  }
+}
+
+TEST_F(PeerKernels, NothingRacesWhateverTheTiming) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    emulated::options().max_delay = std::chrono::microseconds(300);
+    emulated::options().seed = seed;
+    RunOptions options;
+    options.steps = 2;
+    options.seed = seed;
+    options.own_stream = seed % 2 == 0;
+    for (const char* name : {"peers_3_any_size_one_shot", "peers_3_any_size_two_shot"})
+      expect_equal(run_case(name, {{"n", 9001}}, options), 0);
+    ASSERT_THAT(found(), IsEmpty()) << "seed " << seed;
+  }
+}
+
+// ---- what is refused, and that the passes know it
+
+std::string emitted(const std::string& text) {
+  ir::Schedule s = ir::parse_schedule(text, "t");
+  CompileOptions options;
+  options.target = Target::cuda;
+  options.passes = "plan_memory";
+  optimise(s, options);
+  return error_of([&] { codegen::cuda::emit_cuda(s, {.name = "t"}); });
+}
+
+TEST_F(PeerKernels, ThereAreThoseThatThePassesCountOn) {
+  for (ir::CollectiveKind kind :
+       {ir::CollectiveKind::all_reduce, ir::CollectiveKind::all_gather, ir::CollectiveKind::reduce_scatter,
+        ir::CollectiveKind::broadcast, ir::CollectiveKind::all_to_all}) {
+    const auto known = passes::engine_kernels(passes::CommEngine::nccl, kind);
+    for (std::string_view algorithm : ir::algorithms_of(kind)) {
+      const bool counted_on = std::find(known.begin(), known.end(), algorithm) != known.end() ||
+                              algorithm == ir::kAutomaticAlgorithm;
+      const bool scatters = kind == ir::CollectiveKind::reduce_scatter,
+                 gathers = kind == ir::CollectiveKind::all_gather;
+      const bool reduces = scatters || kind == ir::CollectiveKind::all_reduce;
+      const std::string call =
+          fmt::format("{}{} @all (%x){} algorithm {}", to_string(kind), reduces ? " sum" : "",
+                      kind == ir::CollectiveKind::broadcast ? " root 0" : "", algorithm);
+      const std::string error = emitted(
+          fmt::format("graph t\nranks 2\ngroup @all = [0, 1]\ninput %in: f32[8]\n"
+                      "%x: f32[8] comm(symmetric, @all) = pointwise {{ %0 = load %in store %0 }}\n"
+                      "%r: f32[{0}] comm(symmetric, @all) = {1} as c\n%r.1 mutates %r = wait c\nrelease c\n"
+                      "%y: f32[{0}] output = pointwise {{ %0 = load %r.1 store %0 }}\noutput %y\n",
+                      gathers    ? 16
+                      : scatters ? 4
+                                 : 8,
+                      call));
+      if (counted_on) {
+        EXPECT_EQ(error.find("BR0645"), std::string::npos) << call << ": " << error;
+      } else {
+        EXPECT_THAT(error, AllOf(HasSubstr("BR0645"), HasSubstr(std::string(algorithm)))) << call;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace braid::test
