@@ -16,8 +16,6 @@ namespace {
 using ir::CollectiveKind;
 using ir::Expr;
 
-constexpr int kNotReadable = 645;
-
 bool same_place(const ir::TensorRef& a, const ir::TensorRef& b, const ir::Graph& graph) {
   const ir::MemoryRegion x = ir::region(graph, a.buffer), y = ir::region(graph, b.buffer);
   const Expr size = ir::size_of(graph[a.buffer].dtype);
@@ -58,7 +56,7 @@ void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
     if (s.kind == ir::StorageKind::comm && (!operand || s.comm_kind == ir::CommBufferKind::symmetric) &&
         std::find(s.groups.begin(), s.groups.end(), k.group) != s.groups.end())
       return;
-    ir::user_error(kNotReadable, where,
+    ir::user_error(kNoSuchKernel, where,
                    fmt::format("'{}' does not lie in symmetric memory of group '{}', where peers' '{}' "
                                "kernels could reach it",
                                graph[ref.buffer].name, graph[k.group].name, k.algorithm),
@@ -70,7 +68,7 @@ void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
     const bool in_place =
         k.kind == CollectiveKind::all_reduce && same_place(k.inputs[i], k.outputs[i], graph);
     if (!in_place && overlap(k.inputs[i], k.outputs[i], graph)) {
-      ir::user_error(kNotReadable, where,
+      ir::user_error(kNoSuchKernel, where,
                      fmt::format("the result of a '{}' kernel may not overlap its operand '{}'", k.algorithm,
                                  graph[k.inputs[i].buffer].name),
                      hint);

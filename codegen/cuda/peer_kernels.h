@@ -8,6 +8,9 @@
 
 namespace braid::codegen::cuda {
 
+// User error: a kernel for a collective that there is not, or that cannot reach the operands.
+inline constexpr int kNoSuchKernel = 645;
+
 // A one_shot or two_shot that there is; all else is NCCL's (or refused).
 bool is_peer_kernel(const ir::CollectiveKernel& k);
 

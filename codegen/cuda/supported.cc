@@ -15,7 +15,6 @@ namespace {
 constexpr int kNoSuchOperation = 640;
 constexpr int kNoSuchCollective = 641;
 constexpr int kNoSuchPolicy = 642;
-constexpr int kNoSuchAlgorithm = 645;
 
 bool reduces(ir::CollectiveKind kind) {
   return kind == ir::CollectiveKind::all_reduce || kind == ir::CollectiveKind::reduce_scatter;
@@ -37,7 +36,7 @@ void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveK
   if (!k.algorithm.empty() && k.algorithm != ir::kAutomaticAlgorithm && k.algorithm != "library" &&
       !is_peer_kernel(k)) {
     ir::user_error(
-        kNoSuchAlgorithm, where,
+        kNoSuchKernel, where,
         fmt::format("the CUDA target has no '{}' kernel for {}, and NCCL takes no algorithm per call",
                     k.algorithm, to_string(k.kind)),
         "leave 'algorithm' out, or use --force-kernel '*=automatic' or --target cpu");

@@ -182,8 +182,11 @@ TEST(PerRankFiles, EqualWeightsAreSharedAndOthersAreNot) {
   folder.write("m.rank1.onnx", parse_model(other));
   const ir::Schedule schedule = import_model(folder.file("m.rank{rank}.onnx"), {.ranks = 2});
   for (const ir::Storage& storage : schedule.graph.storages) {
-    if (storage.name == "same") EXPECT_TRUE(storage.data.same_on_all_ranks());
-    if (storage.name == "own") EXPECT_EQ(storage.data.per_rank.size(), 2u);
+    if (storage.name == "same") {
+      EXPECT_TRUE(storage.data.same_on_all_ranks());
+    } else if (storage.name == "own") {
+      EXPECT_EQ(storage.data.per_rank.size(), 2u);
+    }
   }
   const std::vector<std::vector<ir::Tensor>> inputs = {{floats({2}, {1, 1})}, {floats({2}, {1, 1})}};
   const auto out = ir::run(schedule, inputs).outputs;
