@@ -344,8 +344,9 @@ TEST(Compile, TheSameModelGivesTheSameFilesByteForByte) {
   EXPECT_EQ(names, second.names());
   EXPECT_GE(names.size(), 3u);
   for (const std::string& name : names) {
-    if (fs::is_regular_file(first / name))
+    if (fs::is_regular_file(first / name)) {
       EXPECT_EQ(read_text(first / name), read_text(second / name)) << name;
+    }
   }
 }
 
