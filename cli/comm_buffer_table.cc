@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -50,12 +51,18 @@ std::string comm_buffer_text(const Schedule& schedule) {
     }
   }
   for (const auto& [line, count] : counts) text += fmt::format("  {:>6} {}\n", count, line);
+  std::map<OpId, std::string> copied_for;  // a copy that serves several is counted once
   for (const CommBufferDecision& d : decisions) {
     if (in_place(d.reason) && d.bytes.is_constant(0)) continue;
     const auto& kernel = *graph[d.collective].as<CollectiveKernel>();
-    text += fmt::format("  {:<{}}  {} @{}, {}: {} bytes {}\n", graph[d.collective].name, width,
-                        to_string(kernel.kind), graph[kernel.group].name, what(d), to_string(d.bytes),
-                        verdict(d));
+    const std::string& name = graph[d.collective].name;
+    std::string shared;
+    for (OpId copy : d.copies) {
+      const auto [at, first] = copied_for.emplace(copy, name);
+      if (!first) shared = fmt::format("; the copy of '{}'", at->second);
+    }
+    text += fmt::format("  {:<{}}  {} @{}, {}: {} bytes {}{}\n", name, width, to_string(kernel.kind),
+                        graph[kernel.group].name, what(d), to_string(d.bytes), verdict(d), shared);
   }
   const Expr copied = copied_bytes(graph, decisions);
   text += fmt::format("  bytes copied beyond what the algorithms need, per rank and step: {}{}\n",

@@ -93,6 +93,16 @@ TEST(Explain, TellsWhichOperandsAreCopiedAndWhy) {
   EXPECT_EQ(json["operands"][1]["result"], 0);
 }
 
+TEST(Explain, ACopyThatServesTwoCollectivesIsCountedOnce) {
+  std::string text = kBuffers;
+  text.replace(text.find("(%made)"), 7, "(%in)");
+  const Folder folder;
+  const ProcessResult result = braid({"explain", folder.file("buffers.braid", text)});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("; the copy of 'r'\n"));
+  EXPECT_THAT(result.out, HasSubstr("beyond what the algorithms need, per rank and step: 256\n"));
+}
+
 TEST(Explain, WritesBothTimelinesAsAChromeTrace) {
   const Folder folder;
   ASSERT_EQ(braid({"explain", folder.file("hideable.braid", kHideable), "--passes", "braid_schedule",
