@@ -2,12 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
 
 #include "codegen/compile.h"
 #include "codegen/cuda/emit.h"
 #include "ir/collective_algorithm.h"
 #include "ir/parser.h"
 #include "passes/kernel_choice.h"
+#include "runtime/emulated/nccl_api.h"
 #include "tests/codegen_cuda/run_case.h"
 #include "tests/support/user_error.h"
 
@@ -15,6 +19,7 @@ namespace braid::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -58,6 +63,50 @@ TEST_F(PeerKernels, NothingRacesWhateverTheTiming) {
       expect_equal(run_case(name, {{"n", 9001}}, options), 0);
     ASSERT_THAT(found(), IsEmpty()) << "seed " << seed;
   }
+}
+
+// A rank that never runs its step: the other one is told after its time-out, and can clear up.
+TEST_F(PeerKernels, AStepThatAPeerDoesNotTakePartInEndsWithItsInstance) {
+  const BraidCudaProgram& program = *program_of("peers_2_any_size_one_shot");
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::atomic<bool> ended = false;
+  BraidStatus waited = BRAID_OK;
+  std::string message;
+  const std::vector<std::string> errors = run_ranks(2, [&](int rank) -> const char* {
+    const std::shared_ptr<void> at_end(nullptr, [&](void*) { ended = ended || rank == 0; });
+    ncclComm_t comm = nullptr;
+    if (cudaSetDevice(rank) != cudaSuccess || ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess)
+      return "no communicator";
+    BraidCudaCreateInfo info = {};
+    info.abi_version = BRAID_CUDA_ABI_VERSION;
+    info.struct_size = sizeof(info);
+    info.comm = comm;
+    BraidCudaInstance* instance = nullptr;
+    if (program.create(&info, &instance) != BRAID_OK) return program.last_error(nullptr);
+    const int64_t n = 100;
+    if (program.prepare(instance, &n) != BRAID_OK) return program.last_error(instance);
+    void* memory = nullptr;
+    if (cudaMalloc(&memory, 16 * 100 * sizeof(float)) != cudaSuccess) return "no memory";
+    if (rank == 0) {
+      float* const values = static_cast<float*>(memory);
+      if (cudaMemset(memory, 0, 16 * 100 * sizeof(float)) != cudaSuccess) return "no memory";
+      const void* inputs[] = {values, values + 100};
+      void* outputs[] = {values + 300, values + 400, values + 500, values + 600};
+      if (program.run(instance, inputs, outputs, nullptr) != BRAID_OK) return program.last_error(instance);
+      waited = program.synchronize(instance, 100);
+      message = program.last_error(instance);
+    }
+    while (rank == 1 && !ended) std::this_thread::yield();  // its memory is still there
+    program.destroy(instance);
+    cudaFree(memory);
+    ncclCommDestroy(comm);
+    return nullptr;
+  });
+  EXPECT_THAT(errors, Each(IsEmpty()));
+  EXPECT_EQ(waited, BRAID_COMM_ERROR);
+  EXPECT_THAT(message, HasSubstr("not done after 100 ms"));
+  found();  // what the given-up step left undone was read in no order
 }
 
 // ---- what is refused, and that the passes know it

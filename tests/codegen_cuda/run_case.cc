@@ -15,13 +15,6 @@
 namespace braid::test {
 namespace {
 
-const BraidCudaProgram* program_of(const std::string& name) {
-  // The cases' .cu is part of this executable.
-  void* function = dlsym(RTLD_DEFAULT, ("braid_cuda_program_" + name).c_str());
-  if (function == nullptr) throw std::runtime_error("case '" + name + "' is not in this executable");
-  return reinterpret_cast<BraidCudaProgramFunction>(function)();
-}
-
 // The weight files as a program's user would map them: weights.bin for rank -1.
 std::vector<std::byte> weight_file(const std::filesystem::path& dir, int rank) {
   std::ifstream file(dir / (rank < 0 ? "weights.bin" : "weights.rank" + std::to_string(rank) + ".bin"),
@@ -39,6 +32,12 @@ std::vector<std::int64_t> actual(const std::vector<ir::Expr>& sizes,
 }
 
 }  // namespace
+
+const BraidCudaProgram* program_of(const std::string& name) {
+  void* function = dlsym(RTLD_DEFAULT, ("braid_cuda_program_" + name).c_str());
+  if (function == nullptr) throw std::runtime_error("case '" + name + "' is not in this executable");
+  return reinterpret_cast<BraidCudaProgramFunction>(function)();
+}
 
 std::vector<std::vector<ir::Tensor>> random_inputs(const ir::Graph& graph,
                                                    const std::map<std::string, std::int64_t>& dims,

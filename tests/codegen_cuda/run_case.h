@@ -40,6 +40,9 @@ std::vector<std::vector<ir::Tensor>> random_inputs(const ir::Graph& graph,
 CaseResult run_case(const std::string& name, const std::map<std::string, std::int64_t>& dims = {},
                     const RunOptions& options = {});
 
+// The program of a case: it is part of this executable.
+const BraidCudaProgram* program_of(const std::string& name);
+
 // Bitwise where `tolerance` is 0 (NaNs count as equal), else relative.
 void expect_equal(const CaseResult& result, double tolerance);
 
