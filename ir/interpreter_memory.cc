@@ -1,6 +1,7 @@
 #include "ir/interpreter_memory.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/error.h"
 
@@ -32,6 +33,12 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
       std::fill_n(segment, comm_bytes, kPoison);
     }
     watch_ = std::make_unique<PlanWatch>(schedule);
+    std::set<StorageId> outputs;
+    for (const GraphOutput& o : graph_->outputs) outputs.insert(root_storage(*graph_, o.buffer));
+    for (const auto& [id, p] : schedule.plan->placements) {
+      lives_[p.first_step].begin.push_back(&p);
+      if (!outputs.contains(id)) lives_[p.last_step].end.emplace_back(id, &p);
+    }
   }
   // Aliases share the memory of their root, which holds the largest of them.
   std::vector<std::int64_t> bytes(graph_->storages.size(), 0);
@@ -146,22 +153,16 @@ void RankMemory::poison(const ByteView& v, const std::string& who) {
 }
 
 void RankMemory::step_done(int step) {
-  if (!use_plan_) return;
-  for (const auto& [id, p] : schedule_->plan->placements) {
-    if (p.last_step != step) continue;
-    const StorageId storage = id;  // bindings cannot be captured by every compiler
-    // Outputs are read when the step is over.
+  const auto at = lives_.find(step);
+  if (at == lives_.end()) return;
+  for (const auto& [storage, p] : at->second.end) {
     const Block b = blocks_[static_cast<std::size_t>(storage.index)];
-    const bool output =
-        std::any_of(graph_->outputs.begin(), graph_->outputs.end(),
-                    [&](const GraphOutput& o) { return root_storage(*graph_, o.buffer) == storage; });
-    if (output) continue;
     // A storage born at this step may have taken these bytes over (in-place reuse): what it holds lives on.
     std::vector<bool> kept(static_cast<std::size_t>(b.bytes), false);
-    for (const auto& [other, q] : schedule_->plan->placements) {
-      if (q.space != p.space || q.first_step != step || q.last_step <= step) continue;
-      const std::int64_t begin = std::max<std::int64_t>(0, q.offset - p.offset);
-      for (std::int64_t k = begin; k < std::min(b.bytes, q.offset + q.bytes - p.offset); ++k) {
+    for (const Placement* q : at->second.begin) {
+      if (q->space != p->space || q->last_step <= step) continue;
+      const std::int64_t begin = std::max<std::int64_t>(0, q->offset - p->offset);
+      for (std::int64_t k = begin; k < std::min(b.bytes, q->offset + q->bytes - p->offset); ++k) {
         kept[static_cast<std::size_t>(k)] = true;
       }
     }

@@ -80,6 +80,11 @@ class RankMemory {
   std::vector<Block> blocks_;                         // by storage, aliases resolved
   std::vector<std::optional<std::int64_t>> offsets_;  // of buffers in their storage, in bytes
   bool use_plan_;
+  struct Lives {
+    std::vector<const Placement*> begin;                      // with this step
+    std::vector<std::pair<StorageId, const Placement*>> end;  // but outputs, which are read behind it
+  };
+  std::map<int, Lives> lives_;        // of planned storages, by step
   std::unique_ptr<PlanWatch> watch_;  // views point to it
 };
 
