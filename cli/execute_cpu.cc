@@ -92,7 +92,7 @@ void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, cons
     std::byte* mine = memory.outputs[static_cast<std::size_t>(k)]->data();
     std::size_t bytes = rt::size_of(static_cast<rt::DType>(table.outputs[k].dtype));
     for (std::int64_t s : out[static_cast<std::size_t>(k)].shape) bytes *= static_cast<std::size_t>(s);
-    if (out[static_cast<std::size_t>(k)].data != mine)
+    if (bytes > 0 && out[static_cast<std::size_t>(k)].data != mine)
       std::memcpy(mine, out[static_cast<std::size_t>(k)].data, bytes);
   }
 }
@@ -124,7 +124,7 @@ RankResult read_memory(const BraidProgram& table, const ExecuteOptions& options,
   for (int k = 0; k < table.output_count; ++k) {
     const std::int64_t* shape = memory.shapes->integers() + k * kMaxRank;
     ir::Tensor t = ir::make_tensor(to_ir(table.outputs[k].dtype), {shape, shape + table.outputs[k].rank});
-    std::memcpy(t.bytes.data(), memory.outputs[static_cast<std::size_t>(k)]->data(), t.bytes.size());
+    std::copy_n(memory.outputs[static_cast<std::size_t>(k)]->data(), t.bytes.size(), t.bytes.begin());
     result.outputs.push_back(std::move(t));
   }
   return result;

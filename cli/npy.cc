@@ -99,7 +99,7 @@ ir::Tensor read_npy(const std::string& path) {
   for (std::int64_t s : tensor.sizes) bytes *= static_cast<std::size_t>(s);
   if (all.size() - start - header_length != bytes) bad(path, "its size does not fit its shape");
   tensor.bytes.resize(bytes);
-  std::memcpy(tensor.bytes.data(), all.data() + start + header_length, bytes);
+  if (bytes > 0) std::memcpy(tensor.bytes.data(), all.data() + start + header_length, bytes);
   return tensor;
 }
 

@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -40,12 +42,11 @@ inline std::vector<std::vector<ir::Tensor>> run_on_ranks(
     char* message = shared + begins[rank];
     try {
       const std::vector<ir::Tensor> got = function(world);
-      char* at = message + kMessage;
+      auto* at = reinterpret_cast<std::byte*>(message + kMessage);
       for (std::size_t k = 0; k < like[rank].size(); ++k) {
         if (got.at(k).bytes.size() != like[rank][k].bytes.size())
           throw std::runtime_error("output " + std::to_string(k) + " has another size");
-        std::memcpy(at, got[k].bytes.data(), got[k].bytes.size());
-        at += got[k].bytes.size();
+        at = std::copy(got[k].bytes.begin(), got[k].bytes.end(), at);
       }
       return 0;
     } catch (const std::exception& e) {
@@ -59,11 +60,11 @@ inline std::vector<std::vector<ir::Tensor>> run_on_ranks(
                                                       : rt::launch_processes(n, options, body);
   if (!status.ok()) *error = status.message;
   for (std::size_t r = 0; r < like.size(); ++r) {
-    const char* at = shared + begins[r];
-    if (*at != 0) *error += "\n  rank " + std::to_string(r) + ": " + at;
-    at += kMessage;
+    const char* message = shared + begins[r];
+    if (*message != 0) *error += "\n  rank " + std::to_string(r) + ": " + message;
+    const auto* at = reinterpret_cast<const std::byte*>(message + kMessage);
     for (ir::Tensor& t : like[r]) {
-      std::memcpy(t.bytes.data(), at, t.bytes.size());
+      std::copy_n(at, t.bytes.size(), t.bytes.begin());
       at += t.bytes.size();
     }
   }
