@@ -129,6 +129,12 @@ CommBufferReason can_be_comm_buffer(const Graph& graph, BufferId buffer, const s
   return others ? CommBufferReason::shared : CommBufferReason::already;
 }
 
+bool reachable_by_peers(const Graph& graph, const TensorRef& ref, GroupId group, bool is_read) {
+  const Storage& s = graph[root_storage(graph, ref.buffer)];
+  return s.kind == StorageKind::comm && (!is_read || s.comm_kind == CommBufferKind::symmetric) &&
+         std::find(s.groups.begin(), s.groups.end(), group) != s.groups.end();
+}
+
 void make_comm_buffer(Graph& graph, BufferId buffer, GroupId group, CommBufferKind kind) {
   const BufferId owner = owner_of(graph, buffer);
   Storage& storage = graph[root_storage(graph, owner)];

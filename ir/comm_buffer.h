@@ -56,6 +56,10 @@ CommBufferReason can_be_comm_buffer(const Graph& graph, BufferId buffer, const s
 // the same as once. Requires that can_be_comm_buffer said yes.
 void make_comm_buffer(Graph& graph, BufferId buffer, GroupId group, CommBufferKind kind);
 
+// Does it lie where kernels of the group's other ranks can reach it? In communication memory of the group;
+// what they read until the release also has to be symmetric.
+bool reachable_by_peers(const Graph& graph, const TensorRef& ref, GroupId group, bool is_read);
+
 // One operand or result of a collective, as the program has it now.
 struct CommBufferDecision {
   OpId collective;

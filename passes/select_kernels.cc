@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ir/collective_algorithm.h"
+#include "ir/comm_buffer.h"
 #include "ir/error.h"
 #include "passes/collectives_of.h"
 #include "passes/costs/nccl_tuner.h"
@@ -44,11 +45,11 @@ std::int64_t least_bytes(const Graph& graph, const CollectiveKernel& k) {
 bool in_segment(const Graph& graph, const CollectiveKernel& k, CommEngine engine) {
   for (const auto* refs : {&k.inputs, &k.outputs}) {
     for (const TensorRef& ref : *refs) {
-      const Storage& s = graph[root_storage(graph, ref.buffer)];
-      if (s.kind != StorageKind::comm) return false;
-      // Shared memory is all one; a window is symmetric or not.
-      if (engine == CommEngine::nccl && refs == &k.inputs && s.comm_kind != CommBufferKind::symmetric)
-        return false;
+      // Shared memory is all one; on GPUs a group has a window of its own.
+      const bool reachable = engine == CommEngine::nccl
+                                 ? reachable_by_peers(graph, ref, k.group, refs == &k.inputs)
+                                 : graph[root_storage(graph, ref.buffer)].kind == StorageKind::comm;
+      if (!reachable) return false;
     }
   }
   return true;

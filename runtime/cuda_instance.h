@@ -38,7 +38,7 @@ class Instance {
     const char* const* index_sites = nullptr;  // ONNX nodes that check indices
     int index_site_count = 0;
     const bool* symmetric_groups = nullptr;  // per group of the table: peers address the segment directly
-    bool peer_kernels = false;               // kernels read peers' memory (BRAID_PEER_ACCESS)
+    const bool* peer_groups = nullptr;       // per group: its kernels read peers' memory; null: of none
   };
 
   Instance(const BraidCudaProgram& table, const Layout& layout) : table_(table), layout_(layout) {}

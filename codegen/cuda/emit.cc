@@ -28,7 +28,7 @@ class ProgramWriter {
     out.streams = plan_streams(graph_, units, memory, options_.fault);
     KernelTable kernels;
     const StepCode step = write_step(schedule_, units, memory, out.streams, kernels, options_);
-    out.peer_kernels = step.peer_kernels;
+    out.peer_kernels = !step.peer_groups.empty();
     out.weights = memory.weights();
     out.aliased_outputs = memory.aliased_outputs();
     out.arena_bytes = memory.arena_bytes();
@@ -145,7 +145,7 @@ class ProgramWriter {
   }
 
   void write_table(const CudaProgram& out, const StepCode& step) {
-    std::string groups, symmetric;
+    std::string groups, symmetric, peers;
     for (std::size_t g = 0; g < step.groups.size(); ++g) {
       const ir::CommGroup& group = graph_[step.groups[g]];
       text_ += fmt::format("\nconst int32_t kGroup{}Ranks[] = {{{}}};\n", g, fmt::join(group.ranks, ", "));
@@ -156,10 +156,13 @@ class ProgramWriter {
                   std::find(s.groups.begin(), s.groups.end(), step.groups[g]) != s.groups.end();
       }
       symmetric += std::string(symmetric.empty() ? "" : ", ") + (direct ? "true" : "false");
+      peers += std::string(peers.empty() ? "" : ", ") +
+               (step.peer_groups.contains(static_cast<int>(g)) ? "true" : "false");
     }
     if (!groups.empty()) {
       text_ += "const BraidGroup kGroups[] = {\n" + groups + "};\n";
       text_ += "const bool kSymmetricGroups[] = {" + symmetric + "};\n";
+      if (!step.peer_groups.empty()) text_ += "const bool kPeerGroups[] = {" + peers + "};\n";
     }
     if (!step.index_sites.empty()) {
       text_ += "\nconst char* const kIndexSites[] = {\n";
@@ -205,7 +208,7 @@ class ProgramWriter {
       set("index_site_count", std::to_string(step.index_sites.size()));
     }
     if (!step.groups.empty()) set("symmetric_groups", "kSymmetricGroups");
-    if (step.peer_kernels) set("peer_kernels", "true");
+    if (!step.peer_groups.empty()) set("peer_groups", "kPeerGroups");
     text_ += "    return l;\n  }\n";
 
     constexpr std::int64_t kWithoutAsking = 48 * 1024;

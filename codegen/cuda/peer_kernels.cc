@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/step.h"
+#include "ir/comm_buffer.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 
@@ -50,12 +49,8 @@ void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
   const ir::Location where{.node = node_names(graph, std::span(&id, 1)),
                            .op = std::string(to_string(k.kind))};
   const std::string hint = "use --force-kernel '" + graph[id].name + "=library'";
-  // A result is done with at the wait: that its memory is registered with the group is enough.
-  const auto check_place = [&](const ir::TensorRef& ref, bool operand) {
-    const ir::Storage& s = graph[ir::root_storage(graph, ref.buffer)];
-    if (s.kind == ir::StorageKind::comm && (!operand || s.comm_kind == ir::CommBufferKind::symmetric) &&
-        std::find(s.groups.begin(), s.groups.end(), k.group) != s.groups.end())
-      return;
+  const auto check_place = [&](const ir::TensorRef& ref, bool is_read) {
+    if (ir::reachable_by_peers(graph, ref, k.group, is_read)) return;
     ir::user_error(kNoSuchKernel, where,
                    fmt::format("'{}' does not lie in symmetric memory of group '{}', where peers' '{}' "
                                "kernels could reach it",
@@ -65,11 +60,13 @@ void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
   for (std::size_t i = 0; i < k.inputs.size(); ++i) {
     check_place(k.inputs[i], true);
     if (k.algorithm == "two_shot") check_place(k.outputs[i], false);
-    const bool in_place =
-        k.kind == CollectiveKind::all_reduce && same_place(k.inputs[i], k.outputs[i], graph);
-    if (!in_place && overlap(k.inputs[i], k.outputs[i], graph)) {
+    // Each operand has a kernel of its own, and the first would write what a later one reads.
+    for (std::size_t j = 0; j < k.outputs.size(); ++j) {
+      const bool in_place =
+          i == j && k.kind == CollectiveKind::all_reduce && same_place(k.inputs[i], k.outputs[i], graph);
+      if (in_place || !overlap(k.inputs[i], k.outputs[j], graph)) continue;
       ir::user_error(kNoSuchKernel, where,
-                     fmt::format("the result of a '{}' kernel may not overlap its operand '{}'", k.algorithm,
+                     fmt::format("a result of a '{}' kernel may not overlap its operand '{}'", k.algorithm,
                                  graph[k.inputs[i].buffer].name),
                      hint);
     }

@@ -250,10 +250,11 @@ class StepWriter {
     const ir::CollectiveKernel& k = *collective(u);
     begin_unit(units_[u]);
     waits(u, "communication_waits");
-    for (const std::string& text : peer_kernel_launches(graph_, memory_, k, group_index(k.group))) line(text);
+    const int group = group_index(k.group);
+    for (const std::string& text : peer_kernel_launches(graph_, memory_, k, group)) line(text);
     if (streams_.records[u] >= 0)
       line(fmt::format("BRAID_TRY(communication_records({}));", streams_.records[u]));
-    out_.peer_kernels = true;
+    out_.peer_groups.insert(group);
   }
 
   // The collective at `first` and its batch, after the kernels between them. Returns the last unit written.

@@ -1,6 +1,7 @@
 // The step function: launches, matrix products, collectives, copies and events, in schedule order.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ struct StepCode {
   std::vector<std::string> gemm_problems;  // C initializers, in order of their index
   std::vector<std::string> index_sites;    // ONNX nodes that check indices
   std::vector<ir::GroupId> groups;         // those that the program uses, in order of their index
-  bool peer_kernels = false;               // launches kernels that read peers' memory
+  std::set<int> peer_groups;               // of these: whose kernels read peers' memory
 };
 
 StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory,

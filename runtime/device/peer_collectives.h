@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "runtime/device/convert.h"
+#include "runtime/device/math.h"
 #include "runtime/device/peer.h"
 #include "runtime/device/reduce.h"
 
@@ -67,17 +68,7 @@ constexpr int kPack = 16 / sizeof(T);
 
 // The type in which a reduction is computed.
 template <class T>
-struct PeerAccumulator {
-  using type = T;
-};
-template <>
-struct PeerAccumulator<__half> {
-  using type = float;
-};
-template <>
-struct PeerAccumulator<__nv_bfloat16> {
-  using type = float;
-};
+using PeerAccumulator = std::conditional_t<math::kIsHalf<T>, float, T>;
 
 // The mean, as an operation: a sum, divided at the end.
 struct Mean : Sum {};
@@ -88,24 +79,24 @@ __device__ A finished(A value, int ranks) {
   return value;
 }
 template <class T>
-__device__ typename PeerAccumulator<T>::type widened(T value) {
-  if constexpr (std::is_same_v<typename PeerAccumulator<T>::type, T>)
-    return value;
-  else
+__device__ PeerAccumulator<T> widened(T value) {
+  if constexpr (math::kIsHalf<T>)
     return to_float(value);
+  else
+    return value;
 }
 template <class T>
-__device__ T narrowed(typename PeerAccumulator<T>::type value) {
-  if constexpr (std::is_same_v<typename PeerAccumulator<T>::type, T>)
-    return value;
-  else
+__device__ T narrowed(PeerAccumulator<T> value) {
+  if constexpr (math::kIsHalf<T>)
     return from_float<T>(value);
+  else
+    return value;
 }
 
 // Elements [index * n, index * n + n) of the operands at `offset`, reduced over all ranks.
 template <class Op, class T, int n>
 __device__ Pack<T, n> reduced(const PeerGroup& group, uint64_t offset, int64_t index) {
-  using A = typename PeerAccumulator<T>::type;
+  using A = PeerAccumulator<T>;
   const auto load = [&](int peer) {
     return peer_pointer<const Pack<T, n>>(group.window, offset, peer)[index];
   };
