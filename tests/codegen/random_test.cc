@@ -15,7 +15,7 @@
 #include "passes/runner.h"
 #include "runtime/comm/bootstrap.h"
 #include "tests/codegen/compiled.h"
-#include "tests/passes/random_graph.h"
+#include "tests/support/random_graph.h"
 
 namespace braid::test {
 namespace {

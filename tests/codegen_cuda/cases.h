@@ -8,9 +8,9 @@
 
 #include "codegen/cuda/emit.h"
 #include "ir/lowering.h"
-#include "tests/passes/random_graph.h"
 #include "tests/support/collective_forms.h"
 #include "tests/support/random_collectives.h"
+#include "tests/support/random_graph.h"
 
 namespace braid::test {
 

@@ -5,6 +5,7 @@
 #include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "tests/codegen_cuda/cases.h"
+#include "tests/support/schedule_changes.h"
 
 namespace braid::test {
 

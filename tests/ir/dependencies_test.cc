@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/passes/build.h"
+#include "tests/support/build.h"
 
 namespace braid::ir {
 namespace {

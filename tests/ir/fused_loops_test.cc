@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/passes/build.h"
+#include "tests/support/build.h"
 
 namespace braid::ir {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/error.h"
-#include "tests/passes/build.h"
+#include "tests/support/build.h"
 
 namespace braid::passes {
 namespace {

@@ -16,7 +16,8 @@
 #include "ir/printer.h"
 #include "passes/plan_memory.h"
 #include "passes/runner.h"
-#include "tests/passes/random_graph.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/schedule_changes.h"
 
 namespace braid::test {
 namespace {

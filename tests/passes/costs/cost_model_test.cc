@@ -7,7 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/parser.h"
-#include "tests/passes/build.h"
+#include "tests/support/build.h"
 
 namespace braid::passes {
 namespace {

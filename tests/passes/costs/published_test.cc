@@ -5,7 +5,7 @@
 #include "passes/costs/collective_model.h"
 #include "passes/costs/cost_model.h"
 #include "passes/overlap/simulator.h"
-#include "tests/passes/build.h"
+#include "tests/support/build.h"
 
 namespace braid::passes {
 namespace {

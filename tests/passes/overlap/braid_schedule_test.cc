@@ -9,9 +9,9 @@
 #include "passes/overlap/memory_model.h"
 #include "passes/overlap/problem.h"
 #include "passes/overlap/simulator.h"
-#include "tests/passes/random_graph.h"
 #include "tests/passes/text_pass.h"
 #include "tests/support/random.h"
+#include "tests/support/random_graph.h"
 #include "tests/support/user_error.h"
 
 namespace braid::test {

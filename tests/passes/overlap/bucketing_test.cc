@@ -7,9 +7,9 @@
 #include "passes/overlap/measure.h"
 #include "passes/overlap/simulator.h"
 #include "tests/passes/overlap/orders.h"
-#include "tests/passes/random_graph.h"
 #include "tests/passes/text_pass.h"
 #include "tests/support/random.h"
+#include "tests/support/random_graph.h"
 
 namespace braid::test {
 namespace {

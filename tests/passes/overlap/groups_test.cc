@@ -10,7 +10,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "tests/passes/overlap/orders.h"
-#include "tests/passes/random_graph.h"
+#include "tests/support/random_graph.h"
 #include "tests/support/user_error.h"
 
 namespace braid::test {

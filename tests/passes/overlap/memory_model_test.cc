@@ -12,8 +12,9 @@
 #include "ir/parser.h"
 #include "passes/overlap/problem.h"
 #include "passes/plan_memory.h"
-#include "tests/passes/build.h"
-#include "tests/passes/random_graph.h"
+#include "tests/support/build.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/schedule_changes.h"
 
 namespace braid::passes {
 namespace {

@@ -9,8 +9,9 @@
 #include "passes/overlap/measure.h"
 #include "passes/overlap/order_analysis.h"
 #include "tests/passes/overlap/orders.h"
-#include "tests/passes/random_graph.h"
 #include "tests/support/random.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/schedule_changes.h"
 
 namespace braid::test {
 namespace {

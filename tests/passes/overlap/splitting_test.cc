@@ -8,9 +8,10 @@
 #include "ir/verifier.h"
 #include "passes/overlap/memory_model.h"
 #include "tests/passes/overlap/orders.h"
-#include "tests/passes/random_graph.h"
 #include "tests/passes/text_pass.h"
 #include "tests/support/random.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/schedule_changes.h"
 #include "tests/support/user_error.h"
 
 namespace braid::test {
