@@ -14,7 +14,7 @@ namespace braid::test {
 
 struct RandomCollectivesOptions {
   int collectives = 200;
-  int ranks = 0;      // 0: 2 to 8, at random
+  int ranks = 0;      // at least 2; 0: 2 to 8, at random
   bool nccl = false;  // only what NCCL has (docs/errors.md, BR0641)
 };
 
