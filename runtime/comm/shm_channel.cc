@@ -170,7 +170,8 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
       ((op.kind == CollectiveKind::all_reduce && !op.large) || op.kind == CollectiveKind::all_to_all ||
        (op.kind != CollectiveKind::all_reduce && op.kind != CollectiveKind::broadcast && me_ != 0));
   op.flags = static_cast<uint8_t>(static_cast<int>(hint) << kAlgorithmShift);
-  if (direct(op.input, in_bytes) && !overwrites) op.flags |= kInputDirect;
+  op.misplaced = !direct(op.input, in_bytes);
+  if (!op.misplaced && !overwrites) op.flags |= kInputDirect;
   if (direct(op.output, out_bytes)) op.flags |= kOutputDirect;
   if (op.input == op.output) op.flags |= kInPlace;
   const bool ordinary = !(op.flags & kInputDirect) || (op.large && !(op.flags & kOutputDirect));

@@ -92,9 +92,10 @@ class Channel {
     size_t count;
     const std::byte* input;
     std::byte* output;
-    uint8_t flags;  // as posted
-    bool staged;    // my input goes through staging
-    bool large;     // all-reduce of the two-shot class
+    uint8_t flags;   // as posted
+    bool staged;     // my input goes through staging
+    bool misplaced;  // my input is outside of my segment
+    bool large;      // all-reduce of the two-shot class
     uint32_t seq;
     uint32_t begin_round;
     uint32_t rounds;

@@ -171,15 +171,22 @@ TEST(CommSegment, HasTheSameAddressesAtEverySizeAndInEveryStepAndNothingIsMadeAf
 
 // ---- bytes copied beyond what the algorithm needs
 
-// A producer, an all-reduce and a consumer of `elements`; or the graph input itself as operand.
-std::string program_of(std::int64_t elements, bool of_input) {
+// The operand of the all-reduce: what a kernel writes; the same, and the result takes its place; the graph's
+// input itself.
+enum class Operand { produced, in_place, input };
+constexpr Operand kOperands[] = {Operand::produced, Operand::in_place, Operand::input};
+
+// A producer, an all-reduce and a consumer of `elements`.
+std::string program_of(std::int64_t elements, Operand operand) {
   const std::string n = std::to_string(elements);
-  const std::string producer = of_input ? "%0 = load %x store %0" : "%0 = load %x %1 = exp %0 store %1";
+  const std::string producer =
+      operand == Operand::input ? "%0 = load %x store %0" : "%0 = load %x %1 = exp %0 store %1";
+  const std::string result =
+      operand == Operand::in_place ? "%r mutates %a" : "%r: f32[" + n + "] comm(registered, @g)";
   return "graph figure\nranks 2\ngroup @g = [0, 1]\ninput %x: f32[" + n + "]\n%a: f32[" + n +
-         "] comm(symmetric, @g) = pointwise { " + producer + " }\n%r: f32[" + n +
-         "] comm(registered, @g) = all_reduce sum @g (%a)\n%r.1 mutates %r = wait r as r.wait\nrelease r as "
-         "r.release\n%y: f32[" +
-         n + "] output = pointwise { %0 = load %r.1 %1 = neg %0 store %1 }\noutput %y\n";
+         "] comm(symmetric, @g) = pointwise { " + producer + " }\n" + result +
+         " = all_reduce sum @g (%a) as sum\n%r.1 mutates %r = wait sum\nrelease sum\n%y: f32[" + n +
+         "] output = pointwise { %0 = load %r.1 %1 = neg %0 store %1 }\noutput %y\n";
 }
 
 std::int64_t planned_copies(const ir::Schedule& schedule) {
@@ -194,11 +201,11 @@ TEST(CommCopies, AreCountedAtRunTimeAsThePlanSays) {
 #else
   constexpr std::int64_t kMostKib = 16 * 1024;
 #endif
-  for (std::int64_t kib = 64; kib <= kMostKib; kib *= 4) {
-    for (const bool of_input : {false, true}) {
-      const std::string name = fmt::format("kib{}{}", kib, of_input ? "_input" : "");
-      compiled.add_schedule(name, schedule_of(program_of(kib * 256, of_input)), true);
-      want[name] = of_input ? kib * 1024 : 0;
+  for (std::int64_t kib = 1; kib <= kMostKib; kib *= 4) {
+    for (const Operand operand : kOperands) {
+      const std::string name = fmt::format("kib{}_{}", kib, static_cast<int>(operand));
+      compiled.add_schedule(name, schedule_of(program_of(kib * 256, operand)), true);
+      want[name] = operand == Operand::input ? kib * 1024 : 0;
     }
   }
   for (const auto& [name, bytes] : want) {

@@ -10,10 +10,9 @@
 #include <fstream>
 #include <random>
 
+#include "codegen/compile.h"
 #include "ir/element.h"
 #include "ir/parser.h"
-#include "passes/default_passes.h"
-#include "passes/runner.h"
 
 namespace braid::test {
 
@@ -21,10 +20,9 @@ namespace fs = std::filesystem;
 
 ir::Schedule schedule_of(const std::string& text, const std::string& passes) {
   ir::Schedule schedule = ir::parse_schedule(text, "test");
-  if (passes == "default")
-    passes::run_passes(schedule, passes::default_passes());
-  else
-    passes::run_passes(schedule, passes::parse_pass_list(passes));
+  CompileOptions options;
+  if (passes != "default") options.passes = passes;
+  optimise(schedule, options);
   return schedule;
 }
 

@@ -8,10 +8,9 @@
 
 #include <functional>
 
+#include "codegen/compile.h"
 #include "ir/interpreter.h"
 #include "ir/verifier.h"
-#include "passes/default_passes.h"
-#include "passes/runner.h"
 #include "tests/codegen/compiled.h"
 #include "tests/support/engine_run.h"
 #include "tests/support/random.h"
@@ -22,10 +21,9 @@ namespace {
 
 // As written, in another legal order, fused and scheduled.
 void optimise(ir::Schedule& schedule, std::uint64_t seed) {
-  if (seed % 3 == 0)
-    passes::run_passes(schedule, passes::default_passes());
-  else
-    passes::run_passes(schedule, passes::parse_pass_list("plan_memory"));
+  CompileOptions options;
+  if (seed % 3 != 0) options.passes = "plan_memory";
+  braid::optimise(schedule, options);
 }
 
 std::string run_and_compare(const RandomCollectives& program, const ir::Schedule& schedule, RanksAs ranks,
