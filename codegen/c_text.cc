@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cstddef>
+#include <cstdint>
+
+#include "ir/element.h"
 
 namespace braid::codegen {
 
@@ -20,6 +24,15 @@ std::string c_identifier(std::string_view name) {
   if (out.empty()) return "n";
   if (std::isdigit(static_cast<unsigned char>(out[0])) != 0) out.insert(0, "n_");
   return out;
+}
+
+std::string dim_identifier(ir::Expr dim) {
+  const std::string& name = dim.dim_name();
+  const std::string text = c_identifier(name);
+  if (text == name) return "dim_" + text;
+  return fmt::format(
+      "dim_{}_{:08x}", text,
+      static_cast<std::uint32_t>(ir::fnv1a(reinterpret_cast<const std::byte*>(name.data()), name.size())));
 }
 
 std::string c_string(std::string_view text) {

@@ -6,11 +6,15 @@
 #include <string_view>
 
 #include "ir/dtype.h"
+#include "ir/expr.h"
 
 namespace braid::codegen {
 
 // "/layers.0/mlp/Gelu" -> "layers_0_mlp_Gelu"; never empty, never starting with a digit.
 std::string c_identifier(std::string_view name);
+// "dim_" and the identifier of its name; where that is not the name itself, a hash of it as well: "a b" and
+// "a-b" are different dimensions.
+std::string dim_identifier(ir::Expr dim);
 // A string literal, quotes included; plain ASCII.
 std::string c_string(std::string_view text);
 // What may stand in a one-line comment: control characters and a backslash at the end would break out of it.

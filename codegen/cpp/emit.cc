@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <span>
 
 #include "codegen/cpp/program_emitter.h"
@@ -42,7 +41,7 @@ ProgramEmitter::ProgramEmitter(const Schedule& schedule, const EmitOptions& opti
   plan_ = *schedule.plan;
   checked_ = options.checked;
   name_ = c_identifier(options.name.empty() ? schedule.graph.name : options.name);
-  names_ = [](Expr s) { return "dim_" + c_identifier(s.dim_name()); };
+  names_ = dim_identifier;
   overlap_ = [this](BufferId a, BufferId b) { return overlap(a, b); };
   workspace_at_ = (plan_.arena_bytes + 63) / 64 * 64;
 }
@@ -91,11 +90,6 @@ void ProgramEmitter::refuse_unsupported() const {
 
 void ProgramEmitter::index_interface() {
   const Graph& graph = s_.graph;
-  std::set<std::string> dims;
-  for (Expr d : graph.dims) {
-    internal_check(dims.insert(c_identifier(d.dim_name())).second, "codegen: two dimensions are called '{}'",
-                   c_identifier(d.dim_name()));
-  }
   for (std::size_t k = 0; k < graph.inputs.size(); ++k) {
     const StorageId root = root_storage(graph, graph.inputs[k].buffer);
     internal_check(inputs_.emplace(root, static_cast<int>(k)).second,

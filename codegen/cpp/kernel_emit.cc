@@ -159,7 +159,7 @@ class Emitter {
     if (s.is_symbol(SymbolKind::value))
       return as_int(values_.at(static_cast<std::size_t>(s.symbol_number())));
     if (std::find(dims_.begin(), dims_.end(), s) == dims_.end()) dims_.push_back(s);
-    return "dim_" + c_identifier(s.dim_name());
+    return dim_identifier(s);
   }
   std::string text(Expr e) { return c_expr(e, style_); }
   std::string size(Expr e) { return c_operand(e, style_); }
@@ -525,7 +525,7 @@ class Emitter {
     }
     std::sort(dims_.begin(), dims_.end(), [&](Expr a, Expr b) { return position(a) < position(b); });
     for (Expr d : dims_) {
-      list.push_back("int64_t dim_" + c_identifier(d.dim_name()));
+      list.push_back("int64_t " + dim_identifier(d));
       out_.args.push_back({KernelArg::Kind::dim, {}, false, d, {}});
     }
     if (out_.scratch_bytes > 0) {

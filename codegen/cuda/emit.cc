@@ -85,7 +85,7 @@ class ProgramWriter {
   std::string dim_locals(const char* from, const std::string& used_in, const char* indent = "    ") const {
     std::string out;
     for (std::size_t d = 0; d < graph_.dims.size(); ++d) {
-      const std::string name = dim_name(graph_.dims[d]);
+      const std::string name = dim_identifier(graph_.dims[d]);
       if (used_in.find(name) == std::string::npos) continue;
       out += fmt::format("{}const int64_t {} = {}[{}];\n", indent, name, from, d);
     }

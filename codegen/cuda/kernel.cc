@@ -16,21 +16,11 @@ using ir::Instr;
 using ir::OpCode;
 using ir::SymbolKind;
 
-std::string dim_name(Expr dim) {
-  const std::string& name = dim.dim_name();
-  const std::string text = c_identifier(name);
-  if (text == name) return "dim_" + text;
-  // "a b" and "a-b" are different dimensions.
-  return fmt::format(
-      "dim_{}_{:08x}", text,
-      static_cast<std::uint32_t>(ir::fnv1a(reinterpret_cast<const std::byte*>(name.data()), name.size())));
-}
-
 namespace {
 const CExprFunctions kFunctions = {"math::floor_div", "math::floor_mod", "math::minimum", "math::maximum"};
 
 CExprStyle host_style() {
-  return {.symbol = [](Expr s) { return dim_name(s); }, .extents = {}, .functions = kFunctions};
+  return {.symbol = [](Expr s) { return dim_identifier(s); }, .extents = {}, .functions = kFunctions};
 }
 
 // A value that holds a literal is written where it is used.
@@ -87,7 +77,7 @@ std::string KernelBuilder::expr(Expr e, ir::Extents extents, const std::function
     if (s.is_symbol(SymbolKind::index)) return fmt::format("i{}", s.symbol_number());
     if (s.is_symbol(SymbolKind::value))
       return fmt::format("static_cast<{}>({})", index_type(), value(s.symbol_number()));
-    const std::string name = dim_name(s);
+    const std::string name = dim_identifier(s);
     if (std::find(dim_names_.begin(), dim_names_.end(), name) == dim_names_.end()) {
       dim_names_.push_back(name);
       dims_.emplace_back(fmt::format("{} {}", index_type(), name), name);

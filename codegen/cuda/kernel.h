@@ -53,8 +53,6 @@ class KernelTable {
   CNames names_;
 };
 
-// The C name of a dimension, in kernels and in the step.
-std::string dim_name(ir::Expr dim);
 // A size as C on the host.
 std::string host_expr(ir::Expr e);
 std::string host_operand(ir::Expr e);

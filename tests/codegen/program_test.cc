@@ -60,6 +60,17 @@ input %y: f32[b]
 output %z
 )";
 
+// Three dimensions whose names read alike once they are identifiers.
+const char* kAlike = R"(graph main
+dim "a b" in [1, 8]
+dim "a-b" in [1, 8]
+dim a_b in [1, 8]
+input %x: f32["a b"]
+input %y: f32["a-b", a_b]
+%z: f32["a-b", "a b"] = pointwise { %0 = load %x[i1] %1 = load %y[i0 * a_b] %2 = add %0, %1 store %2 }
+output %z
+)";
+
 class CppProgram : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -67,6 +78,7 @@ class CppProgram : public ::testing::Test {
     compiled_->add("block", kBlock);
     compiled_->add("all_reduce", kAllReduce);
     compiled_->add("guarded", kGuarded);
+    compiled_->add("alike", kAlike);
     compiled_->build();
   }
   static void TearDownTestSuite() { compiled_.reset(); }
@@ -119,6 +131,11 @@ TEST_F(CppProgram, AnIndexOutsideOfItsAxisNamesTheNode) {
                        [&] { compiled_->run(program, block_inputs(2, 10)); });
   expect_program_error(rt::kStepFailed, "index -1", [&] { compiled_->run(program, block_inputs(2, -1)); });
   compiled_->expect_like_interpreter_on("block", block_inputs(2, 9), 2e-5);
+}
+
+TEST_F(CppProgram, DimensionsWhoseNamesReadAlikeAreApart) {
+  compiled_->expect_like_interpreter_on(
+      "alike", {random_tensor(ir::DType::f32, {2}, 1), random_tensor(ir::DType::f32, {3, 5}, 2)}, 0);
 }
 
 TEST_F(CppProgram, WrongInputsAreRefusedByName) {
