@@ -92,7 +92,8 @@ bool in_place(CommBufferReason reason) {
 std::string_view to_string(CommBufferReason reason) {
   constexpr std::string_view kNames[] = {"produced_here", "already",     "shared",         "graph_input",
                                          "graph_output",  "constant",    "foreign_output", "not_contiguous",
-                                         "unbounded",     "other_group", "packed",         "staged"};
+                                         "unbounded",     "other_group", "cloned",         "packed",
+                                         "staged"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 
@@ -108,6 +109,7 @@ std::string_view text_of(CommBufferReason reason) {
       "its elements lie in another order",
       "its size has no upper bound",
       "peers of another group read the original, and this collective changes it",
+      "the program copies it as it is",
       "it is a piece of a larger buffer",
       "it does not lie in the segment: the engine stages it"};
   return kTexts[static_cast<std::size_t>(reason)];
@@ -181,6 +183,11 @@ std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) 
       d.bytes = d.bytes + bytes_copied_by(graph, copy);
     }
   };
+  const auto reordering = [&](const std::vector<OpId>& copies) {
+    return std::any_of(copies.begin(), copies.end(), [&](OpId copy) {
+      return copied(graph[copy])->index != graph[copy].as<Loops>()->store_index;
+    });
+  };
   std::vector<CommBufferDecision> out;
   for (OpId id : order) {
     const auto* k = graph[id].as<CollectiveKernel>();
@@ -202,12 +209,12 @@ std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) 
           const Instr& load = *copied(copy);
           const bool whole_buffer = graph[copy.outputs[0]].storage.valid();
           const auto why = forbidden(graph, load.buffer);
-          const bool other = graph[root_storage(graph, load.buffer)].kind == StorageKind::comm &&
-                             load.index == copy.as<Loops>()->store_index;
-          d.reason = !whole_buffer ? CommBufferReason::packed
-                     : why         ? *why
-                     : other       ? CommBufferReason::other_group
-                                   : CommBufferReason::not_contiguous;
+          const bool other = graph[root_storage(graph, load.buffer)].kind == StorageKind::comm;
+          d.reason = !whole_buffer          ? CommBufferReason::packed
+                     : why                  ? *why
+                     : reordering(d.copies) ? CommBufferReason::not_contiguous
+                     : other                ? CommBufferReason::other_group
+                                            : CommBufferReason::cloned;
         } else if (graph[s].groups.size() > 1) {
           d.reason = CommBufferReason::shared;
         } else if (by_collective) {
@@ -225,7 +232,9 @@ std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) 
         return graph[root_storage(graph, graph[copy].outputs[0])].kind == StorageKind::output;
       });
       if (!d.copies.empty()) {
-        d.reason = to_caller ? CommBufferReason::graph_output : CommBufferReason::not_contiguous;
+        d.reason = to_caller              ? CommBufferReason::graph_output
+                   : reordering(d.copies) ? CommBufferReason::not_contiguous
+                                          : CommBufferReason::cloned;
       }
       out.push_back(std::move(d));
     }

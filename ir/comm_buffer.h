@@ -39,6 +39,7 @@ enum class CommBufferReason : std::uint8_t {
   not_contiguous,  // the operand's elements do not lie as the collective reads them
   unbounded,       // no place can be reserved
   other_group,     // it would be changed where peers of another group read it
+  cloned,          // a loop of the program copies it as it is
   packed,          // copied piece by piece into a larger buffer (concatenation, bucket)
   staged,          // not in the segment: the engine copies it through its staging memory
 };

@@ -82,8 +82,7 @@ cudaError_t sticky() { return static_cast<cudaError_t>(current_device().error.lo
 // Allocating and freeing count as writes of the host thread: what uses the memory has to be ordered with
 // them.
 void record_host_write(void* pointer, size_t size, const char* name) {
-  HostThread& host = host_thread();
-  const auto operation = checker().begin(host.id, host.now(), name, host.label);
+  const auto operation = host_thread().begin(name);
   const int allocation = device_memory().find(reinterpret_cast<uintptr_t>(pointer));
   AccessRanges ranges;
   ranges.writes.push_back({allocation, 0, size});

@@ -128,7 +128,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (const auto recording = latest_of(event)) {
     recording->wait();
-    host_thread().clock.join(recording->clock);
+    host_thread().follow(recording->clock);
   }
   return result(static_cast<cudaError_t>(current_device().error.load()));
 }
@@ -139,7 +139,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   const auto recording = latest_of(event);
   if (!recording) return cudaSuccess;
   if (!recording->is_done()) return cudaErrorNotReady;
-  host_thread().clock.join(recording->clock);
+  host_thread().follow(recording->clock);
   return cudaSuccess;
 }
 

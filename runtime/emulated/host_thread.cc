@@ -1,6 +1,10 @@
 #include "runtime/emulated/host_thread.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <mutex>
+#include <utility>
 
 namespace braid::emulated {
 namespace {
@@ -8,7 +12,7 @@ namespace {
 struct Shared {
   std::mutex mutex;
   HostThread* main = nullptr;
-  VectorClock main_clock;  // the main thread's, as of its last use of the device
+  VectorClock main_clock;  // the main thread's, as of its last use of the device or its end
   VectorClock ended;       // of all threads that ended
 };
 
@@ -17,37 +21,56 @@ Shared& shared() {
   return *instance;
 }
 
+bool is_thread_of_process() { return syscall(SYS_gettid) == getpid(); }
+
 std::string text_of(int device) { return "the host thread of rank " + std::to_string(device); }
 
 }  // namespace
 
-HostThread::HostThread() : id(checker().add_thread(text_of(0))) {
+HostThread::HostThread() : id_(checker().add_thread(text_of(0))) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  if (s.main == nullptr) s.main = this;
-  clock = s.main_clock;
+  clock_ = s.main_clock;
+  if (s.main == nullptr || is_thread_of_process()) s.main = this;
 }
 
 HostThread::~HostThread() {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  s.ended.join(clock);
+  s.ended.join(clock_);
+  if (s.main != this) return;
+  s.main_clock.join(clock_);
+  s.main = nullptr;
 }
 
 void HostThread::set_device(int new_device) {
   if (new_device == device) return;
   device = new_device;
-  checker().rename_thread(id, text_of(device));
+  checker().rename_thread(id_, text_of(device));
 }
 
-VectorClock& HostThread::now() {
+// What the main thread knows is seen by threads that begin later: after each change.
+void HostThread::update(const VectorClock* followed) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  if (s.main == this) {
-    clock.join(s.ended);
-    s.main_clock = clock;
-  }
-  return clock;
+  if (followed != nullptr) clock_.join(*followed);
+  if (s.main != this) return;
+  clock_.join(s.ended);
+  s.main_clock = clock_;
+}
+
+const VectorClock& HostThread::now() {
+  update(nullptr);
+  return clock_;
+}
+
+void HostThread::follow(const VectorClock& clock) { update(&clock); }
+
+Checker::Operation HostThread::begin(std::string name) {
+  update(nullptr);
+  Checker::Operation operation = checker().begin(id_, clock_, std::move(name), label);
+  update(nullptr);
+  return operation;
 }
 
 HostThread& host_thread() {

@@ -1,9 +1,9 @@
 // A host thread as the checker sees it, and what the CUDA API keeps per host thread.
 //
-// The first thread that uses the device is the main one. Another starts with what the main thread knows when
-// it first uses the device, and when it ends the main thread knows what it knew: as std::thread's constructor
-// and join order them. Barriers and the like between host threads order nothing here; collectives and streams
-// do.
+// The process's own thread is the main one; until it uses the device, the first other that does. Another
+// thread starts with what the main one knows when it first uses the device, and when it ends the main one
+// knows what it knew: as std::thread's constructor and join order them. Barriers and the like between host
+// threads order nothing here; collectives and streams do.
 #pragma once
 
 #include <string>
@@ -13,18 +13,28 @@
 
 namespace braid::emulated {
 
-struct HostThread {
-  LogicalThread id{};
-  VectorClock clock;
+class HostThread {
+ public:
+  HostThread();
+  ~HostThread();
+
   int device = 0;
   std::string label;
   int last_error = 0;  // cudaError_t
 
-  HostThread();
-  ~HostThread();
   void set_device(int device);
   // All that this thread follows, ended threads included.
-  VectorClock& now();
+  const VectorClock& now();
+  // What it has waited for.
+  void follow(const VectorClock& clock);
+  // An operation that it does itself.
+  Checker::Operation begin(std::string name);
+
+ private:
+  void update(const VectorClock* followed);
+
+  LogicalThread id_;
+  VectorClock clock_;
 };
 
 HostThread& host_thread();

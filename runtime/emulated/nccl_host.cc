@@ -117,7 +117,7 @@ ncclResult_t HostCall::wait() {
     group_->fail(ncclSystemError, text);
   }
   if (!meeting_->done) return group_->error;
-  host_thread().clock.join(meeting_->clock);
+  host_thread().follow(meeting_->clock);
   if (meeting_->result == ncclSuccess) deliver_(meeting_->outcome[static_cast<size_t>(rank_)]);
   return meeting_->result;
 }

@@ -292,8 +292,7 @@ cudaError_t CUstream_st::synchronize() {
   std::unique_lock lock(mutex_);
   const uint64_t target = enqueued_;
   changed_.wait(lock, [&] { return finished_ >= target; });
-  host_thread().clock.join(clock_);
-  host_thread().now();
+  host_thread().follow(clock_);
   return static_cast<cudaError_t>(device.error.load());
 }
 

@@ -36,7 +36,7 @@ class EmulatedTest : public ::testing::Test {
   void SetUp() override {
     emulated::options().time_out = std::chrono::milliseconds(60000);
     emulated::options().print_findings = false;
-    emulated::take_findings();
+    emulated::reset_devices();
   }
   void TearDown() override {
     for (const Finding& finding : emulated::take_findings())

@@ -92,6 +92,31 @@ TEST_F(CommBuffer, StridedPartsAreCopied) {
   EXPECT_EQ(copied(), 32);
 }
 
+TEST_F(CommBuffer, ACopyOfTheProgramsOwnIsNotTakenForAnotherOrder) {
+  const auto program = [](const char* loaded, const char* stored) {
+    return parse_schedule(
+        "graph g\nranks 2\ngroup @g = [0, 1]\ninput %x: f32[4, 4]\n"
+        "%a: f32[4, 4] = pointwise { %0 = load %x %1 = exp %0 store %1 }\n"
+        "%b: f32[4, 4] comm(symmetric, @g) = pointwise { %0 = load %a[" +
+        std::string(loaded) +
+        "] store %0 }\n"
+        "%c: f32[4, 4] comm(symmetric, @g) = all_reduce sum @g (%b)\n%c.1 mutates %c = wait c\n"
+        "%d: f32[4, 4] = pointwise { %0 = load %c.1[" +
+        stored +
+        "] store %0 }\nrelease c\n"
+        "%y: f32[4, 4] output = pointwise { %0 = load %d %1 = neg %0 store %1 }\noutput %y\n");
+  };
+  const auto reasons = [](const Schedule& s) {
+    std::vector<CommBufferReason> out;
+    for (const CommBufferDecision& d : comm_buffer_decisions(s)) out.push_back(d.reason);
+    return out;
+  };
+  const char *same = "4*i0 + i1", *transposed = "4*i1 + i0";
+  EXPECT_THAT(reasons(program(same, same)), ElementsAre(R::cloned, R::cloned));
+  EXPECT_THAT(reasons(program(same, transposed)), ElementsAre(R::cloned, R::not_contiguous));
+  EXPECT_THAT(reasons(program(transposed, same)), ElementsAre(R::not_contiguous, R::cloned));
+}
+
 TEST_F(CommBuffer, AFlexibleLayoutIsTheOneThatTheCollectiveReads) {
   TensorBox p = gemm_of(lowering.input("x", DType::f32, {4, 4}));
   lowering.all_reduce(lowering.permute(p, {1, 0}), world, ReduceKind::sum);
