@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "ir/parser.h"
+#include "passes/runner.h"
 #include "tests/codegen_cuda/cases.h"
 
 namespace braid::test {
@@ -58,6 +60,45 @@ ir::Schedule peer_kernels(int ranks, DType dtype, std::int64_t elements, const c
   return s;
 }
 
+// Results that are parts of larger buffers: behind their last element, within a pack of it, lies what a loop
+// has written before.
+ir::Schedule peer_kernels_into_parts(const char* algorithm) {
+  ir::Schedule s = ir::parse_schedule(fmt::format(R"(graph parts
+ranks 2
+group @all = [0, 1]
+input %x: f32[7]
+input %wide: f32[14]
+input %t: f32[5]
+%a: f32[7] comm(symmetric, @all) = pointwise {{ %0 = load %x %1 = neg %0 store %1 }}
+%w: f32[14] comm(symmetric, @all) = pointwise {{ %0 = load %wide %1 = neg %0 store %1 }}
+buffer %sums: f32[12] comm(symmetric, @all)
+%beside_sum: f32[5] in %sums at 7 = pointwise {{ %0 = load %t store %0 }}
+%r: f32[7] in %sums = all_reduce sum @all (%a) algorithm {} as reduce
+%r.1 mutates %r = wait reduce
+release reduce
+buffer %slabs: f32[12] comm(symmetric, @all)
+%beside_slab: f32[5] in %slabs at 7 = pointwise {{ %0 = load %t store %0 }}
+%s: f32[7] in %slabs = reduce_scatter sum @all (%w) algorithm one_shot as scatter
+%s.1 mutates %s = wait scatter
+release scatter
+buffer %all: f32[19] comm(symmetric, @all)
+%beside_all: f32[5] in %all at 14 = pointwise {{ %0 = load %t store %0 }}
+%g: f32[14] in %all = all_gather @all (%a) algorithm one_shot as gather
+%g.1 mutates %g = wait gather
+release gather
+%y: f32[12] output = pointwise {{ %0 = load %sums store %0 }}
+%z: f32[12] output = pointwise {{ %0 = load %slabs store %0 }}
+%u: f32[19] output = pointwise {{ %0 = load %all store %0 }}
+output %y
+output %z
+output %u
+)",
+                                                  algorithm),
+                                      "parts");
+  passes::run_passes(s, passes::parse_pass_list("plan_memory"));
+  return s;
+}
+
 }  // namespace
 
 void add_peer_cases(std::vector<Case>& out) {
@@ -68,6 +109,10 @@ void add_peer_cases(std::vector<Case>& out) {
                      {},
                      "peers"});
     }
+    out.push_back({fmt::format("peers_parts_{}", algorithm),
+                   [=] { return peer_kernels_into_parts(algorithm); },
+                   {},
+                   "peers"});
     for (DType dtype : kPeerTypes) {
       out.push_back({fmt::format("peers_{}_{}", to_string(dtype), algorithm),
                      [=] { return peer_kernels(3, dtype, 1037, algorithm); },

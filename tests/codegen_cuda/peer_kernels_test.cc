@@ -52,6 +52,13 @@ TEST_F(PeerKernels, EveryElementTypeAndReduction) {
   }
 }
 
+TEST_F(PeerKernels, WhatLiesBehindAResultIsLeftAlone) {
+  for (const char* name : {"peers_parts_one_shot", "peers_parts_two_shot"}) {
+    expect_equal(run_case(name), 0);
+    ASSERT_THAT(found(), IsEmpty()) << name;
+  }
+}
+
 TEST_F(PeerKernels, NothingRacesWhateverTheTiming) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     emulated::options().max_delay = std::chrono::microseconds(300);
