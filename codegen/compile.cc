@@ -62,6 +62,15 @@ ir::Schedule lower(const CompileOptions& options) {
   return schedule;
 }
 
+namespace {
+bool sends(const ir::Graph& graph) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const ir::Operation& op) {
+    const auto* k = op.as<ir::CollectiveKernel>();
+    return k != nullptr && k->kind == ir::CollectiveKind::send;
+  });
+}
+}  // namespace
+
 passes::PassContext pass_context(const CompileOptions& options) {
   passes::PassContext context;
   const std::string target = options.target == Target::cuda ? passes::kDefaultMachine : passes::kCpuMachine;
@@ -91,6 +100,11 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
   const std::vector<passes::Pass> list =
       options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
   if (!options.force_kernels.empty()) passes::force_kernels(schedule, options.force_kernels, context);
+  // One stream has all collectives of a CUDA program, and there a send holds up what comes before its
+  // receive: passes must not put a collective of another group between them.
+  if (options.target == Target::cuda && schedule.channels == ir::ChannelPolicy::communicator &&
+      sends(schedule.graph))
+    schedule.channels = ir::ChannelPolicy::global;
   passes::RunOptions run = options.run;
   run.context = &context;
   return passes::run_passes(schedule, list, run);

@@ -80,7 +80,7 @@ void check_transfers(const ir::Graph& graph, const std::vector<Unit>& units) {
             fmt::format("'{}' stands between '{}' and its receive '{}': on one stream all would wait for "
                         "each other",
                         graph[*between].name, graph[collectives[k]].name, graph[collectives[m]].name),
-            "schedule with --channels global, which leaves them next to each other");
+            "put the receive next to the send");
       }
       const std::vector<int>& ranks = graph[c.group].ranks;
       const bool transfer = c.kind == ir::CollectiveKind::send || c.kind == ir::CollectiveKind::recv;
@@ -120,7 +120,7 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
         kNoSuchPolicy, {},
         fmt::format("the CUDA target issues collectives in one order, the program was scheduled for '{}'",
                     to_string(schedule.channels)),
-        "schedule with --channels global or communicator");
+        "write 'channels global' or 'channels communicator' into the program");
   }
 }
 

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "codegen/compile.h"
 #include "ir/error.h"
 #include "ir/parser.h"
+#include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "tests/codegen_cuda/cases.h"
+#include "tests/support/random_collectives.h"
 #include "tests/support/user_error.h"
 
 namespace braid::test {
@@ -101,6 +104,29 @@ TEST(Emit, NamesCannotBreakOutOfCommentsAndStrings) {
   EXPECT_THAT(body, ::testing::Not(::testing::HasSubstr("\nint x;")));
   EXPECT_THAT(body, ::testing::HasSubstr("\"y\\\"; exit(1); \\\"\""));
   EXPECT_THAT(body, ::testing::HasSubstr("dim_a_b"));
+}
+
+// What the random programs have: messages, and one order per communicator.
+TEST(Emit, PassesPutNothingBetweenASendAndItsReceive) {
+  const auto refused = [](const ir::Schedule& s) {
+    return error_of([&] { emit_cuda(s); }).find("BR0642") != std::string::npos;
+  };
+  int programs = 0, parted = 0;
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    const ir::Schedule written = random_collectives(seed, {.nccl = true}).schedule;
+    if (written.channels != ir::ChannelPolicy::communicator) continue;
+    ++programs;
+    ir::Schedule scheduled = written;
+    passes::run_passes(scheduled, passes::default_passes());
+    parted += refused(scheduled);
+    scheduled = written;
+    CompileOptions options;
+    options.target = Target::cuda;
+    optimise(scheduled, options);
+    EXPECT_FALSE(refused(scheduled)) << "seed " << seed;
+  }
+  EXPECT_GT(programs, 0);
+  EXPECT_GT(parted, 0) << "the passes never try";
 }
 
 }  // namespace

@@ -2,9 +2,8 @@
 // compiling.
 #include "tests/support/random_collectives.h"
 
+#include "codegen/compile.h"
 #include "ir/interpreter.h"
-#include "passes/default_passes.h"
-#include "passes/runner.h"
 #include "tests/codegen_cuda/nccl_world.h"
 #include "tests/codegen_cuda/run_case.h"
 #include "tests/support/engine_run.h"
@@ -50,11 +49,10 @@ TEST_P(RandomCollectivesOnNccl, FindTheInterpretersBits) {
     order.order_seed = seed;
     const auto want = ir::run(program.schedule, program.inputs, order).outputs;
     ir::Schedule schedule = program.schedule;
-    // Where each group may have its own order, passes part sends from their receives: refused for CUDA
-    // (BR0642).
-    const bool optimised = seed % 3 == 0 && schedule.channels == ir::ChannelPolicy::global;
-    passes::run_passes(schedule,
-                       optimised ? passes::default_passes() : passes::parse_pass_list("plan_memory"));
+    CompileOptions compile;
+    compile.target = Target::cuda;
+    if (seed % 3 != 0) compile.passes = "plan_memory";
+    optimise(schedule, compile);
     EngineRun options;
     options.delays = seed;
     std::vector<std::vector<ir::Tensor>> got(program.inputs.size());
