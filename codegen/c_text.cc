@@ -30,9 +30,8 @@ std::string dim_identifier(ir::Expr dim) {
   const std::string& name = dim.dim_name();
   const std::string text = c_identifier(name);
   if (text == name) return "dim_" + text;
-  return fmt::format(
-      "dim_{}_{:08x}", text,
-      static_cast<std::uint32_t>(ir::fnv1a(reinterpret_cast<const std::byte*>(name.data()), name.size())));
+  return fmt::format("dimension_{}_{:016x}", text,
+                     ir::fnv1a(reinterpret_cast<const std::byte*>(name.data()), name.size()));
 }
 
 std::string c_string(std::string_view text) {

@@ -12,8 +12,8 @@ namespace braid::codegen {
 
 // "/layers.0/mlp/Gelu" -> "layers_0_mlp_Gelu"; never empty, never starting with a digit.
 std::string c_identifier(std::string_view name);
-// "dim_" and the identifier of its name; where that is not the name itself, a hash of it as well: "a b" and
-// "a-b" are different dimensions.
+// "dim_batch"; where the name is no identifier, "dimension_" with what of it is one and a hash of it: "a b"
+// and "a-b" are different dimensions, and neither is "a_b".
 std::string dim_identifier(ir::Expr dim);
 // A string literal, quotes included; plain ASCII.
 std::string c_string(std::string_view text);

@@ -10,6 +10,7 @@
 
 #include "codegen/cpp/emit.h"
 #include "codegen/cuda/build.h"
+#include "codegen/cuda/supported.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
@@ -100,14 +101,17 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
   const std::vector<passes::Pass> list =
       options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
   if (!options.force_kernels.empty()) passes::force_kernels(schedule, options.force_kernels, context);
-  // One stream has all collectives of a CUDA program, and there a send holds up what comes before its
-  // receive: passes must not put a collective of another group between them.
-  if (options.target == Target::cuda && schedule.channels == ir::ChannelPolicy::communicator &&
-      sends(schedule.graph))
-    schedule.channels = ir::ChannelPolicy::global;
   passes::RunOptions run = options.run;
   run.context = &context;
-  return passes::run_passes(schedule, list, run);
+  // One stream has all collectives of a CUDA program: where none stands between a send and its receive,
+  // passes must put none there. What the program declares stays.
+  const ir::ChannelPolicy written = schedule.channels;
+  const bool one_order = options.target == Target::cuda && written == ir::ChannelPolicy::communicator &&
+                         sends(schedule.graph) && !codegen::cuda::parted_transfer(schedule);
+  if (one_order) schedule.channels = ir::ChannelPolicy::global;
+  std::vector<passes::PassRecord> records = passes::run_passes(schedule, list, run);
+  if (one_order && schedule.channels == ir::ChannelPolicy::global) schedule.channels = written;
+  return records;
 }
 
 std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options) {

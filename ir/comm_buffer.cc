@@ -183,9 +183,13 @@ std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) 
       d.bytes = d.bytes + bytes_copied_by(graph, copy);
     }
   };
+  // Does a copy exchange elements? A part that lies elsewhere keeps their order.
   const auto reordering = [&](const std::vector<OpId>& copies) {
     return std::any_of(copies.begin(), copies.end(), [&](OpId copy) {
-      return copied(graph[copy])->index != graph[copy].as<Loops>()->store_index;
+      bool moves = false;
+      for_each_symbol(copied(graph[copy])->index - graph[copy].as<Loops>()->store_index,
+                      [&](Expr symbol) { moves |= symbol.is_symbol(SymbolKind::index); });
+      return moves;
     });
   };
   std::vector<CommBufferDecision> out;
@@ -207,9 +211,12 @@ std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) 
         if (!d.copies.empty()) {
           const Operation& copy = graph[d.copies[0]];
           const Instr& load = *copied(copy);
-          const bool whole_buffer = graph[copy.outputs[0]].storage.valid();
+          const bool whole_buffer = graph[unmutated(graph, copy.outputs[0])].storage.valid();
           const auto why = forbidden(graph, load.buffer);
-          const bool other = graph[root_storage(graph, load.buffer)].kind == StorageKind::comm;
+          const std::vector<GroupId>& readers = graph[root_storage(graph, load.buffer)].groups;
+          const bool in_place = i < k->outputs.size() && root_storage(graph, k->outputs[i].buffer) == s;
+          const bool other = in_place && std::any_of(readers.begin(), readers.end(),
+                                                     [&](GroupId g) { return !(g == k->group); });
           d.reason = !whole_buffer          ? CommBufferReason::packed
                      : why                  ? *why
                      : reordering(d.copies) ? CommBufferReason::not_contiguous

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/step.h"
+#include "codegen/cuda/supported.h"
 #include "codegen/inline_calls.h"
 #include "ir/element.h"
 #include "ir/error.h"

@@ -25,7 +25,4 @@ StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units
 // "/layers.0/Gelu, /layers.0/Mul": the ONNX nodes of the operations, or the operations' own names.
 std::string node_names(const ir::Graph& graph, std::span<const ir::OpId> ops);
 
-// Throws user errors 640 to 642 and 645.
-void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& units);
-
 }  // namespace braid::codegen::cuda

@@ -1,3 +1,5 @@
+#include "codegen/cuda/supported.h"
+
 // What this target refuses, and why.
 #include <fmt/format.h>
 
@@ -57,40 +59,33 @@ void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveK
   }
 }
 
-// A send holds up the stream of its rank until the receive has begun. A collective between them that needs
-// the sender comes first on the receiver's stream: neither would ever end.
-void check_transfers(const ir::Graph& graph, const std::vector<Unit>& units) {
+}  // namespace
+
+std::optional<PartedTransfer> parted_transfer(const ir::Schedule& schedule) {
+  const ir::Graph& graph = schedule.graph;
   std::vector<ir::OpId> collectives;
-  for (const Unit& unit : units) {
-    if (graph[unit.ops[0]].as<ir::CollectiveKernel>() != nullptr) collectives.push_back(unit.ops[0]);
+  for (ir::OpId id : ir::execution_order(schedule)) {
+    if (graph[id].as<ir::CollectiveKernel>() != nullptr) collectives.push_back(id);
   }
   for (std::size_t k = 0; k < collectives.size(); ++k) {
     const auto& send = *graph[collectives[k]].as<ir::CollectiveKernel>();
     const std::vector<int>& pair = graph[send.group].ranks;
     if (send.kind != ir::CollectiveKind::send || pair.size() != 2) continue;
     const int sender = pair[static_cast<std::size_t>(1 - send.root)];
-    const ir::OpId* between = nullptr;
+    std::optional<ir::OpId> between;
     for (std::size_t m = k + 1; m < collectives.size(); ++m) {
       const auto& c = *graph[collectives[m]].as<ir::CollectiveKernel>();
       if (c.kind == ir::CollectiveKind::recv && c.group == send.group && c.root != send.root) {
-        if (between == nullptr) break;
-        const ir::Location where{.node = node_names(graph, std::span(&collectives[k], 1)), .op = "send"};
-        ir::user_error(
-            kNoSuchPolicy, where,
-            fmt::format("'{}' stands between '{}' and its receive '{}': on one stream all would wait for "
-                        "each other",
-                        graph[*between].name, graph[collectives[k]].name, graph[collectives[m]].name),
-            "put the receive next to the send");
+        if (between) return PartedTransfer{collectives[k], *between, collectives[m]};
+        break;
       }
       const std::vector<int>& ranks = graph[c.group].ranks;
       const bool transfer = c.kind == ir::CollectiveKind::send || c.kind == ir::CollectiveKind::recv;
-      if (!transfer && std::find(ranks.begin(), ranks.end(), sender) != ranks.end())
-        between = &collectives[m];
+      if (!transfer && std::find(ranks.begin(), ranks.end(), sender) != ranks.end()) between = collectives[m];
     }
   }
+  return std::nullopt;
 }
-
-}  // namespace
 
 void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& units) {
   const ir::Graph& graph = schedule.graph;
@@ -114,7 +109,14 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
   if (!refused.empty()) {
     ir::user_error(kNoSuchOperation, where, "the CUDA target does not have: " + refused, "use --target cpu");
   }
-  check_transfers(graph, units);
+  if (const auto parted = parted_transfer(schedule)) {
+    ir::user_error(
+        kNoSuchPolicy, {.node = node_names(graph, std::span(&parted->send, 1)), .op = "send"},
+        fmt::format(
+            "'{}' stands between '{}' and its receive '{}': on one stream all would wait for each other",
+            graph[parted->between].name, graph[parted->send].name, graph[parted->receive].name),
+        "put the receive next to the send");
+  }
   if (schedule.channels == ir::ChannelPolicy::pair || schedule.channels == ir::ChannelPolicy::edge) {
     ir::user_error(
         kNoSuchPolicy, {},

@@ -146,8 +146,9 @@ class World {
   virtual Status last_error() const = 0;
   virtual void abort(std::string_view reason) = 0;
 
-  // Bytes that this rank has copied only because of where buffers lay: inputs that the engine staged, and, in
-  // programs compiled with checks, loops that do nothing but copy into or out of communication buffers.
+  // Bytes that this rank has copied only because of where buffers lay: inputs outside of its segment that the
+  // engine staged, and, in programs compiled with checks, loops that do nothing but copy into or out of
+  // communication buffers.
   uint64_t copied_bytes() const { return copied_bytes_ + staged_bytes(); }
   void count_copied(uint64_t bytes) { copied_bytes_ += bytes; }
 

@@ -30,8 +30,11 @@ std::string text_of(int device) { return "the host thread of rank " + std::to_st
 HostThread::HostThread() : id_(checker().add_thread(text_of(0))) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  clock_ = s.main_clock;
-  if (s.main == nullptr || is_thread_of_process()) s.main = this;
+  const bool process = is_thread_of_process();
+  // Nobody has started the process's own thread: of one that lives it knows nothing.
+  if (!process || s.main == nullptr) clock_ = s.main_clock;
+  main_ = process || s.main == nullptr;
+  if (main_) s.main = this;
 }
 
 HostThread::~HostThread() {
@@ -54,9 +57,9 @@ void HostThread::update(const VectorClock* followed) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   if (followed != nullptr) clock_.join(*followed);
-  if (s.main != this) return;
+  if (!main_) return;
   clock_.join(s.ended);
-  s.main_clock = clock_;
+  if (s.main == this) s.main_clock = clock_;
 }
 
 const VectorClock& HostThread::now() {

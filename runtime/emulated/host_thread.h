@@ -1,9 +1,10 @@
 // A host thread as the checker sees it, and what the CUDA API keeps per host thread.
 //
 // The process's own thread is the main one; until it uses the device, the first other that does. Another
-// thread starts with what the main one knows when it first uses the device, and when it ends the main one
-// knows what it knew: as std::thread's constructor and join order them. Barriers and the like between host
-// threads order nothing here; collectives and streams do.
+// thread starts with what the main one knows when it first uses the device, as behind std::thread's
+// constructor; what it knew when it ended, the main one knows from its own next use of the device on, as
+// behind join. Threads that are started one after the other with no such use between them count as siblings.
+// Barriers and the like between host threads order nothing here; collectives and streams do.
 #pragma once
 
 #include <string>
@@ -35,6 +36,7 @@ class HostThread {
 
   LogicalThread id_;
   VectorClock clock_;
+  bool main_ = false;  // is the main one, or was until the process's own thread came
 };
 
 HostThread& host_thread();

@@ -68,7 +68,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (id == nullptr) return ncclInvalidArgument;
   std::memset(id, 0, sizeof *id);
   std::snprintf(id->internal, sizeof id->internal, "communicator %d", next_id++);
-  host_thread().now();  // whoever calls this knows what was done for earlier ones
+  host_thread().now();  // the main thread, if it is that, knows what was done with earlier ones
   return ncclSuccess;
 }
 

@@ -103,7 +103,7 @@ TEST(Emit, NamesCannotBreakOutOfCommentsAndStrings) {
   const std::string body = emit_cuda(net.finish()).body;
   EXPECT_THAT(body, ::testing::Not(::testing::HasSubstr("\nint x;")));
   EXPECT_THAT(body, ::testing::HasSubstr("\"y\\\"; exit(1); \\\"\""));
-  EXPECT_THAT(body, ::testing::HasSubstr("dim_a_b"));
+  EXPECT_THAT(body, ::testing::HasSubstr("dimension_a_b_"));
 }
 
 // What the random programs have: messages, and one order per communicator.
@@ -124,6 +124,7 @@ TEST(Emit, PassesPutNothingBetweenASendAndItsReceive) {
     options.target = Target::cuda;
     optimise(scheduled, options);
     EXPECT_FALSE(refused(scheduled)) << "seed " << seed;
+    EXPECT_TRUE(scheduled.channels == ir::ChannelPolicy::communicator) << "what the program declares stays";
   }
   EXPECT_GT(programs, 0);
   EXPECT_GT(parted, 0) << "the passes never try";

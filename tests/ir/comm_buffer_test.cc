@@ -115,6 +115,27 @@ TEST_F(CommBuffer, ACopyOfTheProgramsOwnIsNotTakenForAnotherOrder) {
   EXPECT_THAT(reasons(program(same, same)), ElementsAre(R::cloned, R::cloned));
   EXPECT_THAT(reasons(program(same, transposed)), ElementsAre(R::cloned, R::not_contiguous));
   EXPECT_THAT(reasons(program(transposed, same)), ElementsAre(R::not_contiguous, R::cloned));
+  // Part of a larger buffer, in the same order; a copy into memory that was there; one of the same group's.
+  EXPECT_THAT(reasons(parse_schedule(R"(graph g ranks 2 group @g = [0, 1]
+input %x: f32[8]
+%a: f32[8] = pointwise { %0 = load %x %1 = exp %0 store %1 }
+%b: f32[4] comm(symmetric, @g) = pointwise { %0 = load %a[4 + i0] store %0 }
+%c: f32[4] comm(symmetric, @g) = all_reduce sum @g (%b)
+%c.1 mutates %c = wait c
+release c
+%d: f32[4] comm(symmetric, @g) = pointwise { %0 = load %x[i0] %1 = neg %0 store %1 }
+%d.1 mutates %d = pointwise { %0 = load %a[i0] store %0 }
+%e: f32[4] comm(symmetric, @g) = all_reduce sum @g (%d.1)
+%e.1 mutates %e = wait e
+release e
+%f: f32[4] comm(symmetric, @g) = pointwise { %0 = load %e.1 store %0 }
+%h: f32[4] comm(symmetric, @g) = all_reduce sum @g (%f)
+%h.1 mutates %h = wait h
+release h
+%y: f32[4] output = pointwise { %0 = load %c.1 %1 = load %h.1 %2 = add %0, %1 store %2 }
+output %y
+)")),
+              ElementsAre(R::cloned, R::already, R::cloned, R::already, R::cloned, R::already));
 }
 
 TEST_F(CommBuffer, AFlexibleLayoutIsTheOneThatTheCollectiveReads) {

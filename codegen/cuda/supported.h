@@ -1,0 +1,22 @@
+// What the CUDA target has code for.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "codegen/cuda/memory.h"
+#include "ir/schedule.h"
+
+namespace braid::codegen::cuda {
+
+// A send holds up the stream of its rank until the receive has begun. A collective between them that needs
+// the sender comes first on the receiver's stream: neither would ever end.
+struct PartedTransfer {
+  ir::OpId send, between, receive;
+};
+std::optional<PartedTransfer> parted_transfer(const ir::Schedule& schedule);
+
+// Throws user errors 640 to 642 and 645.
+void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& units);
+
+}  // namespace braid::codegen::cuda
