@@ -151,6 +151,7 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   op.checked_posts = 0;
   op.any_staged = op.push = op.two_shot = op.reduced = op.any_remote = op.remote = op.exposed = false;
   op.collected = 0;
+  op.patience_ends_ns = 0;
   op.last_start_ns = 0;
   const size_t label_bytes = call.label == nullptr ? 0 : strnlen(call.label, kLabelBytes - 1);
   if (label_bytes > 0) std::memcpy(op.label, call.label, label_bytes);

@@ -108,12 +108,13 @@ class Channel {
     bool remote;      // all of it, without rounds
     bool exposed;     // peers read or write my memory until all have finished
     bool two_shot;
-    bool reduced;           // two-shot: this round's slice is reduced
-    int collected;          // remote: slices read, or pieces copied
-    uint32_t round;         // current, absolute
-    int64_t last_start_ns;  // of all members, on a paced link
-    int64_t due_ns;         // when a paced link has delivered it
-    int64_t slept_ns;       // what the wait slept until then
+    bool reduced;              // two-shot: this round's slice is reduced
+    int collected;             // remote: slices read, or pieces copied
+    int64_t patience_ends_ns;  // remote message: until then it is left to the receiver; 0: not yet known
+    uint32_t round;            // current, absolute
+    int64_t last_start_ns;     // of all members, on a paced link
+    int64_t due_ns;            // when a paced link has delivered it
+    int64_t slept_ns;          // what the wait slept until then
     char label[kLabelBytes];
     uint32_t end_round() const { return begin_round + rounds; }
   };

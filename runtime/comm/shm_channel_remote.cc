@@ -8,7 +8,8 @@
 namespace braid::rt::shm {
 namespace {
 
-constexpr size_t kPiece = 64 * 1024;  // bytes of each input that are reduced at a time
+constexpr size_t kPiece = 64 * 1024;    // bytes of each input that are reduced at a time
+constexpr int64_t kPatienceNs = 2'000;  // for which a sender leaves a small message to its receiver
 
 // Bytes that one side of a message copies at a time.
 size_t claim_bytes(size_t bytes) {
@@ -115,7 +116,8 @@ int Channel::advance_remote_all_reduce(Op& op) {
 }
 
 // A message, or a broadcast to one. Whoever is there copies the next piece: the receiver reads it, the sender
-// writes it. A sender that does not wait costs the receiver nothing.
+// writes it. A sender that does not wait costs the receiver nothing. A message of one piece is the receiver's
+// if it comes soon: reading is cheaper than writing, and only one of them can be of use.
 int Channel::advance_remote_message(Op& op) {
   const size_t bytes = op.count * size_of(op.dtype);
   const size_t piece = claim_bytes(bytes);
@@ -128,12 +130,25 @@ int Channel::advance_remote_message(Op& op) {
   }
   const bool writes = core_.reachable(members_[other]) || (line.flags & kOutputDirect);
   std::atomic<uint64_t>& claims = progress_line(op.root).claims;
-  const uint64_t base = static_cast<uint64_t>(op.seq + 1) << 32;
+  const uint32_t tag = op.seq + 1;
+  const uint64_t base = static_cast<uint64_t>(tag) << 32;
+  // Pieces of this message that have been claimed. Where the claims are a later one's, which is at most a
+  // ring ahead, the receiver has taken it all and gone on: its memory is its own again.
+  const auto claimed = [&](uint64_t seen) -> uint64_t {
+    const uint32_t ahead = static_cast<uint32_t>(seen >> 32) - tag;
+    if (ahead == 0) return seen & 0xffffffff;
+    return ahead < kRing ? (bytes + piece - 1) / piece : 0;
+  };
+  if (sends && writes && bytes <= piece && claimed(claims.load(std::memory_order_relaxed)) == 0) {
+    const int64_t now = monotonic_ns();
+    if (op.patience_ends_ns == 0) op.patience_ends_ns = now + kPatienceNs;
+    if (now < op.patience_ends_ns) return members_[other];
+  }
   while (!sends || writes) {
     uint64_t seen = claims.load(std::memory_order_relaxed);
     uint64_t next = 0;
     do {
-      next = seen >> 32 == base >> 32 ? seen & 0xffffffff : 0;
+      next = claimed(seen);
       if (next * piece >= bytes) break;
     } while (!claims.compare_exchange_weak(seen, base | (next + 1), std::memory_order_relaxed));
     const size_t at = next * piece;

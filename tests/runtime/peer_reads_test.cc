@@ -3,6 +3,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "tests/runtime/comm_cases.h"
 
 namespace braid::rt::testing {
@@ -76,6 +81,56 @@ TEST(PeerReads, a_message_of_many_pieces_arrives_whole_whoever_copies_them) {
                   .count = 300'007,
                   .peer = salt % 2,
                   .salt = salt});
+      }
+    });
+  }
+}
+
+// The sender of two messages may wait for the first when the second has been received as well.
+TEST(PeerReads, a_message_that_its_receiver_has_taken_is_not_written_again) {
+  for (const size_t count : {size_t{4'000}, size_t{500'009}}) {  // of one piece and of many
+    std::atomic<int> stage = 0;
+    const auto until = [&](int reached) {
+      while (stage < reached) std::this_thread::yield();
+    };
+    run_ranks(Ranks::threads, 2, with_reads(true), [&](World& world) {
+      Communicator* pair = make_group(world, {0, 1}, "pair");
+      for (int salt = 0; salt < 2; ++salt)  // until it is known who can read
+        run_case(
+            *pair, world,
+            {.kind = CollectiveKind::send, .dtype = DType::f32, .count = count, .peer = 0, .salt = salt});
+      std::vector<float> first(count, world.rank() == 0 ? 1.0f : 0.0f);
+      std::vector<float> second(count, world.rank() == 0 ? 2.0f : 0.0f);
+      Ticket tickets[2];
+      const auto start = [&](int k, std::vector<float>& data) {
+        CollectiveCall call{.kind = CollectiveKind::send, .count = count, .label = "message"};
+        call.peer = 1;
+        if (world.rank() == 0) {
+          call.input = data.data();
+        } else {
+          call.kind = CollectiveKind::recv;
+          call.peer = 0;
+          call.output = data.data();
+        }
+        ASSERT_TRUE(pair->start(call, &tickets[k]).ok());
+      };
+      if (world.rank() == 0) {
+        start(0, first);
+        start(1, second);
+        until(1);
+        for (const Ticket& ticket : tickets) ASSERT_TRUE(pair->wait(ticket).ok());
+        stage = 2;
+      } else {
+        start(0, first);
+        ASSERT_TRUE(pair->wait(tickets[0]).ok());
+        start(1, second);
+        ASSERT_TRUE(pair->wait(tickets[1]).ok());
+        EXPECT_EQ(first, std::vector<float>(count, 1.0f));
+        EXPECT_EQ(second, std::vector<float>(count, 2.0f));
+        std::fill(first.begin(), first.end(), 7.0f);  // it is the receiver's own again
+        stage = 1;
+        until(2);
+        EXPECT_EQ(first, std::vector<float>(count, 7.0f));
       }
     });
   }
