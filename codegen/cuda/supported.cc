@@ -1,6 +1,6 @@
+// What this target refuses, and why.
 #include "codegen/cuda/supported.h"
 
-// What this target refuses, and why.
 #include <fmt/format.h>
 
 #include <algorithm>

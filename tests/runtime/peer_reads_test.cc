@@ -1,10 +1,12 @@
 // Large data in ordinary memory that the peers read where it is, and what happens when its owner is gone.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -131,6 +133,43 @@ TEST(PeerReads, a_message_that_its_receiver_has_taken_is_not_written_again) {
         stage = 1;
         until(2);
         EXPECT_EQ(first, std::vector<float>(count, 7.0f));
+      }
+    });
+  }
+}
+
+// A sender that waits does not depend on a receiver that has begun and computes.
+TEST(PeerReads, a_message_arrives_while_its_receiver_is_in_no_call) {
+  int from = 1, to = 0;
+  const iovec local{&to, sizeof to}, remote{&from, sizeof from};
+  if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) < 0)
+    GTEST_SKIP() << "this container forbids process_vm_readv: messages are staged";
+  for (const size_t count : {size_t{4'000}, size_t{500'009}}) {
+    run_ranks(Ranks::threads, 2, with_reads(true), [&](World& world) {
+      Communicator* pair = make_group(world, {0, 1}, "pair");
+      for (int salt = 0; salt < 2; ++salt)
+        run_case(
+            *pair, world,
+            {.kind = CollectiveKind::send, .dtype = DType::f32, .count = count, .peer = 0, .salt = salt});
+      std::vector<float> data(count, world.rank() == 0 ? 1.0f : 0.0f);
+      CollectiveCall call{.kind = CollectiveKind::send, .count = count, .label = "message"};
+      Ticket ticket;
+      if (world.rank() == 0) {
+        call.peer = 1;
+        call.input = data.data();
+        ASSERT_TRUE(pair->start(call, &ticket).ok());
+        ASSERT_TRUE(pair->wait(ticket).ok());
+      } else {
+        call.kind = CollectiveKind::recv;
+        call.peer = 0;
+        call.output = data.data();
+        ASSERT_TRUE(pair->start(call, &ticket).ok());
+        std::atomic_ref<float> last(data.back());
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        while (last.load() != 1.0f && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        EXPECT_EQ(last.load(), 1.0f) << "nothing came while this rank was in no call";
+        ASSERT_TRUE(pair->wait(ticket).ok());
+        EXPECT_EQ(data, std::vector<float>(count, 1.0f));
       }
     });
   }
