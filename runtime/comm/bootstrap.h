@@ -43,7 +43,9 @@ struct LaunchOptions {
 Status launch_threads(int n, const LaunchOptions& options, const RankFunction& function);
 
 // The same with n child processes, made by fork: call it while this process has one thread only. The error
-// also names children that were killed, with the signal. Children end when this process is killed.
+// also names children that were killed, with the signal, and comes in time whatever they do: a child that is
+// stopped, or that runs on when the others have failed, is killed after the time-out (rank_processes.h).
+// Children end when this process is killed.
 Status launch_processes(int n, const LaunchOptions& options, const RankFunction& function);
 
 }  // namespace braid::rt

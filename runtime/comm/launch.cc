@@ -1,6 +1,5 @@
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "runtime/comm/bootstrap.h"
+#include "runtime/comm/rank_processes.h"
 
 namespace braid::rt {
 namespace {
@@ -40,10 +40,31 @@ Status summarise(const std::vector<Ending>& endings) {
   return text.empty() ? Status{} : Status::error(StatusCode::peer_died, text);
 }
 
-// The life of a child; does not return.
+// Children cannot be waited for where SIGCHLD is ignored, which a process may have inherited.
+class WaitableChildren {
+ public:
+  WaitableChildren() {
+    sigaction(SIGCHLD, nullptr, &saved_);
+    if (saved_.sa_handler != SIG_IGN && !(saved_.sa_flags & SA_NOCLDWAIT)) return;
+    struct sigaction standard {};
+    standard.sa_handler = SIG_DFL;
+    changed_ = sigaction(SIGCHLD, &standard, nullptr) == 0;
+  }
+  ~WaitableChildren() {
+    if (changed_) sigaction(SIGCHLD, &saved_, nullptr);
+  }
+  WaitableChildren(const WaitableChildren&) = delete;
+  WaitableChildren& operator=(const WaitableChildren&) = delete;
+
+ private:
+  struct sigaction saved_ {};
+  bool changed_ = false;
+};
+
+// The life of a child; does not return. It ends with its parent, even if it is stopped then.
 [[noreturn]] void child_main(const SharedMemory& memory, int rank, pid_t parent, const LaunchOptions& options,
                              const RankFunction& function) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died before the line above
   Ending ending;
   {
@@ -54,20 +75,6 @@ Status summarise(const std::vector<Ending>& endings) {
   if (!ending.empty()) std::fprintf(stderr, "rank %d %s\n", rank, ending.c_str());
   std::fflush(nullptr);
   _exit(ending.empty() ? 0 : 1);
-}
-
-Ending wait_for(pid_t pid) {
-  int state = 0;
-  while (waitpid(pid, &state, 0) < 0) {
-    if (errno != EINTR) return std::string("cannot be waited for: ") + std::strerror(errno);
-  }
-  const std::string name = "(process " + std::to_string(pid) + ") ";
-  if (WIFSIGNALED(state)) {
-    const int signal = WTERMSIG(state);
-    return name + "was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
-  }
-  if (WEXITSTATUS(state) != 0) return name + "exited with code " + std::to_string(WEXITSTATUS(state));
-  return {};
 }
 
 }  // namespace
@@ -97,22 +104,22 @@ Status launch_processes(int n, const LaunchOptions& options, const RankFunction&
   if (Status made = SharedMemory::create(n, options.world, &memory); !made.ok()) return made;
   std::fflush(nullptr);  // or every child would print again what is in our buffers
   const pid_t parent = getpid();
-  std::vector<pid_t> children;
+  const WaitableChildren waitable;
+  RankProcesses children(memory);
   Status failed;
   for (int rank = 0; rank < n && failed.ok(); ++rank) {
     const pid_t pid = fork();
     if (pid == 0) child_main(memory, rank, parent, options, function);
     if (pid > 0) {
-      children.push_back(pid);
+      children.add(pid);
     } else {
       failed = Status::error(StatusCode::system,
                              "cannot start rank " + std::to_string(rank) + ": " + std::strerror(errno));
-      for (const pid_t child : children) kill(child, SIGTERM);
+      children.kill_all();
     }
   }
-  std::vector<Ending> endings;
-  for (const pid_t child : children) endings.push_back(wait_for(child));
-  return failed.ok() ? summarise(endings) : failed;
+  const Status ended = children.wait();
+  return failed.ok() ? ended : failed;
 }
 
 }  // namespace braid::rt

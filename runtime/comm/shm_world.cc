@@ -10,6 +10,14 @@ Status SharedMemory::create(int size, const WorldOptions& options, SharedMemory*
 
 int SharedMemory::size() const { return static_cast<int>(arena_->header().size); }
 
+bool SharedMemory::failed() const { return arena_->header().abort.state.load() != 0; }
+
+bool SharedMemory::has_left(int rank) const {
+  return static_cast<shm::RankState>(arena_->rank_line(rank).state.load()) == shm::RankState::left;
+}
+
+int64_t SharedMemory::timeout_ms() const { return arena_->timeout_ms(); }
+
 Status SharedMemory::attach(int rank, std::unique_ptr<World>* out, std::optional<LinkPacing> pacing) const {
   if (rank < 0 || rank >= size()) {
     return Status::error(StatusCode::invalid_argument,

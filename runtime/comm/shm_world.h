@@ -1,6 +1,7 @@
 // The shared-memory engine: ranks are threads of one process or processes of one machine.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,11 @@ class SharedMemory {
   Status attach(int rank, std::unique_ptr<World>* out, std::optional<LinkPacing> pacing = std::nullopt) const;
 
   int size() const;
+
+  // What a launcher asks: has the World failed, has this rank destroyed its World, how long is the time-out?
+  bool failed() const;
+  bool has_left(int rank) const;
+  int64_t timeout_ms() const;
 
  private:
   friend Status join_world(int, int, const std::string&, const WorldOptions&, std::unique_ptr<World>*);
