@@ -108,7 +108,9 @@ pipeline() {
 
 tensor_parallel() {
   header "# GPT-2 small on two ranks"
-  scripts/python_run.sh bench/tensor_parallel/tensor_parallel.py --braid "$braid" --work "$build/bench_tensor_parallel"
+  cmake --build "$build" --target read_bandwidth >&2
+  scripts/python_run.sh bench/tensor_parallel/tensor_parallel.py --braid "$braid" --work "$build/bench_tensor_parallel" \
+    --read-bandwidth "$build/bin/read_bandwidth"
 }
 
 for what in "$@"; do

@@ -5,7 +5,8 @@
 
 Turns of one rank and of two alternate; a turn is the median step of a run, and the table holds medians over the turns. Blocked is
 the time from the beginning of a wait to its end, without skew: what passes until the last rank has started the collective. It is
-that of the rank that was blocked longer.
+that of the rank that was blocked longer. A decoding step reads every weight once: two cores cannot speed it up by more than they
+read memory faster than one does, which is printed first.
 """
 
 import argparse
@@ -30,6 +31,7 @@ def command(*words):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def program(o, graph, ranks):
@@ -78,12 +80,16 @@ def turn(o, folder, sizes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--braid", type=pathlib.Path, required=True)
+    parser.add_argument("--read-bandwidth", type=pathlib.Path, help="bench/tensor_parallel/read_bandwidth.cc, built")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--steps", type=int, default=15, help="per turn")
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/bench_tensor_parallel"))
     o = parser.parse_args()
     o.work.mkdir(parents=True, exist_ok=True)
     print(f"GPT-2 small, one thread per rank; medians of {o.turns} alternating turns, each the median of {o.steps} steps.\n")
+    if o.read_bandwidth:
+        one, two = map(float, command(o.read_bandwidth).split())
+        print(f"Memory read by one core: {one:.1f} GB/s, by two at once: {two:.1f} GB/s, {two / one:.2f} times as much.\n")
     print("| | 1 rank ms | 2 ranks ms | speed-up | blocked without skew ms | share of the step | skew ms |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for title, (graph, sizes) in CASES.items():
