@@ -38,8 +38,12 @@ InferredTypes types_of(const Model& model);
 using DeclaredTypes = std::unordered_map<std::string, onnx::TypeProto>;
 DeclaredTypes declared_types(const Model& model);
 
-// All operators of the model that can neither be lowered nor replaced by a function body, in one UserError.
-// `types` may be null: then element types are not looked at.
+// All operators of the model that can neither be lowered nor replaced by a function body, in one UserError:
+// those in bodies of functions too, and, where there are any, those in graphs that are attributes of nodes.
+// What only a branch lacks is no error until it is known to be taken. `types` may be null: then element types
+// are not looked at.
 void check_supported(const Model& model, const Opsets& opsets, const InferredTypes* types);
+// The same for a branch that is taken. Functions are not inlined there.
+void check_supported(const Model& model, const Opsets& opsets, const onnx::GraphProto& branch);
 
 }  // namespace braid::frontend

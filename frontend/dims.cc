@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <set>
+#include <string_view>
 
 #include "frontend/errors.h"
+#include "ir/error.h"
+#include "ir/parser.h"
 
 namespace braid::frontend {
 
@@ -112,6 +116,30 @@ std::set<std::string> with_outputs(const Model& model, std::set<std::string> kno
   return known;
 }
 
+// As one word of a POSIX shell.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  if (text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+// Exporters name a dimension by what it is computed from: "past + 1". The bounds of such a name where those
+// of every dimension in it are known.
+std::optional<ir::Bounds> related_bounds(const std::string& name, const DimBounds& bounds) {
+  ir::Graph graph;
+  try {
+    for (const auto& [known, b] : bounds) graph.add_dim(known, b);
+    const ir::Expr size = ir::parse_expr(name, graph);
+    const ir::Bounds related = ir::bounds(size);
+    if (!size.is_constant() && related.min >= 0 && related.max < ir::kUnbounded) return related;
+  } catch (const ir::UserError&) {  // not an expression of them
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::set<std::string> dimension_names(Model model) {
@@ -139,7 +167,10 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
   if (!unbounded.empty()) {
     std::string hint = "give";
     for (const std::string& name : known) {
-      if (!bounds.count(name)) hint += fmt::format(" --dim {}=MIN..MAX", name);
+      if (bounds.count(name)) continue;
+      const std::optional<ir::Bounds> related = related_bounds(name, bounds);
+      hint += " --dim " + shell_word(related ? fmt::format("{}={}..{}", name, related->min, related->max)
+                                             : fmt::format("{}=MIN..MAX", name));
     }
     user_error(kUnboundedDimension, {.file = model.path},
                fmt::format("unbounded dimension {}", fmt::join(unbounded, ", ")),

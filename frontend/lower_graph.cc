@@ -131,13 +131,8 @@ class GraphLowering {
       }
       if (lower_branch(node, context)) return;
       const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
-      ir::internal_check(spec != nullptr || in_branch_, "operator {} passed the check of supported operators",
+      ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators",
                          node.op_type());
-      if (!spec) {
-        context.fail(kUnsupportedOperators,
-                     fmt::format("{} is not supported inside of a branch", node.op_type()),
-                     "`braid ops` lists the operators that are, with their versions and types");
-      }
       if (!fold_constants(context, *spec)) spec->lower(context);
       for (int k = 0; k < node.output_size(); ++k) define_output(node, k, context);
     });
@@ -157,9 +152,8 @@ class GraphLowering {
         define_initializer(initializer.name(),
                            take_tensor(initializer, files, location_of(model_.path, node)));
       }
-      ++in_branch_;
+      check_supported(model_, opsets_, branch);
       for (const onnx::NodeProto& inner : branch.node()) lower(inner);
-      --in_branch_;
       lowering_.set_origin(name_of(node));
       for (int k = 0; k < std::min(node.output_size(), branch.output_size()); ++k) {
         if (node.output(k).empty()) continue;
@@ -267,7 +261,6 @@ class GraphLowering {
   std::vector<bool> live_;  // by node
   std::unordered_map<std::string, int> uses_;
   Values values_;
-  int in_branch_ = 0;  // levels of branches around the node being lowered
 };
 
 }  // namespace

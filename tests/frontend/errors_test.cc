@@ -159,6 +159,49 @@ TEST(FrontendErrors, AllUnboundedDimensionsAreNamedAtOnce) {
   EXPECT_THAT(error.what(), HasSubstr("--dim batch=MIN..MAX --dim z_0=MIN..MAX"));
 }
 
+// Exporters name a dimension by what it is computed from, with blanks and operators in it.
+TEST(FrontendErrors, TheHintForAnUnboundedDimensionCanBePastedIntoAShell) {
+  onnx::ModelProto model =
+      parse_model("g (float[past, total] x, float[odd] z) => (float[past, total] y) { y = Abs(x) }");
+  onnx::GraphProto& graph = *model.mutable_graph();
+  const auto rename = [](onnx::ValueInfoProto& value, int axis, const char* name) {
+    value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(axis)->set_dim_param(name);
+  };
+  for (onnx::ValueInfoProto* value : {graph.mutable_input(0), graph.mutable_output(0)})
+    rename(*value, 1, "past + 1");
+  rename(*graph.mutable_input(1), 0, "it's; rm *");
+  const auto hint = [&](const ImportOptions& options) {
+    return error_of([&] { import_proto(model, options); }).hint();
+  };
+  EXPECT_THAT(
+      hint({}),
+      HasSubstr("give --dim 'it'\\''s; rm *=MIN..MAX' --dim past=MIN..MAX --dim 'past + 1=MIN..MAX',"));
+  // What is known of 'past' bounds 'past + 1'; the other name is no expression.
+  EXPECT_THAT(hint({.dims = {{"past", {0, 511}}}}),
+              HasSubstr("give --dim 'it'\\''s; rm *=MIN..MAX' --dim 'past + 1=1..512',"));
+}
+
+// All that is missing is told at once, wherever it stands.
+TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreNamed) {
+  const ir::UserError error = error_in(
+      "g (bool c, float[2] x) => (float[n] y) { u = Unique(x) y = If (c) <then_branch = t () => (float[m] a) "
+      "{ a = NonMaxSuppression(x, x) }, else_branch = f () => (float[m] b) { b = Unique(x) }> }");
+  EXPECT_EQ(error.code(), kUnsupportedOperators);
+  EXPECT_THAT(error.what(),
+              HasSubstr("2 operators are not supported: Unique (node 'u' and 1 more), NonMaxSuppression"));
+}
+
+TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
+  const ir::UserError error = error_in(
+      "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
+      "<then_branch = t () => (float[m] a) { [first] b = Unique(x) [second] a = RandomNormalLike(b) }, "
+      "else_branch = f () => (float[m] b) { b = Abs(x) }> }");
+  EXPECT_EQ(error.code(), kUnsupportedOperators);
+  EXPECT_THAT(
+      error.what(),
+      HasSubstr("2 operators are not supported: Unique (node 'first'), RandomNormalLike (node 'second')"));
+}
+
 TEST(FrontendErrors, StringInput) {
   const ir::UserError error =
       error_in("g (string[2] x, string[2] z) => (bool[2] y) { y = Equal(x, z) }", {}, 19);
