@@ -42,6 +42,20 @@ ProgramInterface read_table(const Table& table) {
   return program;
 }
 
+// What the program's table does not say and random inputs need.
+void read_index_limits(const ProgramFiles& program, ProgramInterface& table) {
+  std::ifstream file(std::filesystem::path(program.dir) / "manifest.json");
+  const nlohmann::json manifest = nlohmann::json::parse(file, nullptr, false);
+  const auto inputs = manifest.find("inputs");
+  if (inputs == manifest.end() || !inputs->is_array()) return;
+  for (std::size_t k = 0; k < std::min(inputs->size(), table.inputs.size()); ++k) {
+    const nlohmann::json& input = (*inputs)[k];
+    const auto below = input.find("index_below");
+    if (below == input.end()) continue;
+    table.inputs[k].index_below = below->is_string() ? below->get<std::string>() : below->dump();
+  }
+}
+
 }  // namespace
 
 bool is_program_dir(const std::string& path) {
@@ -105,8 +119,10 @@ std::int64_t median(std::vector<std::int64_t> values) {
 }
 
 ProgramInterface interface_of(const ProgramFiles& program) {
-  if (program.target == Target::cpu) return read_table(*rt::load_program(program.library));
-  return read_table(*load_cuda_program(program));
+  ProgramInterface table = program.target == Target::cpu ? read_table(*rt::load_program(program.library))
+                                                         : read_table(*load_cuda_program(program));
+  read_index_limits(program, table);
+  return table;
 }
 
 std::vector<RankResult> execute(const ProgramFiles& program,

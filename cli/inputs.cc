@@ -11,6 +11,7 @@
 #include "frontend/tensor_file.h"
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/parser.h"
 
 namespace braid::cli {
 namespace {
@@ -72,13 +73,22 @@ ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::
   return t;
 }
 
+std::int64_t index_limit(const InputSpec& spec, const std::map<std::string, std::int64_t>& dims) {
+  if (spec.index_below.empty()) return ir::kUnbounded;
+  ir::Graph graph;
+  for (const auto& [name, size] : dims) graph.add_dim(name, {size, size});
+  return ir::bounds(ir::parse_expr(spec.index_below, graph)).min;
+}
+
 }  // namespace
 
 void InputOptions::add(CLI::App& command) {
   command.add_option("--input", files, "NAME=FILE.npy or NAME@RANK=FILE.npy (also .pb)")
       ->allow_extra_args(false);
   command.add_option("--random", random, "Seed: random numbers for inputs that no file gives");
-  command.add_option("--random-max", random_max, "Random integers are drawn from [0, MAX)")
+  command
+      .add_option("--random-max", random_max,
+                  "Random integers are drawn from [0, MAX), indices never beyond their axis (default 100)")
       ->check(CLI::PositiveNumber);
 }
 
@@ -126,7 +136,8 @@ std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& s
       }
       // One stream per input, the same on all ranks: what ranks share they must see alike.
       std::mt19937_64 generator(*options.random * 1000003 + k);
-      slot = random_tensor(specs[k].dtype, std::move(sizes), generator, options.random_max);
+      slot = random_tensor(specs[k].dtype, std::move(sizes), generator,
+                           std::min(options.random_max, index_limit(specs[k], dims)));
     }
   }
   std::vector<std::vector<ir::Tensor>> inputs(static_cast<std::size_t>(ranks));

@@ -22,12 +22,14 @@ struct InputSpec {
   std::string name;
   ir::DType dtype = ir::DType::f32;
   std::vector<Size> sizes;
+  std::string
+      index_below;  // an index: the size, over the program's dimensions, that it must stay below; else ""
 };
 
 struct InputOptions {
   std::vector<std::string> files;       // NAME=FILE.npy, NAME@RANK=FILE.npy (also .pb)
   std::optional<std::uint64_t> random;  // seed; fills what no file gives
-  std::int64_t random_max = 100;        // integers are drawn from [0, random_max)
+  std::int64_t random_max = 100;        // integers are drawn from [0, random_max), indices from their axis
 
   void add(CLI::App& command);
 };

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "codegen/index_limits.h"
 #include "codegen/trace_json.h"
 #include "ir/error.h"
 
@@ -45,18 +46,16 @@ void write_text(const fs::path& path, const std::string& text) {
   if (!file) ir::user_error(kCannotWrite, {.file = path.string()}, "cannot be written", kHint);
 }
 
+ordered_json size(ir::Expr e) {
+  return e.is_constant() ? ordered_json(e.constant()) : ordered_json(to_string(e));
+}
+
 ordered_json tensor(const ir::Graph& graph, const std::string& name, ir::BufferId buffer) {
   ordered_json t;
   t["name"] = name;
   t["dtype"] = std::string(to_string(graph[buffer].dtype));
   t["shape"] = ordered_json::array();
-  for (ir::Expr e : graph[buffer].sizes) {
-    if (e.is_constant()) {
-      t["shape"].push_back(e.constant());
-    } else {
-      t["shape"].push_back(to_string(e));
-    }
-  }
+  for (ir::Expr e : graph[buffer].sizes) t["shape"].push_back(size(e));
   return t;
 }
 
@@ -75,7 +74,12 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
   for (ir::Expr d : graph.dims)
     m["dims"].push_back({{"name", d.dim_name()}, {"min", ir::bounds(d).min}, {"max", ir::bounds(d).max}});
   m["inputs"] = ordered_json::array();
-  for (const ir::GraphInput& in : graph.inputs) m["inputs"].push_back(tensor(graph, in.name, in.buffer));
+  const std::vector<std::optional<ir::Expr>> limits = index_limits(schedule);
+  for (std::size_t k = 0; k < graph.inputs.size(); ++k) {
+    ordered_json t = tensor(graph, graph.inputs[k].name, graph.inputs[k].buffer);
+    if (limits[k]) t["index_below"] = size(*limits[k]);
+    m["inputs"].push_back(std::move(t));
+  }
   m["outputs"] = ordered_json::array();
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
     ordered_json t = tensor(graph, graph.outputs[k].name, graph.outputs[k].buffer);

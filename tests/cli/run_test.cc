@@ -1,5 +1,7 @@
 // braid compile and run: files in, files out, on one rank and on two.
 #include <gmock/gmock.h>
+#include <onnx/defs/parser.h>
+#include <onnx/onnx_pb.h>
 
 #include <csignal>
 #include <thread>
@@ -100,6 +102,25 @@ TEST(Run, EqualSeedsGiveEqualResultsOnProcessesAndOnThreads) {
   }
   EXPECT_EQ(results[0], results[1]);
   EXPECT_NE(results[0], results[2]);
+}
+
+TEST(Run, RandomIndicesStayWithinTheirAxis) {
+  const Folder folder;
+  onnx::ModelProto proto;
+  ASSERT_TRUE(
+      onnx::OnnxParser::Parse(
+          proto,
+          "<ir_version: 8, opset_import: [\"\" : 17]> g (float[rows, 3] x, int64[64] i, int64[64] k) => "
+          "(float[64, 3] y, int64[64] z) { y = Gather(x, i) z = Identity(k) }")
+          .IsOK());
+  const std::string path = folder.file("gather.onnx", proto.SerializeAsString());
+  for (const char* rows : {"rows=7", "rows=1..5"}) {
+    for (const char* seed : {"1", "2"}) {
+      const ProcessResult result = braid({"run", path, "--dim", rows, "--random", seed});
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+    }
+  }
+  EXPECT_EQ(braid({"verify", path, "--dim", "rows=7", "--random-max", "1000"}).exit_code, 0);
 }
 
 TEST(Run, RepeatedStepsAreTimed) {

@@ -1,0 +1,85 @@
+#include "codegen/index_limits.h"
+
+#include <unordered_map>
+
+namespace braid::codegen {
+namespace {
+
+using ir::Instr;
+using ir::OpCode;
+
+class IndexLimits {
+ public:
+  explicit IndexLimits(const ir::Schedule& schedule)
+      : schedule_(schedule), graph_(schedule.graph), limits_(graph_.inputs.size()) {
+    for (std::size_t k = 0; k < graph_.inputs.size(); ++k)
+      input_of_[ir::root_storage(graph_, graph_.inputs[k].buffer).index] = static_cast<int>(k);
+  }
+
+  std::vector<std::optional<ir::Expr>> run() {
+    // In the order of execution, so that one pass follows copies of copies.
+    for (const ir::OpId id : ir::execution_order(schedule_)) {
+      const ir::Operation& op = graph_[id];
+      if (const auto* loops = op.as<ir::Loops>()) {
+        visit(loops->body);
+        if (const int input = copied_input(loops->body, loops->body.result);
+            input >= 0 && !loops->is_reduction() && op.outputs.size() == 1)
+          input_of_.emplace(ir::root_storage(graph_, op.outputs[0]).index, input);
+      } else if (const auto* gemm = op.as<ir::Gemm>(); gemm && gemm->epilogue) {
+        visit(*gemm->epilogue);
+      }
+    }
+    return std::move(limits_);
+  }
+
+ private:
+  void visit(const ir::LoopBody& body) {
+    for (const Instr& instr : body.instrs) {
+      if (instr.code != OpCode::check_index) continue;
+      const int input = copied_input(body, instr.operands[0]);
+      if (input < 0) continue;
+      std::optional<ir::Expr>& limit = limits_[static_cast<std::size_t>(input)];
+      if (!limit || ir::bounds(instr.index).min < ir::bounds(*limit).min) limit = instr.index;
+    }
+  }
+
+  // The input whose elements a value is wherever they are not negative; -1: none.
+  int copied_input(const ir::LoopBody& body, ir::ValueId value) const {
+    const Instr& instr = body[value];
+    switch (instr.code) {
+      case OpCode::load: {
+        const auto found = input_of_.find(ir::root_storage(graph_, instr.buffer).index);
+        return found == input_of_.end() ? -1 : found->second;
+      }
+      case OpCode::cast:
+      case OpCode::check_index:
+        return copied_input(body, instr.operands[0]);
+      case OpCode::where:  // x < 0 ? x + size : x
+        return is_negative(body, instr.operands[0], instr.operands[2]) ? copied_input(body, instr.operands[2])
+                                                                       : -1;
+      default:
+        return -1;
+    }
+  }
+
+  static bool is_negative(const ir::LoopBody& body, ir::ValueId condition, ir::ValueId value) {
+    const Instr& less = body[condition];
+    if (less.code != OpCode::lt || less.operands[0] != value) return false;
+    const Instr& zero = body[less.operands[1]];
+    return zero.code == OpCode::constant && zero.literal == ir::Literal{std::int64_t{0}};
+  }
+
+  const ir::Schedule& schedule_;
+  const ir::Graph& graph_;
+  std::unordered_map<int, int>
+      input_of_;  // root storage that holds copies of an input's elements -> the input
+  std::vector<std::optional<ir::Expr>> limits_;
+};
+
+}  // namespace
+
+std::vector<std::optional<ir::Expr>> index_limits(const ir::Schedule& schedule) {
+  return IndexLimits(schedule).run();
+}
+
+}  // namespace braid::codegen
