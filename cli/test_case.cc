@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/errors.h"
+#include "frontend/errors.h"
 #include "frontend/signature.h"
 #include "frontend/tensor_file.h"
 #include "ir/error.h"
@@ -61,9 +62,9 @@ std::map<std::string, ir::Bounds> read_dims(const fs::path& path) {
 }
 
 // Named dimensions span the sizes that the data sets have.
-std::map<std::string, ir::Bounds> dims_of_data(const TestCase& test) {
+std::map<std::string, ir::Bounds> dims_of_data(const TestCase& test,
+                                               const std::vector<frontend::SignatureValue>& inputs) {
   std::map<std::string, ir::Bounds> dims;
-  const std::vector<frontend::SignatureInput> inputs = frontend::read_signature(test.model);
   for (const TestData& data : test.data) {
     for (const std::vector<ir::Tensor>& tensors : data.inputs) {
       for (std::size_t k = 0; k < std::min(tensors.size(), inputs.size()); ++k) {
@@ -78,6 +79,17 @@ std::map<std::string, ir::Bounds> dims_of_data(const TestCase& test) {
     }
   }
   return dims;
+}
+
+// The files of other values hold other messages than TensorProto, which cannot be told from their bytes.
+void require_tensors(const std::string& model, const char* what,
+                     const std::vector<frontend::SignatureValue>& values) {
+  for (const frontend::SignatureValue& value : values) {
+    if (value.kind == "tensor" || value.kind.empty()) continue;
+    ir::user_error(frontend::kUnsupportedType, {.file = model},
+                   fmt::format("{} '{}' is not a tensor but a {}", what, value.name, value.kind),
+                   "inputs and outputs of a program are tensors");
+  }
 }
 
 }  // namespace
@@ -96,6 +108,9 @@ TestCase read_test_case(const std::string& dir) {
     no_case(dir, "no model.onnx or model.rank0.onnx");
   }
   if (sets.empty()) no_case(dir, "no test_data_set_0");
+  const frontend::Signature signature = frontend::read_signature(test.model);
+  require_tensors(test.model, "input", signature.inputs);
+  require_tensors(test.model, "output", signature.outputs);
   if (const int ranks = count_ranks(sets[0]); ranks > 0) test.ranks = ranks;
   for (const fs::path& set : sets) {
     TestData data{set.filename().string(), {}, {}};
@@ -109,7 +124,7 @@ TestCase read_test_case(const std::string& dir) {
     test.data.push_back(std::move(data));
   }
   const fs::path dims = folder / "dims.json";
-  test.dims = fs::exists(dims) ? read_dims(dims) : dims_of_data(test);
+  test.dims = fs::exists(dims) ? read_dims(dims) : dims_of_data(test, signature.inputs);
   return test;
 }
 

@@ -139,7 +139,8 @@ int run(const Options& o) {
     std::fflush(stdout);
   }
   fmt::print("{}{} passed, {} failed, {} skipped\n", rank_prefix(), counts[0], counts[1], counts[2]);
-  return counts[1] == 0 ? 0 : 1;
+  if (counts[0] + counts[1] == 0) fmt::print(stderr, "{}no case was run: all were skipped\n", rank_prefix());
+  return counts[0] > 0 && counts[1] == 0 ? 0 : 1;
 }
 
 }  // namespace

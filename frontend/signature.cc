@@ -6,24 +6,49 @@
 #include "frontend/load.h"
 
 namespace braid::frontend {
+namespace {
 
-std::vector<SignatureInput> read_signature(const std::string& path) {
+const char* kind_of(const onnx::TypeProto& type) {
+  switch (type.value_case()) {
+    case onnx::TypeProto::kTensorType:
+      return "tensor";
+    case onnx::TypeProto::kSequenceType:
+      return "sequence";
+    case onnx::TypeProto::kOptionalType:
+      return "optional";
+    case onnx::TypeProto::kMapType:
+      return "map";
+    case onnx::TypeProto::kSparseTensorType:
+      return "sparse tensor";
+    default:
+      return "";
+  }
+}
+
+SignatureValue signature_of(const onnx::ValueInfoProto& value) {
+  SignatureValue s{value.name(), kind_of(value.type()), {}};
+  int axis = 0;
+  for (const auto& dim : value.type().tensor_type().shape().dim()) {
+    s.dims.push_back(dim.has_dim_value()        ? fmt::format("{}", dim.dim_value())
+                     : !dim.dim_param().empty() ? dim.dim_param()
+                                                : fmt::format("{}_{}", value.name(), axis));
+    ++axis;
+  }
+  return s;
+}
+
+}  // namespace
+
+Signature read_signature(const std::string& path) {
   std::string first = path;
   if (const std::size_t at = first.find("{rank}"); at != std::string::npos) first.replace(at, 6, "0");
   const Model model = load_model(first);
-  std::vector<SignatureInput> inputs;
-  for (const onnx::ValueInfoProto* input : true_inputs(model)) {
-    SignatureInput s{input->name(), {}};
-    int axis = 0;
-    for (const auto& dim : input->type().tensor_type().shape().dim()) {
-      s.dims.push_back(dim.has_dim_value()        ? fmt::format("{}", dim.dim_value())
-                       : !dim.dim_param().empty() ? dim.dim_param()
-                                                  : fmt::format("{}_{}", input->name(), axis));
-      ++axis;
-    }
-    inputs.push_back(std::move(s));
-  }
-  return inputs;
+  Signature signature;
+  for (const onnx::ValueInfoProto* input : true_inputs(model))
+    signature.inputs.push_back(signature_of(*input));
+  for (const onnx::ValueInfoProto& output : model.proto.graph().output())
+    signature.outputs.push_back(signature_of(output));
+  return signature;
 }
 
 }  // namespace braid::frontend

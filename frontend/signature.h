@@ -1,4 +1,4 @@
-// What a model takes, without lowering it.
+// What a model takes and gives, without lowering it.
 #pragma once
 
 #include <string>
@@ -8,14 +8,21 @@
 
 namespace braid::frontend {
 
-struct SignatureInput {
+struct SignatureValue {
   std::string name;
-  // A constant size as digits, else the name that --dim bounds (unnamed ones are called INPUT_AXIS).
+  std::string
+      kind;  // "tensor", "sequence", "optional", "map" or "sparse tensor"; "" where the model does not say
+  // Of a tensor: a constant size as digits, else the name that --dim bounds (unnamed ones are called
+  // NAME_AXIS).
   std::vector<std::string> dims;
 };
 
-// Graph inputs that are not initializers, in order. "{rank}" in the path stands for rank 0. User errors of
-// load_model.
-std::vector<SignatureInput> read_signature(const std::string& path);
+struct Signature {
+  std::vector<SignatureValue> inputs;  // graph inputs that are not initializers, in order
+  std::vector<SignatureValue> outputs;
+};
+
+// "{rank}" in the path stands for rank 0. User errors of load_model.
+Signature read_signature(const std::string& path);
 
 }  // namespace braid::frontend

@@ -1,5 +1,7 @@
 // braid test and verify.
 #include <gmock/gmock.h>
+#include <onnx/defs/parser.h>
+#include <onnx/onnx_pb.h>
 
 #include "tests/cli/braid_process.h"
 
@@ -76,8 +78,34 @@ TEST(TestCommand, UnsupportedOperatorsAreSkipped) {
   fs::copy_file(std::string(BRAID_SOURCE_DIR) + "/tests/corpus/bad_models/three_unknown_ops/model.onnx",
                 folder / "case/model.onnx", fs::copy_options::overwrite_existing);
   const ProcessResult result = braid({"test", folder / "case"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("0 passed, 0 failed, 1 skipped\n"));
+  // Nothing was shown to be right.
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("all were skipped"));
+  const ProcessResult beside = braid({"test", "--target", "interpreter", folder / "case", model("ops/add")});
+  EXPECT_EQ(beside.exit_code, 0) << beside.err;
+  EXPECT_THAT(beside.out, HasSubstr("1 passed, 0 failed, 1 skipped\n"));
+}
+
+// A sequence's file is no TensorProto, and may yet be read as one.
+TEST(TestCommand, CasesWithSequencesOrOptionalsAreSkipped) {
+  for (const char* type : {"seq(float[2])", "optional(float[2])"}) {
+    const Folder folder;
+    for (const bool of_input : {true, false}) {
+      onnx::ModelProto proto;
+      const std::string text = std::string("<ir_version: 8, opset_import: [\"\" : 17]> g (") +
+                               (of_input ? type : "float[2]") + " x) => (" + type + " y) { y = Identity(x) }";
+      ASSERT_TRUE(onnx::OnnxParser::Parse(proto, text.c_str()).IsOK());
+      fs::create_directories(folder.path() / "case/test_data_set_0");
+      folder.file("case/model.onnx", proto.SerializeAsString());
+      folder.file("case/test_data_set_0/input_0.pb", "");
+      folder.file("case/test_data_set_0/output_0.pb", "");
+      const ProcessResult result = braid({"test", folder / "case"});
+      EXPECT_THAT(result.out, HasSubstr("0 passed, 0 failed, 1 skipped\n"));
+      EXPECT_THAT(result.out,
+                  HasSubstr(of_input ? "input 'x' is not a tensor" : "output 'y' is not a tensor"));
+    }
+  }
 }
 
 TEST(Verify, ProgramsOfSplitTransformersAgreeWithTheInterpreter) {
