@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/errors.h"
@@ -38,6 +40,19 @@ int guarded(const braid::cli::Action& action) {
   }
 }
 
+// "there is no command 'x'" with those that exist, where an argument stands in a command's place; CLI11 would
+// only say that a command is required. Empty where that is not what is wrong.
+std::string unknown_command(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const std::vector<std::string> rest = at->remaining();
+  if (at->get_require_subcommand_min() == 0 || rest.empty()) return {};
+  std::vector<std::string> names;
+  for (const CLI::App* command : at->get_subcommands({})) names.push_back(command->get_name());
+  return fmt::format("{} has no command '{}'; its commands are {}", at->get_display_name(), rest.front(),
+                     fmt::join(names, ", "));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -60,6 +75,11 @@ int main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    const std::string unknown = unknown_command(app);
+    if (unknown.empty()) return app.exit(error) == 0 ? 0 : kUserError;
+    fmt::print(stderr, "{}\nRun with --help for more information.\n", unknown);
+    return kUserError;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUserError;
   }

@@ -73,8 +73,9 @@ void ModelOptions::add_passes(CLI::App& command) {
       "Machine for costs: see opt --list-machines, or a .json file; default: cpu, or h100 for CUDA");
   command.add_option("--costs", costs, "Cost file: measured times by operation, before those of the machine");
   command
-      .add_option("--memory-cap", memory_cap, "Planned bytes that no pass may exceed: 1000000, 40GB, 32GiB")
-      ->transform(CLI::AsSizeValue(false));
+      .add_option("--memory-cap", memory_cap,
+                  "Planned bytes that no pass may exceed: 1000000, 40GB (10^9 bytes each), 32GiB (2^30)")
+      ->transform(CLI::AsSizeValue(true));
   command
       .add_option(
           "--force-kernel", force_kernels,

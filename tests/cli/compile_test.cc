@@ -220,6 +220,31 @@ TEST(CommandLine, WrongUsageIsExitCode1AndHelpIs0) {
   }
 }
 
+TEST(CommandLine, AnUnknownCommandIsNamedWithThoseThatExist) {
+  const ProcessResult result = braid({"bogus"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("braid has no command 'bogus'; its commands are compile, run,"));
+  const ProcessResult inner = braid({"pipeline", "bogus"});
+  EXPECT_EQ(inner.exit_code, 1);
+  EXPECT_THAT(inner.err, HasSubstr("pipeline has no command 'bogus'; its commands are generate,"));
+  const ProcessResult none = braid({});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("subcommand is required"));
+}
+
+TEST(Opt, UnitsOfAMemoryCapArePowersOfTenOrOfTwoAsTheyAreWritten) {
+  const Folder folder;
+  std::string text = kTwice;
+  text.replace(text.find("[1, 4]"), 6, "[1, 4096]");
+  const std::string file = folder.file("twice.braid", text);
+  for (const auto& [cap, bytes] :
+       {std::pair("1kB", "1000"), std::pair("1KiB", "1024"), std::pair("2 B", "2"), std::pair("3", "3")}) {
+    const ProcessResult result = braid({"opt", file, "--passes=plan_memory", "--memory-cap", cap});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr(std::string("memory cap of ") + bytes + " bytes")) << cap;
+  }
+}
+
 TEST(Opt, TextWithoutPassesIsPrintedAsItIs) {
   const Folder folder;
   const ProcessResult first = braid({"opt", folder.file("twice.braid", kTwice)});
