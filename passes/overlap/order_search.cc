@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "passes/overlap/early_releases.h"
 #include "passes/overlap/list_scheduler.h"
 #include "passes/overlap/local_search.h"
 #include "passes/overlap/simulator.h"
@@ -23,8 +24,14 @@ class OrderSearch {
   }
 
   FoundOrder run() {
-    const std::vector<int> input = identity_order(p_.size());
-    const std::int64_t input_bytes = planned(input);
+    std::vector<int> input = identity_order(p_.size());
+    std::int64_t input_bytes = planned(input);
+    // A placement may be unlucky.
+    std::vector<int> early = with_early_releases(p_, input);
+    if (const std::int64_t bytes = planned(early); bytes < input_bytes) {
+      input = std::move(early);
+      input_bytes = bytes;
+    }
     found_ = {input, simulate_makespan(p_, input), input_bytes, keeps(input_bytes)};
     if (p_.collectives.empty() || p_.size() < 3) return found_;
 
@@ -77,7 +84,8 @@ class OrderSearch {
   bool keeps(std::int64_t bytes) const { return !options_.cap || bytes <= *options_.cap; }
 
   // Takes it if it keeps the cap and is shorter. True if it keeps the cap.
-  bool offer(const std::vector<int>& order) {
+  bool offer(const std::vector<int>& decided) {
+    const std::vector<int> order = with_early_releases(p_, decided);
     const std::int64_t bytes = planned(order);
     if (!keeps(bytes)) {
       if (!found_.keeps_cap && bytes < found_.planned_bytes)
@@ -103,7 +111,8 @@ class OrderSearch {
   FoundOrder shortest_free(const std::vector<int>& input) const {
     FoundOrder best;
     std::int64_t best_live = 0;
-    const auto consider = [&](std::vector<int> order) {
+    const auto consider = [&](const std::vector<int>& decided) {
+      std::vector<int> order = with_early_releases(p_, decided);
       const Time t = simulate_makespan(p_, order);
       const std::int64_t bytes = memory_.live != nullptr ? live(order) : 0;
       if (best.order.empty() || t < best.makespan || (t == best.makespan && bytes < best_live)) {

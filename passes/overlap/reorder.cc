@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "passes/overlap/early_releases.h"
 #include "passes/overlap/measure.h"
 #include "passes/overlap/order_analysis.h"
 
@@ -44,18 +45,23 @@ bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context
              const std::function<std::vector<int>(Reordering&)>& decide, const ReorderOptions& options) {
   const ProblemOptions kept{.channel_order =
                                 !options.may_reorder_collectives || has_point_to_point(schedule)};
-  const std::shared_ptr<const OrderAnalysis> analysis = analyse(schedule, context, kept);
+  std::shared_ptr<const OrderAnalysis> analysis = analyse(schedule, context, kept);
+  if (analysis->problem.collectives.empty() && !options.without_collectives) return false;
+  const MeasureOptions cheap{.bounds = false, .planned = false};
+  const std::vector<int> input = identity_order(analysis->problem.size());
+  const Measurement before = measure(schedule, analysis->problem, analysis->memory, input, cheap);
+  // The pass decides as if no release were late, and delays none.
+  const std::vector<int> early = with_early_releases(analysis->problem, input);
+  const bool released = apply_order(schedule, early);
+  if (released) context.analysis = analysis = analysis->in_order(early);
   const Problem& problem = analysis->problem;
   const MemoryModel& memory = analysis->memory;
-  if (problem.collectives.empty() && !options.without_collectives) return false;
   Reordering r{schedule, problem, memory, context, std::vector<Limit>(problem.collectives.size())};
-  const std::vector<int> order = decide(r);
+  const std::vector<int> order = with_early_releases(problem, decide(r));
   check_topological(pass, schedule, problem, order);
 
-  const MeasureOptions cheap{.bounds = false, .planned = false};
-  const std::vector<int> before = identity_order(problem.size());
-  OverlapReport report = make_report(std::string(pass), measure(schedule, problem, memory, before, cheap),
-                                     measure(schedule, problem, memory, order, cheap));
+  OverlapReport report =
+      make_report(std::string(pass), before, measure(schedule, problem, memory, order, cheap));
   const std::vector<int> moved = moves(problem, order);
   std::size_t next = 0;
   for (int node : order) {
@@ -67,7 +73,7 @@ bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context
     }
   }
   context.reports.push_back(std::move(report));
-  if (!apply_order(schedule, order)) return false;
+  if (!apply_order(schedule, order)) return released;
   context.analysis = analysis->in_order(order);
   return true;
 }

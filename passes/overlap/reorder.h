@@ -35,7 +35,9 @@ struct ReorderOptions {
 };
 // Builds the problem, asks `decide` for a topological order, applies it and adds an OverlapReport to the
 // context. False if nothing changed; a schedule without collectives is left alone, unless the options say
-// otherwise. InternalError if the order breaks a dependency.
+// otherwise. InternalError if the order breaks a dependency. Releases come as early as they can
+// (early_releases.h), in the order that `decide` starts from as well as in its own: they cost nothing, and
+// memory that only a late release holds is no reason for anything.
 bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context,
              const std::function<std::vector<int>(Reordering&)>& decide, const ReorderOptions& options = {});
 

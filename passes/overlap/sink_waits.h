@@ -1,4 +1,4 @@
-// Moves every wait, and the release behind it, down to the first node that needs it; nothing else moves.
+// Moves every wait down to the first node that needs it, its release right behind it; nothing else moves.
 //
 // First generation (torch/_inductor/comms.py, 2023): one scan that holds waits back until a user comes. Here
 // users are all dependencies: readers, writers of pinned memory, and what the channel policy orders. Held

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "passes/overlap/early_releases.h"
 #include "passes/overlap/reorder.h"
 #include "passes/overlap/simulator.h"
 
@@ -36,7 +37,11 @@ class BottomUp {
         path_[at(k)] += p_.collectives[at(c)].cost.time;
       }
     }
-    for (const Tenant& t : r.memory.tenants()) left_.push_back(static_cast<int>(t.nodes.size()));
+    // Releases count for nothing: in the end they stand right behind what they depend on.
+    for (const Tenant& t : r.memory.tenants()) {
+      left_.push_back(static_cast<int>(
+          std::ranges::count_if(t.nodes, [&](int node) { return !only_releases(p_, node); })));
+    }
     alive_.assign(left_.size(), false);
     for (std::size_t t = 0; t < alive_.size(); ++t) {
       if (r.memory.tenants()[t].to_end) {
@@ -51,9 +56,17 @@ class BottomUp {
       missing_.push_back(static_cast<int>(p_.successors(n).size()));
       if (missing_.back() == 0) make_ready(n);
     }
-    while (static_cast<int>(reversed_.size()) < p_.size()) place(choose());
+    while (static_cast<int>(reversed_.size()) < p_.size()) {
+      if (releases_.empty()) {
+        place(choose());
+      } else {
+        const int release = releases_.back();
+        releases_.pop_back();
+        place(release);
+      }
+    }
     std::reverse(reversed_.begin(), reversed_.end());
-    return std::move(reversed_);
+    return with_early_releases(p_, reversed_);
   }
 
  private:
@@ -68,6 +81,7 @@ class BottomUp {
   std::vector<int> depth_;
   std::vector<Time> path_;
   std::vector<int> missing_, reversed_;
+  std::vector<int> releases_;  // ready ones
   std::set<Key> compute_;
   std::array<std::set<Key>, kKinds> waits_;
   std::set<std::pair<Time, int>> starts_;  // by the time at which they are covered, later nodes first: -node
@@ -92,7 +106,9 @@ class BottomUp {
   Key key(int n) const { return {depth_[at(n)], path_[at(n)], n}; }
 
   void make_ready(int n) {
-    if (closes(n)) {
+    if (only_releases(p_, n)) {
+      releases_.push_back(n);
+    } else if (closes(n)) {
       starts_.emplace(covered_at_[at(p_.started_by(n))], -n);
     } else if (opens(n)) {
       waits_[kind_of(p_.waited_by(n))].insert(key(n));
@@ -172,7 +188,9 @@ class BottomUp {
         if (s.kind == Step::Kind::start) now_ += p_.collectives[at(s.collective)].cost.time;
       }
     }
+    const bool releases = only_releases(p_, n);
     for (int t : r_.memory.touched_by(n)) {
+      if (releases) break;
       if (!alive_[at(t)]) {
         alive_[at(t)] = true;
         live_ += r_.memory.tenants()[at(t)].bytes;

@@ -5,6 +5,7 @@
 #include <map>
 #include <queue>
 
+#include "passes/overlap/early_releases.h"
 #include "passes/overlap/measure.h"
 #include "passes/overlap/merge_collectives.h"
 #include "passes/overlap/order_analysis.h"
@@ -107,9 +108,7 @@ bool prefetch(ir::Schedule& schedule, const CostModel& costs) {
       last_gather[group] = c;
     } else if (kind_of(schedule, p, c) == CollectiveKind::reduce_scatter) {
       const auto late = [&](int scatter, std::pair<int, int> where) {
-        const Collective& s = p.collectives[at(scatter)];
-        wish[at(s.wait)] = where;
-        if (s.release >= 0) wish[at(s.release)] = where;
+        wish[at(p.collectives[at(scatter)].wait)] = where;
       };
       if (const auto last = last_scatter.find(group); last != last_scatter.end())
         late(last->second, {collective.start, 0});
@@ -117,7 +116,7 @@ bool prefetch(ir::Schedule& schedule, const CostModel& costs) {
       last_scatter[group] = c;
     }
   }
-  return apply_order(schedule, by_wish(p, wish));
+  return apply_order(schedule, with_early_releases(p, by_wish(p, wish)));
 }
 
 }  // namespace

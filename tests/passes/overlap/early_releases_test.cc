@@ -1,0 +1,113 @@
+#include "passes/overlap/early_releases.h"
+
+#include <gtest/gtest.h>
+
+#include "passes/overlap/memory_model.h"
+#include "passes/overlap/simulator.h"
+#include "tests/passes/overlap/orders.h"
+#include "tests/passes/overlap/random_problem.h"
+#include "tests/support/random.h"
+#include "tests/support/random_graph.h"
+
+namespace braid::test {
+namespace {
+
+using passes::identity_order;
+using passes::MemoryModel;
+using passes::PassContext;
+using passes::Problem;
+
+const std::vector<std::string> kThatBuildOrders = {
+    "sink_waits",
+    "raise_comms",
+    "decide_global_ordering_of_comms,reorder_compute_for_overlap",
+    "schedule_for_comm",
+    "simple_overlap",
+    "sink_waits_iterative",
+    "reorder_for_peak_memory",
+    "earliest_start_latest_wait",
+    "latency_hiding",
+    "braid_schedule{merge=false,split=false}"};
+
+TEST(EarlyReleases, StandRightBehindWhatTheyDependOn) {
+  const std::string text =
+      graph(all_gather("g", "w") + wait("g") + compute("a", "%g.1") + all_gather("h", "x") + wait("h") +
+                release("g") + compute("b", "%h.1") + release("h"),
+            "output %a\noutput %b\n");
+  EXPECT_EQ(order_after("simple_overlap", text), "g g.wait g.release a h h.wait h.release b");
+}
+
+TEST(EarlyReleases, OfRandomOrdersCostNeitherTimeNorMemory) {
+  for (int k = 0; k < random_cases(300); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const ir::Schedule schedule = random_program(seed, 20).schedule;
+    const Problem p = passes::make_problem(schedule, *PassContext().costs);
+    const MemoryModel memory(schedule);
+    const std::vector<int> order = random_order(p, seed);
+    const std::vector<int> early = passes::with_early_releases(p, order);
+    std::vector<char> done(order.size(), 0);
+    for (int n : early) {
+      for (int before : p.predecessors(n)) ASSERT_EQ(done[static_cast<std::size_t>(before)], 1);
+      done[static_cast<std::size_t>(n)] = 1;
+    }
+    EXPECT_EQ(simulate_makespan(p, early), simulate_makespan(p, order));
+    EXPECT_LE(memory.live(early).peak, memory.live(order).peak);
+    EXPECT_EQ(passes::with_early_releases(p, early), early);
+  }
+}
+
+TEST(EarlyReleases, NoPassThatBuildsAnOrderDelaysAny) {
+  for (int k = 0; k < random_cases(60); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    const ir::Schedule input = random_program(seed, 20).schedule;
+    for (const std::string& passes : kThatBuildOrders) {
+      SCOPED_TRACE(fmt::format("seed {}, {}", seed, passes));
+      ir::Schedule schedule = input;
+      passes::run_passes(schedule, passes::parse_pass_list(passes), {});
+      const Problem p = passes::make_problem(schedule, *PassContext().costs);
+      const std::vector<int> order = identity_order(p.size());
+      EXPECT_EQ(passes::with_early_releases(p, order), order) << names(schedule);
+    }
+  }
+}
+
+// Three all-reduces in a row; each needs the memory of two.
+std::string three_in_a_row() {
+  std::string body, from = "x";
+  for (const char* s : {"s", "t", "u"}) {
+    body += fmt::format(
+        "%{0}.in: f32[1024] comm(symmetric, @g) = pointwise {{ %0 = load %{1} store %0 }}\n"
+        "%{0}: f32[1024] comm(registered, @g) = all_reduce sum @g (%{0}.in) cost(ns 1000)\n",
+        s, from);
+    body += wait(s) + release(s);
+    from = fmt::format("{}.1", s);
+  }
+  return "graph main\nranks 2\ngroup @g = [0, 1]\n\ninput %x: f32[1024]\n\n" + body +
+         "%o: f32[1024] output = pointwise { %0 = load %" + from + " store %0 }\n\noutput %o\n";
+}
+
+TEST(EarlyReleases, KeepTheMemoryOfThreeAllReducesInARowAtTwoBuffers) {
+  for (const std::string& passes : kThatBuildOrders) {
+    ir::Schedule schedule = ir::parse_schedule(three_in_a_row(), "test");
+    passes::run_passes(schedule, passes::parse_pass_list(passes), {});
+    EXPECT_EQ(MemoryModel(schedule).planned_bytes(identity_order(static_cast<int>(schedule.nodes.size()))),
+              8192)
+        << passes;
+  }
+}
+
+// Reduce-scatters whose waits simple_fsdp puts off: their releases come behind them.
+TEST(EarlyReleases, SimpleFsdpReleasesBehindTheLateWait) {
+  std::string body;
+  for (const char* r : {"r", "s"}) {
+    body += fmt::format("%{0}: f32[32] = reduce_scatter sum @g (%x) cost(ns 1000)\n", r) + wait(r) +
+            release(r) + compute(fmt::format("{}.next", r), "%x");
+  }
+  EXPECT_EQ(
+      order_after("simple_fsdp", graph(body, "output %r.1\noutput %s.1\noutput %r.next\noutput %s.next\n")),
+      "r r.next r.wait r.release s s.next s.wait s.release");
+}
+
+}  // namespace
+}  // namespace braid::test
