@@ -7,6 +7,8 @@
 #include <queue>
 #include <utility>
 
+#include "passes/offset_assignment.h"
+#include "passes/overlap/early_releases.h"
 #include "passes/overlap/reorder.h"
 
 namespace braid::passes {
@@ -37,11 +39,10 @@ class PrefixMin {
     }
     return best;
   }
-  Value first() const {  // the value at the lowest place that has one
+  std::size_t first() const {  // the lowest place that has a value; there must be one
     std::size_t node = 1;
-    if (tree_[1] == kNone) return kNone;
     while (node < width_) node = tree_[2 * node] == kNone ? 2 * node + 1 : 2 * node;
-    return tree_[node];
+    return node - width_;
   }
 
  private:
@@ -80,13 +81,12 @@ class Lpmf {
       if (missing.back() == 0) make_ready(n);
     }
     std::int64_t live = 0, peak = 0;
-    for (const Tenant& t : memory_.tenants()) peak = std::max(peak, t.bytes);
+    // What lives at the end is reached in any order.
+    for (const Tenant& t : memory_.tenants()) peak = checked_add(peak, t.to_end ? t.bytes : 0);
     while (static_cast<int>(order.size()) < p_.size()) {
-      const std::int64_t headroom = peak - live;
-      const auto fits = std::partition_point(by_size_.begin(), by_size_.end(),
-                                             [&](int n) { return size_[at(n)] <= headroom; });
-      PrefixMin::Value best = ready_.min_before(static_cast<std::size_t>(fits - by_size_.begin()));
-      if (best == PrefixMin::kNone) best = ready_.first();
+      PrefixMin::Value best = least_of(peak - live);
+      // None fits: of the smallest size.
+      if (best == PrefixMin::kNone) best = least_of(size_[at(by_size_[ready_.first()])]);
       const int node = best.second;
       ready_.set(place_[at(node)], PrefixMin::kNone);
       is_ready_[at(node)] = false;
@@ -111,6 +111,13 @@ class Lpmf {
   std::vector<bool> born_;
   std::vector<int> by_size_;
   std::vector<std::size_t> place_;
+
+  // Of the ready nodes of at most this size, the one that leaves the least behind.
+  PrefixMin::Value least_of(std::int64_t size) const {
+    const auto end =
+        std::partition_point(by_size_.begin(), by_size_.end(), [&](int n) { return size_[at(n)] <= size; });
+    return ready_.min_before(static_cast<std::size_t>(end - by_size_.begin()));
+  }
 
   void make_ready(int n) {
     is_ready_[at(n)] = true;
@@ -164,7 +171,7 @@ std::vector<int> breadth_first(const Problem& p) {
   return order;
 }
 
-std::vector<int> depth_first(const Problem& p, const MemoryModel& memory) {
+std::vector<int> depth_first(const Problem& p, const MemoryModel& memory, bool from_unused_only) {
   std::vector<std::int64_t> weight(at(p.size()), 0);  // bytes that the node touches
   for (int n = 0; n < p.size(); ++n) {
     for (int t : memory.touched_by(n)) weight[at(n)] += memory.tenants()[at(t)].bytes;
@@ -175,7 +182,7 @@ std::vector<int> depth_first(const Problem& p, const MemoryModel& memory) {
   };
   std::vector<int> roots, order;
   for (int n = 0; n < p.size(); ++n) {
-    if (p.successors(n).empty()) roots.push_back(n);
+    if (!from_unused_only || p.successors(n).empty()) roots.push_back(n);
   }
   struct Frame {
     int node;
@@ -189,6 +196,7 @@ std::vector<int> depth_first(const Problem& p, const MemoryModel& memory) {
     return Frame{n, by_weight({needs.begin(), needs.end()})};
   };
   for (int root : by_weight(std::move(roots))) {
+    if (seen[at(root)]) continue;
     std::vector<Frame> stack = {open(root)};
     while (!stack.empty()) {
       Frame& top = stack.back();
@@ -206,12 +214,14 @@ std::vector<int> depth_first(const Problem& p, const MemoryModel& memory) {
 }  // namespace
 
 bool ReorderForPeakMemory::run(ir::Schedule& schedule, PassContext& context) {
-  const auto best_of_four = [](Reordering& r) {
+  const auto best_of_all = [](Reordering& r) {
     std::vector<int> best = identity_order(r.problem.size());
     std::int64_t peak = r.memory.live(best).peak;
     std::vector<int> others[] = {Lpmf(r.problem, r.memory).run(), breadth_first(r.problem),
-                                 depth_first(r.problem, r.memory)};
+                                 depth_first(r.problem, r.memory, false),
+                                 depth_first(r.problem, r.memory, true)};
     for (std::vector<int>& other : others) {
+      other = with_early_releases(r.problem, other);
       if (const std::int64_t p = r.memory.live(other).peak; p < peak) {
         peak = p;
         best = std::move(other);
@@ -219,7 +229,7 @@ bool ReorderForPeakMemory::run(ir::Schedule& schedule, PassContext& context) {
     }
     return best;
   };
-  return reorder(kName, schedule, context, best_of_four, {.without_collectives = true});
+  return reorder(kName, schedule, context, best_of_all, {.without_collectives = true});
 }
 
 }  // namespace braid::passes
