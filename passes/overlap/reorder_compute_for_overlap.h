@@ -2,19 +2,24 @@
 //
 // First generation (torch/_inductor/comms.py, 2023), over all dependencies. What collective 0 needs, and
 // collective 0; then for each next collective k:
-//   1. what k needs and does not depend on collective k-1; its cost counts, with what was left over from
-//   before
-//   2. while that is less than the cost of k-1: nodes that are ready now (a snapshot) and do not depend on
-//   k-1, those that an
-//      early collective needs first, then in input order; a node whose half does not fit into what remains is
-//      skipped
+//   1. what k needs and does not depend on collective k-1; its cost counts, with what was rolled over
+//   2. while that is less than the cost of k-1: nodes that are ready now and do not depend on k-1, those that
+//      an early collective needs first, then in input order; a node of which no more than half fits into what
+//      remains is skipped
 //   3. whatever else k needs
-//   4. collective k. Compute of step 2 beyond the cost counts for k+1 if step 3 was empty
-// At last what is left, in input order. Needs the collectives in one chain: with another channel policy than
-// global the order of the input is kept as if it were. Near-linear.
+//   4. collective k. If step 3 was empty, the cost of all that came in step 2 is rolled over to k+1
+// At last what is left, in input order.
+//
+// The rule of step 4 is the source's and counts compute twice: what hides k-1 cannot hide k as well, since
+// both take their turn on one channel. With `surplus_only` no more is rolled over than goes beyond the cost
+// of k-1.
+//
+// Needs the collectives in one chain: with another channel policy than global the order of the input is kept
+// as if it were. O((nodes + dependencies) log nodes).
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "passes/pass.h"
 #include "passes/pass_context.h"
@@ -26,6 +31,12 @@ struct ReorderComputeForOverlap {
   static constexpr std::string_view kDescription =
       "fills the time of each collective with independent compute";
 
+  bool surplus_only = false;
+
+  static std::vector<PassOption<ReorderComputeForOverlap>> options() {
+    return {{"surplus_only", &ReorderComputeForOverlap::surplus_only,
+             "only compute beyond the cost of a collective counts for the next one"}};
+  }
   bool run(ir::Schedule& schedule, PassContext& context);
 };
 

@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
+#include "passes/overlap/problem.h"
 #include "tests/passes/overlap/orders.h"
+#include "tests/support/random.h"
 #include "tests/support/user_error.h"
 
 namespace braid::test {
@@ -92,6 +97,137 @@ TEST(ReorderComputeForOverlap, ACollectiveWithoutInputsIsNoReasonToStop) {
                                      all_gather("h", "x") + wait("h") + compute("b", "%a, %h.1"),
                                  "output %b\n");
   EXPECT_EQ(order_after("reorder_compute_for_overlap", text), "g h g.wait a h.wait b");
+}
+
+// Three independent collectives, two kernels that could hide them; each takes 1000 ns.
+std::string three_collectives() {
+  std::string body, outputs;
+  for (const char* c : {"c1", "c2", "c3"}) body += all_gather(c, "w", 1000);
+  for (const char* k : {"k1", "k2"}) {
+    body += compute(k, "%x", 1000);
+    outputs += fmt::format("output %{}\n", k);
+  }
+  for (const char* c : {"c1", "c2", "c3"}) {
+    body += wait(c);
+    outputs += fmt::format("output %{}.1\n", c);
+  }
+  return graph(body, outputs);
+}
+
+TEST(ReorderComputeForOverlap, AllThatWasLookedForInVainCountsForTheNextCollective) {
+  EXPECT_EQ(order_after("reorder_compute_for_overlap", three_collectives()),
+            "c1 k1 c2 c3 k2 c1.wait c2.wait c3.wait");
+}
+
+TEST(ReorderComputeForOverlap, OrOnlyWhatGoesBeyondTheCost) {
+  EXPECT_EQ(order_after("reorder_compute_for_overlap{surplus_only=true}", three_collectives()),
+            "c1 k1 c2 k2 c3 c1.wait c2.wait c3.wait");
+}
+
+// The published procedure, with sets of nodes and no thought of speed.
+std::vector<int> published_compute_for_overlap(const passes::Problem& p) {
+  std::vector<std::set<int>> ancestors(static_cast<std::size_t>(p.size()));
+  std::vector<int> comms;
+  for (int n = 0; n < p.size(); ++n) {
+    auto& mine = ancestors[static_cast<std::size_t>(n)];
+    for (int before : p.predecessors(n)) {
+      mine.insert(before);
+      mine.merge(std::set<int>(ancestors[static_cast<std::size_t>(before)]));
+    }
+    if (p.started_by(n) >= 0) comms.push_back(n);
+  }
+  const auto needs = [&](int node, int before) {
+    return ancestors[static_cast<std::size_t>(node)].contains(before);
+  };
+  std::vector<int> order;
+  std::set<int> left;
+  for (int n = 0; n < p.size(); ++n) left.insert(n);
+  const auto emit = [&](int n) {
+    left.erase(n);
+    order.push_back(n);
+  };
+  const auto emit_needed = [&](int comm) {
+    bool any = false;
+    for (int n : std::set<int>(left)) {
+      if (!needs(comm, n)) continue;
+      emit(n);
+      any = true;
+    }
+    return any;
+  };
+  passes::Time rolled_over;
+  for (std::size_t c = 0; c < comms.size(); ++c) {
+    if (c > 0) {
+      const int previous = comms[c - 1];
+      const passes::Time cost = p.collectives[static_cast<std::size_t>(p.started_by(previous))].cost.time;
+      passes::Time hidden = rolled_over;
+      for (int n : std::set<int>(left)) {
+        if (!needs(comms[c], n) || needs(n, previous)) continue;
+        emit(n);
+        hidden += p.compute_time(n);
+      }
+      const passes::Time step1 = hidden;
+      std::vector<std::pair<std::size_t, int>> candidates;  // first collective that it feeds, node
+      for (int n : left) {
+        if (needs(n, previous) || p.started_by(n) >= 0) continue;
+        if (std::ranges::any_of(p.predecessors(n), [&](int before) { return left.contains(before); }))
+          continue;
+        std::size_t first = 0;
+        while (first < comms.size() && !needs(comms[first], n)) ++first;
+        candidates.emplace_back(first, n);
+      }
+      std::ranges::sort(candidates);
+      for (const auto& [first, n] : candidates) {
+        if (hidden >= cost) break;
+        if (2 * (cost - hidden).ps <= p.compute_time(n).ps) continue;
+        emit(n);
+        hidden += p.compute_time(n);
+      }
+      const bool between = emit_needed(comms[c]);
+      rolled_over = between ? passes::Time{} : hidden - step1;
+    } else {
+      emit_needed(comms[c]);
+    }
+    emit(comms[c]);
+  }
+  for (int n : std::set<int>(left)) emit(n);
+  return order;
+}
+
+TEST(ReorderComputeForOverlap, IsThePublishedProcedureOnRandomGraphs) {
+  for (int k = 0; k < random_cases(500); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::uint64_t n) { return random() % n; };
+    std::string body, outputs;
+    std::vector<std::string> values = {"x"}, open;
+    for (std::uint64_t left = 5 + below(40), n = 0; left > 0; --left, ++n) {
+      const std::string name = fmt::format("n{}", n);
+      const std::string read = values[below(values.size())];
+      const int ns = static_cast<int>(100 * below(20));
+      if (below(4) == 0) {
+        body += fmt::format("%{}: f32[128] = all_gather @g (%{}) cost(ns {})\n", name, read, ns);
+        open.push_back(name);
+      } else if (!open.empty() && below(3) == 0) {
+        const std::size_t which = below(open.size());
+        body += wait(open[which]);
+        outputs += "output %" + open[which] + ".1\n";
+        open.erase(open.begin() + static_cast<std::ptrdiff_t>(which));
+      } else {
+        body += compute(name, "%" + read + ", %" + values[below(values.size())], ns);
+        values.push_back(name);
+        outputs += "output %" + name + "\n";
+      }
+    }
+    for (const std::string& name : open) body += wait(name);
+    const std::string text = graph(body, outputs);
+    const ir::Schedule schedule = ir::parse_schedule(text, "test");
+    std::string expected;
+    for (int n : published_compute_for_overlap(passes::make_problem(schedule, *passes::PassContext().costs)))
+      expected += (expected.empty() ? "" : " ") + ir::name_of(schedule, n);
+    ASSERT_EQ(order_after("reorder_compute_for_overlap", text), expected);
+  }
 }
 
 TEST(ScheduleForComm, PutsComputeBehindAStartUntilItsCostIsCovered) {
