@@ -32,27 +32,29 @@ class Finder {
       if (const auto* k = schedule_.graph[node.op].as<WaitKernel>()) wait_of_[k->start] = n;
       if (const auto* k = schedule_.graph[node.op].as<ReleaseKernel>()) release_of_[k->start] = n;
     }
-    std::vector<int> waits;  // of gathers: groups
+    // What goes into a collective first: a copy between two of them belongs to the later one.
+    std::vector<std::pair<int, int>> gathers;      // node of the wait, its group
+    std::vector<int> gather_waits, scatter_waits;  // groups
     for (int n = 0; n < deps_.size(); ++n) {
       const ScheduleNode& node = schedule_.nodes[u(n)];
       if (node.kind != ScheduleNode::Kind::single) continue;
       const auto* k = schedule_.graph[node.op].as<CollectiveKernel>();
-      if (k == nullptr || k->blocking || !wait_of_.contains(node.op)) continue;
-      const int wait = wait_of_.at(node.op);
+      if (k == nullptr) continue;
+      const auto found = wait_of_.find(node.op);
+      const int wait = k->blocking || found == wait_of_.end() ? -1 : found->second;
       const std::string& name = schedule_.graph[node.op].name;
-      if (k->kind == CollectiveKind::all_gather && is_parameter(n)) {
-        NewGroup start{name + "_gather", prologue(n, wait, false), {}};
-        if (waits.size() >= static_cast<std::size_t>(depth))
-          start.after = {waits[waits.size() - static_cast<std::size_t>(depth)]};
-        groups_.push_back(std::move(start));
-        waits.push_back(static_cast<int>(groups_.size()));
-        groups_.push_back({name + "_gather_wait", copies_behind(wait), {}});
-      } else if (k->kind == CollectiveKind::reduce_scatter && is_gradient(wait)) {
-        groups_.push_back({name + "_scatter", prologue(n, wait, true), {}});
-        taken_[u(wait)] = true;
-        groups_.push_back({name + "_scatter_wait", {wait}, {}});
+      if (wait >= 0 && k->kind == CollectiveKind::all_gather && is_parameter(n)) {
+        add_start(name + "_gather", take(prologue(n, wait, false)), gather_waits, depth);
+        gathers.emplace_back(wait, gather_waits.back());
+        groups_.push_back({name + "_gather_wait", {}, {}});
+      } else if (wait >= 0 && k->kind == CollectiveKind::reduce_scatter && is_gradient(wait)) {
+        add_start(name + "_scatter", take(prologue(n, wait, true)), scatter_waits, depth);
+        groups_.push_back({name + "_scatter_wait", take({wait}), {}});
+      } else {
+        take(prologue(n, wait, true));
       }
     }
+    for (const auto& [wait, group] : gathers) groups_[u(group)].members = take(copies_behind(wait));
     return std::move(groups_);
   }
 
@@ -62,6 +64,15 @@ class Finder {
   std::vector<bool> taken_;
   std::map<OpId, int> wait_of_, release_of_;
   std::vector<NewGroup> groups_;
+
+  // The group of a start; that of its wait is the next one. At most `depth` are in flight.
+  void add_start(std::string name, std::vector<int> members, std::vector<int>& waits, std::int64_t depth) {
+    NewGroup start{std::move(name), std::move(members), {}};
+    const auto few = static_cast<std::size_t>(depth);
+    if (waits.size() >= few) start.after = {waits[waits.size() - few]};
+    groups_.push_back(std::move(start));
+    waits.push_back(static_cast<int>(groups_.size()));
+  }
 
   template <class F>
   static void for_each_data(std::span<const Dependency> all, F&& f) {
@@ -121,8 +132,8 @@ class Finder {
     return unary && seen.size() <= kMostLoops + 1;
   }
 
-  // The start and the loops before it whose results nobody else reads.
-  std::vector<int> prologue(int start, int wait, bool only_copies) {
+  // The start and the loops before it whose results nobody else reads. `wait` -1: there is none.
+  std::set<int> prologue(int start, int wait, bool only_copies) const {
     std::set<int> members = {start};
     std::set<int> readers = {start, wait};  // the wait pins the inputs
     if (const auto r = release_of_.find(schedule_.nodes[u(start)].op); r != release_of_.end())
@@ -140,10 +151,10 @@ class Finder {
       readers.insert(n);
       for_each_data(deps_.predecessors(n), [&](int p) { candidates.insert(p); });
     }
-    return take(members);
+    return members;
   }
 
-  std::vector<int> copies_behind(int wait) {
+  std::set<int> copies_behind(int wait) const {
     std::set<int> members = {wait};
     std::set<int> candidates;  // the earliest first: all that it reads is then decided on
     for_each_data(deps_.successors(wait), [&](int s) { candidates.insert(s); });
@@ -157,7 +168,7 @@ class Finder {
       members.insert(n);
       for_each_data(deps_.successors(n), [&](int s) { candidates.insert(s); });
     }
-    return take(members);
+    return members;
   }
 
   std::vector<int> take(const std::set<int>& members) {

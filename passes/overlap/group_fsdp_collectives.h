@@ -1,9 +1,9 @@
-// Groups around the collectives of fully sharded data parallelism, chained so that few gathers are under way.
+// Groups around the collectives of fully sharded data parallelism, chained so that few of them are under way.
 //
-//   p  -> cast -> copy_in -> all_gather         grouped g_gather  after f_gather_wait {cast; copy_in; g}
-//   all_gather -> wait -> copy_out              grouped g_gather_wait                 {g.wait; copy_out}
-//   grad -> copy_in -> reduce_scatter           grouped r_scatter                     {copy_in; r}
-//   reduce_scatter -> wait -> output            grouped r_scatter_wait                {r.wait}
+//   p  -> cast -> copy_in -> all_gather         grouped g_gather  after f_gather_wait   {cast; copy_in; g}
+//   all_gather -> wait -> copy_out              grouped g_gather_wait                   {g.wait; copy_out}
+//   grad -> copy_in -> reduce_scatter           grouped r_scatter  after q_scatter_wait {copy_in; r}
+//   reduce_scatter -> wait -> output            grouped r_scatter_wait                  {r.wait}
 //
 // (PyTorch #131510.) Without it, passes that raise starts raise all gathers to the top, and all parameters
 // are there whole at once. Contract
@@ -12,8 +12,10 @@
 //   2. A reduce-scatter is FSDP's if its results reach outputs only, through loops that read nothing else
 //      that is computed. Loops before it that copy, cast or scale, and that nobody else reads, go into its
 //      group.
-//   3. Loops behind the wait of a gather that only copy or cast what it brought go into the wait's group.
-//   4. Gather number k + depth comes after the wait of gather k: with depth d at most d are in flight.
+//   3. Loops behind the wait of a gather that only copy or cast what it brought go into the wait's group; not
+//      those that copy it into another collective, as in 2.
+//   4. Gather number k + depth comes after the wait of gather k, and so do reduce-scatters among themselves:
+//      with depth d at most d of each kind are in flight.
 //   5. Blocking collectives, and what is in a group already, stay as they are. A group that could not be
 //      contiguous is not made; a chain that dependencies contradict is not asked for.
 #pragma once
@@ -29,12 +31,13 @@ namespace braid::passes {
 struct GroupFsdpCollectives {
   static constexpr std::string_view kName = "group_fsdp_collectives";
   static constexpr std::string_view kDescription =
-      "groups gathers and reduce-scatters of sharded parameters with their copies; few gathers in flight";
+      "groups gathers and reduce-scatters of sharded parameters with their copies; few in flight";
 
   std::int64_t depth = 1;
 
   static std::vector<PassOption<GroupFsdpCollectives>> options() {
-    return {{"depth", &GroupFsdpCollectives::depth, "gathers in flight at a time, at least 1"}};
+    return {{"depth", &GroupFsdpCollectives::depth,
+             "gathers, and reduce-scatters, in flight at a time, at least 1"}};
   }
   // User error 542 for a depth below 1.
   bool run(ir::Schedule& schedule, PassContext& context);

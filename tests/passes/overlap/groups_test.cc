@@ -139,6 +139,40 @@ TEST(GroupFsdp, GradientsOnly) {
             "dw r_scatter{in r} r_scatter_wait{r.wait} dv s s.wait next");
 }
 
+// Gradients of two layers, copied into their reduce-scatters.
+std::string two_gradients() {
+  std::string body;
+  for (const char* r : {"r", "s"}) {
+    const std::string dw = fmt::format("{}_dw", r), in = fmt::format("{}_in", r);
+    body += compute(dw, "%x") + copy(in, dw.c_str(), 64) + reduce_scatter(r, in);
+  }
+  return graph(body + wait("r") + wait("s"), "output %r.1\noutput %s.1\n");
+}
+
+TEST(GroupFsdp, AsManyReduceScattersInFlightAsGathers) {
+  EXPECT_EQ(shape_after("group_fsdp_collectives", two_gradients()),
+            "r_dw r_scatter{r_in r} s_dw r_scatter_wait{r.wait} s_scatter>r_scatter_wait{s_in s} "
+            "s_scatter_wait{s.wait}");
+  EXPECT_EQ(shape_after("group_fsdp_collectives{depth=2}", two_gradients()),
+            "r_dw r_scatter{r_in r} s_dw s_scatter{s_in s} r_scatter_wait{r.wait} s_scatter_wait{s.wait}");
+}
+
+TEST(GroupFsdp, ACopyBetweenAGatherAndACollectiveBelongsToTheLaterOne) {
+  const std::string gathered = copy("cast", "w", 64) + all_gather("g", "cast") + wait("g") +
+                               copy("g_out", "g.1", 128) + compute("mm", "%x, %g_out") +
+                               copy("in", "g_out", 128);
+  EXPECT_EQ(
+      shape_after("group_fsdp_collectives",
+                  graph(gathered + "%r: f32[64] = reduce_scatter sum @g (%in) cost(ns 1000)\n" + wait("r"),
+                        "output %mm\noutput %r.1\n")),
+      "g_gather{cast g} g_gather_wait{g.wait g_out} mm r_scatter{in r} r_scatter_wait{r.wait}");
+  // The same of a collective that is none of FSDP's.
+  EXPECT_EQ(shape_after("group_fsdp_collectives",
+                        graph(gathered + "%r: f32[128] = all_reduce sum @g (%in) cost(ns 1000)\n" + wait("r"),
+                              "output %mm\noutput %r.1\n")),
+            "g_gather{cast g} g_gather_wait{g.wait g_out} mm in r r.wait");
+}
+
 TEST(GroupFsdp, AGatherOfActivationsIsLeftAlone) {
   const std::string text =
       graph(compute("a", "%x") + all_gather("g", "a") + wait("g") + compute("b", "%g.1"), "output %b\n");
