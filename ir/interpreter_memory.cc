@@ -36,8 +36,9 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
     std::set<StorageId> outputs;
     for (const GraphOutput& o : graph_->outputs) outputs.insert(root_storage(*graph_, o.buffer));
     for (const auto& [id, p] : schedule.plan->placements) {
-      lives_[p.first_step].begin.push_back(&p);
-      if (!outputs.contains(id)) lives_[p.last_step].end.emplace_back(id, &p);
+      const bool output = outputs.contains(id);
+      if (output || p.last_step > p.first_step) lives_[p.first_step].begin.push_back(&p);
+      if (!output) lives_[p.last_step].end.emplace_back(id, &p);
     }
   }
   // Aliases share the memory of their root, which holds the largest of them.
@@ -160,7 +161,7 @@ void RankMemory::step_done(int step) {
     // A storage born at this step may have taken these bytes over (in-place reuse): what it holds lives on.
     std::vector<bool> kept(static_cast<std::size_t>(b.bytes), false);
     for (const Placement* q : at->second.begin) {
-      if (q->space != p->space || q->last_step <= step) continue;
+      if (q->space != p->space) continue;
       const std::int64_t begin = std::max<std::int64_t>(0, q->offset - p->offset);
       for (std::int64_t k = begin; k < std::min(b.bytes, q->offset + q->bytes - p->offset); ++k) {
         kept[static_cast<std::size_t>(k)] = true;

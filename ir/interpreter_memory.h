@@ -81,7 +81,7 @@ class RankMemory {
   std::vector<std::optional<std::int64_t>> offsets_;  // of buffers in their storage, in bytes
   bool use_plan_;
   struct Lives {
-    std::vector<const Placement*> begin;                      // with this step
+    std::vector<const Placement*> begin;                      // with this step, and live beyond it
     std::vector<std::pair<StorageId, const Placement*>> end;  // but outputs, which are read behind it
   };
   std::map<int, Lives> lives_;        // of planned storages, by step

@@ -349,6 +349,18 @@ TEST(Interpreter, IntegerGemmAccumulatesInI32) {
   EXPECT_THAT(out[0].values<std::int32_t>(), ElementsAre(-255 * 128 + 200 * 127));
 }
 
+// ---- memory plans
+
+TEST(Interpreter, OutputThatTakesOverBytesAtTheLastStepKeepsThem) {
+  const Schedule s = parse_schedule(R"(graph g input %a: f32[4]
+%m: f32[4] = pointwise { %0 = load %a %1 = mul %0, %0 store %1 }
+%z: f32[4] = pointwise { %0 = load %m %1 = neg %0 store %1 }
+output %z
+plan arena 64 comm 0 live_peak 16 { $m: arena 0 bytes 16 steps 0..1 $z: arena 0 bytes 16 steps 1..1 })");
+  const std::vector<std::vector<Tensor>> inputs = {{f32({4}, {1, 2, 3, 4})}};
+  EXPECT_EQ(run(s, inputs, {.use_plan = true}).outputs, run(s, inputs).outputs);
+}
+
 // ---- regions and extern kernels
 
 TEST(Interpreter, CallBranchAndRepeat) {
