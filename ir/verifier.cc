@@ -164,19 +164,30 @@ class StructureCheck {
       out_.add(kStructure, op.name, "{}", e->message);
       return;
     }
+    for (BufferId b : op.outputs) writes(op, b);
     if (const auto* k = op.as<RegionKernel>()) {
       for (const Region& r : k->regions) list(r.ops, in_branch || k->kind == RegionKind::branch);
       return;
     }
     if (in_branch && op.as<CollectiveKernel>()) out_.add(kRegions, op.name, "a collective under a branch");
-    if (const auto* k = op.as<ExternKernel>(); k && !k->barrier) {
+    if (const auto* k = op.as<ExternKernel>()) {
       for (const TensorRef& w : k->writes) {
-        if (std::find(op.outputs.begin(), op.outputs.end(), w.buffer) == op.outputs.end()) {
+        if (std::find(op.outputs.begin(), op.outputs.end(), w.buffer) != op.outputs.end()) continue;
+        if (!k->barrier)
           out_.add(kStructure, op.name, "writes '{}', which is not among its results", g_[w.buffer].name);
-        }
+        writes(op, w.buffer);
       }
     }
     for (const Access& a : effects(g_, id).accesses) bounds_of(op, a);
+  }
+
+  // Constants are the same in every step, in every instance and, mapped from one file, in every process.
+  void writes(const Operation& op, BufferId b) {
+    const StorageId s = root_storage(g_, b);
+    if (s.valid() && g_[s].kind == StorageKind::constant) {
+      out_.add(kStructure, op.name, "'{}' writes the constant '{}'; write a copy of it", g_[b].name,
+               g_[s].name);
+    }
   }
 
   // Reports what is certainly outside of its memory.

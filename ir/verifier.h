@@ -1,9 +1,8 @@
 // What must hold for every schedule, after every pass.
 //
 //   structure  every operation at most once; types, operands and shapes (ir/typing.h); indices and operands
-//   within
-//              their memory where that can be told; ranks and groups that exist; fused nodes as
-//              ir/fused_loops.h says
+//              within their memory where that can be told; nobody writes a constant; ranks and groups that
+//              exist; fused nodes as ir/fused_loops.h says
 //   order      names say who reads which version of memory: a read of a name comes after everything that
 //   makes this
 //              version and before anything that overwrites its bytes (RAW, WAR, WAW over byte ranges)

@@ -357,6 +357,24 @@ output %y
   EXPECT_THAT(result.err, HasSubstr("late.braid"));
 }
 
+TEST(Compile, CollectiveInPlaceOnAConstantIsTheUsersError) {
+  for (const char* target : {"cpu", "cuda"}) {
+    const Folder folder;
+    const ProcessResult result = braid(
+        {"compile", "--target", target, "-o", folder / "out", folder.file("constant.braid", R"(graph main
+ranks 2
+group @g = [0, 1]
+constant %a: f32[4] = [1.0, 2.0, 3.0, 4.0]
+%a.1 mutates %a = all_reduce sum @g (%a) as ar
+%a.2 mutates %a.1 = wait ar
+output %a.2
+)")});
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("BR0513"));
+    EXPECT_THAT(result.err, HasSubstr("writes the constant 'a'"));
+  }
+}
+
 TEST(Compile, TheSameModelGivesTheSameFilesByteForByte) {
   const Folder first, second;
   for (const Folder* folder : {&first, &second}) {

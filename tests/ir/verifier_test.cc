@@ -93,6 +93,26 @@ TEST(VerifierOrder, PiecesOfATensor) {
                    "reads 'p' after 'c.1' has overwritten it");
 }
 
+TEST(VerifierStructure, NobodyWritesAConstant) {
+  const std::string constant =
+      "graph g ranks 2 group @g = [0, 1] input %x: f32[4] constant %c: f32[4] = splat(1.0)\n";
+  const auto refused = [&](const std::string& node, const std::string& text) {
+    expect_violation(program(constant + text), "structure", node, "writes the constant 'c'");
+  };
+  refused("r", "%c.1 mutates %c = all_reduce sum @g (%c) as r %c.2 mutates %c.1 = wait r output %c.2");
+  refused("r", "%c.1 mutates %c = broadcast @g (%x) root 0 blocking as r output %c.1");
+  refused("c.1", "%c.1 mutates %c = pointwise { %0 = load %c store %0 } output %c.1");
+  refused("c.1", "%c.1 mutates %c = extern \"f\" writes(%c.1) output %c.1");
+  refused("f", "extern \"f\" writes(%c) barrier as f output %x");
+  refused("v", "%v: f32[2] in %c at 2 = pointwise { %0 = constant f32 1 store %0 } output %c");
+  refused("a", "%a: f32[4] output alias $c = pointwise { %0 = load %x store %0 } output %a");
+  refused("c.1", "%c.1 mutates %c = repeat 2 (%x) { yield %x } output %c.1");
+  refused("c.1",
+          "%y: f32[4] = call (%c) { %c.1 mutates %c = pointwise { %0 = load %c store %0 } yield %c.1 } "
+          "output %y");
+  expect_legal(program(constant + "%r: f32[4] = all_reduce sum @g (%c) blocking output %r"));
+}
+
 TEST(VerifierOrder, AliasesDeclaredByTheUser) {
   const std::string text = R"(graph g dim past in [0, 8] input %cache: f32[past + 1, 2] input %new: f32[1, 2]
 %sum: f32[2] = reduction sum over [past] { %0 = load %cache[i1, i0] store %0 }
