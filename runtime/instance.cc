@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 
+#include "runtime/comm/shm_world.h"
 #include "runtime/hash.h"
 #include "runtime/lifecycle.h"
 #include "runtime/weight_file.h"
@@ -19,6 +20,17 @@ namespace {
 }
 
 std::string number(int64_t v) { return std::to_string(v); }
+
+// For collectives of a program of one rank: with nobody else to meet, it needs no caller to make its world.
+std::unique_ptr<World> world_of_one(const BraidProgram& table) {
+  SharedMemory memory;
+  std::unique_ptr<World> world;
+  Status status = SharedMemory::create(
+      1, {.segment_bytes = table.comm_bytes, .peer_reads = false, .worker = CommWorker::off}, &memory);
+  if (status.ok()) status = memory.attach(0, &world);
+  if (!status.ok()) fail(BRAID_COMM_ERROR, status.message);
+  return world;
+}
 
 std::string dims_text(const BraidProgram& table, const int64_t* dims) {
   std::string text;
@@ -95,6 +107,10 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
     arena_ = static_cast<std::byte*>(info.arena);
   }
   world_ = reinterpret_cast<World*>(info.world);
+  if (!world_ && table.ranks == 1 && table.collective_count > 0) {
+    own_world_ = world_of_one(table);
+    world_ = own_world_.get();
+  }
   if (table.ranks > 1 || table.collective_count > 0) {
     if (!world_)
       fail(BRAID_INVALID_ARGUMENT, "a program for " + number(table.ranks) + " ranks needs a world");

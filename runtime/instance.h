@@ -106,6 +106,7 @@ class Instance {
   void join_groups();
 
   const BraidProgram& table_;
+  std::unique_ptr<World> own_world_;  // of a program of one rank that was given none
   World* world_ = nullptr;
   std::vector<Communicator*> groups_;
   std::vector<Ticket> tickets_;
