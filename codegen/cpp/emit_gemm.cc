@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/cpp/epilogue.h"
 #include "codegen/cpp/program_emitter.h"
+#include "codegen/epilogue.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cpp {
@@ -17,6 +17,22 @@ namespace {
 DType accumulated(DType dtype) {
   if (dtype == DType::f64) return DType::f64;
   return is_float(dtype) ? DType::f32 : DType::i32;
+}
+
+constexpr std::size_t kMaxPostOps = 4;  // of runtime/gemm.h
+
+// The epilogue as the runtime's kernels have it (runtime/gemm.h): float32 throughout, one scale.
+std::optional<std::vector<PostOp>> runtime_post_ops(const Graph& graph, const Gemm& gemm) {
+  if (graph[gemm.out.buffer].dtype != DType::f32 || graph[gemm.a.buffer].dtype != DType::f32)
+    return std::nullopt;
+  std::optional<std::vector<PostOp>> ops = post_ops(graph, gemm);
+  if (!ops || ops->size() > kMaxPostOps) return std::nullopt;
+  int scales = 0;
+  for (const PostOp& op : *ops) {
+    scales += op.kind == PostOp::Kind::scale;
+    if (op.operand.valid() && graph[op.operand].dtype != DType::f32) return std::nullopt;
+  }
+  return scales > 1 ? std::nullopt : ops;
 }
 
 Expr last(const std::vector<Expr>& v, std::size_t from_end) { return v[v.size() - 1 - from_end]; }
@@ -57,10 +73,10 @@ void ProgramEmitter::emit_gemm(OpId id) {
   const Gemm& gemm = *op.as<Gemm>();
   const DType type = s_.graph[gemm.a.buffer].dtype;
   const DType out_type = s_.graph[gemm.out.buffer].dtype;
-  std::optional<EpilogueMatch> match;
-  if (gemm.epilogue) match = match_epilogue(s_.graph, gemm);
+  std::optional<std::vector<PostOp>> match;
+  if (gemm.epilogue) match = runtime_post_ops(s_.graph, gemm);
   if (match) {
-    for (const PostOpText& post : match->ops) {
+    for (const PostOp& post : *match) {
       // Read row by row while c is written, and by the library in any order: it must not be written memory.
       const bool clash = post.operand.valid() && overlap(post.operand, gemm.out.buffer);
       if (clash) {
@@ -114,12 +130,14 @@ void ProgramEmitter::emit_gemm(OpId id) {
   }
   std::vector<std::string> vectors;
   if (match) {
-    for (std::size_t k = 0; k < match->ops.size(); ++k) {
-      const PostOpText& post = match->ops[k];
-      w.line(fmt::format("s.epilogue.ops[{}] = PostOp::{};", k, post.name));
+    for (std::size_t k = 0; k < match->size(); ++k) {
+      const PostOp& post = (*match)[k];
+      w.line(fmt::format("s.epilogue.ops[{}] = PostOp::{};", k, to_string(post)));
       vectors.push_back(post.operand.valid() ? address(post.operand, post.offset) : "nullptr");
     }
-    if (match->scale != 1) w.line(fmt::format("s.epilogue.scale = {};", literal(DType::f32, match->scale)));
+    for (const PostOp& post : *match) {
+      if (post.factor != 1) w.line(fmt::format("s.epilogue.scale = {};", literal(DType::f32, post.factor)));
+    }
   }
   const std::size_t index = gemms_.size();
   std::optional<std::size_t> packed;

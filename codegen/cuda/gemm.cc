@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/scalar.h"
+#include "codegen/epilogue.h"
 #include "ir/effects.h"
 
 namespace braid::codegen::cuda {
@@ -75,6 +76,32 @@ bool same_place(const MemoryMap& memory, ir::StorageId a, ir::StorageId b) {
   return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
 }
 
+// activation(acc + bias[column]), or a part of it.
+struct LibraryEpilogue {
+  std::optional<PostOp> bias;
+  const char* activation = nullptr;  // of rt::cuda::GemmEpilogue
+};
+std::optional<LibraryEpilogue> library_epilogue(const ir::Graph& graph, const ir::Gemm& gemm) {
+  const std::optional<std::vector<PostOp>> ops = post_ops(graph, gemm);
+  if (!ops) return std::nullopt;
+  LibraryEpilogue out;
+  for (const PostOp& op : *ops) {
+    if (out.activation != nullptr) return std::nullopt;
+    if (op.kind == PostOp::Kind::add_vector && !out.bias) {
+      // The library wants it in the type of the output.
+      if (graph[op.operand].dtype != graph[gemm.out.buffer].dtype) return std::nullopt;
+      out.bias = op;
+    } else if (op.activation == Activation::relu) {
+      out.activation = "kRelu";
+    } else if (op.activation == Activation::gelu_tanh) {
+      out.activation = "kGelu";
+    } else {
+      return std::nullopt;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory) {
@@ -94,7 +121,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   plan.accumulator = out;
   if (gemm.epilogue) {
     // A column-major output is computed as its transpose, and then the bias would run along the rows.
-    library = match_epilogue(graph, gemm);
+    library = library_epilogue(graph, gemm);
     if (library && library->bias && d->transposed) library.reset();
     plan.epilogue_kernel = !library;
   }
@@ -168,9 +195,10 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   if (library) {
     if (library->bias) {
       field("has_bias", "true");
-      plan.bias = memory.pointer(library->bias->buffer, library->bias_offset);
+      plan.bias = memory.pointer(library->bias->operand, library->bias->offset);
     }
-    if (library->activation != "kNone") field("epilogue", "GemmEpilogue::" + library->activation);
+    if (library->activation != nullptr)
+      field("epilogue", std::string("GemmEpilogue::") + library->activation);
   }
   plan.problem = text;
   return plan;

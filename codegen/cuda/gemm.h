@@ -10,16 +10,6 @@
 
 namespace braid::codegen::cuda {
 
-// What an epilogue is, if the library has it: activation(acc + bias[column]).
-struct LibraryEpilogue {
-  std::optional<ir::Instr> bias;     // the load; its index is offset + the column
-  ir::Expr bias_offset = 0;          // elements
-  std::string activation = "kNone";  // of rt::cuda::GemmEpilogue
-};
-// The match is by value: the body is arithmetic over acc, one load of a vector along the columns and
-// constants, and is equal to a known epilogue at many points.
-std::optional<LibraryEpilogue> match_epilogue(const ir::Graph& graph, const ir::Gemm& gemm);
-
 struct GemmPlan {
   // Everything of the problem but the sizes that prepare() evaluates: one C initializer per distinct problem,
   // over the step's dims. Equal problems share one prepared object.

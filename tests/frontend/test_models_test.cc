@@ -12,24 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ImportOptions options_of(const fs::path& folder, std::string& model) {
-  ImportOptions options;
-  model = (folder / "model.onnx").string();
-  if (fs::exists(folder / "dims.json")) {
-    const nlohmann::json dims = nlohmann::json::parse(test::read_file(folder / "dims.json"));
-    for (const auto& [name, bounds] : dims.items()) options.dims[name] = {bounds[0], bounds[1]};
-  }
-  int ranks = 0;
-  while (fs::exists(folder / fmt::format("model.rank{}.onnx", ranks))) ++ranks;
-  if (ranks > 0) {
-    model = (folder / "model.rank{rank}.onnx").string();
-  } else {
-    while (fs::exists(folder / fmt::format("test_data_set_0/rank{}", ranks))) ++ranks;
-  }
-  options.ranks = std::max(ranks, 1);
-  return options;
-}
-
 // Runs every data set of every case below `root`. Half types get tolerances of their own.
 void run_cases(const fs::path& root, double rtol, double atol) {
   std::vector<fs::path> cases;
@@ -38,7 +20,7 @@ void run_cases(const fs::path& root, double rtol, double atol) {
   for (const fs::path& folder : cases) {
     SCOPED_TRACE(folder.filename().string());
     std::string path;
-    const ImportOptions options = options_of(folder, path);
+    const ImportOptions options = test::import_options_of(folder, path);
     try {
       const ir::Schedule schedule = import_model(path, options);
       EXPECT_EQ(test::text_and_verifier_complaints(schedule), "");

@@ -1,0 +1,181 @@
+#include "codegen/activation.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "codegen/formula.h"
+#include "ir/element.h"
+
+namespace braid::codegen {
+
+using namespace ir;
+
+namespace {
+
+// GELU's tanh form: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+const double kRootTwoOverPi = std::sqrt(2 / std::numbers::pi);
+constexpr double kCubic = 0.044715;
+
+// The constants of activations that a half type cannot hold. Where the result has that type, a constant that
+// rounds as one of these is that one.
+const std::array<double, 7> kConstants = {
+    std::numbers::sqrt2, 1 / std::numbers::sqrt2,   kRootTwoOverPi, kCubic, kRootTwoOverPi* kCubic,
+    2 * kRootTwoOverPi,  2 * kRootTwoOverPi* kCubic};
+
+double exact_constant(const Instr& instr, DType result) {
+  const double literal = std::holds_alternative<double>(instr.literal)
+                             ? std::get<double>(instr.literal)
+                             : static_cast<double>(std::get<std::int64_t>(instr.literal));
+  const double value = is_float(instr.dtype) ? round_to(instr.dtype, literal) : literal;
+  if (size_of(result) != 2) return value;
+  for (double constant : kConstants) {
+    if (std::fabs(value) == round_to(result, constant)) return std::copysign(constant, value);
+  }
+  return value;
+}
+
+bool compares(OpCode code) {
+  return code == OpCode::lt || code == OpCode::le || code == OpCode::gt || code == OpCode::ge;
+}
+
+Formula raised(FormulaAlgebra& f, const Formula& base, const Formula& exponent) {
+  const std::optional<double> n = exponent.as_constant();
+  if (!n || *n != std::floor(*n)) return Formula::unknown();
+  return f.power(base, static_cast<int>(*n));
+}
+
+Formula square_root(FormulaAlgebra& f, const Formula& p) {
+  const std::optional<double> value = p.as_constant();
+  return value && *value > 0 ? f.constant(std::sqrt(*value)) : Formula::unknown();
+}
+
+// A comparison with NaN is false: the second value is taken, which then has to be NaN, too. Of two constants
+// nothing is NaN, but a formula in which they are all that depends on x is no activation.
+Formula selected(FormulaAlgebra& f, OpCode condition, const Formula& chosen, const Formula& yes,
+                 const Formula& no) {
+  if (!compares(condition) || (no.as_constant() && !yes.as_constant())) return Formula::unknown();
+  return f.add(no, f.multiply(f.subtract(yes, no), chosen));
+}
+
+Formula formula_of(FormulaAlgebra& f, const LoopBody& body, const Instr& instr,
+                   const std::vector<Formula>& values, DType result) {
+  const auto at = [&](std::size_t k) -> const Formula& {
+    return values[static_cast<std::size_t>(instr.operands[k].index)];
+  };
+  switch (instr.code) {
+    case OpCode::constant:
+      return f.constant(exact_constant(instr, result));
+    case OpCode::cast:
+      return at(0);
+    case OpCode::neg:
+      return f.scale(at(0), -1);
+    case OpCode::abs:
+      return f.abs(at(0));
+    case OpCode::exp:
+      return f.exp(at(0));
+    case OpCode::sqrt:
+      return square_root(f, at(0));
+    case OpCode::rsqrt:
+      return f.reciprocal(square_root(f, at(0)));
+    case OpCode::reciprocal:
+      return f.reciprocal(at(0));
+    case OpCode::erf:
+      return f.erf(at(0));
+    case OpCode::tanh:
+      return f.tanh(at(0));
+    case OpCode::sigmoid:
+      return f.sigmoid(at(0));
+    case OpCode::add:
+      return f.add(at(0), at(1));
+    case OpCode::sub:
+      return f.subtract(at(0), at(1));
+    case OpCode::mul:
+      return f.multiply(at(0), at(1));
+    case OpCode::div:
+      return f.multiply(at(0), f.reciprocal(at(1)));
+    case OpCode::pow:
+      return raised(f, at(0), at(1));
+    case OpCode::min:
+      return f.min(at(0), at(1));
+    case OpCode::max:
+      return f.max(at(0), at(1));
+    case OpCode::gt:
+      return f.is_positive(f.subtract(at(0), at(1)));
+    case OpCode::ge:
+      return f.is_not_negative(f.subtract(at(0), at(1)));
+    case OpCode::lt:
+      return f.is_positive(f.subtract(at(1), at(0)));
+    case OpCode::le:
+      return f.is_not_negative(f.subtract(at(1), at(0)));
+    case OpCode::where:
+      return selected(f, body[instr.operands[0]].code, at(0), at(1), at(2));
+    default:
+      return Formula::unknown();
+  }
+}
+
+Formula half_of_one_plus(FormulaAlgebra& f, const Formula& p) {
+  return f.scale(f.add(f.constant(1), p), 0.5);
+}
+
+std::vector<std::pair<Activation, Formula>> definitions(FormulaAlgebra& f) {
+  const Formula x = f.variable();
+  const Formula bent = f.scale(f.add(x, f.scale(f.power(x, 3), kCubic)), kRootTwoOverPi);
+  return {
+      {Activation::identity, x},
+      {Activation::relu, f.multiply(x, f.is_positive(x))},
+      {Activation::relu, f.multiply(x, f.is_not_negative(x))},
+      {Activation::gelu_tanh, f.multiply(x, half_of_one_plus(f, f.tanh(bent)))},
+      {Activation::gelu_erf, f.multiply(x, half_of_one_plus(f, f.erf(f.scale(x, 1 / std::numbers::sqrt2))))},
+      {Activation::tanh, f.tanh(x)},
+      {Activation::sigmoid, f.sigmoid(x)},
+  };
+}
+
+}  // namespace
+
+std::string_view to_string(Activation activation) {
+  switch (activation) {
+    case Activation::identity:
+      return "identity";
+    case Activation::relu:
+      return "relu";
+    case Activation::gelu_tanh:
+      return "gelu_tanh";
+    case Activation::gelu_erf:
+      return "gelu_erf";
+    case Activation::tanh:
+      return "tanh";
+    case Activation::sigmoid:
+      return "sigmoid";
+  }
+  return "";
+}
+
+bool holds(DType dtype, DType result) {
+  return is_float(dtype) && (dtype == result || size_of(dtype) > size_of(result));
+}
+
+std::optional<Activation> activation_between(const LoopBody& body, std::size_t from, std::size_t to,
+                                             DType result) {
+  FormulaAlgebra f;
+  std::vector<Formula> values;
+  for (std::size_t k = 0; k <= to; ++k) {
+    const Instr& instr = body.instrs[k];
+    if (k == from)
+      values.push_back(f.variable());
+    else if (holds(instr.dtype, result) || compares(instr.code) || instr.code == OpCode::constant)
+      values.push_back(formula_of(f, body, instr, values, result));
+    else
+      values.push_back(Formula::unknown());
+  }
+  for (const auto& [activation, formula] : definitions(f)) {
+    if (f.same(values[to], formula)) return activation;
+  }
+  return std::nullopt;
+}
+
+}  // namespace braid::codegen
