@@ -14,6 +14,7 @@
 #include "cli/execute.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
+#include "cli/step_inputs.h"
 #include "cli/temp_dir.h"
 #include "ir/error.h"
 #include "runtime/program.h"
@@ -34,11 +35,9 @@ int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int 
   if (threads > 0) omp_set_num_threads(threads);
   rt::Program program = rt::Program::open(files.library, {.weights_dir = files.dir});
   const BraidProgram& table = program.table();
-  std::vector<rt::TensorView> in, out;
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    in.push_back({const_cast<std::byte*>(inputs[k].bytes.data()),
-                  static_cast<rt::DType>(table.inputs[k].dtype), inputs[k].sizes});
-  }
+  StepInputs given(table, inputs);
+  const std::span<const rt::TensorView> in = given.views();
+  std::vector<rt::TensorView> out;
   program.prepare(program.dims_of(in));
   std::vector<ir::Tensor> outputs;
   for (int k = 0; k < table.output_count; ++k) {
@@ -54,6 +53,7 @@ int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int 
   }
   for (std::string line; std::getline(std::cin, line);) {
     if (line != "run") continue;
+    given.restore();
     const auto begin = std::chrono::steady_clock::now();
     program.run(in, out);
     const auto end = std::chrono::steady_clock::now();

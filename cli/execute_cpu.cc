@@ -14,6 +14,7 @@
 #include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/launched.h"
+#include "cli/step_inputs.h"
 #include "ir/error.h"
 #include "runtime/comm/bootstrap.h"
 #include "runtime/program.h"
@@ -55,21 +56,12 @@ struct RankMemory {
   }
 };
 
-rt::DType rt_dtype(ir::DType dtype) {
-  for (int d = 0; d <= BRAID_BOOL; ++d) {
-    if (to_ir(static_cast<BraidDType>(d)) == dtype) return static_cast<rt::DType>(d);
-  }
-  throw ir::InternalError("an element type that programs do not have");
-}
-
 void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, const ExecuteOptions& options,
                RankMemory& memory) {
   const BraidProgram& table = program.table();
-  std::vector<rt::TensorView> in, out;
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    in.push_back(
-        {const_cast<std::byte*>(inputs[k].bytes.data()), rt_dtype(inputs[k].dtype), inputs[k].sizes});
-  }
+  StepInputs given(table, inputs);
+  const std::span<const rt::TensorView> in = given.views();
+  std::vector<rt::TensorView> out;
   program.prepare(program.dims_of(in));
   for (int k = 0; k < table.output_count; ++k) {
     const BraidTensorInfo& info = table.outputs[k];
@@ -80,6 +72,7 @@ void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, cons
     out.push_back({data, static_cast<rt::DType>(info.dtype), shape});
   }
   for (int step = -options.warmup; step < options.repeat; ++step) {
+    given.restore();
     if (memory.nodes && step >= 0) program.record(memory.node_times(table, step));
     const auto begin = std::chrono::steady_clock::now();
     program.run(in, out);

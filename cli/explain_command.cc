@@ -14,6 +14,7 @@
 #include "cli/write_file.h"
 #include "frontend/traces/import_trace.h"
 #include "ir/error.h"
+#include "ir/written_inputs.h"
 #include "passes/overlap/measured_timeline.h"
 #include "passes/overlap/overlap_story.h"
 
@@ -66,11 +67,15 @@ void print_counts(const char* heading, const std::map<std::string, int>& counts)
   for (const auto& [kind, count] : counts) fmt::print("  {:<22} {:>6}\n", kind, count);
 }
 
-void print_interface(const ir::Graph& graph) {
+void print_interface(const Schedule& schedule) {
+  const ir::Graph& graph = schedule.graph;
   for (ir::Expr d : graph.dims) {
     fmt::print("dim     {} in [{}, {}]\n", to_string(d), bounds(d).min, bounds(d).max);
   }
-  for (const ir::GraphInput& i : graph.inputs) fmt::print("input   {}: {}\n", i.name, shape(graph, i.buffer));
+  const std::vector<bool> written = ir::written_inputs(schedule);
+  for (std::size_t k = 0; k < graph.inputs.size(); ++k)
+    fmt::print("input   {}: {}{}\n", graph.inputs[k].name, shape(graph, graph.inputs[k].buffer),
+               written[k] ? ", written by a step" : "");
   for (const ir::GraphOutput& o : graph.outputs)
     fmt::print("output  {}: {}\n", o.name, shape(graph, o.buffer));
   for (const ir::Guard& g : graph.guards) {
@@ -205,7 +210,7 @@ int run(const Options& o) {
   Schedule schedule = lower(options);
   fmt::print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks,
              schedule.graph.ranks == 1 ? "" : "s");
-  print_interface(schedule.graph);
+  print_interface(schedule);
   fmt::print("\n");
   print_counts("Operations as lowered", count_kinds(schedule));
   const std::size_t lowered = execution_order(schedule).size();

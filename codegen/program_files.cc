@@ -9,6 +9,7 @@
 #include "codegen/index_limits.h"
 #include "codegen/trace_json.h"
 #include "ir/error.h"
+#include "ir/written_inputs.h"
 
 namespace braid::codegen {
 
@@ -75,9 +76,11 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
     m["dims"].push_back({{"name", d.dim_name()}, {"min", ir::bounds(d).min}, {"max", ir::bounds(d).max}});
   m["inputs"] = ordered_json::array();
   const std::vector<std::optional<ir::Expr>> limits = index_limits(schedule);
+  const std::vector<bool> written = ir::written_inputs(schedule);
   for (std::size_t k = 0; k < graph.inputs.size(); ++k) {
     ordered_json t = tensor(graph, graph.inputs[k].name, graph.inputs[k].buffer);
     if (limits[k]) t["index_below"] = size(*limits[k]);
+    if (written[k]) t["written"] = true;
     m["inputs"].push_back(std::move(t));
   }
   m["outputs"] = ordered_json::array();

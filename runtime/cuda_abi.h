@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define BRAID_CUDA_ABI_VERSION 1u
+#define BRAID_CUDA_ABI_VERSION 2u
 
 typedef struct BraidCudaInstance BraidCudaInstance;
 
@@ -64,7 +64,8 @@ typedef struct BraidCudaProgram {
   BraidStatus (*create)(const BraidCudaCreateInfo* info, BraidCudaInstance** out);
   /* Makes and remembers what depends on the actual sizes. May allocate and wait for the device. */
   BraidStatus (*prepare)(BraidCudaInstance* instance, const int64_t* dims);
-  /* Device pointers in the order of `inputs` and `outputs`. The step comes after what `stream` (a
+  /* Device pointers in the order of `inputs` and `outputs`; inputs are read only, but for those marked as
+   * `written`. The step comes after what `stream` (a
    * cudaStream_t) has been given before, and what it is given later comes after the step. Null: the program's
    * own stream; follow with synchronize. Neither is ever the default stream. */
   BraidStatus (*run)(BraidCudaInstance* instance, const void* const* inputs, void* const* outputs,

@@ -92,12 +92,8 @@ class Rank {
       void* memory = nullptr;
       if (!allocate(sizes[static_cast<size_t>(k)], &memory)) return false;
       inputs_.push_back(memory);
-      if (sizes[static_cast<size_t>(k)] == 0) continue;
-      if (!ok(cudaMemcpyAsync(memory, run_.ranks[rank_].inputs[k], sizes[static_cast<size_t>(k)],
-                              cudaMemcpyHostToDevice, stream_),
-              "cudaMemcpyAsync")) {
-        return false;
-      }
+      input_bytes_.push_back(sizes[static_cast<size_t>(k)]);
+      if (!copy_input(k)) return false;
     }
     for (int k = 0; k < program_.output_count; ++k) {
       void* memory = nullptr;
@@ -113,9 +109,30 @@ class Rank {
     return run_.on_own_stream == 0 || ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
+  bool copy_input(int k) {
+    const auto at = static_cast<size_t>(k);
+    return input_bytes_[at] == 0 || ok(cudaMemcpyAsync(const_cast<void*>(inputs_[at]),
+                                                       run_.ranks[rank_].inputs[k], input_bytes_[at],
+                                                       cudaMemcpyHostToDevice, stream_),
+                                       "cudaMemcpyAsync");
+  }
+
+  // What the step before has overwritten.
+  bool restore_inputs() {
+    bool any = false;
+    for (int k = 0; k < program_.input_count; ++k) {
+      if (program_.inputs[k].written == 0) continue;
+      if (!any && !ok(program_.synchronize(instance_, run_.timeout_ms))) return false;
+      any = true;
+      if (!copy_input(k)) return false;
+    }
+    return !any || ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
   bool steps() {
     void* stream = run_.on_own_stream != 0 ? nullptr : stream_;
     for (int s = 0; s < run_.steps; ++s) {
+      if (s > 0 && !restore_inputs()) return false;
       const auto begin = std::chrono::steady_clock::now();
       if (!ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream))) return false;
       if (run_.step_us == nullptr) continue;
@@ -148,6 +165,7 @@ class Rank {
   BraidCudaInstance* instance_ = nullptr;
   std::vector<void*> memory_;
   std::vector<const void*> inputs_;
+  std::vector<size_t> input_bytes_;
   std::vector<void*> outputs_;
   BraidStatus status_ = BRAID_OK;
   std::string message_;

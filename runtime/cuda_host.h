@@ -26,7 +26,8 @@ typedef struct BraidCudaHostRun {
   uint64_t weights_bytes;
   const BraidCudaHostRank* ranks; /* program->ranks of them */
   const int64_t* dims;
-  int32_t steps;         /* of the same inputs, one after the other, without waiting in between */
+  int32_t steps; /* of the same inputs, one after the other; without waiting in between, unless a step writes
+                    an input, which is then given anew */
   int32_t on_own_stream; /* 1: run is given no stream; 0: a stream of the caller's */
   int64_t timeout_ms;    /* of all steps together; negative: none */
   double*

@@ -79,7 +79,8 @@ class Program {
   std::span<const int64_t> output_shape(size_t index) const;
 
   // One step: prepares for the inputs' shapes if they changed, checks everything, runs. Outputs must not
-  // overlap inputs but where the program declares an alias: there both must be the same memory.
+  // overlap inputs but where the program declares an alias: there both must be the same memory. Inputs that
+  // the table marks as `written` hold something else afterwards.
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
   // From now on each run writes when its nodes (BraidProgram::nodes) began, on the monotonic clock: `times`

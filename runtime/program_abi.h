@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define BRAID_ABI_VERSION 2u
+#define BRAID_ABI_VERSION 3u
 
 typedef enum BraidStatus {
   BRAID_OK = 0,
@@ -78,6 +78,9 @@ typedef struct BraidTensorInfo {
   int64_t max_bytes;
   /* Outputs: the input whose memory this output must be (declared alias), or -1. Inputs: -1. */
   int32_t alias_of_input;
+  /* Inputs: 1 if a step writes this memory, because the model changes the input in place or an output is an
+   * alias of it. It must then be writable, and after a run it no longer holds what was given. Outputs: 0. */
+  int32_t written;
 } BraidTensorInfo;
 
 typedef struct BraidGroup {
@@ -125,8 +128,8 @@ typedef struct BraidNodeTimes {
   int64_t slept_ns; /* how long the wait slept until then */
 } BraidNodeTimes;
 
-/* A braid::rt::World of the library version whose BRAID_ABI_VERSION this is. Null for a program of one rank.
- */
+/* A braid::rt::World of the library version whose BRAID_ABI_VERSION this is. May be null for a program of one
+ * rank: an instance makes itself one if it has collectives. */
 typedef struct BraidWorld BraidWorld;
 typedef struct BraidInstance BraidInstance;
 
@@ -177,7 +180,7 @@ typedef struct BraidProgram {
   BraidStatus (*create)(const BraidCreateInfo* info, BraidInstance** out);
   BraidStatus (*prepare)(BraidInstance* instance, const int64_t* dims);
   /* Pointers in the order of `inputs` and `outputs`, aligned for their element type. Sizes are those of the
-   * last prepare. */
+   * last prepare. Inputs are read only, but for those marked as `written`. */
   BraidStatus (*run)(BraidInstance* instance, const void* const* inputs, void* const* outputs);
   /* From now on each run writes the times of its nodes: node_count entries, then one whose begin_ns is the
    * end of the step. Null: no longer. */

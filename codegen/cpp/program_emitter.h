@@ -100,6 +100,7 @@ class ProgramEmitter {
   Overlap overlap_;
   WeightLayout weights_;
   std::map<ir::StorageId, int> inputs_, outputs_;
+  std::vector<bool> written_;      // per input: a step writes it
   std::vector<int> output_alias_;  // per output: the input whose memory it is, or -1
   std::vector<std::pair<ir::BufferId, ir::BufferId>> final_copies_;
 
