@@ -1,6 +1,7 @@
 // braid check: do all ranks agree on their collectives, and can they deadlock? Certificate or witness.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>

@@ -1,8 +1,11 @@
 // One subcommand of braid: adds its options to the parser, and itself to what runs.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace braid::cli {
 

@@ -1,6 +1,7 @@
 // braid compile: a model becomes sources, weights, a manifest and a library.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>

@@ -2,6 +2,7 @@
 // collectives, and how far their communication is hidden.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <map>

@@ -1,7 +1,6 @@
 // Inputs of a program from files or at random.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,6 +8,10 @@
 #include <vector>
 
 #include "ir/tensor.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace braid::cli {
 

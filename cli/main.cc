@@ -1,6 +1,7 @@
 // braid: argument parsing and printing; everything else is in the compiler and the runtime.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <filesystem>

@@ -1,13 +1,16 @@
 // Options that every subcommand with a model shares.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "codegen/compile.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace braid::cli {
 

@@ -1,6 +1,7 @@
 // braid ops: every operator that is lowered, with versions and types.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,7 @@
 // braid opt: passes from text to text.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 #include <memory>

@@ -1,6 +1,7 @@
 // braid pipeline: pipeline schedules generated, lowered, checked, simulated, searched and drawn.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 

@@ -1,12 +1,15 @@
 // The schedule that a subcommand of braid pipeline works on: from a CSV file, or generated.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
 
 #include "passes/pipeline/schedule.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace braid::cli {
 

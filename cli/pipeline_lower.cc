@@ -1,6 +1,7 @@
 // braid pipeline lower and check: rows with transfers, and the proof that they cannot hang.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 #include <memory>

@@ -1,6 +1,7 @@
 // braid pipeline search: the order of computations that ends first for given costs, delays and memory.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdio>

@@ -1,6 +1,7 @@
 // braid pipeline simulate: what a schedule takes with real costs, why ranks are idle, and what they hold.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 

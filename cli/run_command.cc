@@ -1,6 +1,7 @@
 // braid run: a model or a compiled program, on its ranks, with given or random inputs.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -1,6 +1,7 @@
 // braid test: cases in the layout of ONNX's backend tests.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -1,6 +1,7 @@
 // braid verify: the compiled program beside the interpreter, on the same inputs.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
