@@ -63,4 +63,16 @@ bool maybe_alive(const ProcessIdentity& process) {
   return stat.start_time == process.start_time || process.start_time == 0;
 }
 
+bool is_stopped(const ProcessIdentity& process) {
+  if (process.pid_namespace != pid_namespace()) return false;
+  const ProcStat stat = read_proc_stat(process.pid);
+  return stat.found && stat.start_time == process.start_time && (stat.state == 'T' || stat.state == 't');
+}
+
+ProcessIdentity parent_process() {
+  const pid_t pid = getppid();
+  if (pid <= 1) return {};
+  return {.pid = pid, .start_time = read_proc_stat(pid).start_time, .pid_namespace = pid_namespace()};
+}
+
 }  // namespace braid::rt

@@ -17,4 +17,10 @@ ProcessIdentity current_process();
 // False only when it is certain that the process is gone or a zombie.
 bool maybe_alive(const ProcessIdentity& process);
 
+// True only when it is certain that the process is stopped (SIGSTOP, a debugger).
+bool is_stopped(const ProcessIdentity& process);
+
+// Which process started this one. No pid: nobody who still lives, or somebody outside of this pid namespace.
+ProcessIdentity parent_process();
+
 }  // namespace braid::rt

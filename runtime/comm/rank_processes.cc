@@ -117,7 +117,7 @@ void RankProcesses::judge(Rank& rank, int64_t passed_ns) {
   const bool lost = run_has_failed();
   if (rank.stop_signal != 0) {
     rank.stopped_ns += passed_ns;
-    if (lost || rank.stopped_ns > patience_ns)
+    if (lost || rank.stopped_ns > 2 * patience_ns)
       give_up(rank, "was stopped by " + describe_signal(rank.stop_signal));
   } else if (lost && failed_ns_ > patience_ns) {
     give_up(rank, "still ran " + std::to_string(memory_.timeout_ms()) + " ms after the run had failed");

@@ -2,8 +2,8 @@
 // end in time whatever they do.
 //
 // A rank that computes may be silent for as long as it likes. It is given up, that is killed and named, when
-//   - it has been stopped (SIGSTOP, a debugger that went away) for longer than the World's time-out, or is
-//     stopped when the run has failed;
+//   - it is stopped (SIGSTOP, a debugger that went away) when the run has failed, or has been for twice the
+//     World's time-out: who waits for it has said so by then;
 //   - it still runs a time-out after the run has failed: a rank has ended badly, or the World has failed and
 //   a
 //     rank has drawn its conclusions from that. By then it has missed its peers as they have missed it.

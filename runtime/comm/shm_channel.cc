@@ -258,6 +258,28 @@ int Channel::first_unconsumed(uint32_t rounds) {
   return kReady;
 }
 
+struct Channel::Completion {
+  Channel& channel;
+  const Op& op;
+  int poll() { return channel.progress_to(op.seq + 1); }
+  // Collectives finish in order: the oldest one is what this waits for.
+  bool started(int rank) { return channel.has_started(channel.ops_[channel.head_ % kRing], rank); }
+  std::string call() { return channel.describe(op); }
+  std::string missing() { return channel.describe_missing(op); }
+};
+
+struct Channel::Release {
+  Channel& channel;
+  const Op& op;
+  int poll() {
+    const int member = channel.first_unconsumed(op.end_round());
+    return member == kReady ? kReady : channel.members_[member];
+  }
+  bool started(int rank) { return channel.has_started(op, rank); }
+  std::string call() { return "release of " + channel.describe(op); }
+  std::string missing() { return "release of " + channel.describe_missing(op); }
+};
+
 Status Channel::wait(uint32_t seq) {
   if (static_cast<int32_t>(seq - next_) >= 0) {
     return Status::error(StatusCode::invalid_argument, "wait of a collective that was not started");
@@ -266,9 +288,7 @@ Status Channel::wait(uint32_t seq) {
   if (finished(seq)) {
     if (core_.failed()) return core_.failure();
   } else {
-    Status done =
-        core_.block_until([&] { return progress_to(seq + 1); }, [&] { return describe_missing(op); });
-    if (!done.ok()) return done;
+    if (Status done = core_.block_until(Completion{*this, op}); !done.ok()) return done;
   }
   if (link_ && op.seq == seq) {
     const int64_t begin = monotonic_ns();
@@ -297,12 +317,7 @@ Status Channel::release(uint32_t seq) {
     return {};  // its place in the ring was taken: proved long ago
   const Op& op = ops_[seq % kRing];
   if (first_unconsumed(op.end_round()) == kReady) return {};
-  return core_.block_until(
-      [&] {
-        const int member = first_unconsumed(op.end_round());
-        return member == kReady ? kReady : members_[member];
-      },
-      [&] { return "release of " + describe_missing(op); });
+  return core_.block_until(Release{*this, op});
 }
 
 int Channel::progress_to(uint32_t end) {

@@ -79,6 +79,9 @@ class Channel {
   // Changes when anything of a collective has been done.
   uint64_t progress_mark() const { return (uint64_t{head_} << 32) + consumed_ + avail_; }
 
+  // What a world rank has called here and this rank has not, as words; empty: nothing.
+  std::string unanswered(int rank) const;
+
   void join() { own_progress().joined.store(1); }
   const std::string& name() const { return name_; }
 
@@ -121,6 +124,11 @@ class Channel {
   struct Slice {
     size_t begin, size;
   };
+
+  // What this rank is blocked in (WorldCore::block_until).
+  struct Completion;
+  struct Release;
+  bool has_started(const Op& op, int rank) const;
 
   int size() const { return static_cast<int>(members_.size()); }
   ProgressLine& progress_line(int member) const { return progress_[member]; }

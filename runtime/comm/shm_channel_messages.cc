@@ -1,12 +1,22 @@
 // What the channel says when something is wrong: which collective it is, and what the others do instead.
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/comm/shm_channel.h"
 
 namespace braid::rt::shm {
 
+namespace {
+
+// Both sides of a message post a send; its receiver is the second member of their channel.
+const char* name_of(CollectiveKind kind, int member) {
+  return to_string(kind == CollectiveKind::send && member == 1 ? CollectiveKind::recv : kind);
+}
+
+}  // namespace
+
 std::string Channel::describe(const Op& op) const {
-  return std::string(to_string(op.kind)) + " '" + op.label + "' (collective " + std::to_string(op.seq) +
+  return std::string(name_of(op.kind, me_)) + " '" + op.label + "' (collective " + std::to_string(op.seq) +
          " of group '" + name_ + "', " + to_string(op.dtype) + " x " + std::to_string(op.count) + ")";
 }
 
@@ -19,7 +29,7 @@ std::string Channel::describe_posted(int member, uint32_t seq) const {
   }
   label[kLabelBytes - 1] = '\0';
   const auto kind = static_cast<CollectiveKind>(line.kind);
-  std::string text = std::string(to_string(kind)) + " '" + label + "' (" +
+  std::string text = std::string(name_of(kind, member)) + " '" + label + "' (" +
                      to_string(static_cast<DType>(line.dtype)) + " x " + std::to_string(line.count);
   if (is_reduction(kind)) text += std::string(", ") + to_string(static_cast<ReduceOp>(line.op));
   if (kind == CollectiveKind::broadcast) text += ", root " + std::to_string(line.root);
@@ -27,6 +37,22 @@ std::string Channel::describe_posted(int member, uint32_t seq) const {
     text += line.flags >> kAlgorithmShift == 1 ? ", one_shot" : ", two_shot";
   }
   return text + ")";
+}
+
+// Its post may have made room for a later one by now.
+bool Channel::has_started(const Op& op, int rank) const {
+  const int member = static_cast<int>(std::ranges::find(members_, rank) - members_.begin());
+  return post(member, op.seq).seq.load() == op.seq + 1 ||
+         reached(progress_line(member).consumed.load(), op.end_round());
+}
+
+std::string Channel::unanswered(int rank) const {
+  const auto found = std::ranges::find(members_, rank);
+  if (found == members_.end()) return {};
+  const int member = static_cast<int>(found - members_.begin());
+  if (post(member, next_).seq.load() != next_ + 1) return {};
+  return describe_posted(member, next_) + " in group '" + name_ + "', which rank " +
+         std::to_string(core_.rank()) + " has not called";
 }
 
 std::string Channel::describe_missing(const Op& op) const {
@@ -37,8 +63,7 @@ std::string Channel::describe_missing(const Op& op) const {
     any = true;
   };
   for (int member = 0; member < size(); ++member) {
-    if (member == me_ || post(member, op.seq).seq.load() == op.seq + 1) continue;
-    if (reached(progress_line(member).consumed.load(), op.end_round())) continue;  // the ring has moved on
+    if (member == me_ || has_started(op, members_[member])) continue;
     const RankLine& line = core_.arena().rank_line(members_[member]);
     if (static_cast<RankState>(line.state.load()) == RankState::absent) {
       name(member, "has never arrived");

@@ -19,12 +19,13 @@
 
 namespace braid::rt::shm {
 
-inline constexpr uint32_t kMagic = 0x62726433;  // also the version of this layout
+inline constexpr uint32_t kMagic = 0x62726434;  // also the version of this layout
 inline constexpr int kMaxGroups = 1024;
 inline constexpr int kRing = Communicator::kMaxInFlight;
 inline constexpr int kStagingSlots = 4;
 inline constexpr size_t kPage = 4096;
 inline constexpr int kLabelBytes = 48;
+inline constexpr int kWaitBytes = 256;
 inline constexpr int kReasonBytes = 6000;
 inline constexpr int kFingerprintBytes = 2048;
 
@@ -48,6 +49,15 @@ enum class RankState : uint32_t { absent, attached, left };
 
 inline constexpr int kCoreWords = 16;
 
+// What a blocked rank waits for (shm_waiting.h).
+struct alignas(128) WaitLine {
+  std::atomic<uint32_t> number;  // odd while a wait is shown
+  std::atomic<uint32_t> looks;   // in this wait
+  std::atomic<uint32_t>
+      target;  // twice the rank that it waits for; one more if that has not started its part
+  std::atomic<uint64_t> call[kWaitBytes / 8];
+};
+
 struct alignas(128) RankLine {
   // The rank sleeps on `bell`; `sleep_on` says whose news it waits for: kAwake, kAnyone, or a rank plus
   // kFirstRank.
@@ -58,7 +68,8 @@ struct alignas(128) RankLine {
   uint64_t start_time;
   uint64_t pid_namespace;
   uint64_t cores[kCoreWords];  // bit c: this rank may run on core c
-  uint64_t word_address;       // of a word in this rank's ordinary memory, and what it holds (peer_memory.h)
+  WaitLine wait;
+  uint64_t word_address;  // of a word in this rank's ordinary memory, and what it holds (peer_memory.h)
   uint64_t word;
 };
 inline constexpr uint32_t kAwake = 0;

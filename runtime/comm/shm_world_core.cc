@@ -148,6 +148,14 @@ void WorldCore::wake_self() {
   futex_wake_all(own_line_->bell);
 }
 
+// What a peer has called of which this rank has not called its part.
+std::string WorldCore::unanswered(int peer) const {
+  for (const Channel* channel : channels_) {
+    if (std::string text = channel->unanswered(peer); !text.empty()) return text;
+  }
+  return {};
+}
+
 WorldCore::Health WorldCore::check_health(int peer) const {
   const RankLine& line = arena_->rank_line(peer);
   const std::string name = "rank " + std::to_string(peer);
@@ -155,6 +163,8 @@ WorldCore::Health WorldCore::check_health(int peer) const {
     case RankState::absent:
       return {};
     case RankState::left:
+      if (const std::string text = unanswered(peer); !text.empty())
+        return {StatusCode::disagreement, name + " has left after " + text};
       return {StatusCode::peer_left, name + " has left"};
     case RankState::attached:
       break;

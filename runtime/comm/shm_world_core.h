@@ -11,6 +11,7 @@
 #include "runtime/comm/peer_memory.h"
 #include "runtime/comm/shm_arena.h"
 #include "runtime/comm/shm_layout.h"
+#include "runtime/comm/shm_waiting.h"
 
 namespace braid::rt::shm {
 
@@ -69,11 +70,14 @@ class WorldCore {
   // A channel with unfinished collectives, on which a blocked wait elsewhere makes progress.
   void add_channel(Channel* channel) { channels_.push_back(channel); }
 
-  // Calls poll until it returns kReady or kFailed: first spinning, then asleep between the looks. Looks after
-  // the other channels, after the health of the rank that poll waits for, and at the clock. `describe` names
-  // what is missing.
-  template <typename Poll, typename Describe>
-  Status block_until(Poll poll, Describe describe);
+  // Calls wait.poll until it returns kReady or kFailed: first spinning, then asleep between the looks. Looks
+  // after the other channels, after the health of the rank that poll waits for, and at the clock. Of a Wait:
+  //   int poll()               kReady, kFailed, or the rank that it waits for
+  //   bool started(int rank)   has that rank started its part?
+  //   std::string call()       what is waited for
+  //   std::string missing()    the same, with those that are missing
+  template <typename Wait>
+  Status block_until(Wait wait);
 
   // For the worker, which holds its lock for all but the last two.
   bool progress_channels();  // true if any channel has unfinished collectives
@@ -92,6 +96,7 @@ class WorldCore {
     std::string what;
   };
   Health check_health(int peer) const;
+  std::string unanswered(int peer) const;
   int spins();  // polls before the first sleep
   RankLine& own_line() const { return *own_line_; }
   bool light_flags() const { return arena_->header().no_membarrier.load(std::memory_order_relaxed) == 0; }
@@ -109,11 +114,11 @@ class WorldCore {
 inline constexpr int64_t kHealthCheckNs = 50'000'000;  // between two looks at a peer's process
 inline constexpr int kBusySpins = 64;                  // polls before the first pause instruction
 
-template <typename Poll, typename Describe>
-Status WorldCore::block_until(Poll poll, Describe describe) {
+template <typename Wait>
+Status WorldCore::block_until(Wait wait) {
   int missing = kReady;
   for (int spin = 0, limit = spins(); spin < limit; ++spin) {
-    missing = poll();
+    missing = wait.poll();
     if (missing == kReady) return {};
     if (missing == kFailed || failed()) return failure();
     if (spin >= kBusySpins) cpu_pause();
@@ -122,34 +127,36 @@ Status WorldCore::block_until(Poll poll, Describe describe) {
   const int64_t deadline = begin + arena_->timeout_ms() * 1'000'000;
   int64_t next_check = begin + kHealthCheckNs;
   RankLine& line = own_line();
+  Waiting waiting(*arena_, rank_);
   for (;;) {
     const uint32_t bell = line.bell.load();
     const bool others = progress_channels();
     const int expected = missing;
     line.sleep_on.store(others ? kAnyone : kFirstRank + static_cast<uint32_t>(expected));
     barrier_on_all_ranks();
-    missing = poll();
+    missing = wait.poll();
     if (missing == expected && !failed()) futex_wait(line.bell, bell, kSleepNs);
     line.sleep_on.store(kAwake, std::memory_order_relaxed);
-    if (missing != kReady) missing = poll();
+    if (missing != kReady) missing = wait.poll();
     if (missing == kReady) return {};
     if (missing == kFailed || failed()) return failure();
     const int64_t now = monotonic_ns();
     if (now > deadline) {
-      return fail(StatusCode::timed_out,
-                  "timed out after " + std::to_string(arena_->timeout_ms()) + " ms in " + describe());
+      return fail(StatusCode::timed_out, "timed out after " + std::to_string(arena_->timeout_ms()) +
+                                             " ms in " + wait.missing() +
+                                             chain_of_waits(*arena_, rank_, missing));
     }
     if (now > next_check) {
       next_check = now + kHealthCheckNs;
       const auto state = static_cast<RankState>(arena_->rank_line(missing).state.load());
-      if (state != RankState::attached) missing = poll();  // it may have finished its part before it left
-      if (missing >= 0) {
-        if (const Health health = check_health(missing); health.code != StatusCode::ok) {
-          return fail(health.code, health.what + ", in " + describe());
-        }
-      } else {
-        return missing == kReady ? Status{} : failure();
-      }
+      if (state != RankState::attached)
+        missing = wait.poll();  // it may have finished its part before it left
+      if (missing < 0) return missing == kReady ? Status{} : failure();
+      if (const Health health = check_health(missing); health.code != StatusCode::ok)
+        return fail(health.code, health.what + ", in " + wait.missing());
+      waiting.look(missing, !wait.started(missing), [&] { return wait.call(); });
+      if (const std::string circle = waiting.circle(); !circle.empty())
+        return fail(StatusCode::disagreement, circle);
     }
   }
 }

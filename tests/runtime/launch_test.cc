@@ -58,7 +58,8 @@ Status with_odd_rank(int64_t timeout_ms, const std::function<void()>& odd) {
     }
     const Status missed = all->run({.kind = CollectiveKind::barrier, .label = "after"});
     EXPECT_THAT(missed.message, HasSubstr("rank 1"));
-    return ::testing::Test::HasFailure() ? 3 : 1;
+    if (::testing::Test::HasFailure()) abort();
+    return 1;
   });
 }
 
@@ -114,7 +115,7 @@ TEST_P(Launch, ends_and_names_the_rank_first) {
   EXPECT_EQ(status.code, StatusCode::peer_died);
   EXPECT_THAT(status.message, StartsWith("rank 1 (process "));
   EXPECT_THAT(status.message, AllOf(HasSubstr(GetParam().verdict), HasSubstr("; rank 0 (process "),
-                                    HasSubstr("; rank 2 (process "), Not(HasSubstr("code 3"))));
+                                    HasSubstr("; rank 2 (process "), Not(HasSubstr("signal 6"))));
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
 }
 
