@@ -11,5 +11,6 @@ inline constexpr int kRankFailed = 7;
 inline constexpr int kNoTestCase = 9;
 inline constexpr int kCannotWrite = 10;
 inline constexpr int kLaunchedRanks = 11;
+inline constexpr int kBadVariable = 12;
 
 }  // namespace braid::cli

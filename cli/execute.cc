@@ -133,8 +133,9 @@ std::vector<RankResult> execute(const ProgramFiles& program,
                    "--trace, --trace-costs and --link are for CPU programs",
                    "time on the emulated device says nothing; leave them out");
   }
-  if (const auto environment = launched())
-    check_launched(*environment, program, interface_of(program).ranks, options);
+  const int ranks = interface_of(program).ranks;
+  check_environment(program, ranks);
+  if (const auto environment = launched()) check_launched(*environment, program, ranks, options);
   return program.target == Target::cpu ? execute_cpu(program, inputs, options)
                                        : execute_emulated_cuda(program, inputs, options);
 }

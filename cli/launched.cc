@@ -4,6 +4,8 @@
 
 #include "cli/errors.h"
 #include "ir/error.h"
+#include "runtime/comm/settings.h"
+#include "runtime/emulated/variables.h"
 
 namespace braid::cli {
 
@@ -19,6 +21,27 @@ std::string rank_prefix() {
   rt::RankEnvironment environment;
   if (!rt::find_rank_environment(&environment).ok() || environment.size < 2) return {};
   return fmt::format("rank {}: ", environment.rank);
+}
+
+void check_environment(const ProgramFiles& program, int ranks) {
+  const char* hint = "correct the environment variable, or unset it";
+  if (const rt::Status status = rt::check_comm_environment(); !status.ok())
+    ir::user_error(kBadVariable, {}, status.message, hint);
+  rt::EngineChoice engine = rt::EngineChoice::automatic;
+  (void)rt::engine_choice(&engine);
+  if (engine == rt::EngineChoice::mpi && ranks > 1 && !launched()) {
+    ir::user_error(
+        kBadVariable, {}, "BRAID_ENGINE=mpi, but no launcher has started this process",
+        fmt::format("start it with: mpirun -n {} braid ...; ranks that braid makes itself talk over "
+                    "shared memory",
+                    ranks));
+  }
+  if (program.target != Target::cuda) return;
+  for (const emulated::Variable& variable : emulated::kVariables) {
+    std::int64_t ignored = 0;
+    if (const std::string wrong = read_variable(variable, &ignored); !wrong.empty())
+      ir::user_error(kBadVariable, {}, wrong, hint);
+  }
 }
 
 void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& program, int ranks,

@@ -23,6 +23,10 @@ struct ReportedError : std::runtime_error {
   ReportedError() : std::runtime_error("its error stands above") {}
 };
 
+// UserError BR0012 where an environment variable that the ranks of this program read has a value that means
+// nothing, or asks for what cannot be had.
+void check_environment(const ProgramFiles& program, int ranks);
+
 // UserError BR0011 where the launcher started another number of ranks than the program has, BR0003 where the
 // options need all ranks in this process.
 void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& program, int ranks,

@@ -9,7 +9,7 @@
 #include "runtime/comm/group_rules.h"
 #include "runtime/comm/mpi_block.h"
 #include "runtime/comm/mpi_communicator.h"
-#include "runtime/comm/shm_arena.h"
+#include "runtime/comm/settings.h"
 
 namespace braid::rt::mpi {
 namespace {
@@ -215,6 +215,8 @@ Status MpiWorld::group(std::span<const int> ranks, std::string_view name, Commun
 namespace braid::rt {
 
 Status join_mpi_world(const WorldOptions& options, std::unique_ptr<World>* out) {
+  int64_t timeout_ms = 0;
+  if (Status known = timeout_in_force(options, &timeout_ms); !known.ok()) return known;
   int ready = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&ready);
   if (ready) {
@@ -230,7 +232,7 @@ Status join_mpi_world(const WorldOptions& options, std::unique_ptr<World>* out) 
   if (level < MPI_THREAD_SERIALIZED)
     return Status::error(StatusCode::system,
                          "this MPI does not serve more than one thread (MPI_THREAD_SERIALIZED)");
-  *out = std::make_unique<mpi::MpiWorld>(options, shm::effective_timeout_ms(options));
+  *out = std::make_unique<mpi::MpiWorld>(options, timeout_ms);
   return {};
 }
 

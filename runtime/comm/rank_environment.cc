@@ -1,9 +1,9 @@
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
+#include <string_view>
 
 #include "runtime/comm/bootstrap.h"
+#include "runtime/comm/settings.h"
+#include "runtime/read_number.h"
 #ifdef BRAID_MPI
 #include "runtime/comm/mpi_world.h"
 #endif
@@ -19,6 +19,8 @@ struct Variables {
   const char* local_size;
   std::initializer_list<const char*> run;  // together they tell runs apart
 };
+
+constexpr const char* kSlurmTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
 
 const Variables kLaunchers[] = {
     {"torchrun",
@@ -37,23 +39,20 @@ const Variables kLaunchers[] = {
      "SLURM_PROCID",
      "SLURM_STEP_NUM_TASKS",
      "SLURM_LOCALID",
-     "SLURM_STEP_TASKS_PER_NODE",
+     kSlurmTasksPerNode,
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
 };
 
-Status read_number(const char* name, int* out, bool required) {
+// A variable that is not set leaves *out as it is.
+Status read_count(const char* name, int* out) {
   const char* text = std::getenv(name);
-  if (text == nullptr) {
-    return required ? Status::error(StatusCode::invalid_argument, std::string(name) + " is not set")
-                    : Status{};
-  }
-  char* end = nullptr;
-  errno = 0;
-  const long value = std::strtol(text, &end, 10);
-  // Slurm writes tasks per node as "2" or "2(x3)".
-  if (end == text || (*end != '\0' && *end != '(') || errno != 0 || value < 0 || value > 1'000'000) {
+  if (text == nullptr) return {};
+  std::string_view number = text;
+  // Slurm writes tasks per node as "2", "2(x3)" or "2(x3),1"; on one machine there is only the first form.
+  if (std::string_view(name) == kSlurmTasksPerNode) number = number.substr(0, number.find_first_of("(,"));
+  int64_t value = 0;
+  if (!read_number(number, 0, 1'000'000, &value))
     return Status::error(StatusCode::invalid_argument, std::string(name) + "='" + text + "' is not a number");
-  }
   *out = static_cast<int>(value);
   return {};
 }
@@ -65,12 +64,12 @@ Status find_rank_environment(RankEnvironment* out) {
   for (const Variables& variables : kLaunchers) {
     if (std::getenv(variables.rank) == nullptr || std::getenv(variables.size) == nullptr) continue;
     RankEnvironment found{.launcher = variables.launcher};
-    if (Status read = read_number(variables.rank, &found.rank, true); !read.ok()) return read;
-    if (Status read = read_number(variables.size, &found.size, true); !read.ok()) return read;
+    if (Status read = read_count(variables.rank, &found.rank); !read.ok()) return read;
+    if (Status read = read_count(variables.size, &found.size); !read.ok()) return read;
     found.local_rank = found.rank;
     found.local_size = found.size;
-    if (Status read = read_number(variables.local_rank, &found.local_rank, false); !read.ok()) return read;
-    if (Status read = read_number(variables.local_size, &found.local_size, false); !read.ok()) return read;
+    if (Status read = read_count(variables.local_rank, &found.local_rank); !read.ok()) return read;
+    if (Status read = read_count(variables.local_size, &found.local_size); !read.ok()) return read;
     if (found.size < 1 || found.rank >= found.size) {
       return Status::error(StatusCode::invalid_argument,
                            std::string(variables.rank) + "=" + std::to_string(found.rank) +
@@ -90,10 +89,12 @@ Status find_rank_environment(RankEnvironment* out) {
 Status join_world_from_environment(const WorldOptions& options, std::unique_ptr<World>* out) {
   RankEnvironment environment;
   if (Status found = find_rank_environment(&environment); !found.ok()) return found;
+  EngineChoice engine;
+  if (Status chosen = engine_choice(&engine); !chosen.ok()) return chosen;
 #ifdef BRAID_MPI
-  const char* engine = std::getenv("BRAID_ENGINE");
-  const bool asked = engine != nullptr && std::string_view(engine) == "mpi";
-  if (asked || (environment.launcher == "Open MPI" && environment.local_size != environment.size))
+  const bool several_machines =
+      environment.launcher == "Open MPI" && environment.local_size != environment.size;
+  if (engine == EngineChoice::mpi || (engine == EngineChoice::automatic && several_machines))
     return join_mpi_world(options, out);
 #endif
   if (environment.local_size != environment.size) {

@@ -7,17 +7,15 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "runtime/comm/futex.h"
 #include "runtime/comm/process_identity.h"
+#include "runtime/comm/settings.h"
 
 namespace braid::rt::shm {
 namespace {
-
-constexpr int64_t kDefaultTimeoutMs = 30'000;
 
 size_t entries_offset(int size) { return round_up(sizeof(WorldHeader), 128) + sizeof(RankLine) * size; }
 size_t segments_offset(int size) {
@@ -68,15 +66,6 @@ Status reserve(int fd, size_t offset, size_t bytes) {
 
 }  // namespace
 
-int64_t effective_timeout_ms(const WorldOptions& options) {
-  if (options.timeout_ms > 0) return options.timeout_ms;
-  if (const char* text = std::getenv("BRAID_TIMEOUT_MS")) {
-    const int64_t value = std::strtoll(text, nullptr, 10);
-    if (value > 0) return value;
-  }
-  return kDefaultTimeoutMs;
-}
-
 Arena::Arena(int fd, std::byte* base, size_t bytes, int64_t timeout_ms)
     : fd_(fd), base_(base), base_bytes_(bytes), timeout_ms_(timeout_ms) {}
 
@@ -100,6 +89,8 @@ std::byte* Arena::segment(int rank) const {
 }
 
 Status Arena::initialise_file(int fd, int size, const WorldOptions& options, std::shared_ptr<Arena>* out) {
+  int64_t timeout_ms = 0;
+  if (Status known = timeout_in_force(options, &timeout_ms); !known.ok()) return known;
   const size_t bytes = segments_offset(size) + segment_stride(options.segment_bytes) * size;
   if (Status reserved = reserve(fd, 0, bytes); !reserved.ok()) return reserved;
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -120,7 +111,7 @@ Status Arena::initialise_file(int fd, int size, const WorldOptions& options, std
   pthread_mutex_init(&header->groups_mutex, &attributes);
   pthread_mutexattr_destroy(&attributes);
   header->magic.store(kMagic, std::memory_order_release);
-  out->reset(new Arena(fd, static_cast<std::byte*>(base), bytes, effective_timeout_ms(options)));
+  out->reset(new Arena(fd, static_cast<std::byte*>(base), bytes, timeout_ms));
   return {};
 }
 
@@ -133,10 +124,10 @@ Status Arena::create_anonymous(int size, const WorldOptions& options, std::share
   return status;
 }
 
-Status Arena::map_file(int fd, const WorldOptions& options, std::shared_ptr<Arena>* out) {
+Status Arena::map_file(int fd, int size, int64_t timeout_ms, std::shared_ptr<Arena>* out) {
   struct stat info;
   void* base = MAP_FAILED;
-  if (fstat(fd, &info) == 0) {
+  if (fstat(fd, &info) == 0 && static_cast<size_t>(info.st_size) >= segments_offset(size)) {
     base = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }
   if (base == MAP_FAILED) {
@@ -144,8 +135,7 @@ Status Arena::map_file(int fd, const WorldOptions& options, std::shared_ptr<Aren
     close(fd);
     return error;
   }
-  out->reset(new Arena(fd, static_cast<std::byte*>(base), static_cast<size_t>(info.st_size),
-                       effective_timeout_ms(options)));
+  out->reset(new Arena(fd, static_cast<std::byte*>(base), static_cast<size_t>(info.st_size), timeout_ms));
   return {};
 }
 

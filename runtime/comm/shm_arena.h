@@ -48,7 +48,7 @@ class Arena {
 
   Arena(int fd, std::byte* base, size_t bytes, int64_t timeout_ms);
   // Both own fd on success.
-  static Status map_file(int fd, const WorldOptions& options, std::shared_ptr<Arena>* out);
+  static Status map_file(int fd, int size, int64_t timeout_ms, std::shared_ptr<Arena>* out);
   static Status initialise_file(int fd, int size, const WorldOptions& options, std::shared_ptr<Arena>* out);
   Status lock_groups();
   Status map_block(size_t offset, size_t bytes, std::byte** out);
@@ -62,9 +62,6 @@ class Arena {
   std::mutex mappings_mutex_;
   std::vector<Mapping> mappings_;
 };
-
-// Time-out in force: what the options say, else BRAID_TIMEOUT_MS, else 30 s.
-int64_t effective_timeout_ms(const WorldOptions& options);
 
 template <typename Initialise, typename Matches>
 Status Arena::find_or_make_group(uint64_t key, size_t bytes, Initialise initialise, Matches matches,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/comm/futex.h"
+#include "runtime/comm/settings.h"
 #include "runtime/comm/shm_arena.h"
 #include "runtime/comm/shm_world.h"
 #include "runtime/hash.h"
@@ -210,7 +211,9 @@ Status connect_to_rank_0(const Address& address, const std::string& run_id, int6
 
 Status Arena::rendezvous(int rank, int size, const std::string& run_id, const WorldOptions& options,
                          std::shared_ptr<Arena>* out) {
-  const int64_t deadline = monotonic_ns() + effective_timeout_ms(options) * 1'000'000;
+  int64_t timeout_ms = 0;
+  if (Status known = timeout_in_force(options, &timeout_ms); !known.ok()) return known;
+  const int64_t deadline = monotonic_ns() + timeout_ms * 1'000'000;
   const Address address = address_of(run_id);
   if (rank == 0) {
     Socket listener;
@@ -233,7 +236,7 @@ Status Arena::rendezvous(int rank, int size, const std::string& run_id, const Wo
   }
   int file = -1;
   if (Status received = receive_answer(socket.fd(), &file); !received.ok()) return received;
-  return map_file(file, options, out);
+  return map_file(file, size, timeout_ms, out);
 }
 
 }  // namespace shm

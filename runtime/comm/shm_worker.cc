@@ -3,9 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <cstdlib>
-#include <string>
-#include <string_view>
+#include "runtime/comm/settings.h"
 
 namespace braid::rt::shm {
 namespace {
@@ -23,17 +21,8 @@ int cores_of_this_thread() {
 }  // namespace
 
 Status wants_worker(CommWorker option, int size, int compute_threads, bool* out) {
-  const char* variable = std::getenv("BRAID_COMM_WORKER");
-  if (option == CommWorker::automatic && variable != nullptr) {
-    const std::string_view value = variable;
-    if (value == "on") {
-      option = CommWorker::on;
-    } else if (value == "off") {
-      option = CommWorker::off;
-    } else if (value != "auto") {
-      return Status::error(StatusCode::invalid_argument,
-                           "BRAID_COMM_WORKER='" + std::string(value) + "' is none of on, off and auto");
-    }
+  if (option == CommWorker::automatic) {
+    if (Status chosen = worker_choice(&option); !chosen.ok()) return chosen;
   }
   const bool spare = compute_threads > 0 && cores_of_this_thread() > size * compute_threads;
   *out = size > 1 && (option == CommWorker::on || (option == CommWorker::automatic && spare));

@@ -91,6 +91,25 @@ TEST(Launched, WhatNeedsAllRanksIsRefused) {
   }
 }
 
+TEST(Launched, EnvironmentVariablesThatMeanNothingAreRefused) {
+  for (const char* variable :
+       {"BRAID_TIMEOUT_MS=0", "BRAID_TIMEOUT_MS=abc", "BRAID_TIMEOUT_MS=-1", "BRAID_TIMEOUT_MS=5s",
+        "BRAID_TIMEOUT_MS=99999999999999999999", "BRAID_ENGINE=bogus", "BRAID_COMM_WORKER=sometimes"}) {
+    for (const char* command : {"run", "bench"}) {
+      const ProcessResult result = braid(Arguments{command, all_reduce()} + kRandomInputs, {}, {variable});
+      EXPECT_EQ(result.exit_code, 1) << variable;
+      EXPECT_THAT(result.err, HasSubstr("BR0012")) << variable;
+      const std::string text = variable;
+      const std::size_t equals = text.find('=');
+      EXPECT_THAT(result.err, HasSubstr(text.substr(0, equals) + "='" + text.substr(equals + 1) + "'"));
+    }
+  }
+  const ProcessResult alone =
+      braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, {"BRAID_ENGINE=mpi"});
+  EXPECT_EQ(alone.exit_code, 1) << "ranks that braid makes do not talk over MPI";
+  EXPECT_THAT(alone.err, HasSubstr("BR0012"));
+}
+
 #ifdef BRAID_MPIEXEC
 // mpirun with arguments of its own; `engine`: shm or mpi.
 ProcessResult mpirun(const std::vector<std::string>& arguments, const std::string& engine) {

@@ -100,6 +100,49 @@ TEST(Faults, the_timeout_comes_from_the_environment) {
   unsetenv("BRAID_TIMEOUT_MS");
 }
 
+class TimeoutVariable : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Faults, TimeoutVariable,
+                         ::testing::Values("0", "-1", "abc", "12x", " 12", "1e3", "99999999999999999999",
+                                           "1000000000001"));
+
+TEST_P(TimeoutVariable, that_is_no_time_out_is_an_error) {
+  setenv("BRAID_TIMEOUT_MS", GetParam(), 1);
+  const Status threads = launch_threads(2, {}, [](World&) { return 0; });
+  const Status processes = launch_processes(2, {}, [](World&) { return 0; });
+  std::unique_ptr<World> world;
+  const Status joined = join_world(0, 1, "no time-out", {}, &world);
+  const Status own = launch_threads(2, with_timeout(100), [](World&) { return 0; });
+  unsetenv("BRAID_TIMEOUT_MS");
+  for (const Status& status : {threads, processes, joined}) {
+    EXPECT_EQ(status.code, StatusCode::invalid_argument);
+    EXPECT_THAT(status.message, AllOf(HasSubstr("BRAID_TIMEOUT_MS='" + std::string(GetParam()) + "'"),
+                                      HasSubstr("milliseconds from 1 to 1000000000000")));
+  }
+  EXPECT_TRUE(own.ok()) << "it is not asked where the program says its own: " << own.message;
+}
+
+TEST(Faults, an_empty_time_out_variable_is_none) {
+  setenv("BRAID_TIMEOUT_MS", "", 1);
+  EXPECT_TRUE(launch_threads(2, {}, [](World&) { return 0; }).ok());
+  unsetenv("BRAID_TIMEOUT_MS");
+}
+
+TEST(Faults, a_time_out_of_the_program_that_is_none_is_an_error) {
+  for (const int64_t ms : {int64_t{-1}, int64_t{1} << 60}) {
+    EXPECT_EQ(launch_threads(2, with_timeout(ms), [](World&) { return 0; }).code,
+              StatusCode::invalid_argument);
+  }
+}
+
+TEST(Faults, an_engine_that_does_not_exist_is_an_error) {
+  setenv("BRAID_ENGINE", "bogus", 1);
+  std::unique_ptr<World> world;
+  const Status joined = join_world_from_environment({}, &world);
+  unsetenv("BRAID_ENGINE");
+  EXPECT_EQ(joined.code, StatusCode::invalid_argument);
+  EXPECT_THAT(joined.message, HasSubstr("BRAID_ENGINE='bogus' is neither shm nor mpi"));
+}
+
 TEST(Faults, a_rank_that_leaves_or_never_joins_is_named) {
   run_ranks(Ranks::threads, 2, with_timeout(20'000), [](World& world) {
     if (world.rank() == 1) return;
