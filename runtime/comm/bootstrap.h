@@ -19,7 +19,8 @@ struct RankEnvironment {
   int local_rank = 0;
   int local_size = 1;    // ranks on this machine
   std::string launcher;  // "torchrun", "Open MPI", "Slurm"; empty: none, this is the only rank
-  std::string run_id;    // equal on all ranks of a run
+  // Equal on all ranks of a run and on no others: the launcher's job id, or else the parent process.
+  std::string run_id;
 };
 
 // Reads the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Open MPI

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "runtime/comm/bootstrap.h"
+#include "runtime/comm/process_identity.h"
 #include "runtime/comm/settings.h"
 #include "runtime/read_number.h"
 #ifdef BRAID_MPI
@@ -17,7 +18,8 @@ struct Variables {
   const char* size;
   const char* local_rank;
   const char* local_size;
-  std::initializer_list<const char*> run;  // together they tell runs apart
+  std::initializer_list<const char*> run;  // together they tell runs apart,
+  std::initializer_list<const char*> job;  // if one of these is set
 };
 
 constexpr const char* kSlurmTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
@@ -28,19 +30,22 @@ const Variables kLaunchers[] = {
      "WORLD_SIZE",
      "LOCAL_RANK",
      "LOCAL_WORLD_SIZE",
-     {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+     {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
+     {"TORCHELASTIC_RUN_ID"}},
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_STEP_NUM_TASKS",
      "SLURM_LOCALID",
      kSlurmTasksPerNode,
-     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     {"SLURM_STEP_ID"}},
 };
 
 // A variable that is not set leaves *out as it is.
@@ -55,6 +60,25 @@ Status read_count(const char* name, int* out) {
     return Status::error(StatusCode::invalid_argument, std::string(name) + "='" + text + "' is not a number");
   *out = static_cast<int>(value);
   return {};
+}
+
+std::string value_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// Two runs of the same user at once must not meet. A launcher numbers its jobs; without a number, the ranks
+// of one run are children of one process.
+std::string run_id_of(const Variables& variables) {
+  std::string id = variables.launcher;
+  for (const char* name : variables.run) id += "/" + value_of(name);
+  for (const char* name : variables.job) {
+    if (!value_of(name).empty()) return id;
+  }
+  const ProcessIdentity parent = parent_process();
+  if (parent.pid == 0) return id;
+  return id + "/children of process " + std::to_string(parent.pid) + ", started at " +
+         std::to_string(parent.start_time) + ", namespace " + std::to_string(parent.pid_namespace);
 }
 
 }  // namespace
@@ -75,11 +99,7 @@ Status find_rank_environment(RankEnvironment* out) {
                            std::string(variables.rank) + "=" + std::to_string(found.rank) +
                                " is not a rank of " + variables.size + "=" + std::to_string(found.size));
     }
-    found.run_id = variables.launcher;
-    for (const char* name : variables.run) {
-      const char* value = std::getenv(name);
-      found.run_id += std::string("/") + (value != nullptr ? value : "");
-    }
+    found.run_id = run_id_of(variables);
     *out = std::move(found);
     return {};
   }

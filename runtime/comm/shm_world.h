@@ -36,9 +36,13 @@ class SharedMemory {
   std::shared_ptr<shm::Arena> arena_;
 };
 
-// Independent processes of one machine find each other by `run_id` (equal on all ranks of a run). Blocks
-// until all have arrived or the time-out has passed. Nothing remains in /dev/shm.
+// Independent processes of one machine and one user find each other by `run_id` (equal on all ranks of a
+// run). Blocks until all have arrived or the time-out has passed. A rank that exists twice is an error on all
+// of them. Nothing remains in /dev/shm.
 Status join_world(int rank, int size, const std::string& run_id, const WorldOptions& options,
                   std::unique_ptr<World>* out);
+
+// Where they meet: the name of a socket in the abstract namespace.
+std::string rendezvous_name(const std::string& run_id);
 
 }  // namespace braid::rt

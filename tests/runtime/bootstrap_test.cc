@@ -1,9 +1,13 @@
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/wait.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
+
 #include "tests/runtime/comm_cases.h"
+#include "tests/runtime/independent_processes.h"
 
 namespace braid::rt::testing {
 namespace {
@@ -11,7 +15,10 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const char* const kVariables[] = {"RANK",
+const char* const kVariables[] = {"TORCHELASTIC_RUN_ID",
+                                  "PMIX_NAMESPACE",
+                                  "SLURM_STEP_ID",
+                                  "RANK",
                                   "WORLD_SIZE",
                                   "LOCAL_RANK",
                                   "LOCAL_WORLD_SIZE",
@@ -78,37 +85,10 @@ TEST_F(Environment, nonsense_is_refused) {
   setenv("WORLD_SIZE", "2", 1);
   RankEnvironment found;
   EXPECT_THAT(find_rank_environment(&found).message, AllOf(HasSubstr("RANK"), HasSubstr("WORLD_SIZE=2")));
-  setenv("RANK", "one", 1);
-  EXPECT_THAT(find_rank_environment(&found).message, HasSubstr("not a number"));
-}
-
-// Independent processes that only share environment variables.
-std::vector<int> run_independent(int processes, const std::function<int(int)>& body) {
-  std::fflush(nullptr);
-  std::vector<pid_t> children;
-  for (int i = 0; i < processes; ++i) {
-    const pid_t pid = fork();
-    if (pid == 0) {
-      const int code = body(i);
-      std::fflush(nullptr);
-      _exit(::testing::Test::HasFailure() ? 99 : code);
-    }
-    children.push_back(pid);
+  for (const char* nonsense : {"one", "1(x2)", "1,1", " 1", "99999999999999999999", "-1", ""}) {
+    setenv("RANK", nonsense, 1);
+    EXPECT_THAT(find_rank_environment(&found).message, HasSubstr("not a number")) << nonsense;
   }
-  std::vector<int> codes;
-  for (const pid_t child : children) {
-    int state = 0;
-    waitpid(child, &state, 0);
-    codes.push_back(WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state));
-  }
-  return codes;
-}
-
-void set_torchrun(int rank, int size) {
-  setenv("RANK", std::to_string(rank).c_str(), 1);
-  setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
-  setenv("MASTER_ADDR", "test", 1);
-  setenv("MASTER_PORT", std::to_string(getppid()).c_str(), 1);
 }
 
 TEST_F(Environment, independent_processes_meet_and_compute_again_and_again) {
@@ -197,6 +177,185 @@ TEST_F(Environment, ranks_that_want_different_segments_are_refused) {
     return 0;
   });
   EXPECT_EQ(codes, std::vector<int>(2, 0));
+}
+
+std::string run_id() {
+  RankEnvironment found;
+  EXPECT_TRUE(find_rank_environment(&found).ok());
+  return found.run_id;
+}
+
+TEST_F(Environment, a_run_is_known_by_its_launchers_job_or_else_by_the_parent_process) {
+  set_torchrun(0, 2);
+  const std::string below_this = run_id();
+  EXPECT_THAT(below_this, HasSubstr("children of process " + std::to_string(getppid())));
+  const std::vector<int> codes = run_independent(1, [&](int) {
+    setenv("MASTER_PORT", std::to_string(getpid()).c_str(), 1);  // of the parent, as above
+    EXPECT_NE(run_id(), below_this) << "the children of another process are another run";
+    return 0;
+  });
+  EXPECT_EQ(codes, std::vector<int>{0});
+  for (const char* job : {"TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "SLURM_STEP_ID"}) {
+    SetUp();
+    if (job == std::string("PMIX_NAMESPACE")) {
+      setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+      setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+    } else if (job == std::string("SLURM_STEP_ID")) {
+      setenv("SLURM_PROCID", "0", 1);
+      setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+    } else {
+      set_torchrun(0, 2);
+    }
+    setenv(job, "17", 1);
+    EXPECT_THAT(run_id(), AllOf(HasSubstr("/17"), ::testing::Not(HasSubstr("children"))));
+  }
+}
+
+// The same variables twice at once below two launchers: each run finds its own.
+TEST_F(Environment, two_runs_with_the_same_variables_do_not_meet) {
+  const std::vector<int> launchers = run_independent(2, [](int run) {
+    const std::vector<int> codes = run_independent(2, [run](int rank) {
+      set_torchrun(rank, 2);
+      setenv("MASTER_PORT", "29500", 1);
+      std::unique_ptr<World> world;
+      const Status joined =
+          join_world_from_environment({.segment_bytes = 4096, .timeout_ms = 20'000}, &world);
+      EXPECT_TRUE(joined.ok()) << joined.message;
+      if (!joined.ok()) return 1;
+      Communicator* all = make_group(*world, {0, 1}, "all");
+      const int mine = run;
+      int both[2] = {-1, -1};
+      EXPECT_TRUE(all->run({.kind = CollectiveKind::all_gather,
+                            .dtype = DType::i32,
+                            .count = 1,
+                            .input = &mine,
+                            .output = both})
+                      .ok());
+      EXPECT_EQ(both[1 - rank], run);
+      return 0;
+    });
+    EXPECT_EQ(codes, std::vector<int>(2, 0));
+    return 0;
+  });
+  EXPECT_EQ(launchers, std::vector<int>(2, 0));
+}
+
+// Of ranks 0, 1 and 1, and of 0, 0 and 1, of Worlds of three.
+TEST_F(Environment, a_rank_that_exists_twice_is_refused_on_all_sides) {
+  for (const int twice : {0, 1}) {
+    const std::vector<int> codes = run_independent(3, [&](int process) {
+      set_torchrun(process < 2 ? process : twice, 3);
+      std::unique_ptr<World> world;
+      const Status joined = join_world_from_environment({.timeout_ms = 20'000}, &world);
+      // Who comes when all is over finds nobody.
+      if (joined.code == StatusCode::timed_out) return 2;
+      EXPECT_EQ(joined.code, StatusCode::disagreement) << joined.message;
+      EXPECT_THAT(joined.message, AllOf(HasSubstr("rank " + std::to_string(twice) + " of run"),
+                                        HasSubstr("exists twice: process ")));
+      return 0;
+    });
+    if (twice == 1) {
+      EXPECT_EQ(codes, std::vector<int>(3, 0));
+    } else {  // rank 1 may come when both others have gone
+      EXPECT_EQ(codes[0], 0);
+      EXPECT_EQ(codes[2], 0);
+    }
+  }
+}
+
+constexpr uid_t kNobody = 65534;
+
+// Another user listens where rank 0 would.
+TEST_F(Environment, a_stranger_on_the_address_is_told_nothing_and_named) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be two users";
+  int ready[2], done[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(done), 0);
+  const std::string name = rendezvous_name("stranger");
+  const pid_t stranger = fork();
+  if (stranger == 0) {
+    const bool other_user = setgid(kNobody) == 0 && setuid(kNobody) == 0;
+    const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    char good = other_user && bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
+                listen(listener, 4) == 0;
+    (void)!write(ready[1], &good, 1);
+    (void)!read(done[0], &good, 1);
+    // Everybody who came: did they say anything?
+    int heard = 0;
+    for (int peer; (peer = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK)) >= 0; close(peer)) {
+      char byte = 0;
+      if (recv(peer, &byte, 1, 0) > 0) ++heard;
+    }
+    _exit(heard == 0 ? 0 : 1);
+  }
+  char good = 0;
+  ASSERT_EQ(read(ready[0], &good, 1), 1);
+  ASSERT_TRUE(good);
+  const std::vector<int> codes = run_independent(2, [](int rank) {
+    std::unique_ptr<World> world;
+    const Status joined = join_world(rank, 2, "stranger", {.timeout_ms = 300}, &world);
+    EXPECT_EQ(joined.code, StatusCode::timed_out);
+    EXPECT_THAT(joined.message, AllOf(HasSubstr("rank 0 of run 'stranger'"), HasSubstr("of user 65534"),
+                                      HasSubstr("was told nothing")));
+    return 0;
+  });
+  EXPECT_EQ(codes, std::vector<int>(2, 0));
+  ASSERT_EQ(write(done[1], "x", 1), 1);
+  int state = 0;
+  waitpid(stranger, &state, 0);
+  EXPECT_EQ(state, 0) << "a rank has told the stranger something";
+  for (const int fd : {ready[0], ready[1], done[0], done[1]}) close(fd);
+}
+
+// Another user's processes at rank 0's door harm nobody.
+TEST_F(Environment, strangers_who_connect_are_not_counted) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be two users";
+  const std::vector<int> codes = run_independent(3, [](int process) {
+    if (process == 2) {
+      if (setgid(kNobody) != 0 || setuid(kNobody) != 0) return 1;
+      // The name of root's run, as an attacker would guess it.
+      std::string name = rendezvous_name("door");
+      name.replace(name.find("-65534-"), 7, "-0-");
+      sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+      std::memcpy(address.sun_path + 1, name.data(), name.size());
+      const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+      for (int k = 0; k < 200; ++k) {
+        const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+        if (connect(fd, reinterpret_cast<sockaddr*>(&address), length) == 0)
+          (void)!send(fd, "hello", 5, MSG_NOSIGNAL);
+        usleep(1000);
+        close(fd);
+      }
+      return 0;
+    }
+    if (process == 1) usleep(100'000);
+    std::unique_ptr<World> world;
+    const Status joined =
+        join_world(process, 2, "door", {.segment_bytes = 4096, .timeout_ms = 20'000}, &world);
+    EXPECT_TRUE(joined.ok()) << joined.message;
+    if (joined.ok()) run_case(*make_group(*world, {0, 1}, "all"), *world, {.count = 100});
+    return 0;
+  });
+  EXPECT_EQ(codes, std::vector<int>(3, 0));
+}
+
+// A process may join one World after the other; a quick rank comes to the next rendezvous while the first is
+// still open.
+TEST_F(Environment, ranks_join_one_world_after_the_other) {
+  const std::vector<int> codes = run_independent(3, [](int rank) {
+    for (int k = 0; k < 20; ++k) {
+      std::unique_ptr<World> world;
+      const Status joined =
+          join_world(rank, 3, "again", {.segment_bytes = 4096, .timeout_ms = 20'000}, &world);
+      EXPECT_TRUE(joined.ok()) << joined.message;
+      if (!joined.ok()) return 1;
+    }
+    return 0;
+  });
+  EXPECT_EQ(codes, std::vector<int>(3, 0));
 }
 
 TEST(Launch, names_the_rank_that_returned_non_zero_or_threw) {
