@@ -15,6 +15,7 @@
 #include "passes/runner.h"
 #include "runtime/comm/bootstrap.h"
 #include "tests/codegen/compiled.h"
+#include "tests/support/random_epilogues.h"
 #include "tests/support/random_graph.h"
 
 namespace braid::test {
@@ -93,6 +94,23 @@ TEST(CppRandom, CompiledProgramsFindTheSameBits) {
     for (const auto& [name, program] : programs) {
       const std::string problem = run_and_compare(compiled, name, program);
       EXPECT_EQ(problem, "") << name << "\n" << ir::print(compiled.schedule(name));
+    }
+  }
+}
+
+// What a recognised epilogue computes in the library, and what is like one in a loop.
+TEST(CppRandom, ActivationsAndTheirLookAlikesBehindProducts) {
+  const std::uint64_t first = first_seed(1);
+  Compiled compiled("-O1 -march=native");
+  const auto count = static_cast<std::uint64_t>(random_cases(6));
+  for (std::uint64_t seed = first; seed < first + count; ++seed)
+    compiled.add("epilogues" + std::to_string(seed), random_epilogues(seed, "f32"));
+  compiled.build();
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const std::string name = "epilogues" + std::to_string(seed);
+    for (std::int64_t n : {1, 3, 40}) {
+      const auto inputs = random_inputs(compiled.schedule(name).graph, {{"n", n}}, seed, true);
+      compiled.expect_like_interpreter_on(name, inputs, 2e-5);
     }
   }
 }

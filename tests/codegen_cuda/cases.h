@@ -46,7 +46,9 @@ inline constexpr ir::DType kPeerTypes[] = {
     ir::DType::i64, ir::DType::u8,  ir::DType::u16,  ir::DType::u32, ir::DType::u64, ir::DType::boolean};
 
 inline constexpr std::uint64_t kRandomCases = 40;
-RandomProgram random_case(std::uint64_t seed);  // planned
+RandomProgram random_case(std::uint64_t seed);                            // planned
+inline constexpr std::uint64_t kEpilogueCases = 2;                        // of each type
+ir::Schedule epilogue_case(std::uint64_t seed, const std::string& type);  // planned
 
 // A schedule in program order with a memory plan. Each list in `fused` becomes one node.
 ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order,

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "tests/codegen_cuda/run_case.h"
 
 namespace braid::test {
@@ -15,6 +17,18 @@ TEST_F(Random, ProgramsAreAsTheInterpreterSays) {
     options.all_inputs = program.inputs;
     expect_equal(run_case("random_" + std::to_string(seed), program.dims, options), 1e-5);
     ASSERT_THAT(found(), ::testing::IsEmpty());
+  }
+}
+
+TEST_F(Random, ActivationsAndTheirLookAlikesBehindProducts) {
+  constexpr std::pair<const char*, double> kTypes[] = {{"f32", 2e-5}, {"f16", 5e-3}, {"bf16", 4e-2}};
+  for (const auto& [type, tolerance] : kTypes) {
+    for (std::uint64_t seed = 1; seed <= kEpilogueCases; ++seed) {
+      for (std::int64_t n : {1, 40}) {
+        SCOPED_TRACE(fmt::format("{}, seed {}, n = {}", type, seed, n));
+        expect_equal(run_case(fmt::format("epilogues_{}_{}", type, seed), {{"n", n}}), tolerance);
+      }
+    }
   }
 }
 

@@ -75,6 +75,29 @@ std::vector<Expr> RandomLoops::indices(std::size_t n) {
   return out;
 }
 
+ValueId RandomLoops::bend(BodyBuilder& body, ValueId v, DType dtype) {
+  const auto number = [&](double n) { return body.constant_of(dtype, n); };
+  const auto max = [&](ValueId a, ValueId b) { return body.binary(OpCode::max, a, b); };
+  const auto min = [&](ValueId a, ValueId b) { return body.binary(OpCode::min, a, b); };
+  switch (pick(8)) {
+    case 0:
+    case 1:
+      return max(v, number(0));
+    case 2:
+      return body.where(body.binary(OpCode::lt, v, number(0)), number(0), v);
+    case 3:
+      return min(max(v, number(0)), number(pick(2) == 0 ? 6 : 20));
+    case 4:  // leaky, with a slope that keeps whole numbers whole
+      return body.where(body.binary(OpCode::lt, v, number(0)), body.binary(OpCode::mul, v, number(2)), v);
+    case 5:
+      return max(v, number(-1));
+    case 6:
+      return body.where(body.binary(OpCode::gt, v, number(12)), number(3), max(v, number(0)));
+    default:
+      return min(v, number(0));
+  }
+}
+
 ValueId RandomLoops::combine(BodyBuilder& body, std::vector<ValueId> values, DType dtype) {
   ValueId v = body.cast(values[0], dtype);
   for (std::size_t k = 1; k < values.size(); ++k) {
@@ -83,7 +106,7 @@ ValueId RandomLoops::combine(BodyBuilder& body, std::vector<ValueId> values, DTy
   }
   const int last = pick(5);
   if (last == 0) v = body.unary(OpCode::neg, v);
-  if (last == 1) v = body.binary(OpCode::max, v, body.constant_of(dtype, 0));
+  if (last == 1) v = bend(body, v, dtype);
   return body.binary(OpCode::max, body.binary(OpCode::min, v, body.constant_of(dtype, 64)),
                      body.constant_of(dtype, -64));
 }
@@ -160,8 +183,16 @@ void RandomLoops::gemm() {
       b_.emit({"gemm", Gemm{a, w, whole(graph(), out), {}}, {out}, {}, {}});
       const std::vector<Expr> sizes = graph()[out].sizes;
       if (pick(2) == 0) {  // a reader that an epilogue can take
+        BufferId from = out;
+        if (pick(2) == 0) {  // an activation, whose values are seen before they are made small
+          from = b_.result("bent", sizes, DType::f32);
+          BodyBuilder body(pool());
+          const ValueId v =
+              body.load(out, DType::f32, simplify(flat(indices(2), strides_of(graph(), out)), sizes));
+          emit_loops(from, sizes, 0, ReduceKind::sum, body.finish(bend(body, v, DType::f32)));
+        }
         const BufferId next = fresh(sizes, random_dtype());
-        fill(next, out);
+        fill(next, from);
         add(next);
       } else {
         add(out);

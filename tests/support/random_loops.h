@@ -55,6 +55,8 @@ class RandomLoops {
   // A load of `from` at a loop over `sizes`: at its own index, reshaped, broadcast, permuted, reversed,
   // gathered.
   ir::ValueId load(ir::BodyBuilder& body, ir::BufferId from, const std::vector<ir::Expr>& sizes);
+  // An activation, or what is one for small values only; whole numbers stay whole.
+  ir::ValueId bend(ir::BodyBuilder& body, ir::ValueId v, ir::DType dtype);
   // Small results whatever comes in: the interpreter computes exactly, and so stays exact.
   ir::ValueId combine(ir::BodyBuilder& body, std::vector<ir::ValueId> values, ir::DType dtype);
   void emit_loops(ir::BufferId out, const std::vector<ir::Expr>& sizes, int reduced, ir::ReduceKind kind,
