@@ -1,6 +1,7 @@
 #include "passes/default_passes.h"
 
 #include "passes/dead_code.h"
+#include "passes/forward_copies.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_horizontal.h"
 #include "passes/fuse_vertical.h"
@@ -34,6 +35,8 @@ namespace {
 
 constexpr PipelineStep kDefault[] = {
     {"dead_code", "first, so that nobody optimises what is not needed and unread readers do not stop fusion"},
+    {"forward_copies",
+     "before fusion, which would make one node of two copies and keep the tensor between them"},
     {"fuse_epilogues",
      "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
     {"fuse_vertical",
@@ -70,6 +73,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<DeadCode>();
   registry.add<DecideGlobalOrderingOfComms>();
   registry.add<EarliestStartLatestWait>();
+  registry.add<ForwardCopies>();
   registry.add<FuseEpilogues>();
   registry.add<FuseHorizontal>();
   registry.add<FuseVertical>();

@@ -14,6 +14,7 @@
 #include "ir/interpreter.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "passes/forward_copies.h"
 #include "passes/plan_memory.h"
 #include "passes/runner.h"
 #include "tests/support/random_graph.h"
@@ -67,8 +68,8 @@ std::string with_random_options(const Pass& pass, std::mt19937_64& random) {
 std::vector<std::string> random_passes(std::uint64_t seed) {
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15u);
   if (random() % 4 == 0)
-    return {"dead_code",     "fuse_epilogues", kVertical,      "fuse_horizontal",
-            "raise_outputs", "merge_loops",    "sink_releases"};
+    return {"dead_code",       "forward_copies", "fuse_epilogues", kVertical,
+            "fuse_horizontal", "raise_outputs",  "merge_loops",    "sink_releases"};
   const std::vector<Pass> all = passes::pass_registry().all();
   std::vector<std::string> out;
   for (std::size_t n = 1 + random() % 6; n > 0; --n) {
@@ -189,10 +190,12 @@ TEST(RandomPrograms, PassesAreDeterministic) {
 
 // How often do the things that are to be tested happen at all?
 TEST(RandomPrograms, ExerciseWhatTheyAreFor) {
-  int fused = 0, epilogues = 0, comm = 0, shared = 0, blocking = 0, coalesced = 0, of_views = 0, grouped = 0;
+  int fused = 0, epilogues = 0, comm = 0, shared = 0, blocking = 0, coalesced = 0, of_views = 0, grouped = 0,
+      forwarded = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     ir::Schedule s = random_program(seed, steps_of(seed)).schedule;
     for (const ir::ScheduleNode& node : s.nodes) grouped += node.kind == ir::ScheduleNode::Kind::grouped;
+    forwarded += passes::ForwardCopies().run(s);
     passes::run_passes(
         s, make_passes({"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "merge_loops"}, seed));
     for (const ir::ScheduleNode& node : s.nodes) fused += node.kind == ir::ScheduleNode::Kind::fused;
@@ -220,6 +223,7 @@ TEST(RandomPrograms, ExerciseWhatTheyAreFor) {
   EXPECT_GT(coalesced, 20);
   EXPECT_GT(of_views, 20);
   EXPECT_GT(grouped, 20);
+  EXPECT_GT(forwarded, 20);
 }
 
 // ---- planted faults: the net must catch them

@@ -199,6 +199,8 @@ class Generator : RandomLoops {
       case 8:
       case 9:
         return collective();
+      case 10:
+        return copies();
       default:
         return pointwise();
     }

@@ -151,6 +151,29 @@ void RandomLoops::pointwise() {
   add(out);
 }
 
+void RandomLoops::copies() {
+  const BufferId from = any();
+  const std::vector<Expr> sizes = graph()[from].sizes, strides = strides_of(graph(), from);
+  if (sizes.size() != 2 || !sizes[1].is_constant() || sizes[1].constant() < 2) return pointwise();
+  const DType dtype = graph()[from].dtype;
+  const auto emit_copy = [&](BufferId out, BufferId of, Expr at) {
+    BodyBuilder body(pool());
+    const std::vector<Expr> over = graph()[out].sizes;
+    emit_loops(out, over, 0, ReduceKind::sum, body.finish(body.load(of, dtype, simplify(at, over))));
+  };
+  const std::int64_t columns = sizes[1].constant(), all = 3 * columns;
+  const BufferId rows = fresh({sizes[0], 3, columns}, dtype);
+  const Expr row = pick(2) == 0 ? i(0) : sizes[0] - 1 - i(0);
+  emit_copy(rows, from, row * strides[0] + i(2) * strides[1]);
+  const std::int64_t first = pick(2) == 0 ? 0 : pick(static_cast<int>(columns));
+  const std::int64_t width = 1 + pick(static_cast<int>(all - first));
+  const std::vector<Expr> cut = {sizes[0], width};
+  const bool is_result = pick(2) == 0;
+  const BufferId out = is_result ? b_.result("cut", cut, dtype) : fresh(cut, dtype);
+  emit_copy(out, rows, i(0) * all + i(1) + first);
+  if (!is_result) add(out);
+}
+
 void RandomLoops::reduction() {
   const BufferId from = any();
   const std::vector<Expr> sizes = graph()[from].sizes;

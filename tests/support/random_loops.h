@@ -41,6 +41,7 @@ class RandomLoops {
 
   // Steps of a program.
   void pointwise();
+  void copies();  // rows side by side, then columns of them: one copy of a copy
   void reduction();
   void gemm();
   void concatenation();  // a tensor written in parts along one axis, then read as a whole
