@@ -166,7 +166,11 @@ class StructureCheck {
     }
     for (BufferId b : op.outputs) writes(op, b);
     if (const auto* k = op.as<RegionKernel>()) {
-      for (const Region& r : k->regions) list(r.ops, in_branch || k->kind == RegionKind::branch);
+      for (const Region& r : k->regions) {
+        list(r.ops, in_branch || k->kind == RegionKind::branch);
+        yields(op, r);
+      }
+      if (k->kind == RegionKind::repeat && !provably_less(0, k->trips)) may_run_no_times(op);
       return;
     }
     if (in_branch && op.as<CollectiveKernel>()) out_.add(kRegions, op.name, "a collective under a branch");
@@ -179,6 +183,35 @@ class StructureCheck {
       }
     }
     for (const Access& a : effects(g_, id).accesses) bounds_of(op, a);
+  }
+
+  // A copy from one to the other changes nothing.
+  bool is_there(BufferId from, BufferId to) const {
+    const MemoryRegion a = region(g_, from), b = region(g_, to);
+    return a.storage.valid() && a.storage == b.storage && a.offset == b.offset &&
+           g_[from].sizes == g_[to].sizes && strides_of(g_, from) == strides_of(g_, to);
+  }
+
+  // Results are copies of what the region yields, made one after the other: none may lie where an earlier one
+  // has been written, or where it is being written itself.
+  void yields(const Operation& op, const Region& region) {
+    for (std::size_t k = 0; k < region.yields.size() && k < op.outputs.size(); ++k) {
+      const TensorRef yielded = whole(g_, region.yields[k]);
+      for (std::size_t j = 0; j <= k; ++j) {
+        if (is_there(region.yields[j], op.outputs[j])) continue;
+        if (!may_overlap(g_, yielded, whole(g_, op.outputs[j]))) continue;
+        out_.add(kRegions, op.name, "yields '{}', which the result '{}' overwrites; yield a copy of it",
+                 g_[yielded.buffer].name, g_[op.outputs[j]].name);
+      }
+    }
+  }
+
+  void may_run_no_times(const Operation& op) {
+    for (BufferId b : op.outputs) {
+      if (std::holds_alternative<MutationOutput>(g_[b].layout)) continue;
+      out_.add(kRegions, op.name,
+               "may run no times, and '{}' has no value then; let it mutate what there was", g_[b].name);
+    }
   }
 
   // Constants are the same in every step, in every instance and, mapped from one file, in every process.

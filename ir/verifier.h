@@ -9,7 +9,8 @@
 //   flight     every start has one wait after it; nobody touches its outputs in between, nobody writes its
 //   inputs before
 //              the wait, or before the release where there is one; what peers read directly has a release
-//   regions    the same inside; no collective under a branch
+//   regions    the same inside; no collective under a branch; no result is written over what is still to be
+//              yielded; what may run no times changes what there was
 //   memory     planned storages that live at the same time share no bytes, but for in-place reuse; they are
 //   large
 //              enough for the upper bounds of all dimensions and aligned; live_peak <= planned bytes

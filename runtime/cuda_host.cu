@@ -111,10 +111,10 @@ class Rank {
 
   bool copy_input(int k) {
     const auto at = static_cast<size_t>(k);
-    return input_bytes_[at] == 0 || ok(cudaMemcpyAsync(const_cast<void*>(inputs_[at]),
-                                                       run_.ranks[rank_].inputs[k], input_bytes_[at],
-                                                       cudaMemcpyHostToDevice, stream_),
-                                       "cudaMemcpyAsync");
+    return input_bytes_[at] == 0 ||
+           ok(cudaMemcpyAsync(const_cast<void*>(inputs_[at]), run_.ranks[rank_].inputs[k], input_bytes_[at],
+                              cudaMemcpyHostToDevice, stream_),
+              "cudaMemcpyAsync");
   }
 
   // What the step before has overwritten.

@@ -57,9 +57,9 @@ void ProgramEmitter::refuse_unsupported() const {
   const std::function<void(OpId)> check = [&](OpId id) {
     const Operation& op = s_.graph[id];
     if (const auto* region = op.as<RegionKernel>()) {
-      if (region->kind != RegionKind::call)
-        return refuse(id, fmt::format("{} regions", to_string(region->kind)));
-      for (OpId inner : region->regions[0].ops) check(inner);
+      for (const Region& r : region->regions) {
+        for (OpId inner : r.ops) check(inner);
+      }
     } else if (const auto* e = op.as<ExternKernel>()) {
       refuse(id, e->callee.empty() ? "an operation without a body"
                                    : fmt::format("external function {}", e->callee));

@@ -136,14 +136,7 @@ void ProgramEmitter::emit_op(OpId id) {
   if (op.as<CollectiveKernel>()) return emit_collective(id);
   if (const auto* wait = op.as<WaitKernel>()) return emit_finish(id, wait->start, "wait");
   if (const auto* release = op.as<ReleaseKernel>()) return emit_finish(id, release->start, "release");
-  if (const auto* call = op.as<RegionKernel>()) {
-    const RegionKernel region = *call;
-    const std::vector<BufferId> outputs = op.outputs;
-    for (OpId inner : region.regions[0].ops) emit_op(inner);
-    for (std::size_t k = 0; k < outputs.size(); ++k)
-      emit_copy(region.regions[0].yields[k], outputs[k], "result of " + s_.graph[id].name);
-    return;
-  }
+  if (op.as<RegionKernel>()) return emit_region(id);
   throw InternalError(fmt::format("codegen: '{}' should have been refused", op.name));
 }
 

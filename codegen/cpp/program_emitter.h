@@ -77,6 +77,10 @@ class ProgramEmitter {
   void note(const std::vector<ir::OpId>& ops, const std::string& what);
   std::string label(ir::OpId op) const;  // the ONNX node, or the operation's name
 
+  // emit_region.cc
+  void emit_region(ir::OpId op);
+  void emit_body(ir::OpId op, const ir::Region& region);
+
   // emit_gemm.cc
   void emit_gemm(ir::OpId op);
   std::size_t gemm_shape(const std::string& body);
@@ -116,6 +120,7 @@ class ProgramEmitter {
   std::vector<Node> nodes_;
   std::optional<Node> begun_;  // not emitted yet
   std::vector<std::string> step_;
+  int region_depth_ = 0;
   std::map<int, bool> used_inputs_, used_outputs_;
   std::int64_t workspace_at_ = 0, workspace_bytes_ = 0;
   std::int64_t scratch_bytes_ = 0;
