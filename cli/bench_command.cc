@@ -59,7 +59,7 @@ int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int 
     program.run(in, out);
     const auto end = std::chrono::steady_clock::now();
     fmt::print("{}\n", std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count());
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) break;  // nobody listens any longer
   }
   return 0;
 }

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/model_options.h"
+#include "cli/write_file.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 
@@ -27,10 +27,7 @@ struct Options {
 };
 
 void write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  if (!file.flush())
-    ir::user_error(kCannotWrite, {.file = path}, "cannot write the file", "check the path and the disk");
+  write_file(path, text);
   fmt::print("{}\n", path);
 }
 

@@ -1,11 +1,16 @@
 // braid: argument parsing and printing; everything else is in the compiler and the runtime.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli/command.h"
@@ -19,25 +24,54 @@ namespace {
 constexpr int kUserError = 1;
 constexpr int kInternalError = 70;  // EX_SOFTWARE
 
+// Standard error may be full or closed, too: that must not end the program in another way.
+void report(const std::string& text) { std::fputs(text.c_str(), stderr); }
+
+int internal_error(const std::exception& error) {
+  report(fmt::format("internal error: {}\n  Please report this, with the model or text that shows it.\n",
+                     error.what()));
+  return kInternalError;
+}
+
+// A closed descriptor would be given to the next file that is opened, and what is printed would land in it.
+// Here a write to it fails.
+void keep_standard_descriptors() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+// What was printed must have arrived.
+int finished(int code) {
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0 && std::cout.flush()) return code;
+  report(
+      fmt::format("error BR{:04}: standard output cannot be written\n  hint: is the disk full, or was the "
+                  "pipe closed?\n",
+                  braid::cli::kCannotWrite));
+  return code == 0 ? kUserError : code;
+}
+
 int guarded(const braid::cli::Action& action) {
   try {
     return action();
   } catch (const braid::ir::UserError& error) {
-    fmt::print(stderr, "{}{}\n", braid::cli::rank_prefix(), error.what());
+    report(fmt::format("{}{}\n", braid::cli::rank_prefix(), error.what()));
     return kUserError;
   } catch (const braid::rt::ProgramError& error) {
-    fmt::print(stderr, "{}{}\n", braid::cli::rank_prefix(), error.what());
+    report(fmt::format("{}{}\n", braid::cli::rank_prefix(), error.what()));
     return kUserError;
   } catch (const braid::cli::ReportedError&) {
     return kUserError;
   } catch (const std::filesystem::filesystem_error& error) {
-    fmt::print(stderr, "error BR{:04}: {}\n  hint: check the path, its rights and the disk\n",
-               braid::cli::kCannotWrite, error.what());
+    report(fmt::format("error BR{:04}: {}\n  hint: check the path, its rights and the disk\n",
+                       braid::cli::kCannotWrite, error.what()));
     return kUserError;
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0 || std::ferror(stderr) != 0) return kUserError;  // see finished
+    return internal_error(error);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "internal error: {}\n  Please report this, with the model or text that shows it.\n",
-               error.what());
-    return kInternalError;
+    return internal_error(error);
   }
 }
 
@@ -57,6 +91,8 @@ std::string unknown_command(const CLI::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_descriptors();
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error like any other
   CLI::App app{"Compiles ONNX graphs with collectives into C++ or CUDA+NCCL programs.", "braid"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "braid 0.1.0");
@@ -78,11 +114,11 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
     const std::string unknown = unknown_command(app);
-    if (unknown.empty()) return app.exit(error) == 0 ? 0 : kUserError;
-    fmt::print(stderr, "{}\nRun with --help for more information.\n", unknown);
+    if (unknown.empty()) return finished(app.exit(error) == 0 ? 0 : kUserError);
+    report(unknown + "\nRun with --help for more information.\n");
     return kUserError;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUserError;
+    return finished(app.exit(error) == 0 ? 0 : kUserError);
   }
-  return guarded(chosen);
+  return finished(guarded(chosen));
 }

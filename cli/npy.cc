@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "cli/errors.h"
+#include "cli/write_file.h"
 #include "ir/error.h"
 
 namespace braid::cli {
@@ -124,16 +125,12 @@ void write_npy(const std::string& path, const ir::Tensor& given) {
   // The data begin at a multiple of 64 bytes; the header ends with a newline.
   header.append(63 - (10 + header.size()) % 64, ' ');
   header += '\n';
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  const char length[2] = {static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
-  file.write(kMagic.data(), static_cast<std::streamsize>(kMagic.size()));
-  file.write("\x01\x00", 2);
-  file.write(length, 2);
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
-  file.write(reinterpret_cast<const char*>(tensor->bytes.data()),
-             static_cast<std::streamsize>(tensor->bytes.size()));
-  if (!file.flush())
-    ir::user_error(kCannotWrite, {.file = path}, "cannot write the file", "check the path and the disk");
+  const char version_and_length[4] = {1, 0, static_cast<char>(header.size() & 0xff),
+                                      static_cast<char>(header.size() >> 8)};
+  write_file(path, {kMagic,
+                    {version_and_length, sizeof version_and_length},
+                    header,
+                    {reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size()}});
 }
 
 }  // namespace braid::cli

@@ -3,12 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/model_options.h"
+#include "cli/write_file.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "passes/costs/machine.h"
@@ -48,10 +48,7 @@ int run(const Options& o) {
     fmt::print("{}", text);
     return 0;
   }
-  std::ofstream file(o.output, std::ios::trunc);
-  file << text;
-  if (!file.flush())
-    ir::user_error(kCannotWrite, {.file = o.output}, "cannot write the file", "check the path and the disk");
+  write_file(o.output, text);
   return 0;
 }
 

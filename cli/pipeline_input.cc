@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "cli/errors.h"
+#include "cli/write_file.h"
 #include "frontend/errors.h"
 #include "ir/error.h"
 #include "passes/pipeline/csv.h"
@@ -134,10 +135,7 @@ void write_output(const std::string& path, const std::string& text) {
     fmt::print("{}", text);
     return;
   }
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  if (!out.flush())
-    ir::user_error(kCannotWrite, {.file = path}, "cannot write the file", "check the path and the disk");
+  write_file(path, text);
 }
 
 }  // namespace braid::cli

@@ -1,5 +1,10 @@
 #include "cli/write_file.h"
 
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/errors.h"
@@ -7,11 +12,18 @@
 
 namespace braid::cli {
 
-void write_file(const std::string& path, const std::string& text) {
+void write_file(const std::string& path, std::initializer_list<std::string_view> parts) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  if (!file.flush())
-    ir::user_error(kCannotWrite, {.file = path}, "cannot write the file", "check the path and the disk");
+  const bool opened = file.is_open();
+  for (std::string_view part : parts) file << part;
+  file.close();
+  if (file) return;
+  const std::string why = std::strerror(errno);
+  std::error_code ignored;
+  if (opened && std::filesystem::is_regular_file(path, ignored)) std::filesystem::remove(path, ignored);
+  ir::user_error(kCannotWrite, {.file = path}, fmt::format("cannot be written: {}", why),
+                 "is the disk full, or the folder read-only?");
 }
 
 }  // namespace braid::cli

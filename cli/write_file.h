@@ -1,10 +1,15 @@
 #pragma once
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 namespace braid::cli {
 
-// UserError BR0010 when the file cannot be written.
-void write_file(const std::string& path, const std::string& text);
+// Writes the parts, one after the other. UserError BR0010 when the file cannot be written: nothing
+// half-written stays.
+void write_file(const std::string& path, std::initializer_list<std::string_view> parts);
+
+inline void write_file(const std::string& path, std::string_view text) { write_file(path, {text, {}}); }
 
 }  // namespace braid::cli

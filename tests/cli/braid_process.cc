@@ -23,12 +23,15 @@ std::string executable() {
 }
 
 [[noreturn]] void become(const std::vector<std::string>& arguments,
-                         const std::vector<std::string>& environment, const fs::path& in, const fs::path& out,
+                         const std::vector<std::string>& environment, const fs::path& in, int out,
                          const fs::path& err) {
-  const int files[] = {::open(in.c_str(), O_RDONLY), ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600),
+  const int files[] = {::open(in.c_str(), O_RDONLY), out,
                        ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600)};
   for (int k = 0; k < 3; ++k) {
-    if (files[k] < 0 || ::dup2(files[k], k) < 0) ::_exit(126);
+    if (k == 1 && out < 0)
+      ::close(k);
+    else if (files[k] < 0 || ::dup2(files[k], k) < 0)
+      ::_exit(126);
   }
   ::setenv("BRAID_CXXFLAGS", "-O0", 1);
   for (const std::string& variable : environment) {
@@ -43,21 +46,36 @@ std::string executable() {
   ::_exit(127);
 }
 
-}  // namespace
-
-ProcessResult braid(const std::vector<std::string>& arguments, const std::string& input,
-                    const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile) {
+ProcessResult run(int out, const std::vector<std::string>& arguments, const std::string& input,
+                  const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile) {
   const Folder folder;
   const std::string in = folder.file("in", input);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
-  if (child == 0) become(arguments, environment, in, folder / "out", folder / "err");
+  if (child == 0) become(arguments, environment, in, out, folder / "err");
   if (meanwhile) meanwhile(child);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, read_text(folder / "out"), read_text(folder / "err")};
+  return {code, {}, read_text(folder / "err")};
+}
+
+}  // namespace
+
+ProcessResult braid(const std::vector<std::string>& arguments, const std::string& input,
+                    const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile) {
+  const Folder folder;
+  const int out = ::open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  ProcessResult result = run(out, arguments, input, environment, meanwhile);
+  ::close(out);
+  result.out = read_text(folder / "out");
+  return result;
+}
+
+ProcessResult braid_into(int standard_output, const std::vector<std::string>& arguments,
+                         const std::string& input) {
+  return run(standard_output, arguments, input, {}, {});
 }
 
 std::vector<int> children_of(int process) {

@@ -23,6 +23,11 @@ ProcessResult braid(const std::vector<std::string>& arguments, const std::string
                     const std::vector<std::string>& environment = {},
                     const std::function<void(int)>& meanwhile = {});
 
+// The same with a standard output of the caller's, which is not read back (out stays empty): an open
+// descriptor, or -1 for none.
+ProcessResult braid_into(int standard_output, const std::vector<std::string>& arguments,
+                         const std::string& input = {});
+
 // The ids of the processes that a process has started and that still run.
 std::vector<int> children_of(int process);
 
