@@ -34,7 +34,8 @@ struct Options {
 // program.
 int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int threads) {
   if (threads > 0) omp_set_num_threads(threads);
-  rt::Program program = rt::Program::open(files.library, {.weights_dir = files.dir});
+  rt::Program program =
+      rt::Program::open(rt::load_program(files.library, files.id), {.weights_dir = files.dir});
   const BraidProgram& table = program.table();
   StepInputs given(table, inputs);
   const std::span<const rt::TensorView> in = given.views();

@@ -62,10 +62,11 @@ int run(const Options& o) {
     write_text(text_path, ir::print(schedule));
     return 0;
   }
-  for (const std::string& file : emit_program(schedule, options)) fmt::print("{}\n", file);
+  StagedProgram program(schedule, options);
   const auto emitted = Clock::now();
-  if (o.emit == "library") fmt::print("{}\n", build_program(o.output, options.architectures));
+  if (o.emit == "library") program.build({.architectures = options.architectures});
   const auto built = Clock::now();
+  for (const std::string& file : program.publish()) fmt::print("{}\n", file);
   if (o.timing) {
     fmt::print(stderr, "{}", passes::to_string(records));
     fmt::print(stderr, "lower {:.0f} ms, passes {:.0f} ms, emit {:.0f} ms, host compiler {:.0f} ms\n",

@@ -11,7 +11,7 @@
 #include "cli/errors.h"
 #include "cli/launched.h"
 #include "codegen/compile.h"
-#include "codegen/cuda/build.h"
+#include "codegen/manifest.h"
 #include "ir/error.h"
 #include "runtime/program.h"
 
@@ -44,7 +44,7 @@ ProgramInterface read_table(const Table& table) {
 
 // What the program's table does not say and random inputs need.
 void read_index_limits(const ProgramFiles& program, ProgramInterface& table) {
-  std::ifstream file(std::filesystem::path(program.dir) / "manifest.json");
+  std::ifstream file(codegen::manifest_path(program.dir));
   const nlohmann::json manifest = nlohmann::json::parse(file, nullptr, false);
   const auto inputs = manifest.find("inputs");
   if (inputs == manifest.end() || !inputs->is_array()) return;
@@ -63,20 +63,11 @@ bool is_program_dir(const std::string& path) {
 }
 
 ProgramFiles find_program(const std::string& dir) {
-  const std::string manifest = (std::filesystem::path(dir) / "manifest.json").string();
-  std::ifstream file(manifest);
-  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
-  if (json.is_discarded() || !json.contains("name") || !json["name"].is_string()) {
-    ir::user_error(kNoProgram, {.file = manifest}, "no compiled program here",
-                   "make one with: braid compile MODEL.onnx -o DIR");
-  }
-  ProgramFiles program{dir, json["name"].get<std::string>(), Target::cpu, {}};
-  if (json.value("target", "cpu") == "cuda") program.target = Target::cuda;
-  const bool cuda = program.target == Target::cuda;
-  program.library = (std::filesystem::path(dir) / (program.name + (cuda ? ".emulated.so" : ".so"))).string();
-  if (!std::filesystem::exists(program.library)) {
-    program.library = cuda ? codegen::cuda::build_emulated(dir, program.name) : build_program(dir);
-  }
+  const codegen::Manifest manifest = codegen::read_manifest(dir);
+  ProgramFiles program{dir, manifest.name, manifest.cuda ? Target::cuda : Target::cpu, {}, manifest.id};
+  const char* kind = manifest.cuda ? ".emulated.so" : ".so";
+  program.library = (std::filesystem::path(dir) / (manifest.name + kind)).string();
+  if (!std::filesystem::exists(program.library)) program.library = build_program(dir, {.emulated = true});
   return program;
 }
 
@@ -119,8 +110,9 @@ std::int64_t median(std::vector<std::int64_t> values) {
 }
 
 ProgramInterface interface_of(const ProgramFiles& program) {
-  ProgramInterface table = program.target == Target::cpu ? read_table(*rt::load_program(program.library))
-                                                         : read_table(*load_cuda_program(program));
+  ProgramInterface table = program.target == Target::cpu
+                               ? read_table(*rt::load_program(program.library, program.id))
+                               : read_table(*load_cuda_program(program));
   read_index_limits(program, table);
   return table;
 }

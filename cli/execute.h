@@ -22,10 +22,11 @@ struct ProgramFiles {
   std::string dir;
   std::string name;
   Target target = Target::cpu;
-  std::string library;  // built if it was not there; for CUDA: the one for the emulated device
+  std::string library;   // built if it was not there; for CUDA: the one for the emulated device
+  std::uint64_t id = 0;  // of the compilation; the library must be of the same
 };
 bool is_program_dir(const std::string& path);
-// UserError BR0008 where the folder holds no program.
+// UserErrors BR0008 where the folder holds no program, BR0016 where a compilation into it was cut off.
 ProgramFiles find_program(const std::string& dir);
 
 // What a program's table says, whatever its target.

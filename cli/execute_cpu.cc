@@ -168,7 +168,7 @@ RankResult run_launched(const ProgramFiles& program, const BraidProgram& table,
 std::vector<RankResult> execute_cpu(const ProgramFiles& program,
                                     const std::vector<std::vector<ir::Tensor>>& inputs,
                                     const ExecuteOptions& options) {
-  const BraidProgram& table = *rt::load_program(program.library);
+  const BraidProgram& table = *rt::load_program(program.library, program.id);
   if (const auto environment = launched())
     return {run_launched(program, table, *environment, inputs, options)};
 

@@ -11,6 +11,7 @@
 #include "cli/errors.h"
 #include "codegen/compile.h"
 #include "ir/error.h"
+#include "runtime/library_file.h"
 #include "runtime/program.h"
 
 namespace braid::cli {
@@ -57,6 +58,7 @@ std::vector<std::int64_t> dims_of(const ProgramInterface& program,
 }  // namespace
 
 const BraidCudaProgram* load_cuda_program(const ProgramFiles& program) {
+  rt::check_library(program.library, rt::SealNeed::required, program.id);
   const auto entry =
       reinterpret_cast<BraidCudaProgramFunction>(symbol(program, "braid_cuda_program_" + program.name));
   return entry();

@@ -55,7 +55,7 @@ void add_nodes(const BraidProgram& table, MeasuredTimeline& t) {
 
 MeasuredTimeline measured_timeline(const ProgramFiles& program, const std::vector<RankResult>& results,
                                    const ExecuteOptions& options) {
-  const BraidProgram& table = *rt::load_program(program.library);
+  const BraidProgram& table = *rt::load_program(program.library, program.id);
   MeasuredTimeline t;
   t.program = table.name;
   if (options.link && table.ranks > 1) {

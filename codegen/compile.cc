@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "codegen/cpp/emit.h"
 #include "codegen/cuda/build.h"
 #include "codegen/cuda/supported.h"
+#include "codegen/manifest.h"
+#include "codegen/toolchain.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
@@ -114,27 +115,61 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
   return records;
 }
 
-std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options) {
-  const std::string name = options.name.empty() ? program_name(options.model) : options.name;
-  if (options.target == Target::cuda) {
-    return codegen::cuda::write_cuda(codegen::cuda::emit_cuda(schedule, {.name = name}), schedule,
-                                     options.output_dir);
-  }
-  const codegen::cpp::EmittedProgram program =
-      codegen::cpp::emit_cpp(schedule, {.name = name, .checked = options.checked});
-  return codegen::cpp::write_program(program, schedule.graph, options.output_dir);
+namespace {
+
+// Makes the library of a source that lies in `dir`, and seals it.
+std::string build_and_seal(const std::string& dir, const std::string& name, bool cuda, std::uint64_t id,
+                           const BuildRequest& request) {
+  const std::string library = !cuda ? codegen::cpp::build_library(dir, name)
+                              : request.emulated
+                                  ? codegen::cuda::build_emulated(dir, name)
+                                  : codegen::cuda::build_nvcc(dir, name, request.architectures);
+  codegen::seal_library(library, id);
+  return library;
 }
 
-std::string build_program(const std::string& dir, const std::vector<std::string>& architectures) {
-  const std::filesystem::path manifest = std::filesystem::path(dir) / "manifest.json";
-  const nlohmann::json json = nlohmann::json::parse(read_text(manifest.string()), nullptr, false);
-  if (json.is_discarded() || !json.contains("name")) {
-    ir::user_error(kNoProgram, {.file = manifest.string()}, "not the manifest of a compiled program",
-                   "make one with: braid compile MODEL.onnx -o DIR");
+}  // namespace
+
+StagedProgram::StagedProgram(const ir::Schedule& schedule, const CompileOptions& options)
+    : folder_(options.output_dir), cuda_(options.target == Target::cuda) {
+  const std::string name = options.name.empty() ? program_name(options.model) : options.name;
+  if (cuda_) {
+    const codegen::cuda::CudaProgram program = codegen::cuda::emit_cuda(schedule, {.name = name});
+    codegen::cuda::write_cuda(program, schedule, folder_);
+    name_ = program.name;
+    id_ = program.id;
+  } else {
+    const codegen::cpp::EmittedProgram program =
+        codegen::cpp::emit_cpp(schedule, {.name = name, .checked = options.checked});
+    codegen::cpp::write_program(program, schedule.graph, folder_);
+    name_ = program.name;
+    id_ = program.id;
   }
-  const std::string name = json["name"].get<std::string>();
-  if (json.value("target", "cpu") == "cuda") return codegen::cuda::build_nvcc(dir, name, architectures);
-  return codegen::cpp::build_library(dir, name);
+}
+
+void StagedProgram::build(const BuildRequest& request) {
+  build_and_seal(folder_.aside(), name_, cuda_, id_, request);
+}
+
+std::vector<std::string> StagedProgram::publish() { return folder_.publish(); }
+
+std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options) {
+  return StagedProgram(schedule, options).publish();
+}
+
+std::string build_program(const std::string& dir, const BuildRequest& request) {
+  namespace fs = std::filesystem;
+  const codegen::Manifest manifest = codegen::read_manifest(dir);
+  const std::string file = manifest.name + (manifest.cuda ? ".cu" : ".cc");
+  const fs::path source = fs::path(dir) / file;
+  if (read_text(source.string()).find(fmt::format("0x{:016x}u", manifest.id)) == std::string::npos) {
+    ir::user_error(kNoProgram, {.file = source.string()},
+                   "is of another compilation than the manifest beside it", "compile the model again");
+  }
+  codegen::ProgramFolder folder(dir);
+  fs::copy_file(source, fs::path(folder.aside()) / file);
+  const fs::path library = build_and_seal(folder.aside(), manifest.name, manifest.cuda, manifest.id, request);
+  return folder.publish_library(library.filename().string(), manifest);
 }
 
 CompileResult compile(const CompileOptions& options) {

@@ -2,8 +2,7 @@
 //
 //   load, check, normalise, lower      frontend::import_model     (a .braid text is parsed instead)
 //   fuse, schedule, plan               passes::run_passes
-//   emit                               emit_program
-//   build                              build_program
+//   emit, build                        StagedProgram, or emit_program and build_program
 //
 // Every arrow is one function with one input and one output; `compile` is their sequence.
 #pragma once
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/program_folder.h"
 #include "frontend/import.h"
 #include "ir/schedule.h"
 #include "passes/force_kernels.h"
@@ -55,11 +55,34 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
 passes::PassContext pass_context(const CompileOptions& options);
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
                                          passes::PassContext& context);
-// Emit: writes the program into options.output_dir, all of it or nothing. Returns the paths written.
+
+struct BuildRequest {
+  std::vector<std::string> architectures;  // CUDA: "sm_90", ...; empty: build_nvcc's choice
+  bool emulated = false;                   // CUDA: for the emulated device, by the host compiler
+};
+
+// A program on its way into options.output_dir: made aside, published at once (codegen/program_folder.h).
+class StagedProgram {
+ public:
+  // Emit: source, weights and manifest.
+  StagedProgram(const ir::Schedule& schedule, const CompileOptions& options);
+  // Build: the host compiler, or nvcc, makes a shared library.
+  void build(const BuildRequest& request);
+  // Returns the paths of the program's files.
+  std::vector<std::string> publish();
+
+ private:
+  codegen::ProgramFolder folder_;
+  std::string name_;
+  bool cuda_ = false;
+  std::uint64_t id_ = 0;
+};
+
+// Emits and publishes source, weights and manifest. Returns their paths.
 std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options);
-// Build: the host compiler, or nvcc for these architectures, makes a shared library of what lies in `dir`.
-// Returns its path.
-std::string build_program(const std::string& dir, const std::vector<std::string>& architectures = {});
+// Builds the library of the program that lies in `dir` and adds it. Returns its path. User errors of
+// read_manifest, BR0008 where source and manifest are of two compilations.
+std::string build_program(const std::string& dir, const BuildRequest& request = {});
 
 struct CompileResult {
   ir::Schedule schedule;

@@ -6,10 +6,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <span>
 #include <sstream>
 #include <vector>
 
 #include "ir/error.h"
+#include "runtime/sealed_file.h"
 
 namespace braid::codegen {
 
@@ -101,6 +104,19 @@ std::string run_compiler(const std::string& command, const fs::path& partial, co
   }
   fs::rename(partial, target);
   return target.string();
+}
+
+void seal_library(const std::string& library, std::uint64_t compilation_id) {
+  std::fstream file(library, std::ios::binary | std::ios::in | std::ios::out);
+  std::ostringstream contents;
+  contents << file.rdbuf();
+  const std::string bytes = contents.str();
+  const rt::Seal seal = rt::make_seal(std::as_bytes(std::span(bytes)), compilation_id);
+  file.seekp(0, std::ios::end);
+  file.write(reinterpret_cast<const char*>(&seal), sizeof seal);
+  file.close();
+  if (!file)
+    ir::user_error(10, {.file = library}, "cannot be written", "is the disk full, or the folder read-only?");
 }
 
 }  // namespace braid::codegen

@@ -1,6 +1,7 @@
 // Finding and running what turns generated source into a library. Shared by all targets.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -26,5 +27,9 @@ RuntimeFiles find_runtime(const std::string& given, const std::string& library_f
 std::string run_compiler(const std::string& command, const std::filesystem::path& partial,
                          const std::filesystem::path& target, bool verbose,
                          const std::function<void(const std::string& lines)>& fail);
+
+// Appends the seal (runtime/sealed_file.h) by which a library is known before it is opened. User error
+// BR0010.
+void seal_library(const std::string& library, std::uint64_t compilation_id);
 
 }  // namespace braid::codegen

@@ -1,9 +1,9 @@
 #include "codegen/trace_json.h"
 
-#include <filesystem>
 #include <fstream>
 
 #include "codegen/compile.h"
+#include "codegen/manifest.h"
 #include "ir/error.h"
 
 namespace braid::codegen {
@@ -73,7 +73,8 @@ ordered_json trace_json(const ir::CollectiveTrace& trace) {
 }
 
 ir::CollectiveTrace read_program_trace(const std::string& dir) {
-  const std::string path = (std::filesystem::path(dir) / "manifest.json").string();
+  read_manifest(dir);  // that it is whole
+  const std::string path = manifest_path(dir);
   std::ifstream file(path);
   const json manifest = json::parse(file, nullptr, false);
   try {

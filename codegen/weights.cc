@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
 
 #include "ir/error.h"
+#include "runtime/hash.h"
 #include "runtime/weight_file.h"
 
 namespace braid::codegen {
@@ -19,30 +21,70 @@ std::int64_t aligned(std::int64_t offset) {
   return (offset + rt::kWeightAlignment - 1) / rt::kWeightAlignment * rt::kWeightAlignment;
 }
 
-void write_file(const Graph& graph, const WeightLayout& layout, std::uint64_t fingerprint, int rank,
-                const std::string& path) {
+// Gives `take(bytes, count)` what lies between the head of a file and its checksums, piece by piece.
+template <class Take>
+void tensors(const Graph& graph, const WeightLayout& layout, int rank, const Take& take) {
+  constexpr std::array<std::byte, rt::kWeightAlignment> zeros = {};
+  std::int64_t at = sizeof(rt::WeightFileHeader);
+  for (const auto& [storage, place] : layout.places) {
+    if (place.per_rank != (rank >= 0)) continue;
+    take(zeros.data(), static_cast<std::size_t>(place.offset - at));
+    const auto bytes = graph[storage].data.of_rank(std::max(rank, 0));
+    take(bytes.data(), static_cast<std::size_t>(place.bytes));
+    at = place.offset + place.bytes;
+  }
+  take(zeros.data(), static_cast<std::size_t>(aligned(at) - at));
+}
+
+std::vector<std::uint64_t> checksums(const Graph& graph, const WeightLayout& layout, int rank) {
+  std::vector<std::uint64_t> sums;
+  std::vector<std::byte> block;  // that begins in one piece and ends in another
+  block.reserve(rt::kWeightBlock);
+  tensors(graph, layout, rank, [&](const std::byte* bytes, std::size_t count) {
+    while (count > 0) {
+      const std::size_t part = std::min<std::size_t>(count, rt::kWeightBlock - block.size());
+      if (part == rt::kWeightBlock) {
+        sums.push_back(rt::checksum(bytes, part));
+      } else {
+        block.insert(block.end(), bytes, bytes + part);
+        if (block.size() == rt::kWeightBlock) {
+          sums.push_back(rt::checksum(block.data(), block.size()));
+          block.clear();
+        }
+      }
+      bytes += part;
+      count -= part;
+    }
+  });
+  if (!block.empty()) sums.push_back(rt::checksum(block.data(), block.size()));
+  return sums;
+}
+
+void write_file(const Graph& graph, const WeightLayout& layout, std::uint64_t id, int rank,
+                const std::vector<std::uint64_t>& sums, const std::string& path) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  const auto write = [&](const void* bytes, std::size_t count) {
+    file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+  };
   rt::WeightFileHeader head = {};
   std::memcpy(head.magic, rt::kWeightMagic, sizeof head.magic);
   head.version = rt::kWeightVersion;
   head.rank = rank;
-  head.fingerprint = fingerprint;
+  head.compilation_id = id;
   head.bytes = static_cast<std::uint64_t>(rank < 0 ? layout.shared_bytes : layout.rank_bytes);
-  file.write(reinterpret_cast<const char*>(&head), sizeof head);
-  std::int64_t at = sizeof head;
-  constexpr std::array<char, rt::kWeightAlignment> zeros = {};
-  for (const auto& [storage, place] : layout.places) {
-    if (place.per_rank != (rank >= 0)) continue;
-    file.write(zeros.data(), place.offset - at);
-    const auto bytes = graph[storage].data.of_rank(std::max(rank, 0));
-    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(place.bytes));
-    at = place.offset + place.bytes;
-  }
-  const std::int64_t end = rank < 0 ? layout.shared_bytes : layout.rank_bytes;
-  file.write(zeros.data(), end - at);
+  head.tensors_end = head.bytes - sums.size() * sizeof sums[0];
+  write(&head, sizeof head);
+  tensors(graph, layout, rank, write);
+  write(sums.data(), sums.size() * sizeof sums[0]);
   file.close();
   if (!file)
     user_error(10, {.file = path}, "cannot be written", "is the disk full, or the folder read-only?");
+}
+
+// A file with its checksums, for tensors that end at `end`.
+std::int64_t file_bytes(std::int64_t end) {
+  const auto tensors_end = static_cast<std::uint64_t>(aligned(end));
+  return static_cast<std::int64_t>(tensors_end + rt::weight_blocks(tensors_end) * sizeof(std::uint64_t));
 }
 
 }  // namespace
@@ -74,8 +116,10 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
     end = place.offset + place.bytes;
   }
   layout.places = std::move(places);
-  layout.shared_bytes = any_shared ? aligned(shared) : 0;
-  layout.rank_bytes = any_rank ? aligned(rank) : 0;
+  layout.shared_bytes = any_shared ? file_bytes(shared) : 0;
+  layout.rank_bytes = any_rank ? file_bytes(rank) : 0;
+  if (any_shared) layout.checksums.push_back(checksums(graph, layout, -1));
+  for (int r = 0; any_rank && r < graph.ranks; ++r) layout.checksums.push_back(checksums(graph, layout, r));
   return layout;
 }
 
@@ -87,12 +131,24 @@ std::vector<std::string> weight_files(const Graph& graph, const WeightLayout& la
   return files;
 }
 
-void write_weights(const Graph& graph, const WeightLayout& layout, std::uint64_t fingerprint,
-                   const std::string& dir) {
-  if (layout.shared_bytes > 0) write_file(graph, layout, fingerprint, -1, dir + "/weights.bin");
+void write_weights(const Graph& graph, const WeightLayout& layout, std::uint64_t id, const std::string& dir) {
+  std::size_t file = 0;
+  if (layout.shared_bytes > 0)
+    write_file(graph, layout, id, -1, layout.checksums[file++], dir + "/weights.bin");
   for (int r = 0; layout.rank_bytes > 0 && r < graph.ranks; ++r) {
-    write_file(graph, layout, fingerprint, r, fmt::format("{}/weights.rank{}.bin", dir, r));
+    write_file(graph, layout, id, r, layout.checksums[file++], fmt::format("{}/weights.rank{}.bin", dir, r));
   }
+}
+
+std::uint64_t compilation_id(const std::string& source, const WeightLayout& layout) {
+  std::uint64_t id = rt::fnv1a(source);
+  for (const auto& [storage, place] : layout.places) {
+    const std::int64_t where[] = {place.per_rank, place.offset, place.bytes};
+    id = rt::fnv1a(where, sizeof where, id);
+  }
+  for (const std::vector<std::uint64_t>& file : layout.checksums)
+    id = rt::fnv1a(file.data(), file.size() * sizeof file[0], id);
+  return std::max<std::uint64_t>(id, 1);
 }
 
 }  // namespace braid::codegen

@@ -40,7 +40,7 @@ typedef struct BraidCudaProgram {
   uint32_t abi_version;
   uint32_t struct_size; /* sizeof(BraidCudaProgram) */
   const char* name;
-  uint64_t fingerprint; /* of source and weight layout; both weight files carry it */
+  uint64_t compilation_id; /* hash of source and weights; weight files, manifest and library carry it */
   int32_t ranks;
 
   int32_t dim_count;

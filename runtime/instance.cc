@@ -10,7 +10,6 @@
 #include "runtime/comm/shm_world.h"
 #include "runtime/hash.h"
 #include "runtime/lifecycle.h"
-#include "runtime/weight_file.h"
 
 namespace braid::rt {
 namespace {
@@ -39,27 +38,6 @@ std::string dims_text(const BraidProgram& table, const int64_t* dims) {
     text += std::string(table.dims[k].name) + " = " + number(dims[k]);
   }
   return text;
-}
-
-void check_weights(const BraidProgram& table, const void* data, uint64_t bytes, uint64_t wanted,
-                   int32_t rank) {
-  if (wanted == 0) return;
-  const std::string file = rank < 0 ? "weights.bin" : "weights.rank" + number(rank) + ".bin";
-  if (!data) fail(BRAID_INVALID_ARGUMENT, file + " is missing");
-  if (bytes < wanted) {
-    fail(BRAID_INVALID_ARGUMENT,
-         file + " has " + std::to_string(bytes) + " bytes, the program needs " + std::to_string(wanted));
-  }
-  WeightFileHeader head;
-  std::memcpy(&head, data, sizeof head);
-  if (std::memcmp(head.magic, kWeightMagic, sizeof head.magic) != 0 || head.version != kWeightVersion) {
-    fail(BRAID_INVALID_ARGUMENT, file + " is not a weight file of this version");
-  }
-  if (head.fingerprint != table.fingerprint) {
-    fail(BRAID_INVALID_ARGUMENT, file + " belongs to another program: compile the model again");
-  }
-  if (head.rank != rank)
-    fail(BRAID_INVALID_ARGUMENT, file + " holds the weights of rank " + number(head.rank));
 }
 
 // What the members of a group must agree on.
@@ -94,10 +72,11 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
          "rank " + number(info.rank) + " of a program for " + number(table.ranks) + " ranks");
   }
   rank_ = info.rank;
-  check_weights(table, info.weights, info.weights_bytes, table.weights_bytes, -1);
-  check_weights(table, info.rank_weights, info.rank_weights_bytes, table.rank_weights_bytes, rank_);
-  weights_ = static_cast<const std::byte*>(info.weights);
-  rank_weights_ = static_cast<const std::byte*>(info.rank_weights);
+  const uint64_t id = table.compilation_id;
+  shared_file_ = {info.weights, info.weights_bytes, table.weights_bytes, -1, id};
+  rank_file_ = {info.rank_weights, info.rank_weights_bytes, table.rank_weights_bytes, rank_, id};
+  weights_ = shared_file_.data();
+  rank_weights_ = rank_file_.data();
   if (table.arena_bytes > 0) {
     if (!info.arena || info.arena_bytes < table.arena_bytes ||
         reinterpret_cast<uintptr_t>(info.arena) % 64 != 0) {
@@ -140,10 +119,23 @@ Instance::~Instance() = default;
 
 void Instance::set_up() {
   pack_weights();
+  shared_file_.check_small_rest();
+  rank_file_.check_small_rest();
   join_groups();
   if (const LifecyclePlan* plan = lifecycle_plan()) {
     lifecycle_ = std::make_unique<Lifecycle>(*plan, arena_, segment_);
   }
+}
+
+PackedMatrix Instance::pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col,
+                            int64_t typical_m) {
+  MappedWeights& file = rank_file_.holds(b) ? rank_file_ : shared_file_;
+  const int64_t down = (k - 1) * b_row, across = (n - 1) * b_col;
+  if (k > 0 && n > 0) {
+    file.check(b + std::min<int64_t>(down, 0) + std::min<int64_t>(across, 0),
+               b + std::max<int64_t>(down, 0) + std::max<int64_t>(across, 0) + 1);
+  }
+  return gemms_.pack(k, n, b, b_row, b_col, typical_m);
 }
 
 void Instance::join_groups() {

@@ -14,6 +14,7 @@
 #include "runtime/comm/futex.h"
 #include "runtime/gemm.h"
 #include "runtime/kernel_support.h"
+#include "runtime/mapped_weights.h"
 #include "runtime/program_abi.h"
 
 namespace braid::rt {
@@ -59,6 +60,8 @@ class Instance {
   virtual bool step(const void* const* inputs, void* const* outputs) = 0;
 
   void guard(bool holds, const int64_t* dims, const char* text) const;
+  // For pack_weights: GemmLibrary::pack of a constant matrix, held to its checksums first.
+  PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
 
   // ---- for step
   const int64_t* dims() const { return current_->dims.data(); }
@@ -106,6 +109,7 @@ class Instance {
   void join_groups();
 
   const BraidProgram& table_;
+  MappedWeights shared_file_, rank_file_;
   std::unique_ptr<World> own_world_;  // of a program of one rank that was given none
   World* world_ = nullptr;
   std::vector<Communicator*> groups_;

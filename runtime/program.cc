@@ -1,14 +1,14 @@
 #include "runtime/program.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+
+#include "runtime/library_file.h"
+#include "runtime/mapped_file.h"
 
 namespace braid::rt {
 namespace {
@@ -20,45 +20,6 @@ std::string shape_text(std::span<const int64_t> shape) {
   for (size_t k = 0; k < shape.size(); ++k) text += (k ? "," : "") + number(shape[k]);
   return text + "]";
 }
-
-// A file mapped for reading.
-class Mapping {
- public:
-  Mapping() = default;
-  explicit Mapping(const std::string& path) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) throw ProgramError(kCannotOpen, path + ": " + std::strerror(errno));
-    struct stat info;
-    if (::fstat(fd, &info) == 0 && info.st_size > 0) {
-      bytes_ = static_cast<size_t>(info.st_size);
-      data_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
-    }
-    ::close(fd);
-    if (data_ == MAP_FAILED || data_ == nullptr) {
-      data_ = nullptr;
-      throw ProgramError(kCannotOpen, path + ": cannot be mapped");
-    }
-  }
-  ~Mapping() {
-    if (data_) ::munmap(data_, bytes_);
-  }
-  Mapping(Mapping&& o) noexcept { *this = std::move(o); }
-  Mapping& operator=(Mapping&& o) noexcept {
-    std::swap(data_, o.data_);
-    std::swap(bytes_, o.bytes_);
-    return *this;
-  }
-  const void* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
-  // Gives the pages back to the page cache; those needed again are mapped in again.
-  void drop() const {
-    if (data_) ::madvise(data_, bytes_, MADV_DONTNEED);
-  }
-
- private:
-  void* data_ = nullptr;
-  size_t bytes_ = 0;
-};
 
 struct FreeDelete {
   void operator()(void* p) const { std::free(p); }
@@ -76,7 +37,7 @@ ProgramError::ProgramError(int code, const std::string& message)
 
 struct Program::Impl {
   const BraidProgram* table = nullptr;
-  Mapping weights, rank_weights;
+  MappedFile weights, rank_weights;
   std::unique_ptr<void, FreeDelete> arena;
   std::unique_ptr<BraidInstance, DestroyInstance> instance;
   bool prepared = false;
@@ -181,9 +142,9 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
   }
   const int rank = options.world ? options.world->rank() : options.rank;
   const std::string dir = options.weights_dir.empty() ? "." : options.weights_dir;
-  if (table->weights_bytes > 0) impl->weights = Mapping(dir + "/weights.bin");
+  if (table->weights_bytes > 0) impl->weights = MappedFile(dir + "/weights.bin");
   if (table->rank_weights_bytes > 0)
-    impl->rank_weights = Mapping(dir + "/weights.rank" + number(rank) + ".bin");
+    impl->rank_weights = MappedFile(dir + "/weights.rank" + number(rank) + ".bin");
   if (table->arena_bytes > 0) {
     // In huge pages where there is more than one of them: fewer address translations, and fewer faults here.
     constexpr size_t kHugePage = size_t{2} << 20;
@@ -200,10 +161,10 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
   info.struct_size = sizeof info;
   info.rank = rank;
   info.world = reinterpret_cast<BraidWorld*>(options.world);
-  info.weights = impl->weights.data();
-  info.weights_bytes = impl->weights.bytes();
-  info.rank_weights = impl->rank_weights.data();
-  info.rank_weights_bytes = impl->rank_weights.bytes();
+  info.weights = impl->weights.bytes().data();
+  info.weights_bytes = impl->weights.bytes().size();
+  info.rank_weights = impl->rank_weights.bytes().data();
+  info.rank_weights_bytes = impl->rank_weights.bytes().size();
   info.arena = impl->arena.get();
   info.arena_bytes = table->arena_bytes;
   BraidInstance* instance = nullptr;
@@ -226,19 +187,23 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
   return Program(std::move(impl));
 }
 
-const BraidProgram* load_program(const std::string& library) {
+const BraidProgram* load_program(const std::string& library, uint64_t compilation_id) {
   const size_t slash = library.rfind('/');
   const std::string file = slash == std::string::npos ? library : library.substr(slash + 1);
   const std::string path = slash == std::string::npos ? "./" + library : library;
   const size_t dot = file.rfind(".so");
   if (dot == std::string::npos)
     throw ProgramError(kCannotOpen, library + ": the name of a program's library ends with .so");
+  check_library(path, compilation_id != 0 ? SealNeed::required : SealNeed::if_present, compilation_id);
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) throw ProgramError(kCannotOpen, ::dlerror());
   const std::string symbol = "braid_program_" + file.substr(0, dot);
   const auto function = reinterpret_cast<BraidProgramFunction>(::dlsym(handle, symbol.c_str()));
   if (!function) throw ProgramError(kCannotOpen, library + " has no function " + symbol);
-  return function();
+  const BraidProgram* table = function();
+  if (compilation_id != 0 && table->compilation_id != compilation_id)
+    throw ProgramError(kCannotOpen, library + " holds another program than the manifest beside it says");
+  return table;
 }
 
 Program Program::open(const std::string& library, const ProgramOptions& options) {

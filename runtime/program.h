@@ -98,7 +98,9 @@ class Program {
 
 // The communication segment that each rank's world must have for this program.
 WorldOptions world_options(const BraidProgram& table);
-// The table of a library, which stays loaded until the process ends. Throws ProgramError.
-const BraidProgram* load_program(const std::string& library);
+// The table of a library, which is checked before it is opened (runtime/library_file.h) and stays loaded
+// until the process ends. With a compilation id the library must be one that `braid compile` built of that
+// compilation. Throws ProgramError.
+const BraidProgram* load_program(const std::string& library, uint64_t compilation_id = 0);
 
 }  // namespace braid::rt

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "codegen/cpp/program_emitter.h"
-#include "codegen/program_files.h"
+#include "codegen/program_folder.h"
 #include "ir/effects.h"
 #include "ir/element.h"
 #include "ir/error.h"
@@ -32,7 +32,7 @@ bool is_row_major(const Graph& graph, BufferId b) {
   return is_contiguous(graph[b].sizes, strides);
 }
 
-constexpr const char* kFingerprintMark = "@FINGERPRINT@";
+constexpr const char* kIdMark = "@COMPILATION_ID@";
 
 }  // namespace
 
@@ -158,12 +158,11 @@ EmittedProgram ProgramEmitter::emit() {
   EmittedProgram program;
   program.name = name_;
   program.source = source_text();
-  program.fingerprint = ir::fnv1a(std::as_bytes(std::span(program.source)).data(), program.source.size());
-  const std::size_t mark = program.source.find(kFingerprintMark);
-  program.source.replace(mark, std::string_view(kFingerprintMark).size(),
-                         fmt::format("0x{:016x}u", program.fingerprint));
+  program.id = compilation_id(program.source, weights_);
+  program.source.replace(program.source.find(kIdMark), std::string_view(kIdMark).size(),
+                         fmt::format("0x{:016x}u", program.id));
   program.header = header_text();
-  program.manifest = manifest(program.fingerprint);
+  program.manifest = manifest(program.id);
   program.weights = weights_;
   return program;
 }
@@ -439,7 +438,7 @@ std::string ProgramEmitter::source_text() const {
     if (n > 0) w.line(fmt::format("p.{}s = {};", f, constant));
   };
   field("name", c_string(name_));
-  field("fingerprint", kFingerprintMark);
+  field("compilation_id", kIdMark);
   field("ranks", fmt::format("{}", graph.ranks));
   array("dim", "kDims", graph.dims.size());
   array("input", "kInputs", graph.inputs.size());
@@ -502,16 +501,11 @@ std::string ProgramEmitter::header_text() const {
   return w.text();
 }
 
-nlohmann::ordered_json ProgramEmitter::manifest(std::uint64_t fingerprint) const {
+nlohmann::ordered_json ProgramEmitter::manifest(std::uint64_t id) const {
   const Graph& graph = s_.graph;
-  ProgramFacts facts = {name_,
-                        "cpu",
-                        BRAID_ABI_VERSION,
-                        "braid_program_" + name_,
-                        fingerprint,
-                        workspace_at_ + workspace_bytes_,
-                        weights_,
-                        {}};
+  ProgramFacts facts = {
+      name_,    "cpu", BRAID_ABI_VERSION, "braid_program_" + name_, id, workspace_at_ + workspace_bytes_,
+      weights_, {}};
   for (std::size_t k = 0; k < output_alias_.size(); ++k) {
     if (output_alias_[k] >= 0) facts.aliased_outputs[static_cast<int>(k)] = output_alias_[k];
   }
@@ -544,11 +538,9 @@ EmittedProgram emit_cpp(const Schedule& schedule, const EmitOptions& options) {
   return ProgramEmitter(schedule, options).emit();
 }
 
-std::vector<std::string> write_program(const EmittedProgram& program, const Graph& graph,
-                                       const std::string& dir) {
-  return write_program_files(dir,
-                             {{program.name + ".cc", program.source}, {program.name + ".h", program.header}},
-                             graph, program.weights, program.fingerprint, program.manifest);
+void write_program(const EmittedProgram& program, const Graph& graph, ProgramFolder& folder) {
+  folder.write({{program.name + ".cc", program.source}, {program.name + ".h", program.header}}, graph,
+               program.weights, program.id, program.manifest);
 }
 
 }  // namespace braid::codegen::cpp

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/program_folder.h"
 #include "codegen/weights.h"
 #include "ir/schedule.h"
 
@@ -28,7 +29,7 @@ struct EmittedProgram {
   std::string header;
   nlohmann::ordered_json manifest;
   WeightLayout weights;
-  std::uint64_t fingerprint = 0;
+  std::uint64_t id = 0;  // of the compilation
 };
 
 // Deterministic: equal schedules give equal bytes. User errors: BR0601 (operations that this target does not
@@ -36,10 +37,8 @@ struct EmittedProgram {
 // plan.
 EmittedProgram emit_cpp(const ir::Schedule& schedule, const EmitOptions& options = {});
 
-// Writes all files into `dir` (see codegen/program_files.h) and returns their paths. `graph` is the one
-// emitted: its constants are written.
-std::vector<std::string> write_program(const EmittedProgram& program, const ir::Graph& graph,
-                                       const std::string& dir);
+// Writes all files, unpublished, into `folder`. `graph` is the one emitted: its constants are written.
+void write_program(const EmittedProgram& program, const ir::Graph& graph, ProgramFolder& folder);
 
 struct BuildOptions {
   std::string compiler;     // empty: $CXX, else c++

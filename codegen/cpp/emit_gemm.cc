@@ -58,7 +58,7 @@ std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
   const Expr k = last(b.sizes, 1), n = last(b.sizes, 0);
   if (!k.is_constant() || !n.is_constant() || !b.offset.is_constant()) return std::nullopt;
   const std::int64_t rows = bounds(numel(gemm.out.sizes)).max / std::max<std::int64_t>(1, n.constant());
-  const std::string call = fmt::format("gemms_.pack({}, {}, {}, {}, {}, {})", size(k), size(n),
+  const std::string call = fmt::format("pack({}, {}, {}, {}, {}, {})", size(k), size(n),
                                        address(b.buffer, b.offset), size(last(b.strides, 1)),
                                        size(last(b.strides, 0)), std::clamp<std::int64_t>(rows, 32, 512));
   for (std::size_t p = 0; p < packed_.size(); ++p) {

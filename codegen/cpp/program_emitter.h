@@ -60,7 +60,7 @@ class ProgramEmitter {
   void write_class(Writer& w) const;
   void write_sizes(Writer& w) const;
   std::string header_text() const;
-  nlohmann::ordered_json manifest(std::uint64_t fingerprint) const;
+  nlohmann::ordered_json manifest(std::uint64_t id) const;
 
   // emit_lifecycle.cc: checks against the plan
   void find_lifecycle();

@@ -14,16 +14,15 @@
 #include <vector>
 
 #include "codegen/cuda/emit.h"
+#include "codegen/program_folder.h"
 
 namespace braid::codegen::cuda {
 
 // What the program is, for people and tools: the fields of the C++ target's manifest, and those of this one.
 nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& schedule);
 
-// Writes all files into `dir` (made if need be), each under a temporary name first and renamed when all are
-// complete. Returns their paths. User error BR0010 where that fails.
-std::vector<std::string> write_cuda(const CudaProgram& program, const ir::Schedule& schedule,
-                                    const std::string& dir);
+// Writes all files, unpublished, into `folder`.
+void write_cuda(const CudaProgram& program, const ir::Schedule& schedule, ProgramFolder& folder);
 
 struct CudaBuildOptions {
   std::string runtime_dir;  // see codegen/toolchain.h

@@ -22,10 +22,10 @@ struct CudaOptions {
 };
 
 struct CudaProgram {
-  std::string name;    // as in the entry point
-  std::string body;    // kernels, tables and step, in a namespace of its own: several fit in one file
-  std::string header;  // declares the entry point
-  std::uint64_t fingerprint = 0;  // of source and weight layout
+  std::string name;      // as in the entry point
+  std::string body;      // kernels, tables and step, in a namespace of its own: several fit in one file
+  std::string header;    // declares the entry point
+  std::uint64_t id = 0;  // of the compilation
   WeightLayout weights;
   std::map<int, int> aliased_outputs;  // output -> the input whose memory it is
   std::int64_t arena_bytes = 0, comm_bytes = 0;

@@ -1,5 +1,5 @@
 #include "codegen/cuda/build.h"
-#include "codegen/program_files.h"
+#include "codegen/manifest.h"
 #include "runtime/cuda_abi.h"
 
 namespace braid::codegen::cuda {
@@ -7,7 +7,7 @@ namespace braid::codegen::cuda {
 nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& schedule) {
   nlohmann::ordered_json m =
       common_manifest({program.name, "cuda", BRAID_CUDA_ABI_VERSION, "braid_cuda_program_" + program.name,
-                       program.fingerprint, program.arena_bytes, program.weights, program.aliased_outputs},
+                       program.id, program.arena_bytes, program.weights, program.aliased_outputs},
                       schedule);
   m["kernels"] = program.kernels;
   m["streams"] = {{"compute", "low priority"},
@@ -16,12 +16,10 @@ nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& 
   return m;
 }
 
-std::vector<std::string> write_cuda(const CudaProgram& program, const ir::Schedule& schedule,
-                                    const std::string& dir) {
-  return write_program_files(
-      dir,
+void write_cuda(const CudaProgram& program, const ir::Schedule& schedule, ProgramFolder& folder) {
+  folder.write(
       {{program.name + ".cu", cuda_source(std::span(&program, 1))}, {program.name + ".h", program.header}},
-      schedule.graph, program.weights, program.fingerprint, manifest(program, schedule));
+      schedule.graph, program.weights, program.id, manifest(program, schedule));
 }
 
 }  // namespace braid::codegen::cuda

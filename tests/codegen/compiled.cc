@@ -74,7 +74,9 @@ void Compiled::add_schedule(const std::string& name, ir::Schedule schedule, bool
   options.checked = checked;
   entry.program = codegen::cpp::emit_cpp(entry.schedule, options);
   entry.dir = dir_ + "/" + name;
-  codegen::cpp::write_program(entry.program, entry.schedule.graph, entry.dir);
+  codegen::ProgramFolder folder(entry.dir);
+  codegen::cpp::write_program(entry.program, entry.schedule.graph, folder);
+  folder.publish();
   entries_.emplace(name, std::move(entry));
 }
 

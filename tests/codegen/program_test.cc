@@ -210,7 +210,7 @@ TEST(CppEmit, IsTheSameForTheSameInput) {
              again = codegen::cpp::emit_cpp(schedule_of(kBlock));
   EXPECT_EQ(once.source, again.source);
   EXPECT_EQ(once.manifest.dump(), again.manifest.dump());
-  EXPECT_EQ(once.fingerprint, again.fingerprint);
+  EXPECT_EQ(once.id, again.id);
 }
 
 TEST(CppEmit, RefusesWhatItDoesNotHaveInOneMessage) {

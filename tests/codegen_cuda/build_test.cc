@@ -28,7 +28,9 @@ class Build : public ::testing::Test {
 
   void write() {
     const ir::Schedule s = find_case("layers_2").build();
-    write_cuda(emit_cuda(s, {.name = "layers"}), s, dir_.string());
+    codegen::ProgramFolder folder(dir_.string());
+    write_cuda(emit_cuda(s, {.name = "layers"}), s, folder);
+    folder.publish();
   }
 };
 

@@ -85,7 +85,7 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   const std::filesystem::path dir =
       std::filesystem::path(::testing::TempDir()) / fmt::format("{}.{}", name, getpid());
   std::filesystem::create_directories(dir);
-  codegen::write_weights(graph, program.weights, program.fingerprint, dir.string());
+  codegen::write_weights(graph, program.weights, program.id, dir.string());
 
   CaseResult result;
   const auto inputs = options.all_inputs.empty() ? random_inputs(graph, dims, options) : options.all_inputs;

@@ -1,0 +1,203 @@
+#include "codegen/manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+
+#include "codegen/c_text.h"
+#include "codegen/compile.h"
+#include "codegen/index_limits.h"
+#include "codegen/trace_json.h"
+#include "ir/error.h"
+#include "ir/written_inputs.h"
+
+namespace braid::codegen {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json size(ir::Expr e) {
+  return e.is_constant() ? ordered_json(e.constant()) : ordered_json(to_string(e));
+}
+
+ordered_json tensor(const ir::Graph& graph, const std::string& name, ir::BufferId buffer) {
+  ordered_json t;
+  t["name"] = name;
+  t["dtype"] = std::string(to_string(graph[buffer].dtype));
+  t["shape"] = ordered_json::array();
+  for (ir::Expr e : graph[buffer].sizes) t["shape"].push_back(size(e));
+  return t;
+}
+
+}  // namespace
+
+ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& schedule) {
+  const ir::Graph& graph = schedule.graph;
+  ordered_json m;
+  m["name"] = facts.name;
+  m["target"] = facts.target;
+  m["abi_version"] = facts.abi_version;
+  m["entry"] = facts.entry;
+  m["compilation_id"] = fmt::format("{:016x}", facts.id);
+  m["ranks"] = graph.ranks;
+  m["dims"] = ordered_json::array();
+  for (ir::Expr d : graph.dims)
+    m["dims"].push_back({{"name", d.dim_name()}, {"min", ir::bounds(d).min}, {"max", ir::bounds(d).max}});
+  m["inputs"] = ordered_json::array();
+  const std::vector<std::optional<ir::Expr>> limits = index_limits(schedule);
+  const std::vector<bool> written = ir::written_inputs(schedule);
+  for (std::size_t k = 0; k < graph.inputs.size(); ++k) {
+    ordered_json t = tensor(graph, graph.inputs[k].name, graph.inputs[k].buffer);
+    if (limits[k]) t["index_below"] = size(*limits[k]);
+    if (written[k]) t["written"] = true;
+    m["inputs"].push_back(std::move(t));
+  }
+  m["outputs"] = ordered_json::array();
+  for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
+    ordered_json t = tensor(graph, graph.outputs[k].name, graph.outputs[k].buffer);
+    if (const auto alias = facts.aliased_outputs.find(static_cast<int>(k));
+        alias != facts.aliased_outputs.end())
+      t["alias_of"] = graph.inputs[static_cast<std::size_t>(alias->second)].name;
+    m["outputs"].push_back(std::move(t));
+  }
+  m["arena_bytes"] = facts.arena_bytes;
+  m["planned"] = ordered_json::object();
+  if (schedule.plan) {
+    m["planned"] = {{"arena_bytes", schedule.plan->arena_bytes},
+                    {"comm_bytes", schedule.plan->comm_bytes},
+                    {"live_peak_bytes", schedule.plan->live_peak_bytes}};
+  }
+  m["files"] = ordered_json::array();
+  const std::vector<const char*> kinds = facts.target == "cuda"
+                                             ? std::vector{".cu", ".h", ".emulated.so", ".cuda.so"}
+                                             : std::vector{".cc", ".h", ".so"};
+  for (const char* kind : kinds) m["files"].push_back(facts.name + kind);
+  for (const std::string& file : weight_files(graph, facts.weights)) m["files"].push_back(file);
+  m["weights"] = ordered_json::array();
+  for (const std::string& file : weight_files(graph, facts.weights)) {
+    m["weights"].push_back(
+        {{"file", file},
+         {"bytes", file == "weights.bin" ? facts.weights.shared_bytes : facts.weights.rank_bytes}});
+  }
+  m["groups"] = ordered_json::array();
+  for (const ir::CommGroup& g : graph.groups) m["groups"].push_back({{"name", g.name}, {"ranks", g.ranks}});
+  m["channels"] = std::string(to_string(schedule.channels));
+  m["collective_trace"] = trace_json(ir::collective_trace(schedule, facts.name));
+  return m;
+}
+
+namespace {
+
+// A kind of file that programs have: nothing else is ever replaced or removed, whatever a manifest names.
+bool is_program_file(const std::string& name) {
+  if (name == "weights.bin") return true;
+  constexpr std::string_view kRank = "weights.rank", kBin = ".bin";
+  if (name.starts_with(kRank) && name.ends_with(kBin) && name.size() > kRank.size() + kBin.size()) {
+    const std::string_view number =
+        std::string_view(name).substr(kRank.size(), name.size() - kRank.size() - kBin.size());
+    return std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  }
+  const std::size_t dot = name.find('.');
+  if (dot == std::string::npos || c_identifier(name.substr(0, dot)) != name.substr(0, dot)) return false;
+  const std::string kind = name.substr(dot);
+  return kind == ".cc" || kind == ".cu" || kind == ".h" || kind == ".so" || kind == ".emulated.so" ||
+         kind == ".cuda.so";
+}
+
+// Of a manifest that says which files are the program's; those of older versions did not.
+std::optional<std::vector<std::string>> named_files(const nlohmann::json& json) {
+  std::vector<std::string> files;
+  const auto list = json.find("files");
+  if (list == json.end()) {
+    const auto name = json.find("name");
+    if (name == json.end() || !name->is_string() || !json.contains("entry")) return std::nullopt;
+    for (const char* kind : {".cc", ".cu", ".h", ".so", ".emulated.so", ".cuda.so"})
+      files.push_back(name->get<std::string>() + kind);
+    files.emplace_back("weights.bin");
+    if (const auto ranks = json.find("ranks"); ranks != json.end() && ranks->is_number_unsigned()) {
+      for (std::uint64_t r = 0; r < std::min<std::uint64_t>(ranks->get<std::uint64_t>(), 1024); ++r)
+        files.push_back(fmt::format("weights.rank{}.bin", r));
+    }
+  } else {
+    if (!list->is_array()) return std::nullopt;
+    for (const nlohmann::json& file : *list) {
+      if (!file.is_string()) return std::nullopt;
+      files.push_back(file.get<std::string>());
+    }
+  }
+  if (!std::all_of(files.begin(), files.end(), is_program_file)) return std::nullopt;
+  return files;
+}
+
+std::optional<nlohmann::json> manifest_json(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return std::nullopt;  // a pipe would wait for its writer
+  std::ifstream file(path, std::ios::binary);
+  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  return json;
+}
+
+}  // namespace
+
+std::string manifest_path(const std::string& dir) { return (fs::path(dir) / "manifest.json").string(); }
+
+std::string manifest_text(const ordered_json& manifest) {
+  return manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string unfinished_manifest(const std::vector<std::string>& files) {
+  return manifest_text(
+      {{"unfinished", "a compilation into this folder has not come to its end"}, {"files", files}});
+}
+
+std::optional<std::vector<std::string>> files_of_program(const std::string& dir) {
+  const std::optional<nlohmann::json> json = manifest_json(manifest_path(dir));
+  return json ? named_files(*json) : std::nullopt;
+}
+
+Manifest read_manifest(const std::string& dir) {
+  const std::string path = manifest_path(dir);
+  const auto refuse = [&](const std::string& why) {
+    ir::user_error(kNoProgram, {.file = path}, why, "make one with: braid compile MODEL.onnx -o DIR");
+  };
+  const std::optional<nlohmann::json> json = manifest_json(path);
+  if (!json) refuse("no compiled program here");
+  if (json->contains("unfinished")) {
+    ir::user_error(
+        kUnfinishedProgram, {.file = dir},
+        "a compilation into this folder has not come to its end, so its files may be of two programs",
+        "wait for it, or compile the model again");
+  }
+  const auto text = [&](const char* field) {
+    const auto value = json->find(field);
+    if (value == json->end() || !value->is_string())
+      refuse(fmt::format("not the manifest of a compiled program: '{}' is no text", field));
+    return value->get<std::string>();
+  };
+  Manifest manifest;
+  manifest.name = text("name");
+  if (c_identifier(manifest.name) != manifest.name)
+    refuse("not the manifest of a compiled program: 'name' is no identifier");
+  const std::string target = text("target");
+  if (target != "cpu" && target != "cuda")
+    refuse("not the manifest of a compiled program: 'target' is neither cpu nor cuda");
+  manifest.cuda = target == "cuda";
+  const std::string id = text("compilation_id");
+  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), manifest.id, 16);
+  if (error != std::errc() || end != id.data() + id.size() || id.size() != 16 || manifest.id == 0)
+    refuse(
+        "not the manifest of a compiled program: 'compilation_id' is not a number of 16 hexadecimal digits");
+  std::optional<std::vector<std::string>> files = named_files(*json);
+  if (!files) refuse("not the manifest of a compiled program: 'files' does not list its files");
+  manifest.files = std::move(*files);
+  return manifest;
+}
+
+}  // namespace braid::codegen
