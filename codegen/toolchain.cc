@@ -22,10 +22,15 @@ namespace {
 
 constexpr int kShownLines = 12;  // of what a compiler says
 
-struct CommandResult {
-  int status = 0;
-  std::string output;  // stdout, and stderr where the command redirects it
-};
+// The first `count` lines, indented.
+std::string first_lines(const std::string& text, int count) {
+  std::istringstream lines(text);
+  std::string out, line;
+  for (int k = 0; k < count && std::getline(lines, line); ++k) out += "\n    " + line;
+  return out;
+}
+
+}  // namespace
 
 CommandResult run_command(const std::string& command) {
   CommandResult result;
@@ -36,16 +41,6 @@ CommandResult run_command(const std::string& command) {
   result.status = ::pclose(pipe);
   return result;
 }
-
-// The first `count` lines, indented.
-std::string first_lines(const std::string& text, int count) {
-  std::istringstream lines(text);
-  std::string out, line;
-  for (int k = 0; k < count && std::getline(lines, line); ++k) out += "\n    " + line;
-  return out;
-}
-
-}  // namespace
 
 std::string environment(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);

@@ -21,6 +21,12 @@ struct RuntimeFiles {
 // own library, else in the build tree. User error BR0604.
 RuntimeFiles find_runtime(const std::string& given, const std::string& library_file);
 
+struct CommandResult {
+  int status = 0;
+  std::string output;  // stdout, and stderr where the command redirects it
+};
+CommandResult run_command(const std::string& command);
+
 // Runs a compiler that writes `partial`, and names that file `target` when it is complete. Where the compiler
 // fails, `partial` is removed and `fail`, which must throw, gets the first lines of what it said. Prints the
 // command first if `verbose`. Returns the path of `target`.

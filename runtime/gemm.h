@@ -9,8 +9,8 @@
 //   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
 //   generic loops   all other types and strides
 //
-// The kernels of our own are templates in gemm_kernels.h; they are compiled with the generated program, for
-// the machine that it is compiled for, and handed in as function pointers (HostGemm).
+// The kernels of our own are templates in gemm_kernels.h; they are compiled for the machine that the program
+// is compiled for, not with this library, and handed in as function pointers (HostGemm).
 #pragma once
 
 #include <array>
@@ -65,7 +65,7 @@ struct Panels {
   int64_t panel_stride = 0;
 };
 
-// Kernels compiled with the generated program.
+// Kernels compiled for the machine of the generated program. A program without matrix products has none.
 struct HostGemm {
   // Any shape and type; [begin, end) are rows of c, counted over all batch matrices.
   void (*run)(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end);
@@ -75,6 +75,8 @@ struct HostGemm {
   // Applies the epilogue in place to rows [begin, end) of the c matrix at `c`, f32.
   void (*finish)(const GemmShape& shape, const GemmArgs& args, int64_t c_offset, int64_t begin, int64_t end);
 };
+
+extern const HostGemm kHostGemm;  // runtime/host/gemm_kernels.cc
 
 // A constant b in the layout its kernels want.
 class PackedMatrix {

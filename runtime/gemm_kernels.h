@@ -1,5 +1,4 @@
-// Matrix multiplication kernels of our own, compiled with each generated program for its machine (see
-// gemm.h).
+// Matrix multiplication kernels of our own (see gemm.h); runtime/host/gemm_kernels.cc compiles them.
 #pragma once
 
 #include <algorithm>
@@ -325,8 +324,6 @@ void run_panels(const GemmShape& shape, const GemmArgs& args, const float* b, Pa
       return;  // GemmLibrary asks for these widths only
   }
 }
-
-[[maybe_unused]] constexpr HostGemm kHostGemm = {run_rows, run_panels, finish_rows};
 
 }  // namespace
 }  // namespace braid::rt

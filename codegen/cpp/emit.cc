@@ -370,7 +370,6 @@ std::string ProgramEmitter::source_text() const {
   w.line(
       "// To be compiled with -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=fast, and -O3 "
       "-march=native or the like.");
-  w.line("#include \"runtime/gemm_kernels.h\"");
   w.line("#include \"runtime/instance.h\"");
   w.line("#include \"runtime/kernel_support.h\"");
   if (checked_) w.line("#include \"runtime/lifecycle.h\"");
@@ -455,9 +454,8 @@ std::string ProgramEmitter::source_text() const {
   w.close();
   w.line("const BraidProgram kProgram = table();");
   w.line();
-  w.line(fmt::format(
-      "Program::Program(const BraidCreateInfo& info) : Instance(kProgram, info, kHostGemm, {}) {{}}",
-      scratch_bytes_));
+  w.line(fmt::format("Program::Program(const BraidCreateInfo& info) : Instance(kProgram, info, {}, {}) {{}}",
+                     gemms_.empty() ? "HostGemm{}" : kGemmKernels, scratch_bytes_));
   w.line();
   w.line("}  // namespace");
   w.line(fmt::format("}}  // namespace generated_{}", name_));

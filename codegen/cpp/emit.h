@@ -46,6 +46,8 @@ struct BuildOptions {
   std::string runtime_dir;  // see codegen/toolchain.h
   bool verbose = false;     // print the command
 };
+// What a source names that multiplies matrices: it is linked with the kernels for that.
+inline constexpr const char* kGemmKernels = "kHostGemm";
 inline constexpr const char* kDefaultFlags = "-O3 -march=native";
 // Without these the loops do not vectorise (see runtime/vec_math.h); always given.
 inline constexpr const char* kNeededFlags =

@@ -10,6 +10,8 @@
 namespace braid::test {
 namespace {
 
+constexpr rt::HostGemm kKernels = {rt::run_rows, rt::run_panels, rt::finish_rows};
+
 struct Case {
   int64_t width, m, n, k;
 };
@@ -50,8 +52,8 @@ TEST_P(CppPanels, MultiplyAsWrittenOut) {
   args.c = c.data();
   args.vectors[0] = bias.data();
   // Two threads' shares, the second one may be empty.
-  rt::kHostGemm.run_panels(shape, args, packed.data(), {width, width * k}, 0, panels / 2);
-  rt::kHostGemm.run_panels(shape, args, packed.data(), {width, width * k}, panels / 2, panels);
+  kKernels.run_panels(shape, args, packed.data(), {width, width * k}, 0, panels / 2);
+  kKernels.run_panels(shape, args, packed.data(), {width, width * k}, panels / 2, panels);
   for (int64_t r = 0; r < m; ++r) {
     for (int64_t j = 0; j < n; ++j) {
       float want = bias[static_cast<size_t>(j)];
