@@ -19,7 +19,7 @@ struct Sums {
 };
 
 struct Blocked {
-  Time calls, transfer, skew;  // of the rank that was blocked longest
+  Time calls, transfer, skew;  // of the rank with the largest of each
 };
 
 void names_of(const ir::Graph& graph, const ir::ScheduleNode& node, std::vector<std::string>& out) {
@@ -70,8 +70,12 @@ std::string compare(const OverlapStory& story, const ir::Schedule& schedule,
       if (node.collective < 0) continue;
       Blocked& c = collectives[measured.collectives[at(node.collective)].name];
       c.calls = std::max(c.calls, s.work);
-      c.transfer = std::max(c.transfer, s.transfer);
       c.skew = std::max(c.skew, s.skew);
+    }
+    const std::vector<Time> exposed = exposed_on_link(measured, step, static_cast<int>(rank));
+    for (std::size_t c = 0; c < exposed.size(); ++c) {
+      Time& most = collectives[measured.collectives[c].name].transfer;
+      most = std::max(most, exposed[c]);
     }
   }
   Time kernels, calls;

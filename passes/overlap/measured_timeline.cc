@@ -36,10 +36,47 @@ std::int64_t median(std::vector<std::int64_t> values) {
   return *middle;
 }
 
+bool waits(const MeasuredNode& node) {
+  return node.kind == MeasuredKind::wait || node.kind == MeasuredKind::blocking;
+}
+
 bool is_member(const MeasuredTimeline& t, const MeasuredNode& node, int rank) {
   if (node.collective < 0) return true;
   const std::vector<int>& ranks = t.groups[at(t.collectives[at(node.collective)].group)].ranks;
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+// When the collectives of one rank were on the link of their group, in ns; begin == end: not known.
+struct OnLink {
+  std::int64_t begin = 0, end = 0;
+};
+
+std::vector<OnLink> on_link(const MeasuredTimeline& t, const StepTimes& step, int rank) {
+  const RankTimes& times = step[at(rank)];
+  std::vector<OnLink> out(t.collectives.size());
+  std::vector<int> delivered;
+  std::map<int, std::int64_t> issued;
+  for (int n = 0; n < node_count(t); ++n) {
+    const MeasuredNode& node = t.nodes[at(n)];
+    if (node.collective < 0 || !is_member(t, node, rank)) continue;
+    if (node.kind == MeasuredKind::start || node.kind == MeasuredKind::blocking)
+      issued[node.collective] = times[at(n)].begin;
+    if (!waits(node) || !issued.contains(node.collective)) continue;
+    const std::int64_t due = times[at(n)].due;
+    out[at(node.collective)].end = due > 0 ? due : times[at(n) + 1].begin;
+    delivered.push_back(node.collective);
+  }
+  // A link delivers in the order of issue, whatever is waited for first.
+  std::ranges::stable_sort(delivered, {}, [&](int c) { return out[at(c)].end; });
+  std::map<int, std::int64_t> free;  // by group
+  for (const int c : delivered) {
+    std::int64_t& from = free[t.collectives[at(c)].group];
+    // On the link from when all had started it and its predecessor was through.
+    OnLink& link = out[at(c)];
+    link.begin = std::min(link.end, std::max({issued[c], last_start(t, step, c), from}));
+    from = link.end;
+  }
+  return out;
 }
 
 }  // namespace
@@ -48,12 +85,30 @@ NodeSplit split(const MeasuredTimeline& t, const StepTimes& step, int rank, int 
   const RankTimes& times = step[at(rank)];
   const std::int64_t begin = times[at(node)].begin, lasted = times[at(node) + 1].begin - begin;
   const MeasuredNode& n = t.nodes[at(node)];
-  if (!is_member(t, n, rank) || (n.kind != MeasuredKind::wait && n.kind != MeasuredKind::blocking)) {
-    return {ns(lasted), {}, {}};
-  }
+  if (!is_member(t, n, rank) || !waits(n)) return {ns(lasted), {}, {}};
   const std::int64_t skew = std::clamp<std::int64_t>(last_start(t, step, n.collective) - begin, 0, lasted);
   const std::int64_t transfer = std::min(times[at(node)].slept, lasted - skew);
   return {ns(lasted - skew - transfer), ns(transfer), ns(skew)};
+}
+
+std::vector<Time> exposed_on_link(const MeasuredTimeline& t, const StepTimes& step, int rank) {
+  const std::vector<OnLink> links = on_link(t, step, rank);
+  std::vector<Time> charges(t.collectives.size());
+  for (int n = 0; n < node_count(t); ++n) {
+    const int awaited = t.nodes[at(n)].collective;
+    Time rest = split(t, step, rank, n).transfer;
+    if (rest.ps == 0) continue;
+    const std::int64_t end = links[at(awaited)].end, begin = end - rest.ps / 1000;
+    for (std::size_t c = 0; c < links.size(); ++c) {
+      if (t.collectives[c].group != t.collectives[at(awaited)].group) continue;
+      const std::int64_t both = std::min(end, links[c].end) - std::max(begin, links[c].begin);
+      if (both <= 0) continue;
+      charges[c] += ns(both);
+      rest -= ns(both);
+    }
+    charges[at(awaited)] += rest;
+  }
+  return charges;
 }
 
 Time makespan(const StepTimes& step) {
@@ -82,23 +137,18 @@ std::vector<std::pair<std::string, TimelineView>> views(const MeasuredTimeline& 
     view.lanes = {"compute"};
     for (const MeasuredGroup& g : t.groups) view.lanes.push_back("@" + g.name);
     view.makespan = ns(times.back().begin);
-    std::map<int, std::int64_t> issued, free;  // by collective; by group
     for (int n = 0; n < node_count(t); ++n) {
       const MeasuredNode& node = t.nodes[at(n)];
       if (!is_member(t, node, rank)) continue;
       const std::int64_t begin = times[at(n)].begin, end = times[at(n) + 1].begin;
-      const bool waits = node.kind == MeasuredKind::wait || node.kind == MeasuredKind::blocking;
-      if (begin < end) view.spans.push_back({node.name, node.label, 0, ns(begin), ns(end), waits});
-      if (node.kind == MeasuredKind::start || node.kind == MeasuredKind::blocking)
-        issued[node.collective] = begin;
-      if (!waits || !issued.contains(node.collective)) continue;
-      // On the link from when all had started it and its predecessor was through.
-      const MeasuredCollective& c = t.collectives[at(node.collective)];
-      const std::int64_t until = times[at(n)].due > 0 ? times[at(n)].due : end;
-      const std::int64_t from =
-          std::max({issued[node.collective], last_start(t, step, node.collective), free[c.group]});
-      if (from < until) view.spans.push_back({c.name, c.kernel, c.group + 1, ns(from), ns(until), false});
-      free[c.group] = std::max(free[c.group], until);
+      if (begin < end) view.spans.push_back({node.name, node.label, 0, ns(begin), ns(end), waits(node)});
+    }
+    const std::vector<OnLink> links = on_link(t, step, rank);
+    for (std::size_t k = 0; k < links.size(); ++k) {
+      const MeasuredCollective& c = t.collectives[k];
+      if (links[k].begin < links[k].end) {
+        view.spans.push_back({c.name, c.kernel, c.group + 1, ns(links[k].begin), ns(links[k].end), false});
+      }
     }
     all.emplace_back("rank " + std::to_string(rank), std::move(view));
   }

@@ -62,6 +62,11 @@ struct NodeSplit {
 };
 NodeSplit split(const MeasuredTimeline& t, const StepTimes& step, int rank, int node);
 
+// What each collective is charged of the time that the rank was blocked until the link delivered, as in the
+// simulator (simulator.h): a wait pays for what the link of its group still had to deliver before, and its
+// own collective for the rest. The sum over the collectives is that of the transfers of all nodes.
+std::vector<Time> exposed_on_link(const MeasuredTimeline& t, const StepTimes& step, int rank);
+
 // From when all ranks have begun until all have ended.
 Time makespan(const StepTimes& step);
 // Index of the step whose makespan is the median.

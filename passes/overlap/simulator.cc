@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/error.h"
+
 namespace braid::passes {
 namespace {
 
@@ -38,6 +40,8 @@ void Simulator::append(int node) {
     }
     if (recorder_ != nullptr && recorder_->timeline != nullptr) {
       recorder_->timeline->steps[at(s)] = {before, now()};
+      if (step.kind == Step::Kind::wait || step.blocking)
+        recorder_->timeline->collectives[at(step.collective)].blocked += now() - before;
     }
   }
 }
@@ -105,11 +109,44 @@ void Simulator::compute(const Step& step) {
 void Simulator::block_until_complete(int collective) {
   if (!is_in_flight(collective)) return;
   const Time before = now();
-  for (bool complete = false; !complete;) advance(Time::max(), alone, collective, &complete);
-  blocked_ += now() - before;
-  if (recorder_ != nullptr && recorder_->timeline != nullptr) {
-    recorder_->timeline->collectives[at(collective)].exposed += now() - before;
+  std::vector<CollectiveTimes>* const times =
+      recorder_ != nullptr && recorder_->timeline != nullptr ? &recorder_->timeline->collectives : nullptr;
+  for (bool complete = false; !complete;) {
+    const std::vector<int> charged = times != nullptr ? holding_up(collective) : std::vector<int>();
+    const Time elapsed = advance(Time::max(), alone, collective, &complete);
+    if (times == nullptr) continue;
+    const auto count = static_cast<std::int64_t>(charged.size());
+    for (std::int64_t k = 0; k < count; ++k)
+      (*times)[at(charged[static_cast<std::size_t>(k)])].exposed.ps +=
+          elapsed.ps / count + (k < elapsed.ps % count ? 1 : 0);
   }
+  blocked_ += now() - before;
+}
+
+std::vector<int> Simulator::holding_up(int collective) const {
+  const auto heads = engine_.running();
+  const auto head = std::ranges::find(heads, problem_->collectives[at(collective)].channel, &Head::channel);
+  ir::internal_check(head != heads.end(), "a collective is in flight on an idle channel");
+  std::vector<int> out;
+  for (const auto& h : heads) {
+    if (h.resources == head->resources) out.push_back(h.collective);
+  }
+  return out;
+}
+
+int Simulator::last_in_flight() const {
+  Timeline rest;
+  rest.collectives.resize(problem_->collectives.size());
+  Recorder recorder{std::vector<char>(problem_->collectives.size(), 1), &rest};
+  int last = -1;
+  each_in_flight([&](int c, Time) { recorder.complete[at(c)] = 0; });
+  Simulator copy = *this;
+  copy.recorder_ = &recorder;
+  copy.drain();
+  each_in_flight([&](int c, Time) {
+    if (last < 0 || rest.collectives[at(c)].end > rest.collectives[at(last)].end) last = c;
+  });
+  return last;
 }
 
 void Simulator::drain() {
@@ -198,10 +235,9 @@ Timeline simulate(const Problem& problem, std::span<const int> order) {
   Simulator s(problem);
   s.recorder_ = &recorder;
   for (int n : order) s.append(n);
-  const Time last_step = s.now();
-  s.drain();
+  if (const int last = s.last_in_flight(); last >= 0) s.block_until_complete(last);
+  s.drain();  // what ends at the same time
   t.makespan = s.now();
-  t.exposed = s.now() - last_step;
   for (const CollectiveTimes& c : t.collectives) t.exposed += c.exposed;
   for (std::size_t k = 0; k < problem.steps.size(); ++k) {
     if (problem.steps[k].kind == Step::Kind::compute) t.compute += t.steps[k].end - t.steps[k].begin;

@@ -8,6 +8,12 @@
 //   * Contention: while any collective is in flight, a compute step takes `slowdown` times as long; while
 //     the compute stream computes, a collective takes its `slowdown` times as long (times k, as above).
 //   * Time goes by as in passes/costs/event_engine.h, which the pipeline simulator shares.
+//   * Exposure: while the stream is blocked in the wait for a collective, time is charged to what is being
+//     transferred and holds that collective up: in equal parts to the head of its channel and to the heads
+//     of other channels that share a fabric with it; picoseconds that are left over one by one, in the order
+//     in which they began. What is in flight after the last step is charged as in a wait for the collective
+//     that ends last. So the charges add up to the time blocked, and none exceeds the time that its
+//     collective spends at the head of its channel.
 //   * Exact in whole picoseconds; the state after a prefix depends on the prefix only.
 #pragma once
 
@@ -69,6 +75,8 @@ class Simulator {
     Permille slowdown;
     std::int64_t remaining;  // ps of work
   };
+  // Those at work now that hold up a collective in flight, in the order of their begin.
+  std::vector<int> holding_up(int collective) const;
   // While the compute stream is blocked, or computes.
   static std::int64_t alone(const Head&, int sharers) { return sharers * std::int64_t{1000}; }
   static std::int64_t beside_compute(const Head& head, int sharers) {
@@ -86,6 +94,7 @@ class Simulator {
   bool is_in_flight(int collective) const;
   void compute(const Step& step);
   void block_until_complete(int collective);
+  int last_in_flight() const;  // the one that ends last if nothing more comes; -1: nothing is in flight
   void issue(int collective);
   void begin(int collective);
   // Time goes by until a head is complete, but no longer than `at_most`; returns how much. Sets `complete`
@@ -109,12 +118,13 @@ struct Interval {
 };
 struct CollectiveTimes {
   Time issued, begin, end;  // begin: reached the head of its channel
-  Time exposed;  // time that the compute stream was blocked in its wait, or in itself if it is blocking
+  Time blocked;             // time that the compute stream stood in its wait, or in itself if it is blocking
+  Time exposed;             // what it is charged of the time that the stream stood in any wait
 };
 struct Timeline {
   Time makespan;
-  Time compute;                 // sum of the compute intervals, contention included
-  Time exposed;                 // sum over the collectives, plus what is in flight after the last step
+  Time compute;  // sum of the compute intervals, contention included
+  Time exposed;  // blocked in waits, or in flight after the last step: the sum over the collectives
   std::vector<Interval> steps;  // per step of the problem
   std::vector<CollectiveTimes> collectives;
 };

@@ -78,7 +78,7 @@ class SplitSearch {
       std::ranges::sort(line, {}, [&](int c) { return std::pair(t.collectives[at(c)].begin.ps, c); });
       for (std::size_t k = 0; k < line.size(); ++k) {
         const int c = line[k];
-        if (t.collectives[at(c)].exposed.ps == 0) continue;
+        if (t.collectives[at(c)].blocked.ps == 0) continue;
         waits[at(c)] = true;
         const Time ready = ready_at(c, t);
         for (std::size_t before = k; before-- > 0 && t.collectives[at(line[before])].end > ready;)

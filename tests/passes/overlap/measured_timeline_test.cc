@@ -102,6 +102,32 @@ TEST(MeasuredTimeline, IsReadAsItWasWritten) {
   EXPECT_EQ(back.nodes[3].kind, MeasuredKind::wait);
 }
 
+// Two collectives started together on one link; the wait for the second comes first and sleeps for both.
+TEST(MeasuredTimeline, AWaitIsChargedToWhatTheLinkDeliversMeanwhile) {
+  MeasuredTimeline t;
+  t.groups = {{"g", {0, 1}}};
+  t.collectives = {{"r", "all_reduce", 0, false}, {"s", "all_reduce", 0, false}};
+  t.nodes = {{"r", "", MeasuredKind::start, 0},
+             {"s", "", MeasuredKind::start, 1},
+             {"s.wait", "", MeasuredKind::wait, 1},
+             {"r.wait", "", MeasuredKind::wait, 0}};
+  //                   r           s             s.wait                 r.wait                 end
+  const RankTimes rank = {{0, 0, 0}, {1000, 0, 0}, {2000, 31000, 28000}, {31000, 21000, 0}, {32000, 0, 0}};
+  t.steps = {{rank, rank}};
+  const std::vector<Time> exposed = exposed_on_link(t, t.steps[0], 0);
+  EXPECT_THAT(exposed, ::testing::ElementsAre(us(18), us(10)));  // asleep from 3 to 31, r delivered at 21
+  const auto all = views(t);
+  EXPECT_EQ(std::ranges::count(all[0].second.spans, 1, &Span::lane), 2) << "both were on the link";
+}
+
+TEST(MeasuredTimeline, WhatNoTransferAccountsForStaysWithTheAwaitedOne) {
+  const MeasuredTimeline t = two_ranks();
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(exposed_on_link(t, t.steps[0], rank),
+                ::testing::ElementsAre(split(t, t.steps[0], rank, 3).transfer));
+  }
+}
+
 int code_of(const std::string& text, std::string* message = nullptr) {
   try {
     parse_timeline(text, "t.json");

@@ -94,6 +94,36 @@ TEST(Simulator, WhatIsInFlightAtTheEndCounts) {
   EXPECT_EQ(t.exposed.ps, 90);
 }
 
+// Whatever wait comes first, each is charged its own transfer.
+TEST(Simulator, AWaitIsChargedToWhatIsQueuedBeforeTheAwaitedOne) {
+  ProblemBuilder b;
+  const int r = b.start(100), s = b.start(30), t = b.start(50);
+  b.wait(t);
+  b.wait(s);
+  b.wait(r);
+  const Problem p = b.build();
+  const Timeline timeline = simulate(p, identity_order(p.size()));
+  EXPECT_EQ(timeline.collectives[0].exposed.ps, 100);
+  EXPECT_EQ(timeline.collectives[1].exposed.ps, 30);
+  EXPECT_EQ(timeline.collectives[2].exposed.ps, 50);
+  EXPECT_EQ(timeline.collectives[2].blocked.ps, 180) << "in its wait";
+  EXPECT_EQ(timeline.collectives[0].blocked.ps, 0);
+}
+
+TEST(Simulator, AWaitIsChargedToAllThatShareTheFabric) {
+  ProblemBuilder b;
+  const int s = b.start(50, {}, {.channel = 0});
+  b.start(101, {}, {.channel = 1});
+  b.start(500, {}, {.channel = 2, .fabric = 1});
+  b.wait(s);
+  b.compute(1000);
+  const Problem p = b.build();
+  const Timeline timeline = simulate(p, identity_order(p.size()));
+  EXPECT_EQ(timeline.collectives[0].exposed.ps, 50);
+  EXPECT_EQ(timeline.collectives[1].exposed.ps, 50) << "100 ps at half speed";
+  EXPECT_EQ(timeline.collectives[2].exposed.ps, 0) << "on a fabric of its own";
+}
+
 TEST(Simulator, CopyOfAPrefixGoesItsOwnWay) {
   ProblemBuilder b;
   const int s = b.start(100), c = b.compute(40), w = b.wait(s);
