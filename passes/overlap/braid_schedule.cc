@@ -12,7 +12,6 @@
 #include "passes/overlap/memory_model.h"
 #include "passes/overlap/order_analysis.h"
 #include "passes/overlap/problem.h"
-#include "passes/overlap/simulator.h"
 #include "passes/overlap/split_search.h"
 
 namespace braid::passes {
@@ -20,38 +19,12 @@ namespace {
 
 using namespace ir;
 
-// Why the start of an exposed collective does not stand further up, in a schedule that is in order.
-Limit limit_of(const Schedule& schedule, const Problem& p, const Timeline& timeline, int collective,
-               bool capped) {
-  const Collective& c = p.collectives[static_cast<std::size_t>(collective)];
-  const CollectiveTimes& times = timeline.collectives[static_cast<std::size_t>(collective)];
-  if (times.exposed.ps == 0) return {LimitReason::cost, {}, -1, 0};
-  if (times.issued < times.begin) {
-    // The channel was busy with the one that ended when this one began.
-    for (std::size_t o = 0; o < p.collectives.size(); ++o) {
-      if (p.collectives[o].channel == c.channel && timeline.collectives[o].end == times.begin &&
-          static_cast<int>(o) != collective) {
-        return {LimitReason::order, schedule.graph[p.collectives[o].op].name, -1, 0};
-      }
-    }
-  }
-  const auto needs = p.predecessors(c.start);
-  const int before = needs.empty() ? -1 : needs.back();  // the last node that it needs
-  bool computes = false;
-  for (int n = before + 1; n < c.start; ++n) computes |= p.compute_time(n).ps > 0;
-  if (computes) return {capped ? LimitReason::memory : LimitReason::cost, {}, -1, 0};
-  if (before < 0) return {LimitReason::boundary, {}, -1, 0};
-  return {LimitReason::data, name_of(schedule, before), -1, 0};
-}
-
 // After the pass the schedule is in order.
 OverlapReport report_of(const Measurement& before, const Schedule& schedule, const Problem& p,
-                        const MemoryModel& model, const std::map<OpId, std::pair<int, int>>& was,
-                        bool capped) {
+                        const MemoryModel& model, const std::map<OpId, std::pair<int, int>>& was) {
   const std::vector<int> order = identity_order(p.size());
   OverlapReport report =
       make_report(std::string(BraidSchedule::kName), before, measure(schedule, p, model, order));
-  const Timeline timeline = simulate(p, order);
   std::size_t next = 0;  // reports stand in the order of the starts
   for (const int n : order) {
     for (const Step& step : p.steps_of(n)) {
@@ -63,7 +36,6 @@ OverlapReport report_of(const Measurement& before, const Schedule& schedule, con
         if (c.wait >= 0) r.moves += c.wait - it->second.second;
         r.moves = std::max(r.moves, 0);
       }
-      r.limit = limit_of(schedule, p, timeline, step.collective, capped);
     }
   }
   return report;
@@ -104,11 +76,12 @@ bool BraidSchedule::run(Schedule& schedule, PassContext& context) {
   if (merged || split_up || moved) {
     schedule = std::move(best.schedule);
     const Problem after = make_problem(schedule, costs, {.channel_order = channel_order});
-    context.reports.push_back(
-        report_of(before, schedule, after, MemoryModel(schedule), was, options.cap.has_value()));
+    context.reports.push_back(report_of(before, schedule, after, MemoryModel(schedule), was));
   } else {
-    context.reports.push_back(report_of(before, schedule, problem, model, was, options.cap.has_value()));
+    context.reports.push_back(report_of(before, schedule, problem, model, was));
   }
+  context.reports.back().freedom = {
+      .starts = true, .waits = true, .collectives = true, .planned_cap = options.cap};
   return merged || split_up || moved;
 }
 

@@ -21,32 +21,32 @@ bool Bubble::is_needed_by_node_behind(const Segment& s) const {
   return false;
 }
 
-Limit Bubble::swap_all(const std::vector<int>& positions) {
+bool Bubble::swap_all(const std::vector<int>& positions) {
   for (std::size_t k = 0; k < positions.size(); ++k) {
     const int p = positions[k];
     const std::int64_t allowed = std::max({live_limit_, order_.live(p), order_.live(p + 1)});
     const std::int64_t live = order_.swap(p);
     if (live <= allowed) continue;
     for (std::size_t undo = k + 1; undo-- > 0;) order_.swap(positions[undo]);
-    return {LimitReason::memory, {}, p, live - live_limit_};
+    return false;
   }
-  return {};
+  return true;
 }
 
-Limit Bubble::up(Segment& s) {
+bool Bubble::up(Segment& s) {
   std::vector<int> positions;
   for (int p = s.first - 1; p < s.last; ++p) positions.push_back(p);
-  const Limit limit = swap_all(positions);
-  if (limit.reason == LimitReason::none) --s.first, --s.last;
-  return limit;
+  const bool moved = swap_all(positions);
+  if (moved) --s.first, --s.last;
+  return moved;
 }
 
-Limit Bubble::down(Segment& s) {
+bool Bubble::down(Segment& s) {
   std::vector<int> positions;
   for (int p = s.last; p >= s.first; --p) positions.push_back(p);
-  const Limit limit = swap_all(positions);
-  if (limit.reason == LimitReason::none) ++s.first, ++s.last;
-  return limit;
+  const bool moved = swap_all(positions);
+  if (moved) ++s.first, ++s.last;
+  return moved;
 }
 
 std::int64_t live_limit(Reordering& r, double budget) {
@@ -59,6 +59,8 @@ std::int64_t live_limit(Reordering& r, double budget) {
 
 std::vector<int> within_cap(Reordering& r, std::int64_t limit,
                             const std::function<std::vector<int>(std::int64_t live_limit)>& decide) {
+  r.freedom.live_cap = limit;
+  r.freedom.planned_cap = r.context.memory_cap;
   std::vector<int> order = decide(limit);
   if (!r.context.memory_cap) return order;
   const std::int64_t cap = *r.context.memory_cap;
@@ -71,9 +73,7 @@ std::vector<int> within_cap(Reordering& r, std::int64_t limit,
     limit = std::max(lowest, limit - (planned - cap));
     order = decide(limit);
   }
-  if (r.memory.planned_bytes(order) <= cap) return order;
-  for (Limit& l : r.limits) l = {LimitReason::memory, {}, r.memory.live(input).peak_step, 0};
-  return input;
+  return r.memory.planned_bytes(order) <= cap ? order : input;
 }
 
 }  // namespace braid::passes

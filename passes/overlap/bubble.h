@@ -27,13 +27,13 @@ class Bubble {
   bool needs_node_before(const Segment& s) const;
   bool is_needed_by_node_behind(const Segment& s) const;
   // Moves the node in front of the segment behind it (behind: in front), which nothing may forbid but memory:
-  // then nothing has changed, and the limit says how many bytes at which position.
-  Limit up(Segment& s);
-  Limit down(Segment& s);
+  // then nothing has changed.
+  bool up(Segment& s);
+  bool down(Segment& s);
 
  private:
   // Swaps position p with its successor, for each p in turn; all of them or none.
-  Limit swap_all(const std::vector<int>& positions);
+  bool swap_all(const std::vector<int>& positions);
 
   Reordering& r_;
   AdjacentSwaps& order_;
@@ -45,7 +45,7 @@ class Bubble {
 std::int64_t live_limit(Reordering& r, double budget);
 
 // The order that `decide` finds under `limit`; with a cap on planned bytes, under smaller limits until the
-// plan keeps it. The input order if none does.
+// plan keeps it. The input order if none does. Both are caps of the reordering.
 std::vector<int> within_cap(Reordering& r, std::int64_t limit,
                             const std::function<std::vector<int>(std::int64_t live_limit)>& decide);
 

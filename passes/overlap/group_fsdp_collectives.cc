@@ -177,26 +177,6 @@ class Finder {
   }
 };
 
-// By name of a start: what its group keeps it from passing. A gather of the chain stays behind a wait,
-// whatever is grouped behind what it is made from.
-std::map<std::string, Limit> limits_of(const Schedule& schedule, const std::vector<NewGroup>& groups) {
-  const auto name = [&](int node) { return schedule.graph[ops_of(schedule.nodes[u(node)]).front()].name; };
-  std::map<std::string, Limit> limits;
-  for (const NewGroup& g : groups) {
-    for (int n : g.members) {
-      const ScheduleNode& node = schedule.nodes[u(n)];
-      if (node.kind != ScheduleNode::Kind::single || !schedule.graph[node.op].as<CollectiveKernel>())
-        continue;
-      if (!g.after.empty()) {
-        limits[name(n)] = {LimitReason::order, name(groups[u(g.after.front())].members.front()), -1, 0};
-      } else if (g.members.size() > 1) {
-        limits[name(n)] = {LimitReason::group, g.name, -1, 0};
-      }
-    }
-  }
-  return limits;
-}
-
 Measurement measured(const Schedule& schedule, const PassContext& context) {
   const Problem problem = make_problem(schedule, *context.costs);
   return measure(schedule, problem, MemoryModel(schedule), identity_order(problem.size()),
@@ -212,14 +192,9 @@ bool GroupFsdpCollectives::run(Schedule& schedule, PassContext& context) {
   }
   std::vector<NewGroup> groups = Finder(schedule).run(depth);
   if (groups.empty()) return false;
-  const std::map<std::string, Limit> limits = limits_of(schedule, groups);
   const auto before = measured(schedule, context);
   if (!group_nodes(schedule, std::move(groups)).any()) return false;
-  OverlapReport report = make_report(std::string(kName), before, measured(schedule, context));
-  for (CollectiveReport& c : report.collectives) {
-    if (const auto found = limits.find(c.name); found != limits.end()) c.limit = found->second;
-  }
-  context.reports.push_back(std::move(report));
+  context.reports.push_back(make_report(std::string(kName), before, measured(schedule, context)));
   return true;
 }
 

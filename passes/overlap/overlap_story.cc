@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/overlap/order_limits.h"
 #include "passes/select_kernels.h"
 
 namespace braid::passes {
@@ -104,6 +105,7 @@ void OverlapObserver::observe(const Pass&, const ir::Schedule& before, const ir:
   while (seen_ < context_.reports.size()) {
     OverlapStep step{context_.reports[seen_++], measure(before, *context_.costs),
                      measure(after, *context_.costs)};
+    explain(step.report, after, *context_.costs);
     step.report.bound = step.after.bounds.best();
     step.report.planned_before = step.before.planned_bytes;
     step.report.planned_after = step.after.planned_bytes;
@@ -116,9 +118,26 @@ void OverlapObserver::observe(const Pass&, const ir::Schedule& before, const ir:
   }
 }
 
+// What all passes did to each collective, and what is in its way now: for the last of them, which had its way
+// with all that those before it had done.
+void OverlapObserver::explain_last(const ir::Schedule& last) {
+  const Measurement& first = begun_ ? story_.first : story_.last;
+  OverlapReport all = make_report("", first, story_.last);
+  std::map<std::string, int> moves;
+  for (const OverlapStep& s : story_.steps) {
+    all.pass = s.report.pass;
+    all.freedom = s.report.freedom;
+    for (const CollectiveReport& c : s.report.collectives) moves[c.name] += c.moves;
+  }
+  for (CollectiveReport& c : all.collectives) c.moves = moves[c.name];
+  explain(all, last, *context_.costs);
+  story_.last.collectives = std::move(all.collectives);
+}
+
 OverlapStory OverlapObserver::story(const ir::Schedule& last) {
   story_.machine = context_.costs->machine().name;
   story_.last = measure(last, *context_.costs);
+  explain_last(last);
   story_.last_view = timeline_view(last, *context_.costs);
   story_.any_collective = !story_.last.collectives.empty();
   story_.kernels = kernels_of(last, context_);

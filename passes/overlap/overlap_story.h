@@ -51,6 +51,8 @@ class OverlapObserver {
   OverlapStory story(const ir::Schedule& last);
 
  private:
+  void explain_last(const ir::Schedule& last);
+
   PassContext& context_;
   std::size_t seen_ = 0;  // reports
   OverlapStory story_;

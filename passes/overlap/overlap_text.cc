@@ -50,12 +50,11 @@ nlohmann::ordered_json json_of(const Measurement& m) {
 }
 
 nlohmann::ordered_json json_of(const std::vector<CollectiveReport>& collectives) {
-  static constexpr const char* kReasons[] = {"none", "data",  "order",    "memory",
-                                             "cost", "group", "boundary", "form"};
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (const CollectiveReport& c : collectives) {
-    nlohmann::ordered_json limit = {{"reason", kReasons[static_cast<std::size_t>(c.limit.reason)]}};
+    nlohmann::ordered_json limit = {{"reason", std::string(to_string(c.limit.reason))}};
     if (!c.limit.other.empty()) limit["other"] = c.limit.other;
+    if (!c.limit.where.empty()) limit["where"] = c.limit.where;
     if (c.limit.reason == LimitReason::memory) {
       limit["step"] = c.limit.step;
       limit["bytes"] = c.limit.bytes;

@@ -17,32 +17,24 @@ bool may_be_held(const Problem& p, int node) {
 
 bool RaiseComms::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [](Reordering& r) {
+    r.freedom.waits = false;
     const Problem& p = r.problem;
     std::vector<int> reversed;
     std::deque<int> held;  // later ones in front
     std::vector<int> needs(static_cast<std::size_t>(p.size()),
                            0);  // how many held starts depend on this node
-    const auto let_go = [&](int node) {
+    const auto let_go = [&] {
       const int start = held.front();
       held.pop_front();
       for (int before : p.predecessors(start)) --needs[static_cast<std::size_t>(before)];
       reversed.push_back(start);
-      Limit& limit = r.limits[static_cast<std::size_t>(p.started_by(start))];
-      if (node < 0) {
-        limit.reason = LimitReason::boundary;
-        return;
-      }
-      const std::span<const int> inputs = p.predecessors(start);
-      const bool own = std::ranges::find(inputs, node) != inputs.end();
-      limit.reason = own && !r.communicates(node) ? LimitReason::data : LimitReason::order;
-      limit.other = own ? r.name(node) : r.name(held.empty() ? node : held.back());
     };
     for (int n = p.size() - 1; n >= 0; --n) {
       // Another start in between stays below this one: what is held goes up together, in its order.
       if (!may_be_held(p, n)) {
-        while (needs[static_cast<std::size_t>(n)] > 0) let_go(n);
+        while (needs[static_cast<std::size_t>(n)] > 0) let_go();
         if (r.starts(n)) {
-          while (!held.empty()) let_go(n);
+          while (!held.empty()) let_go();
         }
         reversed.push_back(n);
         continue;
@@ -50,7 +42,7 @@ bool RaiseComms::run(ir::Schedule& schedule, PassContext& context) {
       held.push_back(n);
       for (int before : p.predecessors(n)) ++needs[static_cast<std::size_t>(before)];
     }
-    while (!held.empty()) let_go(-1);
+    while (!held.empty()) let_go();
     std::reverse(reversed.begin(), reversed.end());
     return reversed;
   });

@@ -56,20 +56,20 @@ bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context
   if (released) context.analysis = analysis = analysis->in_order(early);
   const Problem& problem = analysis->problem;
   const MemoryModel& memory = analysis->memory;
-  Reordering r{schedule, problem, memory, context, std::vector<Limit>(problem.collectives.size())};
+  Reordering r{schedule, problem, memory, context,
+               Freedom{.starts = true, .waits = true, .collectives = options.may_reorder_collectives}};
   const std::vector<int> order = with_early_releases(problem, decide(r));
   check_topological(pass, schedule, problem, order);
 
   OverlapReport report =
       make_report(std::string(pass), before, measure(schedule, problem, memory, order, cheap));
+  report.freedom = r.freedom;
   const std::vector<int> moved = moves(problem, order);
   std::size_t next = 0;
   for (int node : order) {
     for (const Step& step : problem.steps_of(node)) {
       if (step.kind != Step::Kind::start) continue;
-      CollectiveReport& c = report.collectives[next++];
-      c.moves = moved[static_cast<std::size_t>(step.collective)];
-      c.limit = r.limits[static_cast<std::size_t>(step.collective)];
+      report.collectives[next++].moves = moved[static_cast<std::size_t>(step.collective)];
     }
   }
   context.reports.push_back(std::move(report));

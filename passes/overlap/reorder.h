@@ -18,7 +18,7 @@ struct Reordering {
   const Problem& problem;
   const MemoryModel& memory;
   PassContext& context;
-  std::vector<Limit> limits;  // per collective: why it did not go further; for the pass to fill in
+  Freedom freedom;  // as the options say, starts and waits; for the pass to narrow, and to add its caps
 
   // Name of a node.
   const std::string& name(int node) const { return ir::name_of(schedule, node); }

@@ -12,41 +12,27 @@ Time scaled(Time t, double factor) { return {static_cast<std::int64_t>(static_ca
 
 bool ReorderCommunicationPreservingPeakMemory::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [this](Reordering& r) {
+    r.freedom.waits = false;
     return within_cap(r, live_limit(r, budget), [&](std::int64_t limit) {
       const Problem& p = r.problem;
       AdjacentSwaps order(p, r.memory);
       Bubble bubble(r, order, limit);
       for (std::size_t c = 0; c < p.collectives.size(); ++c) {
         const Collective& collective = p.collectives[c];
-        Limit& why = r.limits[c];
         if (collective.wait < 0) continue;  // blocking: nothing can hide it
         const Time enough = Time{} - scaled(collective.cost.time, extra_overlap);
         Time exposed = walk_exposure(p, order, static_cast<int>(c));
         Segment s{order.position(collective.start), order.position(collective.start)};
-        while (true) {
-          if (exposed <= enough) {
-            why = {LimitReason::cost, {}};
-            break;
-          }
-          if (s.first == 0) {
-            why = {LimitReason::boundary, {}};
-            break;
-          }
+        while (exposed > enough && s.first > 0) {
           const int before = order.at(s.first - 1);
-          if (r.starts(before)) {
-            why = {LimitReason::order, r.name(before)};
-            break;
-          }
+          if (r.starts(before)) break;
           if (bubble.needs_node_before(s)) {
             // What is needed comes along, but no wait: it would expose the collective that it waits for.
-            if (r.waits(before) || s.last - s.first + 1 >= max_group) {
-              why = {LimitReason::data, r.name(before)};
-              break;
-            }
+            if (r.waits(before) || s.last - s.first + 1 >= max_group) break;
             --s.first;
             continue;
           }
-          if (why = bubble.up(s); why.reason != LimitReason::none) break;
+          if (!bubble.up(s)) break;
           exposed -= p.compute_time(before);
         }
       }

@@ -103,9 +103,6 @@ class Reorderer {
         rolled_over = surplus_only_ ? std::max(hidden, cost) - cost : hidden - without_fillers;
       }
       for (int n : rest) emit(n);
-      Limit& limit = r_.limits[at(p_.started_by(previous))];
-      limit.reason = hidden >= cost ? LimitReason::none : LimitReason::data;
-      if (limit.reason == LimitReason::data) limit.other = r_.name(comm);
       emit(comm);
     }
     for (int n = 0; n < p_.size(); ++n) {

@@ -227,6 +227,7 @@ bool ReorderForPeakMemory::run(ir::Schedule& schedule, PassContext& context) {
         best = std::move(other);
       }
     }
+    r.freedom.live_cap = peak;
     return best;
   };
   return reorder(kName, schedule, context, best_of_all, {.without_collectives = true});

@@ -13,18 +13,8 @@ bool SimpleOverlap::run(ir::Schedule& schedule, PassContext& context) {
       for (std::size_t c = 0; c < p.collectives.size(); ++c) {
         const int start = p.collectives[c].start;
         Segment s{order.position(start), order.position(start)};
-        Limit& why = r.limits[c];
-        while (true) {
-          if (s.first == 0) {
-            why = {LimitReason::boundary, {}};
-          } else if (const int before = order.at(s.first - 1); r.communicates(before)) {
-            why = {LimitReason::order, r.name(before)};
-          } else if (bubble.needs_node_before(s)) {
-            why = {LimitReason::data, r.name(before)};
-          } else if (why = bubble.up(s); why.reason == LimitReason::none) {
-            continue;
-          }
-          break;
+        while (s.first > 0 && !r.communicates(order.at(s.first - 1)) && !bubble.needs_node_before(s) &&
+               bubble.up(s)) {
         }
       }
       for (std::size_t c = p.collectives.size(); c-- > 0;) {
@@ -33,7 +23,7 @@ bool SimpleOverlap::run(ir::Schedule& schedule, PassContext& context) {
         Segment s{order.position(collective.wait), order.position(collective.wait)};
         if (collective.release >= 0 && order.position(collective.release) == s.last + 1) ++s.last;
         while (s.last + 1 < p.size() && !r.waits(order.at(s.last + 1)) &&
-               !bubble.is_needed_by_node_behind(s) && bubble.down(s).reason == LimitReason::none) {
+               !bubble.is_needed_by_node_behind(s) && bubble.down(s)) {
         }
       }
       return std::vector<int>(order.order().begin(), order.order().end());

@@ -35,16 +35,10 @@ bool may_be_held(const Problem& p, int node) {
 
 bool SinkWaits::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [](Reordering& r) {
+    r.freedom.starts = false;
     const Problem& p = r.problem;
     std::vector<bool> held(static_cast<std::size_t>(p.size()), false);
     std::vector<int> order;
-    const auto limited_by = [&](int wait, int user) {
-      const int c = p.waited_by(wait);
-      if (c < 0) return;
-      Limit& limit = r.limits[static_cast<std::size_t>(c)];
-      limit.reason = r.communicates(user) ? LimitReason::order : LimitReason::data;
-      limit.other = r.name(user);
-    };
     for (int n = 0; n < p.size(); ++n) {
       if (may_be_held(p, n)) {
         held[static_cast<std::size_t>(n)] = true;
@@ -54,17 +48,11 @@ bool SinkWaits::run(ir::Schedule& schedule, PassContext& context) {
       for (int before : p.predecessors(n)) {
         if (held[static_cast<std::size_t>(before)]) due.push_back(before);
       }
-      for (int d : due) {
-        limited_by(d, n);
-        flush(p, d, held, order);
-      }
+      for (int d : due) flush(p, d, held, order);
       order.push_back(n);
     }
     for (int n = 0; n < p.size(); ++n) {
-      if (!held[static_cast<std::size_t>(n)]) continue;
-      order.push_back(n);
-      if (const int c = p.waited_by(n); c >= 0)
-        r.limits[static_cast<std::size_t>(c)].reason = LimitReason::boundary;
+      if (held[static_cast<std::size_t>(n)]) order.push_back(n);
     }
     return order;
   });

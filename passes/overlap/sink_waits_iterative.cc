@@ -7,42 +7,27 @@ namespace braid::passes {
 
 bool SinkWaitsIterative::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [this](Reordering& r) {
+    r.freedom.starts = false;
     return within_cap(r, live_limit(r, budget), [&](std::int64_t limit) {
       const Problem& p = r.problem;
       AdjacentSwaps order(p, r.memory);
       Bubble bubble(r, order, limit);
       for (std::size_t c = p.collectives.size(); c-- > 0;) {
         const Collective& collective = p.collectives[c];
-        Limit& why = r.limits[c];
         if (collective.wait < 0) continue;
         const Time cost = collective.cost.time;
         const Time enough{static_cast<std::int64_t>(-static_cast<double>(cost.ps) * extra_overlap)};
         Time exposed = walk_exposure(p, order, static_cast<int>(c));
         Segment s{order.position(collective.wait), order.position(collective.wait)};
-        while (true) {
-          if (exposed <= enough) {
-            why = {LimitReason::cost, {}};
-            break;
-          }
-          if (s.last + 1 == p.size()) {
-            why = {LimitReason::boundary, {}};
-            break;
-          }
+        while (exposed > enough && s.last + 1 < p.size()) {
           const int behind = order.at(s.last + 1);
-          const bool communicates = r.waits(behind) || (r.starts(behind) && !swap_with_collectives);
-          if (communicates) {
-            why = {LimitReason::order, r.name(behind)};
-            break;
-          }
+          if (r.waits(behind) || (r.starts(behind) && !swap_with_collectives)) break;
           if (bubble.is_needed_by_node_behind(s)) {
-            if (r.starts(behind) || s.last - s.first + 1 >= max_group) {
-              why = {LimitReason::data, r.name(behind)};
-              break;
-            }
+            if (r.starts(behind) || s.last - s.first + 1 >= max_group) break;
             ++s.last;
             continue;
           }
-          if (why = bubble.down(s); why.reason != LimitReason::none) break;
+          if (!bubble.down(s)) break;
           exposed -= p.compute_time(behind);
         }
       }

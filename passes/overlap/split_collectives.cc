@@ -50,11 +50,16 @@ bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
   }
   ir::Schedule made;
   std::int64_t planned = 0;
+  int step = -1;
   if (!splits.empty()) {
     made = schedule;
     split_collectives(made, problem, splits);
-    if (context.memory_cap)
-      planned = MemoryModel(made).planned_bytes(identity_order(static_cast<int>(made.nodes.size())));
+    if (context.memory_cap) {
+      const MemoryModel memory(made);
+      const std::vector<int> in_order = identity_order(static_cast<int>(made.nodes.size()));
+      planned = memory.planned_bytes(in_order);
+      step = memory.live(in_order).peak_step;
+    }
   }
   const bool changed = !splits.empty() && (!context.memory_cap || planned <= *context.memory_cap);
   if (changed) {
@@ -62,7 +67,7 @@ bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
     context.analysis.reset();
   } else if (!splits.empty()) {
     for (const CollectiveReport& c : before.collectives)
-      limits.try_emplace(c.name, Limit{LimitReason::memory, {}, -1, planned - *context.memory_cap});
+      limits.try_emplace(c.name, Limit{LimitReason::memory, {}, step, planned - *context.memory_cap});
   }
   OverlapReport report =
       make_report(std::string(kName), before, changed ? measure(schedule, *context.costs, cheap) : before);

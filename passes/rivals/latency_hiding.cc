@@ -224,6 +224,7 @@ std::vector<int> LatencyHiding::order_of(const Reordering& r, bool stall) const 
 bool LatencyHiding::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context,
                  [this](Reordering& r) {
+                   r.freedom.planned_cap = r.context.memory_cap;
                    std::vector<int> first = order_of(r, true), second = order_of(r, false);
                    return simulate_makespan(r.problem, second) < simulate_makespan(r.problem, first) ? second
                                                                                                      : first;

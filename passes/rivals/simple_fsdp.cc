@@ -143,6 +143,8 @@ bool SimpleFsdp::run(ir::Schedule& schedule, PassContext& context) {
         make_report(std::string(kName),
                     measure(schedule, problem, analysis->memory, identity_order(problem.size()), cheap),
                     measure(made, make_fixed_problem(made, costs), model, in_order, cheap)));
+    context.reports.back().freedom = {
+        .starts = true, .waits = true, .collectives = true, .planned_cap = context.memory_cap};
     const bool changed = ir::execution_order(made) != ir::execution_order(schedule) ||
                          made.nodes.size() != schedule.nodes.size();
     schedule = std::move(made);

@@ -7,6 +7,7 @@
 
 #include "passes/overlap/bounds.h"
 #include "passes/overlap/memory_model.h"
+#include "passes/overlap/order_limits.h"
 #include "passes/overlap/problem.h"
 #include "passes/overlap/simulator.h"
 #include "tests/passes/text_pass.h"
@@ -245,7 +246,8 @@ TEST(BraidSchedule, ReportsWhatItGainedAndWhatIsLeft) {
   PassContext context;
   run_passes(schedule, parse_pass_list("braid_schedule"), {.context = &context});
   ASSERT_EQ(context.reports.size(), 1u);
-  const OverlapReport& report = context.reports[0];
+  OverlapReport report = context.reports[0];
+  explain(report, schedule, *context.costs);
   EXPECT_EQ(report.makespan_before.ns(), 6000);
   EXPECT_LT(report.makespan_after.ns(), 5500);  // 5000 and what the machine charges for contention
   EXPECT_LE(report.bound, report.makespan_after);
@@ -253,6 +255,7 @@ TEST(BraidSchedule, ReportsWhatItGainedAndWhatIsLeft) {
   ASSERT_EQ(report.collectives.size(), 2u);
   EXPECT_EQ(report.collectives[0].final_exposed.ns(), 1000);
   EXPECT_EQ(report.collectives[0].limit.reason, LimitReason::boundary);
+  EXPECT_EQ(report.collectives[1].limit.reason, LimitReason::cost);
   EXPECT_EQ(report.collectives[1].initial_exposed.ns(), 1000);
   EXPECT_EQ(report.collectives[1].final_exposed.ns(), 0);
   EXPECT_EQ(report.collectives[1].moves, 1);

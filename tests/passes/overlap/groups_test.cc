@@ -112,12 +112,11 @@ TEST(GroupFsdp, LaterPassesKeepTheChain) {
 TEST(GroupFsdp, SaysWhatKeepsEachGatherFromGoingFurther) {
   ir::Schedule schedule = ir::parse_schedule(two_layers(), "test");
   passes::PassContext context;
-  passes::run_passes(schedule, passes::parse_pass_list("group_fsdp_collectives"), {.context = &context});
-  ASSERT_EQ(context.reports.size(), 1u);
-  const auto& collectives = context.reports[0].collectives;
+  const auto collectives = report_after("group_fsdp_collectives", schedule, context).collectives;
   ASSERT_EQ(collectives.size(), 2u);
-  EXPECT_EQ(to_string(collectives[0].limit), "group: 'g_gather' stays where it is");
-  EXPECT_EQ(to_string(collectives[1].limit), "order with 'g.wait'");
+  EXPECT_EQ(to_string(collectives[0].limit), "data dependency on 'g_cast'") << "grouped or not";
+  EXPECT_EQ(collectives[1].final_exposed.ps, 0);
+  EXPECT_EQ(to_string(collectives[1].limit), "cost: would not be faster") << "hidden behind mm1";
 }
 
 TEST(GroupFsdp, GroupsWhatBucketingMadeAndBucketingLeavesGroupsAlone) {

@@ -9,6 +9,7 @@
 
 #include "ir/dependencies.h"
 #include "ir/parser.h"
+#include "passes/overlap/order_limits.h"
 #include "passes/pass_context.h"
 #include "passes/runner.h"
 
@@ -40,6 +41,15 @@ inline std::string names(const ir::Schedule& schedule) {
     out += (n > 0 ? " " : "") + ir::name_of(schedule, n);
   }
   return out;
+}
+
+// The report of the last pass of a list, with its reasons; `schedule` becomes what the list makes of it.
+inline passes::OverlapReport report_after(std::string_view list, ir::Schedule& schedule,
+                                          passes::PassContext& context) {
+  passes::run_passes(schedule, passes::parse_pass_list(list), {.context = &context});
+  passes::OverlapReport report = context.reports.back();
+  passes::explain(report, schedule, *context.costs);
+  return report;
 }
 
 inline std::string order_after(std::string_view passes, const std::string& text,

@@ -1,0 +1,291 @@
+#include "tests/passes/overlap/limit_oracle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "passes/overlap/groups.h"
+#include "passes/overlap/order_analysis.h"
+
+namespace braid::test {
+
+using namespace passes;
+
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+bool is_order(const ir::Dependency& d) {
+  return d.hazard == ir::Hazard::channel_order || d.hazard == ir::Hazard::group_order;
+}
+
+}  // namespace
+
+LimitOracle::LimitOracle(const ir::Schedule& schedule, const CostModel& costs, const Freedom& freedom)
+    : schedule_(schedule),
+      costs_(costs),
+      freedom_(freedom),
+      deps_(find_dependencies(schedule,
+                              {.channel_order = !freedom.collectives || has_point_to_point(schedule)})),
+      p_(make_problem(schedule, deps_, costs)),
+      in_order_(identity_order(p_.size())),
+      t_(simulate(p_, in_order_)),
+      memory_(schedule) {}
+
+std::set<int> LimitOracle::ancestors(int node, bool orders) const {
+  std::set<int> found;
+  std::vector<int> look = {node};
+  for (std::size_t k = 0; k < look.size(); ++k) {
+    for (const ir::Dependency& d : deps_.predecessors(look[k])) {
+      if ((orders || !is_order(d)) && found.insert(d.node).second) look.push_back(d.node);
+    }
+  }
+  return found;
+}
+
+std::set<int> LimitOracle::descendants(int node) const {
+  std::set<int> found;
+  for (int n = node + 1; n < p_.size(); ++n) {
+    if (ancestors(n, true).contains(node)) found.insert(n);
+  }
+  return found;
+}
+
+bool LimitOracle::takes_time(int node) const {
+  return t_.steps[at(p_.first_step[at(node)])].begin < t_.steps[at(p_.first_step[at(node + 1)] - 1)].end;
+}
+
+// The start in front of a place, with what it needs and takes no time; nothing: it may not stand there.
+std::optional<LimitOracle::Order> LimitOracle::up(int start, int place, bool orders) const {
+  const std::set<int> needed = ancestors(start, orders), by_data = ancestors(start, false);
+  Order order, rest;
+  for (int n = 0; n < place; ++n) order.push_back(n);
+  for (int n = place; n <= start; ++n) {
+    if (n == start || needed.contains(n)) {
+      if (n != start && (takes_time(n) || !by_data.contains(n))) return std::nullopt;
+      order.push_back(n);
+    } else {
+      rest.push_back(n);
+    }
+  }
+  order.insert(order.end(), rest.begin(), rest.end());
+  for (int n = start + 1; n < p_.size(); ++n) order.push_back(n);
+  return order;
+}
+
+// The wait behind a place, with what needs it, takes no time and does not communicate.
+std::optional<LimitOracle::Order> LimitOracle::down(int wait, int place) const {
+  const std::set<int> need = descendants(wait);
+  std::set<int> moved = {wait};
+  for (int n = wait + 1; n <= place; ++n) {
+    if (!need.contains(n)) continue;
+    if (takes_time(n) || p_.started_by(n) >= 0 || p_.waited_by(n) >= 0) return std::nullopt;
+    moved.insert(n);
+  }
+  return moved_behind(moved, place);
+}
+
+LimitOracle::Order LimitOracle::moved_behind(const std::set<int>& nodes, int place) const {
+  Order order;
+  for (int n = 0; n <= place; ++n) {
+    if (!nodes.contains(n)) order.push_back(n);
+  }
+  order.insert(order.end(), nodes.begin(), nodes.end());
+  for (int n = place + 1; n < p_.size(); ++n) order.push_back(n);
+  return order;
+}
+
+std::vector<LimitOracle::Better> LimitOracle::better(int c) const {
+  const Collective& collective = p_.collectives[at(c)];
+  const bool neither = !freedom_.starts && !freedom_.waits;
+  const std::int64_t live = memory_.live(in_order_).peak, planned = memory_.planned_bytes(in_order_);
+  std::vector<Better> out;
+  const auto look = [&](const std::optional<Order>& order) {
+    if (!order) return;
+    const Time makespan = simulate_makespan(p_, *order);
+    if (makespan >= t_.makespan) return;
+    const MemoryModel::Live l = memory_.live(*order);
+    Better b{makespan, 0, l.peak_step};
+    if (freedom_.live_cap) b.over = std::max(b.over, l.peak - std::max(live, *freedom_.live_cap));
+    if (freedom_.planned_cap)
+      b.over = std::max(b.over, memory_.planned_bytes(*order) - std::max(planned, *freedom_.planned_cap));
+    out.push_back(b);
+  };
+  if (freedom_.starts || neither) {
+    for (int q = 0; q < collective.start; ++q) look(up(collective.start, q, true));
+  }
+  if ((freedom_.waits || neither) && collective.wait >= 0) {
+    for (int q = collective.wait + 1; q < p_.size(); ++q) look(down(collective.wait, q));
+  }
+  return out;
+}
+
+Time LimitOracle::earliest(const Problem& problem, int c, bool orders, int first_place) const {
+  Time first = simulate(problem, in_order_).collectives[at(c)].begin;
+  const int start = problem.collectives[at(c)].start;
+  for (int q = first_place; q < start; ++q) {
+    if (const auto order = up(start, q, orders))
+      first = std::min(first, simulate(problem, *order).collectives[at(c)].begin);
+  }
+  return first;
+}
+
+int LimitOracle::node_named(const std::string& name) const {
+  for (int n = 0; n < p_.size(); ++n) {
+    if (ir::name_of(schedule_, n) == name) return n;
+  }
+  return -1;
+}
+
+bool LimitOracle::is_grouped(int node) const {
+  return node >= 0 && schedule_.nodes[at(node)].kind == ir::ScheduleNode::Kind::grouped;
+}
+
+bool LimitOracle::tied(int c) const {
+  const CollectiveTimes& mine = t_.collectives[at(c)];
+  return std::ranges::any_of(p_.collectives, [&](const Collective& o) {
+    const auto k = static_cast<std::size_t>(&o - p_.collectives.data());
+    return static_cast<int>(k) != c && o.channel == p_.collectives[at(c)].channel &&
+           t_.collectives[k].end == mine.begin && mine.begin == mine.issued;
+  });
+}
+
+std::string LimitOracle::refute(int c, const Limit& limit) const {
+  const Collective& collective = p_.collectives[at(c)];
+  const bool neither = !freedom_.starts && !freedom_.waits;
+  const std::vector<Better> places = better(c);
+  const auto fits = std::ranges::count(places, 0, &Better::over);
+  if (places.empty() && (is_grouped(collective.start) || is_grouped(collective.wait)))
+    return refute_ungrouped(c, limit);
+  switch (limit.reason) {
+    case LimitReason::none:
+      return neither || fits == 0 || limit.where.empty() ? "no better place is free" : "";
+    case LimitReason::form:
+      return !neither || fits == 0 ? "no better place is free" : "";
+    case LimitReason::memory: {
+      if (places.empty() || fits > 0) return "memory is not in the way";
+      const std::int64_t least = std::ranges::min(places, {}, &Better::over).over;
+      if (limit.bytes != least) return fmt::format("{} bytes are too many", least);
+      const bool there = std::ranges::any_of(
+          places, [&](const Better& b) { return b.over == least && b.step == limit.step; });
+      return there ? "" : "the most is alive at another step";
+    }
+    default:
+      break;
+  }
+  if (!places.empty()) return fmt::format("{} places are faster", places.size());
+  if (limit.reason == LimitReason::group) return "it is in no group";
+  if (t_.collectives[at(c)].exposed.ps == 0) return limit.reason == LimitReason::cost ? "" : "it is hidden";
+  const bool waits_only = freedom_.waits && !freedom_.starts && collective.wait >= 0;
+  return waits_only ? refute_wait(c, limit) : refute_start(c, limit);
+}
+
+// No place of the group is better.
+std::string LimitOracle::refute_ungrouped(int c, const Limit& limit) const {
+  const Collective& collective = p_.collectives[at(c)];
+  const bool starts = freedom_.starts || !freedom_.waits || collective.wait < 0;
+  if (starts && limit.reason == LimitReason::order && refute_start(c, limit).empty()) return "";
+  ir::Schedule apart = schedule_;
+  while (unpack_groups(apart)) {
+  }
+  Freedom any = freedom_;
+  any.starts = any.waits = true;
+  const LimitOracle ungrouped(apart, costs_, any);
+  const auto it = std::ranges::find(ungrouped.p_.collectives, collective.op, &Collective::op);
+  const int there = static_cast<int>(it - ungrouped.p_.collectives.begin());
+  const std::vector<Better> found = ungrouped.better(there);
+  const bool fits = std::ranges::count(found, 0, &Better::over) > 0;
+  if (limit.reason != LimitReason::group)
+    return fits ? "ungrouped it is faster" : ungrouped.refute(there, limit);
+  const int node = node_named(limit.other);
+  if (node < 0 || (node != collective.start && node != collective.wait)) return "it is in another group";
+  return fits ? "" : "ungrouped it is no faster";
+}
+
+// No place is faster; the collective is exposed.
+std::string LimitOracle::refute_start(int c, const Limit& limit) const {
+  const Collective& collective = p_.collectives[at(c)];
+  const Time now = t_.collectives[at(c)].begin;
+  // Something in its channel up to its begin: no place behind that is earlier, and free of charge it would
+  // let this one begin earlier.
+  for (std::size_t o = 0; o < p_.collectives.size(); ++o) {
+    const Collective& other = p_.collectives[o];
+    if (other.channel != collective.channel || other.start >= collective.start ||
+        t_.collectives[o].end != now || other.cost.time.ps == 0)
+      continue;
+    if (earliest(p_, c, true, other.start + 1) < now) break;
+    if (schedule_.graph[other.op].name != limit.other)
+      return fmt::format("'{}' is in its channel before it", schedule_.graph[other.op].name);
+    const bool needed = ancestors(collective.start, false).contains(other.start);
+    if (limit.reason != (needed ? LimitReason::data : LimitReason::order)) return "it is of another kind";
+    Problem without = p_;
+    without.collectives[o].cost.time = {};
+    return earliest(without, c, true, other.start + 1) < now ? ""
+                                                             : "it would begin no earlier without that one";
+  }
+  const Time possible = earliest(p_, c, true);
+  const bool room = possible < now;
+  if (limit.reason == LimitReason::cost) return room ? "" : "no place lets it begin earlier";
+  if (room) return fmt::format("there is room: it could begin at {} instead of {} ps", possible.ps, now.ps);
+  const Time reached = t_.steps[at(p_.first_step[at(collective.start)])].begin;
+  if (limit.reason == LimitReason::boundary) return reached.ps == 0 ? "" : "time goes by before it";
+  const int node = node_named(limit.other);
+  if (node < 0 || node >= collective.start) return "there is no such node before it";
+  if (limit.reason == LimitReason::order) {
+    if (!up(collective.start, node + 1, true) || up(collective.start, node, true))
+      return "it is not the first in the way";
+    return earliest(p_, c, false) < now ? "" : "without the order it would begin no earlier";
+  }
+  if (!ancestors(collective.start, false).contains(node)) return "it does not need that node";
+  if (t_.steps[at(p_.first_step[at(node + 1)] - 1)].end != reached)
+    return "it could follow that node at once";
+  Order order = in_order_;
+  std::rotate(order.begin() + node, order.begin() + collective.start, order.begin() + collective.start + 1);
+  return simulate(p_, order).collectives[at(c)].begin < now ? ""
+                                                            : "in front of it, it would begin no earlier";
+}
+
+std::string LimitOracle::refute_wait(int c, const Limit& limit) const {
+  const Collective& collective = p_.collectives[at(c)];
+  const CollectiveTimes& times = t_.collectives[at(c)];
+  if (times.blocked.ps == 0) {
+    if (limit.reason == LimitReason::boundary) return times.end == t_.makespan ? "" : "a wait is behind it";
+    if (limit.reason != LimitReason::order) return "it is exposed in another wait";
+    // How long each node waits while it is transferred.
+    std::vector<Time> waits(at(p_.size()));
+    for (int n = 0; n < p_.size(); ++n) {
+      for (int s = p_.first_step[at(n)]; s < p_.first_step[at(n + 1)]; ++s) {
+        const Step& step = p_.steps[at(s)];
+        const Interval& i = t_.steps[at(s)];
+        if ((step.kind == Step::Kind::wait || step.blocking) &&
+            p_.collectives[at(step.collective)].cost.fabric == collective.cost.fabric &&
+            std::max(i.begin, times.begin) < std::min(i.end, times.end))
+          waits[at(n)] = std::max(waits[at(n)], std::min(i.end, times.end) - std::max(i.begin, times.begin));
+      }
+    }
+    const int node = node_named(limit.other);
+    return node >= 0 && waits[at(node)].ps > 0 && waits[at(node)] == std::ranges::max(waits)
+               ? ""
+               : "it is exposed longer in another wait";
+  }
+  bool room = false;
+  const std::set<int> need = descendants(collective.wait);
+  for (int q = collective.wait + 1; q < p_.size() && down(collective.wait, q); ++q)
+    room |= !need.contains(q) && takes_time(q);
+  if (limit.reason == LimitReason::cost) return room ? "" : "no place lets the wait stand later";
+  if (room) return "there is room";
+  const auto free = [&](int q) { return q == collective.wait || down(collective.wait, q).has_value(); };
+  if (limit.reason == LimitReason::boundary)
+    return free(p_.size() - 1) ? "" : "it is not the end that stops it";
+  const int node = node_named(limit.other);
+  if (node <= collective.wait || free(node) || !free(node - 1)) return "it is not the first in the way";
+  std::set<int> moved = {collective.wait};
+  for (int n = collective.wait + 1; n < node; ++n) {
+    if (need.contains(n)) moved.insert(n);
+  }
+  const int step = p_.first_step[at(node)];
+  const Timeline without = simulate(p_, moved_behind(moved, node));
+  return without.steps[at(step)].begin < t_.steps[at(step)].begin ? "" : "that node would begin no earlier";
+}
+
+}  // namespace braid::test

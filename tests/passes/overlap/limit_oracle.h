@@ -1,0 +1,61 @@
+// Holds a printed reason (passes/overlap/order_limits.h) against the simulator, place by place and with
+// nothing of the code that found it: slow and plain.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/dependencies.h"
+#include "ir/schedule.h"
+#include "passes/overlap/memory_model.h"
+#include "passes/overlap/problem.h"
+#include "passes/overlap/report.h"
+#include "passes/overlap/simulator.h"
+
+namespace braid::test {
+
+class LimitOracle {
+ public:
+  LimitOracle(const ir::Schedule& schedule, const passes::CostModel& costs, const passes::Freedom& freedom);
+
+  // Why the claim about a collective (in the order of the starts) is false; empty: it holds.
+  std::string refute(int collective, const passes::Limit& limit) const;
+  // The claim holds, but so would one about something else that ends at the same moment.
+  bool tied(int collective) const;
+
+ private:
+  using Order = std::vector<int>;
+  struct Better {
+    passes::Time makespan;
+    std::int64_t over;  // bytes above the caps
+    int step;
+  };
+  std::set<int> ancestors(int node, bool orders) const;
+  std::set<int> descendants(int node) const;
+  bool takes_time(int node) const;
+  std::optional<Order> up(int start, int place, bool orders) const;
+  std::optional<Order> down(int wait, int place) const;
+  Order moved_behind(const std::set<int>& nodes, int place) const;
+  std::vector<Better> better(int collective) const;
+  // The earliest begin of its transfer at any place of its start from one on.
+  passes::Time earliest(const passes::Problem& problem, int collective, bool orders,
+                        int first_place = 0) const;
+  std::string refute_start(int collective, const passes::Limit& limit) const;
+  std::string refute_ungrouped(int collective, const passes::Limit& limit) const;
+  std::string refute_wait(int collective, const passes::Limit& limit) const;
+  int node_named(const std::string& name) const;
+  bool is_grouped(int node) const;
+
+  const ir::Schedule& schedule_;
+  const passes::CostModel& costs_;
+  const passes::Freedom freedom_;
+  const ir::Dependencies deps_;
+  const passes::Problem p_;
+  const Order in_order_;
+  const passes::Timeline t_;
+  const passes::MemoryModel memory_;
+};
+
+}  // namespace braid::test
