@@ -35,6 +35,7 @@ __attribute__((no_sanitize("thread"))) inline uint64_t checksum(const void* data
   size_t at = 0;
   for (; at + sizeof words <= bytes; at += sizeof words) {
     std::memcpy(words, p + at, sizeof words);
+#pragma GCC unroll 8
     for (size_t k = 0; k < kLanes; ++k) lanes[k] = mix(lanes[k], words[k]);
   }
   std::memset(words, 0, sizeof words);

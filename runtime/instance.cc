@@ -129,13 +129,13 @@ void Instance::set_up() {
 
 PackedMatrix Instance::pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col,
                             int64_t typical_m) {
+  PackedMatrix packed = gemms_.pack(k, n, b, b_row, b_col, typical_m);
+  if (!packed.valid()) return packed;  // nothing was read
   MappedWeights& file = rank_file_.holds(b) ? rank_file_ : shared_file_;
   const int64_t down = (k - 1) * b_row, across = (n - 1) * b_col;
-  if (k > 0 && n > 0) {
-    file.check(b + std::min<int64_t>(down, 0) + std::min<int64_t>(across, 0),
-               b + std::max<int64_t>(down, 0) + std::max<int64_t>(across, 0) + 1);
-  }
-  return gemms_.pack(k, n, b, b_row, b_col, typical_m);
+  file.check(b + std::min<int64_t>(down, 0) + std::min<int64_t>(across, 0),
+             b + std::max<int64_t>(down, 0) + std::max<int64_t>(across, 0) + 1);
+  return packed;
 }
 
 void Instance::join_groups() {

@@ -60,7 +60,7 @@ class Instance {
   virtual bool step(const void* const* inputs, void* const* outputs) = 0;
 
   void guard(bool holds, const int64_t* dims, const char* text) const;
-  // For pack_weights: GemmLibrary::pack of a constant matrix, held to its checksums first.
+  // For pack_weights: GemmLibrary::pack of a constant matrix, which is held to its checksums if it is packed.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
 
   // ---- for step

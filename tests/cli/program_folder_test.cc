@@ -329,6 +329,30 @@ TEST_F(ProgramFolder, DamagedWeightsAreRefused) {
   }
 }
 
+// More blocks than are checked for nothing: it is packing that reads them.
+TEST_F(ProgramFolder, DamageInAPackedMatrixIsFound) {
+  constexpr int kMatrices = 8, kSize = 256;
+  std::string text = "graph chain\ninput %x0: f32[1, 256]\n";
+  for (int k = 1; k <= kMatrices; ++k)
+    text += "constant %w" + std::to_string(k) + ": f32[256, 256] = splat(0.00" + std::to_string(k) + ")\n";
+  for (int k = 1; k <= kMatrices; ++k) {
+    text += "%x" + std::to_string(k) + ": f32[1, 256] = gemm %x" + std::to_string(k - 1) + ", transpose(%w" +
+            std::to_string(k) + ")\n";
+  }
+  const Folder folder;
+  const fs::path made = compiled("packed_chain", {folder.file("chain.braid", text + "output %x8\n")});
+  for (const char* file : {"manifest.json", "chain.cc", "chain.h", "chain.so", "weights.bin"})
+    fs::copy_file(made / file, folder.path() / file);
+  ASSERT_EQ(braid({"run", folder.path().string(), "--random", "1"}).exit_code, 0);
+  std::fstream weights(folder / "weights.bin", std::ios::binary | std::ios::in | std::ios::out);
+  weights.seekp(kMatrices * kSize * kSize * 4 / 2);
+  weights.put('!');
+  weights.close();
+  const ProcessResult result = braid({"run", folder.path().string(), "--random", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("BR0721"), HasSubstr("weights.bin is damaged")));
+}
+
 // Every field of the manifest: missing, of every wrong type, out of range.
 TEST_F(ProgramFolder, HostileManifestsAreTheUsersError) {
   const Folder folder;
