@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "frontend/errors.h"
+#include "frontend/functions.h"
 #include "frontend/inline.h"
 #include "frontend/op_registry.h"
 
@@ -131,7 +132,7 @@ class SupportCheck {
  public:
   SupportCheck(const Model& model, const Opsets& opsets, const InferredTypes* types)
       : opsets_(opsets), types_(types) {
-    for (const onnx::FunctionProto& f : model.proto.functions()) functions_[f.domain() + ":" + f.name()] = &f;
+    for (const onnx::FunctionProto& f : model.proto.functions()) functions_[function_key(f)] = &f;
     for (const onnx::NodeProto& node : model.proto.graph().node()) visit(node, name_of(node));
   }
   // The nodes of a branch that is taken.
@@ -160,7 +161,7 @@ class SupportCheck {
  private:
   void visit(const onnx::NodeProto& node, const std::string& origin) {
     const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
-    const std::string key = node.domain() + ":" + node.op_type();
+    const std::string key = function_key(node);
     const auto opset = opsets_.find(domain);
     const int version = opset == opsets_.end() ? 1 : opset->second;
     const std::string name = domain.empty() ? node.op_type() : domain + "." + node.op_type();
@@ -185,7 +186,7 @@ class SupportCheck {
   void visit_function(const onnx::NodeProto& call, const std::string& name, const onnx::FunctionProto& body,
                       const std::string& origin) {
     if (!inlines_) return add_problem(*problems_of_place_, name, origin);
-    if (!visited_.insert(call.domain() + ":" + call.op_type()).second) return;
+    if (!visited_.insert(function_key(call)).second) return;
     for (const onnx::NodeProto& inner : body.node()) visit(inner, origin);
   }
 

@@ -7,6 +7,7 @@
 
 #include "frontend/check.h"
 #include "frontend/errors.h"
+#include "frontend/functions.h"
 #include "frontend/op_registry.h"
 
 namespace braid::frontend {
@@ -51,7 +52,6 @@ class StructureCheck {
     define_nodes();
     check_edges();
     check_outputs();
-    check_functions();
   }
 
  private:
@@ -157,39 +157,6 @@ class StructureCheck {
     }
   }
 
-  // Local functions must not call themselves, directly or through others.
-  void check_functions() {
-    std::unordered_map<std::string, const onnx::FunctionProto*> functions;
-    for (const onnx::FunctionProto& f : model_.proto.functions()) functions[f.domain() + ":" + f.name()] = &f;
-    std::unordered_map<std::string, Mark> marks;
-    for (const onnx::FunctionProto& root : model_.proto.functions()) {
-      const std::string key = root.domain() + ":" + root.name();
-      if (marks[key] != Mark::none) continue;
-      std::vector<std::pair<std::string, int>> path{{key, 0}};
-      marks[key] = Mark::open;
-      while (!path.empty()) {
-        const onnx::FunctionProto& f = *functions.at(path.back().first);
-        if (path.back().second == f.node_size()) {
-          marks[path.back().first] = Mark::done;
-          path.pop_back();
-          continue;
-        }
-        const onnx::NodeProto& node = f.node(path.back().second++);
-        const std::string callee = node.domain() + ":" + node.op_type();
-        if (!functions.count(callee)) continue;
-        if (marks[callee] == Mark::open) {
-          user_error(kRecursiveFunction, location_of(model_.path, node),
-                     fmt::format("the function '{}' calls itself", node.op_type()),
-                     "local functions must not be recursive");
-        }
-        if (marks[callee] == Mark::none) {
-          marks[callee] = Mark::open;
-          path.emplace_back(callee, 0);
-        }
-      }
-    }
-  }
-
   const Model& model_;
   const onnx::GraphProto& graph_;
   const Opsets& opsets_;
@@ -198,7 +165,10 @@ class StructureCheck {
 
 }  // namespace
 
-void check_structure(const Model& model, const Opsets& opsets) { StructureCheck(model, opsets).run(); }
+void check_structure(const Model& model, const Opsets& opsets) {
+  StructureCheck(model, opsets).run();
+  check_functions(model);
+}
 
 namespace {
 

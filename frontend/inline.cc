@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "frontend/errors.h"
+#include "frontend/functions.h"
 #include "frontend/op_registry.h"
 
 namespace braid::frontend {
@@ -17,13 +18,10 @@ namespace {
 
 std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-// Graphs that functions expand to without end would be recursive; check_structure refuses those.
-constexpr int kMaxLevels = 64;
-
 class Inliner {
  public:
   explicit Inliner(Model& model) : model_(model), graph_(*model.proto.mutable_graph()) {
-    for (const onnx::FunctionProto& f : model.proto.functions()) functions_[key(f.domain(), f.name())] = f;
+    for (const onnx::FunctionProto& f : model.proto.functions()) functions_[function_key(f)] = f;
     for (const onnx::OperatorSetIdProto& import : model.proto.opset_import()) {
       opsets_[normal_domain(import.domain())] = static_cast<int>(import.version());
     }
@@ -31,8 +29,7 @@ class Inliner {
 
   bool run() {
     bool any = false;
-    for (int level = 0; level < kMaxLevels; ++level) {
-      if (!has_calls()) break;
+    while (has_calls()) {  // comes to an end: check_functions has refused recursion
       collect_names();
       // Bodies that depend on context are built from the types of their inputs.
       if (add_all_defaults()) infer_shapes(model_);
@@ -53,18 +50,12 @@ class Inliner {
   }
 
  private:
-  static std::string key(const std::string& domain, const std::string& name) {
-    return normal_domain(domain) + ":" + name;
-  }
-
   int version(const std::string& domain) const {
     const auto found = opsets_.find(normal_domain(domain));
     return found == opsets_.end() ? 1 : found->second;
   }
 
-  bool is_local_call(const onnx::NodeProto& node) const {
-    return functions_.count(key(node.domain(), node.op_type())) > 0;
-  }
+  bool is_local_call(const onnx::NodeProto& node) const { return functions_.count(function_key(node)) > 0; }
   bool is_schema_call(const onnx::NodeProto& node) const {
     const std::string domain = normal_domain(node.domain());
     return !find_op(domain, node.op_type(), version(domain)) &&
@@ -98,7 +89,7 @@ class Inliner {
   }
 
   std::optional<onnx::FunctionProto> body_of(onnx::NodeProto& node) {
-    if (const auto local = functions_.find(key(node.domain(), node.op_type())); local != functions_.end()) {
+    if (const auto local = functions_.find(function_key(node)); local != functions_.end()) {
       import_opsets(node, local->second);
       return local->second;
     }
@@ -252,7 +243,8 @@ class Inliner {
 
   std::string fresh(const std::string& wanted) {
     std::string name = wanted;
-    for (int k = 1; !names_.insert(name).second; ++k) name = fmt::format("{}.{}", wanted, k);
+    if (names_.insert(name).second) return name;
+    for (int& k = copies_[wanted]; !names_.insert(name).second;) name = fmt::format("{}.{}", wanted, ++k);
     return name;
   }
 
@@ -261,7 +253,8 @@ class Inliner {
   std::unordered_map<std::string, onnx::FunctionProto> functions_;
   std::unordered_map<std::string, int> opsets_;
   InferredTypes types_;
-  std::unordered_set<std::string> names_;  // of values
+  std::unordered_set<std::string> names_;        // of values
+  std::unordered_map<std::string, int> copies_;  // by wanted name: how many more have been made of it
 };
 
 }  // namespace
