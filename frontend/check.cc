@@ -12,6 +12,7 @@
 
 #include "frontend/errors.h"
 #include "frontend/functions.h"
+#include "frontend/guarded_schemas.h"
 #include "frontend/inline.h"
 #include "frontend/op_registry.h"
 
@@ -89,7 +90,8 @@ void infer_shapes(Model& model) {
   constexpr bool kCheckTypes = true, kPropagateData = true;
   constexpr int kStrict = 1;
   try {
-    onnx::shape_inference::InferShapes(model.proto, onnx::OpSchemaRegistry::Instance(),
+    const GuardedSchemas schemas;
+    onnx::shape_inference::InferShapes(model.proto, &schemas,
                                        onnx::ShapeInferenceOptions(kCheckTypes, kStrict, kPropagateData));
   } catch (const std::exception& error) {  // InferenceError, and what single schemas throw
     const std::string text = error.what();

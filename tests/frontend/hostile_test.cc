@@ -5,6 +5,7 @@
 #include "frontend/functions.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
+#include "tests/support/limited_child.h"
 
 namespace braid::frontend {
 namespace {
@@ -37,6 +38,20 @@ onnx::ModelProto tower(int levels, int calls) {
   call.set_domain("local");
   call.set_op_type("f" + std::to_string(levels - 1));
   return model;
+}
+
+// Imports within `bytes` of memory and without an error.
+void expect_imported_within(rlim_t bytes, const onnx::ModelProto& model) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("model.onnx", model);
+  const auto import = [&](int) {
+    try {
+      import_model(path, {});
+    } catch (const ir::UserError& error) {
+      throw std::runtime_error(error.what());
+    }
+  };
+  for (const auto& [number, what] : test::run_limited(1, import, bytes)) ADD_FAILURE() << what;
 }
 
 TEST(FunctionsThatCallFunctions, AreExpandedWhereTheResultIsReasonable) {
@@ -93,6 +108,68 @@ TEST(FunctionsThatCallFunctions, AreToldApartByTheirOverload) {
   EXPECT_THAT(result.outputs[0][0].values<float>(), ::testing::ElementsAre(1, 2, 3, 4));
   *model.add_functions() = other;
   EXPECT_EQ(error_of([&] { import_proto(model); }).code(), kDuplicateName);
+}
+
+TEST(LongTensors, CostNoMemoryPerElement) {
+  constexpr rlim_t kBytes = rlim_t{1} << 30;
+  for (const char* text :
+       {"g (float[50000000] a, float[50000000] b) => (float[50000000] y) { y = Mul(a, b) }",
+        "g (int64[50000000] a, int64[50000000] b) => (int64[50000000] y) { y = Add(a, b) }",
+        "g (int64[50000000] a) => (int32[50000000] y) { y = Cast <to = 6> (a) }",
+        "g (int64[50000000] a, int64[50000000] i) => (int64[50000000] y) { y = Gather(a, i) }",
+        "g (int64[50000000] a) => (int64[100000000] y) { y = Concat <axis = 0> (a, a) }",
+        "g (float[1] a) => (float[n] y) { s = Constant <value_ints = [10000000000]> () y = "
+        "ConstantOfShape(s) }",
+        "g (float[1] a) => (float[n] y) { s = Constant <value_ints = [10000000000]> () y = Tile(a, s) }",
+        "g (float[1] a) => (int64[n] y) { z = Constant <value_int = 0> () o = Constant <value_int = 1> () "
+        "e = Constant <value_int = 10000000000> () y = Range(z, e, o) }",
+        "g (float[1] a) => (int64[n] y) { c = Constant <value_ints = [1]> () "
+        "s = Constant <value_ints = [10000000000]> () y = Expand(c, s) }",
+        "g (float[1] a) => (float[n] y) { c = Constant <value_floats = [1.0, 2.0]> () "
+        "s = Constant <value_ints = [10000000000, 10000000000]> () y = Pad(c, s) }"}) {
+    SCOPED_TRACE(text);
+    expect_imported_within(kBytes, parse_model(text, 18));
+  }
+}
+
+TEST(Attributes, AreCheckedBeforeInferenceUsesThem) {
+  struct Bad {
+    const char* text;
+    const char* mention;
+  };
+  for (const auto& [text, mention] :
+       {Bad{"g (float[2,3] x, int64[2,1] i) => (float[n] y) { y = GatherND <batch_dims = -2> (x, i) }",
+            "'batch_dims' is -2, expected 0 to 1"},
+        {"g (float[2,3] x) => (float[n] y) { y = Softmax <axis = 2147483648> (x) }", "'axis' is 2147483648"},
+        {"g (float[2,3] x) => (float[n] y) { y = ReduceMax <keepdims = 2> (x) }",
+         "'keepdims' is 2, expected 0 to 1"},
+        {"g (float[8] x) => (float[4] y, float[4] z) { y, z = Split <num_outputs = 2147483647> (x) }",
+         "'num_outputs' is 2147483647, but the node has 2 outputs"},
+        {"g (float[2,4] x, float[4] s) => (float[2,4] y) { y = LayerNormalization <stash_type = 3> (x, s) }",
+         "'stash_type' is 3"}}) {
+    const ir::UserError error = error_of([&] { import_text(text, {}, 18); });
+    EXPECT_EQ(error.code(), kInvalidAttribute) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(mention));
+  }
+}
+
+TEST(Attributes, AreCheckedInFunctionsAndBranchesToo) {
+  onnx::ModelProto model = tower(1, 1);
+  onnx::NodeProto& node = *model.mutable_functions(0)->mutable_node(0);
+  node.set_op_type("Softmax");
+  onnx::AttributeProto& axis = *node.add_attribute();
+  axis.set_name("axis");
+  axis.set_type(onnx::AttributeProto::INT);
+  axis.set_i(std::int64_t{1} << 31);
+  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), kInvalidAttribute);
+  EXPECT_EQ(
+      error_of([] {
+        import_text(
+            "g (float[2,3] x, bool c) => (float[2,3] y) { y = If (c) <then_branch = t () => (float[2,3] a) "
+            "{ a = Softmax <axis = 2147483648> (x) }, else_branch = e () => (float[2,3] b) { b = Neg(x) }> "
+            "}");
+      }).code(),
+      kInvalidAttribute);
 }
 
 }  // namespace

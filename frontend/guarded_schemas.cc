@@ -1,0 +1,132 @@
+#include "frontend/guarded_schemas.h"
+
+#include <limits>
+#include <vector>
+
+#include "frontend/attribute_rules.h"
+
+namespace braid::frontend {
+namespace {
+
+using onnx::AttributeProto;
+using onnx::TensorShapeProto;
+using onnx::TypeProto;
+
+void check_attributes(const onnx::OpSchema& schema, onnx::InferenceContext& context) {
+  const NodeFacts facts = {&schema, [&](const char* name) { return context.getAttribute(name); },
+                           [&](std::size_t k) -> std::optional<int> {
+                             if (k >= context.getNumInputs() || !onnx::hasInputShape(context, k))
+                               return std::nullopt;
+                             return onnx::getInputShape(context, k).dim_size();
+                           },
+                           context.getNumInputs(), context.getNumOutputs()};
+  if (const std::optional<std::string> problem = attribute_problem(facts)) fail_shape_inference(*problem);
+}
+
+bool fits_int(const TensorShapeProto::Dimension& dim) {
+  return !dim.has_dim_value() ||
+         (dim.dim_value() >= 0 && dim.dim_value() <= std::numeric_limits<std::int32_t>::max());
+}
+
+// The node as it is, but for sizes that ONNX could not compute with.
+class KnownSizes final : public onnx::InferenceContext {
+ public:
+  explicit KnownSizes(onnx::InferenceContext& node) : node_(node), types_(node.getNumInputs()) {
+    for (std::size_t k = 0; k < types_.size(); ++k) {
+      const TypeProto* type = node.getInputType(k);
+      if (!type || !type->has_tensor_type()) continue;
+      const auto& dims = type->tensor_type().shape().dim();
+      if (std::all_of(dims.begin(), dims.end(), fits_int)) continue;
+      types_[k] = *type;
+      for (auto& dim : *types_[k]->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+        if (!fits_int(dim)) dim.clear_dim_value();
+      }
+    }
+  }
+
+  const TypeProto* getInputType(std::size_t k) const override {
+    return k < types_.size() && types_[k] ? &*types_[k] : node_.getInputType(k);
+  }
+  const AttributeProto* getAttribute(const std::string& name) const override {
+    return node_.getAttribute(name);
+  }
+  std::size_t getNumInputs() const override { return node_.getNumInputs(); }
+  bool hasInput(std::size_t k) const override { return node_.hasInput(k); }
+  const onnx::TensorProto* getInputData(std::size_t k) const override { return node_.getInputData(k); }
+  std::size_t getNumOutputs() const override { return node_.getNumOutputs(); }
+  TypeProto* getOutputType(std::size_t k) override { return node_.getOutputType(k); }
+  bool hasOutput(std::size_t k) override { return node_.hasOutput(k); }
+  onnx::GraphInferencer* getGraphAttributeInferencer(const std::string& name) override {
+    return node_.getGraphAttributeInferencer(name);
+  }
+  const onnx::SparseTensorProto* getInputSparseData(std::size_t k) const override {
+    return node_.getInputSparseData(k);
+  }
+  const TensorShapeProto* getSymbolicInput(std::size_t k) const override { return node_.getSymbolicInput(k); }
+  std::string getDisplayName() const override { return node_.getDisplayName(); }
+
+ private:
+  onnx::InferenceContext& node_;
+  std::vector<std::optional<TypeProto>> types_;  // of inputs, where they differ from the node's
+};
+
+// Values of short integer tensors; what is long stays unknown.
+class ShortValues final : public onnx::DataPropagationContext {
+ public:
+  ShortValues(onnx::DataPropagationContext& node, std::int64_t& elements_left)
+      : node_(node), elements_left_(elements_left) {}
+
+  const TensorShapeProto* getInputData(std::size_t k) override {
+    const TypeProto* type = node_.getInputType(k);
+    if (!type || !type->has_tensor_type()) return nullptr;
+    const int element = type->tensor_type().elem_type();
+    if (element != onnx::TensorProto::INT64 && element != onnx::TensorProto::INT32) return nullptr;
+    const TensorShapeProto& shape = type->tensor_type().shape();
+    constexpr std::int64_t kLongest = 1024;  // shapes, and vectors of sizes that shapes are chosen from
+    const std::int64_t size = shape.dim_size() == 1 ? shape.dim(0).dim_value() : shape.dim_size();
+    if (size < 0 || size > kLongest || size > elements_left_) return nullptr;
+    elements_left_ -= size;
+    return node_.getInputData(k);
+  }
+  void addOutputData(std::size_t k, TensorShapeProto&& values) override {
+    node_.addOutputData(k, std::move(values));
+  }
+  const AttributeProto* getAttribute(const std::string& name) const override {
+    return node_.getAttribute(name);
+  }
+  std::size_t getNumInputs() const override { return node_.getNumInputs(); }
+  const TypeProto* getInputType(std::size_t k) const override { return node_.getInputType(k); }
+  std::size_t getNumOutputs() const override { return node_.getNumOutputs(); }
+  const TypeProto* getOutputType(std::size_t k) const override { return node_.getOutputType(k); }
+
+ private:
+  onnx::DataPropagationContext& node_;
+  std::int64_t& elements_left_;
+};
+
+}  // namespace
+
+const onnx::OpSchema* GuardedSchemas::GetSchema(const std::string& name, int version,
+                                                const std::string& domain) const {
+  const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain);
+  if (!schema) return nullptr;
+  std::unique_ptr<onnx::OpSchema>& guarded = guarded_[schema];
+  if (guarded) return guarded.get();
+  guarded = std::make_unique<onnx::OpSchema>(*schema);
+  if (schema->has_type_and_shape_inference_function()) {
+    guarded->TypeAndShapeInferenceFunction([schema](onnx::InferenceContext& context) {
+      check_attributes(*schema, context);
+      KnownSizes node(context);
+      schema->GetTypeAndShapeInferenceFunction()(node);
+    });
+  }
+  if (schema->has_data_propagation_function()) {
+    guarded->PartialDataPropagationFunction([schema, this](onnx::DataPropagationContext& context) {
+      ShortValues node(context, elements_left_);
+      schema->GetDataPropagationFunction()(node);
+    });
+  }
+  return guarded.get();
+}
+
+}  // namespace braid::frontend
