@@ -17,7 +17,10 @@ void lower_dropout(OpContext& c) {
            "export the model for inference");
   }
   c.set_output(0, c.input(0));
-  if (c.has_output(1)) c.set_output(1, fill(c.lowering(), c.sizes(0), DType::boolean, std::int64_t{1}));
+  if (!c.has_output(1)) return;
+  // The mask has been a bool since version 10, and of the input's type before.
+  c.set_output(1, c.version() < 10 ? fill(c.lowering(), c.sizes(0), c.dtype(0), 1.0)
+                                   : fill(c.lowering(), c.sizes(0), DType::boolean, std::int64_t{1}));
 }
 
 const OpSpec kOps[] = {
