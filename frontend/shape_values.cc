@@ -15,6 +15,8 @@ using ir::Expr;
 using Result = std::optional<ShapeValues>;
 using Sizes = std::vector<std::int64_t>;
 
+constexpr int kSizeTooLong = 304;  // raised by size arithmetic (ir/expr.cc)
+
 // Tracked types; results outside of int32 would wrap around and are left to the running program.
 bool tracked(DType dtype) { return dtype == DType::i64 || dtype == DType::i32 || dtype == DType::boolean; }
 
@@ -196,6 +198,8 @@ Result concat(OpContext& c) {
   for (int k = 0; k < c.input_count(); ++k) {
     const Elements& in = *elements_of(c.value(k));
     if (in.sizes.size() != 1) return std::nullopt;
+    // A vector joined with itself doubles with every node.
+    if (static_cast<std::int64_t>(values.size() + in.values.size()) > kMaxElements) return std::nullopt;
     values.insert(values.end(), in.values.begin(), in.values.end());
   }
   const auto n = static_cast<std::int64_t>(values.size());
@@ -461,7 +465,15 @@ std::optional<ShapeValues> shape_values(OpContext& context) {
       if (!tracked(context.dtype(k)) || !elements_of(context.value(k))) return std::nullopt;
     }
   }
-  std::optional<ShapeValues> result = rule->second.apply(context);
+  Result result;
+  try {
+    result = rule->second.apply(context);
+  } catch (const ir::UserError& error) {
+    // Sizes do not wrap around and are short; other integers, which look the same (bounds of a clip, masks),
+    // may be anything and are left to the running program.
+    if (error.code() != kSizeOverflow && error.code() != kSizeTooLong) throw;
+    return std::nullopt;
+  }
   if (!result || !tracked(result->dtype)) return std::nullopt;
   for (const Elements& e : result->outputs) {
     if (!std::all_of(e.values.begin(), e.values.end(), [&](Expr v) { return fits(v, result->dtype); }))

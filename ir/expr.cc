@@ -18,11 +18,19 @@ using namespace detail;
 
 namespace {
 
-constexpr int kSizeOverflow = 301;
+constexpr int kSizeOverflow = 301, kSizeTooLong = 304;
+// Sizes of real models have a few dozens of terms. Shared parts make an expression that doubles with every
+// node of a model small in memory, but nobody could print it.
+constexpr int kMaxWeight = 8192;
 
 [[noreturn]] void overflow() {
   user_error(kSizeOverflow, {}, "a size expression leaves the range of 64-bit integers",
              "check the shapes and the bounds of the dimensions");
+}
+
+[[noreturn]] void too_long() {
+  user_error(kSizeTooLong, {}, fmt::format("a size expression has more than {} terms", kMaxWeight),
+             "give the dimensions that it depends on one value each");
 }
 
 }  // namespace
@@ -81,6 +89,24 @@ bool same(const ExprNode& a, const ExprNode& b) {
   return true;
 }
 
+int weight_of(const Expr& e) { return e.node() ? e.node()->weight : 1; }
+
+// Operands are within the limit, so sums of a few thousands of them fit.
+int weight_of(const ExprNode& n) {
+  int weight = 1;
+  if (n.kind == ExprKind::polynomial) {
+    for (const Term& t : n.terms) {
+      ++weight;
+      for (const Expr& a : t.atoms) weight += weight_of(a);
+      if (weight > kMaxWeight) too_long();
+    }
+  } else if (n.kind != ExprKind::symbol) {
+    weight += weight_of(n.lhs) + weight_of(n.rhs);
+    if (weight > kMaxWeight) too_long();
+  }
+  return weight;
+}
+
 }  // namespace
 
 struct MemoKey {
@@ -106,6 +132,7 @@ struct ExprPool::Impl {
     for (auto it = first; it != last; ++it) {
       if (same(*it->second, node)) return it->second;
     }
+    node.weight = weight_of(node);
     nodes.push_back(std::move(node));
     index.emplace(h, &nodes.back());
     return &nodes.back();
@@ -353,6 +380,9 @@ Expr detail::mod_in(Expr a, Expr b, Extents extents) {
 Expr detail::extremum_in(ExprKind kind, Expr a, Expr b, Extents extents) {
   const bool is_min = kind == ExprKind::min;
   if (a == b) return a;
+  if (a.is_constant() && b.is_constant()) {  // their difference may not fit
+    return is_min ? std::min(a.constant(), b.constant()) : std::max(a.constant(), b.constant());
+  }
   // In one order from here on: where each is provably at most the other, the choice must not depend on who
   // asks.
   if (compare(a, b) > 0) std::swap(a, b);
@@ -412,6 +442,7 @@ Expr operator*(Expr a, Expr b) {
   return memoized('*', a, b, [&] {
     TermMap map;
     for (const Term& s : terms(a)) {
+      if (map.size() > kMaxWeight) too_long();
       for (const Term& t : terms(b)) {
         std::vector<Expr> atoms = s.atoms;
         atoms.insert(atoms.end(), t.atoms.begin(), t.atoms.end());

@@ -22,6 +22,8 @@ struct ExprNode {
   std::vector<Term> terms;
   // floor_div, mod, min, max
   Expr lhs, rhs;
+  // Nodes of the expression as a tree: what printing and proving walk over. Set by the pool.
+  int weight = 1;
 };
 
 namespace detail {

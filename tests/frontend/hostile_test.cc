@@ -132,6 +132,28 @@ TEST(LongTensors, CostNoMemoryPerElement) {
   }
 }
 
+TEST(LongTensors, AShapeThatDoublesWithEveryNodeIsNotFollowed) {
+  std::string text = "{ s0 = Shape(x)\n";
+  for (int k = 0; k < 30; ++k) text += fmt::format("s{} = Concat <axis = 0> (s{}, s{})\n", k + 1, k, k);
+  expect_imported_within(rlim_t{1} << 30,
+                         parse_model("g (float[2] x) => (int64[n] y) " + text + "y = Neg(s30) }"));
+  text = "g (float[2] x) => (float[n] y) " + text + "p = ReduceProd(s30) y = ConstantOfShape(p) }";
+  const ir::UserError error = error_of([&] { import_text(text); });
+  EXPECT_EQ(error.code(), kDataDependentSize) << error.what();
+}
+
+TEST(LongTensors, ASizeThatDoublesWithEveryNodeIsNotFollowed) {
+  std::string text =
+      "g (float[a] x) => (float[n] y) { s0 = Shape(x) c = Constant <value_ints = [3]> () "
+      "d = Constant <value_ints = [5]> ()\n";
+  for (int k = 0; k < 40; ++k)
+    text += fmt::format("u{0} = Div(s{0}, c) v{0} = Mod(s{0}, d) s{1} = Add(u{0}, v{0})\n", k, k + 1);
+  const ir::UserError error = error_of([&] {
+    import_text(text + "y = ConstantOfShape(s40) }", {.dims = {{"a", {1, 100}}}});
+  });
+  EXPECT_EQ(error.code(), kDataDependentSize) << error.what();
+}
+
 TEST(Attributes, AreCheckedBeforeInferenceUsesThem) {
   struct Bad {
     const char* text;
@@ -170,6 +192,19 @@ TEST(Attributes, AreCheckedInFunctionsAndBranchesToo) {
             "}");
       }).code(),
       kInvalidAttribute);
+}
+
+// Bounds of a clip look like sizes: what leaves 64 bits as a size wraps around as an integer.
+TEST(IntegersThatAreNoSizes, WrapAround) {
+  const ir::Schedule schedule = import_text(
+      "g (int64[1] x) => (int64[1] y, int64[1] z) <int64[1] a = {-9223372036854775808}, "
+      "int64[1] b = {9223372036854775807}> { m = Min(a, b) y = Sub(m, b) z = Add(x, m) }");
+  const std::vector<std::vector<ir::Tensor>> inputs = {
+      {ir::make_tensor<std::int64_t>(ir::DType::i64, {1}, {-1})}};
+  const ir::InterpreterResult result = ir::run(schedule, inputs);
+  EXPECT_THAT(result.outputs[0][0].values<std::int64_t>(), ::testing::ElementsAre(1));
+  EXPECT_THAT(result.outputs[0][1].values<std::int64_t>(),
+              ::testing::ElementsAre(std::numeric_limits<std::int64_t>::max()));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "ir/error.h"
 #include "ir/graph.h"
 #include "ir/parser.h"
 #include "tests/support/random.h"
@@ -262,6 +263,28 @@ TEST(Expr, MinimumOfTwoFormsOfOneValueDoesNotDependOnTheOrder) {
       floor_div(-1, g.add_dim("n", {1, 8}) * 6) + 1;  // always 0, which is only known by its bounds
   EXPECT_EQ(min(zero, 0), min(0, zero));
   EXPECT_EQ(max(zero, 0), max(0, zero));
+}
+
+// Parts are shared in memory; printing and proving walk over them as often as they occur.
+TEST(Expr, WhatDoublesWithEveryStepIsAUserErrorAtSomeLength) {
+  Graph g;
+  Expr size = g.add_dim("n", {1, 100});
+  int steps = 0;
+  try {
+    for (; steps < 64; ++steps) size = floor_div(size, 3) + mod(size, 5);
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), 304);
+  }
+  EXPECT_GT(steps, 8);
+  EXPECT_FALSE(to_string(size).empty());
+}
+
+TEST(Expr, ExtremaOfConstantsDoNotOverflow) {
+  constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(min(kMin, kMax), Expr(kMin));
+  EXPECT_EQ(max(kMin, kMax), Expr(kMax));
 }
 
 }  // namespace
