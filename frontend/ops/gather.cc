@@ -13,7 +13,11 @@ void lower_gather(OpContext& c) {
   const Expr size = x.sizes()[a];
   const std::optional<Elements>& known = elements_of(c.value(1));
   if (known && known->values.size() == 1) {  // one row: a view
-    TensorBox row = l.slice(x, axis, wrapped_index(known->values[0], size), 1);
+    const Expr index = wrapped_index(known->values[0], size);
+    // A view checks nothing when it is read: where the size may be too small, a guard does it.
+    l.require_equal(ir::max(index, 0), index);
+    l.require_equal(ir::max(index + 1, size), size);
+    TensorBox row = l.slice(x, axis, index, 1);
     if (known->sizes.empty()) {
       row = l.squeeze(row, axis);
     } else {
@@ -42,6 +46,16 @@ void lower_gather_elements(OpContext& c) {
   const TensorBox x = c.input(0), indices = c.input(1);
   if (x.rank() != indices.rank())
     c.fail(kShapeMismatch, fmt::format("ranks {} and {} differ", x.rank(), indices.rank()));
+  for (std::size_t k = 0; k < x.rank(); ++k) {
+    if (k == axis) continue;
+    // Along the other axes an element of the indices stands where it reads; there must be data.
+    const Expr there = x.sizes()[k], wanted = indices.sizes()[k];
+    if (ir::provably_less(there, wanted)) {
+      c.fail(kShapeMismatch, fmt::format("the indices have size {} along axis {}, the data only {}",
+                                         to_string(wanted), k, to_string(there)));
+    }
+    l.require_equal(ir::min(there, wanted), wanted);
+  }
   c.set_output(0, l.generate(indices.sizes(), [&](BodyBuilder& b, std::span<const Expr> at) {
     std::vector<Expr> source(at.begin(), at.end());
     source[axis] = checked_index(b, l.load(b, indices, at), x.sizes()[axis], indices.sizes());

@@ -28,10 +28,34 @@ DType stash_type(OpContext& c) {
   return c.dtype(0) == DType::f64 ? DType::f64 : given;
 }
 
+std::string list_of(const std::vector<Expr>& sizes) {
+  std::vector<std::string> texts;
+  for (const Expr& s : sizes) texts.push_back(to_string(s));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// Scale and bias are broadcast to the input; the input is not broadcast to them.
+void check_parameter(OpContext& c, int k) {
+  const std::vector<Expr>&sizes = c.sizes(0), &own = c.sizes(k);
+  const auto fail = [&] {
+    c.fail(kShapeMismatch, fmt::format("input {} of sizes [{}] cannot be broadcast to [{}]", k, list_of(own),
+                                       list_of(sizes)));
+  };
+  if (own.size() > sizes.size()) fail();
+  for (std::size_t d = 0; d < own.size(); ++d) {
+    const Expr size = sizes[d + sizes.size() - own.size()];
+    if (own[d].is_constant(1) || own[d] == size) continue;
+    if (own[d].is_constant() && size.is_constant()) fail();
+    c.lowering().require_equal(own[d], size);
+  }
+}
+
 void lower_layer_normalization(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(0), axis = c.axis_attribute(rank, -1);
   const std::vector<int> axes = axes_from(axis, rank);
+  check_parameter(c, 1);
+  if (c.has_input(2)) check_parameter(c, 2);
   const TensorBox x = l.cast(c.input(0), stash_type(c));
   l.mark_reuse(x, 2);
   const TensorBox average = mean(l, x, axes);
@@ -49,6 +73,7 @@ void lower_layer_normalization(OpContext& c) {
 void lower_rms_normalization(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(0), axis = c.axis_attribute(rank, -1);
+  check_parameter(c, 1);
   const TensorBox x = l.cast(c.input(0), stash_type(c));
   l.mark_reuse(x, 2);
   const TensorBox inverse =

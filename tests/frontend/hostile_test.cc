@@ -194,6 +194,37 @@ TEST(Attributes, AreCheckedInFunctionsAndBranchesToo) {
       kInvalidAttribute);
 }
 
+TEST(ShapesThatDoNotFit, AreErrorsOfTheUser) {
+  for (const char* text :
+       {"g (float[2,4] x, float[3,2,4] s) => (float[2,4] y) { y = LayerNormalization(x, s) }",
+        "g (float[2,4] x, float[5] s) => (float[2,4] y) { y = LayerNormalization(x, s) }",
+        "g (float[2,1] x, float[1] s, float[4] b) => (float[2,n] y) { y = LayerNormalization(x, s, b) }",
+        "g (float[2,4] x, float[3,2,4] s) => (float[2,4] y) { y = SimplifiedLayerNormalization(x, s) }",
+        "g (float[2,4] x, int64[3,4] i) => (float[3,4] y) { y = GatherElements <axis = 1> (x, i) }"}) {
+    const ir::UserError error = error_of([&] { import_text(text); });
+    EXPECT_EQ(error.code(), kShapeMismatch) << text << error.what();
+  }
+}
+
+TEST(ShapesThatDoNotFit, AreErrorsOfTheUserAlsoInBodiesThatONNXWrites) {
+  const char* text = "g (float[2,4] x, int64[3] l) => (float z) { z = SoftmaxCrossEntropyLoss(x, l) }";
+  EXPECT_EQ(error_of([&] { import_text(text, {}, 13); }).code(), kShapeMismatch);
+}
+
+// A view of one row checks no index when it is read.
+TEST(ShapesThatMayNotFit, AreGuarded) {
+  const auto guards = [](const char* text) {
+    return import_text(text, {.dims = {{"a", {1, 4}}}}).graph.guards.size();
+  };
+  EXPECT_EQ(guards("g (float[a,3] x) => (float[3] y) <int64 i = {0}> { y = Gather(x, i) }"), 0u);
+  EXPECT_EQ(guards("g (float[a,3] x) => (float[3] y) <int64 i = {-1}> { y = Gather(x, i) }"), 0u);
+  EXPECT_EQ(guards("g (float[a,3] x) => (float[3] y) <int64 i = {2}> { y = Gather(x, i) }"), 1u);
+  EXPECT_EQ(guards("g (float[a,3] x) => (float[3] y) <int64 i = {-3}> { y = Gather(x, i) }"), 1u);
+  EXPECT_EQ(
+      guards("g (float[a,3] x, int64[3,1] i) => (float[3,1] y) { y = GatherElements <axis = 1> (x, i) }"),
+      1u);
+}
+
 // Bounds of a clip look like sizes: what leaves 64 bits as a size wraps around as an integer.
 TEST(IntegersThatAreNoSizes, WrapAround) {
   const ir::Schedule schedule = import_text(
