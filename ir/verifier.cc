@@ -30,9 +30,24 @@ class StructureCheck {
     for (const GraphOutput& o : g_.outputs) {
       if (!valid(o.buffer)) out_.add(kStructure, o.name, "the output is not a buffer");
     }
+    if (out_.empty()) output_storages();
   }
 
  private:
+  // The caller brings the memory of an output, so what is written there must be one.
+  void output_storages() {
+    std::set<StorageId> returned;
+    for (const GraphOutput& o : g_.outputs) returned.insert(root_storage(g_, o.buffer));
+    for (const OpId op : execution_order(s_)) {
+      for (const BufferId b : g_[op].outputs) {
+        const StorageId storage = root_storage(g_, b);
+        if (storage.valid() && g_[storage].kind == StorageKind::output && !returned.count(storage))
+          out_.add(kStructure, g_[b].name, "lies in the output storage '{}', which no output returns",
+                   g_[storage].name);
+      }
+    }
+  }
+
   bool valid(BufferId b) const { return b.valid() && static_cast<std::size_t>(b.index) < g_.buffers.size(); }
   bool valid(OpId o) const { return o.valid() && static_cast<std::size_t>(o.index) < g_.ops.size(); }
   bool valid(StorageId s) const {

@@ -250,6 +250,15 @@ TEST(VerifierStructure, IndicesThatLeaveTheirBuffer) {
               "%0 = load %x[i0 - 1] if %m store %0 } output %y"));
 }
 
+// The caller brings the memory of what an output returns; nobody brings that of another.
+TEST(VerifierStructure, OutputStoragesAreReturned) {
+  const std::string text =
+      "graph g storage $s: output [16] input %x: f32[4] %y: f32[4] on $s = pointwise { %0 = load %x store %0 "
+      "} ";
+  expect_violation(program(text), "structure", "y", "which no output returns");
+  expect_legal(program(text + "output %y"));
+}
+
 TEST(VerifierStructure, FusedNodesKeepTheirContract) {
   expect_violation(program("graph g input %x: f32[4, 4] fused f { %a: f32[4, 4] = gemm %x, %x } output %a"),
                    "structure", "f", "not a fused node");
