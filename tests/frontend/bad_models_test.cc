@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "frontend/errors.h"
+#include "frontend/functions.h"
 #include "tests/frontend/models.h"
 
 namespace braid::frontend {
@@ -22,6 +23,7 @@ const std::map<std::string, int> kCodes = {
     {"external_data_path", kExternalDataPath},
     {"external_data_short", kExternalDataShort},
     {"file_not_readable", kFileNotReadable},
+    {"function_expansion", kFunctionExpansion},
     {"initializer_size", kInitializerSize},
     {"invalid_attribute", kInvalidAttribute},
     {"invalid_dimension", kInvalidDimension},

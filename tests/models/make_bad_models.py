@@ -217,6 +217,60 @@ def graph_structure(corpus):
     )
 
 
+def hostile(corpus):
+    """Small models that say large things, or things that no shape inference expects."""
+    x, y = "float[2,3] x", "float[2,3] y"
+    for name, text in dict(
+        axis_beyond_32_bits=f"({x}) => ({y}) {{ [odd] y = Softmax <axis = 2147483648> (x) }}",
+        batch_dims_negative=f"({x}, int64[2,1] i) => (float[n] y) {{ [odd] y = GatherND <batch_dims = -2> (x, i) }}",
+        keepdims_of_two=f"({x}) => (float[n] y) {{ [odd] y = ReduceMax <keepdims = 2> (x) }}",
+        stash_type_integer=f"({x}, float[3] s) => ({y}) {{ [odd] y = LayerNormalization <stash_type = 3> (x, s) }}",
+    ).items():
+        attribute = text.split("<")[1].split(" ")[0]
+        corpus.graph(name, "g " + text, "invalid_attribute", "odd", f"'{attribute}'")
+    corpus.model(
+        "split_into_billions",
+        onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 18]>\n'
+            "g (float[8] x) => (float[4] y, float[4] z) { [odd] y, z = Split <num_outputs = 2147483647> (x) }"
+        ),
+        "invalid_attribute",
+        "odd",
+        "num_outputs",
+    )
+    corpus.model(
+        "loss_batch_differs",
+        onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 13]>\n'
+            "g (float[2,4] x, int64[3] l) => (float z) { [odd] z = SoftmaxCrossEntropyLoss(x, l) }"
+        ),
+        "shape_mismatch",
+        "odd",
+    )
+    corpus.graph(
+        "scale_longer_than_input",
+        f"g ({x}, float[3,2,3] s) => ({y}) {{ [odd] y = LayerNormalization(x, s) }}",
+        "shape_mismatch",
+        "odd",
+        "[3, 2, 3]",
+    )
+    levels = "".join(
+        f'\n<domain: "local", opset_import: ["": 17, "local": 1]> f{k} (a) => (c) '
+        f"{{ b = {'Neg' if k == 0 else f'local.f{k - 1}'}(a) c = {'Neg' if k == 0 else f'local.f{k - 1}'}(b) }}"
+        for k in range(31)
+    )
+    corpus.model(
+        "billion_laughs",
+        onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 17, "local": 1]>\n'
+            f"g ({x}) => ({y}) {{ [odd] y = local.f30(x) }}{levels}"
+        ),
+        "function_expansion",
+        "odd",
+        "f30",
+    )
+
+
 def operators(corpus):
     """Operators, domains, versions, attributes."""
     x, y = "float[2,3] x", "float[2,3] y"
@@ -440,6 +494,7 @@ FAMILIES = (
     broken_files,
     external_data,
     graph_structure,
+    hostile,
     operators,
     types_and_shapes,
     initializers,
