@@ -1,4 +1,4 @@
-// Random changes of byte strings, for tests without libFuzzer.
+// Random changes of byte strings, for tests without libFuzzer (tests/codegen/mutated_inputs_test.cc).
 #pragma once
 
 #include <algorithm>
