@@ -1,6 +1,7 @@
 #include "passes/overlap/order_search.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "passes/overlap/early_releases.h"
 #include "passes/overlap/list_scheduler.h"
@@ -52,10 +53,15 @@ class OrderSearch {
       local_search_within_cap();
       options_.cap.reset();
       if (found_.makespan <= options_.bound) return std::move(found_);
+      // What memory gains from here on, and from the shortest of all.
       const FoundOrder thrifty = found_;
-      found_ = std::move(free);
       local_search(INT64_MAX);
-      if (thrifty.makespan <= found_.makespan) found_ = thrifty;
+      const FoundOrder from_thrifty = std::exchange(found_, std::move(free));
+      local_search(INT64_MAX);
+      for (const FoundOrder& other : {from_thrifty, thrifty}) {
+        if (std::pair(other.makespan, other.planned_bytes) < std::pair(found_.makespan, found_.planned_bytes))
+          found_ = other;
+      }
     } else {
       take(free);
       if (!options_.quick) local_search(INT64_MAX);

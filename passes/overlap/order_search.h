@@ -5,6 +5,8 @@
 //   searched for so
 //      that the planned bytes just keep the cap (an order whose plan is too large is never the result)
 //   3. local search from the shortest (local_search.h), within the same limit
+//   4. without a cap, both from the shortest of all and from the shortest with a twentieth more than the
+//      input plans: memory that gains nothing is not spent
 //
 // A function of its arguments alone; the work is bounded by `budget`, not by time.
 #pragma once
