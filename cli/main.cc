@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/launched.h"
+#include "codegen/leftovers.h"
 #include "ir/error.h"
 #include "runtime/program.h"
 
@@ -93,6 +94,7 @@ std::string unknown_command(const CLI::App& app) {
 int main(int argc, char** argv) {
   keep_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error like any other
+  braid::codegen::end_cleanly_on_signals();
   CLI::App app{"Compiles ONNX graphs with collectives into C++ or CUDA+NCCL programs.", "braid"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "braid 0.1.0");

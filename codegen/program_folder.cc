@@ -74,6 +74,7 @@ ProgramFolder::ProgramFolder(const std::string& dir) : dir_(dir.empty() ? "." : 
   std::string pattern = (fs::path(dir_) / (std::string(kAside) + "XXXXXX")).string();
   if (::mkdtemp(pattern.data()) == nullptr) cannot_write(dir_, std::strerror(errno));
   aside_ = pattern;
+  leftover_.emplace(aside_);
   owner_ = open_folder(aside_);
   ::flock(owner_.get(), LOCK_EX);
 }

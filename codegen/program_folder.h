@@ -12,10 +12,12 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "codegen/descriptor.h"
+#include "codegen/leftovers.h"
 #include "codegen/manifest.h"
 #include "codegen/weights.h"
 
@@ -53,8 +55,9 @@ class ProgramFolder {
   void refuse_foreign_files() const;
 
   std::string dir_, aside_;
-  bool made_ = false;  // the folder itself
-  Descriptor owner_;   // locked as long as somebody works in aside_
+  std::optional<Leftover> leftover_;  // aside_
+  bool made_ = false;                 // the folder itself
+  Descriptor owner_;                  // locked as long as somebody works in aside_
   std::vector<std::string> written_;
   std::vector<std::string> named_;  // by the manifest
 };

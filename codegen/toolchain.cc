@@ -1,16 +1,21 @@
 #include "codegen/toolchain.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <cstdio>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <span>
 #include <sstream>
 #include <vector>
 
+#include "codegen/leftovers.h"
+#include "codegen/temp_dir.h"
 #include "ir/error.h"
 #include "runtime/sealed_file.h"
 
@@ -32,13 +37,39 @@ std::string first_lines(const std::string& text, int count) {
 
 }  // namespace
 
+// In a process group of its own, so that all that it starts can be ended together; with a folder of its own
+// for temporary files ($TMPDIR), so that nothing is left of a compiler that was killed.
 CommandResult run_command(const std::string& command) {
-  CommandResult result;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return {127, "a shell cannot be started"};
-  char buffer[4096];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, n);
-  result.status = ::pclose(pipe);
+  const TempDir temporary;
+  const std::string said = (fs::path(temporary.path()) / "said").string();
+  const std::string script = "TMPDIR=" + shell_word(temporary.path()) + "; export TMPDIR; " + command;
+  const char* const arguments[] = {"sh", "-c", script.c_str(), nullptr};
+  // The child begins when this process has noted its group; if this process ends before, so does the child.
+  int begin[2];
+  if (::pipe2(begin, O_CLOEXEC) != 0) return {127, "no pipe can be made"};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setpgid(0, 0);
+    ::close(begin[1]);
+    char go = 0;
+    const int files[] = {::open("/dev/null", O_RDONLY), ::open(said.c_str(), O_WRONLY | O_CREAT, 0600)};
+    if (::read(begin[0], &go, 1) == 1 && files[1] >= 0 && ::dup2(files[0], 0) == 0 &&
+        ::dup2(files[1], 1) == 1)
+      ::execv("/bin/sh", const_cast<char* const*>(arguments));
+    ::_exit(127);
+  }
+  ::close(begin[0]);
+  CommandResult result{127, "a shell cannot be started"};
+  if (child > 0) {
+    ::setpgid(child, child);  // whoever is first
+    const LeftoverProcesses group(child);
+    (void)!::write(begin[1], "", 1);
+    while (::waitpid(child, &result.status, 0) < 0 && errno == EINTR) {
+    }
+    std::ifstream file(said, std::ios::binary);
+    result.output.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  ::close(begin[1]);
   return result;
 }
 
@@ -90,6 +121,7 @@ RuntimeFiles find_runtime(const std::string& given, const std::string& library_f
 std::string run_compiler(const std::string& command, const fs::path& partial, const fs::path& target,
                          bool verbose, const std::function<void(const std::string& lines)>& fail) {
   if (verbose) fmt::print(stderr, "{}\n", command);
+  const Leftover half_made(partial);
   const CommandResult result = run_command("{ " + command + "; } 2>&1");
   if (result.status != 0) {
     std::error_code ignored;

@@ -40,17 +40,17 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
   const fs::path source = fs::path(dir) / (name + ".cu");
   const fs::path target = fs::path(dir) / (name + ".emulated.so");
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
-  const auto object = [&](int k) { return fs::path(dir) / fmt::format(".{}.{}.{}.o", name, ::getpid(), k); };
   // -fsanitize=thread only instruments; the emulated device has the functions it calls, so it is not given to
   // the linker.
   const std::string compile =
       fmt::format("{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread -DBRAID_EMULATED_DEVICE -I{}", compiler,
                   word(runtime.headers));
   const std::string command = fmt::format(
-      "{0} -c {1} -o {2} && {0} -c {3} -o {4} && {5} -shared {2} {4} {6} -Wl,-rpath,{7} -pthread -o {8}; "
-      "status=$?; rm -f {2} {4}; exit $status",
-      compile, word(source), word(object(0)), word(runtime.headers / "runtime" / "cuda_host.cu"),
-      word(object(1)), compiler, word(runtime.library), word(runtime.library.parent_path()), word(partial));
+      "program=\"$TMPDIR\"/program.o; host=\"$TMPDIR\"/host.o; "
+      "{0} -c {1} -o \"$program\" && {0} -c {2} -o \"$host\" && "
+      "{3} -shared \"$program\" \"$host\" {4} -Wl,-rpath,{5} -pthread -o {6}",
+      compile, word(source), word(runtime.headers / "runtime" / "cuda_host.cu"), compiler,
+      word(runtime.library), word(runtime.library.parent_path()), word(partial));
   return run_compiler(command, partial, target, options.verbose, [&](const std::string& lines) {
     ir::user_error(603, {.file = source.string()},
                    fmt::format("the host compiler failed on the source for the emulated device:\n    {}{}",

@@ -84,6 +84,12 @@ std::vector<int> children_of(int process) {
   return {std::istream_iterator<int>(in), {}};
 }
 
+bool runs(int process) {
+  const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
+  const std::size_t end = stat.rfind(')');
+  return end != std::string::npos && end + 2 < stat.size() && stat[end + 2] != 'Z' && stat[end + 2] != 'X';
+}
+
 Folder::Folder() {
   std::string pattern = (fs::temp_directory_path() / "braid-test-XXXXXX").string();
   if (!::mkdtemp(pattern.data())) throw std::runtime_error("cannot make " + pattern);
@@ -111,7 +117,8 @@ std::vector<std::string> Folder::names() const {
 
 std::string model(const std::string& name) { return (fs::path(BRAID_TEST_MODELS) / name).string(); }
 
-std::string compiled(const std::string& name, const std::vector<std::string>& arguments) {
+std::string compiled(const std::string& name, const std::vector<std::string>& arguments,
+                     const std::vector<std::string>& environment) {
   const fs::path dir = fs::path(BRAID_BINARY_DIR) / "test_programs" / name, stamp = dir / "compiled";
   fs::create_directories(dir);
   const int lock = ::open((dir / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -123,7 +130,7 @@ std::string compiled(const std::string& name, const std::vector<std::string>& ar
   if (!fs::exists(stamp) || fs::last_write_time(stamp) < newest) {
     std::vector<std::string> command = {"compile", "-o", dir.string()};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    const ProcessResult result = braid(command);
+    const ProcessResult result = braid(command, {}, environment);
     if (result.exit_code != 0) {
       ::close(lock);
       throw std::runtime_error("braid compile failed: " + result.err);

@@ -30,6 +30,8 @@ ProcessResult braid_into(int standard_output, const std::vector<std::string>& ar
 
 // The ids of the processes that a process has started and that still run.
 std::vector<int> children_of(int process);
+// Is there such a process that has not ended? One that has ended may wait for somebody who collects it.
+bool runs(int process);
 
 // A folder that goes with the object.
 class Folder {
@@ -54,7 +56,8 @@ std::string model(const std::string& name);
 
 // The folder of a program that `braid compile arguments... -o <folder>` made. Every test is a process of its
 // own: the first that asks compiles, the others find the result, until braid or its runtime is built again.
-std::string compiled(const std::string& name, const std::vector<std::string>& arguments);
+std::string compiled(const std::string& name, const std::vector<std::string>& arguments,
+                     const std::vector<std::string>& environment = {});
 
 // Float arrays as .npy files of version 1.
 void write_floats(const std::string& path, const std::vector<std::int64_t>& shape,

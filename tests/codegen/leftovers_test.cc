@@ -1,0 +1,119 @@
+// A process that a signal ends takes its temporary folders and half-written files along, and nothing else.
+#include "codegen/leftovers.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "codegen/temp_dir.h"
+
+namespace braid::codegen {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Leftovers : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::path(::testing::TempDir()) / ("braid_leftovers." + std::to_string(::getpid()));
+    fs::create_directories(dir_);
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+  std::string write(const std::string& name) const {
+    fs::create_directories((dir_ / name).parent_path());
+    std::ofstream(dir_ / name) << "half";
+    return (dir_ / name).string();
+  }
+  // The signal that ended a process that does this and then gets `signal`.
+  static int end_of(int signal, const std::function<void()>& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      end_cleanly_on_signals();
+      body();
+      ::raise(signal);
+      ::_exit(0);
+    }
+    int state = 0;
+    EXPECT_EQ(::waitpid(child, &state, 0), child);
+    return WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+  }
+  fs::path dir_;
+};
+
+TEST_F(Leftovers, GoWithTheProcess) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    EXPECT_EQ(end_of(signal,
+                     [&] {
+                       static const Leftover file(write("file"));
+                       static const Leftover folder((dir_ / "folder").string());
+                       // More entries than one reading of a folder gives.
+                       for (int k = 0; k < 500; ++k) write("folder/inner/entry" + std::to_string(k));
+                       fs::create_symlink(dir_, dir_ / "folder" / "link");
+                       write("other");
+                     }),
+              signal);
+    EXPECT_FALSE(fs::exists(dir_ / "file"));
+    EXPECT_FALSE(fs::exists(dir_ / "folder"));
+    EXPECT_TRUE(fs::exists(dir_ / "other")) << "behind a link, or never named";
+  }
+}
+
+TEST_F(Leftovers, AreForgottenWhenTheyAreComplete) {
+  EXPECT_EQ(end_of(SIGTERM, [&] { const Leftover file(write("file")); }), SIGTERM);
+  EXPECT_TRUE(fs::exists(dir_ / "file"));
+}
+
+TEST_F(Leftovers, AreNoPipesAndNoLinks) {
+  ASSERT_EQ(::mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  fs::create_symlink(write("file"), dir_ / "link");
+  EXPECT_EQ(end_of(SIGTERM,
+                   [&] {
+                     static const Leftover pipe((dir_ / "pipe").string());
+                     static const Leftover link((dir_ / "link").string());
+                   }),
+            SIGTERM);
+  EXPECT_TRUE(fs::exists(dir_ / "pipe"));
+  EXPECT_TRUE(fs::exists(dir_ / "link"));
+  EXPECT_TRUE(fs::exists(dir_ / "file"));
+}
+
+TEST_F(Leftovers, StayWhenAChildOfTheProcessIsEnded) {
+  EXPECT_EQ(end_of(SIGTERM,
+                   [&] {
+                     static const Leftover file(write("file"));
+                     const pid_t child = ::fork();
+                     if (child == 0) {
+                       ::raise(SIGTERM);
+                       ::_exit(0);
+                     }
+                     ::waitpid(child, nullptr, 0);
+                     if (fs::exists(dir_ / "file")) write("seen");
+                   }),
+            SIGTERM);
+  EXPECT_TRUE(fs::exists(dir_ / "seen"));
+  EXPECT_FALSE(fs::exists(dir_ / "file"));
+}
+
+TEST_F(Leftovers, OfATemporaryFolderAreItsContents) {
+  const fs::path note = dir_ / "path";
+  EXPECT_EQ(end_of(SIGINT,
+                   [&] {
+                     static const TempDir temporary;
+                     std::ofstream(fs::path(temporary.path()) / "file") << "half";
+                     std::ofstream(note) << temporary.path();
+                   }),
+            SIGINT);
+  std::string path;
+  std::ifstream(note) >> path;
+  ASSERT_NE(path, "");
+  EXPECT_FALSE(fs::exists(path));
+}
+
+}  // namespace
+}  // namespace braid::codegen
