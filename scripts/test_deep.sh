@@ -11,6 +11,6 @@ scripts/python_env.sh >/dev/null
 cmake --preset release -DBRAID_TEST_TIMEOUT=36000 --log-level=WARNING  # ctest --timeout is only for tests without one
 cmake --build --preset release
 # Ranks that die, stall or disagree: timing decides what they test.
-ctest --preset release --timeout 36000 -R '^runtime/(.*(Fault|InFlight|Disagreement|Environment)|mpi/(mismatch|stall|missing|fingerprint|abort|killed))' --repeat until-fail:100 </dev/null
+ctest --preset release --timeout 36000 -R '^(runtime/(.*(Fault|InFlight|Disagreement|Environment)|mpi/(mismatch|stall|missing|fingerprint|abort|killed))|cli/.*(RankFaults|Interrupt))' --repeat until-fail:100 </dev/null
 export BRAID_RANDOM_SCALE=${BRAID_RANDOM_SCALE:-100}
 exec ctest --preset release --timeout 36000 "$@" </dev/null
