@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder.
-#   bench/run.sh [BUILD_DIR] [onnxruntime|collectives|comm_plan|compile|overlap|paced|pipeline|tensor_parallel]...
+# Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder, and
+# overlap/TABLE.md, which is equal on every machine.
+#   bench/run.sh [BUILD_DIR] [onnxruntime|collectives|comm_plan|compile|overlap|overlap_table|paced|pipeline|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 if [[ $# -gt 0 && -d $1 ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime collectives comm_plan compile overlap paced pipeline tensor_parallel
+[[ $# -gt 0 ]] || set -- onnxruntime collectives comm_plan compile overlap overlap_table paced pipeline tensor_parallel
 braid=$build/bin/braid
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
 
@@ -76,15 +77,26 @@ compile() {
   done
 }
 
-# What is equal on every run first, seconds last.
+# Tests compare it with what they compute (bench/check_tables.py), so nothing in it may differ from run to run.
+overlap_table() {
+  local corpus=$build/bench_graphs
+  cmake --build "$build" --target overlap_bench >&2
+  python3 bench/graphs/generate.py "$corpus"
+  echo "# Schedulers beside each other"
+  echo
+  echo "Simulated, so equal on every machine: \`bench/run.sh overlap_table\` writes this page, tests compare it. RESULTS.md has the seconds."
+  echo
+  "$build/bin/overlap_bench" "$corpus" --times /dev/null
+  "$build/bin/overlap_bench" --small "${BENCH_SMALL_GRAPHS:-1000}"
+}
+
 overlap() {
-  header "# Schedulers beside each other"
+  header "# What scheduling takes"
   local corpus=$build/bench_graphs
   cmake --build "$build" --target overlap_bench >&2
   python3 bench/graphs/generate.py "$corpus" --large
-  "$build/bin/overlap_bench" "$corpus" --times "$corpus/times.md"
-  "$build/bin/overlap_bench" --small "${BENCH_SMALL_GRAPHS:-10000}"
-  echo "## Scheduling time, seconds"
+  "$build/bin/overlap_bench" "$corpus" --times "$corpus/times.md" >/dev/null
+  echo "Seconds:"
   echo
   cat "$corpus/times.md"
   echo
@@ -115,6 +127,7 @@ tensor_parallel() {
 
 for what in "$@"; do
   case $what in
+    overlap_table) write bench/overlap/TABLE.md overlap_table ;;
     onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
   esac

@@ -1,7 +1,8 @@
 // How long it takes to generate, lower, prove and tabulate pipeline schedules, and to simulate them with
 // weights.
 //
-//   pipeline_speed_bench [--large]      prints a table; --large: up to 12 million actions
+//   pipeline_speed_bench [--large | --once]      prints a table; --large: up to 12 million actions; --once:
+//                                                without repeating anything
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,6 +85,7 @@ void row(const char* schedule, int stages_per_rank, int microbatches, int ranks,
 
 int main(int argc, char** argv) {
   const bool large = argc > 1 && std::strcmp(argv[1], "--large") == 0;
+  const bool once = argc > 1 && std::strcmp(argv[1], "--once") == 0;
   fmt::print(
       "| schedule, ranks x stages | actions | steps | generate | lower | prove | step table | simulate | all "
       "| ns per action |\n");
@@ -91,11 +93,11 @@ int main(int argc, char** argv) {
   for (const char* name :
        {"1F1B", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble"}) {
     const int v = std::strcmp(name, "1F1B") == 0 ? 1 : 2;
-    row(name, v, 8, 4, 2001, true);
+    row(name, v, 8, 4, once ? 1 : 2001, true);
   }
   for (const char* name : {"Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble"}) {
-    row(name, 4, 128, 64, 31, false);
-    row(name, 4, 128, 64, 5, true);
+    row(name, 4, 128, 64, once ? 1 : 31, false);
+    row(name, 4, 128, 64, once ? 1 : 5, true);
   }
   if (large) {
     row("Interleaved1F1B", 8, 128, 64, 7, false);
