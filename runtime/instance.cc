@@ -1,5 +1,8 @@
 #include "runtime/instance.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -77,6 +80,7 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
   rank_file_ = {info.rank_weights, info.rank_weights_bytes, table.rank_weights_bytes, rank_, id};
   weights_ = shared_file_.data();
   rank_weights_ = rank_file_.data();
+  weights_mapped_ = info.weights_mapped != 0;
   if (table.arena_bytes > 0) {
     if (!info.arena || info.arena_bytes < table.arena_bytes ||
         reinterpret_cast<uintptr_t>(info.arena) % 64 != 0) {
@@ -135,6 +139,12 @@ PackedMatrix Instance::pack(int64_t k, int64_t n, const float* b, int64_t b_row,
   const int64_t down = (k - 1) * b_row, across = (n - 1) * b_col;
   file.check(b + std::min<int64_t>(down, 0) + std::min<int64_t>(across, 0),
              b + std::max<int64_t>(down, 0) + std::max<int64_t>(across, 0) + 1);
+  if (weights_mapped_ && b_row >= 0 && b_col >= 0) {
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<uintptr_t>(b) / page * page;
+    const auto end = reinterpret_cast<uintptr_t>(b + (k - 1) * b_row + (n - 1) * b_col + 1);
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // refused: no harm
+  }
   return packed;
 }
 

@@ -111,6 +111,7 @@ class Instance {
   const BraidProgram& table_;
   MappedWeights shared_file_, rank_file_;
   std::unique_ptr<World> own_world_;  // of a program of one rank that was given none
+  bool weights_mapped_ = false;
   World* world_ = nullptr;
   std::vector<Communicator*> groups_;
   std::vector<Ticket> tickets_;

@@ -21,8 +21,43 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + "]";
 }
 
-struct FreeDelete {
-  void operator()(void* p) const { std::free(p); }
+// Zeros that take no memory until they are touched: of a plan for the largest sizes, a step at others uses a
+// part.
+class Arena {
+ public:
+  Arena() = default;
+  explicit Arena(size_t bytes) {
+    // In huge pages where there is more than one of them: fewer address translations, and fewer faults.
+    constexpr size_t kHugePage = size_t{2} << 20;
+    const bool huge = bytes >= kHugePage;
+    mapped_ = bytes + (huge ? kHugePage : 0);
+    mapping_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping_ == MAP_FAILED) {
+      mapping_ = nullptr;
+      throw ProgramError(kStepFailed, "no memory for an arena of " + std::to_string(bytes) + " bytes");
+    }
+    data_ = mapping_;
+    if (!huge) return;
+    const auto at = reinterpret_cast<uintptr_t>(mapping_);
+    data_ = reinterpret_cast<void*>((at + kHugePage - 1) / kHugePage * kHugePage);
+    ::madvise(data_, bytes, MADV_HUGEPAGE);  // refused: no harm
+  }
+  ~Arena() {
+    if (mapping_) ::munmap(mapping_, mapped_);
+  }
+  Arena(Arena&& o) noexcept { *this = std::move(o); }
+  Arena& operator=(Arena&& o) noexcept {
+    std::swap(mapping_, o.mapping_);
+    std::swap(data_, o.data_);
+    std::swap(mapped_, o.mapped_);
+    return *this;
+  }
+  void* data() const { return data_; }
+
+ private:
+  void* mapping_ = nullptr;
+  void* data_ = nullptr;
+  size_t mapped_ = 0;
 };
 
 struct DestroyInstance {
@@ -38,7 +73,7 @@ ProgramError::ProgramError(int code, const std::string& message)
 struct Program::Impl {
   const BraidProgram* table = nullptr;
   MappedFile weights, rank_weights;
-  std::unique_ptr<void, FreeDelete> arena;
+  Arena arena;
   std::unique_ptr<BraidInstance, DestroyInstance> instance;
   bool prepared = false;
   std::vector<int64_t> dims, wanted;  // wanted: room for dims_of in run
@@ -145,17 +180,7 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
   if (table->weights_bytes > 0) impl->weights = MappedFile(dir + "/weights.bin");
   if (table->rank_weights_bytes > 0)
     impl->rank_weights = MappedFile(dir + "/weights.rank" + number(rank) + ".bin");
-  if (table->arena_bytes > 0) {
-    // In huge pages where there is more than one of them: fewer address translations, and fewer faults here.
-    constexpr size_t kHugePage = size_t{2} << 20;
-    const size_t page = table->arena_bytes >= kHugePage ? kHugePage : 4096;
-    const size_t bytes = (table->arena_bytes + page - 1) / page * page;
-    impl->arena.reset(std::aligned_alloc(page, bytes));
-    if (!impl->arena)
-      throw ProgramError(kStepFailed, "no memory for an arena of " + std::to_string(bytes) + " bytes");
-    if (page == kHugePage) ::madvise(impl->arena.get(), bytes, MADV_HUGEPAGE);  // refused: no harm
-    std::memset(impl->arena.get(), 0, bytes);
-  }
+  if (table->arena_bytes > 0) impl->arena = Arena(table->arena_bytes);
   BraidCreateInfo info = {};
   info.abi_version = BRAID_ABI_VERSION;
   info.struct_size = sizeof info;
@@ -165,7 +190,8 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
   info.weights_bytes = impl->weights.bytes().size();
   info.rank_weights = impl->rank_weights.bytes().data();
   info.rank_weights_bytes = impl->rank_weights.bytes().size();
-  info.arena = impl->arena.get();
+  info.weights_mapped = 1;
+  info.arena = impl->arena.data();
   info.arena_bytes = table->arena_bytes;
   BraidInstance* instance = nullptr;
   const BraidStatus status = table->create(&info, &instance);
@@ -176,7 +202,7 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
     throw ProgramError(code, std::string("program '") + table->name + "': " + table->last_error(nullptr));
   }
   impl->instance = {instance, DestroyInstance{table}};
-  // Packed weights have copies of their own by now.
+  // What a step reads of them comes back with it; the rest was read once.
   impl->weights.drop();
   impl->rank_weights.drop();
   impl->dims.assign(static_cast<size_t>(table->dim_count), 0);
@@ -241,7 +267,7 @@ std::span<const int64_t> Program::output_shape(size_t index) const {
   return impl_->shapes.at(impl_->in.size() + index);
 }
 std::span<const std::byte> Program::arena() const {
-  return {static_cast<const std::byte*>(impl_->arena.get()), impl_->table->arena_bytes};
+  return {static_cast<const std::byte*>(impl_->arena.data()), impl_->table->arena_bytes};
 }
 
 void Program::record(std::span<BraidNodeTimes> times) {

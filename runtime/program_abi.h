@@ -144,6 +144,9 @@ typedef struct BraidCreateInfo {
   uint64_t weights_bytes;
   const void* rank_weights; /* the file weights.rank<r>.bin */
   uint64_t rank_weights_bytes;
+  /* 1: `weights` and `rank_weights` are private mappings of the files. The program gives pages that it holds
+   * a packed copy of back to the system; they come from the files again if they are read. 0: other memory. */
+  int32_t weights_mapped;
   void* arena; /* 64-byte aligned */
   uint64_t arena_bytes;
 } BraidCreateInfo;

@@ -65,6 +65,11 @@ class Server:
         self.run()
         return [self.run() for _ in range(runs)]
 
+    def peak_bytes(self):
+        """The most memory that the process has had so far, pages of files that it has mapped included."""
+        with open(f"/proc/{self._process.pid}/status") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
+
     def close(self):
         self._process.stdin.close()
         self._process.wait()
@@ -95,9 +100,9 @@ def make_model(folder, graph, model_options):
     return path
 
 
-def servers(options, model, graph, threads):
-    """The servers to compare, by name."""
-    sizes, bounds = CASES[graph]
+def servers(options, model, case, threads):
+    """The servers to compare, by name; `case` are the sizes to run and the bounds of the program."""
+    sizes, bounds = case
     ort = [
         sys.executable,
         os.path.join(HERE, "bench_ort.py"),
@@ -124,7 +129,7 @@ def servers(options, model, graph, threads):
 
 def measure(options, model, graph, threads):
     """Latencies in milliseconds by name, one list per turn."""
-    running = servers(options, model, graph, threads)
+    running = servers(options, model, CASES[graph], threads)
     latencies = {name: [] for name in running}
     for turn in range(options.turns + 1):
         for name, server in running.items():
@@ -156,10 +161,7 @@ def processor():
         )
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def add_server_options(parser):
     parser.add_argument(
         "--braid", default=os.path.join(ROOT, "build", "release", "bin", "braid"), metavar="FILE"
     )
@@ -169,10 +171,17 @@ def main():
     parser.add_argument("--serve-command", default="{braid} bench {dir} --serve --threads {threads} {sizes}",
                         metavar="TEMPLATE")  # fmt: skip
     parser.add_argument("--ort-only", action="store_true", help="leave Braid out")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "bench_onnxruntime"), metavar="DIR",
                         help="where models and programs are kept")  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_server_options(parser)
     parser.add_argument("--graphs", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--turns", type=int, default=20, help="turns of each runtime")
     parser.add_argument("--runs", type=int, default=3, help="timed runs per turn")
     parser.add_argument("model_options", nargs=argparse.REMAINDER, metavar="-- OPTIONS",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 
 #include "codegen/cpp/program_emitter.h"
@@ -295,8 +296,13 @@ void ProgramEmitter::write_class(Writer& w) const {
     w.line();
   }
   if (!packed_.empty()) {
+    // The largest first: a matrix and its packed copy lie side by side while the copy is made.
+    std::vector<std::size_t> order(packed_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return packed_[a].elements > packed_[b].elements; });
     w.open("void pack_weights() override {");
-    for (std::size_t k = 0; k < packed_.size(); ++k)
+    for (std::size_t k : order)
       w.line(
           fmt::format("packed_[{}] = {};  // {}", k, packed_[k].call, c_comment(graph[packed_[k].b].name)));
     w.close();

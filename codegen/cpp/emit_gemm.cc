@@ -64,7 +64,7 @@ std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
   for (std::size_t p = 0; p < packed_.size(); ++p) {
     if (packed_[p].call == call) return p;
   }
-  packed_.push_back({b.buffer, call});
+  packed_.push_back({b.buffer, call, k.constant() * n.constant()});
   return packed_.size() - 1;
 }
 

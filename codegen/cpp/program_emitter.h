@@ -36,7 +36,8 @@ class ProgramEmitter {
   };
   struct Packed {
     ir::BufferId b;
-    std::string call;  // of GemmLibrary::pack
+    std::string call;  // of Instance::pack
+    std::int64_t elements = 0;
   };
   struct GemmUse {
     std::size_t shape = 0;

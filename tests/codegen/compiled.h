@@ -25,7 +25,8 @@ class Compiled {
   ~Compiled();  // removes its folder
   // Emits now; the programs of all calls are compiled together by `build`.
   void add(const std::string& name, const std::string& text, const std::string& passes = "default");
-  // A planned schedule. checked: the program holds itself to the plan.
+  // A planned schedule; what is not legal for the target is made so. checked: the program holds itself to the
+  // plan.
   void add_schedule(const std::string& name, ir::Schedule schedule, bool checked = false);
   void build();
 
@@ -34,6 +35,7 @@ class Compiled {
     return entries_.at(name).program;
   }
   const BraidProgram* table(const std::string& name);
+  const std::string& folder(const std::string& name) const { return entries_.at(name).dir; }  // of its files
   rt::Program open(const std::string& name, rt::World* world = nullptr);
 
   // One step of a program for one rank.
