@@ -8,7 +8,9 @@
 #include <sstream>
 
 #include "codegen/cpp/emit.h"
+#include "codegen/cpp/limits.h"
 #include "codegen/cuda/build.h"
+#include "codegen/cuda/limits.h"
 #include "codegen/cuda/supported.h"
 #include "codegen/manifest.h"
 #include "codegen/toolchain.h"
@@ -16,6 +18,11 @@
 #include "ir/parser.h"
 #include "ir/verifier.h"
 #include "passes/default_passes.h"
+#include "passes/fuse_epilogues.h"
+#include "passes/fuse_horizontal.h"
+#include "passes/fuse_vertical.h"
+#include "passes/merge_loops.h"
+#include "passes/plan_memory.h"
 
 namespace braid {
 namespace {
@@ -71,6 +78,21 @@ bool sends(const ir::Graph& graph) {
     return k != nullptr && k->kind == ir::CollectiveKind::send;
   });
 }
+
+// What the target's kernels need memory for is known before anything is scheduled or planned: behind the last
+// pass that fuses.
+std::vector<passes::Pass> with_legalisation(std::vector<passes::Pass> list, const passes::Pass& legalise) {
+  const auto plan = std::find_if(list.begin(), list.end(), [](const passes::Pass& pass) {
+    return pass.name() == passes::PlanMemory::kName;
+  });
+  if (plan == list.end()) return list;
+  const auto last = std::find_if(std::make_reverse_iterator(plan), list.rend(), [](const passes::Pass& pass) {
+    return pass.name() == passes::FuseEpilogues::kName || pass.name() == passes::FuseVertical::kName ||
+           pass.name() == passes::FuseHorizontal::kName || pass.name() == passes::MergeLoops::kName;
+  });
+  list.insert(last.base(), legalise);
+  return list;
+}
 }  // namespace
 
 passes::PassContext pass_context(const CompileOptions& options) {
@@ -99,8 +121,12 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
 
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
                                          passes::PassContext& context) {
+  const auto legalise = [limits = options.target == Target::cuda ? codegen::cuda::kernel_limits()
+                                                                 : codegen::cpp::kernel_limits()](
+                            ir::Schedule& schedule) { return codegen::legalise(schedule, limits); };
   const std::vector<passes::Pass> list =
-      options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
+      with_legalisation(options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes(),
+                        passes::Pass("legalise", legalise));
   if (!options.force_kernels.empty()) passes::force_kernels(schedule, options.force_kernels, context);
   passes::RunOptions run = options.run;
   run.context = &context;
@@ -112,6 +138,8 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
   if (one_order) schedule.channels = ir::ChannelPolicy::global;
   std::vector<passes::PassRecord> records = passes::run_passes(schedule, list, run);
   if (one_order && schedule.channels == ir::ChannelPolicy::global) schedule.channels = written;
+  // A text may bring a plan of its own, and a pass of a plug-in may fuse after all.
+  if (schedule.plan && legalise(schedule)) passes::PlanMemory().run(schedule, context);
   return records;
 }
 

@@ -1,7 +1,7 @@
 // The whole way from a model to a program, in one place.
 //
 //   load, check, normalise, lower      frontend::import_model     (a .braid text is parsed instead)
-//   fuse, schedule, plan               passes::run_passes
+//   fuse, legalise, schedule, plan     passes::run_passes
 //   emit, build                        StagedProgram, or emit_program and build_program
 //
 // Every arrow is one function with one input and one output; `compile` is their sequence.
@@ -49,7 +49,7 @@ struct CompileOptions {
 
 // Load, check, normalise, lower: the schedule in the order of the graph, nothing fused or planned.
 ir::Schedule lower(const CompileOptions& options);
-// Fuse, schedule, plan. Returns what each pass did.
+// Fuse, legalise (codegen/legalise.h), schedule, plan. Returns what each pass did.
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
 // With a context of the caller's, who reads the passes' reports in it afterwards.
 passes::PassContext pass_context(const CompileOptions& options);

@@ -1,8 +1,6 @@
 // Where buffers lie, as text.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "codegen/cpp/program_emitter.h"
 #include "ir/error.h"
 
@@ -74,16 +72,6 @@ bool ProgramEmitter::overlap(BufferId a, BufferId b) const {
   if (pa == plan_.placements.end() || pb == plan_.placements.end()) return false;
   const Placement &x = pa->second, &y = pb->second;
   return x.space == y.space && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
-}
-
-// Memory after the planned arena, shared by all that need some for the time of one operation.
-BufferId ProgramEmitter::workspace(DType dtype, const std::vector<Expr>& sizes) {
-  Graph& graph = s_.graph;
-  const BufferId buffer = graph.add_owned("workspace", dtype, sizes);
-  const std::int64_t bytes = (bounds(numel(sizes)).max * size_of(dtype) + 63) / 64 * 64;
-  workspace_bytes_ = std::max(workspace_bytes_, bytes);
-  plan_.placements[graph[buffer].storage] = {MemorySpace::arena, workspace_at_, bytes, 0, 0};
-  return buffer;
 }
 
 }  // namespace braid::codegen::cpp

@@ -2,10 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "codegen/cpp/limits.h"
 #include "codegen/cpp/program_emitter.h"
-#include "codegen/epilogue.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cpp {
@@ -13,27 +12,6 @@ namespace braid::codegen::cpp {
 using namespace ir;
 
 namespace {
-
-DType accumulated(DType dtype) {
-  if (dtype == DType::f64) return DType::f64;
-  return is_float(dtype) ? DType::f32 : DType::i32;
-}
-
-constexpr std::size_t kMaxPostOps = 4;  // of runtime/gemm.h
-
-// The epilogue as the runtime's kernels have it (runtime/gemm.h): float32 throughout, one scale.
-std::optional<std::vector<PostOp>> runtime_post_ops(const Graph& graph, const Gemm& gemm) {
-  if (graph[gemm.out.buffer].dtype != DType::f32 || graph[gemm.a.buffer].dtype != DType::f32)
-    return std::nullopt;
-  std::optional<std::vector<PostOp>> ops = post_ops(graph, gemm);
-  if (!ops || ops->size() > kMaxPostOps) return std::nullopt;
-  int scales = 0;
-  for (const PostOp& op : *ops) {
-    scales += op.kind == PostOp::Kind::scale;
-    if (op.operand.valid() && graph[op.operand].dtype != DType::f32) return std::nullopt;
-  }
-  return scales > 1 ? std::nullopt : ops;
-}
 
 Expr last(const std::vector<Expr>& v, std::size_t from_end) { return v[v.size() - 1 - from_end]; }
 
@@ -72,36 +50,10 @@ void ProgramEmitter::emit_gemm(OpId id) {
   const Operation op = s_.graph[id];  // a copy: the graph grows below
   const Gemm& gemm = *op.as<Gemm>();
   const DType type = s_.graph[gemm.a.buffer].dtype;
-  const DType out_type = s_.graph[gemm.out.buffer].dtype;
-  std::optional<std::vector<PostOp>> match;
-  if (gemm.epilogue) match = runtime_post_ops(s_.graph, gemm);
-  if (match) {
-    for (const PostOp& post : *match) {
-      // Read row by row while c is written, and by the library in any order: it must not be written memory.
-      const bool clash = post.operand.valid() && overlap(post.operand, gemm.out.buffer);
-      if (clash) {
-        match.reset();
-        break;
-      }
-    }
-  }
-  const bool loop = gemm.epilogue && !match;
-  // The sum is stored as it is accumulated, in place where the result has that type and nothing the epilogue
-  // reads is there.
-  TensorRef c = gemm.out;
-  DType c_type = gemm.epilogue ? accumulated(type) : out_type;
-  if (loop) {
-    for (const Instr& instr : gemm.epilogue->instrs) {
-      if (instr.code == OpCode::acc) c_type = instr.dtype;
-    }
-  }
-  bool in_place = !loop || out_type == c_type;
-  if (loop) {
-    for (const Instr& instr : gemm.epilogue->instrs) {
-      if (instr.code == OpCode::load && overlap(instr.buffer, gemm.out.buffer)) in_place = false;
-    }
-  }
-  if (!in_place) c = whole(s_.graph, workspace(c_type, gemm.out.sizes));
+  const auto [match, loop, c_type, in_place] = gemm_form(s_.graph, gemm);
+  internal_check(in_place, "codegen: the sums of '{}' have no memory: the schedule is not legalised",
+                 op.name);
+  const TensorRef& c = gemm.out;
 
   const std::size_t rank = gemm.out.sizes.size();
   Writer w;

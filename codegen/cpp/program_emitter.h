@@ -92,7 +92,6 @@ class ProgramEmitter {
   std::string bytes_at(ir::BufferId buffer, ir::Expr elements = 0);  // as std::byte*
   bool overlap(ir::BufferId a, ir::BufferId b) const;
   bool has_memory(ir::BufferId buffer) const;
-  ir::BufferId workspace(ir::DType dtype, const std::vector<ir::Expr>& sizes);
   std::string size(ir::Expr e) const { return c_expr(e, expr_style(names_)); }
 
   ir::Schedule s_;  // a copy: copies and epilogues become operations of their own
@@ -123,7 +122,6 @@ class ProgramEmitter {
   std::vector<std::string> step_;
   int region_depth_ = 0;
   std::map<int, bool> used_inputs_, used_outputs_;
-  std::int64_t workspace_at_ = 0, workspace_bytes_ = 0;
   std::int64_t scratch_bytes_ = 0;
 };
 

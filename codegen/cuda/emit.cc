@@ -24,7 +24,7 @@ class ProgramWriter {
   CudaProgram write() {
     const std::vector<Unit> units = units_of(schedule_);
     check_supported(schedule_, units);
-    MemoryMap memory(schedule_, units);
+    const MemoryMap memory(schedule_, units);
     CudaProgram out;
     out.name = c_identifier(options_.name);
     out.streams = plan_streams(graph_, units, memory, options_.fault);

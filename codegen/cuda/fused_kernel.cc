@@ -33,22 +33,20 @@ class FusedWriter {
     }
     rows_ = std::any_of(members_.begin(), members_.end(),
                         [&](const Member& m) { return m.loops->sizes.size() > outer_; });
+    for (Member& m : members_) {
+      if (!rows_ || !m.row || !m.read_later) continue;
+      m.row_offset = shared_;
+      const Expr bytes = ir::row_elements(graph_, m.op, outer_) * ir::size_of(graph_[m.out].dtype);
+      shared_ = shared_ + ir::ceil_div(bytes, 16) * 16;
+    }
   }
 
-  std::optional<Launch> write(std::int64_t max_shared) {
+  std::int64_t shared_bytes() const { return ir::bounds(shared_).max; }
+
+  Launch write() {
     const Expr points = ir::numel(fused_.outer);
-    Expr shared = 0;
     if (rows_) {
-      for (Member& m : members_) {
-        if (!m.row || !m.read_later) continue;
-        m.row_offset = shared;
-        const Expr bytes = ir::row_elements(graph_, m.op, outer_) * ir::size_of(graph_[m.out].dtype);
-        shared = shared + ir::ceil_div(bytes, 16) * 16;
-      }
-      if (ir::bounds(shared).max > max_shared) return std::nullopt;
-    }
-    if (rows_) {
-      write_rows(points, shared);
+      write_rows(points);
     } else {
       write_points(points);
     }
@@ -57,8 +55,8 @@ class FusedWriter {
     launch.count = host_expr(points);
     launch.grid = rows_ ? "grid_for(count, 1)" : "grid_for(count, 256)";
     launch.block = rows_ ? fmt::format("block_for({})", host_expr(longest_row())) : "256";
-    launch.shared = host_expr(shared);
-    launch.max_shared = ir::bounds(shared).max;
+    launch.shared = host_expr(shared_);
+    launch.max_shared = shared_bytes();
     return launch;
   }
 
@@ -139,8 +137,8 @@ class FusedWriter {
     k_.close();
   }
 
-  void write_rows(Expr points, Expr shared) {
-    if (!shared.is_constant(0)) k_.line("BRAID_DYNAMIC_SHARED(unsigned char, shared);");
+  void write_rows(Expr points) {
+    if (!shared_.is_constant(0)) k_.line("BRAID_DYNAMIC_SHARED(unsigned char, shared);");
     for (std::size_t m = 0; m < members_.size(); ++m) {
       if (!members_[m].row || !members_[m].read_later) continue;
       const std::string type = memory_type(graph_[members_[m].out].dtype);
@@ -251,16 +249,21 @@ class FusedWriter {
   KernelBuilder k_;
   std::vector<Member> members_;
   bool rows_ = false;
+  Expr shared_ = 0;  // bytes of rows in shared memory
 };
 
 }  // namespace
 
-std::optional<Launch> fused_kernel(const ir::Graph& graph, const ir::FusedLoops& fused,
-                                   std::span<const ir::BufferId> local, std::int64_t max_shared) {
+std::int64_t fused_shared_bytes(const ir::Graph& graph, const ir::FusedLoops& fused) {
+  return FusedWriter(graph, fused, {}, false).shared_bytes();
+}
+
+Launch fused_kernel(const ir::Graph& graph, const ir::FusedLoops& fused,
+                    std::span<const ir::BufferId> local) {
   bool wide = false;
   for (const ir::FusedLoops::Member& m : fused.members)
     wide |= needs_wide_index(graph, *graph[m.op].as<ir::Loops>());
-  return FusedWriter(graph, fused, local, wide).write(max_shared);
+  return FusedWriter(graph, fused, local, wide).write();
 }
 
 }  // namespace braid::codegen::cuda

@@ -7,7 +7,8 @@
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/epilogue.h"
-#include "ir/effects.h"
+#include "ir/error.h"
+#include "ir/typing.h"
 
 namespace braid::codegen::cuda {
 namespace {
@@ -67,20 +68,6 @@ std::vector<GemmPlan::OuterBatch> batches(const ir::Gemm& gemm) {
   return out;
 }
 
-bool same_place(const MemoryMap& memory, ir::StorageId a, ir::StorageId b) {
-  if (a == b) return true;
-  const auto x = memory.place(a), y = memory.place(b);
-  if (!x || !y || x->base != y->base) return false;
-  if (x->base == MemoryMap::Place::Base::input || x->base == MemoryMap::Place::Base::output)
-    return x->index == y->index;
-  return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
-}
-
-// activation(acc + bias[column]), or a part of it.
-struct LibraryEpilogue {
-  std::optional<PostOp> bias;
-  const char* activation = nullptr;  // of rt::cuda::GemmEpilogue
-};
 std::optional<LibraryEpilogue> library_epilogue(const ir::Graph& graph, const ir::Gemm& gemm) {
   const std::optional<std::vector<PostOp>> ops = post_ops(graph, gemm);
   if (!ops) return std::nullopt;
@@ -104,8 +91,7 @@ std::optional<LibraryEpilogue> library_epilogue(const ir::Graph& graph, const ir
 
 }  // namespace
 
-std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory) {
-  const auto& gemm = *graph[op].as<ir::Gemm>();
+std::optional<GemmForm> gemm_form(const ir::Graph& graph, const ir::Gemm& gemm) {
   const DType in = graph[gemm.a.buffer].dtype, out = graph[gemm.out.buffer].dtype;
   if (library_type(in) == nullptr || graph[gemm.b.buffer].dtype != in || library_type(out) == nullptr)
     return std::nullopt;
@@ -113,41 +99,40 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
       gemm.b.sizes.size() != gemm.out.sizes.size()) {
     return std::nullopt;
   }
-  const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b);
-  std::optional<Matrix> d = matrix_of(gemm.out);
+  const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b), d = matrix_of(gemm.out);
   if (!a || !b || !d) return std::nullopt;
+  GemmForm form;
+  form.sum = out;
+  if (!gemm.epilogue) return form;
+  form.library = library_epilogue(graph, gemm);
+  // A column-major output is computed as its transpose, and then the bias would run along the rows.
+  if (form.library && form.library->bias && d->transposed) form.library.reset();
+  if (form.library) return form;
+  form.epilogue_kernel = true;
+  form.sum = ir::accumulator_of(in);
+  // What the epilogue reads must not be overwritten by the sums. A plan gives a product's result no bytes
+  // that its step reads, but both may name the same memory.
+  const ir::StorageId target = ir::root_storage(graph, gemm.out.buffer);
+  form.in_place =
+      form.sum == out &&
+      std::none_of(gemm.epilogue->instrs.begin(), gemm.epilogue->instrs.end(), [&](const ir::Instr& instr) {
+        return instr.code == ir::OpCode::load && ir::root_storage(graph, instr.buffer) == target;
+      });
+  return form;
+}
+
+std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory) {
+  const auto& gemm = *graph[op].as<ir::Gemm>();
+  const std::optional<GemmForm> form = gemm_form(graph, gemm);
+  if (!form) return std::nullopt;
+  ir::internal_check(form->in_place, "the sums of '{}' have no memory: the schedule is not legalised",
+                     graph[op].name);
+  const std::optional<LibraryEpilogue>& library = form->library;
+  const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b), d = matrix_of(gemm.out);
   GemmPlan plan;
-  std::optional<LibraryEpilogue> library;
-  plan.accumulator = out;
-  if (gemm.epilogue) {
-    // A column-major output is computed as its transpose, and then the bias would run along the rows.
-    library = library_epilogue(graph, gemm);
-    if (library && library->bias && d->transposed) library.reset();
-    plan.epilogue_kernel = !library;
-  }
-  if (plan.epilogue_kernel) {
-    DType wanted = out;
-    const ir::StorageId target = ir::root_storage(graph, gemm.out.buffer);
-    for (const ir::Instr& instr : gemm.epilogue->instrs) {
-      if (instr.code == ir::OpCode::acc) wanted = instr.dtype;
-      if (instr.code == ir::OpCode::load &&
-          same_place(memory, ir::root_storage(graph, instr.buffer), target)) {
-        plan.in_place = false;  // what it reads would be overwritten by the accumulators
-      }
-    }
-    if (wanted != out) plan.in_place = false;
-    if (library_type(wanted) == nullptr) return std::nullopt;
-    plan.accumulator = wanted;
-    if (!plan.in_place) plan.scratch_bytes = ir::bounds(ir::numel(gemm.out.sizes)).max * ir::size_of(wanted);
-  }
-  ir::TensorRef target = gemm.out;
-  if (!plan.in_place) {
-    target.strides = ir::contiguous_strides(target.sizes);
-    d = Matrix{};
-  }
-  ir::Gemm with_target = gemm;
-  with_target.out = target;
-  plan.outer = batches(with_target);
+  plan.epilogue_kernel = form->epilogue_kernel;
+  plan.sum = form->sum;
+  plan.outer = batches(gemm);
   GemmPlan::OuterBatch inner{1, 0, 0, 0};
   if (!plan.outer.empty()) {
     inner = plan.outer.back();
@@ -158,7 +143,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   const auto pointer = [&](const ir::TensorRef& ref) { return memory.pointer(ref.buffer, ref.offset); };
   plan.a = pointer(gemm.a);
   plan.b = pointer(gemm.b);
-  plan.d = plan.in_place ? pointer(gemm.out) : "$acc";
+  plan.d = pointer(gemm.out);
   plan.bias = "nullptr";
   bool transpose_a = a->transposed, transpose_b = b->transposed;
   Expr lda = a->leading, ldb = b->leading;
@@ -190,8 +175,8 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
     expr_field("stride_b", inner.b);
     expr_field("stride_d", inner.d);
   }
-  field("input_type", library_type(in));
-  field("output_type", library_type(plan.accumulator));
+  field("input_type", library_type(graph[gemm.a.buffer].dtype));
+  field("output_type", library_type(plan.sum));
   if (library) {
     if (library->bias) {
       field("has_bias", "true");

@@ -6,28 +6,41 @@
 #include <vector>
 
 #include "codegen/cuda/memory.h"
+#include "codegen/epilogue.h"
 #include "ir/graph.h"
 
 namespace braid::codegen::cuda {
+
+// activation(acc + bias[column]), or a part of it.
+struct LibraryEpilogue {
+  std::optional<PostOp> bias;
+  const char* activation = nullptr;  // of rt::cuda::GemmEpilogue
+};
+
+// How the library's product and the epilogue share the work.
+struct GemmForm {
+  std::optional<LibraryEpilogue> library;
+  bool epilogue_kernel = false;    // a kernel of its own finishes the sums
+  ir::DType sum = ir::DType::f32;  // what the library stores
+  bool in_place = true;            // in the result's memory
+};
+// Nothing if the library cannot do it (its types, or operands that are no matrices with a leading dimension).
+std::optional<GemmForm> gemm_form(const ir::Graph& graph, const ir::Gemm& gemm);
 
 struct GemmPlan {
   // Everything of the problem but the sizes that prepare() evaluates: one C initializer per distinct problem,
   // over the step's dims. Equal problems share one prepared object.
   std::string problem;
-  std::string a, b, bias, d;  // C pointers; "$acc" for d: scratch
+  std::string a, b, bias, d;  // C pointers
   // Loops over batches that one stride cannot describe.
   struct OuterBatch {
     ir::Expr size, a, b, d;  // elements
   };
   std::vector<OuterBatch> outer;
-  // The rest of the epilogue, as a kernel of its own afterwards.
-  bool epilogue_kernel = false;
-  bool in_place = true;                    // the accumulators lie where the output will, else in scratch
-  ir::DType accumulator = ir::DType::f32;  // type of what the library writes
-  std::int64_t scratch_bytes = 0;
+  bool epilogue_kernel = false;    // follows the product, on the sums in the result's memory
+  ir::DType sum = ir::DType::f32;  // what the library stores
 };
-
-// Nothing if the library cannot do it (its types, or operands that are no matrices with a leading dimension).
+// Nothing where gemm_form has nothing.
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory);
 
 }  // namespace braid::codegen::cuda

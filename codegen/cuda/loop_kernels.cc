@@ -164,7 +164,7 @@ Launch naive_gemm_kernel(const ir::Graph& graph, ir::OpId op) {
   return launch;
 }
 
-Launch epilogue_kernel(const ir::Graph& graph, ir::OpId op, DType acc, bool in_place) {
+Launch epilogue_kernel(const ir::Graph& graph, ir::OpId op, DType acc) {
   const auto& gemm = *graph[op].as<ir::Gemm>();
   const ir::BufferId out_buffer = gemm.out.buffer;
   ir::ExprPool& pool = *graph.pool;
@@ -173,15 +173,12 @@ Launch epilogue_kernel(const ir::Graph& graph, ir::OpId op, DType acc, bool in_p
   ir::Loops loops;
   loops.sizes = gemm.out.sizes;
   loops.body = *gemm.epilogue;
-  const std::vector<Expr> dense = ir::contiguous_strides(loops.sizes);
-  Expr out = gemm.out.offset, flat_acc = 0;
-  for (std::size_t d = 0; d < loops.sizes.size(); ++d) {
+  Expr out = gemm.out.offset;
+  for (std::size_t d = 0; d < loops.sizes.size(); ++d)
     out = out + pool.index(static_cast<int>(d)) * gemm.out.strides[d];
-    flat_acc = flat_acc + pool.index(static_cast<int>(d)) * dense[d];
-  }
   loops.store_index = out;
   for (ir::Instr& instr : loops.body.instrs) {
-    if (instr.code == ir::OpCode::acc) instr.index = in_place ? out : flat_acc;
+    if (instr.code == ir::OpCode::acc) instr.index = out;
   }
   loops = collapse(loops, pool);
   KernelBuilder k(graph, needs_wide_index(graph, loops));

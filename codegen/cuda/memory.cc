@@ -14,9 +14,6 @@
 namespace braid::codegen::cuda {
 namespace {
 
-constexpr std::int64_t kAlignment = 256;
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 void flatten(const ir::ScheduleNode& node, std::vector<Unit>& out) {
   if (node.kind == ir::ScheduleNode::Kind::grouped) {
     for (const ir::ScheduleNode& member : node.members) flatten(member, out);
@@ -65,7 +62,7 @@ MemoryMap::MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& unit
       const bool arena = p.space == ir::MemorySpace::arena;
       places_[storage] = {arena ? Place::Base::arena : Place::Base::segment, 0, p.offset, p.bytes};
     }
-    arena_bytes_ = aligned(schedule.plan->arena_bytes);
+    arena_bytes_ = schedule.plan->arena_bytes;
     segment_bytes_ = schedule.plan->comm_bytes;
   }
   // Constants in the order of their storages, those that something reads.
@@ -84,21 +81,6 @@ MemoryMap::MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& unit
     places_[storage] = {w.per_rank ? Place::Base::rank_weights : Place::Base::weights, 0, w.offset, w.bytes};
   }
 }
-
-void MemoryMap::place_local(ir::BufferId buffer) {
-  const ir::StorageId root = ir::root_storage(graph_, buffer);
-  const std::int64_t bytes = ir::bounds(graph_[root].bytes).max;
-  places_[root] = {Place::Base::arena, 0, scratch(bytes), bytes};
-}
-
-std::int64_t MemoryMap::scratch(std::int64_t bytes) {
-  const std::int64_t offset = arena_bytes_ + spill_used_;
-  spill_used_ = aligned(spill_used_ + bytes);
-  spill_bytes_ = std::max(spill_bytes_, spill_used_);
-  return offset;
-}
-
-void MemoryMap::next_unit() { spill_used_ = 0; }
 
 std::optional<MemoryMap::Place> MemoryMap::place(ir::StorageId root) const {
   const auto at = places_.find(root);

@@ -25,13 +25,6 @@ class MemoryMap {
   // Requires a memory plan wherever activations or comm buffers exist.
   MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& units);
 
-  // Gives a local buffer memory behind the plan's arena after all (its node is run as separate kernels).
-  // Slots are used again by the next unit.
-  void place_local(ir::BufferId buffer);
-  // Bytes behind the arena for the unit being written: accumulators of a GEMM. Returns their offset.
-  std::int64_t scratch(std::int64_t bytes);
-  void next_unit();
-
   // "at<float>(arena_, 4096)": the first element of the buffer, moved by `elements`.
   std::string pointer(ir::BufferId buffer, ir::Expr elements = 0) const;
   // The same as bytes from the segment's start ("4096"). Requires that the buffer lies there.
@@ -53,7 +46,7 @@ class MemoryMap {
   // Nothing for local buffers.
   std::optional<Place> place(ir::StorageId root) const;
 
-  std::int64_t arena_bytes() const { return arena_bytes_ + spill_bytes_; }
+  std::int64_t arena_bytes() const { return arena_bytes_; }
   std::int64_t segment_bytes() const { return segment_bytes_; }
   const WeightLayout& weights() const { return weights_; }
 
@@ -76,7 +69,6 @@ class MemoryMap {
   const ir::Graph& graph_;
   std::map<ir::StorageId, Place> places_;
   std::int64_t arena_bytes_ = 0, segment_bytes_ = 0;
-  std::int64_t spill_used_ = 0, spill_bytes_ = 0;
   WeightLayout weights_;
   std::vector<OutputCopy> copies_;
   std::map<int, int> aliased_;

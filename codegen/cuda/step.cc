@@ -55,7 +55,7 @@ const char* nccl_op(ir::ReduceKind kind) {
 
 class StepWriter {
  public:
-  StepWriter(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory,
+  StepWriter(const ir::Schedule& schedule, const std::vector<Unit>& units, const MemoryMap& memory,
              const StreamPlan& streams, KernelTable& kernels, const CudaOptions& options)
       : graph_(schedule.graph),
         units_(units),
@@ -66,7 +66,6 @@ class StepWriter {
 
   StepCode write() {
     for (std::size_t u = 0; u < units_.size(); ++u) {
-      memory_.next_unit();
       const UnitKind kind = kind_of(graph_, units_[u]);
       if (kind == UnitKind::collective && is_peer_kernel(*collective(u))) {
         write_peer_kernels(u);
@@ -127,13 +126,10 @@ class StepWriter {
     std::string why;
     const std::optional<ir::FusedLoops> fused = ir::analyse_fused(graph_, unit.ops, &why);
     ir::internal_check(fused.has_value(), "a fused node is not one: {}", why);
-    if (std::optional<Launch> launch = fused_kernel(graph_, *fused, unit.local, options_.max_shared_bytes)) {
-      write_launch(*launch, unit.ops);
-      return;
-    }
-    line("// Its rows do not fit in shared memory: one kernel per member.");
-    for (ir::BufferId b : unit.local) memory_.place_local(b);
-    for (ir::OpId op : unit.ops) write_single(op);
+    const std::int64_t shared = fused_shared_bytes(graph_, *fused);
+    ir::internal_check(shared <= options_.max_shared_bytes,
+                       "a fused node needs {} bytes of shared memory: the schedule is not legalised", shared);
+    write_launch(fused_kernel(graph_, *fused, unit.local), unit.ops);
   }
 
   void write_single(ir::OpId op) {
@@ -179,11 +175,6 @@ class StepWriter {
     auto problem = std::find(out_.gemm_problems.begin(), out_.gemm_problems.end(), plan->problem);
     const auto index = problem - out_.gemm_problems.begin();
     if (problem == out_.gemm_problems.end()) out_.gemm_problems.push_back(plan->problem);
-    std::string target = plan->d, acc = plan->d;
-    if (!plan->in_place) {
-      target = acc = fmt::format("at<{}>(arena_, {})", memory_type(plan->accumulator),
-                                 memory_.scratch(plan->scratch_bytes));
-    }
     std::string indent, a, b, d;
     for (std::size_t k = 0; k < plan->outer.size(); ++k) {
       const GemmPlan::OuterBatch& o = plan->outer[k];
@@ -198,16 +189,13 @@ class StepWriter {
       moved(d, o.d);
     }
     line(fmt::format("{}BRAID_TRY(gemm({}, {}{}, {}{}, {}, {}{}));", indent, index, plan->a, a, plan->b, b,
-                     plan->bias, target, d));
+                     plan->bias, plan->d, d));
     for (std::size_t k = plan->outer.size(); k-- > 0;) line(std::string(k * 2, ' ') + "}");
-    if (plan->epilogue_kernel)
-      write_launch(epilogue_kernel(graph_, op, plan->accumulator, plan->in_place), std::span(&op, 1),
-                   base_of(op, *plan, acc));
-  }
-
-  // The epilogue's in-place index counts from the output buffer's first element, as its store does.
-  std::string base_of(ir::OpId op, const GemmPlan& plan, const std::string& acc) const {
-    return plan.in_place ? memory_.pointer(graph_[op].as<ir::Gemm>()->out.buffer) : acc;
+    if (plan->epilogue_kernel) {
+      // Its index counts from the output buffer's first element, as its store does.
+      write_launch(epilogue_kernel(graph_, op, plan->sum), std::span(&op, 1),
+                   memory_.pointer(graph_[op].as<ir::Gemm>()->out.buffer));
+    }
   }
 
   // ---------------------------------------------------------------------------------------------------
@@ -264,7 +252,6 @@ class StepWriter {
     std::vector<ir::OpId> ops;
     for (std::size_t u = first; u <= members.back(); ++u) {
       if (kind_of(graph_, units_[u]) == UnitKind::compute) {
-        memory_.next_unit();
         write_compute(u);
       } else if (std::find(members.begin(), members.end(), u) != members.end()) {
         ops.push_back(units_[u].ops[0]);
@@ -376,7 +363,7 @@ class StepWriter {
 
   const ir::Graph& graph_;
   const std::vector<Unit>& units_;
-  MemoryMap& memory_;
+  const MemoryMap& memory_;
   const StreamPlan& streams_;
   KernelTable& kernels_;
   const CudaOptions& options_;
@@ -397,7 +384,7 @@ std::string node_names(const ir::Graph& graph, std::span<const ir::OpId> ops) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory,
+StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, const MemoryMap& memory,
                     const StreamPlan& streams, KernelTable& kernels, const CudaOptions& options) {
   return StepWriter(schedule, units, memory, streams, kernels, options).write();
 }

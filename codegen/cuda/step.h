@@ -19,7 +19,7 @@ struct StepCode {
   std::set<int> peer_groups;               // of these: whose kernels read peers' memory
 };
 
-StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, MemoryMap& memory,
+StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, const MemoryMap& memory,
                     const StreamPlan& streams, KernelTable& kernels, const CudaOptions& options);
 
 // "/layers.0/Gelu, /layers.0/Mul": the ONNX nodes of the operations, or the operations' own names.

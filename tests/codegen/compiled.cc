@@ -11,8 +11,10 @@
 #include <random>
 
 #include "codegen/compile.h"
+#include "codegen/cpp/limits.h"
 #include "ir/element.h"
 #include "ir/parser.h"
+#include "passes/plan_memory.h"
 
 namespace braid::test {
 
@@ -67,6 +69,7 @@ void Compiled::add(const std::string& name, const std::string& text, const std::
 }
 
 void Compiled::add_schedule(const std::string& name, ir::Schedule schedule, bool checked) {
+  if (codegen::legalise(schedule, codegen::cpp::kernel_limits())) passes::PlanMemory().run(schedule);
   Entry entry;
   entry.schedule = std::move(schedule);
   codegen::cpp::EmitOptions options;

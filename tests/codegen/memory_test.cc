@@ -94,7 +94,7 @@ TEST_F(ProgramMemory, AnArenaForTheLargestSizesTakesWhatAStepTouches) {
 
 TEST_F(ProgramMemory, PagesOfMappedWeightsAreGivenBackOnceTheyArePacked) {
   EXPECT_GE(left_after_create(false), std::size_t{256} * 256 * 4);
-  EXPECT_LT(left_after_create(true), 4 * page());
+  EXPECT_LT(left_after_create(true), std::size_t{256} * 256 * 4 / 2) << "what lies around the heads at most";
 }
 
 TEST_F(ProgramMemory, ComputesWhatTheInterpreterDoesFromThePackedCopy) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "codegen/cuda/limits.h"
 #include "passes/plan_memory.h"
 
 namespace braid::test {
@@ -21,6 +22,13 @@ std::vector<Case> cases() {
   add_random_cases(out);
   add_form_cases(out);
   add_peer_cases(out);
+  for (Case& c : out) {
+    c.build = [as_written = c.build, limits = codegen::cuda::kernel_limits(c.options)] {
+      ir::Schedule schedule = as_written();
+      if (codegen::legalise(schedule, limits)) passes::PlanMemory().run(schedule);
+      return schedule;
+    };
+  }
   return out;
 }
 

@@ -1,0 +1,154 @@
+// What a target's kernels need beside their operands is planned: the program's arena is the plan's, and a
+// memory cap holds for it.
+#include "codegen/legalise.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "codegen/compile.h"
+#include "codegen/cpp/emit.h"
+#include "codegen/cuda/emit.h"
+#include "ir/error.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "passes/plan_memory.h"
+#include "tests/codegen/compiled.h"
+#include "tests/support/random_graph.h"
+
+namespace braid::test {
+namespace {
+
+// Sums of another type than the result: neither target's library finishes them.
+const char* kHalves = R"(graph main
+dim n in [1, 40]
+input %x: f16[n, 48]
+input %w: f16[48, 80]
+%y: f16[n, 80] = gemm %x, %w epilogue { %0 = acc f32 %1 = sin %0 %2 = cast f16 %1 return %2 }
+%z: f16[n] = reduction max over [80] { %0 = load %y store %0 }
+output %z
+)";
+
+// Rows of 256 KB that three members hand to each other: more than a block's shared memory.
+const char* kLongRows = R"(graph main
+dim n in [1, 8]
+input %x: f32[n, 65536]
+%m: f32[n] = reduction max over [65536] { %0 = load %x store %0 }
+%e: f32[n, 65536] = pointwise { %0 = load %x %1 = load %m[i0] %2 = sub %0, %1 %3 = exp %2 store %3 }
+%s: f32[n] = reduction sum over [65536] { %0 = load %e store %0 }
+%y: f32[n, 65536] = pointwise { %0 = load %e %1 = load %s[i0] %2 = div %0, %1 store %2 }
+output %y
+)";
+
+class Legalise : public ::testing::TestWithParam<Target> {
+ protected:
+  static ir::Schedule optimised(ir::Schedule schedule, const std::optional<std::string>& passes = {},
+                                std::optional<std::int64_t> cap = {}) {
+    CompileOptions options;
+    options.target = GetParam();
+    options.passes = passes;
+    options.memory_cap = cap;
+    optimise(schedule, options);
+    return schedule;
+  }
+  static std::int64_t arena_of_program(const ir::Schedule& schedule) {
+    if (GetParam() == Target::cuda) return codegen::cuda::emit_cuda(schedule).arena_bytes;
+    return codegen::cpp::emit_cpp(schedule).manifest.at("arena_bytes").get<std::int64_t>();
+  }
+  static std::int64_t planned(const ir::Schedule& schedule) {
+    return schedule.plan->arena_bytes + schedule.plan->comm_bytes;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Codegen, Legalise, ::testing::Values(Target::cpu, Target::cuda),
+                         [](const auto& info) { return info.param == Target::cpu ? "Cpp" : "Cuda"; });
+
+TEST_P(Legalise, SumsOfAnotherTypeThanTheResultArePlanned) {
+  for (const char* passes : {"plan_memory", "fuse_epilogues,fuse_vertical,plan_memory"}) {
+    const ir::Schedule schedule = optimised(ir::parse_schedule(kHalves, "test"), passes);
+    EXPECT_GE(schedule.plan->arena_bytes, 40 * 80 * 4) << passes;
+    EXPECT_EQ(arena_of_program(schedule), schedule.plan->arena_bytes) << passes;
+  }
+}
+
+TEST_P(Legalise, ATextThatBringsAPlanIsPlannedAgain) {
+  ir::Schedule schedule = ir::parse_schedule(kHalves, "test");
+  passes::PlanMemory().run(schedule);
+  const std::int64_t before = schedule.plan->arena_bytes;
+  schedule = optimised(schedule, "");
+  EXPECT_GT(schedule.plan->arena_bytes, before);
+  EXPECT_EQ(arena_of_program(schedule), schedule.plan->arena_bytes);
+}
+
+TEST_P(Legalise, WhatIsLegalStaysAsItIs) {
+  for (const char* text : {kHalves, kLongRows}) {
+    const ir::Schedule once = optimised(ir::parse_schedule(text, "test"));
+    EXPECT_EQ(ir::print(optimised(once, "plan_memory")), ir::print(once));
+    EXPECT_TRUE(ir::verify(once).empty());
+  }
+}
+
+TEST_P(Legalise, AProductKeepsItsEpilogueWhereTheResultHoldsTheSums) {
+  const ir::Schedule schedule = optimised(ir::parse_schedule(
+      "graph main dim n in [1, 40] input %x: f32[n, 48] input %w: f32[48, 80] %y: f32[n, 80] = gemm %x, %w "
+      "epilogue { %0 = acc f32 %1 = sin %0 return %1 } output %y",
+      "test"));
+  EXPECT_EQ(schedule.graph.ops.size(), 1u);
+}
+
+// Everything that is drawn, and what legalisation rewrites: the plan is the program's arena, exactly enough
+// is enough, and what is refused or not never takes more than the cap.
+TEST_P(Legalise, ACapHoldsForTheProgramsArena) {
+  std::vector<std::pair<std::string, ir::Schedule>> programs = {
+      {"halves", ir::parse_schedule(kHalves, "test")}, {"long rows", ir::parse_schedule(kLongRows, "test")}};
+  for (std::uint64_t seed = 1; seed <= 40; ++seed)
+    programs.emplace_back(fmt::format("seed {}", seed), random_program(seed, 18).schedule);
+  int refused = 0;
+  for (const auto& [name, program] : programs) {
+    SCOPED_TRACE(name);
+    for (const std::optional<std::string>& list :
+         {std::optional<std::string>(),
+          std::optional<std::string>("fuse_epilogues,fuse_vertical,plan_memory")}) {
+      const ir::Schedule free = optimised(program, list);
+      const std::int64_t needed = planned(free);
+      ASSERT_EQ(arena_of_program(free), free.plan->arena_bytes);
+      const ir::Schedule capped = optimised(program, list, needed);
+      ASSERT_LE(arena_of_program(capped) + capped.plan->comm_bytes, needed);
+      if (needed == 0) continue;
+      try {
+        const ir::Schedule less = optimised(program, list, needed - 1);
+        EXPECT_FALSE(list) << "in one order, less than the plan is too little";
+        EXPECT_LE(arena_of_program(less) + less.plan->comm_bytes, needed - 1);
+      } catch (const ir::UserError& e) {
+        EXPECT_EQ(e.code(), 570) << e.what();
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 40);
+}
+
+TEST(LegalisedProgram, ComputesWhatTheInterpreterDoes) {
+  Compiled compiled;
+  compiled.add("halves", kHalves);
+  // The epilogue reads the memory that its result goes to.
+  compiled.add("accumulates", R"(graph main
+dim n in [1, 40]
+input %x: f32[n, 48]
+input %w: f32[48, 80]
+input %r: f32[n, 80]
+%s: f32[n, 80] = pointwise { %0 = load %r %1 = exp %0 store %1 }
+%s.1 mutates %s = gemm %x, %w epilogue { %0 = acc f32 %1 = load %s %2 = sub %1, %0 return %2 }
+%y: f32[n] = reduction sum over [80] { %0 = load %s.1 store %0 }
+output %y
+)",
+               "plan_memory");
+  EXPECT_EQ(compiled.schedule("accumulates").graph.ops.size(), 4u);
+  for (int n : {1, 2, 40}) {
+    compiled.expect_like_interpreter("halves", {{"n", n}}, 2e-3);
+    compiled.expect_like_interpreter("accumulates", {{"n", n}}, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace braid::test
