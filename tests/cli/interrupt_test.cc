@@ -82,13 +82,15 @@ TEST_P(Interrupt, EndsTheRanksEvenIfOneIsStopped) {
   const Folder temporary;
   const std::string program = two_ranks();
   std::vector<int> ranks;
-  const ProcessResult result = braid({"run", program, "--random", "1", "--repeat", "1000000"}, {},
-                                     {"TMPDIR=" + temporary.path().string()}, [&](int process) {
-                                       while (children_of(process).size() < 2) pause_ms(5);
-                                       ranks = children_of(process);
-                                       ::kill(ranks[1], SIGSTOP);
-                                       ::kill(process, GetParam());
-                                     });
+  const ProcessResult result =
+      braid({"run", program, "--random", "1", "--repeat", "1000000"}, {},
+            {"TMPDIR=" + temporary.path().string()}, [&](int process) {
+              while (children_of(process).size() < 2) pause_ms(5);
+              pause_ms(300);  // they have begun: only then do they end with their parent, stopped or not
+              ranks = children_of(process);
+              ::kill(ranks[1], SIGSTOP);
+              ::kill(process, GetParam());
+            });
   EXPECT_EQ(result.exit_code, 128 + GetParam()) << result.err;
   for (const int rank : ranks) wait_for_end(rank);
   EXPECT_THAT(temporary.names(), IsEmpty());
