@@ -22,13 +22,13 @@ MappedWeights::MappedWeights(const void* file, uint64_t bytes, uint64_t wanted, 
     : name_(rank < 0 ? "weights.bin" : "weights.rank" + std::to_string(rank) + ".bin") {
   if (wanted == 0) return;
   if (!file) refuse(name_ + " is missing");
-  if (bytes != wanted) {
-    refuse(name_ + " has " + std::to_string(bytes) + " bytes, the program needs " + std::to_string(wanted));
-  }
   WeightFileHeader head;
   if (!read_weight_header(file, bytes, &head)) refuse(name_ + " is not a weight file of this version");
   if (head.compilation_id != id) refuse(name_ + " belongs to another program: compile the model again");
   if (head.rank != rank) refuse(name_ + " holds the weights of rank " + std::to_string(head.rank));
+  if (bytes != wanted) {
+    refuse(name_ + " has " + std::to_string(bytes) + " bytes, the program needs " + std::to_string(wanted));
+  }
   file_ = static_cast<const std::byte*>(file);
   bytes_ = bytes;
   tensors_end_ = head.tensors_end;
