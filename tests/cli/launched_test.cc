@@ -104,8 +104,7 @@ TEST(Launched, EnvironmentVariablesThatMeanNothingAreRefused) {
       EXPECT_THAT(result.err, HasSubstr(text.substr(0, equals) + "='" + text.substr(equals + 1) + "'"));
     }
   }
-  const ProcessResult alone =
-      braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, {"BRAID_ENGINE=mpi"});
+  const ProcessResult alone = braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, {"BRAID_ENGINE=mpi"});
   EXPECT_EQ(alone.exit_code, 1) << "ranks that braid makes do not talk over MPI";
   EXPECT_THAT(alone.err, HasSubstr("BR0012"));
 }

@@ -78,7 +78,6 @@ class Launch : public ::testing::TestWithParam<OddRank> {};
 INSTANTIATE_TEST_SUITE_P(
     Faults, Launch,
     ::testing::Values(OddRank{"is_stopped", [] { raise(SIGSTOP); }, "was stopped by signal 19"},
-                      OddRank{"wants_the_terminal", [] { raise(SIGTTOU); }, "was stopped by signal 22"},
                       OddRank{"is_killed", [] { raise(SIGKILL); }, "was killed by signal 9"},
                       OddRank{"runs_on_and_ignores_signals", [] { run_for_ever(); }, "still ran"},
                       OddRank{"becomes_another_program",

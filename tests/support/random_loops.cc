@@ -208,7 +208,7 @@ void RandomLoops::gemm() {
       if (pick(2) == 0) {  // a reader that an epilogue can take
         BufferId from = out;
         if (pick(2) == 0) {  // an activation, whose values are seen before they are made small
-          from = b_.result("bent", sizes, DType::f32);
+          from = in_region_ ? fresh(sizes, DType::f32) : b_.result("bent", sizes, DType::f32);
           BodyBuilder body(pool());
           const ValueId v =
               body.load(out, DType::f32, simplify(flat(indices(2), strides_of(graph(), out)), sizes));

@@ -26,6 +26,8 @@ class RandomLoops {
   std::vector<ir::BufferId> ready_;             // may be read
   std::multiset<ir::StorageId> pinned_;         // must not be written: a collective reads or writes them
 
+  bool in_region_ = false;                      // a body may never run: no graph outputs are made there
+
   ir::Graph& graph() { return b_.graph; }
   ir::ExprPool& pool() { return *graph().pool; }
   int pick(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }

@@ -70,6 +70,7 @@ class Generator : RandomLoops {
   }
 
   Region body(const std::vector<BufferId>& carried, int depth, bool collectives) {
+    const bool nested = std::exchange(in_region_, true);
     const std::vector<BufferId> outside = ready_;
     const std::size_t first = b_.schedule.nodes.size();
     for (BufferId c : carried) add(c);
@@ -98,6 +99,7 @@ class Generator : RandomLoops {
     for (std::size_t k = first; k < nodes.size(); ++k) out.ops.push_back(nodes[k].op);
     nodes.resize(first);
     ready_ = outside;
+    in_region_ = nested;
     return out;
   }
 
