@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "ir/error.h"
+#include "runtime/weight_file.h"
 
 namespace braid::codegen {
 
@@ -61,6 +62,14 @@ void write_text(const fs::path& path, const std::string& text) {
   if (!file) cannot_write(path.string(), std::strerror(errno));
 }
 
+// A file of weights is Braid's by its head: a build tool that removes what it knows leaves it without a
+// manifest.
+bool is_weight_file(const fs::path& path) {
+  char magic[sizeof rt::kWeightMagic] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  return std::memcmp(magic, rt::kWeightMagic, sizeof magic) == 0;
+}
+
 }  // namespace
 
 ProgramFolder::ProgramFolder(const std::string& dir) : dir_(dir.empty() ? "." : dir) {
@@ -99,7 +108,8 @@ void ProgramFolder::refuse_foreign_files() const {
     const fs::path path = fs::path(dir_) / file;
     const fs::file_status status = fs::symlink_status(path, ignored);
     const bool known = old && std::find(old->begin(), old->end(), file) != old->end();
-    if (fs::exists(status) && (!known || fs::is_directory(status))) refuse(path);
+    if (!fs::exists(status) || (known && !fs::is_directory(status))) continue;
+    if (!fs::is_regular_file(status) || !is_weight_file(path)) refuse(path);
   }
 }
 

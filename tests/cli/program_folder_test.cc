@@ -188,6 +188,16 @@ TEST_F(ProgramFolder, FilesOfTwoProgramsDoNotRun) {
   EXPECT_THAT(runs(dir), AllOf(StartsWith("1: "), HasSubstr("BR0008")));
 }
 
+// `ninja clean` removes the files that braid_add_model has declared.
+TEST_F(ProgramFolder, WeightsWithoutAManifestAreReplaced) {
+  const Folder folder;
+  const std::string dir = copy_of("2", folder);
+  for (const char* file : {"manifest.json", "times.cc", "times.h", "times.so"}) fs::remove(dir + "/" + file);
+  const ProcessResult result = compile("3", dir);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(runs(dir), "3");
+}
+
 TEST_F(ProgramFolder, OtherPeoplesFilesAreNotOverwritten) {
   for (const char* name : {"times.h", "weights.bin", "times.so", "manifest.json"}) {
     SCOPED_TRACE(name);
