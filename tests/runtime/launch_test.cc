@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(Launch, ends_and_names_the_rank_first) {
-  const Status status = with_odd_rank(500, GetParam().does);
+  const Status status = with_odd_rank(3000, GetParam().does);
   EXPECT_EQ(status.code, StatusCode::peer_died);
   EXPECT_THAT(status.message, StartsWith("rank 1 (process "));
   EXPECT_THAT(status.message, AllOf(HasSubstr(GetParam().verdict), HasSubstr("; rank 0 (process "),
