@@ -26,7 +26,7 @@ class RandomLoops {
   std::vector<ir::BufferId> ready_;             // may be read
   std::multiset<ir::StorageId> pinned_;         // must not be written: a collective reads or writes them
 
-  bool in_region_ = false;                      // a body may never run: no graph outputs are made there
+  bool in_region_ = false;  // a body may never run: no graph outputs are made there
 
   ir::Graph& graph() { return b_.graph; }
   ir::ExprPool& pool() { return *graph().pool; }
