@@ -30,7 +30,7 @@ struct Size {
   std::int64_t cost = 0, nodes = 0;  // saturate at kFull
   int levels = 0;
 
-  static constexpr std::int64_t kFull = std::int64_t{1} << 62;
+  static constexpr std::int64_t kFull = std::int64_t{1} << 61;  // two of them can be added
   void add(const Size& callee) {
     cost = std::min(kFull, cost + callee.cost);
     nodes = std::min(kFull, nodes + callee.nodes);
