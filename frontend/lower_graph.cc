@@ -210,17 +210,44 @@ class GraphLowering {
     checked_bytes(largest, value.dtype, location_of(model_.path, node), value.name);
   }
 
-  // If the model says another size than there is, that is its own mistake.
-  void refuse_declaration(const onnx::NodeProto& node, const Value& value, int axis) {
+  // What the model declares of the value; null where it declares nothing.
+  const onnx::TypeProto_Tensor* declaration_of(const Value& value) const {
     const auto found = declared_.find(value.name);
-    if (found == declared_.end() || axis >= found->second.tensor_type().shape().dim_size()) return;
-    const auto& dim = found->second.tensor_type().shape().dim(axis);
+    return found == declared_.end() || !found->second.has_tensor_type() ? nullptr
+                                                                        : &found->second.tensor_type();
+  }
+
+  // If the model says something else than what there is, that is its own mistake.
+  [[noreturn]] void refuse_declaration(const onnx::NodeProto& node, const Value& value,
+                                       const std::string& declared, const std::string& is,
+                                       const std::string& hint) const {
+    user_error(kShapeMismatch, location_of(model_.path, node),
+               fmt::format("'{}' is declared {}, but {}", value.name, declared, is), hint);
+  }
+  void check_declared_type(const onnx::NodeProto& node, const Value& value) const {
+    const onnx::TypeProto_Tensor* declared = declaration_of(value);
+    if (declared == nullptr || declared->elem_type() == 0) return;
+    if (dtype_of_onnx(declared->elem_type()) == value.dtype) return;
+    refuse_declaration(node, value, "as " + onnx_type_name(declared->elem_type()),
+                       fmt::format("it is {}", to_string(value.dtype)), "correct the declaration");
+  }
+  void check_declared_rank(const onnx::NodeProto& node, const Value& value) const {
+    const onnx::TypeProto_Tensor* declared = declaration_of(value);
+    if (declared == nullptr || !declared->has_shape()) return;
+    const auto rank = static_cast<std::size_t>(declared->shape().dim_size());
+    if (rank == value.sizes.size()) return;
+    refuse_declaration(node, value, fmt::format("with {} dimension{}", rank, rank == 1 ? "" : "s"),
+                       fmt::format("it has {}", value.sizes.size()), "correct the declaration");
+  }
+  void check_declared_size(const onnx::NodeProto& node, const Value& value, int axis) const {
+    const onnx::TypeProto_Tensor* declared = declaration_of(value);
+    if (declared == nullptr || axis >= declared->shape().dim_size()) return;
+    const auto& dim = declared->shape().dim(axis);
     const std::int64_t size = value.sizes[static_cast<std::size_t>(axis)].constant();
     if (!dim.has_dim_value() || dim.dim_value() == size) return;
-    user_error(
-        kShapeMismatch, location_of(model_.path, node),
-        fmt::format("'{}' is declared with size {} along axis {}, but on {} rank{} it has {}", value.name,
-                    dim.dim_value(), axis, options_.ranks, options_.ranks == 1 ? "" : "s", size),
+    refuse_declaration(
+        node, value, fmt::format("with size {} along axis {}", dim.dim_value(), axis),
+        fmt::format("on {} rank{} it has {}", options_.ranks, options_.ranks == 1 ? "" : "s", size),
         "compile for as many ranks as the model was written for (--ranks), or correct the declaration");
   }
 
@@ -229,10 +256,12 @@ class GraphLowering {
     const auto found = types_.find(value.name);
     if (found == types_.end() || !found->second->has_tensor_type()) return;
     const onnx::TypeProto_Tensor& type = found->second->tensor_type();
+    check_declared_type(node, value);
     ir::internal_check(type.elem_type() == 0 || dtype_of_onnx(type.elem_type()) == value.dtype,
                        "node '{}' ({}): '{}' was lowered as {}, ONNX infers {}", name_of(node),
                        node.op_type(), value.name, to_string(value.dtype), onnx_type_name(type.elem_type()));
     if (!type.has_shape()) return;
+    check_declared_rank(node, value);
     ir::internal_check(type.shape().dim_size() == static_cast<int>(value.sizes.size()),
                        "node '{}' ({}): '{}' was lowered with rank {}, ONNX infers {}", name_of(node),
                        node.op_type(), value.name, value.sizes.size(), type.shape().dim_size());
@@ -240,7 +269,7 @@ class GraphLowering {
       const auto& dim = type.shape().dim(k);
       const Expr size = value.sizes[static_cast<std::size_t>(k)];
       if (!dim.has_dim_value()) continue;
-      if (size.is_constant() && size.constant() != dim.dim_value()) refuse_declaration(node, value, k);
+      if (size.is_constant() && size.constant() != dim.dim_value()) check_declared_size(node, value, k);
       if (size.is_constant()) {
         ir::internal_check(size.constant() == dim.dim_value(),
                            "node '{}' ({}): axis {} of '{}' was lowered with size {}, ONNX infers {}",

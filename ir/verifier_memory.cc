@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ir/fused_loops.h"
+#include "ir/in_place_collectives.h"
 #include "ir/verifier_impl.h"
 
 namespace braid::ir {
@@ -56,7 +57,9 @@ std::vector<Life> lives_of(const Schedule& s) {
 class MemoryCheck {
  public:
   MemoryCheck(const Schedule& schedule, Violations& out)
-      : s_(schedule), g_(schedule.graph), plan_(*schedule.plan), out_(out), lives_(lives_of(schedule)) {}
+      : s_(schedule), g_(schedule.graph), plan_(*schedule.plan), out_(out), lives_(lives_of(schedule)) {
+    for (const InPlaceCollective& c : in_place_collectives(schedule)) in_place_.emplace(c.result, c.operand);
+  }
 
   void run() {
     if (plan_.live_peak_bytes > plan_.arena_bytes + plan_.comm_bytes) {
@@ -128,12 +131,20 @@ class MemoryCheck {
            at(from).offset == at(to).offset;
   }
 
+  // Both are one place, until the release of the collective.
+  bool is_operand_of(StorageId from, StorageId to) const {
+    const auto it = in_place_.find(to);
+    return it != in_place_.end() && it->second == from && at(from).offset == at(to).offset;
+  }
+
   void birth(int step, StorageId id, std::vector<StorageId>& handed_over) {
     auto& active = active_[at(id).space];
     auto it = active.lower_bound(at(id).offset);
     if (it != active.begin()) --it;
     while (it != active.end() && it->first < at(id).offset + at(id).bytes) {
       if (!overlap(at(it->second), at(id))) {
+        ++it;
+      } else if (is_operand_of(it->second, id)) {
         ++it;
       } else if (may_take(step, it->second, id)) {
         handed_over.push_back(it->second);
@@ -160,6 +171,7 @@ class MemoryCheck {
   const MemoryPlan& plan_;
   Violations& out_;
   std::vector<Life> lives_;
+  std::map<StorageId, StorageId> in_place_;  // result -> operand
   std::map<MemorySpace, std::multimap<std::int64_t, StorageId>> active_;  // by offset
 };
 

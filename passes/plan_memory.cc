@@ -11,6 +11,12 @@ namespace braid::passes {
 
 using namespace ir;
 
+namespace {
+MemoryOptions options_of(const PlanMemory& p) {
+  return {p.in_place, p.in_place_collective_bytes, p.arena_alignment, p.comm_alignment, p.exact_limit};
+}
+}  // namespace
+
 std::vector<Lifetime> lifetimes(const Schedule& schedule) {
   std::vector<Lifetime> lives;
   for (const Touches& t : touches(schedule)) {
@@ -28,7 +34,7 @@ bool PlanMemory::run(Schedule& schedule, PassContext& context) {
   const bool changed = run(schedule);
   const MemoryPlan& plan = *schedule.plan;
   if (context.memory_cap && plan.arena_bytes + plan.comm_bytes > *context.memory_cap) {
-    const MemoryModel model(schedule, {in_place, arena_alignment, comm_alignment, exact_limit});
+    const MemoryModel model(schedule, options_of(*this));
     check_cap(schedule, model, identity_order(static_cast<int>(schedule.nodes.size())), *context.memory_cap);
   }
   return changed;
@@ -43,7 +49,7 @@ bool PlanMemory::run(Schedule& schedule) {
                  fmt::format("alignments are powers of two, here {} at least", least));
     }
   }
-  const MemoryModel model(schedule, {in_place, arena_alignment, comm_alignment, exact_limit});
+  const MemoryModel model(schedule, options_of(*this));
   MemoryPlan plan = model.plan(identity_order(static_cast<int>(schedule.nodes.size())));
   if (schedule.plan == plan) return false;
   schedule.plan = std::move(plan);

@@ -13,7 +13,8 @@
 //   3. Two storages share bytes only if their lifetimes are disjoint, or by in-place reuse: the storage
 //      that dies at a step and the one that is born there may have the same bytes where
 //      `ir::may_reuse_in_place` proves that each element is read before it is overwritten, and only there.
-//      Communication memory takes no part in that.
+//      Communication memory takes no part in that; there the operand and the result of a collective are one
+//      place where `ir::in_place_collectives` proves that nobody else wants the operand any more.
 //   4. Buffers that live inside of one fused node get no memory (`ir::local_buffers`); nor does what nobody
 //      touches.
 //   5. The communication segment is planned jointly over all groups from sizes and steps alone, so it is
@@ -41,12 +42,15 @@ struct PlanMemory {
       "places activations in one arena and communication buffers in one segment";
 
   bool in_place = true;
+  std::int64_t in_place_collective_bytes = 32 * 1024;  // MemoryOptions
   std::int64_t arena_alignment = ir::kArenaAlignment;
   std::int64_t comm_alignment = ir::kCommAlignment;
   std::int64_t exact_limit = 4096;
 
   static std::vector<PassOption<PlanMemory>> options() {
     return {{"in_place", &PlanMemory::in_place, "let outputs take the bytes of inputs that die"},
+            {"in_place_collective_bytes", &PlanMemory::in_place_collective_bytes,
+             "bytes from which on the result of a collective takes the place of its operand"},
             {"arena_alignment", &PlanMemory::arena_alignment, "bytes"},
             {"comm_alignment", &PlanMemory::comm_alignment, "bytes"},
             {"exact_limit", &PlanMemory::exact_limit, "up to this many storages, place the largest first"}};

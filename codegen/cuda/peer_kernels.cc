@@ -84,8 +84,9 @@ std::vector<std::string> peer_kernel_launches(const ir::Graph& graph, const Memo
     const std::string op = k.reduce == ir::ReduceKind::avg ? "Mean" : fold(k.reduce);
     const Expr count = ir::numel((k.kind == CollectiveKind::reduce_scatter ? out : in).sizes);
     std::string kernel = fmt::format("{}_{}", k.algorithm, to_string(k.kind));
-    if (k.algorithm == "one_shot" && k.kind == CollectiveKind::all_reduce && same_place(in, out, graph))
-      kernel += "_in_place";
+    const bool in_place =
+        memory.pointer(in.buffer, in.offset) == memory.pointer(out.buffer, out.offset);  // also by the plan
+    if (k.algorithm == "one_shot" && k.kind == CollectiveKind::all_reduce && in_place) kernel += "_in_place";
     kernel +=
         k.kind == CollectiveKind::all_gather ? fmt::format("<{}>", type) : fmt::format("<{}, {}>", op, type);
     // Others write a two_shot's result, too.

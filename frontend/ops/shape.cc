@@ -56,7 +56,14 @@ void lower_unsqueeze(OpContext& c) {
   if (!given) given = c.constant_ints(1, "axes");
   const int rank = c.rank(0) + static_cast<int>(given->size());
   std::vector<int> axes;
-  for (std::int64_t axis : *given) axes.push_back(c.normalize_axis(axis, rank, "an axis"));
+  for (std::int64_t axis : *given) {
+    // ONNX's inference ignores a negative one there.
+    if (axis < 0 && c.version() < 11) {
+      c.fail(kInvalidAttribute, fmt::format("axis {} of operator set {}", axis, c.version()),
+             "axes count from the end from operator set 11 on");
+    }
+    axes.push_back(c.normalize_axis(axis, rank, "an axis"));
+  }
   std::sort(axes.begin(), axes.end());
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
     c.fail(kInvalidAttribute, "an axis is given twice");

@@ -10,6 +10,7 @@
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/fused_loops.h"
+#include "ir/in_place_collectives.h"
 #include "passes/offset_assignment.h"
 
 namespace braid::passes {
@@ -91,13 +92,26 @@ std::vector<Touches> touches(const Schedule& schedule) {
 MemoryModel::MemoryModel(const Schedule& schedule, const MemoryOptions& options) : options_(options) {
   const Graph& graph = schedule.graph;
   std::vector<Touches> all = touches(schedule);
+  std::map<StorageId, StorageId> results;
+  if (options_.in_place) {
+    for (const InPlaceCollective& c : in_place_collectives(schedule)) {
+      if (c.bytes < options_.in_place_collective_bytes) continue;
+      Touches &operand = all[at(c.operand)], &result = all[at(c.result)];
+      std::vector<int> nodes;
+      std::set_union(operand.nodes.begin(), operand.nodes.end(), result.nodes.begin(), result.nodes.end(),
+                     std::back_inserter(nodes));
+      operand = {std::move(nodes), operand.to_end || result.to_end};
+      result = {};
+      results[c.operand] = c.result;
+    }
+  }
   std::vector<std::vector<int>> of_node(schedule.nodes.size());
   for (std::size_t s = 0; s < all.size(); ++s) {
     if (all[s].nodes.empty()) continue;
     const StorageId id{static_cast<std::int32_t>(s)};
     const int tenant = static_cast<int>(tenants_.size());
     for (int node : all[s].nodes) of_node[at(node)].push_back(tenant);
-    tenants_.push_back({id, upper_bytes(graph, id), graph[id].kind == StorageKind::comm, all[s].to_end,
+    tenants_.push_back({id, results[id], upper_bytes(graph, id), graph[id].kind == StorageKind::comm, all[s].to_end,
                         std::move(all[s].nodes)});
   }
   std::vector<int> tenant_of(all.size(), -1);
@@ -280,9 +294,10 @@ MemoryPlan MemoryModel::plan(std::span<const int> order) const {
                                             options_.exact_limit, comm);
     for (std::size_t k = 0; k < slots.size(); ++k) {
       for (int t : slots[k].tenants) {
-        plan.placements[tenants_[at(t)].storage] = {comm ? MemorySpace::comm : MemorySpace::arena,
-                                                    where.offsets[k], tenants_[at(t)].bytes,
-                                                    lives[at(t)].first, lives[at(t)].last};
+        const Placement place = {comm ? MemorySpace::comm : MemorySpace::arena, where.offsets[k],
+                                 tenants_[at(t)].bytes, lives[at(t)].first, lives[at(t)].last};
+        plan.placements[tenants_[at(t)].storage] = place;
+        if (tenants_[at(t)].result.valid()) plan.placements[tenants_[at(t)].result] = place;
       }
     }
     (comm ? plan.comm_bytes : plan.arena_bytes) = where.bytes;

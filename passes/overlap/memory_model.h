@@ -5,7 +5,8 @@
 // born before its first toucher runs and dies after its last one; what is not touched has no memory. A graph
 // output that the caller does not own lives to the end. So a node has three phases: births, execution,
 // deaths; the live peak is at an execution. In-place reuse: where a tenant dies at the node at which another
-// is born, and each element is read before it is overwritten, both have the same bytes and count once.
+// is born, and each element is read before it is overwritten, both have the same bytes and count once. The
+// operand and the result of a collective that runs in place (ir/in_place_collectives.h) are one tenant.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace braid::passes {
 
 struct Tenant {
   ir::StorageId storage;
+  ir::StorageId result = {};  // has the same place: of the collective whose operand `storage` is
   std::int64_t bytes = 0;
   bool comm = false;       // in the communication segment
   bool to_end = false;     // lives to the end: an output, or what a collective without wait or release holds
@@ -26,6 +28,9 @@ struct Tenant {
 
 struct MemoryOptions {
   bool in_place = true;
+  // Collectives run in place from so many bytes on: the shared-memory engine moves a smaller all-reduce where
+  // it lies, and would first copy what the result overwrites.
+  std::int64_t in_place_collective_bytes = 32 * 1024;
   std::int64_t arena_alignment = 64;
   std::int64_t comm_alignment = 256;
   std::int64_t exact_limit = 4096;

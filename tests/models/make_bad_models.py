@@ -247,6 +247,17 @@ def hostile(corpus):
         "shape_mismatch",
         "odd",
     )
+    # ONNX infers no shape of a scalar here, and the declaration takes its place.
+    corpus.model(
+        "scalar_declared_as_vector",
+        onnx.parser.parse_model(
+            '<ir_version: 7, opset_import: ["": 13]>\n'
+            "g (int32[2,2] x, int64[2] i) => (int32[2] y) { [odd] y = GatherND(x, i) }"
+        ),
+        "shape_mismatch",
+        "odd",
+        "is declared with 1 dimension",
+    )
     corpus.graph(
         "scale_longer_than_input",
         f"g ({x}, float[3,2,3] s) => ({y}) {{ [odd] y = LayerNormalization(x, s) }}",

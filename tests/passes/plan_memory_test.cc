@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
+
 #include "ir/error.h"
+#include "ir/parser.h"
+#include "ir/verifier.h"
 #include "tests/support/build.h"
 
 namespace braid::passes {
@@ -129,6 +134,132 @@ TEST(PlanMemory, CommunicationMemoryIsHeldUntilTheReleaseAndReusedAfterIt) {
   b.schedule.nodes.erase(b.schedule.nodes.begin() + 3);
   PlanMemory{}.run(b.schedule);
   EXPECT_EQ(b.schedule.plan->comm_bytes, 512);
+}
+
+// A functional all-reduce of `%a`, with what a case adds to it.
+struct InPlaceText {
+  std::string group = "@g";
+  std::string call = "all_reduce sum @g (%a)";
+  std::string operand = "%a: f32[8192] comm(symmetric, @g) = pointwise { %0 = load %x store %0 }\n";
+  std::string before_start, after_start, after_wait, after_release, outputs;
+  std::string result = "%r.1";
+};
+Schedule in_place_program(const InPlaceText& t) {
+  return parse_schedule(
+      "graph g\nranks 2\ngroup @g = [0, 1]\ninput %x: f32[8192]\n" + t.operand + t.before_start +
+      "%r: f32[8192] comm(registered, @g) = " + t.call + " as s\n" + t.after_start +
+      "%r.1 mutates %r = wait s\n" + t.after_wait + "release s\n" + t.after_release +
+      "%y: f32[8192] output = pointwise { %0 = load " + t.result +
+      " %1 = neg %0 store %1 }\noutput %y\n" + t.outputs);
+}
+constexpr std::int64_t kOnePlace = 8192 * 4, kTwoPlaces = 2 * kOnePlace;
+
+std::int64_t comm_bytes(const InPlaceText& t, std::int64_t least = 0) {
+  Schedule s = in_place_program(t);
+  const std::vector<Violation> before = verify(s);
+  EXPECT_TRUE(before.empty()) << before.at(0).message;
+  PlanMemory{.in_place_collective_bytes = least}.run(s);
+  EXPECT_TRUE(verify(s).empty());
+  return s.plan->comm_bytes;
+}
+
+TEST(PlanMemory, AFunctionalCollectiveTakesThePlaceOfItsOperand) {
+  EXPECT_EQ(comm_bytes({}), kOnePlace);
+  EXPECT_EQ(comm_bytes({.call = "broadcast @g (%a) root 1"}), kOnePlace);
+  EXPECT_EQ(comm_bytes({.call = "all_reduce sum @g (%a) algorithm two_shot"}), kOnePlace);
+  EXPECT_EQ(comm_bytes({}, kOnePlace), kOnePlace) << "from so many bytes on";
+  EXPECT_EQ(comm_bytes({}, kOnePlace + 1), kTwoPlaces);
+  // Whoever writes the operand comes first in every order, whatever else it reads there.
+  EXPECT_EQ(comm_bytes({.call = "all_reduce sum @g (%a.1)",
+                        .before_start = "%a.1 mutates %a = pointwise { %0 = load %a %1 = load %x "
+                                        "%2 = add %0, %1 store %2 }\n"}),
+            kOnePlace);
+  Schedule s = in_place_program({});
+  PlanMemory{.in_place = false}.run(s);
+  EXPECT_EQ(s.plan->comm_bytes, kTwoPlaces);
+}
+
+const std::map<std::string, InPlaceText>& two_places() {
+  const std::string reader = "%z: f32[8192] output = pointwise { %0 = load %a store %0 }\n";
+  static const std::map<std::string, InPlaceText> cases = {
+      {"read after the start", {.after_start = reader, .outputs = "output %z\n"}},
+      {"read after the release", {.after_release = reader, .outputs = "output %z\n"}},
+      // In another order it is read after the start.
+      {"read before the start", {.before_start = reader, .outputs = "output %z\n"}},
+      {"an output", {.outputs = "output %a\n"}},
+      {"one_shot", {.call = "all_reduce sum @g (%a) algorithm one_shot"}},
+      {"all_to_all", {.call = "all_to_all @g (%a)"}},
+      {"written after the release",
+       {.after_release = "%a.1 mutates %a = pointwise { %0 = load %x store %0 }\n"
+                         "%z: f32[8192] output = pointwise { %0 = load %a.1 store %0 }\n",
+        .outputs = "output %z\n"}},
+      {"a part of a larger storage",
+       {.operand = "%w: f32[16384] comm(symmetric, @g) = pointwise { %0 = load %x[mod(i0, 8192)] store %0 }\n"
+                   "%a: f32[8192] in %w at 0 = pointwise { %0 = load %x store %0 }\n"}},
+      {"result written before the release",
+       {.after_wait = "%r.2 mutates %r.1 = pointwise { %0 = load %r.1 %1 = neg %0 store %1 }\n"
+                      "%z: f32[8192] output = pointwise { %0 = load %x store %0 }\n",
+        .outputs = "output %z\n",
+        .result = "%r.2"}},
+  };
+  return cases;
+}
+
+TEST(PlanMemory, ACollectiveThatMayNotRunInPlaceHasTwoPlaces) {
+  for (const auto& [name, text] : two_places()) EXPECT_GT(comm_bytes(text), kOnePlace) << name;
+}
+
+// Planted: the plan of the program in which they may share, on the program in which they may not.
+TEST(PlanMemory, TheVerifierRefusesAPlaceThatACollectiveMayNotShare) {
+  for (const auto& [name, text] : two_places()) {
+    Schedule s = in_place_program(text);
+    PlanMemory{.in_place_collective_bytes = 0}.run(s);
+    std::optional<Placement> operand;
+    for (auto& [storage, place] : s.plan->placements) {
+      if (s.graph[storage].name == "a" || s.graph[storage].name == "w") operand = place;
+    }
+    ASSERT_TRUE(operand) << name;
+    for (auto& [storage, place] : s.plan->placements) {
+      if (s.graph[storage].name == "r") place.offset = operand->offset;
+    }
+    const std::vector<Violation> found = verify(s);
+    ASSERT_FALSE(found.empty()) << name;
+    EXPECT_EQ(found[0].rule, "memory") << name << ": " << found[0].message;
+  }
+}
+
+TEST(PlanMemory, TheVerifierRefusesTheOffsetBesideTheOperands) {
+  Schedule s = in_place_program({});
+  PlanMemory{.in_place_collective_bytes = 0}.run(s);
+  for (auto& [storage, place] : s.plan->placements) {
+    if (s.graph[storage].name == "r") place.offset = 256;
+  }
+  s.plan->comm_bytes += 256;
+  EXPECT_FALSE(verify(s).empty());
+}
+
+TEST(PlanMemory, AChainOfCollectivesSharesOnePairOnly) {
+  Schedule s = parse_schedule(R"(graph g
+ranks 2
+group @g = [0, 1]
+input %x: f32[8192]
+%a: f32[8192] comm(symmetric, @g) = pointwise { %0 = load %x store %0 }
+%r: f32[8192] comm(symmetric, @g) = all_reduce sum @g (%a) as s
+%r.1 mutates %r = wait s
+%q: f32[8192] comm(registered, @g) = all_reduce sum @g (%r.1) as t
+release s
+%q.1 mutates %q = wait t
+release t
+%y: f32[8192] output = pointwise { %0 = load %q.1 store %0 }
+output %y
+)");
+  PlanMemory{.in_place_collective_bytes = 0}.run(s);
+  EXPECT_TRUE(verify(s).empty());
+  EXPECT_EQ(s.plan->comm_bytes, kTwoPlaces) << "peers may read the first operand until its release";
+  // Both in the place of the first.
+  const Placement first = place_of(s, BufferId{1});
+  for (auto& [storage, place] : s.plan->placements) place.offset = first.offset;
+  EXPECT_FALSE(verify(s).empty());
 }
 
 TEST(PlanMemory, DynamicSizesArePlannedAtTheirBound) {

@@ -89,7 +89,9 @@ std::vector<Pass> make_passes(const std::vector<std::string>& names, std::uint64
       out.push_back(passes::parse_pass_list(name)[0]);
     }
   }
-  out.push_back(passes::parse_pass_list(seed % 3 == 0 ? "plan_memory{exact_limit=0}" : "plan_memory")[0]);
+  constexpr const char* plans[] = {"plan_memory{exact_limit=0}", "plan_memory{in_place_collective_bytes=0}",
+                                   "plan_memory"};
+  out.push_back(passes::parse_pass_list(plans[seed % 3])[0]);
   return out;
 }
 

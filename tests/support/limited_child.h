@@ -27,7 +27,7 @@ inline constexpr int kCaseSeconds = 20;  // of processor time, so that a busy ma
 inline constexpr rlim_t kCaseBytes = rlim_t{4} << 30;
 
 // Runs f(0) to f(count - 1). A case fails where it throws anything but a UserError, ends its process, needs
-// more than kCaseSeconds or more than `bytes`. Under AddressSanitizer, which reserves terabytes, memory is
+// more than kCaseSeconds or more than `bytes`. Under the address and the thread sanitizer, which reserve terabytes, memory is
 // unbounded.
 template <class F>
 std::vector<CaseFailure> run_limited(int count, const F& f, rlim_t bytes = kCaseBytes) {
@@ -43,7 +43,7 @@ std::vector<CaseFailure> run_limited(int count, const F& f, rlim_t bytes = kCase
     const pid_t child = ::fork();
     if (child < 0) throw std::runtime_error("no child process");
     if (child == 0) {
-#ifndef __SANITIZE_ADDRESS__
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
       const rlimit memory{bytes, bytes};
       ::setrlimit(RLIMIT_AS, &memory);
 #endif

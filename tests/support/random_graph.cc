@@ -89,7 +89,8 @@ class Generator : RandomLoops {
       if (k.kind != CollectiveKind::all_gather) in[0] = in[0] * ranks;
       if (k.kind == CollectiveKind::all_to_all) out = in;
     }
-    const bool in_place = k.kind == CollectiveKind::all_reduce || k.kind == CollectiveKind::broadcast;
+    const bool in_place = (k.kind == CollectiveKind::all_reduce || k.kind == CollectiveKind::broadcast) &&
+                          !(everyone && pick(2) == 0);
     if (k.kind == CollectiveKind::broadcast) k.root = pick(static_cast<int>(ranks));
     k.blocking = pick(6) == 0;
     Flight flight;
