@@ -69,7 +69,8 @@ class Search {
 
   bool may_share(OpId start, int step, StorageId operand, StorageId result) {
     if (touches_.empty()) find_touches();
-    if (is_output_[static_cast<std::size_t>(operand.index)] || taken_[static_cast<std::size_t>(operand.index)])
+    if (is_output_[static_cast<std::size_t>(operand.index)] ||
+        taken_[static_cast<std::size_t>(operand.index)])
       return false;
     for (const Touch& t : touches_[static_cast<std::size_t>(operand.index)]) {
       if (!is_of(t.node, start) && (!t.writes || t.node >= step)) return false;
@@ -114,6 +115,17 @@ class Search {
 
 std::vector<InPlaceCollective> in_place_collectives(const Schedule& schedule) {
   return Search(schedule).run();
+}
+
+std::map<StorageId, StorageId> shared_places(const Schedule& schedule) {
+  std::map<StorageId, StorageId> out;
+  const auto& placements = schedule.plan->placements;
+  for (const InPlaceCollective& c : in_place_collectives(schedule)) {
+    const auto operand = placements.find(c.operand), result = placements.find(c.result);
+    if (operand != placements.end() && result != placements.end() && operand->second == result->second)
+      out.emplace(c.result, c.operand);
+  }
+  return out;
 }
 
 }  // namespace braid::ir

@@ -4,6 +4,8 @@
 //                                              one place in the plan if nobody wants %x after this
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "ir/schedule.h"
@@ -25,5 +27,9 @@ struct InPlaceCollective {
 //   - nobody but the start and its wait writes the result, nobody touches it before the start.
 // What shares bytes is held until the release, as every operand is.
 std::vector<InPlaceCollective> in_place_collectives(const Schedule& schedule);
+
+// What holds a run to its plan sees these as one tenant: results that the plan puts where their operand is,
+// for the same life. By result: the operand.
+std::map<StorageId, StorageId> shared_places(const Schedule& schedule);
 
 }  // namespace braid::ir

@@ -2,25 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <map>
-#include <tuple>
-
 #include "ir/dependencies.h"
 #include "ir/error.h"
+#include "ir/in_place_collectives.h"
 
 namespace braid::ir {
 
 PlanWatch::PlanWatch(const Schedule& schedule)
     : schedule_(&schedule), tenant_of_(schedule.graph.storages.size(), -1) {
   internal_check(schedule.plan.has_value(), "a run with the memory plan of a schedule that has none");
-  std::map<std::tuple<MemorySpace, std::int64_t, std::int64_t, int, int>, int> known;
   for (const auto& [storage, place] : schedule.plan->placements) {
-    // One place for one life: the operand and the result of a collective in place.
-    const auto [it, added] = known.emplace(
-        std::tuple(place.space, place.offset, place.bytes, place.first_step, place.last_step),
-        static_cast<int>(tenants_.size()));
-    tenant_of_[static_cast<std::size_t>(storage.index)] = it->second;
-    if (added) tenants_.push_back({&schedule.graph[storage].name, place});
+    tenant_of_[static_cast<std::size_t>(storage.index)] = static_cast<int>(tenants_.size());
+    tenants_.push_back({&schedule.graph[storage].name, place});
+  }
+  for (const auto& [result, operand] : shared_places(schedule)) {
+    tenant_of_[static_cast<std::size_t>(result.index)] = tenant_of_[static_cast<std::size_t>(operand.index)];
   }
   arena_.assign(static_cast<std::size_t>(schedule.plan->arena_bytes), -1);
   comm_.assign(static_cast<std::size_t>(schedule.plan->comm_bytes), -1);

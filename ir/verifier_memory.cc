@@ -171,7 +171,7 @@ class MemoryCheck {
   const MemoryPlan& plan_;
   Violations& out_;
   std::vector<Life> lives_;
-  std::map<StorageId, StorageId> in_place_;  // result -> operand
+  std::map<StorageId, StorageId> in_place_;                               // result -> operand
   std::map<MemorySpace, std::multimap<std::int64_t, StorageId>> active_;  // by offset
 };
 

@@ -1,6 +1,7 @@
 #include "passes/offset_assignment.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -163,78 +164,92 @@ std::int64_t most_alive(std::span<const Block> blocks, std::int64_t alignment) {
   return most;
 }
 
-Assignment assign_lowest_first(std::span<const Block> blocks, std::int64_t alignment) {
-  Assignment out;
-  out.offsets.assign(blocks.size(), 0);
-  struct Candidate {
-    std::size_t block;
-    std::int64_t bytes;
-    double area;
-  };
-  std::vector<Candidate> waiting;  // the greatest area first
-  int begin = std::numeric_limits<int>::max(), end = 0;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const std::int64_t bytes = round_up(blocks[b].bytes, alignment);
-    if (bytes == 0) continue;
-    const double steps = static_cast<double>(blocks[b].last - blocks[b].first) + 1;
-    waiting.push_back({b, bytes, steps * static_cast<double>(bytes)});
-    begin = std::min(begin, blocks[b].first);
-    end = std::max(end, blocks[b].last + 1);
-  }
-  std::stable_sort(waiting.begin(), waiting.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.area > b.area; });
-  struct Stretch {  // steps [begin, end) are taken up to `height`
-    int begin, end;
-    std::int64_t height;
-  };
-  std::vector<Stretch> line = {{begin, end, 0}};
-  while (!waiting.empty()) {
-    const auto low = std::min_element(line.begin(), line.end(),
-                                      [](const Stretch& a, const Stretch& b) { return a.height < b.height; });
-    const Stretch s = *low;
-    const auto fits = std::find_if(waiting.begin(), waiting.end(), [&](const Candidate& c) {
-      return blocks[c.block].first >= s.begin && blocks[c.block].last < s.end;
-    });
-    if (fits == waiting.end()) {
-      // A block that fits nowhere else fits when the stretch has met its neighbours.
-      constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-      const std::int64_t left = low == line.begin() ? kNone : std::prev(low)->height;
-      const std::int64_t right = std::next(low) == line.end() ? kNone : std::next(low)->height;
-      low->height = std::min(left, right);
-      if (right == low->height) {
-        low->end = std::next(low)->end;
-        line.erase(std::next(low));
-      }
-      if (left == low->height) {
-        std::prev(low)->end = low->end;
-        line.erase(low);
-      }
-      continue;
+namespace {
+
+// By block: those that live at the same time.
+std::vector<std::vector<std::size_t>> neighbours_of(std::span<const Block> blocks) {
+  std::vector<std::size_t> by_birth(blocks.size());
+  std::iota(by_birth.begin(), by_birth.end(), std::size_t{0});
+  std::stable_sort(by_birth.begin(), by_birth.end(),
+                   [&](std::size_t a, std::size_t b) { return blocks[a].first < blocks[b].first; });
+  std::vector<std::vector<std::size_t>> out(blocks.size());
+  std::vector<std::size_t> alive;
+  for (std::size_t b : by_birth) {
+    std::erase_if(alive, [&](std::size_t a) { return blocks[a].last < blocks[b].first; });
+    for (std::size_t a : alive) {
+      out[a].push_back(b);
+      out[b].push_back(a);
     }
-    const Block& b = blocks[fits->block];
-    out.offsets[fits->block] = s.height;
-    const std::int64_t top = checked_add(s.height, fits->bytes);
-    out.bytes = std::max(out.bytes, top);
-    std::vector<Stretch> parts;
-    if (s.begin < b.first) parts.push_back({s.begin, b.first, s.height});
-    parts.push_back({b.first, b.last + 1, top});
-    if (b.last + 1 < s.end) parts.push_back({b.last + 1, s.end, s.height});
-    *low = parts[0];
-    line.insert(std::next(low), parts.begin() + 1, parts.end());
-    waiting.erase(fits);
+    alive.push_back(b);
   }
   return out;
 }
 
+// A number in [0.5, 1.5) that depends on nothing but its arguments.
+double jitter(std::size_t block, int round) {
+  std::uint64_t x = (std::uint64_t{block} << 20) + static_cast<std::uint64_t>(round) + 1;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return 0.5 + static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+Assignment assign_troubled_first(std::span<const Block> blocks, std::int64_t alignment, int rounds) {
+  const std::int64_t bound = most_alive(blocks, alignment);
+  const std::vector<std::vector<std::size_t>> neighbours = neighbours_of(blocks);
+  std::vector<std::int64_t> bytes;
+  for (const Block& b : blocks) bytes.push_back(round_up(b.bytes, alignment));
+  std::vector<std::size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return blocks[a].last - blocks[a].first > blocks[b].last - blocks[b].first;
+  });
+  std::vector<double> turn(blocks.size());  // the lowest comes first
+  for (std::size_t k = 0; k < order.size(); ++k) turn[order[k]] = static_cast<double>(k);
+  constexpr double kStep =
+      0.1;  // of the line is jumped at a time, so that not all trouble is in front at once
+  Assignment best;
+  std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+  for (int round = 0; round < rounds; ++round) {
+    Assignment now;
+    now.offsets.assign(blocks.size(), -1);
+    for (std::size_t b : order) {
+      taken.clear();
+      for (std::size_t n : neighbours[b]) {
+        if (now.offsets[n] >= 0) taken.emplace_back(now.offsets[n], now.offsets[n] + bytes[n]);
+      }
+      std::sort(taken.begin(), taken.end());
+      std::int64_t lowest = 0;
+      for (const auto& [from, to] : taken) {
+        if (from - lowest >= bytes[b]) break;
+        lowest = std::max(lowest, to);
+      }
+      now.offsets[b] = lowest;
+      now.bytes = std::max(now.bytes, checked_add(lowest, bytes[b]));
+    }
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      if (now.offsets[b] + bytes[b] > bound)
+        turn[b] -= kStep * static_cast<double>(blocks.size()) * jitter(b, round);
+    }
+    if (round == 0 || now.bytes < best.bytes) best = std::move(now);
+    if (best.bytes <= bound) break;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return turn[a] < turn[b]; });
+  }
+  return best;
+}
+
 Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment, std::int64_t exact_limit,
-                          bool lowest_first) {
+                          bool thorough) {
   Assignment by_time = assign_by_time(blocks, alignment);
   if (static_cast<std::int64_t>(blocks.size()) > exact_limit) return by_time;
   Assignment by_size = assign_largest_first(blocks, alignment);
   Assignment best = by_size.bytes <= by_time.bytes ? std::move(by_size) : std::move(by_time);
-  if (!lowest_first || best.bytes <= most_alive(blocks, alignment)) return best;
-  Assignment lowest = assign_lowest_first(blocks, alignment);
-  return lowest.bytes < best.bytes ? lowest : best;
+  if (!thorough || best.bytes <= most_alive(blocks, alignment)) return best;
+  constexpr int kRounds = 40;
+  Assignment again = assign_troubled_first(blocks, alignment, kRounds);
+  return again.bytes < best.bytes ? again : best;
 }
 
 }  // namespace braid::passes

@@ -25,14 +25,14 @@ Assignment assign_largest_first(std::span<const Block> blocks, std::int64_t alig
 Assignment assign_by_time(std::span<const Block> blocks, std::int64_t alignment);
 // The most that lives at once, every block rounded up to the alignment: no assignment needs less.
 std::int64_t most_alive(std::span<const Block> blocks, std::int64_t alignment);
-// From the bottom up: the lowest stretch of time that is still free takes the block of the greatest area
-// (bytes times steps) that fits between its ends, or is raised to its lower neighbour (Sekiyama et al.,
-// "Profile-guided memory optimization for deep neural networks", 2018). O(n^2) at worst.
-Assignment assign_lowest_first(std::span<const Block> blocks, std::int64_t alignment);
+// The longest lives first, each as low as it goes; then again up to so many times, where those that ended
+// above most_alive come a little earlier ("squeaky wheel" optimisation, Joslin and Clements, 1999). The best
+// of all. O(pairs that live at once) a round.
+Assignment assign_troubled_first(std::span<const Block> blocks, std::int64_t alignment, int rounds);
 // The better of by-time and largest-first; only the former for more than `exact_limit` blocks. Where that is
 // above most_alive and `lowest_first` says so, the third is tried as well.
 Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment, std::int64_t exact_limit,
-                          bool lowest_first = false);
+                          bool thorough = false);
 
 // User error 546 where the sum leaves int64.
 std::int64_t checked_add(std::int64_t a, std::int64_t b);

@@ -17,19 +17,6 @@ MemoryOptions options_of(const PlanMemory& p) {
 }
 }  // namespace
 
-std::vector<Lifetime> lifetimes(const Schedule& schedule) {
-  std::vector<Lifetime> lives;
-  for (const Touches& t : touches(schedule)) {
-    if (t.nodes.empty()) {
-      lives.push_back({});
-    } else {
-      lives.push_back(
-          {t.nodes.front(), t.to_end ? static_cast<int>(schedule.nodes.size()) - 1 : t.nodes.back()});
-    }
-  }
-  return lives;
-}
-
 bool PlanMemory::run(Schedule& schedule, PassContext& context) {
   const bool changed = run(schedule);
   const MemoryPlan& plan = *schedule.plan;

@@ -60,12 +60,4 @@ struct PlanMemory {
   bool run(ir::Schedule& schedule, PassContext& context);
 };
 
-// First and last step that touches each root storage (flight and release included). Storages that are not
-// planned (of the caller, constants, local to a fused node, untouched) have first == -1. Index: StorageId.
-struct Lifetime {
-  int first = -1;
-  int last = -1;
-};
-std::vector<Lifetime> lifetimes(const ir::Schedule& schedule);
-
 }  // namespace braid::passes

@@ -9,6 +9,7 @@
 #include "ir/comm_buffer.h"
 #include "ir/dependencies.h"
 #include "ir/effects.h"
+#include "ir/in_place_collectives.h"
 
 namespace braid::codegen::cpp {
 
@@ -20,15 +21,18 @@ void ProgramEmitter::find_lifecycle() {
     for (OpId copy : d.copies) copies_.emplace(copy, bytes_copied_by(graph, copy));
   }
   std::map<StorageId, int> index;
+  const std::map<StorageId, StorageId> shared = shared_places(s_);
   for (const auto& [storage, place] : plan_.placements) {
     const StorageKind kind = graph[storage].kind;
     if (kind != StorageKind::activation && kind != StorageKind::comm)
       continue;  // lies with the caller after all
-    index.emplace(storage, static_cast<int>(index.size()));
+    if (shared.contains(storage)) continue;
+    index.emplace(storage, static_cast<int>(planned_buffers_.size()));
     planned_buffers_.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}}},", c_string(graph[storage].name),
                                            place.space == MemorySpace::comm, place.offset, place.bytes,
                                            place.first_step, place.last_step));
   }
+  for (const auto& [result, operand] : shared) index.emplace(result, index.at(operand));
   struct Touch {
     bool reads = false, writes = false;
   };

@@ -111,8 +111,8 @@ MemoryModel::MemoryModel(const Schedule& schedule, const MemoryOptions& options)
     const StorageId id{static_cast<std::int32_t>(s)};
     const int tenant = static_cast<int>(tenants_.size());
     for (int node : all[s].nodes) of_node[at(node)].push_back(tenant);
-    tenants_.push_back({id, results[id], upper_bytes(graph, id), graph[id].kind == StorageKind::comm, all[s].to_end,
-                        std::move(all[s].nodes)});
+    tenants_.push_back({id, results[id], upper_bytes(graph, id), graph[id].kind == StorageKind::comm,
+                        all[s].to_end, std::move(all[s].nodes)});
   }
   std::vector<int> tenant_of(all.size(), -1);
   for (std::size_t t = 0; t < tenants_.size(); ++t) tenant_of[at(tenants_[t].storage)] = static_cast<int>(t);

@@ -77,7 +77,7 @@ TEST(OffsetAssignment, RandomBlocksNeverOverlapAndNeverNeedMoreThanTheirSum) {
       sum += round_up(blocks.back().bytes, 64);
     }
     for (const Assignment& a :
-         {assign_largest_first(blocks, 64), assign_by_time(blocks, 64), assign_lowest_first(blocks, 64),
+         {assign_largest_first(blocks, 64), assign_by_time(blocks, 64), assign_troubled_first(blocks, 64, 5),
           assign_offsets(blocks, 64, 10), assign_offsets(blocks, 64, 100, true)}) {
       expect_sound(blocks, a, 64);
       EXPECT_GE(a.bytes, most_alive(blocks, 64));

@@ -145,12 +145,11 @@ struct InPlaceText {
   std::string result = "%r.1";
 };
 Schedule in_place_program(const InPlaceText& t) {
-  return parse_schedule(
-      "graph g\nranks 2\ngroup @g = [0, 1]\ninput %x: f32[8192]\n" + t.operand + t.before_start +
-      "%r: f32[8192] comm(registered, @g) = " + t.call + " as s\n" + t.after_start +
-      "%r.1 mutates %r = wait s\n" + t.after_wait + "release s\n" + t.after_release +
-      "%y: f32[8192] output = pointwise { %0 = load " + t.result +
-      " %1 = neg %0 store %1 }\noutput %y\n" + t.outputs);
+  return parse_schedule("graph g\nranks 2\ngroup @g = [0, 1]\ninput %x: f32[8192]\n" + t.operand +
+                        t.before_start + "%r: f32[8192] comm(registered, @g) = " + t.call + " as s\n" +
+                        t.after_start + "%r.1 mutates %r = wait s\n" + t.after_wait + "release s\n" +
+                        t.after_release + "%y: f32[8192] output = pointwise { %0 = load " + t.result +
+                        " %1 = neg %0 store %1 }\noutput %y\n" + t.outputs);
 }
 constexpr std::int64_t kOnePlace = 8192 * 4, kTwoPlaces = 2 * kOnePlace;
 

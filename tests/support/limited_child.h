@@ -27,8 +27,8 @@ inline constexpr int kCaseSeconds = 20;  // of processor time, so that a busy ma
 inline constexpr rlim_t kCaseBytes = rlim_t{4} << 30;
 
 // Runs f(0) to f(count - 1). A case fails where it throws anything but a UserError, ends its process, needs
-// more than kCaseSeconds or more than `bytes`. Under the address and the thread sanitizer, which reserve terabytes, memory is
-// unbounded.
+// more than kCaseSeconds or more than `bytes`. Under the address and the thread sanitizer, which reserve
+// terabytes, memory is unbounded.
 template <class F>
 std::vector<CaseFailure> run_limited(int count, const F& f, rlim_t bytes = kCaseBytes) {
   constexpr int kPerChild = 1000;  // so that what earlier cases leave behind does not add up
