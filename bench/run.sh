@@ -71,7 +71,7 @@ compile() {
   echo "| operations | ranks | seconds of processor time | us per operation |"
   echo "|---|---|---|---|"
   local passes
-  passes=dead_code,fuse_epilogues,fuse_vertical,fuse_horizontal,raise_outputs,merge_loops,sink_releases,plan_memory
+  passes=dead_code,forward_copies,fuse_epilogues,fuse_vertical,fuse_horizontal,raise_outputs,merge_loops,sink_releases,plan_memory
   for ranks in 1 2; do
     for layers in 125 1250 12500; do
       python3 bench/compile/repeated_layers.py $layers --ranks $ranks > "$work/layers.braid"

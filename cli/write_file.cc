@@ -8,11 +8,13 @@
 #include <fstream>
 
 #include "cli/errors.h"
+#include "codegen/leftovers.h"
 #include "ir/error.h"
 
 namespace braid::cli {
 
 void write_file(const std::string& path, std::initializer_list<std::string_view> parts) {
+  const codegen::Leftover half_written(path);
   errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   const bool opened = file.is_open();

@@ -26,6 +26,7 @@ inline constexpr int kUnknownShape = 117;
 inline constexpr int kInitializerSize = 118;
 inline constexpr int kUnsupportedForm = 119;
 inline constexpr int kIndexOutOfRange = 120;
+inline constexpr int kFunctionExpansion = 121;
 
 // External data and per-rank files.
 inline constexpr int kExternalDataMissing = 201;
@@ -36,8 +37,9 @@ inline constexpr int kRankFileMissing = 205;
 inline constexpr int kRanksDiffer = 206;
 inline constexpr int kRankWeightDecidesShape = 207;
 
-// Dimensions. kSizeOverflow is raised by size arithmetic (ir/expr.cc) too.
+// Dimensions. kSizeOverflow and kSizeTooLong are raised by size arithmetic (ir/expr.cc) too.
 inline constexpr int kSizeOverflow = 301;
+inline constexpr int kSizeTooLong = 304;
 inline constexpr int kUnboundedDimension = 310;
 inline constexpr int kInvalidDimension = 311;
 inline constexpr int kAlias = 312;

@@ -7,8 +7,6 @@
 
 namespace braid::frontend {
 
-inline constexpr int kFunctionExpansion = 121;
-
 // What a call and the function that it means have in common: domain, name and, from IR version 10 on,
 // overload.
 std::string function_key(const onnx::FunctionProto& function);

@@ -70,6 +70,26 @@ class KnownSizes final : public onnx::InferenceContext {
   std::vector<std::optional<TypeProto>> types_;  // of inputs, where they differ from the node's
 };
 
+// ONNX adds the sizes of Concat's inputs in 32 bits.
+void forget_sum_of_sizes(onnx::InferenceContext& context) {
+  TypeProto* output = context.getOutputType(0);
+  const AttributeProto* given = context.getAttribute("axis");
+  if (!given || !output->has_tensor_type() || !output->tensor_type().has_shape()) return;
+  const int rank = output->tensor_type().shape().dim_size();
+  const std::int64_t axis = given->i() < 0 ? given->i() + rank : given->i();
+  if (axis < 0 || axis >= rank) return;
+  const int d = static_cast<int>(axis);
+  std::int64_t sum = 0;
+  for (std::size_t k = 0; k < context.getNumInputs(); ++k) {
+    if (!onnx::hasInputShape(context, k) || onnx::getInputShape(context, k).dim_size() != rank) continue;
+    sum += onnx::getInputShape(context, k).dim(d).dim_value();
+    if (sum < 0 || sum > std::numeric_limits<std::int32_t>::max()) {
+      output->mutable_tensor_type()->mutable_shape()->mutable_dim(d)->clear_dim_value();
+      return;
+    }
+  }
+}
+
 // Values of short integer tensors; what is long stays unknown.
 class ShortValues final : public onnx::DataPropagationContext {
  public:
@@ -118,6 +138,7 @@ const onnx::OpSchema* GuardedSchemas::GetSchema(const std::string& name, int ver
       check_attributes(*schema, context);
       KnownSizes node(context);
       schema->GetTypeAndShapeInferenceFunction()(node);
+      if (schema->Name() == "Concat") forget_sum_of_sizes(node);
     });
   }
   if (schema->has_data_propagation_function()) {

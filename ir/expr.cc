@@ -21,7 +21,7 @@ namespace {
 constexpr int kSizeOverflow = 301, kSizeTooLong = 304;
 // Sizes of real models have a few dozens of terms. Shared parts make an expression that doubles with every
 // node of a model small in memory, but nobody could print it.
-constexpr int kMaxWeight = 8192;
+constexpr int kMaxWeight = 4096;
 
 [[noreturn]] void overflow() {
   user_error(kSizeOverflow, {}, "a size expression leaves the range of 64-bit integers",

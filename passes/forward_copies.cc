@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "ir/effects.h"
@@ -66,8 +67,7 @@ class Forwarder {
     }
     if (!changed) return false;
     std::erase_if(nodes, [&](const ScheduleNode& node) {
-      return node.kind == ScheduleNode::Kind::single &&
-             std::find(gone_.begin(), gone_.end(), node.op) != gone_.end();
+      return node.kind == ScheduleNode::Kind::single && gone_.contains(node.op);
     });
     schedule_.nodes = std::move(nodes);
     schedule_.plan.reset();
@@ -86,7 +86,7 @@ class Forwarder {
   std::int64_t max_parts_;
   std::vector<std::vector<Touch>> touches_;  // of each storage, in the order of the schedule
   std::vector<bool> is_output_;
-  std::vector<OpId> gone_;
+  std::set<OpId> gone_;
 
   static std::size_t at(StorageId s) { return static_cast<std::size_t>(s.index); }
 
@@ -239,7 +239,7 @@ class Forwarder {
         touches_[at(memory)].begin(), touches_[at(memory)].end(),
         [&](const Touch& t) { return t.op == *first; }, Touch{node, op, false});
     touches_[at(root_storage(graph_, between))].clear();
-    gone_.push_back(*first);
+    gone_.insert(*first);
     return true;
   }
 };

@@ -16,7 +16,7 @@ import sys
 
 import make_graphs
 
-FUSION = "dead_code,fuse_epilogues,fuse_vertical,fuse_horizontal,raise_outputs,merge_loops"
+FUSION = "dead_code,forward_copies,fuse_epilogues,fuse_vertical,fuse_horizontal,raise_outputs,merge_loops"
 FINISH = "sink_releases,plan_memory"
 WAYS = {
     "input order": f"{FUSION},{FINISH}",

@@ -142,6 +142,17 @@ TEST(LongTensors, AShapeThatDoublesWithEveryNodeIsNotFollowed) {
   EXPECT_EQ(error.code(), kDataDependentSize) << error.what();
 }
 
+// ONNX adds sizes in 32 bits: -2^31, 0, and for three parts a small positive number.
+TEST(LongTensors, ASumOfSizesDoesNotWrap) {
+  for (const auto& [parts, levels] : {std::pair("s{0}, s{0}", 40), std::pair("s{0}, s{0}, s{0}", 24)}) {
+    std::string text = "{ s0 = Shape(x)\n";
+    for (int k = 0; k < levels; ++k)
+      text += fmt::format("s{} = Concat <axis = 0> (", k + 1) + fmt::format(fmt::runtime(parts), k) + ")\n";
+    expect_imported_within(rlim_t{1} << 30,
+                           parse_model("g (float[2] x) => (int64[n] y) " + text + fmt::format("y = Neg(s{}) }}", levels)));
+  }
+}
+
 TEST(LongTensors, ASizeThatDoublesWithEveryNodeIsNotFollowed) {
   std::string text =
       "g (float[a] x) => (float[n] y) { s0 = Shape(x) c = Constant <value_ints = [3]> () "
