@@ -15,7 +15,6 @@ using ir::Expr;
 using Result = std::optional<ShapeValues>;
 using Sizes = std::vector<std::int64_t>;
 
-
 // Tracked types; results outside of int32 would wrap around and are left to the running program.
 bool tracked(DType dtype) { return dtype == DType::i64 || dtype == DType::i32 || dtype == DType::boolean; }
 

@@ -148,8 +148,8 @@ TEST(LongTensors, ASumOfSizesDoesNotWrap) {
     std::string text = "{ s0 = Shape(x)\n";
     for (int k = 0; k < levels; ++k)
       text += fmt::format("s{} = Concat <axis = 0> (", k + 1) + fmt::format(fmt::runtime(parts), k) + ")\n";
-    expect_imported_within(rlim_t{1} << 30,
-                           parse_model("g (float[2] x) => (int64[n] y) " + text + fmt::format("y = Neg(s{}) }}", levels)));
+    expect_imported_within(rlim_t{1} << 30, parse_model("g (float[2] x) => (int64[n] y) " + text +
+                                                        fmt::format("y = Neg(s{}) }}", levels)));
   }
 }
 
