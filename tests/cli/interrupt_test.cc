@@ -1,5 +1,6 @@
 // SIGINT and SIGTERM leave nothing behind: no ranks, no compiler, no temporary folders, no half-written
 // files.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -76,6 +77,38 @@ TEST_P(Interrupt, EndsTheHostCompilerAndAllThatItHasStartedAndWritten) {
     for (const std::string& name : out.names())
       EXPECT_FALSE(name.ends_with(".so") || name.starts_with(".")) << name << " is left";
   }
+}
+
+// Ended before the k-th call that changes a file, for every k.
+TEST_P(Interrupt, LeavesNoHalfOfAFileThatIsWritten) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers want to be loaded first";
+#endif
+  const Folder folder;
+  std::string text = "graph long\ninput %x0: f32[8]\n";
+  constexpr int kNodes = 2000;  // more than one buffer of a stream
+  for (int k = 1; k <= kNodes; ++k) {
+    text += fmt::format("%x{}: f32[8]{} = pointwise {{ %0 = load %x{} %1 = neg %0 store %1 }}\n", k,
+                        k == kNodes ? " output" : "", k - 1);
+  }
+  const std::string input = folder.file("long.braid", text + fmt::format("output %x{}\n", kNodes));
+  const std::string output = folder / "out.braid";
+  const Arguments command = {"opt", input, "--passes=dead_code", "-o", output};
+  ASSERT_EQ(braid(command).exit_code, 0);
+  const std::string whole = read_text(output);
+  int ended = 0;
+  for (int k = 1;; ++k) {
+    SCOPED_TRACE("ended at call " + std::to_string(k));
+    fs::remove(output);
+    const ProcessResult result =
+        braid(command, {}, {std::string("LD_PRELOAD=") + BRAID_KILL_AT_CALL, "BRAID_TEST_KILL_AT=" + std::to_string(k),
+                        "BRAID_TEST_KILL_SIGNAL=" + std::to_string(GetParam())});
+    if (result.exit_code == 0) break;
+    ASSERT_EQ(result.exit_code, 128 + GetParam()) << result.err;
+    ++ended;
+    if (fs::exists(output)) EXPECT_EQ(read_text(output), whole);
+  }
+  EXPECT_GT(ended, 3);
 }
 
 TEST_P(Interrupt, EndsTheRanksEvenIfOneIsStopped) {

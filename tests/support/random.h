@@ -16,9 +16,9 @@ inline std::uint64_t first_seed(std::uint64_t fallback = 1) {
 }
 
 // Number of cases: `fast` of them in the fast tier, BRAID_RANDOM_SCALE times as many in the deep one; fewer
-// under the thread sanitizer, where each takes ten times as long and timing, not values, is what is new.
+// under a sanitizer, where each takes ten times as long and touches or timing, not values, are what is new.
 inline int random_cases(int fast) {
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   fast = (fast + 3) / 4;
 #endif
   const char* text = std::getenv("BRAID_RANDOM_SCALE");

@@ -1,5 +1,5 @@
 // Loaded into braid with LD_PRELOAD: ends it, as kill -9 does, before its BRAID_TEST_KILL_AT-th call that
-// changes a file system. What it starts is spared.
+// changes a file system; with BRAID_TEST_KILL_SIGNAL by that signal. What it starts is spared.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -21,7 +21,11 @@ void count() {
     const char* text = std::getenv("BRAID_TEST_KILL_AT");
     return text && std::strcmp(program_invocation_short_name, "braid") == 0 ? std::atol(text) : 0L;
   }();
-  if (last > 0 && ++calls == last) ::kill(::getpid(), SIGKILL);
+  static const int signal = [] {
+    const char* text = std::getenv("BRAID_TEST_KILL_SIGNAL");
+    return text ? std::atoi(text) : SIGKILL;
+  }();
+  if (last > 0 && ++calls == last) ::kill(::getpid(), signal);
 }
 
 template <class Function>
