@@ -185,6 +185,29 @@ std::vector<std::vector<std::size_t>> neighbours_of(std::span<const Block> block
   return out;
 }
 
+// One after the other, each as low as it goes.
+Assignment assign_lowest(const std::vector<std::vector<std::size_t>>& neighbours,
+                         const std::vector<std::int64_t>& bytes, std::span<const std::size_t> order) {
+  Assignment out;
+  out.offsets.assign(bytes.size(), -1);
+  std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+  for (std::size_t b : order) {
+    taken.clear();
+    for (std::size_t n : neighbours[b]) {
+      if (out.offsets[n] >= 0) taken.emplace_back(out.offsets[n], out.offsets[n] + bytes[n]);
+    }
+    std::sort(taken.begin(), taken.end());
+    std::int64_t lowest = 0;
+    for (const auto& [from, to] : taken) {
+      if (from - lowest >= bytes[b]) break;
+      lowest = std::max(lowest, to);
+    }
+    out.offsets[b] = lowest;
+    out.bytes = std::max(out.bytes, checked_add(lowest, bytes[b]));
+  }
+  return out;
+}
+
 // A number in [0.5, 1.5) that depends on nothing but its arguments.
 double jitter(std::size_t block, int round) {
   std::uint64_t x = (std::uint64_t{block} << 20) + static_cast<std::uint64_t>(round) + 1;
@@ -198,44 +221,32 @@ double jitter(std::size_t block, int round) {
 Assignment assign_troubled_first(std::span<const Block> blocks, std::int64_t alignment, int rounds) {
   const std::int64_t bound = most_alive(blocks, alignment);
   const std::vector<std::vector<std::size_t>> neighbours = neighbours_of(blocks);
+  const std::size_t count = blocks.size();
   std::vector<std::int64_t> bytes;
   for (const Block& b : blocks) bytes.push_back(round_up(b.bytes, alignment));
-  std::vector<std::size_t> order(blocks.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return blocks[a].last - blocks[a].first > blocks[b].last - blocks[b].first;
-  });
-  std::vector<double> turn(blocks.size());  // the lowest comes first
-  for (std::size_t k = 0; k < order.size(); ++k) turn[order[k]] = static_cast<double>(k);
-  constexpr double kStep =
-      0.1;  // of the line is jumped at a time, so that not all trouble is in front at once
   Assignment best;
-  std::vector<std::pair<std::int64_t, std::int64_t>> taken;
-  for (int round = 0; round < rounds; ++round) {
-    Assignment now;
-    now.offsets.assign(blocks.size(), -1);
-    for (std::size_t b : order) {
-      taken.clear();
-      for (std::size_t n : neighbours[b]) {
-        if (now.offsets[n] >= 0) taken.emplace_back(now.offsets[n], now.offsets[n] + bytes[n]);
-      }
-      std::sort(taken.begin(), taken.end());
-      std::int64_t lowest = 0;
-      for (const auto& [from, to] : taken) {
-        if (from - lowest >= bytes[b]) break;
-        lowest = std::max(lowest, to);
-      }
-      now.offsets[b] = lowest;
-      now.bytes = std::max(now.bytes, checked_add(lowest, bytes[b]));
-    }
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-      if (now.offsets[b] + bytes[b] > bound)
-        turn[b] -= kStep * static_cast<double>(blocks.size()) * jitter(b, round);
-    }
-    if (round == 0 || now.bytes < best.bytes) best = std::move(now);
-    if (best.bytes <= bound) break;
+  best.bytes = std::numeric_limits<std::int64_t>::max();
+  for (const bool by_area : {false, true}) {
+    const auto weight = [&](std::size_t b) {
+      const double steps = static_cast<double>(blocks[b].last - blocks[b].first) + 1;
+      return by_area ? steps * static_cast<double>(bytes[b]) : steps;
+    };
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return turn[a] < turn[b]; });
+                     [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
+    std::vector<double> turn(count);  // the lowest comes first
+    for (std::size_t k = 0; k < count; ++k) turn[order[k]] = static_cast<double>(k);
+    for (int round = 0; round < rounds && best.bytes > bound; ++round) {
+      Assignment now = assign_lowest(neighbours, bytes, order);
+      // A tenth of the line is jumped at a time, so that not all trouble is in front at once.
+      for (std::size_t b = 0; b < count; ++b) {
+        if (now.offsets[b] + bytes[b] > bound) turn[b] -= 0.1 * static_cast<double>(count) * jitter(b, round);
+      }
+      if (now.bytes < best.bytes) best = std::move(now);
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return turn[a] < turn[b]; });
+    }
   }
   return best;
 }

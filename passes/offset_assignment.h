@@ -26,11 +26,11 @@ Assignment assign_by_time(std::span<const Block> blocks, std::int64_t alignment)
 // The most that lives at once, every block rounded up to the alignment: no assignment needs less.
 std::int64_t most_alive(std::span<const Block> blocks, std::int64_t alignment);
 // The longest lives first, each as low as it goes; then again up to so many times, where those that ended
-// above most_alive come a little earlier ("squeaky wheel" optimisation, Joslin and Clements, 1999). The best
-// of all. O(pairs that live at once) a round.
+// above most_alive come a little earlier ("squeaky wheel" optimisation, Joslin and Clements, 1999). The same
+// from the greatest areas (bytes times steps) on; the best of all. O(pairs that live at once) a round.
 Assignment assign_troubled_first(std::span<const Block> blocks, std::int64_t alignment, int rounds);
 // The better of by-time and largest-first; only the former for more than `exact_limit` blocks. Where that is
-// above most_alive and `lowest_first` says so, the third is tried as well.
+// above most_alive, a `thorough` search tries the third as well.
 Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment, std::int64_t exact_limit,
                           bool thorough = false);
 

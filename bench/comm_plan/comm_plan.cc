@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ir/error.h"
+#include "ir/in_place_collectives.h"
 #include "ir/verifier.h"
 #include "passes/plan_memory.h"
 
@@ -172,11 +173,13 @@ double processor_ms() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
 }
 
-// The most communication memory that lives at once, in whole slots.
+// The most communication memory that lives at once, in whole slots; operand and result in one place count
+// once.
 std::int64_t lower_bound(const Schedule& s) {
   std::vector<std::int64_t> change(s.nodes.size() + 1, 0);
+  const std::map<StorageId, StorageId> shared = shared_places(s);
   for (const auto& [storage, place] : s.plan->placements) {
-    if (place.space != MemorySpace::comm) continue;
+    if (place.space != MemorySpace::comm || shared.contains(storage)) continue;
     const std::int64_t slot = (place.bytes + kCommAlignment - 1) / kCommAlignment * kCommAlignment;
     change[static_cast<std::size_t>(place.first_step)] += slot;
     change[static_cast<std::size_t>(place.last_step) + 1] -= slot;
