@@ -10,6 +10,7 @@
 #include <regex>
 #include <set>
 
+#include "analysis/check/check_traces.h"
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/execute.h"
@@ -18,7 +19,6 @@
 #include "frontend/errors.h"
 #include "frontend/import.h"
 #include "ir/error.h"
-#include "passes/check/check_traces.h"
 
 namespace braid::cli {
 namespace {

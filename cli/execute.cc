@@ -10,8 +10,8 @@
 #include "cli/cuda_library.h"
 #include "cli/errors.h"
 #include "cli/launched.h"
-#include "codegen/compile.h"
 #include "codegen/manifest.h"
+#include "driver/compile.h"
 #include "ir/error.h"
 #include "runtime/program.h"
 

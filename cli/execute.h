@@ -9,9 +9,9 @@
 
 #include "cli/inputs.h"
 #include "cli/model_options.h"
-#include "codegen/compile.h"
+#include "driver/compile.h"
+#include "explain/measured_timeline.h"
 #include "ir/tensor.h"
-#include "passes/overlap/measured_timeline.h"
 #include "runtime/comm/paced_link.h"
 #include "runtime/program_abi.h"
 

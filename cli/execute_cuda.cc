@@ -9,7 +9,7 @@
 
 #include "cli/cuda_library.h"
 #include "cli/errors.h"
-#include "codegen/compile.h"
+#include "driver/compile.h"
 #include "ir/error.h"
 #include "runtime/library_file.h"
 #include "runtime/program.h"
@@ -23,7 +23,7 @@ void* symbol(const ProgramFiles& program, const std::string& name) {
   void* found = library ? dlsym(library, name.c_str()) : nullptr;
   if (!found) {
     const char* why = dlerror();
-    ir::user_error(kNoProgram, {.file = program.library},
+    ir::user_error(codegen::kNoProgram, {.file = program.library},
                    fmt::format("not a library of a CUDA program: {}", why ? why : name),
                    "compile the model again");
   }
@@ -33,7 +33,7 @@ void* symbol(const ProgramFiles& program, const std::string& name) {
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    ir::user_error(kNoProgram, {.file = path.string()}, "the weights of the program are not there",
+    ir::user_error(codegen::kNoProgram, {.file = path.string()}, "the weights of the program are not there",
                    "compile the model again");
   return {std::istreambuf_iterator<char>(file), {}};
 }

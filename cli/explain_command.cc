@@ -13,11 +13,11 @@
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/write_file.h"
+#include "explain/measured_timeline.h"
+#include "explain/overlap_story.h"
 #include "frontend/traces/import_trace.h"
 #include "ir/error.h"
 #include "ir/written_inputs.h"
-#include "passes/overlap/measured_timeline.h"
-#include "passes/overlap/overlap_story.h"
 
 namespace braid::cli {
 namespace {
@@ -176,9 +176,8 @@ std::pair<std::vector<passes::PassRecord>, passes::OverlapStory> follow(Schedule
                                                                         CompileOptions options) {
   passes::PassContext context = pass_context(options);
   passes::OverlapObserver observer(context);
-  options.run.observe = [&](const passes::Pass& pass, const Schedule& before, const Schedule& after) {
-    observer.observe(pass, before, after);
-  };
+  options.run.observers.push_back(
+      [&](const passes::PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   std::vector<passes::PassRecord> records = optimise(schedule, options, context);
   return {std::move(records), observer.story(schedule)};
 }

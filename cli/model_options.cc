@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/errors.h"
+#include "explain/overlap_log.h"
 #include "ir/error.h"
 
 namespace braid::cli {
@@ -112,6 +113,7 @@ CompileOptions ModelOptions::compile_options() const {
   if (memory_cap >= 0) options.memory_cap = memory_cap;
   if (bisect >= 0) options.run.bisect = bisect;
   options.run.print = [](const std::string& text) { fmt::print("{}", text); };
+  if (auto log = passes::overlap_log_observer()) options.run.observers.push_back(*log);
   if (target == "cuda" || target.starts_with("cuda:")) {
     options.target = Target::cuda;
     std::istringstream list(target.size() > 5 ? target.substr(5) : "");

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/compile.h"
+#include "driver/compile.h"
 
 namespace CLI {
 class App;

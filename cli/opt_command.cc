@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <memory>
 
+#include "analysis/costs/machine.h"
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/model_options.h"
 #include "cli/write_file.h"
 #include "ir/error.h"
 #include "ir/printer.h"
-#include "passes/costs/machine.h"
 
 namespace braid::cli {
 namespace {

@@ -9,11 +9,11 @@
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
-#include "passes/pipeline/csv.h"
-#include "passes/pipeline/draw.h"
-#include "passes/pipeline/generators.h"
-#include "passes/pipeline/placement.h"
-#include "passes/pipeline/validate.h"
+#include "pipeline/csv.h"
+#include "pipeline/draw.h"
+#include "pipeline/generators.h"
+#include "pipeline/placement.h"
+#include "pipeline/validate.h"
 
 namespace braid::cli {
 namespace {

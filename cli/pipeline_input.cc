@@ -13,9 +13,9 @@
 #include "cli/write_file.h"
 #include "frontend/errors.h"
 #include "ir/error.h"
-#include "passes/pipeline/csv.h"
-#include "passes/pipeline/generators.h"
-#include "passes/pipeline/placement.h"
+#include "pipeline/csv.h"
+#include "pipeline/generators.h"
+#include "pipeline/placement.h"
 
 namespace braid::cli {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "passes/pipeline/schedule.h"
+#include "pipeline/schedule.h"
 
 namespace CLI {
 class App;

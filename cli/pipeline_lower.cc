@@ -10,8 +10,8 @@
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
-#include "passes/pipeline/csv.h"
-#include "passes/pipeline/lower.h"
+#include "pipeline/csv.h"
+#include "pipeline/lower.h"
 
 namespace braid::cli {
 namespace {

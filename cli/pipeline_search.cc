@@ -13,11 +13,11 @@
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
-#include "passes/pipeline/csv.h"
-#include "passes/pipeline/known_schedules.h"
-#include "passes/pipeline/placement.h"
-#include "passes/pipeline/search.h"
-#include "passes/pipeline/search_costs.h"
+#include "pipeline/csv.h"
+#include "pipeline/known_schedules.h"
+#include "pipeline/placement.h"
+#include "pipeline/search.h"
+#include "pipeline/search_costs.h"
 
 namespace braid::cli {
 namespace {

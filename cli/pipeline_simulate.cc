@@ -9,9 +9,9 @@
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
-#include "passes/pipeline/draw.h"
-#include "passes/pipeline/lower.h"
-#include "passes/pipeline/step_table.h"
+#include "pipeline/draw.h"
+#include "pipeline/lower.h"
+#include "pipeline/step_table.h"
 
 namespace braid::cli {
 namespace {

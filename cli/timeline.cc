@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "analysis/measure.h"
 #include "cli/execute.h"
-#include "passes/overlap/measure.h"
 #include "runtime/program.h"
 
 namespace braid::cli {

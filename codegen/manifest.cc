@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "codegen/c_text.h"
-#include "codegen/compile.h"
 #include "codegen/index_limits.h"
 #include "codegen/trace_json.h"
 #include "ir/error.h"

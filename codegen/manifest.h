@@ -41,7 +41,7 @@ struct Manifest {
   std::vector<std::string> files;  // the program's; libraries may not have been built yet
 };
 
-inline constexpr int kUnfinishedProgram = 16;
+inline constexpr int kNoProgram = 8, kUnfinishedProgram = 16;
 // User errors BR0008 where the folder holds no program, BR0016 where a compilation into it was cut off.
 Manifest read_manifest(const std::string& dir);
 // The files that the manifest in `dir` names, be it finished or not. Nothing where there is none of Braid's.

@@ -2,7 +2,6 @@
 
 #include <fstream>
 
-#include "codegen/compile.h"
 #include "codegen/manifest.h"
 #include "ir/error.h"
 

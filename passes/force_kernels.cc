@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "analysis/collectives_of.h"
 #include "ir/collective_algorithm.h"
 #include "ir/error.h"
-#include "passes/collectives_of.h"
 #include "passes/kernel_errors.h"
 #include "passes/make_blocking.h"
 

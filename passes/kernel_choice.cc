@@ -7,8 +7,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "passes/costs/machine.h"
-#include "passes/overlap/measure.h"
+#include "analysis/costs/machine.h"
+#include "analysis/measure.h"
 
 namespace braid::passes {
 namespace {

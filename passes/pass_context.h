@@ -11,13 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "passes/costs/cost_model.h"
+#include "analysis/costs/cost_model.h"
+#include "analysis/order_analysis.h"
+#include "analysis/report.h"
 #include "passes/kernel_choice.h"
-#include "passes/overlap/report.h"
 
 namespace braid::passes {
-
-class OrderAnalysis;
 
 struct PassContext {
   std::shared_ptr<const CostModel> costs;  // never null: the machine of the options, or the default one
@@ -38,5 +37,9 @@ struct PassContext {
 
   PassContext();  // the default machine, no cap
 };
+
+// That of the context, if it still describes the schedule; else a new one, which it keeps.
+std::shared_ptr<const OrderAnalysis> analyse(const ir::Schedule& schedule, PassContext& context,
+                                             const ProblemOptions& options);
 
 }  // namespace braid::passes

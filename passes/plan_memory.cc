@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "analysis/memory_model.h"
+#include "analysis/problem.h"
 #include "ir/error.h"
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/problem.h"
 #include "passes/pass_context.h"
 
 namespace braid::passes {

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
-#include "passes/overlap/overlap_log.h"
 #include "passes/pass_context.h"
 
 namespace braid::passes {
@@ -60,7 +58,6 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
   std::vector<PassRecord> records;
   std::optional<PassContext> own;
   PassContext& context = options.context != nullptr ? *options.context : own.emplace();
-  const bool log = overlap_log_wanted();
   // Otherwise the first pass would be blamed for what came in.
   if (options.verify) check(schedule, "none (the schedule as it came in)");
   auto order = options.verify ? collective_order(schedule) : decltype(collective_order(schedule)){};
@@ -73,7 +70,7 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
       record.outcome = PassRecord::Outcome::bisected;
     } else {
       const std::string before = options.check_unchanged ? print(schedule) : std::string();
-      const std::optional<Schedule> copy = options.observe || log ? std::optional(schedule) : std::nullopt;
+      const std::optional<Schedule> copy = options.observers.empty() ? std::nullopt : std::optional(schedule);
       const std::size_t reports = context.reports.size();
       const Clock::time_point begin = Clock::now();
       const auto analysis = context.analysis;
@@ -94,14 +91,8 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
                        pass.name());
       }
       record.verify_seconds = seconds_since(verify_begin);
-      if (options.observe) options.observe(pass, *copy, schedule);
-      if (log && context.reports.size() > reports) {
-        const auto text = [&] {
-          return overlap_log(pass.name(), "before", *copy, *context.costs) +
-                 overlap_log(pass.name(), changed ? "after" : "after (unchanged)", schedule, *context.costs);
-        };
-        log_safely(text, [](const std::string& lines) { std::fputs(lines.c_str(), stderr); });
-      }
+      for (const auto& observer : options.observers)
+        observer({pass, *copy, schedule, changed, context.reports.size() > reports, context});
     }
     if (options.print &&
         (is_listed(options.print_after, pass.name()) || is_listed(options.print_after, "all"))) {

@@ -20,6 +20,16 @@
 
 namespace braid::passes {
 
+// What one pass did, for those who watch a run.
+struct PassRun {
+  const Pass& pass;
+  const ir::Schedule& before;
+  const ir::Schedule& after;
+  bool changed;
+  bool reported;  // it left a report in the context
+  const PassContext& context;
+};
+
 struct RunOptions {
   bool verify = true;
   bool check_unchanged = false;
@@ -29,9 +39,8 @@ struct RunOptions {
   std::function<void(const std::string&)> print;
   // Only the first `bisect` passes of the list run (disabled ones are counted, so that numbers stay).
   std::optional<int> bisect;
-  // Called after each pass that ran, with the schedule before and after it. Costs a copy of the schedule per
-  // pass.
-  std::function<void(const Pass& pass, const ir::Schedule& before, const ir::Schedule& after)> observe;
+  // Called after each pass that ran. Where there are any, each pass costs a copy of the schedule.
+  std::vector<std::function<void(const PassRun&)>> observers;
   // What passes ask and where they report (passes/pass_context.h). Null: a default one of this run.
   PassContext* context = nullptr;
 };

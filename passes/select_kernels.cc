@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "analysis/collectives_of.h"
+#include "analysis/costs/nccl_tuner.h"
 #include "ir/collective_algorithm.h"
 #include "ir/comm_buffer.h"
 #include "ir/error.h"
-#include "passes/collectives_of.h"
-#include "passes/costs/nccl_tuner.h"
 #include "passes/kernel_errors.h"
 #include "passes/make_blocking.h"
 

@@ -12,12 +12,12 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCE_FOLDERS = ("ir", "passes", "frontend", "codegen", "runtime", "cli")
+SOURCE_FOLDERS = ("ir", "analysis", "passes", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli")
 # The functions and types that take a number: their first argument.
 USE = re.compile(r"\b(?:user_error|UserError(?:\s+\w+)?|ShapeRuleError|ProgramError|fail)\s*[({]\s*(?:(\d+)\s*,|((?:\w+::)*k[A-Z]\w*)\b)")
 # A constant that is used elsewhere, in a conditional or through a helper: its name is known to be an error's by its header.
 DEFINITION = re.compile(r"\b(k[A-Z]\w*)\s*=\s*(\d+)\b")
-ERROR_HEADERS = ("ir/parser.h", "passes/costs/errors.h", "passes/kernel_errors.h", "frontend/errors.h", "runtime/program.h", "cli/errors.h", "passes/pipeline/language_errors.h", "passes/pipeline/lowering_errors.h", "passes/pipeline/simulation_errors.h")
+ERROR_HEADERS = ("ir/parser.h", "analysis/costs/errors.h", "passes/kernel_errors.h", "frontend/errors.h", "runtime/program.h", "cli/errors.h", "pipeline/language_errors.h", "pipeline/lowering_errors.h", "pipeline/simulation_errors.h")
 
 
 def sources(folders):

@@ -12,13 +12,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "analysis/measure.h"
 #include "bench/overlap/small_graphs.h"
 #include "bench/overlap/table.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
 #include "passes/default_passes.h"
-#include "passes/overlap/measure.h"
 #include "passes/pass_context.h"
 #include "passes/runner.h"
 

@@ -4,15 +4,15 @@
 
 #include <random>
 
+#include "analysis/problem.h"
+#include "analysis/simulator.h"
+#include "analysis/tails.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "passes/overlap/list_scheduler.h"
-#include "passes/overlap/problem.h"
-#include "passes/overlap/simulator.h"
-#include "passes/overlap/tails.h"
 #include "passes/pass_context.h"
 #include "passes/runner.h"
-#include "tests/passes/overlap/random_problem.h"
+#include "tests/support/random_problem.h"
 
 namespace braid::bench {
 namespace {

@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
+#include "analysis/costs/cost_model.h"
 #include "bench/overlap/table.h"
 #include "ir/schedule.h"
-#include "passes/costs/cost_model.h"
 
 namespace braid::bench {
 

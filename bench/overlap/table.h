@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "passes/costs/time.h"
+#include "analysis/costs/time.h"
 
 namespace braid::bench {
 

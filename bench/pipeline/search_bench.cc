@@ -11,10 +11,10 @@
 
 #include "bench/pipeline/search_channels.h"
 #include "ir/error.h"
-#include "passes/pipeline/known_schedules.h"
-#include "passes/pipeline/list_schedules.h"
-#include "passes/pipeline/search.h"
-#include "tests/passes/pipeline/random_search_problem.h"
+#include "pipeline/known_schedules.h"
+#include "pipeline/list_schedules.h"
+#include "pipeline/search.h"
+#include "tests/pipeline/random_search_problem.h"
 
 namespace braid::pipeline {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "passes/pipeline/add_send_recv.h"
-#include "passes/pipeline/known_schedules.h"
-#include "passes/pipeline/search.h"
-#include "passes/pipeline/search_costs.h"
-#include "passes/pipeline/simulate.h"
-#include "tests/passes/pipeline/random_search_problem.h"
+#include "pipeline/add_send_recv.h"
+#include "pipeline/known_schedules.h"
+#include "pipeline/search.h"
+#include "pipeline/search_costs.h"
+#include "pipeline/simulate.h"
+#include "tests/pipeline/random_search_problem.h"
 
 namespace braid::pipeline {
 namespace {

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "passes/pipeline/add_send_recv.h"
-#include "passes/pipeline/deadlock_proof.h"
-#include "passes/pipeline/generators.h"
-#include "passes/pipeline/simulate.h"
-#include "passes/pipeline/step_table.h"
+#include "pipeline/add_send_recv.h"
+#include "pipeline/deadlock_proof.h"
+#include "pipeline/generators.h"
+#include "pipeline/simulate.h"
+#include "pipeline/step_table.h"
 
 namespace {
 

@@ -45,7 +45,7 @@ struct ImportedTrace {
   std::vector<RecordedInterval> recorded;  // by begin; empty: the trace has no times (a synthetic one)
   RecordedTimes times;
   int kernels = 0, collectives = 0;
-  // The machine (passes/costs) that prices it: "recorded" (explicit times, which contain the contention of
+  // The machine (analysis/costs) that prices it: "recorded" (explicit times, which contain the contention of
   // the recording), or empty where costs have to come from a machine of the user's choice.
   std::string machine;
   std::vector<std::string> assumptions;

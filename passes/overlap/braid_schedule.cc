@@ -5,13 +5,13 @@
 #include <map>
 #include <optional>
 
+#include "analysis/measure.h"
+#include "analysis/memory_model.h"
+#include "analysis/order_analysis.h"
+#include "analysis/problem.h"
 #include "ir/dependencies.h"
 #include "ir/effects.h"
 #include "passes/overlap/bucket_search.h"
-#include "passes/overlap/measure.h"
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/order_analysis.h"
-#include "passes/overlap/problem.h"
 #include "passes/overlap/split_search.h"
 
 namespace braid::passes {

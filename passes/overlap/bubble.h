@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "passes/overlap/adjacent_swaps.h"
+#include "analysis/adjacent_swaps.h"
 #include "passes/overlap/reorder.h"
 
 namespace braid::passes {

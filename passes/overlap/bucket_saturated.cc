@@ -1,6 +1,6 @@
 #include "passes/overlap/bucket_saturated.h"
 
-#include "passes/costs/collective_model.h"
+#include "analysis/costs/collective_model.h"
 #include "passes/overlap/bucketing.h"
 
 namespace braid::passes {

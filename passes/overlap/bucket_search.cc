@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "passes/overlap/bounds.h"
+#include "analysis/bounds.h"
+#include "analysis/memory_model.h"
+#include "analysis/simulator.h"
 #include "passes/overlap/bucketing.h"
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/simulator.h"
 
 namespace braid::passes {
 namespace {

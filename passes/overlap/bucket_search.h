@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
+#include "analysis/costs/cost_model.h"
 #include "ir/schedule.h"
-#include "passes/costs/cost_model.h"
 #include "passes/overlap/order_search.h"
 
 namespace braid::passes {

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "analysis/measure.h"
+#include "analysis/order_analysis.h"
+#include "analysis/reach.h"
 #include "ir/error.h"
-#include "passes/overlap/measure.h"
-#include "passes/overlap/order_analysis.h"
-#include "passes/overlap/reach.h"
+#include "passes/pass_context.h"
 
 namespace braid::passes {
 namespace {

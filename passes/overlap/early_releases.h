@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "passes/overlap/problem.h"
+#include "analysis/problem.h"
 
 namespace braid::passes {
 

@@ -5,11 +5,11 @@
 #include <optional>
 #include <set>
 
+#include "analysis/measure.h"
 #include "ir/dependencies.h"
 #include "ir/error.h"
 #include "passes/fusion_graph.h"
 #include "passes/overlap/groups.h"
-#include "passes/overlap/measure.h"
 
 namespace braid::passes {
 namespace {

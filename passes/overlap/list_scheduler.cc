@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "analysis/simulator.h"
 #include "ir/error.h"
-#include "passes/overlap/simulator.h"
 
 namespace braid::passes {
 namespace {

@@ -20,8 +20,8 @@
 #include <span>
 #include <vector>
 
-#include "passes/overlap/live_bytes.h"
-#include "passes/overlap/problem.h"
+#include "analysis/live_bytes.h"
+#include "analysis/problem.h"
 
 namespace braid::passes {
 

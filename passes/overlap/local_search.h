@@ -15,10 +15,10 @@
 #include <span>
 #include <vector>
 
-#include "passes/overlap/live_bytes.h"
-#include "passes/overlap/problem.h"
-#include "passes/overlap/simulator.h"
-#include "passes/overlap/tails.h"
+#include "analysis/live_bytes.h"
+#include "analysis/problem.h"
+#include "analysis/simulator.h"
+#include "analysis/tails.h"
 
 namespace braid::passes {
 

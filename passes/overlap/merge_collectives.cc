@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <functional>
 
+#include "analysis/simulator.h"
 #include "ir/error.h"
 #include "passes/compact.h"
-#include "passes/overlap/simulator.h"
 
 namespace braid::passes {
 namespace {

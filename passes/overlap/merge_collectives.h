@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/problem.h"
 #include "ir/schedule.h"
-#include "passes/overlap/problem.h"
 
 namespace braid::passes {
 

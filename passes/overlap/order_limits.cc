@@ -8,11 +8,11 @@
 #include <optional>
 #include <tuple>
 
+#include "analysis/memory_model.h"
+#include "analysis/moved_orders.h"
+#include "analysis/order_analysis.h"
 #include "ir/dependencies.h"
 #include "passes/overlap/groups.h"
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/moved_orders.h"
-#include "passes/overlap/order_analysis.h"
 
 namespace braid::passes {
 namespace {

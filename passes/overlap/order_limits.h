@@ -31,9 +31,9 @@
 #include <string>
 #include <string_view>
 
+#include "analysis/costs/cost_model.h"
+#include "analysis/report.h"
 #include "ir/schedule.h"
-#include "passes/costs/cost_model.h"
-#include "passes/overlap/report.h"
 
 namespace braid::passes {
 

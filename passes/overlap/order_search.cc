@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/simulator.h"
+#include "analysis/tails.h"
 #include "passes/overlap/early_releases.h"
 #include "passes/overlap/list_scheduler.h"
 #include "passes/overlap/local_search.h"
-#include "passes/overlap/simulator.h"
-#include "passes/overlap/tails.h"
 
 namespace braid::passes {
 namespace {

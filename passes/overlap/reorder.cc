@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "analysis/measure.h"
+#include "analysis/order_analysis.h"
 #include "ir/error.h"
 #include "passes/overlap/early_releases.h"
-#include "passes/overlap/measure.h"
-#include "passes/overlap/order_analysis.h"
+#include "passes/pass_context.h"
 
 namespace braid::passes {
 namespace {

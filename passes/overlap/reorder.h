@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/problem.h"
-#include "passes/overlap/report.h"
+#include "analysis/memory_model.h"
+#include "analysis/problem.h"
+#include "analysis/report.h"
 #include "passes/pass_context.h"
 
 namespace braid::passes {

@@ -7,7 +7,7 @@
 #include <queue>
 #include <utility>
 
-#include "passes/offset_assignment.h"
+#include "analysis/offset_assignment.h"
 #include "passes/overlap/early_releases.h"
 #include "passes/overlap/reorder.h"
 

@@ -4,10 +4,11 @@
 
 #include <map>
 
+#include "analysis/measure.h"
+#include "analysis/order_analysis.h"
 #include "ir/error.h"
-#include "passes/overlap/measure.h"
-#include "passes/overlap/order_analysis.h"
 #include "passes/overlap/splitting.h"
+#include "passes/pass_context.h"
 
 namespace braid::passes {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "passes/overlap/bounds.h"
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/simulator.h"
+#include "analysis/bounds.h"
+#include "analysis/memory_model.h"
+#include "analysis/simulator.h"
 #include "passes/overlap/splitting.h"
 
 namespace braid::passes {

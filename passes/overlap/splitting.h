@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/problem.h"
 #include "ir/schedule.h"
-#include "passes/overlap/problem.h"
 
 namespace braid::passes {
 

@@ -6,9 +6,9 @@
 #include <set>
 #include <tuple>
 
+#include "analysis/simulator.h"
 #include "passes/overlap/early_releases.h"
 #include "passes/overlap/reorder.h"
-#include "passes/overlap/simulator.h"
 
 namespace braid::passes {
 namespace {

@@ -5,11 +5,12 @@
 #include <map>
 #include <queue>
 
+#include "analysis/measure.h"
+#include "analysis/order_analysis.h"
+#include "analysis/reach.h"
 #include "passes/overlap/early_releases.h"
-#include "passes/overlap/measure.h"
 #include "passes/overlap/merge_collectives.h"
-#include "passes/overlap/order_analysis.h"
-#include "passes/overlap/reach.h"
+#include "passes/pass_context.h"
 
 namespace braid::passes {
 namespace {

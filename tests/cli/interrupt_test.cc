@@ -101,8 +101,9 @@ TEST_P(Interrupt, LeavesNoHalfOfAFileThatIsWritten) {
     SCOPED_TRACE("ended at call " + std::to_string(k));
     fs::remove(output);
     const ProcessResult result =
-        braid(command, {}, {std::string("LD_PRELOAD=") + BRAID_KILL_AT_CALL, "BRAID_TEST_KILL_AT=" + std::to_string(k),
-                        "BRAID_TEST_KILL_SIGNAL=" + std::to_string(GetParam())});
+        braid(command, {},
+              {std::string("LD_PRELOAD=") + BRAID_KILL_AT_CALL, "BRAID_TEST_KILL_AT=" + std::to_string(k),
+               "BRAID_TEST_KILL_SIGNAL=" + std::to_string(GetParam())});
     if (result.exit_code == 0) break;
     ASSERT_EQ(result.exit_code, 128 + GetParam()) << result.err;
     ++ended;

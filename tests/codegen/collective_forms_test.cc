@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "codegen/compile.h"
+#include "driver/compile.h"
 #include "runtime/comm/bootstrap.h"
 #include "tests/codegen/compiled.h"
 #include "tests/support/rank_results.h"

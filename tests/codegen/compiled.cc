@@ -10,8 +10,8 @@
 #include <fstream>
 #include <random>
 
-#include "codegen/compile.h"
 #include "codegen/cpp/limits.h"
+#include "driver/compile.h"
 #include "ir/element.h"
 #include "ir/parser.h"
 #include "passes/plan_memory.h"

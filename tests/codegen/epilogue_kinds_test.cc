@@ -6,9 +6,9 @@
 #include <map>
 #include <sstream>
 
-#include "codegen/compile.h"
 #include "codegen/cpp/emit.h"
 #include "codegen/cuda/emit.h"
+#include "driver/compile.h"
 #include "ir/error.h"
 #include "ir/schedule.h"
 #include "tests/support/onnx_cases.h"

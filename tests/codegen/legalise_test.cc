@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "codegen/compile.h"
 #include "codegen/cpp/emit.h"
 #include "codegen/cuda/emit.h"
+#include "driver/compile.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "ir/printer.h"

@@ -1,14 +1,14 @@
 // Changed models and texts, all the way to source: each gives a program or a user error within 4 GB and 20 s
 // of processor time. Seeds are the models that this tree and ONNX test with, those that once crashed, and
 // texts of random programs before and after the passes. Pipeline schedules have a test of their own
-// (tests/passes/pipeline/csv_random_test.cc). BRAID_TEST_SEED and BRAID_RANDOM_SCALE as in random_test.cc.
+// (tests/pipeline/csv_random_test.cc). BRAID_TEST_SEED and BRAID_RANDOM_SCALE as in random_test.cc.
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "codegen/compile.h"
+#include "driver/compile.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "tests/fuzz/mutate.h"

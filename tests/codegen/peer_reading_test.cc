@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codegen/compile.h"
+#include "analysis/collectives_of.h"
 #include "codegen/cpp/emit.h"
 #include "codegen/cuda/emit.h"
-#include "passes/collectives_of.h"
+#include "driver/compile.h"
 #include "runtime/comm/bootstrap.h"
 #include "tests/codegen/compiled.h"
 #include "tests/frontend/models.h"

@@ -8,7 +8,7 @@
 
 #include <functional>
 
-#include "codegen/compile.h"
+#include "driver/compile.h"
 #include "ir/interpreter.h"
 #include "ir/verifier.h"
 #include "tests/codegen/compiled.h"

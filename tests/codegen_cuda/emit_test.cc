@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codegen/compile.h"
+#include "driver/compile.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "passes/default_passes.h"

@@ -3,7 +3,7 @@
 // group.
 #include <fmt/format.h>
 
-#include "codegen/compile.h"
+#include "driver/compile.h"
 #include "tests/codegen_cuda/cases.h"
 
 namespace braid::test {

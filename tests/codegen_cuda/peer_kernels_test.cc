@@ -6,8 +6,8 @@
 #include <memory>
 #include <thread>
 
-#include "codegen/compile.h"
 #include "codegen/cuda/emit.h"
+#include "driver/compile.h"
 #include "ir/collective_algorithm.h"
 #include "ir/parser.h"
 #include "passes/kernel_choice.h"

@@ -2,7 +2,7 @@
 // compiling.
 #include "tests/support/random_collectives.h"
 
-#include "codegen/compile.h"
+#include "driver/compile.h"
 #include "ir/interpreter.h"
 #include "tests/codegen_cuda/nccl_world.h"
 #include "tests/codegen_cuda/run_case.h"

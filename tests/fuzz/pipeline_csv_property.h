@@ -7,11 +7,11 @@
 #include <string_view>
 
 #include "ir/error.h"
-#include "passes/pipeline/csv.h"
-#include "passes/pipeline/lower.h"
-#include "passes/pipeline/memory_timeline.h"
-#include "passes/pipeline/simulate.h"
-#include "passes/pipeline/step_table.h"
+#include "pipeline/csv.h"
+#include "pipeline/lower.h"
+#include "pipeline/memory_timeline.h"
+#include "pipeline/simulate.h"
+#include "pipeline/step_table.h"
 
 namespace braid::test {
 

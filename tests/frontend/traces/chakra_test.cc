@@ -3,9 +3,9 @@
 
 #include <random>
 
+#include "analysis/measure.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
-#include "passes/overlap/measure.h"
 #include "tests/frontend/traces/chakra_writer.h"
 #include "tests/frontend/traces/trace_file.h"
 

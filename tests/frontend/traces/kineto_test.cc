@@ -4,10 +4,10 @@
 #include <cctype>
 #include <random>
 
+#include "analysis/measure.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/default_passes.h"
-#include "passes/overlap/measure.h"
 #include "passes/pass_context.h"
 #include "passes/runner.h"
 #include "tests/frontend/traces/trace_file.h"

@@ -5,11 +5,11 @@
 
 #include <random>
 
-#include "passes/overlap/bounds.h"
-#include "passes/overlap/memory_model.h"
+#include "analysis/bounds.h"
+#include "analysis/memory_model.h"
+#include "analysis/problem.h"
+#include "analysis/simulator.h"
 #include "passes/overlap/order_limits.h"
-#include "passes/overlap/problem.h"
-#include "passes/overlap/simulator.h"
 #include "tests/passes/text_pass.h"
 #include "tests/support/random.h"
 #include "tests/support/random_graph.h"

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "passes/overlap/measure.h"
-#include "passes/overlap/simulator.h"
-#include "tests/passes/overlap/orders.h"
+#include "analysis/measure.h"
+#include "analysis/simulator.h"
 #include "tests/passes/text_pass.h"
+#include "tests/support/orders.h"
 #include "tests/support/random.h"
 #include "tests/support/random_graph.h"
 

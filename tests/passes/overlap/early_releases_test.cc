@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/simulator.h"
-#include "tests/passes/overlap/orders.h"
-#include "tests/passes/overlap/random_problem.h"
+#include "analysis/memory_model.h"
+#include "analysis/simulator.h"
+#include "tests/support/orders.h"
 #include "tests/support/random.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/random_problem.h"
 
 namespace braid::test {
 namespace {

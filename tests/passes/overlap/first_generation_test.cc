@@ -5,8 +5,8 @@
 #include <random>
 #include <set>
 
-#include "passes/overlap/problem.h"
-#include "tests/passes/overlap/orders.h"
+#include "analysis/problem.h"
+#include "tests/support/orders.h"
 #include "tests/support/random.h"
 #include "tests/support/user_error.h"
 

@@ -9,7 +9,7 @@
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
-#include "tests/passes/overlap/orders.h"
+#include "tests/support/orders.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/user_error.h"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "analysis/order_analysis.h"
 #include "passes/overlap/groups.h"
-#include "passes/overlap/order_analysis.h"
 
 namespace braid::test {
 

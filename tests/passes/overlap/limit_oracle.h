@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "analysis/memory_model.h"
+#include "analysis/problem.h"
+#include "analysis/report.h"
+#include "analysis/simulator.h"
 #include "ir/dependencies.h"
 #include "ir/schedule.h"
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/problem.h"
-#include "passes/overlap/report.h"
-#include "passes/overlap/simulator.h"
 
 namespace braid::test {
 

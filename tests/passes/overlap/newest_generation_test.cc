@@ -5,10 +5,10 @@
 
 #include <random>
 
-#include "passes/overlap/adjacent_swaps.h"
-#include "passes/overlap/measure.h"
-#include "passes/overlap/order_analysis.h"
-#include "tests/passes/overlap/orders.h"
+#include "analysis/adjacent_swaps.h"
+#include "analysis/measure.h"
+#include "analysis/order_analysis.h"
+#include "tests/support/orders.h"
 #include "tests/support/random.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/schedule_changes.h"

@@ -8,11 +8,11 @@
 #include <map>
 #include <random>
 
+#include "analysis/measure.h"
+#include "explain/overlap_story.h"
 #include "passes/overlap/groups.h"
-#include "passes/overlap/measure.h"
-#include "passes/overlap/overlap_story.h"
 #include "tests/passes/overlap/limit_oracle.h"
-#include "tests/passes/overlap/orders.h"
+#include "tests/support/orders.h"
 #include "tests/support/random.h"
 
 namespace braid::test {
@@ -121,9 +121,7 @@ Explained explained(std::uint64_t seed) {
   const std::string& list = random.of(lists);
   OverlapObserver observer(e.context);
   RunOptions options{.context = &e.context};
-  options.observe = [&](const Pass& p, const ir::Schedule& before, const ir::Schedule& after) {
-    observer.observe(p, before, after);
-  };
+  options.observers.push_back([&](const PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   run_passes(e.schedule, parse_pass_list(list), options);
   const OverlapStory story = observer.story(e.schedule);
   if (story.steps.empty()) {
@@ -218,9 +216,7 @@ std::vector<std::string> reasons(const std::string& text, const std::string& pas
   PassContext context;
   OverlapObserver observer(context);
   RunOptions options{.context = &context};
-  options.observe = [&](const Pass& p, const ir::Schedule& before, const ir::Schedule& after) {
-    observer.observe(p, before, after);
-  };
+  options.observers.push_back([&](const PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   run_passes(schedule, parse_pass_list(passes), options);
   std::vector<std::string> out;
   for (const CollectiveReport& c : observer.story(schedule).last.collectives)
@@ -236,9 +232,7 @@ TEST(OrderLimits, TheJsonHasTheSameReasonAtTheTop) {
   PassContext context;
   OverlapObserver observer(context);
   RunOptions options{.context = &context};
-  options.observe = [&](const Pass& p, const ir::Schedule& before, const ir::Schedule& after) {
-    observer.observe(p, before, after);
-  };
+  options.observers.push_back([&](const PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   run_passes(schedule, parse_pass_list("braid_schedule"), options);
   const std::string json = to_json(observer.story(schedule));
   const std::string reason = "\"reason\": \"data\",\n";

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <random>
 
+#include "analysis/simulator.h"
+#include "analysis/tails.h"
 #include "passes/overlap/list_scheduler.h"
 #include "passes/overlap/local_search.h"
-#include "passes/overlap/simulator.h"
-#include "passes/overlap/tails.h"
-#include "tests/passes/overlap/build_problem.h"
-#include "tests/passes/overlap/random_problem.h"
+#include "tests/support/build_problem.h"
 #include "tests/support/random.h"
+#include "tests/support/random_problem.h"
 
 namespace braid::test {
 namespace {

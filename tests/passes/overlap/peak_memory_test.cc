@@ -8,9 +8,9 @@
 #include <set>
 #include <tuple>
 
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/problem.h"
-#include "tests/passes/overlap/orders.h"
+#include "analysis/memory_model.h"
+#include "analysis/problem.h"
+#include "tests/support/orders.h"
 #include "tests/support/random.h"
 #include "tests/support/random_graph.h"
 

@@ -7,12 +7,12 @@
 
 #include <random>
 
+#include "analysis/bounds.h"
+#include "analysis/memory_model.h"
+#include "analysis/simulator.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
-#include "passes/overlap/bounds.h"
-#include "passes/overlap/memory_model.h"
-#include "passes/overlap/simulator.h"
 #include "passes/pass_context.h"
 #include "passes/runner.h"
 #include "tests/support/random.h"

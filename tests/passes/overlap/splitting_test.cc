@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/memory_model.h"
 #include "ir/interpreter.h"
 #include "ir/verifier.h"
-#include "passes/overlap/memory_model.h"
-#include "tests/passes/overlap/orders.h"
 #include "tests/passes/text_pass.h"
+#include "tests/support/orders.h"
 #include "tests/support/random.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/schedule_changes.h"

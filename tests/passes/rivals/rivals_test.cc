@@ -4,9 +4,9 @@
 
 #include <random>
 
-#include "passes/overlap/measure.h"
+#include "analysis/measure.h"
 #include "passes/pass_context.h"
-#include "tests/passes/overlap/orders.h"
+#include "tests/support/orders.h"
 #include "tests/support/random.h"
 
 namespace braid::test {

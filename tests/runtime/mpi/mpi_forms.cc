@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include "codegen/compile.h"
+#include "driver/compile.h"
 #include "ir/interpreter.h"
 #include "runtime/comm/mpi_world.h"
 #include "tests/codegen/compiled.h"

@@ -1,0 +1,68 @@
+// What a collective costs on a machine: NCCL's tuner and its relatives.
+//
+// Every algorithm that may run is one candidate; the cheapest is taken. For a fixed group a candidate's time
+// never falls with the size, and its time per byte never rises. Both carry over to the minimum, hence
+//   * more bytes never cost less;
+//   * one collective is never dearer than the two it replaces: t(a + b) <= t(a) + t(b).
+// Where a published formula breaks this (NCCL's correction of trees by size), the cheapest smaller message
+// repeated takes its place, and a dearer smaller message is a lower bound.
+//
+// Sources: NCCL 2.28.9 src/graph/tuning.cc and sym_kernels.cc; torch/_inductor/comm_analysis.py of 2023 and
+// of mid-2026; network cards by ranks per node as in XLA's sol_gpu_cost_model.cc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/costs/machine.h"
+#include "analysis/costs/time.h"
+#include "ir/graph.h"
+
+namespace braid::passes {
+
+struct CollectiveShape;
+
+// One way to run a collective on a group: time in microseconds as a function of the payload.
+struct CollectiveCandidate {
+  enum class Curve : std::uint8_t {
+    affine,     // latency + bytes / bandwidth
+    tree,       // affine, bandwidth corrected by size
+    saturating  // affine, bandwidth grows with (bytes / 50 MB)^0.17 beyond 50 MB
+  };
+  std::string name;  // "ring LL128"
+  Curve curve = Curve::affine;
+  int protocol = 0;       // tree: 0 LL, 1 LL128, 2 Simple
+  double latency_us = 0;  // at no bytes
+  double gb_s = 0;        // payload (CollectiveShape::bytes) per time
+
+  double us(double bytes) const;
+  // The best payload per time that it ever reaches.
+  double limit_gb_s() const;
+};
+
+// All candidates that the shape's `algorithm` allows, in a fixed order; never empty. What a machine cannot do
+// (one-shot over several nodes) is left to the library.
+std::vector<CollectiveCandidate> collective_candidates(const Machine& machine, const CollectiveShape& shape,
+                                                       const GroupTopology& group);
+
+struct CollectiveEstimate {
+  std::string algorithm;
+  double us = 0;
+  double latency_us = 0;  // of the chosen algorithm at no bytes
+  double floor_us = 0;    // bytes at the best bandwidth of all candidates
+};
+CollectiveEstimate estimate_collective(const Machine& machine, const CollectiveShape& shape);
+
+// The payload from which on a collective over these ranks uses the network well: what bucketing fills up to.
+enum class Saturation : std::uint8_t {
+  model,    // of this model: the size at which the widest algorithm reaches `efficiency` of its bandwidth,
+            // latency * bandwidth * e / (1 - e)
+  inductor  // of PyTorch's bucketing: the same with a bandwidth, a base and a latency per hop of its own for
+            // each kind of link, and a least size for networks
+};
+std::int64_t saturation_bytes(const Machine& machine, const CollectiveShape& shape, double efficiency = 0.9,
+                              Saturation method = Saturation::model);
+
+}  // namespace braid::passes

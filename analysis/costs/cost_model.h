@@ -1,0 +1,117 @@
+// What kernels and collectives cost: a pure function of the graph and a machine description (machine.h).
+//
+// Nothing is measured and no clock is read, so all ranks decide alike. Precedence, for each operation:
+//   1. the caller's function, where it answers;
+//   2. the cost file (a measured profile replaces single entries; cost_file.h);
+//   3. `cost(ns T)` of the operation in the IR;
+//   4. the machine: roofline with an efficiency per kernel class (roofline.h) from the operation's body, or
+//   from
+//      its `cost(flops F, bytes B)`; NCCL's tuner model for collectives (collective_model.h).
+// Sizes that are not fixed count at their upper bound, or at the values given in `dims`.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "analysis/costs/machine.h"
+#include "analysis/costs/roofline.h"
+#include "analysis/costs/time.h"
+#include "ir/schedule.h"
+
+namespace braid::passes {
+
+// One kernel alone on the machine.
+struct KernelCost {
+  Time time;
+  Permille slowdown = 1000;  // while at least one collective is in flight
+};
+
+// One collective, alone on the machine.
+struct CollectiveCost {
+  Time time;     // from when all ranks have started it until it is complete
+  Time latency;  // the part of `time` that does not depend on the size
+  Time floor;    // what no merging, splitting or other algorithm goes below: its bytes at the best
+                 // bandwidth of the machine
+  Permille slowdown = 1000;  // while the compute stream is busy
+  int fabric = 0;            // collectives in flight on one fabric share it: 0 within a node, 1 between nodes
+  bool priced_by_size = true;  // false: an explicit cost (1 to 3 above), which says nothing about other
+                               // sizes, so that passes neither merge nor split it
+  std::string algorithm;       // "ring LL128", ...; empty for explicit costs
+};
+
+// What the price of a collective depends on.
+struct CollectiveShape {
+  ir::CollectiveKind kind = ir::CollectiveKind::all_reduce;
+  ir::ReduceKind reduce = ir::ReduceKind::sum;
+  ir::DType dtype = ir::DType::f32;
+  std::int64_t bytes = 0;      // total payload: all-reduce, reduce-scatter, all-to-all, broadcast, send: the
+                               // input; all-gather, recv: the output. Coalesced: the sum
+  std::span<const int> ranks;  // of the group, in world numbering; node = rank / devices per node
+  bool symmetric = false;      // all operands lie in symmetric communication memory
+  std::string_view algorithm;  // as CollectiveKernel::algorithm
+};
+
+struct CostOptions {
+  std::map<std::string, std::int64_t> dims;  // values of dimensions; others count at their upper bound
+  std::string cost_file;                     // empty: none
+  // Explicit time of an operation in ns; nothing: ask the others.
+  std::function<std::optional<double>(const ir::Graph&, ir::OpId)> function;
+};
+
+class CostModel {
+ public:
+  explicit CostModel(Machine machine, CostOptions options = {});
+
+  const Machine& machine() const { return machine_; }
+  // One kernel: a single operation, or the members of a fused node (what lives only inside costs no memory
+  // traffic). Collectives, waits, releases and views cost nothing here. A region costs what its operations
+  // cost in a row, a branch its dearer side. Linear in the graph when there are several: use KernelCosts for
+  // many kernels.
+  KernelCost kernel(const ir::Graph& graph, std::span<const ir::OpId> ops) const;
+  // Of a CollectiveKernel.
+  CollectiveCost collective(const ir::Graph& graph, ir::OpId start) const;
+  CollectiveCost collective(const CollectiveShape& shape) const;
+  CollectiveShape shape(const ir::Graph& graph, ir::OpId start) const;
+  // What a start, wait or release costs the compute stream itself, where an engine moves data in the thread
+  // that calls it. Only a cost file knows: under the name of the wait or release, or of the start with
+  // ".issue".
+  Time call_overhead(const ir::Graph& graph, ir::OpId op) const;
+  // Elements or bytes of an expression at the chosen dims. User error 552 without an upper bound.
+  std::int64_t value(const ir::Expr& e) const;
+
+ private:
+  friend class KernelCosts;
+  // Explicit time of an operation or node (1 to 3 above).
+  std::optional<double> explicit_ns(const ir::Graph& graph, ir::OpId op) const;
+
+  Machine machine_;
+  CostOptions options_;
+  std::map<std::string, double> entries_;  // of the cost file: operation or node name -> ns
+};
+
+// Costs of many kernels of one graph, which must outlive it unchanged: who uses which storage is looked up
+// once.
+class KernelCosts {
+ public:
+  KernelCosts(const CostModel& model, const ir::Graph& graph);
+  KernelCost operator()(std::span<const ir::OpId> ops) const;
+  // A single or fused node; a fused one may have a time of its own, under its name, in the cost file.
+  KernelCost operator()(const ir::ScheduleNode& node) const;
+
+ private:
+  double ns(std::span<const ir::OpId> ops, Permille& slowdown) const;
+
+  const CostModel& model_;
+  const ir::Graph& graph_;
+  mutable std::optional<StorageUsers> users_;
+};
+
+// The model of the machine of that name or file; the same object for the same name (machine.h).
+// Empty: the default one. Safe to call from several threads.
+std::shared_ptr<const CostModel> cost_model_for(const std::string& machine);
+
+}  // namespace braid::passes

@@ -1,0 +1,98 @@
+// The event engine of both simulators (overlap/simulator.h: one rank of a program whose ranks do the same;
+// pipeline/simulate.h: many ranks): what runs at the same time on the modelled machine, how fast, and what
+// ends next. The simulators decide what begins; this is how time goes by.
+//
+//   * A Work has `remaining` (whole picoseconds of work) and `resources`, an array of numbers below
+//     `resources` of the engine (-1: none), which it occupies from its begin to its end.
+//   * Time goes by from one event to the next. In between every work goes on at a constant rate, given by
+//     the user's function  std::int64_t factor(const Work&, int sharers) : how much longer than alone it
+//     takes, in thousandths. `sharers` is the largest number of works, itself included, on one of its
+//     resources.
+//   * What ends at the same moment ends in the order in which it began.
+//
+// A value; copies are independent and O(resources + what runs).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analysis/costs/time.h"
+
+namespace braid::passes {
+
+template <class Work>
+class EventEngine {
+ public:
+  struct Running : Work {
+    std::int64_t factor;  // of the time that went by last
+  };
+
+  explicit EventEngine(std::size_t resources) : users_(resources, 0) {}
+
+  Time now() const { return now_; }
+  bool idle() const { return running_.empty(); }
+  std::span<const Running> running() const { return running_; }  // in the order of their begin
+  int users(std::int32_t resource) const { return users_[static_cast<std::size_t>(resource)]; }
+
+  void begin(const Work& work) {
+    running_.push_back({work, 0});
+    for (const std::int32_t r : work.resources) {
+      if (r >= 0) ++users_[static_cast<std::size_t>(r)];
+    }
+  }
+
+  // Time goes by until the first work ends, but no longer than `at_most`; returns how much. Then
+  // ended(work) for each that is complete; it may begin others, which end at once if they have no work.
+  template <class Factor, class Ended>
+  Time advance(Time at_most, const Factor& factor, const Ended& ended) {
+    Time elapsed = at_most;
+    for (Running& w : running_) {
+      w.factor = factor(w, sharers(w));
+      elapsed = std::min(elapsed, stretched({w.remaining}, w.factor));
+    }
+    // The rates are those of the time that goes by: nothing ends before all have gone on.
+    bool any = false;
+    for (Running& w : running_) {
+      w.remaining -= std::min(w.remaining, done_in(elapsed, w.factor).ps);
+      any |= w.remaining == 0;
+    }
+    now_ += elapsed;
+    if (!any) return elapsed;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      if (running_[i].remaining > 0) {
+        if (kept != i) running_[kept] = running_[i];
+        ++kept;
+        continue;
+      }
+      const Work gone = running_[i];
+      for (const std::int32_t r : gone.resources) {
+        if (r >= 0) --users_[static_cast<std::size_t>(r)];
+      }
+      ended(gone);
+    }
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
+    return elapsed;
+  }
+
+  // Time goes by while nothing runs.
+  void pass(Time elapsed) { now_ += elapsed; }
+
+ private:
+  int sharers(const Work& work) const {
+    int most = 0;
+    for (const std::int32_t r : work.resources) {
+      if (r >= 0) most = std::max(most, users_[static_cast<std::size_t>(r)]);
+    }
+    return most;
+  }
+
+  Time now_;
+  std::vector<Running> running_;
+  std::vector<int> users_;  // by resource
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,275 @@
+#include "analysis/costs/roofline.h"
+
+#include <algorithm>
+#include <set>
+
+namespace braid::passes {
+namespace {
+
+using ir::Expr;
+using ir::OpCode;
+
+constexpr double kTranscendentalFlops = 10;
+
+double flops_of(OpCode code) {
+  switch (code) {
+    case OpCode::load:
+    case OpCode::constant:
+    case OpCode::index:
+    case OpCode::acc:
+    case OpCode::check_index:
+      return 0;
+    case OpCode::exp:
+    case OpCode::log:
+    case OpCode::sqrt:
+    case OpCode::rsqrt:
+    case OpCode::reciprocal:
+    case OpCode::erf:
+    case OpCode::tanh:
+    case OpCode::sigmoid:
+    case OpCode::sin:
+    case OpCode::cos:
+    case OpCode::div:
+    case OpCode::mod:
+    case OpCode::fmod:
+    case OpCode::pow:
+      return kTranscendentalFlops;
+    default:
+      return 1;
+  }
+}
+
+double bytes_of(const ir::Graph& graph, const ir::TensorRef& ref, const SizeOf& size) {
+  double n = static_cast<double>(ir::size_of(graph[ref.buffer].dtype));
+  for (std::size_t k = 0; k < ref.sizes.size(); ++k) {
+    if (!ref.strides[k].is_constant(0)) n *= static_cast<double>(size(ref.sizes[k]));
+  }
+  return n;
+}
+
+// Elements of a buffer that loads of a body touch: per load, the extents of the indices that its address
+// depends on, never more than the buffer has.
+struct BodyWork {
+  double flops = 0;  // per point
+  double bytes = 0;
+  bool gathers = false;
+};
+BodyWork body_work(const ir::Graph& graph, const ir::LoopBody& body, std::span<const Expr> extents,
+                   const SizeOf& size, const std::function<bool(ir::BufferId)>& inside) {
+  BodyWork work;
+  std::vector<std::pair<ir::BufferId, double>> loaded;  // elements
+  for (const ir::Instr& instr : body.instrs) {
+    work.flops += flops_of(instr.code);
+    if (instr.code != OpCode::load) continue;
+    double elements = 1;
+    bool all = false;
+    std::set<int> indices;
+    ir::for_each_symbol(instr.index, [&](Expr symbol) {
+      if (symbol.is_symbol(ir::SymbolKind::value)) all = work.gathers = true;
+      if (symbol.is_symbol(ir::SymbolKind::index)) indices.insert(symbol.symbol_number());
+    });
+    for (std::size_t k = 0; k < extents.size(); ++k) {
+      if (all || indices.contains(static_cast<int>(k))) elements *= static_cast<double>(size(extents[k]));
+    }
+    const ir::BufferId buffer = ir::unmutated(graph, instr.buffer);
+    const auto found =
+        std::find_if(loaded.begin(), loaded.end(), [&](const auto& l) { return l.first == buffer; });
+    if (found == loaded.end())
+      loaded.emplace_back(buffer, elements);
+    else
+      found->second += elements;
+  }
+  for (const auto& [buffer, elements] : loaded) {
+    if (inside(buffer)) continue;
+    double whole = 1;
+    for (const Expr& e : graph[buffer].sizes) whole *= static_cast<double>(size(e));
+    work.bytes += std::min(elements, whole) * static_cast<double>(ir::size_of(graph[buffer].dtype));
+  }
+  return work;
+}
+
+KernelWork of_loops(const ir::Graph& graph, const ir::Operation& op, const ir::Loops& loops,
+                    const SizeOf& size, const std::function<bool(ir::BufferId)>& inside) {
+  double points = 1, kept = 1;
+  for (std::size_t k = 0; k < loops.sizes.size(); ++k) {
+    points *= static_cast<double>(size(loops.sizes[k]));
+    if (k < loops.kept()) kept *= static_cast<double>(size(loops.sizes[k]));
+  }
+  const BodyWork body = body_work(graph, loops.body, loops.sizes, size, inside);
+  KernelWork work;
+  work.dtype = loops.body.result_dtype();
+  work.flops = points * (body.flops + (loops.is_reduction() ? 1 : 0));
+  work.bytes = body.bytes;
+  for (ir::BufferId out : op.outputs) {
+    if (!inside(out)) work.bytes += kept * static_cast<double>(ir::size_of(graph[out].dtype));
+  }
+  work.kernel_class = loops.is_reduction() ? KernelClass::reduction
+                      : body.gathers       ? KernelClass::gather
+                      : body.flops > 0     ? KernelClass::elementwise
+                                           : KernelClass::copy;
+  return work;
+}
+
+KernelWork of_gemm(const ir::Graph& graph, const ir::Gemm& gemm, const SizeOf& size,
+                   const std::function<bool(ir::BufferId)>& inside) {
+  KernelWork work;
+  work.kernel_class = KernelClass::gemm;
+  work.dtype = graph[gemm.a.buffer].dtype;
+  double points = 1;
+  for (const Expr& e : gemm.out.sizes) points *= static_cast<double>(size(e));
+  work.flops = 2 * points * static_cast<double>(size(gemm.a.sizes.back()));
+  for (const ir::TensorRef* ref : {&gemm.a, &gemm.b, &gemm.out}) {
+    if (!inside(ref->buffer)) work.bytes += bytes_of(graph, *ref, size);
+  }
+  if (gemm.epilogue) work.bytes += body_work(graph, *gemm.epilogue, gemm.out.sizes, size, inside).bytes;
+  return work;
+}
+
+// The class of a kernel without a body is read off the name that it calls: the first of these words in it.
+KernelClass class_of(std::string_view callee) {
+  struct Word {
+    std::string_view word;
+    KernelClass kernel_class;
+  };
+  constexpr Word kWords[] = {{"attention", KernelClass::attention},
+                             {"flash", KernelClass::attention},
+                             {"gemm", KernelClass::gemm},
+                             {"matmul", KernelClass::gemm},
+                             {"conv", KernelClass::conv},
+                             {"copy", KernelClass::copy},
+                             {"cast", KernelClass::copy},
+                             {"norm", KernelClass::reduction},
+                             {"softmax", KernelClass::reduction},
+                             {"reduc", KernelClass::reduction},
+                             {"entropy", KernelClass::reduction},
+                             {"loss", KernelClass::reduction},
+                             {"topk", KernelClass::reduction},
+                             {"gather", KernelClass::gather},
+                             {"scatter", KernelClass::gather},
+                             {"embedding", KernelClass::gather},
+                             {"permute", KernelClass::gather},
+                             {"elementwise", KernelClass::elementwise},
+                             {"pointwise", KernelClass::elementwise},
+                             {"add", KernelClass::elementwise},
+                             {"glu", KernelClass::elementwise},
+                             {"gelu", KernelClass::elementwise},
+                             {"relu", KernelClass::elementwise},
+                             {"silu", KernelClass::elementwise},
+                             {"rope", KernelClass::elementwise},
+                             {"adam", KernelClass::elementwise},
+                             {"sgd", KernelClass::elementwise}};
+  for (const Word& w : kWords) {
+    if (callee.find(w.word) != std::string_view::npos) return w.kernel_class;
+  }
+  return KernelClass::other;
+}
+
+KernelWork of_extern(const ir::Graph& graph, const ir::ExternKernel& kernel, const SizeOf& size,
+                     const std::function<bool(ir::BufferId)>& inside) {
+  KernelWork work;
+  work.kernel_class = class_of(kernel.callee);
+  if (!kernel.reads.empty())
+    work.dtype = graph[kernel.reads.front().buffer].dtype;
+  else if (!kernel.writes.empty())
+    work.dtype = graph[kernel.writes.front().buffer].dtype;
+  for (const auto* refs : {&kernel.reads, &kernel.writes}) {
+    for (const ir::TensorRef& ref : *refs) {
+      if (!inside(ref.buffer)) work.bytes += bytes_of(graph, ref, size);
+    }
+  }
+  return work;
+}
+
+void visit_loads(const ir::LoopBody& body, const std::function<void(ir::BufferId)>& visit) {
+  for (const ir::Instr& instr : body.instrs) {
+    if (instr.code == OpCode::load) visit(instr.buffer);
+  }
+}
+
+void visit_buffers(const ir::Operation& op, const std::function<void(ir::BufferId)>& visit) {
+  for (ir::BufferId out : op.outputs) visit(out);
+  const auto refs = [&](const std::vector<ir::TensorRef>& list) {
+    for (const ir::TensorRef& ref : list) visit(ref.buffer);
+  };
+  if (const auto* loops = op.as<ir::Loops>()) {
+    visit_loads(loops->body, visit);
+  } else if (const auto* gemm = op.as<ir::Gemm>()) {
+    for (const ir::TensorRef* ref : {&gemm->a, &gemm->b, &gemm->out}) visit(ref->buffer);
+    if (gemm->epilogue) visit_loads(*gemm->epilogue, visit);
+  } else if (const auto* kernel = op.as<ir::ExternKernel>()) {
+    refs(kernel->reads);
+    refs(kernel->writes);
+  } else if (const auto* collective = op.as<ir::CollectiveKernel>()) {
+    refs(collective->inputs);
+    refs(collective->outputs);
+  } else if (const auto* region = op.as<ir::RegionKernel>()) {
+    for (ir::BufferId b : region->operands) visit(b);
+    for (const ir::Region& r : region->regions) {
+      for (ir::BufferId b : r.yields) visit(b);
+    }
+  }
+}
+
+}  // namespace
+
+StorageUsers::StorageUsers(const ir::Graph& graph) : graph_(graph), kept_(graph.storages.size(), false) {
+  for (std::size_t s = 0; s < graph.storages.size(); ++s) {
+    kept_[s] = graph.storages[s].kind != ir::StorageKind::activation;
+  }
+  for (const ir::GraphOutput& output : graph.outputs) {
+    kept_[static_cast<std::size_t>(ir::root_storage(graph, output.buffer).index)] = true;
+  }
+  std::vector<std::pair<int, ir::OpId>> uses;
+  for (std::size_t k = 0; k < graph.ops.size(); ++k) {
+    const bool region = graph.ops[k].as<ir::RegionKernel>() != nullptr;
+    visit_buffers(graph.ops[k], [&](ir::BufferId b) {
+      const int storage = ir::root_storage(graph, b).index;
+      if (storage < 0) return;
+      uses.emplace_back(storage, ir::OpId{static_cast<std::int32_t>(k)});
+      if (region) kept_[static_cast<std::size_t>(storage)] = true;
+    });
+  }
+  std::sort(uses.begin(), uses.end());
+  uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
+  first_.assign(graph.storages.size() + 1, 0);
+  for (const auto& [storage, op] : uses) {
+    ++first_[static_cast<std::size_t>(storage) + 1];
+    users_.push_back(op);
+  }
+  for (std::size_t s = 1; s < first_.size(); ++s) first_[s] += first_[s - 1];
+}
+
+bool StorageUsers::only_inside(ir::StorageId root, std::span<const ir::OpId> ops) const {
+  if (!root.valid() || kept_[static_cast<std::size_t>(root.index)]) return false;
+  const auto s = static_cast<std::size_t>(root.index);
+  for (int k = first_[s]; k < first_[s + 1]; ++k) {
+    if (!std::binary_search(ops.begin(), ops.end(), users_[static_cast<std::size_t>(k)])) return false;
+  }
+  return true;
+}
+
+KernelWork kernel_work(const ir::Graph& graph, const ir::Operation& op, const SizeOf& size,
+                       const std::function<bool(ir::BufferId)>& inside) {
+  if (const auto* loops = op.as<ir::Loops>()) return of_loops(graph, op, *loops, size, inside);
+  if (const auto* gemm = op.as<ir::Gemm>()) return of_gemm(graph, *gemm, size, inside);
+  if (const auto* kernel = op.as<ir::ExternKernel>()) return of_extern(graph, *kernel, size, inside);
+  return {};
+}
+
+Roofline& Roofline::operator+=(const Roofline& r) {
+  compute_us += r.compute_us;
+  memory_us += r.memory_us;
+  return *this;
+}
+
+Roofline roofline(const Machine& machine, const KernelWork& work) {
+  const ClassEfficiency& efficiency = machine[work.kernel_class];
+  const bool matrix = work.kernel_class == KernelClass::gemm || work.kernel_class == KernelClass::conv ||
+                      work.kernel_class == KernelClass::attention || work.kernel_class == KernelClass::other;
+  const double tflops =
+      (matrix ? machine.matrix_tflops : machine.vector_tflops)[static_cast<std::size_t>(work.dtype)];
+  return {work.flops / (tflops * efficiency.compute * 1e6),
+          work.bytes / (machine.memory_gb_s * efficiency.memory * 1e3)};
+}
+
+}  // namespace braid::passes

@@ -1,0 +1,52 @@
+// One schedule in figures: what bench, explain and the passes' reports print.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/bounds.h"
+#include "analysis/memory_model.h"
+#include "analysis/problem.h"
+#include "analysis/report.h"
+#include "analysis/simulator.h"
+#include "ir/schedule.h"
+
+namespace braid::passes {
+
+struct Measurement {
+  Time makespan;
+  Bounds bounds;               // of this graph, whatever the order of its collectives
+  Time input_bound;            // of this graph taken as the input; callers keep that of the first one
+  Time exposed;                // sum over the collectives, and what is in flight at the end
+  std::int64_t live_peak = 0;  // bytes
+  int live_peak_step = -1;
+  std::int64_t planned_bytes = 0;
+  // In the order of their starts; moves and limit are left to the pass.
+  std::vector<CollectiveReport> collectives;
+
+  // makespan / bound - 1; 0 for an empty schedule.
+  double gap() const;
+};
+
+struct MeasureOptions {
+  bool bounds = true;
+  bool planned = true;  // placement is the dearest part
+};
+
+// Of the schedule in its present order, on the costs' machine.
+Measurement measure(const ir::Schedule& schedule, const CostModel& costs, const MeasureOptions& options = {});
+// Of parts that the caller has already.
+Measurement measure(const ir::Schedule& schedule, const Problem& problem, const MemoryModel& memory,
+                    std::span<const int> order, const MeasureOptions& options = {});
+
+// "all_gather @dp 64.0 MiB": kind, group and payload at upper bounds.
+std::string describe_collective(const ir::Graph& graph, ir::OpId start);
+std::string format_bytes(std::int64_t bytes);  // "512 B", "64.0 MiB"
+
+// The report of a pass from what was measured before and after it. Collectives are matched by name; one that
+// the pass made was not exposed before.
+OverlapReport make_report(std::string pass, const Measurement& before, const Measurement& after);
+
+}  // namespace braid::passes

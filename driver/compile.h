@@ -1,0 +1,95 @@
+// The whole way from a model to a program, in one place.
+//
+//   load, check, normalise, lower      frontend::import_model     (a .braid text is parsed instead)
+//   fuse, legalise, schedule, plan     passes::run_passes
+//   emit, build                        StagedProgram, or emit_program and build_program
+//
+// Every arrow is one function with one input and one output; `compile` is their sequence.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/program_folder.h"
+#include "frontend/import.h"
+#include "ir/schedule.h"
+#include "passes/force_kernels.h"
+#include "passes/pass_context.h"
+#include "passes/runner.h"
+
+namespace braid {
+
+enum class Target : std::uint8_t { cpu, cuda };
+
+struct CompileOptions {
+  std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
+  frontend::ImportOptions import;
+  std::optional<std::string> passes;  // a list instead of the default pipeline
+  passes::RunOptions run;             // disable, print_after, bisect, verify
+  std::string machine;  // what passes take costs from: a name or a file; empty: cpu, for Target::cuda h100
+  // Collectives over a paced link instead of the machine's.
+  struct Link {
+    double latency_us = 0;
+    double gb_s = 0;
+  };
+  std::optional<Link> link;
+  std::string cost_file;  // measured times that replace those of the machine (analysis/costs/cost_file.h)
+  std::optional<std::int64_t> memory_cap;           // planned bytes that no pass may exceed
+  std::vector<passes::ForcedKernel> force_kernels;  // kernels that the user chose, before any pass
+  Target target = Target::cpu;
+  bool checked = false;                    // cpu: the program holds itself to its memory plan as it runs
+  std::vector<std::string> architectures;  // CUDA: "sm_90", ...; empty: build_nvcc's choice
+  std::string name;                        // of the program; empty: from the file's name
+  std::string output_dir;                  // where source, weights, manifest (and the library) go
+};
+
+// Load, check, normalise, lower: the schedule in the order of the graph, nothing fused or planned.
+ir::Schedule lower(const CompileOptions& options);
+// Fuse, legalise (codegen/legalise.h), schedule, plan. Returns what each pass did.
+std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
+// With a context of the caller's, who reads the passes' reports in it afterwards.
+passes::PassContext pass_context(const CompileOptions& options);
+std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
+                                         passes::PassContext& context);
+
+struct BuildRequest {
+  std::vector<std::string> architectures;  // CUDA: "sm_90", ...; empty: build_nvcc's choice
+  bool emulated = false;                   // CUDA: for the emulated device, by the host compiler
+};
+
+// A program on its way into options.output_dir: made aside, published at once (codegen/program_folder.h).
+class StagedProgram {
+ public:
+  // Emit: source, weights and manifest.
+  StagedProgram(const ir::Schedule& schedule, const CompileOptions& options);
+  // Build: the host compiler, or nvcc, makes a shared library.
+  void build(const BuildRequest& request);
+  // Returns the paths of the program's files.
+  std::vector<std::string> publish();
+
+ private:
+  codegen::ProgramFolder folder_;
+  std::string name_;
+  bool cuda_ = false;
+  std::uint64_t id_ = 0;
+};
+
+// Emits and publishes source, weights and manifest. Returns their paths.
+std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options);
+// Builds the library of the program that lies in `dir` and adds it. Returns its path. User errors of
+// read_manifest, BR0008 where source and manifest are of two compilations.
+std::string build_program(const std::string& dir, const BuildRequest& request = {});
+
+struct CompileResult {
+  ir::Schedule schedule;
+  std::vector<passes::PassRecord> passes;
+  std::vector<std::string> files;
+};
+CompileResult compile(const CompileOptions& options);
+
+// A valid C identifier from a file's name: "model.rank{rank}.onnx" -> "model".
+std::string program_name(const std::string& model_path);
+
+}  // namespace braid

@@ -1,0 +1,105 @@
+#include "explain/overlap_log.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "analysis/measure.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+std::string class_of(const ScheduleNode& node, const Graph& graph) {
+  if (node.kind == ScheduleNode::Kind::grouped) return "group";
+  if (node.kind == ScheduleNode::Kind::fused) return "fused";
+  const Operation& op = graph[node.op];
+  if (op.as<CollectiveKernel>() != nullptr) return "start";
+  if (op.as<WaitKernel>() != nullptr) return "wait";
+  if (op.as<ReleaseKernel>() != nullptr) return "release";
+  if (op.as<RegionKernel>() != nullptr) return "region";
+  return "compute";
+}
+
+std::string kernel_of(const ScheduleNode& node, const Graph& graph) {
+  const std::vector<OpId> ops = ops_of(node);
+  const Operation& op = graph[ops.front()];
+  if (op.as<CollectiveKernel>() != nullptr) return describe_collective(graph, ops.front());
+  if (ops.size() > 1) return fmt::format("{} operations", ops.size());
+  if (const auto* k = op.as<ExternKernel>()) return "extern " + k->callee;
+  if (const auto* k = op.as<Loops>()) return k->is_reduction() ? "reduction" : "pointwise";
+  if (op.as<Gemm>() != nullptr) return "gemm";
+  return "";
+}
+
+std::string join(const std::vector<Expr>& list) {
+  std::string out = "[";
+  for (std::size_t k = 0; k < list.size(); ++k) out += (k > 0 ? ", " : "") + to_string(list[k]);
+  return out + "]";
+}
+
+bool overlap_log_wanted() {
+  const char* what = std::getenv("BRAID_LOG");
+  const char* rank = std::getenv("RANK");
+  if (what == nullptr || (rank != nullptr && std::string_view(rank) != "0")) return false;
+  return fmt::format(",{},", what).find(",overlap,") != std::string::npos;
+}
+
+}  // namespace
+
+std::string overlap_log(std::string_view pass, std::string_view when, const Schedule& schedule,
+                        const CostModel& costs) {
+  const Graph& graph = schedule.graph;
+  const Problem p = make_problem(schedule, costs);
+  Simulator simulator(p);
+  std::string lines;
+  for (int n = 0; n < p.size(); ++n) {
+    const ScheduleNode& node = schedule.nodes[static_cast<std::size_t>(n)];
+    const std::string bars(static_cast<std::size_t>(simulator.in_flight()), '|');
+    Time cost = p.compute_time(n);
+    for (const Step& s : p.steps_of(n)) {
+      if (s.kind == Step::Kind::start)
+        cost += p.collectives[static_cast<std::size_t>(s.collective)].cost.time;
+    }
+    const Operation& last = graph[ops_of(node).back()];
+    std::string size, stride;
+    if (!last.outputs.empty()) {
+      const BufferId b = last.outputs.front();
+      size = fmt::format("{}{}", to_string(graph[b].dtype), join(graph[b].sizes));
+      stride = join(strides_of(graph, b));
+    }
+    lines +=
+        fmt::format("{:>6} {:<3} {:<8} {:<32} {:<24} {:<16} {:<28} {:.6f}\n", n, bars, class_of(node, graph),
+                    kernel_of(node, graph), size, stride, name_of(schedule, n), cost.ms());
+    simulator.append(n);
+  }
+  return fmt::format("== {}: {} ({:.3f} us simulated)\n{:>6} {:<3} {:<8} {:<32} {:<24} {:<16} {:<28} ms\n{}",
+                     pass, when, simulator.finish().us(), "step", "", "class", "kernel", "size", "stride",
+                     "name", lines);
+}
+
+void log_safely(const std::function<std::string()>& text,
+                const std::function<void(const std::string&)>& write) {
+  try {
+    write(text());
+  } catch (...) {  // by contract
+  }
+}
+
+std::optional<std::function<void(const PassRun&)>> overlap_log_observer() {
+  if (!overlap_log_wanted()) return std::nullopt;
+  return [](const PassRun& run) {
+    if (!run.reported) return;
+    const auto text = [&] {
+      return overlap_log(run.pass.name(), "before", run.before, *run.context.costs) +
+             overlap_log(run.pass.name(), run.changed ? "after" : "after (unchanged)", run.after,
+                         *run.context.costs);
+    };
+    log_safely(text, [](const std::string& lines) { std::fputs(lines.c_str(), stderr); });
+  };
+}
+
+}  // namespace braid::passes

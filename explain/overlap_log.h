@@ -1,0 +1,34 @@
+// BRAID_LOG=overlap: the order of the nodes around each pass that moves communication, on standard error.
+//
+//   == sink_waits: after (6.500 us)
+//      0    class   kernel                 size             stride   name            ms
+//      1    start   all_reduce @g 256 B    f32[64]          [1]      r          0.002000
+//      2  | compute extern filler          f32[64]          [1]      filler     0.003000
+//
+// One bar per collective that is in flight while the node runs.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "analysis/costs/cost_model.h"
+#include "ir/schedule.h"
+#include "passes/runner.h"
+
+namespace braid::passes {
+
+// Writes the log of a run (RunOptions::observers); nothing where the environment (a list separated by commas)
+// does not want it, or on another rank than 0.
+std::optional<std::function<void(const PassRun&)>> overlap_log_observer();
+
+std::string overlap_log(std::string_view pass, std::string_view when, const ir::Schedule& schedule,
+                        const CostModel& costs);
+
+// Writes what `text` returns with `write`. Whatever goes wrong in either is swallowed: a log never stops a
+// compilation.
+void log_safely(const std::function<std::string()>& text,
+                const std::function<void(const std::string&)>& write);
+
+}  // namespace braid::passes

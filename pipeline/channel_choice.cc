@@ -1,0 +1,96 @@
+#include "pipeline/channel_choice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ir/error.h"
+#include "pipeline/add_send_recv.h"
+#include "pipeline/simulate.h"
+#include "pipeline/timed_transfers.h"
+
+namespace braid::pipeline {
+namespace {
+
+class Chooser {
+ public:
+  Chooser(const SearchProblem& p, const PipelineCosts& costs, ChannelPolicy policy)
+      : problem_(p), costs_(costs), policy_(policy) {
+    choice_.simulated = passes::Time::max();
+  }
+
+  // Whether it is the best so far. All ways to place transfers are safe under every policy; the proof of the
+  // one that is kept follows.
+  bool offer(const ChannelCandidate& c) {
+    bool better = offer(c.orders, add_timed_send_recv(problem_, c.orders));
+    better |= offer(c.orders, add_send_recv(to_schedule(problem_, c.orders)));
+    if (c.published.ranks() > 0) better |= offer(c.orders, add_send_recv(c.published));
+    return better;
+  }
+
+  // Exchanges two neighbours of a rank's order that differ, wherever the model allows it.
+  void improve(passes::Time lower_bound, std::int64_t budget) {
+    const std::int64_t end = choice_.simulations + budget;
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (std::size_t r = 0; r < choice_.orders.size(); ++r)
+        for (std::size_t j = 0; j + 1 < choice_.orders[r].size(); ++j) {
+          if (choice_.simulated <= lower_bound || choice_.simulations >= end) return;
+          Orders orders = choice_.orders;
+          if (orders[r][j] == orders[r][j + 1]) continue;
+          std::swap(orders[r][j], orders[r][j + 1]);
+          const Evaluation e = evaluate(problem_, orders);
+          // The model's makespan is a lower bound of what the channels make of it.
+          if (e.status != Evaluation::Status::ok || e.makespan >= choice_.simulated) continue;
+          if (!offer(orders, add_timed_send_recv(problem_, orders))) continue;
+          ++choice_.improvements;
+          progress = true;
+        }
+    }
+  }
+
+  passes::Time simulated() const { return choice_.simulated; }
+
+  ChannelChoice take() {
+    choice_.certificate = require_deadlock_free(choice_.lowered, policy_);
+    return std::move(choice_);
+  }
+
+ private:
+  bool offer(const Orders& orders, Schedule lowered) {
+    ++choice_.simulations;
+    const passes::Time t = simulate(lowered, costs_, policy_).makespan;
+    if (t >= choice_.simulated) return false;
+    choice_.simulated = t;
+    choice_.orders = orders;
+    choice_.lowered = std::move(lowered);
+    return true;
+  }
+
+  const SearchProblem& problem_;
+  const PipelineCosts& costs_;
+  const ChannelPolicy policy_;
+  ChannelChoice choice_;
+};
+
+}  // namespace
+
+ChannelChoice choose_for_channels(const SearchProblem& p, const PipelineCosts& costs, ChannelPolicy policy,
+                                  std::span<const ChannelCandidate> candidates, passes::Time lower_bound,
+                                  std::int64_t budget) {
+  ir::internal_check(!candidates.empty(), "choose_for_channels: no candidate");
+  Chooser chooser(p, costs, policy);
+  int best = 0;
+  passes::Time first;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    if (c > 0 && chooser.simulated() <= lower_bound) break;
+    if (chooser.offer(candidates[c])) best = static_cast<int>(c);
+    if (c == 0) first = chooser.simulated();
+  }
+  chooser.improve(lower_bound, budget);
+  ChannelChoice out = chooser.take();
+  out.candidate = best;
+  out.first_candidate = first;
+  return out;
+}
+
+}  // namespace braid::pipeline

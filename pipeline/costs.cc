@@ -1,0 +1,149 @@
+#include "pipeline/costs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/costs/json_document.h"
+#include "pipeline/simulation_errors.h"
+
+namespace braid::pipeline {
+namespace {
+
+using passes::JsonDocument;
+using passes::JsonObject;
+using passes::JsonValue;
+using passes::Time;
+
+constexpr double kMaxUs = 1e9;
+constexpr double kMaxBytes = 1e15;
+
+double number(JsonObject& object, const char* key, passes::NumberRange range, double otherwise) {
+  const auto value = object.maybe(key);
+  return value ? value->number(range) : otherwise;
+}
+Time time(JsonObject& object, const char* key) { return Time::from_us(number(object, key, {0, kMaxUs}, 0)); }
+std::int64_t bytes(JsonObject& object, const char* key) {
+  const auto value = object.maybe(key);
+  return value ? value->integer(0, static_cast<std::int64_t>(kMaxBytes)) : 0;
+}
+
+Link link(JsonObject& object) { return {time(object, "latency_us"), number(object, "gb_s", {1e-6, 1e6}, 0)}; }
+
+StageCosts stage(const JsonValue& value) {
+  JsonObject object(value);
+  StageCosts s;
+  s.forward = time(object, "forward_us");
+  s.backward_input = time(object, "backward_input_us");
+  s.backward_weight = time(object, "backward_weight_us");
+  s.full_backward = s.backward_input + s.backward_weight;
+  if (const auto full = object.maybe("full_backward_us"))
+    s.full_backward = Time::from_us(full->number({0, kMaxUs}));
+  s.unshard = time(object, "unshard_us");
+  s.reduce_grad = time(object, "reduce_grad_us");
+  s.activation_bytes = bytes(object, "activation_bytes");
+  s.weight_bytes = bytes(object, "weight_bytes");
+  if (s.weight_bytes > s.activation_bytes)
+    value.fail("weight_bytes is the part of activation_bytes that W still needs: it cannot be more");
+  s.forward_bytes = bytes(object, "forward_bytes");
+  s.backward_bytes = bytes(object, "backward_bytes");
+  s.parameter_bytes = bytes(object, "parameter_bytes");
+  s.gradient_bytes = bytes(object, "gradient_bytes");
+  object.finish();
+  return s;
+}
+
+passes::Permille permille(JsonObject& object, const char* key, passes::NumberRange range) {
+  return static_cast<passes::Permille>(number(object, key, range, 1) * 1000 + 0.5);
+}
+
+}  // namespace
+
+Time PipelineCosts::of(Action a) const {
+  const StageCosts& s = stages[static_cast<std::size_t>(a.stage)];
+  switch (a.kind) {
+    case ActionKind::forward:
+      return s.forward;
+    case ActionKind::backward_input:
+      return s.backward_input;
+    case ActionKind::backward_weight:
+      return s.backward_weight;
+    case ActionKind::full_backward:
+      return s.full_backward;
+    case ActionKind::unshard:
+      return s.unshard;
+    case ActionKind::reduce_grad:
+      return s.reduce_grad;
+    default:
+      return {};
+  }
+}
+
+Time PipelineCosts::transfer(Action send, std::int32_t from, std::int32_t to) const {
+  const auto found =
+      std::lower_bound(links.begin(), links.end(), std::pair{from, to},
+                       [](const LinkBetween& l, const std::pair<std::int32_t, std::int32_t>& key) {
+                         return std::pair{l.from, l.to} < key;
+                       });
+  const Link& used = found != links.end() && found->from == from && found->to == to ? found->link : link;
+  const StageCosts& s = stages[static_cast<std::size_t>(send.stage)];
+  const std::int64_t size = send.kind == ActionKind::send_forward ? s.forward_bytes : s.backward_bytes;
+  if (size == 0 || used.gb_s <= 0) return used.latency;
+  // What is longer than any simulation may take stays so, and stays a number.
+  constexpr double kMostNs = 4e15;
+  return used.latency + Time::from_ns(std::min(static_cast<double>(size) / used.gb_s, kMostNs));
+}
+
+PipelineCosts unit_costs(const Schedule& schedule) {
+  PipelineCosts costs;
+  StageCosts s;
+  s.forward = s.backward_input = s.backward_weight = Time::from_us(1);
+  s.full_backward = Time::from_us(2);
+  s.activation_bytes = s.weight_bytes = 1;
+  costs.stages.assign(schedule.rank_of_stage.size(), s);
+  return costs;
+}
+
+PipelineCosts parse_costs(const std::string& text, const std::string& file, int stages) {
+  const JsonDocument document(text, file, kCostsNotJson, kBadCosts);
+  JsonObject root = document.object();
+  root.integer("version", 1, 1);
+  PipelineCosts costs;
+  const JsonValue list = root.value("stages");
+  for (const JsonValue& s : list.array()) costs.stages.push_back(stage(s));
+  if (costs.stages.size() == 1) costs.stages.resize(static_cast<std::size_t>(stages), costs.stages[0]);
+  if (static_cast<int>(costs.stages.size()) != stages) {
+    list.fail("expected the costs of " + std::to_string(stages) + " stages, or of one for all, not of " +
+              std::to_string(costs.stages.size()));
+  }
+  if (const auto value = root.maybe("link")) {
+    JsonObject object(*value);
+    costs.link = link(object);
+    object.finish();
+  }
+  if (const auto value = root.maybe("links")) {
+    for (const JsonValue& one : value->array()) {
+      JsonObject object(one);
+      LinkBetween between;
+      between.from = static_cast<std::int32_t>(object.integer("from", 0, INT32_MAX));
+      between.to = static_cast<std::int32_t>(object.integer("to", 0, INT32_MAX));
+      between.link = link(object);
+      object.finish();
+      for (const LinkBetween& other : costs.links) {
+        if (other.from == between.from && other.to == between.to) one.fail("this link stands there already");
+      }
+      costs.links.push_back(between);
+    }
+    std::ranges::sort(costs.links, {}, [](const LinkBetween& l) { return std::pair{l.from, l.to}; });
+  }
+  costs.overlap = permille(root, "overlap", {0.001, 1});
+  costs.slowdown = permille(root, "slowdown", {1, 1000});
+  if (const auto value = root.maybe("shared_links")) costs.shared_links = value->boolean();
+  root.finish();
+  return costs;
+}
+
+PipelineCosts read_costs(const std::string& path, int stages) {
+  return parse_costs(passes::read_text_file(path, kCostsNotJson), path, stages);
+}
+
+}  // namespace braid::pipeline

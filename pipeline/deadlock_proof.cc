@@ -1,0 +1,121 @@
+#include "pipeline/deadlock_proof.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/error.h"
+#include "pipeline/lowering_errors.h"
+#include "pipeline/rendezvous.h"
+#include "pipeline/rendezvous_cycle.h"
+#include "pipeline/validate.h"
+
+namespace braid::pipeline {
+namespace {
+
+template <class Visit>
+void each_transfer(const Schedule& s, Visit visit) {
+  for (int rank = 0; rank < s.ranks(); ++rank) {
+    const Row& row = s.rows[static_cast<std::size_t>(rank)];
+    for (std::size_t p = 0; p < row.size(); ++p)
+      if (is_send(row[p].kind) || is_recv(row[p].kind)) visit(rank, p, row[p]);
+  }
+}
+
+// The number of each message on its connection, as its SEND and as its RECV count it.
+bool same_order(const Schedule& s, const ChannelLayout& layout) {
+  struct Numbers {
+    std::int32_t send = 0, recv = 0;
+  };
+  std::vector<Numbers> messages(2 * dense_size(s));
+  std::vector<Numbers> counts(static_cast<std::size_t>(layout.connections()));
+  for (const Row& row : s.rows) {
+    for (const Action t : row) {
+      if (is_send(t.kind)) {
+        messages[2 * dense_id(s, t) + (t.kind == ActionKind::send_backward)].send =
+            counts[static_cast<std::size_t>(layout.connection_of(t))].send++;
+      } else if (is_recv(t.kind)) {
+        messages[2 * dense_id(s, counterpart(t)) + (t.kind == ActionKind::recv_backward)].recv =
+            counts[static_cast<std::size_t>(layout.connection_of(t))].recv++;
+      }
+    }
+  }
+  return std::ranges::all_of(messages, [](Numbers n) { return n.send == n.recv; });
+}
+
+// The entry of the cell that holds the entry.
+std::size_t cell_of(const Row& row, std::size_t position) {
+  std::size_t p = 0;
+  while (p + cell_size(row, p) <= position) p += cell_size(row, p);
+  return p;
+}
+
+ChannelMismatch first_mismatch(const Schedule& s, const ChannelLayout& layout) {
+  struct Order {
+    std::vector<PlacedAction> sends, recvs;
+  };
+  std::vector<Order> orders(static_cast<std::size_t>(layout.connections()));
+  each_transfer(s, [&](int rank, std::size_t p, Action t) {
+    Order& order = orders[static_cast<std::size_t>(layout.connection_of(t))];
+    (is_send(t.kind) ? order.sends : order.recvs).push_back({rank, p, t});
+  });
+  for (std::size_t c = 0; c < orders.size(); ++c) {
+    auto& [sends, recvs] = orders[c];
+    for (std::size_t i = 0; i < sends.size() && i < recvs.size(); ++i) {
+      if (counterpart(sends[i].action) == recvs[i].action) continue;
+      for (PlacedAction* a : {&sends[i], &recvs[i]})
+        a->position = cell_of(s.rows[static_cast<std::size_t>(a->rank)], a->position);
+      return {layout.connection()[c].from, layout.connection()[c].to, i, sends[i], recvs[i]};
+    }
+  }
+  throw ir::InternalError("all connections have equal orders");
+}
+
+std::string describe(const Schedule& s, const PlacedAction& a) {
+  return fmt::format("{} ({})", to_string(a.action), place(s, a.rank, a.position));
+}
+
+}  // namespace
+
+Proof prove_deadlock_free(const Schedule& schedule, ChannelPolicy policy) {
+  if (policy.buffered < 0)
+    ir::user_error(kBadLoweringOption, {}, fmt::format("{} buffered messages", policy.buffered));
+  validate(schedule, {.transfers = true});
+  const ChannelLayout layout(schedule, policy.kind);
+  if (!same_order(schedule, layout)) return first_mismatch(schedule, layout);
+  Rendezvous rendezvous(schedule, layout, policy.buffered);
+  std::vector<Action> order = rendezvous.run();
+  if (rendezvous.finished()) return Certificate{policy, std::move(order)};
+  return RendezvousCycle{policy, shortest_cycle(schedule, layout, policy, rendezvous)};
+}
+
+std::string to_text(const Schedule& schedule, const Proof& proof) {
+  if (const auto* c = std::get_if<Certificate>(&proof))
+    return fmt::format("no deadlock for any timing with {}: {} transfers in one order", to_string(c->policy),
+                       c->order.size());
+  if (const auto* m = std::get_if<ChannelMismatch>(&proof))
+    return fmt::format("message {} from rank {} to rank {} is sent as {} and received as {}", m->message,
+                       m->from, m->to, describe(schedule, m->send), describe(schedule, m->recv));
+  const auto& cycle = std::get<RendezvousCycle>(proof);
+  std::string text = fmt::format("the ranks wait for each other with {}:", to_string(cycle.policy));
+  for (std::size_t i = 0; i < cycle.blocked.size(); ++i) {
+    const BlockedAction& b = cycle.blocked[i];
+    const BlockedAction& next = cycle.blocked[(i + 1) % cycle.blocked.size()];
+    text += fmt::format("\n  {} needs {}", describe(schedule, b.at), to_string(b.needs));
+    if (b.needs != next.at.action) text += fmt::format(", which is behind {}", describe(schedule, next.at));
+  }
+  return text;
+}
+
+Certificate require_deadlock_free(const Schedule& schedule, ChannelPolicy policy) {
+  Proof proof = prove_deadlock_free(schedule, policy);
+  if (auto* c = std::get_if<Certificate>(&proof)) return std::move(*c);
+  if (std::holds_alternative<ChannelMismatch>(proof))
+    ir::user_error(kChannelMismatch, {}, to_text(schedule, proof),
+                   "a channel has no tags: SENDs and RECVs have to stand in the same order");
+  ir::user_error(kRendezvousCycle, {}, to_text(schedule, proof),
+                 "move a RECV before the SEND that it stands behind, or let fewer transfers share a channel");
+}
+
+}  // namespace braid::pipeline

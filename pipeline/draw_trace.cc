@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "pipeline/draw.h"
+#include "pipeline/text.h"
+
+namespace braid::pipeline {
+namespace {
+
+using nlohmann::ordered_json;
+using passes::Time;
+
+enum Lane { kCompute, kParameters, kSends, kReceives };
+constexpr const char* kLanes[] = {"compute", "parameters", "sends", "receives"};
+
+ordered_json span(std::size_t rank, Lane lane, const std::string& name, Time begin, Time end) {
+  return {{"ph", "X"},    {"pid", rank},      {"tid", lane},
+          {"name", name}, {"ts", begin.us()}, {"dur", (end - begin).us()}};
+}
+
+}  // namespace
+
+std::string chrome_trace(const Schedule& s, const Simulation& simulation,
+                         const std::vector<RankMemory>& memory) {
+  ordered_json events = ordered_json::array();
+  for (std::size_t r = 0; r < s.rows.size(); ++r) {
+    events.push_back(
+        {{"ph", "M"}, {"pid", r}, {"name", "process_name"}, {"args", {{"name", fmt::format("rank {}", r)}}}});
+    for (const Lane lane : {kCompute, kParameters, kSends, kReceives}) {
+      events.push_back({{"ph", "M"},
+                        {"pid", r},
+                        {"tid", lane},
+                        {"name", "thread_name"},
+                        {"args", {{"name", kLanes[lane]}}}});
+    }
+    for (const CellTimes& c : simulation.cells[r]) {
+      if (c.begin == c.end) continue;
+      std::string name;
+      append_cell(name, s.rows[r], c.position);
+      const ActionKind kind = s.rows[r][c.position].kind;
+      const bool beside = kind == ActionKind::unshard || kind == ActionKind::reduce_grad;
+      events.push_back(span(r, beside ? kParameters : kCompute, name, c.begin, c.end));
+    }
+    if (r >= memory.size()) continue;
+    for (const MemoryPoint& p : memory[r].live) {
+      events.push_back({{"ph", "C"},
+                        {"pid", r},
+                        {"name", "live bytes"},
+                        {"ts", p.from.us()},
+                        {"args", {{"bytes", p.bytes}}}});
+    }
+  }
+  int flow = 0;
+  for (const TransferTimes& t : simulation.transfers) {
+    const auto from = static_cast<std::size_t>(t.from), to = static_cast<std::size_t>(t.to);
+    events.push_back(span(from, kSends, to_string(t.send), t.begin, t.end));
+    events.push_back(span(to, kReceives, to_string(counterpart(t.send)), t.begin, t.end));
+    const ordered_json arrow = {{"cat", "transfer"}, {"name", "transfer"}, {"id", flow++}};
+    ordered_json begin = arrow, end = arrow;
+    begin.update({{"ph", "s"}, {"pid", from}, {"tid", kSends}, {"ts", t.begin.us()}});
+    end.update({{"ph", "f"}, {"bp", "e"}, {"pid", to}, {"tid", kReceives}, {"ts", t.end.us()}});
+    events.push_back(std::move(begin));
+    events.push_back(std::move(end));
+  }
+  return ordered_json{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}}.dump() + "\n";
+}
+
+}  // namespace braid::pipeline

@@ -1,0 +1,24 @@
+#include "pipeline/generate_gpipe.h"
+
+#include "pipeline/generator_sizes.h"
+#include "pipeline/placement.h"
+
+namespace braid::pipeline {
+
+Schedule generate_gpipe(const GeneratorOptions& o) {
+  check_sizes("GPipe", o, 1);
+  Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
+  for (std::int32_t r = 0; r < o.ranks; ++r) {
+    Row& row = schedule.rows[static_cast<std::size_t>(r)];
+    const std::int32_t after = o.ranks - 1 - r;
+    row.reserve(static_cast<std::size_t>(r) + 2 * static_cast<std::size_t>(o.microbatches) +
+                3 * static_cast<std::size_t>(after));
+    append_idle(row, r);
+    for (std::int32_t m = 0; m < o.microbatches; ++m) row.push_back({ActionKind::forward, r, m});
+    append_idle(row, 3 * after);
+    for (std::int32_t m = 0; m < o.microbatches; ++m) row.push_back({ActionKind::full_backward, r, m});
+  }
+  return schedule;
+}
+
+}  // namespace braid::pipeline

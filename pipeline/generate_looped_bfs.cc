@@ -1,0 +1,32 @@
+#include "pipeline/generate_looped_bfs.h"
+
+#include "pipeline/generator_sizes.h"
+#include "pipeline/placement.h"
+
+namespace braid::pipeline {
+
+Schedule generate_looped_bfs(const GeneratorOptions& o) {
+  check_sizes("LoopedBFS", o, 0);
+  Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
+  const std::int32_t local = o.stages / o.ranks;
+  for (std::int32_t r = 0; r < o.ranks; ++r) {
+    Row& row = schedule.rows[static_cast<std::size_t>(r)];
+    const std::int32_t after = o.ranks - 1 - r;
+    row.reserve(2 * static_cast<std::size_t>(local) * static_cast<std::size_t>(o.microbatches) +
+                static_cast<std::size_t>(r) + 2 * static_cast<std::size_t>(after));
+    append_idle(row, r);
+    for (std::int32_t c = 0; c < local; ++c) {
+      for (std::int32_t m = 0; m < o.microbatches; ++m)
+        row.push_back({ActionKind::forward, c * o.ranks + r, m});
+    }
+    append_idle(row, 2 * after);
+    for (std::int32_t c = local - 1; c >= 0; --c) {
+      for (std::int32_t m = o.microbatches - 1; m >= 0; --m) {
+        row.push_back({ActionKind::full_backward, c * o.ranks + r, m});
+      }
+    }
+  }
+  return schedule;
+}
+
+}  // namespace braid::pipeline

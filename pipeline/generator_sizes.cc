@@ -1,0 +1,45 @@
+#include "pipeline/generator_sizes.h"
+
+#include <utility>
+
+#include "ir/error.h"
+#include "pipeline/language_errors.h"
+#include "pipeline/validate.h"
+
+namespace braid::pipeline {
+
+void refuse_sizes(std::string_view name, const GeneratorOptions& o, std::string_view what) {
+  ir::user_error(kScheduleSizes, {},
+                 fmt::format("{} with {} ranks, {} stages and {} micro-batches: {}", name, o.ranks, o.stages,
+                             o.microbatches, what),
+                 "braid pipeline generate --list shows which sizes each schedule is defined for");
+}
+
+void check_sizes(std::string_view name, const GeneratorOptions& o, std::int32_t local_stages) {
+  if (o.ranks < 1) refuse_sizes(name, o, "it needs a rank");
+  if (o.microbatches < 1) refuse_sizes(name, o, "it needs a micro-batch");
+  if (o.stages < o.ranks) refuse_sizes(name, o, "more ranks than stages");
+  if (o.stages % o.ranks != 0) refuse_sizes(name, o, "the stages do not divide among the ranks");
+  if (local_stages != 0 && o.stages / o.ranks != local_stages) {
+    refuse_sizes(name, o, local_stages == 1 ? "it has one stage per rank" : "it has two stages per rank");
+  }
+  // A rank has up to so many idle cells for each of its stages.
+  const std::int64_t idle = 4 * std::int64_t{o.ranks};
+  if (o.stages >= kMostStageMicrobatches / (o.microbatches + idle)) {
+    ir::user_error(
+        kScheduleTooLarge, {},
+        fmt::format("{} with {} ranks, {} stages and {} micro-batches has too many cells", name, o.ranks,
+                    o.stages, o.microbatches),
+        fmt::format("stages times (micro-batches + 4 times ranks) lie below {}", kMostStageMicrobatches));
+  }
+}
+
+Schedule empty_schedule(const GeneratorOptions& options, std::vector<std::int32_t> rank_of_stage) {
+  Schedule schedule;
+  schedule.rank_of_stage = std::move(rank_of_stage);
+  schedule.rows.resize(static_cast<std::size_t>(options.ranks));
+  schedule.microbatches = options.microbatches;
+  return schedule;
+}
+
+}  // namespace braid::pipeline

@@ -1,0 +1,50 @@
+// The order in which schedules with several stages per rank take stages and micro-batches: rounds of
+// micro-batches go through the first stage of a rank, then through its next one, and so on.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "pipeline/generator_sizes.h"
+
+namespace braid::pipeline {
+
+// Counted over the forwards (or backwards) of one rank.
+class Interleave {
+ public:
+  // Throws BR0809 when the micro-batches do not divide into rounds of at least as many as there are ranks.
+  Interleave(std::string_view name, const GeneratorOptions& o)
+      : ranks_(o.ranks), local_(o.stages / o.ranks), microbatches_(o.microbatches) {
+    const std::int32_t rounds = std::max(1, o.microbatches / o.ranks);
+    if (o.microbatches % rounds != 0) {
+      refuse_sizes(name, o, fmt::format("the micro-batches do not divide into {} equal rounds", rounds));
+    }
+    per_round_ = o.microbatches / rounds;
+  }
+
+  std::int32_t per_round() const { return per_round_; }
+  std::int32_t local_stages() const { return local_; }
+  std::int64_t actions() const { return std::int64_t{local_} * microbatches_; }
+
+  // The k-th forward and the k-th backward of a rank, k from 0.
+  Action forward(std::int32_t rank, std::int64_t k) const {
+    return {ActionKind::forward, chunk(k) * ranks_ + rank, microbatch(k)};
+  }
+  Action backward(ActionKind kind, std::int32_t rank, std::int64_t k) const {
+    return {kind, (local_ - 1 - chunk(k)) * ranks_ + rank, microbatch(k)};
+  }
+
+ private:
+  std::int32_t chunk(std::int64_t k) const { return static_cast<std::int32_t>(k / per_round_ % local_); }
+  std::int32_t microbatch(std::int64_t k) const {
+    const std::int64_t round = k / (std::int64_t{per_round_} * local_);
+    return static_cast<std::int32_t>(round * per_round_ + k % per_round_);
+  }
+
+  std::int32_t ranks_, local_, microbatches_, per_round_ = 1;
+};
+
+}  // namespace braid::pipeline

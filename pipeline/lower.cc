@@ -1,0 +1,49 @@
+#include "pipeline/lower.h"
+
+#include "ir/error.h"
+#include "pipeline/add_reduce_grad.h"
+#include "pipeline/add_send_recv.h"
+#include "pipeline/add_wait_send.h"
+#include "pipeline/defer_recv.h"
+#include "pipeline/merge_backward.h"
+
+namespace braid::pipeline {
+namespace {
+
+// The rows without deferral, when that is asked for and the proof has an objection.
+Lowered with_deferral(Schedule plain, const LowerOptions& options) {
+  Schedule deferred = defer_recv(plain);
+  if (options.unsafe_deferral == LowerOptions::UnsafeDeferral::refuse) {
+    Certificate certificate = require_deadlock_free(deferred, options.channels);
+    return {std::move(deferred), std::move(certificate), {}};
+  }
+  Proof proof = prove_deadlock_free(deferred, options.channels);
+  if (auto* certificate = std::get_if<Certificate>(&proof))
+    return {std::move(deferred), std::move(*certificate), {}};
+  std::string objection = to_text(deferred, proof);
+  Certificate certificate = require_deadlock_free(plain, options.channels);
+  return {std::move(plain), std::move(certificate), std::move(objection)};
+}
+
+}  // namespace
+
+Lowered lower(const Schedule& schedule, const LowerOptions& options) {
+  validate(schedule, {.phases = options.phases});
+  Schedule rows;
+  const Schedule* current = &schedule;
+  const auto apply = [&](Schedule next) {
+    rows = std::move(next);
+    current = &rows;
+    validate(rows, {.phases = options.phases});
+  };
+  if (options.merge_backward) apply(merge_backward(*current));
+  if (options.unshard) apply(add_unshard_reshard(*current, *options.unshard));
+  if (options.reduce_grad) apply(add_reduce_grad(*current, options.waits));
+  rows = add_send_recv(*current);
+  if (options.waits) rows = add_wait_send(rows);
+  if (options.defer_recv) return with_deferral(std::move(rows), options);
+  Certificate certificate = require_deadlock_free(rows, options.channels);  // validates as well
+  return {std::move(rows), std::move(certificate), {}};
+}
+
+}  // namespace braid::pipeline

@@ -1,0 +1,46 @@
+// Lower bounds of the makespan, of a whole problem and of every completion of a partial schedule.
+//
+//   rank work       first arrival + all work of a rank + what must follow its last action
+//   critical path   one micro-batch's way down and up with the work that must precede and follow on each rank
+//   one machine     per rank: every remaining action has a release time (head) and a time that must follow it
+//                   (tail); Jackson's preemptive schedule (largest tail first) is a bound for any order
+//                   (Carlier 1982), O(n) here since heads rise and tails fall with the micro-batch number
+//   memory          heads and tails know that the k-th F wants so many I and W done before, hence the round
+//   trips
+//                   of a cap of c activations in flight
+#pragma once
+
+#include <algorithm>
+
+#include "pipeline/search_state.h"
+
+namespace braid::pipeline {
+
+struct RootBounds {
+  passes::Time rank_work, critical_path, one_machine;
+  passes::Time best() const { return std::max({rank_work, critical_path, one_machine}); }
+};
+
+class LowerBounds {
+ public:
+  explicit LowerBounds(const SearchInstance& in);
+
+  struct Value {
+    std::int64_t bound = 0;  // max over ranks
+    std::int64_t sum = 0;    // over ranks: tells apart what the maximum does not
+  };
+  // O(stages x microbatches). Times of idle ranks are raised to their next action's head (normal form: it
+  // does not change any completion and makes dominance see more).
+  Value of(const SearchState& st);
+
+  RootBounds root();
+
+ private:
+  void fill_heads(const SearchState& st);
+  std::int64_t one_machine(const SearchState& st, int rank) const;
+
+  const SearchInstance& in_;
+  std::vector<std::int64_t> head_[3];  // [kind][stage, k]
+};
+
+}  // namespace braid::pipeline

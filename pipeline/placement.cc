@@ -1,0 +1,89 @@
+#include "pipeline/placement.h"
+
+#include <charconv>
+
+#include "ir/error.h"
+#include "pipeline/language_errors.h"
+
+namespace braid::pipeline {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  ir::user_error(kBadPlacementText, {}, what, "loop, v, or a rank for every stage: 0,1,1,0");
+}
+
+void check_blocks(std::string_view name, int ranks, int stages) {
+  if (ranks < 1) fail(fmt::format("a placement on {} ranks", ranks));
+  if (stages < ranks || stages % ranks != 0) {
+    fail(fmt::format(
+        "the placement {} gives every rank equally many stages: {} stages do not divide among {} ranks", name,
+        stages, ranks));
+  }
+}
+
+std::vector<std::int32_t> explicit_placement(std::string_view text, int ranks, int stages) {
+  std::vector<std::int32_t> placement;
+  std::vector<bool> used(static_cast<std::size_t>(ranks));
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    std::int32_t rank = -1;
+    const auto [next, error] = std::from_chars(at, end, rank);
+    const auto column = at - text.data() + 1;
+    if (error != std::errc()) fail(fmt::format("placement '{}': expected a rank at column {}", text, column));
+    if (rank < 0 || rank >= ranks) {
+      fail(fmt::format("placement '{}': stage {} is on rank {} of {}", text, placement.size(), rank, ranks));
+    }
+    placement.push_back(rank);
+    used[static_cast<std::size_t>(rank)] = true;
+    if (next == end) break;
+    if (*next != ',')
+      fail(fmt::format("placement '{}': expected ',' at column {}", text, next - text.data() + 1));
+    at = next + 1;
+  }
+  if (placement.size() != static_cast<std::size_t>(stages)) {
+    fail(fmt::format("placement '{}' names {} stages of {}", text, placement.size(), stages));
+  }
+  for (int r = 0; r < ranks; ++r) {
+    if (!used[static_cast<std::size_t>(r)])
+      fail(fmt::format("placement '{}' leaves rank {} without a stage", text, r));
+  }
+  return placement;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> loop_placement(int ranks, int stages) {
+  check_blocks("loop", ranks, stages);
+  std::vector<std::int32_t> placement(static_cast<std::size_t>(stages));
+  for (int s = 0; s < stages; ++s) placement[static_cast<std::size_t>(s)] = s % ranks;
+  return placement;
+}
+
+std::vector<std::int32_t> v_placement(int ranks, int stages) {
+  check_blocks("v", ranks, stages);
+  std::vector<std::int32_t> placement(static_cast<std::size_t>(stages));
+  for (int s = 0; s < stages; ++s) {
+    const int column = s % ranks;
+    placement[static_cast<std::size_t>(s)] = (s / ranks) % 2 == 0 ? column : ranks - 1 - column;
+  }
+  return placement;
+}
+
+std::vector<std::int32_t> parse_placement(std::string_view text, int ranks, int stages) {
+  if (text == "loop") return loop_placement(ranks, stages);
+  if (text == "v") return v_placement(ranks, stages);
+  if (ranks < 1) fail(fmt::format("a placement on {} ranks", ranks));
+  return explicit_placement(text, ranks, stages);
+}
+
+std::string placement_text(const std::vector<std::int32_t>& rank_of_stage, int ranks) {
+  const int stages = static_cast<int>(rank_of_stage.size());
+  if (ranks >= 1 && stages >= ranks && stages % ranks == 0) {
+    if (rank_of_stage == loop_placement(ranks, stages)) return "loop";
+    if (rank_of_stage == v_placement(ranks, stages)) return "v";
+  }
+  return fmt::format("{}", fmt::join(rank_of_stage, ","));
+}
+
+}  // namespace braid::pipeline

@@ -1,0 +1,20 @@
+// Between the costs of a pipeline (costs.h) and a search problem.
+#pragma once
+
+#include "pipeline/costs.h"
+#include "pipeline/search_problem.h"
+
+namespace braid::pipeline {
+
+// Everything that the search's model knows of the costs: contention, slow-down, collectives of parameters and
+// the discount of OVERLAP_F_B are left out. `byte_cap` per rank, for activations, or empty.
+SearchProblem search_problem(const PipelineCosts& costs, std::vector<std::int32_t> rank_of_stage,
+                             std::int32_t ranks, std::int32_t microbatches, bool split_backward,
+                             std::vector<std::int64_t> byte_cap = {});
+
+// Costs under which a simulation executes the problem's times. A delay is said in bytes over a link of one
+// byte per picosecond, since two pairs of stages may lie on the same two ranks: for makespans, not for
+// memory.
+PipelineCosts simulation_costs(const SearchProblem& problem);
+
+}  // namespace braid::pipeline

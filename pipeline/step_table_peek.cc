@@ -1,0 +1,76 @@
+// Two passes over the ranks per step, as the older simulator went: what a pass executes is seen by the ranks
+// behind it, and the second pass looks again at the ranks whose step was a bubble.
+#include "pipeline/step_table_peek.h"
+
+#include "pipeline/step_rules.h"
+
+namespace braid::pipeline {
+namespace {
+
+class Peeking {
+ public:
+  explicit Peeking(const Schedule& s) : s_(s), rules_(s), next_(s.rows.size(), 0) {
+    for (const Row& row : s.rows) table_.step_of.emplace_back(row.size(), -1);
+    for (std::size_t r = 0; r < next_.size(); ++r) skip_idle(r);
+  }
+
+  StepTable run() && {
+    std::vector<char> bubble(next_.size());
+    for (bool moved = true; moved;) {
+      moved = false;
+      bool open = false;
+      for (std::size_t r = 0; r < next_.size(); ++r) {
+        bubble[r] = 0;
+        if (finished(r)) continue;
+        open = true;
+        bubble[r] = !execute(r);
+        moved = moved || !bubble[r];
+      }
+      for (std::size_t r = 0; r < next_.size(); ++r)
+        if (bubble[r] && execute(r)) moved = true;
+      if (open) ++table_.steps;
+    }
+    for (std::size_t r = 0; r < next_.size(); ++r)
+      if (!finished(r)) table_.waiting.push_back({static_cast<int>(r), next_[r]});
+    return std::move(table_);
+  }
+
+ private:
+  bool finished(std::size_t r) const { return next_[r] == s_.rows[r].size(); }
+  void skip_idle(std::size_t r) {
+    while (!finished(r) && s_.rows[r][next_[r]].kind == ActionKind::idle) ++next_[r];
+  }
+
+  bool ready(Action a) const {
+    if (!is_recv(a.kind)) return rules_.ready(a);
+    const Action send = counterpart(a);
+    if (rules_.has(send, 0, bit(send.kind))) return true;
+    const auto peer = static_cast<std::size_t>(peer_of(s_, a));
+    if (finished(peer)) return false;
+    for (const Action n : members(s_.rows[peer], next_[peer]))
+      if (n == send) return true;
+    return false;
+  }
+
+  bool execute(std::size_t r) {
+    const Row& row = s_.rows[r];
+    const std::size_t p = next_[r];
+    for (const Action a : members(row, p))
+      if (!ready(a)) return false;
+    for (const Action a : members(row, p)) rules_.record(a);
+    for (; next_[r] < p + cell_size(row, p); ++next_[r]) table_.step_of[r][next_[r]] = table_.steps;
+    skip_idle(r);
+    return true;
+  }
+
+  const Schedule& s_;
+  StepRules rules_;
+  std::vector<std::size_t> next_;
+  StepTable table_;
+};
+
+}  // namespace
+
+StepTable step_table_peek(const Schedule& schedule) { return Peeking(schedule).run(); }
+
+}  // namespace braid::pipeline

@@ -1,0 +1,41 @@
+// One cell of a schedule as text.
+//
+//   cell       := blank | action | container          blanks (space, tab) around it are skipped
+//   action     := STAGE KIND [MICROBATCH]             "2SEND_F0"; KIND says whether a micro-batch follows
+//   container  := "(" action {";" action} ")" KIND    two members at least, no blanks inside
+//
+// Numbers are decimal without leading zeros or sign and fit 32 bits. Printing is the exact inverse of
+// parsing, so a text that names an action in any other way ("0F0junk", "2F", "0BW0", "00F0") is refused, not
+// guessed at.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "pipeline/schedule.h"
+
+namespace braid::pipeline {
+
+// Where the text stands, for messages.
+struct TextPlace {
+  std::string_view file;
+  int rank = -1;   // -1: the cell stands alone, it is no part of a table
+  int cell = 0;    // from 0, as in every message about rows
+  int column = 1;  // from 1, of the cell's first character in its line
+};
+
+// Appends what the cell says to the row: one entry, or a container with its members. Throws BR0800 to BR0802
+// with the column of the first wrong character.
+void parse_cell(std::string_view text, Row& row, const TextPlace& place = {});
+
+// One action that is neither a container nor idle.
+Action parse_action(std::string_view text);
+
+// "F", "SEND_B", "OVERLAP_F_B"; nothing for idle.
+std::string_view kind_name(ActionKind kind);
+
+// Appends the text of an action without members, and of the cell that begins at `position`.
+void append_action(std::string& text, Action action);
+void append_cell(std::string& text, const Row& row, std::size_t position);
+
+}  // namespace braid::pipeline

@@ -1,0 +1,131 @@
+// The transfers of a schedule while it is simulated: what was posted, what may begin, what has come.
+//
+// A SEND meets its RECV through the queues of the channel policy (channels.h): a transfer begins when both
+// are posted and at the heads of their queues, which it occupies until it is complete. With K buffered
+// messages a SEND begins without its RECV, as long as fewer than K messages of its connection have not been
+// received; the RECV is complete when the message is there. What is batched is posted, and may begin,
+// together; what it brings is there when all of it in one queue is complete.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "pipeline/channel_layout.h"
+#include "pipeline/channels.h"
+#include "pipeline/schedule.h"
+#include "pipeline/transfers.h"
+
+namespace braid::pipeline {
+
+constexpr std::int64_t kNotYet = -1;  // of a time in picoseconds
+
+// Small members stand here: calls between files of a shared library are never inlined.
+class TransferQueues {
+ public:
+  struct Transfer {
+    Action send;
+    std::int32_t from = 0, to = 0;                                                    // ranks
+    std::int64_t sent = kNotYet, received = kNotYet, begin = kNotYet, end = kNotYet;  // ps
+    bool delivered = false;                                                           // the RECV is complete
+    bool usable = false;  // and so is all that was posted with it into its queue
+    bool left = false;    // the SEND is complete, and all that was posted with it into its queue
+
+   private:
+    friend class TransferQueues;
+    std::int32_t send_queue = -1, recv_queue = -1, connection = -1;
+    int send_batch = 0, recv_batch = 0;
+  };
+
+  // Of a valid schedule, which must outlive it.
+  TransferQueues(const Schedule& schedule, ChannelPolicy policy);
+
+  const std::vector<Transfer>& transfers() const { return transfers_; }  // in the order they were named
+  bool usable(Action send) const {
+    const int t = transfer_of_[index_of(send)];
+    return t >= 0 && transfers_[static_cast<std::size_t>(t)].usable;
+  }
+
+  bool left(Action send) const {
+    const int t = transfer_of_[index_of(send)];
+    return t >= 0 && transfers_[static_cast<std::size_t>(t)].left;
+  }
+  bool meets() const { return policy_.buffered == 0; }  // no SEND leaves without its RECV
+  const Transfer& of(Action posted_send) const {
+    return transfers_[static_cast<std::size_t>(transfer_of_[index_of(posted_send)])];
+  }
+
+  // What is posted until the next call is one batch.
+  void begin_batch() { ++batch_; }
+  void post(Action transfer, std::int64_t now);
+  // A value that goes to another rank by itself (rows without transfers): begun, through no queue.
+  int send_by_itself(Action send, std::int64_t now);
+  // Begins and delivers what may be; begins(index), which calls nothing here, for each
+  // transfer that begins. True if anything moved.
+  template <class Begins>
+  bool settle(std::int64_t now, const Begins& begins) {
+    bool moved = false;
+    while (!touched_.empty()) {
+      const int q = touched_.back();
+      touched_.pop_back();
+      queues_[static_cast<std::size_t>(q)].touched = false;
+      moved |= look_at_head(q, now);
+      for (const int t : begun_) begins(t);
+      begun_.clear();
+    }
+    return moved;
+  }
+  void end(int transfer, std::int64_t now);
+
+ private:
+  // One end of a channel: what was posted and is not complete, in order. What has the batch of the first one
+  // is at the head.
+  struct Queue {
+    struct Entry {
+      int transfer;
+      bool send;
+    };
+    std::vector<Entry> entries;
+    std::size_t first = 0;
+    bool touched = false;
+  };
+
+  std::size_t index_of(Action send) const {
+    return 2 * dense_id(s_, send) + (send.kind == ActionKind::send_backward ? 1 : 0);
+  }
+  Transfer& transfer(Action send);
+  void touch(int queue) {
+    if (queue < 0 || std::exchange(queues_[static_cast<std::size_t>(queue)].touched, true)) return;
+    touched_.push_back(queue);
+  }
+  int batch_of(const Queue::Entry& e) const {
+    const Transfer& t = transfers_[static_cast<std::size_t>(e.transfer)];
+    return e.send ? t.send_batch : t.recv_batch;
+  }
+  bool complete(const Queue::Entry& e) const {
+    const Transfer& t = transfers_[static_cast<std::size_t>(e.transfer)];
+    return e.send ? t.end != kNotYet : t.delivered;
+  }
+  bool at_head(int queue, int batch) const {
+    const Queue& q = queues_[static_cast<std::size_t>(queue)];
+    return q.first < q.entries.size() && batch_of(q.entries[q.first]) == batch;
+  }
+  bool leave_complete_batches(Queue& queue);
+  bool look_at_head(int queue, std::int64_t now);
+  bool may_begin(const Transfer& t) const;
+  void deliver(Transfer& t);
+  const std::vector<int>& senders_of(int connection);
+
+  const Schedule& s_;
+  ChannelPolicy policy_;
+  ChannelLayout layout_;
+  int batch_ = 0;
+  std::vector<int> transfer_of_;  // by (stage, micro-batch) of the SEND, forward and backward
+  std::vector<Transfer> transfers_;
+  std::vector<Queue> queues_;
+  std::vector<int> touched_, begun_;
+  std::vector<int> outstanding_;           // by connection: begun and not delivered
+  std::vector<std::vector<int>> senders_;  // by connection; made when it is first asked for
+};
+
+}  // namespace braid::pipeline

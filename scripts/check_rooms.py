@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Who may include whom: fails on an #include between the folders of the tree that is not listed here.
+
+  check_rooms.py            checks the tree, and that docs/architecture.md shows the same arrows
+  check_rooms.py --table    prints the table of docs/architecture.md
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Room: what it answers, and the rooms that it may include. ir/error.h counts as nobody's: all may raise errors.
+ROOMS = {
+    "ir": ("the program: graph, schedule, plan; text, verifier, interpreter", []),
+    "analysis": ("questions about a schedule, which stays as it is: costs, simulator, bounds, memory, agreement of ranks", ["ir"]),
+    "passes": ("transformations of a schedule, one per file, and the runner", ["analysis", "ir"]),
+    "pipeline": ("pipeline schedules: plain values that know no graph", ["analysis"]),
+    "frontend": ("from ONNX, and from other tools' traces, to the IR", ["passes", "analysis", "ir"]),
+    "codegen": ("from a planned schedule to source and library, a folder per target", ["passes", "analysis", "ir", "runtime"]),
+    "driver": ("the way through, from file to library", ["frontend", "codegen", "passes", "analysis", "ir"]),
+    "explain": ("what people are told about a run: timelines, story, text, page, log", ["passes", "analysis", "ir"]),
+    "runtime": ("what generated programs link to; knows nothing of the compiler", []),
+    "cli": (
+        "the braid executable: arguments and printing",
+        ["driver", "explain", "codegen", "frontend", "pipeline", "passes", "analysis", "ir", "runtime"],
+    ),
+}
+NOBODYS = {"ir/error.h"}
+INCLUDE = re.compile(r'^#include "((\w+)/[^"]+)"', re.MULTILINE)
+
+
+def table():
+    rows = ["| room | what is in it | may include |", "|---|---|---|"]
+    rows += [f"| `{room}/` | {what} | {', '.join(f'`{r}`' for r in may) or 'nobody'} |" for room, (what, may) in ROOMS.items()]
+    return "\n".join(rows)
+
+
+def wrong_includes():
+    for room, (_, may) in ROOMS.items():
+        for path in sorted((ROOT / room).rglob("*")):
+            if path.suffix not in (".h", ".cc", ".cu", ".inc"):
+                continue
+            for target, top in INCLUDE.findall(path.read_text(encoding="utf-8")):
+                if top in ROOMS and top != room and top not in may and target not in NOBODYS:
+                    yield f"{path.relative_to(ROOT)} includes {target}: {room} -> {top} is not listed"
+                elif not (ROOT / target).exists() and top in ROOMS:
+                    yield f"{path.relative_to(ROOT)} includes {target}, which is not there"
+
+
+def main():
+    if sys.argv[1:] == ["--table"]:
+        print(table())
+        return
+    problems = list(wrong_includes())
+    if table() not in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"):
+        problems.append("docs/architecture.md does not show this table: scripts/check_rooms.py --table prints it")
+    sys.exit("\n".join(problems) if problems else 0)
+
+
+main()

@@ -1,0 +1,195 @@
+#include "analysis/costs/machine.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "ir/error.h"
+
+namespace braid::passes {
+namespace {
+
+std::string source_text(const std::string& file) {
+  std::ifstream in(std::string(BRAID_SOURCE_DIR) + "/" + file);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+std::string builtin_text(const std::string& name) {
+  return source_text("analysis/costs/machines/" + name + ".json");
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+void expect_refused(const std::string& text, int code, const std::string& what) {
+  try {
+    parse_machine(text, "m.json");
+    ADD_FAILURE() << "accepted; expected: " << what;
+  } catch (const ir::UserError& e) {
+    EXPECT_EQ(e.code(), code);
+    EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
+  }
+}
+
+TEST(Machines, EveryBuiltInMachineLoads) {
+  ASSERT_EQ(machine_names(), (std::vector<std::string>{"a100", "b200", "cpu", "h100", "h200", "recorded"}));
+  for (const std::string& name : machine_names()) EXPECT_EQ(load_machine(name).name, name);
+}
+
+TEST(Machines, AFileGivesTheSameMachineAsTheBuiltInOfItsText) {
+  const std::string path = std::string(BRAID_SOURCE_DIR) + "/analysis/costs/machines/h200.json";
+  EXPECT_EQ(load_machine(path).collectives.measured.size(), load_machine("h200").collectives.measured.size());
+}
+
+TEST(Machines, TheExampleOfTheDocumentationIsOne) {
+  const std::string docs = source_text("docs/scheduling.md");
+  const std::size_t begin = docs.find("```json") + 7;
+  ASSERT_GT(begin, 7u);
+  EXPECT_EQ(parse_machine(docs.substr(begin, docs.find("```", begin) - begin), "scheduling.md").name,
+            "my-cluster");
+}
+
+TEST(Machines, APacedLinkIsALatencyAndABandwidth) {
+  std::string text = builtin_text("cpu");
+  const std::size_t at = text.find("\"collectives\"");
+  text = text.substr(0, at) +
+         R"("collectives": {"model": "paced_link", "link_latency_us": 100, "link_gb_s": 0.5}})";
+  const Machine m = parse_machine(text, "m.json");
+  EXPECT_EQ(m.collectives.model, CollectiveModelKind::paced_link);
+  EXPECT_EQ(m.collectives.link_latency_us, 100);
+  EXPECT_EQ(m.collectives.link_gb_s, 0.5);
+}
+
+TEST(Machines, TypesWithoutAPeakOfTheirOwnCountAsF32AndF64AsHalfOfIt) {
+  const Machine m =
+      parse_machine(replaced(builtin_text("h100"), R"({"f32": 67, "f64": 34})", R"({"f32": 60})"), "m.json");
+  EXPECT_EQ(m.vector_tflops[static_cast<std::size_t>(ir::DType::bf16)], 60);
+  EXPECT_EQ(m.vector_tflops[static_cast<std::size_t>(ir::DType::f64)], 30);
+}
+
+TEST(MachineErrors, WhatIsNoJsonIsBR0550WithLineAndColumn) {
+  expect_refused("{\n  \"version\": 1,\n  oops\n}", 550, "m.json:3:3");
+  expect_refused("", 550, "not JSON");
+  expect_refused("{\"version\": 1e999}", 550, "not JSON");
+  expect_refused(std::string(1000, '['), 550, "nested too deeply");
+  expect_refused("{\"version\": 1,\n \"version\": 1}", 550, "m.json:2:13: the same key twice");
+}
+
+TEST(MachineErrors, WhatIsNoMachineIsBR0551WithLineAndColumn) {
+  const std::string good = builtin_text("h100");
+  expect_refused("[]", 551, "m.json:1:1");
+  expect_refused(replaced(good, "\"version\": 1", "\"version\": 2"), 551,
+                 "m.json:2:14: '/version' is 2, expected 1 to 1");
+  expect_refused(replaced(good, "\"memory_gb_s\": 3350", "\"memory\": 3350"), 551,
+                 "'/device/memory_gb_s' is missing");
+  expect_refused(replaced(good, "\"launch_us\": 2.0", "\"launch_us\": 2.0, \"watts\": 700"), 551,
+                 "'/device/watts' is not known");
+  expect_refused(replaced(good, "\"launch_us\": 2.0", "\"launch_us\": \"2\""), 551,
+                 "'/device/launch_us' is no number");
+  expect_refused(replaced(good, "\"launch_us\": 2.0", "\"launch_us\": -1"), 551,
+                 "'/device/launch_us' is -1, expected 0");
+  expect_refused(replaced(good, "\"devices_per_node\": 8", "\"devices_per_node\": 8.5"), 551,
+                 "is no whole number");
+  expect_refused(replaced(good, "\"devices_per_node\": 8", "\"devices_per_node\": 18446744073709551615"), 551,
+                 "expected 1 to");
+  expect_refused(replaced(good, "\"model\": \"nccl\"", "\"model\": \"magic\""), 551, "'magic' is not known");
+  expect_refused(replaced(good, "\"name\": \"h100\"", "\"name\": 7"), 551, "'/name' is no string");
+  expect_refused(replaced(good, "\"nics\": 8", "\"nics\": 0"), 551, "/collectives/network/nics");
+}
+
+TEST(MachineErrors, AMeasuredTableInWhichMergingWouldCostTimeIsRefused) {
+  const auto with = [](const std::string& points) {
+    return replaced(
+        builtin_text("h100"), "\"slowdown\": 1.0",
+        fmt::format(R"("measured": [{{"kind": "all_reduce", "ranks": 8, "nodes": 1, "points": {}}}])",
+                    points));
+  };
+  EXPECT_EQ(parse_machine(with("[[1024, 5], [2048, 6]]"), "m.json").collectives.measured[0].points.size(),
+            2u);
+  expect_refused(with("[]"), 551, "at least one point");
+  expect_refused(with("[[1024, 5, 6]]"), 551, "a point is");
+  expect_refused(with("[[1024, 5], [1024, 6]]"), 551, "must grow");
+  expect_refused(with("[[1024, 5], [2048, 4]]"), 551, "less time");
+  expect_refused(with("[[1024, 5], [2048, 11]]"), 551, "the bandwidth is lower");
+}
+
+TEST(MachineErrors, DamagedFilesAreRefusedOrReadButNothingElse) {
+  constexpr std::uint64_t kSeed = 550;
+  std::mt19937_64 random(kSeed);
+  int refused = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string text = builtin_text(trial % 2 ? "h200" : "cpu");
+    for (int k = 0; k < 1 + trial % 3; ++k) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 20);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), random() % 30));
+          break;
+        case 3:
+          text[at] = "{}[],:\"0-e.\\"[random() % 12];
+          break;
+      }
+    }
+    try {
+      parse_machine(text, "m.json");
+    } catch (const ir::UserError& e) {
+      ++refused;
+      EXPECT_TRUE(e.code() == 550 || e.code() == 551) << e.what() << " seed " << kSeed << " trial " << trial;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(MachineErrors, AnUnknownNameIsBR0553AndListsTheKnownOnes) {
+  try {
+    load_machine("tpu");
+    FAIL();
+  } catch (const ir::UserError& e) {
+    EXPECT_EQ(e.code(), 553);
+    EXPECT_NE(e.hint().find("a100, b200, cpu, h100, h200"), std::string::npos) << e.hint();
+  }
+}
+
+TEST(MachineErrors, AFileThatIsNotThereIsBR0550) {
+  try {
+    load_machine("/nowhere/m.json");
+    FAIL();
+  } catch (const ir::UserError& e) {
+    EXPECT_EQ(e.code(), 550);
+  }
+}
+
+TEST(Topology, NodesAndTheFewestRanksOnANodeComeFromTheRanks) {
+  const Machine m = load_machine("h100");
+  EXPECT_EQ(topology(m, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}), (GroupTopology{8, 1, 8}));
+  EXPECT_EQ(topology(m, std::vector<int>{0, 8, 16, 24}), (GroupTopology{4, 4, 1}));
+  EXPECT_EQ(topology(m, std::vector<int>{9, 0, 1, 8, 2}), (GroupTopology{5, 2, 2}));
+}
+
+TEST(Topology, AGroupThatLeavesTheOnlyNodeIsBR0554) {
+  Machine m = load_machine("h100");
+  m.collectives.network.reset();
+  try {
+    topology(m, std::vector<int>{7, 8});
+    FAIL();
+  } catch (const ir::UserError& e) {
+    EXPECT_EQ(e.code(), 554);
+  }
+}
+
+}  // namespace
+}  // namespace braid::passes

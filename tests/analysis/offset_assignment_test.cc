@@ -1,0 +1,95 @@
+#include "analysis/offset_assignment.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "ir/error.h"
+#include "tests/support/random.h"
+
+namespace braid::passes {
+namespace {
+
+bool at_once(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
+
+void expect_sound(const std::vector<Block>& blocks, const Assignment& a, std::int64_t alignment) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(a.offsets[i] % alignment, 0);
+    EXPECT_LE(a.offsets[i] + blocks[i].bytes, a.bytes);
+    for (std::size_t k = 0; k < i; ++k) {
+      if (!at_once(blocks[i], blocks[k]) || blocks[i].bytes == 0 || blocks[k].bytes == 0) continue;
+      EXPECT_TRUE(a.offsets[i] + blocks[i].bytes <= a.offsets[k] ||
+                  a.offsets[k] + blocks[k].bytes <= a.offsets[i])
+          << "blocks " << i << " and " << k;
+    }
+  }
+}
+
+TEST(OffsetAssignment, DisjointLifetimesShareBytes) {
+  const std::vector<Block> blocks = {{256, 0, 1}, {256, 1, 2}, {256, 2, 3}};
+  EXPECT_EQ(assign_offsets(blocks, 64, 100).bytes, 512);
+}
+
+TEST(OffsetAssignment, FillsTheTightestGap) {
+  // At step 1: [0, 512) free of what died at 0, beside a gap of 128.
+  const std::vector<Block> blocks = {{1024, 0, 3}, {512, 0, 0}, {512, 1, 3}};
+  EXPECT_EQ(assign_largest_first(blocks, 64).bytes, 1536);
+  EXPECT_EQ(assign_by_time(blocks, 64).bytes, 1536);
+}
+
+TEST(OffsetAssignment, MostAliveCountsWholeSlotsAndDeathsBeforeBirths) {
+  EXPECT_EQ(most_alive(std::vector<Block>{{100, 0, 1}, {300, 1, 2}, {64, 2, 3}}, 64), 128 + 320);
+  EXPECT_EQ(most_alive({}, 64), 0);
+}
+
+TEST(OffsetAssignment, FromTheBottomUpIsTriedWhereTheOthersStickOut) {
+  int improved = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(i);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    std::vector<Block> blocks;
+    for (int n = 0; n < 200; ++n) {
+      const int first = static_cast<int>(random() % 300);
+      const int length = static_cast<int>(random() % 10 == 0 ? random() % 100 : random() % 8);
+      blocks.push_back({std::int64_t{256} << (random() % 12), first, first + length});
+    }
+    const std::int64_t two = assign_offsets(blocks, 256, 1000).bytes;
+    const std::int64_t three = assign_offsets(blocks, 256, 1000, true).bytes;
+    EXPECT_LE(three, two);
+    improved += three < two;
+  }
+  EXPECT_GT(improved, 0);
+}
+
+TEST(OffsetAssignment, RandomBlocksNeverOverlapAndNeverNeedMoreThanTheirSum) {
+  for (int i = 0; i < 200; ++i) {
+    const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(i);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    std::vector<Block> blocks;
+    std::int64_t sum = 0;
+    for (int n = static_cast<int>(random() % 60); n > 0; --n) {
+      const int first = static_cast<int>(random() % 30);
+      blocks.push_back(
+          {static_cast<std::int64_t>(random() % 1000), first, first + static_cast<int>(random() % 10)});
+      sum += round_up(blocks.back().bytes, 64);
+    }
+    for (const Assignment& a :
+         {assign_largest_first(blocks, 64), assign_by_time(blocks, 64), assign_troubled_first(blocks, 64, 5),
+          assign_offsets(blocks, 64, 10), assign_offsets(blocks, 64, 100, true)}) {
+      expect_sound(blocks, a, 64);
+      EXPECT_GE(a.bytes, most_alive(blocks, 64));
+      EXPECT_LE(a.bytes, sum);
+    }
+  }
+}
+
+TEST(OffsetAssignment, OverflowIsAUserError) {
+  const std::int64_t half = std::numeric_limits<std::int64_t>::max() / 2 + 1;
+  EXPECT_THROW(assign_offsets(std::vector<Block>{{half, 0, 1}, {half, 0, 1}}, 64, 10), ir::UserError);
+}
+
+}  // namespace
+}  // namespace braid::passes

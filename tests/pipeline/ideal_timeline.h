@@ -1,0 +1,34 @@
+// The model of the papers, as an oracle for the weighted simulation: F, I and W take one unit each, B two,
+// transfers nothing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/schedule.h"
+
+namespace braid::pipeline::test {
+
+struct IdealTimeline {
+  std::int64_t makespan = 0;
+
+  struct Rank {
+    std::vector<std::int64_t> begin;   // per entry of the row; -1: takes no time (idle, transfers, headers)
+    std::int64_t work = 0;             // units computed
+    std::int64_t first = 0, last = 0;  // begin of the first computation, end of the last one
+    // Most micro-batches, counted once per stage, between their F and the end of their B or W.
+    std::int64_t peak_activations = 0;
+  };
+  std::vector<Rank> ranks;
+
+  // Ranks that wait for each other in a circle: the timeline ends before them.
+  bool stuck = false;
+};
+
+// Every cell as early as its rank and what it needs allow: F needs the F of the stage before, I and B the I
+// or B of the stage after (on the last stage their own F), W its I. A container begins when all members can,
+// and runs them in their order. What the rows lack for certain, such as an F that another one needs, counts
+// as stuck. Takes any rows whose form is valid, lowered ones too. Linear.
+IdealTimeline ideal_timeline(const Schedule& schedule);
+
+}  // namespace braid::pipeline::test
