@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "analysis/measure.h"
+#include "passes/pass_context.h"
 
 namespace braid::passes {
 namespace {

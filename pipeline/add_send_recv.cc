@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "ir/error.h"
-#include "pipeline/lowering_errors.h"
+#include "pipeline/errors.h"
 #include "pipeline/transfers.h"
 #include "pipeline/validate.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "analysis/costs/json_document.h"
-#include "pipeline/simulation_errors.h"
+#include "pipeline/errors.h"
 
 namespace braid::pipeline {
 namespace {

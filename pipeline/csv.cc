@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
-#include "pipeline/language_errors.h"
+#include "pipeline/errors.h"
 #include "pipeline/text.h"
 
 namespace braid::pipeline {

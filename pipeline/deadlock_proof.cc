@@ -6,9 +6,8 @@
 #include <optional>
 
 #include "ir/error.h"
-#include "pipeline/lowering_errors.h"
+#include "pipeline/errors.h"
 #include "pipeline/rendezvous.h"
-#include "pipeline/rendezvous_cycle.h"
 #include "pipeline/validate.h"
 
 namespace braid::pipeline {

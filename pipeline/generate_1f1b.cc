@@ -1,4 +1,4 @@
-#include "pipeline/generate_1f1b.h"
+#include "pipeline/published_schedules.h"
 
 #include "pipeline/generator_sizes.h"
 #include "pipeline/placement.h"

@@ -1,4 +1,4 @@
-#include "pipeline/generate_dualpipev.h"
+#include "pipeline/published_schedules.h"
 
 #include <utility>
 

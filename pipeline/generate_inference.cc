@@ -1,4 +1,4 @@
-#include "pipeline/generate_inference.h"
+#include "pipeline/published_schedules.h"
 
 #include <algorithm>
 

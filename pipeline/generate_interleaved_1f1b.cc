@@ -1,4 +1,4 @@
-#include "pipeline/generate_interleaved_1f1b.h"
+#include "pipeline/published_schedules.h"
 
 #include <algorithm>
 

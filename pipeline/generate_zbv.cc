@@ -1,4 +1,4 @@
-#include "pipeline/generate_zbv.h"
+#include "pipeline/published_schedules.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "pipeline/generate_zero_bubble.h"
+#include "pipeline/published_schedules.h"
 
 #include <algorithm>
 #include <utility>

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "ir/error.h"
-#include "pipeline/language_errors.h"
+#include "pipeline/errors.h"
 #include "pipeline/validate.h"
 
 namespace braid::pipeline {

@@ -4,15 +4,8 @@
 #include <string>
 
 #include "ir/error.h"
-#include "pipeline/generate_1f1b.h"
-#include "pipeline/generate_dualpipev.h"
-#include "pipeline/generate_gpipe.h"
-#include "pipeline/generate_inference.h"
-#include "pipeline/generate_interleaved_1f1b.h"
-#include "pipeline/generate_looped_bfs.h"
-#include "pipeline/generate_zbv.h"
-#include "pipeline/generate_zero_bubble.h"
-#include "pipeline/language_errors.h"
+#include "pipeline/published_schedules.h"
+#include "pipeline/errors.h"
 
 namespace braid::pipeline {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "ir/error.h"
 #include "pipeline/generators.h"
-#include "pipeline/language_errors.h"
+#include "pipeline/errors.h"
 
 namespace braid::pipeline {
 namespace {

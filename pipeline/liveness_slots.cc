@@ -8,7 +8,7 @@
 #include <queue>
 
 #include "ir/error.h"
-#include "pipeline/lowering_errors.h"
+#include "pipeline/errors.h"
 #include "pipeline/validate.h"
 
 namespace braid::pipeline {

@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "ir/error.h"
-#include "pipeline/language_errors.h"
+#include "pipeline/errors.h"
 
 namespace braid::pipeline {
 namespace {

@@ -87,4 +87,8 @@ class Rendezvous {
   std::vector<Action> order_;
 };
 
+// The shortest cycle among what stands at the front of each queue and where each rank stands in its row.
+std::vector<BlockedAction> shortest_cycle(const Schedule& schedule, const ChannelLayout& layout,
+                                          ChannelPolicy policy, const Rendezvous& stuck);
+
 }  // namespace braid::pipeline

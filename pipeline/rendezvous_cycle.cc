@@ -1,4 +1,4 @@
-#include "pipeline/rendezvous_cycle.h"
+#include "pipeline/rendezvous.h"
 
 #include <algorithm>
 

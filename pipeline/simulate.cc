@@ -11,7 +11,7 @@
 
 #include "analysis/costs/event_engine.h"
 #include "ir/error.h"
-#include "pipeline/simulation_errors.h"
+#include "pipeline/errors.h"
 #include "pipeline/transfer_queues.h"
 #include "pipeline/transfers.h"
 

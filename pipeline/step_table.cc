@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "pipeline/step_rules.h"
-#include "pipeline/step_table_peek.h"
 
 namespace braid::pipeline {
 namespace {

@@ -62,4 +62,7 @@ std::string to_text(const Schedule& schedule, const StepTable& table, std::int32
 // The partial table and the next cell of each unfinished rank.
 std::string deadlock_report(const Schedule& schedule, const StepTable& table);
 
+// The unit-step table with the rule of the simulator before 2024: StepTableOptions::peek.
+StepTable step_table_peek(const Schedule& schedule);
+
 }  // namespace braid::pipeline

@@ -1,6 +1,6 @@
 // Two passes over the ranks per step, as the older simulator went: what a pass executes is seen by the ranks
 // behind it, and the second pass looks again at the ranks whose step was a bubble.
-#include "pipeline/step_table_peek.h"
+#include "pipeline/step_table.h"
 
 #include "pipeline/step_rules.h"
 

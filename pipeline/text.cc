@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "ir/error.h"
-#include "pipeline/language_errors.h"
+#include "pipeline/errors.h"
 
 namespace braid::pipeline {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/error.h"
-#include "pipeline/lowering_errors.h"
+#include "pipeline/errors.h"
 #include "pipeline/text.h"
 #include "pipeline/transfers.h"
 

@@ -46,6 +46,7 @@ def of_model(braid, model, out):
         # Weights and ids follow from these.
         for weights in program.glob("*.bin") if program.exists() else ():
             weights.unlink()
+    dims = proposed_dims(run(braid, ["explain", str(model), *ranks])[2])
     code, text, error = run(braid, ["explain", str(model), "--json", str(out / "explain.json"), *ranks, *dims])
     write(out / "explain.txt", str(code).encode(), b"\n", text, error)
     if model.suffix == ".braid":

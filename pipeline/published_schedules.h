@@ -1,0 +1,44 @@
+// The published schedules, one file each (generate_NAME.cc); generators.h has them by name.
+#pragma once
+
+#include "pipeline/generators.h"
+
+namespace braid::pipeline {
+
+// 1F1B (PipeDream-flush, arXiv 2104.04473): after P-r forwards, rank r alternates a backward and a forward;
+// one stage per rank, at least as many micro-batches as ranks. Bubble as GPipe, but rank r keeps only P-r
+// activations.
+Schedule generate_1f1b(const GeneratorOptions& options);
+
+// DualPipeV (the V-shaped half of DualPipe, arXiv 2412.19437): two stages per rank in a V; in the steady
+// phase a forward of one stage and a backward of the other stand in one OVERLAP_F_B, so that one computes
+// while the other communicates. At least 2P micro-batches; a rank keeps P + 1 activations.
+Schedule generate_dualpipev(const GeneratorOptions& options);
+
+// GPipe (arXiv 1811.06965): all forwards, then all backwards; one stage per rank. Bubble (P-1)(f+b), every
+// rank keeps the activations of all micro-batches.
+Schedule generate_gpipe(const GeneratorOptions& options);
+
+// Forward only: one stage per rank, or several in a loop that are taken in rounds (interleave.h).
+Schedule generate_inference(const GeneratorOptions& options);
+Schedule generate_interleaved_inference(const GeneratorOptions& options);
+
+// Interleaved 1F1B (arXiv 2104.04473): V stages per rank, placed in a loop, taken in rounds (interleave.h).
+// The bubble shrinks to (P-1)(f+b)/V, transfers grow V times.
+Schedule generate_interleaved_1f1b(const GeneratorOptions& options);
+
+// Looped breadth-first schedule (arXiv 2211.05953): stages in a loop, every stage takes all micro-batches
+// before the next one of its rank begins. Bubble (P-1)(f+b)/V; a rank keeps the activations of all
+// micro-batches.
+Schedule generate_looped_bfs(const GeneratorOptions& options);
+
+// ZBV (arXiv 2401.10241, section 6): two stages per rank, placed in a V, I and W apart. With f = I = W no
+// rank is idle between its first and its last action, and all ranks keep P activations.
+Schedule generate_zbv(const GeneratorOptions& options);
+
+// Interleaved zero bubble (ZB-H1 of arXiv 2401.10241 for one stage per rank): the backward is split into I,
+// which other ranks wait for, and W, which fills what was a bubble. Bubble (P-1)(f+I-W)/V, every rank keeps P
+// activations.
+Schedule generate_interleaved_zero_bubble(const GeneratorOptions& options);
+
+}  // namespace braid::pipeline
