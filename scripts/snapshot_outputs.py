@@ -34,7 +34,12 @@ def proposed_dims(error):
 
 
 def of_model(braid, model, out):
-    ranks = ["--ranks", "2"] if "rank" in model.as_posix() or "collectives" in model.parts else []
+    files = len(list(model.parent.glob(re.sub(r"rank0", "rank*", model.name))))
+    if "rank0" in model.name:
+        model = model.with_name(model.name.replace("rank0", "rank{rank}"))
+        ranks = ["--ranks", str(files)]
+    else:
+        ranks = ["--ranks", "2"] if "collectives" in model.parts else []
     for target in ("cpu", "cuda"):
         program = out / target
         arguments = ["compile", str(model), "-o", str(program), "--emit", "source", "--target", target, *ranks]
@@ -71,6 +76,8 @@ def main():
     braid, out = sys.argv[1], pathlib.Path(sys.argv[2])
     for root in [ROOT / "tests" / "corpus", *map(pathlib.Path, sys.argv[3:])]:
         for model in sorted(p for p in root.rglob("*") if p.suffix in (".onnx", ".braid")):
+            if re.search(r"rank[1-9]", model.name):
+                continue  # goes with rank 0's
             of_model(braid, model, out / root.name / model.relative_to(root))
     of_pipelines(braid, out / "pipelines")
 
