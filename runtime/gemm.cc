@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <stdexcept>
@@ -408,7 +410,7 @@ struct GemmLibrary::Impl {
   std::map<Key, std::unique_ptr<GemmKernel>> kernels;
 };
 
-GemmLibrary::GemmLibrary(const HostGemm& host) : impl_(std::make_unique<Impl>(host)) {}
+GemmLibrary::GemmLibrary(const HostGemm& host) : impl_(new Impl(host)) {}
 GemmLibrary::~GemmLibrary() = default;
 
 PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col,
@@ -432,7 +434,7 @@ PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_r
     dnnl::memory target(p->desc, impl_->engine, p->bytes.get());
     dnnl::reorder(source, target).execute(impl_->stream, source, target);
     impl_->stream.wait();
-    packed.impl_ = std::move(p);
+    packed.impl_ = Owned<PackedMatrix::Impl>(p.release());
   } catch (const dnnl::error& e) {
     throw std::runtime_error(std::string("oneDNN cannot pack a weight matrix: ") + e.what());
   }

@@ -16,11 +16,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <vector>
 
 #include "runtime/dtype.h"
+#include "runtime/owned.h"
 
 namespace braid::rt {
 
@@ -86,7 +85,7 @@ class PackedMatrix {
   PackedMatrix(PackedMatrix&&) noexcept;
   PackedMatrix& operator=(PackedMatrix&&) noexcept;
 
-  bool valid() const { return impl_ != nullptr; }
+  bool valid() const { return impl_.get() != nullptr; }
   size_t bytes() const;
 
   struct Impl;
@@ -94,7 +93,7 @@ class PackedMatrix {
 
  private:
   friend class GemmLibrary;
-  std::unique_ptr<Impl> impl_;
+  Owned<Impl> impl_;
 };
 
 // A kernel for one shape. Runs without allocating. Uses up to omp_get_max_threads() threads as of its making.
@@ -121,7 +120,7 @@ class GemmLibrary {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Owned<Impl> impl_;
 };
 
 }  // namespace braid::rt

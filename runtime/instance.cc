@@ -8,8 +8,11 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <map>
+#include <memory>
 #include <new>
 
+#include "runtime/comm/futex.h"
 #include "runtime/comm/shm_world.h"
 #include "runtime/hash.h"
 #include "runtime/lifecycle.h"
@@ -62,9 +65,13 @@ std::string trace_of(const BraidProgram& table, int32_t group) {
 
 }  // namespace
 
+struct Instance::PreparedByDims {
+  std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> sets;
+};
+
 Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const HostGemm& host_gemm,
                    size_t scratch_bytes)
-    : gemms_(host_gemm), table_(table) {
+    : gemms_(host_gemm), table_(table), prepared_(new PreparedByDims) {
   if (info.abi_version != BRAID_ABI_VERSION || info.struct_size != sizeof(BraidCreateInfo)) {
     fail(BRAID_INVALID_ARGUMENT, "the caller was built for version " + std::to_string(info.abi_version) +
                                      " of the program interface, the program for version " +
@@ -91,7 +98,7 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
   }
   world_ = reinterpret_cast<World*>(info.world);
   if (!world_ && table.ranks == 1 && table.collective_count > 0) {
-    own_world_ = world_of_one(table);
+    own_world_ = Owned<World>(world_of_one(table).release());
     world_ = own_world_.get();
   }
   if (table.ranks > 1 || table.collective_count > 0) {
@@ -111,8 +118,8 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
   if (scratch_bytes > 0) {
     scratch_stride_ = (scratch_bytes + 127) / 64 * 64;
     const size_t threads = static_cast<size_t>(std::max(1, omp_get_max_threads()));
-    scratch_memory_ = std::make_unique<std::byte[]>(scratch_stride_ * threads + 64);
-    scratch_ = scratch_memory_.get() + (64 - reinterpret_cast<uintptr_t>(scratch_memory_.get()) % 64) % 64;
+    scratch_memory_.resize(scratch_stride_ * threads + 64);
+    scratch_ = scratch_memory_.data() + (64 - reinterpret_cast<uintptr_t>(scratch_memory_.data()) % 64) % 64;
   }
   // Nothing is written to these in a step but in place.
   error_.reserve(512);
@@ -121,13 +128,18 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
 
 Instance::~Instance() = default;
 
+void Instance::begin_node(size_t index) {
+  times_[index] = {monotonic_ns(), 0, 0};
+  node_ = index;
+}
+
 void Instance::set_up() {
   pack_weights();
   shared_file_.check_small_rest();
   rank_file_.check_small_rest();
   join_groups();
   if (const LifecyclePlan* plan = lifecycle_plan()) {
-    lifecycle_ = std::make_unique<Lifecycle>(*plan, arena_, segment_);
+    lifecycle_ = Owned<Lifecycle>(new Lifecycle(*plan, arena_, segment_));
   }
 }
 
@@ -175,14 +187,14 @@ void Instance::guard(bool holds, const int64_t* dims, const char* text) const {
 BraidStatus Instance::prepare(const int64_t* dims) noexcept {
   try {
     const std::vector<int64_t> key(dims, dims + table_.dim_count);
-    auto& slot = prepared_[key];
+    std::unique_ptr<Prepared>& slot = prepared_->sets[key];
     if (!slot) {
       struct Undo {  // a failed prepare leaves no entry
         Instance& self;
         const std::vector<int64_t>& key;
         bool armed = true;
         ~Undo() {
-          if (armed) self.prepared_.erase(key);
+          if (armed) self.prepared_->sets.erase(key);
         }
       } undo{*this, key};
       for (int32_t k = 0; k < table_.dim_count; ++k) {

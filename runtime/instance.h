@@ -4,17 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/futex.h"
 #include "runtime/gemm.h"
 #include "runtime/kernel_support.h"
 #include "runtime/mapped_weights.h"
+#include "runtime/owned.h"
 #include "runtime/program_abi.h"
 
 namespace braid::rt {
@@ -100,27 +98,25 @@ class Instance {
     std::vector<int64_t> dims;
     std::vector<const GemmKernel*> gemms;
   };
-  void begin_node(size_t index) {
-    times_[index] = {monotonic_ns(), 0, 0};
-    node_ = index;
-  }
+  void begin_node(size_t index);
   bool check(Status status, size_t collective);
   bool plan_held(bool held);
   void join_groups();
 
   const BraidProgram& table_;
   MappedWeights shared_file_, rank_file_;
-  std::unique_ptr<World> own_world_;  // of a program of one rank that was given none
+  Owned<World> own_world_;  // of a program of one rank that was given none
   bool weights_mapped_ = false;
   World* world_ = nullptr;
   std::vector<Communicator*> groups_;
   std::vector<Ticket> tickets_;
-  std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;
+  struct PreparedByDims;
+  Owned<PreparedByDims> prepared_;
   const Prepared* current_ = nullptr;
   BraidNodeTimes* times_ = nullptr;
   size_t node_ = 0;  // that runs, while times_ is not null
-  std::unique_ptr<std::byte[]> scratch_memory_;
-  std::unique_ptr<Lifecycle> lifecycle_;
+  std::vector<std::byte> scratch_memory_;
+  Owned<Lifecycle> lifecycle_;
   std::string error_;
   BraidStatus status_ = BRAID_OK;
 };
@@ -140,7 +136,7 @@ BraidStatus create(const BraidCreateInfo* info, BraidInstance** out) {
   if (!info || !out) return report(BRAID_INVALID_ARGUMENT, "create: null argument");
   *out = nullptr;
   try {
-    auto program = std::make_unique<Program>(*info);
+    Owned<Program> program(new Program(*info));
     program->set_up();
     *out = reinterpret_cast<BraidInstance*>(static_cast<Instance*>(program.release()));
     return BRAID_OK;
@@ -158,7 +154,7 @@ inline void record(BraidInstance* i, BraidNodeTimes* times) {
   if (i) instance(i)->record(times);
 }
 inline const char* last_error(const BraidInstance* i) { return i ? instance(i)->last_error() : reported(); }
-inline void destroy(BraidInstance* i) { std::unique_ptr<Instance>{instance(i)}.reset(); }
+inline void destroy(BraidInstance* i) { delete instance(i); }
 
 }  // namespace abi
 
