@@ -1,9 +1,8 @@
-#include "pipeline/published_schedules.h"
-
 #include <utility>
 
 #include "pipeline/generator_sizes.h"
 #include "pipeline/placement.h"
+#include "pipeline/published_schedules.h"
 
 namespace braid::pipeline {
 namespace {

@@ -1,9 +1,8 @@
-#include "pipeline/published_schedules.h"
-
 #include <algorithm>
 
 #include "pipeline/interleave.h"
 #include "pipeline/placement.h"
+#include "pipeline/published_schedules.h"
 
 namespace braid::pipeline {
 

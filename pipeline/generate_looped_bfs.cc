@@ -1,7 +1,6 @@
-#include "pipeline/published_schedules.h"
-
 #include "pipeline/generator_sizes.h"
 #include "pipeline/placement.h"
+#include "pipeline/published_schedules.h"
 
 namespace braid::pipeline {
 

@@ -1,10 +1,9 @@
-#include "pipeline/published_schedules.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "pipeline/interleave.h"
 #include "pipeline/placement.h"
+#include "pipeline/published_schedules.h"
 
 namespace braid::pipeline {
 namespace {

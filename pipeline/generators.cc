@@ -4,8 +4,8 @@
 #include <string>
 
 #include "ir/error.h"
-#include "pipeline/published_schedules.h"
 #include "pipeline/errors.h"
+#include "pipeline/published_schedules.h"
 
 namespace braid::pipeline {
 namespace {

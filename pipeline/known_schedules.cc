@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ir/error.h"
-#include "pipeline/generators.h"
 #include "pipeline/errors.h"
+#include "pipeline/generators.h"
 
 namespace braid::pipeline {
 namespace {

@@ -1,9 +1,8 @@
-#include "pipeline/rendezvous.h"
-
 #include <algorithm>
 
 #include "analysis/check/event_graph.h"
 #include "ir/error.h"
+#include "pipeline/rendezvous.h"
 
 namespace braid::pipeline {
 namespace {

@@ -1,8 +1,7 @@
 // Two passes over the ranks per step, as the older simulator went: what a pass executes is seen by the ranks
 // behind it, and the second pass looks again at the ranks whose step was a bubble.
-#include "pipeline/step_table.h"
-
 #include "pipeline/step_rules.h"
+#include "pipeline/step_table.h"
 
 namespace braid::pipeline {
 namespace {

@@ -79,7 +79,8 @@ TEST_P(Interrupt, EndsTheHostCompilerAndAllThatItHasStartedAndWritten) {
   }
 }
 
-// Ended before the k-th call that changes a file, for every k: before the first write the file is there, and empty.
+// Ended before the k-th call that changes a file, for every k: before the first write the file is there, and
+// empty.
 TEST_P(Interrupt, LeavesNoHalfOfAFileThatIsWritten) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers want to be loaded first";
