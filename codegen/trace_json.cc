@@ -25,6 +25,7 @@ ir::TraceEvent read_event(const json& j, const std::vector<ir::TraceEvent>& befo
   if (j.contains("wait")) {
     const auto start = j["wait"].get<std::size_t>();
     e = before.at(start);
+    if (e.step != ir::TraceEvent::Step::start) throw std::out_of_range("wait");
     e.step = ir::TraceEvent::Step::wait;
     e.start = static_cast<int>(start);
     return e;
@@ -80,9 +81,13 @@ ir::CollectiveTrace read_program_trace(const std::string& dir) {
     ir::CollectiveTrace trace;
     trace.source = dir;
     trace.ranks = manifest.at("ranks").get<int>();
+    if (trace.ranks < 1 || trace.ranks > ir::kMaxRanks) throw std::out_of_range("ranks");
     trace.channels = named(manifest.at("channels").get<std::string>(), ir::ChannelPolicy::edge);
     for (const json& g : manifest.at("groups"))
       trace.groups.push_back({g.at("name").get<std::string>(), g.at("ranks").get<std::vector<int>>()});
+    for (const ir::CommGroup& g : trace.groups) {
+      if (!g.fault(trace.ranks).empty()) throw std::out_of_range("group");
+    }
     for (const json& e : manifest.at("collective_trace"))
       trace.events.push_back(read_event(e, trace.events, trace.groups.size()));
     for (const ir::TraceEvent& e : trace.events) {

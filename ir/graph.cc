@@ -1,6 +1,9 @@
 #include "ir/graph.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 
 #include "ir/error.h"
 
@@ -36,6 +39,15 @@ Expr Graph::add_dim(std::string_view name, Bounds bounds) {
   }
   dims.push_back(pool->dim(name, bounds));
   return dims.back();
+}
+
+std::string CommGroup::fault(int world) const {
+  const std::set<int> sorted(ranks.begin(), ranks.end());
+  if (sorted.empty()) return "a group without ranks";
+  if (sorted.size() != ranks.size()) return "a rank is twice in the group";
+  if (*sorted.begin() < 0 || *sorted.rbegin() >= world)
+    return fmt::format("a rank outside of the {} ranks", world);
+  return {};
 }
 
 GroupId Graph::add_group(std::string name, std::vector<int> ranks_in) {

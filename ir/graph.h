@@ -29,10 +29,14 @@ namespace braid::ir {
 // ----------------------------------------------------------------------------------------------------------
 // groups
 
+inline constexpr int kMaxRanks = 65536;
+
 // A communicator: a named, ordered list of ranks. Position in the list is the rank within the group.
 struct CommGroup {
   std::string name;
   std::vector<int> ranks;
+  // What is wrong with it in a world of so many ranks: none in it, one twice, one from outside. Or empty.
+  std::string fault(int world) const;
   friend bool operator==(const CommGroup&, const CommGroup&) = default;
 };
 

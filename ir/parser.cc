@@ -50,8 +50,8 @@ bool Parser::header_statement() {
   if (accept_word("ranks")) {
     const Token t = peek();
     graph_.ranks = small_integer();
-    if (graph_.ranks < 1 || graph_.ranks > 65536)
-      fail(kBadStructure, t, "the number of ranks must lie in [1, 65536]");
+    if (graph_.ranks < 1 || graph_.ranks > kMaxRanks)
+      fail(kBadStructure, t, fmt::format("the number of ranks must lie in [1, {}]", kMaxRanks));
     return true;
   }
   if (accept_word("channels")) {

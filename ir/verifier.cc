@@ -56,12 +56,8 @@ class StructureCheck {
 
   void groups() {
     for (const CommGroup& group : g_.groups) {
-      const std::set<int> ranks(group.ranks.begin(), group.ranks.end());
-      if (ranks.empty()) out_.add(kStructure, group.name, "a group without ranks");
-      if (ranks.size() != group.ranks.size())
-        out_.add(kStructure, group.name, "a rank is twice in the group");
-      if (!ranks.empty() && (*ranks.begin() < 0 || *ranks.rbegin() >= g_.ranks))
-        out_.add(kStructure, group.name, "a rank outside of the {} ranks", g_.ranks);
+      if (const std::string fault = group.fault(g_.ranks); !fault.empty())
+        out_.add(kStructure, group.name, "{}", fault);
     }
   }
 

@@ -125,11 +125,11 @@ class EngineRank {
     if (roll == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 100));
     if (roll == 1) std::this_thread::yield();
   }
-  // Ranks whose peer forgets its releases take their time before they complete a collective: only a peer that
-  // is ahead can do harm, and nothing else makes it so.
-  void linger() const {
-    if (options_.fault == PlantedFault::missing_release && !faulty_)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // Ranks whose peer forgets its waits take their time before they start a collective, those whose peer
+  // forgets its releases before they complete one: only a peer that is ahead can do harm, and nothing else
+  // makes it so.
+  void linger_for(PlantedFault fault) const {
+    if (options_.fault == fault && !faulty_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   bool planted(PlantedFault fault, int number) const {
     return faulty_ && options_.fault == fault && (options_.which < 0 || options_.which == number);
@@ -158,6 +158,7 @@ class EngineRank {
     if (group == nullptr || (message && group->index() == k.root)) return;
     s.group = group;
     s.number = seen_++;
+    linger_for(PlantedFault::missing_wait);
     for (std::size_t i = 0; i < std::max(k.inputs.size(), k.outputs.size()); ++i) {
       std::optional<ir::ByteView> in, out;
       if (i < k.inputs.size()) in = memory_->view(k.inputs[i]);
@@ -200,7 +201,7 @@ class EngineRank {
     const Started& s = started_.at(id);
     if (s.group == nullptr) return;
     if (!planted(PlantedFault::missing_wait, s.number)) {
-      linger();
+      linger_for(PlantedFault::missing_release);
       for (rt::Ticket t : s.tickets) require(s.group->wait(t));
     }
     for (const ir::ByteView& v : s.outputs) touch(v, true, graph_[id].name);
