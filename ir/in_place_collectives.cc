@@ -76,7 +76,7 @@ class Search {
       if (!is_of(t.node, start) && (!t.writes || t.node >= step)) return false;
     }
     for (const Touch& t : touches_[static_cast<std::size_t>(result.index)]) {
-      if (!is_of(t.node, start) && (t.writes || t.node <= step)) return false;
+      if (!is_of(t.node, start) && t.writes) return false;  // nothing can be read there before the start
     }
     // A chain of collectives would write what peers of an earlier one may still read.
     taken_[static_cast<std::size_t>(result.index)] = true;

@@ -24,7 +24,7 @@ struct InPlaceCollective {
 //   - operand and result are whole storages of the segment, of equal size;
 //   - other nodes that touch the operand write it and come before the start (so no legal order has them
 //     later), and no output is made of it;
-//   - nobody but the start and its wait writes the result, nobody touches it before the start.
+//   - nobody but the start and its wait writes the result (so nobody reads it before the start either).
 // What shares bytes is held until the release, as every operand is.
 std::vector<InPlaceCollective> in_place_collectives(const Schedule& schedule);
 

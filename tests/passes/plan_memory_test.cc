@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "ir/error.h"
+#include "ir/in_place_collectives.h"
+#include "ir/interpreter.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
 #include "tests/support/build.h"
@@ -192,6 +195,8 @@ const std::map<std::string, InPlaceText>& two_places() {
        {.after_release = "%a.1 mutates %a = pointwise { %0 = load %x store %0 }\n"
                          "%z: f32[8192] output = pointwise { %0 = load %a.1 store %0 }\n",
         .outputs = "output %z\n"}},
+      {"written after the release and read by nobody",
+       {.after_release = "%a.1 mutates %a = pointwise { %0 = load %x store %0 }\n"}},
       {"a part of a larger storage",
        {.operand = "%w: f32[16384] comm(symmetric, @g) = pointwise { %0 = load %x[mod(i0, 8192)] store %0 }\n"
                    "%a: f32[8192] in %w at 0 = pointwise { %0 = load %x store %0 }\n"}},
@@ -206,6 +211,44 @@ const std::map<std::string, InPlaceText>& two_places() {
 
 TEST(PlanMemory, ACollectiveThatMayNotRunInPlaceHasTwoPlaces) {
   for (const auto& [name, text] : two_places()) EXPECT_GT(comm_bytes(text), kOnePlace) << name;
+}
+
+// The rule, whose word planner and verifier both take, against values: memory as planned, ranks in any order.
+TEST(PlanMemory, SharedPlacesChangeNoValue) {
+  std::map<std::string, InPlaceText> cases = two_places();
+  cases["in place"] = {};
+  cases["broadcast in place"] = {.call = "broadcast @g (%a) root 1"};
+  for (const auto& [name, text] : cases) {
+    Schedule s = in_place_program(text);
+    std::vector<std::vector<Tensor>> inputs;
+    for (const float first : {1.0F, 20000.0F}) {
+      std::vector<float> x(8192);
+      std::iota(x.begin(), x.end(), first);
+      inputs.push_back({make_tensor(DType::f32, {8192}, x)});
+    }
+    const auto want = run(s, inputs).outputs;
+    PlanMemory{.in_place_collective_bytes = 0}.run(s);
+    for (std::uint64_t order = 0; order < 4; ++order)
+      EXPECT_TRUE(run(s, inputs, {.use_plan = true, .order_seed = order}).outputs == want) << name;
+  }
+}
+
+TEST(PlanMemory, AnOperandThatIsGivenTwiceIsSharedWithNobody) {
+  Schedule s = parse_schedule(R"(graph g
+ranks 2
+group @g = [0, 1]
+input %x: f32[8192]
+%a: f32[8192] comm(symmetric, @g) = pointwise { %0 = load %x store %0 }
+%r: f32[8192] comm(registered, @g), %q: f32[8192] comm(registered, @g) = all_reduce sum @g (%a, %a) as s
+%r.1 mutates %r, %q.1 mutates %q = wait s
+release s
+%y: f32[8192] output = pointwise { %0 = load %r.1 %1 = load %q.1 %2 = add %0, %1 store %2 }
+output %y
+)");
+  EXPECT_TRUE(in_place_collectives(s).empty());
+  PlanMemory{.in_place_collective_bytes = 0}.run(s);
+  EXPECT_TRUE(verify(s).empty());
+  EXPECT_EQ(s.plan->comm_bytes, 3 * kOnePlace);
 }
 
 // Planted: the plan of the program in which they may share, on the program in which they may not.
@@ -252,6 +295,9 @@ release t
 %y: f32[8192] output = pointwise { %0 = load %q.1 store %0 }
 output %y
 )");
+  const std::vector<InPlaceCollective> pairs = in_place_collectives(s);
+  ASSERT_EQ(pairs.size(), 1u);
+  EXPECT_EQ(s.graph[pairs[0].operand].name, "a");
   PlanMemory{.in_place_collective_bytes = 0}.run(s);
   EXPECT_TRUE(verify(s).empty());
   EXPECT_EQ(s.plan->comm_bytes, kTwoPlaces) << "peers may read the first operand until its release";
