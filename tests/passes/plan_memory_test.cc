@@ -17,6 +17,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace std::string_literals;
 using test::Builder;
 
 const Placement& place_of(const Schedule& s, BufferId b) {
@@ -281,30 +282,30 @@ TEST(PlanMemory, TheVerifierRefusesTheOffsetBesideTheOperands) {
 }
 
 TEST(PlanMemory, AChainOfCollectivesSharesOnePairOnly) {
-  Schedule s = parse_schedule(R"(graph g
-ranks 2
-group @g = [0, 1]
-input %x: f32[8192]
-%a: f32[8192] comm(symmetric, @g) = pointwise { %0 = load %x store %0 }
-%r: f32[8192] comm(symmetric, @g) = all_reduce sum @g (%a) as s
-%r.1 mutates %r = wait s
-%q: f32[8192] comm(registered, @g) = all_reduce sum @g (%r.1) as t
-release s
-%q.1 mutates %q = wait t
-release t
-%y: f32[8192] output = pointwise { %0 = load %q.1 store %0 }
-output %y
-)");
-  const std::vector<InPlaceCollective> pairs = in_place_collectives(s);
-  ASSERT_EQ(pairs.size(), 1u);
-  EXPECT_EQ(s.graph[pairs[0].operand].name, "a");
-  PlanMemory{.in_place_collective_bytes = 0}.run(s);
-  EXPECT_TRUE(verify(s).empty());
-  EXPECT_EQ(s.plan->comm_bytes, kTwoPlaces) << "peers may read the first operand until its release";
-  // Both in the place of the first.
-  const Placement first = place_of(s, BufferId{1});
-  for (auto& [storage, place] : s.plan->placements) place.offset = first.offset;
-  EXPECT_FALSE(verify(s).empty());
+  const std::string head =
+      "graph g\nranks 2\ngroup @g = [0, 1]\ninput %x: f32[8192]\n"
+      "%a: f32[8192] comm(symmetric, @g) = pointwise { %0 = load %x store %0 }\n";
+  const std::string tail = " store %0 }\noutput %y\n";
+  for (const std::string& chain :
+       {"%r: f32[8192] comm(symmetric, @g) = all_reduce sum @g (%a) as s\n%r.1 mutates %r = wait s\n"
+        "%q: f32[8192] comm(registered, @g) = all_reduce sum @g (%r.1) as t\nrelease s\n"
+        "%q.1 mutates %q = wait t\nrelease t\n%y: f32[8192] output = pointwise { %0 = load %q.1"s,
+        "%r: f32[8192] comm(symmetric, @g) = all_reduce sum @g (%a) blocking\n"
+        "%q: f32[8192] comm(registered, @g) = all_reduce sum @g (%r) blocking\n"
+        "%y: f32[8192] output = pointwise { %0 = load %q"s}) {
+    SCOPED_TRACE(chain);
+    Schedule s = parse_schedule(head + chain + tail);
+    const std::vector<InPlaceCollective> pairs = in_place_collectives(s);
+    ASSERT_EQ(pairs.size(), 1u);
+    EXPECT_EQ(s.graph[pairs[0].operand].name, "a");
+    PlanMemory{.in_place_collective_bytes = 0}.run(s);
+    EXPECT_TRUE(verify(s).empty());
+    EXPECT_EQ(s.plan->comm_bytes, kTwoPlaces) << "peers may read the first operand until its release";
+    // Both in the place of the first.
+    const Placement first = place_of(s, BufferId{1});
+    for (auto& [storage, place] : s.plan->placements) place.offset = first.offset;
+    EXPECT_FALSE(verify(s).empty());
+  }
 }
 
 TEST(PlanMemory, DynamicSizesArePlannedAtTheirBound) {
