@@ -2,20 +2,16 @@
 // included.
 //
 //   critical_path  longest chain of dependencies, nothing slowed down; collectives that are issued in a fixed
-//   order on
-//                  one channel are a chain too
+//                  order on one channel are a chain too
 //   load           the busiest resource: compute stream, a channel, a fabric
-//   head_and_tail  per resource: every job can begin only after its head (longest chain before it) and is
-//   followed by
-//                  its tail; the preemptive one-machine schedule (Jackson) is a bound
+//   head_and_tail  per resource: every job can begin only after its head (the longest chain before it) and is
+//                  followed by its tail; the preemptive one-machine schedule (Jackson) is a bound
 //   contention     linear program over how long both are busy: compute work that runs beside collectives is
-//   slowed
-//                  down, collectives that run beside compute too. A collective overlaps at most as much
-//                  compute as is neither before nor after it; sharper with the time at both ends where one of
-//                  them cannot have begun yet or must have ended
+//                  slowed down, and so are collectives that run beside compute. A collective overlaps at most
+//                  as much compute as is neither before nor after it; the bound is sharper with the time at
+//                  both ends where one of them cannot have begun yet or must have ended
 //   input          of the graph as it was read: no merging, splitting or other algorithm of collectives beats
-//   it. All
-//                  of the above with each collective at its floor, without the order on channels
+//                  it. All of the above with each collective at its floor, without the order on channels
 //
 // Method of the contention bound. Let B be the time in which both are busy. Of compute work, the least
 // slowed-down classes are overlapped first (each costs B * (s - 1) / s more than alone); on each fabric, the

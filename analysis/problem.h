@@ -2,11 +2,9 @@
 // Everything that decides about an order (simulator, bounds, passes) works on this and never on the graph.
 //
 //   node        one top-level ScheduleNode; its index is that in Schedule::nodes. An order is a permutation
-//   of
-//               them.
+//               of them.
 //   step        what a node does, in order: most nodes have one step, a group has one per member kernel, and
-//   a
-//               start, wait or release whose call costs something has a compute step before its own.
+//               a start, wait or release whose call costs something has a compute step before its own.
 //   collective  a start and its wait (none if it is blocking) on one channel.
 //   channel     a queue of collectives that run one after the other: one per communicator, or as the channel
 //               policy says (pair and edge: one per pair of ranks, or directed edge, for send and recv).

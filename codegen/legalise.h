@@ -5,8 +5,8 @@
 //   before                                            after
 //     %y : f16 = gemm %a, %b epilogue { ... acc }       %y.sum : f32 = gemm %a, %b
 //                                                       %y : f16 = pointwise { ... load %y.sum }
-//     fused f { %t = ...; %y = ... }                    %t = ...   %y = ...      (rows that no kernel can
-//     hold)
+//     fused f { %t = ...; %y = ... }                    %t = ...   %y = ...
+//                                                         (where no kernel can hold the rows)
 #pragma once
 
 #include <functional>

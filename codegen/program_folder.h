@@ -2,9 +2,8 @@
 //
 //   made aside     DIR/.braid-XXXXXX/{name.cc, name.h, weights*.bin, manifest.json, name.so}
 //   published      under a lock of DIR: a manifest that says "unfinished" takes the place of the old one,
-//   each
-//                  file is renamed to its place, files that only the old program had go, the new manifest
-//                  comes last
+//                  each file is renamed to its place, files that only the old program had are removed, and
+//                  the new manifest comes last
 //
 // Whatever ends a compilation, the folder holds the old program, the new one, or one that read_manifest
 // refuses. Files are replaced and never written to: who has mapped the old ones keeps them. Files that no

@@ -11,7 +11,7 @@ namespace braid::frontend {
 // What ONNX's inference is given instead of its own registry. Its functions index and allocate by what
 // attributes and sizes say; here
 //  - attributes are held to attribute_problem() first (a negative batch_dims makes ONNX read before an
-//  array),
+//    array),
 //  - sizes that are negative or beyond 32 bits, which ONNX computes with as int, count as unknown,
 //  - values are followed only through short integer tensors: ONNX makes an object per element of every
 //    one-dimensional operand, also of a gradient bucket of fifty million floats.

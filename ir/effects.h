@@ -2,10 +2,10 @@
 // memory planning, verifier, interpreter and code generation all ask this one model.
 //
 //   start    reads its inputs, writes its outputs; both stay in flight (by_peers)
-//   wait     modifies the start's outputs (the second mutation), reads the start's inputs: they are pinned
-//   until here release  reads the start's inputs and symmetric outputs: they are pinned until here. Whoever
-//   writes these bytes
-//            next has a WAR dependency on the release; readers do not care about it
+//   wait     modifies the start's outputs (the second mutation) and reads the start's inputs, which are
+//            pinned until here
+//   release  reads the start's inputs and symmetric outputs, which are pinned until here. Whoever writes
+//            these bytes next has a WAR dependency on the release; readers do not care about it
 #pragma once
 
 #include <optional>

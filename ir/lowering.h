@@ -2,9 +2,9 @@
 //
 // A TensorBox is a view of a StorageBox, and a StorageBox is either a computation that has not happened yet
 // (Pointwise, Reduction: a loop body) or a buffer. Elementwise operations on boxes build larger bodies; a
-// body becomes a kernel
-// ("is realized") only when it must have memory: it is an operand of a GEMM or a collective, a graph output,
-// the source of a reduction's result, or so expensive and so often used that computing it once is better.
+// body becomes a kernel ("is realized") only when it must have memory: it is an operand of a GEMM or a
+// collective, a graph output, the source of a reduction's result, or so expensive and so often used that
+// computing it once is better.
 //
 //   box = lowering.pointwise({x, bias}, add)        no kernel yet
 //   box = lowering.pointwise({box}, tanh)           still none: one body  tanh(x[i0] + bias[i0])

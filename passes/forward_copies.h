@@ -11,12 +11,10 @@
 //
 // Contract
 //   1. Both are top-level loops that only move elements; the first writes the whole of a tensor, which nobody
-//   but
-//      the second touches and which is no result.
+//      but the second touches and which is no result.
 //   2. Nothing writes between them what the first reads. The second keeps its place.
 //   3. Every element of the second is read by an index that is linear in the loop's indices. Where one row of
-//   it
-//      lies in several rows of the first's source, there is one loop for each of these, up to `max_parts`.
+//      it lies in several rows of the first's source, there is one loop for each of these, up to `max_parts`.
 // Chains are followed.
 #pragma once
 

@@ -1,15 +1,14 @@
 // Whether a lowered schedule can hang, whatever the ranks' and the network's timing.
 //
 // How a rank works: it goes through its row. Compute actions (and UNSHARD, RESHARD, REDUCE_GRAD) run one
-// after the other; one that consumes a RECV waits for it, and WAIT_SEND for
-// its SEND. A transfer is posted into its queue (channels.h)
-// when everything before it in the row that computes or waits is done; nothing else waits for a SEND. In a
-// queue one transfer follows the other. A message passes when its SEND and its RECV are both at the front of
-// their queues; where the channel buffers K messages, a SEND at the front also leaves when fewer than K of
-// its connection (ordered pair of ranks) are under way; the messages of a connection leave and arrive in
-// their order, also out of and into one batch. The members of a BATCH_P2P are posted together: those of one
-// queue are at its front together, and it goes on, and what they bring is there and what they sent is gone,
-// when all of them are through.
+// after the other; one that consumes a RECV waits for it, and WAIT_SEND for its SEND. A transfer is posted
+// into its queue (channels.h) when everything before it in the row that computes or waits is done; nothing
+// else waits for a SEND. In a queue one transfer follows the other. A message passes when its SEND and its
+// RECV are both at the front of their queues; where the channel buffers K messages, a SEND at the front also
+// leaves when fewer than K of its connection (ordered pair of ranks) are under way; the messages of a
+// connection leave and arrive in their order, also out of and into one batch. The members of a BATCH_P2P are
+// posted together: those of one queue are at its front together; it goes on, what they bring is there and
+// what they sent is gone, when all of them are through.
 //
 // Queues carry no tags: the k-th SEND from a rank to another meets the k-th RECV. So first the SENDs and the
 // RECVs of each connection have to stand in the same order; then what waits for what must hold no cycle.

@@ -6,8 +6,7 @@
 //                   (tail); Jackson's preemptive schedule (largest tail first) is a bound for any order
 //                   (Carlier 1982), O(n) here since heads rise and tails fall with the micro-batch number
 //   memory          heads and tails know that the k-th F wants so many I and W done before, hence the round
-//   trips
-//                   of a cap of c activations in flight
+//                   trips of a cap of c activations in flight
 #pragma once
 
 #include <algorithm>

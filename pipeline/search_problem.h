@@ -6,15 +6,13 @@
 //
 //  1. A rank computes one action at a time, without preemption, in its order, each as early as it can.
 //  2. F of stage s waits for F of stage s-1 of the same micro-batch plus forward_delay[s-1]; I of stage s
-//  waits
-//     for I of stage s+1 plus backward_delay[s]; I of the last stage waits for its own F; W waits for its I.
-//     A delay (latency plus bytes over bandwidth of the link; zero between stages of one rank) only
+//     waits for I of stage s+1 plus backward_delay[s]; I of the last stage waits for its own F; W waits for
+//     its I. A delay (latency plus bytes over bandwidth of the link; zero between stages of one rank) only
 //     postpones: transfers neither occupy a rank's compute stream nor each other. Queues with contention or
 //     head-of-line blocking can only make the schedule longer; the driver (search.h) reports by how much.
 //  3. F takes activation_bytes of its rank when it starts; the end of I leaves weight_bytes of them, the end
-//  of
-//     W (of B) leaves none. The sum on a rank may never exceed byte_cap[rank]. Receive buffers, weights and
-//     gradients are not counted: take them off the cap.
+//     of W (of B) leaves none. The sum on a rank may never exceed byte_cap[rank]. Receive buffers, weights
+//     and gradients are not counted: take them off the cap.
 //  4. The makespan is the end of the last action.
 //
 // Micro-batches are alike, hence WLOG every stage executes F in micro-batch order, and so I, and so W. For

@@ -6,7 +6,7 @@
 //     RECV, of a neighbouring stage on the same rank, the parameters of an UNSHARD. WAIT_SEND and
 //     WAIT_REDUCE_GRAD take no time, but the row goes on only when what they wait for is complete.
 //   * Transfers begin and arrive by the rules of transfer_queues.h; what runs at the same time goes on by
-//   those of analysis/costs/event_engine.h, which the overlap simulator shares.
+//     those of analysis/costs/event_engine.h, which the overlap simulator shares.
 //   * Contention, where the costs ask for it: k transfers that leave (or enter) one rank at a time each go
 //     at 1/k of their speed; computation beside a transfer of its rank takes `slowdown` times as long.
 //   * Rows without transfers (compute only): a value of another rank arrives latency + bytes / bandwidth

@@ -7,10 +7,9 @@
 // SEND has no step, is a deadlock.
 //
 // F needs its RECV_F or, on one rank, the F of the stage before; I and B their RECV_B or the I or B of the
-// stage after; a SEND its F, I or B; a WAIT_SEND its SEND and, not
-// before it, the RECV of that; a container all that its members need. The SENDs of a BATCH_P2P leave in
-// the step in which its rank comes to it, and it takes the step of the last SEND that its RECVs meet.
-// Everything else needs nothing.
+// stage after; a SEND its F, I or B; a WAIT_SEND its SEND and, not before it, the RECV of that; a container
+// all that its members need. The SENDs of a BATCH_P2P leave in the step in which its rank comes to it, and it
+// takes the step of the last SEND that its RECVs meet. Everything else needs nothing.
 //
 // O(cells): step(cell) = max(step of the cell before + 1, steps of the SENDs it meets).
 // Source: the semantics of torch.distributed.pipelining's simulator (2024), extended to every action.

@@ -60,8 +60,8 @@ class TransferQueues {
   void post(Action transfer, std::int64_t now);
   // A value that goes to another rank by itself (rows without transfers): begun, through no queue.
   int send_by_itself(Action send, std::int64_t now);
-  // Begins and delivers what may be; begins(index), which calls nothing here, for each
-  // transfer that begins. True if anything moved.
+  // Begins and delivers what may be; begins(index), which calls nothing here, for each transfer that begins.
+  // True if anything moved.
   template <class Begins>
   bool settle(std::int64_t now, const Begins& begins) {
     bool moved = false;

@@ -2,8 +2,8 @@
 // owns the stage, each after what it needs on that rank. What only other ranks can decide, whether they wait
 // for each other, is left to add_send_recv, step_table and, for good, deadlock_proof.
 //
-// A schedule without any action and one of a single rank are valid. Stages * micro-batches lie
-// below kMostStageMicrobatches.
+// A schedule without any action and one of a single rank are valid. Stages * micro-batches lie below
+// kMostStageMicrobatches.
 //
 // Members of a container run side by side: none may need another one of the same container.
 #pragma once

@@ -3,8 +3,7 @@
 //
 // Memory that nobody lives in holds poison. At each step:
 //   before   what is born there finds poison, or bytes of somebody who dies there (in-place reuse); what the
-//   step touches is
-//            alive, and holds what its last writer left
+//            step touches is alive, and holds what its last writer left
 //   after    what dies is poisoned; of what was written, a hash is kept
 //   end      what is dead still holds poison
 // Whatever does not hold ends the run with an error that names the buffer and the step. Peers may write a

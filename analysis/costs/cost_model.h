@@ -5,8 +5,7 @@
 //   2. the cost file (a measured profile replaces single entries; cost_file.h);
 //   3. `cost(ns T)` of the operation in the IR;
 //   4. the machine: roofline with an efficiency per kernel class (roofline.h) from the operation's body, or
-//   from
-//      its `cost(flops F, bytes B)`; NCCL's tuner model for collectives (collective_model.h).
+//      from its `cost(flops F, bytes B)`; NCCL's tuner model for collectives (collective_model.h).
 // Sizes that are not fixed count at their upper bound, or at the values given in `dims`.
 #pragma once
 

@@ -1,8 +1,9 @@
 // JSON files of ours (machine descriptions, cost files), read strictly: every error names file, line and
 // column of what is wrong, and what is not known is refused.
 //
-//   JsonDocument doc(text, "h100.json", 550, 551);      // 550: not JSON; 551: JSON, but not what was
-//   expected JsonObject root = doc.object(); double gb_s = root.number("memory_gb_s", {1, 1e6});
+//   JsonDocument doc(text, "h100.json", 550, 551);      // 550: not JSON; 551: JSON, but not what is expected
+//   JsonObject root = doc.object();
+//   double gb_s = root.number("memory_gb_s", {1, 1e6});
 //   root.finish();                                      // refuses keys that nobody asked for
 #pragma once
 

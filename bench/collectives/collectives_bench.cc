@@ -7,14 +7,15 @@
 // contestant:
 //   no copies   inputs and outputs lie in the segment; an input is released before its next use
 //   windows     the same by hand: data in an MPI-3 shared window, a barrier per call, peers' data read where
-//   they lie copies      inputs and outputs are ordinary memory, as MPI has them MPI         the blocking
-//   call on ordinary memory
-// each with two inputs in turn, as a program has it that writes one while the other is under way, once with
-// inputs that nobody writes between calls, and once with a producer that writes the whole input before each
-// call (its time counts: the lines that it takes back from a peer's cache are part of the price). The tables
-// show medians over the rounds of the slowest rank's time for one call. A size is that of the larger buffer:
-// all gathered data, all data that is scattered. The root of a broadcast alternates, and a message goes to
-// and fro, so that no rank runs ahead; a message's time is that of one way.
+//               they lie
+//   copies      inputs and outputs are ordinary memory, as MPI has them
+//   MPI         the blocking call on ordinary memory
+// Each takes two inputs in turn, like a program that writes one while the other is under way. It is timed
+// once with inputs that nobody writes between calls, and once with a producer that writes the whole input
+// before each call (its time counts: the lines that it takes back from a peer's cache are part of the price).
+// The tables show medians over the rounds of the slowest rank's time for one call. A size is that of the
+// larger buffer: all gathered data, all data that is scattered. The root of a broadcast alternates, and a
+// message goes to and fro, so that no rank runs ahead; a message's time is that of one way.
 #include <mpi.h>
 #include <sched.h>
 #include <unistd.h>

@@ -1,8 +1,9 @@
 // A planned schedule as one C++ source file, with its header, weights and manifest.
 //
-//   Schedule (fused, planned)  --emit_cpp-->  EmittedProgram  --write_program-->
-//   DIR/{name.cc,name.h,weights*.bin,manifest.json}
-//                                                             --build_library-->  DIR/name.so
+//   Schedule (fused, planned)
+//     --emit_cpp-->       EmittedProgram
+//     --write_program-->  DIR/{name.cc,name.h,weights*.bin,manifest.json}
+//     --build_library-->  DIR/name.so
 #pragma once
 
 #include <cstdint>

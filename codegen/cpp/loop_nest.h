@@ -1,11 +1,11 @@
 // From a schedule node of Loops to one loop nest: which loops are shared, which are merged, what stays in
 // registers.
 //
-//   before   max:  m[b, s]    = max_k  x[b, s, k]            after   for outer o in [0, B*S):
-//            exp:  e[b, s, k] = exp(x[b, s, k] - m[b, s])              group 1: for k: m = max(m, x[o*K + k])
-//            sum:  z[b, s]    = sum_k  e[b, s, k]                      group 2: for k: e = exp(x[o*K + k] -
-//            m); z += e div:  y[b, s, k] = e[b, s, k] / z[b, s]                   group 3: for k: y[o*K + k]
-//            = e / z
+//   before   max:  m[b, s]    = max_k  x[b, s, k]         after   for outer o in [0, B*S):
+//            exp:  e[b, s, k] = exp(x[b, s, k] - m[b, s])           group 1: for k: m = max(m, x[o*K + k])
+//            sum:  z[b, s]    = sum_k  e[b, s, k]                   group 2: for k: e = exp(x[o*K + k] - m)
+//                                                                                   z += e
+//            div:  y[b, s, k] = e[b, s, k] / z[b, s]                group 3: for k: y[o*K + k] = e / z
 //
 // The outer loops run over the kept dimensions that all members have in common; their iterations are
 // independent, so they are flattened and run in parallel. Inside, members follow each other as groups;

@@ -4,11 +4,9 @@
 // them an edge is needed exactly where one touches memory after the other and one of the two writes:
 //
 //   compute -> communication   before a collective: the last kernel that touched any range which the
-//   collective reads
-//                              or writes, previous tenants of the bytes included
+//                              collective reads or writes, previous tenants of the bytes included
 //   communication -> compute   before a kernel: the last collective that wrote what the kernel touches (its
-//   wait), or
-//                              that reads what the kernel overwrites (its release)
+//                              wait), or that reads what the kernel overwrites (its release)
 //
 // An edge that an earlier one already implies is left out. The schedule's waits and releases need no code of
 // their own: the edge stands before the first kernel that needs it, which the verifier holds to come after

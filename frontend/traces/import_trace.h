@@ -3,10 +3,9 @@
 // what would be possible, and what a better order gives.
 //
 //   Kineto   Chrome trace of the PyTorch profiler, one GPU of one process (the one with the lowest number
-//   that ran
-//            kernels)
+//            that ran kernels)
 //   Chakra   MLCommons execution trace of one rank: binary (.et), the text of its jsonizer, or the
-//   simulator's JSON
+//            simulator's JSON
 //
 // The schedule has one compute stream and one channel per process group. Its order is the recorded one: a
 // collective starts behind the kernels that had ended when it began, and is waited for by the first kernel

@@ -2,13 +2,11 @@
 //
 //   streams      what one stream runs, runs in order
 //   cuda_sync    "Stream Wait Event": the first kernel launched into `stream` after the call waits for the
-//   last one that
-//                was launched into `wait_on_stream` before the event was recorded. Only there with
-//                enable_cuda_sync_events; then nothing else between streams is assumed.
+//                last one that was launched into `wait_on_stream` before the event was recorded. Only there
+//                with enable_cuda_sync_events; then nothing else between streams is assumed.
 //   launches     without them: NCCL's stream waits for what its thread launched before the collective, and
-//   the first
-//                kernel launched after the collective that began no earlier than its end is taken for the one
-//                that waits
+//                the first kernel launched after the collective that began no earlier than its end is taken
+//                for the one that waits
 //
 // Times of ProcessGroupNCCL's kernels contain waiting for the other ranks.
 #include <algorithm>

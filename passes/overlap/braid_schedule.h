@@ -5,21 +5,17 @@
 //
 // Contract
 //   1. Dependencies hold. Collectives may change places with each other: all ranks run the same program, so
-//   all see
-//      them in the same order. Programs with sends and receives, where ranks may differ, keep the order of
-//      collectives.
+//      all see them in the same order. Programs with sends and receives, where ranks may differ, keep the
+//      order of collectives.
 //   2. The simulated makespan never becomes longer, unless the input order exceeds the cap.
 //   3. Planned bytes (memory_model.h) keep the smaller of the context's cap and, if `memory_growth` is not
-//   negative, what
-//      the input order needs and that many percent more. If no order is found that keeps the context's cap:
-//      user error 570, which names the step, the bytes and the buffers that are alive.
+//      negative, what the input order needs and that many percent more. If no order is found that keeps the
+//      context's cap: user error 570, which names the step, the bytes and the buffers that are alive.
 //   4. A schedule without collectives stays as it is.
 //   5. Deterministic: the budget counts simulated nodes, not time.
-//
 //   6. With `merge`, collectives of equal kind and group may become one coalesced collective
-//   (merge_collectives.h) where
-//      the schedule then ends earlier; costs that are given and not computed are never merged.
-//
+//      (merge_collectives.h) where the schedule then ends earlier; costs that are given and not computed are
+//      never merged.
 //   7. With `split`, collectives may become several (splitting.h) where the schedule then ends earlier.
 //
 // How: order_search.h, bucket_search.h, split_search.h. It builds orders on the simulator's state and

@@ -2,16 +2,13 @@
 // what is in flight, what the channels still have to do and when a wait would end, contention included.
 //
 //   1. What costs nothing (views, releases, waits for what is complete) comes at once: it frees memory and
-//   makes
-//      others ready.
+//      makes others ready.
 //   2. A start comes just before its channel would run empty, the most urgent first: earlier it gains
-//   nothing, and
-//      could no longer be overtaken by a more urgent one that becomes ready meanwhile.
+//      nothing, and could no longer be overtaken by a more urgent one that becomes ready meanwhile.
 //   3. Of the ready computations and the waits that could be blocked in, the one that leaves the shortest
-//   rest: the
-//      larger of the computations that are left and the longest tail, once the choice is made. So the stream
-//      stands still only if nothing is ready or if what it waits for is more urgent than all that is ready
-//      and cannot wait.
+//      rest: the larger of the computations that are left and the longest tail, once the choice is made. So
+//      the stream stands still only if nothing is ready or if what it waits for is more urgent than all that
+//      is ready and cannot wait.
 //
 // O((nodes + dependencies) log nodes) appends and heap operations.
 #pragma once

@@ -3,8 +3,7 @@
 //   raise    a start of a collective that is exposed goes up, and what it depends on in between goes with it
 //   sink     a wait in which the stream is blocked goes down, and what depends on it in between goes with it
 //   window   some consecutive nodes are put in the best order that a beam search finds; its estimate of an
-//   order is
-//            how long the rest takes from there (tails.h), so it looks beyond its window
+//            order is how long the rest takes from there (tails.h), so it looks beyond its window
 //
 // The state of the simulator is kept every few positions. A move is simulated from the state before it until
 // the states agree again, from where everything is only shifted, or until it is seen to gain nothing. Cost is

@@ -8,17 +8,16 @@
 //
 //   none      such a place exists, keeps the caps, and the program ends earlier; `where` names the best
 //   memory    places at which it ends earlier exist, but each exceeds a cap: the nearest by `bytes`, at
-//   `step` of
-//             the order that results
+//             `step` of the order that results
 //   group     no place, but there is one once all groups are taken apart; `other` is the group it is in
 //   form      as none, but the pass moves neither starts nor waits; or what the pass itself says of a
-//   collective
-//             that it cannot change
+//             collective that it cannot change
 //   cost      no place makes the program end earlier, though there are some at which the transfer would begin
 //             earlier; or the collective is hidden
 //   data      the transfer cannot begin earlier because it needs `other`, which ends when the collective
-//   begins order     the same because `other` is in its channel before it, or must come first by the channel
-//   policy boundary  it begins at the begin of the schedule
+//             begins
+//   order     the same because `other` is in its channel before it, or must come first by the channel policy
+//   boundary  it begins at the beginning of the schedule
 //
 // For passes that move waits and no starts: data, order and boundary are about what ends the wait's way down;
 // a collective that is exposed in another one's wait has its order with that wait.

@@ -2,8 +2,8 @@
 //
 //   1. list scheduling forwards and backwards in time, by several rules (list_scheduler.h)
 //   2. with a cap that the shortest of them does not keep: again under a limit of live bytes, which is
-//   searched for so
-//      that the planned bytes just keep the cap (an order whose plan is too large is never the result)
+//      searched for so that the planned bytes just keep the cap (an order whose plan is too large is never
+//      the result)
 //   3. local search from the shortest (local_search.h), within the same limit
 //   4. without a cap, both from the shortest of all and from the shortest with a twentieth more than the
 //      input plans: memory that gains nothing is not spent

@@ -12,12 +12,11 @@
 // and who reads it waits for the pieces that it reads. Starts, waits and releases of the parts stand where
 // that of the whole stood, in order.
 //
-// Where cuts may be
-//   between the operands of a coalesced collective: always
+// Where cuts may be:
+//   between the operands of a coalesced collective: always;
 //   within an operand: of an all-reduce or a broadcast, which treat every element alike. The result of an
-//   all-gather
-//     (the input of a reduce-scatter or all-to-all) is one slab per rank, so a piece of each rank's part
-//     would be scattered over it, and operands of collectives are contiguous.
+//     all-gather (the input of a reduce-scatter or all-to-all) is one slab per rank, so a piece of each
+//     rank's part would be scattered over it, and operands of collectives are contiguous.
 #pragma once
 
 #include <cstdint>

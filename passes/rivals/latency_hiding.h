@@ -3,22 +3,22 @@
 // Documented behaviour (xla/service/latency_hiding_scheduler.h) and how it is meant here:
 //   * bottom-up: a node is ready when all its users are placed; time runs backwards from the end
 //   * a wait opens a window that its start closes; a start is covered once the collective's latency has
-//   passed since
+//     passed since
 //   * at most `in_flight` windows of one kind of collective are open at a time
 //   * of the ready nodes, by these rules in turn:
 //       1. memory      over the limit: the one that leaves the least alive
 //       2. covered     a start whose latency has passed (it frees its resource, and its inputs become ready)
 //       3. window      a wait whose resource is free, the deepest collective chain first
-//       4. backed up   the start of a resource for which a wait is ready, although it stalls: the soonest
-//       covered
+//       4. backed up   the start of a resource for which a wait is ready, although it stalls: the one that is
+//                      covered soonest
 //       5. depth       compute on the deepest chain of collectives, then on the longest path
 //       6. stall       an uncovered start, the one that is covered soonest; time passes idle until then
 //       7. input       later nodes of the input first
 //   * XLA itself has rule 4 behind compute, which misses uniform layers whose collectives are longer than
-//   their compute; in front of it, gradients that are only read at the end all stall there. Both orders are
-//   built and the one whose simulated time is shorter is kept: a stronger rival than its source
+//     their compute; in front of it, gradients that are only read at the end all stall there. Both orders are
+//     built and the one whose simulated time is shorter is kept: a stronger rival than its source
 //   * if the plan exceeds the cap, it runs again with a smaller memory limit (`reruns` times), and gives up
-//   to the input order
+//     to the input order
 #pragma once
 
 #include <cstdint>

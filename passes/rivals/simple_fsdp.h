@@ -2,11 +2,10 @@
 // them prefetched.
 //
 //   1. all-gathers, and reduce-scatters, in order: a bucket grows while its collective takes no longer than
-//   the compute that
-//      will hide it (what stands between the bucket before it and itself) and the gathered bytes stay within
-//      `memory_mb` (and the cap); at least one collective each
-//   2. the gather of bucket i+1 starts behind the wait for bucket i, in front of the compute that uses bucket
-//   i
+//      the compute that will hide it (what stands between the bucket before it and itself) and the gathered
+//      bytes stay within `memory_mb` (and the cap); each bucket has at least one collective
+//   2. the gather of bucket i+1 starts behind the wait for bucket i, in front of the compute that uses
+//      bucket i
 //   3. the wait of a reduce-scatter stands in front of the next start of one, the last at the end
 //
 // Other collectives stay where they are.

@@ -5,16 +5,15 @@
 // ranks. A collective is a start, a wait and a release:
 //
 //   start    publishes my input. Does not block (except when kMaxInFlight collectives of this group are
-//   unfinished).
-//            Everything that wrote the input or still uses the output must have happened before.
+//            unfinished). Everything that wrote the input or still uses the output must have happened before.
 //   wait     returns when my output is complete. Between start and wait nobody touches the output or writes
-//   the input. release  returns when the peers have finished with my memory. Until then the input and output
-//   ranges *inside the
-//            segment* must not be overwritten: my wait says nothing about my peers. It costs nothing when a
-//            later collective of the group has already proved it. Ranges outside the segment need no release.
+//            the input.
+//   release  returns when the peers have finished with my memory. Until then the input and output ranges
+//            *inside the segment* must not be overwritten: my wait says nothing about my peers. It costs
+//            nothing when a later collective of the group has already proved it. Ranges outside the segment
+//            need no release.
 //
-//            A start -> wait -> (use output, do not overwrite the segment ranges) -> release -> ranges are
-//            free
+//   A start -> wait -> (use output, do not overwrite the segment ranges) -> release -> ranges are free
 //
 // Collectives of one communicator finish in the order in which they were started; those of different
 // communicators, and send/recv of different pairs, are independent: a blocked wait also makes progress on

@@ -5,8 +5,7 @@
 //   - it is stopped (SIGSTOP, a debugger that went away) when the run has failed, or has been for twice the
 //     World's time-out: who waits for it has said so by then;
 //   - it still runs a time-out after the run has failed: a rank has ended badly, or the World has failed and
-//   a
-//     rank has drawn its conclusions from that. By then it has missed its peers as they have missed it.
+//     a rank has drawn its conclusions from that. By then it has missed its peers as they have missed it.
 // Time counts only while this process runs: who suspends all of them loses none.
 #pragma once
 

@@ -9,16 +9,15 @@
 // everybody has consumed round r - kStagingSlots.
 //
 // Algorithms of all-reduce:
-//   one-shot      everybody reduces all inputs:                                     post -> reduce
-//   push          all inputs and outputs direct; rank r reduces slice r and writes it into every output:
-//                                                                                   post -> reduce, push ->
-//                                                                                   all done
-//   remote        inputs or outputs in ordinary memory that the peers may read (shm_channel_remote.cc): as
-//   push, but
-//                 everybody reads the other slices itself:         post -> reduce -> read -> all done
-//   two-shot      rank r reduces slice r of a round into its staging slot; then everybody collects the
-//   slices:
-//                                                                                   post -> reduce -> collect
+//   one-shot      post -> reduce
+//                 everybody reduces all inputs
+//   push          post -> reduce, push -> all done
+//                 all inputs and outputs direct; rank r reduces slice r and writes it into every output
+//   remote        post -> reduce -> read -> all done
+//                 inputs or outputs in ordinary memory that the peers may read (shm_channel_remote.cc): as
+//                 push, but everybody reads the other slices itself
+//   two-shot      post -> reduce -> collect
+//                 rank r reduces slice r of a round into its staging slot; then everybody collects the slices
 //
 // Nothing here blocks but start() on a full ring: collectives are state machines that progress() pushes on.
 #pragma once

@@ -1,6 +1,6 @@
-// Random programs: loops, reductions, GEMMs, views, parts of larger tensors, mutations,
-// collectives whose start, wait and release lie apart (also blocking, coalesced, in place, on the halves of
-// one buffer), nodes that stay together, over 1 to 4 ranks, with dynamic dimensions.
+// Random programs: loops, reductions, GEMMs, views, parts of larger tensors, mutations, collectives whose
+// start, wait and release lie apart (also blocking, coalesced, in place, on the halves of one buffer), nodes
+// that stay together, over 1 to 4 ranks, with dynamic dimensions.
 #pragma once
 
 #include <cstdint>
