@@ -6,6 +6,7 @@
 #include <map>
 
 #include "analysis/offset_assignment.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 
 namespace braid::passes {
@@ -32,9 +33,8 @@ std::string format_bytes(std::int64_t bytes) {
 std::string describe_collective(const Graph& graph, OpId start) {
   const auto* kernel = graph[start].as<CollectiveKernel>();
   internal_check(kernel != nullptr, "'{}' is no collective", graph[start].name);
-  const bool by_output = kernel->kind == CollectiveKind::all_gather || kernel->kind == CollectiveKind::recv;
   std::int64_t bytes = 0;
-  for (const TensorRef& t : by_output ? kernel->outputs : kernel->inputs) {
+  for (const TensorRef& t : payload(*kernel)) {
     const std::int64_t part = ir::bounds(numel(t.sizes) * size_of(graph[t.buffer].dtype)).max;
     if (part >= kUnbounded) {
       return fmt::format("{} @{}", to_string(kernel->kind), graph[kernel->group].name);

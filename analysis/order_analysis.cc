@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/collective_table.h"
+
 namespace braid::passes {
 namespace {
 
@@ -65,7 +67,7 @@ std::shared_ptr<const OrderAnalysis> OrderAnalysis::in_order(std::span<const int
 bool has_point_to_point(const ir::Schedule& schedule) {
   return std::ranges::any_of(schedule.graph.ops, [](const ir::Operation& op) {
     const auto* k = op.as<ir::CollectiveKernel>();
-    return k != nullptr && (k->kind == ir::CollectiveKind::send || k->kind == ir::CollectiveKind::recv);
+    return k != nullptr && ir::row_of(k->kind).point_to_point;
   });
 }
 

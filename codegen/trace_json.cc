@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "codegen/manifest.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 
 namespace braid::codegen {
@@ -30,7 +31,7 @@ ir::TraceEvent read_event(const json& j, const std::vector<ir::TraceEvent>& befo
     e.start = static_cast<int>(start);
     return e;
   }
-  e.kind = named(j.at("kind").get<std::string>(), ir::CollectiveKind::recv);
+  e.kind = ir::collective_kind(j.at("kind").get<std::string>()).value();
   e.group = j.at("group").get<int>();
   if (e.group < 0 || static_cast<std::size_t>(e.group) >= groups) throw std::out_of_range("group");
   e.peer = j.value("peer", -1);
@@ -92,8 +93,7 @@ ir::CollectiveTrace read_program_trace(const std::string& dir) {
       trace.events.push_back(read_event(e, trace.events, trace.groups.size()));
     for (const ir::TraceEvent& e : trace.events) {
       const auto size = static_cast<int>(trace.groups[static_cast<std::size_t>(e.group)].ranks.size());
-      const bool needs_peer = e.kind == ir::CollectiveKind::send || e.kind == ir::CollectiveKind::recv;
-      if (e.peer >= size || (needs_peer && e.peer < 0)) throw std::out_of_range("peer");
+      if (e.peer >= size || (ir::row_of(e.kind).rooted && e.peer < 0)) throw std::out_of_range("peer");
     }
     return trace;
   } catch (const std::exception&) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/collective_table.h"
 #include "ir/error.h"
 
 namespace braid::ir {
@@ -63,9 +64,8 @@ class Tracer {
     event.group = kernel.group.index;
     event.peer = kernel.root;
     event.blocking = kernel.blocking;
-    if (kernel.kind == CollectiveKind::all_reduce || kernel.kind == CollectiveKind::reduce_scatter)
-      event.reduce = to_string(kernel.reduce);
-    event.algorithm = kernel.algorithm;
+    if (row_of(kernel.kind).reduces) event.reduce = to_string(kernel.reduce);
+    event.algorithm = to_string(kernel.algorithm);
     for (const TensorRef& ref : kernel.inputs.empty() ? kernel.outputs : kernel.inputs)
       event.payload.push_back(payload_of(graph_, ref));
     event.place = place_of(schedule_, kernel);
@@ -123,9 +123,8 @@ CollectiveTrace collective_trace(const Schedule& schedule, std::string source) {
 std::string describe(const TraceEvent& event) {
   std::string text(to_string(event.kind));
   if (!event.reduce.empty()) text += " " + event.reduce;
-  if (event.kind == CollectiveKind::broadcast) text += fmt::format(" root {}", event.peer);
-  if (event.kind == CollectiveKind::send || event.kind == CollectiveKind::recv)
-    text += fmt::format(" peer {}", event.peer);
+  if (row_of(event.kind).rooted)
+    text += fmt::format(" {} {}", row_of(event.kind).point_to_point ? "peer" : "root", event.peer);
   text += fmt::format(" {}", fmt::join(event.payload, ", "));
   if (!event.algorithm.empty()) text += " algorithm " + event.algorithm;
   if (!event.place.empty()) text += " at " + event.place;

@@ -202,12 +202,6 @@ std::string_view to_string(ReduceKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-std::string_view to_string(CollectiveKind kind) {
-  constexpr std::string_view names[] = {
-      "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
 std::string_view to_string(StorageKind kind) {
   constexpr std::string_view names[] = {"input", "output", "constant", "activation", "comm"};
   return names[static_cast<std::size_t>(kind)];

@@ -197,6 +197,16 @@ enum class CollectiveKind : std::uint8_t {
   recv,
 };
 
+// How a collective runs. Which of them a kind and an engine have is in ir/collective_table.h.
+enum class Algorithm : std::uint8_t {
+  unasked,    // nobody has asked for anything yet: passes may choose, and if none does, the engine
+  automatic,  // the engine chooses at run time; passes leave it so
+  one_shot,   // every member reads the inputs of all others where they lie, once
+  two_shot,   // every member reduces one slab of the inputs of all others, then hands it to them
+  ring,       // slabs go round from neighbour to neighbour
+  library,    // the communication library's own choice
+};
+
 // Starts a collective. Inputs are read, outputs written, by peers too, until the matching WaitKernel
 // (outputs) and ReleaseKernel (inputs, and outputs that peers write). In place where outputs[k] names the
 // same elements as inputs[k]. Operands are contiguous.
@@ -207,7 +217,7 @@ struct CollectiveKernel {
   int root = -1;  // broadcast: root; send, recv: peer; as a rank within the group
   std::vector<TensorRef> inputs;
   std::vector<TensorRef> outputs;
-  std::string algorithm;  // "" (the engine chooses), "one_shot", "two_shot", "ring", "library"
+  Algorithm algorithm = Algorithm::unasked;
   bool blocking = false;  // complete when issued: has no wait
   friend bool operator==(const CollectiveKernel&, const CollectiveKernel&) = default;
 };
@@ -358,6 +368,7 @@ bool may_overlap(const MemoryRegion& a, const MemoryRegion& b);
 
 std::string_view to_string(ReduceKind kind);
 std::string_view to_string(CollectiveKind kind);
+std::string_view to_string(Algorithm algorithm);  // "" for `unasked`
 std::string_view to_string(StorageKind kind);
 std::string_view to_string(CommBufferKind kind);
 std::string_view to_string(RegionKind kind);

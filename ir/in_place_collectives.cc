@@ -9,7 +9,7 @@ namespace {
 
 bool runs_in_place(const CollectiveKernel& k) {
   return (k.kind == CollectiveKind::all_reduce || k.kind == CollectiveKind::broadcast) &&
-         k.algorithm != "one_shot";
+         k.algorithm != Algorithm::one_shot;
 }
 
 // The root storage of which the operand is the whole; invalid where it is a part of one, or none of the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/collective_table.h"
 #include "ir/element.h"
 #include "ir/error.h"
 #include "ir/scalar.h"
@@ -10,10 +11,6 @@ namespace braid::ir {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-bool is_point_to_point(CollectiveKind kind) {
-  return kind == CollectiveKind::send || kind == CollectiveKind::recv;
-}
 
 bool same_memory(const ByteView& a, const ByteView& b) {
   const auto range = [](const ByteView& v) {
@@ -100,8 +97,8 @@ std::string describe(const Exchange::Party& p) {
 
 bool agree(const Exchange::Party& a, const Exchange::Party& b) {
   const CollectiveKernel &x = *a.kernel, &y = *b.kernel;
-  if (is_point_to_point(x.kind) != is_point_to_point(y.kind)) return false;
-  if (is_point_to_point(x.kind)) {
+  if (row_of(x.kind).point_to_point != row_of(y.kind).point_to_point) return false;
+  if (row_of(x.kind).point_to_point) {
     if (x.kind == y.kind) return false;
   } else if (x.kind != y.kind || x.reduce != y.reduce || x.root != y.root || x.blocking != y.blocking) {
     return false;
@@ -138,14 +135,14 @@ Exchange* Exchanges::start(RankMemory& memory, const Operation& op, const Collec
   if (found == ranks.end()) return nullptr;
   auto me = static_cast<std::size_t>(found - ranks.begin());
   std::vector<int> members = ranks;
-  if (is_point_to_point(kernel.kind)) {
+  if (row_of(kernel.kind).point_to_point) {
     const int other = ranks[static_cast<std::size_t>(kernel.root)];
     if (other == memory.rank()) return nullptr;
     const bool send = kernel.kind == CollectiveKind::send;
     members = send ? std::vector<int>{memory.rank(), other} : std::vector<int>{other, memory.rank()};
     me = send ? 0 : 1;
   }
-  const std::string key = fmt::format("{}{}|{}", is_point_to_point(kernel.kind) ? "to:" : "",
+  const std::string key = fmt::format("{}{}|{}", row_of(kernel.kind).point_to_point ? "to:" : "",
                                       fmt::join(members, ","), fmt::join(ranks, ","));
   const std::size_t number = started_[{key, memory.rank()}]++;
   std::vector<std::unique_ptr<Exchange>>& all = exchanges_[key];

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "ir/collective_table.h"
 #include "ir/error.h"
 #include "ir/parser_impl.h"
 #include "ir/text_defaults.h"
@@ -105,10 +106,7 @@ Kernel Parser::kernel(Operation& op, std::string& given) {
   for (const RegionKind k : {RegionKind::call, RegionKind::branch, RegionKind::repeat}) {
     if (t.text == to_string(k)) return region_kernel(op, given, k);
   }
-  for (int k = 0; k <= static_cast<int>(CollectiveKind::recv); ++k) {
-    if (t.text == to_string(static_cast<CollectiveKind>(k)))
-      return collective(op, given, static_cast<CollectiveKind>(k));
-  }
+  if (const auto kind = collective_kind(t.text)) return collective(op, given, *kind);
   fail(kSyntaxError, t, fmt::format("'{}' is neither a statement nor an operation", t.text));
 }
 
@@ -345,7 +343,7 @@ Kernel Parser::collective(Operation& op, std::string& given, CollectiveKind kind
   if (const std::optional<ReduceKind> reduce = reduce_kind_of(peek())) {
     k.reduce = *reduce;
     next();
-  } else if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter) {
+  } else if (row_of(kind).reduces) {
     fail_expected("sum, prod, max, min or avg");
   }
   k.group = group_ref();
@@ -357,7 +355,14 @@ Kernel Parser::collective(Operation& op, std::string& given, CollectiveKind kind
     } else if (accept_word("root") || accept_word("peer")) {
       k.root = small_integer();
     } else if (accept_word("algorithm")) {
-      k.algorithm = name();
+      const Token t = peek();
+      const std::string asked = name();
+      const std::optional<Algorithm> known = algorithm_named(asked);
+      if (!known) {
+        fail(kBadStructure, t,
+             fmt::format("{} by the algorithm '{}', which is none of its own", to_string(kind), asked));
+      }
+      k.algorithm = *known;
     } else if (accept_word("blocking")) {
       k.blocking = true;
     } else {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/collective_table.h"
 #include "ir/element.h"
 #include "ir/text_defaults.h"
 #include "ir/text_names.h"
@@ -480,14 +481,13 @@ class Printer {
 
   void kernel_text(const std::string& head, const Operation& op, const CollectiveKernel& k) {
     std::string text = head + std::string(to_string(k.kind));
-    const bool reduces = k.kind == CollectiveKind::all_reduce || k.kind == CollectiveKind::reduce_scatter;
-    if (reduces || k.reduce != ReduceKind::sum) text += fmt::format(" {}", to_string(k.reduce));
+    if (row_of(k.kind).reduces || k.reduce != ReduceKind::sum) text += fmt::format(" {}", to_string(k.reduce));
     text += " " + group(k.group);
     if (!k.inputs.empty()) text += " " + refs(k.inputs);
     if (!wholes(k.outputs, op.outputs)) text += " into " + refs(k.outputs);
     if (k.root != -1)
       text += fmt::format(" {} {}", k.kind == CollectiveKind::broadcast ? "root" : "peer", k.root);
-    if (!k.algorithm.empty()) text += " algorithm " + name_text(k.algorithm);
+    if (k.algorithm != Algorithm::unasked) text += fmt::format(" algorithm {}", to_string(k.algorithm));
     if (k.blocking) text += " blocking";
     line(text + clauses(op));
   }

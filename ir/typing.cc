@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ir/collective_algorithm.h"
+#include "ir/collective_table.h"
 
 namespace braid::ir {
 namespace {
@@ -331,26 +331,26 @@ class OperationCheck {
     if (Result r = check_refs(k.outputs)) return r;
     const auto members = static_cast<std::int64_t>(g_[k.group].ranks.size());
     const std::string_view name = to_string(k.kind);
-    const bool send = k.kind == CollectiveKind::send, recv = k.kind == CollectiveKind::recv;
-    if (send ? !k.outputs.empty() : k.outputs.empty())
+    const CollectiveRow& r = row_of(k.kind);
+    if ((r.out == Blocks::none) != k.outputs.empty())
       return wrong(Kind::operands, "{} with {} outputs", name, k.outputs.size());
-    if (recv ? !k.inputs.empty() : k.inputs.empty())
+    if ((r.in == Blocks::none) != k.inputs.empty())
       return wrong(Kind::operands, "{} with {} inputs", name, k.inputs.size());
-    if (!send && !recv && k.inputs.size() != k.outputs.size()) {
+    if (!r.point_to_point && k.inputs.size() != k.outputs.size()) {
       return wrong(Kind::operands, "{} with {} inputs and {} outputs", name, k.inputs.size(),
                    k.outputs.size());
     }
-    const bool rooted = send || recv || k.kind == CollectiveKind::broadcast;
-    if (rooted && (k.root < 0 || k.root >= members))
+    if (r.rooted && (k.root < 0 || k.root >= members))
       return wrong(Kind::structure, "{} with rank {} of a group of {}", name, k.root, members);
     if (!has_algorithm(k.kind, k.algorithm))
-      return wrong(Kind::structure, "{} by the algorithm '{}', which is none of its own", name, k.algorithm);
+      return wrong(Kind::structure, "{} by the algorithm '{}', which is none of its own", name,
+                   to_string(k.algorithm));
     for (std::size_t i = 0; i < k.outputs.size() && i < k.inputs.size(); ++i) {
       const DType in = g_[k.inputs[i].buffer].dtype, out = g_[k.outputs[i].buffer].dtype;
       if (in != out) return wrong(Kind::type, "{} of {} into {}", name, to_string(in), to_string(out));
       Expr from = numel(k.inputs[i].sizes), to = numel(k.outputs[i].sizes);
-      if (k.kind == CollectiveKind::all_gather) from = from * members;
-      if (k.kind == CollectiveKind::reduce_scatter) to = to * members;
+      if (r.out > r.in) from = from * members;
+      if (r.in > r.out) to = to * members;
       if (provably_different(from, to)) {
         return wrong(Kind::shape, "{} of {} elements into {} over {} ranks", name,
                      to_string(numel(k.inputs[i].sizes)), to_string(numel(k.outputs[i].sizes)), members);

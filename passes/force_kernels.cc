@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "analysis/collectives_of.h"
-#include "ir/collective_algorithm.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 #include "passes/kernel_errors.h"
 #include "passes/make_blocking.h"
@@ -39,9 +39,8 @@ std::string names_of(const Graph& graph, const std::vector<OpId>& collectives) {
 }
 
 std::vector<std::string_view> possible(CommEngine engine, CollectiveKind kind) {
-  const auto known = engine_kernels(engine, kind);
-  std::vector<std::string_view> out(known.begin(), known.end());
-  out.push_back(kAutomaticAlgorithm);
+  std::vector<std::string_view> out = engine_kernels(engine, kind).names();
+  out.push_back(to_string(Algorithm::automatic));
   return out;
 }
 
@@ -88,7 +87,7 @@ void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, Pas
                                      f.kernel, to_string(kernel.kind)),
                    fmt::format("it has {}", fmt::join(kernels, ", ")));
       }
-      kernel.algorithm = f.kernel;
+      kernel.algorithm = *algorithm_named(f.kernel);
       blocks[static_cast<std::size_t>(id.index)] = f.blocking;
       context.forced_kernels.insert(graph[id].name);
       applied = true;

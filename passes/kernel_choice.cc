@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "analysis/costs/machine.h"
@@ -12,32 +11,6 @@
 
 namespace braid::passes {
 namespace {
-
-using ir::CollectiveKind;
-
-constexpr std::array<std::string_view, 2> kOneAndTwoShot = {"one_shot", "two_shot"};
-constexpr std::array<std::string_view, 1> kOneShot = {"one_shot"};
-constexpr std::array<std::string_view, 1> kLibrary = {"library"};
-constexpr std::array<std::string_view, 2> kOneShotAndLibrary = {"one_shot", "library"};
-constexpr std::array<std::string_view, 3> kOneAndTwoShotAndLibrary = {"one_shot", "two_shot", "library"};
-
-// CUDA programs have kernels of their own that read peers' memory. NCCL takes no algorithm per call: whatever
-// it may do, its kernels on symmetric memory included, is `library`.
-std::span<const std::string_view> nccl_kernels(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return kOneAndTwoShotAndLibrary;
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter:
-      return kOneShotAndLibrary;
-    case CollectiveKind::broadcast:
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::send:
-    case CollectiveKind::recv:
-      break;
-  }
-  return kLibrary;
-}
 
 bool left_to_engine(const KernelChoice& c) { return c.kernel.empty() || c.kernel == "automatic"; }
 
@@ -58,23 +31,6 @@ CommEngine engine_of(const Machine& machine) {
       break;
   }
   return CommEngine::nccl;
-}
-
-std::span<const std::string_view> engine_kernels(CommEngine engine, CollectiveKind kind) {
-  if (engine == CommEngine::nccl) return nccl_kernels(kind);
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return kOneAndTwoShot;
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::broadcast:
-    case CollectiveKind::all_to_all:
-      return kOneShot;
-    case CollectiveKind::send:
-    case CollectiveKind::recv:
-      break;
-  }
-  return {};
 }
 
 std::string_view to_string(KernelReason reason) {

@@ -1,6 +1,6 @@
 // Which kernel a collective runs by, why, and what the others would have cost.
 //
-// A "kernel" is an algorithm of ir/collective_algorithm.h that the engine of a target really executes.
+// A "kernel" is an algorithm of ir/collective_table.h that the engine of a target really executes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/graph.h"
+#include "ir/collective_table.h"
 
 namespace braid::passes {
 
@@ -25,9 +25,11 @@ std::string_view to_string(CommEngine engine);
 // The engine whose kernels the machine's collective model prices.
 CommEngine engine_of(const Machine& machine);
 
-// The algorithms that the engine executes for a kind, as they are named in the IR, cheapest to say first.
-// What it does when it is asked for nothing is not among them. Does not depend on sizes or placement.
-std::span<const std::string_view> engine_kernels(CommEngine engine, ir::CollectiveKind kind);
+// The algorithms that the engine executes for a kind. What it does when it is asked for nothing is not among
+// them. Does not depend on sizes or placement.
+inline ir::Algorithms engine_kernels(CommEngine engine, ir::CollectiveKind kind) {
+  return engine == CommEngine::nccl ? ir::row_of(kind).nccl : ir::row_of(kind).shared_memory;
+}
 
 enum class KernelReason : std::uint8_t {
   program,         // the program (IR text, attribute of an ONNX node) asks for it

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/collective_table.h"
 #include "ir/error.h"
 #include "passes/compact.h"
 #include "passes/visit_ids.h"
@@ -33,9 +34,7 @@ void strip(Schedule& schedule, const std::vector<bool>& gone) {
 
 }  // namespace
 
-bool may_block(const CollectiveKernel& kernel) {
-  return kernel.kind != CollectiveKind::send && kernel.kind != CollectiveKind::recv;
-}
+bool may_block(const CollectiveKernel& kernel) { return !row_of(kernel.kind).point_to_point; }
 
 bool make_blocking(Schedule& schedule, std::span<const OpId> starts) {
   Graph& graph = schedule.graph;

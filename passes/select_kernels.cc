@@ -7,7 +7,7 @@
 
 #include "analysis/collectives_of.h"
 #include "analysis/costs/nccl_tuner.h"
-#include "ir/collective_algorithm.h"
+#include "ir/collective_table.h"
 #include "ir/comm_buffer.h"
 #include "ir/error.h"
 #include "passes/kernel_errors.h"
@@ -27,16 +27,10 @@ CommEngine engine_named(const std::string& name, const PassContext& context) {
              fmt::format("there is no engine '{}'", name), "engines are shared_memory and nccl");
 }
 
-bool executes(CommEngine engine, CollectiveKind kind, std::string_view kernel) {
-  const auto known = engine_kernels(engine, kind);
-  return std::find(known.begin(), known.end(), kernel) != known.end();
-}
-
 // The smallest payload that CollectiveShape::bytes may stand for.
 std::int64_t least_bytes(const Graph& graph, const CollectiveKernel& k) {
-  const bool by_output = k.kind == CollectiveKind::all_gather || k.kind == CollectiveKind::recv;
   std::int64_t bytes = 0;
-  for (const TensorRef& ref : by_output ? k.outputs : k.inputs)
+  for (const TensorRef& ref : payload(k))
     bytes += bounds(numel(ref.sizes) * Expr(size_of(graph[ref.buffer].dtype))).min;
   return std::max<std::int64_t>(bytes, 0);
 }
@@ -73,7 +67,7 @@ class Chooser {
     c.kind = k.kind;
     c.group = graph_[k.group].name;
     c.origins = op.origins;
-    c.kernel = k.algorithm;
+    c.kernel = to_string(k.algorithm);
     c.blocking = k.blocking;
     price(start, k, c);
     decide(start, k, c);
@@ -85,9 +79,9 @@ class Chooser {
   }
 
  private:
-  double us(CollectiveShape shape, std::string_view kernel, std::int64_t bytes) const {
+  double us(CollectiveShape shape, Algorithm kernel, std::int64_t bytes) const {
     // What the engine does unasked is the library's own choice.
-    shape.algorithm = kernel == "library" ? "" : kernel;
+    shape.algorithm = kernel == Algorithm::library ? Algorithm::unasked : kernel;
     shape.bytes = bytes;
     return costs_.collective(shape).time.us();
   }
@@ -102,21 +96,22 @@ class Chooser {
     if (fixed_cost_ || shape.ranks.size() < 2) return;
     // Kernels that the machine's model tells from others, be they the target's or not.
     const GroupTopology group = topology(costs_.machine(), shape.ranks);
-    for (const std::string_view kernel : algorithms_of(k.kind)) {
-      if (kernel == kAutomaticAlgorithm) continue;
+    for (const Algorithm kernel : row_of(k.kind).algorithms.list()) {
+      if (kernel == Algorithm::automatic) continue;
       if (priced_ == CommEngine::shared_memory) {
-        if (!executes(priced_, k.kind, kernel)) continue;
-      } else if (kernel != "library" && kernel != "ring") {
+        if (!engine_kernels(priced_, k.kind).contains(kernel)) continue;
+      } else if (kernel != Algorithm::library && kernel != Algorithm::ring) {
         shape.algorithm = kernel;
         if (!symmetric_kernels_apply(costs_.machine().collectives, shape, group)) continue;
       }
-      c.candidates.push_back({std::string(kernel), executes(engine_, k.kind, kernel),
+      c.candidates.push_back({std::string(to_string(kernel)),
+                              engine_kernels(engine_, k.kind).contains(kernel),
                               us(shape, kernel, c.max_bytes), us(shape, kernel, c.min_bytes)});
     }
   }
 
   void decide(OpId start, const CollectiveKernel& k, KernelChoice& c) const {
-    if (!k.algorithm.empty()) {
+    if (k.algorithm != Algorithm::unasked) {
       const bool forced = context_.forced_kernels.contains(graph_[start].name);
       c.reason = forced ? KernelReason::forced : KernelReason::program;
       return;
@@ -131,7 +126,7 @@ class Chooser {
       c.reason = KernelReason::left;
     } else if (options_.policy == "inductor") {
       follow_inductor(k, c);
-    } else if (const auto known = engine_kernels(engine_, k.kind); known.size() < 2) {
+    } else if (const auto known = engine_kernels(engine_, k.kind).names(); known.size() < 2) {
       only_one(known, c);
     } else {
       cheapest(k, c);
@@ -145,8 +140,8 @@ class Chooser {
 
   // torch/_inductor/comm_lowering.py: sums only, up to a threshold; everything else is the library's.
   void follow_inductor(const CollectiveKernel& k, KernelChoice& c) const {
-    const auto known = engine_kernels(engine_, k.kind);
-    if (k.kind != CollectiveKind::all_reduce) return only_one(known, c);
+    const Algorithms known = engine_kernels(engine_, k.kind);
+    if (k.kind != CollectiveKind::all_reduce) return only_one(known.names(), c);
     const bool sum = k.reduce == ReduceKind::sum;
     const bool at_most = sum && c.max_bytes <= options_.threshold_bytes;
     const bool at_least = sum && c.min_bytes <= options_.threshold_bytes;
@@ -155,7 +150,7 @@ class Chooser {
       c.detail = fmt::format("one_shot up to {} bytes only", options_.threshold_bytes);
       return;
     }
-    const std::string_view wanted = at_most ? "one_shot" : "library";
+    const Algorithm wanted = at_most ? Algorithm::one_shot : Algorithm::library;
     if (at_most && engine_ == CommEngine::nccl && !in_segment(graph_, k, engine_)) {
       c.reason = KernelReason::outside;
       return;
@@ -164,7 +159,7 @@ class Chooser {
     c.detail = !sum      ? fmt::format("{} is no sum", to_string(k.reduce))
                : at_most ? fmt::format("a sum of at most {} bytes", options_.threshold_bytes)
                          : fmt::format("more than {} bytes", options_.threshold_bytes);
-    if (executes(engine_, k.kind, wanted)) c.kernel = wanted;
+    if (known.contains(wanted)) c.kernel = to_string(wanted);
   }
 
   void cheapest(const CollectiveKernel& k, KernelChoice& c) const {
@@ -237,10 +232,9 @@ bool SelectKernels::run(Schedule& schedule, PassContext& context) {
   std::vector<OpId> blocking;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     auto& kernel = *schedule.graph[starts[i]].as<CollectiveKernel>();
-    if (kernel.algorithm != choices[i].kernel) {
-      kernel.algorithm = choices[i].kernel;
-      changed = true;
-    }
+    const Algorithm chosen = *algorithm_named(choices[i].kernel);
+    changed |= kernel.algorithm != chosen;
+    kernel.algorithm = chosen;
     if (choices[i].made_blocking) blocking.push_back(starts[i]);
   }
   changed |= make_blocking(schedule, blocking);

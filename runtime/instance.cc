@@ -12,6 +12,7 @@
 #include <memory>
 #include <new>
 
+#include "runtime/comm/collective_kinds.h"
 #include "runtime/comm/futex.h"
 #include "runtime/comm/shm_world.h"
 #include "runtime/hash.h"
@@ -269,7 +270,7 @@ constexpr uint64_t kPassedOver = ~uint64_t{0};
 
 bool Instance::start(size_t index, const CollectiveCall& call) {
   Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
-  const bool transfer = call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+  const bool transfer = row_of(call.kind).point_to_point;
   if (group && transfer && call.peer == group->index()) {
     tickets_[index].value = kPassedOver;
     return true;

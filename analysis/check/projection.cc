@@ -7,6 +7,7 @@
 #include <set>
 
 #include "analysis/check/errors.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 
 namespace braid::check {
@@ -17,8 +18,6 @@ using ir::CollectiveTrace;
 using ir::TraceEvent;
 
 constexpr const char* kCompileAlike = "compile all ranks' programs from the same model with the same options";
-
-bool is_paired(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::recv; }
 
 std::string ranks_text(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, " "));
@@ -102,7 +101,7 @@ Projection project(const std::vector<CollectiveTrace>& traces) {
       const ir::CommGroup& group = trace.groups[static_cast<std::size_t>(e.group)];
       if (std::find(group.ranks.begin(), group.ranks.end(), r) == group.ranks.end()) continue;
       int source = -1, destination = -1;
-      if (is_paired(e.kind)) {
+      if (row_of(e.kind).point_to_point) {
         const int other = group.ranks[static_cast<std::size_t>(e.peer)];
         if (other == r) continue;  // to itself: nothing happens
         source = e.kind == CollectiveKind::send ? r : other;

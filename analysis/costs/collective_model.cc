@@ -7,10 +7,12 @@
 
 #include "analysis/costs/cost_model.h"
 #include "analysis/costs/nccl_tuner.h"
+#include "ir/collective_table.h"
 
 namespace braid::passes {
 namespace {
 
+using ir::Algorithm;
 using ir::CollectiveKind;
 using Curve = CollectiveCandidate::Curve;
 
@@ -48,8 +50,8 @@ std::vector<CollectiveCandidate> shared_memory(const CollectiveSettings& c, cons
     // One-shot reads all inputs; two-shot reads a slab of each, then the others' results.
     const CollectiveCandidate one = with("one-shot", c.symmetric->one_shot_us, n + 1);
     const CollectiveCandidate two = with("two-shot", c.symmetric->two_shot_us, (n + 1) / n + 2 * (n - 1) / n);
-    if (shape.algorithm == "one_shot") return {one};
-    if (shape.algorithm == "two_shot") return {two};
+    if (shape.algorithm == Algorithm::one_shot) return {one};
+    if (shape.algorithm == Algorithm::two_shot) return {two};
     return {one, two};
   }
   if (shape.kind == CollectiveKind::reduce_scatter) {
@@ -79,7 +81,7 @@ const SaturationProfile& saturation_profile(const CollectiveSettings& c, const G
 
 const MeasuredTable* measured(const CollectiveSettings& c, const CollectiveShape& shape,
                               const GroupTopology& g) {
-  if (!shape.algorithm.empty() && shape.algorithm != "library") return nullptr;
+  if (shape.algorithm != Algorithm::unasked && shape.algorithm != Algorithm::library) return nullptr;
   const bool symmetric = symmetric_kernels_apply(c, shape, g);
   const MeasuredTable* result = nullptr;
   for (const MeasuredTable& t : c.measured) {

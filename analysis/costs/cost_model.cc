@@ -6,7 +6,7 @@
 #include "analysis/costs/collective_model.h"
 #include "analysis/costs/cost_file.h"
 #include "analysis/costs/errors.h"
-#include "ir/collective_algorithm.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 
 namespace braid::passes {
@@ -14,10 +14,6 @@ namespace {
 
 // What is dearer than this counts as this: eleven days, and a thousand of them still fit a Time.
 constexpr double kMaxNs = 1e15;
-
-bool is_output_sized(ir::CollectiveKind kind) {
-  return kind == ir::CollectiveKind::all_gather || kind == ir::CollectiveKind::recv;
-}
 
 }  // namespace
 
@@ -69,7 +65,7 @@ CollectiveShape CostModel::shape(const ir::Graph& graph, ir::OpId start) const {
   const auto* kernel = graph[start].as<ir::CollectiveKernel>();
   ir::internal_check(kernel != nullptr, "'{}' is no collective", graph[start].name);
   CollectiveShape shape{.kind = kernel->kind, .reduce = kernel->reduce, .ranks = graph[kernel->group].ranks};
-  if (kernel->algorithm != ir::kAutomaticAlgorithm) shape.algorithm = kernel->algorithm;
+  if (kernel->algorithm != ir::Algorithm::automatic) shape.algorithm = kernel->algorithm;
   shape.symmetric = true;
   for (const auto* operands : {&kernel->inputs, &kernel->outputs}) {
     for (const ir::TensorRef& ref : *operands) {
@@ -78,7 +74,7 @@ CollectiveShape CostModel::shape(const ir::Graph& graph, ir::OpId start) const {
           storage.kind == ir::StorageKind::comm && storage.comm_kind == ir::CommBufferKind::symmetric;
     }
   }
-  const auto& refs = is_output_sized(kernel->kind) ? kernel->outputs : kernel->inputs;
+  const auto& refs = payload(*kernel);
   for (const ir::TensorRef& ref : refs) {
     shape.bytes += value(ir::numel(ref.sizes) * ir::Expr(ir::size_of(graph[ref.buffer].dtype)));
   }

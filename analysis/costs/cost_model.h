@@ -51,7 +51,8 @@ struct CollectiveShape {
                                // input; all-gather, recv: the output. Coalesced: the sum
   std::span<const int> ranks;  // of the group, in world numbering; node = rank / devices per node
   bool symmetric = false;      // all operands lie in symmetric communication memory
-  std::string_view algorithm;  // as CollectiveKernel::algorithm
+  // `unasked`: whatever is best. `automatic` counts as that.
+  ir::Algorithm algorithm = ir::Algorithm::unasked;
 };
 
 struct CostOptions {

@@ -6,6 +6,7 @@
 #include "analysis/costs/embedded_machines.h"
 #include "analysis/costs/errors.h"
 #include "analysis/costs/json_document.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 
 namespace braid::passes {
@@ -46,12 +47,7 @@ std::array<double, ir::kDTypeCount> peaks(JsonObject object) {
 }
 
 ir::CollectiveKind collective_kind(const JsonValue& value) {
-  for (const ir::CollectiveKind kind :
-       {ir::CollectiveKind::all_reduce, ir::CollectiveKind::all_gather, ir::CollectiveKind::reduce_scatter,
-        ir::CollectiveKind::broadcast, ir::CollectiveKind::all_to_all, ir::CollectiveKind::send,
-        ir::CollectiveKind::recv}) {
-    if (ir::to_string(kind) == value.string()) return kind;
-  }
+  if (const auto kind = ir::collective_kind(value.string())) return *kind;
   value.fail(fmt::format("'{}' is no collective", value.string()));
 }
 

@@ -8,10 +8,12 @@
 #include <cmath>
 
 #include "analysis/costs/cost_model.h"
+#include "ir/collective_table.h"
 
 namespace braid::passes {
 namespace {
 
+using ir::Algorithm;
 using ir::CollectiveKind;
 using Curve = CollectiveCandidate::Curve;
 
@@ -77,9 +79,6 @@ double saturation_factor(double bytes) {
 bool gathers(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
 }
-bool point_to_point(CollectiveKind kind) {
-  return kind == CollectiveKind::send || kind == CollectiveKind::recv;
-}
 
 class Tuner {
  public:
@@ -103,13 +102,13 @@ class Tuner {
   }
 
   std::vector<CollectiveCandidate> run() {
-    const std::string_view asked = shape_.algorithm;
+    const Algorithm asked = shape_.algorithm;
     const bool pairs = shape_.kind == CollectiveKind::all_to_all && !inductor_;
-    const bool any = asked != "ring";
-    if (pairs || point_to_point(shape_.kind)) {
+    const bool any = asked != Algorithm::ring;
+    if (pairs || row_of(shape_.kind).point_to_point) {
       pairwise();
-    } else if (symmetric_kernels_apply(c_, shape_, g_) && !asked.empty()) {
-      symmetric(asked != "two_shot", asked != "one_shot");
+    } else if (symmetric_kernels_apply(c_, shape_, g_) && asked != Algorithm::unasked) {
+      symmetric(asked != Algorithm::two_shot, asked != Algorithm::one_shot);
     } else {
       for (int p = kLL; p <= kSimple && any; ++p) tree(p);
       for (int p = kLL; p <= kSimple; ++p) ring(p);
@@ -278,8 +277,8 @@ RingShape ring_shape(CollectiveKind kind, const GroupTopology& g) {
 
 bool symmetric_kernels_apply(const CollectiveSettings& c, const CollectiveShape& shape,
                              const GroupTopology& g) {
-  const bool wanted =
-      shape.algorithm.empty() || shape.algorithm == "one_shot" || shape.algorithm == "two_shot";
+  const bool wanted = shape.algorithm == Algorithm::unasked || shape.algorithm == Algorithm::one_shot ||
+                      shape.algorithm == Algorithm::two_shot;
   if (!c.symmetric || !shape.symmetric || !wanted || g.nodes > 1) return false;
   if (shape.kind == CollectiveKind::all_gather) return true;
   const bool dtype =

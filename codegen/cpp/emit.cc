@@ -8,6 +8,7 @@
 
 #include "codegen/cpp/program_emitter.h"
 #include "codegen/program_folder.h"
+#include "ir/collective_table.h"
 #include "ir/effects.h"
 #include "ir/element.h"
 #include "ir/error.h"
@@ -77,8 +78,9 @@ void ProgramEmitter::refuse_unsupported() const {
         refuse(id, fmt::format("a product of {} matrices stored as {}", to_string(a), to_string(out)));
       }
     } else if (const auto* c = op.as<CollectiveKernel>()) {
-      if (c->algorithm == "ring" || c->algorithm == "library")
-        refuse(id, fmt::format("the {} algorithm", c->algorithm));
+      const bool chosen = c->algorithm != Algorithm::unasked && c->algorithm != Algorithm::automatic;
+      if (chosen && !row_of(c->kind).shared_memory.contains(c->algorithm))
+        refuse(id, fmt::format("the {} algorithm", to_string(c->algorithm)));
     }
   };
   for (OpId id : execution_order(s_)) check(id);
@@ -235,10 +237,9 @@ void ProgramEmitter::write_tables(Writer& w) const {
     w.open("constexpr BraidCollective kCollectives[] = {");
     for (const Collective& c : collectives_) {
       const TensorRef& ref = c.input.buffer.valid() ? c.input : c.output;
-      const bool reduces = c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce_scatter;
       w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}},", c_string(to_string(c.kind)),
                          c_string(c.label), c.group.index, c.detail,
-                         c_string(reduces ? to_string(c.reduce) : ""), abi_dtype(c.dtype),
+                         c_string(row_of(c.kind).reduces ? to_string(c.reduce) : ""), abi_dtype(c.dtype),
                          bounds(numel(ref.sizes)).max * size_of(c.dtype), offset(c.input), offset(c.output)));
     }
     w.close("};");

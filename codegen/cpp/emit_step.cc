@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/cpp/program_emitter.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cpp {
@@ -153,21 +154,15 @@ void ProgramEmitter::emit_collective(OpId id) {
     if (has_out) c.output = kernel.outputs[k];
     const TensorRef& ref = has_in ? c.input : c.output;
     c.dtype = s_.graph[ref.buffer].dtype;
-    Expr elements = numel(ref.sizes);
-    if (kernel.kind == CollectiveKind::reduce_scatter) elements = numel(c.output.sizes);
-    if (kernel.kind == CollectiveKind::all_to_all) {
-      const auto per_member = divide_exactly(elements, members);
-      elements = per_member ? *per_member : floor_div(elements, members);
-    }
-    const std::string algorithm = kernel.algorithm == "one_shot"   ? "one_shot"
-                                  : kernel.algorithm == "two_shot" ? "two_shot"
-                                                                   : "automatic";
+    const Algorithm algorithm =
+        kernel.algorithm == Algorithm::unasked ? Algorithm::automatic : kernel.algorithm;
     const std::size_t index = collectives_.size();
     const std::string start = fmt::format(
         "start({}, {{CollectiveKind::{}, DType::{}, ReduceOp::{}, Algorithm::{}, {}, "
         "static_cast<size_t>({}), {}, {}, {}}})",
         index, to_string(kernel.kind), c.dtype == DType::boolean ? "boolean" : to_string(c.dtype),
-        to_string(kernel.reduce), algorithm, std::max(0, kernel.root), size(elements),
+        to_string(kernel.reduce), to_string(algorithm), std::max(0, kernel.root),
+        size(block_elements(kernel, k, members)),
         has_in ? address(c.input.buffer, c.input.offset) : "nullptr",
         has_out ? address(c.output.buffer, c.output.offset, false) : "nullptr", c_string(c.label));
     step_.push_back("if (!" + start + ") return false;");

@@ -5,6 +5,7 @@
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/step.h"
+#include "ir/collective_table.h"
 #include "ir/comm_buffer.h"
 #include "ir/effects.h"
 #include "ir/error.h"
@@ -12,6 +13,7 @@
 namespace braid::codegen::cuda {
 namespace {
 
+using ir::Algorithm;
 using ir::CollectiveKind;
 using ir::Expr;
 
@@ -29,19 +31,7 @@ bool overlap(const ir::TensorRef& a, const ir::TensorRef& b, const ir::Graph& gr
 }  // namespace
 
 bool is_peer_kernel(const ir::CollectiveKernel& k) {
-  switch (k.kind) {
-    case CollectiveKind::all_reduce:
-      return k.algorithm == "one_shot" || k.algorithm == "two_shot";
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter:
-      return k.algorithm == "one_shot";
-    case CollectiveKind::broadcast:
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::send:
-    case CollectiveKind::recv:
-      break;
-  }
-  return false;
+  return k.algorithm != Algorithm::library && ir::row_of(k.kind).nccl.contains(k.algorithm);
 }
 
 void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
@@ -54,20 +44,20 @@ void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
     ir::user_error(kNoSuchKernel, where,
                    fmt::format("'{}' does not lie in symmetric memory of group '{}', where peers' '{}' "
                                "kernels could reach it",
-                               graph[ref.buffer].name, graph[k.group].name, k.algorithm),
+                               graph[ref.buffer].name, graph[k.group].name, to_string(k.algorithm)),
                    hint);
   };
   for (std::size_t i = 0; i < k.inputs.size(); ++i) {
     check_place(k.inputs[i], true);
-    if (k.algorithm == "two_shot") check_place(k.outputs[i], false);
+    if (k.algorithm == Algorithm::two_shot) check_place(k.outputs[i], false);
     // Each operand has a kernel of its own, and the first would write what a later one reads.
     for (std::size_t j = 0; j < k.outputs.size(); ++j) {
       const bool in_place =
           i == j && k.kind == CollectiveKind::all_reduce && same_place(k.inputs[i], k.outputs[i], graph);
       if (in_place || !overlap(k.inputs[i], k.outputs[j], graph)) continue;
       ir::user_error(kNoSuchKernel, where,
-                     fmt::format("a result of a '{}' kernel may not overlap its operand '{}'", k.algorithm,
-                                 graph[k.inputs[i].buffer].name),
+                     fmt::format("a result of a '{}' kernel may not overlap its operand '{}'",
+                                 to_string(k.algorithm), graph[k.inputs[i].buffer].name),
                      hint);
     }
   }
@@ -82,20 +72,21 @@ std::vector<std::string> peer_kernel_launches(const ir::Graph& graph, const Memo
     const ir::DType dtype = graph[in.buffer].dtype;
     const std::string type = memory_type(dtype);
     const std::string op = k.reduce == ir::ReduceKind::avg ? "Mean" : fold(k.reduce);
-    const Expr count = ir::numel((k.kind == CollectiveKind::reduce_scatter ? out : in).sizes);
-    std::string kernel = fmt::format("{}_{}", k.algorithm, to_string(k.kind));
+    const Expr count = ir::block_elements(k, i, ranks);
+    std::string kernel = fmt::format("{}_{}", to_string(k.algorithm), to_string(k.kind));
     const bool in_place =
         memory.pointer(in.buffer, in.offset) == memory.pointer(out.buffer, out.offset);  // also by the plan
-    if (k.algorithm == "one_shot" && k.kind == CollectiveKind::all_reduce && in_place) kernel += "_in_place";
-    kernel +=
-        k.kind == CollectiveKind::all_gather ? fmt::format("<{}>", type) : fmt::format("<{}, {}>", op, type);
+    if (k.algorithm == Algorithm::one_shot && k.kind == CollectiveKind::all_reduce && in_place)
+      kernel += "_in_place";
+    kernel += ir::row_of(k.kind).reduces ? fmt::format("<{}, {}>", op, type) : fmt::format("<{}>", type);
     // Others write a two_shot's result, too.
-    const std::string to = k.algorithm == "two_shot" ? memory.segment_offset(out.buffer, out.offset)
-                                                     : memory.pointer(out.buffer, out.offset);
+    const std::string to = k.algorithm == Algorithm::two_shot ? memory.segment_offset(out.buffer, out.offset)
+                                                              : memory.pointer(out.buffer, out.offset);
     const std::string member = ranks == graph.ranks ? "" : fmt::format(" && in_group({})", group);
     // What one rank reduces or copies of one peer.
-    const std::string bytes = fmt::format("count * {}{}", ir::size_of(dtype),
-                                          k.algorithm == "two_shot" ? fmt::format(" / {}", ranks) : "");
+    const std::string bytes =
+        fmt::format("count * {}{}", ir::size_of(dtype),
+                    k.algorithm == Algorithm::two_shot ? fmt::format(" / {}", ranks) : "");
     lines.push_back(fmt::format("if (const int64_t count = {}; count > 0{}) {{", host_expr(count), member));
     lines.push_back(
         fmt::format("  BRAID_TRY(BRAID_LAUNCH(({}), peer_blocks({}), kPeerThreads, 0, "

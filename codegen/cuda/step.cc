@@ -7,6 +7,7 @@
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/peer_kernels.h"
 #include "codegen/cuda/scalar.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 #include "ir/fused_loops.h"
 
@@ -208,9 +209,7 @@ class StepWriter {
     return static_cast<int>(out_.groups.size()) - 1;
   }
 
-  static bool is_transfer(const ir::CollectiveKernel& k) {
-    return k.kind == CollectiveKind::send || k.kind == CollectiveKind::recv;
-  }
+  static bool is_transfer(const ir::CollectiveKernel& k) { return ir::row_of(k.kind).point_to_point; }
   const ir::CollectiveKernel* collective(std::size_t u) const {
     return u < units_.size() ? graph_[units_[u].ops[0]].as<ir::CollectiveKernel>() : nullptr;
   }
@@ -280,7 +279,6 @@ class StepWriter {
       const DType dtype = graph_[(in != nullptr ? in : out)->buffer].dtype;
       const std::string from = in != nullptr ? memory_.pointer(in->buffer, in->offset) : "";
       const std::string to = out != nullptr ? memory_.pointer(out->buffer, out->offset) : "";
-      const bool reduces = k.kind == CollectiveKind::all_reduce || k.kind == CollectiveKind::reduce_scatter;
       const char* type = nccl_type(dtype);
       // Of the operand that the call counts by.
       const auto count = [&](const ir::TensorRef& ref) {
@@ -298,7 +296,7 @@ class StepWriter {
       const auto call = [&](const std::string& text) {
         calls.push_back(fmt::format("{}BRAID_TRY({});", who, text));
       };
-      const std::string op = reduces ? fmt::format("{}, ", nccl_op(k.reduce)) : "";
+      const std::string op = ir::row_of(k.kind).reduces ? fmt::format("{}, ", nccl_op(k.reduce)) : "";
       switch (k.kind) {
         case CollectiveKind::all_reduce:
           call(fmt::format("ncclAllReduce({}, {}, {}, {}{}{}", from, to, count(*in), typed, op, tail));

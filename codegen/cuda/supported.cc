@@ -8,7 +8,7 @@
 #include "codegen/cuda/peer_kernels.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/step.h"
-#include "ir/collective_algorithm.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cuda {
@@ -17,10 +17,6 @@ namespace {
 constexpr int kNoSuchOperation = 640;
 constexpr int kNoSuchCollective = 641;
 constexpr int kNoSuchPolicy = 642;
-
-bool reduces(ir::CollectiveKind kind) {
-  return kind == ir::CollectiveKind::all_reduce || kind == ir::CollectiveKind::reduce_scatter;
-}
 
 void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveKernel& k) {
   const ir::Location where{.node = node_names(graph, std::span(&id, 1)),
@@ -31,20 +27,21 @@ void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveK
                          graph[ref.buffer].name, graph[id].name);
     }
   }
-  const bool send = k.kind == ir::CollectiveKind::send, recv = k.kind == ir::CollectiveKind::recv;
-  ir::internal_check(recv ? !k.outputs.empty() : !k.inputs.empty(), "'{}' has no operand", graph[id].name);
-  ir::internal_check(send || recv || k.inputs.size() == k.outputs.size(), "'{}' has inputs without outputs",
-                     graph[id].name);
-  if (!k.algorithm.empty() && k.algorithm != ir::kAutomaticAlgorithm && k.algorithm != "library" &&
-      !is_peer_kernel(k)) {
+  const ir::CollectiveRow& row = ir::row_of(k.kind);
+  ir::internal_check(row.in == ir::Blocks::none ? !k.outputs.empty() : !k.inputs.empty(),
+                     "'{}' has no operand", graph[id].name);
+  ir::internal_check(row.point_to_point || k.inputs.size() == k.outputs.size(),
+                     "'{}' has inputs without outputs", graph[id].name);
+  const bool chosen = k.algorithm != ir::Algorithm::unasked && k.algorithm != ir::Algorithm::automatic;
+  if (chosen && !row.nccl.contains(k.algorithm)) {
     ir::user_error(
         kNoSuchKernel, where,
         fmt::format("the CUDA target has no '{}' kernel for {}, and NCCL takes no algorithm per call",
-                    k.algorithm, to_string(k.kind)),
+                    to_string(k.algorithm), to_string(k.kind)),
         "leave 'algorithm' out, or use --force-kernel '*=automatic' or --target cpu");
   }
   if (is_peer_kernel(k)) check_peer_kernel(graph, id);
-  if (!reduces(k.kind)) return;
+  if (!ir::row_of(k.kind).reduces) return;
   for (const ir::TensorRef& ref : k.inputs) {
     const ir::DType dtype = graph[ref.buffer].dtype;
     const bool small = (dtype == ir::DType::i16 || dtype == ir::DType::u16) && !is_peer_kernel(k);
@@ -80,7 +77,7 @@ std::optional<PartedTransfer> parted_transfer(const ir::Schedule& schedule) {
         break;
       }
       const std::vector<int>& ranks = graph[c.group].ranks;
-      const bool transfer = c.kind == ir::CollectiveKind::send || c.kind == ir::CollectiveKind::recv;
+      const bool transfer = ir::row_of(c.kind).point_to_point;
       if (!transfer && std::find(ranks.begin(), ranks.end(), sender) != ranks.end()) between = collectives[m];
     }
   }

@@ -6,7 +6,7 @@
 #include "frontend/ops/common.h"
 #include "frontend/ops/rank_choice.h"
 #include "frontend/schemas.h"
-#include "ir/collective_algorithm.h"
+#include "ir/collective_table.h"
 
 namespace braid::frontend {
 namespace {
@@ -75,29 +75,30 @@ ReduceKind reduce_kind(OpContext& c, const std::string& name) {
 }
 ReduceKind reduce_op(OpContext& c) { return reduce_kind(c, c.string_attribute("reduce_op", "sum")); }
 
-// Attribute `algorithm`, "" where none is asked for.
-std::string algorithm(OpContext& c, ir::CollectiveKind kind) {
+// Attribute `algorithm`.
+ir::Algorithm algorithm(OpContext& c, ir::CollectiveKind kind) {
   const std::string name = c.string_attribute("algorithm", "");
-  if (!ir::has_algorithm(kind, name)) {
+  const std::optional<ir::Algorithm> asked = ir::algorithm_named(name);
+  if (!asked || !ir::has_algorithm(kind, *asked)) {
     c.fail(kInvalidAttribute, fmt::format("attribute 'algorithm' is '{}', expected {}", name,
-                                          fmt::join(ir::algorithms_of(kind), ", ")));
+                                          fmt::join(ir::row_of(kind).algorithms.names(), ", ")));
   }
-  return name == ir::kAutomaticAlgorithm ? "" : name;
+  return *asked == ir::Algorithm::automatic ? ir::Algorithm::unasked : *asked;
 }
 
 // Asks the collectives that `lower` makes for an algorithm. Their inputs lie in symmetric memory anyway; in
 // two_shot peers write the outputs as well.
 template <class F>
-void with_algorithm(OpContext& c, const std::string& name, const F& lower) {
+void with_algorithm(OpContext& c, ir::Algorithm asked, const F& lower) {
   ir::Graph& graph = c.lowering().graph();
   const std::size_t before = graph.ops.size();
   lower();
-  if (name.empty()) return;
+  if (asked == ir::Algorithm::unasked) return;
   for (std::size_t k = before; k < graph.ops.size(); ++k) {
     auto* kernel = graph.ops[k].as<ir::CollectiveKernel>();
     if (kernel == nullptr) continue;
-    kernel->algorithm = name;
-    if (name != "two_shot") continue;
+    kernel->algorithm = asked;
+    if (asked != ir::Algorithm::two_shot) continue;
     for (const ir::TensorRef& out : kernel->outputs) {
       auto* layout = std::get_if<ir::CommBufferLayout>(&graph[out.buffer].layout);
       if (layout == nullptr) continue;

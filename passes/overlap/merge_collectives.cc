@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "analysis/simulator.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 #include "passes/compact.h"
 
@@ -153,9 +154,8 @@ bool may_merge(const Schedule& schedule, const Problem& problem, int collective)
   const auto alone = [&](int node) {
     return schedule.nodes[at(node)].kind == ScheduleNode::Kind::single && problem.steps_of(node).size() == 1;
   };
-  return !kernel.blocking && kernel.kind != CollectiveKind::send && kernel.kind != CollectiveKind::recv &&
-         c.cost.priced_by_size && c.wait >= 0 && alone(c.start) && alone(c.wait) &&
-         (c.release < 0 || alone(c.release));
+  return !kernel.blocking && !row_of(kernel.kind).point_to_point && c.cost.priced_by_size && c.wait >= 0 &&
+         alone(c.start) && alone(c.wait) && (c.release < 0 || alone(c.release));
 }
 
 CollectiveCost merged_cost(const Schedule& schedule, const Problem& problem, const CostModel& costs,

@@ -26,7 +26,7 @@ struct MergeKey {
   ir::ReduceKind reduce = ir::ReduceKind::sum;
   int root = -1;
   ir::DType dtype = ir::DType::f32;  // of the first operand, unless types may be mixed
-  std::string algorithm;
+  ir::Algorithm algorithm = ir::Algorithm::unasked;
   friend auto operator<=>(const MergeKey&, const MergeKey&) = default;
 };
 MergeKey merge_key(const ir::Graph& graph, ir::OpId start, bool mixed_dtypes);

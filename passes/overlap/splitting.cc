@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/collective_table.h"
 #include "ir/error.h"
 #include "passes/compact.h"
 #include "passes/visit_ids.h"
@@ -95,7 +96,7 @@ std::string Splitter::why_whole(int collective) const {
     return schedule_.nodes[at(node)].kind == ScheduleNode::Kind::single &&
            problem_.steps_of(node).size() == 1;
   };
-  if (kernel.kind == CollectiveKind::send || kernel.kind == CollectiveKind::recv)
+  if (row_of(kernel.kind).point_to_point)
     return fmt::format("{}: the peer would have to split as well", to_string(kernel.kind));
   if (kernel.blocking) return "blocking: nothing is gained";
   if (!c.cost.priced_by_size) return "its cost is given and says nothing about parts";
@@ -142,8 +143,7 @@ std::string Splitter::why_uncut(int collective, std::size_t operand) const {
 }
 
 std::int64_t Splitter::operand_bytes(const CollectiveKernel& kernel, std::size_t operand) const {
-  const TensorRef& r =
-      kernel.kind == CollectiveKind::all_gather ? kernel.outputs[operand] : kernel.inputs[operand];
+  const TensorRef& r = payload(kernel)[operand];
   return costs_.value(numel(r.sizes)) * size_of(schedule_.graph[r.buffer].dtype);
 }
 

@@ -1,5 +1,9 @@
 #include "runtime/comm/communicator.h"
 
+#include <iterator>
+
+#include "runtime/comm/collective_kinds.h"
+
 namespace braid::rt {
 
 const char* to_string(ReduceOp op) {
@@ -8,9 +12,7 @@ const char* to_string(ReduceOp op) {
 }
 
 const char* to_string(CollectiveKind kind) {
-  constexpr const char* kNames[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                    "all_to_all", "send",       "recv",           "barrier"};
-  return static_cast<size_t>(kind) < std::size(kNames) ? kNames[static_cast<int>(kind)] : "?";
+  return static_cast<size_t>(kind) < std::size(kCollectiveTable) ? row_of(kind).name : "?";
 }
 
 Status Communicator::run(const CollectiveCall& call) {

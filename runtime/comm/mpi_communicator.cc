@@ -4,6 +4,7 @@
 #include <climits>
 #include <cstring>
 
+#include "runtime/comm/collective_kinds.h"
 #include "runtime/comm/group_rules.h"
 #include "runtime/comm/mpi_block.h"
 #include "runtime/comm/reduce.h"
@@ -28,11 +29,9 @@ Status MpiCommunicator::check(const CollectiveCall& call) const {
     return Status::error(StatusCode::invalid_argument, std::string(to_string(call.kind)) + " '" + call.label +
                                                            "' of group '" + name_ + "': " + what);
   };
-  const bool paired = call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
-  if (call.peer < 0 || call.peer >= size() || (paired && call.peer == me_))
+  if (call.peer < 0 || call.peer >= size() || (row_of(call.kind).point_to_point && call.peer == me_))
     return invalid("no other member " + std::to_string(call.peer));
-  if ((call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter) &&
-      !reducible(call.dtype, call.op))
+  if (row_of(call.kind).reduces && !reducible(call.dtype, call.op))
     return invalid(std::string(to_string(call.op)) + " of " + to_string(call.dtype) + " has no meaning");
   if (call.count > static_cast<size_t>(INT_MAX) / members_.size())
     return invalid("more elements than MPI counts");

@@ -17,32 +17,6 @@ size_t two_shot_threshold(int members) { return members == 2 ? 32 * 1024 : 16 * 
 // and the wait for the readers, but half the copies.
 constexpr size_t kRemoteBytes = 8 * 1024;
 
-struct Extent {
-  size_t input_blocks, output_blocks;  // multiples of count
-};
-
-Extent extent(const CollectiveCall& call, size_t members, bool root) {
-  switch (call.kind) {
-    case CollectiveKind::all_reduce:
-      return {1, 1};
-    case CollectiveKind::all_gather:
-      return {1, members};
-    case CollectiveKind::reduce_scatter:
-      return {members, 1};
-    case CollectiveKind::broadcast:
-      return {root ? size_t{1} : size_t{0}, 1};
-    case CollectiveKind::all_to_all:
-      return {members, members};
-    case CollectiveKind::send:
-      return {1, 0};
-    case CollectiveKind::recv:
-      return {0, 1};
-    case CollectiveKind::barrier:
-      return {0, 0};
-  }
-  return {0, 0};
-}
-
 }  // namespace
 
 size_t ChannelLayout::posts_offset() const { return sizeof(ProgressLine) * members; }
@@ -91,7 +65,7 @@ Status Channel::check_call(const CollectiveCall& call, size_t in_bytes, size_t o
     return Status::error(StatusCode::invalid_argument, std::string(to_string(call.kind)) + " '" + call.label +
                                                            "' of group '" + name_ + "': " + what);
   };
-  if (is_reduction(call.kind) && !reducible(call.dtype, call.op)) {
+  if (row_of(call.kind).reduces && !reducible(call.dtype, call.op)) {
     return invalid(std::string(to_string(call.op)) + " of " + to_string(call.dtype) + " has no meaning");
   }
   if (call.peer < 0 || call.peer >= size()) return invalid("no member " + std::to_string(call.peer));
@@ -124,9 +98,9 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   if (core_.failed()) return core_.failure();
   const bool root = call.kind == CollectiveKind::broadcast && call.peer == me_;
   const size_t block = call.count * size_of(call.dtype);
-  const Extent blocks = extent(call, members_.size(), root);
-  const size_t in_bytes = block * blocks.input_blocks;
-  const size_t out_bytes = block * blocks.output_blocks;
+  const bool gives = call.kind != CollectiveKind::broadcast || root;
+  const size_t in_bytes = gives ? block * count_of(row_of(call.kind).in, members_.size()) : 0;
+  const size_t out_bytes = block * count_of(row_of(call.kind).out, members_.size());
   if (Status checked = check_call(call, in_bytes, out_bytes); !checked.ok()) return checked;
 
   if (next_ - head_ == kRing) {
@@ -141,7 +115,7 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   // What a kind does not use must not make members disagree.
   op.kind = call.kind == CollectiveKind::recv ? CollectiveKind::send : call.kind;
   op.dtype = call.dtype;
-  op.op = is_reduction(call.kind) ? call.op : ReduceOp::sum;
+  op.op = row_of(call.kind).reduces ? call.op : ReduceOp::sum;
   op.root = call.kind == CollectiveKind::broadcast ? call.peer : 0;
   op.count = call.count;
   op.input = static_cast<const std::byte*>(call.input);

@@ -30,19 +30,16 @@
 #include <string>
 #include <vector>
 
+#include "runtime/comm/collective_kinds.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/paced_link.h"
 #include "runtime/comm/shm_world_core.h"
 
 namespace braid::rt::shm {
 
-constexpr bool is_reduction(CollectiveKind kind) {
-  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
-}
-
 // How many blocks of a round lie in a staging slot.
 constexpr size_t staged_blocks(CollectiveKind kind, size_t members) {
-  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ? members : 1;
+  return row_of(kind).in == Blocks::all ? members : 1;
 }
 
 // Where a channel lies inside its group block.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/comm/collective_kinds.h"
 #include "runtime/comm/group_rules.h"
 
 namespace braid::rt::shm {
@@ -68,7 +69,7 @@ Status ShmCommunicator::start(const CollectiveCall& call, Ticket* ticket) {
   size_t index = 0;
   uint32_t seq = 0;
   Status status;
-  if (call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv) {
+  if (row_of(call.kind).point_to_point) {
     if (call.peer < 0 || call.peer >= size() || call.peer == me_) {
       return Status::error(StatusCode::invalid_argument, std::string(to_string(call.kind)) + " of group '" +
                                                              name_ + "': no other member " +

@@ -79,7 +79,7 @@ TEST(PeerReadingKernels, OperandsLieInSymmetricMemory) {
   const std::vector<ir::OpId> collectives = passes::collectives_of(schedule);
   ASSERT_EQ(collectives.size(), 1u);
   const auto& kernel = *schedule.graph[collectives[0]].as<ir::CollectiveKernel>();
-  EXPECT_EQ(kernel.algorithm, "two_shot");
+  EXPECT_EQ(kernel.algorithm, ir::Algorithm::two_shot);
   for (const ir::TensorRef& ref : {kernel.inputs.at(0), kernel.outputs.at(0)}) {
     const ir::Storage& storage = schedule.graph[ir::root_storage(schedule.graph, ref.buffer)];
     EXPECT_EQ(storage.kind, ir::StorageKind::comm);

@@ -55,7 +55,7 @@ ir::Schedule peer_kernels(int ranks, DType dtype, std::int64_t elements, const c
   for (const ir::ScheduleNode& node : s.nodes) {
     for (ir::OpId op : ir::ops_of(node)) {
       if (auto* k = s.graph[op].as<CollectiveKernel>())
-        k->algorithm = k->kind == CollectiveKind::all_reduce ? algorithm : "one_shot";
+        k->algorithm = *ir::algorithm_named(k->kind == CollectiveKind::all_reduce ? algorithm : "one_shot");
     }
   }
   passes::PlanMemory{.in_place_collective_bytes = 0}.run(s);  // not every kernel runs in place

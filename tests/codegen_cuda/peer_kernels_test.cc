@@ -8,7 +8,7 @@
 
 #include "codegen/cuda/emit.h"
 #include "driver/compile.h"
-#include "ir/collective_algorithm.h"
+#include "ir/collective_table.h"
 #include "ir/parser.h"
 #include "passes/kernel_choice.h"
 #include "runtime/emulated/nccl_api.h"
@@ -132,16 +132,15 @@ TEST_F(PeerKernels, ThereAreThoseThatThePassesCountOn) {
   for (ir::CollectiveKind kind :
        {ir::CollectiveKind::all_reduce, ir::CollectiveKind::all_gather, ir::CollectiveKind::reduce_scatter,
         ir::CollectiveKind::broadcast, ir::CollectiveKind::all_to_all}) {
-    const auto known = passes::engine_kernels(passes::CommEngine::nccl, kind);
-    for (std::string_view algorithm : ir::algorithms_of(kind)) {
-      const bool counted_on = std::find(known.begin(), known.end(), algorithm) != known.end() ||
-                              algorithm == ir::kAutomaticAlgorithm;
+    const ir::Algorithms known = passes::engine_kernels(passes::CommEngine::nccl, kind);
+    for (const ir::Algorithm algorithm : ir::row_of(kind).algorithms.list()) {
+      const bool counted_on = known.contains(algorithm) || algorithm == ir::Algorithm::automatic;
       const bool scatters = kind == ir::CollectiveKind::reduce_scatter,
                  gathers = kind == ir::CollectiveKind::all_gather;
       const bool reduces = scatters || kind == ir::CollectiveKind::all_reduce;
       const std::string call =
           fmt::format("{}{} @all (%x){} algorithm {}", to_string(kind), reduces ? " sum" : "",
-                      kind == ir::CollectiveKind::broadcast ? " root 0" : "", algorithm);
+                      kind == ir::CollectiveKind::broadcast ? " root 0" : "", to_string(algorithm));
       const std::string text = fmt::format(
           "graph t\nranks 2\ngroup @all = [0, 1]\ninput %in: f32[8]\n"
           "%x: f32[8] comm(symmetric, @all) = pointwise {{ %0 = load %in store %0 }}\n"

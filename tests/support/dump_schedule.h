@@ -124,7 +124,7 @@ class Dump {
       }
     } else if (const auto* k = o.as<ir::CollectiveKernel>()) {
       line("collective", to_string(k->kind), g_[k->group].name, to_string(k->reduce), k->root,
-           refs(k->inputs), refs(k->outputs), k->algorithm, k->blocking);
+           refs(k->inputs), refs(k->outputs), to_string(k->algorithm), k->blocking);
     } else if (const auto* k = o.as<ir::WaitKernel>()) {
       line("wait", g_[k->start].name);
     } else if (const auto* k = o.as<ir::ReleaseKernel>()) {

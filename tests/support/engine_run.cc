@@ -169,9 +169,9 @@ class EngineRank {
       call.kind = runtime_kind(k.kind);
       call.dtype = runtime_type((in ? in : out)->dtype);
       call.op = runtime_op(k.reduce);
-      call.algorithm = k.algorithm == "one_shot"   ? rt::Algorithm::one_shot
-                       : k.algorithm == "two_shot" ? rt::Algorithm::two_shot
-                                                   : rt::Algorithm::automatic;
+      call.algorithm = k.algorithm == ir::Algorithm::one_shot   ? rt::Algorithm::one_shot
+                       : k.algorithm == ir::Algorithm::two_shot ? rt::Algorithm::two_shot
+                                                                : rt::Algorithm::automatic;
       call.peer = std::max(0, k.root);
       std::int64_t count = (in ? in : out)->numel();
       if (k.kind == CollectiveKind::reduce_scatter) count = out->numel();

@@ -264,7 +264,7 @@ TEST(Algorithms, TheProgramMayAskForOneAndGetsTheLibraryWhereTheMachineHasNone) 
                                    .bytes = kKiB,
                                    .ranks = group,
                                    .symmetric = symmetric,
-                                   .algorithm = asked})
+                                   .algorithm = *ir::algorithm_named(asked)})
         .algorithm;
   };
   EXPECT_EQ(algorithm("", true, ranks(8)), "symmetric one-shot");

@@ -1,0 +1,52 @@
+// One row per kind of collective: what the engines ask of a kind. The compiler has a table of its own
+// (ir/collective_table.h), for the runtime knows nothing of it; a test holds the two equal
+// (tests/codegen/collective_table_test.cc).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/comm/communicator.h"
+
+namespace braid::rt {
+
+// What one member gives or gets, in multiples of CollectiveCall::count.
+enum class Blocks : uint8_t {
+  none,
+  one,
+  all,  // one per member
+};
+
+struct CollectiveRow {
+  CollectiveKind kind;
+  const char* name;
+  Blocks in, out;  // broadcast: the root's operand
+  bool reduces;
+  bool point_to_point;
+};
+
+inline constexpr CollectiveRow kCollectiveTable[] = {
+    {CollectiveKind::all_reduce, "all_reduce", Blocks::one, Blocks::one, true, false},
+    {CollectiveKind::all_gather, "all_gather", Blocks::one, Blocks::all, false, false},
+    {CollectiveKind::reduce_scatter, "reduce_scatter", Blocks::all, Blocks::one, true, false},
+    {CollectiveKind::broadcast, "broadcast", Blocks::one, Blocks::one, false, false},
+    {CollectiveKind::all_to_all, "all_to_all", Blocks::all, Blocks::all, false, false},
+    {CollectiveKind::send, "send", Blocks::one, Blocks::none, false, true},
+    {CollectiveKind::recv, "recv", Blocks::none, Blocks::one, false, true},
+    {CollectiveKind::barrier, "barrier", Blocks::none, Blocks::none, false, false},
+};
+static_assert([] {
+  size_t at = 0;
+  for (const CollectiveRow& row : kCollectiveTable) {
+    if (static_cast<size_t>(row.kind) != at++) return false;
+  }
+  return at == static_cast<size_t>(CollectiveKind::barrier) + 1;
+}());
+
+constexpr const CollectiveRow& row_of(CollectiveKind kind) { return kCollectiveTable[static_cast<size_t>(kind)]; }
+
+constexpr size_t count_of(Blocks blocks, size_t members) {
+  return blocks == Blocks::none ? 0 : blocks == Blocks::one ? 1 : members;
+}
+
+}  // namespace braid::rt
