@@ -112,7 +112,7 @@ Formula formula_of(FormulaAlgebra& f, const LoopBody& body, const Instr& instr,
       return f.is_not_negative(f.subtract(at(1), at(0)));
     case OpCode::where:
       return selected(f, body[instr.operands[0]].code, at(0), at(1), at(2));
-    default:
+    default:  // an op without a formula: no activation is recognised behind it
       return Formula::unknown();
   }
 }

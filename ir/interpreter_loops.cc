@@ -92,7 +92,7 @@ class Body {
     for (const Instr& i : body.instrs) {
       Step s{i.code, i.dtype, i.dtype, {}, 0, Index(i.index, memory), {}, {}};
       for (ValueId v : i.operands) s.operands[s.count++] = static_cast<std::size_t>(v.index);
-      if (s.count > 0) s.operand_type = body[i.operands[i.code == OpCode::where ? 1 : 0]].dtype;
+      if (s.count > 0) s.operand_type = body.operand_dtype(i);
       if (i.code == OpCode::load) s.view = memory.view(i.buffer);
       if (i.code == OpCode::constant) s.literal = rounded(i.dtype, to_scalar(i.literal));
       steps_.push_back(std::move(s));

@@ -1,7 +1,6 @@
 #include "ir/loop_body.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "ir/error.h"
@@ -9,70 +8,7 @@
 namespace braid::ir {
 namespace {
 
-struct Row {
-  OpCode code;
-  std::string_view name;
-  int operands;
-};
-
-constexpr std::array<Row, kOpCodeCount> kRows = {{
-    {OpCode::load, "load", 0},
-    {OpCode::constant, "constant", 0},
-    {OpCode::index, "index", 0},
-    {OpCode::acc, "acc", 0},
-    {OpCode::check_index, "check_index", 1},
-    {OpCode::cast, "cast", 1},
-    {OpCode::neg, "neg", 1},
-    {OpCode::abs, "abs", 1},
-    {OpCode::sign, "sign", 1},
-    {OpCode::exp, "exp", 1},
-    {OpCode::log, "log", 1},
-    {OpCode::sqrt, "sqrt", 1},
-    {OpCode::rsqrt, "rsqrt", 1},
-    {OpCode::reciprocal, "reciprocal", 1},
-    {OpCode::erf, "erf", 1},
-    {OpCode::tanh, "tanh", 1},
-    {OpCode::sigmoid, "sigmoid", 1},
-    {OpCode::sin, "sin", 1},
-    {OpCode::cos, "cos", 1},
-    {OpCode::floor, "floor", 1},
-    {OpCode::ceil, "ceil", 1},
-    {OpCode::round, "round", 1},
-    {OpCode::is_nan, "is_nan", 1},
-    {OpCode::is_inf, "is_inf", 1},
-    {OpCode::logical_not, "not", 1},
-    {OpCode::add, "add", 2},
-    {OpCode::sub, "sub", 2},
-    {OpCode::mul, "mul", 2},
-    {OpCode::div, "div", 2},
-    {OpCode::mod, "mod", 2},
-    {OpCode::fmod, "fmod", 2},
-    {OpCode::pow, "pow", 2},
-    {OpCode::min, "min", 2},
-    {OpCode::max, "max", 2},
-    {OpCode::logical_and, "and", 2},
-    {OpCode::logical_or, "or", 2},
-    {OpCode::logical_xor, "xor", 2},
-    {OpCode::eq, "eq", 2},
-    {OpCode::ne, "ne", 2},
-    {OpCode::lt, "lt", 2},
-    {OpCode::le, "le", 2},
-    {OpCode::gt, "gt", 2},
-    {OpCode::ge, "ge", 2},
-    {OpCode::where, "where", 3},
-}};
-
-constexpr bool rows_in_order() {
-  for (int i = 0; i < kOpCodeCount; ++i) {
-    if (static_cast<int>(kRows[static_cast<std::size_t>(i)].code) != i) return false;
-  }
-  return true;
-}
-static_assert(rows_in_order());
-
-bool is_predicate(OpCode code) {
-  return (code >= OpCode::eq && code <= OpCode::ge) || code == OpCode::is_nan || code == OpCode::is_inf;
-}
+bool yields_bool(OpCode code) { return row_of(code).result_type == ResultType::boolean; }
 
 // Index expressions name values by symbol %k: renumber them with the operands.
 Expr renumber(Expr e, std::span<const ValueId> map, ExprPool& pool) {
@@ -84,16 +20,14 @@ Expr renumber(Expr e, std::span<const ValueId> map, ExprPool& pool) {
 
 }  // namespace
 
-std::string_view to_string(OpCode code) { return kRows[static_cast<std::size_t>(code)].name; }
+std::string_view to_string(OpCode code) { return row_of(code).name; }
 
 std::optional<OpCode> opcode_from_string(std::string_view name) {
-  for (const Row& r : kRows) {
-    if (r.name == name) return r.code;
+  for (const OpRow& row : kOps) {
+    if (row.name == name) return row.code;
   }
   return std::nullopt;
 }
-
-int operand_count(OpCode code) { return kRows[static_cast<std::size_t>(code)].operands; }
 
 ValueId BodyBuilder::add(Instr instr) {
   for (std::size_t i = 0; i < body_.instrs.size(); ++i) {
@@ -151,13 +85,13 @@ ValueId BodyBuilder::cast(ValueId v, DType dtype) {
 }
 
 ValueId BodyBuilder::unary(OpCode code, ValueId a) {
-  return add({code, is_predicate(code) ? DType::boolean : dtype(a), {a}});
+  return add({code, yields_bool(code) ? DType::boolean : dtype(a), {a}});
 }
 
 ValueId BodyBuilder::binary(OpCode code, ValueId a, ValueId b) {
   internal_check(dtype(a) == dtype(b), "{} of {} and {}", to_string(code), to_string(dtype(a)),
                  to_string(dtype(b)));
-  return add({code, is_predicate(code) ? DType::boolean : dtype(a), {a, b}});
+  return add({code, yields_bool(code) ? DType::boolean : dtype(a), {a, b}});
 }
 
 ValueId BodyBuilder::where(ValueId condition, ValueId a, ValueId b) {

@@ -17,66 +17,12 @@
 #include "ir/dtype.h"
 #include "ir/expr.h"
 #include "ir/ids.h"
+#include "ir/op_table.h"
 
 namespace braid::ir {
 
-enum class OpCode : std::uint8_t {
-  // no operands
-  load,      // buffer[index]; with an operand (a bool mask): masked-out elements are not read and yield 0
-  constant,  // literal
-  index,     // the integer value of `index` (dimensions, loop indices)
-  acc,       // in an epilogue: the GEMM's accumulator at this point
-  // one operand
-  check_index,  // operand if 0 <= operand < index (an Expr); otherwise the step fails with an error and 0 is
-                // used
-  cast,
-  neg,
-  abs,
-  sign,
-  exp,
-  log,
-  sqrt,
-  rsqrt,
-  reciprocal,
-  erf,
-  tanh,
-  sigmoid,
-  sin,
-  cos,
-  floor,
-  ceil,
-  round,
-  is_nan,
-  is_inf,
-  logical_not,
-  // two operands of the same type
-  add,
-  sub,
-  mul,
-  div,   // floats: IEEE; integers: truncating towards zero, as ONNX Div
-  mod,   // sign of the divisor (ONNX Mod, fmod=0)
-  fmod,  // sign of the dividend (C fmod)
-  pow,
-  min,
-  max,  // min and max propagate NaN
-  logical_and,
-  logical_or,
-  logical_xor,
-  eq,
-  ne,
-  lt,
-  le,
-  gt,
-  ge,  // yield bool
-  // three operands
-  where,  // condition ? a : b
-};
-
-inline constexpr int kOpCodeCount = static_cast<int>(OpCode::where) + 1;
-
 std::string_view to_string(OpCode code);
 std::optional<OpCode> opcode_from_string(std::string_view name);
-int operand_count(OpCode code);  // load: 0 (a mask is optional)
 
 // Integers and bool are held as int64 (u64 by bit pattern), floats as double.
 using Literal = std::variant<std::int64_t, double>;
@@ -87,7 +33,7 @@ struct Instr {
   std::vector<ValueId> operands;
   Literal literal = std::int64_t{0};  // constant
   BufferId buffer;                    // load
-  Expr index = 0;  // load: element offset from the buffer's first element; index, check_index: see OpCode
+  Expr index = 0;  // load: element offset from the buffer's first element; else see ir/op_table.h
 
   friend bool operator==(const Instr&, const Instr&) = default;
 };
@@ -97,6 +43,8 @@ struct LoopBody {
   ValueId result;
 
   const Instr& operator[](ValueId v) const { return instrs[static_cast<std::size_t>(v.index)]; }
+  // The type that an instruction computes in: that of its last operand (where's first is its condition).
+  DType operand_dtype(const Instr& instr) const { return (*this)[instr.operands.back()].dtype; }
   DType result_dtype() const { return (*this)[result].dtype; }
   friend bool operator==(const LoopBody&, const LoopBody&) = default;
 };

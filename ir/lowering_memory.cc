@@ -9,24 +9,6 @@ namespace {
 
 constexpr std::size_t kMaxSharedLoads = 2;  // loads that every user of a shared body may repeat
 
-bool heavy(OpCode code) {
-  switch (code) {
-    case OpCode::exp:
-    case OpCode::log:
-    case OpCode::sqrt:
-    case OpCode::rsqrt:
-    case OpCode::erf:
-    case OpCode::tanh:
-    case OpCode::sigmoid:
-    case OpCode::sin:
-    case OpCode::cos:
-    case OpCode::pow:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 // ----------------------------------------------------------------------------------------------------
@@ -77,12 +59,12 @@ void Lowering::mark_reuse(const TensorBox& x, int uses) {
   const auto* p = std::get_if<Pointwise>(&x.box_->data);
   if (!p || uses < 2) return;
   std::size_t loads = 0;
-  bool is_heavy = false;
+  bool dear = false;
   for (const Instr& i : p->body.instrs) {
     loads += i.code == OpCode::load;
-    is_heavy |= heavy(i.code) && !i.operands.empty();
+    dear |= row_of(i.code).repetition == Repetition::dear;
   }
-  if (loads > 0 && (is_heavy || loads > kMaxSharedLoads)) realize(x);
+  if (loads > 0 && (dear || loads > kMaxSharedLoads)) realize(x);
 }
 
 bool Lowering::lazy_and_reordered(const TensorBox& x) {

@@ -224,11 +224,12 @@ void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const E
       type = dtype();
       i.operands.push_back(value_ref());
       break;
-    default:
-      for (int n = 0; n < operand_count(*known); ++n) {
+    default: {
+      const int operands = row_of(*known).operands;
+      for (int n = 0; n < operands; ++n) {
         if (n > 0) {
           if (!at_punct(","))
-            fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operand_count(*known)));
+            fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operands));
           next();
         }
         i.operands.push_back(value_ref());
@@ -237,8 +238,9 @@ void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const E
         expect_punct(",");
         i.index = expr();
       } else if (at_punct(",")) {
-        fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operand_count(*known)));
+        fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operands));
       }
+    }
   }
   i.dtype = type ? *type : *result_type(body, i);
   body.instrs.push_back(std::move(i));

@@ -481,7 +481,8 @@ class Printer {
 
   void kernel_text(const std::string& head, const Operation& op, const CollectiveKernel& k) {
     std::string text = head + std::string(to_string(k.kind));
-    if (row_of(k.kind).reduces || k.reduce != ReduceKind::sum) text += fmt::format(" {}", to_string(k.reduce));
+    if (row_of(k.kind).reduces || k.reduce != ReduceKind::sum)
+      text += fmt::format(" {}", to_string(k.reduce));
     text += " " + group(k.group);
     if (!k.inputs.empty()) text += " " + refs(k.inputs);
     if (!wholes(k.outputs, op.outputs)) text += " into " + refs(k.outputs);

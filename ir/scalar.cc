@@ -1,15 +1,22 @@
 #include "ir/scalar.h"
 
+#include <algorithm>
 #include <cmath>
+#include <concepts>
+#include <functional>
 #include <limits>
+#include <type_traits>
 
 #include "ir/element.h"
 #include "ir/error.h"
+
+#pragma GCC diagnostic error "-Wswitch"  // an op without a value does not compile
 
 namespace braid::ir {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 bool is_unsigned(DType t) { return is_integer(t) && !is_signed_integer(t); }
 Scalar of(double d) { return {d, 0}; }
@@ -21,138 +28,159 @@ Scalar of_bool(bool b) { return {0, b}; }
              "the program's result is not defined for these inputs");
 }
 
-double unary(OpCode code, double a) {
-  switch (code) {
-    case OpCode::neg:
-      return -a;
-    case OpCode::abs:
-      return std::fabs(a);
-    case OpCode::sign:
-      return std::isnan(a) ? a : static_cast<double>((a > 0) - (a < 0));
-    case OpCode::exp:
-      return std::exp(a);
-    case OpCode::log:
-      return std::log(a);
-    case OpCode::sqrt:
-      return std::sqrt(a);
-    case OpCode::rsqrt:
-      return 1 / std::sqrt(a);
-    case OpCode::reciprocal:
-      return 1 / a;
-    case OpCode::erf:
-      return std::erf(a);
-    case OpCode::tanh:
-      return std::tanh(a);
-    case OpCode::sigmoid:
-      return 1 / (1 + std::exp(-a));
-    case OpCode::sin:
-      return std::sin(a);
-    case OpCode::cos:
-      return std::cos(a);
-    case OpCode::floor:
-      return std::floor(a);
-    case OpCode::ceil:
-      return std::ceil(a);
-    case OpCode::round:
-      return std::nearbyint(a);  // half to even, as ONNX Round
-    default:
-      throw InternalError(fmt::format("{} of a float", to_string(code)));
-  }
+double quotient(double a, double b) { return a / b; }
+double remainder_of(double a, double b) { return std::fmod(a, b); }
+double power(double a, double b) { return std::pow(a, b); }
+double least(double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::fmin(a, b); }
+double greatest(double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::fmax(a, b); }
+
+template <std::integral T>
+T quotient(T a, T b) {
+  if (b == 0) division_by_zero();
+  return b == static_cast<T>(-1) && std::is_signed_v<T> ? static_cast<T>(0 - static_cast<std::uint64_t>(a))
+                                                        : a / b;
 }
 
-double binary(OpCode code, double a, double b) {
-  switch (code) {
-    case OpCode::add:
-      return a + b;
-    case OpCode::sub:
-      return a - b;
-    case OpCode::mul:
-      return a * b;
-    case OpCode::div:
-      return a / b;
-    case OpCode::mod: {
-      const double r = std::fmod(a, b);
-      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-    }
-    case OpCode::fmod:
-      return std::fmod(a, b);
-    case OpCode::pow:
-      return std::pow(a, b);
-    case OpCode::min:
-      return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::fmin(a, b);
-    case OpCode::max:
-      return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::fmax(a, b);
-    default:
-      throw InternalError(fmt::format("{} of floats", to_string(code)));
-  }
+template <std::integral T>
+T remainder_of(T a, T b) {
+  if (b == 0) division_by_zero();
+  return b == static_cast<T>(-1) && std::is_signed_v<T> ? 0 : a % b;
 }
 
+template <std::integral T>
+T power(T base, T exponent) {
+  if (std::is_signed_v<T> && static_cast<std::int64_t>(exponent) < 0) {  // 1 / base^n, truncated
+    if (base == 0) division_by_zero();
+    return base == 1 || (base == static_cast<T>(-1) && exponent % 2 == 0) ? 1
+           : base == static_cast<T>(-1)                                   ? -1
+                                                                          : 0;
+  }
+  std::uint64_t result = 1, square = static_cast<std::uint64_t>(base);
+  for (auto left = static_cast<std::uint64_t>(exponent); left; left >>= 1, square *= square) {
+    if (left & 1) result *= square;
+  }
+  return static_cast<T>(result);
+}
+
+template <std::integral T>
+T least(T a, T b) {
+  return std::min(a, b);
+}
+template <std::integral T>
+T greatest(T a, T b) {
+  return std::max(a, b);
+}
+
+// A remainder with the divisor's sign.
 template <class T>
-bool compare(OpCode code, T a, T b) {
-  switch (code) {
-    case OpCode::eq:
-      return a == b;
-    case OpCode::ne:
-      return a != b;
-    case OpCode::lt:
-      return a < b;
-    case OpCode::le:
-      return a <= b;
-    case OpCode::gt:
-      return a > b;
-    default:
-      return a >= b;
-  }
+T floored(T remainder, T divisor) {
+  return remainder != 0 && (remainder < T{}) != (divisor < T{}) ? remainder + divisor : remainder;
 }
 
-std::uint64_t power(std::uint64_t base, std::uint64_t exponent) {
-  std::uint64_t result = 1;
-  for (; exponent; exponent >>= 1, base *= base) {
-    if (exponent & 1) result *= base;
-  }
-  return result;
-}
-
-std::int64_t integer(OpCode code, DType type, std::int64_t a, std::int64_t b) {
-  const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
-  const bool u = is_unsigned(type);
+// Every op on operands of `type`; numbers are not yet rounded or wrapped to it.
+Scalar evaluate(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
+  const bool is_real = is_float(type), u = is_unsigned(type);
+  // Wrapping arithmetic is that of unsigned numbers.
+  const auto x = static_cast<std::uint64_t>(a.i), y = static_cast<std::uint64_t>(b.i);
+  const auto real = [&](double d) {
+    internal_check(is_real, "{} of {}", to_string(code), to_string(type));
+    return of(d);
+  };
+  const auto number = [&](double d, std::uint64_t i) {
+    return is_real ? of(d) : of_int(static_cast<std::int64_t>(i));
+  };
+  const auto each = [&](auto op) {
+    return is_real ? of(op(a.d, b.d)) : of_int(u ? static_cast<std::int64_t>(op(x, y)) : op(a.i, b.i));
+  };
+  const auto holds = [&](auto relation) {
+    return of_bool(is_real ? relation(a.d, b.d) : u ? relation(x, y) : relation(a.i, b.i));
+  };
   switch (code) {
     case OpCode::neg:
-      return static_cast<std::int64_t>(0 - x);
+      return number(-a.d, 0 - x);
     case OpCode::abs:
-      return !u && a < 0 ? static_cast<std::int64_t>(0 - x) : a;
+      return number(std::fabs(a.d), !u && a.i < 0 ? 0 - x : x);
     case OpCode::sign:
-      return u ? a != 0 : (a > 0) - (a < 0);
+      return number(std::isnan(a.d) ? a.d : (a.d > 0) - (a.d < 0), u ? x != 0 : (a.i > 0) - (a.i < 0));
+    case OpCode::exp:
+      return real(std::exp(a.d));
+    case OpCode::log:
+      return real(std::log(a.d));
+    case OpCode::sqrt:
+      return real(std::sqrt(a.d));
+    case OpCode::rsqrt:
+      return real(1 / std::sqrt(a.d));
+    case OpCode::reciprocal:
+      return real(1 / a.d);
+    case OpCode::erf:
+      return real(std::erf(a.d));
+    case OpCode::tanh:
+      return real(std::tanh(a.d));
+    case OpCode::sigmoid:
+      return real(1 / (1 + std::exp(-a.d)));
+    case OpCode::sin:
+      return real(std::sin(a.d));
+    case OpCode::cos:
+      return real(std::cos(a.d));
+    case OpCode::floor:
+      return real(std::floor(a.d));
+    case OpCode::ceil:
+      return real(std::ceil(a.d));
+    case OpCode::round:
+      return real(std::nearbyint(a.d));  // half to even, as ONNX Round
+    case OpCode::is_nan:
+      return of_bool(std::isnan(a.d));
+    case OpCode::is_inf:
+      return of_bool(std::isinf(a.d));
+    case OpCode::logical_not:
+      return of_bool(!a.i);
     case OpCode::add:
-      return static_cast<std::int64_t>(x + y);
+      return number(a.d + b.d, x + y);
     case OpCode::sub:
-      return static_cast<std::int64_t>(x - y);
+      return number(a.d - b.d, x - y);
     case OpCode::mul:
-      return static_cast<std::int64_t>(x * y);
+      return number(a.d * b.d, x * y);
     case OpCode::div:
-      if (b == 0) division_by_zero();
-      if (u) return static_cast<std::int64_t>(x / y);
-      return b == -1 ? static_cast<std::int64_t>(0 - x) : a / b;
+      return each([](auto p, auto q) { return quotient(p, q); });
     case OpCode::mod:
-    case OpCode::fmod: {
-      if (b == 0) division_by_zero();
-      if (u) return static_cast<std::int64_t>(x % y);
-      if (b == -1) return 0;
-      const std::int64_t r = a % b;
-      return code == OpCode::mod && r != 0 && (r < 0) != (b < 0) ? r + b : r;
-    }
+      return each([](auto p, auto q) { return floored(remainder_of(p, q), q); });
+    case OpCode::fmod:
+      return each([](auto p, auto q) { return remainder_of(p, q); });
     case OpCode::pow:
-      if (u || b >= 0) return static_cast<std::int64_t>(power(x, y));
-      // 1 / a^n, truncated
-      if (a == 0) division_by_zero();
-      return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+      return each([](auto p, auto q) { return power(p, q); });
     case OpCode::min:
-      return u ? (x < y ? a : b) : std::min(a, b);
+      return each([](auto p, auto q) { return least(p, q); });
     case OpCode::max:
-      return u ? (x > y ? a : b) : std::max(a, b);
-    default:
-      throw InternalError(fmt::format("{} of integers", to_string(code)));
+      return each([](auto p, auto q) { return greatest(p, q); });
+    case OpCode::logical_and:
+      return of_bool(a.i && b.i);
+    case OpCode::logical_or:
+      return of_bool(a.i || b.i);
+    case OpCode::logical_xor:
+      return of_bool(!a.i != !b.i);
+    case OpCode::eq:
+      return holds(std::equal_to<>());
+    case OpCode::ne:
+      return holds(std::not_equal_to<>());
+    case OpCode::lt:
+      return holds(std::less<>());
+    case OpCode::le:
+      return holds(std::less_equal<>());
+    case OpCode::gt:
+      return holds(std::greater<>());
+    case OpCode::ge:
+      return holds(std::greater_equal<>());
+    case OpCode::where:
+      return a.i ? b : c;
+    case OpCode::load:
+    case OpCode::constant:
+    case OpCode::index:
+    case OpCode::acc:
+    case OpCode::check_index:
+    case OpCode::cast:
+      break;
   }
+  throw InternalError(fmt::format("{} is not computed from its operands alone", to_string(code)));
 }
 
 std::int64_t saturate(DType to, double v) {
@@ -221,38 +249,10 @@ Scalar cast(DType from, DType to, Scalar v) {
 }
 
 Scalar apply(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
-  switch (code) {
-    case OpCode::is_nan:
-      return of_bool(std::isnan(a.d));
-    case OpCode::is_inf:
-      return of_bool(std::isinf(a.d));
-    case OpCode::logical_not:
-      return of_bool(!a.i);
-    case OpCode::logical_and:
-      return of_bool(a.i && b.i);
-    case OpCode::logical_or:
-      return of_bool(a.i || b.i);
-    case OpCode::logical_xor:
-      return of_bool(!a.i != !b.i);
-    case OpCode::where:
-      return a.i ? b : c;
-    case OpCode::eq:
-    case OpCode::ne:
-    case OpCode::lt:
-    case OpCode::le:
-    case OpCode::gt:
-    case OpCode::ge:
-      if (is_float(type)) return of_bool(compare(code, a.d, b.d));
-      if (type == DType::u64)
-        return of_bool(compare(code, static_cast<std::uint64_t>(a.i), static_cast<std::uint64_t>(b.i)));
-      return of_bool(compare(code, a.i, b.i));
-    default:
-      if (is_float(type)) {
-        const double r = operand_count(code) == 1 ? unary(code, a.d) : binary(code, a.d, b.d);
-        return of(round_to(type, r));
-      }
-      return of_int(wrap(type, integer(code, type, a.i, b.i)));
-  }
+  const Scalar result = evaluate(code, type, a, b, c);
+  // What where chooses is of the type already.
+  return code == OpCode::where || row_of(code).result_type == ResultType::boolean ? result
+                                                                                  : rounded(type, result);
 }
 
 Scalar neutral(ReduceKind kind, DType type) {
@@ -275,8 +275,8 @@ Scalar fold(ReduceKind kind, DType type, Scalar a, Scalar b) {
                       : kind == ReduceKind::max ? OpCode::max
                       : kind == ReduceKind::min ? OpCode::min
                                                 : OpCode::add;
-  if (is_float(type)) return of(binary(code, a.d, b.d));
-  return of_int(wrap(type, integer(code, type, a.i, b.i)));
+  const Scalar result = evaluate(code, type, a, b, {});
+  return is_float(type) ? result : rounded(type, result);
 }
 
 }  // namespace braid::ir

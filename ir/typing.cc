@@ -17,69 +17,9 @@ Result wrong(Kind kind, fmt::format_string<Args...> format, Args&&... args) {
   return TypeError{kind, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-enum class Operands { any, numeric, floating, integer, boolean };
-
-Operands wanted_operands(OpCode code) {
-  switch (code) {
-    case OpCode::exp:
-    case OpCode::log:
-    case OpCode::sqrt:
-    case OpCode::rsqrt:
-    case OpCode::reciprocal:
-    case OpCode::erf:
-    case OpCode::tanh:
-    case OpCode::sigmoid:
-    case OpCode::sin:
-    case OpCode::cos:
-    case OpCode::floor:
-    case OpCode::ceil:
-    case OpCode::round:
-    case OpCode::is_nan:
-    case OpCode::is_inf:
-      return Operands::floating;
-    case OpCode::check_index:
-      return Operands::integer;
-    case OpCode::logical_not:
-    case OpCode::logical_and:
-    case OpCode::logical_or:
-    case OpCode::logical_xor:
-      return Operands::boolean;
-    case OpCode::cast:
-    case OpCode::eq:
-    case OpCode::ne:
-    case OpCode::min:
-    case OpCode::max:
-    case OpCode::where:
-    case OpCode::load:
-      return Operands::any;
-    default:
-      return Operands::numeric;
-  }
-}
-
-bool fits(Operands wanted, DType dtype) {
-  switch (wanted) {
-    case Operands::any:
-      return true;
-    case Operands::numeric:
-      return dtype != DType::boolean;
-    case Operands::floating:
-      return is_float(dtype);
-    case Operands::integer:
-      return is_integer(dtype);
-    case Operands::boolean:
-      return dtype == DType::boolean;
-  }
-  return false;
-}
-
-std::string_view describe(Operands wanted) {
+std::string_view describe(OperandTypes wanted) {
   constexpr std::string_view names[] = {"any", "a numeric", "a floating-point", "an integer", "the bool"};
   return names[static_cast<std::size_t>(wanted)];
-}
-
-bool yields_bool(OpCode code) {
-  return (code >= OpCode::eq && code <= OpCode::ge) || code == OpCode::is_nan || code == OpCode::is_inf;
 }
 
 bool literal_fits(DType dtype, const Literal& literal) {
@@ -111,24 +51,37 @@ bool provably_different(Expr a, Expr b) {
 
 }  // namespace
 
+bool accepts(OperandTypes types, DType dtype) {
+  switch (types) {
+    case OperandTypes::any:
+      return true;
+    case OperandTypes::numeric:
+      return dtype != DType::boolean;
+    case OperandTypes::floating:
+      return is_float(dtype);
+    case OperandTypes::integer:
+      return is_integer(dtype);
+    case OperandTypes::boolean:
+      return dtype == DType::boolean;
+  }
+  return false;
+}
+
 DType accumulator_of(DType operand) {
   if (operand == DType::f64) return DType::f64;
   return is_float(operand) ? DType::f32 : DType::i32;
 }
 
 std::optional<DType> result_type(const LoopBody& body, const Instr& instr) {
-  switch (instr.code) {
-    case OpCode::load:
-    case OpCode::constant:
-    case OpCode::index:
-    case OpCode::acc:
-    case OpCode::cast:
+  switch (row_of(instr.code).result_type) {
+    case ResultType::given:
       return std::nullopt;
-    case OpCode::where:
-      return body[instr.operands[1]].dtype;
-    default:
-      return yields_bool(instr.code) ? DType::boolean : body[instr.operands[0]].dtype;
+    case ResultType::same:
+      return body.operand_dtype(instr);
+    case ResultType::boolean:
+      return DType::boolean;
   }
+  return std::nullopt;
 }
 
 std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::size_t k,
@@ -156,11 +109,12 @@ std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::siz
 std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, std::size_t k,
                                      const BodyContext& context) {
   const Instr& i = body.instrs[k];
-  const std::string_view name = to_string(i.code);
+  const OpRow& row = row_of(i.code);
+  const std::string_view name = row.name;
   const auto count = static_cast<int>(i.operands.size());
   const bool mask_allowed = i.code == OpCode::load && count == 1;
-  if (count != operand_count(i.code) && !mask_allowed) {
-    return wrong(Kind::operands, "{} takes {} operands, not {}", name, operand_count(i.code), count);
+  if (count != row.operands && !mask_allowed) {
+    return wrong(Kind::operands, "{} takes {} operands, not {}", name, row.operands, count);
   }
   for (ValueId v : i.operands) {
     if (!v.valid() || static_cast<std::size_t>(v.index) >= k) {
@@ -168,11 +122,10 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
     }
   }
   if (Result r = check_index_expr(body, i.index, k, context)) return r;
-  const Operands wanted = wanted_operands(i.code);
   for (std::size_t n = 0; n < i.operands.size(); ++n) {
     const DType t = body[i.operands[n]].dtype;
-    if (!fits(wanted, t))
-      return wrong(Kind::type, "{} needs {} type, not {}", name, describe(wanted), to_string(t));
+    if (!accepts(row.operand_types, t))
+      return wrong(Kind::type, "{} needs {} type, not {}", name, describe(row.operand_types), to_string(t));
   }
   const auto type_of = [&](std::size_t n) { return body[i.operands[n]].dtype; };
   switch (i.code) {

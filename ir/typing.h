@@ -27,6 +27,9 @@ struct BodyContext {
   std::optional<DType> acc;
 };
 
+// Whether operands of that type fit the column of the table.
+bool accepts(OperandTypes types, DType dtype);
+
 // The type that a GEMM of such operands accumulates in: f32 (f64 for f64, i32 for integers).
 DType accumulator_of(DType operand);
 

@@ -9,36 +9,6 @@ namespace {
 using ir::Expr;
 using ir::OpCode;
 
-constexpr double kTranscendentalFlops = 10;
-
-double flops_of(OpCode code) {
-  switch (code) {
-    case OpCode::load:
-    case OpCode::constant:
-    case OpCode::index:
-    case OpCode::acc:
-    case OpCode::check_index:
-      return 0;
-    case OpCode::exp:
-    case OpCode::log:
-    case OpCode::sqrt:
-    case OpCode::rsqrt:
-    case OpCode::reciprocal:
-    case OpCode::erf:
-    case OpCode::tanh:
-    case OpCode::sigmoid:
-    case OpCode::sin:
-    case OpCode::cos:
-    case OpCode::div:
-    case OpCode::mod:
-    case OpCode::fmod:
-    case OpCode::pow:
-      return kTranscendentalFlops;
-    default:
-      return 1;
-  }
-}
-
 double bytes_of(const ir::Graph& graph, const ir::TensorRef& ref, const SizeOf& size) {
   double n = static_cast<double>(ir::size_of(graph[ref.buffer].dtype));
   for (std::size_t k = 0; k < ref.sizes.size(); ++k) {
@@ -59,7 +29,7 @@ BodyWork body_work(const ir::Graph& graph, const ir::LoopBody& body, std::span<c
   BodyWork work;
   std::vector<std::pair<ir::BufferId, double>> loaded;  // elements
   for (const ir::Instr& instr : body.instrs) {
-    work.flops += flops_of(instr.code);
+    work.flops += ir::row_of(instr.code).flops;
     if (instr.code != OpCode::load) continue;
     double elements = 1;
     bool all = false;

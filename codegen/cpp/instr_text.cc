@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <string_view>
 
 #include "codegen/cpp/cpp_text.h"
 #include "ir/error.h"
@@ -24,164 +24,87 @@ std::string constant_power(const std::string& x, double exponent) {
   return {};
 }
 
-std::string compute(const Instr& instr, DType in, const std::vector<std::string>& v,
-                    std::optional<double> exponent) {
-  const bool real = is_float(in);
-  const bool boolean = in == DType::boolean;
-  const std::string type = value_type(in);
-  const auto call1 = [&](const char* f) { return fmt::format("{}({})", f, v[0]); };
-  const auto call2 = [&](const char* f) { return fmt::format("{}<{}>({}, {})", f, type, v[0], v[1]); };
-  const auto infix = [&](const char* op) { return fmt::format("{} {} {}", v[0], op, v[1]); };
-  switch (instr.code) {
-    case OpCode::cast:
-      return fmt::format("convert<{}>({})", value_type(instr.dtype), v[0]);
-    case OpCode::neg:
-      return real ? "-" + v[0] : fmt::format("wrap_neg<{}>({})", type, v[0]);
-    case OpCode::abs:
-      return real ? call1("vabs") : boolean ? v[0] : fmt::format("int_abs<{}>({})", type, v[0]);
-    case OpCode::sign:
-      return fmt::format("vsign<{}>({})", type, v[0]);
-    case OpCode::exp:
-      return call1("vexp");
-    case OpCode::log:
-      return call1("vlog");
-    case OpCode::sqrt:
-      return call1("vsqrt");
-    case OpCode::rsqrt:
-      return call1("vrsqrt");
-    case OpCode::reciprocal:
-      return real ? "1 / " + v[0] : fmt::format("int_div<{0}>({0}{{1}}, {1})", type, v[0]);
-    case OpCode::erf:
-      return call1("verf");
-    case OpCode::tanh:
-      return call1("vtanh");
-    case OpCode::sigmoid:
-      return call1("vsigmoid");
-    case OpCode::sin:
-      return call1("vsin");
-    case OpCode::cos:
-      return call1("vcos");
-    case OpCode::floor:
-      return real ? call1("vfloor") : v[0];
-    case OpCode::ceil:
-      return real ? call1("vceil") : v[0];
-    case OpCode::round:
-      return real ? call1("vround") : v[0];
-    case OpCode::is_nan:
-      return real ? fmt::format("{0} != {0}", v[0]) : "false";
-    case OpCode::is_inf:
-      return real ? fmt::format("vabs({}) == std::numeric_limits<{}>::infinity()", v[0], type) : "false";
-    case OpCode::logical_not:
-      return "!" + v[0];
-    case OpCode::add:
-      return real ? infix("+") : boolean ? infix("|") : call2("wrap_add");
-    case OpCode::sub:
-      return real ? infix("-") : boolean ? infix("^") : call2("wrap_sub");
-    case OpCode::mul:
-      return real ? infix("*") : boolean ? infix("&") : call2("wrap_mul");
-    case OpCode::div:
-      return real ? infix("/") : boolean ? infix("&") : call2("int_div");
-    case OpCode::mod:
-      return real ? call2("float_mod") : call2("int_mod");
-    case OpCode::fmod:
-      return real ? fmt::format("std::fmod({}, {})", v[0], v[1]) : call2("int_fmod");
-    case OpCode::pow: {
-      if (!real) return call2("int_pow");
-      const std::string simple = exponent ? constant_power(v[0], *exponent) : std::string();
-      return !simple.empty() ? simple : fmt::format("vpow({}, {})", v[0], v[1]);
-    }
-    case OpCode::min:
-      return boolean ? infix("&") : call2("vmin");
-    case OpCode::max:
-      return boolean ? infix("|") : call2("vmax");
-    case OpCode::logical_and:
-      return infix("&");
-    case OpCode::logical_or:
-      return infix("|");
-    case OpCode::logical_xor:
-      return infix("^");
-    case OpCode::eq:
-      return infix("==");
-    case OpCode::ne:
-      return infix("!=");
-    case OpCode::lt:
-      return infix("<");
-    case OpCode::le:
-      return infix("<=");
-    case OpCode::gt:
-      return infix(">");
-    case OpCode::ge:
-      return infix(">=");
-    case OpCode::where:
-      return fmt::format("{} ? {} : {}", v[0], v[1], v[2]);
-    case OpCode::load:
-    case OpCode::constant:
-    case OpCode::index:
-    case OpCode::acc:
-    case OpCode::check_index:
-      break;
-  }
-  throw InternalError(fmt::format("codegen: {} is not arithmetic", to_string(instr.code)));
-}
+// An op as C++: {0}, {1}, {2} are its operands, {T} their type, {R} that of the result.
+struct Row {
+  OpCode code;
+  int work;    // about how many simple operations it costs
+  bool exact;  // values of a narrow float type give such a value: no rounding needed
+  std::string_view text;
+  std::string_view integer = text;  // of integers and bool, where it differs
+  std::string_view boolean = integer;
+};
+constexpr bool kExact = true, kRounds = false;
 
-// Values of a narrow float type are exact in float for these: no rounding needed.
-bool exact(OpCode code) {
-  switch (code) {
-    case OpCode::neg:
-    case OpCode::abs:
-    case OpCode::sign:
-    case OpCode::floor:
-    case OpCode::ceil:
-    case OpCode::round:
-    case OpCode::min:
-    case OpCode::max:
-    case OpCode::where:
-    case OpCode::fmod:
-      return true;
-    default:
-      return false;
-  }
-}
+constexpr Row kRows[] = {
+    {OpCode::load, 1, kExact},
+    {OpCode::constant, 0, kExact},
+    {OpCode::index, 0, kExact},
+    {OpCode::acc, 0, kExact},
+    {OpCode::check_index, 1, kExact},
+    {OpCode::cast, 1, kRounds, "convert<{R}>({0})"},
+    {OpCode::neg, 1, kExact, "-{0}", "wrap_neg<{T}>({0})"},
+    {OpCode::abs, 1, kExact, "vabs({0})", "int_abs<{T}>({0})"},
+    {OpCode::sign, 1, kExact, "vsign<{T}>({0})"},
+    {OpCode::exp, 8, kRounds, "vexp({0})"},
+    {OpCode::log, 8, kRounds, "vlog({0})"},
+    {OpCode::sqrt, 3, kRounds, "vsqrt({0})"},
+    {OpCode::rsqrt, 3, kRounds, "vrsqrt({0})"},
+    {OpCode::reciprocal, 3, kRounds, "1 / {0}"},
+    {OpCode::erf, 8, kRounds, "verf({0})"},
+    {OpCode::tanh, 8, kRounds, "vtanh({0})"},
+    {OpCode::sigmoid, 8, kRounds, "vsigmoid({0})"},
+    {OpCode::sin, 12, kRounds, "vsin({0})"},
+    {OpCode::cos, 12, kRounds, "vcos({0})"},
+    {OpCode::floor, 1, kExact, "vfloor({0})"},
+    {OpCode::ceil, 1, kExact, "vceil({0})"},
+    {OpCode::round, 1, kExact, "vround({0})"},
+    {OpCode::is_nan, 1, kExact, "{0} != {0}"},
+    {OpCode::is_inf, 1, kExact, "vabs({0}) == std::numeric_limits<{T}>::infinity()"},
+    {OpCode::logical_not, 1, kExact, "!{0}"},
+    {OpCode::add, 1, kRounds, "{0} + {1}", "wrap_add<{T}>({0}, {1})"},
+    {OpCode::sub, 1, kRounds, "{0} - {1}", "wrap_sub<{T}>({0}, {1})"},
+    {OpCode::mul, 1, kRounds, "{0} * {1}", "wrap_mul<{T}>({0}, {1})"},
+    {OpCode::div, 3, kRounds, "{0} / {1}", "int_div<{T}>({0}, {1})"},
+    {OpCode::mod, 8, kRounds, "float_mod<{T}>({0}, {1})", "int_mod<{T}>({0}, {1})"},
+    {OpCode::fmod, 8, kExact, "std::fmod({0}, {1})", "int_fmod<{T}>({0}, {1})"},
+    {OpCode::pow, 20, kRounds, "vpow({0}, {1})", "int_pow<{T}>({0}, {1})"},
+    {OpCode::min, 1, kExact, "vmin<{T}>({0}, {1})", "vmin<{T}>({0}, {1})", "{0} & {1}"},
+    {OpCode::max, 1, kExact, "vmax<{T}>({0}, {1})", "vmax<{T}>({0}, {1})", "{0} | {1}"},
+    {OpCode::logical_and, 1, kExact, "{0} & {1}"},
+    {OpCode::logical_or, 1, kExact, "{0} | {1}"},
+    {OpCode::logical_xor, 1, kExact, "{0} ^ {1}"},
+    {OpCode::eq, 1, kExact, "{0} == {1}"},
+    {OpCode::ne, 1, kExact, "{0} != {1}"},
+    {OpCode::lt, 1, kExact, "{0} < {1}"},
+    {OpCode::le, 1, kExact, "{0} <= {1}"},
+    {OpCode::gt, 1, kExact, "{0} > {1}"},
+    {OpCode::ge, 1, kExact, "{0} >= {1}"},
+    {OpCode::where, 1, kExact, "{0} ? {1} : {2}"},
+};
+static_assert(has_every_op(kRows));
 
 }  // namespace
 
 std::string arithmetic(const Instr& instr, DType in, const std::vector<std::string>& operands,
                        std::optional<double> exponent) {
-  std::string text = compute(instr, in, operands, exponent);
-  if (exact(instr.code)) return text;
+  const Row& row = row_of(instr.code, kRows);
+  std::string text;
+  if (instr.code == OpCode::pow && is_float(in) && exponent) text = constant_power(operands[0], *exponent);
+  if (text.empty()) {
+    const std::string_view pattern = is_float(in)           ? row.text
+                                     : in == DType::boolean ? row.boolean
+                                                            : row.integer;
+    internal_check(!pattern.empty(), "codegen: {} is not arithmetic", to_string(instr.code));
+    const auto operand = [&](std::size_t k) { return k < operands.size() ? operands[k] : std::string(); };
+    text = fmt::format(fmt::runtime(pattern), operand(0), operand(1), operand(2),
+                       fmt::arg("T", value_type(in)), fmt::arg("R", value_type(instr.dtype)));
+  }
+  if (row.exact) return text;
   if (instr.dtype == DType::f16) return "round_to_half(" + text + ")";
   if (instr.dtype == DType::bf16) return "round_to_bfloat16(" + text + ")";
   return text;
 }
 
-int work_of(const Instr& instr) {
-  switch (instr.code) {
-    case OpCode::constant:
-    case OpCode::index:
-    case OpCode::acc:
-      return 0;
-    case OpCode::exp:
-    case OpCode::log:
-    case OpCode::tanh:
-    case OpCode::sigmoid:
-    case OpCode::erf:
-      return 8;
-    case OpCode::sin:
-    case OpCode::cos:
-      return 12;
-    case OpCode::pow:
-      return 20;
-    case OpCode::div:
-    case OpCode::sqrt:
-    case OpCode::rsqrt:
-    case OpCode::reciprocal:
-      return 3;
-    case OpCode::mod:
-    case OpCode::fmod:
-      return 8;
-    default:
-      return 1;
-  }
-}
+int work_of(const Instr& instr) { return row_of(instr.code, kRows).work; }
 
 }  // namespace braid::codegen::cpp

@@ -308,8 +308,8 @@ class Emitter {
                              : static_cast<double>(std::get<std::int64_t>(e.literal));
             }
           }
-          out = define(instr.dtype, arithmetic(instr, m.body[instr.operands[0]].dtype, operands, exponent),
-                       level);
+          out =
+              define(instr.dtype, arithmetic(instr, m.body.operand_dtype(instr), operands, exponent), level);
         }
       }
       work_ += level_of_work(out) * work_of(instr);

@@ -140,10 +140,8 @@ std::string KernelBuilder::instruction(const ir::LoopBody& body, std::size_t k, 
       return fmt::format("math::checked_index({}, int64_t{{{}}}, error, site)", operands[0],
                          expr(instr.index, extents, name));
     }
-    default: {
-      const DType operand_type = instr.code == OpCode::where ? instr.dtype : body[instr.operands[0]].dtype;
-      return arithmetic(instr.code, operand_type, instr.dtype, operands);
-    }
+    default:
+      return arithmetic(instr.code, body.operand_dtype(instr), instr.dtype, operands);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 
 #include "ir/error.h"
 
@@ -11,6 +12,67 @@ namespace braid::codegen::cuda {
 
 using ir::DType;
 using ir::OpCode;
+
+namespace {
+
+// An op as CUDA C++ of its operands {0}, {1}, {2}.
+struct Row {
+  OpCode code;
+  std::string_view text;
+  // Of float and double, where C has an operator; half types and integers have rounding and wrapping to be
+  // seen to.
+  std::string_view plain;
+};
+
+constexpr Row kRows[] = {
+    {OpCode::load},
+    {OpCode::constant},
+    {OpCode::index},
+    {OpCode::acc},
+    {OpCode::check_index},
+    {OpCode::cast},
+    {OpCode::neg, "math::neg({0})", "-{0}"},
+    {OpCode::abs, "math::abs({0})"},
+    {OpCode::sign, "math::sign({0})"},
+    {OpCode::exp, "math::exp({0})"},
+    {OpCode::log, "math::log({0})"},
+    {OpCode::sqrt, "math::sqrt({0})"},
+    {OpCode::rsqrt, "math::rsqrt({0})"},
+    {OpCode::reciprocal, "math::reciprocal({0})"},
+    {OpCode::erf, "math::erf({0})"},
+    {OpCode::tanh, "math::tanh({0})"},
+    {OpCode::sigmoid, "math::sigmoid({0})"},
+    {OpCode::sin, "math::sin({0})"},
+    {OpCode::cos, "math::cos({0})"},
+    {OpCode::floor, "math::floor({0})"},
+    {OpCode::ceil, "math::ceil({0})"},
+    {OpCode::round, "math::round({0})"},
+    {OpCode::is_nan, "math::is_nan({0})"},
+    {OpCode::is_inf, "math::is_inf({0})"},
+    {OpCode::logical_not, "!{0}"},
+    {OpCode::add, "math::add({0}, {1})", "{0} + {1}"},
+    {OpCode::sub, "math::sub({0}, {1})", "{0} - {1}"},
+    {OpCode::mul, "math::mul({0}, {1})", "{0} * {1}"},
+    {OpCode::div, "math::div({0}, {1})", "{0} / {1}"},
+    {OpCode::mod, "math::mod({0}, {1})"},
+    {OpCode::fmod, "math::fmod({0}, {1})"},
+    {OpCode::pow, "math::pow({0}, {1})"},
+    {OpCode::min, "math::min({0}, {1})"},
+    {OpCode::max, "math::max({0}, {1})"},
+    {OpCode::logical_and, "{0} && {1}"},
+    {OpCode::logical_or, "{0} || {1}"},
+    {OpCode::logical_xor, "{0} != {1}"},
+    {OpCode::eq, "{0} == {1}"},
+    {OpCode::ne, "{0} != {1}"},
+    {OpCode::lt, "{0} < {1}"},
+    {OpCode::le, "{0} <= {1}"},
+    {OpCode::gt, "{0} > {1}"},
+    {OpCode::ge, "{0} >= {1}"},
+    {OpCode::where, "{0} ? {1} : {2}"},
+};
+static_assert(ir::has_every_op(kRows));
+
+}  // namespace
 
 std::string memory_type(DType dtype) {
   switch (dtype) {
@@ -121,59 +183,13 @@ const char* fold(ir::ReduceKind kind) {
 
 std::string arithmetic(OpCode code, DType operand_type, DType result_type,
                        const std::vector<std::string>& v) {
-  // float and double have C's own operators; half types and integers have rounding and wrapping to be seen
-  // to.
-  const bool plain = operand_type == DType::f32 || operand_type == DType::f64;
-  const auto infix = [&](const char* op) { return fmt::format("{} {} {}", v[0], op, v[1]); };
-  const auto call = [&] {
-    std::string args = v[0];
-    for (std::size_t k = 1; k < v.size(); ++k) args += ", " + v[k];
-    return fmt::format("math::{}({})", ir::to_string(code), args);
-  };
-  switch (code) {
-    case OpCode::cast:
-      return converted(v[0], operand_type, result_type);
-    case OpCode::add:
-      return plain ? infix("+") : call();
-    case OpCode::sub:
-      return plain ? infix("-") : call();
-    case OpCode::mul:
-      return plain ? infix("*") : call();
-    case OpCode::div:
-      return plain ? infix("/") : call();
-    case OpCode::neg:
-      return plain ? "-" + v[0] : call();
-    case OpCode::logical_not:
-      return "!" + v[0];
-    case OpCode::logical_and:
-      return infix("&&");
-    case OpCode::logical_or:
-      return infix("||");
-    case OpCode::logical_xor:
-      return infix("!=");
-    case OpCode::eq:
-      return infix("==");
-    case OpCode::ne:
-      return infix("!=");
-    case OpCode::lt:
-      return infix("<");
-    case OpCode::le:
-      return infix("<=");
-    case OpCode::gt:
-      return infix(">");
-    case OpCode::ge:
-      return infix(">=");
-    case OpCode::where:
-      return fmt::format("{} ? {} : {}", v[0], v[1], v[2]);
-    case OpCode::load:
-    case OpCode::constant:
-    case OpCode::index:
-    case OpCode::acc:
-    case OpCode::check_index:
-      throw ir::InternalError("arithmetic() of an instruction that is none");
-    default:
-      return call();
-  }
+  if (code == OpCode::cast) return converted(v[0], operand_type, result_type);
+  const Row& row = ir::row_of(code, kRows);
+  const bool plain = (operand_type == DType::f32 || operand_type == DType::f64) && !row.plain.empty();
+  const std::string_view pattern = plain ? row.plain : row.text;
+  ir::internal_check(!pattern.empty(), "codegen: {} is not arithmetic", ir::to_string(code));
+  const auto operand = [&](std::size_t k) { return k < v.size() ? v[k] : std::string(); };
+  return fmt::format(fmt::runtime(pattern), operand(0), operand(1), operand(2));
 }
 
 }  // namespace braid::codegen::cuda

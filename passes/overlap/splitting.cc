@@ -143,7 +143,7 @@ std::string Splitter::why_uncut(int collective, std::size_t operand) const {
 }
 
 std::int64_t Splitter::operand_bytes(const CollectiveKernel& kernel, std::size_t operand) const {
-  const TensorRef& r = payload(kernel)[operand];
+  const TensorRef& r = ir::payload(kernel)[operand];
   return costs_.value(numel(r.sizes)) * size_of(schedule_.graph[r.buffer].dtype);
 }
 

@@ -43,7 +43,9 @@ static_assert([] {
   return at == static_cast<size_t>(CollectiveKind::barrier) + 1;
 }());
 
-constexpr const CollectiveRow& row_of(CollectiveKind kind) { return kCollectiveTable[static_cast<size_t>(kind)]; }
+constexpr const CollectiveRow& row_of(CollectiveKind kind) {
+  return kCollectiveTable[static_cast<size_t>(kind)];
+}
 
 constexpr size_t count_of(Blocks blocks, size_t members) {
   return blocks == Blocks::none ? 0 : blocks == Blocks::one ? 1 : members;

@@ -8,6 +8,7 @@
 
 #include "ir/element.h"
 #include "tests/codegen/compiled.h"
+#include "tests/support/ops.h"
 
 namespace braid::test {
 namespace {
@@ -16,11 +17,6 @@ using ir::DType;
 
 const std::vector<std::string> kFloats = {"f32", "f64", "f16", "bf16"};
 const std::vector<std::string> kIntegers = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"};
-const std::vector<std::string> kFloatUnary = {"neg",   "abs",        "sign", "exp",  "log",     "sqrt",
-                                              "rsqrt", "reciprocal", "erf",  "tanh", "sigmoid", "sin",
-                                              "cos",   "floor",      "ceil", "round"};
-const std::vector<std::string> kFloatBinary = {"add",  "sub", "mul", "div", "mod",
-                                               "fmod", "pow", "min", "max"};
 const std::vector<std::string> kIntBinary = {"add", "sub", "mul", "min", "max"};
 const std::vector<std::string> kIntDivide = {"div", "mod", "fmod"};
 const std::vector<std::string> kCompare = {"eq", "ne", "lt", "le", "gt", "ge"};
@@ -73,6 +69,20 @@ struct Suite {
     text += fmt::format("%y{}: {}[{}] = pointwise {{ {} }}\n", count, type, sizes, body);
     outputs += fmt::format("output %y{}\n", count++);
   }
+  // Of every pair of elements, or of every element.
+  void every_op(const std::string& type) {
+    const DType dtype = *ir::dtype_from_string(type);
+    for (int operands : {1, 2}) {
+      for (ir::OpCode op : ops_of(dtype, operands)) {
+        const bool predicate = ir::row_of(op).result_type == ir::ResultType::boolean;
+        one(predicate ? "bool" : type, fmt::format(fmt::runtime(operands == 1 ? "{0}" : "{0}, {0}"), kCount),
+            fmt::format(
+                fmt::runtime(operands == 1 ? "%0 = load %x[i0] %1 = {} %0 store %1"
+                                           : "%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2"),
+                to_string(op)));
+      }
+    }
+  }
 };
 
 class CppInstructions : public ::testing::Test {
@@ -83,13 +93,7 @@ class CppInstructions : public ::testing::Test {
     for (const std::string& type : kFloats) {
       Suite s;
       s.text += fmt::format("input %x: {}[{}]\n", type, n);
-      for (const auto& op : kFloatUnary) s.one(type, n, fmt::format("%0 = load %x %1 = {} %0 store %1", op));
-      for (const auto& op : {"is_nan", "is_inf"})
-        s.one("bool", n, fmt::format("%0 = load %x %1 = {} %0 store %1", op));
-      for (const auto& op : kFloatBinary)
-        s.one(type, nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
-      for (const auto& op : kCompare)
-        s.one("bool", nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
+      s.every_op(type);
       for (double e : {1.0, 2.0, 3.0, 4.0, -1.0, -2.0, 0.5}) {
         s.one(type, n, fmt::format("%0 = load %x %1 = constant {} {} %2 = pow %0, %1 store %2", type, e));
       }
@@ -128,9 +132,7 @@ class CppInstructions : public ::testing::Test {
     }
     Suite b;
     b.text += fmt::format("input %x: bool[{}]\n", n);
-    for (const char* op : {"and", "or", "xor", "eq", "ne"})
-      b.one("bool", nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
-    b.one("bool", n, "%0 = load %x %1 = not %0 store %1");
+    b.every_op("bool");
     compiled_->add("bool", b.text + b.outputs, "plan_memory");
     compiled_->build();
   }

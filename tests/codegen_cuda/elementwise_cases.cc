@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "tests/codegen_cuda/cases.h"
+#include "tests/support/ops.h"
 
 namespace braid::test {
 namespace {
@@ -20,26 +21,10 @@ constexpr DType kAll[] = {DType::f32, DType::f64, DType::f16,    DType::bf16, DT
 ir::Schedule every_opcode(DType dtype) {
   Net net;
   TensorBox x = net.input("x", dtype, {3, 8}), y = net.input("y", dtype, {8});
-  const bool truth = dtype == DType::boolean;
   int k = 0;
   const auto out = [&](TensorBox t) { net.lowering.output(fmt::format("out{}", k++), t); };
-  std::vector<OpCode> unary, binary = {OpCode::eq, OpCode::ne};
-  if (truth) {
-    unary = {OpCode::logical_not};
-    binary.insert(binary.end(), {OpCode::logical_and, OpCode::logical_or, OpCode::logical_xor});
-  } else {
-    unary = {OpCode::neg, OpCode::abs, OpCode::sign};
-    binary.insert(binary.end(),
-                  {OpCode::add, OpCode::sub, OpCode::mul, OpCode::div, OpCode::mod, OpCode::fmod, OpCode::min,
-                   OpCode::max, OpCode::lt, OpCode::le, OpCode::gt, OpCode::ge, OpCode::pow});
-    if (ir::is_float(dtype)) {
-      unary.insert(unary.end(), {OpCode::exp, OpCode::log, OpCode::sqrt, OpCode::rsqrt, OpCode::reciprocal,
-                                 OpCode::erf, OpCode::tanh, OpCode::sigmoid, OpCode::sin, OpCode::cos,
-                                 OpCode::floor, OpCode::ceil, OpCode::round, OpCode::is_nan, OpCode::is_inf});
-    }
-  }
-  for (OpCode code : unary) out(net.unary(code, x));
-  for (OpCode code : binary) out(net.binary(code, x, y));
+  for (OpCode code : ops_of(dtype, 1)) out(net.unary(code, x));
+  for (OpCode code : ops_of(dtype, 2)) out(net.binary(code, x, y));
   for (DType to : kAll) {
     if (to != dtype) out(net.lowering.cast(x, to));
   }

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "ir/collective_table.h"
 #include "ir/parser.h"
 #include "passes/plan_memory.h"
 #include "passes/runner.h"

@@ -154,7 +154,7 @@ TEST_F(PeerKernels, ThereAreThoseThatThePassesCountOn) {
       if (counted_on) {
         EXPECT_EQ(error, "no error") << call;
       } else {
-        EXPECT_THAT(error, AllOf(HasSubstr("BR0645"), HasSubstr(std::string(algorithm)))) << call;
+        EXPECT_THAT(error, AllOf(HasSubstr("BR0645"), HasSubstr(std::string(to_string(algorithm))))) << call;
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "analysis/costs/cost_model.h"
+#include "ir/collective_table.h"
 
 namespace braid::passes {
 namespace {
