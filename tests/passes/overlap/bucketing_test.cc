@@ -166,8 +166,10 @@ TEST(Bucketing, ProgramsWithSendsKeepTheOrderOfCollectives) {
 
 // What buckets are judged by is what the merged schedule takes.
 TEST(MergedMakespan, IsThatOfTheMergedSchedule) {
+  constexpr int kEnough = 10, kMostPrograms = 10'000;
   int merged = 0;
-  for (int k = 0; k < random_cases(300); ++k) {
+  for (int k = 0; k < random_cases(300) || merged <= kEnough; ++k) {
+    ASSERT_LT(k, kMostPrograms) << "hardly any program has something to merge";
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     const ir::Schedule schedule = random_program(seed, 24).schedule;
     const PassContext context;
@@ -189,7 +191,6 @@ TEST(MergedMakespan, IsThatOfTheMergedSchedule) {
     const passes::Problem fixed = passes::make_fixed_problem(after, *context.costs);
     EXPECT_EQ(*makespan, passes::simulate_makespan(fixed, passes::identity_order(fixed.size())));
   }
-  EXPECT_GT(merged, random_cases(10));
 }
 
 }  // namespace
