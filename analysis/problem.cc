@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ir/error.h"
+#include "ir/kernel_parts.h"
 
 namespace braid::passes {
 namespace {
@@ -159,22 +160,14 @@ class Maker {
     }
     for (std::size_t k = 0; k < graph_.ops.size(); ++k) {
       const Operation& op = graph_.ops[k];
-      if (const auto* gemm = op.as<Gemm>()) {
-        for (const TensorRef* r : {&gemm->a, &gemm->b, &gemm->out}) look(*r);
-      } else if (const auto* e = op.as<ExternKernel>()) {
-        for (const auto* refs : {&e->reads, &e->writes}) std::ranges::for_each(*refs, look);
-      } else if (const auto* c = op.as<CollectiveKernel>()) {
-        for (const auto* refs : {&c->inputs, &c->outputs}) {
-          for (const TensorRef& r : *refs) {
-            look(r);
-            const StorageId s = root_storage(graph_, r.buffer);
-            if (!s.valid()) continue;
-            std::int32_t& first = collective[static_cast<std::size_t>(s.index)];
-            if (first >= 0 && first != static_cast<std::int32_t>(k)) mark(r.buffer);
-            first = static_cast<std::int32_t>(k);
-          }
-        }
-      }
+      for_each_operand(op.kernel, [&](const TensorRef& r, bool) {
+        look(r);
+        const StorageId s = root_storage(graph_, r.buffer);
+        if (op.as<CollectiveKernel>() == nullptr || !s.valid()) return;
+        std::int32_t& first = collective[static_cast<std::size_t>(s.index)];
+        if (first >= 0 && first != static_cast<std::int32_t>(k)) mark(r.buffer);
+        first = static_cast<std::int32_t>(k);
+      });
     }
   }
 

@@ -73,7 +73,7 @@ int run(const Options& o) {
   const auto tensors =
       make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), inputs);
   if (o.serve) {
-    if (table.ranks != 1 || program.target != Target::cpu)
+    if (table.ranks != 1 || program.abi != codegen::ProgramAbi::host)
       ir::user_error(kBadOption, {.file = o.model.model}, "--serve is for CPU programs of one rank",
                      "leave --serve out");
     return serve(program, tensors[0], o.execute.omp_threads);

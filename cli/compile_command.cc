@@ -40,7 +40,7 @@ int run(const Options& o) {
   o.model.refuse_for_text();
   options.output_dir = o.output;
   options.checked = o.checked;
-  if (o.checked && options.target != Target::cpu) {
+  if (o.checked && !codegen::target_named(options.target).has_checked) {
     ir::user_error(kBadOption, {}, "--checked: only programs for cpu check themselves",
                    "run the CUDA program on the emulated device, which observes all accesses");
   }

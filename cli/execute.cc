@@ -64,9 +64,9 @@ bool is_program_dir(const std::string& path) {
 
 ProgramFiles find_program(const std::string& dir) {
   const codegen::Manifest manifest = codegen::read_manifest(dir);
-  ProgramFiles program{dir, manifest.name, manifest.cuda ? Target::cuda : Target::cpu, {}, manifest.id};
-  const char* kind = manifest.cuda ? ".emulated.so" : ".so";
-  program.library = (std::filesystem::path(dir) / (manifest.name + kind)).string();
+  const codegen::Target& target = codegen::target_named(manifest.target);
+  ProgramFiles program{dir, manifest.name, target.abi, {}, manifest.id};
+  program.library = (std::filesystem::path(dir) / (manifest.name + target.library)).string();
   if (!std::filesystem::exists(program.library)) program.library = build_program(dir, {.emulated = true});
   return program;
 }
@@ -110,7 +110,7 @@ std::int64_t median(std::vector<std::int64_t> values) {
 }
 
 ProgramInterface interface_of(const ProgramFiles& program) {
-  ProgramInterface table = program.target == Target::cpu
+  ProgramInterface table = program.abi == codegen::ProgramAbi::host
                                ? read_table(*rt::load_program(program.library, program.id))
                                : read_table(*load_cuda_program(program));
   read_index_limits(program, table);
@@ -120,7 +120,7 @@ ProgramInterface interface_of(const ProgramFiles& program) {
 std::vector<RankResult> execute(const ProgramFiles& program,
                                 const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options) {
-  if (program.target != Target::cpu && (options.record || options.link)) {
+  if (program.abi != codegen::ProgramAbi::host && (options.record || options.link)) {
     ir::user_error(kBadOption, {.file = program.dir},
                    "--trace, --trace-costs and --link are for CPU programs",
                    "time on the emulated device says nothing; leave them out");
@@ -128,8 +128,8 @@ std::vector<RankResult> execute(const ProgramFiles& program,
   const int ranks = interface_of(program).ranks;
   check_environment(program, ranks);
   if (const auto environment = launched()) check_launched(*environment, program, ranks, options);
-  return program.target == Target::cpu ? execute_cpu(program, inputs, options)
-                                       : execute_emulated_cuda(program, inputs, options);
+  return program.abi == codegen::ProgramAbi::host ? execute_cpu(program, inputs, options)
+                                                  : execute_emulated_cuda(program, inputs, options);
 }
 
 std::optional<rt::LinkPacing> link_pacing(const ModelOptions& options) {

@@ -21,7 +21,7 @@ namespace braid::cli {
 struct ProgramFiles {
   std::string dir;
   std::string name;
-  Target target = Target::cpu;
+  codegen::ProgramAbi abi = codegen::ProgramAbi::host;
   std::string library;   // built if it was not there; for CUDA: the one for the emulated device
   std::uint64_t id = 0;  // of the compilation; the library must be of the same
 };

@@ -17,6 +17,7 @@
 #include "explain/overlap_story.h"
 #include "frontend/traces/import_trace.h"
 #include "ir/error.h"
+#include "ir/kernel_parts.h"
 #include "ir/written_inputs.h"
 
 namespace braid::cli {
@@ -39,13 +40,10 @@ std::string megabytes(std::int64_t bytes) {
 }
 
 std::string kind_of(const ir::Operation& op) {
-  if (const auto* loops = op.as<ir::Loops>()) return loops->is_reduction() ? "reduction" : "pointwise";
-  if (op.as<ir::Gemm>()) return op.as<ir::Gemm>()->epilogue ? "gemm+epilogue" : "gemm";
-  if (const auto* c = op.as<ir::CollectiveKernel>()) return std::string(to_string(c->kind)) + ".start";
-  if (op.as<ir::WaitKernel>()) return "wait";
-  if (op.as<ir::ReleaseKernel>()) return "release";
-  if (op.as<ir::RegionKernel>()) return "region";
-  return "extern";
+  std::string name(ir::kind_name(op.kernel));
+  if (const auto* gemm = op.as<ir::Gemm>(); gemm != nullptr && gemm->epilogue) name += "+epilogue";
+  if (op.as<ir::CollectiveKernel>() != nullptr) name += ".start";
+  return name;
 }
 
 std::string shape(const ir::Graph& graph, ir::BufferId id) {

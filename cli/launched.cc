@@ -36,7 +36,7 @@ void check_environment(const ProgramFiles& program, int ranks) {
                     "shared memory",
                     ranks));
   }
-  if (program.target != Target::cuda) return;
+  if (program.abi != codegen::ProgramAbi::cuda) return;
   for (const emulated::Variable& variable : emulated::kVariables) {
     std::int64_t ignored = 0;
     if (const std::string wrong = read_variable(variable, &ignored); !wrong.empty())
@@ -57,7 +57,7 @@ void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& 
                    fmt::format("{} needs all ranks, {} started this one alone", what, environment.launcher),
                    "start braid itself: it makes its ranks");
   };
-  if (program.target != Target::cpu) refuse("the emulated device");
+  if (program.abi != codegen::ProgramAbi::host) refuse("the emulated device");
   if (options.threads_as_ranks) refuse("--ranks-as-threads");
   if (options.record) refuse("a timeline (--trace, --trace-costs)");
   if (options.link) refuse("--link");

@@ -114,14 +114,16 @@ CompileOptions ModelOptions::compile_options() const {
   if (bisect >= 0) options.run.bisect = bisect;
   options.run.print = [](const std::string& text) { fmt::print("{}", text); };
   if (auto log = passes::overlap_log_observer()) options.run.observers.push_back(*log);
-  if (target == "cuda" || target.starts_with("cuda:")) {
-    options.target = Target::cuda;
-    std::istringstream list(target.size() > 5 ? target.substr(5) : "");
-    for (std::string one; std::getline(list, one, ',');) options.architectures.push_back(one);
-  } else if (target != "cpu") {
-    ir::user_error(kBadOption, {}, fmt::format("--target {}: there is no such target", target),
-                   "targets are cpu, cuda and cuda:sm_80,sm_90");
+  const std::size_t colon = target.find(':');
+  options.target = target.substr(0, colon);
+  const codegen::Target& known = codegen::target_named(options.target);
+  if (colon != std::string::npos && !known.has_architectures) {
+    ir::user_error(kBadOption, {},
+                   fmt::format("--target {}: {} has no architectures", target, options.target),
+                   fmt::format("write --target {}", options.target));
   }
+  std::istringstream list(colon == std::string::npos ? "" : target.substr(colon + 1));
+  for (std::string one; std::getline(list, one, ',');) options.architectures.push_back(one);
   return options;
 }
 

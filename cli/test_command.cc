@@ -79,7 +79,7 @@ Outcome run_case(const Options& o, const std::string& dir) {
   const TestCase test = read_test_case(dir);
   CompileOptions options = o.model.compile_options();
   options.model = test.model;
-  if (o.target == "cuda") options.target = Target::cuda;
+  if (o.target != "interpreter") options.target = o.target;
   options.import.ranks = o.model.ranks > 1 ? o.model.ranks : test.ranks;
   if (options.import.ranks != test.ranks) {
     ir::user_error(frontend::kRankCount, {.file = dir},

@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include "ir/kernel_parts.h"
+
 namespace braid::codegen {
 namespace {
 
@@ -20,14 +22,11 @@ class IndexLimits {
     // In the order of execution, so that one pass follows copies of copies.
     for (const ir::OpId id : ir::execution_order(schedule_)) {
       const ir::Operation& op = graph_[id];
-      if (const auto* loops = op.as<ir::Loops>()) {
-        visit(loops->body);
-        if (const int input = copied_input(loops->body, loops->body.result);
-            input >= 0 && !loops->is_reduction() && op.outputs.size() == 1)
-          input_of_.emplace(ir::root_storage(graph_, op.outputs[0]).index, input);
-      } else if (const auto* gemm = op.as<ir::Gemm>(); gemm && gemm->epilogue) {
-        visit(*gemm->epilogue);
-      }
+      ir::for_each_body(op.kernel, [&](const ir::LoopBody& body, const auto&) { visit(body); });
+      const auto* loops = op.as<ir::Loops>();
+      if (loops == nullptr || loops->is_reduction() || op.outputs.size() != 1) continue;
+      if (const int input = copied_input(loops->body, loops->body.result); input >= 0)
+        input_of_.emplace(ir::root_storage(graph_, op.outputs[0]).index, input);
     }
     return std::move(limits_);
   }

@@ -1,8 +1,13 @@
 #include "codegen/legalise.h"
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "ir/error.h"
+#include "ir/post_ops.h"
+#include "ir/typing.h"
+#include "passes/name_post_ops.h"
 
 namespace braid::codegen {
 namespace {
@@ -72,34 +77,69 @@ class Legaliser {
         graph_[id].as<RegionKernel>()->regions[r].ops = std::move(ops);
       }
     } else if (const auto* gemm = graph_[id].as<Gemm>(); gemm != nullptr && gemm->epilogue) {
-      if (const std::optional<DType> sum = limits_.separate_sum(graph_, *gemm))
-        return {id, split_epilogue(id, *sum)};
+      const std::size_t steps = limits_.post_ops(graph_, *gemm);
+      const bool all = steps == kAnyEpilogue || (steps == gemm->post_ops.size() && named_to_the_end(*gemm));
+      if (!all || reads_result(*gemm)) return {id, split_epilogue(id, steps)};
     }
     return {id};
   }
 
-  // The product stores its sums; the operation returned makes the result of them.
-  OpId split_epilogue(OpId id, DType type) {
+  // A plan gives a product's result no bytes that its step reads, but both may name the same memory.
+  bool reads_result(const Gemm& gemm) const {
+    const MemoryRegion written = region(graph_, gemm.out.buffer);
+    return std::any_of(gemm.epilogue->instrs.begin(), gemm.epilogue->instrs.end(), [&](const Instr& instr) {
+      if (instr.code != OpCode::load) return false;
+      const MemoryRegion read = region(graph_, instr.buffer);
+      return read.storage == written.storage && may_overlap(read, written);
+    });
+  }
+
+  // The product stores what it has after so many steps; the operation returned makes the result of it.
+  OpId split_epilogue(OpId id, std::size_t steps) {
     changed_ = true;
     const Gemm gemm = *graph_[id].as<Gemm>();
-    const BufferId sums = graph_.add_owned(graph_[gemm.out.buffer].name + ".sum", type, gemm.out.sizes);
-    Operation finish{graph_[id].name + ".epilogue", {}, graph_[id].outputs, graph_[id].origins, std::nullopt};
+    const LoopBody& epilogue = *gemm.epilogue;
+    const BufferId result = gemm.out.buffer;
+    const bool separate = reads_result(gemm);
+    if (separate) steps = 0;
+    // The epilogue stops only where it has a value of the result's type: nothing is rounded on the way.
+    while (steps > 0 && epilogue[gemm.post_ops[steps - 1].result].dtype != graph_[result].dtype) --steps;
+    const DType type = steps > 0 ? graph_[result].dtype : accumulator_of(graph_[gemm.a.buffer].dtype);
+
+    Gemm product{gemm.a, gemm.b, gemm.out, std::nullopt};
+    if (separate || type != graph_[result].dtype) {
+      product.out = whole(graph_, graph_.add_owned(graph_[result].name + ".sum", type, gemm.out.sizes));
+    } else {
+      Buffer sums = graph_[result];
+      sums.name += ".sum";
+      product.out.buffer = graph_.add_buffer(std::move(sums));
+      graph_[result].layout = MutationOutput{product.out.buffer};
+      graph_[result].storage = {};
+    }
+    const BufferId sums = product.out.buffer;
+    if (steps > 0) {
+      product.epilogue = without_dead_code({epilogue.instrs, gemm.post_ops[steps - 1].result}, *graph_.pool);
+      product.post_ops = find_post_ops(graph_, product);
+    }
     Loops loops;
     loops.sizes = gemm.out.sizes;
     loops.store_index = element(graph_, gemm.out);
-    loops.body = *gemm.epilogue;
-    const TensorRef out = whole(graph_, sums);
-    for (Instr& instr : loops.body.instrs) {
-      if (instr.code != OpCode::acc) continue;
-      instr.code = OpCode::load;
-      instr.buffer = sums;
-      instr.index = element(graph_, out);
+    loops.body = epilogue;
+    for (std::size_t k = 0; k < loops.body.instrs.size(); ++k) {
+      Instr& instr = loops.body.instrs[k];
+      const bool stored = steps > 0 ? ValueId{static_cast<std::int32_t>(k)} == gemm.post_ops[steps - 1].result
+                                    : instr.code == OpCode::acc;
+      if (!stored) continue;
+      instr = {.code = OpCode::load, .dtype = type, .buffer = sums, .index = element(graph_, product.out)};
     }
-    finish.kernel = std::move(loops);
-    Operation& product = graph_[id];
-    product.kernel = Gemm{gemm.a, gemm.b, out, std::nullopt};
-    product.outputs = {sums};
-    product.cost.reset();
+    loops.body = without_dead_code(loops.body, *graph_.pool);
+
+    Operation finish{graph_[id].name + ".epilogue", std::move(loops), graph_[id].outputs, graph_[id].origins,
+                     std::nullopt};
+    Operation& op = graph_[id];
+    op.kernel = std::move(product);
+    op.outputs = {sums};
+    op.cost.reset();
     graph_[sums].producer = id;
     return graph_.add_op(std::move(finish));
   }
@@ -113,7 +153,8 @@ class Legaliser {
 }  // namespace
 
 bool legalise(Schedule& schedule, const KernelLimits& limits) {
-  if (!Legaliser(schedule, limits).run()) return false;
+  const bool named = passes::NamePostOps().run(schedule);
+  if (!Legaliser(schedule, limits).run()) return named;
   schedule.plan.reset();
   return true;
 }

@@ -10,6 +10,7 @@
 
 #include "codegen/c_text.h"
 #include "codegen/index_limits.h"
+#include "codegen/target.h"
 #include "codegen/trace_json.h"
 #include "ir/error.h"
 #include "ir/written_inputs.h"
@@ -73,10 +74,7 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
                     {"live_peak_bytes", schedule.plan->live_peak_bytes}};
   }
   m["files"] = ordered_json::array();
-  const std::vector<const char*> kinds = facts.target == "cuda"
-                                             ? std::vector{".cu", ".h", ".emulated.so", ".cuda.so"}
-                                             : std::vector{".cc", ".h", ".so"};
-  for (const char* kind : kinds) m["files"].push_back(facts.name + kind);
+  for (const std::string& kind : target_named(facts.target).files) m["files"].push_back(facts.name + kind);
   for (const std::string& file : weight_files(graph, facts.weights)) m["files"].push_back(file);
   m["weights"] = ordered_json::array();
   for (const std::string& file : weight_files(graph, facts.weights)) {
@@ -105,8 +103,9 @@ bool is_program_file(const std::string& name) {
   const std::size_t dot = name.find('.');
   if (dot == std::string::npos || c_identifier(name.substr(0, dot)) != name.substr(0, dot)) return false;
   const std::string kind = name.substr(dot);
-  return kind == ".cc" || kind == ".cu" || kind == ".h" || kind == ".so" || kind == ".emulated.so" ||
-         kind == ".cuda.so";
+  return std::any_of(targets().begin(), targets().end(), [&](const Target& target) {
+    return std::find(target.files.begin(), target.files.end(), kind) != target.files.end();
+  });
 }
 
 // Of a manifest that says which files are the program's; those of older versions did not.
@@ -116,8 +115,9 @@ std::optional<std::vector<std::string>> named_files(const nlohmann::json& json) 
   if (list == json.end()) {
     const auto name = json.find("name");
     if (name == json.end() || !name->is_string() || !json.contains("entry")) return std::nullopt;
-    for (const char* kind : {".cc", ".cu", ".h", ".so", ".emulated.so", ".cuda.so"})
-      files.push_back(name->get<std::string>() + kind);
+    for (const Target& target : targets()) {
+      for (const std::string& kind : target.files) files.push_back(name->get<std::string>() + kind);
+    }
     files.emplace_back("weights.bin");
     if (const auto ranks = json.find("ranks"); ranks != json.end() && ranks->is_number_unsigned()) {
       for (std::uint64_t r = 0; r < std::min<std::uint64_t>(ranks->get<std::uint64_t>(), 1024); ++r)
@@ -184,10 +184,9 @@ Manifest read_manifest(const std::string& dir) {
   manifest.name = text("name");
   if (c_identifier(manifest.name) != manifest.name)
     refuse("not the manifest of a compiled program: 'name' is no identifier");
-  const std::string target = text("target");
-  if (target != "cpu" && target != "cuda")
-    refuse("not the manifest of a compiled program: 'target' is neither cpu nor cuda");
-  manifest.cuda = target == "cuda";
+  manifest.target = text("target");
+  if (find_target(manifest.target) == nullptr)
+    refuse("not the manifest of a compiled program: there is no such 'target'");
   const std::string id = text("compilation_id");
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), manifest.id, 16);
   if (error != std::errc() || end != id.data() + id.size() || id.size() != 16 || manifest.id == 0)

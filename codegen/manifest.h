@@ -15,7 +15,7 @@ namespace braid::codegen {
 
 struct ProgramFacts {
   std::string name;
-  std::string target;        // cpu, cuda
+  std::string target;        // codegen/target.h
   unsigned abi_version = 0;  // of the target's program interface
   std::string entry;         // the function that the library exports
   std::uint64_t id = 0;      // of the compilation
@@ -36,7 +36,7 @@ std::string unfinished_manifest(const std::vector<std::string>& files);
 // What Braid itself reads of a manifest.
 struct Manifest {
   std::string name;
-  bool cuda = false;
+  std::string target;
   std::uint64_t id = 0;
   std::vector<std::string> files;  // the program's; libraries may not have been built yet
 };

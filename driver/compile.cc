@@ -7,11 +7,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "codegen/cpp/emit.h"
-#include "codegen/cpp/limits.h"
-#include "codegen/cuda/build.h"
-#include "codegen/cuda/limits.h"
-#include "codegen/cuda/supported.h"
 #include "codegen/manifest.h"
 #include "codegen/toolchain.h"
 #include "ir/error.h"
@@ -22,6 +17,7 @@
 #include "passes/fuse_horizontal.h"
 #include "passes/fuse_vertical.h"
 #include "passes/merge_loops.h"
+#include "passes/name_post_ops.h"
 #include "passes/plan_memory.h"
 
 namespace braid {
@@ -72,33 +68,41 @@ ir::Schedule lower(const CompileOptions& options) {
 }
 
 namespace {
-bool sends(const ir::Graph& graph) {
-  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const ir::Operation& op) {
-    const auto* k = op.as<ir::CollectiveKernel>();
-    return k != nullptr && k->kind == ir::CollectiveKind::send;
-  });
-}
-
-// What the target's kernels need memory for is known before anything is scheduled or planned: behind the last
-// pass that fuses.
-std::vector<passes::Pass> with_legalisation(std::vector<passes::Pass> list, const passes::Pass& legalise) {
+// What the target's kernels leave to others is known before anything is scheduled or planned: behind the last
+// pass that makes or changes kernels.
+void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& legalise) {
+  constexpr std::string_view kBefore[] = {passes::FuseEpilogues::kName, passes::FuseVertical::kName,
+                                          passes::FuseHorizontal::kName, passes::MergeLoops::kName,
+                                          passes::NamePostOps::kName};
   const auto plan = std::find_if(list.begin(), list.end(), [](const passes::Pass& pass) {
     return pass.name() == passes::PlanMemory::kName;
   });
-  if (plan == list.end()) return list;
-  const auto last = std::find_if(std::make_reverse_iterator(plan), list.rend(), [](const passes::Pass& pass) {
-    return pass.name() == passes::FuseEpilogues::kName || pass.name() == passes::FuseVertical::kName ||
-           pass.name() == passes::FuseHorizontal::kName || pass.name() == passes::MergeLoops::kName;
-  });
+  if (plan == list.end()) return;
+  const auto last =
+      std::find_if(std::make_reverse_iterator(plan), list.rend(), [&](const passes::Pass& pass) {
+        return std::find(std::begin(kBefore), std::end(kBefore), pass.name()) != std::end(kBefore);
+      });
   list.insert(last.base(), legalise);
+}
+
+// What the user or the target asks for first, then the list, with the target's legalisation in it.
+std::vector<passes::Pass> pass_list(const CompileOptions& options, const codegen::Target& target,
+                                    const passes::Pass& legalise) {
+  std::vector<passes::Pass> list = target.first;
+  if (!options.force_kernels.empty()) list.insert(list.begin(), passes::ForceKernels{options.force_kernels});
+  std::vector<passes::Pass> asked =
+      options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
+  insert_legalisation(asked, legalise);
+  list.insert(list.end(), asked.begin(), asked.end());
   return list;
 }
+
 }  // namespace
 
 passes::PassContext pass_context(const CompileOptions& options) {
   passes::PassContext context;
-  const std::string target = options.target == Target::cuda ? passes::kDefaultMachine : passes::kCpuMachine;
-  const std::string machine = options.machine.empty() ? target : options.machine;
+  const codegen::Target& target = codegen::target_named(options.target);
+  const std::string machine = options.machine.empty() ? target.machine : options.machine;
   if (options.cost_file.empty() && !options.link) {
     context.costs = passes::cost_model_for(machine);
   } else {
@@ -109,8 +113,7 @@ passes::PassContext pass_context(const CompileOptions& options) {
         std::move(described), passes::CostOptions{.cost_file = options.cost_file});
   }
   context.memory_cap = options.memory_cap;
-  context.engine =
-      options.target == Target::cuda ? passes::CommEngine::nccl : passes::CommEngine::shared_memory;
+  context.engine = target.engine;
   return context;
 }
 
@@ -121,62 +124,26 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
 
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
                                          passes::PassContext& context) {
-  const auto legalise = [limits = options.target == Target::cuda ? codegen::cuda::kernel_limits()
-                                                                 : codegen::cpp::kernel_limits()](
-                            ir::Schedule& schedule) { return codegen::legalise(schedule, limits); };
-  const std::vector<passes::Pass> list =
-      with_legalisation(options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes(),
-                        passes::Pass("legalise", legalise));
-  if (!options.force_kernels.empty()) passes::force_kernels(schedule, options.force_kernels, context);
+  const codegen::Target& target = codegen::target_named(options.target);
+  const passes::Pass legalise("legalise",
+                              [&target](ir::Schedule& s) { return codegen::legalise(s, target.limits); });
   passes::RunOptions run = options.run;
   run.context = &context;
-  // One stream has all collectives of a CUDA program: where none stands between a send and its receive,
-  // passes must put none there. What the program declares stays.
-  const ir::ChannelPolicy written = schedule.channels;
-  const bool one_order = options.target == Target::cuda && written == ir::ChannelPolicy::communicator &&
-                         sends(schedule.graph) && !codegen::cuda::parted_transfer(schedule);
-  if (one_order) schedule.channels = ir::ChannelPolicy::global;
-  std::vector<passes::PassRecord> records = passes::run_passes(schedule, list, run);
-  if (one_order && schedule.channels == ir::ChannelPolicy::global) schedule.channels = written;
+  std::vector<passes::PassRecord> records =
+      passes::run_passes(schedule, pass_list(options, target, legalise), run);
   // A text may bring a plan of its own, and a pass of a plug-in may fuse after all.
-  if (schedule.plan && legalise(schedule)) passes::PlanMemory().run(schedule, context);
+  if (schedule.plan && legalise.run(schedule, context)) passes::PlanMemory().run(schedule, context);
   return records;
 }
 
-namespace {
-
-// Makes the library of a source that lies in `dir`, and seals it.
-std::string build_and_seal(const std::string& dir, const std::string& name, bool cuda, std::uint64_t id,
-                           const BuildRequest& request) {
-  const std::string library = !cuda ? codegen::cpp::build_library(dir, name)
-                              : request.emulated
-                                  ? codegen::cuda::build_emulated(dir, name)
-                                  : codegen::cuda::build_nvcc(dir, name, request.architectures);
-  codegen::seal_library(library, id);
-  return library;
-}
-
-}  // namespace
-
 StagedProgram::StagedProgram(const ir::Schedule& schedule, const CompileOptions& options)
-    : folder_(options.output_dir), cuda_(options.target == Target::cuda) {
+    : target_(codegen::target_named(options.target)), folder_(options.output_dir) {
   const std::string name = options.name.empty() ? program_name(options.model) : options.name;
-  if (cuda_) {
-    const codegen::cuda::CudaProgram program = codegen::cuda::emit_cuda(schedule, {.name = name});
-    codegen::cuda::write_cuda(program, schedule, folder_);
-    name_ = program.name;
-    id_ = program.id;
-  } else {
-    const codegen::cpp::EmittedProgram program =
-        codegen::cpp::emit_cpp(schedule, {.name = name, .checked = options.checked});
-    codegen::cpp::write_program(program, schedule.graph, folder_);
-    name_ = program.name;
-    id_ = program.id;
-  }
+  program_ = target_.emit(schedule, {.name = name, .checked = options.checked}, folder_);
 }
 
 void StagedProgram::build(const BuildRequest& request) {
-  build_and_seal(folder_.aside(), name_, cuda_, id_, request);
+  codegen::seal_library(target_.build(folder_.aside(), program_.name, request), program_.id);
 }
 
 std::vector<std::string> StagedProgram::publish() { return folder_.publish(); }
@@ -188,7 +155,8 @@ std::vector<std::string> emit_program(const ir::Schedule& schedule, const Compil
 std::string build_program(const std::string& dir, const BuildRequest& request) {
   namespace fs = std::filesystem;
   const codegen::Manifest manifest = codegen::read_manifest(dir);
-  const std::string file = manifest.name + (manifest.cuda ? ".cu" : ".cc");
+  const codegen::Target& target = codegen::target_named(manifest.target);
+  const std::string file = manifest.name + target.files.front();
   const fs::path source = fs::path(dir) / file;
   if (read_text(source.string()).find(fmt::format("0x{:016x}u", manifest.id)) == std::string::npos) {
     ir::user_error(codegen::kNoProgram, {.file = source.string()},
@@ -196,7 +164,8 @@ std::string build_program(const std::string& dir, const BuildRequest& request) {
   }
   codegen::ProgramFolder folder(dir);
   fs::copy_file(source, fs::path(folder.aside()) / file);
-  const fs::path library = build_and_seal(folder.aside(), manifest.name, manifest.cuda, manifest.id, request);
+  const fs::path library = target.build(folder.aside(), manifest.name, request);
+  codegen::seal_library(library.string(), manifest.id);
   return folder.publish_library(library.filename().string(), manifest);
 }
 

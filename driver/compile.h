@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "codegen/program_folder.h"
+#include "codegen/target.h"
 #include "frontend/import.h"
 #include "ir/schedule.h"
 #include "passes/force_kernels.h"
@@ -21,14 +22,12 @@
 
 namespace braid {
 
-enum class Target : std::uint8_t { cpu, cuda };
-
 struct CompileOptions {
   std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
   frontend::ImportOptions import;
   std::optional<std::string> passes;  // a list instead of the default pipeline
   passes::RunOptions run;             // disable, print_after, bisect, verify
-  std::string machine;  // what passes take costs from: a name or a file; empty: cpu, for Target::cuda h100
+  std::string machine;                // what passes take costs from: a name or a file; empty: the target's
   // Collectives over a paced link instead of the machine's.
   struct Link {
     double latency_us = 0;
@@ -38,11 +37,11 @@ struct CompileOptions {
   std::string cost_file;  // measured times that replace those of the machine (analysis/costs/cost_file.h)
   std::optional<std::int64_t> memory_cap;           // planned bytes that no pass may exceed
   std::vector<passes::ForcedKernel> force_kernels;  // kernels that the user chose, before any pass
-  Target target = Target::cpu;
-  bool checked = false;                    // cpu: the program holds itself to its memory plan as it runs
-  std::vector<std::string> architectures;  // CUDA: "sm_90", ...; empty: build_nvcc's choice
-  std::string name;                        // of the program; empty: from the file's name
-  std::string output_dir;                  // where source, weights, manifest (and the library) go
+  std::string target = "cpu";                       // codegen/target.h
+  bool checked = false;                             // the program holds itself to its memory plan as it runs
+  std::vector<std::string> architectures;           // of GPUs: "sm_90", ...; empty: the target's choice
+  std::string name;                                 // of the program; empty: from the file's name
+  std::string output_dir;                           // where source, weights, manifest (and the library) go
 };
 
 // Load, check, normalise, lower: the schedule in the order of the graph, nothing fused or planned.
@@ -54,26 +53,22 @@ passes::PassContext pass_context(const CompileOptions& options);
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
                                          passes::PassContext& context);
 
-struct BuildRequest {
-  std::vector<std::string> architectures;  // CUDA: "sm_90", ...; empty: build_nvcc's choice
-  bool emulated = false;                   // CUDA: for the emulated device, by the host compiler
-};
+using codegen::BuildRequest;
 
 // A program on its way into options.output_dir: made aside, published at once (codegen/program_folder.h).
 class StagedProgram {
  public:
   // Emit: source, weights and manifest.
   StagedProgram(const ir::Schedule& schedule, const CompileOptions& options);
-  // Build: the host compiler, or nvcc, makes a shared library.
+  // Build: the target's compiler makes a shared library.
   void build(const BuildRequest& request);
   // Returns the paths of the program's files.
   std::vector<std::string> publish();
 
  private:
+  const codegen::Target& target_;
   codegen::ProgramFolder folder_;
-  std::string name_;
-  bool cuda_ = false;
-  std::uint64_t id_ = 0;
+  codegen::Emitted program_;
 };
 
 // Emits and publishes source, weights and manifest. Returns their paths.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "analysis/measure.h"
+#include "ir/kernel_parts.h"
 #include "passes/pass_context.h"
 
 namespace braid::passes {
@@ -31,9 +32,8 @@ std::string kernel_of(const ScheduleNode& node, const Graph& graph) {
   if (op.as<CollectiveKernel>() != nullptr) return describe_collective(graph, ops.front());
   if (ops.size() > 1) return fmt::format("{} operations", ops.size());
   if (const auto* k = op.as<ExternKernel>()) return "extern " + k->callee;
-  if (const auto* k = op.as<Loops>()) return k->is_reduction() ? "reduction" : "pointwise";
-  if (op.as<Gemm>() != nullptr) return "gemm";
-  return "";
+  if (op.as<WaitKernel>() || op.as<ReleaseKernel>() || op.as<RegionKernel>()) return "";
+  return std::string(kind_name(op.kernel));
 }
 
 std::string join(const std::vector<Expr>& list) {

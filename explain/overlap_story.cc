@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/kernel_parts.h"
 #include "passes/overlap/order_limits.h"
 #include "passes/select_kernels.h"
 
@@ -18,11 +19,9 @@ std::string label_of(const ir::Schedule& schedule, const ir::ScheduleNode& node)
   const ir::Operation& op = schedule.graph[ops.front()];
   if (ops.size() > 1) return fmt::format("fused kernel of {} loops", ops.size());
   if (const auto* k = op.as<ir::ExternKernel>()) return "extern " + k->callee;
-  if (const auto* k = op.as<ir::Loops>()) return k->is_reduction() ? "reduction" : "pointwise";
-  if (op.as<ir::Gemm>() != nullptr) return "gemm";
   if (const auto* k = op.as<ir::WaitKernel>()) return "wait for " + schedule.graph[k->start].name;
-  if (op.as<ir::RegionKernel>() != nullptr) return "region";
-  return op.name;
+  if (op.as<ir::CollectiveKernel>() != nullptr || op.as<ir::ReleaseKernel>() != nullptr) return op.name;
+  return std::string(ir::kind_name(op.kernel));
 }
 
 bool is_kernel(const ir::Schedule& schedule, const ir::ScheduleNode& part) {

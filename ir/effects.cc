@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ir/error.h"
+#include "ir/kernel_parts.h"
 
 namespace braid::ir {
 namespace {
@@ -255,29 +256,23 @@ void storages_of(const Graph& graph, OpId id, std::vector<StorageTouch>& out) {
     const StorageId s = root_storage(graph, b);
     if (s.valid()) out.push_back({s, writes, false});
   };
-  const auto loads = [&](const LoopBody& body) {
-    for (const Instr& instr : body.instrs) {
-      if (instr.code == OpCode::load) add(instr.buffer, false);
-    }
-  };
-  if (const auto* loops = op.as<Loops>()) {
-    loads(loops->body);
-    for (BufferId b : op.outputs) add(b, true);
-  } else if (const auto* gemm = op.as<Gemm>()) {
-    add(gemm->a.buffer, false);
-    add(gemm->b.buffer, false);
-    if (gemm->epilogue) loads(*gemm->epilogue);
-    add(gemm->out.buffer, true);
-  } else if (const auto* extern_kernel = op.as<ExternKernel>()) {
-    for (const TensorRef& r : extern_kernel->reads) add(r.buffer, false);
-    for (const TensorRef& r : extern_kernel->writes) add(r.buffer, true);
-  } else if (const auto* start = op.as<CollectiveKernel>()) {
-    for (const TensorRef& r : start->inputs) add(r.buffer, false);
-    for (const TensorRef& r : start->outputs) add(r.buffer, true);
-  } else if (const auto* wait = op.as<WaitKernel>()) {
+  if (const auto* wait = op.as<WaitKernel>()) {
     const CollectiveKernel& k = started(graph, wait->start, op);
     for (const TensorRef& r : k.inputs) add(r.buffer, false);
     for (const TensorRef& r : k.outputs) add(r.buffer, true);
+    return;
+  }
+  if (op.as<ReleaseKernel>() == nullptr && op.as<RegionKernel>() == nullptr) {
+    for_each_operand(op.kernel, [&](const TensorRef& r, bool written) {
+      if (!written) add(r.buffer, false);
+    });
+    for_each_load(op.kernel, [&](const Instr& load) { add(load.buffer, false); });
+    for_each_operand(op.kernel, [&](const TensorRef& r, bool written) {
+      if (written) add(r.buffer, true);
+    });
+    if (op.as<Loops>() != nullptr) {
+      for (BufferId b : op.outputs) add(b, true);
+    }
   } else {
     const Effects e = effects(graph, id);
     for (const Access& a : e.accesses) out.push_back({a.region.storage, a.writes(), false});

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/error.h"
+#include "ir/kernel_parts.h"
 
 namespace braid::ir {
 std::string NameTable::unique(const std::string& wanted, const char* fallback) {
@@ -202,6 +203,12 @@ std::string_view to_string(ReduceKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+std::string_view to_string(PostOp::Kind kind) {
+  constexpr std::string_view names[] = {"identity", "relu",  "gelu_tanh",  "gelu_erf",  "tanh",
+                                        "sigmoid",  "scale", "add_vector", "add_matrix"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 std::string_view to_string(StorageKind kind) {
   constexpr std::string_view names[] = {"input", "output", "constant", "activation", "comm"};
   return names[static_cast<std::size_t>(kind)];
@@ -215,6 +222,15 @@ std::string_view to_string(CommBufferKind kind) {
 std::string_view to_string(RegionKind kind) {
   constexpr std::string_view names[] = {"call", "branch", "repeat"};
   return names[static_cast<std::size_t>(kind)];
+}
+
+std::string_view kind_name(const Kernel& kernel) {
+  if (const auto* loops = std::get_if<Loops>(&kernel))
+    return loops->is_reduction() ? "reduction" : "pointwise";
+  if (const auto* collective = std::get_if<CollectiveKernel>(&kernel)) return to_string(collective->kind);
+  constexpr std::string_view names[] = {"loops", "gemm", "extern", "collective", "wait", "release", "region"};
+  static_assert(std::size(names) == std::variant_size_v<Kernel>);
+  return names[kernel.index()];
 }
 
 }  // namespace braid::ir

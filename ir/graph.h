@@ -167,12 +167,36 @@ struct Loops {
   friend bool operator==(const Loops&, const Loops&) = default;
 };
 
+// A step of an epilogue as matrix libraries have it: what it makes of the value before it, which is the
+// accumulator or the result of the step before, is value `result` of the epilogue's body. It says so up to
+// rounding: values in between may be kept in float32 or better and rounded once.
+struct PostOp {
+  enum class Kind : std::uint8_t {
+    identity,  // rounds; only where the epilogue does nothing else
+    relu,
+    gelu_tanh,
+    gelu_erf,
+    tanh,
+    sigmoid,
+    scale,       // times `factor`, a normal float32
+    add_vector,  // `operand`, the same in every row
+    add_matrix,  // `operand`, laid out as the result
+  };
+  Kind kind = Kind::identity;
+  ValueId result;
+  double factor = 1;
+  ValueId operand;  // the load
+  friend bool operator==(const PostOp&, const PostOp&) = default;
+};
+
 // out[..., m, n] = epilogue(sum_k a[..., m, k] * b[..., k, n]); leading dimensions are batch dimensions of
 // equal extent (a broadcast one has stride 0). Accumulates in f32 (f64 for f64, i32 for integers). The
 // epilogue's indices are those of `out`, its `acc` the accumulator.
 struct Gemm {
   TensorRef a, b, out;
   std::optional<LoopBody> epilogue;
+  // The steps with which the epilogue begins, as ir/post_ops.h finds them; empty until a pass has named them.
+  std::vector<PostOp> post_ops = {};
   friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
@@ -367,6 +391,7 @@ BufferId unmutated(const Graph& graph, BufferId buffer);
 bool may_overlap(const MemoryRegion& a, const MemoryRegion& b);
 
 std::string_view to_string(ReduceKind kind);
+std::string_view to_string(PostOp::Kind kind);
 std::string_view to_string(CollectiveKind kind);
 std::string_view to_string(Algorithm algorithm);  // "" for `unasked`
 std::string_view to_string(StorageKind kind);

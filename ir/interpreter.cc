@@ -10,6 +10,7 @@
 #include "ir/interpreter_collectives.h"
 #include "ir/interpreter_loops.h"
 #include "ir/interpreter_memory.h"
+#include "ir/kernel_parts.h"
 
 namespace braid::ir {
 namespace {
@@ -242,18 +243,10 @@ void check_constants(const Schedule& schedule) {
                  g[s].data.file.empty() ? "the text leaves it out; print it with all constants"
                                         : "load the file " + g[s].data.file);
     };
-    if (const auto* l = op.as<Loops>()) {
-      for (const Instr& i : l->body.instrs) {
-        if (i.code == OpCode::load) check(i.buffer);
-      }
-    }
-    if (const auto* m = op.as<Gemm>()) check(m->a.buffer), check(m->b.buffer);
-    if (const auto* c = op.as<CollectiveKernel>()) {
-      for (const TensorRef& r : c->inputs) check(r.buffer);
-    }
-    if (const auto* e = op.as<ExternKernel>()) {
-      for (const TensorRef& r : e->reads) check(r.buffer);
-    }
+    for_each_operand(op.kernel, [&](const TensorRef& r, bool written) {
+      if (!written) check(r.buffer);
+    });
+    for_each_load(op.kernel, [&](const Instr& load) { check(load.buffer); });
   }
   for (const GraphOutput& o : g.outputs)
     internal_check(o.buffer.valid(), "output '{}' has no buffer", o.name);

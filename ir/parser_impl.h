@@ -115,6 +115,7 @@ class Parser {
   Kernel kernel(Operation& op, std::string& name);
   Kernel loops(Operation& op, std::string& name, bool reduction);
   Kernel gemm(Operation& op, std::string& name);
+  PostOp post_op();
   Kernel extern_kernel(Operation& op, std::string& name);
   Kernel collective(Operation& op, std::string& name, CollectiveKind kind);
   Kernel region_kernel(Operation& op, std::string& name, RegionKind kind);

@@ -291,10 +291,29 @@ Kernel Parser::gemm(Operation& op, std::string& given) {
   if (accept_word("epilogue")) {
     const BodyContext context{k.out.sizes.size(), accumulator_of(graph_[k.a.buffer].dtype)};
     k.epilogue = body(context, k.out.sizes, "return");
-    values_.clear();
     expect_punct("}");
+    if (accept_word("as")) {
+      do k.post_ops.push_back(post_op());
+      while (accept_punct(","));
+    }
+    values_.clear();
   }
   return k;
+}
+
+PostOp Parser::post_op() {
+  PostOp op;
+  op.result = value_ref();
+  expect_punct("=");
+  const Token name = next();
+  constexpr auto kLast = static_cast<int>(PostOp::Kind::add_matrix);
+  int kind = 0;
+  while (kind <= kLast && to_string(static_cast<PostOp::Kind>(kind)) != name.text) ++kind;
+  if (kind > kLast) fail(kSyntaxError, name, fmt::format("'{}' is not a step of an epilogue", name.text));
+  op.kind = static_cast<PostOp::Kind>(kind);
+  if (op.kind == PostOp::Kind::scale) op.factor = std::get<double>(literal(DType::f64));
+  if (op.kind == PostOp::Kind::add_vector || op.kind == PostOp::Kind::add_matrix) op.operand = value_ref();
+  return op;
 }
 
 Kernel Parser::extern_kernel(Operation& op, std::string& given) {

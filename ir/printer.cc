@@ -6,6 +6,7 @@
 
 #include "ir/collective_table.h"
 #include "ir/element.h"
+#include "ir/kernel_parts.h"
 #include "ir/text_defaults.h"
 #include "ir/text_names.h"
 
@@ -109,24 +110,9 @@ class Printer {
 
   template <class Fn>
   void for_each_buffer(const Operation& op, Fn&& visit) const {
-    const auto body = [&](const LoopBody& b) {
-      for (const Instr& i : b.instrs) {
-        if (i.code == OpCode::load) visit(i.buffer);
-      }
-    };
-    const auto refs = [&](const std::vector<TensorRef>& rs) {
-      for (const TensorRef& r : rs) visit(r.buffer);
-    };
-    if (const auto* l = op.as<Loops>()) {
-      body(l->body);
-    } else if (const auto* m = op.as<Gemm>()) {
-      visit(m->a.buffer), visit(m->b.buffer), visit(m->out.buffer);
-      if (m->epilogue) body(*m->epilogue);
-    } else if (const auto* e = op.as<ExternKernel>()) {
-      refs(e->reads), refs(e->writes);
-    } else if (const auto* c = op.as<CollectiveKernel>()) {
-      refs(c->inputs), refs(c->outputs);
-    } else if (const auto* r = op.as<RegionKernel>()) {
+    for_each_operand(op.kernel, [&](const TensorRef& r, bool) { visit(r.buffer); });
+    for_each_load(op.kernel, [&](const Instr& load) { visit(load.buffer); });
+    if (const auto* r = op.as<RegionKernel>()) {
       for (BufferId b : r->operands) visit(b);
     }
   }
@@ -457,7 +443,15 @@ class Printer {
     instrs(*k.epilogue, k.out.sizes);
     line(fmt::format("return %{}", k.epilogue->result.index));
     --indent_;
-    line("}");
+    std::string steps;
+    for (const PostOp& step : k.post_ops) {
+      steps +=
+          fmt::format("{} %{} = {}", steps.empty() ? " as" : ",", step.result.index, to_string(step.kind));
+      if (step.kind == PostOp::Kind::scale)
+        steps += fmt::format(" {}", literal_text(DType::f64, step.factor));
+      if (step.operand.valid()) steps += fmt::format(" %{}", step.operand.index);
+    }
+    line("}" + steps);
   }
 
   void kernel_text(const std::string& head, const Operation& op, const ExternKernel& k) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/collective_table.h"
+#include "ir/post_ops.h"
 
 namespace braid::ir {
 namespace {
@@ -264,7 +265,13 @@ class OperationCheck {
       return wrong(Kind::shape, "a has {} columns, b {} rows", to_string(k.a.sizes[rank - 1]),
                    to_string(k.b.sizes[rank - 2]));
     }
-    if (k.epilogue) return check_body(*k.epilogue, {rank, accumulator_of(a)}, out);
+    if (k.epilogue) {
+      if (Result r = check_body(*k.epilogue, {rank, accumulator_of(a)}, out)) return r;
+      if (!begins_with(g_, k, k.post_ops))
+        return wrong(Kind::structure, "the steps behind 'as' are not those that the epilogue takes");
+      return std::nullopt;
+    }
+    if (!k.post_ops.empty()) return wrong(Kind::structure, "steps of an epilogue without the epilogue");
     if (is_float(a) != is_float(out))
       return wrong(Kind::type, "gemm of {} into {}", to_string(a), to_string(out));
     return std::nullopt;

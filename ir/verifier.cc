@@ -7,6 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/fused_loops.h"
+#include "ir/kernel_parts.h"
 #include "ir/typing.h"
 #include "ir/verifier_impl.h"
 
@@ -261,13 +262,11 @@ class StructureCheck {
   }
 
   static bool reads_everywhere(const Operation& op, const Access& a) {
-    const LoopBody* body = nullptr;
-    if (const auto* l = op.as<Loops>()) body = &l->body;
-    if (const auto* m = op.as<Gemm>(); m && m->epilogue) body = &*m->epilogue;
-    return body && std::any_of(body->instrs.begin(), body->instrs.end(), [&](const Instr& i) {
-             return i.code == OpCode::load && i.buffer == a.buffer && i.index == a.dep->index &&
-                    i.operands.empty();
-           });
+    bool found = false;
+    for_each_load(op.kernel, [&](const Instr& load) {
+      found |= load.buffer == a.buffer && load.index == a.dep->index && load.operands.empty();
+    });
+    return found;
   }
 
   // The largest or smallest value of an index that is linear in the loop's indices; it is taken at one of the

@@ -6,6 +6,7 @@
 #include "passes/fuse_horizontal.h"
 #include "passes/fuse_vertical.h"
 #include "passes/merge_loops.h"
+#include "passes/name_post_ops.h"
 #include "passes/overlap/braid_schedule.h"
 #include "passes/overlap/bucket_collectives.h"
 #include "passes/overlap/bucket_preserving_overlap.h"
@@ -42,6 +43,7 @@ constexpr PipelineStep kDefault[] = {
     {"fuse_vertical",
      "before horizontal fusion: an intermediate that stays in registers saves more than a shared read"},
     {"fuse_horizontal", "on what is left over: loops that only have their inputs in common"},
+    {"name_post_ops", "epilogues have all that they will have"},
     {"raise_outputs",
      "on the nodes as they will run, so that what results are copied from does not live to the end"},
     {"merge_loops", "after fusion, which needs the dimensions that members have in common"},
@@ -80,6 +82,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<GroupFsdpCollectives>();
   registry.add<LatencyHiding>();
   registry.add<MergeLoops>();
+  registry.add<NamePostOps>();
   registry.add<PlanMemory>();
   registry.add<RaiseComms>();
   registry.add<RaiseOutputs>();

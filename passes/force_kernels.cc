@@ -65,7 +65,7 @@ ForcedKernel parse_forced_kernel(const std::string& text) {
   return out;
 }
 
-void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, PassContext& context) {
+bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
   const std::vector<OpId> collectives = collectives_of(schedule);
   const CommEngine engine = context.engine.value_or(engine_of(context.costs->machine()));
   Graph& graph = schedule.graph;
@@ -117,8 +117,10 @@ void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, Pas
   for (OpId id : collectives) {
     if (blocks[static_cast<std::size_t>(id.index)]) blocking.push_back(id);
   }
-  if (!context.forced_kernels.empty()) schedule.plan.reset();
+  if (context.forced_kernels.empty()) return false;
+  schedule.plan.reset();
   make_blocking(schedule, blocking);
+  return true;
 }
 
 }  // namespace braid::passes

@@ -11,8 +11,9 @@
 //   588  the collective cannot have that kernel, or cannot block; the hint lists what it can have
 #pragma once
 
-#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ir/schedule.h"
 #include "passes/pass_context.h"
@@ -27,7 +28,15 @@ struct ForcedKernel {
 // User error 586.
 ForcedKernel parse_forced_kernel(const std::string& text);
 
-// User errors 587 and 588. Notes the names in context.forced_kernels. Drops the plan where something changes.
-void force_kernels(ir::Schedule& schedule, std::span<const ForcedKernel> forced, PassContext& context);
+// Not in the list of passes by name: the driver puts it first where the user asks for kernels. Notes the names
+// in context.forced_kernels. User errors 587 and 588.
+struct ForceKernels {
+  static constexpr std::string_view kName = "force_kernels";
+  static constexpr std::string_view kDescription = "gives collectives the kernels that the user asks for";
+
+  std::vector<ForcedKernel> forced;
+
+  bool run(ir::Schedule& schedule, PassContext& context) const;
+};
 
 }  // namespace braid::passes

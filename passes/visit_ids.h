@@ -2,9 +2,7 @@
 // the place of another.
 #pragma once
 
-#include <vector>
-
-#include "ir/graph.h"
+#include "ir/kernel_parts.h"
 
 namespace braid::passes {
 
@@ -12,22 +10,9 @@ namespace braid::passes {
 // releases and the operations of regions.
 template <class OnBuffer, class OnOp>
 void visit_ids(ir::Operation& op, const OnBuffer& buffer, const OnOp& other) {
-  const auto body = [&](ir::LoopBody& b) {
-    for (ir::Instr& instr : b.instrs) {
-      if (instr.code == ir::OpCode::load) buffer(instr.buffer);
-    }
-  };
-  const auto refs = [&](std::vector<ir::TensorRef>& all) {
-    for (ir::TensorRef& r : all) buffer(r.buffer);
-  };
   for (ir::BufferId& b : op.outputs) buffer(b);
-  if (auto* loops = op.as<ir::Loops>()) body(loops->body);
-  if (auto* gemm = op.as<ir::Gemm>()) {
-    for (ir::TensorRef* r : {&gemm->a, &gemm->b, &gemm->out}) buffer(r->buffer);
-    if (gemm->epilogue) body(*gemm->epilogue);
-  }
-  if (auto* k = op.as<ir::ExternKernel>()) refs(k->reads), refs(k->writes);
-  if (auto* k = op.as<ir::CollectiveKernel>()) refs(k->inputs), refs(k->outputs);
+  ir::for_each_operand(op.kernel, [&](ir::TensorRef& ref, bool) { buffer(ref.buffer); });
+  ir::for_each_load(op.kernel, [&](ir::Instr& load) { buffer(load.buffer); });
   if (auto* k = op.as<ir::WaitKernel>()) other(k->start);
   if (auto* k = op.as<ir::ReleaseKernel>()) other(k->start);
   if (auto* k = op.as<ir::RegionKernel>()) {

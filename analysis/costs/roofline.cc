@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/kernel_parts.h"
+
 namespace braid::passes {
 namespace {
 
@@ -150,29 +152,11 @@ KernelWork of_extern(const ir::Graph& graph, const ir::ExternKernel& kernel, con
   return work;
 }
 
-void visit_loads(const ir::LoopBody& body, const std::function<void(ir::BufferId)>& visit) {
-  for (const ir::Instr& instr : body.instrs) {
-    if (instr.code == OpCode::load) visit(instr.buffer);
-  }
-}
-
 void visit_buffers(const ir::Operation& op, const std::function<void(ir::BufferId)>& visit) {
   for (ir::BufferId out : op.outputs) visit(out);
-  const auto refs = [&](const std::vector<ir::TensorRef>& list) {
-    for (const ir::TensorRef& ref : list) visit(ref.buffer);
-  };
-  if (const auto* loops = op.as<ir::Loops>()) {
-    visit_loads(loops->body, visit);
-  } else if (const auto* gemm = op.as<ir::Gemm>()) {
-    for (const ir::TensorRef* ref : {&gemm->a, &gemm->b, &gemm->out}) visit(ref->buffer);
-    if (gemm->epilogue) visit_loads(*gemm->epilogue, visit);
-  } else if (const auto* kernel = op.as<ir::ExternKernel>()) {
-    refs(kernel->reads);
-    refs(kernel->writes);
-  } else if (const auto* collective = op.as<ir::CollectiveKernel>()) {
-    refs(collective->inputs);
-    refs(collective->outputs);
-  } else if (const auto* region = op.as<ir::RegionKernel>()) {
+  ir::for_each_operand(op.kernel, [&](const ir::TensorRef& ref, bool) { visit(ref.buffer); });
+  ir::for_each_load(op.kernel, [&](const ir::Instr& load) { visit(load.buffer); });
+  if (const auto* region = op.as<ir::RegionKernel>()) {
     for (ir::BufferId b : region->operands) visit(b);
     for (const ir::Region& r : region->regions) {
       for (ir::BufferId b : r.yields) visit(b);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "codegen/cpp/limits.h"
 #include "codegen/cpp/program_emitter.h"
 #include "ir/error.h"
+#include "ir/post_ops.h"
 
 namespace braid::codegen::cpp {
 
@@ -47,12 +47,11 @@ std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
 }
 
 void ProgramEmitter::emit_gemm(OpId id) {
-  const Operation op = s_.graph[id];  // a copy: the graph grows below
+  const Operation& op = s_.graph[id];
   const Gemm& gemm = *op.as<Gemm>();
-  const DType type = s_.graph[gemm.a.buffer].dtype;
-  const auto [match, loop, c_type, in_place] = gemm_form(s_.graph, gemm);
-  internal_check(in_place, "codegen: the sums of '{}' have no memory: the schedule is not legalised",
-                 op.name);
+  const DType type = s_.graph[gemm.a.buffer].dtype, c_type = s_.graph[gemm.out.buffer].dtype;
+  internal_check(!gemm.epilogue || named_to_the_end(gemm),
+                 "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
   const TensorRef& c = gemm.out;
 
   const std::size_t rank = gemm.out.sizes.size();
@@ -81,15 +80,16 @@ void ProgramEmitter::emit_gemm(OpId id) {
     }
   }
   std::vector<std::string> vectors;
-  if (match) {
-    for (std::size_t k = 0; k < match->size(); ++k) {
-      const PostOp& post = (*match)[k];
-      w.line(fmt::format("s.epilogue.ops[{}] = PostOp::{};", k, to_string(post)));
-      vectors.push_back(post.operand.valid() ? address(post.operand, post.offset) : "nullptr");
-    }
-    for (const PostOp& post : *match) {
-      if (post.factor != 1) w.line(fmt::format("s.epilogue.scale = {};", literal(DType::f32, post.factor)));
-    }
+  for (const PostOp& step : gemm.post_ops) {
+    if (step.kind == PostOp::Kind::identity) continue;
+    w.line(fmt::format("s.epilogue.ops[{}] = PostOp::{};", vectors.size(), to_string(step.kind)));
+    vectors.push_back(step.operand.valid()
+                          ? address(operand_buffer(gemm, step), operand_offset(s_.graph, gemm, step))
+                          : "nullptr");
+  }
+  for (const PostOp& step : gemm.post_ops) {
+    if (step.kind == PostOp::Kind::scale)
+      w.line(fmt::format("s.epilogue.scale = {};", literal(DType::f32, step.factor)));
   }
   const std::size_t index = gemms_.size();
   std::optional<std::size_t> packed;
@@ -101,33 +101,6 @@ void ProgramEmitter::emit_gemm(OpId id) {
   if (!vectors.empty()) args += fmt::format(", {{{}}}", fmt::join(vectors, ", "));
   step_.push_back(
       fmt::format("gemm({}, {}}}{});", index, args, packed ? fmt::format(", &packed_[{}]", *packed) : ""));
-  if (!loop) return;
-
-  // The epilogue as a loop over the result.
-  Operation finish;
-  finish.name = op.name + ".epilogue";
-  finish.origins = op.origins;
-  Loops loops;
-  loops.sizes = gemm.out.sizes;
-  loops.body = *gemm.epilogue;
-  const auto index_of = [&](const TensorRef& ref) {
-    Expr e = ref.offset;
-    for (std::size_t d = 0; d < rank; ++d) e = e + s_.graph.pool->index(static_cast<int>(d)) * ref.strides[d];
-    return e;
-  };
-  for (Instr& instr : loops.body.instrs) {
-    if (instr.code != OpCode::acc) continue;
-    Instr load;
-    load.code = OpCode::load;
-    load.dtype = c_type;
-    load.buffer = c.buffer;
-    load.index = index_of(c);
-    instr = load;
-  }
-  loops.store_index = index_of(gemm.out);
-  finish.kernel = std::move(loops);
-  finish.outputs = {s_.graph.add_mutation(gemm.out.buffer, op.name + ".finished")};
-  emit_loops({s_.graph.add_op(std::move(finish))});
 }
 
 }  // namespace braid::codegen::cpp

@@ -6,8 +6,8 @@
 
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/scalar.h"
-#include "codegen/epilogue.h"
 #include "ir/error.h"
+#include "ir/post_ops.h"
 #include "ir/typing.h"
 
 namespace braid::codegen::cuda {
@@ -68,32 +68,15 @@ std::vector<GemmPlan::OuterBatch> batches(const ir::Gemm& gemm) {
   return out;
 }
 
-std::optional<LibraryEpilogue> library_epilogue(const ir::Graph& graph, const ir::Gemm& gemm) {
-  const std::optional<std::vector<PostOp>> ops = post_ops(graph, gemm);
-  if (!ops) return std::nullopt;
-  LibraryEpilogue out;
-  for (const PostOp& op : *ops) {
-    if (out.activation != nullptr) return std::nullopt;
-    if (op.kind == PostOp::Kind::add_vector && !out.bias) {
-      // The library wants it in the type of the output.
-      if (graph[op.operand].dtype != graph[gemm.out.buffer].dtype) return std::nullopt;
-      out.bias = op;
-    } else if (op.activation == Activation::relu) {
-      out.activation = "kRelu";
-    } else if (op.activation == Activation::gelu_tanh) {
-      out.activation = "kGelu";
-    } else {
-      return std::nullopt;
-    }
-  }
-  return out;
-}
+struct Operands {
+  Matrix a, b, d;
+};
 
-}  // namespace
-
-std::optional<GemmForm> gemm_form(const ir::Graph& graph, const ir::Gemm& gemm) {
-  const DType in = graph[gemm.a.buffer].dtype, out = graph[gemm.out.buffer].dtype;
-  if (library_type(in) == nullptr || graph[gemm.b.buffer].dtype != in || library_type(out) == nullptr)
+// Nothing if the library does not take the product.
+std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Gemm& gemm) {
+  const DType in = graph[gemm.a.buffer].dtype;
+  if (library_type(in) == nullptr || graph[gemm.b.buffer].dtype != in ||
+      library_type(graph[gemm.out.buffer].dtype) == nullptr)
     return std::nullopt;
   if (gemm.out.sizes.size() < 2 || gemm.a.sizes.size() != gemm.out.sizes.size() ||
       gemm.b.sizes.size() != gemm.out.sizes.size()) {
@@ -101,37 +84,51 @@ std::optional<GemmForm> gemm_form(const ir::Graph& graph, const ir::Gemm& gemm) 
   }
   const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b), d = matrix_of(gemm.out);
   if (!a || !b || !d) return std::nullopt;
-  GemmForm form;
-  form.sum = out;
-  if (!gemm.epilogue) return form;
-  form.library = library_epilogue(graph, gemm);
-  // A column-major output is computed as its transpose, and then the bias would run along the rows.
-  if (form.library && form.library->bias && d->transposed) form.library.reset();
-  if (form.library) return form;
-  form.epilogue_kernel = true;
-  form.sum = ir::accumulator_of(in);
-  // What the epilogue reads must not be overwritten by the sums. A plan gives a product's result no bytes
-  // that its step reads, but both may name the same memory.
-  const ir::StorageId target = ir::root_storage(graph, gemm.out.buffer);
-  form.in_place =
-      form.sum == out &&
-      std::none_of(gemm.epilogue->instrs.begin(), gemm.epilogue->instrs.end(), [&](const ir::Instr& instr) {
-        return instr.code == ir::OpCode::load && ir::root_storage(graph, instr.buffer) == target;
-      });
-  return form;
+  return Operands{*a, *b, *d};
+}
+
+// The library's name of an activation.
+const char* library_activation(ir::PostOp::Kind kind) {
+  switch (kind) {
+    case ir::PostOp::Kind::relu:
+      return "GemmEpilogue::kRelu";
+    case ir::PostOp::Kind::gelu_tanh:
+      return "GemmEpilogue::kGelu";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+std::size_t post_ops_taken(const ir::Graph& graph, const ir::Gemm& gemm) {
+  const std::optional<Operands> operands = operands_of(graph, gemm);
+  if (!operands) return kAnyEpilogue;
+  std::size_t taken = 0;
+  for (const ir::PostOp& op : gemm.post_ops) {
+    if (op.kind == ir::PostOp::Kind::add_vector) {
+      // One, in the type of the output. A column-major output is computed as its transpose, in which the
+      // vector would run along the rows.
+      if (taken > 0 || operands->d.transposed ||
+          graph[ir::operand_buffer(gemm, op)].dtype != graph[gemm.out.buffer].dtype)
+        return taken;
+    } else if (op.kind != ir::PostOp::Kind::identity) {
+      return taken + (library_activation(op.kind) != nullptr);
+    }
+    ++taken;
+  }
+  return taken;
 }
 
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory) {
   const auto& gemm = *graph[op].as<ir::Gemm>();
-  const std::optional<GemmForm> form = gemm_form(graph, gemm);
-  if (!form) return std::nullopt;
-  ir::internal_check(form->in_place, "the sums of '{}' have no memory: the schedule is not legalised",
+  const std::optional<Operands> operands = operands_of(graph, gemm);
+  if (!operands) return std::nullopt;
+  ir::internal_check(!gemm.epilogue || ir::named_to_the_end(gemm),
+                     "the library does not have the epilogue of '{}': the schedule is not legalised",
                      graph[op].name);
-  const std::optional<LibraryEpilogue>& library = form->library;
-  const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b), d = matrix_of(gemm.out);
+  const auto& [a, b, d] = *operands;
   GemmPlan plan;
-  plan.epilogue_kernel = form->epilogue_kernel;
-  plan.sum = form->sum;
   plan.outer = batches(gemm);
   GemmPlan::OuterBatch inner{1, 0, 0, 0};
   if (!plan.outer.empty()) {
@@ -145,15 +142,15 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   plan.b = pointer(gemm.b);
   plan.d = pointer(gemm.out);
   plan.bias = "nullptr";
-  bool transpose_a = a->transposed, transpose_b = b->transposed;
-  Expr lda = a->leading, ldb = b->leading;
-  if (d->transposed) {  // D^T = B^T A^T
+  bool transpose_a = a.transposed, transpose_b = b.transposed;
+  Expr lda = a.leading, ldb = b.leading;
+  if (d.transposed) {  // D^T = B^T A^T
     std::swap(plan.a, plan.b);
     std::swap(m_size, n_size);
     std::swap(inner.a, inner.b);
     for (GemmPlan::OuterBatch& o : plan.outer) std::swap(o.a, o.b);
-    transpose_a = !b->transposed;
-    transpose_b = !a->transposed;
+    transpose_a = !b.transposed;
+    transpose_b = !a.transposed;
     std::swap(lda, ldb);
   }
   std::string text = fmt::format(".m = {}, .n = {}, .k = {}", host_expr(m_size), host_expr(n_size),
@@ -168,7 +165,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   if (transpose_b) field("transpose_b", "true");
   expr_field("lda", lda);
   expr_field("ldb", ldb);
-  expr_field("ldd", d->leading);
+  expr_field("ldd", d.leading);
   if (!inner.size.is_constant(1)) {
     expr_field("batch", inner.size);
     expr_field("stride_a", inner.a);
@@ -176,14 +173,14 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
     expr_field("stride_d", inner.d);
   }
   field("input_type", library_type(graph[gemm.a.buffer].dtype));
-  field("output_type", library_type(plan.sum));
-  if (library) {
-    if (library->bias) {
+  field("output_type", library_type(graph[gemm.out.buffer].dtype));
+  for (const ir::PostOp& step : gemm.post_ops) {
+    if (step.kind == ir::PostOp::Kind::add_vector) {
       field("has_bias", "true");
-      plan.bias = memory.pointer(library->bias->operand, library->bias->offset);
+      plan.bias = memory.pointer(ir::operand_buffer(gemm, step), ir::operand_offset(graph, gemm, step));
+    } else if (step.kind != ir::PostOp::Kind::identity) {
+      field("epilogue", library_activation(step.kind));
     }
-    if (library->activation != nullptr)
-      field("epilogue", std::string("GemmEpilogue::") + library->activation);
   }
   plan.problem = text;
   return plan;

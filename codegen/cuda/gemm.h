@@ -6,26 +6,15 @@
 #include <vector>
 
 #include "codegen/cuda/memory.h"
-#include "codegen/epilogue.h"
+#include "codegen/legalise.h"
 #include "ir/graph.h"
 
 namespace braid::codegen::cuda {
 
-// activation(acc + bias[column]), or a part of it.
-struct LibraryEpilogue {
-  std::optional<PostOp> bias;
-  const char* activation = nullptr;  // of rt::cuda::GemmEpilogue
-};
-
-// How the library's product and the epilogue share the work.
-struct GemmForm {
-  std::optional<LibraryEpilogue> library;
-  bool epilogue_kernel = false;    // a kernel of its own finishes the sums
-  ir::DType sum = ir::DType::f32;  // what the library stores
-  bool in_place = true;            // in the result's memory
-};
-// Nothing if the library cannot do it (its types, or operands that are no matrices with a leading dimension).
-std::optional<GemmForm> gemm_form(const ir::Graph& graph, const ir::Gemm& gemm);
+// How many of the product's named steps the library applies, activation(acc + bias[column]) or a part of it;
+// kAnyEpilogue if the library does not take the product (its types, or operands that are no matrices with a
+// leading dimension): naive_gemm_kernel does it then.
+std::size_t post_ops_taken(const ir::Graph& graph, const ir::Gemm& gemm);
 
 struct GemmPlan {
   // Everything of the problem but the sizes that prepare() evaluates: one C initializer per distinct problem,
@@ -37,10 +26,8 @@ struct GemmPlan {
     ir::Expr size, a, b, d;  // elements
   };
   std::vector<OuterBatch> outer;
-  bool epilogue_kernel = false;    // follows the product, on the sums in the result's memory
-  ir::DType sum = ir::DType::f32;  // what the library stores
 };
-// Nothing where gemm_form has nothing.
+// Nothing where the library does not take the product.
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory);
 
 }  // namespace braid::codegen::cuda

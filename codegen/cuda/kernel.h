@@ -70,11 +70,6 @@ class KernelBuilder {
   std::string input(ir::BufferId buffer);
   std::string output(ir::BufferId buffer);
 
-  // Any other pointer parameter.
-  void pointer(const std::string& declaration, const std::string& argument) {
-    buffers_.emplace_back(declaration, argument);
-  }
-
   // An expression in the kernel; dimensions become parameters. `value` is the text of %k.
   std::string expr(ir::Expr e, ir::Extents extents, const std::function<std::string(int)>& value = {});
   std::string operand(ir::Expr e, ir::Extents extents);

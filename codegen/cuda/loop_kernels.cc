@@ -164,44 +164,4 @@ Launch naive_gemm_kernel(const ir::Graph& graph, ir::OpId op) {
   return launch;
 }
 
-Launch epilogue_kernel(const ir::Graph& graph, ir::OpId op, DType acc) {
-  const auto& gemm = *graph[op].as<ir::Gemm>();
-  const ir::BufferId out_buffer = gemm.out.buffer;
-  ir::ExprPool& pool = *graph.pool;
-  // As a loop over the output, so that dimensions collapse; the accumulator's address is carried along as a
-  // load.
-  ir::Loops loops;
-  loops.sizes = gemm.out.sizes;
-  loops.body = *gemm.epilogue;
-  Expr out = gemm.out.offset;
-  for (std::size_t d = 0; d < loops.sizes.size(); ++d)
-    out = out + pool.index(static_cast<int>(d)) * gemm.out.strides[d];
-  loops.store_index = out;
-  for (ir::Instr& instr : loops.body.instrs) {
-    if (instr.code == ir::OpCode::acc) instr.index = out;
-  }
-  loops = collapse(loops, pool);
-  KernelBuilder k(graph, needs_wide_index(graph, loops));
-  k.pointer(fmt::format("const {}* acc", memory_type(acc)), "$acc");
-  std::string acc_text;
-  for (const ir::Instr& instr : loops.body.instrs) {
-    if (instr.code == ir::OpCode::acc) {
-      acc_text = converted(fmt::format("acc[{}]", k.expr(instr.index, loops.sizes)), acc, instr.dtype);
-    }
-  }
-  const std::string flat = flat_name(loops.sizes.size(), 0, "i");
-  for_grid_stride(k, flat, ir::numel(loops.sizes));
-  k.decompose(flat, 0, loops.sizes, used_indices(loops));
-  const std::string result = k.body(loops.body, loops.sizes, {}, acc_text);
-  k.line(fmt::format("{}[{}] = {};", k.output(out_buffer), k.expr(loops.store_index, loops.sizes),
-                     value_in(loops.body, result, graph[out_buffer].dtype)));
-  k.close();
-  Launch launch = k.finish();
-  launch.wanted_name = graph[op].name + ".epilogue";
-  launch.count = host_expr(ir::numel(loops.sizes));
-  launch.grid = "grid_for(count, 256)";
-  launch.block = "256";
-  return launch;
-}
-
 }  // namespace braid::codegen::cuda

@@ -27,8 +27,4 @@ std::int64_t fused_shared_bytes(const ir::Graph& graph, const ir::FusedLoops& fu
 // out = epilogue(sum of products), one thread per element: for what the GEMM library does not take.
 Launch naive_gemm_kernel(const ir::Graph& graph, ir::OpId op);
 
-// The epilogue alone, from sums of type `acc` that lie where the output will; the argument "$acc" stands for
-// the address of its buffer.
-Launch epilogue_kernel(const ir::Graph& graph, ir::OpId op, ir::DType acc);
-
 }  // namespace braid::codegen::cuda

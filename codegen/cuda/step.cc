@@ -144,7 +144,7 @@ class StepWriter {
     }
   }
 
-  void write_launch(const Launch& launch, std::span<const ir::OpId> ops, const std::string& acc = {}) {
+  void write_launch(const Launch& launch, std::span<const ir::OpId> ops) {
     const std::string name =
         kernels_.add(launch.wanted_name, launch.kernel, node_names(graph_, ops), launch.max_shared);
     std::string arguments;
@@ -152,8 +152,6 @@ class StepWriter {
       std::string text = argument;
       if (argument == "$site") {
         text = fmt::format("{}", out_.index_sites.size());
-      } else if (argument == "$acc") {
-        text = acc;
       } else if (argument[0] == '$') {
         text = memory_.pointer(launch.buffers[static_cast<std::size_t>(std::stoi(argument.substr(1)))]);
       }
@@ -192,11 +190,6 @@ class StepWriter {
     line(fmt::format("{}BRAID_TRY(gemm({}, {}{}, {}{}, {}, {}{}));", indent, index, plan->a, a, plan->b, b,
                      plan->bias, plan->d, d));
     for (std::size_t k = plan->outer.size(); k-- > 0;) line(std::string(k * 2, ' ') + "}");
-    if (plan->epilogue_kernel) {
-      // Its index counts from the output buffer's first element, as its store does.
-      write_launch(epilogue_kernel(graph_, op, plan->sum), std::span(&op, 1),
-                   memory_.pointer(graph_[op].as<ir::Gemm>()->out.buffer));
-    }
   }
 
   // ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <random>
 
-#include "codegen/cpp/limits.h"
+#include "codegen/cpp/target.h"
 #include "driver/compile.h"
 #include "ir/element.h"
 #include "ir/parser.h"

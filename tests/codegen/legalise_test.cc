@@ -40,7 +40,7 @@ input %x: f32[n, 65536]
 output %y
 )";
 
-class Legalise : public ::testing::TestWithParam<Target> {
+class Legalise : public ::testing::TestWithParam<std::string> {
  protected:
   static ir::Schedule optimised(ir::Schedule schedule, const std::optional<std::string>& passes = {},
                                 std::optional<std::int64_t> cap = {}) {
@@ -52,7 +52,7 @@ class Legalise : public ::testing::TestWithParam<Target> {
     return schedule;
   }
   static std::int64_t arena_of_program(const ir::Schedule& schedule) {
-    if (GetParam() == Target::cuda) return codegen::cuda::emit_cuda(schedule).arena_bytes;
+    if (GetParam() == "cuda") return codegen::cuda::emit_cuda(schedule).arena_bytes;
     return codegen::cpp::emit_cpp(schedule).manifest.at("arena_bytes").get<std::int64_t>();
   }
   static std::int64_t planned(const ir::Schedule& schedule) {
@@ -60,8 +60,8 @@ class Legalise : public ::testing::TestWithParam<Target> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Codegen, Legalise, ::testing::Values(Target::cpu, Target::cuda),
-                         [](const auto& info) { return info.param == Target::cpu ? "Cpp" : "Cuda"; });
+INSTANTIATE_TEST_SUITE_P(Codegen, Legalise, ::testing::Values("cpu", "cuda"),
+                         [](const auto& info) { return info.param == "cpu" ? "Cpp" : "Cuda"; });
 
 TEST_P(Legalise, SumsOfAnotherTypeThanTheResultArePlanned) {
   for (const char* passes : {"plan_memory", "fuse_epilogues,fuse_vertical,plan_memory"}) {
@@ -88,12 +88,59 @@ TEST_P(Legalise, WhatIsLegalStaysAsItIs) {
   }
 }
 
-TEST_P(Legalise, AProductKeepsItsEpilogueWhereTheResultHoldsTheSums) {
+// The only product of the program and what it applies itself: "add_vector relu".
+std::string applied(const ir::Schedule& schedule) {
+  std::string text;
+  for (const ir::Operation& op : schedule.graph.ops) {
+    const auto* gemm = op.as<ir::Gemm>();
+    if (gemm == nullptr) continue;
+    for (const ir::PostOp& step : gemm->post_ops)
+      text += (text.empty() ? "" : " ") + std::string(to_string(step.kind));
+  }
+  return text;
+}
+
+TEST_P(Legalise, TheRestOfAnEpilogueWorksInTheResultsMemory) {
   const ir::Schedule schedule = optimised(ir::parse_schedule(
       "graph main dim n in [1, 40] input %x: f32[n, 48] input %w: f32[48, 80] %y: f32[n, 80] = gemm %x, %w "
       "epilogue { %0 = acc f32 %1 = sin %0 return %1 } output %y",
       "test"));
-  EXPECT_EQ(schedule.graph.ops.size(), 1u);
+  EXPECT_EQ(schedule.graph.ops.size(), 2u);
+  EXPECT_EQ(applied(schedule), "");
+  EXPECT_EQ(schedule.plan->arena_bytes, 40 * 80 * 4);
+}
+
+TEST_P(Legalise, AProductAppliesTheStepsThatItsLibraryHasAndALoopTheRest) {
+  const auto product = [](const char* steps, const char* type = "f32") {
+    return optimised(ir::parse_schedule(
+        fmt::format(
+            "graph main dim n in [1, 40] input %x: {0}[n, 48] input %w: {0}[48, 80] input %b: {0}[80] "
+            "%y: {0}[n, 80] = gemm %x, %w epilogue {{ %0 = acc f32 {1} }} output %y",
+            type, steps),
+        "test"));
+  };
+  // One after the other, the last without a name.
+  const ir::Schedule split = product(
+      "%1 = load %b[i1] %2 = add %0, %1 %3 = constant f32 0 %4 = max %2, %3 %5 = sin %4 %6 = add %5, %1 "
+      "return %6");
+  EXPECT_EQ(applied(split), "add_vector relu");
+  EXPECT_EQ(split.graph.ops.size(), 2u);
+  EXPECT_EQ(split.plan->arena_bytes, 40 * 80 * 4);
+  EXPECT_EQ(
+      applied(product("%1 = load %b[i1] %2 = add %0, %1 %3 = constant f32 0 %4 = max %2, %3 return %4")),
+      "add_vector relu");
+  // Five steps of which no library has the last.
+  const ir::Schedule long_one = product(
+      "%1 = load %b[i1] %2 = add %0, %1 %3 = constant f32 0.5 %4 = mul %2, %3 %5 = tanh %4 %6 = add %5, %1 "
+      "%7 = sigmoid %6 return %7");
+  EXPECT_EQ(applied(long_one), GetParam() == "cpu" ? "add_vector scale tanh add_vector" : "add_vector");
+  // Rounded to a half type between the steps: the loop has all of it.
+  const ir::Schedule half = product(
+      "%1 = load %b[i1] %2 = cast f32 %1 %3 = add %0, %2 %4 = sin %3 %5 = cast f16 %4 "
+      "return %5",
+      "f16");
+  EXPECT_EQ(applied(half), "");
+  EXPECT_EQ(half.plan->arena_bytes, 40 * 80 * (4 + 2));
 }
 
 // Everything that is drawn, and what legalisation rewrites: the plan is the program's arena, exactly enough
@@ -153,9 +200,45 @@ output %y
 )",
                "plan_memory");
   EXPECT_EQ(compiled.schedule("accumulates").graph.ops.size(), 4u);
+  // Two steps of the product, then a loop in place; one that names the accumulator twice; one whose result is
+  // a part of a buffer.
+  compiled.add("split", R"(graph main
+dim n in [1, 40]
+input %x: f32[n, 48]
+input %w: f32[48, 80]
+input %b: f32[80]
+buffer %q: f32[n, 100]
+%s: f32[n, 80] = gemm %x, %w epilogue {
+  %0 = acc f32
+  %1 = load %b[i1]
+  %2 = add %0, %1
+  %3 = tanh %2
+  %4 = sin %3
+  %5 = mul %4, %3
+  return %5
+}
+%t: f32[n, 80] = gemm %x, %w epilogue {
+  %0 = acc f32
+  %1 = acc f32
+  %2 = sin %0
+  %3 = add %1, %2
+  return %3
+}
+%p: f32[n, 80] in %q at 20 strides [100, 1] = gemm %x, %w epilogue {
+  %0 = acc f32
+  %1 = load %t
+  %2 = add %0, %1
+  %3 = cos %2
+  return %3
+}
+%z: f32[n, 20] in %q strides [100, 1] = pointwise { %0 = load %s[80*i0 + i1] store %0 }
+output %q
+)",
+               "plan_memory");
   for (int n : {1, 2, 40}) {
     compiled.expect_like_interpreter("halves", {{"n", n}}, 2e-3);
     compiled.expect_like_interpreter("accumulates", {{"n", n}}, 1e-4);
+    compiled.expect_like_interpreter("split", {{"n", n}}, 1e-4);
   }
 }
 

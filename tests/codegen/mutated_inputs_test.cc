@@ -164,7 +164,8 @@ std::optional<std::vector<ir::Tensor>> step_of(const fs::path& dir, std::vector<
     check::check_traces({codegen::read_program_trace(dir.string())});
   } catch (const ir::UserError&) {
   }
-  const std::string library = (dir / (manifest.name + (manifest.cuda ? ".emulated.so" : ".so"))).string();
+  const std::string library =
+      (dir / (manifest.name + codegen::target_named(manifest.target).library)).string();
   if (!fs::exists(library)) return std::nullopt;
   std::vector<ir::Tensor> outputs = like;
   for (ir::Tensor& t : outputs) std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0x55});

@@ -106,7 +106,7 @@ TEST(PeerReadingKernels, TheProgramAsksTheEngineForThatAlgorithm) {
 TEST(PeerReadingKernels, TheCudaTargetHasKernelsOfItsOwn) {
   ir::Schedule schedule = frontend::import_text(kTwoShot, {.ranks = 2});
   CompileOptions options;
-  options.target = Target::cuda;
+  options.target = "cuda";
   optimise(schedule, options);
   const codegen::cuda::CudaProgram program = codegen::cuda::emit_cuda(schedule, {.name = "p"});
   EXPECT_TRUE(program.peer_kernels);

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "codegen/cuda/limits.h"
+#include "codegen/cuda/target.h"
 #include "passes/plan_memory.h"
 
 namespace braid::test {

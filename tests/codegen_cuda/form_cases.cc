@@ -11,7 +11,7 @@ namespace {
 
 ir::Schedule for_cuda(ir::Schedule s, bool optimised) {
   CompileOptions options;
-  options.target = Target::cuda;
+  options.target = "cuda";
   if (!optimised) options.passes = "plan_memory{in_place_collective_bytes=0}";
   optimise(s, options);
   return s;

@@ -122,7 +122,7 @@ TEST_F(PeerKernels, AStepThatAPeerDoesNotTakePartInEndsWithItsInstance) {
 std::string emitted(const std::string& text) {
   ir::Schedule s = ir::parse_schedule(text, "t");
   CompileOptions options;
-  options.target = Target::cuda;
+  options.target = "cuda";
   options.passes = "plan_memory";
   optimise(s, options);
   return codegen::cuda::emit_cuda(s, {.name = "t"}).body;

@@ -50,7 +50,7 @@ TEST_P(RandomCollectivesOnNccl, FindTheInterpretersBits) {
     const auto want = ir::run(program.schedule, program.inputs, order).outputs;
     ir::Schedule schedule = program.schedule;
     CompileOptions compile;
-    compile.target = Target::cuda;
+    compile.target = "cuda";
     if (seed % 3 != 0) compile.passes = "plan_memory{in_place_collective_bytes=0}";
     optimise(schedule, compile);
     EngineRun options;

@@ -2,6 +2,10 @@
 // lowered programs says.
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
+#include <set>
+
 #include "frontend/errors.h"
 #include "frontend/op_registry.h"
 #include "ir/interpreter.h"
@@ -264,6 +268,16 @@ TEST(OpRegistry, ListsEveryOperatorOnceAndSorted) {
     EXPECT_LT(std::tie(ops[k - 1].domain, ops[k - 1].name, ops[k - 1].first_version),
               std::tie(ops[k].domain, ops[k].name, ops[k].first_version));
   }
+}
+
+TEST(OpRegistry, TheReadmeSaysHowManyOperatorsOfOnnxThereAre) {
+  std::set<std::string> names;
+  for (const OpSpec& op : all_ops()) {
+    if (op.domain.empty()) names.insert(op.name);
+  }
+  std::ifstream file(std::string(BRAID_SOURCE_DIR) + "/README.md");
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(readme, HasSubstr("| " + std::to_string(names.size()) + " ONNX operators with"));
 }
 
 }  // namespace

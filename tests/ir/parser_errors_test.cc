@@ -56,6 +56,9 @@ TEST(ParseErrors, BR0501SyntaxNamesWhatWasExpected) {
   expect_error_after_head(501, "%y: f32[4] = pointwise~", "expected '{', not the end of the text");
   expect_error_after_head(501, "~extern barrier", "needs a name");
   expect_error_after_head(501, "%y: f32[n, 4] = pointwise { %0 = ~frobnicate %1", "not an instruction");
+  expect_error_after_head(
+      501, "%y: f32[n, n] = gemm %x, transpose(%x) epilogue { %0 = acc f32 return %0 } as %0 = ~clip",
+      "not a step of an epilogue");
 }
 
 TEST(ParseErrors, BR0502Literals) {
@@ -161,6 +164,13 @@ TEST(ParseErrors, BR0511Structure) {
   expect_error_after_head(511, "~%y: f32[n, 4] = broadcast @all (%x) root 7", "rank 7 of a group of 2");
   expect_error_after_head(511, "storage $a: activation [4] alias ~$a", "alias each other in a circle");
   expect_error_after_head(511, "%y: f32[4] = pointwise { %0 = ~acc f32", "acc outside of an epilogue");
+  for (const char* steps : {"%1 = tanh", "%1 = relu, %1 = relu", "%0 = relu", "%1 = scale 1.0",
+                            "%1 = identity", "%1 = add_vector %0", "%1 = add_matrix %1"}) {
+    const std::string text =
+        "~%y: f32[n, n] = gemm %x, transpose(%x) epilogue { %0 = acc f32 %2 = constant f32 0 "
+        "%1 = max %0, %2 return %1 } as ";
+    expect_error_after_head(511, text + steps, "not those that the epilogue takes");
+  }
 }
 
 TEST(ParseErrors, BR0512Shapes) {
@@ -186,7 +196,7 @@ constexpr const char* kSeedTexts[] = {
     R"(graph g dim n in [0, 8] dim m in [1, 64] guard n <= m from "x" ranks 2 group @all = [0, 1]
 storage $pool: comm(symmetric, @all) [4*n + 64]
 input %x: f32[n, 4] as "x:0" constant %w: f32[4, 4] = splat(0.5) constant %b: f32[4] = per_rank([1, 2, 3, nan], [1, 2, 3, -0.0])
-%h: f32[n, 4] = gemm %x, transpose(%w) epilogue { %0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 return %2 }
+%h: f32[n, 4] = gemm %x, transpose(%w) epilogue { %0 = acc f32 %1 = load %b[i1] %2 = add %0, %1 return %2 } as %2 = add_vector %1
 fused f { %s: f32[n] = reduction sum over [4] from "a", "b" cost(ns 1.5) { %0 = load %h store %0 }
 %t: f32[n, 4] comm(symmetric, @all) = pointwise { %0 = load %h %1 = load %s[min(i0, max(n - 1, 0))] %2 = div %0, %1 store %2 } }
 %t.1 mutates %t = all_reduce sum @all (%t) as ar %t.2 mutates %t.1 = wait ar release ar

@@ -130,11 +130,21 @@ constant %b: f32[4] = [1.0, 2.0, 3.0, 4.0]
   %2 = add %0, %1
   %3 = cast bf16 %2
   return %3
-}
+} as %3 = add_vector %1
+%s: f32[n, 4] = gemm %x, transpose(%w) epilogue {
+  %0 = acc f32
+  %1 = constant f32 0.1
+  %2 = mul %0, %1
+  %3 = constant f32 0.0
+  %4 = max %2, %3
+  %5 = sin %4
+  return %5
+} as %2 = scale 0.10000000149011612, %4 = relu
 buffer %q: bf16[n, 12]
 %p: bf16[n, 4] in %q at 4 strides [12, 1] = gemm %x, %w at 2 [16, 4] strides [1, 16]
 
 output %y
+output %s
 output %q
 )");
 }

@@ -42,7 +42,7 @@ std::string forced(std::vector<std::string> texts, PassContext* kept = nullptr) 
   context.engine = CommEngine::shared_memory;
   std::vector<ForcedKernel> all;
   for (const std::string& t : texts) all.push_back(parse_forced_kernel(t));
-  force_kernels(schedule, all, context);
+  ForceKernels{all}.run(schedule, context);
   ir::check(schedule, "force_kernels");
   if (kept != nullptr) *kept = context;
   return ir::print(schedule);
@@ -105,7 +105,7 @@ TEST(ForceKernels, WhereNothingCanBeBlockingTheErrorSaysSo) {
       "test");
   PassContext context;
   const std::vector<ForcedKernel> all = {parse_forced_kernel("*=automatic:blocking")};
-  const std::string error = test::error_of([&] { force_kernels(schedule, all, context); });
+  const std::string error = test::error_of([&] { ForceKernels{all}.run(schedule, context); });
   EXPECT_THAT(error, HasSubstr("BR0588"));
   EXPECT_THAT(error, HasSubstr("can be blocking"));
 }

@@ -1,19 +1,24 @@
-#include "codegen/activation.h"
+#include "ir/activation.h"
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <numbers>
+#include <set>
 #include <utility>
 #include <vector>
 
-#include "codegen/formula.h"
 #include "ir/element.h"
+#include "ir/formula.h"
 
-namespace braid::codegen {
-
-using namespace ir;
+namespace braid::ir {
 
 namespace {
+
+using Kind = PostOp::Kind;
+
+// Values that a formula is made of; exported GELUs have up to 40, with a conversion at each step.
+constexpr std::size_t kLongestFormula = 128;
 
 // GELU's tanh form: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 const double kRootTwoOverPi = std::sqrt(2 / std::numbers::pi);
@@ -61,9 +66,9 @@ Formula selected(FormulaAlgebra& f, OpCode condition, const Formula& chosen, con
 }
 
 Formula formula_of(FormulaAlgebra& f, const LoopBody& body, const Instr& instr,
-                   const std::vector<Formula>& values, DType result) {
+                   const std::map<std::size_t, Formula>& values, DType result) {
   const auto at = [&](std::size_t k) -> const Formula& {
-    return values[static_cast<std::size_t>(instr.operands[k].index)];
+    return values.at(static_cast<std::size_t>(instr.operands[k].index));
   };
   switch (instr.code) {
     case OpCode::constant:
@@ -121,61 +126,50 @@ Formula half_of_one_plus(FormulaAlgebra& f, const Formula& p) {
   return f.scale(f.add(f.constant(1), p), 0.5);
 }
 
-std::vector<std::pair<Activation, Formula>> definitions(FormulaAlgebra& f) {
+std::vector<std::pair<PostOp::Kind, Formula>> definitions(FormulaAlgebra& f) {
   const Formula x = f.variable();
   const Formula bent = f.scale(f.add(x, f.scale(f.power(x, 3), kCubic)), kRootTwoOverPi);
   return {
-      {Activation::identity, x},
-      {Activation::relu, f.multiply(x, f.is_positive(x))},
-      {Activation::relu, f.multiply(x, f.is_not_negative(x))},
-      {Activation::gelu_tanh, f.multiply(x, half_of_one_plus(f, f.tanh(bent)))},
-      {Activation::gelu_erf, f.multiply(x, half_of_one_plus(f, f.erf(f.scale(x, 1 / std::numbers::sqrt2))))},
-      {Activation::tanh, f.tanh(x)},
-      {Activation::sigmoid, f.sigmoid(x)},
+      {Kind::identity, x},
+      {Kind::relu, f.multiply(x, f.is_positive(x))},
+      {Kind::relu, f.multiply(x, f.is_not_negative(x))},
+      {Kind::gelu_tanh, f.multiply(x, half_of_one_plus(f, f.tanh(bent)))},
+      {Kind::gelu_erf, f.multiply(x, half_of_one_plus(f, f.erf(f.scale(x, 1 / std::numbers::sqrt2))))},
+      {Kind::tanh, f.tanh(x)},
+      {Kind::sigmoid, f.sigmoid(x)},
   };
 }
 
 }  // namespace
 
-std::string_view to_string(Activation activation) {
-  switch (activation) {
-    case Activation::identity:
-      return "identity";
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu_tanh:
-      return "gelu_tanh";
-    case Activation::gelu_erf:
-      return "gelu_erf";
-    case Activation::tanh:
-      return "tanh";
-    case Activation::sigmoid:
-      return "sigmoid";
-  }
-  return "";
-}
-
 bool holds(DType dtype, DType result) {
   return is_float(dtype) && (dtype == result || size_of(dtype) > size_of(result));
 }
 
-std::optional<Activation> activation_between(const LoopBody& body, std::size_t from, std::size_t to,
-                                             DType result) {
+std::optional<PostOp::Kind> activation_between(const LoopBody& body, std::size_t from, std::size_t to,
+                                               DType result) {
+  // Only what `to` is made of is looked at, and no more of it than an activation can need.
+  std::set<std::size_t> needed{to};
+  for (auto k = needed.rbegin(); k != needed.rend() && needed.size() <= kLongestFormula; ++k) {
+    if (*k == from) continue;
+    for (ValueId o : body.instrs[*k].operands) needed.insert(static_cast<std::size_t>(o.index));
+  }
+  if (needed.size() > kLongestFormula) return std::nullopt;
   FormulaAlgebra f;
-  std::vector<Formula> values;
-  for (std::size_t k = 0; k <= to; ++k) {
+  std::map<std::size_t, Formula> values;
+  for (std::size_t k : needed) {
     const Instr& instr = body.instrs[k];
     if (k == from)
-      values.push_back(f.variable());
+      values[k] = f.variable();
     else if (holds(instr.dtype, result) || compares(instr.code) || instr.code == OpCode::constant)
-      values.push_back(formula_of(f, body, instr, values, result));
+      values[k] = formula_of(f, body, instr, values, result);
     else
-      values.push_back(Formula::unknown());
+      values[k] = Formula::unknown();
   }
   for (const auto& [activation, formula] : definitions(f)) {
-    if (f.same(values[to], formula)) return activation;
+    if (f.same(values.at(to), formula)) return activation;
   }
   return std::nullopt;
 }
 
-}  // namespace braid::codegen
+}  // namespace braid::ir

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace braid::codegen {
+namespace braid::ir {
 
 struct Formula {
   using Monomial = std::vector<std::pair<int, int>>;  // atoms and their powers, by ascending atom
@@ -81,4 +81,4 @@ class FormulaAlgebra {
   bool same_monomial(const Formula::Monomial& a, const Formula::Monomial& b) const;
 };
 
-}  // namespace braid::codegen
+}  // namespace braid::ir

@@ -1,9 +1,9 @@
-#include "codegen/formula.h"
+#include "ir/formula.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace braid::codegen {
+namespace braid::ir {
 
 namespace {
 
@@ -210,4 +210,4 @@ bool FormulaAlgebra::same(const Formula& p, const Formula& q) const {
       });
 }
 
-}  // namespace braid::codegen
+}  // namespace braid::ir

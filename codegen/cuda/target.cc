@@ -1,0 +1,57 @@
+#include "codegen/cuda/target.h"
+
+#include <algorithm>
+
+#include "analysis/costs/machine.h"
+#include "codegen/cuda/build.h"
+#include "codegen/cuda/gemm.h"
+#include "codegen/cuda/loop_kernels.h"
+#include "codegen/cuda/supported.h"
+#include "ir/collective_table.h"
+
+namespace braid::codegen::cuda {
+
+KernelLimits kernel_limits(const CudaOptions& options) {
+  return {post_ops_taken,
+          [most = options.max_shared_bytes](const ir::Graph& graph, const ir::FusedLoops& fused) {
+            return fused_shared_bytes(graph, fused) <= most;
+          }};
+}
+
+bool OneIssueOrder::run(ir::Schedule& schedule) const {
+  const ir::Graph& graph = schedule.graph;
+  const bool sends = std::any_of(graph.ops.begin(), graph.ops.end(), [](const ir::Operation& op) {
+    const auto* k = op.as<ir::CollectiveKernel>();
+    return k != nullptr && k->kind == ir::CollectiveKind::send;
+  });
+  if (schedule.channels != ir::ChannelPolicy::communicator || !sends || parted_transfer(schedule))
+    return false;
+  schedule.channels = ir::ChannelPolicy::global;
+  return true;
+}
+
+Target target() {
+  return {
+      .name = "cuda",
+      .machine = std::string(passes::kDefaultMachine),
+      .engine = passes::CommEngine::nccl,
+      .abi = ProgramAbi::cuda,
+      .files = {".cu", ".h", ".emulated.so", ".cuda.so"},
+      .library = ".emulated.so",
+      .has_architectures = true,
+      .first = {OneIssueOrder()},
+      .limits = kernel_limits(),
+      .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
+        const CudaProgram program = emit_cuda(schedule, {.name = request.name});
+        write_cuda(program, schedule, folder);
+        return {program.name, program.id};
+      },
+      .build =
+          [](const std::string& dir, const std::string& name, const BuildRequest& request) {
+            return request.emulated ? build_emulated(dir, name)
+                                    : build_nvcc(dir, name, request.architectures);
+          },
+  };
+}
+
+}  // namespace braid::codegen::cuda

@@ -1,0 +1,57 @@
+// The parts of a kernel, whatever its kind: who treats all kernels alike is written once. A new kind of kernel
+// is added here, and everything that walks over operands or bodies knows it.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "ir/graph.h"
+
+namespace braid::ir {
+
+// operand(TensorRef&, bool written) for every strided view that the kernel names, those that it reads first.
+// What a kernel defines without naming a view of it (Loops, RegionKernel) is in Operation::outputs.
+template <class AnyKernel, class Fn>
+void for_each_operand(AnyKernel& kernel, const Fn& operand) {
+  const auto all = [&](auto& refs, bool written) {
+    for (auto& ref : refs) operand(ref, written);
+  };
+  std::visit(
+      [&](auto& k) {
+        using K = std::remove_cvref_t<decltype(k)>;
+        if constexpr (std::is_same_v<K, Gemm>) {
+          operand(k.a, false), operand(k.b, false), operand(k.out, true);
+        } else if constexpr (std::is_same_v<K, ExternKernel>) {
+          all(k.reads, false), all(k.writes, true);
+        } else if constexpr (std::is_same_v<K, CollectiveKernel>) {
+          all(k.inputs, false), all(k.outputs, true);
+        }
+      },
+      kernel);
+}
+
+// body(LoopBody&, sizes) for every loop body; `sizes` bound its indices.
+template <class AnyKernel, class Fn>
+void for_each_body(AnyKernel& kernel, const Fn& body) {
+  if (auto* loops = std::get_if<Loops>(&kernel)) {
+    body(loops->body, std::as_const(loops->sizes));
+  } else if (auto* gemm = std::get_if<Gemm>(&kernel); gemm != nullptr && gemm->epilogue) {
+    body(*gemm->epilogue, std::as_const(gemm->out.sizes));
+  }
+}
+
+// load(Instr&) for every load of every body.
+template <class AnyKernel, class Fn>
+void for_each_load(AnyKernel& kernel, const Fn& load) {
+  for_each_body(kernel, [&](auto& body, const auto&) {
+    for (auto& instr : body.instrs) {
+      if (instr.code == OpCode::load) load(instr);
+    }
+  });
+}
+
+// "pointwise", "reduction", "gemm", "extern", "all_reduce", "wait", "release", "region".
+std::string_view kind_name(const Kernel& kernel);
+
+}  // namespace braid::ir
