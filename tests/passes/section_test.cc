@@ -1,0 +1,100 @@
+// One test per section of the files *.braid in this program's folder of tests, and one that their expectations
+// are as scripts/update_pass_tests.py writes them. A file that cannot be read is a test that fails.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "tests/passes/section_file.h"
+
+namespace braid::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kRoot = std::string(BRAID_SOURCE_DIR) + "/";
+
+std::string contents(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(kRoot + path).rdbuf();
+  return out.str();
+}
+
+std::vector<std::string> paths() {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(kRoot + BRAID_SECTION_FOLDER)) {
+    if (entry.path().extension() == ".braid")
+      out.push_back(std::string(BRAID_SECTION_FOLDER) + "/" + entry.path().filename().string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+void check(const std::string& path, const Section& section) {
+  for (const SectionRun& run : section.runs) {
+    try {
+      const Expectation outcome = outcome_of(section, run);
+      if (outcome == run.expected) continue;
+      ADD_FAILURE_AT(path.c_str(), run.line)
+          << section.name << ", expected (-) and found (+):\n"
+          << line_diff(run_lines(run, run.expected), run_lines(run, outcome))
+          << "If this is meant: scripts/update_pass_tests.py";
+    } catch (const std::exception& error) {  // of the program's text, or of ours
+      ADD_FAILURE_AT(path.c_str(), run.line) << section.name << ": " << error.what();
+    }
+  }
+}
+
+// Whether the expectations are written again, or only compared.
+void rewrite_or_compare(const std::string& path) {
+  const std::string before = contents(path), after = rewritten(read_sections(path, before));
+  if (after == before) return;
+  if (std::getenv("BRAID_UPDATE_SECTIONS") == nullptr) {
+    ADD_FAILURE_AT(path.c_str(), 1) << "scripts/update_pass_tests.py would change it";
+  } else {
+    std::ofstream(kRoot + path) << after;
+    std::cout << "updated " << path << "\n";
+  }
+}
+
+class Function : public testing::Test {
+ public:
+  explicit Function(std::function<void()> body) : body_(std::move(body)) {}
+  void TestBody() override { body_(); }
+
+ private:
+  std::function<void()> body_;
+};
+
+void add(const std::string& suite, const std::string& name, const std::string& path, int line,
+         std::function<void()> body) {
+  // The fixture of TEST, so that suites may have tests of both kinds.
+  testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, path.c_str(), line,
+                        [body = std::move(body)]() -> testing::Test* { return new Function(body); });
+}
+
+bool register_sections() {
+  for (const std::string& path : paths()) {
+    try {
+      const auto file = std::make_shared<const SectionFile>(read_sections(path, contents(path)));
+      for (const Section& section : file->sections)
+        add(file->suite(), section.name, path, section.line,
+            [file, &section] { check(file->path, section); });
+      add("SectionFiles", file->suite() + "IsAsRewritten", path, 1, [path] { rewrite_or_compare(path); });
+    } catch (const MalformedSection& error) {
+      add("SectionFiles", fs::path(path).stem().string(), path, 1,
+          [what = std::string(error.what())] { FAIL() << what; });
+    }
+  }
+  return true;
+}
+
+const bool kRegistered = register_sections();
+
+}  // namespace
+}  // namespace braid::test
