@@ -103,7 +103,7 @@ class Reader {
     std::size_t begin = first, end = at_;
     while (begin < end && lines_[begin].empty()) ++begin;
     while (end > begin && (lines_[end - 1].empty() || lines_[end - 1].starts_with("//"))) --end;
-    end_of_text_ = end;
+    end_of_text_ = begin == end ? first : end;
     return {lines_.begin() + static_cast<std::ptrdiff_t>(begin),
             lines_.begin() + static_cast<std::ptrdiff_t>(end)};
   }
@@ -303,6 +303,19 @@ Lines run_lines(const SectionRun& run, const Expectation& expectation) {
   }
   out.insert(out.end(), rest.begin(), rest.end());
   return out;
+}
+
+std::string difference(const Section& section, const SectionRun& run, const Expectation& outcome) {
+  const auto shown = [&](const Expectation& e) {
+    Lines lines = run_lines(run, e);
+    if (e.kind == Kind::unchanged) {
+      const std::string program = ir::print(ir::parse_schedule(section.program, section.name));
+      for (std::string& line : split_lines(program.substr(head_of(program).size())))
+        lines.push_back(std::move(line));
+    }
+    return lines;
+  };
+  return line_diff(shown(run.expected), shown(outcome));
 }
 
 std::string rewritten(const SectionFile& file) {

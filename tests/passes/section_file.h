@@ -73,10 +73,13 @@ SectionFile read_sections(const std::string& path, std::string_view text);
 // What the passes of a run make of its section; `run.expected` itself where that holds.
 Expectation outcome_of(const Section& section, const SectionRun& run);
 
-// Lines with "-" are expected only, lines with "+" are there only.
-std::string line_diff(const std::vector<std::string>& expected, const std::vector<std::string>& found);
 // As it stands in a file: the header of the run and what follows it.
 std::vector<std::string> run_lines(const SectionRun& run, const Expectation& expectation);
+
+// Lines with "-" are expected only, lines with "+" are there only.
+std::string line_diff(const std::vector<std::string>& expected, const std::vector<std::string>& found);
+// What is unchanged is shown too.
+std::string difference(const Section& section, const SectionRun& run, const Expectation& outcome);
 
 // The text of the file with every expectation as it comes out.
 std::string rewritten(const SectionFile& file);

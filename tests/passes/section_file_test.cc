@@ -77,7 +77,8 @@ TEST(SectionFile, RewritingCorrectsWhatIsExpectedInVainAndNothingElse) {
   const std::string text = "%y: f32[4] = extern \"work\" reads(%x)\n\noutput %y\n";
   const std::string option = "--- dead_code{all=true}: error BR0541\nerror BR0541: pass 'dead_code' has no ";
   const std::pair<std::string, std::string> cases[] = {
-      {"--- dead_code: unchanged\n", "--- dead_code: text\n" + text},
+      {"--- dead_code: unchanged\n\n// Of the next.\n",
+       "--- dead_code: text\n" + text + "\n// Of the next.\n"},
       {"--- dead_code: text\n\ngraph main\n\n", "--- dead_code: text\n" + text + "\n"},
       {"--- sink_waits: text\ngraph main\n", "--- sink_waits: unchanged\n"},
       {"--- dead_code: order dead\n y\n", "--- dead_code: order y\n"},

@@ -1,4 +1,4 @@
-// One test per section of the files *.braid in this program's folder of tests, and one that their expectations
+// One test per section of the files *.braid in this program's folder of tests, and one that all expectations
 // are as scripts/update_pass_tests.py writes them. A file that cannot be read is a test that fails.
 #include <gtest/gtest.h>
 
@@ -42,23 +42,26 @@ void check(const std::string& path, const Section& section) {
       if (outcome == run.expected) continue;
       ADD_FAILURE_AT(path.c_str(), run.line)
           << section.name << ", expected (-) and found (+):\n"
-          << line_diff(run_lines(run, run.expected), run_lines(run, outcome))
-          << "If this is meant: scripts/update_pass_tests.py";
+          << difference(section, run, outcome) << "If this is meant: scripts/update_pass_tests.py";
     } catch (const std::exception& error) {  // of the program's text, or of ours
       ADD_FAILURE_AT(path.c_str(), run.line) << section.name << ": " << error.what();
     }
   }
 }
 
-// Whether the expectations are written again, or only compared.
-void rewrite_or_compare(const std::string& path) {
-  const std::string before = contents(path), after = rewritten(read_sections(path, before));
-  if (after == before) return;
-  if (std::getenv("BRAID_UPDATE_SECTIONS") == nullptr) {
-    ADD_FAILURE_AT(path.c_str(), 1) << "scripts/update_pass_tests.py would change it";
-  } else {
-    std::ofstream(kRoot + path) << after;
-    std::cout << "updated " << path << "\n";
+// The expectations of all files are compared with what comes out, or written again.
+void compare_or_rewrite() {
+  const bool update = std::getenv("BRAID_UPDATE_SECTIONS") != nullptr;
+  for (const std::string& path : paths()) {
+    try {
+      const std::string before = contents(path), after = rewritten(read_sections(path, before));
+      if (after == before) continue;
+      if (!update) ADD_FAILURE_AT(path.c_str(), 1) << "scripts/update_pass_tests.py would change it";
+      if (update) std::ofstream(kRoot + path) << after;
+      if (update) std::cout << "updated " << path << "\n";
+    } catch (const std::exception& error) {
+      ADD_FAILURE_AT(path.c_str(), 1) << error.what();
+    }
   }
 }
 
@@ -85,12 +88,12 @@ bool register_sections() {
       for (const Section& section : file->sections)
         add(file->suite(), section.name, path, section.line,
             [file, &section] { check(file->path, section); });
-      add("SectionFiles", file->suite() + "IsAsRewritten", path, 1, [path] { rewrite_or_compare(path); });
     } catch (const MalformedSection& error) {
       add("SectionFiles", fs::path(path).stem().string(), path, 1,
           [what = std::string(error.what())] { FAIL() << what; });
     }
   }
+  add("SectionFiles", "AreAsTheyAreRewritten", __FILE__, __LINE__, compare_or_rewrite);
   return true;
 }
 
