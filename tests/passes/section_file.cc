@@ -8,6 +8,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <sstream>
 
 #include "ir/error.h"
@@ -25,7 +26,7 @@ using Lines = std::vector<std::string>;
 
 constexpr std::string_view kSection = "=== ", kRun = "--- ", kShared = "shared ", kOn = " on ",
                            kOrder = "order", kError = "error BR";
-constexpr std::size_t kColumns = 110;  // of an order
+constexpr std::size_t kColumns = 110;  // of what is written here
 
 Lines split_lines(std::string_view text) {
   Lines out;
@@ -36,6 +37,23 @@ Lines split_lines(std::string_view text) {
 
 std::string joined(const Lines& lines) {
   return lines.empty() ? "" : fmt::format("{}\n", fmt::join(lines, "\n"));
+}
+
+// A loop or an epilogue that fits stands on one line.
+Lines folded(const Lines& lines) {
+  static const std::regex instruction(" *((%[0-9]|store |return ).*)");
+  Lines out;
+  for (std::size_t k = 0; k < lines.size(); ++k) {
+    std::string line = lines[k];
+    std::size_t end = k + 1;
+    std::smatch found;
+    for (; end < lines.size() && std::regex_match(lines[end], found, instruction); ++end)
+      line += (end == k + 1 ? " " : "  ") + found[1].str();
+    const bool folds = lines[k].ends_with(" {") && end > k + 1 && line.size() + 2 <= kColumns;
+    out.push_back(folds ? line + " }" : lines[k]);
+    if (folds) k = end;  // the closing brace
+  }
+  return out;
 }
 
 // The words of a text, in lines of at most so many columns.
@@ -87,7 +105,7 @@ class Reader {
 
  private:
   [[noreturn]] void fail(std::size_t line, const std::string& what) const {
-    throw MalformedSection(file_.path, static_cast<int>(line), what);
+    throw std::runtime_error(fmt::format("{}:{}: {}", file_.path, line, what));
   }
   bool at_header() const {
     return at_ >= lines_.size() || lines_[at_].starts_with(kSection) || lines_[at_].starts_with(kRun);
@@ -230,9 +248,6 @@ std::string_view head_of(std::string_view text) {
 
 }  // namespace
 
-MalformedSection::MalformedSection(const std::string& path, int line, const std::string& what)
-    : std::runtime_error(fmt::format("{}:{}: {}", path, line, what)) {}
-
 std::string SectionFile::suite() const {
   std::string out;
   bool upper = true;
@@ -264,7 +279,7 @@ Expectation outcome_of(const Section& section, const SectionRun& run) {
   const std::string after = ir::print(schedule);
   if (after == before) return {Kind::unchanged, 0, {}};
   const std::string_view head = head_of(after);
-  return {Kind::text, 0, split_lines(head == head_of(before) ? after.substr(head.size()) : after)};
+  return {Kind::text, 0, folded(split_lines(head == head_of(before) ? after.substr(head.size()) : after))};
 }
 
 // By the longest common subsequence.
@@ -310,7 +325,7 @@ std::string difference(const Section& section, const SectionRun& run, const Expe
     Lines lines = run_lines(run, e);
     if (e.kind == Kind::unchanged) {
       const std::string program = ir::print(ir::parse_schedule(section.program, section.name));
-      for (std::string& line : split_lines(program.substr(head_of(program).size())))
+      for (std::string& line : folded(split_lines(program.substr(head_of(program).size()))))
         lines.push_back(std::move(line));
     }
     return lines;

@@ -2,8 +2,7 @@
 // SinkWaits.*:
 //
 //   === shared two_ranks                  a text that programs begin with
-//   graph main
-//   ranks 2
+//   graph main  ranks 2  group @g = [0, 1]
 //   input %x: f32[64]
 //
 //   // A comment stands above what it is about.
@@ -15,7 +14,8 @@
 //   --- sink_waits{budget=1}: order a g.wait b
 //
 // What passes make of a program is one of
-//   text          the program after them, without its declarations (graph to constants) if they are as before
+//   text          the program after them; loops that fit stand on one line, and the declarations (graph to
+//                 constant) are left out if they are as before
 //   unchanged     the program before them
 //   order         the names of the nodes, with the members of groups: a g>f{b c} d
 //   error BR0542  a user error; the lines that follow, if any, are parts of its message
@@ -23,7 +23,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,12 +61,7 @@ struct SectionFile {
   std::string suite() const;  // "sink_waits.braid": SinkWaits
 };
 
-// "PATH:LINE: what is wrong".
-class MalformedSection : public std::runtime_error {
- public:
-  MalformedSection(const std::string& path, int line, const std::string& what);
-};
-
+// Throws std::runtime_error "PATH:LINE: what is wrong".
 SectionFile read_sections(const std::string& path, std::string_view text);
 
 // What the passes of a run make of its section; `run.expected` itself where that holds.
