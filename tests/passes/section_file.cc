@@ -39,7 +39,7 @@ std::string joined(const Lines& lines) {
   return lines.empty() ? "" : fmt::format("{}\n", fmt::join(lines, "\n"));
 }
 
-// A loop or an epilogue that fits stands on one line.
+// A loop or an epilogue that fits stands on one line; no blank line stands at the end.
 Lines folded(const Lines& lines) {
   static const std::regex instruction(" *((%[0-9]|store |return ).*)");
   Lines out;
@@ -53,6 +53,7 @@ Lines folded(const Lines& lines) {
     out.push_back(folds ? line + " }" : lines[k]);
     if (folds) k = end;  // the closing brace
   }
+  while (!out.empty() && out.back().empty()) out.pop_back();
   return out;
 }
 

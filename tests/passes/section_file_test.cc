@@ -110,6 +110,15 @@ TEST(SectionFile, DeclarationsThatAPassChangesAreWritten) {
                 "%y: f32[4] = extern \"work\" reads(%x)\n\noutput %y\n");
 }
 
+TEST(SectionFile, ATextWithoutOutputsEndsInItsLastNode) {
+  const std::string trace = "extern \"trace\" reads(%x) as trace\n";
+  const std::string input =
+      "=== One\ngraph main\ninput %x: f32[4]\n%d: f32[4] = extern \"work\" reads(%x)\n" + trace;
+  const std::string right = input + "--- dead_code: text\n" + trace;
+  EXPECT_EQ(rewritten(read_sections("f.braid", input + "--- dead_code: unchanged\n")), right);
+  EXPECT_EQ(rewritten(read_sections("f.braid", right)), right);
+}
+
 TEST(SectionFile, ADifferenceIsShownByLines) {
   EXPECT_EQ(line_diff({"a", "b", "c", "d"}, {"a", "x", "c", "d", "e"}), "  a\n- b\n+ x\n  c\n  d\n+ e\n");
 }
