@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "ir/parser.h"
+#include "ir/printer.h"
 #include "ir/verifier.h"
-#include "tests/passes/text_pass.h"
+#include "passes/runner.h"
 #include "tests/support/user_error.h"
 
 namespace braid::passes {

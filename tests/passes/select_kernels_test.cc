@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "tests/passes/text_pass.h"
-#include "tests/support/user_error.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "passes/runner.h"
 
 namespace braid::passes {
 namespace {
@@ -171,60 +172,9 @@ TEST(SelectKernels, PolicyEngineLeavesAllToTheEngine) {
   EXPECT_EQ(choice(reduction("64"), on("cpu"), {.policy = "engine"}).reason, KernelReason::left);
 }
 
-TEST(SelectKernels, WhatIsShorterThanTheLimitLosesItsWaitAndRelease) {
-  EXPECT_EQ(selected(reduction("64"), on("cpu"), {.blocking_below_us = 5}), R"(graph main
-ranks 4
-group @g = [0, 1, 2, 3]
-
-input %x: f32[64]
-
-%c: f32[64] comm(symmetric, @g) = pointwise {
-  %0 = load %x
-  store %0
-}
-%c.1 mutates %c = all_reduce sum @g (%c) algorithm one_shot blocking as ar
-%y: f32[64] = pointwise {
-  %0 = load %c.1
-  store %0
-}
-
-output %y
-)");
+TEST(SelectKernels, WhatIsLongerThanTheLimitKeepsItsWaitAndRelease) {
   EXPECT_EQ(selected(reduction("1048576"), on("cpu"), {.blocking_below_us = 5}),
             reduction("1048576", " algorithm two_shot"));
-}
-
-TEST(SelectKernels, TheFunctionalFormLosesItsWaitToo) {
-  const auto program = [](const char* how, const char* middle, const char* result) {
-    return fmt::format(R"(graph main
-ranks 2
-group @g = [0, 1]
-
-input %x: f32[64]
-
-%c: f32[64] comm(symmetric, @g) = pointwise {{
-  %0 = load %x
-  store %0
-}}
-%r: f32[64] comm(registered, @g) = all_reduce sum @g (%c){} as ar
-{}%y: f32[64] = pointwise {{
-  %0 = load {}
-  store %0
-}}
-
-output %y
-)",
-                       how, middle, result);
-  };
-  test::expect_passes("select_kernels{policy=engine,blocking_below_us=1000}",
-                      program("", "%r.1 mutates %r = wait ar\nrelease ar\n", "%r.1"),
-                      program(" blocking", "", "%r"));
-}
-
-TEST(SelectKernels, UnknownNamesOfPoliciesAndEnginesAreErrors) {
-  const std::string text = reduction("64");
-  EXPECT_THAT(test::error_of([&] { choice(text, on("cpu"), {.policy = "fast"}); }), HasSubstr("BR0585"));
-  EXPECT_THAT(test::error_of([&] { choice(text, on("cpu"), {.engine = "gloo"}); }), HasSubstr("BR0585"));
 }
 
 }  // namespace

@@ -43,6 +43,24 @@ inline std::string names(const ir::Schedule& schedule) {
   return out;
 }
 
+// The same with the groups that each group comes after, and members in braces: "a g>f{b c} d".
+inline std::string shape(const ir::Schedule& schedule) {
+  std::string out;
+  for (const ir::ScheduleNode& n : schedule.nodes) {
+    if (!out.empty()) out += " ";
+    if (n.kind == ir::ScheduleNode::Kind::single) {
+      out += schedule.graph[n.op].name;
+      continue;
+    }
+    out += n.name;
+    for (const std::string& a : n.after) out += ">" + a;
+    std::string inside;
+    for (ir::OpId op : ir::ops_of(n)) inside += (inside.empty() ? "" : " ") + schedule.graph[op].name;
+    out += "{" + inside + "}";
+  }
+  return out;
+}
+
 // The report of the last pass of a list, with its reasons; `schedule` becomes what the list makes of it.
 inline passes::OverlapReport report_after(std::string_view list, ir::Schedule& schedule,
                                           passes::PassContext& context) {

@@ -29,14 +29,6 @@ const std::vector<std::string> kThatBuildOrders = {
     "latency_hiding",
     "braid_schedule{merge=false,split=false}"};
 
-TEST(EarlyReleases, StandRightBehindWhatTheyDependOn) {
-  const std::string text =
-      graph(all_gather("g", "w") + wait("g") + compute("a", "%g.1") + all_gather("h", "x") + wait("h") +
-                release("g") + compute("b", "%h.1") + release("h"),
-            "output %a\noutput %b\n");
-  EXPECT_EQ(order_after("simple_overlap", text), "g g.wait g.release a h h.wait h.release b");
-}
-
 TEST(EarlyReleases, OfRandomOrdersCostNeitherTimeNorMemory) {
   for (int k = 0; k < random_cases(300); ++k) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
@@ -95,18 +87,6 @@ TEST(EarlyReleases, KeepTheMemoryOfThreeAllReducesInARowAtTwoBuffers) {
               8192)
         << passes;
   }
-}
-
-// Reduce-scatters whose waits simple_fsdp puts off: their releases come behind them.
-TEST(EarlyReleases, SimpleFsdpReleasesBehindTheLateWait) {
-  std::string body;
-  for (const char* r : {"r", "s"}) {
-    body += fmt::format("%{0}: f32[32] = reduce_scatter sum @g (%x) cost(ns 1000)\n", r) + wait(r) +
-            release(r) + compute(fmt::format("{}.next", r), "%x");
-  }
-  EXPECT_EQ(
-      order_after("simple_fsdp", graph(body, "output %r.1\noutput %s.1\noutput %r.next\noutput %s.next\n")),
-      "r r.next r.wait r.release s s.next s.wait s.release");
 }
 
 }  // namespace

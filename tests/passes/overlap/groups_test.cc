@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -22,32 +20,6 @@ using passes::Grouping;
 std::string copy(std::string_view name, std::string_view from, int size) {
   return fmt::format("%{}: f32[{}] = pointwise {{\n  %0 = load %{}\n  store %0\n}}\n", name, size, from);
 }
-std::string reduce_scatter(std::string_view name, std::string_view operand) {
-  return fmt::format("%{}: f32[32] = reduce_scatter sum @g (%{}) cost(ns 1000)\n", name, operand);
-}
-// Text of the nodes, members in braces.
-std::string shape(const ir::Schedule& schedule) {
-  std::string out;
-  for (const ir::ScheduleNode& n : schedule.nodes) {
-    if (!out.empty()) out += " ";
-    if (n.kind == ir::ScheduleNode::Kind::single) {
-      out += schedule.graph[n.op].name;
-      continue;
-    }
-    out += n.name;
-    for (const std::string& a : n.after) out += ">" + a;
-    std::string inside;
-    for (ir::OpId op : ir::ops_of(n)) inside += (inside.empty() ? "" : " ") + schedule.graph[op].name;
-    out += "{" + inside + "}";
-  }
-  return out;
-}
-std::string shape_after(std::string_view passes, const std::string& text) {
-  ir::Schedule schedule = ir::parse_schedule(text, "test");
-  passes::run_passes(schedule, passes::parse_pass_list(passes), {.check_unchanged = true});
-  return shape(schedule);
-}
-
 const std::string kChain = graph(
     compute("a", "%x") + compute("b", "%a") + compute("c", "%b") + compute("d", "%x") + compute("e", "%x"),
     "output %c\noutput %d\noutput %e\n");
@@ -94,21 +66,6 @@ std::string two_layers() {
   return graph(body, "output %mm2\n");
 }
 
-TEST(GroupFsdp, GathersWithTheirCopiesOneInFlightAtATime) {
-  EXPECT_EQ(shape_after("group_fsdp_collectives", two_layers()),
-            "g_gather{g_cast g} g_gather_wait{g.wait g_out} h_gather>g_gather_wait{h_cast h} mm1 "
-            "h_gather_wait{h.wait h_out} mm2");
-  EXPECT_EQ(shape_after("group_fsdp_collectives{depth=2}", two_layers()),
-            "g_gather{g_cast g} h_gather{h_cast h} g_gather_wait{g.wait g_out} mm1 "
-            "h_gather_wait{h.wait h_out} mm2");
-}
-
-TEST(GroupFsdp, LaterPassesKeepTheChain) {
-  EXPECT_EQ(shape_after("group_fsdp_collectives,schedule_for_comm{sink=false,overlap=false}", two_layers()),
-            "g_gather{g_cast g} g_gather_wait{g.wait g_out} h_gather>g_gather_wait{h_cast h} mm1 "
-            "h_gather_wait{h.wait h_out} mm2");
-}
-
 TEST(GroupFsdp, SaysWhatKeepsEachGatherFromGoingFurther) {
   ir::Schedule schedule = ir::parse_schedule(two_layers(), "test");
   passes::PassContext context;
@@ -117,87 +74,6 @@ TEST(GroupFsdp, SaysWhatKeepsEachGatherFromGoingFurther) {
   EXPECT_EQ(to_string(collectives[0].limit), "data dependency on 'g_cast'") << "grouped or not";
   EXPECT_EQ(collectives[1].final_exposed.ps, 0);
   EXPECT_EQ(to_string(collectives[1].limit), "cost: would not be faster") << "hidden behind mm1";
-}
-
-TEST(GroupFsdp, GroupsWhatBucketingMadeAndBucketingLeavesGroupsAlone) {
-  // Only what is priced by its size is merged.
-  const std::string text =
-      std::regex_replace(two_layers(), std::regex("(all_gather.*) cost\\(ns [0-9]+\\)"), "$1");
-  EXPECT_EQ(shape_after("bucket_collectives,group_fsdp_collectives", text),
-            "g_gather{g_cast h_cast g} g_gather_wait{g.wait g_out h_out} mm1 mm2");
-  EXPECT_EQ(shape_after("group_fsdp_collectives,bucket_collectives", text),
-            shape_after("group_fsdp_collectives", text));
-}
-
-TEST(GroupFsdp, GradientsOnly) {
-  const std::string text =
-      graph(compute("dw", "%x") + copy("in", "dw", 64) + reduce_scatter("r", "in") + wait("r") +
-                compute("dv", "%x") + reduce_scatter("s", "dv") + wait("s") + compute("next", "%s.1"),
-            "output %r.1\noutput %next\n");
-  EXPECT_EQ(shape_after("group_fsdp_collectives", text),
-            "dw r_scatter{in r} r_scatter_wait{r.wait} dv s s.wait next");
-}
-
-// Gradients of two layers, copied into their reduce-scatters.
-std::string two_gradients() {
-  std::string body;
-  for (const char* r : {"r", "s"}) {
-    const std::string dw = fmt::format("{}_dw", r), in = fmt::format("{}_in", r);
-    body += compute(dw, "%x") + copy(in, dw.c_str(), 64) + reduce_scatter(r, in);
-  }
-  return graph(body + wait("r") + wait("s"), "output %r.1\noutput %s.1\n");
-}
-
-TEST(GroupFsdp, AsManyReduceScattersInFlightAsGathers) {
-  EXPECT_EQ(shape_after("group_fsdp_collectives", two_gradients()),
-            "r_dw r_scatter{r_in r} s_dw r_scatter_wait{r.wait} s_scatter>r_scatter_wait{s_in s} "
-            "s_scatter_wait{s.wait}");
-  EXPECT_EQ(shape_after("group_fsdp_collectives{depth=2}", two_gradients()),
-            "r_dw r_scatter{r_in r} s_dw s_scatter{s_in s} r_scatter_wait{r.wait} s_scatter_wait{s.wait}");
-}
-
-TEST(GroupFsdp, ACopyBetweenAGatherAndACollectiveBelongsToTheLaterOne) {
-  const std::string gathered = copy("cast", "w", 64) + all_gather("g", "cast") + wait("g") +
-                               copy("g_out", "g.1", 128) + compute("mm", "%x, %g_out") +
-                               copy("in", "g_out", 128);
-  EXPECT_EQ(
-      shape_after("group_fsdp_collectives",
-                  graph(gathered + "%r: f32[64] = reduce_scatter sum @g (%in) cost(ns 1000)\n" + wait("r"),
-                        "output %mm\noutput %r.1\n")),
-      "g_gather{cast g} g_gather_wait{g.wait g_out} mm r_scatter{in r} r_scatter_wait{r.wait}");
-  // The same of a collective that is none of FSDP's.
-  EXPECT_EQ(shape_after("group_fsdp_collectives",
-                        graph(gathered + "%r: f32[128] = all_reduce sum @g (%in) cost(ns 1000)\n" + wait("r"),
-                              "output %mm\noutput %r.1\n")),
-            "g_gather{cast g} g_gather_wait{g.wait g_out} mm in r r.wait");
-}
-
-TEST(GroupFsdp, AGatherOfActivationsIsLeftAlone) {
-  const std::string text =
-      graph(compute("a", "%x") + all_gather("g", "a") + wait("g") + compute("b", "%g.1"), "output %b\n");
-  EXPECT_EQ(shape_after("group_fsdp_collectives", text), "a g g.wait b");
-}
-
-TEST(GroupFsdp, AGraphWithoutCollectivesIsLeftAlone) {
-  EXPECT_EQ(shape_after("group_fsdp_collectives,ungroup", kChain), "a b c d e");
-}
-
-TEST(GroupFsdp, ADepthOfNothingIsAnError) {
-  EXPECT_THAT(error_of([] { shape_after("group_fsdp_collectives{depth=0}", kChain); }),
-              testing::HasSubstr("BR0542"));
-}
-
-TEST(Ungroup, LeavesTheOrderAndNoGroup) {
-  EXPECT_EQ(shape_after("group_fsdp_collectives,ungroup", two_layers()),
-            "g_cast g g.wait g_out h_cast h mm1 h.wait h_out mm2");
-}
-
-TEST(Ungroup, FusesInsideOfAGroupOnly) {
-  const std::string text = graph(copy("a", "x", 64) + "grouped t {\n" + copy("b", "a", 64) +
-                                     copy("c", "b", 64) + "}\n" + copy("d", "c", 64),
-                                 "output %d\n");
-  EXPECT_EQ(shape_after("ungroup", text), "a fused_c{b c} d");
-  EXPECT_EQ(shape_after("ungroup{fuse=false}", text), "a b c d");
 }
 
 TEST(After, IsPrintedAndReadAgain) {

@@ -63,22 +63,6 @@ TEST(LatencyHiding, ReachesTheClosedFormOfUniformLayers) { reaches_the_closed_fo
 TEST(SimpleFsdp, ReachesTheClosedFormOfUniformLayers) { reaches_the_closed_form("simple_fsdp"); }
 TEST(BraidSchedule, ReachesTheClosedFormOfUniformLayers) { reaches_the_closed_form("braid_schedule"); }
 
-TEST(EarliestStartLatestWait, TakesWhatAStartNeedsAlong) {
-  const std::string text = graph(compute("a", "%x") + compute("b", "%x") + all_gather("g", "b") + wait("g") +
-                                     compute("c", "%a") + compute("d", "%g.1, %c"),
-                                 "output %d\n");
-  EXPECT_EQ(order_after("earliest_start_latest_wait", text), "b g a c g.wait d");
-}
-
-TEST(LatencyHiding, ClosesAWindowAsSoonAsItsLatencyIsCovered) {
-  // From the end: wait, then 1500 ns of compute cover it, so the third kernel stays in front.
-  const std::string text =
-      graph(all_gather("g", "w", 1500) + wait("g") + compute("a", "%x", 1000) + compute("b", "%x", 1000) +
-                compute("c", "%x", 1000) + compute("d", "%g.1, %a, %b, %c", 1000),
-            "output %d\n");
-  EXPECT_EQ(order_after("latency_hiding", text), "a g b c g.wait d");
-}
-
 // Gradients that are only read at the end: the second is summed up beside the compute that makes the first
 // layer's.
 TEST(LatencyHiding, HidesGradientsThatAreOnlyReadAtTheEnd) {
@@ -93,16 +77,6 @@ TEST(LatencyHiding, HidesGradientsThatAreOnlyReadAtTheEnd) {
   PassContext context;
   passes::run_passes(schedule, passes::parse_pass_list("latency_hiding"), {.context = &context});
   EXPECT_LT(passes::measure(schedule, *context.costs).exposed.ps, Time::from_ns(550).ps);
-}
-
-TEST(LatencyHiding, HoldsTheNumberOfCollectivesInFlight) {
-  const std::string text =
-      graph(all_gather("g", "w", 3000) + all_gather("h", "x", 3000) + wait("g") + wait("h") +
-                compute("a", "%x", 1000) + compute("d", "%g.1, %h.1, %a", 1000),
-            "output %d\n");
-  EXPECT_EQ(order_after("latency_hiding{in_flight=2}", text), "g h a g.wait h.wait d");
-  // The window of h is closed before it is covered: g waits for its resource.
-  EXPECT_EQ(order_after("latency_hiding", text), "g a g.wait h h.wait d");
 }
 
 TEST(LatencyHiding, GoesForTheDeeperChainOfCollectives) {
@@ -127,55 +101,6 @@ TEST(LatencyHiding, RunsAgainWithLessMemoryUntilThePlanKeepsTheCap) {
   const passes::MemoryModel after(schedule);
   EXPECT_LE(after.planned_bytes(passes::identity_order(static_cast<int>(schedule.nodes.size()))),
             *context.memory_cap);
-}
-
-const std::string kFsdp =
-    "graph main\nranks 8\ngroup @g = [0, 1, 2, 3, 4, 5, 6, 7]\n\ninput %x: f32[64]\n"
-    "constant %w: bf16[1048576] = elided(0x1)\n\n";
-
-std::string sharded_layers(int count, int compute_ns) {
-  std::string text = kFsdp, x = "x";
-  for (int k = 0; k < count; ++k) {
-    text += fmt::format(
-        "%g{0}: bf16[8388608] = all_gather @g (%w)\n%g{0}.1 mutates %g{0} = wait g{0} as g{0}.wait\n", k);
-    text +=
-        fmt::format("%y{}: f32[64] = extern \"gemm\" reads(%{}, %g{}.1) cost(ns {})\n", k, x, k, compute_ns);
-    x = fmt::format("y{}", k);
-  }
-  return text + "\noutput %" + x + "\n";
-}
-
-TEST(SimpleFsdp, GrowsABucketWhileTheComputeInFrontHidesIt) {
-  // Compute far longer than the gather: two layers at a time fit under one, so the first stays alone.
-  const std::string order = order_after("simple_fsdp", sharded_layers(5, 1000000));
-  EXPECT_EQ(order, "g0 g0.wait g1 y0 g1.wait y1 y2 y3 y4");
-  // Compute shorter than the gather: no bucket, one prefetched.
-  EXPECT_EQ(order_after("simple_fsdp", sharded_layers(3, 1000)), "g0 g0.wait g1 y0 g1.wait g2 y1 g2.wait y2");
-}
-
-TEST(SimpleFsdp, KeepsTheMemoryOfABucket) {
-  EXPECT_EQ(order_after("simple_fsdp{memory_mb=40}", sharded_layers(5, 1000000)),
-            "g0 g0.wait g1 y0 g1.wait g3 y1 y2 g3.wait y3 y4");
-}
-
-TEST(SimpleFsdp, WaitsForAReductionInFrontOfTheNext) {
-  std::string text = kFsdp;
-  for (int k = 0; k < 3; ++k) {
-    text += fmt::format(
-        "%p{0}: bf16[8388608] = extern \"gemm\" reads(%x) cost(ns 1000)\n"
-        "%r{0}: bf16[1048576] = reduce_scatter sum @g (%p{0})\n%r{0}.1 mutates %r{0} = wait r{0} as "
-        "r{0}.wait\n",
-        k);
-  }
-  text += "\noutput %r0.1\noutput %r1.1\noutput %r2.1\n";
-  EXPECT_EQ(order_after("simple_fsdp", text), "p0 r0 p1 r0.wait r1 p2 r1.wait r2 r2.wait");
-}
-
-TEST(Rivals, LeaveAGraphWithoutCollectivesAlone) {
-  const std::string text =
-      graph(compute("b", "%x", 10) + compute("a", "%x", 9000) + compute("c", "%b"), "output %a\noutput %c\n");
-  for (const char* pass : {"earliest_start_latest_wait", "latency_hiding", "simple_fsdp"})
-    EXPECT_EQ(order_after(pass, text), "b a c");
 }
 
 }  // namespace
