@@ -64,6 +64,35 @@ std::string trace_of(const BraidProgram& table, int32_t group) {
   return text;
 }
 
+// The row of the table as the engine wants it.
+CollectiveCall call_of(const BraidCollective& row) {
+  const auto refuse = [&](const char* what, const char* name) {
+    fail(BRAID_INTERNAL_ERROR, std::string("the program's table names ") + what + " '" + name + "'");
+  };
+  CollectiveCall call;
+  const auto kind = std::find_if(std::begin(kCollectiveTable), std::end(kCollectiveTable),
+                                 [&](const CollectiveRow& r) { return std::strcmp(r.name, row.kind) == 0; });
+  if (kind == std::end(kCollectiveTable)) refuse("the collective", row.kind);
+  call.kind = kind->kind;
+  call.dtype = static_cast<DType>(row.dtype);
+  if (row.reduce[0] != 0) {
+    constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::avg, ReduceOp::min, ReduceOp::max, ReduceOp::prod};
+    const auto op = std::find_if(std::begin(kOps), std::end(kOps),
+                                 [&](ReduceOp o) { return std::strcmp(to_string(o), row.reduce) == 0; });
+    if (op == std::end(kOps)) refuse("the reduction", row.reduce);
+    call.op = *op;
+  }
+  constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot};
+  const auto algorithm =
+      std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms),
+                   [&](Algorithm a) { return std::strcmp(to_string(a), row.algorithm) == 0; });
+  if (algorithm == std::end(kAlgorithms)) refuse("the algorithm", row.algorithm);
+  call.algorithm = *algorithm;
+  call.peer = std::max(0, row.detail);
+  call.label = row.label;
+  return call;
+}
+
 }  // namespace
 
 struct Instance::PreparedByDims {
@@ -162,6 +191,7 @@ PackedMatrix Instance::pack(int64_t k, int64_t n, const float* b, int64_t b_row,
 }
 
 void Instance::join_groups() {
+  for (int32_t k = 0; k < table_.collective_count; ++k) calls_.push_back(call_of(table_.collectives[k]));
   for (int32_t g = 0; g < table_.group_count; ++g) {
     const BraidGroup& group = table_.groups[g];
     const std::vector<int> ranks(group.ranks, group.ranks + group.size);
@@ -268,8 +298,12 @@ namespace {
 constexpr uint64_t kPassedOver = ~uint64_t{0};
 }  // namespace
 
-bool Instance::start(size_t index, const CollectiveCall& call) {
+bool Instance::start(size_t index, int64_t count, const void* input, void* output) {
   Communicator* group = groups_[static_cast<size_t>(table_.collectives[index].group)];
+  CollectiveCall& call = calls_[index];
+  call.count = static_cast<size_t>(count);
+  call.input = input;
+  call.output = output;
   const bool transfer = row_of(call.kind).point_to_point;
   if (group && transfer && call.peer == group->index()) {
     tickets_[index].value = kPassedOver;

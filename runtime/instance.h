@@ -71,8 +71,9 @@ class Instance {
     if (times_ != nullptr) [[unlikely]]
       begin_node(index);
   }
-  // Collective `index` of the table; `call` as in the Communicator. True for a rank that is not in the group.
-  bool start(size_t index, const CollectiveCall& call);
+  // Collective `index` of the table, of so many elements (CollectiveCall::count). True for a rank that is not in
+  // the group.
+  bool start(size_t index, int64_t count, const void* input, void* output);
   bool wait(size_t index);
   bool release(size_t index);
   bool indices_ok(const char* const* sites);
@@ -109,6 +110,7 @@ class Instance {
   bool weights_mapped_ = false;
   World* world_ = nullptr;
   std::vector<Communicator*> groups_;
+  std::vector<CollectiveCall> calls_;  // of the table's collectives, without sizes and operands
   std::vector<Ticket> tickets_;
   struct PreparedByDims;
   Owned<PreparedByDims> prepared_;

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define BRAID_ABI_VERSION 3u
+#define BRAID_ABI_VERSION 4u
 
 typedef enum BraidStatus {
   BRAID_OK = 0,
@@ -100,6 +100,7 @@ typedef struct BraidCollective {
   int64_t max_bytes;    /* of the input, at the upper bounds of all dimensions */
   int64_t input_offset; /* in the communication segment, or -1 where it lies elsewhere */
   int64_t output_offset;
+  const char* algorithm; /* "automatic", "one_shot", "two_shot" */
 } BraidCollective;
 
 typedef enum BraidNodeKind {

@@ -60,6 +60,26 @@ void Writer::line(std::string_view text) {
   }
   text_ += '\n';
 }
+void Writer::wrapped(std::string_view statement) {
+  constexpr std::size_t kColumns = 110;
+  if (statement.starts_with("//") || statement.starts_with("#")) return line(statement);
+  const std::size_t inside = statement.find_first_not_of(' ');
+  std::string indent;
+  while (indent.size() + 2 * static_cast<std::size_t>(depth_) + statement.size() > kColumns) {
+    const std::size_t room = kColumns - 2 * static_cast<std::size_t>(depth_) - indent.size();
+    std::size_t cut = 0;
+    bool quoted = false;
+    for (std::size_t k = 0; k + 1 < statement.size() && k < room; ++k) {
+      if (statement[k] == '"' && (k == 0 || statement[k - 1] != '\\')) quoted = !quoted;
+      if (!quoted && statement[k] == ',' && statement[k + 1] == ' ') cut = k + 1;
+    }
+    if (cut == 0) break;
+    line(indent + std::string(statement.substr(0, cut)));
+    statement.remove_prefix(cut + 1);
+    indent.assign((inside == std::string_view::npos ? 0 : inside) + 4, ' ');
+  }
+  line(indent + std::string(statement));
+}
 void Writer::open(std::string_view text) {
   line(text);
   ++depth_;

@@ -237,10 +237,12 @@ void ProgramEmitter::write_tables(Writer& w) const {
     w.open("constexpr BraidCollective kCollectives[] = {");
     for (const Collective& c : collectives_) {
       const TensorRef& ref = c.input.buffer.valid() ? c.input : c.output;
-      w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}},", c_string(to_string(c.kind)),
+      const Algorithm algorithm = c.algorithm == Algorithm::unasked ? Algorithm::automatic : c.algorithm;
+      w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},", c_string(to_string(c.kind)),
                          c_string(c.label), c.group.index, c.detail,
                          c_string(row_of(c.kind).reduces ? to_string(c.reduce) : ""), abi_dtype(c.dtype),
-                         bounds(numel(ref.sizes)).max * size_of(c.dtype), offset(c.input), offset(c.output)));
+                         bounds(numel(ref.sizes)).max * size_of(c.dtype), offset(c.input), offset(c.output),
+                         c_string(to_string(algorithm))));
     }
     w.close("};");
   }
@@ -261,6 +263,13 @@ void ProgramEmitter::write_tables(Writer& w) const {
     for (const std::string& site : sites_) sites.push_back(c_string(site));
     w.line(fmt::format("constexpr const char* kIndexSites[] = {{{}}};", fmt::join(sites, ", ")));
   }
+}
+
+void ProgramEmitter::write_slots(Writer& w) const {
+  if (slot_rows_.empty()) return;
+  w.line();
+  w.line("// Where buffers lie: bytes from the beginning of the arena, the communication segment or the weights.");
+  for (const std::string& row : slot_rows_) w.line(row);
 }
 
 void ProgramEmitter::write_sizes(Writer& w) const {
@@ -355,7 +364,7 @@ void ProgramEmitter::write_class(Writer& w) const {
     w.line(fmt::format("std::byte* const out{} = static_cast<std::byte*>(outputs[{}]);  // {}", k, k,
                        c_comment(graph.outputs[static_cast<std::size_t>(k)].name)));
   }
-  for (const std::string& line : step_) w.line(line);
+  for (const std::string& line : step_) w.wrapped(line);
   w.line("return true;");
   w.close();
   if (!packed_.empty()) {
@@ -392,6 +401,7 @@ std::string ProgramEmitter::source_text() const {
   w.line();
   write_tables(w);
   if (checked_) write_lifecycle(w);
+  write_slots(w);
   w.line();
   write_sizes(w);
   w.line();

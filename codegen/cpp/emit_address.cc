@@ -14,13 +14,25 @@ bool ProgramEmitter::has_memory(BufferId buffer) const {
   return (kind != StorageKind::activation && kind != StorageKind::comm) || plan_.placements.contains(root);
 }
 
+// The name of the storage's place: a constant of the program.
+std::string ProgramEmitter::slot(StorageId storage, std::int64_t offset, const std::string& base) {
+  const auto [it, fresh] = slots_.try_emplace(storage);
+  if (fresh) {
+    constexpr std::size_t kLongest = 48;
+    std::string name = "slot_" + c_identifier(s_.graph[storage].name);
+    if (name.size() > kLongest) name.resize(kLongest);
+    it->second = slot_names_.unique(name);
+    slot_rows_.push_back(fmt::format("constexpr int64_t {} = {};  // {}", it->second, offset, base));
+  }
+  return it->second;
+}
+
 std::string ProgramEmitter::bytes_at(BufferId buffer, Expr elements) {
   const Graph& graph = s_.graph;
   const MemoryRegion where = region(graph, buffer);
   const Storage& storage = graph[where.storage];
   const Expr inside = where.offset + elements * size_of(graph[buffer].dtype);
-  std::string base;
-  Expr offset = inside;
+  std::string base, place_name;
   switch (storage.kind) {
     case StorageKind::input: {
       const int k = inputs_.at(where.storage);
@@ -37,7 +49,7 @@ std::string ProgramEmitter::bytes_at(BufferId buffer, Expr elements) {
     case StorageKind::constant: {
       const WeightPlace& place = weights_.places.at(where.storage);
       base = place.per_rank ? "rank_weights_" : "weights_";
-      offset = offset + place.offset;
+      place_name = slot(where.storage, place.offset, place.per_rank ? "weights of the rank" : "weights");
       break;
     }
     case StorageKind::activation:
@@ -45,12 +57,14 @@ std::string ProgramEmitter::bytes_at(BufferId buffer, Expr elements) {
       const auto place = plan_.placements.find(where.storage);
       internal_check(place != plan_.placements.end(), "codegen: storage '{}' has no place in the memory plan",
                      storage.name);
-      base = place->second.space == MemorySpace::comm ? "segment_" : "arena_";
-      offset = offset + place->second.offset;
+      const bool comm = place->second.space == MemorySpace::comm;
+      base = comm ? "segment_" : "arena_";
+      place_name = slot(where.storage, place->second.offset, comm ? "segment" : "arena");
       break;
     }
   }
-  return base + "|" + size(offset);
+  if (place_name.empty()) return base + "|" + size(inside);
+  return base + "|" + place_name + (inside.is_constant(0) ? "" : " + " + size(inside));
 }
 
 std::string ProgramEmitter::address(BufferId buffer, Expr elements, bool constant) {

@@ -80,6 +80,36 @@ void ProgramEmitter::emit_nodes(const std::vector<ScheduleNode>& nodes) {
   }
 }
 
+// "max_sub_exp_sum_div": the operations of a kernel, each once, in their order.
+std::string ProgramEmitter::what_it_does(const Graph& graph, const std::vector<OpId>& ops) {
+  constexpr std::size_t kMost = 6;
+  std::vector<std::string_view> words;
+  const auto say = [&](std::string_view word) {
+    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+  };
+  for (OpId op : ops) {
+    const Loops& loops = *graph[op].as<Loops>();
+    for (const Instr& instr : loops.body.instrs) {
+      switch (instr.code) {
+        case OpCode::load:
+        case OpCode::constant:
+        case OpCode::index:
+        case OpCode::cast:
+          break;
+        case OpCode::check_index:
+          say("gather");
+          break;
+        default:
+          say(to_string(instr.code));
+      }
+    }
+    if (loops.is_reduction()) say(to_string(loops.reduce));
+  }
+  if (words.empty()) return "copy";
+  if (words.size() > kMost) words.resize(kMost);
+  return fmt::format("{}", fmt::join(words, "_"));
+}
+
 void ProgramEmitter::emit_loops(const std::vector<OpId>& ops) {
   const Graph& graph = s_.graph;
   std::vector<bool> local;
@@ -89,9 +119,7 @@ void ProgramEmitter::emit_loops(const std::vector<OpId>& ops) {
   scratch_bytes_ = std::max(scratch_bytes_, text.scratch_bytes);
   const auto [it, fresh] = kernel_index_.try_emplace(text.parameters + text.body, kernels_.size());
   if (fresh) {
-    std::string name = c_identifier(graph[ops.back()].name);
-    if (name.size() > 60) name.resize(60);
-    kernels_.push_back({fmt::format("k{}_{}", kernels_.size(), name), text, {}});
+    kernels_.push_back({fmt::format("k{}_{}", kernels_.size(), what_it_does(graph, ops)), text, {}});
   }
   KernelFunction& kernel = kernels_[it->second];
   for (OpId op : ops) kernel.users.push_back(label(op));
@@ -148,23 +176,17 @@ void ProgramEmitter::emit_collective(OpId id) {
   note({id}, fmt::format("{} over '{}' starts", to_string(kernel.kind), s_.graph[kernel.group].name));
   const std::size_t count = std::max(kernel.inputs.size(), kernel.outputs.size());
   for (std::size_t k = 0; k < count; ++k) {
-    Collective c{id, k, kernel.kind, kernel.group, kernel.root, kernel.reduce, DType::f32, {}, {}, label(id)};
+    Collective c{id,        k,  kernel.kind, kernel.group, kernel.root, kernel.reduce, kernel.algorithm,
+                 DType::f32, {}, {},          label(id)};
     const bool has_in = k < kernel.inputs.size(), has_out = k < kernel.outputs.size();
     if (has_in) c.input = kernel.inputs[k];
     if (has_out) c.output = kernel.outputs[k];
     const TensorRef& ref = has_in ? c.input : c.output;
     c.dtype = s_.graph[ref.buffer].dtype;
-    const Algorithm algorithm =
-        kernel.algorithm == Algorithm::unasked ? Algorithm::automatic : kernel.algorithm;
     const std::size_t index = collectives_.size();
-    const std::string start = fmt::format(
-        "start({}, {{CollectiveKind::{}, DType::{}, ReduceOp::{}, Algorithm::{}, {}, "
-        "static_cast<size_t>({}), {}, {}, {}}})",
-        index, to_string(kernel.kind), c.dtype == DType::boolean ? "boolean" : to_string(c.dtype),
-        to_string(kernel.reduce), to_string(algorithm), std::max(0, kernel.root),
-        size(block_elements(kernel, k, members)),
-        has_in ? address(c.input.buffer, c.input.offset) : "nullptr",
-        has_out ? address(c.output.buffer, c.output.offset, false) : "nullptr", c_string(c.label));
+    const std::string start = fmt::format("start({}, {}, {}, {})", index, size(block_elements(kernel, k, members)),
+                                          has_in ? address(c.input.buffer, c.input.offset) : "nullptr",
+                                          has_out ? address(c.output.buffer, c.output.offset, false) : "nullptr");
     step_.push_back("if (!" + start + ") return false;");
     if (kernel.blocking)
       step_.push_back(fmt::format("if (!wait({0}) || !release({0})) return false;", index));

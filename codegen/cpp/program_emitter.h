@@ -30,6 +30,7 @@ class ProgramEmitter {
     ir::GroupId group;
     int detail = -1;
     ir::ReduceKind reduce;
+    ir::Algorithm algorithm;
     ir::DType dtype;
     ir::TensorRef input, output;
     std::string label;
@@ -60,6 +61,7 @@ class ProgramEmitter {
   void write_tables(Writer& w) const;
   void write_class(Writer& w) const;
   void write_sizes(Writer& w) const;
+  void write_slots(Writer& w) const;
   std::string header_text() const;
   nlohmann::ordered_json manifest(std::uint64_t id) const;
 
@@ -70,6 +72,7 @@ class ProgramEmitter {
   // emit_step.cc: operations
   void emit_nodes(const std::vector<ir::ScheduleNode>& nodes);
   void emit_loops(const std::vector<ir::OpId>& ops);
+  static std::string what_it_does(const ir::Graph& graph, const std::vector<ir::OpId>& ops);
   void emit_op(ir::OpId op);
   void emit_collective(ir::OpId op);
   void emit_finish(ir::OpId op, ir::OpId start, const char* call);
@@ -90,6 +93,7 @@ class ProgramEmitter {
   // emit_address.cc
   std::string address(ir::BufferId buffer, ir::Expr elements = 0, bool constant = true);
   std::string bytes_at(ir::BufferId buffer, ir::Expr elements = 0);  // as std::byte*
+  std::string slot(ir::StorageId storage, std::int64_t offset, const std::string& base);
   bool overlap(ir::BufferId a, ir::BufferId b) const;
   bool has_memory(ir::BufferId buffer) const;
   std::string size(ir::Expr e) const { return c_expr(e, expr_style(names_)); }
@@ -108,6 +112,9 @@ class ProgramEmitter {
   std::vector<int> output_alias_;  // per output: the input whose memory it is, or -1
   std::vector<std::pair<ir::BufferId, ir::BufferId>> final_copies_;
 
+  std::map<ir::StorageId, std::string> slots_;
+  CNames slot_names_;
+  std::vector<std::string> slot_rows_;  // in the order of their first use
   std::map<std::string, std::size_t> kernel_index_;
   std::vector<KernelFunction> kernels_;
   std::vector<Collective> collectives_;

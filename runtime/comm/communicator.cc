@@ -15,6 +15,11 @@ const char* to_string(CollectiveKind kind) {
   return static_cast<size_t>(kind) < std::size(kCollectiveTable) ? row_of(kind).name : "?";
 }
 
+const char* to_string(Algorithm algorithm) {
+  constexpr const char* kNames[] = {"automatic", "one_shot", "two_shot"};
+  return static_cast<size_t>(algorithm) < std::size(kNames) ? kNames[static_cast<int>(algorithm)] : "?";
+}
+
 Status Communicator::run(const CollectiveCall& call) {
   Ticket ticket;
   if (Status status = start(call, &ticket); !status.ok()) return status;

@@ -52,6 +52,7 @@ enum class Algorithm : uint8_t { automatic, one_shot, two_shot };
 
 const char* to_string(ReduceOp op);
 const char* to_string(CollectiveKind kind);
+const char* to_string(Algorithm algorithm);
 
 // `count` is in elements and means, with n members:
 //   all_reduce, broadcast, send, recv   input count, output count
