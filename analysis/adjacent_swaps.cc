@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 std::size_t index(int n) { return static_cast<std::size_t>(n); }
@@ -73,4 +73,4 @@ std::int64_t AdjacentSwaps::swap(int position) {
   return std::max(live_[index(position)], live_[index(position + 1)]);
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

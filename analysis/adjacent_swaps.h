@@ -12,7 +12,7 @@
 #include "analysis/memory_model.h"
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 class AdjacentSwaps {
  public:
@@ -40,4 +40,4 @@ class AdjacentSwaps {
   std::vector<int> first_, last_;            // per tenant: nodes; last -1: lives to the end
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -5,7 +5,7 @@
 #include <map>
 #include <queue>
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -344,4 +344,4 @@ Time one_machine_bound(std::vector<Job> jobs) {
   return bound;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

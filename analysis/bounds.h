@@ -23,7 +23,7 @@
 
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Bounds {
   Time critical_path, load, head_and_tail, contention;
@@ -62,4 +62,4 @@ struct Job {
 };
 Time one_machine_bound(std::vector<Job> jobs);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -5,7 +5,7 @@
 
 #include "analysis/bounds.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -262,4 +262,4 @@ Beside what_runs_beside(const Problem& p) {
   return out;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

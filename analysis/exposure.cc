@@ -1,6 +1,6 @@
 #include "analysis/exposure.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 Time walk_exposure(const Problem& problem, const AdjacentSwaps& order, int collective) {
   const Collective& c = problem.collectives[static_cast<std::size_t>(collective)];
@@ -24,4 +24,4 @@ Time walk_exposure(const Problem& problem, const AdjacentSwaps& order, int colle
   return exposed;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -4,7 +4,7 @@
 
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -206,4 +206,4 @@ void Admission::take(int node) {
   while (next_ < reference_.size() && taken_[at(reference_[next_])] != 0) ++next_;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

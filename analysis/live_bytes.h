@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace braid::passes {
+namespace braid::analysis {
 
 using SpaceBytes = std::array<std::int64_t, 2>;  // arena, communication segment
 inline std::int64_t total(const SpaceBytes& b) { return b[0] + b[1]; }
@@ -87,4 +87,4 @@ class Admission {
   std::vector<int> ends_;
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -9,7 +9,7 @@
 #include "ir/collective_table.h"
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 using namespace ir;
 
@@ -101,4 +101,4 @@ OverlapReport make_report(std::string pass, const Measurement& before, const Mea
   return r;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

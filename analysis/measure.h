@@ -13,7 +13,7 @@
 #include "analysis/simulator.h"
 #include "ir/schedule.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Measurement {
   Time makespan;
@@ -49,4 +49,4 @@ std::string format_bytes(std::int64_t bytes);  // "512 B", "64.0 MiB"
 // the pass made was not exposed before.
 OverlapReport make_report(std::string pass, const Measurement& before, const Measurement& after);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

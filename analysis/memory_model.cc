@@ -13,7 +13,7 @@
 #include "ir/fused_loops.h"
 #include "ir/in_place_collectives.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using namespace ir;
@@ -349,4 +349,4 @@ void check_cap(const Schedule& schedule, const MemoryModel& model, std::span<con
       "raise --memory-cap, or make the tensors that are alive there smaller");
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

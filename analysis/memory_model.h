@@ -15,7 +15,7 @@
 
 #include "ir/schedule.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Tenant {
   ir::StorageId storage;
@@ -102,4 +102,4 @@ std::vector<Touches> touches(const ir::Schedule& schedule);
 void check_cap(const ir::Schedule& schedule, const MemoryModel& model, std::span<const int> order,
                std::int64_t cap);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -1,6 +1,6 @@
 #include "analysis/moved_orders.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 constexpr int kStride = 32;  // nodes between checkpoints
@@ -36,4 +36,4 @@ Time MovedOrders::makespan_with(int first, std::span<const int> nodes) {
   return s.finish();
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -9,7 +9,7 @@
 
 #include "analysis/simulator.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 class MovedOrders {
  public:
@@ -32,4 +32,4 @@ class MovedOrders {
   std::int64_t appends_ = 0;
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

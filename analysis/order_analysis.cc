@@ -4,7 +4,7 @@
 
 #include "ir/collective_table.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -71,4 +71,4 @@ bool has_point_to_point(const ir::Schedule& schedule) {
   });
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -13,7 +13,7 @@
 #include "analysis/memory_model.h"
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 class OrderAnalysis {
  public:
@@ -44,4 +44,4 @@ class OrderAnalysis {
 // its receive only in the order agreed upon: passes keep the order of collectives.
 bool has_point_to_point(const ir::Schedule& schedule);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

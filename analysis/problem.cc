@@ -6,7 +6,7 @@
 
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using namespace ir;
@@ -303,4 +303,4 @@ bool apply_order(Schedule& schedule, std::span<const int> order) {
   return true;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

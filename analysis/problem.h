@@ -20,7 +20,7 @@
 #include "ir/dependencies.h"
 #include "ir/schedule.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Step {
   enum class Kind : std::uint8_t { compute, start, wait, release };
@@ -94,4 +94,4 @@ std::vector<int> identity_order(int nodes);
 // if it changed.
 bool apply_order(ir::Schedule& schedule, std::span<const int> order);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

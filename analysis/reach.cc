@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -33,4 +33,4 @@ Reach::Reach(const Problem& p)
   }
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -6,7 +6,7 @@
 
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 class Reach {
  public:
@@ -22,4 +22,4 @@ class Reach {
   std::vector<std::uint64_t> rows_;  // per collective: the set of those in front of it
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

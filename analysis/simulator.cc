@@ -4,7 +4,7 @@
 
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -245,4 +245,4 @@ Timeline simulate(const Problem& problem, std::span<const int> order) {
   return t;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

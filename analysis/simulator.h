@@ -24,7 +24,7 @@
 #include "analysis/costs/event_engine.h"
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Timeline;
 
@@ -132,4 +132,4 @@ struct Timeline {
 Time simulate_makespan(const Problem& problem, std::span<const int> order);
 Timeline simulate(const Problem& problem, std::span<const int> order);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

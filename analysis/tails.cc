@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -172,4 +172,4 @@ std::vector<int> ReversedProblem::order(std::span<const int> reversed) const {
   return out;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

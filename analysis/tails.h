@@ -8,7 +8,7 @@
 
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 // Per node: the longest chain of dependencies from its begin to the end of the program, collectives between
 // their start and their wait included. O(nodes + dependencies).
@@ -40,4 +40,4 @@ struct ReversedProblem {
 };
 ReversedProblem reversed(const Problem& problem);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

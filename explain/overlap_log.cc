@@ -9,10 +9,11 @@
 #include "analysis/measure.h"
 #include "passes/pass_context.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 std::string class_of(const ScheduleNode& node, const Graph& graph) {
   if (node.kind == ScheduleNode::Kind::grouped) return "group";
@@ -90,9 +91,9 @@ void log_safely(const std::function<std::string()>& text,
   }
 }
 
-std::optional<std::function<void(const PassRun&)>> overlap_log_observer() {
+std::optional<std::function<void(const passes::PassRun&)>> overlap_log_observer() {
   if (!overlap_log_wanted()) return std::nullopt;
-  return [](const PassRun& run) {
+  return [](const passes::PassRun& run) {
     if (!run.reported) return;
     const auto text = [&] {
       return overlap_log(run.pass.name(), "before", run.before, *run.context.costs) +
@@ -103,4 +104,4 @@ std::optional<std::function<void(const PassRun&)>> overlap_log_observer() {
   };
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

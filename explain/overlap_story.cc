@@ -8,8 +8,10 @@
 #include "passes/overlap/order_limits.h"
 #include "passes/select_kernels.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
+
+using namespace analysis;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -40,9 +42,10 @@ void leaves(const ir::ScheduleNode& node, std::vector<const ir::ScheduleNode*>& 
 }
 
 // Those of select_kernels, where it ran and speaks of this schedule; else as it is.
-std::vector<KernelChoice> kernels_of(const ir::Schedule& schedule, const PassContext& context) {
-  std::vector<KernelChoice> now = SelectKernels{.policy = "engine"}.choose(schedule, context);
-  const auto same = [](const KernelChoice& a, const KernelChoice& b) {
+std::vector<passes::KernelChoice> kernels_of(const ir::Schedule& schedule,
+                                             const passes::PassContext& context) {
+  std::vector<passes::KernelChoice> now = passes::SelectKernels{.policy = "engine"}.choose(schedule, context);
+  const auto same = [](const passes::KernelChoice& a, const passes::KernelChoice& b) {
     return a.name == b.name && a.kernel == b.kernel && a.blocking == b.blocking && a.max_bytes == b.max_bytes;
   };
   const bool current =
@@ -101,11 +104,11 @@ TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs)
   return view;
 }
 
-void OverlapObserver::observe(const Pass&, const ir::Schedule& before, const ir::Schedule& after) {
+void OverlapObserver::observe(const passes::Pass&, const ir::Schedule& before, const ir::Schedule& after) {
   while (seen_ < context_.reports.size()) {
     OverlapStep step{context_.reports[seen_++], measure(before, *context_.costs),
                      measure(after, *context_.costs)};
-    explain(step.report, after, *context_.costs);
+    passes::explain(step.report, after, *context_.costs);
     step.report.bound = step.after.bounds.best();
     step.report.planned_before = step.before.planned_bytes;
     step.report.planned_after = step.after.planned_bytes;
@@ -130,7 +133,7 @@ void OverlapObserver::explain_last(const ir::Schedule& last) {
     for (const CollectiveReport& c : s.report.collectives) moves[c.name] += c.moves;
   }
   for (CollectiveReport& c : all.collectives) c.moves = moves[c.name];
-  explain(all, last, *context_.costs);
+  passes::explain(all, last, *context_.costs);
   story_.last.collectives = std::move(all.collectives);
 }
 
@@ -148,4 +151,4 @@ OverlapStory OverlapObserver::story(const ir::Schedule& last) {
   return std::move(story_);
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

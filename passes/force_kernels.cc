@@ -15,6 +15,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 // Lists of names in messages end somewhere.
 constexpr std::size_t kMostNames = 20;

@@ -10,6 +10,7 @@
 namespace braid::passes {
 
 using namespace ir;
+using namespace analysis;
 
 namespace {
 MemoryOptions options_of(const PlanMemory& p) {

@@ -21,7 +21,7 @@
 
 #include "analysis/costs/time.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 template <class Work>
 class EventEngine {
@@ -95,4 +95,4 @@ class EventEngine {
   std::vector<int> users_;  // by resource
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using ir::Expr;
@@ -242,4 +242,4 @@ Roofline roofline(const Machine& machine, const KernelWork& work) {
           work.bytes / (machine.memory_gb_s * efficiency.memory * 1e3)};
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -18,6 +18,7 @@ namespace braid::bench {
 namespace {
 
 using namespace braid::passes;
+using namespace braid::analysis;
 
 class Random {
  public:

@@ -18,6 +18,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 // After the pass the schedule is in order.
 OverlapReport report_of(const Measurement& before, const Schedule& schedule, const Problem& p,

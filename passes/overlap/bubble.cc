@@ -4,6 +4,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 bool Bubble::needs_node_before(const Segment& s) const {
   const int before = order_.at(s.first - 1);
   for (int p = s.first; p <= s.last; ++p) {

@@ -19,7 +19,7 @@ struct Segment {
 class Bubble {
  public:
   // No position may hold more than `live_limit` bytes, unless it did before.
-  Bubble(Reordering& r, AdjacentSwaps& order, std::int64_t live_limit)
+  Bubble(Reordering& r, analysis::AdjacentSwaps& order, std::int64_t live_limit)
       : r_(r), order_(order), live_limit_(live_limit) {}
 
   // Does a node of the segment depend on the node in front of it; does the node behind it depend on one of
@@ -36,7 +36,7 @@ class Bubble {
   bool swap_all(const std::vector<int>& positions);
 
   Reordering& r_;
-  AdjacentSwaps& order_;
+  analysis::AdjacentSwaps& order_;
   std::int64_t live_limit_;
 };
 

@@ -26,12 +26,12 @@ struct BucketSearchOptions {
 };
 
 // Searches for the order of a schedule as it is.
-FoundOrder order_of(const ir::Schedule& schedule, const CostModel& costs, const OrderSearchOptions& options,
-                    bool channel_order);
+FoundOrder order_of(const ir::Schedule& schedule, const analysis::CostModel& costs,
+                    const OrderSearchOptions& options, bool channel_order);
 
 // Replaces `best` by a schedule with merged collectives if that ends earlier, or as early with fewer starts.
 // True if it did. `full`: how the winner's order is searched for in the end.
-bool search_buckets(Scheduled& best, const CostModel& costs, const OrderSearchOptions& full,
+bool search_buckets(Scheduled& best, const analysis::CostModel& costs, const OrderSearchOptions& full,
                     const BucketSearchOptions& options);
 
 }  // namespace braid::passes

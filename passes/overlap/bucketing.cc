@@ -12,6 +12,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 bool wanted(const BucketRules& rules, ir::CollectiveKind kind) {

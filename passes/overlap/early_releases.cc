@@ -4,6 +4,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 bool only_releases(const Problem& problem, int node) {
   const std::span<const Step> steps = problem.steps_of(node);
   return !steps.empty() &&

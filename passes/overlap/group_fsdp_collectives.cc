@@ -15,6 +15,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 constexpr std::size_t kMostLoops = 16;  // between a parameter and its gather, a reduce-scatter and its output
 

@@ -33,6 +33,7 @@ struct ListRule {
 
 // `admission`: may be null; else it is asked before each step, and where it refuses all the next node of its
 // reference comes.
-std::vector<int> list_schedule(const Problem& problem, const ListRule& rule, Admission* admission = nullptr);
+std::vector<int> list_schedule(const analysis::Problem& problem, const ListRule& rule,
+                               analysis::Admission* admission = nullptr);
 
 }  // namespace braid::passes

@@ -9,6 +9,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // splitmix64: the same numbers everywhere.

@@ -30,11 +30,12 @@ class LocalSearch {
  public:
   // `live`: may be null; else no move takes the sum of the peaks above `limit`, unless they are there from
   // the start. `bound`: no order is shorter, so the search ends there.
-  LocalSearch(const Problem& problem, const LiveBytes* live, std::int64_t limit, Time bound);
+  LocalSearch(const analysis::Problem& problem, const analysis::LiveBytes* live, std::int64_t limit,
+              analysis::Time bound);
 
   void set(std::vector<int> order);
   const std::vector<int>& order() const { return order_; }
-  Time makespan() const { return makespan_; }
+  analysis::Time makespan() const { return makespan_; }
 
   // All moves, over and over, until none gains anything or the budget is spent. True if the order changed.
   bool improve(SearchBudget& budget);
@@ -48,7 +49,7 @@ class LocalSearch {
   bool done(const SearchBudget& budget) const { return budget.spent() || makespan_ <= bound_; }
   std::size_t checkpoint_before(int position) const;
   // The makespan with `nodes` at positions lo, lo + 1, ...; the present one if it is seen to be no shorter.
-  Time evaluate(int lo, std::span<const int> nodes, SearchBudget& budget);
+  analysis::Time evaluate(int lo, std::span<const int> nodes, SearchBudget& budget);
   bool fits(int lo, std::span<const int> nodes);
   void apply(int lo, std::span<const int> nodes);
   // apply() if that fits and is shorter.
@@ -62,23 +63,23 @@ class LocalSearch {
   bool window(int lo, SearchBudget& budget);
   void simulate_from(int position);
 
-  const Problem& p_;
-  const LiveBytes* live_;
+  const analysis::Problem& p_;
+  const analysis::LiveBytes* live_;
   std::int64_t limit_;
-  Time bound_;
+  analysis::Time bound_;
   int stride_;
   std::vector<int> order_, position_;
-  Time makespan_;
-  std::vector<std::int64_t> blocked_;   // ps, per position
-  std::vector<Simulator> checkpoints_;  // before positions 0, stride, 2 stride, ...
-  std::vector<std::int64_t> shift_;     // ps to add to the time of a checkpoint
-  OrderTails tails_;
+  analysis::Time makespan_;
+  std::vector<std::int64_t> blocked_;             // ps, per position
+  std::vector<analysis::Simulator> checkpoints_;  // before positions 0, stride, 2 stride, ...
+  std::vector<std::int64_t> shift_;               // ps to add to the time of a checkpoint
+  analysis::OrderTails tails_;
   std::vector<std::vector<std::pair<int, int>>> starts_;  // per channel: (position, collective), as of tails_
   std::vector<int> mark_;
   int marks_ = 0;
   // Memory.
-  SpaceBytes peaks_{};
-  std::vector<SpaceBytes> alive_;              // before each position
+  analysis::SpaceBytes peaks_{};
+  std::vector<analysis::SpaceBytes> alive_;    // before each position
   std::vector<int> first_touch_, last_touch_;  // positions, per tenant
   std::vector<int> touches_, touches_seen_;    // scratch, per tenant
 };

@@ -18,6 +18,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 

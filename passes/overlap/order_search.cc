@@ -12,6 +12,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 class OrderSearch {
  public:
   OrderSearch(const Problem& problem, const OrderMemory& memory, const OrderSearchOptions& options)
@@ -19,7 +21,7 @@ class OrderSearch {
         memory_(memory),
         options_(options),
         tails_(path_tails(problem)),
-        backwards_(passes::reversed(problem)),
+        backwards_(analysis::reversed(problem)),
         heads_(path_tails(backwards_.problem)) {
     if (memory_.live != nullptr) live_backwards_ = memory_.live->reversed(backwards_.virtuals);
   }

@@ -8,6 +8,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 bool may_be_held(const Problem& p, int node) {
   const std::span<const Step> steps = p.steps_of(node);
   return steps.size() == 1 && steps[0].kind == Step::Kind::start && !steps[0].blocking;

@@ -11,6 +11,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 // Positions that the starts went up and the waits down, by collective.
 std::vector<int> moves(const Problem& problem, std::span<const int> order) {
   std::vector<int> position(order.size());

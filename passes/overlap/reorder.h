@@ -15,10 +15,11 @@ namespace braid::passes {
 
 struct Reordering {
   const ir::Schedule& schedule;
-  const Problem& problem;
-  const MemoryModel& memory;
+  const analysis::Problem& problem;
+  const analysis::MemoryModel& memory;
   PassContext& context;
-  Freedom freedom;  // as the options say, starts and waits; for the pass to narrow, and to add its caps
+  analysis::Freedom
+      freedom;  // as the options say, starts and waits; for the pass to narrow, and to add its caps
 
   // Name of a node.
   const std::string& name(int node) const { return ir::name_of(schedule, node); }

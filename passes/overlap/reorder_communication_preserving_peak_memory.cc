@@ -6,6 +6,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 Time scaled(Time t, double factor) { return {static_cast<std::int64_t>(static_cast<double>(t.ps) * factor)}; }
 
 }  // namespace

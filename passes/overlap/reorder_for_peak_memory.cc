@@ -14,6 +14,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // The least value of a prefix, and the first place that has any value.

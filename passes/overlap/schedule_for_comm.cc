@@ -10,6 +10,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 using Key = std::tuple<int, int, int>;  // first collective blocked, is a wait, node

@@ -4,6 +4,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 bool SimpleOverlap::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [](Reordering& r) {
     return within_cap(r, live_limit(r, 0), [&](std::int64_t limit) {

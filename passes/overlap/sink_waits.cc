@@ -7,6 +7,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 // Emits a held node and the held ones that it needs, which come before it in the input.
 void flush(const Problem& p, int node, std::vector<bool>& held, std::vector<int>& order) {
   std::vector<int> due = {node};

@@ -5,6 +5,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 bool SinkWaitsIterative::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [this](Reordering& r) {
     r.freedom.starts = false;

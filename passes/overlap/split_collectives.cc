@@ -12,6 +12,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
   if ((chunks == 0) == (max_bytes == 0)) {
     ir::user_error(571, {.node = std::string(kName)},

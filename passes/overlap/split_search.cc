@@ -11,6 +11,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 constexpr int kLarge = 20'000;  // nodes, from which on the order of a trial is good enough
 constexpr std::int64_t kLeastGain =

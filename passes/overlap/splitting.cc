@@ -14,6 +14,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 std::size_t at(BufferId id) { return static_cast<std::size_t>(id.index); }

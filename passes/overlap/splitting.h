@@ -51,7 +51,7 @@ struct SplitLimits {
 // Decides about the collectives of one schedule, whose problem this is.
 class Splitter {
  public:
-  Splitter(const ir::Schedule& schedule, const Problem& problem, const CostModel& costs);
+  Splitter(const ir::Schedule& schedule, const analysis::Problem& problem, const analysis::CostModel& costs);
 
   // Why the collective cannot be split at all; empty: it can, at least between its operands.
   std::string why_whole(int collective) const;
@@ -66,13 +66,14 @@ class Splitter {
   std::int64_t operand_bytes(const ir::CollectiveKernel& kernel, std::size_t operand) const;
 
   const ir::Schedule& schedule_;
-  const Problem& problem_;
-  const CostModel& costs_;
+  const analysis::Problem& problem_;
+  const analysis::CostModel& costs_;
   std::vector<bool> written_through_view_;  // by buffer: somebody writes a view of this very version
   std::vector<bool> derived_;               // by buffer: somebody changes this version
 };
 
 // Splits all of them; no two of the same collective. The order of all other nodes stays.
-void split_collectives(ir::Schedule& schedule, const Problem& problem, std::span<const Split> splits);
+void split_collectives(ir::Schedule& schedule, const analysis::Problem& problem,
+                       std::span<const Split> splits);
 
 }  // namespace braid::passes

@@ -6,6 +6,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 std::uint32_t bit(int local) { return std::uint32_t{1} << local; }
 

@@ -11,6 +11,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::vector<int> earliest_starts(const Reordering& r) {

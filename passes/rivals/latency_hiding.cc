@@ -13,6 +13,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();

@@ -15,6 +15,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 using ir::CollectiveKind;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }

@@ -6,7 +6,7 @@
 #include "tests/support/build_problem.h"
 #include "tests/support/random_problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using test::ProblemBuilder;
@@ -136,4 +136,4 @@ TEST_P(RandomBounds, HoldForEveryOrder) {
 INSTANTIATE_TEST_SUITE_P(Variants, RandomBounds, testing::Range(0, 6));
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -11,7 +11,7 @@
 namespace braid::test {
 namespace {
 
-using namespace passes;
+using namespace analysis;
 
 Problem problem_of(std::uint64_t seed) {
   std::mt19937_64 random(seed * 31 + 7);

@@ -5,7 +5,7 @@
 
 #include "ir/parser.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 // A gather of 100 ns beside a kernel of 60 ns, and one of 30 ns on another communicator that nothing hides.
@@ -149,4 +149,4 @@ TEST(Report, LimitsReadLikeReasons) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -16,7 +16,7 @@
 #include "tests/support/random_graph.h"
 #include "tests/support/schedule_changes.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using namespace ir;
@@ -265,4 +265,4 @@ TEST(MemoryModel, StoragesOfAnOperationAreThoseOfItsEffects) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -4,7 +4,7 @@
 
 #include "tests/support/build_problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using test::ProblemBuilder;
@@ -143,4 +143,4 @@ TEST(Simulator, CopyOfAPrefixGoesItsOwnWay) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

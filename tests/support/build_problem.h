@@ -11,11 +11,11 @@ namespace braid::test {
 // Nodes in input order; each names its predecessors. Waits, releases and starts depend on each other by
 // themselves.
 struct ProblemBuilder {
-  passes::Problem problem;
+  analysis::Problem problem;
   std::vector<std::vector<int>> before;  // per node
 
-  int compute(std::int64_t ps, std::vector<int> after = {}, passes::Permille slowdown = 1000) {
-    passes::Step s;
+  int compute(std::int64_t ps, std::vector<int> after = {}, analysis::Permille slowdown = 1000) {
+    analysis::Step s;
     s.work = {ps};
     s.slowdown = slowdown;
     return node({s}, std::move(after));
@@ -23,7 +23,7 @@ struct ProblemBuilder {
   struct Options {
     int channel = 0;
     int fabric = 0;
-    passes::Permille slowdown = 1000;
+    analysis::Permille slowdown = 1000;
     bool blocking = false;
     std::int64_t latency = 0;
     std::int64_t floor = -1;  // negative: the whole time
@@ -31,7 +31,7 @@ struct ProblemBuilder {
   // Returns the node; its collective is the last one of the problem.
   int start(std::int64_t ps, std::vector<int> after, const Options& o) {
     const int c = static_cast<int>(problem.collectives.size());
-    passes::Collective collective;
+    analysis::Collective collective;
     collective.op = ir::OpId{c};
     collective.start = problem.size();
     collective.channel = o.channel;
@@ -44,7 +44,7 @@ struct ProblemBuilder {
     problem.collectives.push_back(collective);
     problem.channels = std::max(problem.channels, o.channel + 1);
     problem.fabrics = std::max(problem.fabrics, o.fabric + 1);
-    passes::Step s{passes::Step::Kind::start, o.blocking, c};
+    analysis::Step s{analysis::Step::Kind::start, o.blocking, c};
     return node({s}, std::move(after));
   }
   int start(std::int64_t ps, std::vector<int> after = {}) { return start(ps, std::move(after), Options{}); }
@@ -52,10 +52,10 @@ struct ProblemBuilder {
     const int c = problem.started_by(start_node);
     problem.collectives[static_cast<std::size_t>(c)].wait = problem.size();
     after.push_back(start_node);
-    passes::Step s{passes::Step::Kind::wait, false, c};
+    analysis::Step s{analysis::Step::Kind::wait, false, c};
     return node({s}, std::move(after));
   }
-  int node(std::vector<passes::Step> steps, std::vector<int> after) {
+  int node(std::vector<analysis::Step> steps, std::vector<int> after) {
     problem.steps.insert(problem.steps.end(), steps.begin(), steps.end());
     problem.first_step.push_back(static_cast<int>(problem.steps.size()));
     std::sort(after.begin(), after.end());
@@ -65,8 +65,8 @@ struct ProblemBuilder {
   }
 
   // Predecessors and successors are filled in here.
-  passes::Problem build() const {
-    passes::Problem p = problem;
+  analysis::Problem build() const {
+    analysis::Problem p = problem;
     std::vector<std::vector<int>> after(before.size());
     for (std::size_t n = 0; n < before.size(); ++n) {
       for (int b : before[n]) after[static_cast<std::size_t>(b)].push_back(static_cast<int>(n));

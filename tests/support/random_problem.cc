@@ -10,7 +10,7 @@
 namespace braid::test {
 namespace {
 
-using namespace passes;
+using namespace analysis;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 

@@ -19,6 +19,7 @@ namespace braid::test {
 namespace {
 
 using namespace passes;
+using namespace analysis;
 
 // The nodes of a schedule by name, in order.
 std::vector<std::string> names(const ir::Schedule& schedule) {

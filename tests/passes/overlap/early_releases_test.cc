@@ -12,10 +12,10 @@
 namespace braid::test {
 namespace {
 
-using passes::identity_order;
-using passes::MemoryModel;
+using analysis::identity_order;
+using analysis::MemoryModel;
+using analysis::Problem;
 using passes::PassContext;
-using passes::Problem;
 
 const std::vector<std::string> kThatBuildOrders = {
     "sink_waits",
@@ -42,7 +42,7 @@ TEST(EarlyReleases, OfRandomOrdersCostNeitherTimeNorMemory) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const ir::Schedule schedule = random_program(seed, 20).schedule;
-    const Problem p = passes::make_problem(schedule, *PassContext().costs);
+    const Problem p = analysis::make_problem(schedule, *PassContext().costs);
     const MemoryModel memory(schedule);
     const std::vector<int> order = random_order(p, seed);
     const std::vector<int> early = passes::with_early_releases(p, order);
@@ -65,7 +65,7 @@ TEST(EarlyReleases, NoPassThatBuildsAnOrderDelaysAny) {
       SCOPED_TRACE(fmt::format("seed {}, {}", seed, passes));
       ir::Schedule schedule = input;
       passes::run_passes(schedule, passes::parse_pass_list(passes), {});
-      const Problem p = passes::make_problem(schedule, *PassContext().costs);
+      const Problem p = analysis::make_problem(schedule, *PassContext().costs);
       const std::vector<int> order = identity_order(p.size());
       EXPECT_EQ(passes::with_early_releases(p, order), order) << names(schedule);
     }

@@ -125,7 +125,7 @@ TEST(ReorderComputeForOverlap, OrOnlyWhatGoesBeyondTheCost) {
 }
 
 // The published procedure, with sets of nodes and no thought of speed.
-std::vector<int> published_compute_for_overlap(const passes::Problem& p) {
+std::vector<int> published_compute_for_overlap(const analysis::Problem& p) {
   std::vector<std::set<int>> ancestors(static_cast<std::size_t>(p.size()));
   std::vector<int> comms;
   for (int n = 0; n < p.size(); ++n) {
@@ -155,18 +155,18 @@ std::vector<int> published_compute_for_overlap(const passes::Problem& p) {
     }
     return any;
   };
-  passes::Time rolled_over;
+  analysis::Time rolled_over;
   for (std::size_t c = 0; c < comms.size(); ++c) {
     if (c > 0) {
       const int previous = comms[c - 1];
-      const passes::Time cost = p.collectives[static_cast<std::size_t>(p.started_by(previous))].cost.time;
-      passes::Time hidden = rolled_over;
+      const analysis::Time cost = p.collectives[static_cast<std::size_t>(p.started_by(previous))].cost.time;
+      analysis::Time hidden = rolled_over;
       for (int n : std::set<int>(left)) {
         if (!needs(comms[c], n) || needs(n, previous)) continue;
         emit(n);
         hidden += p.compute_time(n);
       }
-      const passes::Time step1 = hidden;
+      const analysis::Time step1 = hidden;
       std::vector<std::pair<std::size_t, int>> candidates;  // first collective that it feeds, node
       for (int n : left) {
         if (needs(n, previous) || p.started_by(n) >= 0) continue;
@@ -184,7 +184,7 @@ std::vector<int> published_compute_for_overlap(const passes::Problem& p) {
         hidden += p.compute_time(n);
       }
       const bool between = emit_needed(comms[c]);
-      rolled_over = between ? passes::Time{} : hidden - step1;
+      rolled_over = between ? analysis::Time{} : hidden - step1;
     } else {
       emit_needed(comms[c]);
     }
@@ -224,7 +224,8 @@ TEST(ReorderComputeForOverlap, IsThePublishedProcedureOnRandomGraphs) {
     const std::string text = graph(body, outputs);
     const ir::Schedule schedule = ir::parse_schedule(text, "test");
     std::string expected;
-    for (int n : published_compute_for_overlap(passes::make_problem(schedule, *passes::PassContext().costs)))
+    for (int n :
+         published_compute_for_overlap(analysis::make_problem(schedule, *passes::PassContext().costs)))
       expected += (expected.empty() ? "" : " ") + ir::name_of(schedule, n);
     ASSERT_EQ(order_after("reorder_compute_for_overlap", text), expected);
   }

@@ -10,6 +10,7 @@
 namespace braid::test {
 
 using namespace passes;
+using namespace analysis;
 
 namespace {
 

@@ -18,17 +18,18 @@ namespace braid::test {
 
 class LimitOracle {
  public:
-  LimitOracle(const ir::Schedule& schedule, const passes::CostModel& costs, const passes::Freedom& freedom);
+  LimitOracle(const ir::Schedule& schedule, const analysis::CostModel& costs,
+              const analysis::Freedom& freedom);
 
   // Why the claim about a collective (in the order of the starts) is false; empty: it holds.
-  std::string refute(int collective, const passes::Limit& limit) const;
+  std::string refute(int collective, const analysis::Limit& limit) const;
   // The claim holds, but so would one about something else that ends at the same moment.
   bool tied(int collective) const;
 
  private:
   using Order = std::vector<int>;
   struct Better {
-    passes::Time makespan;
+    analysis::Time makespan;
     std::int64_t over;  // bytes above the caps
     int step;
   };
@@ -40,22 +41,22 @@ class LimitOracle {
   Order moved_behind(const std::set<int>& nodes, int place) const;
   std::vector<Better> better(int collective) const;
   // The earliest begin of its transfer at any place of its start from one on.
-  passes::Time earliest(const passes::Problem& problem, int collective, bool orders,
-                        int first_place = 0) const;
-  std::string refute_start(int collective, const passes::Limit& limit) const;
-  std::string refute_ungrouped(int collective, const passes::Limit& limit) const;
-  std::string refute_wait(int collective, const passes::Limit& limit) const;
+  analysis::Time earliest(const analysis::Problem& problem, int collective, bool orders,
+                          int first_place = 0) const;
+  std::string refute_start(int collective, const analysis::Limit& limit) const;
+  std::string refute_ungrouped(int collective, const analysis::Limit& limit) const;
+  std::string refute_wait(int collective, const analysis::Limit& limit) const;
   int node_named(const std::string& name) const;
   bool is_grouped(int node) const;
 
   const ir::Schedule& schedule_;
-  const passes::CostModel& costs_;
-  const passes::Freedom freedom_;
+  const analysis::CostModel& costs_;
+  const analysis::Freedom freedom_;
   const ir::Dependencies deps_;
-  const passes::Problem p_;
+  const analysis::Problem p_;
   const Order in_order_;
-  const passes::Timeline t_;
-  const passes::MemoryModel memory_;
+  const analysis::Timeline t_;
+  const analysis::MemoryModel memory_;
 };
 
 }  // namespace braid::test

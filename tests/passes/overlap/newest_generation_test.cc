@@ -16,7 +16,7 @@
 namespace braid::test {
 namespace {
 
-using passes::LimitReason;
+using analysis::LimitReason;
 using passes::PassContext;
 
 // A chain of layers whose gathered weights live from the start of the gather to their use.
@@ -94,9 +94,9 @@ TEST(ReorderPreservingPeakMemory, HasOneBudgetForAllPassesOfARun) {
 TEST(ReorderPreservingPeakMemory, SaysWhichStepLacksHowManyBytes) {
   PassContext context;
   ir::Schedule schedule = ir::parse_schedule(layers(3, 1000, 1000), "test");
-  const passes::OverlapReport report =
+  const analysis::OverlapReport report =
       report_after("reorder_communication_preserving_peak_memory{budget=0}", schedule, context);
-  const passes::Limit& limit = report.collectives[1].limit;
+  const analysis::Limit& limit = report.collectives[1].limit;
   EXPECT_EQ(limit.reason, LimitReason::memory);
   EXPECT_EQ(limit.bytes, 256) << "two gathered weights and a result, not one and two results";
   EXPECT_EQ(limit.step, 4);
@@ -142,9 +142,9 @@ TEST(AdjacentSwaps, KeepLiveBytesExact) {
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(random_cases(100)); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const RandomProgram program = random_program(seed, 20);
-    const passes::Problem problem = passes::make_problem(program.schedule, *PassContext().costs);
-    const passes::MemoryModel memory(program.schedule);
-    passes::AdjacentSwaps swaps(problem, memory);
+    const analysis::Problem problem = analysis::make_problem(program.schedule, *PassContext().costs);
+    const analysis::MemoryModel memory(program.schedule);
+    analysis::AdjacentSwaps swaps(problem, memory);
     std::mt19937_64 random(seed);
     for (int k = 0; k < 200 && problem.size() > 1; ++k) {
       const int p = static_cast<int>(random() % static_cast<std::uint64_t>(problem.size() - 1));
@@ -165,7 +165,7 @@ TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     ir::Schedule schedule = random_program(seed, 20).schedule;
     const auto costs = PassContext().costs;
-    const passes::OrderAnalysis before(schedule, costs, {});
+    const analysis::OrderAnalysis before(schedule, costs, {});
     const ir::Schedule original = schedule;
     if (!shuffle_nodes(schedule, seed)) continue;
     std::vector<int> order;
@@ -175,11 +175,11 @@ TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
       }
     }
     const auto kept = before.in_order(order);
-    const passes::OrderAnalysis anew(schedule, costs, {});
+    const analysis::OrderAnalysis anew(schedule, costs, {});
     EXPECT_TRUE(kept->describes(schedule, *costs, {}));
     EXPECT_FALSE(before.describes(schedule, *costs, {}));
-    const passes::Problem &a = kept->problem, &b = anew.problem;
-    const std::vector<int> identity = passes::identity_order(b.size());
+    const analysis::Problem &a = kept->problem, &b = anew.problem;
+    const std::vector<int> identity = analysis::identity_order(b.size());
     EXPECT_EQ(simulate_makespan(a, identity), simulate_makespan(b, identity));
     ASSERT_EQ(a.collectives.size(), b.collectives.size());
     for (std::size_t c = 0; c < b.collectives.size(); ++c) {
@@ -190,7 +190,7 @@ TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
     EXPECT_EQ(kept->memory.live(identity).bytes, anew.memory.live(identity).bytes);
     EXPECT_EQ(kept->memory.planned_bytes(identity), anew.memory.planned_bytes(identity));
     // The same orders are legal: of the direct dependencies each way, all hold in the closure of the other.
-    const auto closure = [](const passes::Problem& p) {
+    const auto closure = [](const analysis::Problem& p) {
       std::vector<std::vector<bool>> before_of(static_cast<std::size_t>(p.size()));
       for (int n = 0; n < p.size(); ++n) {
         auto& mine = before_of[static_cast<std::size_t>(n)];

@@ -19,6 +19,7 @@ namespace braid::test {
 namespace {
 
 using namespace passes;
+using namespace analysis;
 
 class Random {
  public:
@@ -119,11 +120,11 @@ Explained explained(std::uint64_t seed) {
                                           "braid_schedule{budget=20,memory_growth=0}",
                                           "braid_schedule{budget=20}"};
   const std::string& list = random.of(lists);
-  OverlapObserver observer(e.context);
+  explain::OverlapObserver observer(e.context);
   RunOptions options{.context = &e.context};
   options.observers.push_back([&](const PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   run_passes(e.schedule, parse_pass_list(list), options);
-  const OverlapStory story = observer.story(e.schedule);
+  const explain::OverlapStory story = observer.story(e.schedule);
   if (story.steps.empty()) {
     e.report = make_report("", story.last, story.last);
     for (std::size_t c = 0; c < e.report.collectives.size(); ++c)
@@ -214,7 +215,7 @@ TEST(OrderLimits, PlantedFaultsAreRefuted) {
 std::vector<std::string> reasons(const std::string& text, const std::string& passes) {
   ir::Schedule schedule = ir::parse_schedule(text, "test");
   PassContext context;
-  OverlapObserver observer(context);
+  explain::OverlapObserver observer(context);
   RunOptions options{.context = &context};
   options.observers.push_back([&](const PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   run_passes(schedule, parse_pass_list(passes), options);
@@ -230,7 +231,7 @@ TEST(OrderLimits, TheJsonHasTheSameReasonAtTheTop) {
             "output %b\n"),
       "test");
   PassContext context;
-  OverlapObserver observer(context);
+  explain::OverlapObserver observer(context);
   RunOptions options{.context = &context};
   options.observers.push_back([&](const PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   run_passes(schedule, parse_pass_list("braid_schedule"), options);

@@ -17,6 +17,7 @@ namespace braid::test {
 namespace {
 
 using namespace passes;
+using namespace analysis;
 
 bool keeps_dependencies(const Problem& p, std::span<const int> order) {
   if (static_cast<int>(order.size()) != p.size()) return false;

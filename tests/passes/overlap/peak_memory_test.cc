@@ -17,10 +17,10 @@
 namespace braid::test {
 namespace {
 
-using passes::MemoryModel;
+using analysis::MemoryModel;
+using analysis::Problem;
+using analysis::Tenant;
 using passes::PassContext;
-using passes::Problem;
-using passes::Tenant;
 using Order = std::vector<int>;
 
 std::size_t at(int k) { return static_cast<std::size_t>(k); }
@@ -32,7 +32,7 @@ struct Graph {
   MemoryModel memory;
 
   explicit Graph(const ir::Schedule& schedule)
-      : problem(passes::make_problem(schedule, *PassContext().costs)), memory(schedule) {}
+      : problem(analysis::make_problem(schedule, *PassContext().costs)), memory(schedule) {}
 
   int size() const { return problem.size(); }
   std::int64_t allocated_by(int node) const {
@@ -130,7 +130,7 @@ void visit(const Graph& g, std::vector<int> nodes, std::set<int>& seen, Order& o
 Order published_dfs(const Graph& g) {
   std::set<int> seen;
   Order order;
-  visit(g, passes::identity_order(g.size()), seen, order);
+  visit(g, analysis::identity_order(g.size()), seen, order);
   return order;
 }
 
@@ -160,7 +160,7 @@ std::string random_text(std::uint64_t seed) {
 }
 
 std::int64_t live_peak(const ir::Schedule& schedule) {
-  return MemoryModel(schedule).live(passes::identity_order(static_cast<int>(schedule.nodes.size()))).peak;
+  return MemoryModel(schedule).live(analysis::identity_order(static_cast<int>(schedule.nodes.size()))).peak;
 }
 
 void expect_no_published_order_to_be_better(const ir::Schedule& input) {

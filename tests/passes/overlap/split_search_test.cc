@@ -21,6 +21,7 @@ namespace braid::test {
 namespace {
 
 using namespace passes;
+using namespace analysis;
 
 const std::string kEight = "graph main\nranks 8\ngroup @g = [0, 1, 2, 3, 4, 5, 6, 7]\n\ninput %x: f32[16]\n";
 
