@@ -13,8 +13,6 @@ namespace {
 
 using namespace analysis;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 std::string label_of(const ir::Schedule& schedule, const ir::ScheduleNode& node) {
   const std::vector<ir::OpId> ops = ir::ops_of(node);
   const ir::Operation& op = schedule.graph[ops.front()];
@@ -57,15 +55,15 @@ std::vector<passes::KernelChoice> kernels_of(const ir::Schedule& schedule,
 
 TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs) {
   const Problem p = make_problem(schedule, costs, {.channel_order = false});
-  const std::vector<int> order = identity_order(p.size());
+  const Order order = identity_order(p.nodes());
   const Timeline t = simulate(p, order);
   TimelineView view;
   view.makespan = t.makespan;
   view.lanes.push_back("compute");
   // A channel is named after its communicator; several of one communicator are counted.
-  std::vector<int> lane_of(at(p.channels), -1);
+  IdVector<ChannelId, int> lane_of(p.channel_ids(), -1);
   for (const Collective& c : p.collectives) {
-    int& lane = lane_of[at(c.channel)];
+    int& lane = lane_of[c.channel];
     if (lane >= 0) continue;
     lane = static_cast<int>(view.lanes.size());
     const std::string group =
@@ -76,29 +74,28 @@ TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs)
   }
   const MemoryModel memory(schedule);
   const MemoryModel::Live live = memory.live(order);
-  for (int n = 0; n < p.size(); ++n) {
+  for (NodeId n : p.nodes()) {
     std::vector<const ir::ScheduleNode*> parts;
-    leaves(schedule.nodes[at(n)], parts);
-    const int first = p.first_step[at(n)];
+    leaves(at(schedule.nodes, n), parts);
     std::size_t part_index = 0;
-    for (int s = first; s < p.first_step[at(n) + 1]; ++s) {
-      const Interval& i = t.steps[at(s)];
+    for (const StepId s : p.step_ids(n)) {
+      const Interval& i = t.steps[s];
       const ir::ScheduleNode& part = *parts[part_index];
       const bool kernel = is_kernel(schedule, part);
       // What a call costs stands before the call.
-      if (kernel || p.steps[at(s)].kind != Step::Kind::compute) ++part_index;
-      if (s == first) view.live.emplace_back(i.begin, live.bytes[at(n)]);
+      if (kernel || p.steps[s].kind != Step::Kind::compute) ++part_index;
+      if (s == p.first_step[n]) view.live.emplace_back(i.begin, live.bytes[Position{n.index}]);
       if (i.begin == i.end) continue;
       const std::string name =
           part.kind == ir::ScheduleNode::Kind::single ? schedule.graph[part.op].name : part.name;
       view.spans.push_back(
-          {name, label_of(schedule, part), 0, i.begin, i.end, p.steps[at(s)].kind != Step::Kind::compute});
+          {name, label_of(schedule, part), 0, i.begin, i.end, p.steps[s].kind != Step::Kind::compute});
     }
   }
-  for (std::size_t c = 0; c < p.collectives.size(); ++c) {
+  for (CollectiveId c : p.collectives.ids()) {
     const Collective& collective = p.collectives[c];
     view.spans.push_back({schedule.graph[collective.op].name,
-                          describe_collective(schedule.graph, collective.op), lane_of[at(collective.channel)],
+                          describe_collective(schedule.graph, collective.op), lane_of[collective.channel],
                           t.collectives[c].begin, t.collectives[c].end, false});
   }
   return view;

@@ -8,6 +8,7 @@
 #include "analysis/collectives_of.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/id_vector.h"
 #include "passes/kernel_errors.h"
 #include "passes/make_blocking.h"
 
@@ -70,7 +71,7 @@ void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, Pas
   const std::vector<OpId> collectives = collectives_of(schedule);
   const CommEngine engine = context.engine.value_or(engine_of(context.costs->machine()));
   Graph& graph = schedule.graph;
-  std::vector<bool> blocks(graph.ops.size(), false);
+  IdVector<OpId, bool> blocks(graph.ops.size(), false);
   for (const ForcedKernel& f : forced) {
     bool known = false, applied = false, only_not_blocking = false;
     for (OpId id : collectives) {
@@ -89,7 +90,7 @@ void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, Pas
                    fmt::format("it has {}", fmt::join(kernels, ", ")));
       }
       kernel.algorithm = *algorithm_named(f.kernel);
-      blocks[static_cast<std::size_t>(id.index)] = f.blocking;
+      blocks[id] = f.blocking;
       context.forced_kernels.insert(graph[id].name);
       applied = true;
     }
@@ -116,7 +117,7 @@ void force_kernels(Schedule& schedule, std::span<const ForcedKernel> forced, Pas
   }
   std::vector<OpId> blocking;
   for (OpId id : collectives) {
-    if (blocks[static_cast<std::size_t>(id.index)]) blocking.push_back(id);
+    if (blocks[id]) blocking.push_back(id);
   }
   if (!context.forced_kernels.empty()) schedule.plan.reset();
   make_blocking(schedule, blocking);

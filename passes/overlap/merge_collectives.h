@@ -33,11 +33,12 @@ MergeKey merge_key(const ir::Graph& graph, ir::OpId start, bool mixed_dtypes);
 
 // Can this collective be merged with others at all: alone in its node, asynchronous, with a wait in a node of
 // its own (and a release, if any), priced by size, no send or receive.
-bool may_merge(const ir::Schedule& schedule, const analysis::Problem& problem, int collective);
+bool may_merge(const ir::Schedule& schedule, const analysis::Problem& problem,
+               analysis::CollectiveId collective);
 
 // A set of collectives to merge, in the order in which their operands are listed.
 struct Bucket {
-  std::vector<int> collectives;  // of the problem; at least two
+  std::vector<analysis::CollectiveId> collectives;  // of the problem; at least two
 };
 
 // What the merged collective costs.

@@ -33,11 +33,11 @@ struct OrderSearchOptions {
 // What the search knows of memory; without it, nothing takes any.
 struct OrderMemory {
   const analysis::LiveBytes* live = nullptr;
-  std::function<std::int64_t(std::span<const int>)> planned_bytes;
+  std::function<std::int64_t(analysis::OrderView)> planned_bytes;
 };
 
 struct FoundOrder {
-  std::vector<int> order;
+  analysis::Order order;
   analysis::Time makespan;
   std::int64_t planned_bytes = 0;
   bool keeps_cap =

@@ -36,7 +36,7 @@ std::vector<std::string> scheduled(std::string_view text, std::string_view passe
 
 Time makespan(const ir::Schedule& schedule) {
   const Problem p = make_problem(schedule, *PassContext().costs);
-  return simulate_makespan(p, identity_order(p.size()));
+  return simulate_makespan(p, identity_order(p.nodes()));
 }
 
 constexpr std::string_view kTwoLayers = R"(graph main
@@ -108,8 +108,7 @@ TEST(BraidSchedule, MemoryGrowthOfNothingKeepsTheSecondGatherBack) {
 TEST(BraidSchedule, TheCapOfTheRunHoldsToo) {
   ir::Schedule schedule = ir::parse_schedule(kTwoLayers, "test");
   PassContext context;
-  context.memory_cap =
-      MemoryModel(schedule).planned_bytes(identity_order(static_cast<int>(schedule.nodes.size())));
+  context.memory_cap = MemoryModel(schedule).planned_bytes(identity_order(analysis::nodes_of(schedule)));
   run_passes(schedule, parse_pass_list("braid_schedule"), {.context = &context});
   EXPECT_EQ(ir::print(schedule), kTwoLayers);
 }

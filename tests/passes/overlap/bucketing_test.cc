@@ -187,10 +187,10 @@ TEST(MergedMakespan, IsThatOfTheMergedSchedule) {
     if (!makespan) continue;
     ++merged;
     const analysis::Problem q = analysis::make_problem(after, *context.costs, {.channel_order = false});
-    EXPECT_EQ(*makespan, analysis::simulate_makespan(q, analysis::identity_order(q.size())))
+    EXPECT_EQ(*makespan, analysis::simulate_makespan(q, analysis::identity_order(q.nodes())))
         << "seed " << seed;
     const analysis::Problem fixed = analysis::make_fixed_problem(after, *context.costs);
-    EXPECT_EQ(*makespan, analysis::simulate_makespan(fixed, analysis::identity_order(fixed.size())));
+    EXPECT_EQ(*makespan, analysis::simulate_makespan(fixed, analysis::identity_order(fixed.nodes())));
   }
 }
 

@@ -17,6 +17,7 @@ namespace braid::test {
 namespace {
 
 using analysis::LimitReason;
+using analysis::NodeId;
 using passes::PassContext;
 
 // A chain of layers whose gathered weights live from the start of the gather to their use.
@@ -147,14 +148,13 @@ TEST(AdjacentSwaps, KeepLiveBytesExact) {
     analysis::AdjacentSwaps swaps(problem, memory);
     std::mt19937_64 random(seed);
     for (int k = 0; k < 200 && problem.size() > 1; ++k) {
-      const int p = static_cast<int>(random() % static_cast<std::uint64_t>(problem.size() - 1));
+      const analysis::Position p{static_cast<int>(random() % static_cast<std::uint64_t>(problem.size() - 1))};
       const auto needs = problem.predecessors(swaps.at(p + 1));
       if (std::binary_search(needs.begin(), needs.end(), swaps.at(p))) continue;
       swaps.swap(p);
     }
     const auto live = memory.live(swaps.order());
-    for (int p = 0; p < problem.size(); ++p)
-      ASSERT_EQ(swaps.live(p), live.bytes[static_cast<std::size_t>(p)]) << p;
+    for (const analysis::Position p : live.bytes.ids()) ASSERT_EQ(swaps.live(p), live.bytes[p]) << p.index;
   }
 }
 
@@ -168,10 +168,10 @@ TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
     const analysis::OrderAnalysis before(schedule, costs, {});
     const ir::Schedule original = schedule;
     if (!shuffle_nodes(schedule, seed)) continue;
-    std::vector<int> order;
+    analysis::Order order;
     for (const ir::ScheduleNode& node : schedule.nodes) {
-      for (int n = 0; n < static_cast<int>(original.nodes.size()); ++n) {
-        if (ir::ops_of(original.nodes[static_cast<std::size_t>(n)]) == ir::ops_of(node)) order.push_back(n);
+      for (const NodeId n : analysis::nodes_of(original)) {
+        if (ir::ops_of(ir::at(original.nodes, n)) == ir::ops_of(node)) order.push_back(n);
       }
     }
     const auto kept = before.in_order(order);
@@ -179,10 +179,10 @@ TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
     EXPECT_TRUE(kept->describes(schedule, *costs, {}));
     EXPECT_FALSE(before.describes(schedule, *costs, {}));
     const analysis::Problem &a = kept->problem, &b = anew.problem;
-    const std::vector<int> identity = analysis::identity_order(b.size());
+    const analysis::Order identity = analysis::identity_order(b.nodes());
     EXPECT_EQ(simulate_makespan(a, identity), simulate_makespan(b, identity));
     ASSERT_EQ(a.collectives.size(), b.collectives.size());
-    for (std::size_t c = 0; c < b.collectives.size(); ++c) {
+    for (const analysis::CollectiveId c : b.collectives.ids()) {
       EXPECT_EQ(a.collectives[c].op, b.collectives[c].op);
       EXPECT_EQ(a.collectives[c].wait, b.collectives[c].wait);
       EXPECT_EQ(a.collectives[c].release, b.collectives[c].release);
@@ -191,15 +191,15 @@ TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
     EXPECT_EQ(kept->memory.planned_bytes(identity), anew.memory.planned_bytes(identity));
     // The same orders are legal: of the direct dependencies each way, all hold in the closure of the other.
     const auto closure = [](const analysis::Problem& p) {
-      std::vector<std::vector<bool>> before_of(static_cast<std::size_t>(p.size()));
-      for (int n = 0; n < p.size(); ++n) {
-        auto& mine = before_of[static_cast<std::size_t>(n)];
-        mine.assign(static_cast<std::size_t>(p.size()), false);
-        for (int d : p.predecessors(n)) {
-          mine[static_cast<std::size_t>(d)] = true;
-          for (int k = 0; k < p.size(); ++k)
-            if (before_of[static_cast<std::size_t>(d)][static_cast<std::size_t>(k)])
-              mine[static_cast<std::size_t>(k)] = true;
+      analysis::IdVector<NodeId, analysis::IdVector<NodeId, bool>> before_of(p.nodes());
+      for (NodeId n : p.nodes()) {
+        auto& mine = before_of[n];
+        mine.assign(p.nodes(), false);
+        for (const NodeId d : p.predecessors(n)) {
+          mine[d] = true;
+          for (const NodeId k : p.nodes()) {
+            if (before_of[d][k]) mine[k] = true;
+          }
         }
       }
       return before_of;

@@ -82,7 +82,7 @@ void group_neighbours(ir::Schedule& schedule, Random& random) {
   std::vector<NewGroup> groups;
   for (int n = 0; n + 1 < static_cast<int>(schedule.nodes.size()); ++n) {
     if (random.below(4) != 0) continue;
-    groups.push_back({fmt::format("group{}", groups.size()), {n, n + 1}, {}});
+    groups.push_back({fmt::format("group{}", groups.size()), {NodeId{n}, NodeId{n + 1}}, {}});
     if (groups.size() > 1 && random.below(3) == 0) groups.back().after = {0};
     ++n;
   }
@@ -151,9 +151,9 @@ TEST(OrderLimits, EveryReasonHoldsAgainstTheSimulator) {
       const CollectiveReport& r = e.report.collectives[c];
       ++seen[r.limit.reason];
       ++claims;
-      const std::string why = oracle.refute(static_cast<int>(c), r.limit);
+      const std::string why = oracle.refute(ir::id_at<CollectiveId>(c), r.limit);
       if (why.empty()) continue;
-      if (oracle.tied(static_cast<int>(c))) {
+      if (oracle.tied(ir::id_at<CollectiveId>(c))) {
         ++ties;
         continue;
       }
@@ -176,7 +176,7 @@ TEST(OrderLimits, PlantedFaultsAreRefuted) {
     const LimitOracle oracle(e.schedule, *e.context.costs, e.report.freedom);
     for (std::size_t c = 0; c < e.report.collectives.size(); ++c) {
       const Limit& limit = e.report.collectives[c].limit;
-      const int index = static_cast<int>(c);
+      const auto index = ir::id_at<CollectiveId>(c);
       if (oracle.tied(index)) continue;
       std::vector<Limit> wrong;
       if (limit.reason == LimitReason::memory) {

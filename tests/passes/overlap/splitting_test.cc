@@ -182,7 +182,7 @@ output %d
   const auto waits_before = [&](int node) {
     int n = 0;
     for (const ir::Dependency& d : deps.predecessors(node)) {
-      const auto op = schedule.nodes[static_cast<std::size_t>(d.node)].op;
+      const auto op = ir::at(schedule.nodes, d.node).op;
       n += schedule.graph[op].as<ir::WaitKernel>() != nullptr ? 1 : 0;
     }
     return n;
@@ -323,9 +323,7 @@ output %e
   passes::run_passes(parts, passes::parse_pass_list("split_collectives{chunks=4}"));
   ASSERT_GT(parts.nodes.size(), whole.nodes.size());
   const analysis::MemoryModel before(whole), after(parts);
-  const auto order = [](const ir::Schedule& s) {
-    return analysis::identity_order(static_cast<int>(s.nodes.size()));
-  };
+  const auto order = [](const ir::Schedule& s) { return analysis::identity_order(analysis::nodes_of(s)); };
   EXPECT_EQ(before.live(order(whole)).peak, after.live(order(parts)).peak);
   EXPECT_EQ(before.planned_bytes(order(whole)), after.planned_bytes(order(parts)));
   EXPECT_EQ(before.tenants().size(), after.tenants().size());

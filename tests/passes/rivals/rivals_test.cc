@@ -37,7 +37,7 @@ void reaches_the_closed_form_of(const std::string& passes, int count, int a, int
   for (analysis::Step& s : p.steps) s.slowdown = 1000;
   for (analysis::Collective& s : p.collectives) s.cost.slowdown = 1000;
   const int ns = a <= c ? a + count * c : count * a + c;
-  EXPECT_EQ(simulate_makespan(p, analysis::identity_order(p.size())).ps, Time::from_ns(ns).ps);
+  EXPECT_EQ(simulate_makespan(p, analysis::identity_order(p.nodes())).ps, Time::from_ns(ns).ps);
 }
 
 void reaches_the_closed_form(const std::string& passes) {
@@ -122,12 +122,10 @@ TEST(LatencyHiding, RunsAgainWithLessMemoryUntilThePlanKeepsTheCap) {
   ir::Schedule schedule = ir::parse_schedule(text, "test");
   const analysis::MemoryModel memory(schedule);
   PassContext context;
-  context.memory_cap =
-      memory.planned_bytes(analysis::identity_order(static_cast<int>(schedule.nodes.size())));
+  context.memory_cap = memory.planned_bytes(analysis::identity_order(analysis::nodes_of(schedule)));
   passes::run_passes(schedule, passes::parse_pass_list("latency_hiding{in_flight=8}"), {.context = &context});
   const analysis::MemoryModel after(schedule);
-  EXPECT_LE(after.planned_bytes(analysis::identity_order(static_cast<int>(schedule.nodes.size()))),
-            *context.memory_cap);
+  EXPECT_LE(after.planned_bytes(analysis::identity_order(analysis::nodes_of(schedule))), *context.memory_cap);
 }
 
 const std::string kFsdp =
