@@ -6,38 +6,37 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "analysis/memory_model.h"
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 class AdjacentSwaps {
  public:
   // Begins with the order 0, 1, 2, ... `memory` must outlive it.
   AdjacentSwaps(const Problem& problem, const MemoryModel& memory);
 
-  std::span<const int> order() const { return order_; }
-  int at(int position) const { return order_[static_cast<std::size_t>(position)]; }
-  int position(int node) const { return position_[static_cast<std::size_t>(node)]; }
-  std::int64_t live(int position) const { return live_[static_cast<std::size_t>(position)]; }
+  const Order& order() const { return order_; }
+  NodeId at(Position position) const { return order_[position]; }
+  Position position(NodeId node) const { return position_[node]; }
+  std::int64_t live(Position position) const { return live_[position]; }
 
   // Swaps the nodes at `position` and `position + 1`; the larger of the two new live sizes. Undone by itself.
-  std::int64_t swap(int position);
+  std::int64_t swap(Position position);
 
  private:
   // Bytes that a node adds while it executes, and takes away after it.
   struct Change {
     std::int64_t born = 0, dead = 0;
   };
-  Change change_at(int node) const;
+  Change change_at(NodeId node) const;
 
   const MemoryModel& memory_;
-  std::vector<int> order_, position_;
-  std::vector<std::int64_t> before_, live_;  // in front of each position, and while it executes
-  std::vector<int> first_, last_;            // per tenant: nodes; last -1: lives to the end
+  Order order_;
+  IdVector<NodeId, Position> position_;
+  IdVector<Position, std::int64_t> before_, live_;  // in front of each position, and while it executes
+  IdVector<TenantId, NodeId> first_, last_;         // last invalid: lives to the end
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

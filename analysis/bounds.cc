@@ -5,10 +5,8 @@
 #include <map>
 #include <queue>
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // What runs on one resource.
 struct Task {
@@ -165,8 +163,8 @@ class Contention {
       // At the first candidate above it; summed up below.
       const auto r = std::upper_bound(heads_.begin(), heads_.end(), t.head.ps) - heads_.begin();
       const auto q = std::upper_bound(tails_.begin(), tails_.end(), t.tail.ps) - tails_.begin();
-      if (r < std::ssize(heads_)) c.early[static_cast<std::size_t>(r)] += work;
-      if (q < std::ssize(tails_)) c.late[static_cast<std::size_t>(q)] += work;
+      if (r < std::ssize(heads_)) c.early[ir::offset_of(r)] += work;
+      if (q < std::ssize(tails_)) c.late[ir::offset_of(q)] += work;
       by_head.emplace_back(t.head.ps, t.work.ps);
       by_tail.emplace_back(t.tail.ps, t.work.ps);
     }
@@ -261,20 +259,20 @@ Bounds bounds_of(const Problem& p, const ChainOptions& options) {
                                     [](const Collective& c) { return c.smallest_floor < c.cost.floor; });
   Tasks tasks;
   std::vector<Job> stream;
-  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+  for (const StepId s : p.steps.ids()) {
     const Step& step = p.steps[s];
     if (step.kind == Step::Kind::compute && step.work.ps > 0) {
       tasks.compute.push_back({chains.step_head[s], step.work, chains.step_tail[s], step.slowdown, -1,
                                !any_loose && beside.with_any[s] == 0});
       stream.push_back({chains.step_head[s], step.work, chains.step_tail[s]});
     } else if (step.kind == Step::Kind::start && step.blocking) {
-      const CollectiveCost& cost = p.collectives[at(step.collective)].cost;
-      stream.push_back({chains.collective_head[at(step.collective)], options.floors ? cost.floor : cost.time,
-                        chains.collective_tail[at(step.collective)]});
+      const CollectiveCost& cost = p.collectives[step.collective].cost;
+      stream.push_back({chains.collective_head[step.collective], options.floors ? cost.floor : cost.time,
+                        chains.collective_tail[step.collective]});
     }
   }
-  std::map<int, std::vector<Job>> channels;
-  for (std::size_t c = 0; c < p.collectives.size(); ++c) {
+  std::map<ChannelId, std::vector<Job>> channels;
+  for (CollectiveId c : p.collectives.ids()) {
     const Collective& collective = p.collectives[c];
     const Time work = options.floors ? collective.cost.floor : collective.cost.time;
     const Time head = chains.collective_head[c], tail = chains.collective_tail[c];
@@ -287,7 +285,7 @@ Bounds bounds_of(const Problem& p, const ChainOptions& options) {
     if (hidden < work) {
       tasks.comm.push_back({head, work - hidden, tail, 1000, collective.cost.fabric, true});
     }
-    channels[options.channel_order ? collective.channel : 0].push_back({head, work, tail});
+    channels[options.channel_order ? collective.channel : ChannelId{0}].push_back({head, work, tail});
   }
   Bounds out;
   out.critical_path = chains.critical_path;
@@ -344,4 +342,4 @@ Time one_machine_bound(std::vector<Job> jobs) {
   return bound;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

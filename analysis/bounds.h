@@ -23,7 +23,7 @@
 
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Bounds {
   Time critical_path, load, head_and_tail, contention;
@@ -37,8 +37,8 @@ Time input_bound(const Problem& problem);
 
 // Per step and per collective: the longest chain before it begins and after it has ended.
 struct HeadsAndTails {
-  std::vector<Time> step_head, step_tail;
-  std::vector<Time> collective_head, collective_tail;
+  IdVector<StepId, Time> step_head, step_tail;
+  IdVector<CollectiveId, Time> collective_head, collective_tail;
   Time critical_path;
 };
 struct ChainOptions {
@@ -50,9 +50,9 @@ HeadsAndTails heads_and_tails(const Problem& problem, const ChainOptions& option
 struct Beside {
   // Per collective: how much of its work, at most, can be done while the compute stream computes, because the
   // rest of the compute work is before or after it.
-  std::vector<Time> most_hidden;
+  IdVector<CollectiveId, Time> most_hidden;
   // Per step: it computes, and some collective is neither before nor after it.
-  std::vector<char> with_any;
+  IdVector<StepId, char> with_any;
 };
 Beside what_runs_beside(const Problem& problem);
 
@@ -62,4 +62,4 @@ struct Job {
 };
 Time one_machine_bound(std::vector<Job> jobs);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

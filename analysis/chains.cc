@@ -1,14 +1,14 @@
 // Longest chains before and after everything, and which compute work is neither before nor after a
 // collective.
 #include <algorithm>
-#include <array>
+#include <bit>
+#include <ranges>
 
 #include "analysis/bounds.h"
+#include "analysis/reach.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Chains {
  public:
@@ -17,19 +17,17 @@ class Chains {
     out_.step_tail.resize(p.steps.size());
     out_.collective_head.resize(p.collectives.size());
     out_.collective_tail.resize(p.collectives.size());
-    row_of_.assign(at(p.size()), -1);
-    int rows = 0;
+    rows_.resize(p.nodes().size());
     if (options.channel_order && p.channels <= kMaxChannels) {
-      for (int n = 0; n < p.size(); ++n) {
-        if (p.started_by(n) >= 0) row_of_[at(n)] = rows++;
+      for (const NodeId n : p.nodes()) {
+        if (p.started_by(n).valid()) rows_[n].assign(p.channel_ids(), {});
       }
     }
-    rows_.resize(at(rows) * at(p.channels));
   }
 
   HeadsAndTails run() {
     forward();
-    std::fill(rows_.begin(), rows_.end(), Time{});
+    for (Row& row : rows_) std::ranges::fill(row, Time{});
     backward();
     return std::move(out_);
   }
@@ -41,76 +39,69 @@ class Chains {
   const Problem& p_;
   const ChainOptions& options_;
   HeadsAndTails out_;
-  std::vector<int> row_of_;
-  std::vector<Time> rows_;
+  using Row = IdVector<ChannelId, Time>;
+  IdVector<NodeId, Row> rows_;
 
-  Time time_of(int collective) const {
-    const Collective& c = p_.collectives[at(collective)];
+  Time time_of(CollectiveId collective) const {
+    const Collective& c = p_.collectives[collective];
     return options_.floors ? c.smallest_floor : c.cost.time;
   }
   // Several tensors, which may be split: then a part depends on less than the whole does.
-  bool is_loose(int collective) const {
-    const Collective& c = p_.collectives[at(collective)];
+  bool is_loose(CollectiveId collective) const {
+    const Collective& c = p_.collectives[collective];
     return options_.floors && c.smallest_floor < c.cost.floor;
   }
   bool any_loose() const {
-    for (std::size_t c = 0; c < p_.collectives.size(); ++c) {
-      if (is_loose(static_cast<int>(c))) return true;
-    }
-    return false;
+    return std::ranges::any_of(p_.collectives.ids(), [&](CollectiveId c) { return is_loose(c); });
   }
-  std::span<Time> row(int node) {
-    if (row_of_[at(node)] < 0) return {};
-    return std::span(rows_).subspan(at(row_of_[at(node)]) * at(p_.channels), at(p_.channels));
-  }
-  void merge(int node, int other) {
-    const std::span<Time> to = row(node), from = row(other);
+  void merge(NodeId node, NodeId other) {
+    Row& to = rows_[node];
+    const Row& from = rows_[other];
     if (to.empty() || from.empty()) return;
-    for (std::size_t k = 0; k < to.size(); ++k) to[k] = std::max(to[k], from[k]);
+    for (const ChannelId k : to.ids()) to[k] = std::max(to[k], from[k]);
   }
 
   void forward() {
     const bool cuts = !any_loose();
-    std::vector<Time> end(at(p_.size()));  // of nodes
-    std::vector<Time> complete(p_.collectives.size());
+    IdVector<NodeId, Time> end(p_.nodes());  // of nodes
+    IdVector<CollectiveId, Time> complete(p_.collectives.ids());
     // A node that comes after all nodes before it also comes after all their work.
     Time work_before;
     int open = 0;  // nodes without a successor so far
-    std::vector<int> first_successor(at(p_.size()));
-    for (int n = 0; n < p_.size(); ++n) {
+    for (NodeId n : p_.nodes()) {
       Time now;
       int closed = 0;
-      for (int before : p_.predecessors(n)) {
-        now = std::max(now, end[at(before)]);
+      for (NodeId before : p_.predecessors(n)) {
+        now = std::max(now, end[before]);
         merge(n, before);
         closed += p_.successors(before).front() == n ? 1 : 0;
       }
       if (cuts && closed == open) now = std::max(now, work_before);
       open += 1 - closed;
-      const std::span<Time> channels = row(n);
-      for (int s = p_.first_step[at(n)]; s < p_.first_step[at(n) + 1]; ++s) {
-        const Step& step = p_.steps[at(s)];
-        out_.step_head[at(s)] = now;
+      Row& channels = rows_[n];
+      for (StepId s : p_.step_ids(n)) {
+        const Step& step = p_.steps[s];
+        out_.step_head[s] = now;
         if (step.kind == Step::Kind::compute) {
           now += step.work;
           work_before += step.work;
         } else if (step.kind == Step::Kind::start) {
-          const int channel = p_.collectives[at(step.collective)].channel;
+          const ChannelId channel = p_.collectives[step.collective].channel;
           if (is_loose(step.collective)) now = {};
           Time begin = now;
-          if (!channels.empty()) begin = std::max(begin, channels[at(channel)]);
-          out_.collective_head[at(step.collective)] = begin;
-          complete[at(step.collective)] = begin + time_of(step.collective);
-          if (!channels.empty()) channels[at(channel)] = complete[at(step.collective)];
+          if (!channels.empty()) begin = std::max(begin, channels[channel]);
+          out_.collective_head[step.collective] = begin;
+          complete[step.collective] = begin + time_of(step.collective);
+          if (!channels.empty()) channels[channel] = complete[step.collective];
           if (step.blocking) {
-            now = complete[at(step.collective)];
+            now = complete[step.collective];
             work_before += time_of(step.collective);
           }
         } else if (step.kind == Step::Kind::wait) {
-          now = std::max(now, complete[at(step.collective)]);
+          now = std::max(now, complete[step.collective]);
         }
       }
-      end[at(n)] = now;
+      end[n] = now;
       out_.critical_path = std::max(out_.critical_path, now);
     }
     for (Time t : complete) out_.critical_path = std::max(out_.critical_path, t);
@@ -118,61 +109,52 @@ class Chains {
 
   void backward() {
     const bool cuts = !any_loose();
-    std::vector<Time> rest(at(p_.size()));  // from when the stream reaches the node
+    IdVector<NodeId, Time> rest(p_.nodes());  // from when the stream reaches the node
     Time work_after;
     int open = 0;
-    for (int n = p_.size() - 1; n >= 0; --n) {
+    for (const NodeId n : std::views::reverse(p_.nodes())) {
       Time after;
       int closed = 0;
-      for (int next : p_.successors(n)) {
-        after = std::max(after, rest[at(next)]);
+      for (NodeId next : p_.successors(n)) {
+        after = std::max(after, rest[next]);
         merge(n, next);
         closed += p_.predecessors(next).back() == n ? 1 : 0;
       }
       if (cuts && closed == open) after = std::max(after, work_after);
       open += 1 - closed;
-      const std::span<Time> channels = row(n);
-      for (int s = p_.first_step[at(n) + 1] - 1; s >= p_.first_step[at(n)]; --s) {
-        const Step& step = p_.steps[at(s)];
+      Row& channels = rows_[n];
+      for (const StepId s : std::views::reverse(p_.step_ids(n))) {
+        const Step& step = p_.steps[s];
         if (step.kind == Step::Kind::compute) {
-          out_.step_tail[at(s)] = after;
+          out_.step_tail[s] = after;
           after += step.work;
           work_after += step.work;
           continue;
         }
         if (step.kind == Step::Kind::wait) {
-          Time& tail = out_.collective_tail[at(step.collective)];
+          Time& tail = out_.collective_tail[step.collective];
           tail = std::max(tail, after);
         } else if (step.kind == Step::Kind::start) {
-          const int channel = p_.collectives[at(step.collective)].channel;
+          const ChannelId channel = p_.collectives[step.collective].channel;
           if (is_loose(step.collective)) {
             after = time_of(step.collective);
-            out_.collective_tail[at(step.collective)] = {};
+            out_.collective_tail[step.collective] = {};
             continue;
           }
-          Time& tail = out_.collective_tail[at(step.collective)];
+          Time& tail = out_.collective_tail[step.collective];
           if (step.blocking) tail = std::max(tail, after);
-          if (!channels.empty()) tail = std::max(tail, channels[at(channel)]);
+          if (!channels.empty()) tail = std::max(tail, channels[channel]);
           const Time from_begin = tail + time_of(step.collective);
-          if (!channels.empty()) channels[at(channel)] = from_begin;
+          if (!channels.empty()) channels[channel] = from_begin;
           after = std::max(after, from_begin);
           if (step.blocking) work_after += time_of(step.collective);
         }
-        out_.step_tail[at(s)] = after;
+        out_.step_tail[s] = after;
       }
-      rest[at(n)] = after;
+      rest[n] = after;
     }
   }
 };
-
-// Sets of collectives, a block at a time: one bit each.
-constexpr std::size_t kWords = 8;
-using Block = std::array<std::uint64_t, kWords>;
-
-void add(Block& to, const Block& from) {
-  for (std::size_t w = 0; w < kWords; ++w) to[w] |= from[w];
-}
-void set(Block& block, std::size_t bit) { block[bit / 64] |= std::uint64_t{1} << (bit % 64); }
 
 }  // namespace
 
@@ -182,78 +164,59 @@ HeadsAndTails heads_and_tails(const Problem& problem, const ChainOptions& option
 
 Beside what_runs_beside(const Problem& p) {
   Beside out;
-  out.with_any.assign(p.steps.size(), 0);
+  out.with_any.assign(p.steps.ids(), 0);
   // Compute work that can run beside each, in time; no more than matters.
-  std::vector<std::int64_t> beside(p.collectives.size(), 0), enough(p.collectives.size());
-  for (std::size_t c = 0; c < enough.size(); ++c) {
+  IdVector<CollectiveId, std::int64_t> beside(p.collectives.ids(), 0), enough(p.collectives.ids());
+  for (const CollectiveId c : enough.ids()) {
     const CollectiveCost& cost = p.collectives[c].cost;
     enough[c] = stretched(cost.time, cost.slowdown).ps;
   }
   for (const Step& s : p.steps) {
-    if (s.kind == Step::Kind::start && s.blocking) enough[at(s.collective)] = 0;  // the stream stands still
+    if (s.kind == Step::Kind::start && s.blocking) enough[s.collective] = 0;  // the stream stands still
   }
-  std::vector<Block> before(at(p.size())), after(at(p.size()));
-  for (std::size_t first = 0; first < p.collectives.size(); first += kWords * 64) {
-    const std::size_t last = std::min(p.collectives.size(), first + kWords * 64);
-    const auto in_block = [&](int c) { return c >= 0 && at(c) >= first && at(c) < last; };
+  const auto starts = [](const Step& s) { return s.kind == Step::Kind::start; };
+  const auto completes = [](const Step& s) {
+    return s.kind == Step::Kind::wait || (s.kind == Step::Kind::start && s.blocking);
+  };
+  IdVector<NodeId, CollectiveSet> before, after;
+  each_block(p, [&](CollectiveId first, CollectiveId last) {
     // after[n]: collectives that are complete before the node begins; before[n]: those that are issued after
     // its end.
-    for (int n = 0; n < p.size(); ++n) {
-      Block& b = after[at(n)];
-      b = {};
-      for (int pred : p.predecessors(n)) {
-        add(b, after[at(pred)]);
-        for (const Step& s : p.steps_of(pred)) {
-          const bool complete = s.kind == Step::Kind::wait || (s.kind == Step::Kind::start && s.blocking);
-          if (complete && in_block(s.collective)) set(b, at(s.collective) - first);
-        }
-      }
+    gather(p, Side::before, first, last, completes, after);
+    gather(p, Side::behind, first, last, starts, before);
+    const auto in_block = [&](CollectiveId c) { return c >= first && c < last; };
+    CollectiveSet any;  // can hide something at all
+    for (const CollectiveId c : IdRange(first, last)) {
+      if (enough[c] > 0) any.set(c - first);
     }
-    for (int n = p.size() - 1; n >= 0; --n) {
-      Block& b = before[at(n)];
-      b = {};
-      for (int succ : p.successors(n)) {
-        add(b, before[at(succ)]);
-        for (const Step& s : p.steps_of(succ)) {
-          if (s.kind == Step::Kind::start && in_block(s.collective)) set(b, at(s.collective) - first);
-        }
-      }
-    }
-    Block any{};  // can hide something at all
-    for (std::size_t c = first; c < last; ++c) {
-      if (enough[c] > 0) set(any, c - first);
-    }
-    Block open = any;  // may still hide more
-    for (int n = 0; n < p.size(); ++n) {
+    CollectiveSet::Words open = any.words();  // may still hide more
+    for (const NodeId n : p.nodes()) {
       // Within a node: what is issued later or has been waited for.
-      Block done = after[at(n)], to_come = before[at(n)];
+      CollectiveSet done = after[n], to_come = before[n];
       for (const Step& s : p.steps_of(n)) {
-        if (s.kind == Step::Kind::start && in_block(s.collective)) set(to_come, at(s.collective) - first);
+        if (starts(s) && in_block(s.collective)) to_come.set(s.collective - first);
       }
-      for (int k = p.first_step[at(n)]; k < p.first_step[at(n) + 1]; ++k) {
-        const Step& s = p.steps[at(k)];
-        const std::size_t bit = s.collective < 0 ? 0 : at(s.collective) - first;
-        if (s.kind == Step::Kind::start && in_block(s.collective)) {
-          to_come[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
-        }
-        const bool complete = s.kind == Step::Kind::wait || (s.kind == Step::Kind::start && s.blocking);
-        if (complete && in_block(s.collective)) set(done, bit);
+      for (const StepId k : p.step_ids(n)) {
+        const Step& s = p.steps[k];
+        if (starts(s) && in_block(s.collective)) to_come.reset(s.collective - first);
+        if (completes(s) && in_block(s.collective)) done.set(s.collective - first);
         if (s.kind != Step::Kind::compute || s.work.ps == 0) continue;
         const std::int64_t time = stretched(s.work, s.slowdown).ps;
-        for (std::size_t w = 0; w < kWords; ++w) {
-          if ((any[w] & ~(done[w] | to_come[w])) != 0) out.with_any[at(k)] = 1;
-          for (std::uint64_t bits = open[w] & ~(done[w] | to_come[w]); bits != 0; bits &= bits - 1) {
-            const auto low = static_cast<std::size_t>(__builtin_ctzll(bits));
-            const std::size_t c = first + w * 64 + low;
+        CollectiveId of_word = first;
+        for (std::size_t w = 0; w < open.size(); ++w, of_word = of_word + 64) {
+          const std::uint64_t neither = ~(done.words()[w] | to_come.words()[w]);
+          if ((any.words()[w] & neither) != 0) out.with_any[k] = 1;
+          for (std::uint64_t bits = open[w] & neither; bits != 0; bits &= bits - 1) {
+            const CollectiveId c = of_word + std::countr_zero(bits);
             beside[c] += time;
-            if (beside[c] >= enough[c]) open[w] &= ~(std::uint64_t{1} << low);
+            if (beside[c] >= enough[c]) open[w] &= ~(bits & -bits);
           }
         }
       }
     }
-  }
+  });
   out.most_hidden.resize(p.collectives.size());
-  for (std::size_t c = 0; c < p.collectives.size(); ++c) {
+  for (CollectiveId c : p.collectives.ids()) {
     const CollectiveCost& cost = p.collectives[c].cost;
     // One more for what was rounded.
     const Time hidden{done_in({beside[c]}, cost.slowdown).ps + (beside[c] > 0 ? 1 : 0)};
@@ -262,4 +225,4 @@ Beside what_runs_beside(const Problem& p) {
   return out;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

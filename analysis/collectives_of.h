@@ -5,7 +5,7 @@
 
 #include "ir/schedule.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 inline void add_collectives(const ir::Graph& graph, ir::OpId op, std::vector<ir::OpId>& out) {
   if (graph[op].as<ir::CollectiveKernel>() != nullptr) out.push_back(op);
@@ -22,4 +22,4 @@ inline std::vector<ir::OpId> collectives_of(const ir::Schedule& schedule) {
   return out;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

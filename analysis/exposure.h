@@ -5,11 +5,11 @@
 #include "analysis/adjacent_swaps.h"
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 // Time of the collective less the compute between its start and the first node that makes it complete: its
 // wait, the wait of a later collective on the same channel (which completes after it), or a blocking
 // collective. Negative: covered with room to spare. Contention is left out.
-Time walk_exposure(const Problem& problem, const AdjacentSwaps& order, int collective);
+Time walk_exposure(const Problem& problem, const AdjacentSwaps& order, CollectiveId collective);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

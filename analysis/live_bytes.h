@@ -11,39 +11,37 @@
 #include <span>
 #include <vector>
 
-namespace braid::passes {
+#include "analysis/ids.h"
+
+namespace braid::analysis {
 
 using SpaceBytes = std::array<std::int64_t, 2>;  // arena, communication segment
 inline std::int64_t total(const SpaceBytes& b) { return b[0] + b[1]; }
 
 struct LiveTenant {
   std::int64_t bytes = 0;
-  int space = 0;
-  bool from_begin = false;  // alive before the first node that touches it
-  bool to_end = false;      // and after the last one
-  std::vector<int> nodes;   // that touch it, ascending, without repetition
+  std::size_t space = 0;
+  bool from_begin = false;    // alive before the first node that touches it
+  bool to_end = false;        // and after the last one
+  std::vector<NodeId> nodes;  // that touch it, ascending, without repetition
 };
 
 class LiveBytes {
  public:
   LiveBytes() = default;  // nothing is alive, ever
-  LiveBytes(int nodes, std::vector<LiveTenant> tenants);
+  LiveBytes(int nodes, IdVector<TenantId, LiveTenant> tenants);
 
-  const std::vector<LiveTenant>& tenants() const { return tenants_; }
-  std::span<const int> touched_by(int node) const {
-    const auto n = static_cast<std::size_t>(node);
-    return std::span(touched_).subspan(first_touched_[n], first_touched_[n + 1] - first_touched_[n]);
-  }
+  const IdVector<TenantId, LiveTenant>& tenants() const { return tenants_; }
+  std::span<const TenantId> touched_by(NodeId node) const { return touched_[node]; }
   bool empty() const { return tenants_.empty(); }
-  SpaceBytes peaks(std::span<const int> order) const;
+  SpaceBytes peaks(OrderView order) const;
   // Of the reversed problem (tails.h).
   LiveBytes reversed(int virtuals) const;
 
  private:
   int nodes_ = 0;
-  std::vector<LiveTenant> tenants_;
-  std::vector<std::size_t> first_touched_;
-  std::vector<int> touched_;
+  IdVector<TenantId, LiveTenant> tenants_;
+  IdLists<NodeId, TenantId> touched_;
 };
 
 // Which nodes may come next so that the limit can be kept to the end: those after which the remaining nodes,
@@ -52,39 +50,42 @@ class LiveBytes {
 class Admission {
  public:
   // `reference` keeps the limit.
-  Admission(const LiveBytes& live, std::span<const int> reference, std::int64_t limit);
+  Admission(const LiveBytes& live, OrderView reference, std::int64_t limit);
   // The limit holds if `node` comes next.
-  bool may_take(int node);
-  void take(int node);
+  bool may_take(NodeId node);
+  void take(NodeId node);
   // The first node of the reference that was not taken.
-  int next() const { return reference_[next_]; }
+  NodeId next() const { return reference_[next_]; }
 
  private:
   struct Change {
-    int space;
-    int from, to;  // positions of the reference, half open
+    std::size_t space;
+    Position from, to;  // of the reference, half open
     std::int64_t bytes;
   };
   // Changes to what the remaining nodes see, into changes_; the peak while the node runs.
-  SpaceBytes changes_of(int node);
-  void add(int space, int from, int to, std::int64_t bytes);
+  SpaceBytes changes_of(NodeId node);
+  void add(std::size_t space, Position from, Position to, std::int64_t bytes);
   // The most that is alive at positions from .. to - 1; node i of the tree spans begin .. end - 1.
-  std::int64_t most_in(int space, int i, int begin, int end, int from, int to) const;
-  void add(std::vector<std::int64_t>& most, std::vector<std::int64_t>& added, int at, int begin, int end,
-           int from, int to, std::int64_t bytes);
+  using Tree = IdVector<int, std::int64_t>;
+  std::int64_t most_in(std::size_t space, int i, Position begin, Position end, Position from,
+                       Position to) const;
+  void add(Tree& most, Tree& added, int i, Position begin, Position end, Position from, Position to,
+           std::int64_t bytes);
 
   const LiveBytes* live_;
-  std::vector<int> reference_, position_;
+  Order reference_;
+  IdVector<NodeId, Position> position_;
   std::int64_t limit_;
-  std::size_t next_ = 0;
-  std::vector<char> taken_;
-  std::vector<std::vector<int>> touchers_;  // per tenant: positions in the reference, ascending
-  std::vector<int> first_, last_;           // per tenant: of those that remain, indices into touchers_
-  std::vector<char> born_;
+  Position next_{0};
+  IdVector<Position, char> taken_;
+  IdVector<TenantId, IdVector<int, Position>> touchers_;  // ascending
+  IdVector<TenantId, int> first_, last_;                  // of those that remain, indices into touchers_
+  IdVector<TenantId, char> born_;
   SpaceBytes now_{}, peak_{};
-  std::array<std::vector<std::int64_t>, 2> most_, added_;  // segment trees over the reference
+  std::array<Tree, 2> most_, added_;  // segment trees over the reference
   std::vector<Change> changes_;
-  std::vector<int> ends_;
+  std::vector<Position> ends_;
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

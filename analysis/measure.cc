@@ -9,7 +9,7 @@
 #include "ir/collective_table.h"
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 using namespace ir;
 
@@ -45,7 +45,7 @@ std::string describe_collective(const Graph& graph, OpId start) {
 }
 
 Measurement measure(const Schedule& schedule, const Problem& problem, const MemoryModel& memory,
-                    std::span<const int> order, const MeasureOptions& options) {
+                    OrderView order, const MeasureOptions& options) {
   const Timeline t = simulate(problem, order);
   Measurement m;
   m.makespan = t.makespan;
@@ -58,16 +58,15 @@ Measurement measure(const Schedule& schedule, const Problem& problem, const Memo
   m.live_peak = live.peak;
   m.live_peak_step = live.peak_step;
   if (options.planned) m.planned_bytes = memory.planned_bytes(order);
-  for (const int node : order) {
+  for (const NodeId node : order) {
     for (const Step& step : problem.steps_of(node)) {
       if (step.kind != Step::Kind::start) continue;
-      const auto c = static_cast<std::size_t>(step.collective);
-      const Collective& collective = problem.collectives[c];
+      const Collective& collective = problem.collectives[step.collective];
       CollectiveReport r;
       r.name = schedule.graph[collective.op].name;
       r.kernel = describe_collective(schedule.graph, collective.op);
       r.cost = collective.cost.time;
-      r.initial_exposed = r.final_exposed = t.collectives[c].exposed;
+      r.initial_exposed = r.final_exposed = t.collectives[step.collective].exposed;
       m.collectives.push_back(std::move(r));
     }
   }
@@ -78,7 +77,7 @@ Measurement measure(const Schedule& schedule, const CostModel& costs, const Meas
   // Collectives may change places in what is measured, so the bounds must hold for those orders too.
   const Problem problem = options.bounds ? make_problem(schedule, costs, {.channel_order = false})
                                          : make_fixed_problem(schedule, costs);
-  return measure(schedule, problem, MemoryModel(schedule), identity_order(problem.size()), options);
+  return measure(schedule, problem, MemoryModel(schedule), identity_order(problem.nodes()), options);
 }
 
 OverlapReport make_report(std::string pass, const Measurement& before, const Measurement& after) {
@@ -101,4 +100,4 @@ OverlapReport make_report(std::string pass, const Measurement& before, const Mea
   return r;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

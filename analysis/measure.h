@@ -13,7 +13,7 @@
 #include "analysis/simulator.h"
 #include "ir/schedule.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Measurement {
   Time makespan;
@@ -21,7 +21,7 @@ struct Measurement {
   Time input_bound;            // of this graph taken as the input; callers keep that of the first one
   Time exposed;                // sum over the collectives, and what is in flight at the end
   std::int64_t live_peak = 0;  // bytes
-  int live_peak_step = -1;
+  Position live_peak_step;
   std::int64_t planned_bytes = 0;
   // In the order of their starts; moves and limit are left to the pass.
   std::vector<CollectiveReport> collectives;
@@ -39,7 +39,7 @@ struct MeasureOptions {
 Measurement measure(const ir::Schedule& schedule, const CostModel& costs, const MeasureOptions& options = {});
 // Of parts that the caller has already.
 Measurement measure(const ir::Schedule& schedule, const Problem& problem, const MemoryModel& memory,
-                    std::span<const int> order, const MeasureOptions& options = {});
+                    OrderView order, const MeasureOptions& options = {});
 
 // "all_gather @dp 64.0 MiB": kind, group and payload at upper bounds.
 std::string describe_collective(const ir::Graph& graph, ir::OpId start);
@@ -49,4 +49,4 @@ std::string format_bytes(std::int64_t bytes);  // "512 B", "64.0 MiB"
 // the pass made was not exposed before.
 OverlapReport make_report(std::string pass, const Measurement& before, const Measurement& after);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -13,17 +13,18 @@
 #include <span>
 #include <vector>
 
+#include "analysis/ids.h"
 #include "ir/schedule.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Tenant {
   ir::StorageId storage;
   ir::StorageId result = {};  // has the same place: of the collective whose operand `storage` is
   std::int64_t bytes = 0;
-  bool comm = false;       // in the communication segment
-  bool to_end = false;     // lives to the end: an output, or what a collective without wait or release holds
-  std::vector<int> nodes;  // that touch it; ascending in the schedule's own order
+  bool comm = false;    // in the communication segment
+  bool to_end = false;  // lives to the end: an output, or what a collective without wait or release holds
+  std::vector<NodeId> nodes;  // that touch it; ascending in the schedule's own order
 };
 
 struct MemoryOptions {
@@ -41,65 +42,60 @@ class MemoryModel {
   explicit MemoryModel(const ir::Schedule& schedule, const MemoryOptions& options = {});
 
   // Of the same nodes in another order, which keeps all dependencies: node k is what node order[k] was.
-  MemoryModel permuted(std::span<const int> order) const;
+  MemoryModel permuted(OrderView order) const;
 
-  const std::vector<Tenant>& tenants() const { return tenants_; }
-  // Indices into tenants(), ascending.
-  std::span<const int> touched_by(int node) const;
+  const IdVector<TenantId, Tenant>& tenants() const { return tenants_; }
+  // Ascending.
+  std::span<const TenantId> touched_by(NodeId node) const { return touched_[node]; }
   // Can `out` have the bytes of `in`, if `in` dies and `out` is born at this node? Both touched by it.
-  bool may_reuse(int node, int in, int out) const;
+  bool may_reuse(NodeId node, TenantId in, TenantId out) const;
 
-  // In an order: tenant `out` takes the bytes of a tenant that dies where it is born. -1: of nobody.
-  std::vector<int> takes(std::span<const int> order) const;
+  // In an order: tenant `out` takes the bytes of a tenant that dies where it is born, if of any.
+  IdVector<TenantId, TenantId> takes(OrderView order) const;
 
   struct Live {
-    std::int64_t peak = 0;            // bytes, in-place reuse counted
-    int peak_step = -1;               // position in the order
-    std::vector<std::int64_t> bytes;  // while each position of the order executes
+    std::int64_t peak = 0;  // bytes, in-place reuse counted
+    Position peak_step;
+    IdVector<Position, std::int64_t> bytes;  // while each position of the order executes
   };
-  Live live(std::span<const int> order) const;  // O(n + touches)
+  Live live(OrderView order) const;  // O(n + touches)
   // The plan for this order: what plan_memory writes into the schedule.
-  ir::MemoryPlan plan(std::span<const int> order) const;
-  std::int64_t planned_bytes(std::span<const int> order) const;
+  ir::MemoryPlan plan(OrderView order) const;
+  std::int64_t planned_bytes(OrderView order) const;
 
   // At the node, `out` may take the bytes of `in` (tenants), if one is born and the other dies there; who
   // comes first, takes.
   struct Reuse {
-    int in, out;
+    TenantId in, out;
   };
-  std::span<const Reuse> reuses(int node) const {
-    const auto n = static_cast<std::size_t>(node);
-    return std::span(reuses_).subspan(static_cast<std::size_t>(first_reuse_[n]),
-                                      static_cast<std::size_t>(first_reuse_[n + 1] - first_reuse_[n]));
-  }
+  std::span<const Reuse> reuses(NodeId node) const { return reuses_[node]; }
 
  private:
   struct Life {
-    int first, last;
+    Position first, last;
   };
-  std::vector<Life> lives(std::span<const int> order) const;
-  std::vector<int> takes(std::span<const int> order, std::span<const Life> lives) const;
-  Live live(std::span<const int> order, std::span<const Life> lives, std::span<const int> takes) const;
+  using Lives = IdVector<TenantId, Life>;
+  Lives lives(OrderView order) const;
+  IdVector<TenantId, TenantId> takes(OrderView order, const Lives& lives) const;
+  Live live(OrderView order, const Lives& lives, const IdVector<TenantId, TenantId>& takes) const;
 
-  std::vector<Tenant> tenants_;
-  std::vector<int> first_touched_ = {0}, touched_;
-  std::vector<int> first_reuse_ = {0};  // per node, into reuses_
-  std::vector<Reuse> reuses_;           // by (out, bytes of in, in)
+  IdVector<TenantId, Tenant> tenants_;
+  IdLists<NodeId, TenantId> touched_;
+  IdLists<NodeId, Reuse> reuses_;  // by (out, bytes of in, in)
   MemoryOptions options_;
 };
 
 // Of one storage: the nodes that touch it, ascending, and whether it lives to the end.
 struct Touches {
-  std::vector<int> nodes;
+  std::vector<NodeId> nodes;
   bool to_end = false;
 };
-// Index: StorageId. Empty for what is not planned: memory of the caller, constants, what is local to a fused
+// Empty for what is not planned: memory of the caller, constants, what is local to a fused
 // node.
-std::vector<Touches> touches(const ir::Schedule& schedule);
+IdVector<ir::StorageId, Touches> touches(const ir::Schedule& schedule);
 
 // User error 570 if the plan of this order, `planned_bytes`, does not keep the cap. Names the step at which
 // the most is live, its bytes, and the largest storages that are alive there.
-void check_cap(const ir::Schedule& schedule, const MemoryModel& model, std::span<const int> order,
-               std::int64_t cap);
+void check_cap(const ir::Schedule& schedule, const MemoryModel& model, OrderView order, std::int64_t cap);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

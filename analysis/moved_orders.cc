@@ -1,18 +1,16 @@
 #include "analysis/moved_orders.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 constexpr int kStride = 32;  // nodes between checkpoints
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
 MovedOrders::MovedOrders(const Problem& problem) : problem_(problem) {
   Simulator s(problem);
-  for (int n = 0; n < problem.size(); ++n) {
-    if (n % kStride == 0) checkpoints_.push_back(s);
+  for (NodeId n : problem.nodes()) {
+    if (n.index % kStride == 0) checkpoints_.push_back(s);
     begin_.push_back(s.now());
     s.append(n);
   }
@@ -20,15 +18,15 @@ MovedOrders::MovedOrders(const Problem& problem) : problem_(problem) {
   makespan_ = s.finish();
 }
 
-Time MovedOrders::makespan_with(int first, std::span<const int> nodes) {
-  const int from = first / kStride;
-  Simulator s = checkpoints_[at(from)];
-  for (int n = from * kStride; n < first; ++n) s.append(n);
-  for (const int n : nodes) s.append(n);
-  appends_ += first - from * kStride + static_cast<std::int64_t>(nodes.size());
-  for (int n = first + static_cast<int>(nodes.size()); n < problem_.size(); ++n, ++appends_) {
-    if (n % kStride == 0) {
-      const Simulator& before = checkpoints_[at(n / kStride)];
+Time MovedOrders::makespan_with(NodeId first, std::span<const NodeId> nodes) {
+  const NodeId from = first - first.index % kStride;
+  Simulator s = checkpoints_[from.index / kStride];
+  for (const NodeId n : IdRange(from, first)) s.append(n);
+  for (const NodeId n : nodes) s.append(n);
+  appends_ += first - from + std::ssize(nodes);
+  for (NodeId n = first + count_of(nodes); n.index < problem_.size(); ++n, ++appends_) {
+    if (n.index % kStride == 0) {
+      const Simulator& before = checkpoints_[n.index / kStride];
       if (s.same_in_flight(before)) return makespan_ + (s.now() - before.now());
     }
     s.append(n);
@@ -36,4 +34,4 @@ Time MovedOrders::makespan_with(int first, std::span<const int> nodes) {
   return s.finish();
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -9,7 +9,7 @@
 
 #include "analysis/simulator.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 class MovedOrders {
  public:
@@ -17,19 +17,19 @@ class MovedOrders {
 
   Time makespan() const { return makespan_; }
   // When the stream reaches a node, or the end (the number of nodes).
-  Time begin(int node) const { return begin_[static_cast<std::size_t>(node)]; }
-  // Of the order in which these nodes stand at the positions from `first` on, of which they are a
+  Time begin(NodeId node) const { return begin_[node]; }
+  // Of the order in which these nodes stand in the places of `first` and those behind it, of which they are a
   // permutation.
-  Time makespan_with(int first, std::span<const int> nodes);
+  Time makespan_with(NodeId first, std::span<const NodeId> nodes);
   // Nodes that were simulated so far.
   std::int64_t appends() const { return appends_; }
 
  private:
   const Problem& problem_;
-  std::vector<Simulator> checkpoints_;  // in front of every so-manieth node
-  std::vector<Time> begin_;
+  IdVector<int, Simulator> checkpoints_;  // in front of every so-manieth node
+  IdVector<NodeId, Time> begin_;
   Time makespan_;
   std::int64_t appends_ = 0;
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

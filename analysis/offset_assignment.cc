@@ -9,7 +9,7 @@
 
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 std::int64_t checked_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
@@ -263,4 +263,4 @@ Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment,
   return again.bytes < best.bytes ? again : best;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Block {
   std::int64_t bytes = 0;
@@ -38,4 +38,4 @@ Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment,
 std::int64_t checked_add(std::int64_t a, std::int64_t b);
 std::int64_t round_up(std::int64_t bytes, std::int64_t alignment);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -4,13 +4,7 @@
 
 #include "ir/collective_table.h"
 
-namespace braid::passes {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
+namespace braid::analysis {
 OrderAnalysis::OrderAnalysis(const ir::Schedule& schedule, std::shared_ptr<const CostModel> costs,
                              const ProblemOptions& options)
     : problem(make_problem(schedule, *costs, options)),
@@ -19,48 +13,29 @@ OrderAnalysis::OrderAnalysis(const ir::Schedule& schedule, std::shared_ptr<const
       graph_(schedule.graph.pool),
       channels_(schedule.channels),
       channel_order_(options.channel_order) {
-  for (const ir::ScheduleNode& node : schedule.nodes) {
-    first_op_.push_back(ops_.size());
-    const std::vector<ir::OpId> ops = ir::ops_of(node);
-    ops_.insert(ops_.end(), ops.begin(), ops.end());
-  }
-  first_op_.push_back(ops_.size());
+  for (const ir::ScheduleNode& node : schedule.nodes) ops_.push_back(ir::ops_of(node));
 }
 
 bool OrderAnalysis::describes(const ir::Schedule& schedule, const CostModel& costs,
                               const ProblemOptions& options) const {
   if (&costs != costs_.get() || schedule.graph.pool != graph_ || schedule.channels != channels_ ||
-      options.channel_order != channel_order_ || schedule.nodes.size() + 1 != first_op_.size()) {
+      options.channel_order != channel_order_ || schedule.nodes.size() != ops_.ids().size()) {
     return false;
   }
-  for (std::size_t n = 0; n < schedule.nodes.size(); ++n) {
-    const ir::ScheduleNode& node = schedule.nodes[n];
-    const std::size_t first = first_op_[n], count = first_op_[n + 1] - first;
-    if (node.kind == ir::ScheduleNode::Kind::single) {
-      if (count != 1 || ops_[first] != node.op) return false;
-    } else {
-      const std::vector<ir::OpId> ops = ir::ops_of(node);
-      if (!std::equal(ops.begin(), ops.end(), ops_.begin() + static_cast<std::ptrdiff_t>(first),
-                      ops_.begin() + static_cast<std::ptrdiff_t>(first + count))) {
-        return false;
-      }
-    }
-  }
-  return true;
+  return std::ranges::all_of(ops_.ids(), [&](NodeId n) {
+    const ir::ScheduleNode& node = at(schedule.nodes, n);
+    if (node.kind == ir::ScheduleNode::Kind::single) return ops_[n].size() == 1 && ops_[n].front() == node.op;
+    return std::ranges::equal(ir::ops_of(node), ops_[n]);
+  });
 }
 
-std::shared_ptr<const OrderAnalysis> OrderAnalysis::in_order(std::span<const int> order) const {
+std::shared_ptr<const OrderAnalysis> OrderAnalysis::in_order(OrderView order) const {
   std::shared_ptr<OrderAnalysis> out(new OrderAnalysis(permuted(problem, order), memory.permuted(order)));
   out->costs_ = costs_;
   out->graph_ = graph_;
   out->channels_ = channels_;
   out->channel_order_ = channel_order_;
-  for (int n : order) {
-    out->first_op_.push_back(out->ops_.size());
-    out->ops_.insert(out->ops_.end(), ops_.begin() + static_cast<std::ptrdiff_t>(first_op_[at(n)]),
-                     ops_.begin() + static_cast<std::ptrdiff_t>(first_op_[at(n) + 1]));
-  }
-  out->first_op_.push_back(out->ops_.size());
+  for (const NodeId n : order) out->ops_.push_back(ops_[n]);
   return out;
 }
 
@@ -71,4 +46,4 @@ bool has_point_to_point(const ir::Schedule& schedule) {
   });
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -4,16 +4,13 @@
 // numbered anew.
 #pragma once
 
-#include <cstddef>
 #include <memory>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "analysis/memory_model.h"
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 class OrderAnalysis {
  public:
@@ -28,7 +25,7 @@ class OrderAnalysis {
   // something).
   bool describes(const ir::Schedule& schedule, const CostModel& costs, const ProblemOptions& options) const;
   // Of the same nodes in this order, which keeps all dependencies.
-  std::shared_ptr<const OrderAnalysis> in_order(std::span<const int> order) const;
+  std::shared_ptr<const OrderAnalysis> in_order(OrderView order) const;
 
  private:
   OrderAnalysis(Problem p, MemoryModel m) : problem(std::move(p)), memory(std::move(m)) {}
@@ -36,12 +33,11 @@ class OrderAnalysis {
   std::shared_ptr<const void> graph_;  // keeps its identity from being used again
   ir::ChannelPolicy channels_ = ir::ChannelPolicy::global;
   bool channel_order_ = true;
-  std::vector<ir::OpId> ops_;          // of all nodes, in order
-  std::vector<std::size_t> first_op_;  // per node, into ops_
+  IdLists<NodeId, ir::OpId> ops_;
 };
 
 // Do programs like this one have sends or receives? Their ranks may run different orders, and a send meets
 // its receive only in the order agreed upon: passes keep the order of collectives.
 bool has_point_to_point(const ir::Schedule& schedule);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

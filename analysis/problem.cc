@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using namespace ir;
@@ -19,24 +18,24 @@ class Maker {
         graph_(schedule.graph),
         costs_(costs),
         kernels_(costs, graph_),
-        collective_of_(graph_.ops.size(), -1) {}
+        collective_of_(graph_.ops.size()) {}
 
   Problem make_fixed() {
-    const int n = add_nodes();
-    for (int node = 0; node < n; ++node) {
-      if (node > 0) p_.preds.push_back(node - 1);
-      if (node + 1 < n) p_.succs.push_back(node + 1);
-      p_.first_pred.push_back(static_cast<int>(p_.preds.size()));
-      p_.first_succ.push_back(static_cast<int>(p_.succs.size()));
+    add_nodes();
+    for (const NodeId node : p_.nodes()) {
+      if (node.index > 0) p_.preds.add(node - 1);
+      if (node.index + 1 < p_.size()) p_.succs.add(node + 1);
+      p_.preds.close();
+      p_.succs.close();
     }
     return std::move(p_);
   }
 
   Problem make(const Dependencies& deps) {
-    const int n = add_nodes();
-    for (int node = 0; node < n; ++node) {
-      append(deps.predecessors(node), p_.preds, p_.first_pred);
-      append(deps.successors(node), p_.succs, p_.first_succ);
+    add_nodes();
+    for (const NodeId node : p_.nodes()) {
+      append(deps.predecessors(node.index), p_.preds);
+      append(deps.successors(node.index), p_.succs);
     }
     return std::move(p_);
   }
@@ -46,22 +45,20 @@ class Maker {
   const Graph& graph_;
   const CostModel& costs_;
   const KernelCosts kernels_;
-  std::vector<int> collective_of_;  // by OpId of the start
-  std::map<std::vector<int>, int> channels_;
-  std::vector<char> in_parts_;  // by storage, and one more; empty until somebody asks
+  IdVector<OpId, CollectiveId> collective_of_;  // of the start
+  std::map<std::vector<int>, ChannelId> channels_;
+  IdVector<StorageId, char> in_parts_;  // and one more; empty until somebody asks
   Problem p_;
 
-  int add_nodes() {
-    const int n = static_cast<int>(schedule_.nodes.size());
-    for (int node = 0; node < n; ++node) {
-      add_steps(schedule_.nodes[static_cast<std::size_t>(node)], node);
-      p_.first_step.push_back(static_cast<int>(p_.steps.size()));
+  void add_nodes() {
+    for (const ScheduleNode& node : schedule_.nodes) {
+      add_steps(node, NodeId{p_.size()});
+      p_.first_step.push_back(p_.steps.end_id());
     }
-    p_.channels = static_cast<int>(channels_.size());
-    return n;
+    p_.channels = count_of(channels_);
   }
 
-  void add_steps(const ScheduleNode& node, int index) {
+  void add_steps(const ScheduleNode& node, NodeId index) {
     if (node.kind == ScheduleNode::Kind::grouped) {
       for (const ScheduleNode& member : node.members) add_steps(member, index);
     } else {
@@ -69,7 +66,7 @@ class Maker {
     }
   }
 
-  void add_step(const ScheduleNode& schedule_node, OpId first, int node) {
+  void add_step(const ScheduleNode& schedule_node, OpId first, NodeId node) {
     const Operation& op = graph_[first];
     // A wait first works, then blocks; what it does itself overlaps with what is in flight.
     if (op.as<CollectiveKernel>() || op.as<WaitKernel>() || op.as<ReleaseKernel>()) {
@@ -96,25 +93,24 @@ class Maker {
     p_.steps.push_back(step);
   }
 
-  Collective& collective(const Step& step) {
-    return p_.collectives[static_cast<std::size_t>(step.collective)];
-  }
-  int collective_of(OpId start) const {
-    const int c = collective_of_[static_cast<std::size_t>(start.index)];
-    internal_check(c >= 0, "'{}' is waited for before it is started", graph_[start].name);
+  Collective& collective(const Step& step) { return p_.collectives[step.collective]; }
+  CollectiveId collective_of(OpId start) const {
+    const CollectiveId c = collective_of_[start];
+    internal_check(c.valid(), "'{}' is waited for before it is started", graph_[start].name);
     return c;
   }
 
-  int add_collective(OpId op, const CollectiveKernel& kernel, int node) {
-    const int index = static_cast<int>(p_.collectives.size());
-    collective_of_[static_cast<std::size_t>(op.index)] = index;
+  CollectiveId add_collective(OpId op, const CollectiveKernel& kernel, NodeId node) {
+    const CollectiveId index = p_.collectives.end_id();
+    collective_of_[op] = index;
     Collective c;
     c.op = op;
     c.start = node;
-    c.channel = channels_.try_emplace(channel_of(kernel), static_cast<int>(channels_.size())).first->second;
+    c.channel = channels_.try_emplace(channel_of(kernel), ChannelId{count_of(channels_)}).first->second;
     c.cost = costs_.collective(graph_, op);
     // The links of a paced machine belong to the communicators.
-    if (costs_.machine().collectives.model == CollectiveModelKind::paced_link) c.cost.fabric = c.channel;
+    if (costs_.machine().collectives.model == CollectiveModelKind::paced_link)
+      c.cost.fabric = c.channel.index;
     internal_check(c.cost.time.ps >= 0 && c.cost.slowdown >= 1000 && c.cost.fabric >= 0,
                    "collective '{}' costs {} ps, slow-down {}, fabric {}", graph_[op].name, c.cost.time.ps,
                    c.cost.slowdown, c.cost.fabric);
@@ -133,7 +129,7 @@ class Maker {
     for (const auto* refs : {&kernel.inputs, &kernel.outputs}) {
       for (const TensorRef& r : *refs) {
         const StorageId s = root_storage(graph_, r.buffer);
-        if (s.valid() && in_parts_[static_cast<std::size_t>(s.index)] != 0) return true;
+        if (s.valid() && in_parts_[s] != 0) return true;
       }
     }
     return false;
@@ -142,31 +138,30 @@ class Maker {
   // Storages of which somebody touches a part, or which several collectives touch.
   void find_parts() {
     in_parts_.assign(graph_.storages.size() + 1, 0);
-    std::vector<std::int32_t> collective(graph_.storages.size(), -1);  // the one that touched it
+    IdVector<StorageId, OpId> collective(graph_.storages.size());  // the one that touched it
     const auto mark = [&](BufferId b) {
       const StorageId s = root_storage(graph_, b);
-      if (s.valid()) in_parts_[static_cast<std::size_t>(s.index)] = 1;
+      if (s.valid()) in_parts_[s] = 1;
     };
     const auto look = [&](const TensorRef& r) {
       if (!(r.sizes == graph_[r.buffer].sizes) && !(numel(r.sizes) == numel(graph_[r.buffer].sizes)))
         mark(r.buffer);
     };
-    for (std::size_t k = 0; k < graph_.buffers.size(); ++k) {
-      const Buffer& b = graph_.buffers[k];
+    for (const BufferId id : first_ids<BufferId>(count_of(graph_.buffers))) {
+      const Buffer& b = graph_[id];
       if (const auto* v = std::get_if<NonOwningLayout>(&b.layout);
           v != nullptr && !(numel(b.sizes) == numel(graph_[v->base].sizes))) {
-        mark({static_cast<std::int32_t>(k)});
+        mark(id);
       }
     }
-    for (std::size_t k = 0; k < graph_.ops.size(); ++k) {
-      const Operation& op = graph_.ops[k];
+    for (const OpId id : collective_of_.ids()) {
+      const Operation& op = graph_[id];
       for_each_operand(op.kernel, [&](const TensorRef& r, bool) {
         look(r);
         const StorageId s = root_storage(graph_, r.buffer);
         if (op.as<CollectiveKernel>() == nullptr || !s.valid()) return;
-        std::int32_t& first = collective[static_cast<std::size_t>(s.index)];
-        if (first >= 0 && first != static_cast<std::int32_t>(k)) mark(r.buffer);
-        first = static_cast<std::int32_t>(k);
+        if (collective[s].valid() && collective[s] != id) mark(r.buffer);
+        collective[s] = id;
       });
     }
   }
@@ -194,35 +189,36 @@ class Maker {
     return {kernel.group.index, kernel.root, edge && recv ? 1 : 0};
   }
 
-  static void append(std::span<const Dependency> from, std::vector<int>& to, std::vector<int>& first) {
+  static void append(std::span<const Dependency> from, IdLists<NodeId, NodeId>& to) {
+    NodeId last;
     for (const Dependency& d : from) {
       // Ordered by node: what repeats stands side by side.
-      if (static_cast<int>(to.size()) == first.back() || to.back() != d.node) to.push_back(d.node);
+      if (d.node != last.index) to.add(last = NodeId{d.node});
     }
-    first.push_back(static_cast<int>(to.size()));
+    to.close();
   }
 };
 
 }  // namespace
 
-Time Problem::compute_time(int n) const {
+Time Problem::compute_time(NodeId n) const {
   Time sum;
   for (const Step& s : steps_of(n)) sum += s.work;
   return sum;
 }
 
-int Problem::started_by(int n) const {
+CollectiveId Problem::started_by(NodeId n) const {
   for (const Step& s : steps_of(n)) {
     if (s.kind == Step::Kind::start) return s.collective;
   }
-  return -1;
+  return {};
 }
 
-int Problem::waited_by(int n) const {
+CollectiveId Problem::waited_by(NodeId n) const {
   for (const Step& s : steps_of(n)) {
     if (s.kind == Step::Kind::wait) return s.collective;
   }
-  return -1;
+  return {};
 }
 
 Problem make_problem(const Schedule& schedule, const CostModel& costs, const ProblemOptions& options) {
@@ -237,63 +233,66 @@ Problem make_fixed_problem(const Schedule& schedule, const CostModel& costs) {
   return Maker(schedule, costs).make_fixed();
 }
 
-Problem permuted(const Problem& p, std::span<const int> order) {
-  const auto at = [](int index) { return static_cast<std::size_t>(index); };
-  internal_check(static_cast<int>(order.size()) == p.size(), "an order of {} nodes for {}", order.size(),
-                 p.size());
-  std::vector<int> position(order.size(), -1);
-  for (std::size_t k = 0; k < order.size(); ++k) position[at(order[k])] = static_cast<int>(k);
+Problem permuted(const Problem& p, OrderView order) {
+  internal_check(order.end_id().index == p.size(), "an order of {} nodes for {}", order.size(), p.size());
+  // The positions are the nodes of the new problem.
+  const IdVector<NodeId, Position> position = positions_of(order);
+  const auto moved = [&](NodeId n) { return NodeId{position[n].index}; };
   Problem out;
   out.channels = p.channels;
   out.fabrics = p.fabrics;
-  std::vector<int> collective(p.collectives.size(), -1);
-  const auto append = [&](std::span<const int> from, std::vector<int>& to, std::vector<int>& first) {
-    for (int n : from) to.push_back(position[at(n)]);
-    std::sort(to.begin() + first.back(), to.end());
-    first.push_back(static_cast<int>(to.size()));
+  IdVector<CollectiveId, CollectiveId> collective(p.collectives.ids());
+  std::vector<NodeId> list;
+  const auto append = [&](std::span<const NodeId> from, IdLists<NodeId, NodeId>& to) {
+    list.clear();
+    for (NodeId n : from) list.push_back(moved(n));
+    std::ranges::sort(list);
+    to.push_back(list);
   };
-  for (int n : order) {
+  for (NodeId n : order) {
     for (Step step : p.steps_of(n)) {
       if (step.kind == Step::Kind::start) {
-        Collective c = p.collectives[at(step.collective)];
-        for (int* node : {&c.start, &c.wait, &c.release}) {
-          if (*node >= 0) *node = position[at(*node)];
+        Collective c = p.collectives[step.collective];
+        for (NodeId* node : {&c.start, &c.wait, &c.release}) {
+          if (node->valid()) *node = moved(*node);
         }
-        collective[at(step.collective)] = static_cast<int>(out.collectives.size());
+        collective[step.collective] = out.collectives.end_id();
         out.collectives.push_back(std::move(c));
       }
-      if (step.collective >= 0) step.collective = collective[at(step.collective)];
+      if (step.collective.valid()) step.collective = collective[step.collective];
       out.steps.push_back(step);
     }
-    out.first_step.push_back(static_cast<int>(out.steps.size()));
-    append(p.predecessors(n), out.preds, out.first_pred);
-    append(p.successors(n), out.succs, out.first_succ);
+    out.first_step.push_back(out.steps.end_id());
+    append(p.predecessors(n), out.preds);
+    append(p.successors(n), out.succs);
   }
   return out;
 }
 
-std::vector<int> identity_order(int nodes) {
-  std::vector<int> order(static_cast<std::size_t>(nodes));
-  std::iota(order.begin(), order.end(), 0);
-  return order;
+Order identity_order(IdRange<NodeId> nodes) { return Order(nodes.begin(), nodes.end()); }
+
+IdVector<NodeId, Position> positions_of(OrderView order) {
+  IdVector<NodeId, Position> out(order.size());
+  for (const Position p : order.ids()) out[order[p]] = p;
+  return out;
 }
 
-bool apply_order(Schedule& schedule, std::span<const int> order) {
+bool apply_order(Schedule& schedule, OrderView order) {
   internal_check(order.size() == schedule.nodes.size(), "an order of {} nodes for {}", order.size(),
                  schedule.nodes.size());
   if (std::is_sorted(order.begin(), order.end())) return false;
   std::vector<ScheduleNode> nodes;
   nodes.reserve(order.size());
-  std::vector<bool> taken(order.size(), false);
-  for (int n : order) {
-    internal_check(n >= 0 && n < static_cast<int>(taken.size()) && !taken[static_cast<std::size_t>(n)],
+  IdVector<NodeId, char> taken(order.size(), 0);
+  for (NodeId n : order) {
+    internal_check(n.valid() && n < taken.end_id() && taken[n] == 0,
                    "the order is no permutation of the nodes");
-    taken[static_cast<std::size_t>(n)] = true;
-    nodes.push_back(std::move(schedule.nodes[static_cast<std::size_t>(n)]));
+    taken[n] = 1;
+    nodes.push_back(std::move(at(schedule.nodes, n)));
   }
   schedule.nodes = std::move(nodes);
   schedule.plan.reset();
   return true;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

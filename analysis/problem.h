@@ -17,26 +17,25 @@
 
 #include "analysis/costs/cost_model.h"
 #include "analysis/costs/time.h"
+#include "analysis/ids.h"
 #include "ir/dependencies.h"
 #include "ir/schedule.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Step {
   enum class Kind : std::uint8_t { compute, start, wait, release };
   Kind kind = Kind::compute;
   bool blocking = false;     // start: the compute stream stands still until it is complete
-  int collective = -1;       // start, wait, release: into Problem::collectives
+  CollectiveId collective;   // start, wait, release
   Time work;                 // compute: alone on the machine; others: 0
   Permille slowdown = 1000;  // compute: while a collective is in flight
 };
 
 struct Collective {
-  ir::OpId op;     // the start
-  int start = -1;  // nodes; wait and release are -1 if there are none
-  int wait = -1;
-  int release = -1;
-  int channel = 0;
+  ir::OpId op;                  // the start
+  NodeId start, wait, release;  // wait and release are invalid if there are none
+  ChannelId channel{0};
   CollectiveCost cost;
   // What a chain through it costs at least, however it is split: the floor of its smallest tensor, and
   // nothing where that can be cut (an all-reduce, a broadcast) and somebody touches a part of it.
@@ -44,32 +43,26 @@ struct Collective {
 };
 
 struct Problem {
-  // Steps of node n: steps[first_step[n]] .. steps[first_step[n + 1]]
-  std::vector<int> first_step = {0};
-  std::vector<Step> steps;
-  std::vector<Collective> collectives;  // in input order of their starts
+  IdVector<StepId, Step> steps;                       // those of a node stand side by side
+  IdVector<NodeId, StepId> first_step = {StepId{0}};  // and one more
+  IdVector<CollectiveId, Collective> collectives;     // in input order of their starts
   int channels = 0;
   int fabrics = 1;
   // Direct predecessors and successors, ascending, without repetition.
-  std::vector<int> first_pred = {0}, preds, first_succ = {0}, succs;
+  IdLists<NodeId, NodeId> preds, succs;
 
-  int size() const { return static_cast<int>(first_step.size()) - 1; }
-  std::span<const Step> steps_of(int n) const { return slice(steps, first_step, n); }
-  std::span<const int> predecessors(int n) const { return slice(preds, first_pred, n); }
-  std::span<const int> successors(int n) const { return slice(succs, first_succ, n); }
-  // The compute time of a node, without contention; the collective that it starts or waits for, or -1 (the
+  int size() const { return first_step.end_id().index - 1; }
+  IdRange<NodeId> nodes() const { return first_ids<NodeId>(size()); }
+  IdRange<ChannelId> channel_ids() const { return first_ids<ChannelId>(channels); }
+  IdRange<StepId> step_ids(NodeId n) const { return {first_step[n], first_step[n + 1]}; }
+  std::span<const Step> steps_of(NodeId n) const { return steps.slice(first_step[n], first_step[n + 1]); }
+  std::span<const NodeId> predecessors(NodeId n) const { return preds[n]; }
+  std::span<const NodeId> successors(NodeId n) const { return succs[n]; }
+  // The compute time of a node, without contention; the collective that it starts or waits for, if any (the
   // first one of a group).
-  Time compute_time(int n) const;
-  int started_by(int n) const;
-  int waited_by(int n) const;
-
- private:
-  template <class T>
-  static std::span<const T> slice(const std::vector<T>& all, const std::vector<int>& first, int n) {
-    const auto k = static_cast<std::size_t>(n);
-    return std::span<const T>(all).subspan(static_cast<std::size_t>(first[k]),
-                                           static_cast<std::size_t>(first[k + 1] - first[k]));
-  }
+  Time compute_time(NodeId n) const;
+  CollectiveId started_by(NodeId n) const;
+  CollectiveId waited_by(NodeId n) const;
 };
 
 struct ProblemOptions {
@@ -86,12 +79,10 @@ Problem make_fixed_problem(const ir::Schedule& schedule, const CostModel& costs)
 
 // The problem of the same nodes in another order, which keeps all dependencies: node k is what node order[k]
 // was.
-Problem permuted(const Problem& problem, std::span<const int> order);
+Problem permuted(const Problem& problem, OrderView order);
 
-// The order 0, 1, 2, ...
-std::vector<int> identity_order(int nodes);
 // Puts the nodes of the schedule into this order and drops the memory plan, if it is not the identity. True
 // if it changed.
-bool apply_order(ir::Schedule& schedule, std::span<const int> order);
+bool apply_order(ir::Schedule& schedule, OrderView order);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace braid::passes {
+namespace braid::analysis {
 
 std::string_view to_string(LimitReason reason) {
   constexpr std::string_view names[] = {"none", "data",  "order",    "memory",
@@ -34,4 +34,4 @@ std::string to_string(const Limit& limit) {
   return {};
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -9,7 +9,7 @@
 
 #include "analysis/costs/time.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 // Why a collective is exposed as it is, or stayed as it is. order_limits.h says what each one claims.
 enum class LimitReason : std::uint8_t {
@@ -62,4 +62,4 @@ struct OverlapReport {
   Freedom freedom;
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

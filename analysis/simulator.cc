@@ -4,25 +4,21 @@
 
 #include "ir/error.h"
 
-namespace braid::passes {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
+namespace braid::analysis {
+namespace {}  // namespace
 
 struct Simulator::Recorder {
-  std::vector<char> complete;  // per collective
+  IdVector<CollectiveId, char> complete;
   Timeline* timeline = nullptr;
 };
 
 Simulator::Simulator(const Problem& problem)
-    : problem_(&problem), engine_(at(problem.fabrics)), queues_(at(problem.channels)) {}
+    : problem_(&problem), engine_(problem.fabrics), queues_(problem.channel_ids()) {}
 
-void Simulator::append(int node) {
+void Simulator::append(NodeId node) {
   const Problem& p = *problem_;
-  for (int s = p.first_step[at(node)]; s < p.first_step[at(node) + 1]; ++s) {
-    const Step& step = p.steps[at(s)];
+  for (StepId s : p.step_ids(node)) {
+    const Step& step = p.steps[s];
     const Time before = now();
     switch (step.kind) {
       case Step::Kind::compute:
@@ -39,9 +35,9 @@ void Simulator::append(int node) {
         break;
     }
     if (recorder_ != nullptr && recorder_->timeline != nullptr) {
-      recorder_->timeline->steps[at(s)] = {before, now()};
+      recorder_->timeline->steps[s] = {before, now()};
       if (step.kind == Step::Kind::wait || step.blocking)
-        recorder_->timeline->collectives[at(step.collective)].blocked += now() - before;
+        recorder_->timeline->collectives[step.collective].blocked += now() - before;
     }
   }
 }
@@ -54,15 +50,15 @@ Time Simulator::finish() const {
   return rest.now();
 }
 
-bool Simulator::is_in_flight(int collective) const {
+bool Simulator::is_in_flight(CollectiveId collective) const {
   if (in_flight_ == 0) return false;
-  if (recorder_ != nullptr) return recorder_->complete[at(collective)] == 0;
+  if (recorder_ != nullptr) return recorder_->complete[collective] == 0;
   for (const auto& h : engine_.running()) {
     if (h.collective == collective) return true;
   }
-  const int channel = problem_->collectives[at(collective)].channel;
-  for (int q = queues_[at(channel)].first; q >= 0; q = pool_[at(q)].next) {
-    if (pool_[at(q)].collective == collective) return true;
+  const ChannelId channel = problem_->collectives[collective].channel;
+  for (EntryId q = queues_[channel].first; q.valid(); q = pool_[q].next) {
+    if (pool_[q].collective == collective) return true;
   }
   return false;
 }
@@ -74,24 +70,24 @@ bool Simulator::same_in_flight(const Simulator& other) const {
     if (heads[i].collective != its_heads[i].collective || heads[i].remaining != its_heads[i].remaining) {
       return false;
     }
-    int mine = queues_[at(heads[i].channel)].first, its = other.queues_[at(heads[i].channel)].first;
-    while (mine >= 0 && its >= 0 && pool_[at(mine)].collective == other.pool_[at(its)].collective) {
-      mine = pool_[at(mine)].next;
-      its = other.pool_[at(its)].next;
+    EntryId mine = queues_[heads[i].channel].first, its = other.queues_[heads[i].channel].first;
+    while (mine.valid() && its.valid() && pool_[mine].collective == other.pool_[its].collective) {
+      mine = pool_[mine].next;
+      its = other.pool_[its].next;
     }
-    if (mine >= 0 || its >= 0) return false;
+    if (mine.valid() || its.valid()) return false;
   }
   return true;
 }
 
-Time Simulator::backlog(int channel) const {
+Time Simulator::backlog(ChannelId channel) const {
   Time sum;
   for (const auto& h : engine_.running()) {
     if (h.channel == channel) sum.ps += h.remaining;
   }
   if (sum.ps == 0) return sum;
-  for (int q = queues_[at(channel)].first; q >= 0; q = pool_[at(q)].next) {
-    sum += problem_->collectives[at(pool_[at(q)].collective)].cost.time;
+  for (EntryId q = queues_[channel].first; q.valid(); q = pool_[q].next) {
+    sum += problem_->collectives[pool_[q].collective].cost.time;
   }
   return sum;
 }
@@ -106,45 +102,46 @@ void Simulator::compute(const Step& step) {
   engine_.pass(remaining);
 }
 
-void Simulator::block_until_complete(int collective) {
+void Simulator::block_until_complete(CollectiveId collective) {
   if (!is_in_flight(collective)) return;
   const Time before = now();
-  std::vector<CollectiveTimes>* const times =
+  IdVector<CollectiveId, CollectiveTimes>* const times =
       recorder_ != nullptr && recorder_->timeline != nullptr ? &recorder_->timeline->collectives : nullptr;
   for (bool complete = false; !complete;) {
-    const std::vector<int> charged = times != nullptr ? holding_up(collective) : std::vector<int>();
+    const std::vector<CollectiveId> charged =
+        times != nullptr ? holding_up(collective) : std::vector<CollectiveId>();
     const Time elapsed = advance(Time::max(), alone, collective, &complete);
     if (times == nullptr) continue;
-    const auto count = static_cast<std::int64_t>(charged.size());
-    for (std::int64_t k = 0; k < count; ++k)
-      (*times)[at(charged[static_cast<std::size_t>(k)])].exposed.ps +=
-          elapsed.ps / count + (k < elapsed.ps % count ? 1 : 0);
+    const std::int64_t count = std::ssize(charged);
+    std::int64_t left_over = elapsed.ps % count;
+    for (const CollectiveId c : charged)
+      (*times)[c].exposed.ps += elapsed.ps / count + (left_over-- > 0 ? 1 : 0);
   }
   blocked_ += now() - before;
 }
 
-std::vector<int> Simulator::holding_up(int collective) const {
+std::vector<CollectiveId> Simulator::holding_up(CollectiveId collective) const {
   const auto heads = engine_.running();
-  const auto head = std::ranges::find(heads, problem_->collectives[at(collective)].channel, &Head::channel);
+  const auto head = std::ranges::find(heads, problem_->collectives[collective].channel, &Head::channel);
   ir::internal_check(head != heads.end(), "a collective is in flight on an idle channel");
-  std::vector<int> out;
+  std::vector<CollectiveId> out;
   for (const auto& h : heads) {
     if (h.resources == head->resources) out.push_back(h.collective);
   }
   return out;
 }
 
-int Simulator::last_in_flight() const {
+CollectiveId Simulator::last_in_flight() const {
   Timeline rest;
   rest.collectives.resize(problem_->collectives.size());
-  Recorder recorder{std::vector<char>(problem_->collectives.size(), 1), &rest};
-  int last = -1;
-  each_in_flight([&](int c, Time) { recorder.complete[at(c)] = 0; });
+  Recorder recorder{IdVector<CollectiveId, char>(problem_->collectives.ids(), 1), &rest};
+  CollectiveId last;
+  each_in_flight([&](CollectiveId c, Time) { recorder.complete[c] = 0; });
   Simulator copy = *this;
   copy.recorder_ = &recorder;
   copy.drain();
-  each_in_flight([&](int c, Time) {
-    if (last < 0 || rest.collectives[at(c)].end > rest.collectives[at(last)].end) last = c;
+  each_in_flight([&](CollectiveId c, Time) {
+    if (!last.valid() || rest.collectives[c].end > rest.collectives[last].end) last = c;
   });
   return last;
 }
@@ -153,11 +150,11 @@ void Simulator::drain() {
   while (!engine_.idle()) advance(Time::max(), alone);
 }
 
-void Simulator::issue(int collective) {
-  const int channel = problem_->collectives[at(collective)].channel;
+void Simulator::issue(CollectiveId collective) {
+  const ChannelId channel = problem_->collectives[collective].channel;
   ++in_flight_;
   if (recorder_ != nullptr && recorder_->timeline != nullptr) {
-    recorder_->timeline->collectives[at(collective)].issued = now();
+    recorder_->timeline->collectives[collective].issued = now();
   }
   bool busy = false;
   for (const auto& h : engine_.running()) busy |= h.channel == channel;
@@ -166,83 +163,83 @@ void Simulator::issue(int collective) {
     if (engine_.running().back().remaining == 0) advance(Time{}, alone);
     return;
   }
-  int entry = free_;
-  if (entry >= 0) {
-    free_ = pool_[at(entry)].next;
-    pool_[at(entry)] = {collective, -1};
+  EntryId entry = free_;
+  if (entry.valid()) {
+    free_ = pool_[entry].next;
+    pool_[entry] = {collective, {}};
   } else {
-    entry = static_cast<int>(pool_.size());
-    pool_.push_back({collective, -1});
+    entry = pool_.end_id();
+    pool_.push_back({collective, {}});
   }
-  Queue& queue = queues_[at(channel)];
-  if (queue.first < 0) {
+  Queue& queue = queues_[channel];
+  if (!queue.first.valid()) {
     queue.first = entry;
   } else {
-    pool_[at(queue.last)].next = entry;
+    pool_[queue.last].next = entry;
   }
   queue.last = entry;
 }
 
-void Simulator::begin(int collective) {
-  const Collective& c = problem_->collectives[at(collective)];
+void Simulator::begin(CollectiveId collective) {
+  const Collective& c = problem_->collectives[collective];
   engine_.begin({collective, c.channel, {c.cost.fabric}, c.cost.slowdown, c.cost.time.ps});
   if (recorder_ != nullptr && recorder_->timeline != nullptr) {
-    recorder_->timeline->collectives[at(collective)].begin = now();
+    recorder_->timeline->collectives[collective].begin = now();
   }
 }
 
 template <class Factor>
-Time Simulator::advance(Time at_most, const Factor& factor, int collective, bool* complete) {
+Time Simulator::advance(Time at_most, const Factor& factor, CollectiveId collective, bool* complete) {
   const Time elapsed = engine_.advance(at_most, factor, [&](const Head& gone) {
     --in_flight_;
     if (gone.collective == collective) *complete = true;
     if (recorder_ != nullptr) {
-      recorder_->complete[at(gone.collective)] = 1;
+      recorder_->complete[gone.collective] = 1;
       if (recorder_->timeline != nullptr) {
-        recorder_->timeline->collectives[at(gone.collective)].end = now();
+        recorder_->timeline->collectives[gone.collective].end = now();
       }
     }
     // What follows it begins now.
-    Queue& queue = queues_[at(gone.channel)];
-    if (queue.first < 0) return;
-    const int entry = queue.first;
-    queue.first = pool_[at(entry)].next;
-    pool_[at(entry)].next = free_;
+    Queue& queue = queues_[gone.channel];
+    if (!queue.first.valid()) return;
+    const EntryId entry = queue.first;
+    queue.first = pool_[entry].next;
+    pool_[entry].next = free_;
     free_ = entry;
-    begin(pool_[at(entry)].collective);
+    begin(pool_[entry].collective);
   });
-  if (in_flight_ == static_cast<int>(engine_.running().size()) && !pool_.empty()) {
+  if (in_flight_ == std::ssize(engine_.running()) && !pool_.empty()) {
     pool_.clear();  // nobody is queued: copies stay small
-    free_ = -1;
+    free_ = {};
   }
   return elapsed;
 }
 
-Time simulate_makespan(const Problem& problem, std::span<const int> order) {
-  Simulator::Recorder recorder{std::vector<char>(problem.collectives.size(), 0), nullptr};
+Time simulate_makespan(const Problem& problem, OrderView order) {
+  Simulator::Recorder recorder{IdVector<CollectiveId, char>(problem.collectives.ids(), 0), nullptr};
   Simulator s(problem);
   s.recorder_ = &recorder;
-  for (int n : order) s.append(n);
+  for (NodeId n : order) s.append(n);
   s.drain();
   return s.now();
 }
 
-Timeline simulate(const Problem& problem, std::span<const int> order) {
+Timeline simulate(const Problem& problem, OrderView order) {
   Timeline t;
   t.steps.resize(problem.steps.size());
   t.collectives.resize(problem.collectives.size());
-  Simulator::Recorder recorder{std::vector<char>(problem.collectives.size(), 0), &t};
+  Simulator::Recorder recorder{IdVector<CollectiveId, char>(problem.collectives.ids(), 0), &t};
   Simulator s(problem);
   s.recorder_ = &recorder;
-  for (int n : order) s.append(n);
-  if (const int last = s.last_in_flight(); last >= 0) s.block_until_complete(last);
+  for (NodeId n : order) s.append(n);
+  if (const CollectiveId last = s.last_in_flight(); last.valid()) s.block_until_complete(last);
   s.drain();  // what ends at the same time
   t.makespan = s.now();
   for (const CollectiveTimes& c : t.collectives) t.exposed += c.exposed;
-  for (std::size_t k = 0; k < problem.steps.size(); ++k) {
+  for (const StepId k : problem.steps.ids()) {
     if (problem.steps[k].kind == Step::Kind::compute) t.compute += t.steps[k].end - t.steps[k].begin;
   }
   return t;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -18,13 +18,12 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <vector>
 
 #include "analysis/costs/event_engine.h"
 #include "analysis/problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Timeline;
 
@@ -34,82 +33,82 @@ class Simulator {
  public:
   explicit Simulator(const Problem& problem);  // which must outlive it
   // Runs the steps of a node.
-  void append(int node);
+  void append(NodeId node);
   // When the compute stream is free again, and when all that was issued is complete, if nothing more comes.
   Time now() const { return engine_.now(); }
   Time finish() const;
   // Time that the compute stream was blocked so far.
   Time blocked() const { return blocked_; }
   // The collective is complete at now(). It must have been issued.
-  bool complete(int collective) const { return !is_in_flight(collective); }
+  bool complete(CollectiveId collective) const { return !is_in_flight(collective); }
   // Issued and not complete.
   int in_flight() const { return in_flight_; }
   // The same collectives are in flight with the same work left: whatever comes next takes the same time.
   bool same_in_flight(const Simulator& other) const;
   // What a channel still has to do: the work of what is in flight on it, if nothing slows it down.
-  Time backlog(int channel) const;
+  Time backlog(ChannelId channel) const;
   // visit(collective, Time): each one in flight, and the work of its channel until it is complete.
   template <class Visit>
   void each_in_flight(Visit visit) const {
     for (const auto& h : engine_.running()) {
       Time until{h.remaining};
       visit(h.collective, until);
-      for (int q = queues_[static_cast<std::size_t>(h.channel)].first; q >= 0;
-           q = pool_[static_cast<std::size_t>(q)].next) {
-        const int c = pool_[static_cast<std::size_t>(q)].collective;
-        visit(c, until += problem_->collectives[static_cast<std::size_t>(c)].cost.time);
+      for (EntryId q = queues_[h.channel].first; q.valid(); q = pool_[q].next) {
+        const CollectiveId c = pool_[q].collective;
+        visit(c, until += problem_->collectives[c].cost.time);
       }
     }
   }
 
  private:
-  friend Time simulate_makespan(const Problem&, std::span<const int>);
-  friend Timeline simulate(const Problem&, std::span<const int>);
+  friend Time simulate_makespan(const Problem&, OrderView);
+  friend Timeline simulate(const Problem&, OrderView);
   struct Recorder;  // of a whole simulation
 
   // A collective at the head of its channel, at work on its fabric.
   struct Head {
-    int collective;
-    int channel;
+    CollectiveId collective;
+    ChannelId channel;
     std::array<std::int32_t, 1> resources;  // its fabric
     Permille slowdown;
     std::int64_t remaining;  // ps of work
   };
   // Those at work now that hold up a collective in flight, in the order of their begin.
-  std::vector<int> holding_up(int collective) const;
+  std::vector<CollectiveId> holding_up(CollectiveId collective) const;
   // While the compute stream is blocked, or computes.
   static std::int64_t alone(const Head&, int sharers) { return sharers * std::int64_t{1000}; }
   static std::int64_t beside_compute(const Head& head, int sharers) {
     return sharers * std::int64_t{head.slowdown};
   }
   // Collectives behind the heads: one list per channel in a common pool.
+  using EntryId = ir::Id<struct EntryTag>;  // pool_
   struct Queued {
-    int collective;
-    int next;  // in pool_, -1: none
+    CollectiveId collective;
+    EntryId next;
   };
   struct Queue {
-    int first = -1, last = -1;
+    EntryId first, last;
   };
 
-  bool is_in_flight(int collective) const;
+  bool is_in_flight(CollectiveId collective) const;
   void compute(const Step& step);
-  void block_until_complete(int collective);
-  int last_in_flight() const;  // the one that ends last if nothing more comes; -1: nothing is in flight
-  void issue(int collective);
-  void begin(int collective);
+  void block_until_complete(CollectiveId collective);
+  CollectiveId last_in_flight() const;  // the one that ends last if nothing more comes, if any is in flight
+  void issue(CollectiveId collective);
+  void begin(CollectiveId collective);
   // Time goes by until a head is complete, but no longer than `at_most`; returns how much. Sets `complete`
   // if `collective` was one of those that are complete.
   template <class Factor>
-  Time advance(Time at_most, const Factor& factor, int collective = -1, bool* complete = nullptr);
+  Time advance(Time at_most, const Factor& factor, CollectiveId collective = {}, bool* complete = nullptr);
   void drain();
 
   const Problem* problem_;
   EventEngine<Head> engine_;
   Time blocked_;
   int in_flight_ = 0;
-  std::vector<Queue> queues_;  // per channel
-  std::vector<Queued> pool_;
-  int free_ = -1;  // list of unused entries of pool_
+  IdVector<ChannelId, Queue> queues_;
+  IdVector<EntryId, Queued> pool_;
+  EntryId free_;  // list of unused entries of pool_
   Recorder* recorder_ = nullptr;
 };
 
@@ -125,11 +124,11 @@ struct Timeline {
   Time makespan;
   Time compute;  // sum of the compute intervals, contention included
   Time exposed;  // blocked in waits, or in flight after the last step: the sum over the collectives
-  std::vector<Interval> steps;  // per step of the problem
-  std::vector<CollectiveTimes> collectives;
+  IdVector<StepId, Interval> steps;
+  IdVector<CollectiveId, CollectiveTimes> collectives;
 };
 // `order`: a permutation of the nodes that keeps all dependencies.
-Time simulate_makespan(const Problem& problem, std::span<const int> order);
-Timeline simulate(const Problem& problem, std::span<const int> order);
+Time simulate_makespan(const Problem& problem, OrderView order);
+Timeline simulate(const Problem& problem, OrderView order);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

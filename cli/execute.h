@@ -87,9 +87,9 @@ std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& program,
 // --link for the ranks of a program.
 std::optional<rt::LinkPacing> link_pacing(const ModelOptions& options);
 // What the ranks recorded, beside the program's table of nodes.
-passes::MeasuredTimeline measured_timeline(const ProgramFiles& program,
-                                           const std::vector<RankResult>& results,
-                                           const ExecuteOptions& options);
+explain::MeasuredTimeline measured_timeline(const ProgramFiles& program,
+                                            const std::vector<RankResult>& results,
+                                            const ExecuteOptions& options);
 
 ir::DType to_ir(BraidDType dtype);
 // Sizes for random inputs: those that the user fixed, the others at their upper bound.

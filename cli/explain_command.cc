@@ -150,30 +150,30 @@ void print_memory(const Schedule& schedule) {
 }
 
 // Prints what was measured beside what is simulated, and writes the files that were asked for.
-void tell(const Options& o, const passes::OverlapStory& story, const Schedule& schedule) {
-  std::vector<std::pair<std::string, const passes::TimelineView*>> views = {
+void tell(const Options& o, const explain::OverlapStory& story, const Schedule& schedule) {
+  std::vector<std::pair<std::string, const explain::TimelineView*>> views = {
       {"before the passes", &story.first_view}, {"after the passes", &story.last_view}};
-  std::vector<std::pair<std::string, passes::TimelineView>> ranks;
+  std::vector<std::pair<std::string, explain::TimelineView>> ranks;
   if (!o.measured.empty()) {
-    const passes::MeasuredTimeline measured = passes::read_timeline(o.measured);
+    const explain::MeasuredTimeline measured = explain::read_timeline(o.measured);
     fmt::print("\n{}", compare(story, schedule, measured));
-    ranks = passes::views(measured);
+    ranks = explain::views(measured);
     for (const auto& [name, view] : ranks) views.emplace_back("measured, " + name, &view);
   }
   if (!o.json.empty()) {
-    auto json = nlohmann::ordered_json::parse(passes::to_json(story));
+    auto json = nlohmann::ordered_json::parse(explain::to_json(story));
     json["communication_buffers"] = comm_buffer_json(schedule);
     write_file(o.json, json.dump(2) + "\n");
   }
-  if (!o.trace.empty()) write_file(o.trace, passes::chrome_trace(views));
-  if (!o.html.empty()) write_file(o.html, passes::html_page(story, views));
+  if (!o.trace.empty()) write_file(o.trace, explain::chrome_trace(views));
+  if (!o.html.empty()) write_file(o.html, explain::html_page(story, views));
 }
 
 // The passes, and what they did to communication.
-std::pair<std::vector<passes::PassRecord>, passes::OverlapStory> follow(Schedule& schedule,
-                                                                        CompileOptions options) {
+std::pair<std::vector<passes::PassRecord>, explain::OverlapStory> follow(Schedule& schedule,
+                                                                         CompileOptions options) {
   passes::PassContext context = pass_context(options);
-  passes::OverlapObserver observer(context);
+  explain::OverlapObserver observer(context);
   options.run.observers.push_back(
       [&](const passes::PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   std::vector<passes::PassRecord> records = optimise(schedule, options, context);
@@ -196,7 +196,7 @@ int explain_trace(const Options& o) {
   }
   for (const std::string& a : trace.assumptions) fmt::print("assumed: {}\n", a);
   const auto [records, story] = follow(trace.schedule, options);
-  fmt::print("\n{}", passes::to_text(story));
+  fmt::print("\n{}", explain::to_text(story));
   tell(o, story, trace.schedule);
   return 0;
 }
@@ -222,7 +222,7 @@ int run(const Options& o) {
   print_collectives(schedule);
   fmt::print("{}", comm_buffer_text(schedule));
   print_memory(schedule);
-  if (story.any_collective) fmt::print("\n{}", passes::to_text(story));
+  if (story.any_collective) fmt::print("\n{}", explain::to_text(story));
   tell(o, story, schedule);
   return 0;
 }

@@ -113,7 +113,7 @@ CompileOptions ModelOptions::compile_options() const {
   if (memory_cap >= 0) options.memory_cap = memory_cap;
   if (bisect >= 0) options.run.bisect = bisect;
   options.run.print = [](const std::string& text) { fmt::print("{}", text); };
-  if (auto log = passes::overlap_log_observer()) options.run.observers.push_back(*log);
+  if (auto log = explain::overlap_log_observer()) options.run.observers.push_back(*log);
   const std::size_t colon = target.find(':');
   options.target = target.substr(0, colon);
   const codegen::Target& known = codegen::target_named(options.target);

@@ -32,8 +32,8 @@ int run(const Options& o) {
     return 0;
   }
   if (o.machines) {
-    for (const std::string& name : passes::machine_names()) {
-      fmt::print("{}", passes::to_string(passes::load_machine(name)));
+    for (const std::string& name : analysis::machine_names()) {
+      fmt::print("{}", analysis::to_string(analysis::load_machine(name)));
     }
     return 0;
   }

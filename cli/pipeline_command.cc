@@ -74,7 +74,8 @@ int show(const ShowOptions& o) {
              simulation.makespan.us(), all > 0 ? 100 * simulation.idle().us() / all : 0.0);
   fmt::print("peak activations, each of one stage and micro-batch: {}\n",
              each_rank(memory, [](const pipeline::RankMemory& m) { return m.peak; }));
-  fmt::print("{}", draw_text(schedule, simulation, {.unit = passes::Time::from_us(1), .columns = o.columns}));
+  fmt::print("{}",
+             draw_text(schedule, simulation, {.unit = analysis::Time::from_us(1), .columns = o.columns}));
   return 0;
 }
 

@@ -58,10 +58,10 @@ std::vector<double> numbers(const std::string& option, const std::string& text, 
   return values;
 }
 
-passes::Time microseconds(const std::string& option, double us) {
+analysis::Time microseconds(const std::string& option, double us) {
   if (us > 1e12)
     ir::user_error(kBadOption, {}, fmt::format("{}: {} us is too long", option, us), "at most 1e12");
-  return passes::Time::from_us(us);
+  return analysis::Time::from_us(us);
 }
 
 std::int64_t bytes(const std::string& option, double value) {
@@ -118,7 +118,7 @@ Task task(const Options& o) {
     const std::vector<double> delay = numbers("--delay", o.delay, stages - 1);
     for (std::size_t s = 0; s + 1 < stages; ++s) {
       const bool same = p.rank_of_stage[s] == p.rank_of_stage[s + 1];
-      p.forward_delay.push_back(same ? passes::Time{} : microseconds("--delay", delay[s]));
+      p.forward_delay.push_back(same ? analysis::Time{} : microseconds("--delay", delay[s]));
     }
     p.backward_delay = p.forward_delay;
   }

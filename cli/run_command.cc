@@ -48,9 +48,9 @@ std::vector<std::string> file_names(const ProgramInterface& table) {
   return out;
 }
 
-void write_timeline(const Options& o, const passes::MeasuredTimeline& timeline) {
-  if (!o.trace.empty()) write_file(o.trace, passes::to_json(timeline));
-  if (!o.costs.empty()) write_file(o.costs, passes::write_cost_file(passes::measured_costs(timeline)));
+void write_timeline(const Options& o, const explain::MeasuredTimeline& timeline) {
+  if (!o.trace.empty()) write_file(o.trace, explain::to_json(timeline));
+  if (!o.costs.empty()) write_file(o.costs, analysis::write_cost_file(explain::measured_costs(timeline)));
 }
 
 // What recording needs beside what the user said: a step that has its memory, and several to choose from.

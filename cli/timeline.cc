@@ -12,22 +12,22 @@
 namespace braid::cli {
 namespace {
 
-using passes::MeasuredTimeline;
+using explain::MeasuredTimeline;
 
-passes::MeasuredKind kind_of(BraidNodeKind kind) {
+explain::MeasuredKind kind_of(BraidNodeKind kind) {
   switch (kind) {
     case BRAID_NODE_KERNEL:
-      return passes::MeasuredKind::kernel;
+      return explain::MeasuredKind::kernel;
     case BRAID_NODE_START:
-      return passes::MeasuredKind::start;
+      return explain::MeasuredKind::start;
     case BRAID_NODE_WAIT:
-      return passes::MeasuredKind::wait;
+      return explain::MeasuredKind::wait;
     case BRAID_NODE_RELEASE:
-      return passes::MeasuredKind::release;
+      return explain::MeasuredKind::release;
     case BRAID_NODE_BLOCKING:
-      return passes::MeasuredKind::blocking;
+      return explain::MeasuredKind::blocking;
   }
-  return passes::MeasuredKind::kernel;
+  return explain::MeasuredKind::kernel;
 }
 
 // A timeline's collective is a node that starts some of the table's: several if they are coalesced.
@@ -35,7 +35,7 @@ void add_nodes(const BraidProgram& table, MeasuredTimeline& t) {
   std::vector<int> collective_of(static_cast<std::size_t>(table.collective_count), -1);
   for (int k = 0; k < table.node_count; ++k) {
     const BraidNode& n = table.nodes[k];
-    passes::MeasuredNode node{n.name, n.label, kind_of(n.kind), -1};
+    explain::MeasuredNode node{n.name, n.label, kind_of(n.kind), -1};
     if (n.kind == BRAID_NODE_START || n.kind == BRAID_NODE_BLOCKING) {
       const BraidCollective& c = table.collectives[n.collective];
       std::int64_t bytes = 0;
@@ -43,7 +43,8 @@ void add_nodes(const BraidProgram& table, MeasuredTimeline& t) {
       collective_of[static_cast<std::size_t>(n.collective)] = static_cast<int>(t.collectives.size());
       const bool paired = std::strcmp(c.kind, "send") == 0 || std::strcmp(c.kind, "recv") == 0;
       t.collectives.push_back(
-          {n.name, fmt::format("{} @{} {}", c.kind, table.groups[c.group].name, passes::format_bytes(bytes)),
+          {n.name,
+           fmt::format("{} @{} {}", c.kind, table.groups[c.group].name, analysis::format_bytes(bytes)),
            c.group, paired});
     }
     if (n.collective >= 0) node.collective = collective_of[static_cast<std::size_t>(n.collective)];
@@ -70,9 +71,9 @@ MeasuredTimeline measured_timeline(const ProgramFiles& program, const std::vecto
   for (std::size_t step = 0; step < results[0].node_times.size(); ++step) {
     std::int64_t zero = std::numeric_limits<std::int64_t>::max();
     for (const RankResult& r : results) zero = std::min(zero, r.node_times[step].front().begin_ns);
-    passes::StepTimes times;
+    explain::StepTimes times;
     for (const RankResult& r : results) {
-      passes::RankTimes rank;
+      explain::RankTimes rank;
       for (const BraidNodeTimes& n : r.node_times[step])
         rank.push_back({n.begin_ns - zero, n.due_ns > 0 ? n.due_ns - zero : 0, n.slept_ns});
       times.push_back(std::move(rank));

@@ -104,13 +104,13 @@ passes::PassContext pass_context(const CompileOptions& options) {
   const codegen::Target& target = codegen::target_named(options.target);
   const std::string machine = options.machine.empty() ? target.machine : options.machine;
   if (options.cost_file.empty() && !options.link) {
-    context.costs = passes::cost_model_for(machine);
+    context.costs = analysis::cost_model_for(machine);
   } else {
-    passes::Machine described = passes::load_machine(machine);
+    analysis::Machine described = analysis::load_machine(machine);
     if (options.link)
       described = with_paced_link(std::move(described), options.link->latency_us, options.link->gb_s);
-    context.costs = std::make_shared<const passes::CostModel>(
-        std::move(described), passes::CostOptions{.cost_file = options.cost_file});
+    context.costs = std::make_shared<const analysis::CostModel>(
+        std::move(described), analysis::CostOptions{.cost_file = options.cost_file});
   }
   context.memory_cap = options.memory_cap;
   context.engine = target.engine;

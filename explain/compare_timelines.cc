@@ -8,8 +8,10 @@
 
 #include "explain/measured_timeline.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
+
+using namespace analysis;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -135,4 +137,4 @@ std::string compare(const OverlapStory& story, const ir::Schedule& schedule,
   return out;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

@@ -5,8 +5,10 @@
 
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
+
+using namespace analysis;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 Time ns(std::int64_t t) { return {t * 1000}; }
@@ -174,4 +176,4 @@ CostEntries measured_costs(const MeasuredTimeline& t) {
   return entries;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

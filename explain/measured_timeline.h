@@ -13,7 +13,7 @@
 #include "analysis/costs/cost_file.h"
 #include "explain/overlap_story.h"
 
-namespace braid::passes {
+namespace braid::explain {
 
 enum class MeasuredKind : std::uint8_t { kernel, start, wait, release, blocking };
 
@@ -56,19 +56,20 @@ struct MeasuredTimeline {
 
 // Where the time of one node of one rank went. Kernels: all of it is work.
 struct NodeSplit {
-  Time work;      // of this rank's processor: kernels, and what the engine does in start, wait and release
-  Time transfer;  // blocked until the link delivered
-  Time skew;      // blocked until the last member had started the collective
+  analysis::Time
+      work;  // of this rank's processor: kernels, and what the engine does in start, wait and release
+  analysis::Time transfer;  // blocked until the link delivered
+  analysis::Time skew;      // blocked until the last member had started the collective
 };
 NodeSplit split(const MeasuredTimeline& t, const StepTimes& step, int rank, int node);
 
 // What each collective is charged of the time that the rank was blocked until the link delivered, as in the
 // simulator (simulator.h): a wait pays for what the link of its group still had to deliver before, and its
 // own collective for the rest. The sum over the collectives is that of the transfers of all nodes.
-std::vector<Time> exposed_on_link(const MeasuredTimeline& t, const StepTimes& step, int rank);
+std::vector<analysis::Time> exposed_on_link(const MeasuredTimeline& t, const StepTimes& step, int rank);
 
 // From when all ranks have begun until all have ended.
-Time makespan(const StepTimes& step);
+analysis::Time makespan(const StepTimes& step);
 // Index of the step whose makespan is the median.
 std::size_t median_step(const MeasuredTimeline& t);
 
@@ -78,7 +79,7 @@ std::vector<std::pair<std::string, TimelineView>> views(const MeasuredTimeline& 
 // Medians over steps and ranks: of each kernel under its name and, over a paced link, the engine's own work
 // in waits and releases under theirs and in starts as "NAME.issue" (cost_file.h). What the link takes is the
 // machine's to say.
-CostEntries measured_costs(const MeasuredTimeline& t);
+analysis::CostEntries measured_costs(const MeasuredTimeline& t);
 
 // Chrome trace of the median step, with what parse_timeline needs beside the events.
 std::string to_json(const MeasuredTimeline& t);
@@ -92,4 +93,4 @@ MeasuredTimeline parse_timeline(const std::string& text, const std::string& file
 std::string compare(const OverlapStory& story, const ir::Schedule& schedule,
                     const MeasuredTimeline& measured);
 
-}  // namespace braid::passes
+}  // namespace braid::explain

@@ -9,8 +9,10 @@
 #include "analysis/costs/json_document.h"
 #include "explain/measured_timeline.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
+
+using namespace analysis;
 
 using nlohmann::ordered_json;
 
@@ -128,4 +130,4 @@ MeasuredTimeline read_timeline(const std::string& path) {
   return parse_timeline(read_text_file(path, kTimelineNotJson), path);
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

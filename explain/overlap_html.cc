@@ -5,8 +5,10 @@
 
 #include "explain/overlap_story.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
+
+using namespace analysis;
 
 constexpr double kWidth = 1200, kLane = 26, kLeft = 110, kMemory = 90;
 
@@ -137,4 +139,4 @@ std::string html_page(const OverlapStory& story,
   return out + "</body></html>\n";
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

@@ -10,10 +10,11 @@
 #include "ir/kernel_parts.h"
 #include "passes/pass_context.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 std::string class_of(const ScheduleNode& node, const Graph& graph) {
   if (node.kind == ScheduleNode::Kind::grouped) return "group";
@@ -57,13 +58,12 @@ std::string overlap_log(std::string_view pass, std::string_view when, const Sche
   const Problem p = make_problem(schedule, costs);
   Simulator simulator(p);
   std::string lines;
-  for (int n = 0; n < p.size(); ++n) {
-    const ScheduleNode& node = schedule.nodes[static_cast<std::size_t>(n)];
-    const std::string bars(static_cast<std::size_t>(simulator.in_flight()), '|');
+  for (NodeId n : p.nodes()) {
+    const ScheduleNode& node = at(schedule.nodes, n);
+    const std::string bars(ir::offset_of(simulator.in_flight()), '|');
     Time cost = p.compute_time(n);
     for (const Step& s : p.steps_of(n)) {
-      if (s.kind == Step::Kind::start)
-        cost += p.collectives[static_cast<std::size_t>(s.collective)].cost.time;
+      if (s.kind == Step::Kind::start) cost += p.collectives[s.collective].cost.time;
     }
     const Operation& last = graph[ops_of(node).back()];
     std::string size, stride;
@@ -72,9 +72,9 @@ std::string overlap_log(std::string_view pass, std::string_view when, const Sche
       size = fmt::format("{}{}", to_string(graph[b].dtype), join(graph[b].sizes));
       stride = join(strides_of(graph, b));
     }
-    lines +=
-        fmt::format("{:>6} {:<3} {:<8} {:<32} {:<24} {:<16} {:<28} {:.6f}\n", n, bars, class_of(node, graph),
-                    kernel_of(node, graph), size, stride, name_of(schedule, n), cost.ms());
+    lines += fmt::format("{:>6} {:<3} {:<8} {:<32} {:<24} {:<16} {:<28} {:.6f}\n", n.index, bars,
+                         class_of(node, graph), kernel_of(node, graph), size, stride,
+                         name_of(schedule, n.index), cost.ms());
     simulator.append(n);
   }
   return fmt::format("== {}: {} ({:.3f} us simulated)\n{:>6} {:<3} {:<8} {:<32} {:<24} {:<16} {:<28} ms\n{}",
@@ -90,9 +90,9 @@ void log_safely(const std::function<std::string()>& text,
   }
 }
 
-std::optional<std::function<void(const PassRun&)>> overlap_log_observer() {
+std::optional<std::function<void(const passes::PassRun&)>> overlap_log_observer() {
   if (!overlap_log_wanted()) return std::nullopt;
-  return [](const PassRun& run) {
+  return [](const passes::PassRun& run) {
     if (!run.reported) return;
     const auto text = [&] {
       return overlap_log(run.pass.name(), "before", run.before, *run.context.costs) +
@@ -103,4 +103,4 @@ std::optional<std::function<void(const PassRun&)>> overlap_log_observer() {
   };
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

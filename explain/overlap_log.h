@@ -17,18 +17,18 @@
 #include "ir/schedule.h"
 #include "passes/runner.h"
 
-namespace braid::passes {
+namespace braid::explain {
 
 // Writes the log of a run (RunOptions::observers); nothing where the environment (a list separated by commas)
 // does not want it, or on another rank than 0.
-std::optional<std::function<void(const PassRun&)>> overlap_log_observer();
+std::optional<std::function<void(const passes::PassRun&)>> overlap_log_observer();
 
 std::string overlap_log(std::string_view pass, std::string_view when, const ir::Schedule& schedule,
-                        const CostModel& costs);
+                        const analysis::CostModel& costs);
 
 // Writes what `text` returns with `write`. Whatever goes wrong in either is swallowed: a log never stops a
 // compilation.
 void log_safely(const std::function<std::string()>& text,
                 const std::function<void(const std::string&)>& write);
 
-}  // namespace braid::passes
+}  // namespace braid::explain

@@ -9,10 +9,10 @@
 #include "passes/overlap/order_limits.h"
 #include "passes/select_kernels.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+using namespace analysis;
 
 std::string label_of(const ir::Schedule& schedule, const ir::ScheduleNode& node) {
   const std::vector<ir::OpId> ops = ir::ops_of(node);
@@ -39,9 +39,10 @@ void leaves(const ir::ScheduleNode& node, std::vector<const ir::ScheduleNode*>& 
 }
 
 // Those of select_kernels, where it ran and speaks of this schedule; else as it is.
-std::vector<KernelChoice> kernels_of(const ir::Schedule& schedule, const PassContext& context) {
-  std::vector<KernelChoice> now = SelectKernels{.policy = "engine"}.choose(schedule, context);
-  const auto same = [](const KernelChoice& a, const KernelChoice& b) {
+std::vector<passes::KernelChoice> kernels_of(const ir::Schedule& schedule,
+                                             const passes::PassContext& context) {
+  std::vector<passes::KernelChoice> now = passes::SelectKernels{.policy = "engine"}.choose(schedule, context);
+  const auto same = [](const passes::KernelChoice& a, const passes::KernelChoice& b) {
     return a.name == b.name && a.kernel == b.kernel && a.blocking == b.blocking && a.max_bytes == b.max_bytes;
   };
   const bool current =
@@ -53,15 +54,15 @@ std::vector<KernelChoice> kernels_of(const ir::Schedule& schedule, const PassCon
 
 TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs) {
   const Problem p = make_problem(schedule, costs, {.channel_order = false});
-  const std::vector<int> order = identity_order(p.size());
+  const Order order = identity_order(p.nodes());
   const Timeline t = simulate(p, order);
   TimelineView view;
   view.makespan = t.makespan;
   view.lanes.push_back("compute");
   // A channel is named after its communicator; several of one communicator are counted.
-  std::vector<int> lane_of(at(p.channels), -1);
+  IdVector<ChannelId, int> lane_of(p.channel_ids(), -1);
   for (const Collective& c : p.collectives) {
-    int& lane = lane_of[at(c.channel)];
+    int& lane = lane_of[c.channel];
     if (lane >= 0) continue;
     lane = static_cast<int>(view.lanes.size());
     const std::string group =
@@ -72,39 +73,38 @@ TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs)
   }
   const MemoryModel memory(schedule);
   const MemoryModel::Live live = memory.live(order);
-  for (int n = 0; n < p.size(); ++n) {
+  for (NodeId n : p.nodes()) {
     std::vector<const ir::ScheduleNode*> parts;
-    leaves(schedule.nodes[at(n)], parts);
-    const int first = p.first_step[at(n)];
+    leaves(at(schedule.nodes, n), parts);
     std::size_t part_index = 0;
-    for (int s = first; s < p.first_step[at(n) + 1]; ++s) {
-      const Interval& i = t.steps[at(s)];
+    for (const StepId s : p.step_ids(n)) {
+      const Interval& i = t.steps[s];
       const ir::ScheduleNode& part = *parts[part_index];
       const bool kernel = is_kernel(schedule, part);
       // What a call costs stands before the call.
-      if (kernel || p.steps[at(s)].kind != Step::Kind::compute) ++part_index;
-      if (s == first) view.live.emplace_back(i.begin, live.bytes[at(n)]);
+      if (kernel || p.steps[s].kind != Step::Kind::compute) ++part_index;
+      if (s == p.first_step[n]) view.live.emplace_back(i.begin, live.bytes[Position{n.index}]);
       if (i.begin == i.end) continue;
       const std::string name =
           part.kind == ir::ScheduleNode::Kind::single ? schedule.graph[part.op].name : part.name;
       view.spans.push_back(
-          {name, label_of(schedule, part), 0, i.begin, i.end, p.steps[at(s)].kind != Step::Kind::compute});
+          {name, label_of(schedule, part), 0, i.begin, i.end, p.steps[s].kind != Step::Kind::compute});
     }
   }
-  for (std::size_t c = 0; c < p.collectives.size(); ++c) {
+  for (CollectiveId c : p.collectives.ids()) {
     const Collective& collective = p.collectives[c];
     view.spans.push_back({schedule.graph[collective.op].name,
-                          describe_collective(schedule.graph, collective.op), lane_of[at(collective.channel)],
+                          describe_collective(schedule.graph, collective.op), lane_of[collective.channel],
                           t.collectives[c].begin, t.collectives[c].end, false});
   }
   return view;
 }
 
-void OverlapObserver::observe(const Pass&, const ir::Schedule& before, const ir::Schedule& after) {
+void OverlapObserver::observe(const passes::Pass&, const ir::Schedule& before, const ir::Schedule& after) {
   while (seen_ < context_.reports.size()) {
     OverlapStep step{context_.reports[seen_++], measure(before, *context_.costs),
                      measure(after, *context_.costs)};
-    explain(step.report, after, *context_.costs);
+    passes::explain(step.report, after, *context_.costs);
     step.report.bound = step.after.bounds.best();
     step.report.planned_before = step.before.planned_bytes;
     step.report.planned_after = step.after.planned_bytes;
@@ -129,7 +129,7 @@ void OverlapObserver::explain_last(const ir::Schedule& last) {
     for (const CollectiveReport& c : s.report.collectives) moves[c.name] += c.moves;
   }
   for (CollectiveReport& c : all.collectives) c.moves = moves[c.name];
-  explain(all, last, *context_.costs);
+  passes::explain(all, last, *context_.costs);
   story_.last.collectives = std::move(all.collectives);
 }
 
@@ -147,4 +147,4 @@ OverlapStory OverlapObserver::story(const ir::Schedule& last) {
   return std::move(story_);
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

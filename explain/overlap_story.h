@@ -11,49 +11,49 @@
 #include "passes/pass_context.h"
 #include "passes/runner.h"
 
-namespace braid::passes {
+namespace braid::explain {
 
 // One span of a simulated (or measured) timeline.
 struct Span {
   std::string name;   // of the node or collective
   std::string label;  // kernel: "extern gemm", "all_gather @dp 64.0 MiB"
   int lane = 0;       // 0: compute, 1...: channels
-  Time begin, end;
+  analysis::Time begin, end;
   bool blocked = false;  // compute lane: waiting for a collective
 };
 struct TimelineView {
   std::vector<std::string> lanes;  // "compute", "@dp", ...
   std::vector<Span> spans;
-  Time makespan;
-  std::vector<std::pair<Time, std::int64_t>> live;  // bytes from this time on
+  analysis::Time makespan;
+  std::vector<std::pair<analysis::Time, std::int64_t>> live;  // bytes from this time on
 };
 // The simulated timeline of a schedule in its present order.
-TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs);
+TimelineView timeline_view(const ir::Schedule& schedule, const analysis::CostModel& costs);
 
 struct OverlapStep {
-  OverlapReport report;  // with full figures: bound and planned bytes too
-  Measurement before, after;
+  analysis::OverlapReport report;  // with full figures: bound and planned bytes too
+  analysis::Measurement before, after;
 };
 struct OverlapStory {
   std::string machine;
-  std::vector<OverlapStep> steps;  // of the passes that made a report, in order
-  Measurement first, last;         // before the first of them and at the end; equal where there are none
+  std::vector<OverlapStep> steps;     // of the passes that made a report, in order
+  analysis::Measurement first, last;  // before the first of them and at the end; equal where there are none
   TimelineView first_view, last_view;
   bool any_collective = false;
-  std::vector<KernelChoice> kernels;  // of each collective as it is at the end
+  std::vector<passes::KernelChoice> kernels;  // of each collective as it is at the end
 };
 
 // Follows a run of passes: give `observe` to RunOptions::observe, run, then ask for the story.
 class OverlapObserver {
  public:
-  explicit OverlapObserver(PassContext& context) : context_(context) {}
-  void observe(const Pass& pass, const ir::Schedule& before, const ir::Schedule& after);
+  explicit OverlapObserver(passes::PassContext& context) : context_(context) {}
+  void observe(const passes::Pass& pass, const ir::Schedule& before, const ir::Schedule& after);
   OverlapStory story(const ir::Schedule& last);
 
  private:
   void explain_last(const ir::Schedule& last);
 
-  PassContext& context_;
+  passes::PassContext& context_;
   std::size_t seen_ = 0;  // reports
   OverlapStory story_;
   bool begun_ = false;
@@ -70,4 +70,4 @@ std::string chrome_trace(const std::vector<std::pair<std::string, const Timeline
 std::string html_page(const OverlapStory& story,
                       const std::vector<std::pair<std::string, const TimelineView*>>& views);
 
-}  // namespace braid::passes
+}  // namespace braid::explain

@@ -6,8 +6,10 @@
 
 #include "explain/overlap_story.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
+
+using namespace analysis;
 
 std::string figures(const char* what, const Measurement& m) {
   return fmt::format(
@@ -145,4 +147,4 @@ std::string chrome_trace(const std::vector<std::pair<std::string, const Timeline
   return all.dump() + "\n";
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

@@ -1,12 +1,14 @@
 #include "passes/dead_code.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "ir/dependencies.h"
 #include "ir/effects.h"
+#include "ir/id_vector.h"
 #include "passes/compact.h"
 
 namespace braid::passes {
@@ -14,7 +16,7 @@ namespace {
 
 using namespace ir;
 
-bool is_root(const Graph& graph, OpId op, const std::vector<bool>& kept_storage) {
+bool is_root(const Graph& graph, OpId op, const IdVector<StorageId, bool>& kept_storage) {
   const Effects e = effects(graph, op);
   if (e.barrier || !e.comm.empty()) return true;
   bool writes = false;
@@ -24,14 +26,14 @@ bool is_root(const Graph& graph, OpId op, const std::vector<bool>& kept_storage)
     const StorageKind kind = graph[a.region.storage].kind;
     if (kind == StorageKind::input || kind == StorageKind::output || kind == StorageKind::constant)
       return true;
-    if (kept_storage[static_cast<std::size_t>(a.region.storage.index)]) return true;
+    if (kept_storage[a.region.storage]) return true;
   }
   return !writes && graph[op].as<ExternKernel>() != nullptr;
 }
 
 // Removes the members that are dead; true if nothing is left of the node.
-bool prune(ScheduleNode& node, const std::vector<bool>& live_op) {
-  if (node.kind == ScheduleNode::Kind::single) return !live_op[static_cast<std::size_t>(node.op.index)];
+bool prune(ScheduleNode& node, const IdVector<OpId, bool>& live_op) {
+  if (node.kind == ScheduleNode::Kind::single) return !live_op[node.op];
   std::erase_if(node.members, [&](ScheduleNode& member) { return prune(member, live_op); });
   if (node.members.size() == 1 && node.kind == ScheduleNode::Kind::fused) {
     ScheduleNode only = std::move(node.members[0]);
@@ -55,21 +57,22 @@ void forget_missing_groups(Schedule& schedule) {
 
 bool DeadCode::run(Schedule& schedule) {
   const Graph& graph = schedule.graph;
-  std::vector<bool> kept_storage(graph.storages.size(), false);
+  IdVector<StorageId, bool> kept_storage(graph.storages.size(), false);
   for (const GraphOutput& o : graph.outputs) {
     const StorageId s = root_storage(graph, o.buffer);
-    if (s.valid()) kept_storage[static_cast<std::size_t>(s.index)] = true;
+    if (s.valid()) kept_storage[s] = true;
   }
   const std::vector<OpId> order = execution_order(schedule);
   const Dependencies deps = find_op_dependencies(schedule, {.channel_order = false});
-  std::vector<bool> live(order.size(), false), live_op(graph.ops.size(), false);
-  for (std::size_t k = order.size(); k-- > 0;) {
-    if (!live[k]) live[k] = is_root(graph, order[k], kept_storage);
+  IdVector<int, bool> live(order.size(), false);
+  IdVector<OpId, bool> live_op(graph.ops.size(), false);
+  for (const int k : std::views::reverse(live.ids())) {
+    if (!live[k]) live[k] = is_root(graph, at(order, k), kept_storage);
     if (!live[k]) continue;
-    live_op[static_cast<std::size_t>(order[k].index)] = true;
-    for (const Dependency& d : deps.predecessors(static_cast<int>(k))) {
+    live_op[at(order, k)] = true;
+    for (const Dependency& d : deps.predecessors(k)) {
       if (d.hazard == Hazard::read_after_write || d.hazard == Hazard::structure) {
-        live[static_cast<std::size_t>(d.node)] = true;
+        live[d.node] = true;
       }
     }
   }

@@ -8,6 +8,7 @@
 #include "analysis/collectives_of.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/id_vector.h"
 #include "passes/kernel_errors.h"
 #include "passes/make_blocking.h"
 
@@ -15,6 +16,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 // Lists of names in messages end somewhere.
 constexpr std::size_t kMostNames = 20;
@@ -69,7 +71,7 @@ bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
   const std::vector<OpId> collectives = collectives_of(schedule);
   const CommEngine engine = context.engine.value_or(engine_of(context.costs->machine()));
   Graph& graph = schedule.graph;
-  std::vector<bool> blocks(graph.ops.size(), false);
+  IdVector<OpId, bool> blocks(graph.ops.size(), false);
   for (const ForcedKernel& f : forced) {
     bool known = false, applied = false, only_not_blocking = false;
     for (OpId id : collectives) {
@@ -88,7 +90,7 @@ bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
                    fmt::format("it has {}", fmt::join(kernels, ", ")));
       }
       kernel.algorithm = *algorithm_named(f.kernel);
-      blocks[static_cast<std::size_t>(id.index)] = f.blocking;
+      blocks[id] = f.blocking;
       context.forced_kernels.insert(graph[id].name);
       applied = true;
     }
@@ -115,7 +117,7 @@ bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
   }
   std::vector<OpId> blocking;
   for (OpId id : collectives) {
-    if (blocks[static_cast<std::size_t>(id.index)]) blocking.push_back(id);
+    if (blocks[id]) blocking.push_back(id);
   }
   if (context.forced_kernels.empty()) return false;
   schedule.plan.reset();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/effects.h"
+#include "ir/id_vector.h"
 #include "passes/compact.h"
 
 namespace braid::passes {
@@ -48,12 +49,12 @@ class Forwarder {
     for (std::size_t n = 0; n < schedule.nodes.size(); ++n) {
       for (OpId op : ops_of(schedule.nodes[n])) {
         for (const Access& a : effects(graph_, op).accesses)
-          touches_[at(a.region.storage)].push_back({n, op, a.writes()});
+          touches_[a.region.storage].push_back({n, op, a.writes()});
       }
     }
     for (const GraphOutput& o : graph_.outputs) {
       const StorageId s = root_storage(graph_, o.buffer);
-      if (s.valid()) is_output_[at(s)] = true;
+      if (s.valid()) is_output_[s] = true;
     }
   }
 
@@ -84,19 +85,17 @@ class Forwarder {
   Schedule& schedule_;
   Graph& graph_;
   std::int64_t max_parts_;
-  std::vector<std::vector<Touch>> touches_;  // of each storage, in the order of the schedule
-  std::vector<bool> is_output_;
+  IdVector<StorageId, std::vector<Touch>> touches_;  // of each storage, in the order of the schedule
+  IdVector<StorageId, bool> is_output_;
   std::set<OpId> gone_;
-
-  static std::size_t at(StorageId s) { return static_cast<std::size_t>(s.index); }
 
   // The copy that wrote what `op` reads, if the two can be one.
   std::optional<OpId> source_copy(OpId op, std::size_t node) const {
     const BufferId read = graph_[op].as<Loops>()->body.instrs[0].buffer;
     const StorageId between = root_storage(graph_, read);
-    if (!between.valid() || graph_[between].kind != StorageKind::activation || is_output_[at(between)])
+    if (!between.valid() || graph_[between].kind != StorageKind::activation || is_output_[between])
       return std::nullopt;
-    const std::vector<Touch>& all = touches_[at(between)];
+    const std::vector<Touch>& all = touches_[between];
     if (all.size() != 2 || !all[0].writes || all[1].writes || !only_moves(graph_, all[0].op))
       return std::nullopt;
     const std::size_t from = all[0].node;
@@ -104,7 +103,7 @@ class Forwarder {
     const BufferId source = graph_[all[0].op].as<Loops>()->body.instrs[0].buffer;
     const StorageId memory = root_storage(graph_, source);
     if (!memory.valid() || memory == root_storage(graph_, graph_[op].outputs[0])) return std::nullopt;
-    for (const Touch& t : touches_[at(memory)]) {
+    for (const Touch& t : touches_[memory]) {
       if (t.writes && t.node > from && t.node < node) return std::nullopt;
     }
     return all[0].op;
@@ -152,7 +151,7 @@ class Forwarder {
           part.load = *moved;
           parts.push_back(std::move(part));
         }
-        if (static_cast<std::int64_t>(parts.size()) * length >= extent) return parts;
+        if (std::ssize(parts) * length >= extent) return parts;
       }
     }
     return {};
@@ -231,14 +230,14 @@ class Forwarder {
       loops.body.instrs[0].index = part.load;
       if (part.first == 0) continue;
       nodes.push_back(ScheduleNode::single(target));
-      touches_[at(root_storage(graph_, whole))].push_back({node, target, true});
+      touches_[root_storage(graph_, whole)].push_back({node, target, true});
     }
     // Later pairs see who reads the source now.
     const StorageId memory = root_storage(graph_, copy.body.instrs[0].buffer);
     std::replace_if(
-        touches_[at(memory)].begin(), touches_[at(memory)].end(),
-        [&](const Touch& t) { return t.op == *first; }, Touch{node, op, false});
-    touches_[at(root_storage(graph_, between))].clear();
+        touches_[memory].begin(), touches_[memory].end(), [&](const Touch& t) { return t.op == *first; },
+        Touch{node, op, false});
+    touches_[root_storage(graph_, between)].clear();
     gone_.insert(*first);
     return true;
   }

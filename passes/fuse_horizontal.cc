@@ -15,7 +15,7 @@ using namespace ir;
 
 class Fuser {
  public:
-  Fuser(Schedule& schedule, const FuseHorizontal& options, std::span<const int> region_of_op)
+  Fuser(Schedule& schedule, const FuseHorizontal& options, IdSpan<OpId, const int> region_of_op)
       : schedule_(schedule),
         graph_(schedule.graph),
         options_(options),
@@ -25,17 +25,17 @@ class Fuser {
       const std::vector<OpId> ops = ops_of(node);
       fusible_.push_back(is_loops(schedule, node) && std::none_of(ops.begin(), ops.end(), [&](OpId op) {
                            return options_.keep_prologues &&
-                                  prologue_[at(root_storage(graph_, graph_[op].outputs[0]))];
+                                  prologue_[root_storage(graph_, graph_[op].outputs[0])];
                          }));
     }
   }
 
   bool run() {
     // The readers of each storage in order; each may join the one before it.
-    std::vector<std::vector<int>> readers(graph_.storages.size());
+    IdVector<StorageId, std::vector<int>> readers(graph_.storages.size());
     for (int c : clusters_.clusters()) {
-      if (!fusible_[static_cast<std::size_t>(c)]) continue;
-      for (StorageId s : buffers(clusters_.ops(c), false)) readers[at(s)].push_back(c);
+      if (!fusible_[c]) continue;
+      for (StorageId s : buffers(clusters_.ops(c), false)) readers[s].push_back(c);
     }
     bool changed = false;
     for (const std::vector<int>& list : readers) {
@@ -57,20 +57,15 @@ class Fuser {
   Graph& graph_;
   const FuseHorizontal& options_;
   FusionGraph clusters_;
-  std::vector<bool> prologue_;  // storages that a collective reads, and all communication memory
-  std::vector<bool> fusible_;
-
-  static std::size_t at(StorageId s) { return static_cast<std::size_t>(s.index); }
+  IdVector<StorageId, bool> prologue_;  // storages that a collective reads, and all communication memory
+  IdVector<int, bool> fusible_;
 
   void find_prologues() {
-    prologue_.assign(graph_.storages.size(), false);
-    for (std::size_t s = 0; s < graph_.storages.size(); ++s) {
-      prologue_[s] = graph_.storages[s].kind == StorageKind::comm;
-    }
+    for (const Storage& s : graph_.storages) prologue_.push_back(s.kind == StorageKind::comm);
     for (const Operation& op : graph_.ops) {
       const auto* collective = op.as<CollectiveKernel>();
       if (collective == nullptr) continue;
-      for (const TensorRef& in : collective->inputs) prologue_[at(root_storage(graph_, in.buffer))] = true;
+      for (const TensorRef& in : collective->inputs) prologue_[root_storage(graph_, in.buffer)] = true;
     }
   }
 
@@ -89,14 +84,14 @@ class Fuser {
   bool fuse(int first, int second) {
     std::vector<OpId> ops = clusters_.ops(first);
     const std::vector<OpId>& more = clusters_.ops(second);
-    if (static_cast<std::int64_t>(ops.size() + more.size()) > options_.max_members) return false;
+    if (std::ssize(ops) + std::ssize(more) > options_.max_members) return false;
     if (clusters_.depends_directly(second, first)) return false;
     const std::optional<double> position = clusters_.joint_position(first, second);
     if (!position) return false;
     const auto a = analyse_fused(graph_, ops), b = analyse_fused(graph_, more);
     if (!a || !b || !(a->outer == b->outer)) return false;
     ops.insert(ops.end(), more.begin(), more.end());
-    if (static_cast<std::int64_t>(buffers(ops, true).size()) > options_.max_buffers) return false;
+    if (std::ssize(buffers(ops, true)) > options_.max_buffers) return false;
     const auto both = analyse_fused(graph_, ops);
     if (!both || both->outer.size() != a->outer.size()) return false;
     clusters_.merge(first, second, *position);
@@ -106,7 +101,7 @@ class Fuser {
 
 }  // namespace
 
-bool FuseHorizontal::run(Schedule& schedule, std::span<const int> region_of_op) {
+bool FuseHorizontal::run(Schedule& schedule, IdSpan<OpId, const int> region_of_op) {
   return Fuser(schedule, *this, region_of_op).run();
 }
 

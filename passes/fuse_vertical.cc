@@ -15,7 +15,7 @@ using namespace ir;
 
 class Fuser {
  public:
-  Fuser(Schedule& schedule, const FuseVertical& options, std::span<const int> region_of_op)
+  Fuser(Schedule& schedule, const FuseVertical& options, IdSpan<OpId, const int> region_of_op)
       : schedule_(schedule),
         graph_(schedule.graph),
         options_(options),
@@ -26,7 +26,7 @@ class Fuser {
   bool run() {
     bool changed = false;
     for (int consumer : clusters_.clusters()) {
-      if (!fusible_[static_cast<std::size_t>(consumer)]) continue;
+      if (!fusible_[consumer]) continue;
       // The nearest producer first; what it joins may itself be joined with the next.
       int cluster = clusters_.cluster_of(consumer);
       for (bool again = true; again;) {
@@ -51,13 +51,13 @@ class Fuser {
   Graph& graph_;
   const FuseVertical& options_;
   FusionGraph clusters_;
-  std::vector<bool> fusible_;
+  IdVector<int, bool> fusible_;
 
   bool fuse(int producer, int consumer) {
-    if (!fusible_[static_cast<std::size_t>(producer)]) return false;
+    if (!fusible_[producer]) return false;
     std::vector<OpId> ops = clusters_.ops(producer);
     const std::vector<OpId>& more = clusters_.ops(consumer);
-    if (static_cast<std::int64_t>(ops.size() + more.size()) > options_.max_members) return false;
+    if (std::ssize(ops) + std::ssize(more) > options_.max_members) return false;
     const std::optional<double> position = clusters_.joint_position(producer, consumer);
     if (!position) return false;
     ops.insert(ops.end(), more.begin(), more.end());
@@ -117,7 +117,7 @@ class Fuser {
 
 }  // namespace
 
-bool FuseVertical::run(Schedule& schedule, std::span<const int> region_of_op) {
+bool FuseVertical::run(Schedule& schedule, IdSpan<OpId, const int> region_of_op) {
   return Fuser(schedule, *this, region_of_op).run();
 }
 

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/id_vector.h"
 #include "ir/schedule.h"
 #include "passes/pass.h"
 
@@ -51,7 +52,7 @@ struct FuseVertical {
   }
   bool run(ir::Schedule& schedule) { return run(schedule, {}); }
   // Loops join only within one region: a number per operation of the graph; none: all is one region.
-  bool run(ir::Schedule& schedule, std::span<const int> region_of_op);
+  bool run(ir::Schedule& schedule, ir::IdSpan<ir::OpId, const int> region_of_op);
 };
 
 }  // namespace braid::passes

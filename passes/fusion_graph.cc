@@ -3,18 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "ir/error.h"
 
 namespace braid::passes {
-namespace {
-
 using namespace ir;
-
-std::size_t u(int k) { return static_cast<std::size_t>(k); }
-
-}  // namespace
 
 bool is_loops(const Schedule& schedule, const ScheduleNode& node) {
   if (node.kind == ScheduleNode::Kind::grouped) return false;
@@ -24,20 +17,20 @@ bool is_loops(const Schedule& schedule, const ScheduleNode& node) {
   });
 }
 
-FusionGraph::FusionGraph(const Schedule& schedule, bool keep_overlap, std::span<const int> region_of_op)
+FusionGraph::FusionGraph(const Schedule& schedule, bool keep_overlap, IdSpan<OpId, const int> region_of_op)
     : dependencies_(find_dependencies(schedule)), keep_overlap_(keep_overlap) {
   const std::size_t n = schedule.nodes.size();
-  cluster_.resize(n);
-  std::iota(cluster_.begin(), cluster_.end(), 0);
-  position_.assign(cluster_.begin(), cluster_.end());
+  const IdRange<int> all = first_ids<int>(dependencies_.size());
+  cluster_.Base::assign(all.begin(), all.end());
+  position_.Base::assign(cluster_.begin(), cluster_.end());
   ops_.resize(n);
-  merged_.assign(n, false);
-  region_.assign(n, 0);
+  merged_.assign(all, false);
+  region_.assign(all, 0);
   in_.resize(n);
   out_.resize(n);
-  for (std::size_t k = 0; k < n; ++k) {
-    ops_[k] = ops_of(schedule.nodes[k]);
-    if (!region_of_op.empty() && !ops_[k].empty()) region_[k] = region_of_op[u(ops_[k].front().index)];
+  for (const int k : all) {
+    ops_[k] = ops_of(at(schedule.nodes, k));
+    if (!region_of_op.empty() && !ops_[k].empty()) region_[k] = region_of_op[ops_[k].front()];
     const auto add = [](std::vector<Neighbour>& to, const Dependency& d) {
       const bool data = d.hazard == Hazard::read_after_write;
       if (!to.empty() && to.back().node == d.node) {
@@ -46,39 +39,37 @@ FusionGraph::FusionGraph(const Schedule& schedule, bool keep_overlap, std::span<
         to.push_back({d.node, data});
       }
     };
-    for (const Dependency& d : dependencies_.predecessors(static_cast<int>(k))) add(in_[k], d);
-    for (const Dependency& d : dependencies_.successors(static_cast<int>(k))) add(out_[k], d);
+    for (const Dependency& d : dependencies_.predecessors(k)) add(in_[k], d);
+    for (const Dependency& d : dependencies_.successors(k)) add(out_[k], d);
     for (OpId op : ops_[k]) {
-      if (schedule.graph[op].as<WaitKernel>() != nullptr) waits_.push_back(static_cast<double>(k));
+      if (schedule.graph[op].as<WaitKernel>() != nullptr) waits_.push_back(k);
     }
   }
 }
 
 int FusionGraph::cluster_of(int node) const {
-  while (cluster_[u(node)] != node) node = cluster_[u(node)];
+  while (cluster_[node] != node) node = cluster_[node];
   return node;
 }
 
 std::vector<int> FusionGraph::clusters() const {
   std::vector<int> out;
   for (int k = 0; k < size(); ++k) {
-    if (cluster_[u(k)] == k) out.push_back(k);
+    if (cluster_[k] == k) out.push_back(k);
   }
-  std::stable_sort(out.begin(), out.end(), [&](int a, int b) { return position_[u(a)] < position_[u(b)]; });
+  std::stable_sort(out.begin(), out.end(), [&](int a, int b) { return position_[a] < position_[b]; });
   return out;
 }
 
-std::vector<int> FusionGraph::neighbours(const std::vector<std::vector<Neighbour>>& table, int cluster,
-                                         bool only_data) const {
+std::vector<int> FusionGraph::neighbours(const Table& table, int cluster, bool only_data) const {
   std::vector<int> out;
-  for (const Neighbour& n : table[u(cluster)]) {
+  for (const Neighbour& n : table[cluster]) {
     if (only_data && !n.data) continue;
     const int c = cluster_of(n.node);
     if (c != cluster) out.push_back(c);
   }
-  std::sort(out.begin(), out.end(), [&](int a, int b) {
-    return position_[u(a)] != position_[u(b)] ? position_[u(a)] < position_[u(b)] : a < b;
-  });
+  std::sort(out.begin(), out.end(),
+            [&](int a, int b) { return position_[a] != position_[b] ? position_[a] < position_[b] : a < b; });
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
@@ -88,22 +79,22 @@ std::vector<int> FusionGraph::successors(int cluster) const { return neighbours(
 std::vector<int> FusionGraph::producers(int cluster) const { return neighbours(in_, cluster, true); }
 
 bool FusionGraph::depends_directly(int later, int earlier) const {
-  return std::any_of(in_[u(later)].begin(), in_[u(later)].end(),
+  return std::any_of(in_[later].begin(), in_[later].end(),
                      [&](const Neighbour& n) { return cluster_of(n.node) == earlier; });
 }
 
 std::optional<double> FusionGraph::joint_position(int first, int second) const {
-  if (region_[u(first)] != region_[u(second)]) return std::nullopt;
-  const double from = position_[u(first)], to = position_[u(second)];
+  if (region_[first] != region_[second]) return std::nullopt;
+  const double from = position_[first], to = position_[second];
   // Everything that the second follows, and everything that follows the first.
-  double after = -1, before = static_cast<double>(size());
-  for (const Neighbour& n : in_[u(second)]) {
+  double after = -1, before = size();
+  for (const Neighbour& n : in_[second]) {
     const int c = cluster_of(n.node);
-    if (c != first && c != second) after = std::max(after, position_[u(c)]);
+    if (c != first && c != second) after = std::max(after, position_[c]);
   }
-  for (const Neighbour& n : out_[u(first)]) {
+  for (const Neighbour& n : out_[first]) {
     const int c = cluster_of(n.node);
-    if (c != first && c != second) before = std::min(before, position_[u(c)]);
+    if (c != first && c != second) before = std::min(before, position_[c]);
   }
   if (after < from) return from;  // the second moves up
   if (!(after < before)) return std::nullopt;
@@ -124,33 +115,33 @@ std::optional<double> FusionGraph::joint_position(int first, int second) const {
 }
 
 void FusionGraph::merge(int first, int second, double position, std::optional<std::vector<OpId>> ops) {
-  internal_check(first != second && cluster_[u(first)] == first && cluster_[u(second)] == second,
+  internal_check(first != second && cluster_[first] == first && cluster_[second] == second,
                  "not two clusters");
-  cluster_[u(second)] = first;
-  position_[u(first)] = position;
-  merged_[u(first)] = true;
+  cluster_[second] = first;
+  position_[first] = position;
+  merged_[first] = true;
   if (ops) {
-    ops_[u(first)] = std::move(*ops);
+    ops_[first] = std::move(*ops);
   } else {
-    ops_[u(first)].insert(ops_[u(first)].end(), ops_[u(second)].begin(), ops_[u(second)].end());
+    ops_[first].insert(ops_[first].end(), ops_[second].begin(), ops_[second].end());
   }
   for (auto* table : {&in_, &out_}) {
-    std::vector<Neighbour>& into = (*table)[u(first)];
-    std::vector<Neighbour>& from = (*table)[u(second)];
+    std::vector<Neighbour>& into = (*table)[first];
+    std::vector<Neighbour>& from = (*table)[second];
     into.insert(into.end(), from.begin(), from.end());
     from = {};
   }
-  ops_[u(second)] = {};
+  ops_[second] = {};
 }
 
 std::vector<ScheduleNode> FusionGraph::nodes(Schedule& schedule) const {
   std::vector<ScheduleNode> out;
   for (int c : clusters()) {
-    if (!merged_[u(c)]) {
-      out.push_back(std::move(schedule.nodes[u(c)]));
+    if (!merged_[c]) {
+      out.push_back(std::move(at(schedule.nodes, c)));
       continue;
     }
-    const std::vector<OpId>& ops = ops_[u(c)];
+    const std::vector<OpId>& ops = ops_[c];
     if (ops.size() == 1) {
       out.push_back(ScheduleNode::single(ops[0]));
       continue;

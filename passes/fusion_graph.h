@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/dependencies.h"
+#include "ir/id_vector.h"
 #include "ir/schedule.h"
 
 namespace braid::passes {
@@ -22,18 +23,19 @@ class FusionGraph {
   // longer run while the collective is under way.
   // `region_of_op`: clusters join only within one region; one number per operation of the graph, none: all
   // is one region.
-  FusionGraph(const ir::Schedule& schedule, bool keep_overlap, std::span<const int> region_of_op = {});
+  FusionGraph(const ir::Schedule& schedule, bool keep_overlap,
+              ir::IdSpan<ir::OpId, const int> region_of_op = {});
 
   // Nodes of the schedule, and the cluster that each is in (one of its nodes stands for it).
-  int size() const { return static_cast<int>(cluster_.size()); }
+  int size() const { return cluster_.end_id(); }
   int cluster_of(int node) const;
   int cluster_of(ir::OpId op) const { return cluster_of(dependencies_.node_of(op)); }
   // The clusters in their order.
   std::vector<int> clusters() const;
-  double position(int cluster) const { return position_[static_cast<std::size_t>(cluster)]; }
+  double position(int cluster) const { return position_[cluster]; }
 
   // Operations in the order in which they run.
-  const std::vector<ir::OpId>& ops(int cluster) const { return ops_[static_cast<std::size_t>(cluster)]; }
+  const std::vector<ir::OpId>& ops(int cluster) const { return ops_[cluster]; }
   // Neighbouring clusters in order of position, each once.
   std::vector<int> predecessors(int cluster) const;
   std::vector<int> successors(int cluster) const;
@@ -56,16 +58,16 @@ class FusionGraph {
     int node;
     bool data;  // read after write
   };
-  std::vector<int> neighbours(const std::vector<std::vector<Neighbour>>& table, int cluster,
-                              bool only_data) const;
+  using Table = ir::IdVector<int, std::vector<Neighbour>>;
+  std::vector<int> neighbours(const Table& table, int cluster, bool only_data) const;
 
   ir::Dependencies dependencies_;
-  std::vector<int> cluster_;  // parent links
-  std::vector<double> position_;
-  std::vector<std::vector<ir::OpId>> ops_;
-  std::vector<bool> merged_;
-  std::vector<int> region_;  // per node
-  std::vector<std::vector<Neighbour>> in_, out_;
+  ir::IdVector<int, int> cluster_;  // parent links
+  ir::IdVector<int, double> position_;
+  ir::IdVector<int, std::vector<ir::OpId>> ops_;
+  ir::IdVector<int, bool> merged_;
+  ir::IdVector<int, int> region_;
+  Table in_, out_;
   std::vector<double> waits_;  // positions
   bool keep_overlap_;
 };

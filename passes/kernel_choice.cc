@@ -12,6 +12,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 bool left_to_engine(const KernelChoice& c) { return c.kernel.empty() || c.kernel == "automatic"; }
 
 }  // namespace

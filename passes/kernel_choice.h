@@ -12,9 +12,11 @@
 
 #include "ir/collective_table.h"
 
-namespace braid::passes {
-
+namespace braid::analysis {
 struct Machine;
+}
+
+namespace braid::passes {
 
 // What executes the collectives of a program.
 enum class CommEngine : std::uint8_t {
@@ -23,7 +25,7 @@ enum class CommEngine : std::uint8_t {
 };
 std::string_view to_string(CommEngine engine);
 // The engine whose kernels the machine's collective model prices.
-CommEngine engine_of(const Machine& machine);
+CommEngine engine_of(const analysis::Machine& machine);
 
 // The algorithms that the engine executes for a kind. What it does when it is asked for nothing is not among
 // them. Does not depend on sizes or placement.

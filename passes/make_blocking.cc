@@ -5,6 +5,7 @@
 
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/id_vector.h"
 #include "passes/compact.h"
 #include "passes/visit_ids.h"
 
@@ -14,13 +15,13 @@ namespace {
 using namespace ir;
 
 // The node without the operations of `gone`; false: nothing is left of it.
-bool strip(ScheduleNode& node, const std::vector<bool>& gone) {
-  if (node.kind == ScheduleNode::Kind::single) return !gone[static_cast<std::size_t>(node.op.index)];
+bool strip(ScheduleNode& node, const IdVector<OpId, bool>& gone) {
+  if (node.kind == ScheduleNode::Kind::single) return !gone[node.op];
   std::erase_if(node.members, [&](ScheduleNode& m) { return !strip(m, gone); });
   return !node.members.empty();
 }
 
-void strip(Schedule& schedule, const std::vector<bool>& gone) {
+void strip(Schedule& schedule, const IdVector<OpId, bool>& gone) {
   std::set<std::string> empty_groups;
   std::erase_if(schedule.nodes, [&](ScheduleNode& node) {
     if (strip(node, gone)) return false;
@@ -38,40 +39,37 @@ bool may_block(const CollectiveKernel& kernel) { return !row_of(kernel.kind).poi
 
 bool make_blocking(Schedule& schedule, std::span<const OpId> starts) {
   Graph& graph = schedule.graph;
-  std::vector<bool> wanted(graph.ops.size(), false), gone(graph.ops.size(), false);
+  IdVector<OpId, bool> wanted(graph.ops.size(), false), gone(graph.ops.size(), false);
   bool changed = false;
   for (OpId id : starts) {
     auto* kernel = graph[id].as<CollectiveKernel>();
     internal_check(kernel != nullptr && may_block(*kernel), "'{}' cannot block", graph[id].name);
     if (kernel->blocking) continue;
-    kernel->blocking = wanted[static_cast<std::size_t>(id.index)] = changed = true;
+    kernel->blocking = wanted[id] = changed = true;
   }
   if (!changed) return false;
 
   // A wait's result stands for the collective's.
-  std::vector<BufferId> same(graph.buffers.size());
-  const auto is_wanted = [&](OpId start) { return wanted[static_cast<std::size_t>(start.index)]; };
-  for (std::size_t k = 0; k < graph.ops.size(); ++k) {
-    Operation& op = graph.ops[k];
+  IdVector<BufferId, BufferId> same(graph.buffers.size());
+  const auto is_wanted = [&](OpId start) { return wanted[start]; };
+  for (const OpId k : gone.ids()) {
+    Operation& op = graph[k];
     if (const auto* wait = op.as<WaitKernel>(); wait && is_wanted(wait->start)) {
       const auto& outputs = graph[wait->start].as<CollectiveKernel>()->outputs;
-      for (std::size_t i = 0; i < op.outputs.size(); ++i)
-        same[static_cast<std::size_t>(op.outputs[i].index)] = outputs[i].buffer;
+      for (std::size_t i = 0; i < op.outputs.size(); ++i) same[op.outputs[i]] = outputs[i].buffer;
       gone[k] = true;
     } else if (const auto* release = op.as<ReleaseKernel>(); release && is_wanted(release->start)) {
       gone[k] = true;
     }
   }
   const auto rename = [&](BufferId& b) {
-    while (b.valid() && same[static_cast<std::size_t>(b.index)].valid())
-      b = same[static_cast<std::size_t>(b.index)];
+    while (b.valid() && same[b].valid()) b = same[b];
   };
-  for (std::size_t k = 0; k < graph.ops.size(); ++k) {
+  for (const OpId k : gone.ids()) {
     if (gone[k]) continue;
-    visit_ids(graph.ops[k], rename, [](OpId&) {});
-    if (auto* region = graph.ops[k].as<RegionKernel>()) {
-      for (Region& r : region->regions)
-        std::erase_if(r.ops, [&](OpId op) { return gone[static_cast<std::size_t>(op.index)]; });
+    visit_ids(graph[k], rename, [](OpId&) {});
+    if (auto* region = graph[k].as<RegionKernel>()) {
+      for (Region& r : region->regions) std::erase_if(r.ops, [&](OpId op) { return gone[op]; });
     }
   }
   for (Buffer& b : graph.buffers) {

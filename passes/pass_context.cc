@@ -2,6 +2,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 PassContext::PassContext() : costs(cost_model_for(kDefaultMachine)) {}
 
 std::shared_ptr<const OrderAnalysis> analyse(const ir::Schedule& schedule, PassContext& context,

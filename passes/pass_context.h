@@ -19,15 +19,16 @@
 namespace braid::passes {
 
 struct PassContext {
-  std::shared_ptr<const CostModel> costs;  // never null: the machine of the options, or the default one
+  std::shared_ptr<const analysis::CostModel>
+      costs;  // never null: the machine of the options, or the default one
   // Planned bytes that no pass of this run may exceed; one budget for the whole list. Absent: no cap.
   std::optional<std::int64_t> memory_cap;
   // Of the schedule as the last reordering pass left it; whoever changes it in another way drops it.
-  std::shared_ptr<const OrderAnalysis> analysis;
+  std::shared_ptr<const analysis::OrderAnalysis> analysis;
   // Live peak of the schedule before the first pass that moved something under a budget; their common base.
   std::optional<std::int64_t> live_base;
   // One report per pass that makes reports, in the order in which they ran.
-  std::vector<OverlapReport> reports;
+  std::vector<analysis::OverlapReport> reports;
   // What will execute the collectives. Absent: the engine that the machine's model prices.
   std::optional<CommEngine> engine;
   // Names of the starts whose kernel the user chose (passes/force_kernels.h).
@@ -39,7 +40,7 @@ struct PassContext {
 };
 
 // That of the context, if it still describes the schedule; else a new one, which it keeps.
-std::shared_ptr<const OrderAnalysis> analyse(const ir::Schedule& schedule, PassContext& context,
-                                             const ProblemOptions& options);
+std::shared_ptr<const analysis::OrderAnalysis> analyse(const ir::Schedule& schedule, PassContext& context,
+                                                       const analysis::ProblemOptions& options);
 
 }  // namespace braid::passes

@@ -10,6 +10,7 @@
 namespace braid::passes {
 
 using namespace ir;
+using namespace analysis;
 
 namespace {
 MemoryOptions options_of(const PlanMemory& p) {
@@ -22,7 +23,7 @@ bool PlanMemory::run(Schedule& schedule, PassContext& context) {
   const MemoryPlan& plan = *schedule.plan;
   if (context.memory_cap && plan.arena_bytes + plan.comm_bytes > *context.memory_cap) {
     const MemoryModel model(schedule, options_of(*this));
-    check_cap(schedule, model, identity_order(static_cast<int>(schedule.nodes.size())), *context.memory_cap);
+    check_cap(schedule, model, identity_order(nodes_of(schedule)), *context.memory_cap);
   }
   return changed;
 }
@@ -37,7 +38,7 @@ bool PlanMemory::run(Schedule& schedule) {
     }
   }
   const MemoryModel model(schedule, options_of(*this));
-  MemoryPlan plan = model.plan(identity_order(static_cast<int>(schedule.nodes.size())));
+  MemoryPlan plan = model.plan(identity_order(nodes_of(schedule)));
   if (schedule.plan == plan) return false;
   schedule.plan = std::move(plan);
   return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "analysis/ids.h"
 #include "ir/dependencies.h"
 #include "passes/fusion_graph.h"
 
@@ -10,6 +11,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 bool writes_only_outputs(const Schedule& schedule, const ScheduleNode& node) {
   const Graph& graph = schedule.graph;
@@ -24,32 +26,30 @@ bool writes_only_outputs(const Schedule& schedule, const ScheduleNode& node) {
 }  // namespace
 
 bool RaiseOutputs::run(Schedule& schedule) {
-  const int n = static_cast<int>(schedule.nodes.size());
+  const IdRange<NodeId> all = nodes_of(schedule);
   const Dependencies deps = find_dependencies(schedule);
-  // Nodes that come right behind each node; behind[0]: in front of all.
-  std::vector<std::vector<int>> behind(static_cast<std::size_t>(n) + 1);
-  std::vector<bool> moves(static_cast<std::size_t>(n), false);
+  IdVector<NodeId, std::vector<NodeId>> behind(all);  // nodes that come right behind each node
+  IdVector<NodeId, bool> moves(all, false);
   bool changed = false;
-  for (int k = 0; k < n; ++k) {
-    if (!writes_only_outputs(schedule, schedule.nodes[static_cast<std::size_t>(k)])) continue;
-    int last = -1;
-    for (const Dependency& d : deps.predecessors(k)) last = std::max(last, d.node);
+  for (const NodeId k : all) {
+    if (!writes_only_outputs(schedule, at(schedule.nodes, k))) continue;
+    NodeId last;
+    for (const Dependency& d : deps.predecessors(k.index)) last = std::max(last, NodeId{d.node});
     // Behind one that moves itself, it stays: chains of outputs are rare, and moving one of them is no
     // gain. Without any predecessor it reads only inputs and constants, which live anyway.
-    if (last < 0 || moves[static_cast<std::size_t>(last)]) continue;
-    const bool in_place = std::all_of(moves.begin() + last + 1, moves.begin() + k, [](bool m) { return m; });
+    if (!last.valid() || moves[last]) continue;
+    const bool in_place =
+        std::ranges::all_of(IdRange(last + 1, k), [&](NodeId between) { return moves[between]; });
     if (in_place) continue;
-    behind[static_cast<std::size_t>(last) + 1].push_back(k);
-    moves[static_cast<std::size_t>(k)] = true;
+    behind[last].push_back(k);
+    moves[k] = true;
     changed = true;
   }
   if (!changed) return false;
   std::vector<ScheduleNode> nodes;
-  for (int k = 0; k < n; ++k) {
-    if (!moves[static_cast<std::size_t>(k)]) nodes.push_back(schedule.nodes[static_cast<std::size_t>(k)]);
-    for (int moved : behind[static_cast<std::size_t>(k) + 1]) {
-      nodes.push_back(schedule.nodes[static_cast<std::size_t>(moved)]);
-    }
+  for (const NodeId k : all) {
+    if (!moves[k]) nodes.push_back(at(schedule.nodes, k));
+    for (const NodeId moved : behind[k]) nodes.push_back(at(schedule.nodes, moved));
   }
   schedule.nodes = std::move(nodes);
   schedule.plan.reset();

@@ -17,6 +17,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 CommEngine engine_named(const std::string& name, const PassContext& context) {
   if (name.empty()) return context.engine.value_or(engine_of(context.costs->machine()));

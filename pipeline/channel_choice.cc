@@ -15,7 +15,7 @@ class Chooser {
  public:
   Chooser(const SearchProblem& p, const PipelineCosts& costs, ChannelPolicy policy)
       : problem_(p), costs_(costs), policy_(policy) {
-    choice_.simulated = passes::Time::max();
+    choice_.simulated = analysis::Time::max();
   }
 
   // Whether it is the best so far. All ways to place transfers are safe under every policy; the proof of the
@@ -28,7 +28,7 @@ class Chooser {
   }
 
   // Exchanges two neighbours of a rank's order that differ, wherever the model allows it.
-  void improve(passes::Time lower_bound, std::int64_t budget) {
+  void improve(analysis::Time lower_bound, std::int64_t budget) {
     const std::int64_t end = choice_.simulations + budget;
     for (bool progress = true; progress;) {
       progress = false;
@@ -48,7 +48,7 @@ class Chooser {
     }
   }
 
-  passes::Time simulated() const { return choice_.simulated; }
+  analysis::Time simulated() const { return choice_.simulated; }
 
   ChannelChoice take() {
     choice_.certificate = require_deadlock_free(choice_.lowered, policy_);
@@ -58,7 +58,7 @@ class Chooser {
  private:
   bool offer(const Orders& orders, Schedule lowered) {
     ++choice_.simulations;
-    const passes::Time t = simulate(lowered, costs_, policy_).makespan;
+    const analysis::Time t = simulate(lowered, costs_, policy_).makespan;
     if (t >= choice_.simulated) return false;
     choice_.simulated = t;
     choice_.orders = orders;
@@ -75,12 +75,12 @@ class Chooser {
 }  // namespace
 
 ChannelChoice choose_for_channels(const SearchProblem& p, const PipelineCosts& costs, ChannelPolicy policy,
-                                  std::span<const ChannelCandidate> candidates, passes::Time lower_bound,
+                                  std::span<const ChannelCandidate> candidates, analysis::Time lower_bound,
                                   std::int64_t budget) {
   ir::internal_check(!candidates.empty(), "choose_for_channels: no candidate");
   Chooser chooser(p, costs, policy);
   int best = 0;
-  passes::Time first;
+  analysis::Time first;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     if (c > 0 && chooser.simulated() <= lower_bound) break;
     if (chooser.offer(candidates[c])) best = static_cast<int>(c);

@@ -29,8 +29,8 @@ struct ChannelChoice {
   Orders orders;
   Schedule lowered;         // with SEND and RECV
   Certificate certificate;  // that it ends under these channels, whatever the timing
-  passes::Time simulated;
-  passes::Time first_candidate;  // what the first candidate takes under these channels
+  analysis::Time simulated;
+  analysis::Time first_candidate;  // what the first candidate takes under these channels
   int improvements = 0;
   std::int64_t simulations = 0;
 };
@@ -39,6 +39,6 @@ struct ChannelChoice {
 // candidates.
 ChannelChoice choose_for_channels(const SearchProblem& problem, const PipelineCosts& costs,
                                   ChannelPolicy policy, std::span<const ChannelCandidate> candidates,
-                                  passes::Time lower_bound, std::int64_t budget);
+                                  analysis::Time lower_bound, std::int64_t budget);
 
 }  // namespace braid::pipeline

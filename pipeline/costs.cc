@@ -9,15 +9,15 @@
 namespace braid::pipeline {
 namespace {
 
-using passes::JsonDocument;
-using passes::JsonObject;
-using passes::JsonValue;
-using passes::Time;
+using analysis::JsonDocument;
+using analysis::JsonObject;
+using analysis::JsonValue;
+using analysis::Time;
 
 constexpr double kMaxUs = 1e9;
 constexpr double kMaxBytes = 1e15;
 
-double number(JsonObject& object, const char* key, passes::NumberRange range, double otherwise) {
+double number(JsonObject& object, const char* key, analysis::NumberRange range, double otherwise) {
   const auto value = object.maybe(key);
   return value ? value->number(range) : otherwise;
 }
@@ -52,8 +52,8 @@ StageCosts stage(const JsonValue& value) {
   return s;
 }
 
-passes::Permille permille(JsonObject& object, const char* key, passes::NumberRange range) {
-  return static_cast<passes::Permille>(number(object, key, range, 1) * 1000 + 0.5);
+analysis::Permille permille(JsonObject& object, const char* key, analysis::NumberRange range) {
+  return static_cast<analysis::Permille>(number(object, key, range, 1) * 1000 + 0.5);
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ PipelineCosts parse_costs(const std::string& text, const std::string& file, int 
 }
 
 PipelineCosts read_costs(const std::string& path, int stages) {
-  return parse_costs(passes::read_text_file(path, kCostsNotJson), path, stages);
+  return parse_costs(analysis::read_text_file(path, kCostsNotJson), path, stages);
 }
 
 }  // namespace braid::pipeline

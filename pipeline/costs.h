@@ -14,22 +14,22 @@ namespace braid::pipeline {
 
 // Of one stage and one micro-batch, but parameters and gradients, which a stage has once.
 struct StageCosts {
-  passes::Time forward, backward_input, backward_weight;
-  passes::Time full_backward;
-  passes::Time unshard, reduce_grad;  // collectives beside the computation; zero where nothing is sharded
-  std::int64_t activation_bytes = 0;  // held from the begin of F
-  std::int64_t weight_bytes = 0;      // the part of them that I leaves, to the end of W
-  std::int64_t forward_bytes = 0;     // what SEND_F of this stage sends
-  std::int64_t backward_bytes = 0;    // what SEND_B of this stage sends
-  std::int64_t parameter_bytes = 0;   // between UNSHARD and RESHARD; always, where a row has neither
-  std::int64_t gradient_bytes = 0;    // from the first W or B to the end
+  analysis::Time forward, backward_input, backward_weight;
+  analysis::Time full_backward;
+  analysis::Time unshard, reduce_grad;  // collectives beside the computation; zero where nothing is sharded
+  std::int64_t activation_bytes = 0;    // held from the begin of F
+  std::int64_t weight_bytes = 0;        // the part of them that I leaves, to the end of W
+  std::int64_t forward_bytes = 0;       // what SEND_F of this stage sends
+  std::int64_t backward_bytes = 0;      // what SEND_B of this stage sends
+  std::int64_t parameter_bytes = 0;     // between UNSHARD and RESHARD; always, where a row has neither
+  std::int64_t gradient_bytes = 0;      // from the first W or B to the end
 
   friend bool operator==(const StageCosts&, const StageCosts&) = default;
 };
 
 // A transfer takes latency + bytes / bandwidth.
 struct Link {
-  passes::Time latency;
+  analysis::Time latency;
   double gb_s = 0;  // 1e9 bytes per second; 0: no limit
 
   friend bool operator==(const Link&, const Link&) = default;
@@ -44,15 +44,16 @@ struct LinkBetween {
 
 struct PipelineCosts {
   std::vector<StageCosts> stages;
-  Link link;                         // between ranks that `links` does not name
-  std::vector<LinkBetween> links;    // ascending by (from, to)
-  passes::Permille overlap = 1000;   // what OVERLAP_F_B takes of the sum of its members, at least the longest
-  passes::Permille slowdown = 1000;  // of computation while a transfer of the rank is in flight
-  bool shared_links = false;         // transfers that leave, or enter, one rank at a time share its bandwidth
+  Link link;                       // between ranks that `links` does not name
+  std::vector<LinkBetween> links;  // ascending by (from, to)
+  analysis::Permille overlap =
+      1000;  // what OVERLAP_F_B takes of the sum of its members, at least the longest
+  analysis::Permille slowdown = 1000;  // of computation while a transfer of the rank is in flight
+  bool shared_links = false;  // transfers that leave, or enter, one rank at a time share its bandwidth
 
-  passes::Time of(Action compute) const;  // one action, no container
+  analysis::Time of(Action compute) const;  // one action, no container
   // Of a SEND, from rank to rank. Beyond 46 days it stays there.
-  passes::Time transfer(Action send, std::int32_t from, std::int32_t to) const;
+  analysis::Time transfer(Action send, std::int32_t from, std::int32_t to) const;
 
   friend bool operator==(const PipelineCosts&, const PipelineCosts&) = default;
 };

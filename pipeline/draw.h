@@ -9,8 +9,8 @@
 namespace braid::pipeline {
 
 struct DrawOptions {
-  passes::Time unit;  // what one column stands for; zero: the shortest action
-  int columns = 200;  // at most; what does not fit is cut off with "..."
+  analysis::Time unit;  // what one column stands for; zero: the shortest action
+  int columns = 200;    // at most; what does not fit is cut off with "..."
 };
 
 // One line per rank: F0 F1 .. B0-- ; a stage number stands before the letter where a rank has several stages,

@@ -9,7 +9,7 @@
 namespace braid::pipeline {
 namespace {
 
-using passes::Time;
+using analysis::Time;
 
 constexpr double kWidth = 1400, kLeft = 70, kLane = 34, kBox = 22, kMemory = 30;
 

@@ -8,7 +8,7 @@
 namespace braid::pipeline {
 namespace {
 
-using passes::Time;
+using analysis::Time;
 
 bool occupies_stream(ActionKind k) { return is_compute(k) || k == ActionKind::overlap_f_b; }
 

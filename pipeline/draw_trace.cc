@@ -9,8 +9,8 @@
 namespace braid::pipeline {
 namespace {
 
+using analysis::Time;
 using nlohmann::ordered_json;
-using passes::Time;
 
 enum Lane { kCompute, kParameters, kSends, kReceives };
 constexpr const char* kLanes[] = {"compute", "parameters", "sends", "receives"};

@@ -16,8 +16,8 @@
 namespace braid::pipeline {
 
 struct RootBounds {
-  passes::Time rank_work, critical_path, one_machine;
-  passes::Time best() const { return std::max({rank_work, critical_path, one_machine}); }
+  analysis::Time rank_work, critical_path, one_machine;
+  analysis::Time best() const { return std::max({rank_work, critical_path, one_machine}); }
 };
 
 class LowerBounds {

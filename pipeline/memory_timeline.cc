@@ -9,7 +9,7 @@
 namespace braid::pipeline {
 namespace {
 
-using passes::Time;
+using analysis::Time;
 
 constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t kExactPieces = 4096;  // up to this many, the largest are placed first
@@ -130,7 +130,7 @@ class Collector {
     for (std::size_t k = 0; k < changes.size();) {
       const Time time = changes[k].time;
       for (; k < changes.size() && changes[k].time == time; ++k) {
-        live = changes[k].bytes > 0 ? passes::checked_add(live, changes[k].bytes) : live + changes[k].bytes;
+        live = changes[k].bytes > 0 ? analysis::checked_add(live, changes[k].bytes) : live + changes[k].bytes;
         by_use[static_cast<std::size_t>(changes[k].use)] += changes[k].bytes;
       }
       if (out_.live.empty() ? live != 0 : out_.live.back().bytes != live) out_.live.push_back({time, live});
@@ -154,9 +154,9 @@ class Collector {
     const auto step = [&](Time t) {
       return static_cast<int>(std::ranges::lower_bound(times, t) - times.begin());
     };
-    std::vector<passes::Block> blocks;
+    std::vector<analysis::Block> blocks;
     for (const MemoryPiece& p : out_.pieces) blocks.push_back({p.bytes, step(p.begin), step(p.end) - 1});
-    const passes::Assignment placed = passes::assign_offsets(blocks, kAlignment, kExactPieces);
+    const analysis::Assignment placed = analysis::assign_offsets(blocks, kAlignment, kExactPieces);
     for (std::size_t k = 0; k < out_.pieces.size(); ++k) out_.pieces[k].offset = placed.offsets[k];
     out_.arena_bytes = placed.bytes;
   }

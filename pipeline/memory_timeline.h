@@ -26,12 +26,12 @@ struct MemoryPiece {
   std::int32_t stage = 0;
   std::int32_t microbatch = -1;  // -1: of the stage
   std::int64_t bytes = 0;
-  passes::Time begin, end;
+  analysis::Time begin, end;
   std::int64_t offset = 0;  // in the rank's arena, a multiple of 256
 };
 
 struct MemoryPoint {
-  passes::Time from;
+  analysis::Time from;
   std::int64_t bytes = 0;
 };
 
@@ -39,7 +39,7 @@ struct RankMemory {
   std::vector<MemoryPiece> pieces;  // by begin
   std::vector<MemoryPoint> live;    // from each time on; changes only
   std::int64_t peak = 0;            // bytes alive at once
-  passes::Time peak_at;
+  analysis::Time peak_at;
   std::int64_t at_peak[4] = {};  // by MemoryUse, at the first such moment
   std::int64_t arena_bytes = 0;  // what the offsets need: at least peak
 };

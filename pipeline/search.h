@@ -43,21 +43,21 @@ struct KnownOutcome {
   enum class Status : std::uint8_t { fits, over_cap, stuck, unsuited };
   std::string name;
   Status status = Status::fits;
-  passes::Time makespan;  // where it fits
+  analysis::Time makespan;  // where it fits
 };
 
 struct SearchResult {
   // The shortest in the model.
   Orders orders;
   Schedule compute;  // the orders as rows
-  passes::Time makespan;
+  analysis::Time makespan;
   // The shortest under the channels among it, the greedy and the known ones, improved there: what to run. Its
   // simulated time is not below lower_bound either: queues and contention only lengthen.
   ChannelChoice executable;
   std::string executable_source;  // "search", "greedy" or the name of a known schedule
   ChannelPolicy channels;
   RootBounds root_bounds;
-  passes::Time lower_bound;  // of every schedule, proved
+  analysis::Time lower_bound;  // of every schedule, proved
   bool proven_optimal = false;
   std::vector<KnownOutcome> known;
   int best_known = -1;  // which of them is shortest; -1: none fits

@@ -17,13 +17,13 @@ SearchProblem search_problem(const PipelineCosts& costs, std::vector<std::int32_
   p.byte_cap = std::move(byte_cap);
   for (const StageCosts& c : costs.stages)
     p.stages.push_back({c.forward, split_backward ? c.backward_input : c.full_backward,
-                        split_backward ? c.backward_weight : passes::Time{}, c.activation_bytes,
+                        split_backward ? c.backward_weight : analysis::Time{}, c.activation_bytes,
                         c.weight_bytes});
   for (std::size_t s = 0; s + 1 < rank_of_stage.size(); ++s) {
     const std::int32_t from = rank_of_stage[s], to = rank_of_stage[s + 1];
     const auto stage = static_cast<std::int32_t>(s);
     const auto delay = [&](Action send, std::int32_t a, std::int32_t b) {
-      return a == b ? passes::Time{} : costs.transfer(send, a, b);
+      return a == b ? analysis::Time{} : costs.transfer(send, a, b);
     };
     p.forward_delay.push_back(delay({ActionKind::send_forward, stage, 0}, from, to));
     p.backward_delay.push_back(delay({ActionKind::send_backward, stage + 1, 0}, to, from));

@@ -39,7 +39,7 @@ void check(const SearchProblem& p) {
         stages, p.microbatches, kMostActions));
   // Every time in the search is below the sum of everything.
   __int128 sum = 0, bytes = 0;
-  const auto add = [&](passes::Time t, std::int64_t times, std::string_view what, std::size_t at) {
+  const auto add = [&](analysis::Time t, std::int64_t times, std::string_view what, std::size_t at) {
     if (t.ps < 0) bad(fmt::format("{} of stage {} is negative", what, at));
     sum += static_cast<__int128>(t.ps) * times;
   };
@@ -83,7 +83,7 @@ Evaluation evaluate(const SearchProblem& p, const Orders& orders, Timeline* time
   std::vector<std::size_t> next(orders.size(), 0);
   std::vector<std::int64_t> free(orders.size(), 0), bytes(orders.size(), 0);
   Evaluation out;
-  if (timeline != nullptr) *timeline = {std::vector<std::vector<passes::Time>>(orders.size()), {}};
+  if (timeline != nullptr) *timeline = {std::vector<std::vector<analysis::Time>>(orders.size()), {}};
   std::vector<std::size_t> ready(orders.size());  // ranks that may be able to go on
   for (std::size_t r = 0; r < ready.size(); ++r) ready[r] = r;
   while (!ready.empty()) {

@@ -34,9 +34,9 @@
 namespace braid::pipeline {
 
 struct SearchStage {
-  passes::Time forward;
-  passes::Time backward_input;   // I; B where backwards are not split
-  passes::Time backward_weight;  // W; unused where backwards are not split
+  analysis::Time forward;
+  analysis::Time backward_input;   // I; B where backwards are not split
+  analysis::Time backward_weight;  // W; unused where backwards are not split
   std::int64_t activation_bytes = 0;
   std::int64_t weight_bytes = 0;  // the part of activation_bytes that stays from the end of I to the end of W
 };
@@ -49,9 +49,9 @@ struct SearchProblem {
   std::int32_t microbatches = 0;
   bool split_backward = true;
   std::vector<SearchStage> stages;
-  std::vector<passes::Time> forward_delay;   // [s]: from stage s to stage s+1
-  std::vector<passes::Time> backward_delay;  // [s]: from stage s+1 to stage s
-  std::vector<std::int64_t> byte_cap;        // per rank; empty: none
+  std::vector<analysis::Time> forward_delay;   // [s]: from stage s to stage s+1
+  std::vector<analysis::Time> backward_delay;  // [s]: from stage s+1 to stage s
+  std::vector<std::int64_t> byte_cap;          // per rank; empty: none
 
   int stage_count() const { return static_cast<int>(stages.size()); }
   std::int64_t cap(int rank) const {
@@ -76,13 +76,13 @@ using Orders = std::vector<std::vector<Move>>;  // per rank
 
 struct Evaluation {
   enum class Status : std::uint8_t { ok, stuck, over_cap } status = Status::ok;
-  passes::Time makespan;
+  analysis::Time makespan;
 };
 
 // When each move of each rank ends, and all moves as (rank, position) in an order in which they can be
 // executed.
 struct Timeline {
-  std::vector<std::vector<passes::Time>> ends;
+  std::vector<std::vector<analysis::Time>> ends;
   std::vector<std::pair<std::int32_t, std::int32_t>> sequence;
 };
 

@@ -124,8 +124,8 @@ SearchInstance::SearchInstance(const SearchProblem& p)
     activation_bytes.push_back(stage.activation_bytes);
     weight_bytes.push_back(p.split_backward ? stage.weight_bytes : 0);
   }
-  for (const passes::Time t : p.forward_delay) forward_delay.push_back(t.ps);
-  for (const passes::Time t : p.backward_delay) backward_delay.push_back(t.ps);
+  for (const analysis::Time t : p.forward_delay) forward_delay.push_back(t.ps);
+  for (const analysis::Time t : p.backward_delay) backward_delay.push_back(t.ps);
   for (int r = 0; r < ranks; ++r) {
     cap.push_back(p.cap(r));
     std::int64_t all = 0;

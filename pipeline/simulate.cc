@@ -18,8 +18,8 @@
 namespace braid::pipeline {
 namespace {
 
-using passes::EventEngine;
-using passes::Time;
+using analysis::EventEngine;
+using analysis::Time;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -193,7 +193,7 @@ class Engine {
       sum += costs_.of(a);
       longest = std::max(longest, costs_.of(a));
     }
-    if (actions.size() > 1) sum = std::max(longest, passes::stretched(sum, costs_.overlap));
+    if (actions.size() > 1) sum = std::max(longest, analysis::stretched(sum, costs_.overlap));
     rank.computing = true;
     rank.running = result_.cells[r].size() - 1;
     engine_.begin({Work::Kind::computation, static_cast<int>(r), kNothingShared, sum.ps});

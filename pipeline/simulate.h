@@ -28,34 +28,34 @@ namespace braid::pipeline {
 // time.
 struct CellTimes {
   std::uint32_t position = 0;
-  passes::Time begin, end;
+  analysis::Time begin, end;
 };
 
 struct TransferTimes {
   Action send;
   std::int32_t from = 0, to = 0;  // ranks
-  passes::Time sent, received;    // when the SEND and the RECV were posted
-  passes::Time begin, end;        // on the link
+  analysis::Time sent, received;  // when the SEND and the RECV were posted
+  analysis::Time begin, end;      // on the link
 };
 
 // Of the compute stream of one rank; they sum up to the makespan.
 struct RankTimes {
-  passes::Time busy;
-  passes::Time skew;          // before its first action
-  passes::Time dependency;    // what it waited for did not exist yet, or was on its way
-  passes::Time head_of_line;  // it existed, but its transfer stood behind others or shared the link
-  passes::Time tail;          // after its last action
+  analysis::Time busy;
+  analysis::Time skew;          // before its first action
+  analysis::Time dependency;    // what it waited for did not exist yet, or was on its way
+  analysis::Time head_of_line;  // it existed, but its transfer stood behind others or shared the link
+  analysis::Time tail;          // after its last action
 
-  passes::Time idle() const { return skew + dependency + head_of_line + tail; }
+  analysis::Time idle() const { return skew + dependency + head_of_line + tail; }
 };
 
 struct Simulation {
-  passes::Time makespan;
+  analysis::Time makespan;
   std::vector<std::vector<CellTimes>> cells;  // per rank, in row order; idle cells are left out
   std::vector<TransferTimes> transfers;       // in the order of their begin
   std::vector<RankTimes> ranks;
 
-  passes::Time idle() const;  // of all ranks
+  analysis::Time idle() const;  // of all ranks
 };
 
 // Throws BR0862, with what each rank waits for, if they wait for each other for ever; BR0863 if the sum of

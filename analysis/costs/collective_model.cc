@@ -9,7 +9,7 @@
 #include "analysis/costs/nccl_tuner.h"
 #include "ir/collective_table.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using ir::Algorithm;
@@ -166,4 +166,4 @@ std::int64_t saturation_bytes(const Machine& machine, const CollectiveShape& sha
   return static_cast<std::int64_t>(times * widest->latency_us * widest->gb_s * 1e3);
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -20,7 +20,7 @@
 #include "analysis/costs/time.h"
 #include "ir/graph.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct CollectiveShape;
 
@@ -65,4 +65,4 @@ enum class Saturation : std::uint8_t {
 std::int64_t saturation_bytes(const Machine& machine, const CollectiveShape& shape, double efficiency = 0.9,
                               Saturation method = Saturation::model);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

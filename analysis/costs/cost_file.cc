@@ -5,7 +5,7 @@
 #include "analysis/costs/errors.h"
 #include "analysis/costs/json_document.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 constexpr double kMaxNs = 1e15;  // eleven days
@@ -35,4 +35,4 @@ std::string write_cost_file(const CostEntries& entries) {
   return root.dump(1) + "\n";
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

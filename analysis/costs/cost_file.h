@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-namespace braid::passes {
+namespace braid::analysis {
 
 using CostEntries = std::map<std::string, double>;  // name -> nanoseconds
 
@@ -22,4 +22,4 @@ CostEntries parse_cost_file(const std::string& text, const std::string& file);
 // Names in alphabetical order; reads back to the same entries.
 std::string write_cost_file(const CostEntries& entries);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

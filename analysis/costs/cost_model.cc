@@ -9,7 +9,7 @@
 #include "ir/collective_table.h"
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 // What is dearer than this counts as this: eleven days, and a thousand of them still fit a Time.
@@ -196,4 +196,4 @@ std::shared_ptr<const CostModel> cost_model_for(const std::string& machine) {
   return model;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -21,7 +21,7 @@
 #include "analysis/costs/time.h"
 #include "ir/schedule.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 // One kernel alone on the machine.
 struct KernelCost {
@@ -114,4 +114,4 @@ class KernelCosts {
 // Empty: the default one. Safe to call from several threads.
 std::shared_ptr<const CostModel> cost_model_for(const std::string& machine);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

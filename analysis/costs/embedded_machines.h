@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct EmbeddedMachine {
   std::string_view name;  // file name without .json
@@ -12,4 +12,4 @@ struct EmbeddedMachine {
 };
 std::span<const EmbeddedMachine> embedded_machines();
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

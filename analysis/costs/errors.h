@@ -2,7 +2,7 @@
 // (docs/errors.md).
 #pragma once
 
-namespace braid::passes {
+namespace braid::analysis {
 
 inline constexpr int kMachineNotJson = 550;
 inline constexpr int kBadMachine = 551;
@@ -15,4 +15,4 @@ inline constexpr int kBadCostFile = 557;
 inline constexpr int kTimelineNotJson = 558;
 inline constexpr int kBadTimeline = 559;
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -20,8 +20,9 @@
 #include <vector>
 
 #include "analysis/costs/time.h"
+#include "ir/id_vector.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 template <class Work>
 class EventEngine {
@@ -30,17 +31,17 @@ class EventEngine {
     std::int64_t factor;  // of the time that went by last
   };
 
-  explicit EventEngine(std::size_t resources) : users_(resources, 0) {}
+  explicit EventEngine(int resources) : users_(ir::first_ids<std::int32_t>(resources), 0) {}
 
   Time now() const { return now_; }
   bool idle() const { return running_.empty(); }
   std::span<const Running> running() const { return running_; }  // in the order of their begin
-  int users(std::int32_t resource) const { return users_[static_cast<std::size_t>(resource)]; }
+  int users(std::int32_t resource) const { return users_[resource]; }
 
   void begin(const Work& work) {
     running_.push_back({work, 0});
     for (const std::int32_t r : work.resources) {
-      if (r >= 0) ++users_[static_cast<std::size_t>(r)];
+      if (r >= 0) ++users_[r];
     }
   }
 
@@ -70,11 +71,11 @@ class EventEngine {
       }
       const Work gone = running_[i];
       for (const std::int32_t r : gone.resources) {
-        if (r >= 0) --users_[static_cast<std::size_t>(r)];
+        if (r >= 0) --users_[r];
       }
       ended(gone);
     }
-    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
+    running_.resize(kept);
     return elapsed;
   }
 
@@ -85,14 +86,14 @@ class EventEngine {
   int sharers(const Work& work) const {
     int most = 0;
     for (const std::int32_t r : work.resources) {
-      if (r >= 0) most = std::max(most, users_[static_cast<std::size_t>(r)]);
+      if (r >= 0) most = std::max(most, users_[r]);
     }
     return most;
   }
 
   Time now_;
   std::vector<Running> running_;
-  std::vector<int> users_;  // by resource
+  ir::IdVector<std::int32_t, int> users_;  // by resource
 };
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -5,7 +5,7 @@
 #include <functional>
 #include <sstream>
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 constexpr std::size_t kMaxNesting = 64;
@@ -213,4 +213,4 @@ std::string read_text_file(const std::string& path, int code) {
   return text.str();
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -19,7 +19,7 @@
 
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 class JsonDocument;
 
@@ -96,4 +96,4 @@ class JsonDocument {
 // The whole file. User error `code` if it cannot be read.
 std::string read_text_file(const std::string& path, int code);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

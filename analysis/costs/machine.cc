@@ -9,7 +9,7 @@
 #include "ir/collective_table.h"
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 constexpr std::array<std::string_view, kKernelClassCount> kClassNames = {
@@ -210,4 +210,4 @@ GroupTopology topology(const Machine& machine, std::span<const int> ranks) {
   return result;
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

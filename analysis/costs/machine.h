@@ -16,7 +16,7 @@
 #include "analysis/costs/time.h"
 #include "ir/graph.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 // Kernels are priced by what limits them. attention: kernels without a body that do products and a softmax.
 // other: the remaining ones without a body.
@@ -123,4 +123,4 @@ struct GroupTopology {
 };
 GroupTopology topology(const Machine& machine, std::span<const int> ranks);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

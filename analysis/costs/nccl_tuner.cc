@@ -10,7 +10,7 @@
 #include "analysis/costs/cost_model.h"
 #include "ir/collective_table.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using ir::Algorithm;
@@ -292,4 +292,4 @@ std::vector<CollectiveCandidate> tuner_candidates(const CollectiveSettings& c, c
   return Tuner(c, shape, g).run();
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

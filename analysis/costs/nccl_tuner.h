@@ -10,7 +10,7 @@
 
 #include "analysis/costs/collective_model.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 // Groups of two ranks or more.
 std::vector<CollectiveCandidate> tuner_candidates(const CollectiveSettings& settings,
@@ -29,4 +29,4 @@ struct RingShape {
 };
 RingShape ring_shape(ir::CollectiveKind kind, const GroupTopology& group);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

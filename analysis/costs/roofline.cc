@@ -5,7 +5,7 @@
 
 #include "ir/kernel_parts.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using ir::Expr;
@@ -226,4 +226,4 @@ Roofline roofline(const Machine& machine, const KernelWork& work) {
           work.bytes / (machine.memory_gb_s * efficiency.memory * 1e3)};
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

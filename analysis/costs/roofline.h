@@ -17,7 +17,7 @@
 #include "analysis/costs/machine.h"
 #include "ir/graph.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct KernelWork {
   KernelClass kernel_class = KernelClass::copy;
@@ -58,4 +58,4 @@ struct Roofline {
 };
 Roofline roofline(const Machine& machine, const KernelWork& work);
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -6,7 +6,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace braid::passes {
+namespace braid::analysis {
 
 struct Time {
   std::int64_t ps = 0;
@@ -46,4 +46,4 @@ constexpr Time done_in(Time elapsed, std::int64_t factor) {
   return {static_cast<std::int64_t>(static_cast<__int128>(elapsed.ps) * 1000 / factor)};
 }
 
-}  // namespace braid::passes
+}  // namespace braid::analysis

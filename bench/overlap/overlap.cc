@@ -26,6 +26,7 @@ namespace braid::bench {
 namespace {
 
 using namespace braid::passes;
+using namespace braid::analysis;
 using Kind = Scheduler::Kind;
 
 const std::vector<Scheduler> kSchedulers = {
@@ -180,14 +181,14 @@ int main(int argc, char** argv) {
       if (only.empty() && entry.at("large").get<bool>() != large) continue;
       const std::string file = corpus + "/" + entry.at("file").get<std::string>();
       braid::ir::Schedule input = braid::ir::parse_schedule(read_file(file), file);
-      const auto costs = braid::passes::cost_model_for(entry.at("machine"));
+      const auto costs = braid::analysis::cost_model_for(entry.at("machine"));
       GraphResults g;
       g.name = name;
       g.machine = entry.at("machine");
       g.small = entry.at("small");
       g.nodes = static_cast<int>(input.nodes.size());
       if (g.small) g.optimum = shortest_makespan(input, *costs);
-      g.input_bound = braid::passes::measure(input, *costs, {.planned = false}).input_bound;
+      g.input_bound = braid::analysis::measure(input, *costs, {.planned = false}).input_bound;
       GraphResults c = g;
       std::vector<std::int64_t> resident;  // before this process itself grows
       for (const Scheduler& s : schedulers)

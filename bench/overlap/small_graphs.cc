@@ -18,6 +18,7 @@ namespace braid::bench {
 namespace {
 
 using namespace braid::passes;
+using namespace braid::analysis;
 
 class Random {
  public:
@@ -31,12 +32,12 @@ class Random {
 
 Time makespan(const ir::Schedule& schedule, const CostModel& costs) {
   const Problem p = make_problem(schedule, costs);
-  return simulate_makespan(p, identity_order(p.size()));
+  return simulate_makespan(p, identity_order(p.nodes()));
 }
 
 // Critical-path list scheduling: the ready node with the longest way to the end, never idle by choice.
 Time plain_list_makespan(const Problem& p) {
-  const std::vector<std::int64_t> tails = path_tails(p);
+  const NodeTails tails = path_tails(p);
   return simulate_makespan(p, list_schedule(p, {.priority = tails, .tails = tails, .may_idle = false}));
 }
 

@@ -15,7 +15,7 @@ namespace braid::bench {
 ir::Schedule random_small_graph(std::uint64_t seed);
 
 // The shortest makespan of all orders, collectives in any order too.
-passes::Time shortest_makespan(const ir::Schedule& schedule, const passes::CostModel& costs);
+analysis::Time shortest_makespan(const ir::Schedule& schedule, const analysis::CostModel& costs);
 
 // How often and by how much each scheduler misses the optimum, on the first `cases` random graphs on which
 // list scheduling by the critical path alone misses it.

@@ -18,7 +18,7 @@ struct Scheduler {
 
 // One scheduler on one graph.
 struct Result {
-  passes::Time makespan, bound, exposed;
+  analysis::Time makespan, bound, exposed;
   std::int64_t live = 0, planned = 0;  // bytes
   double seconds = 0;                  // of the passes, without verifying
   // Most memory that the process had until the passes were through, input graph and program included, if it
@@ -33,8 +33,8 @@ struct GraphResults {
   std::string name, machine;
   bool small = false;
   int nodes = 0;
-  passes::Time input_bound;
-  std::optional<passes::Time> optimum;         // of all orders, without a cap; small graphs
+  analysis::Time input_bound;
+  std::optional<analysis::Time> optimum;       // of all orders, without a cap; small graphs
   std::optional<std::int64_t> cap;             // planned bytes
   std::vector<std::optional<Result>> results;  // one per scheduler; nothing: it could not keep the cap
 };

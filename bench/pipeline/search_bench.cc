@@ -111,7 +111,7 @@ Totals measure(const Family& family, std::uint64_t first_seed, std::int64_t budg
                r.lower_bound <= r.makespan && r.executable.simulated >= r.lower_bound;
     if (r.best_known >= 0) {
       ++t.known_fits;
-      const passes::Time best = r.known[static_cast<std::size_t>(r.best_known)].makespan;
+      const analysis::Time best = r.known[static_cast<std::size_t>(r.best_known)].makespan;
       t.known_excess.push_back(static_cast<double>(best.ps) / static_cast<double>(r.makespan.ps) - 1);
       t.sound &= best >= r.makespan;
     }

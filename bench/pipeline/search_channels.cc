@@ -19,7 +19,7 @@ struct Excess {
   double sum = 0, most = 0;
   int cases = 0;
 
-  void add(passes::Time t, passes::Time than) {
+  void add(analysis::Time t, analysis::Time than) {
     const double e = static_cast<double>(t.ps) / static_cast<double>(than.ps) - 1;
     sum += e;
     most = std::max(most, e);
@@ -31,9 +31,9 @@ struct Excess {
 };
 
 // The shortest known schedule that keeps the caps, with transfers as the plain lowering puts them.
-passes::Time best_known(const SearchProblem& p, const std::vector<NamedSchedule>& known,
-                        const SearchResult& r, ChannelPolicy policy) {
-  passes::Time best = passes::Time::max();
+analysis::Time best_known(const SearchProblem& p, const std::vector<NamedSchedule>& known,
+                          const SearchResult& r, ChannelPolicy policy) {
+  analysis::Time best = analysis::Time::max();
   const PipelineCosts costs = simulation_costs(p);
   for (std::size_t j = 0; j < known.size(); ++j) {
     if (r.known[j].status != KnownOutcome::Status::fits) continue;
@@ -75,8 +75,8 @@ bool print_channel_table(std::uint64_t seed, std::int64_t budget, int cases) {
       equal += r.executable.simulated == r.makespan;
       proved += r.executable.simulated == r.lower_bound;
       sound &= r.executable.simulated >= r.lower_bound;
-      const passes::Time other = best_known(p, known, r, policy);
-      if (other == passes::Time::max()) continue;
+      const analysis::Time other = best_known(p, known, r, policy);
+      if (other == analysis::Time::max()) continue;
       known_above.add(other, r.executable.simulated);
       sound &= other >= r.executable.simulated;
     }

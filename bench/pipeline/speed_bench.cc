@@ -59,7 +59,7 @@ void row(const char* schedule, int stages_per_rank, int microbatches, int ranks,
     if (!is_safe(proof) || table.deadlock()) std::abort();
     if (weighted) {
       PipelineCosts costs = unit_costs(lowered);
-      costs.link.latency = braid::passes::Time::from_us(0.25);
+      costs.link.latency = braid::analysis::Time::from_us(0.25);
       if (simulate(lowered, costs).makespan.ps <= 0) std::abort();
     }
     lap();

@@ -32,7 +32,7 @@ KernelLimits kernel_limits() { return {post_ops_taken, {}}; }
 Target target() {
   return {
       .name = "cpu",
-      .machine = std::string(passes::kCpuMachine),
+      .machine = std::string(analysis::kCpuMachine),
       .engine = passes::CommEngine::shared_memory,
       .abi = ProgramAbi::host,
       .files = {".cc", ".h", ".so"},

@@ -33,7 +33,7 @@ bool OneIssueOrder::run(ir::Schedule& schedule) const {
 Target target() {
   return {
       .name = "cuda",
-      .machine = std::string(passes::kDefaultMachine),
+      .machine = std::string(analysis::kDefaultMachine),
       .engine = passes::CommEngine::nccl,
       .abi = ProgramAbi::cuda,
       .files = {".cu", ".h", ".emulated.so", ".cuda.so"},

@@ -18,22 +18,23 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 // After the pass the schedule is in order.
 OverlapReport report_of(const Measurement& before, const Schedule& schedule, const Problem& p,
-                        const MemoryModel& model, const std::map<OpId, std::pair<int, int>>& was) {
-  const std::vector<int> order = identity_order(p.size());
+                        const MemoryModel& model, const std::map<OpId, std::pair<NodeId, NodeId>>& was) {
+  const Order order = identity_order(p.nodes());
   OverlapReport report =
       make_report(std::string(BraidSchedule::kName), before, measure(schedule, p, model, order));
   std::size_t next = 0;  // reports stand in the order of the starts
-  for (const int n : order) {
+  for (const NodeId n : order) {
     for (const Step& step : p.steps_of(n)) {
       if (step.kind != Step::Kind::start) continue;
-      const Collective& c = p.collectives[static_cast<std::size_t>(step.collective)];
+      const Collective& c = p.collectives[step.collective];
       CollectiveReport& r = report.collectives[next++];
       if (const auto it = was.find(c.op); it != was.end()) {
         r.moves = it->second.first - c.start;
-        if (c.wait >= 0) r.moves += c.wait - it->second.second;
+        if (c.wait.valid()) r.moves += c.wait - it->second.second;
         r.moves = std::max(r.moves, 0);
       }
     }
@@ -49,7 +50,7 @@ bool BraidSchedule::run(Schedule& schedule, PassContext& context) {
   const Problem problem = make_problem(schedule, costs, {.channel_order = channel_order});
   if (problem.collectives.empty()) return false;
   const MemoryModel model(schedule);
-  const std::vector<int> input = identity_order(problem.size());
+  const Order input = identity_order(problem.nodes());
   const Measurement before = measure(schedule, problem, model, input, {.bounds = false});
 
   OrderSearchOptions options;
@@ -71,7 +72,7 @@ bool BraidSchedule::run(Schedule& schedule, PassContext& context) {
                                                 .tries = std::clamp(30'000 / problem.size(), 1, 8)});
   const bool moved = apply_order(best.schedule, best.found.order);
 
-  std::map<OpId, std::pair<int, int>> was;
+  std::map<OpId, std::pair<NodeId, NodeId>> was;
   for (const Collective& c : problem.collectives) was[c.op] = {c.start, c.wait};
   if (merged || split_up || moved) {
     schedule = std::move(best.schedule);

@@ -12,14 +12,13 @@ namespace braid::passes {
 
 // Positions of its first and last node.
 struct Segment {
-  int first = 0;
-  int last = 0;
+  analysis::Position first, last;
 };
 
 class Bubble {
  public:
   // No position may hold more than `live_limit` bytes, unless it did before.
-  Bubble(Reordering& r, AdjacentSwaps& order, std::int64_t live_limit)
+  Bubble(Reordering& r, analysis::AdjacentSwaps& order, std::int64_t live_limit)
       : r_(r), order_(order), live_limit_(live_limit) {}
 
   // Does a node of the segment depend on the node in front of it; does the node behind it depend on one of
@@ -33,10 +32,10 @@ class Bubble {
 
  private:
   // Swaps position p with its successor, for each p in turn; all of them or none.
-  bool swap_all(const std::vector<int>& positions);
+  bool swap_all(const std::vector<analysis::Position>& positions);
 
   Reordering& r_;
-  AdjacentSwaps& order_;
+  analysis::AdjacentSwaps& order_;
   std::int64_t live_limit_;
 };
 
@@ -46,7 +45,7 @@ std::int64_t live_limit(Reordering& r, double budget);
 
 // The order that `decide` finds under `limit`; with a cap on planned bytes, under smaller limits until the
 // plan keeps it. The input order if none does. Both are caps of the reordering.
-std::vector<int> within_cap(Reordering& r, std::int64_t limit,
-                            const std::function<std::vector<int>(std::int64_t live_limit)>& decide);
+analysis::Order within_cap(Reordering& r, std::int64_t limit,
+                           const std::function<analysis::Order(std::int64_t live_limit)>& decide);
 
 }  // namespace braid::passes

@@ -4,6 +4,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 bool BucketCollectives::run(ir::Schedule& schedule, PassContext& context) {
   BucketRules rules{all_gather, reduce_scatter, all_reduce, mixed_dtypes, {}};
   rules.cap = [this](const CollectiveShape&) { return static_cast<std::int64_t>(cap_mb * 1e6); };

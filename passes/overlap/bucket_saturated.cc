@@ -5,6 +5,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 bool BucketSaturated::run(ir::Schedule& schedule, PassContext& context) {
   BucketRules rules{all_gather, reduce_scatter, all_reduce, mixed_dtypes, {}};
   rules.cap = [&](const CollectiveShape& shape) {

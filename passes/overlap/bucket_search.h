@@ -6,32 +6,19 @@
 // without each of its parts, so that buckets that are exposed are undone.
 #pragma once
 
-#include <cstdint>
-
 #include "analysis/costs/cost_model.h"
-#include "ir/schedule.h"
-#include "passes/overlap/order_search.h"
+#include "passes/overlap/trial_search.h"
 
 namespace braid::passes {
-
-// A schedule and the best order found for it.
-struct Scheduled {
-  ir::Schedule schedule;
-  FoundOrder found;  // of the nodes of `schedule`
-};
 
 struct BucketSearchOptions {
   bool channel_order = false;  // as in ProblemOptions
   int tries = 16;              // at most
 };
 
-// Searches for the order of a schedule as it is.
-FoundOrder order_of(const ir::Schedule& schedule, const CostModel& costs, const OrderSearchOptions& options,
-                    bool channel_order);
-
 // Replaces `best` by a schedule with merged collectives if that ends earlier, or as early with fewer starts.
 // True if it did. `full`: how the winner's order is searched for in the end.
-bool search_buckets(Scheduled& best, const CostModel& costs, const OrderSearchOptions& full,
+bool search_buckets(Scheduled& best, const analysis::CostModel& costs, const OrderSearchOptions& full,
                     const BucketSearchOptions& options);
 
 }  // namespace braid::passes

@@ -12,7 +12,7 @@
 namespace braid::passes {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+using namespace analysis;
 
 bool wanted(const BucketRules& rules, ir::CollectiveKind kind) {
   switch (kind) {
@@ -42,15 +42,15 @@ std::vector<Bucket> greedy_buckets(const ir::Schedule& schedule, const Problem& 
     if (o.bucket.collectives.size() > 1) full.push_back(std::move(o.bucket));
     o = {};
   };
-  for (int c = 0; c < static_cast<int>(problem.collectives.size()); ++c) {
-    const ir::OpId op = problem.collectives[at(c)].op;
+  for (const CollectiveId c : problem.collectives.ids()) {
+    const ir::OpId op = problem.collectives[c].op;
     if (!may_merge(schedule, problem, c) ||
         !wanted(rules, schedule.graph[op].as<ir::CollectiveKernel>()->kind))
       continue;
     const CollectiveShape shape = costs.shape(schedule.graph, op);
     Open& o = open[merge_key(schedule.graph, op, rules.mixed_dtypes)];
-    const bool depends = std::ranges::any_of(o.bucket.collectives,
-                                             [&](int other) { return reach.completes_before(other, c); });
+    const bool depends = std::ranges::any_of(
+        o.bucket.collectives, [&](CollectiveId other) { return reach.completes_before(other, c); });
     if (depends || o.bytes + shape.bytes > rules.cap(shape)) close(o);
     o.bucket.collectives.push_back(c);
     o.bytes += shape.bytes;
@@ -69,7 +69,7 @@ bool bucket(std::string_view pass, ir::Schedule& schedule, PassContext& context,
   if (problem.collectives.empty()) return false;
   const MeasureOptions cheap{.bounds = false, .planned = false};
   const Measurement before =
-      measure(schedule, problem, analysis->memory, identity_order(problem.size()), cheap);
+      measure(schedule, problem, analysis->memory, identity_order(problem.nodes()), cheap);
 
   const std::vector<Bucket> buckets = greedy_buckets(schedule, problem, *context.costs, rules);
   std::vector<CollectiveCost> costs;
@@ -83,19 +83,18 @@ bool bucket(std::string_view pass, ir::Schedule& schedule, PassContext& context,
   std::vector<CollectiveCost> kept_costs;
   Time reached = before.makespan;
   int tries = trials.tries;
-  const std::function<void(std::size_t, std::size_t)> add = [&](std::size_t first, std::size_t count) {
+  const std::function<void(std::ptrdiff_t, std::ptrdiff_t)> add = [&](std::ptrdiff_t first,
+                                                                      std::ptrdiff_t count) {
     if (count == 0 || tries-- <= 0) return;
-    const auto from = static_cast<std::ptrdiff_t>(first), to = static_cast<std::ptrdiff_t>(first + count);
     std::vector<Bucket> tried = kept;
-    tried.insert(tried.end(), buckets.begin() + from, buckets.begin() + to);
+    tried.insert(tried.end(), buckets.begin() + first, buckets.begin() + first + count);
     std::vector<CollectiveCost> tried_costs = kept_costs;
-    tried_costs.insert(tried_costs.end(), costs.begin() + from, costs.begin() + to);
+    tried_costs.insert(tried_costs.end(), costs.begin() + first, costs.begin() + first + count);
     const std::optional<Time> makespan = merged_makespan(problem, tried, tried_costs);
     bool good = makespan && (!trials.keep_makespan || *makespan <= reached);
     if (good && context.memory_cap) {
       const ir::Schedule merged = made(tried);
-      good = MemoryModel(merged).planned_bytes(identity_order(static_cast<int>(merged.nodes.size()))) <=
-             *context.memory_cap;
+      good = MemoryModel(merged).planned_bytes(identity_order(nodes_of(merged))) <= *context.memory_cap;
     }
     if (good) {
       kept = std::move(tried);
@@ -106,7 +105,7 @@ bool bucket(std::string_view pass, ir::Schedule& schedule, PassContext& context,
       add(first + count / 2, count - count / 2);
     }
   };
-  add(0, buckets.size());
+  add(0, std::ssize(buckets));
   if (kept.empty()) {
     context.reports.push_back(make_report(std::string(pass), before, before));
     return false;

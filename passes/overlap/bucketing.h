@@ -15,14 +15,14 @@ struct BucketRules {
   bool all_gather = true, reduce_scatter = true, all_reduce = true;
   bool mixed_dtypes = true;
   // Bytes at which a bucket of collectives of this shape is full.
-  std::function<std::int64_t(const CollectiveShape&)> cap;
+  std::function<std::int64_t(const analysis::CollectiveShape&)> cap;
 };
 
 // Greedy, in schedule order: every collective goes into the open bucket of its key if that has room and
 // neither depends on the other; else it opens a new one. Nothing is skipped for good: one that does not fit
 // closes the bucket and begins the next.
-std::vector<Bucket> greedy_buckets(const ir::Schedule& schedule, const Problem& problem,
-                                   const CostModel& costs, const BucketRules& rules);
+std::vector<Bucket> greedy_buckets(const ir::Schedule& schedule, const analysis::Problem& problem,
+                                   const analysis::CostModel& costs, const BucketRules& rules);
 
 struct BucketTrials {
   bool keep_makespan = false;  // buckets that make the simulated time longer are refused

@@ -19,9 +19,9 @@ namespace braid::passes {
 // The same order, but each node that only releases comes as soon as all that it depends on has run. Neither
 // makespan nor live bytes grow at any other node. A release that costs time (a cost file prices its call)
 // stays where it is. O(nodes + dependencies).
-std::vector<int> with_early_releases(const Problem& problem, std::span<const int> order);
+analysis::Order with_early_releases(const analysis::Problem& problem, analysis::OrderView order);
 
 // Does the node do nothing but release?
-bool only_releases(const Problem& problem, int node);
+bool only_releases(const analysis::Problem& problem, analysis::NodeId node);
 
 }  // namespace braid::passes

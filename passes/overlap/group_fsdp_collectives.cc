@@ -15,77 +15,75 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
+using namespace analysis;
 
 constexpr std::size_t kMostLoops = 16;  // between a parameter and its gather, a reduce-scatter and its output
-
-std::size_t u(int k) { return static_cast<std::size_t>(k); }
 
 class Finder {
  public:
   explicit Finder(const Schedule& schedule)
-      : schedule_(schedule), deps_(find_dependencies(schedule)), taken_(schedule.nodes.size(), false) {}
+      : schedule_(schedule), deps_(find_dependencies(schedule)), taken_(nodes_of(schedule), 0) {}
 
   std::vector<NewGroup> run(std::int64_t depth) {
-    for (int n = 0; n < deps_.size(); ++n) {
-      const ScheduleNode& node = schedule_.nodes[u(n)];
+    for (const NodeId n : nodes_of(schedule_)) {
+      const ScheduleNode& node = at(schedule_.nodes, n);
       if (node.kind != ScheduleNode::Kind::single) continue;
       if (const auto* k = schedule_.graph[node.op].as<WaitKernel>()) wait_of_[k->start] = n;
       if (const auto* k = schedule_.graph[node.op].as<ReleaseKernel>()) release_of_[k->start] = n;
     }
     // What goes into a collective first: a copy between two of them belongs to the later one.
-    std::vector<std::pair<int, int>> gathers;      // node of the wait, its group
-    std::vector<int> gather_waits, scatter_waits;  // groups
-    for (int n = 0; n < deps_.size(); ++n) {
-      const ScheduleNode& node = schedule_.nodes[u(n)];
+    std::vector<std::pair<NodeId, std::size_t>> gathers;  // the wait, its group
+    std::vector<int> gather_waits, scatter_waits;         // groups
+    for (const NodeId n : nodes_of(schedule_)) {
+      const ScheduleNode& node = at(schedule_.nodes, n);
       if (node.kind != ScheduleNode::Kind::single) continue;
       const auto* k = schedule_.graph[node.op].as<CollectiveKernel>();
       if (k == nullptr) continue;
       const auto found = wait_of_.find(node.op);
-      const int wait = k->blocking || found == wait_of_.end() ? -1 : found->second;
+      const NodeId wait = k->blocking || found == wait_of_.end() ? NodeId{} : found->second;
       const std::string& name = schedule_.graph[node.op].name;
-      if (wait >= 0 && k->kind == CollectiveKind::all_gather && is_parameter(n)) {
+      if (wait.valid() && k->kind == CollectiveKind::all_gather && is_parameter(n)) {
         add_start(name + "_gather", take(prologue(n, wait, false)), gather_waits, depth);
-        gathers.emplace_back(wait, gather_waits.back());
+        gathers.emplace_back(wait, groups_.size());
         groups_.push_back({name + "_gather_wait", {}, {}});
-      } else if (wait >= 0 && k->kind == CollectiveKind::reduce_scatter && is_gradient(wait)) {
+      } else if (wait.valid() && k->kind == CollectiveKind::reduce_scatter && is_gradient(wait)) {
         add_start(name + "_scatter", take(prologue(n, wait, true)), scatter_waits, depth);
         groups_.push_back({name + "_scatter_wait", take({wait}), {}});
       } else {
         take(prologue(n, wait, true));
       }
     }
-    for (const auto& [wait, group] : gathers) groups_[u(group)].members = take(copies_behind(wait));
+    for (const auto& [wait, group] : gathers) groups_[group].members = take(copies_behind(wait));
     return std::move(groups_);
   }
 
  private:
   const Schedule& schedule_;
   const Dependencies deps_;
-  std::vector<bool> taken_;
-  std::map<OpId, int> wait_of_, release_of_;
+  IdVector<NodeId, char> taken_;
+  std::map<OpId, NodeId> wait_of_, release_of_;
   std::vector<NewGroup> groups_;
 
   // The group of a start; that of its wait is the next one. At most `depth` are in flight.
-  void add_start(std::string name, std::vector<int> members, std::vector<int>& waits, std::int64_t depth) {
+  void add_start(std::string name, std::vector<NodeId> members, std::vector<int>& waits, std::int64_t depth) {
     NewGroup start{std::move(name), std::move(members), {}};
-    const auto few = static_cast<std::size_t>(depth);
-    if (waits.size() >= few) start.after = {waits[waits.size() - few]};
+    if (std::ssize(waits) >= depth) start.after = {*(waits.end() - depth)};
     groups_.push_back(std::move(start));
-    waits.push_back(static_cast<int>(groups_.size()));
+    waits.push_back(count_of(groups_));
   }
 
   template <class F>
   static void for_each_data(std::span<const Dependency> all, F&& f) {
     for (const Dependency& d : all) {
-      if (d.hazard == Hazard::read_after_write) f(d.node);
+      if (d.hazard == Hazard::read_after_write) f(NodeId{d.node});
     }
   }
-  bool loops(int node) const { return is_loops(schedule_, schedule_.nodes[u(node)]); }
+  bool loops(NodeId node) const { return is_loops(schedule_, at(schedule_.nodes, node)); }
 
   // Loops that move elements and compute nothing from several of them; `scale`: also times a constant.
-  bool copies(int node, bool scale) const {
+  bool copies(NodeId node, bool scale) const {
     if (!loops(node)) return false;
-    for (OpId op : ops_of(schedule_.nodes[u(node)])) {
+    for (OpId op : ops_of(at(schedule_.nodes, node))) {
       const auto& body = schedule_.graph[op].as<Loops>()->body;
       if (schedule_.graph[op].as<Loops>()->is_reduction()) return false;
       int loads = 0;
@@ -101,14 +99,14 @@ class Finder {
     return true;
   }
 
-  bool is_parameter(int start) const {
-    std::set<int> seen;
-    std::vector<int> stack = {start};
+  bool is_parameter(NodeId start) const {
+    std::set<NodeId> seen;
+    std::vector<NodeId> stack = {start};
     bool only_loops = true;
     while (!stack.empty() && only_loops && seen.size() <= kMostLoops) {
-      const int n = stack.back();
+      const NodeId n = stack.back();
       stack.pop_back();
-      for_each_data(deps_.predecessors(n), [&](int p) {
+      for_each_data(deps_.predecessors(n.index), [&](NodeId p) {
         only_loops &= loops(p);
         if (seen.insert(p).second) stack.push_back(p);
       });
@@ -116,70 +114,70 @@ class Finder {
     return only_loops && seen.size() <= kMostLoops;
   }
 
-  bool is_gradient(int wait) const {
-    std::set<int> seen = {wait};
-    std::vector<int> stack = {wait};
+  bool is_gradient(NodeId wait) const {
+    std::set<NodeId> seen = {wait};
+    std::vector<NodeId> stack = {wait};
     bool unary = true;
     while (!stack.empty() && unary && seen.size() <= kMostLoops + 1) {
-      const int n = stack.back();
+      const NodeId n = stack.back();
       stack.pop_back();
-      for_each_data(deps_.successors(n), [&](int s) {
+      for_each_data(deps_.successors(n.index), [&](NodeId s) {
         unary &= loops(s);
-        for_each_data(deps_.predecessors(s), [&](int p) { unary &= p == n; });
+        for_each_data(deps_.predecessors(s.index), [&](NodeId p) { unary &= p == n; });
         if (seen.insert(s).second) stack.push_back(s);
       });
     }
     return unary && seen.size() <= kMostLoops + 1;
   }
 
-  // The start and the loops before it whose results nobody else reads. `wait` -1: there is none.
-  std::set<int> prologue(int start, int wait, bool only_copies) const {
-    std::set<int> members = {start};
-    std::set<int> readers = {start, wait};  // the wait pins the inputs
-    if (const auto r = release_of_.find(schedule_.nodes[u(start)].op); r != release_of_.end())
+  // The start and the loops before it whose results nobody else reads. `wait`: if there is one.
+  std::set<NodeId> prologue(NodeId start, NodeId wait, bool only_copies) const {
+    std::set<NodeId> members = {start};
+    std::set<NodeId> readers = {start, wait};  // the wait pins the inputs
+    if (const auto r = release_of_.find(at(schedule_.nodes, start).op); r != release_of_.end())
       readers.insert(r->second);
-    std::set<int, std::greater<>> candidates;  // the latest first: all its readers are then decided on
-    for_each_data(deps_.predecessors(start), [&](int p) { candidates.insert(p); });
+    std::set<NodeId, std::greater<>> candidates;  // the latest first: all its readers are then decided on
+    for_each_data(deps_.predecessors(start.index), [&](NodeId p) { candidates.insert(p); });
     while (!candidates.empty()) {
-      const int n = *candidates.begin();
+      const NodeId n = *candidates.begin();
       candidates.erase(candidates.begin());
-      if (taken_[u(n)] || !(only_copies ? copies(n, true) : loops(n))) continue;
+      if (taken_[n] != 0 || !(only_copies ? copies(n, true) : loops(n))) continue;
       bool alone = true;
-      for_each_data(deps_.successors(n), [&](int s) { alone &= readers.contains(s); });
+      for_each_data(deps_.successors(n.index), [&](NodeId s) { alone &= readers.contains(s); });
       if (!alone) continue;
       members.insert(n);
       readers.insert(n);
-      for_each_data(deps_.predecessors(n), [&](int p) { candidates.insert(p); });
+      for_each_data(deps_.predecessors(n.index), [&](NodeId p) { candidates.insert(p); });
     }
     return members;
   }
 
-  std::set<int> copies_behind(int wait) const {
-    std::set<int> members = {wait};
-    std::set<int> candidates;  // the earliest first: all that it reads is then decided on
-    for_each_data(deps_.successors(wait), [&](int s) { candidates.insert(s); });
+  std::set<NodeId> copies_behind(NodeId wait) const {
+    std::set<NodeId> members = {wait};
+    std::set<NodeId> candidates;  // the earliest first: all that it reads is then decided on
+    for_each_data(deps_.successors(wait.index), [&](NodeId s) { candidates.insert(s); });
     while (!candidates.empty()) {
-      const int n = *candidates.begin();
+      const NodeId n = *candidates.begin();
       candidates.erase(candidates.begin());
-      if (taken_[u(n)] || !copies(n, false)) continue;
+      if (taken_[n] != 0 || !copies(n, false)) continue;
       bool alone = true;
-      for_each_data(deps_.predecessors(n), [&](int p) { alone &= members.contains(p); });
+      for_each_data(deps_.predecessors(n.index), [&](NodeId p) { alone &= members.contains(p); });
       if (!alone) continue;
       members.insert(n);
-      for_each_data(deps_.successors(n), [&](int s) { candidates.insert(s); });
+      for_each_data(deps_.successors(n.index), [&](NodeId s) { candidates.insert(s); });
     }
     return members;
   }
 
-  std::vector<int> take(const std::set<int>& members) {
-    for (int m : members) taken_[u(m)] = true;
+  std::vector<NodeId> take(const std::set<NodeId>& members) {
+    for (const NodeId m : members) taken_[m] = 1;
     return {members.begin(), members.end()};
   }
 };
 
 Measurement measured(const Schedule& schedule, const PassContext& context) {
   const Problem problem = make_problem(schedule, *context.costs);
-  return measure(schedule, problem, MemoryModel(schedule), identity_order(problem.size()),
+  return measure(schedule, problem, MemoryModel(schedule), identity_order(problem.nodes()),
                  {.bounds = false, .planned = false});
 }
 

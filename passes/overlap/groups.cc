@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <queue>
 
 #include "ir/dependencies.h"
@@ -12,44 +11,41 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
-
-std::size_t u(int k) { return static_cast<std::size_t>(k); }
+using namespace analysis;
 
 // Topological order of units: nodes outside of groups, and groups. Unit k < nodes is a node, unit nodes + g
 // is group g.
 class Contraction {
  public:
-  Contraction(const Schedule& schedule, const std::vector<NewGroup>& groups)
+  Contraction(const Schedule& schedule, const IdVector<int, NewGroup>& groups)
       : deps_(find_dependencies(schedule)), groups_(groups), nodes_(deps_.size()) {
-    const std::size_t units = u(nodes_) + groups.size();
-    unit_.resize(u(nodes_));
-    std::iota(unit_.begin(), unit_.end(), 0);
-    key_.resize(units);
-    std::iota(key_.begin(), key_.end(), 0);
-    for (int g = 0; g < group_count(); ++g) {
-      key_[u(nodes_ + g)] = -1;
-      for (int m : groups[u(g)].members) {
-        internal_check(unit_[u(m)] == m, "a node in two groups");
-        unit_[u(m)] = nodes_ + g;
-        key_[u(nodes_ + g)] = std::max(key_[u(nodes_ + g)], m);
+    const IdRange<int> nodes = first_ids<int>(nodes_), units = first_ids<int>(nodes_ + groups.end_id());
+    unit_.Base::assign(nodes.begin(), nodes.end());
+    key_.Base::assign(units.begin(), units.end());
+    for (const int g : groups.ids()) {
+      key_[nodes_ + g] = -1;
+      for (const NodeId m : groups[g].members) {
+        internal_check(unit_[m.index] == m.index, "a node in two groups");
+        unit_[m.index] = nodes_ + g;
+        key_[nodes_ + g] = std::max(key_[nodes_ + g], m.index);
       }
     }
     after_.resize(groups.size());
     before_.resize(groups.size());
-    for (int g = 0; g < group_count(); ++g) {
-      for (int a : groups[u(g)].after) {
-        after_[u(g)].push_back(a);
-        before_[u(a)].push_back(g);
+    for (const int g : groups.ids()) {
+      for (int a : groups[g].after) {
+        after_[g].push_back(a);
+        before_[a].push_back(g);
       }
     }
     missing_.assign(units, 0);
-    done_.assign(units, false);
-    alive_.assign(units, true);
-    for (int n = 0; n < nodes_; ++n) {
-      if (unit_[u(n)] != n) alive_[u(n)] = false;
+    done_.assign(units, 0);
+    alive_.assign(units, 1);
+    for (const int n : nodes) {
+      if (unit_[n] != n) alive_[n] = 0;
     }
-    for (int g = 0; g < group_count(); ++g) {
-      if (groups[u(g)].members.empty()) alive_[u(nodes_ + g)] = false;
+    for (const int g : groups.ids()) {
+      if (groups[g].members.empty()) alive_[nodes_ + g] = 0;
     }
   }
 
@@ -58,62 +54,60 @@ class Contraction {
     std::vector<int> order = pass();
     if (!broken_) return order;
     // What had to give way is known; once more, so that nothing has run ahead of what a cycle held back.
-    done_.assign(done_.size(), false);
+    done_.assign(done_.ids(), 0);
     return pass();
   }
 
-  bool made(int group) const { return alive_[u(nodes_ + group)]; }
-  const std::vector<int>& after(int group) const { return after_[u(group)]; }
+  bool made(int group) const { return alive_[nodes_ + group] != 0; }
+  const std::vector<int>& after(int group) const { return after_[group]; }
   const std::vector<std::pair<int, int>>& dropped() const { return dropped_; }
 
  private:
   std::vector<int> pass() {
-    for (std::size_t k = 0; k < alive_.size(); ++k) {
-      const int unit = static_cast<int>(k);
-      if (!alive_[k]) continue;
-      missing_[k] = count_missing(unit);
-      if (missing_[k] == 0) push(unit);
+    for (const int unit : alive_.ids()) {
+      if (alive_[unit] == 0) continue;
+      missing_[unit] = count_missing(unit);
+      if (missing_[unit] == 0) push(unit);
     }
     std::vector<int> order;
-    std::size_t first = 0;  // no living unit before is left
+    int first = 0;  // no living unit before is left
     for (;;) {
       while (!ready_.empty()) {
         const int unit = ready_.top().second;
         ready_.pop();
-        done_[u(unit)] = true;
+        done_[unit] = 1;
         order.push_back(unit);
         for_each_successor(unit, [&](int s) {
-          if (--missing_[u(s)] == 0) push(s);
+          if (--missing_[s] == 0) push(s);
         });
       }
-      while (first < alive_.size() && (!alive_[first] || done_[first])) ++first;
-      if (first == alive_.size()) break;
-      break_cycle(static_cast<int>(first));
+      while (first < alive_.end_id() && (alive_[first] == 0 || done_[first] != 0)) ++first;
+      if (first == alive_.end_id()) break;
+      break_cycle(first);
       first = 0;  // members of a group that was given up live again
     }
     return order;
   }
 
   const Dependencies deps_;
-  const std::vector<NewGroup>& groups_;
+  const IdVector<int, NewGroup>& groups_;
   const int nodes_;
-  std::vector<int> unit_, key_, missing_;
-  std::vector<bool> done_, alive_;
-  bool broken_ = false;                           // a cycle was found
-  std::vector<std::vector<int>> after_, before_;  // order-only, of groups
+  IdVector<int, int> unit_, key_, missing_;
+  IdVector<int, char> done_, alive_;
+  bool broken_ = false;                             // a cycle was found
+  IdVector<int, std::vector<int>> after_, before_;  // order-only, of groups
   std::vector<std::pair<int, int>> dropped_;
   using Entry = std::pair<int, int>;  // key, unit
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready_;
 
-  int group_count() const { return static_cast<int>(groups_.size()); }
-  void push(int unit) { ready_.emplace(key_[u(unit)], unit); }
+  void push(int unit) { ready_.emplace(key_[unit], unit); }
 
   template <class F>
   void for_each_node(int unit, F&& f) const {
     if (unit < nodes_) {
       f(unit);
     } else {
-      for (int m : groups_[u(unit - nodes_)].members) f(m);
+      for (const NodeId m : groups_[unit - nodes_].members) f(m.index);
     }
   }
   // Once per dependency, order-only ones of groups last.
@@ -121,26 +115,26 @@ class Contraction {
   void for_each_predecessor(int unit, F&& f) const {
     for_each_node(unit, [&](int n) {
       for (const Dependency& d : deps_.predecessors(n)) {
-        if (unit_[u(d.node)] != unit) f(unit_[u(d.node)]);
+        if (unit_[d.node] != unit) f(unit_[d.node]);
       }
     });
     if (unit < nodes_) return;
-    for (int a : after_[u(unit - nodes_)]) f(nodes_ + a);
+    for (int a : after_[unit - nodes_]) f(nodes_ + a);
   }
   template <class F>
   void for_each_successor(int unit, F&& f) const {
     for_each_node(unit, [&](int n) {
       for (const Dependency& d : deps_.successors(n)) {
-        if (unit_[u(d.node)] != unit) f(unit_[u(d.node)]);
+        if (unit_[d.node] != unit) f(unit_[d.node]);
       }
     });
     if (unit < nodes_) return;
-    for (int b : before_[u(unit - nodes_)]) f(nodes_ + b);
+    for (int b : before_[unit - nodes_]) f(nodes_ + b);
   }
 
   int count_missing(int unit) const {
     int n = 0;
-    for_each_predecessor(unit, [&](int p) { n += done_[u(p)] ? 0 : 1; });
+    for_each_predecessor(unit, [&](int p) { n += done_[p] != 0 ? 0 : 1; });
     return n;
   }
 
@@ -148,14 +142,14 @@ class Contraction {
   void break_cycle(int from) {
     broken_ = true;
     std::vector<int> path;
-    std::vector<bool> seen(alive_.size(), false);
+    IdVector<int, char> seen(alive_.ids(), 0);
     int at = from;
-    while (!seen[u(at)]) {
-      seen[u(at)] = true;
+    while (seen[at] == 0) {
+      seen[at] = 1;
       path.push_back(at);
       int next = -1;
       for_each_predecessor(at, [&](int p) {
-        if (next < 0 && !done_[u(p)]) next = p;
+        if (next < 0 && done_[p] == 0) next = p;
       });
       internal_check(next >= 0, "a unit that waits for nothing is not ready");
       at = next;
@@ -164,43 +158,43 @@ class Contraction {
     // An order-only dependency is the first to go; otherwise the last group of the cycle.
     for (std::size_t k = 0; k < path.size(); ++k) {
       const int later = path[k] - nodes_, earlier = path[(k + 1) % path.size()] - nodes_;
-      if (later < 0 || earlier < 0 || !std::ranges::count(after_[u(later)], earlier)) continue;
+      if (later < 0 || earlier < 0 || !std::ranges::count(after_[later], earlier)) continue;
       return drop(later, earlier);
     }
     int last = -1;
     for (int unit : path) {
-      if (unit >= nodes_ && (last < 0 || key_[u(unit)] > key_[u(last)])) last = unit;
+      if (unit >= nodes_ && (last < 0 || key_[unit] > key_[last])) last = unit;
     }
     internal_check(last >= 0, "dependencies with a cycle");
     give_up(last);
   }
 
   void drop(int later, int earlier) {
-    std::erase(after_[u(later)], earlier);
-    std::erase(before_[u(earlier)], later);
+    std::erase(after_[later], earlier);
+    std::erase(before_[earlier], later);
     dropped_.emplace_back(later, earlier);
-    if (--missing_[u(nodes_ + later)] == 0) push(nodes_ + later);
+    if (--missing_[nodes_ + later] == 0) push(nodes_ + later);
   }
 
   void give_up(int unit) {
     const int g = unit - nodes_;
-    for (int a : std::vector<int>(after_[u(g)])) {
-      std::erase(after_[u(g)], a);
-      std::erase(before_[u(a)], g);
+    for (int a : std::vector<int>(after_[g])) {
+      std::erase(after_[g], a);
+      std::erase(before_[a], g);
     }
-    for (int b : std::vector<int>(before_[u(g)])) {
-      std::erase(after_[u(b)], g);
-      if (--missing_[u(nodes_ + b)] == 0) push(nodes_ + b);
+    for (int b : std::vector<int>(before_[g])) {
+      std::erase(after_[b], g);
+      if (--missing_[nodes_ + b] == 0) push(nodes_ + b);
     }
-    before_[u(g)].clear();
-    alive_[u(unit)] = false;
-    for (int m : groups_[u(g)].members) {
-      unit_[u(m)] = m;
-      alive_[u(m)] = true;
+    before_[g].clear();
+    alive_[unit] = 0;
+    for (const NodeId m : groups_[g].members) {
+      unit_[m.index] = m.index;
+      alive_[m.index] = 1;
     }
-    for (int m : groups_[u(g)].members) {
-      missing_[u(m)] = count_missing(m);
-      if (missing_[u(m)] == 0) push(m);
+    for (const NodeId m : groups_[g].members) {
+      missing_[m.index] = count_missing(m.index);
+      if (missing_[m.index] == 0) push(m.index);
     }
   }
 };
@@ -211,11 +205,12 @@ bool Grouping::any() const {
   return std::ranges::any_of(names, [](const std::string& n) { return !n.empty(); });
 }
 
-Grouping group_nodes(Schedule& schedule, std::vector<NewGroup> groups) {
+Grouping group_nodes(Schedule& schedule, std::vector<NewGroup> new_groups) {
+  IdVector<int, NewGroup> groups(std::move(new_groups));
   for (NewGroup& g : groups) {
     std::sort(g.members.begin(), g.members.end());
-    for (int m : g.members) {
-      internal_check(schedule.nodes[u(m)].kind != ScheduleNode::Kind::grouped, "a group inside of a group");
+    for (const NodeId m : g.members) {
+      internal_check(at(schedule.nodes, m).kind != ScheduleNode::Kind::grouped, "a group inside of a group");
     }
     std::sort(g.after.begin(), g.after.end());
     g.after.erase(std::unique(g.after.begin(), g.after.end()), g.after.end());
@@ -226,22 +221,21 @@ Grouping group_nodes(Schedule& schedule, std::vector<NewGroup> groups) {
   Grouping out;
   out.names.resize(groups.size());
   out.dropped = contraction.dropped();
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (contraction.made(static_cast<int>(g)))
-      out.names[g] = schedule.graph.op_names.unique(groups[g].name, "group");
+  for (const int g : groups.ids()) {
+    if (contraction.made(g)) at(out.names, g) = schedule.graph.op_names.unique(groups[g].name, "group");
   }
   if (!out.any()) return out;
-  const int nodes = static_cast<int>(schedule.nodes.size());
+  const int nodes = count_of(schedule.nodes);
   std::vector<ScheduleNode> result;
   for (int unit : order) {
     if (unit < nodes) {
-      result.push_back(std::move(schedule.nodes[u(unit)]));
+      result.push_back(std::move(at(schedule.nodes, unit)));
       continue;
     }
     const int g = unit - nodes;
-    ScheduleNode node{ScheduleNode::Kind::grouped, out.names[u(g)], {}, {}};
-    for (int m : groups[u(g)].members) node.members.push_back(std::move(schedule.nodes[u(m)]));
-    for (int a : contraction.after(g)) node.after.push_back(out.names[u(a)]);
+    ScheduleNode node{ScheduleNode::Kind::grouped, at(out.names, g), {}, {}};
+    for (const NodeId m : groups[g].members) node.members.push_back(std::move(at(schedule.nodes, m)));
+    for (int a : contraction.after(g)) node.after.push_back(at(out.names, a));
     result.push_back(std::move(node));
   }
   schedule.nodes = std::move(result);

@@ -19,14 +19,15 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/ids.h"
 #include "ir/schedule.h"
 
 namespace braid::passes {
 
 struct NewGroup {
-  std::string name;          // made unique among operations and nodes
-  std::vector<int> members;  // single and fused nodes of Schedule::nodes, each in one group only
-  std::vector<int> after;    // into the list of new groups
+  std::string name;                       // made unique among operations and nodes
+  std::vector<analysis::NodeId> members;  // single and fused nodes of Schedule::nodes, each in one group only
+  std::vector<int> after;                 // into the list of new groups
 };
 struct Grouping {
   std::vector<std::string> names;            // of the groups, by index; empty: not made

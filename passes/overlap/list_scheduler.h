@@ -23,8 +23,9 @@
 namespace braid::passes {
 
 struct ListRule {
-  std::span<const std::int64_t> priority;  // per node: larger is more urgent
-  std::span<const std::int64_t> tails;     // per node: ps from its begin to the end (tails.h), for rule 3
+  analysis::IdSpan<analysis::NodeId, const std::int64_t> priority;  // larger is more urgent
+  analysis::IdSpan<analysis::NodeId, const std::int64_t>
+      tails;                 // ps from its begin to the end (tails.h), for rule 3
   bool may_idle = true;      // rule 3; without, the stream never stands still while a computation is ready
   bool share_fabric = true;  // without: a start waits for its fabric, not only for its channel
   int candidates = 4;        // computations that rule 3 looks at
@@ -33,6 +34,7 @@ struct ListRule {
 
 // `admission`: may be null; else it is asked before each step, and where it refuses all the next node of its
 // reference comes.
-std::vector<int> list_schedule(const Problem& problem, const ListRule& rule, Admission* admission = nullptr);
+analysis::Order list_schedule(const analysis::Problem& problem, const ListRule& rule,
+                              analysis::Admission* admission = nullptr);
 
 }  // namespace braid::passes

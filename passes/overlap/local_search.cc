@@ -9,14 +9,14 @@
 namespace braid::passes {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+using namespace analysis;
 
-// splitmix64: the same numbers everywhere.
-std::uint64_t next_random(std::uint64_t& state) {
+// 0 .. bound - 1. splitmix64: the same numbers everywhere.
+int random_below(int bound, std::uint64_t& state) {
   std::uint64_t z = (state += 0x9e3779b97f4a7c15ULL);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
+  return static_cast<int>((z ^ (z >> 31)) % static_cast<std::uint64_t>(bound));
 }
 
 }  // namespace
@@ -27,48 +27,45 @@ LocalSearch::LocalSearch(const Problem& problem, const LiveBytes* live, std::int
       limit_(limit),
       bound_(bound),
       stride_(std::clamp(static_cast<int>(std::sqrt(problem.size()) / 2), 4, 64)),
-      position_(at(problem.size())),
-      mark_(at(problem.size()), 0) {
+      mark_(problem.nodes(), 0) {
   if (live_ != nullptr) {
-    touches_.assign(live_->tenants().size(), 0);
-    touches_seen_.assign(live_->tenants().size(), 0);
+    touches_.assign(live_->tenants().ids(), 0);
+    touches_seen_.assign(live_->tenants().ids(), 0);
   }
 }
 
-void LocalSearch::set(std::vector<int> order) {
+void LocalSearch::set(Order order) {
   order_ = std::move(order);
-  for (std::size_t k = 0; k < order_.size(); ++k) position_[at(order_[k])] = static_cast<int>(k);
-  blocked_.assign(order_.size(), 0);
-  const std::size_t checkpoints = order_.size() / at(stride_) + 1;
-  checkpoints_.assign(checkpoints, Simulator(p_));
-  shift_.assign(checkpoints, 0);
-  simulate_from(0);
+  position_ = positions_of(order_);
+  blocked_.assign(order_.ids(), 0);
+  checkpoints_.assign(first_ids<int>(order_.end_id().index / stride_ + 1), {Simulator(p_)});
+  simulate_from(Position{0});
   if (live_ == nullptr) return;
   peaks_ = {};
   const auto& tenants = live_->tenants();
-  first_touch_.assign(tenants.size(), -1);
-  last_touch_.assign(tenants.size(), -1);
+  first_touch_.assign(tenants.ids(), {});
+  last_touch_.assign(tenants.ids(), {});
   SpaceBytes now{};
-  for (std::size_t t = 0; t < tenants.size(); ++t) {
-    if (tenants[t].from_begin) now[at(tenants[t].space)] += tenants[t].bytes;
-    for (int n : tenants[t].nodes) {
-      const int k = position_[at(n)];
-      if (first_touch_[t] < 0 || k < first_touch_[t]) first_touch_[t] = k;
+  for (TenantId t : tenants.ids()) {
+    if (tenants[t].from_begin) now[tenants[t].space] += tenants[t].bytes;
+    for (NodeId n : tenants[t].nodes) {
+      const Position k = position_[n];
+      if (!first_touch_[t].valid() || k < first_touch_[t]) first_touch_[t] = k;
       last_touch_[t] = std::max(last_touch_[t], k);
     }
   }
   alive_.assign(order_.size() + 1, {});
-  for (std::size_t k = 0; k < order_.size(); ++k) {
+  for (const Position k : order_.ids()) {
     alive_[k] = now;
-    for (int t : live_->touched_by(order_[k])) {
-      if (first_touch_[at(t)] == static_cast<int>(k) && !tenants[at(t)].from_begin) {
-        now[at(tenants[at(t)].space)] += tenants[at(t)].bytes;
+    for (TenantId t : live_->touched_by(order_[k])) {
+      if (first_touch_[t] == k && !tenants[t].from_begin) {
+        now[tenants[t].space] += tenants[t].bytes;
       }
     }
     for (std::size_t s = 0; s < 2; ++s) peaks_[s] = std::max(peaks_[s], now[s]);
-    for (int t : live_->touched_by(order_[k])) {
-      if (last_touch_[at(t)] == static_cast<int>(k) && !tenants[at(t)].to_end) {
-        now[at(tenants[at(t)].space)] -= tenants[at(t)].bytes;
+    for (TenantId t : live_->touched_by(order_[k])) {
+      if (last_touch_[t] == k && !tenants[t].to_end) {
+        now[tenants[t].space] -= tenants[t].bytes;
       }
     }
   }
@@ -76,170 +73,150 @@ void LocalSearch::set(std::vector<int> order) {
   limit_ = std::max(limit_, total(peaks_));
 }
 
-std::size_t LocalSearch::checkpoint_before(int position) const { return at(position / stride_); }
-
 // From a position whose checkpoint holds, to the end, or to where nothing but the time has changed.
-void LocalSearch::simulate_from(int position) {
-  std::size_t c = checkpoint_before(position);
-  Simulator s = checkpoints_[c];
-  const std::int64_t base = shift_[c];
-  for (int k = static_cast<int>(c) * stride_; k < static_cast<int>(order_.size()); ++k) {
-    if (k % stride_ == 0 && k > 0 && at(k / stride_) != c) {
-      const std::size_t i = at(k / stride_);
-      checkpoints_[i] = s;
-      shift_[i] = base;
-    }
+void LocalSearch::simulate_from(Position position) {
+  const Position begin = checkpoint_before(position);
+  auto [s, base] = checkpoint(begin);
+  for (const Position k : IdRange(begin, order_.end_id())) {
+    if (k > begin && has_checkpoint(k)) checkpoint(k) = {s, base};
     const std::int64_t before = s.blocked().ps;
-    s.append(order_[at(k)]);
-    blocked_[at(k)] = s.blocked().ps - before;
+    s.append(order_[k]);
+    blocked_[k] = s.blocked().ps - before;
   }
-  if (const int n = static_cast<int>(order_.size()); n % stride_ == 0 && n > 0) {
-    checkpoints_[at(n / stride_)] = s;
-    shift_[at(n / stride_)] = base;
-  }
+  if (const Position end = order_.end_id(); !order_.empty() && has_checkpoint(end))
+    checkpoint(end) = {s, base};
   makespan_ = s.finish() + Time{base};
 }
 
-Time LocalSearch::evaluate(int lo, std::span<const int> nodes, SearchBudget& budget) {
-  const std::size_t c = checkpoint_before(lo);
-  Simulator s = checkpoints_[c];
-  const std::int64_t base = shift_[c];
-  const int begin = static_cast<int>(c) * stride_, hi = lo + static_cast<int>(nodes.size());
-  for (int k = begin; k < lo; ++k) s.append(order_[at(k)]);
-  for (int n : nodes) s.append(n);
-  int k = hi;
-  for (; k < static_cast<int>(order_.size()); ++k) {
-    if (k % stride_ == 0 || k == hi) {
-      if (k % stride_ == 0) {
-        const Simulator& was = checkpoints_[at(k / stride_)];
-        const std::int64_t later = s.now().ps + base - was.now().ps - shift_[at(k / stride_)];
-        if (s.same_in_flight(was)) {
-          budget.appends -= k - begin;
-          return makespan_ + Time{later};
-        }
-        if (later >= 0) {
-          bool dominated = true;
-          for (int ch = 0; ch < p_.channels && dominated; ++ch) {
-            dominated = s.backlog(ch).ps + later >= was.backlog(ch).ps;
-          }
-          if (dominated) {
-            budget.appends -= k - begin;
-            return makespan_;
-          }
-        }
+Time LocalSearch::evaluate(Position lo, std::span<const NodeId> nodes, SearchBudget& budget) {
+  const Position begin = checkpoint_before(lo), hi = lo + count_of(nodes);
+  auto [s, base] = checkpoint(begin);
+  for (const Position k : IdRange(begin, lo)) s.append(order_[k]);
+  for (const NodeId n : nodes) s.append(n);
+  Position k = hi;
+  for (; k < order_.end_id(); ++k) {
+    if (has_checkpoint(k)) {
+      const Checkpoint& was = checkpoint(k);
+      const std::int64_t later = s.now().ps + base - was.state.now().ps - was.shift;
+      if (s.same_in_flight(was.state)) {
+        budget.appends -= k - begin;
+        return makespan_ + Time{later};
+      }
+      const auto is_behind = [&](ChannelId ch) {
+        return s.backlog(ch).ps + later >= was.state.backlog(ch).ps;
+      };
+      if (later >= 0 && std::ranges::all_of(p_.channel_ids(), is_behind)) {
+        budget.appends -= k - begin;
+        return makespan_;
       }
     }
-    s.append(order_[at(k)]);
+    s.append(order_[k]);
   }
   budget.appends -= k - begin;
   return s.finish() + Time{base};
 }
 
-bool LocalSearch::fits(int lo, std::span<const int> nodes) {
+bool LocalSearch::fits(Position lo, std::span<const NodeId> nodes) {
   if (live_ == nullptr) return true;
-  const int hi = lo + static_cast<int>(nodes.size()) - 1;
+  const Position hi = lo + count_of(nodes) - 1;
   const auto& tenants = live_->tenants();
-  for (int n : nodes) {
-    for (int t : live_->touched_by(n)) touches_[at(t)] = touches_seen_[at(t)] = 0;
+  for (NodeId n : nodes) {
+    for (TenantId t : live_->touched_by(n)) touches_[t] = touches_seen_[t] = 0;
   }
-  for (int n : nodes) {
-    for (int t : live_->touched_by(n)) ++touches_[at(t)];
+  for (NodeId n : nodes) {
+    for (TenantId t : live_->touched_by(n)) ++touches_[t];
   }
-  SpaceBytes now = alive_[at(lo)], peak = peaks_;
-  for (int n : nodes) {
-    for (int t : live_->touched_by(n)) {
-      const LiveTenant& tenant = tenants[at(t)];
-      if (touches_seen_[at(t)]++ == 0 && first_touch_[at(t)] >= lo && !tenant.from_begin) {
-        now[at(tenant.space)] += tenant.bytes;
+  SpaceBytes now = alive_[lo], peak = peaks_;
+  for (NodeId n : nodes) {
+    for (TenantId t : live_->touched_by(n)) {
+      const LiveTenant& tenant = tenants[t];
+      if (touches_seen_[t]++ == 0 && first_touch_[t] >= lo && !tenant.from_begin) {
+        now[tenant.space] += tenant.bytes;
       }
     }
     for (std::size_t s = 0; s < 2; ++s) peak[s] = std::max(peak[s], now[s]);
     if (total(peak) > limit_) return false;
-    for (int t : live_->touched_by(n)) {
-      const LiveTenant& tenant = tenants[at(t)];
-      if (touches_seen_[at(t)] == touches_[at(t)] && last_touch_[at(t)] <= hi && !tenant.to_end) {
-        now[at(tenant.space)] -= tenant.bytes;
+    for (TenantId t : live_->touched_by(n)) {
+      const LiveTenant& tenant = tenants[t];
+      if (touches_seen_[t] == touches_[t] && last_touch_[t] <= hi && !tenant.to_end) {
+        now[tenant.space] -= tenant.bytes;
       }
     }
   }
   return true;
 }
 
-void LocalSearch::apply(int lo, std::span<const int> nodes) {
-  const int hi = lo + static_cast<int>(nodes.size());
-  for (int k = lo; k < hi; ++k) {
-    order_[at(k)] = nodes[at(k - lo)];
-    position_[at(order_[at(k)])] = k;
-  }
+void LocalSearch::apply(Position lo, std::span<const NodeId> nodes) {
+  const Position hi = lo + count_of(nodes);
+  std::ranges::copy(nodes, order_.begin() + lo.index);
+  for (const Position k : IdRange(lo, hi)) position_[order_[k]] = k;
   // Re-simulate until the states agree.
-  const std::size_t c = checkpoint_before(lo);
-  Simulator s = checkpoints_[c];
-  const std::int64_t base = shift_[c];
+  const Position begin = checkpoint_before(lo);
+  auto [s, base] = checkpoint(begin);
   bool met = false;
-  for (int k = static_cast<int>(c) * stride_; k < static_cast<int>(order_.size()); ++k) {
-    if (k % stride_ == 0 && at(k / stride_) != c) {
-      const std::size_t i = at(k / stride_);
-      if (k >= hi && s.same_in_flight(checkpoints_[i])) {
-        const std::int64_t later = s.now().ps + base - checkpoints_[i].now().ps - shift_[i];
-        for (std::size_t j = i; j < shift_.size(); ++j) shift_[j] += later;
+  for (const Position k : IdRange(begin, order_.end_id())) {
+    if (k > begin && has_checkpoint(k)) {
+      const Checkpoint& was = checkpoint(k);
+      if (k >= hi && s.same_in_flight(was.state)) {
+        const std::int64_t later = s.now().ps + base - was.state.now().ps - was.shift;
+        for (Position j = k; j <= order_.end_id(); j = j + stride_) checkpoint(j).shift += later;
         makespan_.ps += later;
         met = true;
         break;
       }
-      checkpoints_[i] = s;
-      shift_[i] = base;
+      checkpoint(k) = {s, base};
     }
     const std::int64_t before = s.blocked().ps;
-    s.append(order_[at(k)]);
-    blocked_[at(k)] = s.blocked().ps - before;
+    s.append(order_[k]);
+    blocked_[k] = s.blocked().ps - before;
   }
   if (!met) makespan_ = s.finish() + Time{base};
   if (live_ == nullptr) return;
   const auto& tenants = live_->tenants();
-  for (int k = lo; k < hi; ++k) {
-    for (int t : live_->touched_by(order_[at(k)])) {
-      int first = static_cast<int>(order_.size()), last = -1;
-      for (int n : tenants[at(t)].nodes) {
-        first = std::min(first, position_[at(n)]);
-        last = std::max(last, position_[at(n)]);
+  for (const Position k : IdRange(lo, hi)) {
+    for (TenantId t : live_->touched_by(order_[k])) {
+      Position first = order_.end_id(), last;
+      for (NodeId n : tenants[t].nodes) {
+        first = std::min(first, position_[n]);
+        last = std::max(last, position_[n]);
       }
-      first_touch_[at(t)] = first;
-      last_touch_[at(t)] = last;
+      first_touch_[t] = first;
+      last_touch_[t] = last;
     }
   }
-  SpaceBytes now = alive_[at(lo)];
-  for (int k = lo; k < hi; ++k) {
-    alive_[at(k)] = now;
-    for (int t : live_->touched_by(order_[at(k)])) {
-      if (first_touch_[at(t)] == k && !tenants[at(t)].from_begin) {
-        now[at(tenants[at(t)].space)] += tenants[at(t)].bytes;
+  SpaceBytes now = alive_[lo];
+  for (const Position k : IdRange(lo, hi)) {
+    alive_[k] = now;
+    for (TenantId t : live_->touched_by(order_[k])) {
+      if (first_touch_[t] == k && !tenants[t].from_begin) {
+        now[tenants[t].space] += tenants[t].bytes;
       }
     }
     for (std::size_t i = 0; i < 2; ++i) peaks_[i] = std::max(peaks_[i], now[i]);
-    for (int t : live_->touched_by(order_[at(k)])) {
-      if (last_touch_[at(t)] == k && !tenants[at(t)].to_end) {
-        now[at(tenants[at(t)].space)] -= tenants[at(t)].bytes;
+    for (TenantId t : live_->touched_by(order_[k])) {
+      if (last_touch_[t] == k && !tenants[t].to_end) {
+        now[tenants[t].space] -= tenants[t].bytes;
       }
     }
   }
 }
 
-bool LocalSearch::attempt(int lo, std::span<const int> nodes, SearchBudget& budget) {
+bool LocalSearch::attempt(Position lo, std::span<const NodeId> nodes, SearchBudget& budget) {
   if (nodes.empty() || !fits(lo, nodes)) return false;
   if (evaluate(lo, nodes, budget) >= makespan_) return false;
   apply(lo, nodes);
   return true;
 }
 
-std::vector<int> LocalSearch::raised(int from, int to) {
+std::vector<NodeId> LocalSearch::raised(Position from, Position to) {
   ++marks_;
-  std::vector<int> up, rest;
-  mark_[at(order_[at(from)])] = marks_;
-  for (int k = from; k >= to; --k) {
-    const int n = order_[at(k)];
-    if (mark_[at(n)] == marks_) {
+  std::vector<NodeId> up, rest;
+  mark_[order_[from]] = marks_;
+  for (Position k = from; k >= to; --k) {
+    const NodeId n = order_[k];
+    if (mark_[n] == marks_) {
       up.push_back(n);
-      for (int before : p_.predecessors(n)) mark_[at(before)] = marks_;
+      for (NodeId before : p_.predecessors(n)) mark_[before] = marks_;
     } else {
       rest.push_back(n);
     }
@@ -250,15 +227,15 @@ std::vector<int> LocalSearch::raised(int from, int to) {
   return up;
 }
 
-std::vector<int> LocalSearch::sunk(int from, int to) {
+std::vector<NodeId> LocalSearch::sunk(Position from, Position to) {
   ++marks_;
-  std::vector<int> down, rest;
-  mark_[at(order_[at(from)])] = marks_;
-  for (int k = from; k <= to; ++k) {
-    const int n = order_[at(k)];
-    if (mark_[at(n)] == marks_) {
+  std::vector<NodeId> down, rest;
+  mark_[order_[from]] = marks_;
+  for (Position k = from; k <= to; ++k) {
+    const NodeId n = order_[k];
+    if (mark_[n] == marks_) {
       down.push_back(n);
-      for (int after : p_.successors(n)) mark_[at(after)] = marks_;
+      for (NodeId after : p_.successors(n)) mark_[after] = marks_;
     } else {
       rest.push_back(n);
     }
@@ -268,47 +245,43 @@ std::vector<int> LocalSearch::sunk(int from, int to) {
   return rest;
 }
 
-bool LocalSearch::relocate(int position, SearchBudget& budget) {
-  const int wait = order_[at(position)];
-  const int c = p_.waited_by(wait) >= 0 ? p_.waited_by(wait) : p_.started_by(wait);
-  if (c < 0) return false;
-  const int start = p_.collectives[at(c)].start;
+bool LocalSearch::relocate(Position position, SearchBudget& budget) {
+  const NodeId wait = order_[position];
+  const CollectiveId c = p_.waited_by(wait).valid() ? p_.waited_by(wait) : p_.started_by(wait);
+  if (!c.valid()) return false;
+  const NodeId start = p_.collectives[c].start;
   for (int d = 1; !done(budget); d *= 2) {
-    const int from = position_[at(start)];
-    const int to = std::max(0, from - d);
-    const std::vector<int> nodes = raised(from, to);
+    const Position from = position_[start];
+    const Position to = std::max(Position{0}, from - d);
+    const std::vector<NodeId> nodes = raised(from, to);
     if (attempt(to, nodes, budget)) return true;
-    if (to == 0 || d > (1 << 13)) break;
+    if (to.index == 0 || d > (1 << 13)) break;
   }
   for (int d = 1; !done(budget); d *= 2) {
-    const int from = position_[at(wait)];
-    const int to = std::min(static_cast<int>(order_.size()) - 1, from + d);
-    const std::vector<int> nodes = sunk(from, to);
+    const Position from = position_[wait];
+    const Position to = std::min(order_.end_id() - 1, from + d);
+    const std::vector<NodeId> nodes = sunk(from, to);
     if (attempt(from, nodes, budget)) return true;
-    if (to + 1 == static_cast<int>(order_.size()) || d > (1 << 13)) break;
+    if (to + 1 == order_.end_id() || d > (1 << 13)) break;
   }
   return false;
 }
 
-bool LocalSearch::window(int lo, SearchBudget& budget) {
-  const int size = std::min(kWindow, static_cast<int>(order_.size()) - lo);
-  const std::size_t c = checkpoint_before(lo);
-  Simulator s = checkpoints_[c];
-  for (int k = static_cast<int>(c) * stride_; k < lo; ++k) s.append(order_[at(k)]);
-  WindowSearch search(p_, s, std::span(order_).subspan(at(lo), at(size)));
-  const int hi = lo + size;
-  search.set_rest(tails_, hi < static_cast<int>(tails_.stream.size()) ? tails_.stream[at(hi)] : 0,
-                  [&](int channel) -> std::int64_t {
-                    const auto& list = starts_[at(channel)];
-                    const auto next = std::lower_bound(list.begin(), list.end(), std::pair{hi, -1});
-                    return next == list.end() ? 0 : tails_.collective[at(next->second)];
-                  });
-  if (live_ != nullptr)
-    search.set_memory(*live_, lo, alive_[at(lo)], peaks_, limit_, first_touch_, last_touch_);
+bool LocalSearch::window(Position lo, SearchBudget& budget) {
+  const Position hi = std::min(lo + kWindow, order_.end_id()), begin = checkpoint_before(lo);
+  Simulator s = checkpoint(begin).state;
+  for (const Position k : IdRange(begin, lo)) s.append(order_[k]);
+  WindowSearch search(p_, s, order_.slice(lo, hi));
+  search.set_rest(tails_, tails_.stream[hi], [&](ChannelId channel) -> std::int64_t {
+    const auto& list = starts_[channel];
+    const auto next = std::ranges::lower_bound(list, std::pair{hi, CollectiveId{}});
+    return next == list.end() ? 0 : tails_.collective[next->second];
+  });
+  if (live_ != nullptr) search.set_memory(*live_, lo, alive_[lo], peaks_, limit_, first_touch_, last_touch_);
   budget.appends -= search.run(kBeam);
   bool changed = false;
-  for (const std::vector<int>& nodes : search.results()) {
-    if (std::equal(nodes.begin(), nodes.end(), order_.begin() + lo)) continue;
+  for (const std::vector<NodeId>& nodes : search.results()) {
+    if (std::equal(nodes.begin(), nodes.end(), order_.begin() + lo.index)) continue;
     if (attempt(lo, nodes, budget)) {
       changed = true;
       break;
@@ -320,34 +293,35 @@ bool LocalSearch::window(int lo, SearchBudget& budget) {
 bool LocalSearch::sweep(SearchBudget& budget, bool everywhere) {
   // Windows change only what lies left of what they use of these.
   tails_ = order_tails(p_, order_);
-  starts_.assign(at(p_.channels), {});
-  for (std::size_t k = 0; k < order_.size(); ++k) {
+  starts_.assign(p_.channel_ids(), {});
+  for (const Position k : order_.ids()) {
     for (const Step& step : p_.steps_of(order_[k])) {
       if (step.kind == Step::Kind::start) {
-        starts_[at(p_.collectives[at(step.collective)].channel)].push_back(
-            {static_cast<int>(k), step.collective});
+        starts_[p_.collectives[step.collective].channel].push_back({k, step.collective});
       }
     }
   }
-  const int n = static_cast<int>(order_.size());
-  std::vector<char> wanted(order_.size(), everywhere ? 1 : 0);
+  const Position end = order_.end_id();
+  IdVector<Position, char> wanted(order_.ids(), everywhere ? 1 : 0);
   if (!everywhere) {
-    for (int k = 0; k < n; ++k) {
-      if (blocked_[at(k)] == 0) continue;
+    const auto want = [&](Position to) {
+      for (const Position m : IdRange(std::max(Position{0}, to - kWindow + 3), to + 1)) wanted[m] = 1;
+    };
+    for (const Position k : order_.ids()) {
+      if (blocked_[k] == 0) continue;
       // Where it blocks, and where what it waits for was started.
-      const int c = p_.waited_by(order_[at(k)]);
-      const int s = c >= 0 ? position_[at(p_.collectives[at(c)].start)] : k;
-      for (int m = std::max(0, k - kWindow + 3); m <= k; ++m) wanted[at(m)] = 1;
-      for (int m = std::max(0, s - kWindow + 3); m <= s; ++m) wanted[at(m)] = 1;
+      const CollectiveId c = p_.waited_by(order_[k]);
+      want(k);
+      if (c.valid()) want(position_[p_.collectives[c].start]);
     }
   }
   bool changed = false;
-  int next = 0;
-  for (int lo = 0; lo + 1 < n && !done(budget); ++lo) {
-    if (wanted[at(lo)] == 0 || lo < next) continue;
+  Position next{0};
+  for (Position lo{0}; lo + 1 < end && !done(budget); ++lo) {
+    if (wanted[lo] == 0 || lo < next) continue;
     changed |= window(lo, budget);
     next = lo + std::max(1, kWindow / 3);
-    if (lo + kWindow >= n) break;
+    if (lo + kWindow >= end) break;
   }
   return changed;
 }
@@ -356,16 +330,15 @@ bool LocalSearch::improve(SearchBudget& budget) {
   bool ever = false;
   for (int round = 0; round < 64 && !done(budget); ++round) {
     bool changed = sweep(budget, false);
-    std::vector<int> exposed;  // nodes, those in which the stream is blocked longest first
-    for (std::size_t k = 0; k < order_.size(); ++k) {
+    std::vector<NodeId> exposed;  // those in which the stream is blocked longest first
+    for (const Position k : order_.ids()) {
       if (blocked_[k] > 0) exposed.push_back(order_[k]);
     }
-    std::stable_sort(exposed.begin(), exposed.end(), [&](int a, int b) {
-      return blocked_[at(position_[at(a)])] > blocked_[at(position_[at(b)])];
-    });
-    for (int n : exposed) {
+    std::ranges::stable_sort(exposed, std::ranges::greater(),
+                             [&](NodeId n) { return blocked_[position_[n]]; });
+    for (NodeId n : exposed) {
       if (done(budget)) break;
-      if (blocked_[at(position_[at(n)])] > 0) changed |= relocate(position_[at(n)], budget);
+      if (blocked_[position_[n]] > 0) changed |= relocate(position_[n], budget);
     }
     if (!changed && !done(budget)) changed = sweep(budget, true);
     ever |= changed;
@@ -375,23 +348,22 @@ bool LocalSearch::improve(SearchBudget& budget) {
 }
 
 void LocalSearch::explore(SearchBudget& budget, std::uint64_t seed) {
-  const int n = static_cast<int>(order_.size());
-  if (n < 3) return;
-  std::vector<int> best = order_;
+  const Position end = order_.end_id();
+  if (order_.size() < 3) return;
+  Order best = order_;
   Time shortest = makespan_;
   while (!done(budget)) {
-    const int kicks = 1 + static_cast<int>(next_random(seed) % 3);
+    const int kicks = 1 + random_below(3, seed);
     for (int i = 0; i < kicks; ++i) {
-      const int from = static_cast<int>(next_random(seed) % static_cast<std::uint64_t>(n));
-      const int span = std::max(2, std::min(n, 24));
-      const int by = 1 + static_cast<int>(next_random(seed) % static_cast<std::uint64_t>(span - 1));
-      const bool up = next_random(seed) % 2 == 0;
-      const int to = up ? std::max(0, from - by) : std::min(n - 1, from + by);
-      const std::vector<int> nodes = up ? raised(from, to) : sunk(from, to);
-      const int lo = std::min(from, to);
+      const Position from{random_below(end.index, seed)};
+      const int by = 1 + random_below(std::min(end.index, 24) - 1, seed);
+      const bool up = random_below(2, seed) == 0;
+      const Position to = up ? std::max(Position{0}, from - by) : std::min(end - 1, from + by);
+      const std::vector<NodeId> nodes = up ? raised(from, to) : sunk(from, to);
+      const Position lo = std::min(from, to);
       if (nodes.empty() || !fits(lo, nodes)) continue;
       apply(lo, nodes);
-      budget.appends -= n - lo;
+      budget.appends -= end - lo;
     }
     improve(budget);
     if (makespan_ < shortest) {
@@ -399,7 +371,7 @@ void LocalSearch::explore(SearchBudget& budget, std::uint64_t seed) {
       best = order_;
     } else if (makespan_ > shortest) {
       set(best);
-      budget.appends -= n;
+      budget.appends -= end.index;
     }
   }
   if (makespan_ > shortest) set(best);

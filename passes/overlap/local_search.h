@@ -30,11 +30,12 @@ class LocalSearch {
  public:
   // `live`: may be null; else no move takes the sum of the peaks above `limit`, unless they are there from
   // the start. `bound`: no order is shorter, so the search ends there.
-  LocalSearch(const Problem& problem, const LiveBytes* live, std::int64_t limit, Time bound);
+  LocalSearch(const analysis::Problem& problem, const analysis::LiveBytes* live, std::int64_t limit,
+              analysis::Time bound);
 
-  void set(std::vector<int> order);
-  const std::vector<int>& order() const { return order_; }
-  Time makespan() const { return makespan_; }
+  void set(analysis::Order order);
+  const analysis::Order& order() const { return order_; }
+  analysis::Time makespan() const { return makespan_; }
 
   // All moves, over and over, until none gains anything or the budget is spent. True if the order changed.
   bool improve(SearchBudget& budget);
@@ -46,41 +47,53 @@ class LocalSearch {
 
  private:
   bool done(const SearchBudget& budget) const { return budget.spent() || makespan_ <= bound_; }
-  std::size_t checkpoint_before(int position) const;
+  // A state of the simulator at one position, and how much later than it says that comes by now.
+  struct Checkpoint {
+    analysis::Simulator state;
+    std::int64_t shift = 0;  // ps
+  };
+  bool has_checkpoint(analysis::Position position) const { return position.index % stride_ == 0; }
+  Checkpoint& checkpoint(analysis::Position position) { return checkpoints_[position.index / stride_]; }
+  analysis::Position checkpoint_before(analysis::Position position) const {
+    return position - position.index % stride_;
+  }
   // The makespan with `nodes` at positions lo, lo + 1, ...; the present one if it is seen to be no shorter.
-  Time evaluate(int lo, std::span<const int> nodes, SearchBudget& budget);
-  bool fits(int lo, std::span<const int> nodes);
-  void apply(int lo, std::span<const int> nodes);
+  analysis::Time evaluate(analysis::Position lo, std::span<const analysis::NodeId> nodes,
+                          SearchBudget& budget);
+  bool fits(analysis::Position lo, std::span<const analysis::NodeId> nodes);
+  void apply(analysis::Position lo, std::span<const analysis::NodeId> nodes);
   // apply() if that fits and is shorter.
-  bool attempt(int lo, std::span<const int> nodes, SearchBudget& budget);
+  bool attempt(analysis::Position lo, std::span<const analysis::NodeId> nodes, SearchBudget& budget);
   // The node at position `from` goes to position `to`, with what has to come along. Empty if nothing would
   // change.
-  std::vector<int> raised(int from, int to);
-  std::vector<int> sunk(int from, int to);
-  bool relocate(int position, SearchBudget& budget);
+  std::vector<analysis::NodeId> raised(analysis::Position from, analysis::Position to);
+  std::vector<analysis::NodeId> sunk(analysis::Position from, analysis::Position to);
+  bool relocate(analysis::Position position, SearchBudget& budget);
   bool sweep(SearchBudget& budget, bool everywhere);
-  bool window(int lo, SearchBudget& budget);
-  void simulate_from(int position);
+  bool window(analysis::Position lo, SearchBudget& budget);
+  void simulate_from(analysis::Position position);
 
-  const Problem& p_;
-  const LiveBytes* live_;
+  const analysis::Problem& p_;
+  const analysis::LiveBytes* live_;
   std::int64_t limit_;
-  Time bound_;
+  analysis::Time bound_;
   int stride_;
-  std::vector<int> order_, position_;
-  Time makespan_;
-  std::vector<std::int64_t> blocked_;   // ps, per position
-  std::vector<Simulator> checkpoints_;  // before positions 0, stride, 2 stride, ...
-  std::vector<std::int64_t> shift_;     // ps to add to the time of a checkpoint
-  OrderTails tails_;
-  std::vector<std::vector<std::pair<int, int>>> starts_;  // per channel: (position, collective), as of tails_
-  std::vector<int> mark_;
+  analysis::Order order_;
+  analysis::IdVector<analysis::NodeId, analysis::Position> position_;
+  analysis::Time makespan_;
+  analysis::IdVector<analysis::Position, std::int64_t> blocked_;  // ps
+  analysis::IdVector<int, Checkpoint> checkpoints_;               // before positions 0, stride, 2 stride, ...
+  analysis::OrderTails tails_;
+  // In order, as of tails_.
+  analysis::IdVector<analysis::ChannelId, std::vector<std::pair<analysis::Position, analysis::CollectiveId>>>
+      starts_;
+  analysis::IdVector<analysis::NodeId, int> mark_;
   int marks_ = 0;
   // Memory.
-  SpaceBytes peaks_{};
-  std::vector<SpaceBytes> alive_;              // before each position
-  std::vector<int> first_touch_, last_touch_;  // positions, per tenant
-  std::vector<int> touches_, touches_seen_;    // scratch, per tenant
+  analysis::SpaceBytes peaks_{};
+  analysis::IdVector<analysis::Position, analysis::SpaceBytes> alive_;  // before each
+  analysis::IdVector<analysis::TenantId, analysis::Position> first_touch_, last_touch_;
+  analysis::IdVector<analysis::TenantId, int> touches_, touches_seen_;  // scratch
 };
 
 }  // namespace braid::passes

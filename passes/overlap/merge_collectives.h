@@ -33,26 +33,29 @@ MergeKey merge_key(const ir::Graph& graph, ir::OpId start, bool mixed_dtypes);
 
 // Can this collective be merged with others at all: alone in its node, asynchronous, with a wait in a node of
 // its own (and a release, if any), priced by size, no send or receive.
-bool may_merge(const ir::Schedule& schedule, const Problem& problem, int collective);
+bool may_merge(const ir::Schedule& schedule, const analysis::Problem& problem,
+               analysis::CollectiveId collective);
 
 // A set of collectives to merge, in the order in which their operands are listed.
 struct Bucket {
-  std::vector<int> collectives;  // of the problem; at least two
+  std::vector<analysis::CollectiveId> collectives;  // of the problem; at least two
 };
 
 // What the merged collective costs.
-CollectiveCost merged_cost(const ir::Schedule& schedule, const Problem& problem, const CostModel& costs,
-                           const Bucket& bucket);
+analysis::CollectiveCost merged_cost(const ir::Schedule& schedule, const analysis::Problem& problem,
+                                     const analysis::CostModel& costs, const Bucket& bucket);
 
 // The makespan of what merge_collectives() would make, without making it; nothing where it would refuse.
 // `costs`: of each bucket, merged. About as fast as one simulation.
-std::optional<Time> merged_makespan(const Problem& problem, std::span<const Bucket> buckets,
-                                    std::span<const CollectiveCost> costs);
+std::optional<analysis::Time> merged_makespan(const analysis::Problem& problem,
+                                              std::span<const Bucket> buckets,
+                                              std::span<const analysis::CollectiveCost> costs);
 
 // Merges each bucket of a schedule (whose problem this is) and finds a place for what was merged: every start
 // comes when the last of its bucket is ready, every wait before the first user of the bucket; the other nodes
 // keep their order as far as dependencies allow. False, and nothing has changed, if that is impossible:
 // buckets that depend on themselves or on each other in a circle.
-bool merge_collectives(ir::Schedule& schedule, const Problem& problem, std::span<const Bucket> buckets);
+bool merge_collectives(ir::Schedule& schedule, const analysis::Problem& problem,
+                       std::span<const Bucket> buckets);
 
 }  // namespace braid::passes

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -18,8 +17,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+using namespace analysis;
 
 bool is_order(const Dependency& d) {
   return d.hazard == Hazard::channel_order || d.hazard == Hazard::group_order;
@@ -27,17 +25,17 @@ bool is_order(const Dependency& d) {
 
 // How far a start may go up, or a wait down.
 struct Way {
-  std::vector<int> carried;  // nodes that move, ascending, the start or wait itself among them
-  int end = 0;               // the last position that they may go to; -1, or the number of nodes: all of it
-  bool by_order = false;     // what stands there must stay only because of an order between collectives
+  std::vector<NodeId> carried;  // nodes that move, ascending, the start or wait itself among them
+  NodeId end{0};                // which they may not pass; -1, or the number of nodes: they may go all of it
+  bool by_order = false;        // what stands there must stay only because of an order between collectives
 };
 
 // A place of the start or wait at which the program ends earlier.
 struct Place {
-  int node;  // in front of it (start) or behind it (wait)
+  NodeId node;  // in front of it (start) or behind it (wait)
   Time makespan;
   std::int64_t over = 0;  // bytes above the caps
-  int step = -1;          // at which the most is alive
+  Position step;          // at which the most is alive
 };
 
 class Finder {
@@ -50,19 +48,19 @@ class Finder {
         deps_(find_dependencies(schedule,
                                 {.channel_order = !freedom.collectives || has_point_to_point(schedule)})),
         p_(make_problem(schedule, deps_, costs)),
-        t_(simulate(p_, identity_order(p_.size()))),
+        t_(simulate(p_, identity_order(p_.nodes()))),
         orders_(p_),
         most_appends_(std::max<std::int64_t>(4'000'000, std::int64_t{100} * p_.size())) {
     if (!freedom.live_cap && !freedom.planned_cap) return;
     memory_.emplace(schedule);
-    std::tie(live_, planned_, std::ignore) = bytes(identity_order(p_.size()));
+    std::tie(live_, planned_, std::ignore) = bytes(identity_order(p_.nodes()));
   }
 
   std::map<std::string, Limit> run() {
-    std::vector<int> collectives = identity_order(static_cast<int>(p_.collectives.size()));
-    std::ranges::stable_sort(collectives, std::ranges::greater(), [&](int c) { return exposed(c); });
+    std::vector<CollectiveId> collectives(p_.collectives.ids().begin(), p_.collectives.ids().end());
+    std::ranges::stable_sort(collectives, std::ranges::greater(), [&](CollectiveId c) { return exposed(c); });
     std::map<std::string, Limit> out;
-    for (const int c : collectives) {
+    for (const CollectiveId c : collectives) {
       cut_short_ = false;
       Limit limit = limit_of(c);
       if (cut_short_ && limit.where.empty()) limit = {.reason = LimitReason::none, .other = "not examined"};
@@ -87,23 +85,25 @@ class Finder {
   std::int64_t live_ = 0, planned_ = 0;  // bytes of the order as it is
   std::optional<std::map<std::string, Limit>> ungrouped_;
 
-  const std::string& name_of_start(int c) const { return schedule_.graph[p_.collectives[at(c)].op].name; }
-  Time exposed(int c) const { return t_.collectives[at(c)].exposed; }
-  bool takes_time(int node) const { return orders_.begin(node + 1) > orders_.begin(node); }
+  const std::string& name_of_start(CollectiveId c) const {
+    return schedule_.graph[p_.collectives[c].op].name;
+  }
+  Time exposed(CollectiveId c) const { return t_.collectives[c].exposed; }
+  bool takes_time(NodeId node) const { return orders_.begin(node + 1) > orders_.begin(node); }
   bool exhausted() {
     if (orders_.appends() + placed_ <= most_appends_) return false;
     return cut_short_ = true;
   }
 
-  Limit limit_of(int c) {
-    const Collective& collective = p_.collectives[at(c)];
+  Limit limit_of(CollectiveId c) {
+    const Collective& collective = p_.collectives[c];
     const bool neither = !freedom_.starts && !freedom_.waits;
     std::vector<Place> up, down;
     if (freedom_.starts || neither) up = places_of_start(c);
-    if ((freedom_.waits || neither) && collective.wait >= 0) down = places_of_wait(c);
+    if ((freedom_.waits || neither) && collective.wait.valid()) down = places_of_wait(c);
     if (!up.empty() || !down.empty()) return limit_by(up, down, neither);
-    const bool waits_only = freedom_.waits && !freedom_.starts && collective.wait >= 0;
-    if (in_group(collective.start) || (collective.wait >= 0 && in_group(collective.wait)))
+    const bool waits_only = freedom_.waits && !freedom_.starts && collective.wait.valid();
+    if (in_group(collective.start) || (collective.wait.valid() && in_group(collective.wait)))
       return limit_in_group(c, waits_only);
     if (exposed(c).ps == 0) return {.reason = LimitReason::cost};
     return waits_only ? limit_of_wait(c) : limit_of_start(c);
@@ -117,12 +117,12 @@ class Finder {
     const auto first = std::ranges::min_element(up, better), second = std::ranges::min_element(down, better);
     const bool is_start = second == down.end() || (first != up.end() && !better(*second, *first));
     const Place& best = is_start ? *first : *second;
-    Limit limit{
-        .where = fmt::format("{} '{}'", is_start ? "in front of" : "behind", name_of(schedule_, best.node))};
+    Limit limit{.where = fmt::format("{} '{}'", is_start ? "in front of" : "behind",
+                                     name_of(schedule_, best.node.index))};
     if (best.over > 0) {
       limit.reason = LimitReason::memory;
       limit.bytes = best.over;
-      limit.step = best.step;
+      limit.step = best.step.index;
     } else if (neither) {
       limit.reason = LimitReason::form;
       limit.other = fmt::format("{} moves no {}", pass_.empty() ? "the pass list" : pass_,
@@ -132,13 +132,13 @@ class Finder {
   }
 
   // Up from a start: what it needs and takes no time goes with it. `order`: orders between collectives hold.
-  Way way_up(int start, bool order) const {
-    Way way{{start}, -1, false};
-    std::map<int, bool> needed;  // node -> only by an order
-    const auto need = [&](int node) {
-      for (const Dependency& d : deps_.predecessors(node)) {
+  Way way_up(NodeId start, bool order) const {
+    Way way{{start}, {}, false};
+    std::map<NodeId, bool> needed;  // node -> only by an order
+    const auto need = [&](NodeId node) {
+      for (const Dependency& d : deps_.predecessors(node.index)) {
         if (is_order(d) && !order) continue;
-        const auto [it, added] = needed.try_emplace(d.node, is_order(d));
+        const auto [it, added] = needed.try_emplace(NodeId{d.node}, is_order(d));
         it->second &= is_order(d);
       }
     };
@@ -158,12 +158,12 @@ class Finder {
     return way;
   }
 
-  Way way_down(int wait) const {
-    Way way{{wait}, p_.size(), false};
-    std::map<int, bool> needs;
-    const auto add = [&](int node) {
-      for (const Dependency& d : deps_.successors(node)) {
-        const auto [it, added] = needs.try_emplace(d.node, is_order(d));
+  Way way_down(NodeId wait) const {
+    Way way{{wait}, NodeId{p_.size()}, false};
+    std::map<NodeId, bool> needs;
+    const auto add = [&](NodeId node) {
+      for (const Dependency& d : deps_.successors(node.index)) {
+        const auto [it, added] = needs.try_emplace(NodeId{d.node}, is_order(d));
         it->second &= is_order(d);
       }
     };
@@ -182,44 +182,43 @@ class Finder {
     return way;
   }
 
-  bool communicates(int node) const { return p_.started_by(node) >= 0 || p_.waited_by(node) >= 0; }
+  bool communicates(NodeId node) const { return p_.started_by(node).valid() || p_.waited_by(node).valid(); }
 
   // When the transfer would begin at the earliest, with its start at a place on the way, from `first` on.
-  Time earliest_begin(int c, const Way& way, int first = 0) {
-    const int start = p_.collectives[at(c)].start;
+  Time earliest_begin(CollectiveId c, const Way& way, NodeId first = {0}) {
+    const NodeId start = p_.collectives[c].start;
     first = std::max(first, way.end + 1);
     const std::span<const Step> steps = p_.steps_of(start);
     const bool stops = std::ranges::any_of(steps, &Step::blocking) ||
-                       std::ranges::any_of(way.carried, [&](int n) { return p_.waited_by(n) >= 0; });
+                       std::ranges::any_of(way.carried, [&](NodeId n) { return p_.waited_by(n).valid(); });
     if (stops || steps.size() > 1) {
       // What stops the stream lets others come later, so that a later place may be the best.
-      Time begin = t_.collectives[at(c)].begin;
-      for (int q = first; q < (stops ? start : std::min(start, first + 1)) && !exhausted(); ++q) {
-        std::vector<int> order = identity_order(p_.size());
-        std::ranges::copy(moved(q, start, way, true), order.begin() + q);
+      Time begin = t_.collectives[c].begin;
+      for (NodeId q = first; q < (stops ? start : std::min(start, first + 1)) && !exhausted(); ++q) {
+        Order order = identity_order(p_.nodes());
+        std::ranges::copy(moved(q, start, way, true), order.begin() + q.index);
         placed_ += p_.size();
-        begin = std::min(begin, simulate(p_, order).collectives[at(c)].begin);
+        begin = std::min(begin, simulate(p_, order).collectives[c].begin);
       }
       return begin;
     }
     // What comes before runs as it does now.
     Time begin = orders_.begin(first);
-    for (std::size_t o = 0; o < p_.collectives.size(); ++o) {
-      if (static_cast<int>(o) != c && p_.collectives[o].channel == p_.collectives[at(c)].channel &&
-          p_.collectives[o].start < first)
+    for (const CollectiveId o : p_.collectives.ids()) {
+      if (o != c && p_.collectives[o].channel == p_.collectives[c].channel && p_.collectives[o].start < first)
         begin = std::max(begin, t_.collectives[o].end);
     }
     return begin;
   }
 
-  std::vector<Place> places_of_start(int c) {
-    const int start = p_.collectives[at(c)].start;
+  std::vector<Place> places_of_start(CollectiveId c) {
+    const NodeId start = p_.collectives[c].start;
     const Way way = way_up(start, true);
     std::vector<Place> out;
     const bool starts = std::ranges::any_of(
         p_.collectives, [&](const Collective& o) { return o.start > way.end && o.start < start; });
     if (orders_.begin(way.end + 1) == orders_.begin(start) && !starts) return out;  // all places are the same
-    for (int q = start - 1; q > way.end && !exhausted(); --q) {
+    for (NodeId q = start - 1; q > way.end && !exhausted(); --q) {
       if (std::ranges::binary_search(way.carried, q)) continue;
       look_at(q, q, moved(q, start, way, true), out);
     }
@@ -227,33 +226,33 @@ class Finder {
   }
 
   // The nodes from first to last, with those that are carried in front (else behind).
-  static std::vector<int> moved(int first, int last, const Way& way, bool up) {
-    std::vector<int> nodes(at(last - first + 1));
-    std::iota(nodes.begin(), nodes.end(), first);
+  static std::vector<NodeId> moved(NodeId first, NodeId last, const Way& way, bool up) {
+    const IdRange<NodeId> all(first, last + 1);
+    std::vector<NodeId> nodes(all.begin(), all.end());
     std::ranges::stable_partition(nodes,
-                                  [&](int n) { return std::ranges::binary_search(way.carried, n) == up; });
+                                  [&](NodeId n) { return std::ranges::binary_search(way.carried, n) == up; });
     return nodes;
   }
 
-  std::vector<Place> places_of_wait(int c) {
-    const int wait = p_.collectives[at(c)].wait;
+  std::vector<Place> places_of_wait(CollectiveId c) {
+    const NodeId wait = p_.collectives[c].wait;
     std::vector<Place> out;
     if (!takes_time(wait)) return out;  // nor does it further down
     const Way way = way_down(wait);
-    for (int q = wait + 1; q < way.end && !exhausted(); ++q) {
+    for (NodeId q = wait + 1; q < way.end && !exhausted(); ++q) {
       if (std::ranges::binary_search(way.carried, q)) continue;
       look_at(q, wait, moved(wait, q, way, false), out);
     }
     return out;
   }
 
-  void look_at(int place, int first, const std::vector<int>& nodes, std::vector<Place>& out) {
+  void look_at(NodeId place, NodeId first, const std::vector<NodeId>& nodes, std::vector<Place>& out) {
     const Time makespan = orders_.makespan_with(first, nodes);
     if (makespan >= orders_.makespan()) return;
     out.push_back({place, makespan});
     if (!memory_) return;
-    std::vector<int> order = identity_order(p_.size());
-    std::ranges::copy(nodes, order.begin() + first);
+    Order order = identity_order(p_.nodes());
+    std::ranges::copy(nodes, order.begin() + first.index);
     const auto [live, planned, step] = bytes(order);
     placed_ += std::int64_t{10} * p_.size();
     std::int64_t& over = out.back().over;
@@ -262,14 +261,14 @@ class Finder {
     out.back().step = step;
   }
 
-  std::tuple<std::int64_t, std::int64_t, int> bytes(std::span<const int> order) const {
+  std::tuple<std::int64_t, std::int64_t, Position> bytes(OrderView order) const {
     const MemoryModel::Live live = memory_->live(order);
     return {live.peak, freedom_.planned_cap ? memory_->planned_bytes(order) : 0, live.peak_step};
   }
 
-  bool in_group(int node) const { return schedule_.nodes[at(node)].kind == ScheduleNode::Kind::grouped; }
+  bool in_group(NodeId node) const { return at(schedule_.nodes, node).kind == ScheduleNode::Kind::grouped; }
 
-  Limit limit_in_group(int c, bool waits_only) {
+  Limit limit_in_group(CollectiveId c, bool waits_only) {
     if (!waits_only && exposed(c).ps > 0 && limit_of_queue(c).reason == LimitReason::none) {
       if (const Limit order = limit_of_order(c); order.reason != LimitReason::none) return order;
     }
@@ -281,102 +280,102 @@ class Finder {
       any.starts = any.waits = true;
       ungrouped_ = Finder(apart, costs_, any, pass_).run();
     }
-    const Collective& collective = p_.collectives[at(c)];
+    const Collective& collective = p_.collectives[c];
     Limit limit = ungrouped_->at(name_of_start(c));
     if (limit.reason == LimitReason::none && !limit.where.empty()) {
       limit.reason = LimitReason::group;
-      limit.other = name_of(schedule_, in_group(collective.start) ? collective.start : collective.wait);
+      limit.other =
+          name_of(schedule_, (in_group(collective.start) ? collective.start : collective.wait).index);
     }
     return limit;
   }
 
   // The one in its channel that ends when this one begins: behind that, no place lets it begin earlier.
-  Limit limit_of_queue(int c) {
-    const Collective& collective = p_.collectives[at(c)];
-    for (std::size_t o = 0; o < p_.collectives.size(); ++o) {
+  Limit limit_of_queue(CollectiveId c) {
+    const Collective& collective = p_.collectives[c];
+    for (const CollectiveId o : p_.collectives.ids()) {
       const Collective& before = p_.collectives[o];
       if (before.channel != collective.channel || before.start >= collective.start ||
-          t_.collectives[o].end != t_.collectives[at(c)].begin || before.cost.time.ps == 0)
+          t_.collectives[o].end != t_.collectives[c].begin || before.cost.time.ps == 0)
         continue;
-      if (earliest_begin(c, way_up(collective.start, true), before.start + 1) < t_.collectives[at(c)].begin)
+      if (earliest_begin(c, way_up(collective.start, true), before.start + 1) < t_.collectives[c].begin)
         return {};
       const bool needed = needs(collective.start, before.start);
-      return {.reason = needed ? LimitReason::data : LimitReason::order,
-              .other = name_of_start(static_cast<int>(o))};
+      return {.reason = needed ? LimitReason::data : LimitReason::order, .other = name_of_start(o)};
     }
     return {};
   }
 
   // An order between collectives, or groups, is all that keeps it from beginning earlier.
-  Limit limit_of_order(int c) {
-    const int start = p_.collectives[at(c)].start;
+  Limit limit_of_order(CollectiveId c) {
+    const NodeId start = p_.collectives[c].start;
     const Way way = way_up(start, true);
-    const Time now = t_.collectives[at(c)].begin;
+    const Time now = t_.collectives[c].begin;
     if (!way.by_order || earliest_begin(c, way) < now || earliest_begin(c, way_up(start, false)) >= now)
       return {};
-    return {.reason = LimitReason::order, .other = name_of(schedule_, way.end)};
+    return {.reason = LimitReason::order, .other = name_of(schedule_, way.end.index)};
   }
 
   // No earlier place of the start is better.
-  Limit limit_of_start(int c) {
+  Limit limit_of_start(CollectiveId c) {
     if (const Limit queue = limit_of_queue(c); queue.reason != LimitReason::none) return queue;
     if (const Limit order = limit_of_order(c); order.reason != LimitReason::none) return order;
-    const int start = p_.collectives[at(c)].start;
-    if (earliest_begin(c, way_up(start, true)) < t_.collectives[at(c)].begin)
+    const NodeId start = p_.collectives[c].start;
+    if (earliest_begin(c, way_up(start, true)) < t_.collectives[c].begin)
       return {.reason = LimitReason::cost};
     const Way free = way_up(start, false);
-    if (free.end < 0) return {.reason = LimitReason::boundary};
-    return {.reason = LimitReason::data, .other = name_of(schedule_, free.end)};
+    if (!free.end.valid()) return {.reason = LimitReason::boundary};
+    return {.reason = LimitReason::data, .other = name_of(schedule_, free.end.index)};
   }
 
   // Does the node depend on an earlier one, other than by an order between collectives?
-  bool needs(int node, int earlier) const {
-    std::vector<int> look = {node};
-    std::vector<bool> seen(at(node - earlier + 1), false);
+  bool needs(NodeId node, NodeId earlier) const {
+    std::vector<NodeId> look = {node};
+    IdVector<int, char> seen(first_ids<int>(node - earlier + 1), 0);
     for (std::size_t k = 0; k < look.size(); ++k) {
-      for (const Dependency& d : deps_.predecessors(look[k])) {
-        if (d.node == earlier && !is_order(d)) return true;
-        if (d.node < earlier || is_order(d) || seen[at(d.node - earlier)]) continue;
-        seen[at(d.node - earlier)] = true;
-        look.push_back(d.node);
+      for (const Dependency& d : deps_.predecessors(look[k].index)) {
+        const NodeId before{d.node};
+        if (before == earlier && !is_order(d)) return true;
+        if (before < earlier || is_order(d) || seen[before - earlier] != 0) continue;
+        seen[before - earlier] = 1;
+        look.push_back(before);
       }
     }
     return false;
   }
 
   // No later place of the wait is better.
-  Limit limit_of_wait(int c) const {
-    const Collective& collective = p_.collectives[at(c)];
-    if (t_.collectives[at(c)].blocked.ps == 0) return exposed_elsewhere(c);
+  Limit limit_of_wait(CollectiveId c) const {
+    const Collective& collective = p_.collectives[c];
+    if (t_.collectives[c].blocked.ps == 0) return exposed_elsewhere(c);
     const Way way = way_down(collective.wait);
-    for (int n = collective.wait + 1; n < way.end; ++n) {
+    for (const NodeId n : IdRange(collective.wait + 1, way.end)) {
       if (takes_time(n)) return {.reason = LimitReason::cost};
     }
-    if (way.end == p_.size()) return {.reason = LimitReason::boundary};
+    if (way.end.index == p_.size()) return {.reason = LimitReason::boundary};
     return {.reason = way.by_order ? LimitReason::order : LimitReason::data,
-            .other = name_of(schedule_, way.end)};
+            .other = name_of(schedule_, way.end.index)};
   }
 
   // It is exposed in the wait for another one, or behind the last node.
-  Limit exposed_elsewhere(int c) const {
-    const CollectiveTimes& mine = t_.collectives[at(c)];
-    int longest = -1;
+  Limit exposed_elsewhere(CollectiveId c) const {
+    const CollectiveTimes& mine = t_.collectives[c];
+    NodeId longest;
     Time most;
-    for (int n = p_.collectives[at(c)].start; n < p_.size() && orders_.begin(n) < mine.end; ++n) {
-      for (int s = p_.first_step[at(n)]; s < p_.first_step[at(n + 1)]; ++s) {
-        const Step& step = p_.steps[at(s)];
+    for (NodeId n = p_.collectives[c].start; n.index < p_.size() && orders_.begin(n) < mine.end; ++n) {
+      for (StepId s : p_.step_ids(n)) {
+        const Step& step = p_.steps[s];
         if ((step.kind != Step::Kind::wait && !step.blocking) ||
-            p_.collectives[at(step.collective)].cost.fabric != p_.collectives[at(c)].cost.fabric)
+            p_.collectives[step.collective].cost.fabric != p_.collectives[c].cost.fabric)
           continue;
-        const Time both =
-            std::min(mine.end, t_.steps[at(s)].end) - std::max(mine.begin, t_.steps[at(s)].begin);
+        const Time both = std::min(mine.end, t_.steps[s].end) - std::max(mine.begin, t_.steps[s].begin);
         if (both <= most) continue;
         most = both;
         longest = n;
       }
     }
-    if (longest < 0) return {.reason = LimitReason::boundary};
-    return {.reason = LimitReason::order, .other = name_of(schedule_, longest)};
+    if (!longest.valid()) return {.reason = LimitReason::boundary};
+    return {.reason = LimitReason::order, .other = name_of(schedule_, longest.index)};
   }
 };
 

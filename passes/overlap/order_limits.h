@@ -37,10 +37,11 @@
 namespace braid::passes {
 
 // Of the schedule in its present order, by the name of the start. `pass`: for the words of `form`.
-std::map<std::string, Limit> find_limits(const ir::Schedule& schedule, const CostModel& costs,
-                                         const Freedom& freedom, std::string_view pass);
+std::map<std::string, analysis::Limit> find_limits(const ir::Schedule& schedule,
+                                                   const analysis::CostModel& costs,
+                                                   const analysis::Freedom& freedom, std::string_view pass);
 
 // Puts them into the report of the pass that made this schedule, where the pass has not said anything itself.
-void explain(OverlapReport& report, const ir::Schedule& after, const CostModel& costs);
+void explain(analysis::OverlapReport& report, const ir::Schedule& after, const analysis::CostModel& costs);
 
 }  // namespace braid::passes

@@ -1,6 +1,7 @@
 #include "passes/overlap/order_search.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "analysis/simulator.h"
@@ -12,6 +13,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 class OrderSearch {
  public:
   OrderSearch(const Problem& problem, const OrderMemory& memory, const OrderSearchOptions& options)
@@ -19,16 +22,16 @@ class OrderSearch {
         memory_(memory),
         options_(options),
         tails_(path_tails(problem)),
-        backwards_(passes::reversed(problem)),
+        backwards_(analysis::reversed(problem)),
         heads_(path_tails(backwards_.problem)) {
     if (memory_.live != nullptr) live_backwards_ = memory_.live->reversed(backwards_.virtuals);
   }
 
   FoundOrder run() {
-    std::vector<int> input = identity_order(p_.size());
+    Order input = identity_order(p_.nodes());
     std::int64_t input_bytes = planned(input);
     // A placement may be unlucky.
-    std::vector<int> early = with_early_releases(p_, input);
+    Order early = with_early_releases(p_, input);
     if (const std::int64_t bytes = planned(early); bytes < input_bytes) {
       input = std::move(early);
       input_bytes = bytes;
@@ -73,13 +76,13 @@ class OrderSearch {
   const Problem& p_;
   const OrderMemory& memory_;
   OrderSearchOptions options_;
-  std::vector<std::int64_t> tails_;
+  NodeTails tails_;
   ReversedProblem backwards_;
-  std::vector<std::int64_t> heads_;
+  NodeTails heads_;
   LiveBytes live_backwards_;
   FoundOrder found_;
 
-  std::int64_t planned(std::span<const int> order) const {
+  std::int64_t planned(OrderView order) const {
     return memory_.planned_bytes ? memory_.planned_bytes(order) : 0;
   }
   // Not worth more rules: as short as can be, or, in large graphs, as good as.
@@ -90,8 +93,8 @@ class OrderSearch {
   bool keeps(std::int64_t bytes) const { return !options_.cap || bytes <= *options_.cap; }
 
   // Takes it if it keeps the cap and is shorter. True if it keeps the cap.
-  bool offer(const std::vector<int>& decided) {
-    const std::vector<int> order = with_early_releases(p_, decided);
+  bool offer(const Order& decided) {
+    const Order order = with_early_releases(p_, decided);
     const std::int64_t bytes = planned(order);
     if (!keeps(bytes)) {
       if (!found_.keeps_cap && bytes < found_.planned_bytes)
@@ -114,11 +117,11 @@ class OrderSearch {
   }
 
   // By list scheduling without a limit; of equally short ones, that with the fewest live bytes.
-  FoundOrder shortest_free(const std::vector<int>& input) const {
+  FoundOrder shortest_free(const Order& input) const {
     FoundOrder best;
     std::int64_t best_live = 0;
-    const auto consider = [&](const std::vector<int>& decided) {
-      std::vector<int> order = with_early_releases(p_, decided);
+    const auto consider = [&](const Order& decided) {
+      Order order = with_early_releases(p_, decided);
       const Time t = simulate_makespan(p_, order);
       const std::int64_t bytes = memory_.live != nullptr ? live(order) : 0;
       if (best.order.empty() || t < best.makespan || (t == best.makespan && bytes < best_live)) {
@@ -147,13 +150,13 @@ class OrderSearch {
   }
 
   struct Variant {
-    std::span<const std::int64_t> priority;
+    IdSpan<NodeId, const std::int64_t> priority;
     bool may_idle = true;
     int patience = 16;
     bool backwards = false;
   };
   // Within a limit of live bytes that `reference` keeps.
-  std::vector<int> limited(const Variant& v, const std::vector<int>& reference, std::int64_t limit) const {
+  Order limited(const Variant& v, const Order& reference, std::int64_t limit) const {
     const ListRule rule{.priority = v.backwards ? heads_ : v.priority,
                         .tails = v.backwards ? heads_ : tails_,
                         .may_idle = v.may_idle,
@@ -162,23 +165,22 @@ class OrderSearch {
       Admission admission(*memory_.live, reference, limit);
       return list_schedule(p_, rule, &admission);
     }
-    std::vector<int> order;
-    for (int n = 0; n < backwards_.virtuals; ++n) order.push_back(n);
-    for (std::size_t k = reference.size(); k-- > 0;)
-      order.push_back(backwards_.problem.size() - 1 - reference[k]);
+    Order order;
+    for (const NodeId n : first_ids<NodeId>(backwards_.virtuals)) order.push_back(n);
+    for (const NodeId n : std::views::reverse(reference)) order.push_back(backwards_.mirror(n));
     Admission admission(live_backwards_, order, limit);
     return backwards_.order(list_schedule(backwards_.problem, rule, &admission));
   }
-  std::int64_t live(const std::vector<int>& order) const { return total(memory_.live->peaks(order)); }
+  std::int64_t live(const Order& order) const { return total(memory_.live->peaks(order)); }
 
   // `free`: the shortest order without a cap.
-  void capped(const std::vector<int>& input, const std::vector<int>& free) {
-    std::vector<int> reference = input;
+  void capped(const Order& input, const Order& free) {
+    Order reference = input;
     if (!found_.keeps_cap) {
       // The input order itself needs too much: the least that list scheduling gets along with.
       std::int64_t limit = live(input);
       while (true) {
-        std::vector<int> smaller = shrunk(reference, limit);
+        Order smaller = shrunk(reference, limit);
         const std::int64_t needs = live(smaller);
         if (needs >= limit) break;
         reference = std::move(smaller);
@@ -188,10 +190,8 @@ class OrderSearch {
       if (!found_.keeps_cap) return;
     }
     // As the shortest order has it, as far as memory allows.
-    std::vector<std::int64_t> as_free(free.size());
-    for (std::size_t k = 0; k < free.size(); ++k) {
-      as_free[static_cast<std::size_t>(free[k])] = static_cast<std::int64_t>(free.size() - k);
-    }
+    NodeTails as_free(p_.nodes());
+    for (const Position k : free.ids()) as_free[free[k]] = free.end_id() - k;
     // Live bytes stand for planned bytes; how many of them just fit is found by bisection, for the rules that
     // differ in how long they put off what is not urgent: that holds memory.
     const int n = p_.size();
@@ -200,9 +200,9 @@ class OrderSearch {
     std::int64_t limit = live(reference) + *options_.cap - planned(reference);
     for (const int window : {0, 32, 256, n, 8, 128, 1024}) {
       if (window > n || runs <= kept || (found_.keeps_cap && enough(found_.makespan))) continue;
-      const std::vector<std::int64_t> priority = aged_tails(tails_, reference, window);
+      const NodeTails priority = aged_tails(tails_, reference, window);
       for (int round = 0; round < 2 && runs > kept; ++round, --runs) {
-        const std::vector<int> order = limited({.priority = priority}, reference, limit);
+        const Order order = limited({.priority = priority}, reference, limit);
         const std::int64_t over = planned(order) - *options_.cap;
         offer(order);
         if (over <= 0 || limit <= live(reference)) break;
@@ -228,22 +228,17 @@ class OrderSearch {
 
   // One step of least live bytes first: of the ready nodes the one that frees most, within ever smaller
   // limits.
-  std::vector<int> shrunk(const std::vector<int>& reference, std::int64_t limit) const {
+  Order shrunk(const Order& reference, std::int64_t limit) const {
     // Priority: what a node frees less what it takes, if it came in the order of the reference.
-    std::vector<std::int64_t> balance(static_cast<std::size_t>(p_.size()), 0);
-    std::vector<int> position(static_cast<std::size_t>(p_.size()));
-    for (std::size_t k = 0; k < reference.size(); ++k) {
-      position[static_cast<std::size_t>(reference[k])] = static_cast<int>(k);
-    }
+    NodeTails balance(p_.nodes(), 0);
+    const IdVector<NodeId, Position> position = positions_of(reference);
     for (const LiveTenant& t : memory_.live->tenants()) {
       if (t.nodes.empty()) continue;
-      const auto by_position = [&](int a, int b) {
-        return position[static_cast<std::size_t>(a)] < position[static_cast<std::size_t>(b)];
-      };
-      const int first = *std::min_element(t.nodes.begin(), t.nodes.end(), by_position);
-      const int last = *std::max_element(t.nodes.begin(), t.nodes.end(), by_position);
-      if (!t.from_begin) balance[static_cast<std::size_t>(first)] -= t.bytes;
-      if (!t.to_end) balance[static_cast<std::size_t>(last)] += t.bytes;
+      const auto by_position = [&](NodeId a, NodeId b) { return position[a] < position[b]; };
+      const NodeId first = *std::min_element(t.nodes.begin(), t.nodes.end(), by_position);
+      const NodeId last = *std::max_element(t.nodes.begin(), t.nodes.end(), by_position);
+      if (!t.from_begin) balance[first] -= t.bytes;
+      if (!t.to_end) balance[last] += t.bytes;
     }
     Admission admission(*memory_.live, reference, limit);
     return list_schedule(p_, {.priority = balance, .tails = tails_, .may_idle = false}, &admission);

@@ -27,22 +27,23 @@ struct OrderSearchOptions {
   std::int64_t least_appends = 40000;   // however few nodes there are
   bool quick = false;                   // a few rules of list scheduling and no local search
   std::optional<std::int64_t> cap;      // planned bytes
-  Time bound;                           // no order is shorter
+  analysis::Time bound;                 // no order is shorter
 };
 
 // What the search knows of memory; without it, nothing takes any.
 struct OrderMemory {
-  const LiveBytes* live = nullptr;
-  std::function<std::int64_t(std::span<const int>)> planned_bytes;
+  const analysis::LiveBytes* live = nullptr;
+  std::function<std::int64_t(analysis::OrderView)> planned_bytes;
 };
 
 struct FoundOrder {
-  std::vector<int> order;
-  Time makespan;
+  analysis::Order order;
+  analysis::Time makespan;
   std::int64_t planned_bytes = 0;
   bool keeps_cap =
       true;  // false: no order was found that does; `order` is the one with the fewest planned bytes
 };
-FoundOrder search_order(const Problem& problem, const OrderMemory& memory, const OrderSearchOptions& options);
+FoundOrder search_order(const analysis::Problem& problem, const OrderMemory& memory,
+                        const OrderSearchOptions& options);
 
 }  // namespace braid::passes

@@ -15,16 +15,20 @@ namespace braid::passes {
 
 struct Reordering {
   const ir::Schedule& schedule;
-  const Problem& problem;
-  const MemoryModel& memory;
+  const analysis::Problem& problem;
+  const analysis::MemoryModel& memory;
   PassContext& context;
-  Freedom freedom;  // as the options say, starts and waits; for the pass to narrow, and to add its caps
+  analysis::Freedom
+      freedom;  // as the options say, starts and waits; for the pass to narrow, and to add its caps
 
   // Name of a node.
-  const std::string& name(int node) const { return ir::name_of(schedule, node); }
-  bool starts(int node) const { return problem.started_by(node) >= 0; }
-  bool waits(int node) const { return problem.waited_by(node) >= 0; }
-  bool communicates(int node) const { return starts(node) || waits(node); }
+  const std::string& name(analysis::NodeId node) const { return ir::name_of(schedule, node.index); }
+  bool starts(analysis::NodeId node) const { return problem.started_by(node).valid(); }
+  bool waits(analysis::NodeId node) const { return problem.waited_by(node).valid(); }
+  bool communicates(analysis::NodeId node) const { return starts(node) || waits(node); }
+  // Which of the starts, counted in input order, is the first that the node is or that depends on it; INT_MAX:
+  // none.
+  analysis::IdVector<analysis::NodeId, int> first_start_of() const;
 };
 
 struct ReorderOptions {
@@ -39,6 +43,6 @@ struct ReorderOptions {
 // (early_releases.h), in the order that `decide` starts from as well as in its own: they cost nothing, and
 // memory that only a late release holds is no reason for anything.
 bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context,
-             const std::function<std::vector<int>(Reordering&)>& decide, const ReorderOptions& options = {});
+             const std::function<analysis::Order(Reordering&)>& decide, const ReorderOptions& options = {});
 
 }  // namespace braid::passes

@@ -6,6 +6,8 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 Time scaled(Time t, double factor) { return {static_cast<std::int64_t>(static_cast<double>(t.ps) * factor)}; }
 
 }  // namespace
@@ -17,14 +19,14 @@ bool ReorderCommunicationPreservingPeakMemory::run(ir::Schedule& schedule, PassC
       const Problem& p = r.problem;
       AdjacentSwaps order(p, r.memory);
       Bubble bubble(r, order, limit);
-      for (std::size_t c = 0; c < p.collectives.size(); ++c) {
+      for (CollectiveId c : p.collectives.ids()) {
         const Collective& collective = p.collectives[c];
-        if (collective.wait < 0) continue;  // blocking: nothing can hide it
+        if (!collective.wait.valid()) continue;  // blocking: nothing can hide it
         const Time enough = Time{} - scaled(collective.cost.time, extra_overlap);
-        Time exposed = walk_exposure(p, order, static_cast<int>(c));
+        Time exposed = walk_exposure(p, order, c);
         Segment s{order.position(collective.start), order.position(collective.start)};
-        while (exposed > enough && s.first > 0) {
-          const int before = order.at(s.first - 1);
+        while (exposed > enough && s.first.index > 0) {
+          const NodeId before = order.at(s.first - 1);
           if (r.starts(before)) break;
           if (bubble.needs_node_before(s)) {
             // What is needed comes along, but no wait: it would expose the collective that it waits for.
@@ -36,7 +38,7 @@ bool ReorderCommunicationPreservingPeakMemory::run(ir::Schedule& schedule, PassC
           exposed -= p.compute_time(before);
         }
       }
-      return std::vector<int>(order.order().begin(), order.order().end());
+      return order.order();
     });
   });
 }

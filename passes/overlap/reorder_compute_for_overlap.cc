@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "analysis/topological.h"
 #include "ir/error.h"
 #include "passes/overlap/reorder.h"
 
 namespace braid::passes {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+using namespace analysis;
 
 // Values by rank, and the first one that is small enough.
 class Ranks {
@@ -18,23 +19,23 @@ class Ranks {
     while (width_ < size) width_ *= 2;
     least_.assign(2 * width_, kNone);
   }
-  void set(int rank, std::int64_t value) {
-    std::size_t node = at(rank) + width_;
+  void set(Position rank, std::int64_t value) {
+    std::size_t node = ir::offset_of(rank) + width_;
     least_[node] = value;
     while (node /= 2) least_[node] = std::min(least_[2 * node], least_[2 * node + 1]);
   }
-  void clear(int rank) { set(rank, kNone); }
-  // From this rank on, the first with a value below `bound`; -1 if there is none.
-  int first_below(std::int64_t bound, int rank) const {
-    std::size_t node = at(rank) + width_;
-    if (node >= least_.size()) return -1;
+  void clear(Position rank) { set(rank, kNone); }
+  // From this rank on, the first with a value below `bound`, if there is one.
+  Position first_below(std::int64_t bound, Position rank) const {
+    std::size_t node = ir::offset_of(rank) + width_;
+    if (node >= least_.size()) return {};
     while (least_[node] >= bound) {
       while (node % 2 == 1) node /= 2;  // up, until there is a neighbour to the right
-      if (node == 0) return -1;
+      if (node == 0) return {};
       ++node;
     }
     while (node < width_) node = 2 * node + (least_[2 * node] < bound ? 0 : 1);
-    return static_cast<int>(node - width_);
+    return ir::id_at<Position>(node - width_);
   }
 
  private:
@@ -46,49 +47,44 @@ class Ranks {
 class Reorderer {
  public:
   Reorderer(Reordering& r, bool surplus_only)
-      : r_(r), p_(r.problem), surplus_only_(surplus_only), fillers_(at(p_.size())) {
-    const std::size_t n = at(p_.size());
-    missing_.resize(n);
-    done_.resize(n);
-    seen_.assign(n, -1);
-    depends_.assign(n, -1);
-    for (int k = 0; k < p_.size(); ++k) {
-      if (r.starts(k)) comms_.push_back(k);
-      missing_[at(k)] = static_cast<int>(p_.predecessors(k).size());
-      if (missing_[at(k)] == 0) ready_.push_back(k);
+      : r_(r),
+        p_(r.problem),
+        surplus_only_(surplus_only),
+        readiness_(p_),
+        done_(p_.nodes(), 0),
+        seen_(p_.nodes()),
+        depends_(p_.nodes()),
+        fillers_(p_.nodes().size()) {
+    for (const NodeId n : p_.nodes()) {
+      if (r.starts(n)) comms_.push_back(n);
     }
-    // The first collective that each node feeds.
-    std::vector<int> first_comm(n, std::numeric_limits<int>::max());
-    for (int c = static_cast<int>(comms_.size()); c-- > 0;) first_comm[at(comms_[at(c)])] = c;
-    for (int k = p_.size(); k-- > 0;) {
-      for (int after : p_.successors(k))
-        first_comm[at(k)] = std::min(first_comm[at(k)], first_comm[at(after)]);
-    }
-    by_rank_ = identity_order(p_.size());
-    std::ranges::stable_sort(by_rank_, {}, [&](int k) { return first_comm[at(k)]; });
-    rank_.resize(n);
-    for (std::size_t k = 0; k < n; ++k) rank_[at(by_rank_[k])] = static_cast<int>(k);
+    readiness_.begin([&](NodeId n) { ready_.push_back(n); });
+    // By the first collective that each node feeds.
+    const IdVector<NodeId, int> first_comm = r.first_start_of();
+    by_rank_.assign(p_.nodes().begin(), p_.nodes().end());
+    std::ranges::stable_sort(by_rank_, {}, [&](NodeId n) { return first_comm[n]; });
+    rank_ = positions_of(by_rank_);
   }
 
-  std::vector<int> run() {
+  Order run() {
     Time rolled_over;
     for (std::size_t c = 0; c < comms_.size(); ++c) {
-      const int comm = comms_[c];
-      const std::vector<int> needed = unscheduled_ancestors(comm);
+      const NodeId comm = comms_[c];
+      const std::vector<NodeId> needed = unscheduled_ancestors(comm);
       if (c == 0) {
-        for (int n : needed) emit(n);
+        for (NodeId n : needed) emit(n);
         emit(comm);
         continue;
       }
-      const int previous = comms_[c - 1];
-      const Time cost = p_.collectives[at(p_.started_by(previous))].cost.time;
-      depends_[at(previous)] = comm;
-      for (int after : p_.successors(previous)) depends_[at(after)] = comm;
+      const NodeId previous = comms_[c - 1];
+      const Time cost = p_.collectives[p_.started_by(previous)].cost.time;
+      depends_[previous] = comm;
+      for (NodeId after : p_.successors(previous)) depends_[after] = comm;
       Time hidden = rolled_over;
-      std::vector<int> rest;
-      for (int n : needed) {
-        if (std::ranges::any_of(p_.predecessors(n), [&](int k) { return depends_[at(k)] == comm; })) {
-          depends_[at(n)] = comm;
+      std::vector<NodeId> rest;
+      for (NodeId n : needed) {
+        if (std::ranges::any_of(p_.predecessors(n), [&](NodeId k) { return depends_[k] == comm; })) {
+          depends_[n] = comm;
           rest.push_back(n);
           continue;
         }
@@ -102,11 +98,11 @@ class Reorderer {
       if (rest.empty()) {
         rolled_over = surplus_only_ ? std::max(hidden, cost) - cost : hidden - without_fillers;
       }
-      for (int n : rest) emit(n);
+      for (NodeId n : rest) emit(n);
       emit(comm);
     }
-    for (int n = 0; n < p_.size(); ++n) {
-      if (!done_[at(n)]) emit(n);
+    for (NodeId n : p_.nodes()) {
+      if (done_[n] == 0) emit(n);
     }
     return std::move(order_);
   }
@@ -115,42 +111,41 @@ class Reorderer {
   Reordering& r_;
   const Problem& p_;
   bool surplus_only_;
-  std::vector<int> comms_;
-  std::vector<int> missing_;  // predecessors that are not emitted
-  std::vector<bool> done_;
-  std::vector<int> seen_;     // the search that found a node
-  std::vector<int> depends_;  // the collective in front of which it was found to depend on the previous one
-  std::vector<int> by_rank_, rank_;  // nodes by (first collective that they feed, position)
-  std::vector<int> ready_;           // and not yet among the fillers; some have been emitted
-  Ranks fillers_;                    // ready nodes: their compute time
-  std::vector<int> order_;
+  Readiness readiness_;
+  std::vector<NodeId> comms_;
+  IdVector<NodeId, char> done_;
+  IdVector<NodeId, NodeId> seen_;     // the search that found a node
+  IdVector<NodeId, NodeId> depends_;  // in front of which it was found to depend on the previous collective
+  Order by_rank_;                     // by (first collective that they feed, position)
+  IdVector<NodeId, Position> rank_;
+  std::vector<NodeId> ready_;  // and not yet among the fillers; some have been emitted
+  Ranks fillers_;              // ready nodes: their compute time
+  Order order_;
 
-  void emit(int n) {
-    done_[at(n)] = true;
+  void emit(NodeId n) {
+    done_[n] = 1;
     order_.push_back(n);
-    fillers_.clear(rank_[at(n)]);
-    for (int after : p_.successors(n)) {
-      if (--missing_[at(after)] == 0) ready_.push_back(after);
-    }
+    fillers_.clear(rank_[n]);
+    readiness_.take(n, [&](NodeId next) { ready_.push_back(next); });
   }
 
   // Step 2 of the header. Returns what is hidden behind it.
-  Time fill(Time hidden, Time cost, int comm) {
-    std::vector<int> ready = std::move(ready_);
+  Time fill(Time hidden, Time cost, NodeId comm) {
+    std::vector<NodeId> ready = std::move(ready_);
     ready_.clear();
-    for (int n : ready) {
-      if (done_[at(n)] || r_.starts(n)) continue;
-      if (depends_[at(n)] == comm) {
+    for (NodeId n : ready) {
+      if (done_[n] != 0 || r_.starts(n)) continue;
+      if (depends_[n] == comm) {
         ready_.push_back(n);  // for a later collective
       } else {
-        fillers_.set(rank_[at(n)], p_.compute_time(n).ps);
+        fillers_.set(rank_[n], p_.compute_time(n).ps);
       }
     }
-    for (int rank = 0; hidden < cost; ++rank) {
+    for (Position rank{0}; hidden < cost; ++rank) {
       // A node of which no more than half fits is skipped.
       rank = fillers_.first_below(2 * (cost - hidden).ps, rank);
-      if (rank < 0) break;
-      const int n = by_rank_[at(rank)];
+      if (!rank.valid()) break;
+      const NodeId n = by_rank_[rank];
       emit(n);
       hidden += p_.compute_time(n);
     }
@@ -158,12 +153,12 @@ class Reorderer {
   }
 
   // In input order, without the node itself. What is found is emitted before the next call.
-  std::vector<int> unscheduled_ancestors(int node) {
-    std::vector<int> found = {node};
+  std::vector<NodeId> unscheduled_ancestors(NodeId node) {
+    std::vector<NodeId> found = {node};
     for (std::size_t k = 0; k < found.size(); ++k) {
-      for (int before : p_.predecessors(found[k])) {
-        if (done_[at(before)] || seen_[at(before)] == node) continue;
-        seen_[at(before)] = node;
+      for (NodeId before : p_.predecessors(found[k])) {
+        if (done_[before] != 0 || seen_[before] == node) continue;
+        seen_[before] = node;
         found.push_back(before);
       }
     }
@@ -172,7 +167,7 @@ class Reorderer {
     return found;
   }
 
-  void not_a_collective(int n, int comm) const {
+  void not_a_collective(NodeId n, NodeId comm) const {
     ir::internal_check(!r_.starts(n),
                        "'{}' would hide '{}' and is a collective itself: they are not in one chain",
                        r_.name(n), r_.name(comm));

@@ -7,24 +7,26 @@
 namespace braid::passes {
 namespace {
 
+using namespace analysis;
+
 // Emits a held node and the held ones that it needs, which come before it in the input.
-void flush(const Problem& p, int node, std::vector<bool>& held, std::vector<int>& order) {
-  std::vector<int> due = {node};
+void flush(const Problem& p, NodeId node, IdVector<NodeId, char>& held, Order& order) {
+  std::vector<NodeId> due = {node};
   for (std::size_t k = 0; k < due.size(); ++k) {
-    for (int before : p.predecessors(due[k])) {
-      if (held[static_cast<std::size_t>(before)]) due.push_back(before);
+    for (NodeId before : p.predecessors(due[k])) {
+      if (held[before] != 0) due.push_back(before);
     }
   }
   std::sort(due.begin(), due.end());
-  for (int n : due) {
-    if (!held[static_cast<std::size_t>(n)]) continue;  // found twice
-    held[static_cast<std::size_t>(n)] = false;
+  for (NodeId n : due) {
+    if (held[n] == 0) continue;  // found twice
+    held[n] = 0;
     order.push_back(n);
   }
 }
 
 // Only a wait or release, not a group with other work in it.
-bool may_be_held(const Problem& p, int node) {
+bool may_be_held(const Problem& p, NodeId node) {
   const auto passive = [](const Step& s) {
     return s.kind == Step::Kind::wait || s.kind == Step::Kind::release;
   };
@@ -37,22 +39,22 @@ bool SinkWaits::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [](Reordering& r) {
     r.freedom.starts = false;
     const Problem& p = r.problem;
-    std::vector<bool> held(static_cast<std::size_t>(p.size()), false);
-    std::vector<int> order;
-    for (int n = 0; n < p.size(); ++n) {
+    IdVector<NodeId, char> held(p.nodes(), 0);
+    Order order;
+    for (NodeId n : p.nodes()) {
       if (may_be_held(p, n)) {
-        held[static_cast<std::size_t>(n)] = true;
+        held[n] = 1;
         continue;
       }
-      std::vector<int> due;
-      for (int before : p.predecessors(n)) {
-        if (held[static_cast<std::size_t>(before)]) due.push_back(before);
+      std::vector<NodeId> due;
+      for (NodeId before : p.predecessors(n)) {
+        if (held[before] != 0) due.push_back(before);
       }
-      for (int d : due) flush(p, d, held, order);
+      for (const NodeId d : due) flush(p, d, held, order);
       order.push_back(n);
     }
-    for (int n = 0; n < p.size(); ++n) {
-      if (held[static_cast<std::size_t>(n)]) order.push_back(n);
+    for (NodeId n : p.nodes()) {
+      if (held[n] != 0) order.push_back(n);
     }
     return order;
   });

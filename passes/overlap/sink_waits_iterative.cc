@@ -5,6 +5,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 bool SinkWaitsIterative::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [this](Reordering& r) {
     r.freedom.starts = false;
@@ -12,15 +14,15 @@ bool SinkWaitsIterative::run(ir::Schedule& schedule, PassContext& context) {
       const Problem& p = r.problem;
       AdjacentSwaps order(p, r.memory);
       Bubble bubble(r, order, limit);
-      for (std::size_t c = p.collectives.size(); c-- > 0;) {
+      for (const CollectiveId c : std::views::reverse(p.collectives.ids())) {
         const Collective& collective = p.collectives[c];
-        if (collective.wait < 0) continue;
+        if (!collective.wait.valid()) continue;
         const Time cost = collective.cost.time;
         const Time enough{static_cast<std::int64_t>(-static_cast<double>(cost.ps) * extra_overlap)};
-        Time exposed = walk_exposure(p, order, static_cast<int>(c));
+        Time exposed = walk_exposure(p, order, c);
         Segment s{order.position(collective.wait), order.position(collective.wait)};
-        while (exposed > enough && s.last + 1 < p.size()) {
-          const int behind = order.at(s.last + 1);
+        while (exposed > enough && (s.last + 1).index < p.size()) {
+          const NodeId behind = order.at(s.last + 1);
           if (r.waits(behind) || (r.starts(behind) && !swap_with_collectives)) break;
           if (bubble.is_needed_by_node_behind(s)) {
             if (r.starts(behind) || s.last - s.first + 1 >= max_group) break;
@@ -31,7 +33,7 @@ bool SinkWaitsIterative::run(ir::Schedule& schedule, PassContext& context) {
           exposed -= p.compute_time(behind);
         }
       }
-      return std::vector<int>(order.order().begin(), order.order().end());
+      return order.order();
     });
   });
 }

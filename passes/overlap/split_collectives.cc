@@ -12,6 +12,8 @@
 
 namespace braid::passes {
 
+using namespace analysis;
+
 bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
   if ((chunks == 0) == (max_bytes == 0)) {
     ir::user_error(571, {.node = std::string(kName)},
@@ -31,19 +33,18 @@ bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
   if (problem.collectives.empty()) return false;
   const MeasureOptions cheap{.bounds = false, .planned = false};
   const Measurement before =
-      measure(schedule, problem, analysis->memory, identity_order(problem.size()), cheap);
+      measure(schedule, problem, analysis->memory, identity_order(problem.nodes()), cheap);
 
   const Splitter splitter(schedule, problem, *context.costs);
   std::vector<Split> splits;
   std::map<std::string, Limit> limits;  // by name of the collective
-  for (int c = 0; c < static_cast<int>(problem.collectives.size()); ++c) {
+  for (const CollectiveId c : problem.collectives.ids()) {
     if (splitter.payload(c) < min_bytes) continue;
     std::string why;
     Split split = splitter.split(c, {.chunks = static_cast<int>(chunks), .max_bytes = max_bytes}, &why);
     if (split.parts.empty()) {
       if (!why.empty()) {
-        limits[schedule.graph[problem.collectives[static_cast<std::size_t>(c)].op].name] = {
-            LimitReason::form, std::move(why), -1, 0};
+        limits[schedule.graph[problem.collectives[c].op].name] = {LimitReason::form, std::move(why), -1, 0};
       }
       continue;
     }
@@ -51,13 +52,13 @@ bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
   }
   ir::Schedule made;
   std::int64_t planned = 0;
-  int step = -1;
+  Position step;
   if (!splits.empty()) {
     made = schedule;
     split_collectives(made, problem, splits);
     if (context.memory_cap) {
       const MemoryModel memory(made);
-      const std::vector<int> in_order = identity_order(static_cast<int>(made.nodes.size()));
+      const Order in_order = identity_order(nodes_of(made));
       planned = memory.planned_bytes(in_order);
       step = memory.live(in_order).peak_step;
     }
@@ -68,7 +69,7 @@ bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
     context.analysis.reset();
   } else if (!splits.empty()) {
     for (const CollectiveReport& c : before.collectives)
-      limits.try_emplace(c.name, Limit{LimitReason::memory, {}, step, planned - *context.memory_cap});
+      limits.try_emplace(c.name, Limit{LimitReason::memory, {}, step.index, planned - *context.memory_cap});
   }
   OverlapReport report =
       make_report(std::string(kName), before, changed ? measure(schedule, *context.costs, cheap) : before);

@@ -18,7 +18,7 @@ struct SplitSearchOptions {
 
 // Replaces `best` by a schedule with split collectives if that ends earlier. True if it did. `full`: how the
 // winner's order is searched for in the end.
-bool search_splits(Scheduled& best, const CostModel& costs, const OrderSearchOptions& full,
+bool search_splits(Scheduled& best, const analysis::CostModel& costs, const OrderSearchOptions& full,
                    const SplitSearchOptions& options);
 
 }  // namespace braid::passes

@@ -14,9 +14,7 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-std::size_t at(BufferId id) { return static_cast<std::size_t>(id.index); }
+using namespace analysis;
 
 // Elements of a contiguous operand: `unit` (the product of what is not constant) times `count`.
 struct Extent {
@@ -77,38 +75,38 @@ Splitter::Splitter(const Schedule& schedule, const Problem& problem, const CostM
       BufferId up;
       if (const auto* v = std::get_if<NonOwningLayout>(&at_->layout)) {
         up = v->base;
-        written_through_view_[at(up)] = true;
+        written_through_view_[up] = 1;
       } else if (const auto* m = std::get_if<MutationOutput>(&at_->layout)) {
         up = m->of;
       } else {
         break;
       }
-      derived_[at(up)] = true;
+      derived_[up] = 1;
       at_ = &g[up];
     }
   }
 }
 
-std::string Splitter::why_whole(int collective) const {
-  const Collective& c = problem_.collectives[at(collective)];
+std::string Splitter::why_whole(CollectiveId collective) const {
+  const Collective& c = problem_.collectives[collective];
   const auto& kernel = *schedule_.graph[c.op].as<CollectiveKernel>();
-  const auto alone = [&](int node) {
-    return schedule_.nodes[at(node)].kind == ScheduleNode::Kind::single &&
+  const auto alone = [&](NodeId node) {
+    return at(schedule_.nodes, node).kind == ScheduleNode::Kind::single &&
            problem_.steps_of(node).size() == 1;
   };
   if (row_of(kernel.kind).point_to_point)
     return fmt::format("{}: the peer would have to split as well", to_string(kernel.kind));
   if (kernel.blocking) return "blocking: nothing is gained";
   if (!c.cost.priced_by_size) return "its cost is given and says nothing about parts";
-  if (c.wait < 0) return "it has no wait in this schedule";
-  if (!alone(c.start) || !alone(c.wait) || (c.release >= 0 && !alone(c.release)))
+  if (!c.wait.valid()) return "it has no wait in this schedule";
+  if (!alone(c.start) || !alone(c.wait) || (c.release.valid() && !alone(c.release)))
     return "it is part of a group";
   return {};
 }
 
-std::string Splitter::why_uncut(int collective, std::size_t operand) const {
+std::string Splitter::why_uncut(CollectiveId collective, std::size_t operand) const {
   const Graph& g = schedule_.graph;
-  const Collective& c = problem_.collectives[at(collective)];
+  const Collective& c = problem_.collectives[collective];
   const Operation& start = g[c.op];
   const auto& kernel = *start.as<CollectiveKernel>();
   if (kernel.kind != CollectiveKind::all_reduce && kernel.kind != CollectiveKind::broadcast)
@@ -118,9 +116,9 @@ std::string Splitter::why_uncut(int collective, std::size_t operand) const {
   if (std::ranges::find(start.outputs, o) == start.outputs.end() || !(out == whole(g, o)))
     return "its result is a part of what it defines";
   if (extent_of(out.sizes).count < 2) return "it has a single element, or none";
-  const Operation& wait = g[schedule_.nodes[at(c.wait)].op];
+  const Operation& wait = g[at(schedule_.nodes, c.wait).op];
   const BufferId w = wait.outputs[operand];
-  if (written_through_view_[at(w)]) return "a part of its result is overwritten";
+  if (written_through_view_[w] != 0) return "a part of its result is overwritten";
   const BufferId first = unmutated(g, o);
   const Buffer& b = g[first];
   const bool in_place = first != o;
@@ -138,7 +136,7 @@ std::string Splitter::why_uncut(int collective, std::size_t operand) const {
     return {};
   }
   if (!filled_base(g, first).valid()) return "its result is a view of memory that others fill";
-  if (derived_[at(w)]) return "its result is a view that changes afterwards";
+  if (derived_[w] != 0) return "its result is a view that changes afterwards";
   return {};
 }
 
@@ -147,8 +145,8 @@ std::int64_t Splitter::operand_bytes(const CollectiveKernel& kernel, std::size_t
   return costs_.value(numel(r.sizes)) * size_of(schedule_.graph[r.buffer].dtype);
 }
 
-std::int64_t Splitter::payload(int collective) const {
-  const auto& kernel = *schedule_.graph[problem_.collectives[at(collective)].op].as<CollectiveKernel>();
+std::int64_t Splitter::payload(CollectiveId collective) const {
+  const auto& kernel = *schedule_.graph[problem_.collectives[collective].op].as<CollectiveKernel>();
   std::int64_t bytes = 0;
   for (std::size_t k = 0; k < std::max(kernel.inputs.size(), kernel.outputs.size()); ++k) {
     if (k < kernel.inputs.size() && k < kernel.outputs.size()) bytes += operand_bytes(kernel, k);
@@ -156,13 +154,13 @@ std::int64_t Splitter::payload(int collective) const {
   return bytes;
 }
 
-Split Splitter::split(int collective, const SplitLimits& limits, std::string* reason) const {
+Split Splitter::split(CollectiveId collective, const SplitLimits& limits, std::string* reason) const {
   Split out{collective, {}};
   if (std::string why = why_whole(collective); !why.empty()) {
     if (reason != nullptr) *reason = std::move(why);
     return out;
   }
-  const auto& kernel = *schedule_.graph[problem_.collectives[at(collective)].op].as<CollectiveKernel>();
+  const auto& kernel = *schedule_.graph[problem_.collectives[collective].op].as<CollectiveKernel>();
   const std::int64_t all = payload(collective);
   const auto rounded_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const std::int64_t most =
@@ -218,11 +216,11 @@ namespace {
 class Cutter {
  public:
   explicit Cutter(Schedule& schedule, const Problem& problem)
-      : schedule_(schedule), g_(schedule.graph), p_(problem), nodes_(schedule.nodes.size()) {}
+      : schedule_(schedule), g_(schedule.graph), p_(problem), nodes_(nodes_of(schedule)) {}
 
   void add(const Split& split) {
-    const Collective& c = p_.collectives[at(split.collective)];
-    const OpId start = c.op, wait = op_at(c.wait), release = c.release < 0 ? OpId{} : op_at(c.release);
+    const Collective& c = p_.collectives[split.collective];
+    const OpId start = c.op, wait = op_at(c.wait), release = !c.release.valid() ? OpId{} : op_at(c.release);
     const Operation whole_start = g_[start], whole_wait = g_[wait];
     const auto kernel = *whole_start.as<CollectiveKernel>();
     // Which result goes with which operand: outputs of the operation stand in the order of its operands.
@@ -255,8 +253,8 @@ class Cutter {
 
   void finish() {
     std::vector<ScheduleNode> nodes;
-    for (std::size_t n = 0; n < nodes_.size(); ++n) {
-      nodes.push_back(std::move(schedule_.nodes[n]));
+    for (const NodeId n : nodes_.ids()) {
+      nodes.push_back(std::move(at(schedule_.nodes, n)));
       for (const OpId op : nodes_[n]) nodes.push_back(ScheduleNode::single(op));
     }
     schedule_.nodes = std::move(nodes);
@@ -269,8 +267,8 @@ class Cutter {
   Schedule& schedule_;
   Graph& g_;
   const Problem& p_;
-  std::vector<std::vector<OpId>> nodes_;  // what comes behind each node
-  std::map<BufferId, BufferId> renamed_;  // results of waits -> the memory that the pieces fill
+  IdVector<NodeId, std::vector<OpId>> nodes_;  // what comes behind each
+  std::map<BufferId, BufferId> renamed_;       // results of waits -> the memory that the pieces fill
 
   // Pieces are views of `base`, whose first element is that of the result.
   struct Target {
@@ -278,7 +276,7 @@ class Cutter {
     std::string name;
   };
 
-  OpId op_at(int node) const { return schedule_.nodes[at(node)].op; }
+  OpId op_at(NodeId node) const { return at(schedule_.nodes, node).op; }
 
   static Expr begin(const Extent& e, int number, int of, std::int64_t item) {
     return e.unit * Expr(begin_of(e, number, of, item));
@@ -344,13 +342,13 @@ class Cutter {
     w.name = g_[w.outputs.front()].name;
     const OpId id = g_.add_op(std::move(s));
     w.kernel = WaitKernel{id};
-    nodes_[at(c.start)].push_back(id);
-    nodes_[at(c.wait)].push_back(g_.add_op(std::move(w)));
+    nodes_[c.start].push_back(id);
+    nodes_[c.wait].push_back(g_.add_op(std::move(w)));
     if (release.valid()) {
       Operation r = g_[release];
       r.name = g_[id].name + ".release";
       r.kernel = ReleaseKernel{id};
-      nodes_[at(c.release)].push_back(g_.add_op(std::move(r)));
+      nodes_[c.release].push_back(g_.add_op(std::move(r)));
     }
   }
 

@@ -38,7 +38,7 @@ struct Piece {
 };
 // The parts that a collective is split into; each becomes a collective of its pieces.
 struct Split {
-  int collective = -1;  // of the problem
+  analysis::CollectiveId collective;
   std::vector<std::vector<Piece>> parts;
 };
 
@@ -51,28 +51,30 @@ struct SplitLimits {
 // Decides about the collectives of one schedule, whose problem this is.
 class Splitter {
  public:
-  Splitter(const ir::Schedule& schedule, const Problem& problem, const CostModel& costs);
+  Splitter(const ir::Schedule& schedule, const analysis::Problem& problem, const analysis::CostModel& costs);
 
   // Why the collective cannot be split at all; empty: it can, at least between its operands.
-  std::string why_whole(int collective) const;
+  std::string why_whole(analysis::CollectiveId collective) const;
   // Why an operand of it cannot be cut; empty: it can.
-  std::string why_uncut(int collective, std::size_t operand) const;
+  std::string why_uncut(analysis::CollectiveId collective, std::size_t operand) const;
   // Fewer than two parts: it stays whole, and `reason` (if asked for) says why, or is empty where it is small
   // enough.
-  Split split(int collective, const SplitLimits& limits, std::string* reason = nullptr) const;
-  std::int64_t payload(int collective) const;
+  Split split(analysis::CollectiveId collective, const SplitLimits& limits,
+              std::string* reason = nullptr) const;
+  std::int64_t payload(analysis::CollectiveId collective) const;
 
  private:
   std::int64_t operand_bytes(const ir::CollectiveKernel& kernel, std::size_t operand) const;
 
   const ir::Schedule& schedule_;
-  const Problem& problem_;
-  const CostModel& costs_;
-  std::vector<bool> written_through_view_;  // by buffer: somebody writes a view of this very version
-  std::vector<bool> derived_;               // by buffer: somebody changes this version
+  const analysis::Problem& problem_;
+  const analysis::CostModel& costs_;
+  ir::IdVector<ir::BufferId, char> written_through_view_;  // somebody writes a view of this very version
+  ir::IdVector<ir::BufferId, char> derived_;               // somebody changes this version
 };
 
 // Splits all of them; no two of the same collective. The order of all other nodes stays.
-void split_collectives(ir::Schedule& schedule, const Problem& problem, std::span<const Split> splits);
+void split_collectives(ir::Schedule& schedule, const analysis::Problem& problem,
+                       std::span<const Split> splits);
 
 }  // namespace braid::passes

@@ -9,11 +9,11 @@ namespace braid::passes {
 bool Ungroup::run(ir::Schedule& schedule) {
   using Kind = ir::ScheduleNode::Kind;
   // A region per group, and one per node outside, which so joins with nothing.
-  std::vector<int> region(schedule.graph.ops.size(), -1);
+  ir::IdVector<ir::OpId, int> region(schedule.graph.ops.size(), -1);
   int next = 0;
   bool several = false;  // members that could join
   for (const ir::ScheduleNode& node : schedule.nodes) {
-    for (ir::OpId op : ir::ops_of(node)) region[static_cast<std::size_t>(op.index)] = next;
+    for (ir::OpId op : ir::ops_of(node)) region[op] = next;
     several |= node.kind == Kind::grouped && node.members.size() > 1;
     ++next;
   }

@@ -22,69 +22,77 @@ namespace braid::passes {
 class WindowSearch {
  public:
   // At most 32 nodes; `before` is the state in front of them.
-  WindowSearch(const Problem& problem, const Simulator& before, std::span<const int> nodes);
+  WindowSearch(const analysis::Problem& problem, const analysis::Simulator& before,
+               std::span<const analysis::NodeId> nodes);
   // `stream`: the rest of the compute stream behind the window; `next_on`: that of a channel, from its next
   // start on.
-  void set_rest(const OrderTails& tails, std::int64_t stream,
-                const std::function<std::int64_t(int)>& next_on);
+  void set_rest(const analysis::OrderTails& tails, std::int64_t stream,
+                const std::function<std::int64_t(analysis::ChannelId)>& next_on);
   // `first`, `last`: positions of the first and last touch of each tenant; the window begins at position
   // `lo`.
-  void set_memory(const LiveBytes& live, int lo, const SpaceBytes& alive, const SpaceBytes& peaks,
-                  std::int64_t limit, std::span<const int> first, std::span<const int> last);
+  using Touch = analysis::IdVector<analysis::TenantId, analysis::Position>;
+  void set_memory(const analysis::LiveBytes& live, analysis::Position lo, const analysis::SpaceBytes& alive,
+                  const analysis::SpaceBytes& peaks, std::int64_t limit, const Touch& first,
+                  const Touch& last);
   // Follows `beam` partial orders at a time; answers the number of appends.
   std::int64_t run(int beam);
   // Complete orders, the best first; a few at most. Empty if none keeps the limit.
-  const std::vector<std::vector<int>>& results() const { return results_; }
+  const std::vector<std::vector<analysis::NodeId>>& results() const { return results_; }
 
  private:
+  using Local = ir::Id<struct LocalTag>;  // of the nodes of the window
+  using Block = ir::Id<struct BlockTag>;  // of the tenants that they touch
   struct State {
     std::uint32_t mask = 0;
     std::int64_t estimate = 0;
     std::int64_t slack = 0;  // second criterion: the time that was lost
-    int node = -1, parent = -1;
-    Simulator simulator;
-    SpaceBytes alive{}, peak{};
+    Local node;
+    int parent = -1;
+    analysis::Simulator simulator;
+    analysis::SpaceBytes alive{}, peak{};
   };
   struct Trace {
-    int node, parent;
+    Local node;
+    int parent;
   };
   struct Tenant {
     std::int64_t bytes;
-    int space;
+    std::size_t space;
     std::uint32_t touchers;
     bool before, after;
   };
 
-  bool append(State& state, int local) const;
+  static std::uint32_t bit(Local local) { return std::uint32_t{1} << local.index; }
+  bool append(State& state, Local local) const;
   void judge(State& state) const;
   std::int64_t contention(const State& state) const;
-  bool is_free(const State& state, int local) const;
+  bool is_free(const State& state, Local local) const;
 
-  const Problem& p_;
-  const Simulator& before_;
-  std::span<const int> nodes_;
-  std::vector<std::uint32_t> needs_;
-  std::vector<std::int64_t> work_, tail_;
-  std::vector<int> by_tail_;        // longest first
-  std::vector<int> local_of_wait_;  // per local start: of its wait, -1: not in the window
+  const analysis::Problem& p_;
+  const analysis::Simulator& before_;
+  analysis::IdSpan<Local, const analysis::NodeId> nodes_;
+  analysis::IdVector<Local, std::uint32_t> needs_;
+  analysis::IdVector<Local, std::int64_t> work_, tail_;
+  std::vector<Local> by_tail_;  // longest first
   std::int64_t stream_ = 0;
-  const OrderTails* tails_ = nullptr;
-  std::vector<std::int64_t> channel_rest_;  // behind the window
+  const analysis::OrderTails* tails_ = nullptr;
+  analysis::IdVector<analysis::ChannelId, std::int64_t> channel_rest_;  // behind the window
   struct Start {
-    int local, channel;
+    Local local;
+    analysis::ChannelId channel;
     std::int64_t time;
-    Permille slowdown;
+    analysis::Permille slowdown;
   };
   std::vector<Start> starts_;
-  std::vector<std::pair<int, int>> waits_;  // collective, local node
-  std::vector<Permille> slowdown_;          // per local node: of its computations
-  std::vector<int> by_slowdown_;            // those that compute, least first
+  std::vector<std::pair<analysis::CollectiveId, Local>> waits_;
+  analysis::IdVector<Local, analysis::Permille> slowdown_;  // of its computations
+  std::vector<Local> by_slowdown_;                          // those that compute, least first
   bool contended_ = false;
-  std::vector<Tenant> tenants_;
-  std::vector<std::vector<int>> touches_;
-  SpaceBytes alive_{}, peaks_{};
+  analysis::IdVector<Block, Tenant> tenants_;
+  analysis::IdVector<Local, std::vector<Block>> touches_;
+  analysis::SpaceBytes alive_{}, peaks_{};
   std::int64_t limit_ = INT64_MAX;
-  std::vector<std::vector<int>> results_;
+  std::vector<std::vector<analysis::NodeId>> results_;
 };
 
 }  // namespace braid::passes

@@ -7,13 +7,14 @@
 #include <tuple>
 
 #include "analysis/simulator.h"
+#include "analysis/topological.h"
 #include "passes/overlap/early_releases.h"
 #include "passes/overlap/reorder.h"
 
 namespace braid::passes {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+using namespace analysis;
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
@@ -22,45 +23,40 @@ class BottomUp {
   // `stall`: rule 4 may stall although there is compute.
   BottomUp(const Reordering& r, std::int64_t in_flight, std::int64_t memory_limit, bool stall)
       : r_(r), p_(r.problem), in_flight_(in_flight), memory_limit_(memory_limit), stall_(stall) {
-    const std::size_t n = at(p_.size());
-    depth_.assign(n, 0);
-    path_.assign(n, Time{});
+    depth_.assign(p_.nodes(), 0);
+    path_.assign(p_.nodes(), {});
     // From the front: how many collectives lie on the way to a node, and the longest path to it.
-    for (int k = 0; k < p_.size(); ++k) {
-      for (int before : p_.predecessors(k)) {
-        depth_[at(k)] = std::max(depth_[at(k)], depth_[at(before)]);
-        path_[at(k)] = std::max(path_[at(k)], path_[at(before)]);
+    for (const NodeId k : p_.nodes()) {
+      for (NodeId before : p_.predecessors(k)) {
+        depth_[k] = std::max(depth_[k], depth_[before]);
+        path_[k] = std::max(path_[k], path_[before]);
       }
-      path_[at(k)] += p_.compute_time(k);
-      if (const int c = p_.waited_by(k); c >= 0) {
-        ++depth_[at(k)];
-        path_[at(k)] += p_.collectives[at(c)].cost.time;
+      path_[k] += p_.compute_time(k);
+      if (const CollectiveId c = p_.waited_by(k); c.valid()) {
+        ++depth_[k];
+        path_[k] += p_.collectives[c].cost.time;
       }
     }
     // Releases count for nothing: in the end they stand right behind what they depend on.
     for (const Tenant& t : r.memory.tenants()) {
-      left_.push_back(static_cast<int>(
-          std::ranges::count_if(t.nodes, [&](int node) { return !only_releases(p_, node); })));
+      left_.push_back(std::ranges::count_if(t.nodes, [&](NodeId node) { return !only_releases(p_, node); }));
     }
-    alive_.assign(left_.size(), false);
-    for (std::size_t t = 0; t < alive_.size(); ++t) {
+    alive_.assign(left_.ids(), 0);
+    for (const TenantId t : alive_.ids()) {
       if (r.memory.tenants()[t].to_end) {
-        alive_[t] = true;
+        alive_[t] = 1;
         live_ += r.memory.tenants()[t].bytes;
       }
     }
   }
 
-  std::vector<int> run() {
-    for (int n = 0; n < p_.size(); ++n) {
-      missing_.push_back(static_cast<int>(p_.successors(n).size()));
-      if (missing_.back() == 0) make_ready(n);
-    }
-    while (static_cast<int>(reversed_.size()) < p_.size()) {
+  Order run() {
+    readiness_.begin([&](NodeId n) { make_ready(n); });
+    while (reversed_.size() < p_.nodes().size()) {
       if (releases_.empty()) {
         place(choose());
       } else {
-        const int release = releases_.back();
+        const NodeId release = releases_.back();
         releases_.pop_back();
         place(release);
       }
@@ -71,45 +67,51 @@ class BottomUp {
 
  private:
   // (collectives on the way, path, node): the largest first. Waits by the kind of their collective.
-  using Key = std::tuple<int, Time, int>;
+  using Key = std::tuple<int, Time, NodeId>;
   static constexpr std::size_t kKinds = 7;
 
   const Reordering& r_;
   const Problem& p_;
   std::int64_t in_flight_, memory_limit_;
   bool stall_;
-  std::vector<int> depth_;
-  std::vector<Time> path_;
-  std::vector<int> missing_, reversed_;
-  std::vector<int> releases_;  // ready ones
+  IdVector<NodeId, int> depth_;
+  IdVector<NodeId, Time> path_;
+  Readiness readiness_{p_.succs, p_.preds};
+  Order reversed_;
+  std::vector<NodeId> releases_;  // ready ones
   std::set<Key> compute_;
   std::array<std::set<Key>, kKinds> waits_;
-  std::set<std::pair<Time, int>> starts_;  // by the time at which they are covered, later nodes first: -node
+  struct LaterFirst {
+    bool operator()(const std::pair<Time, NodeId>& a, const std::pair<Time, NodeId>& b) const {
+      return std::pair(a.first, b.second) < std::pair(b.first, a.second);
+    }
+  };
+  std::set<std::pair<Time, NodeId>, LaterFirst> starts_;  // by the time at which they are covered
   std::array<std::int64_t, kKinds> open_{};
   Time now_;
-  std::vector<Time> covered_at_ = std::vector<Time>(p_.collectives.size());
-  std::vector<int> left_;
-  std::vector<bool> alive_;
+  IdVector<CollectiveId, Time> covered_at_{p_.collectives.ids()};
+  IdVector<TenantId, std::ptrdiff_t> left_;  // nodes
+  IdVector<TenantId, char> alive_;
   std::int64_t live_ = 0;
 
-  std::size_t kind_of(int collective) const {
+  std::size_t kind_of(CollectiveId collective) const {
     return static_cast<std::size_t>(
-        r_.schedule.graph[p_.collectives[at(collective)].op].as<ir::CollectiveKernel>()->kind);
+        r_.schedule.graph[p_.collectives[collective].op].as<ir::CollectiveKernel>()->kind);
   }
   // One that waits and starts (a group, a blocking collective) is compute here: it opens and closes its
   // windows itself.
-  bool opens(int n) const { return p_.waited_by(n) >= 0 && p_.started_by(n) < 0; }
-  bool closes(int n) const {
-    const int c = p_.started_by(n);
-    return c >= 0 && p_.waited_by(n) < 0 && p_.collectives[at(c)].wait >= 0;
+  bool opens(NodeId n) const { return p_.waited_by(n).valid() && !p_.started_by(n).valid(); }
+  bool closes(NodeId n) const {
+    const CollectiveId c = p_.started_by(n);
+    return c.valid() && !p_.waited_by(n).valid() && p_.collectives[c].wait.valid();
   }
-  Key key(int n) const { return {depth_[at(n)], path_[at(n)], n}; }
+  Key key(NodeId n) const { return {depth_[n], path_[n], n}; }
 
-  void make_ready(int n) {
+  void make_ready(NodeId n) {
     if (only_releases(p_, n)) {
       releases_.push_back(n);
     } else if (closes(n)) {
-      starts_.emplace(covered_at_[at(p_.started_by(n))], -n);
+      starts_.emplace(covered_at_[p_.started_by(n)], n);
     } else if (opens(n)) {
       waits_[kind_of(p_.waited_by(n))].insert(key(n));
     } else {
@@ -118,22 +120,22 @@ class BottomUp {
   }
 
   // Bytes alive in front of the node, less those behind it.
-  std::int64_t growth(int n) const {
+  std::int64_t growth(NodeId n) const {
     std::int64_t bytes = 0;
-    for (int t : r_.memory.touched_by(n)) {
-      const std::int64_t size = r_.memory.tenants()[at(t)].bytes;
-      if (!alive_[at(t)]) bytes += size;
-      if (left_[at(t)] == 1) bytes -= size;
+    for (TenantId t : r_.memory.touched_by(n)) {
+      const std::int64_t size = r_.memory.tenants()[t].bytes;
+      if (alive_[t] == 0) bytes += size;
+      if (left_[t] == 1) bytes -= size;
     }
     return bytes;
   }
 
-  int choose() const {
+  NodeId choose() const {
     if (live_ > memory_limit_) {
       // The few best of each list are enough to tell.
-      int best = -1;
+      NodeId best;
       std::int64_t least = kNoLimit;
-      const auto look = [&](int n) {
+      const auto look = [&](NodeId n) {
         if (const std::int64_t g = growth(n); g < least) {
           least = g;
           best = n;
@@ -143,13 +145,13 @@ class BottomUp {
       for (auto k = compute_.rbegin(); k != compute_.rend() && looked < 32; ++k, ++looked)
         look(std::get<2>(*k));
       looked = 0;
-      for (auto k = starts_.begin(); k != starts_.end() && looked < 32; ++k, ++looked) look(-k->second);
+      for (auto k = starts_.begin(); k != starts_.end() && looked < 32; ++k, ++looked) look(k->second);
       for (std::size_t kind = 0; kind < kKinds; ++kind) {
         if (open_[kind] < in_flight_ && !waits_[kind].empty()) look(std::get<2>(*waits_[kind].rbegin()));
       }
-      if (best >= 0) return best;
+      if (best.valid()) return best;
     }
-    if (!starts_.empty() && starts_.begin()->first <= now_) return -starts_.begin()->second;
+    if (!starts_.empty() && starts_.begin()->first <= now_) return starts_.begin()->second;
     const Key* wait = nullptr;
     for (std::size_t kind = 0; kind < kKinds; ++kind) {
       if (waits_[kind].empty() || open_[kind] >= in_flight_) continue;
@@ -158,10 +160,10 @@ class BottomUp {
     if (wait != nullptr) return std::get<2>(*wait);
     if (!stall_ && !compute_.empty()) return std::get<2>(*compute_.rbegin());
     for (const auto& [covered, node] : starts_) {
-      if (!waits_[kind_of(p_.started_by(-node))].empty()) return -node;
+      if (!waits_[kind_of(p_.started_by(node))].empty()) return node;
     }
     if (!compute_.empty()) return std::get<2>(*compute_.rbegin());
-    if (!starts_.empty()) return -starts_.begin()->second;
+    if (!starts_.empty()) return starts_.begin()->second;
     // Only waits without a free resource are left, and nothing can free one: open one all the same.
     for (const std::set<Key>& kind : waits_) {
       if (!kind.empty() && (wait == nullptr || *kind.rbegin() > *wait)) wait = &*kind.rbegin();
@@ -169,47 +171,45 @@ class BottomUp {
     return std::get<2>(*wait);
   }
 
-  void place(int n) {
+  void place(NodeId n) {
     reversed_.push_back(n);
     if (closes(n)) {
-      const int c = p_.started_by(n);
-      starts_.erase({covered_at_[at(c)], -n});
-      now_ = std::max(now_, covered_at_[at(c)]);
+      const CollectiveId c = p_.started_by(n);
+      starts_.erase({covered_at_[c], n});
+      now_ = std::max(now_, covered_at_[c]);
       --open_[kind_of(c)];
     } else if (opens(n)) {
-      const int c = p_.waited_by(n);
+      const CollectiveId c = p_.waited_by(n);
       waits_[kind_of(c)].erase(key(n));
       ++open_[kind_of(c)];
-      covered_at_[at(c)] = now_ + p_.collectives[at(c)].cost.time;
+      covered_at_[c] = now_ + p_.collectives[c].cost.time;
     } else {
       compute_.erase(key(n));
       now_ += p_.compute_time(n);
       for (const Step& s : p_.steps_of(n)) {
-        if (s.kind == Step::Kind::start) now_ += p_.collectives[at(s.collective)].cost.time;
+        if (s.kind == Step::Kind::start) now_ += p_.collectives[s.collective].cost.time;
       }
     }
     const bool releases = only_releases(p_, n);
-    for (int t : r_.memory.touched_by(n)) {
+    for (TenantId t : r_.memory.touched_by(n)) {
       if (releases) break;
-      if (!alive_[at(t)]) {
-        alive_[at(t)] = true;
-        live_ += r_.memory.tenants()[at(t)].bytes;
+      if (alive_[t] == 0) {
+        alive_[t] = 1;
+        live_ += r_.memory.tenants()[t].bytes;
       }
-      if (--left_[at(t)] == 0) {
-        alive_[at(t)] = false;
-        live_ -= r_.memory.tenants()[at(t)].bytes;
+      if (--left_[t] == 0) {
+        alive_[t] = 0;
+        live_ -= r_.memory.tenants()[t].bytes;
       }
     }
-    for (int before : p_.predecessors(n)) {
-      if (--missing_[at(before)] == 0) make_ready(before);
-    }
+    readiness_.take(n, [&](NodeId before) { make_ready(before); });
   }
 };
 
 }  // namespace
 
-std::vector<int> LatencyHiding::order_of(const Reordering& r, bool stall) const {
-  std::vector<int> order = BottomUp(r, in_flight, kNoLimit, stall).run();
+Order LatencyHiding::order_of(const Reordering& r, bool stall) const {
+  Order order = BottomUp(r, in_flight, kNoLimit, stall).run();
   if (!r.context.memory_cap) return order;
   const std::int64_t cap = *r.context.memory_cap;
   std::int64_t limit = cap;
@@ -217,7 +217,7 @@ std::vector<int> LatencyHiding::order_of(const Reordering& r, bool stall) const 
     limit = limit / 10 * 9;
     order = BottomUp(r, in_flight, limit, stall).run();
   }
-  if (r.memory.planned_bytes(order) > cap) return identity_order(r.problem.size());
+  if (r.memory.planned_bytes(order) > cap) return identity_order(r.problem.nodes());
   return order;
 }
 
@@ -225,7 +225,7 @@ bool LatencyHiding::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context,
                  [this](Reordering& r) {
                    r.freedom.planned_cap = r.context.memory_cap;
-                   std::vector<int> first = order_of(r, true), second = order_of(r, false);
+                   Order first = order_of(r, true), second = order_of(r, false);
                    return simulate_makespan(r.problem, second) < simulate_makespan(r.problem, first) ? second
                                                                                                      : first;
                  },

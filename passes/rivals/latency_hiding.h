@@ -48,7 +48,7 @@ struct LatencyHiding {
   bool run(ir::Schedule& schedule, PassContext& context);
 
  private:
-  std::vector<int> order_of(const Reordering& r, bool stall) const;
+  analysis::Order order_of(const Reordering& r, bool stall) const;
 };
 
 }  // namespace braid::passes

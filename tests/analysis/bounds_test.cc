@@ -6,7 +6,7 @@
 #include "tests/support/build_problem.h"
 #include "tests/support/random_problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using test::ProblemBuilder;
@@ -14,11 +14,12 @@ using test::ProblemBuilder;
 // Layers of a gather and the compute that needs it; gathers of one channel, in order.
 Problem uniform_layers(int layers, std::int64_t gather, std::int64_t compute) {
   ProblemBuilder b;
-  int before = -1, last_start = -1;
+  NodeId before, last_start;
   for (int l = 0; l < layers; ++l) {
-    last_start = b.start(gather, last_start < 0 ? std::vector<int>{} : std::vector<int>{last_start});
-    const int w = b.wait(last_start);
-    before = b.compute(compute, before < 0 ? std::vector<int>{w} : std::vector<int>{w, before});
+    last_start =
+        b.start(gather, !last_start.valid() ? std::vector<NodeId>{} : std::vector<NodeId>{last_start});
+    const NodeId w = b.wait(last_start);
+    before = b.compute(compute, !before.valid() ? std::vector<NodeId>{w} : std::vector<NodeId>{w, before});
   }
   return b.build();
 }
@@ -36,10 +37,10 @@ TEST(Bounds, UniformLayersWithLongGathersExposeTheDifference) {
 TEST(Bounds, UniformLayersReachTheBound) {
   for (const std::int64_t gather : {30, 50, 70}) {
     const Problem p = uniform_layers(10, gather, 50);
-    std::vector<int> order;  // all starts first
-    for (int n = 0; n < p.size(); n += 3) order.push_back(n);
-    for (int n = 0; n < p.size(); ++n) {
-      if (n % 3 != 0) order.push_back(n);
+    Order order;  // all starts first
+    for (int n = 0; n < p.size(); n += 3) order.push_back(NodeId{n});
+    for (NodeId n : p.nodes()) {
+      if (n.index % 3 != 0) order.push_back(n);
     }
     EXPECT_EQ(simulate_makespan(p, order), lower_bounds(p).best()) << "gather " << gather;
   }
@@ -57,32 +58,32 @@ TEST(Bounds, OverlapIsPaidForByTheLeastSlowedDown) {
 
 TEST(Bounds, CollectiveBetweenAllComputeCannotBeHidden) {
   ProblemBuilder b;
-  const int first = b.compute(100, {}, 1500);
-  const int s = b.start(40, {first});
-  const int w = b.wait(s);
+  const NodeId first = b.compute(100, {}, 1500);
+  const NodeId s = b.start(40, {first});
+  const NodeId w = b.wait(s);
   b.compute(60, {w}, 1500);
   const Problem p = b.build();
-  EXPECT_EQ(what_runs_beside(p).most_hidden[0].ps, 0);
+  EXPECT_EQ(what_runs_beside(p).most_hidden[CollectiveId{0}].ps, 0);
   EXPECT_EQ(lower_bounds(p).best().ps, 200);
 }
 
 TEST(Bounds, CollectiveHidesBehindWhatIsBesideIt) {
   ProblemBuilder b;
-  const int first = b.compute(100);
-  const int s = b.start(40, {first});
+  const NodeId first = b.compute(100);
+  const NodeId s = b.start(40, {first});
   b.compute(25, {first});
-  const int w = b.wait(s);
+  const NodeId w = b.wait(s);
   b.compute(60, {w});
   const Problem p = b.build();
-  EXPECT_EQ(what_runs_beside(p).most_hidden[0].ps, 26) << "25, and one for rounding";
+  EXPECT_EQ(what_runs_beside(p).most_hidden[CollectiveId{0}].ps, 26) << "25, and one for rounding";
   EXPECT_EQ(lower_bounds(p).best().ps, 200);
 }
 
 TEST(Bounds, InputBoundTakesFloors) {
   ProblemBuilder b;
-  int before = b.compute(10);
+  NodeId before = b.compute(10);
   for (int k = 0; k < 4; ++k) {
-    const int s = b.start(30, {before}, {.latency = 20, .floor = 10});
+    const NodeId s = b.start(30, {before}, {.latency = 20, .floor = 10});
     before = b.compute(10, {b.wait(s)});
   }
   const Problem p = b.build();
@@ -113,14 +114,14 @@ TEST_P(RandomBounds, HoldForEveryOrder) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Problem p = test::random_problem(seed, o);
     const Bounds bounds = lower_bounds(p);
-    std::vector<std::vector<int>> orders = {identity_order(p.size())};
+    std::vector<Order> orders = {identity_order(p.nodes())};
     for (std::uint64_t k = 0; k < 5; ++k) orders.push_back(test::random_order(p, seed * 100 + k));
     if (o.nodes <= 8) orders.push_back(test::exhaustive_optimum(p).order);
     Time slowest;
     for (const Step& s : p.steps) slowest += stretched(s.work, s.slowdown);
     for (const Collective& c : p.collectives) slowest += stretched(c.cost.time, c.cost.slowdown);
     slowest.ps += 2 * static_cast<std::int64_t>(p.steps.size());  // rounding
-    for (const std::vector<int>& order : orders) {
+    for (const Order& order : orders) {
       const Time makespan = simulate_makespan(p, order);
       ASSERT_GE(makespan, bounds.critical_path);
       ASSERT_GE(makespan, bounds.load);
@@ -136,4 +137,4 @@ TEST_P(RandomBounds, HoldForEveryOrder) {
 INSTANTIATE_TEST_SUITE_P(Variants, RandomBounds, testing::Range(0, 6));
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

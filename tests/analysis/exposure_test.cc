@@ -11,7 +11,7 @@
 namespace braid::test {
 namespace {
 
-using namespace passes;
+using namespace analysis;
 
 Problem problem_of(std::uint64_t seed) {
   std::mt19937_64 random(seed * 31 + 7);
@@ -28,7 +28,7 @@ Problem problem_of(std::uint64_t seed) {
 // Time that the stream stands still: in a wait, in a blocking collective, or behind the last step.
 Time blocked(const Problem& p, const Timeline& t) {
   Time sum, last;
-  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+  for (const StepId s : p.steps.ids()) {
     last = std::max(last, t.steps[s].end);
     if (p.steps[s].kind == Step::Kind::wait || p.steps[s].blocking) sum += t.steps[s].end - t.steps[s].begin;
   }
@@ -44,7 +44,7 @@ TEST(Exposure, ChargesAddUpToTheTimeBlockedAndNoneExceedsItsTransfer) {
     const Timeline t = simulate(p, random_order(p, seed));
     Time sum;
     const auto roundings = static_cast<std::int64_t>(p.steps.size() + p.collectives.size());
-    for (std::size_t c = 0; c < p.collectives.size(); ++c) {
+    for (CollectiveId c : p.collectives.ids()) {
       const CollectiveTimes& times = t.collectives[c];
       EXPECT_GE(times.exposed.ps, 0);
       EXPECT_LE(times.exposed, times.end - times.begin);

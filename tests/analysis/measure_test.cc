@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "ir/parser.h"
+#include "tests/support/build_problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 // A gather of 100 ns beside a kernel of 60 ns, and one of 30 ns on another communicator that nothing hides.
@@ -37,15 +38,14 @@ TEST(MakeProblem, NodesStepsAndChannelsOfAText) {
   ASSERT_EQ(p.size(), 6);
   ASSERT_EQ(p.collectives.size(), 2u);
   EXPECT_EQ(p.channels, 2);
-  EXPECT_EQ(p.started_by(0), 0);
-  EXPECT_EQ(p.waited_by(2), 0);
-  EXPECT_EQ(p.started_by(1), -1);
-  EXPECT_EQ(p.compute_time(3).ns(), 50);
-  EXPECT_EQ(p.collectives[1].start, 4);
-  EXPECT_EQ(p.collectives[1].wait, 5);
-  EXPECT_EQ(p.collectives[1].release, -1);
-  EXPECT_THAT(std::vector<int>(p.predecessors(3).begin(), p.predecessors(3).end()),
-              testing::ElementsAre(1, 2));
+  EXPECT_EQ(p.started_by(NodeId{0}).index, 0);
+  EXPECT_EQ(p.waited_by(NodeId{2}).index, 0);
+  EXPECT_FALSE(p.started_by(NodeId{1}).valid());
+  EXPECT_EQ(p.compute_time(NodeId{3}).ns(), 50);
+  EXPECT_EQ(p.collectives[CollectiveId{1}].start.index, 4);
+  EXPECT_EQ(p.collectives[CollectiveId{1}].wait.index, 5);
+  EXPECT_EQ(p.collectives[CollectiveId{1}].release.index, -1);
+  EXPECT_THAT(p.predecessors(NodeId{3}), testing::ElementsAre(NodeId{1}, NodeId{2}));
 }
 
 TEST(MakeProblem, GroupIsOneNodeOfSeveralSteps) {
@@ -66,9 +66,9 @@ output %g.1
                                             "test");
   const Problem p = make_problem(s, CostModel(load_machine(kDefaultMachine)));
   ASSERT_EQ(p.size(), 2);
-  ASSERT_EQ(p.steps_of(0).size(), 2u);
-  EXPECT_EQ(p.steps_of(0)[0].kind, Step::Kind::compute);
-  EXPECT_EQ(p.steps_of(0)[1].kind, Step::Kind::start);
+  ASSERT_EQ(p.steps_of(NodeId{0}).size(), 2u);
+  EXPECT_EQ(p.steps_of(NodeId{0})[0].kind, Step::Kind::compute);
+  EXPECT_EQ(p.steps_of(NodeId{0})[1].kind, Step::Kind::start);
   EXPECT_EQ(simulate_makespan(p, identity_order(2)).ns(), 105);
 }
 
@@ -102,7 +102,7 @@ TEST(ApplyOrder, MovesNodesAndDropsThePlan) {
   f.schedule.plan.emplace();
   EXPECT_FALSE(apply_order(f.schedule, identity_order(6)));
   EXPECT_TRUE(f.schedule.plan);
-  EXPECT_TRUE(apply_order(f.schedule, std::vector<int>{1, 0, 2, 3, 4, 5}));
+  EXPECT_TRUE(apply_order(f.schedule, test::order_of({1, 0, 2, 3, 4, 5})));
   EXPECT_FALSE(f.schedule.plan);
   EXPECT_EQ(ir::name_of(f.schedule, 0), "first");
 }
@@ -149,4 +149,4 @@ TEST(Report, LimitsReadLikeReasons) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

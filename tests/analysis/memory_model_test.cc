@@ -13,10 +13,11 @@
 #include "ir/parser.h"
 #include "passes/plan_memory.h"
 #include "tests/support/build.h"
+#include "tests/support/build_problem.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/schedule_changes.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using namespace ir;
@@ -39,7 +40,7 @@ TEST(MemoryModel, LivePeakIsWhereAndWhatTheTenantsSay) {
   const auto live = m.live(identity_order(3));
   EXPECT_THAT(live.bytes, testing::ElementsAre(256, 512, 512));
   EXPECT_EQ(live.peak, 512);
-  EXPECT_EQ(live.peak_step, 1);
+  EXPECT_EQ(live.peak_step.index, 1);
 }
 
 TEST(MemoryModel, CapThatCannotBeMetNamesStepBytesAndTensors) {
@@ -115,7 +116,7 @@ output %z
 )");
   const MemoryModel m(s);
   EXPECT_THAT(m.live(identity_order(5)).bytes, testing::ElementsAre(512, 512, 512, 768, 768));
-  EXPECT_THAT(m.live(std::vector<int>{3, 1, 0, 2, 4}).bytes, testing::ElementsAre(256, 768, 768, 768, 768));
+  EXPECT_THAT(m.live(test::order_of({3, 1, 0, 2, 4})).bytes, testing::ElementsAre(256, 768, 768, 768, 768));
 }
 
 TEST(MemoryModel, MemoryOfTheCallerAndItsVersionsCostNothing) {
@@ -197,27 +198,27 @@ output %z
 }
 
 // Live bytes worked out from the accesses alone, step by step.
-std::vector<std::int64_t> plain_live(const Schedule& s, const MemoryModel& m, std::span<const int> order) {
-  std::vector<std::int64_t> bytes(order.size(), 0);
-  const std::vector<int> takes = m.takes(order);
-  for (std::size_t t = 0; t < m.tenants().size(); ++t) {
+IdVector<Position, std::int64_t> plain_live(const Schedule& s, const MemoryModel& m, OrderView order) {
+  IdVector<Position, std::int64_t> bytes(order.ids(), 0);
+  const IdVector<TenantId, TenantId> takes = m.takes(order);
+  for (const TenantId t : takes.ids()) {
     const Tenant& tenant = m.tenants()[t];
-    int first = -1, last = -1;
-    for (std::size_t step = 0; step < order.size(); ++step) {
-      for (OpId op : ops_of(s.nodes[static_cast<std::size_t>(order[step])])) {
+    Position first, last;
+    for (const Position step : order.ids()) {
+      for (OpId op : ops_of(at(s.nodes, order[step]))) {
         const Effects e = effects(s.graph, op);
         bool touched = std::find(e.inside.begin(), e.inside.end(), tenant.storage) != e.inside.end();
         for (const Access& a : e.accesses) touched |= a.region.storage == tenant.storage;
         if (!touched) continue;
-        if (first < 0) first = static_cast<int>(step);
-        last = static_cast<int>(step);
+        if (!first.valid()) first = step;
+        last = step;
       }
     }
-    if (tenant.to_end) last = static_cast<int>(order.size()) - 1;
-    for (int step = first; step <= last; ++step) bytes[static_cast<std::size_t>(step)] += tenant.bytes;
-    if (takes[t] >= 0) {
-      const std::int64_t from = m.tenants()[static_cast<std::size_t>(takes[t])].bytes;
-      bytes[static_cast<std::size_t>(first)] -= std::min(from, tenant.bytes);
+    if (tenant.to_end) last = order.end_id() - 1;
+    for (const Position step : IdRange(first, last + 1)) bytes[step] += tenant.bytes;
+    if (takes[t].valid()) {
+      const std::int64_t from = m.tenants()[takes[t]].bytes;
+      bytes[first] -= std::min(from, tenant.bytes);
     }
   }
   return bytes;
@@ -231,17 +232,14 @@ TEST(MemoryModel, RandomOrdersOfRandomProgramsLiveWithinTheirPlan) {
     // The same order once of the model of the program as it was, once of the program in that order.
     Schedule shuffled = program.schedule;
     test::shuffle_nodes(shuffled, seed);
-    std::map<std::string, int> index;
-    for (int n = 0; n < static_cast<int>(program.schedule.nodes.size()); ++n) {
-      index[name_of(program.schedule, n)] = n;
-    }
-    std::vector<int> order;
-    for (int n = 0; n < static_cast<int>(shuffled.nodes.size()); ++n)
-      order.push_back(index.at(name_of(shuffled, n)));
+    std::map<std::string, NodeId> index;
+    for (const NodeId n : nodes_of(program.schedule)) index[name_of(program.schedule, n.index)] = n;
+    Order order;
+    for (const NodeId n : nodes_of(shuffled)) order.push_back(index.at(name_of(shuffled, n.index)));
     const MemoryModel::Live live = m.live(order);
     EXPECT_EQ(live.bytes, plain_live(program.schedule, m, order));
     EXPECT_LE(live.peak, m.planned_bytes(order));
-    EXPECT_EQ(m.plan(order), MemoryModel(shuffled).plan(identity_order(static_cast<int>(order.size()))));
+    EXPECT_EQ(m.plan(order), MemoryModel(shuffled).plan(identity_order(nodes_of(shuffled))));
   }
 }
 
@@ -252,17 +250,17 @@ TEST(MemoryModel, StoragesOfAnOperationAreThoseOfItsEffects) {
     const test::RandomProgram program = test::random_program(seed, 20);
     const Graph& graph = program.schedule.graph;
     std::vector<StorageTouch> touched;
-    for (int k = 0; k < static_cast<int>(graph.ops.size()); ++k) {
-      const Effects e = effects(graph, OpId{k});
+    for (const OpId k : first_ids<OpId>(count_of(graph.ops))) {
+      const Effects e = effects(graph, k);
       Touched want, got;
       for (const Access& a : e.accesses) want.emplace(a.region.storage.index, a.writes(), false);
       for (StorageId s : e.inside) want.emplace(s.index, true, true);
-      storages_of(graph, OpId{k}, touched);
+      storages_of(graph, k, touched);
       for (const StorageTouch& t : touched) got.emplace(t.storage.index, t.writes, t.inside);
-      EXPECT_EQ(got, want) << graph.ops[static_cast<std::size_t>(k)].name;
+      EXPECT_EQ(got, want) << graph[k].name;
     }
   }
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -8,7 +8,7 @@
 #include "ir/error.h"
 #include "tests/support/random.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 bool at_once(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
@@ -92,4 +92,4 @@ TEST(OffsetAssignment, OverflowIsAUserError) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -4,12 +4,12 @@
 
 #include "tests/support/build_problem.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using test::ProblemBuilder;
 
-Time in_order(const Problem& p) { return simulate_makespan(p, identity_order(p.size())); }
+Time in_order(const Problem& p) { return simulate_makespan(p, identity_order(p.nodes())); }
 
 TEST(Simulator, ComputeStepsAddUp) {
   ProblemBuilder b;
@@ -20,14 +20,14 @@ TEST(Simulator, ComputeStepsAddUp) {
 
 TEST(Simulator, CollectiveRunsBesideCompute) {
   ProblemBuilder b;
-  const int s = b.start(100);
+  const NodeId s = b.start(100);
   b.compute(70);
   b.wait(s);
   b.compute(5);
   const Problem p = b.build();
-  const Timeline t = simulate(p, identity_order(p.size()));
+  const Timeline t = simulate(p, identity_order(p.nodes()));
   EXPECT_EQ(t.makespan.ps, 105);
-  EXPECT_EQ(t.collectives[0].exposed.ps, 30);
+  EXPECT_EQ(t.collectives[CollectiveId{0}].exposed.ps, 30);
   EXPECT_EQ(t.exposed.ps, 30);
   EXPECT_EQ(t.compute.ps, 75);
 }
@@ -41,7 +41,7 @@ TEST(Simulator, BlockingCollectiveStopsTheComputeStream) {
 
 TEST(Simulator, ChannelIsAQueue) {
   ProblemBuilder b;
-  const int s = b.start(100), t = b.start(50);
+  const NodeId s = b.start(100), t = b.start(50);
   b.wait(t);
   b.compute(10);
   b.wait(s);
@@ -50,7 +50,7 @@ TEST(Simulator, ChannelIsAQueue) {
 
 TEST(Simulator, ChannelsOfOneFabricShareIt) {
   ProblemBuilder b;
-  const int s = b.start(100, {}, {.channel = 0}), t = b.start(50, {}, {.channel = 1});
+  const NodeId s = b.start(100, {}, {.channel = 0}), t = b.start(50, {}, {.channel = 1});
   b.wait(t);
   b.compute(10);
   b.wait(s);
@@ -60,7 +60,7 @@ TEST(Simulator, ChannelsOfOneFabricShareIt) {
 
 TEST(Simulator, FabricsDoNotDisturbEachOther) {
   ProblemBuilder b;
-  const int s = b.start(100, {}, {.channel = 0}), t = b.start(50, {}, {.channel = 1, .fabric = 1});
+  const NodeId s = b.start(100, {}, {.channel = 0}), t = b.start(50, {}, {.channel = 1, .fabric = 1});
   b.wait(t);
   b.compute(10);
   b.wait(s);
@@ -69,7 +69,7 @@ TEST(Simulator, FabricsDoNotDisturbEachOther) {
 
 TEST(Simulator, ComputeIsSlowerWhileSomethingIsInFlight) {
   ProblemBuilder b;
-  const int s = b.start(60);
+  const NodeId s = b.start(60);
   b.compute(100, {}, 1200);
   b.wait(s);
   // 60 beside the collective do the work of 50; the other 50 run alone.
@@ -78,7 +78,7 @@ TEST(Simulator, ComputeIsSlowerWhileSomethingIsInFlight) {
 
 TEST(Simulator, CollectiveIsSlowerWhileTheStreamComputes) {
   ProblemBuilder b;
-  const int s = b.start(100, {}, {.slowdown = 2000});
+  const NodeId s = b.start(100, {}, {.slowdown = 2000});
   b.compute(80);
   b.wait(s);
   EXPECT_EQ(in_order(b.build()).ps, 140);
@@ -89,7 +89,7 @@ TEST(Simulator, WhatIsInFlightAtTheEndCounts) {
   b.start(100);
   b.compute(10);
   const Problem p = b.build();
-  const Timeline t = simulate(p, identity_order(p.size()));
+  const Timeline t = simulate(p, identity_order(p.nodes()));
   EXPECT_EQ(t.makespan.ps, 100);
   EXPECT_EQ(t.exposed.ps, 90);
 }
@@ -97,36 +97,36 @@ TEST(Simulator, WhatIsInFlightAtTheEndCounts) {
 // Whatever wait comes first, each is charged its own transfer.
 TEST(Simulator, AWaitIsChargedToWhatIsQueuedBeforeTheAwaitedOne) {
   ProblemBuilder b;
-  const int r = b.start(100), s = b.start(30), t = b.start(50);
+  const NodeId r = b.start(100), s = b.start(30), t = b.start(50);
   b.wait(t);
   b.wait(s);
   b.wait(r);
   const Problem p = b.build();
-  const Timeline timeline = simulate(p, identity_order(p.size()));
-  EXPECT_EQ(timeline.collectives[0].exposed.ps, 100);
-  EXPECT_EQ(timeline.collectives[1].exposed.ps, 30);
-  EXPECT_EQ(timeline.collectives[2].exposed.ps, 50);
-  EXPECT_EQ(timeline.collectives[2].blocked.ps, 180) << "in its wait";
-  EXPECT_EQ(timeline.collectives[0].blocked.ps, 0);
+  const Timeline timeline = simulate(p, identity_order(p.nodes()));
+  EXPECT_EQ(timeline.collectives[CollectiveId{0}].exposed.ps, 100);
+  EXPECT_EQ(timeline.collectives[CollectiveId{1}].exposed.ps, 30);
+  EXPECT_EQ(timeline.collectives[CollectiveId{2}].exposed.ps, 50);
+  EXPECT_EQ(timeline.collectives[CollectiveId{2}].blocked.ps, 180) << "in its wait";
+  EXPECT_EQ(timeline.collectives[CollectiveId{0}].blocked.ps, 0);
 }
 
 TEST(Simulator, AWaitIsChargedToAllThatShareTheFabric) {
   ProblemBuilder b;
-  const int s = b.start(50, {}, {.channel = 0});
+  const NodeId s = b.start(50, {}, {.channel = 0});
   b.start(101, {}, {.channel = 1});
   b.start(500, {}, {.channel = 2, .fabric = 1});
   b.wait(s);
   b.compute(1000);
   const Problem p = b.build();
-  const Timeline timeline = simulate(p, identity_order(p.size()));
-  EXPECT_EQ(timeline.collectives[0].exposed.ps, 50);
-  EXPECT_EQ(timeline.collectives[1].exposed.ps, 50) << "100 ps at half speed";
-  EXPECT_EQ(timeline.collectives[2].exposed.ps, 0) << "on a fabric of its own";
+  const Timeline timeline = simulate(p, identity_order(p.nodes()));
+  EXPECT_EQ(timeline.collectives[CollectiveId{0}].exposed.ps, 50);
+  EXPECT_EQ(timeline.collectives[CollectiveId{1}].exposed.ps, 50) << "100 ps at half speed";
+  EXPECT_EQ(timeline.collectives[CollectiveId{2}].exposed.ps, 0) << "on a fabric of its own";
 }
 
 TEST(Simulator, CopyOfAPrefixGoesItsOwnWay) {
   ProblemBuilder b;
-  const int s = b.start(100), c = b.compute(40), w = b.wait(s);
+  const NodeId s = b.start(100), c = b.compute(40), w = b.wait(s);
   const Problem p = b.build();
   Simulator one(p);
   one.append(s);
@@ -138,9 +138,9 @@ TEST(Simulator, CopyOfAPrefixGoesItsOwnWay) {
   EXPECT_EQ(one.in_flight(), 1);
   EXPECT_EQ(two.now().ps, 100);
   EXPECT_EQ(two.blocked().ps, 100);
-  EXPECT_TRUE(two.complete(0));
-  EXPECT_FALSE(one.complete(0));
+  EXPECT_TRUE(two.complete(CollectiveId{0}));
+  EXPECT_FALSE(one.complete(CollectiveId{0}));
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -76,7 +76,7 @@ constexpr const char* kTwoShot = R"(g (float[8, 4] x) => (float[8, 4] y) {
 
 TEST(PeerReadingKernels, OperandsLieInSymmetricMemory) {
   ir::Schedule schedule = frontend::import_text(kTwoShot, {.ranks = 2});
-  const std::vector<ir::OpId> collectives = passes::collectives_of(schedule);
+  const std::vector<ir::OpId> collectives = analysis::collectives_of(schedule);
   ASSERT_EQ(collectives.size(), 1u);
   const auto& kernel = *schedule.graph[collectives[0]].as<ir::CollectiveKernel>();
   EXPECT_EQ(kernel.algorithm, ir::Algorithm::two_shot);
@@ -91,7 +91,7 @@ TEST(PeerReadingKernels, AGraphInputIsCopiedIn) {
   ir::Schedule schedule = frontend::import_text(
       R"(g (float[8] x) => (float[8] y) { y = ai.braid.AllReduce <algorithm = "one_shot"> (x) })",
       {.ranks = 2});
-  const auto& kernel = *schedule.graph[passes::collectives_of(schedule).at(0)].as<ir::CollectiveKernel>();
+  const auto& kernel = *schedule.graph[analysis::collectives_of(schedule).at(0)].as<ir::CollectiveKernel>();
   const ir::Storage& storage = schedule.graph[ir::root_storage(schedule.graph, kernel.inputs.at(0).buffer)];
   EXPECT_EQ(storage.kind, ir::StorageKind::comm);
 }

@@ -7,13 +7,13 @@
 #include "ir/error.h"
 #include "ir/parser.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Time us(double v) { return Time::from_us(v); }
+analysis::Time us(double v) { return analysis::Time::from_us(v); }
 
 // Two ranks: a kernel, a collective that starts, a kernel beside it, its wait, a last kernel. Rank 1 is late.
 MeasuredTimeline two_ranks() {
@@ -67,7 +67,7 @@ TEST(MeasuredTimeline, TheMedianStepIsTheOneShown) {
 }
 
 TEST(MeasuredTimeline, CostsAreMediansOverStepsAndRanks) {
-  const CostEntries costs = measured_costs(two_ranks());
+  const analysis::CostEntries costs = measured_costs(two_ranks());
   EXPECT_EQ(costs.at("a"), 38000);  // of 10000 and 38000
   EXPECT_EQ(costs.at("b"), 4000);
   EXPECT_EQ(costs.at("r.issue"), 1000);
@@ -114,7 +114,7 @@ TEST(MeasuredTimeline, AWaitIsChargedToWhatTheLinkDeliversMeanwhile) {
   //                   r           s             s.wait                 r.wait                 end
   const RankTimes rank = {{0, 0, 0}, {1000, 0, 0}, {2000, 31000, 28000}, {31000, 21000, 0}, {32000, 0, 0}};
   t.steps = {{rank, rank}};
-  const std::vector<Time> exposed = exposed_on_link(t, t.steps[0], 0);
+  const std::vector<analysis::Time> exposed = exposed_on_link(t, t.steps[0], 0);
   EXPECT_THAT(exposed, ::testing::ElementsAre(us(18), us(10)));  // asleep from 3 to 31, r delivered at 21
   const auto all = views(t);
   EXPECT_EQ(std::ranges::count(all[0].second.spans, 1, &Span::lane), 2) << "both were on the link";
@@ -172,24 +172,24 @@ input %x: f32[1024]
 output %c
 )";
 
-CostModel costs_of(const char* costs) {
+analysis::CostModel costs_of(const char* costs) {
   static int files = 0;
   const std::string path = ::testing::TempDir() + "costs" + std::to_string(files++) + ".json";
   std::FILE* f = std::fopen(path.c_str(), "w");
   std::fputs(costs, f);
   std::fclose(f);
-  return CostModel(with_paced_link(load_machine("cpu"), 10, 1), {.cost_file = path});
+  return analysis::CostModel(with_paced_link(analysis::load_machine("cpu"), 10, 1), {.cost_file = path});
 }
 
 TEST(MeasuredTimeline, WhatAWaitCostsItsCallerRunsBesideTheTransfer) {
   const ir::Schedule s = ir::parse_schedule(kProgram, "p.braid");
   // The link takes 10 us and 4.096 us for the 4 KiB of a ring's traffic.
-  const CostModel free = costs_of(R"({"version": 1, "ns": {"a": 1000, "b": 4000, "c": 2000}})");
+  const analysis::CostModel free = costs_of(R"({"version": 1, "ns": {"a": 1000, "b": 4000, "c": 2000}})");
   EXPECT_EQ(timeline_view(s, free).makespan, us(1 + 14.096 + 2));
-  const CostModel hidden =
+  const analysis::CostModel hidden =
       costs_of(R"({"version": 1, "ns": {"a": 1000, "b": 4000, "c": 2000, "r.wait": 3000}})");
   EXPECT_EQ(timeline_view(s, hidden).makespan, us(1 + 14.096 + 2));
-  const CostModel shown =
+  const analysis::CostModel shown =
       costs_of(R"({"version": 1, "ns": {"a": 1000, "b": 4000, "c": 2000, "r.wait": 30000, "r.issue": 500}})");
   const TimelineView view = timeline_view(s, shown);
   EXPECT_EQ(view.makespan, us(1 + 0.5 + 4 + 30 + 2));
@@ -217,14 +217,14 @@ input %x: f32[1024]
 output %r.1
 output %s.1
 )";
-  const CostModel costs = costs_of(R"({"version": 1, "ns": {}})");
+  const analysis::CostModel costs = costs_of(R"({"version": 1, "ns": {}})");
   EXPECT_EQ(timeline_view(ir::parse_schedule(two, "p.braid"), costs).makespan, us(14.096));
 }
 
 TEST(MeasuredTimeline, ComparisonNamesAnotherOrderAndWhatIsMissing) {
   const ir::Schedule s = ir::parse_schedule(kProgram, "p.braid");
-  PassContext context;
-  context.costs = std::make_shared<const CostModel>(costs_of(R"({"version": 1, "ns": {}})"));
+  passes::PassContext context;
+  context.costs = std::make_shared<const analysis::CostModel>(costs_of(R"({"version": 1, "ns": {}})"));
   const OverlapStory story = OverlapObserver(context).story(s);
   MeasuredTimeline t = two_ranks();
   EXPECT_THAT(compare(story, s, t), Not(HasSubstr("another order")));
@@ -235,4 +235,4 @@ TEST(MeasuredTimeline, ComparisonNamesAnotherOrderAndWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::explain

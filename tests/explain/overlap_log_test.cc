@@ -28,15 +28,15 @@ class OverlapLog : public ::testing::Test {
     ::testing::internal::CaptureStderr();
     ir::Schedule schedule = ir::parse_schedule(text_, "test");
     passes::RunOptions options;
-    if (auto log = passes::overlap_log_observer()) options.observers.push_back(*log);
+    if (auto log = explain::overlap_log_observer()) options.observers.push_back(*log);
     passes::run_passes(schedule, passes::parse_pass_list(passes), options);
     return ::testing::internal::GetCapturedStderr();
   }
 };
 
 TEST_F(OverlapLog, MarksNodesBesideWhichACollectiveIsInFlight) {
-  const std::string log = passes::overlap_log("some_pass", "after", ir::parse_schedule(text_, "test"),
-                                              *passes::PassContext().costs);
+  const std::string log = explain::overlap_log("some_pass", "after", ir::parse_schedule(text_, "test"),
+                                               *passes::PassContext().costs);
   EXPECT_THAT(log, HasSubstr("== some_pass: after"));
   EXPECT_THAT(log, HasSubstr("1 |   compute  extern work"));
   EXPECT_THAT(log, HasSubstr("0     start    all_gather @g 512 B"));
@@ -61,9 +61,9 @@ TEST_F(OverlapLog, IsRankZerosAffair) {
 
 TEST_F(OverlapLog, AFaultInItStopsNothing) {
   const auto fails = []() -> std::string { throw std::runtime_error("no"); };
-  EXPECT_NO_THROW(passes::log_safely(fails, [](const std::string&) {}));
+  EXPECT_NO_THROW(explain::log_safely(fails, [](const std::string&) {}));
   EXPECT_NO_THROW(
-      passes::log_safely([] { return std::string("text"); }, [](const std::string&) { throw 1; }));
+      explain::log_safely([] { return std::string("text"); }, [](const std::string&) { throw 1; }));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST(ForceKernels, TheLastOneCounts) {
 TEST(ForceKernels, AutomaticIsNotOverruledByThePass) {
   PassContext context;
   ir::Schedule schedule = ir::parse_schedule(forced({"reduce=automatic"}, &context), "test");
-  context.costs = cost_model_for("cpu");
+  context.costs = analysis::cost_model_for("cpu");
   const std::vector<Pass> list = parse_pass_list("select_kernels");
   run_passes(schedule, list, {.context = &context});
   EXPECT_THAT(ir::print(schedule), HasSubstr("(%a) algorithm automatic as reduce"));

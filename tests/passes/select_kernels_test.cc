@@ -41,7 +41,7 @@ output %y
 
 PassContext on(const std::string& machine, std::optional<CommEngine> engine = {}) {
   PassContext context;
-  context.costs = cost_model_for(machine);
+  context.costs = analysis::cost_model_for(machine);
   context.engine = engine;
   return context;
 }
@@ -144,7 +144,8 @@ TEST(SelectKernels, APriceByHandDecidesNothing) {
 
 TEST(SelectKernels, ALinkPricesAllKernelsAlike) {
   PassContext context;
-  context.costs = std::make_shared<const CostModel>(with_paced_link(load_machine("cpu"), 10, 1));
+  context.costs = std::make_shared<const analysis::CostModel>(
+      analysis::with_paced_link(analysis::load_machine("cpu"), 10, 1));
   EXPECT_EQ(choice(reduction("64"), context).reason, KernelReason::equal);
 }
 

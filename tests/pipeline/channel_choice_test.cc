@@ -107,7 +107,7 @@ TEST(SearchModel, IsWhatTheChannelsDoWhereTransfersTakeNoTime) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", channels " << to_string(policy));
       SearchProblem p = problem(seed);
       for (auto* delays : {&p.forward_delay, &p.backward_delay})
-        for (passes::Time& t : *delays) t = {};
+        for (analysis::Time& t : *delays) t = {};
       const SearchResult r = search(p, {}, {.channels = policy, .simulations = 0});
       EXPECT_EQ(r.executable.simulated, r.makespan);
       EXPECT_EQ(r.executable_source, "search");
@@ -116,26 +116,26 @@ TEST(SearchModel, IsWhatTheChannelsDoWhereTransfersTakeNoTime) {
 
 TEST(SearchCosts, ComeFromAndGoToTheCostsOfAPipeline) {
   PipelineCosts costs;
-  costs.link = {passes::Time::from_us(5), 10};
+  costs.link = {analysis::Time::from_us(5), 10};
   costs.stages.assign(4, {});
   for (std::size_t s = 0; s < 4; ++s) {
     StageCosts& c = costs.stages[s];
-    c.forward = passes::Time::from_us(10 + static_cast<double>(s));
-    c.backward_input = passes::Time::from_us(12);
-    c.backward_weight = passes::Time::from_us(8);
-    c.full_backward = passes::Time::from_us(19);
+    c.forward = analysis::Time::from_us(10 + static_cast<double>(s));
+    c.backward_input = analysis::Time::from_us(12);
+    c.backward_weight = analysis::Time::from_us(8);
+    c.full_backward = analysis::Time::from_us(19);
     c.activation_bytes = 100;
     c.weight_bytes = 40;
     c.forward_bytes = 20000;
     c.backward_bytes = 50000;
   }
   const SearchProblem p = search_problem(costs, {0, 1, 1, 0}, 2, 4, true);
-  EXPECT_EQ(p.forward_delay[0], passes::Time::from_us(7));
-  EXPECT_EQ(p.backward_delay[0], passes::Time::from_us(10));
-  EXPECT_EQ(p.forward_delay[1], passes::Time{});
+  EXPECT_EQ(p.forward_delay[0], analysis::Time::from_us(7));
+  EXPECT_EQ(p.backward_delay[0], analysis::Time::from_us(10));
+  EXPECT_EQ(p.forward_delay[1], analysis::Time{});
   EXPECT_EQ(p.stages[2].weight_bytes, 40);
   EXPECT_EQ(search_problem(costs, {0, 1, 1, 0}, 2, 4, false).stages[0].backward_input,
-            passes::Time::from_us(19));
+            analysis::Time::from_us(19));
   const SearchResult r = search(p, {}, {.simulations = 0});
   EXPECT_EQ(simulate(r.compute, costs).makespan, r.makespan);
   EXPECT_EQ(simulate(r.compute, simulation_costs(p)).makespan, r.makespan);

@@ -8,7 +8,7 @@
 namespace braid::test {
 namespace {
 
-using passes::Time;
+using analysis::Time;
 
 TEST(PipelineCosts, AreReadFromJson) {
   const PipelineCosts c = parse_costs(R"({"version": 1,

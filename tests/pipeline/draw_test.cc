@@ -7,7 +7,7 @@
 namespace braid::test {
 namespace {
 
-using passes::Time;
+using analysis::Time;
 
 std::string drawn(const PipelineCosts& costs, int columns) {
   const Schedule s = schedule({0}, 2, {"0F0,0F1,0B0,0B1"});

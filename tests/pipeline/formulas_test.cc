@@ -15,7 +15,7 @@
 namespace braid::pipeline {
 namespace {
 
-passes::Time units(int units) { return passes::Time::from_us(units); }
+analysis::Time units(int units) { return analysis::Time::from_us(units); }
 
 struct Sizes {
   int ranks, local, microbatches;
@@ -95,7 +95,7 @@ TEST(PipelineFormulas, ZbvLeavesNoRankIdleInBetween) {
     for (int microbatches = 2 * ranks - 1; microbatches <= 64; ++microbatches) {
       const Schedule schedule = find_generator("ZBV").generate({ranks, 2 * ranks, microbatches});
       for (const RankTimes& rank : simulate(schedule, unit_costs(schedule)).ranks) {
-        ASSERT_EQ(rank.dependency + rank.head_of_line, passes::Time{});
+        ASSERT_EQ(rank.dependency + rank.head_of_line, analysis::Time{});
       }
     }
   }

@@ -14,7 +14,7 @@
 namespace braid::test {
 namespace {
 
-using passes::Time;
+using analysis::Time;
 
 Time us(double v) { return Time::from_us(v); }
 

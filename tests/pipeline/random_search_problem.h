@@ -34,7 +34,7 @@ inline SearchProblem random_search_problem(std::uint64_t seed, const RandomProbl
     return least + static_cast<int>(generator() % static_cast<std::uint64_t>(most - least + 1));
   };
   const auto cost = [&] {
-    return passes::Time{static_cast<std::int64_t>(50e6 * std::pow(options.spread, unit()))};
+    return analysis::Time{static_cast<std::int64_t>(50e6 * std::pow(options.spread, unit()))};
   };
   SearchProblem p;
   p.split_backward = options.split_backward;
@@ -58,7 +58,7 @@ inline SearchProblem random_search_problem(std::uint64_t seed, const RandomProbl
   const double mean = 50e6 * (1 + options.spread) / 2;
   for (std::size_t s = 0; s + 1 < p.rank_of_stage.size(); ++s) {
     const bool transfer = p.rank_of_stage[s] != p.rank_of_stage[s + 1];
-    const passes::Time latency{transfer ? static_cast<std::int64_t>(unit() * options.latency * mean) : 0};
+    const analysis::Time latency{transfer ? static_cast<std::int64_t>(unit() * options.latency * mean) : 0};
     p.forward_delay.push_back(latency);
     p.backward_delay.push_back(latency);
   }

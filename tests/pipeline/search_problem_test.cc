@@ -9,7 +9,7 @@
 namespace braid::pipeline {
 namespace {
 
-using passes::Time;
+using analysis::Time;
 
 SearchProblem two_ranks(int microbatches) {
   SearchProblem p;

@@ -96,7 +96,7 @@ TEST(Search, KeepsTheCapWhereAKnownScheduleDoesNot) {
 }
 
 TEST(Search, NoStagesNoMicrobatchesAndOneRankAreFine) {
-  EXPECT_EQ(search(SearchProblem{}, {}).makespan, passes::Time{});
+  EXPECT_EQ(search(SearchProblem{}, {}).makespan, analysis::Time{});
   SearchProblem p = random_search_problem(1, {}, {0});
   const SearchResult r = search(p, {});
   EXPECT_TRUE(r.proven_optimal);

@@ -18,7 +18,7 @@
 namespace braid::test {
 namespace {
 
-using passes::Time;
+using analysis::Time;
 
 Time us(double v) { return Time::from_us(v); }
 

@@ -37,10 +37,10 @@ SearchProblem tiny_problem(const Family& family, int i, std::uint64_t seed) {
   if (i % 2 == 0) return p;
   // Small numbers: zero times and many ties.
   for (SearchStage& stage : p.stages)
-    for (passes::Time* t : {&stage.forward, &stage.backward_input, &stage.backward_weight})
+    for (analysis::Time* t : {&stage.forward, &stage.backward_input, &stage.backward_weight})
       t->ps /= 25'000'000;
   for (auto* delays : {&p.forward_delay, &p.backward_delay})
-    for (passes::Time& t : *delays) t.ps /= 25'000'000;
+    for (analysis::Time& t : *delays) t.ps /= 25'000'000;
   return p;
 }
 

@@ -11,11 +11,13 @@ namespace braid::test {
 // Nodes in input order; each names its predecessors. Waits, releases and starts depend on each other by
 // themselves.
 struct ProblemBuilder {
-  passes::Problem problem;
-  std::vector<std::vector<int>> before;  // per node
+  using NodeId = analysis::NodeId;
+  using Nodes = std::vector<NodeId>;
+  analysis::Problem problem;
+  analysis::IdVector<NodeId, Nodes> before;
 
-  int compute(std::int64_t ps, std::vector<int> after = {}, passes::Permille slowdown = 1000) {
-    passes::Step s;
+  NodeId compute(std::int64_t ps, Nodes after = {}, analysis::Permille slowdown = 1000) {
+    analysis::Step s;
     s.work = {ps};
     s.slowdown = slowdown;
     return node({s}, std::move(after));
@@ -23,18 +25,18 @@ struct ProblemBuilder {
   struct Options {
     int channel = 0;
     int fabric = 0;
-    passes::Permille slowdown = 1000;
+    analysis::Permille slowdown = 1000;
     bool blocking = false;
     std::int64_t latency = 0;
     std::int64_t floor = -1;  // negative: the whole time
   };
   // Returns the node; its collective is the last one of the problem.
-  int start(std::int64_t ps, std::vector<int> after, const Options& o) {
-    const int c = static_cast<int>(problem.collectives.size());
-    passes::Collective collective;
-    collective.op = ir::OpId{c};
-    collective.start = problem.size();
-    collective.channel = o.channel;
+  NodeId start(std::int64_t ps, Nodes after, const Options& o) {
+    const analysis::CollectiveId c = problem.collectives.end_id();
+    analysis::Collective collective;
+    collective.op = ir::OpId{c.index};
+    collective.start = NodeId{problem.size()};
+    collective.channel = analysis::ChannelId{o.channel};
     collective.cost.time = {ps};
     collective.cost.latency = {o.latency};
     collective.cost.floor = {o.floor < 0 ? ps : o.floor};
@@ -44,41 +46,44 @@ struct ProblemBuilder {
     problem.collectives.push_back(collective);
     problem.channels = std::max(problem.channels, o.channel + 1);
     problem.fabrics = std::max(problem.fabrics, o.fabric + 1);
-    passes::Step s{passes::Step::Kind::start, o.blocking, c};
+    analysis::Step s{analysis::Step::Kind::start, o.blocking, c};
     return node({s}, std::move(after));
   }
-  int start(std::int64_t ps, std::vector<int> after = {}) { return start(ps, std::move(after), Options{}); }
-  int wait(int start_node, std::vector<int> after = {}) {
-    const int c = problem.started_by(start_node);
-    problem.collectives[static_cast<std::size_t>(c)].wait = problem.size();
+  NodeId start(std::int64_t ps, Nodes after = {}) { return start(ps, std::move(after), Options{}); }
+  NodeId wait(NodeId start_node, Nodes after = {}) {
+    const analysis::CollectiveId c = problem.started_by(start_node);
+    problem.collectives[c].wait = NodeId{problem.size()};
     after.push_back(start_node);
-    passes::Step s{passes::Step::Kind::wait, false, c};
+    analysis::Step s{analysis::Step::Kind::wait, false, c};
     return node({s}, std::move(after));
   }
-  int node(std::vector<passes::Step> steps, std::vector<int> after) {
+  NodeId node(std::vector<analysis::Step> steps, Nodes after) {
     problem.steps.insert(problem.steps.end(), steps.begin(), steps.end());
-    problem.first_step.push_back(static_cast<int>(problem.steps.size()));
+    problem.first_step.push_back(problem.steps.end_id());
     std::sort(after.begin(), after.end());
     after.erase(std::unique(after.begin(), after.end()), after.end());
     before.push_back(std::move(after));
-    return problem.size() - 1;
+    return before.end_id() - 1;
   }
 
   // Predecessors and successors are filled in here.
-  passes::Problem build() const {
-    passes::Problem p = problem;
-    std::vector<std::vector<int>> after(before.size());
-    for (std::size_t n = 0; n < before.size(); ++n) {
-      for (int b : before[n]) after[static_cast<std::size_t>(b)].push_back(static_cast<int>(n));
+  analysis::Problem build() const {
+    analysis::Problem p = problem;
+    analysis::IdVector<NodeId, Nodes> after(before.ids());
+    for (const NodeId n : before.ids()) {
+      for (const NodeId b : before[n]) after[b].push_back(n);
     }
-    for (std::size_t n = 0; n < before.size(); ++n) {
-      p.preds.insert(p.preds.end(), before[n].begin(), before[n].end());
-      p.first_pred.push_back(static_cast<int>(p.preds.size()));
-      p.succs.insert(p.succs.end(), after[n].begin(), after[n].end());
-      p.first_succ.push_back(static_cast<int>(p.succs.size()));
-    }
+    for (const Nodes& nodes : before) p.preds.push_back(nodes);
+    for (const Nodes& nodes : after) p.succs.push_back(nodes);
     return p;
   }
 };
+
+// The order of the nodes with these numbers.
+inline analysis::Order order_of(std::initializer_list<int> numbers) {
+  analysis::Order order;
+  for (const int n : numbers) order.push_back(analysis::NodeId{n});
+  return order;
+}
 
 }  // namespace braid::test

@@ -62,10 +62,10 @@ inline std::string shape(const ir::Schedule& schedule) {
 }
 
 // The report of the last pass of a list, with its reasons; `schedule` becomes what the list makes of it.
-inline passes::OverlapReport report_after(std::string_view list, ir::Schedule& schedule,
-                                          passes::PassContext& context) {
+inline analysis::OverlapReport report_after(std::string_view list, ir::Schedule& schedule,
+                                            passes::PassContext& context) {
   passes::run_passes(schedule, passes::parse_pass_list(list), {.context = &context});
-  passes::OverlapReport report = context.reports.back();
+  analysis::OverlapReport report = context.reports.back();
   passes::explain(report, schedule, *context.costs);
   return report;
 }

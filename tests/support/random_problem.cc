@@ -10,9 +10,7 @@
 namespace braid::test {
 namespace {
 
-using namespace passes;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using namespace analysis;
 
 class Random {
  public:
@@ -29,12 +27,12 @@ class Random {
 Problem random_problem(std::uint64_t seed, const RandomProblemOptions& o) {
   Random random(seed);
   ProblemBuilder b;
-  std::vector<int> open;  // start nodes without a wait
-  std::vector<int> last(at(o.channels), -1);
+  std::vector<NodeId> open;  // start nodes without a wait
+  IdVector<int, NodeId> last(first_ids<int>(o.channels));
   const auto slowdown = [&] { return o.contention ? 1000 + 100 * random.below(6) : 1000; };
   while (b.problem.size() < o.nodes) {
-    std::vector<int> after;
-    for (int n = 0; n < b.problem.size(); ++n) {
+    std::vector<NodeId> after;
+    for (const NodeId n : b.problem.nodes()) {
       if (random.chance(o.edges)) after.push_back(n);
     }
     const int kind = random.below(10);
@@ -44,14 +42,14 @@ Problem random_problem(std::uint64_t seed, const RandomProblemOptions& o) {
                                       .fabric = channel % o.fabrics,
                                       .slowdown = slowdown(),
                                       .blocking = o.blocking && random.chance(0.15)};
-      if (o.channel_order && last[at(channel)] >= 0) after.push_back(last[at(channel)]);
-      const int s = b.start(random.below(o.max_time + 1), after, options);
-      last[at(channel)] = s;
+      if (o.channel_order && last[channel].valid()) after.push_back(last[channel]);
+      const NodeId s = b.start(random.below(o.max_time + 1), after, options);
+      last[channel] = s;
       if (!options.blocking) open.push_back(s);
     } else if (kind < 6 && !open.empty()) {
-      const std::size_t k = at(random.below(static_cast<int>(open.size())));
-      const int s = open[k];
-      open.erase(open.begin() + static_cast<std::ptrdiff_t>(k));
+      const int k = random.below(count_of(open));
+      const NodeId s = at(open, k);
+      open.erase(open.begin() + k);
       b.wait(s, after);
     } else if (o.groups && kind == 9) {
       // compute, a wait of something open, compute
@@ -59,11 +57,11 @@ Problem random_problem(std::uint64_t seed, const RandomProblemOptions& o) {
       steps[0].work = {random.below(o.max_time + 1)};
       steps[0].slowdown = slowdown();
       if (!open.empty()) {
-        const int s = open.back();
+        const NodeId s = open.back();
         open.pop_back();
         after.push_back(s);
         steps.push_back({Step::Kind::wait, false, b.problem.started_by(s)});
-        b.problem.collectives[at(b.problem.started_by(s))].wait = b.problem.size();
+        b.problem.collectives[b.problem.started_by(s)].wait = NodeId{b.problem.size()};
       }
       steps.push_back(steps[0]);
       b.node(steps, after);
@@ -74,46 +72,48 @@ Problem random_problem(std::uint64_t seed, const RandomProblemOptions& o) {
   return b.build();
 }
 
-std::vector<int> random_order(const Problem& p, std::uint64_t seed) {
+Order random_order(const Problem& p, std::uint64_t seed) {
   Random random(seed);
-  std::vector<int> missing(at(p.size())), ready, order;
-  for (int n = 0; n < p.size(); ++n) {
-    missing[at(n)] = static_cast<int>(p.predecessors(n).size());
-    if (missing[at(n)] == 0) ready.push_back(n);
+  IdVector<NodeId, std::size_t> missing(p.nodes());
+  std::vector<NodeId> ready;
+  Order order;
+  for (NodeId n : p.nodes()) {
+    missing[n] = p.predecessors(n).size();
+    if (missing[n] == 0) ready.push_back(n);
   }
   while (!ready.empty()) {
-    const std::size_t k = at(random.below(static_cast<int>(ready.size())));
-    const int n = ready[k];
-    ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(k));
+    const int k = random.below(count_of(ready));
+    const NodeId n = at(ready, k);
+    ready.erase(ready.begin() + k);
     order.push_back(n);
-    for (int s : p.successors(n)) {
-      if (--missing[at(s)] == 0) ready.push_back(s);
+    for (const NodeId s : p.successors(n)) {
+      if (--missing[s] == 0) ready.push_back(s);
     }
   }
   return order;
 }
 
-double slow_makespan(const Problem& p, std::span<const int> order) {
+double slow_makespan(const Problem& p, OrderView order) {
   std::vector<Step> program;
-  for (int n : order) {
+  for (NodeId n : order) {
     for (const Step& s : p.steps_of(n)) program.push_back(s);
   }
   struct Flight {
-    int collective;
+    CollectiveId collective;
     double left;
   };
   std::vector<Flight> flights;  // in the order of issue
   double now = 0, compute_left = -1;
   std::size_t pc = 0;
-  const auto flying = [&](int c) {
+  const auto flying = [&](CollectiveId c) {
     return std::any_of(flights.begin(), flights.end(), [&](const Flight& f) { return f.collective == c; });
   };
   while (true) {
     // What takes no time.
-    std::vector<char> channel_busy(at(p.channels), 0);
+    IdVector<ChannelId, char> channel_busy(p.channel_ids(), 0);
     std::vector<std::size_t> heads;
     for (std::size_t k = 0; k < flights.size(); ++k) {
-      char& busy = channel_busy[at(p.collectives[at(flights[k].collective)].channel)];
+      char& busy = channel_busy[p.collectives[flights[k].collective].channel];
       if (!busy) heads.push_back(k);
       busy = 1;
     }
@@ -136,8 +136,7 @@ double slow_makespan(const Problem& p, std::span<const int> order) {
         computing = true;
       } else if (s.kind == Step::Kind::start) {
         if (compute_left != -2) {  // not issued yet
-          flights.push_back(
-              {s.collective, static_cast<double>(p.collectives[at(s.collective)].cost.time.ps)});
+          flights.push_back({s.collective, static_cast<double>(p.collectives[s.collective].cost.time.ps)});
           compute_left = -2;
           continue;
         }
@@ -154,11 +153,11 @@ double slow_makespan(const Problem& p, std::span<const int> order) {
       return now;
     }
     // Rates until the next event.
-    std::vector<int> sharing(at(p.fabrics), 0);
-    for (std::size_t k : heads) ++sharing[at(p.collectives[at(flights[k].collective)].cost.fabric)];
+    IdVector<int, int> sharing(first_ids<int>(p.fabrics), 0);
+    for (std::size_t k : heads) ++sharing[p.collectives[flights[k].collective].cost.fabric];
     const auto rate = [&](std::size_t k) {
-      const CollectiveCost& c = p.collectives[at(flights[k].collective)].cost;
-      return 1.0 / (sharing[at(c.fabric)] * (computing ? c.slowdown / 1000.0 : 1.0));
+      const CollectiveCost& c = p.collectives[flights[k].collective].cost;
+      return 1.0 / (sharing[c.fabric] * (computing ? c.slowdown / 1000.0 : 1.0));
     };
     const double compute_rate = computing && !flights.empty() ? 1000.0 / program[pc].slowdown : 1.0;
     double dt = computing ? compute_left / compute_rate : std::numeric_limits<double>::infinity();
@@ -173,9 +172,9 @@ namespace {
 
 class Search {
  public:
-  explicit Search(const Problem& p) : p_(p), missing_(at(p.size())) {
-    for (int n = 0; n < p.size(); ++n) {
-      missing_[at(n)] = static_cast<int>(p.predecessors(n).size());
+  explicit Search(const Problem& p) : p_(p), missing_(p.nodes()) {
+    for (NodeId n : p.nodes()) {
+      missing_[n] = count_of(p.predecessors(n));
       work_ += p.compute_time(n);
     }
     best_.makespan = Time::max();
@@ -187,28 +186,29 @@ class Search {
 
  private:
   const Problem& p_;
-  std::vector<int> missing_, order_;
+  IdVector<NodeId, int> missing_;
+  Order order_;
   Time work_;
   Optimum best_;
 
   void extend(const Simulator& state, Time work) {
     if (state.now() + work >= best_.makespan) return;
-    if (static_cast<int>(order_.size()) == p_.size()) {
+    if (order_.size() == p_.nodes().size()) {
       const Time t = state.finish();
       if (t < best_.makespan) best_ = {t, order_};
       return;
     }
-    for (int n = 0; n < p_.size(); ++n) {
-      if (missing_[at(n)] != 0) continue;
-      missing_[at(n)] = -1;
-      for (int s : p_.successors(n)) --missing_[at(s)];
+    for (NodeId n : p_.nodes()) {
+      if (missing_[n] != 0) continue;
+      missing_[n] = -1;
+      for (const NodeId s : p_.successors(n)) --missing_[s];
       order_.push_back(n);
       Simulator next = state;
       next.append(n);
       extend(next, work - p_.compute_time(n));
       order_.pop_back();
-      for (int s : p_.successors(n)) ++missing_[at(s)];
-      missing_[at(n)] = 0;
+      for (const NodeId s : p_.successors(n)) ++missing_[s];
+      missing_[n] = 0;
     }
   }
 };

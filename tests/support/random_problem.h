@@ -21,18 +21,18 @@ struct RandomProblemOptions {
   int max_time = 100;  // ps
   bool channel_order = false;
 };
-passes::Problem random_problem(std::uint64_t seed, const RandomProblemOptions& options = {});
+analysis::Problem random_problem(std::uint64_t seed, const RandomProblemOptions& options = {});
 // A random order that keeps the dependencies.
-std::vector<int> random_order(const passes::Problem& problem, std::uint64_t seed);
+analysis::Order random_order(const analysis::Problem& problem, std::uint64_t seed);
 
 // In real numbers instead of whole picoseconds.
-double slow_makespan(const passes::Problem& problem, std::span<const int> order);
+double slow_makespan(const analysis::Problem& problem, analysis::OrderView order);
 
 // The shortest makespan of all orders, by branch and bound; for small problems.
 struct Optimum {
-  passes::Time makespan;
-  std::vector<int> order;
+  analysis::Time makespan;
+  analysis::Order order;
 };
-Optimum exhaustive_optimum(const passes::Problem& problem);
+Optimum exhaustive_optimum(const analysis::Problem& problem);
 
 }  // namespace braid::test

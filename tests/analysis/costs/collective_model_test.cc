@@ -8,7 +8,7 @@
 #include "analysis/costs/cost_model.h"
 #include "ir/collective_table.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using ir::CollectiveKind;
@@ -277,4 +277,4 @@ TEST(Algorithms, TheProgramMayAskForOneAndGetsTheLibraryWhereTheMachineHasNone) 
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

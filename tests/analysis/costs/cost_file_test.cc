@@ -4,7 +4,7 @@
 
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 void expect_refused(const std::string& text, int code, const std::string& what) {
@@ -54,4 +54,4 @@ TEST(CostFile, AFileThatIsNotThereIsBR0556) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -9,7 +9,7 @@
 #include "ir/parser.h"
 #include "tests/support/build.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using test::Builder;
@@ -237,4 +237,4 @@ TEST(CostModels, OneObjectPerMachine) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -10,7 +10,7 @@
 
 #include "ir/error.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 std::string source_text(const std::string& file) {
@@ -192,4 +192,4 @@ TEST(Topology, AGroupThatLeavesTheOnlyNodeIsBR0554) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -7,7 +7,7 @@
 #include "analysis/simulator.h"
 #include "tests/support/build.h"
 
-namespace braid::passes {
+namespace braid::analysis {
 namespace {
 
 using ir::CollectiveKind;
@@ -328,4 +328,4 @@ TEST(GraphTrainer, HidingAsMuchAsPublishedPredictsTheStepWithinThreePercent) {
 }
 
 }  // namespace
-}  // namespace braid::passes
+}  // namespace braid::analysis

@@ -46,8 +46,8 @@ TEST(Chakra, TheRecordedOrderSimulatesToTheRecordedTimes) {
   EXPECT_DOUBLE_EQ(t.times.makespan, 45'000);
   EXPECT_DOUBLE_EQ(t.times.exposed, 10'000);
   EXPECT_THAT(ir::verify(t.schedule), testing::IsEmpty());
-  const passes::Measurement m = passes::measure(t.schedule, *passes::cost_model_for(t.machine));
-  EXPECT_EQ(m.makespan, passes::Time::from_us(45));
+  const analysis::Measurement m = analysis::measure(t.schedule, *analysis::cost_model_for(t.machine));
+  EXPECT_EQ(m.makespan, analysis::Time::from_us(45));
 }
 
 TEST(Chakra, TheFormOfTheJsonizerMeansTheSame) {
@@ -94,7 +94,8 @@ TEST(Chakra, WithoutTimesCostsComeFromTheMachine) {
   EXPECT_EQ(t.machine, "");
   EXPECT_TRUE(t.recorded.empty());
   EXPECT_THAT(ir::print(t.schedule), testing::HasSubstr("cost(flops 1000000, bytes 4096)"));
-  EXPECT_GT(passes::measure(t.schedule, *passes::cost_model_for("h100")).makespan, passes::Time::from_us(5));
+  EXPECT_GT(analysis::measure(t.schedule, *analysis::cost_model_for("h100")).makespan,
+            analysis::Time::from_us(5));
 }
 
 TEST(ChakraErrors, ACutMessageNamesItsByte) {

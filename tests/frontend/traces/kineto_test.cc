@@ -15,7 +15,7 @@
 namespace braid::frontend {
 namespace {
 
-using passes::Measurement;
+using analysis::Measurement;
 
 // One kernel or collective and its launch, times in us.
 std::string event(const std::string& name, double ts, double dur, int stream, int correlation, double launch,
@@ -59,9 +59,9 @@ TEST(Kineto, TheRecordedOrderSimulatesToTheRecordedTimes) {
   const ImportedTrace t = import_text("half.json", trace(kHalfHidden));
   EXPECT_THAT(ir::verify(t.schedule), testing::IsEmpty());
   EXPECT_EQ(t.machine, "recorded");
-  const Measurement m = passes::measure(t.schedule, *passes::cost_model_for(t.machine));
-  EXPECT_EQ(m.makespan, passes::Time::from_us(60));
-  EXPECT_EQ(m.exposed, passes::Time::from_us(20));
+  const Measurement m = analysis::measure(t.schedule, *analysis::cost_model_for(t.machine));
+  EXPECT_EQ(m.makespan, analysis::Time::from_us(60));
+  EXPECT_EQ(m.exposed, analysis::Time::from_us(20));
 }
 
 TEST(Kineto, TheScheduleHasTheCollectivesOfTheFile) {
@@ -102,11 +102,11 @@ TEST(Kineto, RecordedSynchronisationReplacesGuesses) {
   // A better order exists: the gather may begin at once and hide under a and b.
   ir::Schedule better = t.schedule;
   passes::PassContext context;
-  context.costs = passes::cost_model_for(t.machine);
+  context.costs = analysis::cost_model_for(t.machine);
   passes::RunOptions options;
   options.context = &context;
   passes::run_passes(better, passes::parse_pass_list("braid_schedule"), options);
-  EXPECT_EQ(passes::measure(better, *context.costs).makespan, passes::Time::from_us(50));
+  EXPECT_EQ(analysis::measure(better, *context.costs).makespan, analysis::Time::from_us(50));
 }
 
 TEST(Kineto, KernelsOfTwoStreamsCountTheTimeThatTheyAdd) {
@@ -114,8 +114,8 @@ TEST(Kineto, KernelsOfTwoStreamsCountTheTimeThatTheyAdd) {
       "streams.json",
       trace({event("a", 100, 30, 7, 1, 50), event("copy", 110, 10, 8, 2, 51), event("b", 130, 5, 7, 3, 52)}));
   EXPECT_DOUBLE_EQ(t.times.compute, 35'000);
-  EXPECT_EQ(passes::measure(t.schedule, *passes::cost_model_for(t.machine)).makespan,
-            passes::Time::from_us(35));
+  EXPECT_EQ(analysis::measure(t.schedule, *analysis::cost_model_for(t.machine)).makespan,
+            analysis::Time::from_us(35));
 }
 
 TEST(Kineto, OnlyOneDeviceIsLookedAt) {

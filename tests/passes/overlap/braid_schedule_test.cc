@@ -19,10 +19,11 @@ namespace braid::test {
 namespace {
 
 using namespace passes;
+using namespace analysis;
 
 Time makespan(const ir::Schedule& schedule) {
   const Problem p = make_problem(schedule, *PassContext().costs);
-  return simulate_makespan(p, identity_order(p.size()));
+  return simulate_makespan(p, identity_order(p.nodes()));
 }
 
 constexpr std::string_view kTwoLayers = R"(graph main

@@ -67,12 +67,12 @@ TEST(MergedMakespan, IsThatOfTheMergedSchedule) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     const ir::Schedule schedule = random_program(seed, 24).schedule;
     const PassContext context;
-    const passes::Problem p = passes::make_problem(schedule, *context.costs, {.channel_order = false});
+    const analysis::Problem p = analysis::make_problem(schedule, *context.costs, {.channel_order = false});
     passes::BucketRules rules;
-    rules.cap = [](const passes::CollectiveShape&) { return 1'000'000; };
+    rules.cap = [](const analysis::CollectiveShape&) { return 1'000'000; };
     const auto buckets = passes::greedy_buckets(schedule, p, *context.costs, rules);
     if (buckets.empty()) continue;
-    std::vector<passes::CollectiveCost> costs;
+    std::vector<analysis::CollectiveCost> costs;
     for (const passes::Bucket& b : buckets)
       costs.push_back(passes::merged_cost(schedule, p, *context.costs, b));
     const auto makespan = passes::merged_makespan(p, buckets, costs);
@@ -80,10 +80,11 @@ TEST(MergedMakespan, IsThatOfTheMergedSchedule) {
     ASSERT_EQ(passes::merge_collectives(after, p, buckets), makespan.has_value()) << "seed " << seed;
     if (!makespan) continue;
     ++merged;
-    const passes::Problem q = passes::make_problem(after, *context.costs, {.channel_order = false});
-    EXPECT_EQ(*makespan, passes::simulate_makespan(q, passes::identity_order(q.size()))) << "seed " << seed;
-    const passes::Problem fixed = passes::make_fixed_problem(after, *context.costs);
-    EXPECT_EQ(*makespan, passes::simulate_makespan(fixed, passes::identity_order(fixed.size())));
+    const analysis::Problem q = analysis::make_problem(after, *context.costs, {.channel_order = false});
+    EXPECT_EQ(*makespan, analysis::simulate_makespan(q, analysis::identity_order(q.nodes())))
+        << "seed " << seed;
+    const analysis::Problem fixed = analysis::make_fixed_problem(after, *context.costs);
+    EXPECT_EQ(*makespan, analysis::simulate_makespan(fixed, analysis::identity_order(fixed.nodes())));
   }
 }
 

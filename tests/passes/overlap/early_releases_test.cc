@@ -12,10 +12,13 @@
 namespace braid::test {
 namespace {
 
-using passes::identity_order;
-using passes::MemoryModel;
+using analysis::identity_order;
+using analysis::IdVector;
+using analysis::MemoryModel;
+using analysis::NodeId;
+using analysis::Order;
+using analysis::Problem;
 using passes::PassContext;
-using passes::Problem;
 
 const std::vector<std::string> kThatBuildOrders = {
     "sink_waits",
@@ -34,14 +37,14 @@ TEST(EarlyReleases, OfRandomOrdersCostNeitherTimeNorMemory) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const ir::Schedule schedule = random_program(seed, 20).schedule;
-    const Problem p = passes::make_problem(schedule, *PassContext().costs);
+    const Problem p = analysis::make_problem(schedule, *PassContext().costs);
     const MemoryModel memory(schedule);
-    const std::vector<int> order = random_order(p, seed);
-    const std::vector<int> early = passes::with_early_releases(p, order);
-    std::vector<char> done(order.size(), 0);
-    for (int n : early) {
-      for (int before : p.predecessors(n)) ASSERT_EQ(done[static_cast<std::size_t>(before)], 1);
-      done[static_cast<std::size_t>(n)] = 1;
+    const Order order = random_order(p, seed);
+    const Order early = passes::with_early_releases(p, order);
+    IdVector<NodeId, char> done(p.nodes(), 0);
+    for (NodeId n : early) {
+      for (NodeId before : p.predecessors(n)) ASSERT_EQ(done[before], 1);
+      done[n] = 1;
     }
     EXPECT_EQ(simulate_makespan(p, early), simulate_makespan(p, order));
     EXPECT_LE(memory.live(early).peak, memory.live(order).peak);
@@ -57,8 +60,8 @@ TEST(EarlyReleases, NoPassThatBuildsAnOrderDelaysAny) {
       SCOPED_TRACE(fmt::format("seed {}, {}", seed, passes));
       ir::Schedule schedule = input;
       passes::run_passes(schedule, passes::parse_pass_list(passes), {});
-      const Problem p = passes::make_problem(schedule, *PassContext().costs);
-      const std::vector<int> order = identity_order(p.size());
+      const Problem p = analysis::make_problem(schedule, *PassContext().costs);
+      const Order order = identity_order(p.nodes());
       EXPECT_EQ(passes::with_early_releases(p, order), order) << names(schedule);
     }
   }
@@ -83,8 +86,7 @@ TEST(EarlyReleases, KeepTheMemoryOfThreeAllReducesInARowAtTwoBuffers) {
   for (const std::string& passes : kThatBuildOrders) {
     ir::Schedule schedule = ir::parse_schedule(three_in_a_row(), "test");
     passes::run_passes(schedule, passes::parse_pass_list(passes), {});
-    EXPECT_EQ(MemoryModel(schedule).planned_bytes(identity_order(static_cast<int>(schedule.nodes.size()))),
-              8192)
+    EXPECT_EQ(MemoryModel(schedule).planned_bytes(identity_order(analysis::nodes_of(schedule))), 8192)
         << passes;
   }
 }

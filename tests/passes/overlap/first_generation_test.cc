@@ -11,53 +11,54 @@
 namespace braid::test {
 namespace {
 
+using analysis::NodeId;
+using analysis::Order;
+
 // The published procedure, with sets of nodes and no thought of speed.
-std::vector<int> published_compute_for_overlap(const passes::Problem& p) {
-  std::vector<std::set<int>> ancestors(static_cast<std::size_t>(p.size()));
-  std::vector<int> comms;
-  for (int n = 0; n < p.size(); ++n) {
-    auto& mine = ancestors[static_cast<std::size_t>(n)];
-    for (int before : p.predecessors(n)) {
+Order published_compute_for_overlap(const analysis::Problem& p) {
+  analysis::IdVector<NodeId, std::set<NodeId>> ancestors(p.nodes());
+  std::vector<NodeId> comms;
+  for (NodeId n : p.nodes()) {
+    auto& mine = ancestors[n];
+    for (NodeId before : p.predecessors(n)) {
       mine.insert(before);
-      mine.merge(std::set<int>(ancestors[static_cast<std::size_t>(before)]));
+      mine.merge(std::set<NodeId>(ancestors[before]));
     }
-    if (p.started_by(n) >= 0) comms.push_back(n);
+    if (p.started_by(n).valid()) comms.push_back(n);
   }
-  const auto needs = [&](int node, int before) {
-    return ancestors[static_cast<std::size_t>(node)].contains(before);
-  };
-  std::vector<int> order;
-  std::set<int> left;
-  for (int n = 0; n < p.size(); ++n) left.insert(n);
-  const auto emit = [&](int n) {
+  const auto needs = [&](NodeId node, NodeId before) { return ancestors[node].contains(before); };
+  Order order;
+  std::set<NodeId> left;
+  for (NodeId n : p.nodes()) left.insert(n);
+  const auto emit = [&](NodeId n) {
     left.erase(n);
     order.push_back(n);
   };
-  const auto emit_needed = [&](int comm) {
+  const auto emit_needed = [&](NodeId comm) {
     bool any = false;
-    for (int n : std::set<int>(left)) {
+    for (NodeId n : std::set<NodeId>(left)) {
       if (!needs(comm, n)) continue;
       emit(n);
       any = true;
     }
     return any;
   };
-  passes::Time rolled_over;
+  analysis::Time rolled_over;
   for (std::size_t c = 0; c < comms.size(); ++c) {
     if (c > 0) {
-      const int previous = comms[c - 1];
-      const passes::Time cost = p.collectives[static_cast<std::size_t>(p.started_by(previous))].cost.time;
-      passes::Time hidden = rolled_over;
-      for (int n : std::set<int>(left)) {
+      const NodeId previous = comms[c - 1];
+      const analysis::Time cost = p.collectives[p.started_by(previous)].cost.time;
+      analysis::Time hidden = rolled_over;
+      for (NodeId n : std::set<NodeId>(left)) {
         if (!needs(comms[c], n) || needs(n, previous)) continue;
         emit(n);
         hidden += p.compute_time(n);
       }
-      const passes::Time step1 = hidden;
-      std::vector<std::pair<std::size_t, int>> candidates;  // first collective that it feeds, node
-      for (int n : left) {
-        if (needs(n, previous) || p.started_by(n) >= 0) continue;
-        if (std::ranges::any_of(p.predecessors(n), [&](int before) { return left.contains(before); }))
+      const analysis::Time step1 = hidden;
+      std::vector<std::pair<std::size_t, NodeId>> candidates;  // first collective that it feeds, node
+      for (NodeId n : left) {
+        if (needs(n, previous) || p.started_by(n).valid()) continue;
+        if (std::ranges::any_of(p.predecessors(n), [&](NodeId before) { return left.contains(before); }))
           continue;
         std::size_t first = 0;
         while (first < comms.size() && !needs(comms[first], n)) ++first;
@@ -71,13 +72,13 @@ std::vector<int> published_compute_for_overlap(const passes::Problem& p) {
         hidden += p.compute_time(n);
       }
       const bool between = emit_needed(comms[c]);
-      rolled_over = between ? passes::Time{} : hidden - step1;
+      rolled_over = between ? analysis::Time{} : hidden - step1;
     } else {
       emit_needed(comms[c]);
     }
     emit(comms[c]);
   }
-  for (int n : std::set<int>(left)) emit(n);
+  for (NodeId n : std::set<NodeId>(left)) emit(n);
   return order;
 }
 
@@ -111,8 +112,9 @@ TEST(ReorderComputeForOverlap, IsThePublishedProcedureOnRandomGraphs) {
     const std::string text = graph(body, outputs);
     const ir::Schedule schedule = ir::parse_schedule(text, "test");
     std::string expected;
-    for (int n : published_compute_for_overlap(passes::make_problem(schedule, *passes::PassContext().costs)))
-      expected += (expected.empty() ? "" : " ") + ir::name_of(schedule, n);
+    for (NodeId n :
+         published_compute_for_overlap(analysis::make_problem(schedule, *passes::PassContext().costs)))
+      expected += (expected.empty() ? "" : " ") + ir::name_of(schedule, n.index);
     ASSERT_EQ(order_after("reorder_compute_for_overlap", text), expected);
   }
 }

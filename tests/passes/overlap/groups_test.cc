@@ -7,6 +7,7 @@
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "tests/support/build_problem.h"
 #include "tests/support/orders.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/user_error.h"
@@ -24,9 +25,11 @@ const std::string kChain = graph(
     compute("a", "%x") + compute("b", "%a") + compute("c", "%b") + compute("d", "%x") + compute("e", "%x"),
     "output %c\noutput %d\noutput %e\n");
 
+std::vector<analysis::NodeId> nodes(std::initializer_list<int> numbers) { return order_of(numbers); }
+
 TEST(GroupNodes, StandWhereTheLastMemberStood) {
   ir::Schedule s = ir::parse_schedule(kChain, "test");
-  group_nodes(s, {{"g", {0, 3}, {}}});
+  group_nodes(s, {{"g", nodes({0, 3}), {}}});
   EXPECT_EQ(shape(s), "g{a d} b c e");
   EXPECT_TRUE(passes::unpack_groups(s));
   EXPECT_EQ(shape(s), "a d b c e");
@@ -35,14 +38,15 @@ TEST(GroupNodes, StandWhereTheLastMemberStood) {
 
 TEST(GroupNodes, AGroupThatAPathLeavesAndEntersAgainIsNotMade) {
   ir::Schedule s = ir::parse_schedule(kChain, "test");
-  const Grouping made = group_nodes(s, {{"g", {0, 2}, {}}, {"h", {3, 4}, {}}});
+  const Grouping made = group_nodes(s, {{"g", nodes({0, 2}), {}}, {"h", nodes({3, 4}), {}}});
   EXPECT_THAT(made.names, testing::ElementsAre("", "h"));
   EXPECT_EQ(shape(s), "a b c h{d e}");
 }
 
 TEST(GroupNodes, AnOrderThatWouldCloseACycleIsDroppedAndSaid) {
   ir::Schedule s = ir::parse_schedule(kChain, "test");
-  const Grouping made = group_nodes(s, {{"g", {0}, {1}}, {"h", {1}, {}}, {"k", {3}, {0}}});
+  const Grouping made =
+      group_nodes(s, {{"g", nodes({0}), {1}}, {"h", nodes({1}), {}}, {"k", nodes({3}), {0}}});
   EXPECT_THAT(made.dropped, testing::ElementsAre(testing::Pair(0, 1)));
   EXPECT_EQ(shape(s), "g{a} h{b} c k>g{d} e");
 }
@@ -50,7 +54,7 @@ TEST(GroupNodes, AnOrderThatWouldCloseACycleIsDroppedAndSaid) {
 TEST(GroupNodes, TemporaryGroupsGoWithoutFusion) {
   ir::Schedule s = ir::parse_schedule(kChain, "test");
   {
-    const passes::TemporaryGroups groups(s, {{"g", {3, 4}, {}}});
+    const passes::TemporaryGroups groups(s, {{"g", nodes({3, 4}), {}}});
     EXPECT_EQ(shape(s), "a b c g{d e}");
   }
   EXPECT_EQ(shape(s), "a b c d e");
@@ -91,7 +95,7 @@ TEST(After, NamesAGroupThatStandsEarlier) {
 
 TEST(After, TheVerifierHoldsTheOrderToIt) {
   ir::Schedule s = ir::parse_schedule(kChain, "test");
-  group_nodes(s, {{"g", {3}, {}}, {"h", {4}, {0}}});
+  group_nodes(s, {{"g", nodes({3}), {}}, {"h", nodes({4}), {0}}});
   ASSERT_EQ(shape(s), "a b c g{d} h>g{e}");
   std::swap(s.nodes[3], s.nodes[4]);
   EXPECT_FALSE(ir::verify(s).empty());

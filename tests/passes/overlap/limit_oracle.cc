@@ -10,10 +10,9 @@
 namespace braid::test {
 
 using namespace passes;
+using namespace analysis;
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 bool is_order(const ir::Dependency& d) {
   return d.hazard == ir::Hazard::channel_order || d.hazard == ir::Hazard::group_order;
@@ -28,39 +27,39 @@ LimitOracle::LimitOracle(const ir::Schedule& schedule, const CostModel& costs, c
       deps_(find_dependencies(schedule,
                               {.channel_order = !freedom.collectives || has_point_to_point(schedule)})),
       p_(make_problem(schedule, deps_, costs)),
-      in_order_(identity_order(p_.size())),
+      in_order_(identity_order(p_.nodes())),
       t_(simulate(p_, in_order_)),
       memory_(schedule) {}
 
-std::set<int> LimitOracle::ancestors(int node, bool orders) const {
-  std::set<int> found;
-  std::vector<int> look = {node};
+std::set<NodeId> LimitOracle::ancestors(NodeId node, bool orders) const {
+  std::set<NodeId> found;
+  std::vector<NodeId> look = {node};
   for (std::size_t k = 0; k < look.size(); ++k) {
-    for (const ir::Dependency& d : deps_.predecessors(look[k])) {
-      if ((orders || !is_order(d)) && found.insert(d.node).second) look.push_back(d.node);
+    for (const ir::Dependency& d : deps_.predecessors(look[k].index)) {
+      if ((orders || !is_order(d)) && found.insert(NodeId{d.node}).second) look.push_back(NodeId{d.node});
     }
   }
   return found;
 }
 
-std::set<int> LimitOracle::descendants(int node) const {
-  std::set<int> found;
-  for (int n = node + 1; n < p_.size(); ++n) {
+std::set<NodeId> LimitOracle::descendants(NodeId node) const {
+  std::set<NodeId> found;
+  for (NodeId n = node + 1; n.index < p_.size(); ++n) {
     if (ancestors(n, true).contains(node)) found.insert(n);
   }
   return found;
 }
 
-bool LimitOracle::takes_time(int node) const {
-  return t_.steps[at(p_.first_step[at(node)])].begin < t_.steps[at(p_.first_step[at(node + 1)] - 1)].end;
+bool LimitOracle::takes_time(NodeId node) const {
+  return t_.steps[p_.first_step[node]].begin < t_.steps[p_.first_step[node + 1] - 1].end;
 }
 
 // The start in front of a place, with what it needs and takes no time; nothing: it may not stand there.
-std::optional<LimitOracle::Order> LimitOracle::up(int start, int place, bool orders) const {
-  const std::set<int> needed = ancestors(start, orders), by_data = ancestors(start, false);
+std::optional<LimitOracle::Order> LimitOracle::up(NodeId start, NodeId place, bool orders) const {
+  const std::set<NodeId> needed = ancestors(start, orders), by_data = ancestors(start, false);
   Order order, rest;
-  for (int n = 0; n < place; ++n) order.push_back(n);
-  for (int n = place; n <= start; ++n) {
+  for (NodeId n{0}; n < place; ++n) order.push_back(n);
+  for (NodeId n = place; n <= start; ++n) {
     if (n == start || needed.contains(n)) {
       if (n != start && (takes_time(n) || !by_data.contains(n))) return std::nullopt;
       order.push_back(n);
@@ -69,34 +68,34 @@ std::optional<LimitOracle::Order> LimitOracle::up(int start, int place, bool ord
     }
   }
   order.insert(order.end(), rest.begin(), rest.end());
-  for (int n = start + 1; n < p_.size(); ++n) order.push_back(n);
+  for (NodeId n = start + 1; n.index < p_.size(); ++n) order.push_back(n);
   return order;
 }
 
 // The wait behind a place, with what needs it, takes no time and does not communicate.
-std::optional<LimitOracle::Order> LimitOracle::down(int wait, int place) const {
-  const std::set<int> need = descendants(wait);
-  std::set<int> moved = {wait};
-  for (int n = wait + 1; n <= place; ++n) {
+std::optional<LimitOracle::Order> LimitOracle::down(NodeId wait, NodeId place) const {
+  const std::set<NodeId> need = descendants(wait);
+  std::set<NodeId> moved = {wait};
+  for (NodeId n = wait + 1; n <= place; ++n) {
     if (!need.contains(n)) continue;
-    if (takes_time(n) || p_.started_by(n) >= 0 || p_.waited_by(n) >= 0) return std::nullopt;
+    if (takes_time(n) || p_.started_by(n).valid() || p_.waited_by(n).valid()) return std::nullopt;
     moved.insert(n);
   }
   return moved_behind(moved, place);
 }
 
-LimitOracle::Order LimitOracle::moved_behind(const std::set<int>& nodes, int place) const {
+LimitOracle::Order LimitOracle::moved_behind(const std::set<NodeId>& nodes, NodeId place) const {
   Order order;
-  for (int n = 0; n <= place; ++n) {
+  for (NodeId n{0}; n <= place; ++n) {
     if (!nodes.contains(n)) order.push_back(n);
   }
   order.insert(order.end(), nodes.begin(), nodes.end());
-  for (int n = place + 1; n < p_.size(); ++n) order.push_back(n);
+  for (NodeId n = place + 1; n.index < p_.size(); ++n) order.push_back(n);
   return order;
 }
 
-std::vector<LimitOracle::Better> LimitOracle::better(int c) const {
-  const Collective& collective = p_.collectives[at(c)];
+std::vector<LimitOracle::Better> LimitOracle::better(CollectiveId c) const {
+  const Collective& collective = p_.collectives[c];
   const bool neither = !freedom_.starts && !freedom_.waits;
   const std::int64_t live = memory_.live(in_order_).peak, planned = memory_.planned_bytes(in_order_);
   std::vector<Better> out;
@@ -112,46 +111,45 @@ std::vector<LimitOracle::Better> LimitOracle::better(int c) const {
     out.push_back(b);
   };
   if (freedom_.starts || neither) {
-    for (int q = 0; q < collective.start; ++q) look(up(collective.start, q, true));
+    for (NodeId q{0}; q < collective.start; ++q) look(up(collective.start, q, true));
   }
-  if ((freedom_.waits || neither) && collective.wait >= 0) {
-    for (int q = collective.wait + 1; q < p_.size(); ++q) look(down(collective.wait, q));
+  if ((freedom_.waits || neither) && collective.wait.valid()) {
+    for (NodeId q = collective.wait + 1; q.index < p_.size(); ++q) look(down(collective.wait, q));
   }
   return out;
 }
 
-Time LimitOracle::earliest(const Problem& problem, int c, bool orders, int first_place) const {
-  Time first = simulate(problem, in_order_).collectives[at(c)].begin;
-  const int start = problem.collectives[at(c)].start;
-  for (int q = first_place; q < start; ++q) {
+Time LimitOracle::earliest(const Problem& problem, CollectiveId c, bool orders, NodeId first_place) const {
+  Time first = simulate(problem, in_order_).collectives[c].begin;
+  const NodeId start = problem.collectives[c].start;
+  for (NodeId q = first_place; q < start; ++q) {
     if (const auto order = up(start, q, orders))
-      first = std::min(first, simulate(problem, *order).collectives[at(c)].begin);
+      first = std::min(first, simulate(problem, *order).collectives[c].begin);
   }
   return first;
 }
 
-int LimitOracle::node_named(const std::string& name) const {
-  for (int n = 0; n < p_.size(); ++n) {
-    if (ir::name_of(schedule_, n) == name) return n;
+NodeId LimitOracle::node_named(const std::string& name) const {
+  for (NodeId n{0}; n.index < p_.size(); ++n) {
+    if (ir::name_of(schedule_, n.index) == name) return n;
   }
-  return -1;
+  return {};
 }
 
-bool LimitOracle::is_grouped(int node) const {
-  return node >= 0 && schedule_.nodes[at(node)].kind == ir::ScheduleNode::Kind::grouped;
+bool LimitOracle::is_grouped(NodeId node) const {
+  return node.valid() && at(schedule_.nodes, node).kind == ir::ScheduleNode::Kind::grouped;
 }
 
-bool LimitOracle::tied(int c) const {
-  const CollectiveTimes& mine = t_.collectives[at(c)];
-  return std::ranges::any_of(p_.collectives, [&](const Collective& o) {
-    const auto k = static_cast<std::size_t>(&o - p_.collectives.data());
-    return static_cast<int>(k) != c && o.channel == p_.collectives[at(c)].channel &&
+bool LimitOracle::tied(CollectiveId c) const {
+  const CollectiveTimes& mine = t_.collectives[c];
+  return std::ranges::any_of(p_.collectives.ids(), [&](CollectiveId k) {
+    return k != c && p_.collectives[k].channel == p_.collectives[c].channel &&
            t_.collectives[k].end == mine.begin && mine.begin == mine.issued;
   });
 }
 
-std::string LimitOracle::refute(int c, const Limit& limit) const {
-  const Collective& collective = p_.collectives[at(c)];
+std::string LimitOracle::refute(CollectiveId c, const Limit& limit) const {
+  const Collective& collective = p_.collectives[c];
   const bool neither = !freedom_.starts && !freedom_.waits;
   const std::vector<Better> places = better(c);
   const auto fits = std::ranges::count(places, 0, &Better::over);
@@ -167,7 +165,7 @@ std::string LimitOracle::refute(int c, const Limit& limit) const {
       const std::int64_t least = std::ranges::min(places, {}, &Better::over).over;
       if (limit.bytes != least) return fmt::format("{} bytes are too many", least);
       const bool there = std::ranges::any_of(
-          places, [&](const Better& b) { return b.over == least && b.step == limit.step; });
+          places, [&](const Better& b) { return b.over == least && b.step.index == limit.step; });
       return there ? "" : "the most is alive at another step";
     }
     default:
@@ -175,15 +173,15 @@ std::string LimitOracle::refute(int c, const Limit& limit) const {
   }
   if (!places.empty()) return fmt::format("{} places are faster", places.size());
   if (limit.reason == LimitReason::group) return "it is in no group";
-  if (t_.collectives[at(c)].exposed.ps == 0) return limit.reason == LimitReason::cost ? "" : "it is hidden";
-  const bool waits_only = freedom_.waits && !freedom_.starts && collective.wait >= 0;
+  if (t_.collectives[c].exposed.ps == 0) return limit.reason == LimitReason::cost ? "" : "it is hidden";
+  const bool waits_only = freedom_.waits && !freedom_.starts && collective.wait.valid();
   return waits_only ? refute_wait(c, limit) : refute_start(c, limit);
 }
 
 // No place of the group is better.
-std::string LimitOracle::refute_ungrouped(int c, const Limit& limit) const {
-  const Collective& collective = p_.collectives[at(c)];
-  const bool starts = freedom_.starts || !freedom_.waits || collective.wait < 0;
+std::string LimitOracle::refute_ungrouped(CollectiveId c, const Limit& limit) const {
+  const Collective& collective = p_.collectives[c];
+  const bool starts = freedom_.starts || !freedom_.waits || !collective.wait.valid();
   if (starts && limit.reason == LimitReason::order && refute_start(c, limit).empty()) return "";
   ir::Schedule apart = schedule_;
   while (unpack_groups(apart)) {
@@ -192,23 +190,23 @@ std::string LimitOracle::refute_ungrouped(int c, const Limit& limit) const {
   any.starts = any.waits = true;
   const LimitOracle ungrouped(apart, costs_, any);
   const auto it = std::ranges::find(ungrouped.p_.collectives, collective.op, &Collective::op);
-  const int there = static_cast<int>(it - ungrouped.p_.collectives.begin());
+  const CollectiveId there = ir::id_at<CollectiveId>(ir::offset_of(it - ungrouped.p_.collectives.begin()));
   const std::vector<Better> found = ungrouped.better(there);
   const bool fits = std::ranges::count(found, 0, &Better::over) > 0;
   if (limit.reason != LimitReason::group)
     return fits ? "ungrouped it is faster" : ungrouped.refute(there, limit);
-  const int node = node_named(limit.other);
-  if (node < 0 || (node != collective.start && node != collective.wait)) return "it is in another group";
+  const NodeId node = node_named(limit.other);
+  if (!node.valid() || (node != collective.start && node != collective.wait)) return "it is in another group";
   return fits ? "" : "ungrouped it is no faster";
 }
 
 // No place is faster; the collective is exposed.
-std::string LimitOracle::refute_start(int c, const Limit& limit) const {
-  const Collective& collective = p_.collectives[at(c)];
-  const Time now = t_.collectives[at(c)].begin;
+std::string LimitOracle::refute_start(CollectiveId c, const Limit& limit) const {
+  const Collective& collective = p_.collectives[c];
+  const Time now = t_.collectives[c].begin;
   // Something in its channel up to its begin: no place behind that is earlier, and free of charge it would
   // let this one begin earlier.
-  for (std::size_t o = 0; o < p_.collectives.size(); ++o) {
+  for (const CollectiveId o : p_.collectives.ids()) {
     const Collective& other = p_.collectives[o];
     if (other.channel != collective.channel || other.start >= collective.start ||
         t_.collectives[o].end != now || other.cost.time.ps == 0)
@@ -227,65 +225,64 @@ std::string LimitOracle::refute_start(int c, const Limit& limit) const {
   const bool room = possible < now;
   if (limit.reason == LimitReason::cost) return room ? "" : "no place lets it begin earlier";
   if (room) return fmt::format("there is room: it could begin at {} instead of {} ps", possible.ps, now.ps);
-  const Time reached = t_.steps[at(p_.first_step[at(collective.start)])].begin;
+  const Time reached = t_.steps[p_.first_step[collective.start]].begin;
   if (limit.reason == LimitReason::boundary) return reached.ps == 0 ? "" : "time goes by before it";
-  const int node = node_named(limit.other);
-  if (node < 0 || node >= collective.start) return "there is no such node before it";
+  const NodeId node = node_named(limit.other);
+  if (!node.valid() || node >= collective.start) return "there is no such node before it";
   if (limit.reason == LimitReason::order) {
     if (!up(collective.start, node + 1, true) || up(collective.start, node, true))
       return "it is not the first in the way";
     return earliest(p_, c, false) < now ? "" : "without the order it would begin no earlier";
   }
   if (!ancestors(collective.start, false).contains(node)) return "it does not need that node";
-  if (t_.steps[at(p_.first_step[at(node + 1)] - 1)].end != reached)
-    return "it could follow that node at once";
+  if (t_.steps[p_.first_step[node + 1] - 1].end != reached) return "it could follow that node at once";
   Order order = in_order_;
-  std::rotate(order.begin() + node, order.begin() + collective.start, order.begin() + collective.start + 1);
-  return simulate(p_, order).collectives[at(c)].begin < now ? ""
-                                                            : "in front of it, it would begin no earlier";
+  std::rotate(order.begin() + node.index, order.begin() + collective.start.index,
+              order.begin() + collective.start.index + 1);
+  return simulate(p_, order).collectives[c].begin < now ? "" : "in front of it, it would begin no earlier";
 }
 
-std::string LimitOracle::refute_wait(int c, const Limit& limit) const {
-  const Collective& collective = p_.collectives[at(c)];
-  const CollectiveTimes& times = t_.collectives[at(c)];
+std::string LimitOracle::refute_wait(CollectiveId c, const Limit& limit) const {
+  const Collective& collective = p_.collectives[c];
+  const CollectiveTimes& times = t_.collectives[c];
   if (times.blocked.ps == 0) {
     if (limit.reason == LimitReason::boundary) return times.end == t_.makespan ? "" : "a wait is behind it";
     if (limit.reason != LimitReason::order) return "it is exposed in another wait";
     // How long each node waits while it is transferred.
-    std::vector<Time> waits(at(p_.size()));
-    for (int n = 0; n < p_.size(); ++n) {
-      for (int s = p_.first_step[at(n)]; s < p_.first_step[at(n + 1)]; ++s) {
-        const Step& step = p_.steps[at(s)];
-        const Interval& i = t_.steps[at(s)];
+    IdVector<NodeId, Time> waits(p_.nodes());
+    for (NodeId n{0}; n.index < p_.size(); ++n) {
+      for (const StepId s : p_.step_ids(n)) {
+        const Step& step = p_.steps[s];
+        const Interval& i = t_.steps[s];
         if ((step.kind == Step::Kind::wait || step.blocking) &&
-            p_.collectives[at(step.collective)].cost.fabric == collective.cost.fabric &&
+            p_.collectives[step.collective].cost.fabric == collective.cost.fabric &&
             std::max(i.begin, times.begin) < std::min(i.end, times.end))
-          waits[at(n)] = std::max(waits[at(n)], std::min(i.end, times.end) - std::max(i.begin, times.begin));
+          waits[n] = std::max(waits[n], std::min(i.end, times.end) - std::max(i.begin, times.begin));
       }
     }
-    const int node = node_named(limit.other);
-    return node >= 0 && waits[at(node)].ps > 0 && waits[at(node)] == std::ranges::max(waits)
+    const NodeId node = node_named(limit.other);
+    return node.valid() && waits[node].ps > 0 && waits[node] == std::ranges::max(waits)
                ? ""
                : "it is exposed longer in another wait";
   }
   bool room = false;
-  const std::set<int> need = descendants(collective.wait);
-  for (int q = collective.wait + 1; q < p_.size() && down(collective.wait, q); ++q)
+  const std::set<NodeId> need = descendants(collective.wait);
+  for (NodeId q = collective.wait + 1; q.index < p_.size() && down(collective.wait, q); ++q)
     room |= !need.contains(q) && takes_time(q);
   if (limit.reason == LimitReason::cost) return room ? "" : "no place lets the wait stand later";
   if (room) return "there is room";
-  const auto free = [&](int q) { return q == collective.wait || down(collective.wait, q).has_value(); };
+  const auto free = [&](NodeId q) { return q == collective.wait || down(collective.wait, q).has_value(); };
   if (limit.reason == LimitReason::boundary)
-    return free(p_.size() - 1) ? "" : "it is not the end that stops it";
-  const int node = node_named(limit.other);
+    return free(NodeId{p_.size() - 1}) ? "" : "it is not the end that stops it";
+  const NodeId node = node_named(limit.other);
   if (node <= collective.wait || free(node) || !free(node - 1)) return "it is not the first in the way";
-  std::set<int> moved = {collective.wait};
-  for (int n = collective.wait + 1; n < node; ++n) {
+  std::set<NodeId> moved = {collective.wait};
+  for (NodeId n = collective.wait + 1; n < node; ++n) {
     if (need.contains(n)) moved.insert(n);
   }
-  const int step = p_.first_step[at(node)];
+  const StepId step = p_.first_step[node];
   const Timeline without = simulate(p_, moved_behind(moved, node));
-  return without.steps[at(step)].begin < t_.steps[at(step)].begin ? "" : "that node would begin no earlier";
+  return without.steps[step].begin < t_.steps[step].begin ? "" : "that node would begin no earlier";
 }
 
 }  // namespace braid::test

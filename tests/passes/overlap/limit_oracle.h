@@ -18,44 +18,47 @@ namespace braid::test {
 
 class LimitOracle {
  public:
-  LimitOracle(const ir::Schedule& schedule, const passes::CostModel& costs, const passes::Freedom& freedom);
+  LimitOracle(const ir::Schedule& schedule, const analysis::CostModel& costs,
+              const analysis::Freedom& freedom);
 
   // Why the claim about a collective (in the order of the starts) is false; empty: it holds.
-  std::string refute(int collective, const passes::Limit& limit) const;
+  std::string refute(analysis::CollectiveId collective, const analysis::Limit& limit) const;
   // The claim holds, but so would one about something else that ends at the same moment.
-  bool tied(int collective) const;
+  bool tied(analysis::CollectiveId collective) const;
 
  private:
-  using Order = std::vector<int>;
+  using NodeId = analysis::NodeId;
+  using CollectiveId = analysis::CollectiveId;
+  using Order = analysis::Order;
   struct Better {
-    passes::Time makespan;
+    analysis::Time makespan;
     std::int64_t over;  // bytes above the caps
-    int step;
+    analysis::Position step;
   };
-  std::set<int> ancestors(int node, bool orders) const;
-  std::set<int> descendants(int node) const;
-  bool takes_time(int node) const;
-  std::optional<Order> up(int start, int place, bool orders) const;
-  std::optional<Order> down(int wait, int place) const;
-  Order moved_behind(const std::set<int>& nodes, int place) const;
-  std::vector<Better> better(int collective) const;
+  std::set<NodeId> ancestors(NodeId node, bool orders) const;
+  std::set<NodeId> descendants(NodeId node) const;
+  bool takes_time(NodeId node) const;
+  std::optional<Order> up(NodeId start, NodeId place, bool orders) const;
+  std::optional<Order> down(NodeId wait, NodeId place) const;
+  Order moved_behind(const std::set<NodeId>& nodes, NodeId place) const;
+  std::vector<Better> better(CollectiveId collective) const;
   // The earliest begin of its transfer at any place of its start from one on.
-  passes::Time earliest(const passes::Problem& problem, int collective, bool orders,
-                        int first_place = 0) const;
-  std::string refute_start(int collective, const passes::Limit& limit) const;
-  std::string refute_ungrouped(int collective, const passes::Limit& limit) const;
-  std::string refute_wait(int collective, const passes::Limit& limit) const;
-  int node_named(const std::string& name) const;
-  bool is_grouped(int node) const;
+  analysis::Time earliest(const analysis::Problem& problem, CollectiveId collective, bool orders,
+                          NodeId first_place = {0}) const;
+  std::string refute_start(CollectiveId collective, const analysis::Limit& limit) const;
+  std::string refute_ungrouped(CollectiveId collective, const analysis::Limit& limit) const;
+  std::string refute_wait(CollectiveId collective, const analysis::Limit& limit) const;
+  NodeId node_named(const std::string& name) const;
+  bool is_grouped(NodeId node) const;
 
   const ir::Schedule& schedule_;
-  const passes::CostModel& costs_;
-  const passes::Freedom freedom_;
+  const analysis::CostModel& costs_;
+  const analysis::Freedom freedom_;
   const ir::Dependencies deps_;
-  const passes::Problem p_;
+  const analysis::Problem p_;
   const Order in_order_;
-  const passes::Timeline t_;
-  const passes::MemoryModel memory_;
+  const analysis::Timeline t_;
+  const analysis::MemoryModel memory_;
 };
 
 }  // namespace braid::test

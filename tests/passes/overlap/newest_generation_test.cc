@@ -15,7 +15,8 @@
 namespace braid::test {
 namespace {
 
-using passes::LimitReason;
+using analysis::LimitReason;
+using analysis::NodeId;
 using passes::PassContext;
 
 // A chain of layers whose gathered weights live from the start of the gather to their use.
@@ -61,9 +62,9 @@ TEST(ReorderPreservingPeakMemory, HasOneBudgetForAllPassesOfARun) {
 TEST(ReorderPreservingPeakMemory, SaysWhichStepLacksHowManyBytes) {
   PassContext context;
   ir::Schedule schedule = ir::parse_schedule(layers(3, 1000, 1000), "test");
-  const passes::OverlapReport report =
+  const analysis::OverlapReport report =
       report_after("reorder_communication_preserving_peak_memory{budget=0}", schedule, context);
-  const passes::Limit& limit = report.collectives[1].limit;
+  const analysis::Limit& limit = report.collectives[1].limit;
   EXPECT_EQ(limit.reason, LimitReason::memory);
   EXPECT_EQ(limit.bytes, 256) << "two gathered weights and a result, not one and two results";
   EXPECT_EQ(limit.step, 4);
@@ -75,19 +76,18 @@ TEST(AdjacentSwaps, KeepLiveBytesExact) {
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(random_cases(100)); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const RandomProgram program = random_program(seed, 20);
-    const passes::Problem problem = passes::make_problem(program.schedule, *PassContext().costs);
-    const passes::MemoryModel memory(program.schedule);
-    passes::AdjacentSwaps swaps(problem, memory);
+    const analysis::Problem problem = analysis::make_problem(program.schedule, *PassContext().costs);
+    const analysis::MemoryModel memory(program.schedule);
+    analysis::AdjacentSwaps swaps(problem, memory);
     std::mt19937_64 random(seed);
     for (int k = 0; k < 200 && problem.size() > 1; ++k) {
-      const int p = static_cast<int>(random() % static_cast<std::uint64_t>(problem.size() - 1));
+      const analysis::Position p{static_cast<int>(random() % static_cast<std::uint64_t>(problem.size() - 1))};
       const auto needs = problem.predecessors(swaps.at(p + 1));
       if (std::binary_search(needs.begin(), needs.end(), swaps.at(p))) continue;
       swaps.swap(p);
     }
     const auto live = memory.live(swaps.order());
-    for (int p = 0; p < problem.size(); ++p)
-      ASSERT_EQ(swaps.live(p), live.bytes[static_cast<std::size_t>(p)]) << p;
+    for (const analysis::Position p : live.bytes.ids()) ASSERT_EQ(swaps.live(p), live.bytes[p]) << p.index;
   }
 }
 
@@ -98,24 +98,24 @@ TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     ir::Schedule schedule = random_program(seed, 20).schedule;
     const auto costs = PassContext().costs;
-    const passes::OrderAnalysis before(schedule, costs, {});
+    const analysis::OrderAnalysis before(schedule, costs, {});
     const ir::Schedule original = schedule;
     if (!shuffle_nodes(schedule, seed)) continue;
-    std::vector<int> order;
+    analysis::Order order;
     for (const ir::ScheduleNode& node : schedule.nodes) {
-      for (int n = 0; n < static_cast<int>(original.nodes.size()); ++n) {
-        if (ir::ops_of(original.nodes[static_cast<std::size_t>(n)]) == ir::ops_of(node)) order.push_back(n);
+      for (const NodeId n : analysis::nodes_of(original)) {
+        if (ir::ops_of(ir::at(original.nodes, n)) == ir::ops_of(node)) order.push_back(n);
       }
     }
     const auto kept = before.in_order(order);
-    const passes::OrderAnalysis anew(schedule, costs, {});
+    const analysis::OrderAnalysis anew(schedule, costs, {});
     EXPECT_TRUE(kept->describes(schedule, *costs, {}));
     EXPECT_FALSE(before.describes(schedule, *costs, {}));
-    const passes::Problem &a = kept->problem, &b = anew.problem;
-    const std::vector<int> identity = passes::identity_order(b.size());
+    const analysis::Problem &a = kept->problem, &b = anew.problem;
+    const analysis::Order identity = analysis::identity_order(b.nodes());
     EXPECT_EQ(simulate_makespan(a, identity), simulate_makespan(b, identity));
     ASSERT_EQ(a.collectives.size(), b.collectives.size());
-    for (std::size_t c = 0; c < b.collectives.size(); ++c) {
+    for (const analysis::CollectiveId c : b.collectives.ids()) {
       EXPECT_EQ(a.collectives[c].op, b.collectives[c].op);
       EXPECT_EQ(a.collectives[c].wait, b.collectives[c].wait);
       EXPECT_EQ(a.collectives[c].release, b.collectives[c].release);
@@ -123,16 +123,16 @@ TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
     EXPECT_EQ(kept->memory.live(identity).bytes, anew.memory.live(identity).bytes);
     EXPECT_EQ(kept->memory.planned_bytes(identity), anew.memory.planned_bytes(identity));
     // The same orders are legal: of the direct dependencies each way, all hold in the closure of the other.
-    const auto closure = [](const passes::Problem& p) {
-      std::vector<std::vector<bool>> before_of(static_cast<std::size_t>(p.size()));
-      for (int n = 0; n < p.size(); ++n) {
-        auto& mine = before_of[static_cast<std::size_t>(n)];
-        mine.assign(static_cast<std::size_t>(p.size()), false);
-        for (int d : p.predecessors(n)) {
-          mine[static_cast<std::size_t>(d)] = true;
-          for (int k = 0; k < p.size(); ++k)
-            if (before_of[static_cast<std::size_t>(d)][static_cast<std::size_t>(k)])
-              mine[static_cast<std::size_t>(k)] = true;
+    const auto closure = [](const analysis::Problem& p) {
+      analysis::IdVector<NodeId, analysis::IdVector<NodeId, bool>> before_of(p.nodes());
+      for (NodeId n : p.nodes()) {
+        auto& mine = before_of[n];
+        mine.assign(p.nodes(), false);
+        for (const NodeId d : p.predecessors(n)) {
+          mine[d] = true;
+          for (const NodeId k : p.nodes()) {
+            if (before_of[d][k]) mine[k] = true;
+          }
         }
       }
       return before_of;

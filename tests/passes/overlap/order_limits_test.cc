@@ -19,6 +19,7 @@ namespace braid::test {
 namespace {
 
 using namespace passes;
+using namespace analysis;
 
 class Random {
  public:
@@ -81,7 +82,7 @@ void group_neighbours(ir::Schedule& schedule, Random& random) {
   std::vector<NewGroup> groups;
   for (int n = 0; n + 1 < static_cast<int>(schedule.nodes.size()); ++n) {
     if (random.below(4) != 0) continue;
-    groups.push_back({fmt::format("group{}", groups.size()), {n, n + 1}, {}});
+    groups.push_back({fmt::format("group{}", groups.size()), {NodeId{n}, NodeId{n + 1}}, {}});
     if (groups.size() > 1 && random.below(3) == 0) groups.back().after = {0};
     ++n;
   }
@@ -119,11 +120,11 @@ Explained explained(std::uint64_t seed) {
                                           "braid_schedule{budget=20,memory_growth=0}",
                                           "braid_schedule{budget=20}"};
   const std::string& list = random.of(lists);
-  OverlapObserver observer(e.context);
+  explain::OverlapObserver observer(e.context);
   RunOptions options{.context = &e.context};
   options.observers.push_back([&](const PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   run_passes(e.schedule, parse_pass_list(list), options);
-  const OverlapStory story = observer.story(e.schedule);
+  const explain::OverlapStory story = observer.story(e.schedule);
   if (story.steps.empty()) {
     e.report = make_report("", story.last, story.last);
     for (std::size_t c = 0; c < e.report.collectives.size(); ++c)
@@ -150,9 +151,9 @@ TEST(OrderLimits, EveryReasonHoldsAgainstTheSimulator) {
       const CollectiveReport& r = e.report.collectives[c];
       ++seen[r.limit.reason];
       ++claims;
-      const std::string why = oracle.refute(static_cast<int>(c), r.limit);
+      const std::string why = oracle.refute(ir::id_at<CollectiveId>(c), r.limit);
       if (why.empty()) continue;
-      if (oracle.tied(static_cast<int>(c))) {
+      if (oracle.tied(ir::id_at<CollectiveId>(c))) {
         ++ties;
         continue;
       }
@@ -175,7 +176,7 @@ TEST(OrderLimits, PlantedFaultsAreRefuted) {
     const LimitOracle oracle(e.schedule, *e.context.costs, e.report.freedom);
     for (std::size_t c = 0; c < e.report.collectives.size(); ++c) {
       const Limit& limit = e.report.collectives[c].limit;
-      const int index = static_cast<int>(c);
+      const auto index = ir::id_at<CollectiveId>(c);
       if (oracle.tied(index)) continue;
       std::vector<Limit> wrong;
       if (limit.reason == LimitReason::memory) {
@@ -214,7 +215,7 @@ TEST(OrderLimits, PlantedFaultsAreRefuted) {
 std::vector<std::string> reasons(const std::string& text, const std::string& passes) {
   ir::Schedule schedule = ir::parse_schedule(text, "test");
   PassContext context;
-  OverlapObserver observer(context);
+  explain::OverlapObserver observer(context);
   RunOptions options{.context = &context};
   options.observers.push_back([&](const PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   run_passes(schedule, parse_pass_list(passes), options);
@@ -230,7 +231,7 @@ TEST(OrderLimits, TheJsonHasTheSameReasonAtTheTop) {
             "output %b\n"),
       "test");
   PassContext context;
-  OverlapObserver observer(context);
+  explain::OverlapObserver observer(context);
   RunOptions options{.context = &context};
   options.observers.push_back([&](const PassRun& run) { observer.observe(run.pass, run.before, run.after); });
   run_passes(schedule, parse_pass_list("braid_schedule"), options);

@@ -17,16 +17,15 @@ namespace braid::test {
 namespace {
 
 using namespace passes;
+using namespace analysis;
 
-bool keeps_dependencies(const Problem& p, std::span<const int> order) {
-  if (static_cast<int>(order.size()) != p.size()) return false;
-  std::vector<int> position(order.size(), -1);
-  for (std::size_t k = 0; k < order.size(); ++k)
-    position[static_cast<std::size_t>(order[k])] = static_cast<int>(k);
-  for (int n = 0; n < p.size(); ++n) {
-    if (position[static_cast<std::size_t>(n)] < 0) return false;
-    for (int before : p.predecessors(n)) {
-      if (position[static_cast<std::size_t>(before)] >= position[static_cast<std::size_t>(n)]) return false;
+bool keeps_dependencies(const Problem& p, OrderView order) {
+  if (order.end_id().index != p.size()) return false;
+  const IdVector<NodeId, Position> position = positions_of(order);
+  for (NodeId n : p.nodes()) {
+    if (!position[n].valid()) return false;
+    for (NodeId before : p.predecessors(n)) {
+      if (position[before] >= position[n]) return false;
     }
   }
   return true;
@@ -48,15 +47,15 @@ Problem any_problem(std::uint64_t seed, int nodes) {
 
 LiveBytes any_memory(std::uint64_t seed, int nodes) {
   std::mt19937_64 random(seed);
-  std::vector<LiveTenant> tenants(static_cast<std::size_t>(nodes));
+  IdVector<TenantId, LiveTenant> tenants(first_ids<TenantId>(nodes));
   for (LiveTenant& t : tenants) {
     t.bytes = static_cast<std::int64_t>(random() % 100);
-    t.space = static_cast<int>(random() % 2);
+    t.space = random() % 2;
     t.from_begin = random() % 8 == 0;
     t.to_end = random() % 8 == 0;
     const int first = static_cast<int>(random() % static_cast<std::uint64_t>(nodes));
     for (int n = first; n < std::min(nodes, first + 12); ++n) {
-      if (n == first || random() % 3 == 0) t.nodes.push_back(n);
+      if (n == first || random() % 3 == 0) t.nodes.push_back(NodeId{n});
     }
   }
   return LiveBytes(nodes, std::move(tenants));
@@ -65,10 +64,10 @@ LiveBytes any_memory(std::uint64_t seed, int nodes) {
 // All-gathers of `layers` layers that take a each, computations of c each that need one.
 Problem uniform_layers(int layers, std::int64_t gather, std::int64_t compute) {
   ProblemBuilder b;
-  int last = -1;
+  NodeId last;
   for (int l = 0; l < layers; ++l) {
-    std::vector<int> needs = {b.wait(b.start(gather))};
-    if (last >= 0) needs.push_back(last);
+    std::vector<NodeId> needs = {b.wait(b.start(gather))};
+    if (last.valid()) needs.push_back(last);
     last = b.compute(compute, needs);
   }
   return b.build();
@@ -89,7 +88,7 @@ TEST(OrderSearch, ExpensiveOverlapIsLeftAlone) {
   // Beside the collective the computation takes four times as long: 20 of work beside 10 of transfer would
   // take 10 / 4 less off it than it costs to wait.
   ProblemBuilder b;
-  const int s = b.start(10, {}, {.slowdown = 2000});
+  const NodeId s = b.start(10, {}, {.slowdown = 2000});
   b.compute(5, {b.wait(s)}, 4000);
   b.compute(20, {}, 4000);
   const Problem p = b.build();
@@ -99,9 +98,9 @@ TEST(OrderSearch, ExpensiveOverlapIsLeftAlone) {
 TEST(OrderSearch, UrgentCollectiveOvertakesInItsChannel) {
   // The second collective is on the long chain, the first one on none.
   ProblemBuilder b;
-  const int slow = b.start(100);
-  const int urgent = b.start(10);
-  const int w = b.wait(urgent);
+  const NodeId slow = b.start(100);
+  const NodeId urgent = b.start(10);
+  const NodeId w = b.wait(urgent);
   b.compute(200, {w});
   b.compute(1, {b.wait(slow)});
   EXPECT_EQ(search_order(b.build(), {}, {}).makespan.ps, 211);
@@ -116,8 +115,8 @@ TEST(OrderSearch, SmallProblemsAreSolvedNearlyAlways) {
   for (std::uint64_t seed = first; cases < wanted; ++seed) {
     const Problem p = any_problem(seed, 5 + static_cast<int>(seed % 5));
     const Time optimum = exhaustive_optimum(p).makespan;
-    const std::vector<std::int64_t> tails = path_tails(p);
-    const std::vector<int> plain = list_schedule(p, {.priority = tails, .tails = tails, .may_idle = false});
+    const NodeTails tails = path_tails(p);
+    const Order plain = list_schedule(p, {.priority = tails, .tails = tails, .may_idle = false});
     ASSERT_TRUE(keeps_dependencies(p, plain)) << "seed " << seed;
     if (simulate_makespan(p, plain) == optimum) continue;
     ++cases;
@@ -141,7 +140,7 @@ TEST(OrderSearch, IsLegalAndNeverLongerThanTheInput) {
         search_order(p, {}, {.appends_per_node = 50, .least_appends = 0, .cap = {}, .bound = {}});
     ASSERT_TRUE(keeps_dependencies(p, found.order)) << "seed " << seed;
     EXPECT_EQ(simulate_makespan(p, found.order), found.makespan) << "seed " << seed;
-    EXPECT_LE(found.makespan, simulate_makespan(p, identity_order(p.size()))) << "seed " << seed;
+    EXPECT_LE(found.makespan, simulate_makespan(p, identity_order(p.nodes()))) << "seed " << seed;
   }
 }
 
@@ -156,17 +155,17 @@ TEST(OrderSearch, KeepsTheCapInPlannedBytes) {
     const Problem p = any_problem(seed, 20 + i);
     const LiveBytes live = any_memory(seed, p.size());
     // A plan that wastes a little, differently for every order.
-    const auto planned = [&](std::span<const int> order) {
-      return total(live.peaks(order)) + static_cast<std::int64_t>(order[order.size() / 2]) % 7;
+    const auto planned = [&](OrderView order) {
+      return total(live.peaks(order)) + order[Position{order.end_id().index / 2}].index % 7;
     };
-    const std::int64_t cap = planned(identity_order(p.size())) * (100 + i % 3 * 5) / 100;
+    const std::int64_t cap = planned(identity_order(p.nodes())) * (100 + i % 3 * 5) / 100;
     const FoundOrder found = search_order(
         p, {&live, planned}, {.appends_per_node = 50, .least_appends = 0, .cap = cap, .bound = {}});
     ASSERT_TRUE(keeps_dependencies(p, found.order)) << "seed " << seed;
     EXPECT_TRUE(found.keeps_cap) << "seed " << seed;
     EXPECT_LE(planned(found.order), cap) << "seed " << seed;
     EXPECT_EQ(planned(found.order), found.planned_bytes) << "seed " << seed;
-    EXPECT_LE(found.makespan, simulate_makespan(p, identity_order(p.size()))) << "seed " << seed;
+    EXPECT_LE(found.makespan, simulate_makespan(p, identity_order(p.nodes()))) << "seed " << seed;
   }
 }
 
@@ -175,25 +174,26 @@ TEST(Admission, AnyAdmittedOrderKeepsTheLimit) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
     const Problem p = any_problem(seed, 12 + i % 40);
     const LiveBytes live = any_memory(seed, p.size());
-    const std::vector<int> reference = random_order(p, seed);
+    const Order reference = random_order(p, seed);
     const std::int64_t limit = total(live.peaks(reference)) + i % 4 * 20;
     std::mt19937_64 random(seed);
     Admission admission(live, reference, limit);
-    std::vector<int> order, missing;
-    for (int n = 0; n < p.size(); ++n) missing.push_back(static_cast<int>(p.predecessors(n).size()));
-    while (static_cast<int>(order.size()) < p.size()) {
+    Order order;
+    IdVector<NodeId, int> missing;
+    for (NodeId n : p.nodes()) missing.push_back(count_of(p.predecessors(n)));
+    while (order.size() < p.nodes().size()) {
       // Any ready node that is admitted.
-      std::vector<int> ready;
-      for (int n = 0; n < p.size(); ++n) {
-        if (missing[static_cast<std::size_t>(n)] == 0 && admission.may_take(n)) ready.push_back(n);
+      std::vector<NodeId> ready;
+      for (NodeId n : p.nodes()) {
+        if (missing[n] == 0 && admission.may_take(n)) ready.push_back(n);
       }
       ASSERT_FALSE(ready.empty()) << "seed " << seed;
       ASSERT_NE(std::find(ready.begin(), ready.end(), admission.next()), ready.end()) << "seed " << seed;
-      const int n = ready[random() % ready.size()];
+      const NodeId n = ready[random() % ready.size()];
       admission.take(n);
       order.push_back(n);
-      missing[static_cast<std::size_t>(n)] = -1;
-      for (int s : p.successors(n)) --missing[static_cast<std::size_t>(s)];
+      missing[n] = -1;
+      for (const NodeId s : p.successors(n)) --missing[s];
       ASSERT_LE(total(live.peaks(order)), limit) << "seed " << seed;
     }
   }
@@ -204,7 +204,7 @@ TEST(LocalSearch, KnowsItsMakespanAndItsMemory) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
     const Problem p = any_problem(seed, 10 + i * 2);
     const LiveBytes live = any_memory(seed, p.size());
-    const std::vector<int> start = random_order(p, seed);
+    const Order start = random_order(p, seed);
     const std::int64_t limit = total(live.peaks(start)) + 30;
     LocalSearch search(p, &live, limit, Time{0});
     search.set(start);
@@ -226,13 +226,13 @@ TEST(Tails, AreTheRestOfAnOrderWithoutContention) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
     // One channel: no fabric is shared.
     const Problem p = random_problem(seed, {.nodes = 30, .channels = 1, .contention = false, .edges = 0.1});
-    const std::vector<int> order = random_order(p, seed);
-    EXPECT_EQ(order_tails(p, order).stream[0], simulate_makespan(p, order).ps) << "seed " << seed;
+    const Order order = random_order(p, seed);
+    EXPECT_EQ(order_tails(p, order).stream[Position{0}], simulate_makespan(p, order).ps) << "seed " << seed;
     // The longest chain is one of any order.
-    const std::vector<std::int64_t> tails = path_tails(p), queued = channel_tails(p, order);
+    const NodeTails tails = path_tails(p), queued = channel_tails(p, order);
     EXPECT_LE(*std::max_element(tails.begin(), tails.end()), simulate_makespan(p, order).ps)
         << "seed " << seed;
-    for (std::size_t n = 0; n < tails.size(); ++n) EXPECT_LE(tails[n], queued[n]) << "seed " << seed;
+    for (const NodeId n : p.nodes()) EXPECT_LE(tails[n], queued[n]) << "seed " << seed;
   }
 }
 
@@ -241,11 +241,11 @@ TEST(Tails, BackwardsInTimeChainsAreAsLong) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
     const Problem p = random_problem(seed, {.nodes = 30, .channels = 1, .contention = false, .edges = 0.1});
     const ReversedProblem r = reversed(p);
-    const std::vector<int> backwards = random_order(r.problem, seed);
+    const Order backwards = random_order(r.problem, seed);
     ASSERT_TRUE(keeps_dependencies(r.problem, backwards)) << "seed " << seed;
     EXPECT_TRUE(keeps_dependencies(p, r.order(backwards))) << "seed " << seed;
     // The longest chain is the same.
-    const std::vector<std::int64_t> tails = path_tails(p), heads = path_tails(r.problem);
+    const NodeTails tails = path_tails(p), heads = path_tails(r.problem);
     EXPECT_EQ(*std::max_element(tails.begin(), tails.end()), *std::max_element(heads.begin(), heads.end()))
         << "seed " << seed;
   }

@@ -17,13 +17,13 @@
 namespace braid::test {
 namespace {
 
-using passes::MemoryModel;
+using analysis::MemoryModel;
+using analysis::NodeId;
+using analysis::Order;
+using analysis::Position;
+using analysis::Problem;
+using analysis::Tenant;
 using passes::PassContext;
-using passes::Problem;
-using passes::Tenant;
-using Order = std::vector<int>;
-
-std::size_t at(int k) { return static_cast<std::size_t>(k); }
 
 // A schedule with what the published orders look at: dependencies, and the bytes that each node allocates (by
 // the input order) and reads.
@@ -32,38 +32,38 @@ struct Graph {
   MemoryModel memory;
 
   explicit Graph(const ir::Schedule& schedule)
-      : problem(passes::make_problem(schedule, *PassContext().costs)), memory(schedule) {}
+      : problem(analysis::make_problem(schedule, *PassContext().costs)), memory(schedule) {}
 
   int size() const { return problem.size(); }
-  std::int64_t allocated_by(int node) const {
+  std::int64_t allocated_by(NodeId node) const {
     std::int64_t bytes = 0;
     for (const Tenant& t : memory.tenants()) bytes += t.nodes.front() == node ? t.bytes : 0;
     return bytes;
   }
-  std::int64_t touched_by(int node) const {
+  std::int64_t touched_by(NodeId node) const {
     std::int64_t bytes = 0;
-    for (int t : memory.touched_by(node)) bytes += memory.tenants()[at(t)].bytes;
+    for (const analysis::TenantId t : memory.touched_by(node)) bytes += memory.tenants()[t].bytes;
     return bytes;
   }
-  bool is_ready(int node, const std::set<int>& done) const {
-    return !done.contains(node) &&
-           std::ranges::all_of(problem.predecessors(node), [&](int before) { return done.contains(before); });
+  bool is_ready(NodeId node, const std::set<NodeId>& done) const {
+    return !done.contains(node) && std::ranges::all_of(problem.predecessors(node),
+                                                       [&](NodeId before) { return done.contains(before); });
   }
-  std::int64_t live_between(const Tenant& t, const std::set<int>& done) const {
-    const auto gone = [&](int node) { return done.contains(node); };
+  std::int64_t live_between(const Tenant& t, const std::set<NodeId>& done) const {
+    const auto gone = [&](NodeId node) { return done.contains(node); };
     if (std::ranges::none_of(t.nodes, gone)) return 0;
     return t.to_end || !std::ranges::all_of(t.nodes, gone) ? t.bytes : 0;
   }
-  std::int64_t live_between(const std::set<int>& done) const {
+  std::int64_t live_between(const std::set<NodeId>& done) const {
     std::int64_t bytes = 0;
     for (const Tenant& t : memory.tenants()) bytes += live_between(t, done);
     return bytes;
   }
   // Bytes that die if the node comes next.
-  std::int64_t freed_by(int node, const std::set<int>& done) const {
+  std::int64_t freed_by(NodeId node, const std::set<NodeId>& done) const {
     std::int64_t bytes = 0;
     for (const Tenant& t : memory.tenants()) {
-      const bool last = std::ranges::all_of(t.nodes, [&](int n) { return n == node || done.contains(n); });
+      const bool last = std::ranges::all_of(t.nodes, [&](NodeId n) { return n == node || done.contains(n); });
       if (last && !t.to_end && std::ranges::count(t.nodes, node) > 0) bytes += t.bytes;
     }
     return bytes;
@@ -73,22 +73,22 @@ struct Graph {
 Order published_lpmf(const Graph& g) {
   std::int64_t most = 0;
   for (const Tenant& t : g.memory.tenants()) most += t.to_end ? t.bytes : 0;
-  std::set<int> done;
+  std::set<NodeId> done;
   Order order;
   while (static_cast<int>(order.size()) < g.size()) {
     const std::int64_t headroom = most - g.live_between(done);
-    using Key = std::tuple<std::int64_t, std::int64_t, int>;
+    using Key = std::tuple<std::int64_t, std::int64_t, NodeId>;
     std::optional<Key> best;
-    for (int n = 0; n < g.size(); ++n) {
+    for (const NodeId n : g.problem.nodes()) {
       if (!g.is_ready(n, done)) continue;
       const std::int64_t size = g.allocated_by(n);
       const Key key{size > headroom ? size : 0, size - g.freed_by(n, done), n};
       if (!best || key < *best) best = key;
     }
-    const int node = std::get<2>(*best);
+    const NodeId node = std::get<2>(*best);
     std::int64_t during = g.live_between(done);
-    for (int t : g.memory.touched_by(node)) {
-      const Tenant& tenant = g.memory.tenants()[at(t)];
+    for (const analysis::TenantId t : g.memory.touched_by(node)) {
+      const Tenant& tenant = g.memory.tenants()[t];
       if (g.live_between(tenant, done) == 0) during += tenant.bytes;
     }
     most = std::max(most, during);
@@ -99,28 +99,28 @@ Order published_lpmf(const Graph& g) {
 }
 
 Order published_bfs(const Graph& g) {
-  std::set<int> done;
-  std::map<int, int> position;
+  std::set<NodeId> done;
+  std::map<NodeId, Position> position;
   Order order;
   while (static_cast<int>(order.size()) < g.size()) {
-    std::optional<std::pair<std::vector<int>, int>> best;
-    for (int n = 0; n < g.size(); ++n) {
+    std::optional<std::pair<std::vector<Position>, NodeId>> best;
+    for (const NodeId n : g.problem.nodes()) {
       if (!g.is_ready(n, done)) continue;
-      std::vector<int> key;
-      for (int before : g.problem.predecessors(n)) key.push_back(position.at(before));
+      std::vector<Position> key;
+      for (const NodeId before : g.problem.predecessors(n)) key.push_back(position.at(before));
       std::ranges::sort(key);
       if (std::pair candidate(key, n); !best || candidate < *best) best = candidate;
     }
-    position[best->second] = static_cast<int>(order.size());
+    position[best->second] = order.end_id();
     done.insert(best->second);
     order.push_back(best->second);
   }
   return order;
 }
 
-void visit(const Graph& g, std::vector<int> nodes, std::set<int>& seen, Order& order) {
-  std::ranges::stable_sort(nodes, {}, [&](int n) { return g.touched_by(n); });
-  for (int n : nodes) {
+void visit(const Graph& g, std::vector<NodeId> nodes, std::set<NodeId>& seen, Order& order) {
+  std::ranges::stable_sort(nodes, {}, [&](NodeId n) { return g.touched_by(n); });
+  for (const NodeId n : nodes) {
     if (!seen.insert(n).second) continue;
     const auto needs = g.problem.predecessors(n);
     visit(g, {needs.begin(), needs.end()}, seen, order);
@@ -128,9 +128,9 @@ void visit(const Graph& g, std::vector<int> nodes, std::set<int>& seen, Order& o
   }
 }
 Order published_dfs(const Graph& g) {
-  std::set<int> seen;
+  std::set<NodeId> seen;
   Order order;
-  visit(g, passes::identity_order(g.size()), seen, order);
+  visit(g, analysis::identity_order(g.problem.nodes()), seen, order);
   return order;
 }
 
@@ -160,7 +160,7 @@ std::string random_text(std::uint64_t seed) {
 }
 
 std::int64_t live_peak(const ir::Schedule& schedule) {
-  return MemoryModel(schedule).live(passes::identity_order(static_cast<int>(schedule.nodes.size()))).peak;
+  return MemoryModel(schedule).live(analysis::identity_order(analysis::nodes_of(schedule))).peak;
 }
 
 void expect_no_published_order_to_be_better(const ir::Schedule& input) {

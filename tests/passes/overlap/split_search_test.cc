@@ -21,6 +21,7 @@ namespace braid::test {
 namespace {
 
 using namespace passes;
+using namespace analysis;
 
 const std::string kEight = "graph main\nranks 8\ngroup @g = [0, 1, 2, 3, 4, 5, 6, 7]\n\ninput %x: f32[16]\n";
 
@@ -37,7 +38,7 @@ Outcome scheduled(const std::string& text, const std::string& passes,
   Outcome out{ir::parse_schedule(text, "test"), {}};
   run_passes(out.schedule, parse_pass_list(passes), {.check_unchanged = true, .context = &context});
   const Problem p = make_problem(out.schedule, *context.costs);
-  out.makespan = simulate_makespan(p, identity_order(p.size()));
+  out.makespan = simulate_makespan(p, identity_order(p.nodes()));
   return out;
 }
 
@@ -103,8 +104,7 @@ output %e
 TEST(SplitSearch, KeepsTheCap) {
   const std::string text = urgent_behind_large(134217728);
   const ir::Schedule input = ir::parse_schedule(text, "test");
-  const std::int64_t cap =
-      MemoryModel(input).planned_bytes(identity_order(static_cast<int>(input.nodes.size())));
+  const std::int64_t cap = MemoryModel(input).planned_bytes(identity_order(analysis::nodes_of(input)));
   const Outcome parts = scheduled(text, "braid_schedule", cap);
   EXPECT_LE(MemoryModel(parts.schedule)
                 .planned_bytes(identity_order(static_cast<int>(parts.schedule.nodes.size()))),
@@ -125,9 +125,7 @@ std::string random_reductions(std::uint64_t seed) {
   const int n = 2 + pick(3);
   for (int k = 0; k < n; ++k) {
     const int half = 1 << (22 + pick(4));
-    const auto any = [&] {
-      return "%" + last[static_cast<std::size_t>(pick(static_cast<int>(last.size())))];
-    };
+    const auto any = [&] { return "%" + ir::at(last, pick(ir::count_of(last))); };
     const std::string p = fmt::format("p{}", k), a = fmt::format("a{}", k);
     if (pick(2) == 0) {
       work(fmt::format("%{}: f32[{}]", p, 2 * half), any());

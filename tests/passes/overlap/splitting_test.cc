@@ -36,8 +36,8 @@ std::vector<std::string> reasons(const std::string& pass, const std::string& tex
   passes::run_passes(schedule, passes::parse_pass_list(pass), options);
   EXPECT_EQ(context.reports.size(), 1u);
   std::vector<std::string> out;
-  for (const passes::CollectiveReport& c : context.reports.at(0).collectives) {
-    if (c.limit.reason != passes::LimitReason::none) out.push_back(c.name + ": " + to_string(c.limit));
+  for (const analysis::CollectiveReport& c : context.reports.at(0).collectives) {
+    if (c.limit.reason != analysis::LimitReason::none) out.push_back(c.name + ": " + to_string(c.limit));
   }
   return out;
 }
@@ -57,7 +57,7 @@ output %d
   const auto waits_before = [&](int node) {
     int n = 0;
     for (const ir::Dependency& d : deps.predecessors(node)) {
-      const auto op = schedule.nodes[static_cast<std::size_t>(d.node)].op;
+      const auto op = ir::at(schedule.nodes, d.node).op;
       n += schedule.graph[op].as<ir::WaitKernel>() != nullptr ? 1 : 0;
     }
     return n;
@@ -145,7 +145,7 @@ output %e
     passes::run_passes(schedule, passes::parse_pass_list("split_collectives{chunks=2}"), options);
     EXPECT_EQ(schedule.nodes.size(), cap == 1000 ? 3u : 5u);
     EXPECT_EQ(context.reports.at(0).collectives.at(0).limit.reason,
-              cap == 1000 ? passes::LimitReason::memory : passes::LimitReason::none);
+              cap == 1000 ? analysis::LimitReason::memory : analysis::LimitReason::none);
   }
 }
 
@@ -166,10 +166,8 @@ output %e
   ir::Schedule whole = ir::parse_schedule(text, "test"), parts = whole;
   passes::run_passes(parts, passes::parse_pass_list("split_collectives{chunks=4}"));
   ASSERT_GT(parts.nodes.size(), whole.nodes.size());
-  const passes::MemoryModel before(whole), after(parts);
-  const auto order = [](const ir::Schedule& s) {
-    return passes::identity_order(static_cast<int>(s.nodes.size()));
-  };
+  const analysis::MemoryModel before(whole), after(parts);
+  const auto order = [](const ir::Schedule& s) { return analysis::identity_order(analysis::nodes_of(s)); };
   EXPECT_EQ(before.live(order(whole)).peak, after.live(order(parts)).peak);
   EXPECT_EQ(before.planned_bytes(order(whole)), after.planned_bytes(order(parts)));
   EXPECT_EQ(before.tenants().size(), after.tenants().size());

@@ -12,8 +12,8 @@
 namespace braid::test {
 namespace {
 
+using analysis::Time;
 using passes::PassContext;
-using passes::Time;
 
 // Layer k: gather of its weights (cost a), compute (cost c).
 std::string uniform_layers(int count, int a, int c) {
@@ -33,11 +33,11 @@ void reaches_the_closed_form_of(const std::string& passes, int count, int a, int
   ir::Schedule schedule = ir::parse_schedule(uniform_layers(count, a, c), "test");
   PassContext context;
   passes::run_passes(schedule, passes::parse_pass_list(passes), {.context = &context});
-  passes::Problem p = passes::make_problem(schedule, *context.costs);
-  for (passes::Step& s : p.steps) s.slowdown = 1000;
-  for (passes::Collective& s : p.collectives) s.cost.slowdown = 1000;
+  analysis::Problem p = analysis::make_problem(schedule, *context.costs);
+  for (analysis::Step& s : p.steps) s.slowdown = 1000;
+  for (analysis::Collective& s : p.collectives) s.cost.slowdown = 1000;
   const int ns = a <= c ? a + count * c : count * a + c;
-  EXPECT_EQ(simulate_makespan(p, passes::identity_order(p.size())).ps, Time::from_ns(ns).ps);
+  EXPECT_EQ(simulate_makespan(p, analysis::identity_order(p.nodes())).ps, Time::from_ns(ns).ps);
 }
 
 void reaches_the_closed_form(const std::string& passes) {
@@ -76,7 +76,7 @@ TEST(LatencyHiding, HidesGradientsThatAreOnlyReadAtTheEnd) {
   ir::Schedule schedule = ir::parse_schedule(graph(body, outputs), "test");
   PassContext context;
   passes::run_passes(schedule, passes::parse_pass_list("latency_hiding"), {.context = &context});
-  EXPECT_LT(passes::measure(schedule, *context.costs).exposed.ps, Time::from_ns(550).ps);
+  EXPECT_LT(analysis::measure(schedule, *context.costs).exposed.ps, Time::from_ns(550).ps);
 }
 
 TEST(LatencyHiding, GoesForTheDeeperChainOfCollectives) {
@@ -94,13 +94,12 @@ TEST(LatencyHiding, GoesForTheDeeperChainOfCollectives) {
 TEST(LatencyHiding, RunsAgainWithLessMemoryUntilThePlanKeepsTheCap) {
   const std::string text = uniform_layers(8, 3000, 1000);
   ir::Schedule schedule = ir::parse_schedule(text, "test");
-  const passes::MemoryModel memory(schedule);
+  const analysis::MemoryModel memory(schedule);
   PassContext context;
-  context.memory_cap = memory.planned_bytes(passes::identity_order(static_cast<int>(schedule.nodes.size())));
+  context.memory_cap = memory.planned_bytes(analysis::identity_order(analysis::nodes_of(schedule)));
   passes::run_passes(schedule, passes::parse_pass_list("latency_hiding{in_flight=8}"), {.context = &context});
-  const passes::MemoryModel after(schedule);
-  EXPECT_LE(after.planned_bytes(passes::identity_order(static_cast<int>(schedule.nodes.size()))),
-            *context.memory_cap);
+  const analysis::MemoryModel after(schedule);
+  EXPECT_LE(after.planned_bytes(analysis::identity_order(analysis::nodes_of(schedule))), *context.memory_cap);
 }
 
 }  // namespace
