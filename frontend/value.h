@@ -24,12 +24,11 @@ struct Value {
   std::string name;
   ir::DType dtype = ir::DType::f32;
   std::vector<ir::Expr> sizes;
-  std::optional<Tensor> constant;    // bytes known at compile time
-  std::optional<Elements> elements;  // integers known at compile time, possibly as expressions
-  ir::TensorBox box;                 // made on first use
-  std::vector<ir::TensorBox>
-      columns;   // where it is known: the tensors of size 1 along the last axis that it is joined of
-  int uses = 0;  // nodes that read it, and graph outputs
+  std::optional<Tensor> constant;      // bytes known at compile time
+  std::optional<Elements> elements;    // integers known at compile time, possibly as expressions
+  ir::TensorBox box;                   // made on first use
+  std::vector<ir::TensorBox> columns;  // if known: the parts of size 1 along the last axis that it joins
+  int uses = 0;                        // nodes that read it, and graph outputs
 };
 
 // The elements of an integer or bool tensor with at most kMaxElements, equal on all ranks. Computed once.
