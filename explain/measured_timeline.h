@@ -62,9 +62,10 @@ struct NodeSplit {
 };
 NodeSplit split(const MeasuredTimeline& t, const StepTimes& step, int rank, int node);
 
-// What each collective is charged of the time that the rank was blocked until the link delivered, as in the
-// simulator (simulator.h): a wait pays for what the link of its group still had to deliver before, and its
-// own collective for the rest. The sum over the collectives is that of the transfers of all nodes.
+// Attributes the time that the rank was blocked on the link to collectives, as the simulator does
+// (simulator.h): time in which the link of the wait's group was delivering a collective belongs to that
+// collective, and the rest to the one awaited. The sum over the collectives is that of the transfers of all
+// nodes.
 std::vector<Time> exposed_on_link(const MeasuredTimeline& t, const StepTimes& step, int rank);
 
 // The time from when all ranks have begun until all have ended.
@@ -80,7 +81,7 @@ std::vector<std::pair<std::string, TimelineView>> views(const MeasuredTimeline& 
 // time comes from the machine model.
 CostEntries measured_costs(const MeasuredTimeline& t);
 
-// Chrome trace of the median step, with what parse_timeline needs beside the events.
+// A Chrome trace of the median step, plus the data that parse_timeline needs.
 std::string to_json(const MeasuredTimeline& t);
 // User errors, with line and column: 558 (cannot be read, or not JSON) and 559 (not a timeline of `braid run
 // --trace`).

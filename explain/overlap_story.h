@@ -43,7 +43,7 @@ struct OverlapStory {
   std::vector<KernelChoice> kernels;  // for each collective in the final schedule
 };
 
-// Follows a run of passes: give `observe` to RunOptions::observe, run, then ask for the story.
+// Observes a run of passes: add `observe` to RunOptions::observers, run, then ask for the story.
 class OverlapObserver {
  public:
   explicit OverlapObserver(PassContext& context) : context_(context) {}

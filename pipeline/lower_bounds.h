@@ -1,7 +1,8 @@
 // Lower bounds on the makespan of a whole problem and of every completion of a partial schedule.
 //
 //   rank work       first arrival + all work of a rank + what must follow its last action
-//   critical path   one micro-batch's path down and up with the work that must precede and follow on each rank
+//   critical path   one micro-batch's path down and up, with the work that must precede and follow on each
+//                   rank
 //   one machine     per rank: every remaining action has a release time (head) and a time that must follow it
 //                   (tail); Jackson's preemptive schedule (largest tail first) bounds every order (Carlier
 //                   1982), in O(n) here since heads rise and tails fall with the micro-batch number

@@ -2,7 +2,8 @@
 //
 //   parameters   of a stage: from UNSHARD to RESHARD; the whole step if the row does not UNSHARD it
 //   gradients    of a stage: from the start of its first W or B to the end of the step
-//   activations  of a stage and micro-batch: from the start of F; after I weight_bytes remain, after W or B none
+//   activations  of a stage and micro-batch: from the start of F; after I weight_bytes remain, after W or B
+//                none
 //   received     a RECV's message: from when the RECV is posted to the end of the action that consumes it
 //
 // A piece that ends when another begins does not overlap it.
