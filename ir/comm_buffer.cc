@@ -105,13 +105,13 @@ std::string_view text_of(CommBufferReason reason) {
       "it is a graph input, the caller's memory",
       "it is a graph output, the caller's memory",
       "it is a constant",
-      "an operation that chooses its own memory makes it",
-      "its elements lie in another order",
+      "its producer chooses its own memory",
+      "its elements are not contiguous",
       "its size has no upper bound",
-      "peers of another group read the original, and this collective changes it",
-      "the program copies it as it is",
+      "peers of another group read the original, which this collective overwrites",
+      "the program copies it unchanged",
       "it is a piece of a larger buffer",
-      "it does not lie in the segment: the engine stages it"};
+      "it is outside the segment, so the engine stages it"};
   return kTexts[static_cast<std::size_t>(reason)];
 }
 

@@ -365,7 +365,7 @@ Dependencies find_dependencies(const Schedule& schedule, std::span<const std::ve
 
 std::optional<Dependencies::Violation> Dependencies::violation(std::span<const int> order) const {
   const auto n = static_cast<int>(first_in_.size()) - 1;
-  internal_check(static_cast<int>(order.size()) == n, "an order of {} nodes for {}", order.size(), n);
+  internal_check(static_cast<int>(order.size()) == n, "got an order of {} nodes for {}", order.size(), n);
   std::vector<int> position(order.size(), -1);
   for (std::size_t i = 0; i < order.size(); ++i)
     position[static_cast<std::size_t>(order[i])] = static_cast<int>(i);

@@ -24,13 +24,13 @@ constexpr int kSizeOverflow = 301, kSizeTooLong = 304;
 constexpr int kMaxWeight = 4096;
 
 [[noreturn]] void overflow() {
-  user_error(kSizeOverflow, {}, "a size expression leaves the range of 64-bit integers",
+  user_error(kSizeOverflow, {}, "a size expression overflows 64-bit integers",
              "check the shapes and the bounds of the dimensions");
 }
 
 [[noreturn]] void too_long() {
   user_error(kSizeTooLong, {}, fmt::format("a size expression has more than {} terms", kMaxWeight),
-             "give the dimensions that it depends on one value each");
+             "fix each of its dimensions to one value");
 }
 
 }  // namespace
@@ -249,7 +249,7 @@ using TermMap = std::map<std::vector<Expr>, std::int64_t, MonomialLess>;
 ExprPool* pool_of(Expr a, Expr b) {
   ExprPool* p = a.node() ? a.node()->pool : nullptr;
   ExprPool* q = b.node() ? b.node()->pool : nullptr;
-  internal_check(!p || !q || p == q, "expressions of different pools mixed");
+  internal_check(!p || !q || p == q, "an operation on expressions of different pools");
   return p ? p : q;
 }
 

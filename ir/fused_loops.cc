@@ -155,7 +155,7 @@ bool legal(const Graph& graph, std::span<const OpId> ops, std::size_t outer, std
 }  // namespace
 
 std::optional<FusedLoops> analyse_fused(const Graph& graph, std::span<const OpId> ops, std::string* why) {
-  internal_check(!ops.empty(), "a fused node without members");
+  internal_check(!ops.empty(), "a fused node has no members");
   std::vector<Expr> prefix;
   for (std::size_t m = 0; m < ops.size(); ++m) {
     if (!store_of(graph, ops[m])) {

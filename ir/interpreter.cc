@@ -142,7 +142,7 @@ class Rank {
     if (fn == options_.externs.end()) {
       if (k.writes.empty()) return;
       user_error(703, {{}, op.name, {}},
-                 fmt::format("nobody knows how to run the extern kernel '{}'", k.callee));
+                 fmt::format("there is no implementation of the extern kernel '{}'", k.callee));
     }
     ExternCall c{op, memory_.rank(), {}, {}};
     for (const TensorRef& r : k.reads) {
@@ -191,7 +191,7 @@ class Rank {
   }
 
   bool blocked(const Operation& op, const Exchange& e, bool results) {
-    blocked_on_ = fmt::format("rank {} is in '{}' and needs {} to {}", memory_.rank(), op.name,
+    blocked_on_ = fmt::format("rank {} is in '{}', which needs {} to {}", memory_.rank(), op.name,
                               e.missing(results), results ? "get its results" : "start");
     return false;
   }
@@ -238,8 +238,8 @@ void check_constants(const Schedule& schedule) {
     const auto check = [&](BufferId b) {
       const StorageId s = root_storage(g, b);
       if (!s.valid() || g[s].kind != StorageKind::constant || !g[s].data.per_rank.empty()) return;
-      user_error(702, {{}, g[b].name, {}}, fmt::format("the data of constant '{}' is not known", g[s].name),
-                 g[s].data.file.empty() ? "the text leaves it out; print it with all constants"
+      user_error(702, {{}, g[b].name, {}}, fmt::format("the data of constant '{}' is unknown", g[s].name),
+                 g[s].data.file.empty() ? "the text omits it: print the text with all constants"
                                         : "load the file " + g[s].data.file);
     };
     if (const auto* l = op.as<Loops>()) {
@@ -276,7 +276,7 @@ void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
               [](Rank* a, Rank* b) { return a->memory().rank() < b->memory().rank(); });
     std::string who;
     for (Rank* r : left) who += "\n  " + r->blocked_on();
-    user_error(410, {}, "the ranks wait for each other and cannot go on:" + who);
+    user_error(410, {}, "deadlock: the ranks wait for each other:" + who);
   }
 }
 
@@ -284,8 +284,7 @@ void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
 
 std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs.size()) {
-    user_error(701, {},
-               fmt::format("{} inputs given, the program has {}", inputs.size(), graph.inputs.size()));
+    user_error(701, {}, fmt::format("got {} inputs, expected {}", inputs.size(), graph.inputs.size()));
   }
   std::map<std::string, std::int64_t> dims;
   std::size_t known;
@@ -295,13 +294,13 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
       const Buffer& b = graph[graph.inputs[i].buffer];
       const Location at{{}, graph.inputs[i].name, {}};
       if (inputs[i].dtype != b.dtype) {
-        user_error(
-            701, at,
-            fmt::format("the input has type {}, not {}", to_string(inputs[i].dtype), to_string(b.dtype)));
+        user_error(701, at,
+                   fmt::format("the input has type {}, expected {}", to_string(inputs[i].dtype),
+                               to_string(b.dtype)));
       }
       if (inputs[i].sizes.size() != b.sizes.size()) {
         user_error(701, at,
-                   fmt::format("the input has rank {}, not {}", inputs[i].sizes.size(), b.sizes.size()));
+                   fmt::format("the input has rank {}, expected {}", inputs[i].sizes.size(), b.sizes.size()));
       }
       for (std::size_t k = 0; k < b.sizes.size(); ++k) solve(b.sizes[k], inputs[i].sizes[k], dims);
     }
@@ -326,13 +325,14 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
     std::vector<std::int64_t> expected;
     for (const Expr& s : graph[graph.inputs[i].buffer].sizes) expected.push_back(evaluate(s, value));
     if (expected != inputs[i].sizes) {
-      user_error(
-          701, {{}, graph.inputs[i].name, {}},
-          fmt::format("the input has sizes {}, not {}", sizes_text(inputs[i].sizes), sizes_text(expected)));
+      user_error(701, {{}, graph.inputs[i].name, {}},
+                 fmt::format("the input has sizes {}, expected {}", sizes_text(inputs[i].sizes),
+                             sizes_text(expected)));
     }
     internal_check(
         static_cast<std::int64_t>(inputs[i].bytes.size()) == inputs[i].numel() * size_of(inputs[i].dtype),
-        "input '{}' holds {} bytes", graph.inputs[i].name, inputs[i].bytes.size());
+        "input '{}' holds {} bytes, which does not match its sizes", graph.inputs[i].name,
+        inputs[i].bytes.size());
   }
   for (const Guard& g : graph.guards) {
     const std::int64_t a = evaluate(g.lhs, value), b = evaluate(g.rhs, value);
@@ -348,8 +348,7 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
 InterpreterResult run(std::span<const Schedule* const> programs, std::span<const std::vector<Tensor>> inputs,
                       const InterpreterOptions& options) {
   if (inputs.size() != programs.size()) {
-    user_error(701, {},
-               fmt::format("inputs for {} ranks given, the program has {}", inputs.size(), programs.size()));
+    user_error(701, {}, fmt::format("got inputs for {} ranks, expected {}", inputs.size(), programs.size()));
   }
   Exchanges exchanges;
   std::vector<std::unique_ptr<Rank>> ranks;

@@ -133,7 +133,7 @@ class Body {
         const Scalar v = values_[s.operands[0]];
         const std::int64_t size = s.index.at(indices, values_.data());
         if (v.i < 0 || v.i >= size) {
-          user_error(711, {{}, op_.name, {}}, fmt::format("index {} is outside of [0, {})", v.i, size));
+          user_error(711, {{}, op_.name, {}}, fmt::format("index {} is out of range [0, {})", v.i, size));
         }
         return v;
       }
@@ -201,7 +201,7 @@ void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
   const std::int64_t depth = a.sizes[n];
   // The sizes of a and b follow those of out: a guard or the verifier has seen to that.
   internal_check(b.sizes[m] == depth && a.sizes[m] == out.sizes[m] && b.sizes[n] == out.sizes[n],
-                 "'{}': operands do not fit", op.name);
+                 "'{}': the sizes of the operands do not agree", op.name);
   std::vector<std::int64_t> indices(rank, 0);
   const auto at = [&](const ByteView& v, std::int64_t offset, bool write = false) {
     if (offset < 0 || offset + size_of(v.dtype) > v.storage_bytes) {

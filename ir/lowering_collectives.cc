@@ -132,7 +132,7 @@ TensorBox Lowering::slabs_first(TensorBox x, int axis, std::int64_t n) {
   const std::optional<Expr> part = divide_exactly(x.sizes()[a], n);
   if (!part) {
     user_error(kSizesDiffer, {.node = origin_},
-               fmt::format("axis {} of size {} cannot be dealt evenly to {} ranks", axis,
+               fmt::format("axis {} of size {} cannot be divided evenly among {} ranks", axis,
                            to_string(x.sizes()[a]), n));
   }
   std::vector<Expr> unfolded = x.sizes();
@@ -232,7 +232,7 @@ TensorBox Lowering::all_to_all(TensorBox x, GroupId group, int split_axis, int c
     if (!divide_exactly(numel(x.sizes()), n)) {
       user_error(
           kSizesDiffer, {.node = origin_},
-          fmt::format("{} elements cannot be dealt evenly to {} ranks", to_string(numel(x.sizes())), n));
+          fmt::format("{} elements cannot be divided evenly among {} ranks", to_string(numel(x.sizes())), n));
     }
     std::vector<Expr> sizes = x.sizes();
     return collective(std::move(k), x, dtype, std::move(sizes));

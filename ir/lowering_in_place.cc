@@ -50,8 +50,8 @@ bool Lowering::covers(const TensorBox& x, const std::optional<TensorRef>& view) 
 
 void Lowering::require_given(const TensorBox& out, DType dtype, const std::vector<Expr>& sizes) {
   if (out.sizes() == sizes && out.dtype() == dtype) return;
-  user_error(580, {.node = origin_}, "the given output differs from the result in type or shape",
-             "its shape is that of the collective's result");
+  user_error(580, {.node = origin_}, "the output tensor differs from the result in type or shape",
+             "give it the type and shape of the collective's result");
 }
 
 void Lowering::write_into(const TensorBox& out, const TensorBox& value) {
@@ -143,7 +143,7 @@ void Lowering::all_reduce_(const std::vector<TensorBox>& xs, GroupId group, Redu
     const TensorRef ref = strided(x).value_or(whole(graph_, id));
     for (const TensorRef& other : changed) {
       if (!may_overlap(graph_, other, ref)) continue;
-      user_error(580, {.node = origin_}, "two operands of one collective in place are the same memory");
+      user_error(580, {.node = origin_}, "two operands of an in-place collective share memory");
     }
     changed.push_back(ref);
   }

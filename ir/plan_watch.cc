@@ -10,7 +10,7 @@ namespace braid::ir {
 
 PlanWatch::PlanWatch(const Schedule& schedule)
     : schedule_(&schedule), tenant_of_(schedule.graph.storages.size(), -1) {
-  internal_check(schedule.plan.has_value(), "a run with the memory plan of a schedule that has none");
+  internal_check(schedule.plan.has_value(), "a run with a memory plan needs a schedule that has one");
   for (const auto& [storage, place] : schedule.plan->placements) {
     tenant_of_[static_cast<std::size_t>(storage.index)] = static_cast<int>(tenants_.size());
     tenants_.push_back({&schedule.graph[storage].name, place});

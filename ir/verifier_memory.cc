@@ -103,13 +103,14 @@ class MemoryCheck {
     const bool comm = g_[id].kind == StorageKind::comm;
     const std::int64_t need = bounds(g_[id].bytes).max, space = comm ? plan_.comm_bytes : plan_.arena_bytes;
     if ((p.space == MemorySpace::comm) != comm) out_.add(kMemory, name(id), "lies in the wrong segment");
-    if (p.bytes < need) out_.add(kMemory, name(id), "has {} bytes and needs up to {}", p.bytes, need);
+    if (p.bytes < need) out_.add(kMemory, name(id), "has {} bytes but needs up to {}", p.bytes, need);
     if (p.offset < 0 || p.bytes < 0 || p.offset > space - p.bytes)
-      out_.add(kMemory, name(id), "bytes [{}, {}) of a segment of {}", p.offset, p.offset + p.bytes, space);
+      out_.add(kMemory, name(id), "bytes [{}, {}) exceed the segment of {}", p.offset, p.offset + p.bytes,
+               space);
     if (comm && p.offset % kCommAlignment != 0)
       out_.add(kMemory, name(id), "offset {} is not a multiple of {}", p.offset, kCommAlignment);
     if (p.first_step > life(id).first || p.last_step < life(id).last) {
-      out_.add(kMemory, name(id), "is planned for steps {}..{} and lives in {}..{}", p.first_step,
+      out_.add(kMemory, name(id), "is planned for steps {}..{} but lives in {}..{}", p.first_step,
                p.last_step, life(id).first, life(id).last);
     }
     return p.bytes > 0;

@@ -179,7 +179,7 @@ class OrderCheck {
     if (!made) {
       // The start of a chain of mutations may be memory that nobody has filled.
       const bool unfilled = r.access.kind == AccessKind::reads_modify && filled_in_pieces(unmutated_base(id));
-      if (top && !unfilled) out_.add(kOrder, name(r), "reads '{}', which nobody writes", g_[id].name);
+      if (top && !unfilled) out_.add(kOrder, name(r), "reads '{}', which is never written", g_[id].name);
       if (!unfilled) return;
       made.emplace();
     }
@@ -240,7 +240,7 @@ class OrderCheck {
       const TensorRef& out = k->outputs[i];
       for (std::size_t j = 0; j < i; ++j) {
         if (surely_overlap(out, k->outputs[j]))
-          out_.add(kFlight, g_[id].name, "two of its results are the same memory, '{}'", g_[out.buffer].name);
+          out_.add(kFlight, g_[id].name, "two of its results share memory, '{}'", g_[out.buffer].name);
       }
     }
     for (std::size_t i = 0; i < k->outputs.size(); ++i) {
