@@ -142,7 +142,7 @@ class Inserter {
         if (!ready(a)) text += " needs " + missing(a);
     }
     ir::user_error(kNoProgress, {}, "the ranks wait for each other:" + text,
-                   "an action has to come after those of other ranks that it needs, in all rows at once");
+                   "order the rows so that no action waits, through other ranks, for one behind it");
   }
 
   std::string missing(Action a) const {

@@ -43,7 +43,7 @@ StageCosts stage(const JsonValue& value) {
   s.activation_bytes = bytes(object, "activation_bytes");
   s.weight_bytes = bytes(object, "weight_bytes");
   if (s.weight_bytes > s.activation_bytes)
-    value.fail("weight_bytes is the part of activation_bytes that W still needs: it cannot be more");
+    value.fail("weight_bytes is the part of activation_bytes that W still needs: it cannot be larger");
   s.forward_bytes = bytes(object, "forward_bytes");
   s.backward_bytes = bytes(object, "backward_bytes");
   s.parameter_bytes = bytes(object, "parameter_bytes");
@@ -112,7 +112,7 @@ PipelineCosts parse_costs(const std::string& text, const std::string& file, int 
   for (const JsonValue& s : list.array()) costs.stages.push_back(stage(s));
   if (costs.stages.size() == 1) costs.stages.resize(static_cast<std::size_t>(stages), costs.stages[0]);
   if (static_cast<int>(costs.stages.size()) != stages) {
-    list.fail("expected the costs of " + std::to_string(stages) + " stages, or of one for all, not of " +
+    list.fail("expected the costs of " + std::to_string(stages) + " stages, or of one for all, got " +
               std::to_string(costs.stages.size()));
   }
   if (const auto value = root.maybe("link")) {
@@ -129,7 +129,7 @@ PipelineCosts parse_costs(const std::string& text, const std::string& file, int 
       between.link = link(object);
       object.finish();
       for (const LinkBetween& other : costs.links) {
-        if (other.from == between.from && other.to == between.to) one.fail("this link stands there already");
+        if (other.from == between.from && other.to == between.to) one.fail("this link is given twice");
       }
       costs.links.push_back(between);
     }

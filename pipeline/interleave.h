@@ -20,7 +20,7 @@ class Interleave {
       : ranks_(o.ranks), local_(o.stages / o.ranks), microbatches_(o.microbatches) {
     const std::int32_t rounds = std::max(1, o.microbatches / o.ranks);
     if (o.microbatches % rounds != 0) {
-      refuse_sizes(name, o, fmt::format("the micro-batches do not divide into {} equal rounds", rounds));
+      refuse_sizes(name, o, fmt::format("the micro-batches cannot be divided into {} equal rounds", rounds));
     }
     per_round_ = o.microbatches / rounds;
   }
