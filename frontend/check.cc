@@ -53,7 +53,7 @@ std::string sentence(std::string text) {
 [[noreturn]] void inference_error(const std::string& text, const ir::Location& at) {
   const std::string first = text.substr(0, text.find('\n')), what = sentence(text);
   if (mentions(first, {"ttribute", "axis", "Axis", "perm"}))
-    user_error(kInvalidAttribute, at, what, "write the model again");
+    user_error(kInvalidAttribute, at, what, "export the model again");
   if (mentions(first, {"[TypeInferenceError]", "elem_type", "element type", "elem type", "input type",
                        "output type", "inconsistent type", "unsupported type"})) {
     user_error(kTypeMismatch, at, what, "check the types of the node's inputs and outputs");
@@ -82,7 +82,7 @@ void check_with_onnx(const Model& model) {
     if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
     const std::string what = sentence(text);
     user_error(mentions(what, {"ttribute"}) ? kInvalidAttribute : kInvalidNode, at, what,
-               "write the model again");
+               "export the model again");
   }
 }
 
@@ -157,7 +157,7 @@ class SupportCheck {
     user_error(kUnsupportedOperators, {.file = model.path},
                fmt::format("{} operator{} not supported: {}", lines.size(),
                            lines.size() == 1 ? " is" : "s are", fmt::join(lines, ", ")),
-               "`braid ops` lists the operators that are, with their versions and types");
+               "`braid ops` lists the supported operators with their versions and types");
   }
 
  private:

@@ -140,7 +140,7 @@ class Inliner {
                    fmt::format("the function imports version {} of operator set '{}', the model version {}",
                                import.version(), import.domain().empty() ? "ai.onnx" : import.domain(),
                                known->second),
-                   "write function and model for the same operator set");
+                   "export function and model for the same operator set");
       }
     }
   }
@@ -181,7 +181,7 @@ class Inliner {
       if (found == renamed.end()) {
         user_error(kUndefinedValue, location_of(model_.path, node),
                    fmt::format("the input '{}' is not defined in the function", input),
-                   "it is neither an input of the function nor the output of one of its nodes");
+                   "it is not an input of the function or the output of one of its nodes");
       }
       input = found->second;
     }

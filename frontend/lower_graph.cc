@@ -248,7 +248,7 @@ class GraphLowering {
     refuse_declaration(
         node, value, fmt::format("with size {} along axis {}", dim.dim_value(), axis),
         fmt::format("on {} rank{} it has {}", options_.ranks, options_.ranks == 1 ? "" : "s", size),
-        "compile for as many ranks as the model was written for (--ranks), or correct the declaration");
+        "compile for the model's number of ranks (--ranks), or correct the declaration");
   }
 
   // What ONNX infers and what was lowered come from different code: they must agree.

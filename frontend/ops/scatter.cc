@@ -92,7 +92,7 @@ void lower_scatter_nd(OpContext& c) {
   if (rank == 0 || q == 0) c.fail(kShapeMismatch, "neither the data nor the indices may be a scalar");
   if (!c.sizes(1).back().is_constant()) {
     c.fail(kDataDependentSize, "the length of the index vectors depends on a dimension",
-           "give the dimension one value");
+           "fix the dimension to one value");
   }
   const std::int64_t n = c.sizes(1).back().constant();
   if (n < 1 || n > rank) {

@@ -44,7 +44,7 @@ double position(const RecordedOp& op) { return op.collective ? op.begin_ns : op.
   }
   names.resize(names.size() - 2);
   ir::user_error(kTraceDependency, {.file = trace.file},
-                 "operations depend on each other in a circle: " + names);
+                 "the dependencies of operations form a cycle: " + names);
 }
 
 // All operations, each behind its dependencies, otherwise by position.
@@ -133,8 +133,8 @@ class Builder {
     }
     if (!work) {
       ir::user_error(kEmptyTrace, {.file = trace_.file},
-                     "the trace holds no kernel and no collective of a device",
-                     "record with ProfilerActivity.CUDA, on the rank whose communication is asked for");
+                     "the trace has no kernels or collectives of a device",
+                     "record with ProfilerActivity.CUDA on the rank of interest");
     }
     if (timed) charge();
     const std::vector<int> order = in_order(trace_);
@@ -184,8 +184,8 @@ class Builder {
       covered = std::max(covered, op(k).end_ns);
     }
     if (beside > 0) {
-      out_.assumptions.push_back(
-          fmt::format("{} kernels ran beside other kernels: each counts with the time that it adds", beside));
+      out_.assumptions.push_back(fmt::format(
+          "{} kernels ran concurrently with others: each counts with the time that it adds", beside));
     }
   }
 
