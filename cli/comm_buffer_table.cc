@@ -65,9 +65,9 @@ std::string comm_buffer_text(const Schedule& schedule) {
                         graph[kernel.group].name, what(d), to_string(d.bytes), verdict(d), shared);
   }
   const Expr copied = copied_bytes(graph, decisions);
-  text += fmt::format("  bytes copied beyond what the algorithms need, per rank and step: {}{}\n",
-                      to_string(copied),
-                      copied.is_constant() ? "" : fmt::format(", {} at most", bounds(copied).max));
+  text +=
+      fmt::format("  bytes copied beyond the algorithms' needs, per rank and step: {}{}\n", to_string(copied),
+                  copied.is_constant() ? "" : fmt::format(", {} at most", bounds(copied).max));
   return text;
 }
 

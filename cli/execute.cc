@@ -122,8 +122,8 @@ std::vector<RankResult> execute(const ProgramFiles& program,
                                 const ExecuteOptions& options) {
   if (program.target != Target::cpu && (options.record || options.link)) {
     ir::user_error(kBadOption, {.file = program.dir},
-                   "--trace, --trace-costs and --link are for CPU programs",
-                   "time on the emulated device says nothing; leave them out");
+                   "--trace, --trace-costs and --link support only CPU programs",
+                   "times on the emulated device are meaningless; leave the options out");
   }
   const int ranks = interface_of(program).ranks;
   check_environment(program, ranks);

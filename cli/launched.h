@@ -21,7 +21,7 @@ std::string rank_prefix();
 // An error of a launched rank that is already printed. It is printed before the rank leaves the World, since
 // mpirun ends all ranks as soon as one has ended.
 struct ReportedError : std::runtime_error {
-  ReportedError() : std::runtime_error("its error stands above") {}
+  ReportedError() : std::runtime_error("its error is printed above") {}
 };
 
 // UserError BR0012 if an environment variable that the ranks of this program read has an invalid value or

@@ -29,7 +29,7 @@ constexpr int kInternalError = 70;  // EX_SOFTWARE
 void report(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 int internal_error(const std::exception& error) {
-  report(fmt::format("internal error: {}\n  Please report this, with the model or text that shows it.\n",
+  report(fmt::format("internal error: {}\n  Please report this with the model or text that causes it.\n",
                      error.what()));
   return kInternalError;
 }
@@ -65,7 +65,7 @@ int guarded(const braid::cli::Action& action) {
   } catch (const braid::cli::ReportedError&) {
     return kUserError;
   } catch (const std::filesystem::filesystem_error& error) {
-    report(fmt::format("error BR{:04}: {}\n  hint: check the path, its rights and the disk\n",
+    report(fmt::format("error BR{:04}: {}\n  hint: check the path, its permissions and the disk\n",
                        braid::cli::kCannotWrite, error.what()));
     return kUserError;
   } catch (const std::system_error& error) {
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Compiles ONNX graphs with collectives into C++ or CUDA+NCCL programs.", "braid"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "braid 0.1.0");
-  app.set_help_all_flag("--help-all", "Help of all subcommands");
+  app.set_help_all_flag("--help-all", "Print the help of all subcommands");
 
   braid::cli::Action chosen;
   braid::cli::add_compile(app, chosen);

@@ -82,9 +82,10 @@ Outcome run_case(const Options& o, const std::string& dir) {
   if (o.target == "cuda") options.target = Target::cuda;
   options.import.ranks = o.model.ranks > 1 ? o.model.ranks : test.ranks;
   if (options.import.ranks != test.ranks) {
-    ir::user_error(frontend::kRankCount, {.file = dir},
-                   fmt::format("the case is for {} ranks, not {}", test.ranks, options.import.ranks),
-                   fmt::format("run it with --ranks {}", test.ranks));
+    ir::user_error(
+        frontend::kRankCount, {.file = dir},
+        fmt::format("the case is for {} ranks, but --ranks is {}", test.ranks, options.import.ranks),
+        fmt::format("run it with --ranks {}", test.ranks));
   }
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);
   TempDir temporary;
@@ -94,7 +95,7 @@ Outcome run_case(const Options& o, const std::string& dir) {
     program = find_program(o.program);
     if (const int ranks = interface_of(program).ranks; ranks != test.ranks) {
       ir::user_error(frontend::kRankCount, {.file = dir},
-                     fmt::format("the case is for {} ranks, the program for {}", test.ranks, ranks),
+                     fmt::format("the case is for {} ranks, but the program is for {}", test.ranks, ranks),
                      fmt::format("compile the program with --ranks {}", test.ranks));
     }
   } else {
@@ -164,8 +165,8 @@ void add_test(CLI::App& app, Action& chosen) {
                       "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)");
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
-  command->add_flag("-q,--quiet", o->quiet, "Do not list what passed");
+  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
+  command->add_flag("-q,--quiet", o->quiet, "Do not list passed cases");
   o->model.add_dimensions(*command);
   o->model.add_passes(*command);
   command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });

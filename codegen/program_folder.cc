@@ -97,7 +97,7 @@ ProgramFolder::~ProgramFolder() {
 void ProgramFolder::refuse_foreign_files() const {
   const auto refuse = [](const fs::path& path) {
     ir::user_error(kForeignFile, {.file = path.string()},
-                   "is in the way: it is not of a program that Braid has compiled into this folder",
+                   "is in the way: it does not belong to a program compiled into this folder",
                    "choose another folder, or move that file");
   };
   const std::optional<std::vector<std::string>> old = files_of_program(dir_);

@@ -87,7 +87,7 @@ void ProgramEmitter::refuse_unsupported() const {
   if (problems.empty()) return;
   Location at;
   at.node = first;
-  user_error(601, at, fmt::format("the C++ target does not have:\n    {}", fmt::join(problems, "\n    ")),
+  user_error(601, at, fmt::format("the C++ target does not support:\n    {}", fmt::join(problems, "\n    ")),
              "compile for another target, or rewrite these nodes");
 }
 
