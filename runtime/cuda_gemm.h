@@ -55,11 +55,11 @@ struct GemmOperands {
 // Why no implementation accepts the problem; null if some do.
 inline const char* reason_against(const GemmProblem& p) {
   if (p.m < 0 || p.n < 0 || p.k < 0 || p.batch < 0) return "a GEMM's sizes are negative";
-  if (p.batch > 1 && p.stride_d == 0) return "a batched GEMM needs a stride of D";
+  if (p.batch > 1 && p.stride_d == 0) return "a batched GEMM requires a stride of D";
   const GemmType in = p.input_type, out = p.output_type;
   if (in == GemmType::kFloat32 && out != GemmType::kFloat32)
-    return "a GEMM of float32 inputs has a float32 output";
-  if (out != GemmType::kFloat32 && in != out) return "a GEMM's output is float32 or of the inputs' type";
+    return "a GEMM of float32 inputs must have a float32 output";
+  if (out != GemmType::kFloat32 && in != out) return "a GEMM's output must be float32 or of the inputs' type";
   const int64_t lda = p.transpose_a ? p.m : p.k, ldb = p.transpose_b ? p.k : p.n;
   if ((p.lda != 0 && p.lda < lda) || (p.ldb != 0 && p.ldb < ldb) || (p.ldc != 0 && p.ldc < p.n) ||
       (p.ldd != 0 && p.ldd < p.n))

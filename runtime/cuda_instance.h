@@ -75,7 +75,7 @@ class Instance {
   }
   bool guard(bool holds, const char* text) {
     return holds ||
-           fail(BRAID_BAD_SIZE, std::string("the sizes do not fit each other: ") + text + " does not hold");
+           fail(BRAID_BAD_SIZE, std::string("the sizes are inconsistent: ") + text + " does not hold");
   }
   // Sets the ONNX node to which the next calls belong.
   void at_node(const char* node) {

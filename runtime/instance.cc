@@ -106,13 +106,13 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
     if (!world_)
       fail(BRAID_INVALID_ARGUMENT, "a program for " + number(table.ranks) + " ranks needs a world");
     if (world_->size() != table.ranks || world_->rank() != rank_) {
-      fail(BRAID_INVALID_ARGUMENT,
-           "the program is for " + number(table.ranks) + " ranks, the world has " + number(world_->size()));
+      fail(BRAID_INVALID_ARGUMENT, "the program is for " + number(table.ranks) +
+                                       " ranks, but the world has " + number(world_->size()));
     }
     if (world_->segment_bytes() < table.comm_bytes) {
       fail(BRAID_INVALID_ARGUMENT, "the communication segment has " +
                                        std::to_string(world_->segment_bytes()) +
-                                       " bytes, the program needs " + std::to_string(table.comm_bytes));
+                                       " bytes, but the program needs " + std::to_string(table.comm_bytes));
     }
     segment_ = world_->segment();
   }
@@ -202,7 +202,7 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
         const BraidDim& d = table_.dims[k];
         if (dims[k] < d.min || dims[k] > d.max) {
           fail(BRAID_BAD_SIZE, std::string("dimension '") + d.name + "' is " + number(dims[k]) +
-                                   ", the program was compiled for " + number(d.min) + " to " +
+                                   ", but the program was compiled for " + number(d.min) + " to " +
                                    number(d.max));
         }
       }
@@ -297,7 +297,7 @@ bool Instance::indices_ok(const char* const* sites) {
   if (index_error_.site < 0) return true;
   status_ = BRAID_BAD_INDEX;
   error_ = std::string("node '") + sites[index_error_.site] + "': index " + number(index_error_.value) +
-           " is outside of an axis of size " + number(index_error_.size);
+           " is out of range for an axis of size " + number(index_error_.size);
   return false;
 }
 

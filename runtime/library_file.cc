@@ -45,12 +45,12 @@ void check_library(const std::string& path, SealNeed need, uint64_t id) {
   const auto refuse = [&](const char* why) {
     throw ProgramError(kCannotOpen, path + ": " + why + "; compile the model again");
   };
-  if (!whole_elf(bytes)) refuse("is no library, or has been cut off");
+  if (!whole_elf(bytes)) refuse("is not a library, or is truncated");
   const auto seal = seal_of(bytes);
   if (!seal && need == SealNeed::required) refuse("was not built by Braid");
   if (!seal) return;
   if (!seal_intact(bytes, *seal)) refuse("has been changed since it was built");
-  if (id != 0 && seal->id != id) refuse("belongs to another compilation than the manifest beside it");
+  if (id != 0 && seal->id != id) refuse("belongs to another compilation than its manifest");
 }
 
 }  // namespace braid::rt

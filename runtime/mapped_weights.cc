@@ -27,7 +27,8 @@ MappedWeights::MappedWeights(const void* file, uint64_t bytes, uint64_t wanted, 
   if (head.compilation_id != id) refuse(name_ + " belongs to another program: compile the model again");
   if (head.rank != rank) refuse(name_ + " holds the weights of rank " + std::to_string(head.rank));
   if (bytes != wanted) {
-    refuse(name_ + " has " + std::to_string(bytes) + " bytes, the program needs " + std::to_string(wanted));
+    refuse(name_ + " has " + std::to_string(bytes) + " bytes, but the program needs " +
+           std::to_string(wanted));
   }
   file_ = static_cast<const std::byte*>(file);
   bytes_ = bytes;
@@ -59,7 +60,7 @@ void MappedWeights::check_blocks(uint64_t begin, uint64_t end) {
   for (int64_t k = 0; k < count; ++k) {
     if (!weight_block_intact(file_, tensors_end_, open[static_cast<size_t>(k)])) damaged = true;
   }
-  if (damaged) refuse(name_ + " is damaged: its contents are not those that were compiled");
+  if (damaged) refuse(name_ + " is damaged: its contents have changed since compilation");
   for (uint64_t k : open) intact_[k] = true;
   checked_ += open.size();
 }

@@ -219,7 +219,7 @@ const BraidProgram* load_program(const std::string& library, uint64_t compilatio
   const std::string path = slash == std::string::npos ? "./" + library : library;
   const size_t dot = file.rfind(".so");
   if (dot == std::string::npos)
-    throw ProgramError(kCannotOpen, library + ": the name of a program's library ends with .so");
+    throw ProgramError(kCannotOpen, library + ": the name of a program's library must end with .so");
   check_library(path, compilation_id != 0 ? SealNeed::required : SealNeed::if_present, compilation_id);
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) throw ProgramError(kCannotOpen, ::dlerror());
@@ -228,7 +228,7 @@ const BraidProgram* load_program(const std::string& library, uint64_t compilatio
   if (!function) throw ProgramError(kCannotOpen, library + " has no function " + symbol);
   const BraidProgram* table = function();
   if (compilation_id != 0 && table->compilation_id != compilation_id)
-    throw ProgramError(kCannotOpen, library + " holds another program than the manifest beside it says");
+    throw ProgramError(kCannotOpen, library + " contains another program than its manifest says");
   return table;
 }
 
@@ -273,8 +273,9 @@ std::span<const std::byte> Program::arena() const {
 void Program::record(std::span<BraidNodeTimes> times) {
   const size_t wanted = static_cast<size_t>(impl_->table->node_count) + 1;
   if (!times.empty() && times.size() != wanted) {
-    throw ProgramError(kWrongInput, "times of " + std::to_string(times.size()) + " nodes, the program has " +
-                                        std::to_string(wanted - 1) + " and the end");
+    throw ProgramError(kWrongInput, "times of " + std::to_string(times.size()) +
+                                        " nodes, but the program has " + std::to_string(wanted - 1) +
+                                        " and the end");
   }
   impl_->table->record(impl_->instance.get(), times.empty() ? nullptr : times.data());
 }
@@ -284,7 +285,7 @@ void Program::run(std::span<const TensorView> inputs, std::span<const TensorView
   if (inputs.size() != p.in.size() || outputs.size() != p.out.size()) {
     throw ProgramError(kWrongInput, std::string("program '") + p.table->name + "' has " +
                                         number(p.table->input_count) + " inputs and " +
-                                        number(p.table->output_count) + " outputs; given were " +
+                                        number(p.table->output_count) + " outputs; got " +
                                         number(static_cast<int64_t>(inputs.size())) + " and " +
                                         number(static_cast<int64_t>(outputs.size())));
   }

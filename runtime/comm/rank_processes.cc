@@ -111,7 +111,7 @@ void RankProcesses::judge(Rank& rank, int64_t passed_ns) {
     rank.killed_ns += passed_ns;
     if (rank.killed_ns < kDeathNs) return;
     rank.running = false;  // in a system call that does not return: nobody can end it
-    rank.ending = rank.verdict + " and does not end though it has been killed";
+    rank.ending = rank.verdict + " and does not end although it has been killed";
     return;
   }
   const bool lost = run_has_failed();

@@ -26,10 +26,9 @@ size_t segment_stride(size_t segment_bytes) { return round_up(segment_bytes, kPa
 Status system_error(const std::string& what) {
   const int error = errno;
   const bool full = error == ENOSPC || error == ENOMEM || error == EFBIG;
-  return Status::error(
-      full ? StatusCode::out_of_memory : StatusCode::system,
-      what + ": " + std::strerror(error) +
-          (full ? " (there is no more shared memory: use smaller segments or staging)" : ""));
+  return Status::error(full ? StatusCode::out_of_memory : StatusCode::system,
+                       what + ": " + std::strerror(error) +
+                           (full ? " (shared memory is exhausted: use smaller segments or staging)" : ""));
 }
 
 // What the kernel says it can still hand out; 0 if it does not say.
@@ -52,7 +51,7 @@ Status reserve(int fd, size_t offset, size_t bytes) {
   const size_t available = available_memory();
   if (available > 0 && bytes > available) {
     return Status::error(StatusCode::out_of_memory,
-                         "shared memory of " + std::to_string(bytes) + " bytes is asked for, but only " +
+                         "shared memory of " + std::to_string(bytes) + " bytes is requested, but only " +
                              std::to_string(available) + " bytes of memory are available");
   }
   int error = 0;

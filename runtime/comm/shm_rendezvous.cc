@@ -204,7 +204,7 @@ Status Meeting::taken(const std::string& what) const {
   std::string text = "rendezvous: " + what;
   if (stranger_.pid != 0) {
     text += "; its address is taken by " + process(stranger_.pid) + " of user " +
-            std::to_string(stranger_.uid) + ", which is not ours and was told nothing";
+            std::to_string(stranger_.uid) + ", which is not our process and was told nothing";
   } else if (crowded_) {
     text += "; whoever has its address accepts nobody";
   }

@@ -99,7 +99,7 @@ std::string chain_of_waits(const Arena& arena, int rank, int peer) {
       if (stopped) {
         text += "; " + name(peer) + " (process " + std::to_string(line.pid) + ") is stopped";
       } else if (seen.size() > 2) {
-        text += "; " + name(peer) + " is missing: it waits for nobody";
+        text += "; " + name(peer) + " is missing: it waits for no other rank";
       }
       return text;
     }

@@ -283,7 +283,7 @@ void* BlockRunner::static_shared(const void* site, size_t size, size_t alignment
   }
   if (total > kMaxSharedBytes || total - dynamic_bytes_ > kDefaultSharedBytes)
     fail(FindingKind::kInvalidUse,
-         [&] { return "the block's shared memory is used up: " + std::to_string(total) + " bytes"; });
+         [&] { return "the block's shared memory is exhausted: " + std::to_string(total) + " bytes"; });
   site_memory_.push_back(std::make_unique<char[]>(size + alignment));
   const uintptr_t start = reinterpret_cast<uintptr_t>(site_memory_.back().get());
   void* memory = reinterpret_cast<void*>((start + alignment - 1) / alignment * alignment);
@@ -316,7 +316,7 @@ void BlockRunner::diagnose() {
   const Thread& thread = threads_[first];
   std::string text = thread_text(first) + " waits at " + thread.waits_for;
   if (thread.line != 0) text += " of line " + std::to_string(thread.line);
-  text += " for ever: ";
+  text += " forever: ";
   unsigned ended = 0, other = count_;
   for (unsigned i = 0; i < count_; ++i) {
     if (thread.line == 0 && (i / kLanes != first / kLanes || (thread.mask >> i % kLanes & 1) == 0)) continue;

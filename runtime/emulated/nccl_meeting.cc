@@ -73,7 +73,7 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
       const std::string message = title(first) + where + ": the " + what + " buffer of " +
                                   group.rank_text(0) + " is " + say(a) + ", that of " +
                                   group.rank_text(static_cast<int>(i)) + " is " + say(b) +
-                                  "; in a symmetric window it has to be the same on all ranks";
+                                  "; in a symmetric window it must be the same on all ranks";
       finding_list().add(FindingKind::kRegistration, message);
       group.fail(ncclInvalidUsage, message);
       return true;
