@@ -1,6 +1,5 @@
 // A pipeline schedule as a plain value: each rank's row of actions in issue order, and which rank owns which
-// stage. Generators make it, lowering passes rewrite it; simulators, the proof, the search and code
-// generation read it.
+// stage. Generators make it, lowering passes rewrite it; simulators, the proof and the search read it.
 #pragma once
 
 #include <cstdint>
