@@ -30,8 +30,8 @@ struct Options {
   bool serve = false;
 };
 
-// One step per line "run" on standard input; prints its nanoseconds. So a driver can take turns with another
-// program.
+// Runs one step per line "run" on standard input and prints its nanoseconds, so that a driver can alternate
+// with another program.
 int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int threads) {
   if (threads > 0) omp_set_num_threads(threads);
   rt::Program program =

@@ -38,8 +38,8 @@ std::optional<int> rank_in_name(const std::string& path) {
   return std::stoi(match[1]);
 }
 
-// In the order of the ranks in their names, where all have one ("model.rank10.onnx" comes after
-// "model.rank9.onnx", which a shell's pattern does not know); otherwise as given.
+// Sorts files by the ranks in their names if all have one (unlike a shell's pattern, "model.rank10.onnx"
+// comes after "model.rank9.onnx"); otherwise keeps the given order.
 std::vector<std::string> in_rank_order(std::vector<std::string> files) {
   const bool all =
       std::all_of(files.begin(), files.end(), [](const auto& f) { return rank_in_name(f).has_value(); });

@@ -33,7 +33,7 @@ std::string comm_buffer_text(const Schedule& schedule) {
   const std::vector<CommBufferDecision> decisions = comm_buffer_decisions(schedule);
   if (decisions.empty()) return {};
   std::string text = "\nCommunication buffers\n";
-  // What lies where it should is counted; what is copied is named.
+  // In-place operands are counted, copied ones listed.
   std::vector<std::pair<std::string, int>> counts;
   std::size_t width = 0;
   for (const CommBufferDecision& d : decisions) {

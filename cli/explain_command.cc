@@ -151,7 +151,7 @@ void print_memory(const Schedule& schedule) {
   }
 }
 
-// Prints what was measured beside what is simulated, and writes the files that were asked for.
+// Prints measured and simulated values and writes the requested files.
 void tell(const Options& o, const passes::OverlapStory& story, const Schedule& schedule) {
   std::vector<std::pair<std::string, const passes::TimelineView*>> views = {
       {"before the passes", &story.first_view}, {"after the passes", &story.last_view}};
@@ -182,7 +182,7 @@ std::pair<std::vector<passes::PassRecord>, passes::OverlapStory> follow(Schedule
   return {std::move(records), observer.story(schedule)};
 }
 
-// What somebody else's tool recorded: as it was, and what a better order would give.
+// Another tool's trace: the recorded order, and what a better one would give.
 int explain_trace(const Options& o) {
   CompileOptions options = o.model.compile_options();
   frontend::ImportedTrace trace = frontend::import_trace(o.model.model);

@@ -135,7 +135,7 @@ std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& s
         }
         sizes.push_back(s.constant >= 0 ? s.constant : dims.at(s.dim));
       }
-      // One stream per input, the same on all ranks: what ranks share they must see alike.
+      // One random stream per input, equal on all ranks, since shared inputs must be equal.
       std::mt19937_64 generator(*options.random * 1000003 + k);
       slot = random_tensor(specs[k].dtype, std::move(sizes), generator,
                            std::min(options.random_max, index_limit(specs[k], dims)));

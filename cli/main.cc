@@ -25,7 +25,7 @@ namespace {
 constexpr int kUserError = 1;
 constexpr int kInternalError = 70;  // EX_SOFTWARE
 
-// Standard error may be full or closed, too: that must not end the program in another way.
+// Standard error may also be full or closed: that must not change how the program ends.
 void report(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 int internal_error(const std::exception& error) {
@@ -34,15 +34,15 @@ int internal_error(const std::exception& error) {
   return kInternalError;
 }
 
-// A closed descriptor would be given to the next file that is opened, and what is printed would land in it.
-// Here a write to it fails.
+// A closed descriptor would be reused for the next opened file, which would receive the printed text. This
+// makes writes to it fail.
 void keep_standard_descriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
-// What was printed must have arrived.
+// All printed text must have been written.
 int finished(int code) {
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0 && std::cout.flush()) return code;
@@ -76,8 +76,8 @@ int guarded(const braid::cli::Action& action) {
   }
 }
 
-// "there is no command 'x'" with those that exist, where an argument stands in a command's place; CLI11 would
-// only say that a command is required. Empty where that is not what is wrong.
+// "there is no command 'x'" with the valid ones if an argument is in a command's place; CLI11 would only say
+// that a command is required. Empty if that is not the error.
 std::string unknown_command(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();

@@ -30,7 +30,7 @@ struct Options {
   bool quiet = false;
 };
 
-// Half-precision results carry two or three digits: what the user leaves open is as wide as their rounding.
+// Half-precision results have two or three digits, so the default tolerance covers their rounding.
 Tolerance tolerance_for(const Options& o, ir::DType dtype) {
   Tolerance tolerance = o.tolerance;
   if (dtype == ir::DType::f16 || dtype == ir::DType::bf16) {
@@ -42,7 +42,7 @@ Tolerance tolerance_for(const Options& o, ir::DType dtype) {
 
 enum class Outcome { passed, failed, skipped };
 
-// Error numbers of what the model asks for and Braid does not have: such a case is skipped, not failed.
+// Error numbers of unsupported features: such a case is skipped, not failed.
 bool unsupported(int code) {
   return code == 109 || code == 110 || code == 115 || code == 116 || code == 117 || code == 119 ||
          code == 103 || code == 601;

@@ -43,7 +43,7 @@ Descriptor lock_folder(const std::string& dir) {
   return folder;
 }
 
-// What compilations that were killed have left: nobody holds it.
+// Remains of killed compilations, which no process locks.
 void remove_abandoned(const std::string& dir) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(dir, ignored)) {

@@ -37,8 +37,8 @@ void check_layout(const Graph& graph, BufferId out, BufferId in, const std::stri
   }
 }
 
-// Program order: once an operation has written the output, nobody reads the input. One operation may do both
-// only where it reads each element where it writes it.
+// Program order: once an operation has written the output, no operation reads the input. One operation may do
+// both only if it reads each element where it writes it.
 void check_order(const ir::Schedule& schedule, ir::StorageId out, ir::StorageId in, const std::string& output,
                  const std::string& input) {
   const Graph& graph = schedule.graph;

@@ -35,7 +35,7 @@ bool mentions(const std::string& text, std::initializer_list<const char*> words)
                      [&](const char* w) { return text.find(w) != std::string::npos; });
 }
 
-// ONNX's messages end with the place and nest "[ShapeInferenceError]" marks: the sentence is what is wanted.
+// ONNX's messages end with the place and nest "[ShapeInferenceError]" marks: this extracts the sentence.
 std::string sentence(std::string text) {
   for (const char* mark : {"[ShapeInferenceError] ", "[TypeInferenceError] ", "Inference error(s): "}) {
     for (std::size_t at; (at = text.find(mark)) != std::string::npos;)
@@ -144,7 +144,8 @@ class SupportCheck {
 
   void report(const Model& model) {
     if (problems_.empty()) return;
-    // A branch that lacks something may never be taken; a model that is refused anyway is told about it too.
+    // A branch with unsupported operators may never be taken; if the model is refused anyway, they are
+    // reported too.
     for (const auto& [what, nodes] : inner_problems_) {
       for (const std::string& node : nodes) add_problem(problems_, what, node);
     }

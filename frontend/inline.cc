@@ -150,7 +150,7 @@ class Inliner {
     std::unordered_map<std::string, std::string> renamed{{"", ""}};
     for (int k = 0; k < body.input_size(); ++k)
       renamed[body.input(k)] = k < call.input_size() ? call.input(k) : "";
-    // Outputs nobody wants get inner names, as all other inner values do.
+    // Unused outputs get inner names, like all other inner values.
     for (int k = 0; k < body.output_size(); ++k) {
       if (k < call.output_size() && !call.output(k).empty() && !renamed.count(body.output(k)))
         renamed[body.output(k)] = call.output(k);

@@ -1,4 +1,4 @@
-// One file per rank: the same graph, weights of each rank's own.
+// One file per rank: the same graph with per-rank weights.
 #include <fmt/format.h>
 
 #include <cstring>

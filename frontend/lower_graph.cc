@@ -217,7 +217,7 @@ class GraphLowering {
                                                                         : &found->second.tensor_type();
   }
 
-  // If the model says something else than what there is, that is its own mistake.
+  // If the model's declaration differs from the actual value, the model is wrong.
   [[noreturn]] void refuse_declaration(const onnx::NodeProto& node, const Value& value,
                                        const std::string& declared, const std::string& is,
                                        const std::string& hint) const {

@@ -114,7 +114,7 @@ void for_each_load(const LoopBody& body, const Visit& visit) {
   }
 }
 
-// Do all loads by `reader` of what `writer` writes stay at their own outer point?
+// Whether all loads by `reader` of what `writer` writes stay at their own outer point.
 bool stays_in_row(const Graph& graph, OpId writer, OpId reader, std::size_t outer, std::string* why) {
   const std::optional<Store> store = store_of(graph, writer);
   const auto& loops = *graph[reader].as<Loops>();

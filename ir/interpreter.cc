@@ -18,8 +18,7 @@ std::string sizes_text(std::span<const std::int64_t> sizes) {
   return fmt::format("[{}]", fmt::join(sizes, ", "));
 }
 
-// An input whose size is `e` turned out to be `actual`: what does that say about the one dimension not known
-// yet?
+// An input's size `e` is `actual`: solves for the dimension in it that is not yet known.
 void solve(Expr e, std::int64_t actual, std::map<std::string, std::int64_t>& dims) {
   std::optional<Expr> unknown;
   int count = 0;
@@ -183,7 +182,7 @@ class Rank {
   bool release(const Operation& op, OpId start) {
     const auto it = open_.find(start);
     internal_check(it != open_.end(), "'{}' releases '{}', which has not started", op.name, g_[start].name);
-    // Who only receives has nothing that its peer still reads.
+    // A rank that only receives has no memory that its peer still reads.
     const bool read_by_peers = !g_[start].as<CollectiveKernel>()->inputs.empty();
     if (read_by_peers && it->second && !it->second->all_done()) return blocked(op, *it->second, true);
     open_.erase(it);
@@ -219,7 +218,7 @@ class Rank {
   std::string blocked_on_;
 };
 
-// Operations of the schedule, those inside of regions included.
+// Operations of the schedule, including those inside regions.
 void collect_ops(const Graph& g, std::span<const OpId> ops, std::vector<OpId>& out) {
   for (OpId id : ops) {
     out.push_back(id);

@@ -10,7 +10,7 @@
 namespace braid::ir {
 namespace {
 
-// An expression with actual dimensions: what is linear in the indices is a dot product, the rest a small
+// An expression with actual dimensions: its part linear in the indices is a dot product, the rest a small
 // tree.
 class Index {
  public:
@@ -199,7 +199,7 @@ void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
   if (gemm.epilogue) epilogue.emplace(*gemm.epilogue, memory, op);
   const std::size_t rank = out.sizes.size(), m = rank - 2, n = rank - 1;
   const std::int64_t depth = a.sizes[n];
-  // The sizes of a and b follow those of out: a guard or the verifier has seen to that.
+  // The sizes of a and b match those of out: a guard or the verifier ensures this.
   internal_check(b.sizes[m] == depth && a.sizes[m] == out.sizes[m] && b.sizes[n] == out.sizes[n],
                  "'{}': the sizes of the operands do not agree", op.name);
   std::vector<std::int64_t> indices(rank, 0);

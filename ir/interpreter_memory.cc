@@ -158,7 +158,7 @@ void RankMemory::step_done(int step) {
   if (at == lives_.end()) return;
   for (const auto& [storage, p] : at->second.end) {
     const Block b = blocks_[static_cast<std::size_t>(storage.index)];
-    // A storage born at this step may have taken these bytes over (in-place reuse): what it holds lives on.
+    // A storage born at this step may have taken over these bytes (in-place reuse): its contents stay live.
     std::vector<bool> kept(static_cast<std::size_t>(b.bytes), false);
     for (const Placement* q : at->second.begin) {
       if (q->space != p->space) continue;

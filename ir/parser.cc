@@ -25,7 +25,7 @@ Schedule Parser::parse() {
     try {
       if (!header_statement()) schedule_.nodes.push_back(schedule_node());
     } catch (const UserError& e) {
-      // Sizes that overflow are found deep inside of expressions: say where they were written.
+      // Overflowing sizes are found deep inside expressions: report where they were written.
       if (e.location().line > 0) throw;
       fail(kBadExpression, start, e.message(), e.hint());
     }

@@ -70,7 +70,7 @@ Expr Parser::times(Expr a, Expr b, const Token& at) const {
   return checked(a * b, at);
 }
 
-// All arithmetic on sizes can overflow: the errors get the place where it was written.
+// Arithmetic on sizes can overflow: errors get the position of its text.
 Expr Parser::expr() {
   const Token start = peek();
   try {
@@ -146,7 +146,7 @@ Expr Parser::call(const Token& function) {
 Expr Parser::symbol(const Token& t) {
   if (t.kind == TokenKind::value) {
     if (!scope_.values) {
-      // Outside of a body only parse_expr meets values, and they are numbers there.
+      // Outside a body only parse_expr accepts values, and they are numbers there.
       if (named_ || t.text.empty() || t.text.size() > 6 ||
           t.text.find_first_not_of("0123456789") != std::string::npos) {
         fail(kBadIndex, t, fmt::format("value %{} is used outside a loop body", t.text));

@@ -45,7 +45,7 @@ void PlanWatch::touch(int tenant, std::int64_t offset, std::int64_t bytes, bool 
              fmt::format("shares byte {} with '{}', which lives until step {}", k, *other.name,
                          other.place.last_step));
       }
-      // An older one's bytes that this one never wrote are merely not initialised.
+      // Bytes of an older tenant that this one never wrote are merely uninitialised.
       if (!write && other.place.first_step > t.place.first_step) {
         fail(t, who,
              fmt::format("lost byte {} to '{}', which was born at step {}", k, *other.name,

@@ -249,7 +249,7 @@ Scalar cast(DType from, DType to, Scalar v) {
 
 Scalar apply(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
   const Scalar result = evaluate(code, type, a, b, c);
-  // What where chooses is of the type already.
+  // The operands of `where` already have the type.
   return code == OpCode::where || row_of(code).result_type == ResultType::boolean ? result
                                                                                   : rounded(type, result);
 }

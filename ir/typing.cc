@@ -278,7 +278,7 @@ class OperationCheck {
     return check_refs(k.writes);
   }
 
-  // How many elements a collective moves out for those that go in.
+  // Checks the numbers of input and output elements of a collective.
   Result check(const CollectiveKernel& k) {
     if (!k.group.valid() || static_cast<std::size_t>(k.group.index) >= g_.groups.size()) {
       return wrong(Kind::structure, "the collective has no group");

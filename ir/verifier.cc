@@ -34,7 +34,7 @@ class StructureCheck {
   }
 
  private:
-  // The caller brings the memory of an output, so what is written there must be one.
+  // The caller provides the memory of an output, so only outputs may be written there.
   void output_storages() {
     std::set<StorageId> returned;
     for (const GraphOutput& o : g_.outputs) returned.insert(root_storage(g_, o.buffer));
@@ -206,8 +206,8 @@ class StructureCheck {
            g_[from].sizes == g_[to].sizes && strides_of(g_, from) == strides_of(g_, to);
   }
 
-  // Results are copies of what the region yields, made one after the other: none may lie where an earlier one
-  // has been written, or where it is being written itself.
+  // Results are copies of the yielded values, made one after another: a yielded value must not overlap an
+  // earlier result or its own result.
   void yields(const Operation& op, const Region& region) {
     for (std::size_t k = 0; k < region.yields.size() && k < op.outputs.size(); ++k) {
       const TensorRef yielded = whole(g_, region.yields[k]);
@@ -237,7 +237,7 @@ class StructureCheck {
     }
   }
 
-  // Reports what is certainly outside of its memory.
+  // Reports only what is certainly out of bounds.
   void bounds_of(const Operation& op, const Access& a) {
     const Expr bytes = g_[a.region.storage].bytes;
     if (provably_less(a.region.begin, 0) || provably_less(bytes, a.region.end)) {

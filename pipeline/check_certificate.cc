@@ -1,5 +1,5 @@
-// Holds an order of messages against the rows, one rank at a time: an order in which everything comes after
-// what it waits for is one in which it can happen.
+// Checks an order of messages against the rows, one rank at a time: an order in which everything comes after
+// what it waits for is executable.
 #include <fmt/format.h>
 
 #include <algorithm>

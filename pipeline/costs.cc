@@ -88,7 +88,7 @@ Time PipelineCosts::transfer(Action send, std::int32_t from, std::int32_t to) co
   const StageCosts& s = stages[static_cast<std::size_t>(send.stage)];
   const std::int64_t size = send.kind == ActionKind::send_forward ? s.forward_bytes : s.backward_bytes;
   if (size == 0 || used.gb_s <= 0) return used.latency;
-  // What is longer than any simulation may take stays so, and stays a number.
+  // A time beyond the limit of simulations stays beyond it, and stays finite.
   constexpr double kMostNs = 4e15;
   return used.latency + Time::from_ns(std::min(static_cast<double>(size) / used.gb_s, kMostNs));
 }

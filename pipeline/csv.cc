@@ -93,7 +93,7 @@ void each_action(const Schedule& schedule, Visit visit) {
   }
 }
 
-// Sizes of the schedule; numbers that cannot be without gaps are refused before anything is allocated for
+// Determines the sizes of the schedule; numbers that imply gaps are refused before anything is allocated for
 // them.
 void count(Schedule& schedule, const CsvOptions& options, std::int32_t& stages) {
   std::int64_t actions = 0;
@@ -110,7 +110,7 @@ void count(Schedule& schedule, const CsvOptions& options, std::int32_t& stages) 
     stages = std::max(stages, a.stage + 1);
     schedule.microbatches = std::max(schedule.microbatches, a.microbatch + 1);
   });
-  // Every micro-batch goes through every stage. Small files are let through: validate names what is missing.
+  // Every micro-batch goes through every stage. Small files pass: validate names what is missing.
   constexpr std::int64_t kSmall = 1 << 20;
   if (std::int64_t{stages} * schedule.microbatches > std::max(actions, kSmall)) {
     fail(kMissingStage, options, 0,

@@ -30,7 +30,7 @@ class Lifetimes {
     const Row& row = s_.rows[static_cast<std::size_t>(rank_)];
     each_cell(row, [&](std::size_t cell, std::size_t p, std::span<const Action> cell_members) {
       position_ = p;
-      // Side by side: what begins in a container is there for what ends in it, whatever the order.
+      // Members run concurrently: an activation that begins in a container may end in it, in any order.
       for (const Action a : cell_members)
         if (a.kind == forward) visit(a, cell);
       for (const Action a : cell_members)

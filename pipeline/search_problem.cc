@@ -65,8 +65,7 @@ void check(const SearchProblem& p) {
   if (p.microbatches == 0) return;
   for (std::size_t s = 0; s < stages; ++s) {
     const std::int32_t rank = p.rank_of_stage[s];
-    // A rank with several stages may have to hold one micro-batch in all of them: that is for the search to
-    // find.
+    // A rank with several stages may have to hold one micro-batch in all of them; the search finds out.
     if (p.stages[s].activation_bytes > p.cap(rank))
       ir::user_error(881, {},
                      fmt::format("one micro-batch of stage {} takes {} bytes, but rank {} may hold only {}",

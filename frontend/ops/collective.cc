@@ -22,8 +22,8 @@ GroupId make_group(OpContext& c, const std::vector<int>& ranks) {
                                         ranks);
 }
 
-// Attribute `group`; all ranks where there is none. A rank outside of the group passes the node over: what
-// the node's outputs hold there is undefined.
+// Attribute `group`; all ranks if absent. A rank outside the group skips the node: its outputs are undefined
+// there.
 std::vector<int> group_ranks(OpContext& c) {
   std::vector<int> ranks;
   const auto given = c.ints_attribute("group");
@@ -188,7 +188,7 @@ void reduce_scatter(OpContext& c, const std::vector<int>& ranks, ReduceKind kind
   });
 }
 
-// Slabs of `split` go out, what comes lies along `concat`.
+// Sends slabs along `split` and concatenates received ones along `concat`.
 void all_to_all(OpContext& c, const std::vector<int>& ranks, std::int64_t split, std::int64_t concat,
                 bool blocking = false) {
   for_each_tensor(c, ranks, [&](int k, GroupId group) {
@@ -269,7 +269,7 @@ void braid_recv(OpContext& c) {
   c.set_output(0, c.lowering().recv(dtype, sizes, make_group(c, ranks), member(c, "peer", ranks)));
 }
 
-// What every target got from its source; zeros where nobody sends to a rank.
+// What every target received from its source; zeros on ranks without a source.
 void braid_batch_send_recv(OpContext& c) {
   const std::vector<int> ranks = group_ranks(c);
   const auto n = static_cast<std::int64_t>(ranks.size());

@@ -92,7 +92,7 @@ TensorBox uneven_all_to_all(OpContext& c, const TensorBox& x, ir::GroupId group,
     }
   }
   if (block == 0) return x;
-  // Who is outside of the group passes the node over; its tables must be legal only.
+  // A rank outside the group skips the node; its tables only have to be legal.
   const auto world = static_cast<std::size_t>(c.ranks());
   std::vector<std::vector<std::int64_t>> pack(
       world, std::vector<std::int64_t>(n * static_cast<std::size_t>(block), 0));

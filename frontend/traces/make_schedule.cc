@@ -19,7 +19,7 @@ using ir::OpId;
 double position(const RecordedOp& op) { return op.collective ? op.begin_ns : op.end_ns; }
 
 [[noreturn]] void circle(const RecordedTrace& trace, const std::vector<int>& missing) {
-  // From anybody in or behind the circle, dependencies that were never placed lead into it.
+  // From any operation in or after the cycle, unplaced dependencies lead into it.
   std::vector<int> seen_at(trace.ops.size(), -1);
   int at = static_cast<int>(std::find_if(missing.begin(), missing.end(), [](int m) { return m > 0; }) -
                             missing.begin());
@@ -355,7 +355,7 @@ class Builder {
     out_.recorded.push_back({id, op(k).begin_ns, op(k).end_ns, op(k).stream, op(k).collective.has_value()});
   }
 
-  // What nobody depends on is a result of the program.
+  // Operations without dependents are results of the program.
   void outputs() {
     ir::NameTable names;
     for (std::size_t k = 0; k < results_.size(); ++k) {
