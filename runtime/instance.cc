@@ -27,7 +27,7 @@ namespace {
 
 std::string number(int64_t v) { return std::to_string(v); }
 
-// For collectives of a program of one rank: with nobody else to meet, it needs no caller to make its world.
+// For collectives of a program with one rank: without peers, it needs no world from the caller.
 std::unique_ptr<World> world_of_one(const BraidProgram& table) {
   SharedMemory memory;
   std::unique_ptr<World> world;
@@ -122,7 +122,7 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
     scratch_memory_.resize(scratch_stride_ * threads + 64);
     scratch_ = scratch_memory_.data() + (64 - reinterpret_cast<uintptr_t>(scratch_memory_.data()) % 64) % 64;
   }
-  // Nothing is written to these in a step but in place.
+  // A step writes to these only in place.
   error_.reserve(512);
   tickets_.resize(static_cast<size_t>(table.collective_count));
 }
@@ -264,7 +264,7 @@ bool Instance::check(Status status, size_t collective) {
 }
 
 namespace {
-// Of a send to or a receive from oneself: this rank has no part in it.
+// A send to or a receive from itself: this rank takes no part in it.
 constexpr uint64_t kPassedOver = ~uint64_t{0};
 }  // namespace
 

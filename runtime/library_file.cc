@@ -13,8 +13,8 @@
 namespace braid::rt {
 namespace {
 
-// What the loader goes by lies inside of the file. The linker writes the table of sections last, so that no
-// truncated library passes.
+// Checks that the tables used by the loader lie inside the file. The linker writes the section table last, so
+// no truncated library passes.
 bool whole_elf(std::span<const std::byte> file) {
   Elf64_Ehdr head;
   if (file.size() < sizeof head) return false;

@@ -9,7 +9,7 @@
 namespace braid::rt {
 namespace {
 
-// Blocks that are checked although nobody needs them yet: those of 1 MiB, or an eighth of the others.
+// Blocks to check although they are not needed yet: up to 1 MiB, or an eighth of the others.
 constexpr uint64_t kFewBlocks = 16;
 constexpr uint64_t kSmallPart = 8;
 constexpr int64_t kBlocksPerThread = 16;  // below that a thread is not worth its start

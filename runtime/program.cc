@@ -21,13 +21,13 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + "]";
 }
 
-// Zeros that take no memory until they are touched: of a plan for the largest sizes, a step at others uses a
-// part.
+// Zero pages that take no memory until they are touched: steps with smaller sizes use only a part of the
+// plan.
 class Arena {
  public:
   Arena() = default;
   explicit Arena(size_t bytes) {
-    // In huge pages where there is more than one of them: fewer address translations, and fewer faults.
+    // Uses huge pages if there is more than one: fewer address translations and page faults.
     constexpr size_t kHugePage = size_t{2} << 20;
     const bool huge = bytes >= kHugePage;
     mapped_ = bytes + (huge ? kHugePage : 0);
@@ -202,7 +202,7 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
     throw ProgramError(code, std::string("program '") + table->name + "': " + table->last_error(nullptr));
   }
   impl->instance = {instance, DestroyInstance{table}};
-  // What a step reads of them comes back with it; the rest was read once.
+  // Pages that a step reads are mapped in again; the rest was read only once.
   impl->weights.drop();
   impl->rank_weights.drop();
   impl->dims.assign(static_cast<size_t>(table->dim_count), 0);

@@ -64,7 +64,7 @@ Status RankProcesses::wait() {
   return text.empty() ? Status{} : Status::error(StatusCode::peer_died, text);
 }
 
-// What the system has to say about a rank since the last look.
+// What has happened to a rank since the last check.
 void RankProcesses::collect(Rank& rank) {
   while (rank.running) {
     int state = 0;

@@ -215,8 +215,8 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
   auto& exchanges = warps_[warp].exchanges;
   Exchange* exchange = nullptr;
   for (Exchange& candidate : exchanges) {
-    // Lanes may be at other operations that this lane comes to later; who never gets there is found at the
-    // end.
+    // Lanes may be at other operations that this lane reaches later; lanes that never get there are found at
+    // the end.
     if (candidate.what != nullptr && candidate.arrived != candidate.mask && candidate.mask == mask &&
         same(candidate.what, what))
       exchange = &candidate;
@@ -305,7 +305,7 @@ std::string BlockRunner::thread_text(unsigned thread) const {
   return "thread " + triple(t.thread_index) + " of block " + triple(t.block_index);
 }
 
-// Nobody can run, and not all have ended.
+// No thread can run, and not all have ended.
 void BlockRunner::diagnose() {
   unsigned waiting = 0, first = count_;
   for (unsigned i = 0; i < count_; ++i) {
