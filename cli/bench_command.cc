@@ -30,8 +30,8 @@ struct Options {
   bool serve = false;
 };
 
-// One step per line "run" on standard input; prints its nanoseconds. So a driver can take turns with another
-// program.
+// Runs one step per line "run" on standard input and prints its nanoseconds, so that a driver can alternate
+// with another program.
 int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int threads) {
   if (threads > 0) omp_set_num_threads(threads);
   rt::Program program =
@@ -74,7 +74,7 @@ int run(const Options& o) {
       make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), inputs);
   if (o.serve) {
     if (table.ranks != 1 || program.abi != codegen::ProgramAbi::host)
-      ir::user_error(kBadOption, {.file = o.model.model}, "--serve is for CPU programs of one rank",
+      ir::user_error(kBadOption, {.file = o.model.model}, "--serve supports only CPU programs with one rank",
                      "leave --serve out");
     return serve(program, tensors[0], o.execute.omp_threads);
   }
@@ -103,10 +103,11 @@ void add_bench(CLI::App& app, Action& chosen) {
   command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")
       ->required();
   command->add_option("--repeat", o->execute.repeat, "Measured steps")->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", o->execute.warmup, "Steps before them")->check(CLI::Range(0, 1000000));
+  command->add_option("--warmup", o->execute.warmup, "Warm-up steps before them")
+      ->check(CLI::Range(0, 1000000));
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
+  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
   command->add_flag("--serve", o->serve,
                     "Run one step per line 'run' on standard input and print its nanoseconds");
   o->inputs.add(*command);

@@ -38,8 +38,8 @@ std::optional<int> rank_in_name(const std::string& path) {
   return std::stoi(match[1]);
 }
 
-// In the order of the ranks in their names, where all have one ("model.rank10.onnx" comes after
-// "model.rank9.onnx", which a shell's pattern does not know); otherwise as given.
+// Sorts files by the ranks in their names if all have one (unlike a shell's pattern, "model.rank10.onnx"
+// comes after "model.rank9.onnx"); otherwise keeps the given order.
 std::vector<std::string> in_rank_order(std::vector<std::string> files) {
   const bool all =
       std::all_of(files.begin(), files.end(), [](const auto& f) { return rank_in_name(f).has_value(); });
@@ -49,8 +49,8 @@ std::vector<std::string> in_rank_order(std::vector<std::string> files) {
   for (std::size_t r = 0; r < files.size(); ++r) {
     if (*rank_in_name(files[r]) == static_cast<int>(r)) continue;
     ir::user_error(kBadOption, {.file = files[r]},
-                   fmt::format("{} files are given, but none of them is that of rank {}", files.size(), r),
-                   "give one file for each rank, or one for all");
+                   fmt::format("{} files are given, but none is for rank {}", files.size(), r),
+                   "give one file for each rank or one for all");
   }
   return files;
 }
@@ -70,7 +70,7 @@ DimNames dim_names(const Options& o) {
     if (all.contains(name)) continue;
     ir::user_error(frontend::kInvalidDimension, {},
                    fmt::format("none of the {} models has a dimension '{}'", o.files.size(), name),
-                   all.empty() ? "all their dimensions are numbers"
+                   all.empty() ? "all their dimensions are constant"
                                : fmt::format("their dimensions are {}", fmt::join(all, ", ")));
   }
   return names;
@@ -128,7 +128,7 @@ void add_check(CLI::App& app, Action& chosen) {
       ->required();
   command
       ->add_option("--channels", o->channels,
-                   "Which collectives of a rank share a queue, instead of what the programs say")
+                   "Channel policy (which collectives of a rank share a queue), instead of the programs'")
       ->check(CLI::IsMember({"global", "communicator", "pair", "edge"}));
   command->add_flag("--as-written", o->as_written,
                     "Check models as lowered, before any pass (IR texts always are)");

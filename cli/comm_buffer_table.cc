@@ -33,7 +33,7 @@ std::string comm_buffer_text(const Schedule& schedule) {
   const std::vector<CommBufferDecision> decisions = comm_buffer_decisions(schedule);
   if (decisions.empty()) return {};
   std::string text = "\nCommunication buffers\n";
-  // What lies where it should is counted; what is copied is named.
+  // In-place operands are counted, copied ones listed.
   std::vector<std::pair<std::string, int>> counts;
   std::size_t width = 0;
   for (const CommBufferDecision& d : decisions) {
@@ -65,9 +65,9 @@ std::string comm_buffer_text(const Schedule& schedule) {
                         graph[kernel.group].name, what(d), to_string(d.bytes), verdict(d), shared);
   }
   const Expr copied = copied_bytes(graph, decisions);
-  text += fmt::format("  bytes copied beyond what the algorithms need, per rank and step: {}{}\n",
-                      to_string(copied),
-                      copied.is_constant() ? "" : fmt::format(", {} at most", bounds(copied).max));
+  text +=
+      fmt::format("  bytes copied beyond the algorithms' needs, per rank and step: {}{}\n", to_string(copied),
+                  copied.is_constant() ? "" : fmt::format(", {} at most", bounds(copied).max));
   return text;
 }
 

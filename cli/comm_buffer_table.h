@@ -1,5 +1,5 @@
-// What braid explain says about communication buffers: per collective and operand, where it lies, and why
-// what is copied is copied.
+// The communication buffer table of braid explain: where each operand of each collective lies, and why copied
+// ones are copied.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 
 namespace braid::cli {
 
-std::string comm_buffer_text(const ir::Schedule& schedule);  // empty where nothing communicates
+std::string comm_buffer_text(const ir::Schedule& schedule);  // empty if there are no collectives
 nlohmann::ordered_json comm_buffer_json(const ir::Schedule& schedule);
 
 }  // namespace braid::cli

@@ -1,4 +1,4 @@
-// One subcommand of braid: adds its options to the parser, and itself to what runs.
+// The subcommands of braid.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace braid::cli {
 // Returns the exit code.
 using Action = std::function<int()>;
 
-// Each adds one subcommand; choosing it on the command line sets `chosen`.
+// Each adds one subcommand with its options; selecting it on the command line sets `chosen`.
 void add_compile(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);

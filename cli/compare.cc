@@ -75,7 +75,7 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
 }
 
 std::string to_string(const Difference& d) {
-  if (!d.same_type) return "another type or shape: " + d.types;
+  if (!d.same_type) return "type or shape differs: " + d.types;
   std::string text =
       fmt::format("max relative error {:.3g}, max absolute {:.3g}", d.max_relative, d.max_absolute);
   if (d.max_ulp > 0) text += fmt::format(", max ulp {}", d.max_ulp);

@@ -1,4 +1,4 @@
-// How far two tensors are apart: what `test` and `verify` print and decide by.
+// The difference between two tensors: what `test` and `verify` print and base their verdict on.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ namespace braid::cli {
 struct Tolerance {
   double relative = 1e-3;  // ONNX's backend tests
   double absolute = 1e-7;
-  // Rounding of large terms that cancel: what is this small beside the tensor's largest element counts as
-  // equal.
+  // Allows for rounding when large terms cancel: a difference this small relative to the tensor's largest
+  // element counts as equal.
   double of_largest = 1e-6;
 };
 
 struct Difference {
   bool same_type = true;        // dtype and sizes agree
   std::string types;            // if they do not: both
-  std::int64_t mismatches = 0;  // elements with |a - b| beyond all of the tolerance; NaN equals NaN
+  std::int64_t mismatches = 0;  // elements with |a - b| beyond every tolerance; NaN equals NaN
   std::int64_t elements = 0;
   double max_absolute = 0;
   double max_relative = 0;   // max |a - b| / max |b|: relative to the tensor's own scale

@@ -41,8 +41,8 @@ int run(const Options& o) {
   options.output_dir = o.output;
   options.checked = o.checked;
   if (o.checked && !codegen::target_named(options.target).has_checked) {
-    ir::user_error(kBadOption, {}, "--checked: only programs for cpu check themselves",
-                   "run the CUDA program on the emulated device, which observes all accesses");
+    ir::user_error(kBadOption, {}, "--checked supports only programs for cpu",
+                   "run the CUDA program on the emulated device, which checks all accesses");
   }
   options.name = o.name.empty() ? program_name(o.model.model) : o.name;
 
@@ -88,14 +88,13 @@ void add_compile(CLI::App& app, Action& chosen) {
       ->add_option("MODEL", o->model.model,
                    "ONNX model ('{rank}' in its name: one file per rank) or IR text (.braid)")
       ->required();
-  command->add_option("-o,--output", o->output, "Folder that is written")->required();
+  command->add_option("-o,--output", o->output, "Output folder")->required();
   command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
   command->add_option("--emit", o->emit, "ir (as lowered), schedule (after the passes), source, library")
       ->check(CLI::IsMember({"ir", "schedule", "source", "library"}));
   command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
-  command->add_flag(
-      "--checked", o->checked,
-      "The program checks that buffers live as planned, with errors that name buffer and step (slow)");
+  command->add_flag("--checked", o->checked,
+                    "Make the program check its buffers' lifetimes against the plan (slow)");
   o->model.add_dimensions(*command);
   o->model.add_target(*command);
   o->model.add_passes(*command);

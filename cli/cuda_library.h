@@ -1,4 +1,4 @@
-// The library that `build_emulated` makes of a CUDA program, and what it exports.
+// The library that `build_emulated` makes from a CUDA program, and its exports.
 #pragma once
 
 #include "cli/execute.h"
@@ -6,12 +6,12 @@
 
 namespace braid::cli {
 
-// The program's table. The library stays loaded. UserError BR0008 where it is none.
+// Returns the program's table; the library stays loaded. UserError BR0008 if it is not a program's library.
 const BraidCudaProgram* load_cuda_program(const ProgramFiles& program);
 // braid_cuda_host_run of that library.
 decltype(&braid_cuda_host_run) load_host_run(const ProgramFiles& program);
-// braid_emulated_findings of the device that the library is linked with: what its checkers have found since
-// the last call; empty when nothing.
+// Calls braid_emulated_findings of the emulated device: what its checkers have found since the last call, or
+// empty.
 std::string take_emulated_findings(const ProgramFiles& program);
 
 }  // namespace braid::cli

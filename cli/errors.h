@@ -1,4 +1,4 @@
-// Numbers of the user errors of the command line; docs/errors.md has a section on each.
+// Numbers of the command line's user errors; docs/errors.md has a section on each.
 #pragma once
 
 namespace braid::cli {

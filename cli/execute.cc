@@ -42,7 +42,7 @@ ProgramInterface read_table(const Table& table) {
   return program;
 }
 
-// What the program's table does not say and random inputs need.
+// What random inputs need beyond the program's table.
 void read_index_limits(const ProgramFiles& program, ProgramInterface& table) {
   std::ifstream file(codegen::manifest_path(program.dir));
   const nlohmann::json manifest = nlohmann::json::parse(file, nullptr, false);
@@ -122,8 +122,8 @@ std::vector<RankResult> execute(const ProgramFiles& program,
                                 const ExecuteOptions& options) {
   if (program.abi != codegen::ProgramAbi::host && (options.record || options.link)) {
     ir::user_error(kBadOption, {.file = program.dir},
-                   "--trace, --trace-costs and --link are for CPU programs",
-                   "time on the emulated device says nothing; leave them out");
+                   "--trace, --trace-costs and --link support only CPU programs",
+                   "times on the emulated device are meaningless; leave the options out");
   }
   const int ranks = interface_of(program).ranks;
   check_environment(program, ranks);

@@ -17,19 +17,19 @@
 
 namespace braid::cli {
 
-// Where a compiled program lies: a folder with manifest.json that `braid compile` wrote.
+// A compiled program: a folder with manifest.json, written by `braid compile`.
 struct ProgramFiles {
   std::string dir;
   std::string name;
   codegen::ProgramAbi abi = codegen::ProgramAbi::host;
-  std::string library;   // built if it was not there; for CUDA: the one for the emulated device
-  std::uint64_t id = 0;  // of the compilation; the library must be of the same
+  std::string library;   // built if missing; for CUDA, the one for the emulated device
+  std::uint64_t id = 0;  // of the compilation; must match the library's
 };
 bool is_program_dir(const std::string& path);
-// UserErrors BR0008 where the folder holds no program, BR0016 where a compilation into it was cut off.
+// UserErrors: BR0008 if the folder holds no program, BR0016 if a compilation into it was interrupted.
 ProgramFiles find_program(const std::string& dir);
 
-// What a program's table says, whatever its target.
+// What a program's table contains for every target.
 struct ProgramInterface {
   struct Dim {
     std::string name;
@@ -46,7 +46,7 @@ struct ProgramInterface {
   std::vector<Dim> dims;
   std::vector<InputSpec> inputs;
   std::vector<Output> outputs;
-  // Every size of every input, then of every output, for values of `dims`.
+  // Computes every size of every input, then of every output, for values of `dims`.
   void (*sizes)(const std::int64_t* dims, std::int64_t* out) = nullptr;
 };
 // Loads the library, which stays loaded.
@@ -57,8 +57,8 @@ struct ExecuteOptions {
   int omp_threads = 0;                 // per rank; 0: cores / ranks, at least 1
   int warmup = 0;                      // steps before the measured ones
   int repeat = 1;                      // measured steps, at least 1
-  bool record = false;                 // CPU: the times of all nodes in the measured steps
-  std::optional<rt::LinkPacing> link;  // CPU, several ranks: they talk over a paced link
+  bool record = false;                 // CPU: record the times of all nodes in the measured steps
+  std::optional<rt::LinkPacing> link;  // CPU, several ranks: communicate over a paced link
 };
 
 struct RankResult {
@@ -69,30 +69,31 @@ struct RankResult {
   std::vector<std::vector<BraidNodeTimes>> node_times;
 };
 
-// One result per rank; only this process's where mpirun, torchrun or Slurm started it as one of several
-// (launched.h). UserError BR0007 where one of several ranks fails; the ranks print why. A program of one rank
-// throws its rt::ProgramError; a launched rank prints it and throws ReportedError.
+// Returns one result per rank, or only this process's result if mpirun, torchrun or Slurm started it as one
+// of several (launched.h). UserError BR0007 if one of several ranks fails; the ranks print why. A program
+// with one rank throws its rt::ProgramError; a launched rank prints it and throws ReportedError.
 std::vector<RankResult> execute(const ProgramFiles& program,
                                 const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options);
-// Its two ways; execute chooses.
+// The two implementations, between which execute() chooses.
 std::vector<RankResult> execute_cpu(const ProgramFiles& program,
                                     const std::vector<std::vector<ir::Tensor>>& inputs,
                                     const ExecuteOptions& options);
-// On the emulated device. What its checkers find (races, accesses out of bounds, poison) is an error too.
+// Runs on the emulated device. What its checkers find (races, accesses out of bounds, poison) is an error
+// too.
 std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& program,
                                               const std::vector<std::vector<ir::Tensor>>& inputs,
                                               const ExecuteOptions& options);
 
-// --link for the ranks of a program.
+// The value of --link for the ranks of a program.
 std::optional<rt::LinkPacing> link_pacing(const ModelOptions& options);
-// What the ranks recorded, beside the program's table of nodes.
+// The ranks' recorded times together with the program's table of nodes.
 explain::MeasuredTimeline measured_timeline(const ProgramFiles& program,
                                             const std::vector<RankResult>& results,
                                             const ExecuteOptions& options);
 
 ir::DType to_ir(BraidDType dtype);
-// Sizes for random inputs: those that the user fixed, the others at their upper bound.
+// Sizes for random inputs: the user's values, otherwise the upper bounds.
 std::map<std::string, std::int64_t> dim_values(const ProgramInterface& program,
                                                const std::map<std::string, ir::Bounds>& given);
 std::int64_t median(std::vector<std::int64_t> values);

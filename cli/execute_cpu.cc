@@ -43,7 +43,7 @@ class SharedBytes {
   std::size_t size_;
 };
 
-// What one rank hands back: times, shapes of outputs, outputs.
+// The results of one rank: times, shapes of outputs, outputs.
 struct RankMemory {
   std::unique_ptr<SharedBytes> times;
   std::unique_ptr<SharedBytes> shapes;  // kMaxRank per output

@@ -33,7 +33,7 @@ void* symbol(const ProgramFiles& program, const std::string& name) {
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    ir::user_error(codegen::kNoProgram, {.file = path.string()}, "the weights of the program are not there",
+    ir::user_error(codegen::kNoProgram, {.file = path.string()}, "the program's weights are missing",
                    "compile the model again");
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -116,12 +116,11 @@ std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files,
   for (std::size_t r = 0; r < inputs.size(); ++r) {
     for (std::size_t k = 0; k < inputs[r].size(); ++k) {
       if (inputs[r][k].dtype != program.inputs[k].dtype || inputs[r][k].sizes != input_sizes[k]) {
-        ir::user_error(
-            rt::kWrongInput, {},
-            fmt::format("input '{}' of rank {} is {}[{}], the program takes {}[{}]", program.inputs[k].name,
-                        r, to_string(inputs[r][k].dtype), fmt::join(inputs[r][k].sizes, ", "),
-                        to_string(program.inputs[k].dtype), fmt::join(input_sizes[k], ", ")),
-            "give inputs of the model's types and of sizes that agree");
+        ir::user_error(rt::kWrongInput, {},
+                       fmt::format("input '{}' of rank {} is {}[{}], expected {}[{}]", program.inputs[k].name,
+                                   r, to_string(inputs[r][k].dtype), fmt::join(inputs[r][k].sizes, ", "),
+                                   to_string(program.inputs[k].dtype), fmt::join(input_sizes[k], ", ")),
+                       "give inputs with the model's types and consistent sizes");
       }
       in[r].push_back(inputs[r][k].bytes.data());
     }

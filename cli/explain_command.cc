@@ -149,7 +149,7 @@ void print_memory(const Schedule& schedule) {
   }
 }
 
-// Prints what was measured beside what is simulated, and writes the files that were asked for.
+// Prints measured and simulated values and writes the requested files.
 void tell(const Options& o, const explain::OverlapStory& story, const Schedule& schedule) {
   std::vector<std::pair<std::string, const explain::TimelineView*>> views = {
       {"before the passes", &story.first_view}, {"after the passes", &story.last_view}};
@@ -180,7 +180,7 @@ std::pair<std::vector<passes::PassRecord>, explain::OverlapStory> follow(Schedul
   return {std::move(records), observer.story(schedule)};
 }
 
-// What somebody else's tool recorded: as it was, and what a better order would give.
+// Another tool's trace: the recorded order, and what a better one would give.
 int explain_trace(const Options& o) {
   CompileOptions options = o.model.compile_options();
   frontend::ImportedTrace trace = frontend::import_trace(o.model.model);
@@ -233,7 +233,7 @@ void add_explain(CLI::App& app, Action& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "explain",
-      "Show what became of a model, or of a recorded trace: kernels, buffers, bytes, communication");
+      "Show the result of compiling a model, or a recorded trace: kernels, buffers, bytes, communication");
   command->footer(
       "Example: braid explain model.rank{rank}.onnx --ranks 2 --dim batch=1..8 --dim sequence=1..128 "
       "--kernels");
@@ -241,11 +241,11 @@ void add_explain(CLI::App& app, Action& chosen) {
       ->add_option("MODEL", o->model.model,
                    "ONNX model, IR text (.braid), or a trace of PyTorch's profiler or Chakra")
       ->required();
-  command->add_option("--json", o->json, "Write the figures of communication as JSON");
+  command->add_option("--json", o->json, "Write the communication figures as JSON");
   command->add_option("--html", o->html, "Write one page with timelines, memory curves and tables");
   command->add_option("--trace", o->trace, "Write the simulated timelines as a Chrome trace");
   command->add_option("--compare", o->measured,
-                      "A timeline of 'braid run --trace', to be put beside the simulated one");
+                      "A timeline of 'braid run --trace', to compare with the simulated one");
   command->add_flag("--timing", o->timing, "Show what each pass did and took");
   command->add_flag("--kernels", o->all, "List every kernel with its ONNX nodes");
   o->model.add_dimensions(*command);

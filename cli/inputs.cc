@@ -27,7 +27,7 @@ FileInput parse(const std::string& text) {
   const std::size_t equals = text.find('=');
   FileInput input;
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    ir::user_error(kBadOption, {}, fmt::format("--input {}: cannot be read", text),
+    ir::user_error(kBadOption, {}, fmt::format("--input {}: malformed", text),
                    "write --input NAME=FILE.npy or --input NAME@RANK=FILE.npy");
   }
   input.name = text.substr(0, equals);
@@ -37,7 +37,7 @@ FileInput parse(const std::string& text) {
     const std::string rank = input.name.substr(at + 1);
     const auto [end, error] = std::from_chars(rank.data(), rank.data() + rank.size(), input.rank);
     if (error != std::errc{} || end != rank.data() + rank.size() || input.rank < 0) {
-      ir::user_error(kBadOption, {}, fmt::format("--input {}: '{}' is no rank", text, rank),
+      ir::user_error(kBadOption, {}, fmt::format("--input {}: '{}' is not a rank", text, rank),
                      "write --input NAME@RANK=FILE.npy");
     }
     input.name.resize(at);
@@ -86,10 +86,10 @@ std::int64_t index_limit(const InputSpec& spec, const std::map<std::string, std:
 void InputOptions::add(CLI::App& command) {
   command.add_option("--input", files, "NAME=FILE.npy or NAME@RANK=FILE.npy (also .pb)")
       ->allow_extra_args(false);
-  command.add_option("--random", random, "Seed: random numbers for inputs that no file gives");
+  command.add_option("--random", random, "Seed: random values for inputs without a file");
   command
       .add_option("--random-max", random_max,
-                  "Random integers are drawn from [0, MAX), indices never beyond their axis (default 100)")
+                  "Draw random integers from [0, MAX), and indices within their axis (default 100)")
       ->check(CLI::PositiveNumber);
 }
 
@@ -124,18 +124,18 @@ std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& s
       std::optional<ir::Tensor>& slot = found[static_cast<std::size_t>(r)][k];
       if (slot) continue;
       if (!options.random) {
-        ir::user_error(kMissingInput, {}, fmt::format("input '{}' of rank {} is not given", specs[k].name, r),
-                       "give it by --input NAME=FILE.npy, or all of them by --random SEED");
+        ir::user_error(kMissingInput, {}, fmt::format("input '{}' of rank {} is missing", specs[k].name, r),
+                       "give it with --input NAME=FILE.npy, or all inputs with --random SEED");
       }
       std::vector<std::int64_t> sizes;
       for (const InputSpec::Size& s : specs[k].sizes) {
         if (s.constant < 0 && !dims.contains(s.dim)) {
-          ir::user_error(kMissingInput, {}, fmt::format("the size of input '{}' is not known", specs[k].name),
-                         "give the input by --input NAME=FILE.npy");
+          ir::user_error(kMissingInput, {}, fmt::format("the size of input '{}' is unknown", specs[k].name),
+                         "give the input with --input NAME=FILE.npy");
         }
         sizes.push_back(s.constant >= 0 ? s.constant : dims.at(s.dim));
       }
-      // One stream per input, the same on all ranks: what ranks share they must see alike.
+      // One random stream per input, equal on all ranks, since shared inputs must be equal.
       std::mt19937_64 generator(*options.random * 1000003 + k);
       slot = random_tensor(specs[k].dtype, std::move(sizes), generator,
                            std::min(options.random_max, index_limit(specs[k], dims)));

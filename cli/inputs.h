@@ -1,4 +1,4 @@
-// Inputs of a program from files or at random.
+// Inputs of a program, read from files or drawn at random.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class App;
 
 namespace braid::cli {
 
-// An input as the program declares it. A size is a constant, a dimension by name, or -1: some other
+// An input as the program declares it. A size is a constant, the name of a dimension, or -1 for any other
 // expression.
 struct InputSpec {
   struct Size {
@@ -31,15 +31,15 @@ struct InputSpec {
 
 struct InputOptions {
   std::vector<std::string> files;       // NAME=FILE.npy, NAME@RANK=FILE.npy (also .pb)
-  std::optional<std::uint64_t> random;  // seed; fills what no file gives
-  std::int64_t random_max = 100;        // integers are drawn from [0, random_max), indices from their axis
+  std::optional<std::uint64_t> random;  // seed; fills inputs without a file
+  std::int64_t random_max =
+      100;  // integers are drawn from [0, random_max), indices from [0, size of their axis)
 
   void add(CLI::App& command);
 };
 
-// Inputs per rank, in the order of `specs`. `dims`: sizes of dimensions for random inputs; files override
-// them. UserErrors: BR0003 an option that cannot be read, BR0006 an input that nothing gives, or one that the
-// program lacks.
+// Inputs per rank, in the order of `specs`. `dims` are the dimensions for random inputs; files override them.
+// UserErrors: BR0003 for a malformed option, BR0006 for a missing or unknown input.
 std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& specs, int ranks,
                                                  std::map<std::string, std::int64_t> dims,
                                                  const InputOptions& options);

@@ -24,17 +24,17 @@ std::string rank_prefix() {
 }
 
 void check_environment(const ProgramFiles& program, int ranks) {
-  const char* hint = "correct the environment variable, or unset it";
+  const char* hint = "correct or unset the environment variable";
   if (const rt::Status status = rt::check_comm_environment(); !status.ok())
     ir::user_error(kBadVariable, {}, status.message, hint);
   rt::EngineChoice engine = rt::EngineChoice::automatic;
   (void)rt::engine_choice(&engine);
   if (engine == rt::EngineChoice::mpi && ranks > 1 && !launched()) {
-    ir::user_error(
-        kBadVariable, {}, "BRAID_ENGINE=mpi, but no launcher has started this process",
-        fmt::format("start it with: mpirun -n {} braid ...; ranks that braid makes itself talk over "
-                    "shared memory",
-                    ranks));
+    ir::user_error(kBadVariable, {},
+                   "BRAID_ENGINE=mpi requires a launcher, but this process was started without one",
+                   fmt::format("start it with: mpirun -n {} braid ...; ranks started by braid itself use "
+                               "shared memory",
+                               ranks));
   }
   if (program.abi != codegen::ProgramAbi::cuda) return;
   for (const emulated::Variable& variable : emulated::kVariables) {
@@ -48,14 +48,15 @@ void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& 
                     const ExecuteOptions& options) {
   if (environment.size != ranks) {
     ir::user_error(kLaunchedRanks, {.file = program.dir},
-                   fmt::format("{} started {} ranks, the program is for {}", environment.launcher,
+                   fmt::format("{} started {} ranks, but the program is for {}", environment.launcher,
                                environment.size, ranks),
                    fmt::format("start {} ranks, or compile with --ranks {}", ranks, environment.size));
   }
   const auto refuse = [&](const std::string& what) {
     ir::user_error(kBadOption, {.file = program.dir},
-                   fmt::format("{} needs all ranks, {} started this one alone", what, environment.launcher),
-                   "start braid itself: it makes its ranks");
+                   fmt::format("{} requires all ranks in one process, but {} started only this one", what,
+                               environment.launcher),
+                   "start braid without a launcher: it starts the ranks itself");
   };
   if (program.abi != codegen::ProgramAbi::host) refuse("the emulated device");
   if (options.threads_as_ranks) refuse("--ranks-as-threads");

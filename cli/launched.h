@@ -1,4 +1,5 @@
-// One rank of several that mpirun, torchrun or Slurm started: then this process runs that rank and no other.
+// Detects whether mpirun, torchrun or Slurm started this process as one of several ranks; it then runs only
+// that rank.
 #pragma once
 
 #include <optional>
@@ -10,25 +11,25 @@
 
 namespace braid::cli {
 
-// Nothing where no launcher started several ranks. UserError BR0011 where its variables contradict
-// themselves.
+// nullopt if no launcher started several ranks. UserError BR0011 if the launcher's variables contradict each
+// other.
 std::optional<rt::RankEnvironment> launched();
 
-// "rank 2: " in a launched rank, else nothing: all ranks print to the same place.
+// "rank 2: " in a launched rank, otherwise empty; launched ranks share one terminal.
 std::string rank_prefix();
 
-// An error of a launched rank that has been printed: before it left the World, since mpirun ends the others
-// as soon as one has ended.
+// An error of a launched rank that is already printed. It is printed before the rank leaves the World, since
+// mpirun ends all ranks as soon as one has ended.
 struct ReportedError : std::runtime_error {
-  ReportedError() : std::runtime_error("its error stands above") {}
+  ReportedError() : std::runtime_error("its error is printed above") {}
 };
 
-// UserError BR0012 where an environment variable that the ranks of this program read has a value that means
-// nothing, or asks for what cannot be had.
+// UserError BR0012 if an environment variable that the ranks of this program read has an invalid value or
+// requests something unavailable.
 void check_environment(const ProgramFiles& program, int ranks);
 
-// UserError BR0011 where the launcher started another number of ranks than the program has, BR0003 where the
-// options need all ranks in this process.
+// UserError BR0011 if the launcher's number of ranks is not the program's, BR0003 if the options need all
+// ranks in this process.
 void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& program, int ranks,
                     const ExecuteOptions& options);
 

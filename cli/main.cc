@@ -25,24 +25,24 @@ namespace {
 constexpr int kUserError = 1;
 constexpr int kInternalError = 70;  // EX_SOFTWARE
 
-// Standard error may be full or closed, too: that must not end the program in another way.
+// Standard error may also be full or closed: that must not change how the program ends.
 void report(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 int internal_error(const std::exception& error) {
-  report(fmt::format("internal error: {}\n  Please report this, with the model or text that shows it.\n",
+  report(fmt::format("internal error: {}\n  Please report this with the model or text that causes it.\n",
                      error.what()));
   return kInternalError;
 }
 
-// A closed descriptor would be given to the next file that is opened, and what is printed would land in it.
-// Here a write to it fails.
+// A closed descriptor would be reused for the next opened file, which would receive the printed text. This
+// makes writes to it fail.
 void keep_standard_descriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
-// What was printed must have arrived.
+// All printed text must have been written.
 int finished(int code) {
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0 && std::cout.flush()) return code;
@@ -65,7 +65,7 @@ int guarded(const braid::cli::Action& action) {
   } catch (const braid::cli::ReportedError&) {
     return kUserError;
   } catch (const std::filesystem::filesystem_error& error) {
-    report(fmt::format("error BR{:04}: {}\n  hint: check the path, its rights and the disk\n",
+    report(fmt::format("error BR{:04}: {}\n  hint: check the path, its permissions and the disk\n",
                        braid::cli::kCannotWrite, error.what()));
     return kUserError;
   } catch (const std::system_error& error) {
@@ -76,8 +76,8 @@ int guarded(const braid::cli::Action& action) {
   }
 }
 
-// "there is no command 'x'" with those that exist, where an argument stands in a command's place; CLI11 would
-// only say that a command is required. Empty where that is not what is wrong.
+// "there is no command 'x'" with the valid ones if an argument is in a command's place; CLI11 would only say
+// that a command is required. Empty if that is not the error.
 std::string unknown_command(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Compiles ONNX graphs with collectives into C++ or CUDA+NCCL programs.", "braid"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "braid 0.1.0");
-  app.set_help_all_flag("--help-all", "Help of all subcommands");
+  app.set_help_all_flag("--help-all", "Print the help of all subcommands");
 
   braid::cli::Action chosen;
   braid::cli::add_compile(app, chosen);

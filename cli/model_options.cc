@@ -15,8 +15,8 @@ namespace braid::cli {
 namespace {
 
 [[noreturn]] void bad_dim(const std::string& text) {
-  ir::user_error(kBadOption, {}, fmt::format("--dim {}: cannot be read", text),
-                 "write --dim NAME=SIZE or --dim NAME=MIN..MAX with sizes from 0 on");
+  ir::user_error(kBadOption, {}, fmt::format("--dim {}: malformed", text),
+                 "write --dim NAME=SIZE or --dim NAME=MIN..MAX with sizes of at least 0");
 }
 
 std::int64_t number(std::string_view digits, const std::string& whole) {
@@ -29,7 +29,7 @@ std::int64_t number(std::string_view digits, const std::string& whole) {
 std::pair<std::string, std::string> split_pair(const std::string& text, const char* option) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    ir::user_error(kBadOption, {}, fmt::format("{} {}: cannot be read", option, text), "write NAME=VALUE");
+    ir::user_error(kBadOption, {}, fmt::format("{} {}: malformed", option, text), "write NAME=VALUE");
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
@@ -55,25 +55,23 @@ void ModelOptions::add_dimensions(CLI::App& command) {
   command.add_option("--ranks", ranks, "Number of ranks (world size)")->check(CLI::Range(1, 1024));
   command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")
       ->allow_extra_args(false);
-  command.add_option("--alias", aliases, "OUT=IN: the output takes the input's memory")
+  command.add_option("--alias", aliases, "OUT=IN: the output shares the input's memory")
       ->allow_extra_args(false);
 }
 
 void ModelOptions::add_passes(CLI::App& command) {
-  command.add_option("--passes", passes, "Comma-separated passes instead of the default pipeline");
-  command.add_option("--disable", disable, "Passes that are skipped")
+  command.add_option("--passes", passes, "Comma-separated pass list instead of the default one");
+  command.add_option("--disable", disable, "Passes to skip")->delimiter(',')->allow_extra_args(false);
+  command.add_option("--print-after", print_after, "Passes after which to print the IR, or 'all'")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command.add_option("--print-after", print_after, "Passes after which the IR is printed, or 'all'")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command.add_option("--plugin", plugins, "Shared libraries with passes of your own")
-      ->allow_extra_args(false);
+  command.add_option("--plugin", plugins, "Shared libraries with additional passes")->allow_extra_args(false);
   command.add_option("--bisect", bisect, "Run only the first N passes of the list");
   command.add_option(
       "--machine", machine,
       "Machine for costs: see opt --list-machines, or a .json file; default: cpu, or h100 for CUDA");
-  command.add_option("--costs", costs, "Cost file: measured times by operation, before those of the machine");
+  command.add_option("--costs", costs,
+                     "Cost file: measured times by operation, which take precedence over the machine's");
   command
       .add_option("--memory-cap", memory_cap,
                   "Planned bytes that no pass may exceed: 1000000, 40GB (10^9 bytes each), 32GiB (2^30)")
@@ -84,10 +82,9 @@ void ModelOptions::add_passes(CLI::App& command) {
           "COLLECTIVE=KERNEL: the kernel of a collective (its name, a kind, or *): one_shot, two_shot, "
           "library, automatic; KERNEL:blocking also drops the wait")
       ->allow_extra_args(false);
-  command.add_option(
-      "--link", link,
-      "Ranks talk over a link of this latency and bandwidth, LATENCY,GB/s as in 100us,1.5: so it is "
-      "priced and, where the program runs, so it is paced");
+  command.add_option("--link", link,
+                     "Link between ranks as LATENCY,GB/s, for example 100us,1.5: used for costs and, if the "
+                     "program runs, for pacing its ranks");
   command.add_flag("--no-verify", no_verify, "Do not run the verifier after each pass");
 }
 
@@ -177,7 +174,8 @@ std::map<std::string, ir::Bounds> ModelOptions::dim_bounds() const {
   for (const std::string& d : dims) {
     auto [name, bounds] = parse_dim(d);
     if (!all.emplace(name, bounds).second) {
-      ir::user_error(kBadOption, {}, fmt::format("--dim {}: given twice", name), "give each dimension once");
+      ir::user_error(kBadOption, {}, fmt::format("--dim {} is given twice", name),
+                     "give each dimension once");
     }
   }
   return all;

@@ -1,4 +1,4 @@
-// Options that every subcommand with a model shares.
+// Options shared by all subcommands that take a model.
 #pragma once
 
 #include <map>
@@ -38,12 +38,12 @@ struct ModelOptions {
                            // --costs --memory-cap --force-kernel --link
   void add_target(CLI::App& command);  // --target
 
-  // Loads the plug-ins. UserError BR0003 where an option's text cannot be read.
+  // Loads the plug-ins. UserError BR0003 for a malformed option.
   CompileOptions compile_options() const;
-  // UserError BR0003 where MODEL is IR text and there are options that only a model can follow (--dim,
-  // --alias): a text has its own dimensions and aliases.
+  // UserError BR0003 if MODEL is IR text and options are given that apply only to models (--dim, --alias): a
+  // text has its own dimensions and aliases.
   void refuse_for_text() const;
-  // --link, read.
+  // The parsed --link.
   std::optional<CompileOptions::Link> paced_link() const;
   // --dim as bounds by name.
   std::map<std::string, ir::Bounds> dim_bounds() const;

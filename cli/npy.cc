@@ -23,8 +23,8 @@ constexpr Descr kDescrs[] = {{"<f4", ir::DType::f32}, {"<f8", ir::DType::f64}, {
                              {"<u4", ir::DType::u32}, {"<u8", ir::DType::u64}, {"|b1", ir::DType::boolean}};
 
 [[noreturn]] void bad(const std::string& path, const std::string& why) {
-  ir::user_error(kBadNpy, {.file = path}, "not a readable .npy file: " + why,
-                 "write it with numpy.save, little endian and C-contiguous");
+  ir::user_error(kBadNpy, {.file = path}, "this is not a readable .npy file: " + why,
+                 "save it with numpy.save, little endian and C-contiguous");
 }
 
 // The text between the quotes, or the value up to the next comma, that follows 'key': in the header's
@@ -43,7 +43,7 @@ std::string_view after_key(std::string_view header, std::string_view key) {
 std::vector<std::int64_t> parse_shape(const std::string& path, std::string_view text) {
   const std::size_t close = text.find(')');
   if (text.empty() || text.front() != '(' || close == std::string_view::npos)
-    bad(path, "no shape in its header");
+    bad(path, "its header has no shape");
   std::vector<std::int64_t> sizes;
   std::int64_t value = -1, total = 1;
   for (char c : text.substr(1, close - 1)) {
@@ -54,7 +54,7 @@ std::vector<std::int64_t> parse_shape(const std::string& path, std::string_view 
       if (value >= 0) sizes.push_back(value);
       value = -1;
     } else if (c != ' ') {
-      bad(path, "its shape cannot be read");
+      bad(path, "its shape is malformed");
     }
   }
   if (value >= 0) sizes.push_back(value);
@@ -81,7 +81,7 @@ ir::Tensor read_npy(const std::string& path) {
     header_length |= static_cast<std::size_t>(static_cast<unsigned char>(all[8 + k])) << (8 * k);
   }
   const std::size_t start = 8 + length_bytes;
-  if (all.size() < start + header_length) bad(path, "it ends inside its header");
+  if (all.size() < start + header_length) bad(path, "it is truncated in its header");
   const std::string_view header = std::string_view(all).substr(start, header_length);
 
   ir::Tensor tensor;
@@ -93,12 +93,12 @@ ir::Tensor read_npy(const std::string& path) {
       known = true;
     }
   }
-  if (!known) bad(path, "its element type is not one of ours");
+  if (!known) bad(path, "its element type is not supported");
   if (!after_key(header, "fortran_order").starts_with("False")) bad(path, "it is in Fortran order");
   tensor.sizes = parse_shape(path, after_key(header, "shape"));
   std::size_t bytes = static_cast<std::size_t>(ir::size_of(tensor.dtype));
   for (std::int64_t s : tensor.sizes) bytes *= static_cast<std::size_t>(s);
-  if (all.size() - start - header_length != bytes) bad(path, "its size does not fit its shape");
+  if (all.size() - start - header_length != bytes) bad(path, "its size does not match its shape");
   tensor.bytes.resize(bytes);
   if (bytes > 0) std::memcpy(tensor.bytes.data(), all.data() + start + header_length, bytes);
   return tensor;

@@ -1,5 +1,5 @@
-// NumPy's .npy files (format versions 1 to 3, little endian, C order): how tensors come in and go out.
-// Source: numpy.lib.format.
+// Reads and writes NumPy's .npy files (format versions 1 to 3, little endian, C order). Source:
+// numpy.lib.format.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace braid::cli {
 
-// UserError BR0005 for what is no readable .npy file, naming the file.
+// UserError BR0005, which names the file, if it is not a readable .npy file.
 ir::Tensor read_npy(const std::string& path);
-// bf16 has no NumPy type and is written as float32. UserError BR0010 when the file cannot be written.
+// bf16 has no NumPy type and is written as float32. UserError BR0010 if the file cannot be written.
 void write_npy(const std::string& path, const ir::Tensor& tensor);
 
 }  // namespace braid::cli

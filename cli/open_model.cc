@@ -18,9 +18,10 @@ OpenedModel open_model(const ModelOptions& options, const TempDir& temporary) {
   OpenedModel opened{find_program(dir), {}};
   opened.table = interface_of(opened.files);
   if (compiled && options.ranks != 1 && options.ranks != opened.table.ranks) {
-    ir::user_error(frontend::kRankCount, {.file = options.model},
-                   fmt::format("the program is for {} ranks, not {}", opened.table.ranks, options.ranks),
-                   fmt::format("run it with --ranks {}, or compile it again", opened.table.ranks));
+    ir::user_error(
+        frontend::kRankCount, {.file = options.model},
+        fmt::format("the program is for {} ranks, but --ranks is {}", opened.table.ranks, options.ranks),
+        fmt::format("run it with --ranks {}, or compile it again", opened.table.ranks));
   }
   return opened;
 }

@@ -1,5 +1,5 @@
-// MODEL of a subcommand that runs something: the folder of a compiled program, or a model that is compiled
-// first.
+// The MODEL of a subcommand that runs something: the folder of a compiled program, or a model that is
+// compiled first.
 #pragma once
 
 #include "cli/execute.h"
@@ -13,8 +13,8 @@ struct OpenedModel {
   ProgramInterface table;
 };
 
-// A model is compiled into `temporary`, which must live as long as the result. UserError where a compiled
-// program is not for the given --ranks.
+// A model is compiled into `temporary`, which must outlive the result. UserError if a compiled program is not
+// for the given --ranks.
 OpenedModel open_model(const ModelOptions& options, const TempDir& temporary);
 
 }  // namespace braid::cli

@@ -38,7 +38,7 @@ int run(const Options& o) {
     return 0;
   }
   if (o.model.model.empty())
-    ir::user_error(kNoInputFile, {}, "no input file", "braid opt FILE.braid --passes=...");
+    ir::user_error(kNoInputFile, {}, "no input file is given", "write braid opt FILE.braid --passes=...");
   if (!options.passes) options.passes = "";
   ir::Schedule schedule = lower(options);
   const std::vector<passes::PassRecord> records = optimise(schedule, options);
@@ -59,9 +59,9 @@ void add_opt(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("opt", "Run passes over IR text");
   command->footer("Example: braid opt graph.braid --passes=dead_code,fuse_vertical -o fused.braid");
   command->add_option("FILE", o->model.model, "IR text (.braid) or a model");
-  command->add_option("-o,--output", o->output, "Where the text goes (default: standard output)");
+  command->add_option("-o,--output", o->output, "Output file (default: standard output)");
   command->add_flag("--list-passes", o->list, "List all passes with their options");
-  command->add_flag("--list-machines", o->machines, "List the machines that costs can be computed for");
+  command->add_flag("--list-machines", o->machines, "List the machines with cost models");
   command->add_flag("--timing", o->timing, "Print what each pass did and took to standard error");
   o->model.add_dimensions(*command);
   o->model.add_target(*command);

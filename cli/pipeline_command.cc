@@ -84,7 +84,7 @@ void add_generate(CLI::App& pipeline, Action& chosen) {
   CLI::App* command = pipeline.add_subcommand("generate", "Write a published schedule as CSV");
   command->footer("Example: braid pipeline generate --schedule ZBV --ranks 4 --microbatches 8 -o zbv.csv");
   o->input.add_generator(*command);
-  command->add_flag("--list", o->list, "List the schedules and the sizes they are defined for");
+  command->add_flag("--list", o->list, "List the schedules and the sizes for which they are defined");
   command->add_flag("--crlf", o->crlf, "End lines as Python's csv module does");
   command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
   command->callback([o, &chosen] { chosen = [o] { return generate(*o); }; });

@@ -1,4 +1,4 @@
-// The subcommands of braid pipeline that have files of their own.
+// The subcommands of braid pipeline that have their own files.
 #pragma once
 
 #include "cli/command.h"

@@ -20,18 +20,18 @@
 namespace braid::cli {
 
 void PipelineInput::add_file(CLI::App& command) {
-  command.add_option("FILE", file, "Schedule as CSV, a line per rank; - reads it from the standard input");
+  command.add_option("FILE", file, "Schedule as CSV, a line per rank; - reads standard input");
 }
 
 void PipelineInput::add_sizes(CLI::App& command) {
   command.add_option("--ranks", ranks, "Ranks")->check(CLI::PositiveNumber);
   command
       .add_option("--stages", stages,
-                  "Stages of the model (default: one per rank, two where the schedule has two)")
+                  "Stages of the model (default: one per rank, or two if the schedule has two)")
       ->check(CLI::PositiveNumber);
   command.add_option("--microbatches", microbatches, "Micro-batches")->check(CLI::PositiveNumber);
   command.add_option("--placement", placement,
-                     "Which rank owns a stage: loop, v, or a rank for each: 0,1,1,0");
+                     "Which rank owns a stage: loop, v, or a rank for each stage: 0,1,1,0");
 }
 
 void PipelineInput::add_generator(CLI::App& command) {
@@ -46,12 +46,12 @@ void PipelineInput::add_generator(CLI::App& command) {
 
 pipeline::Schedule PipelineInput::read() const {
   if (!file.empty() && !schedule.empty()) {
-    ir::user_error(kBadOption, {.file = file}, fmt::format("--schedule {} and a file", schedule),
+    ir::user_error(kBadOption, {.file = file}, fmt::format("--schedule {} and a file are given", schedule),
                    "give one of them");
   }
   if (schedule.empty() && file.empty()) {
-    ir::user_error(kNoInputFile, {}, "neither a file nor --schedule",
-                   "braid pipeline show FILE.csv, or --schedule 1F1B --ranks 4 --microbatches 8");
+    ir::user_error(kNoInputFile, {}, "neither a file nor --schedule is given",
+                   "write braid pipeline show FILE.csv, or --schedule 1F1B --ranks 4 --microbatches 8");
   }
   return schedule.empty() ? read_file() : generate();
 }
@@ -83,7 +83,8 @@ pipeline::Schedule PipelineInput::read_file() const {
         std::count(text.begin(), text.end(), '\n') + (text.empty() || text.back() == '\n' ? 0 : 1);
     const int rows = static_cast<int>(lines);
     if (ranks != 0 && ranks != rows) {
-      ir::user_error(kBadOption, {.file = file}, fmt::format("--ranks {}, but {} rows", ranks, rows),
+      ir::user_error(kBadOption, {.file = file},
+                     fmt::format("--ranks is {}, but the file has {} rows", ranks, rows),
                      "leave --ranks out");
     }
     const bool named = placement != "loop" && placement != "v";
@@ -96,7 +97,7 @@ pipeline::Schedule PipelineInput::read_file() const {
   const auto agree = [&](const char* option, int given, int found) {
     if (given == 0 || given == found) return;
     ir::user_error(kBadOption, {.file = file},
-                   fmt::format("{} {}, but the file has {}", option, given, found),
+                   fmt::format("{} is {}, but the file has {}", option, given, found),
                    fmt::format("leave {} out", option));
   };
   agree("--ranks", ranks, schedule.ranks());
@@ -108,7 +109,7 @@ pipeline::Schedule PipelineInput::read_file() const {
 pipeline::Schedule PipelineInput::generate() const {
   const pipeline::Generator& generator = pipeline::find_generator(schedule);
   if (ranks == 0 || microbatches == 0) {
-    ir::user_error(kBadOption, {}, fmt::format("--schedule {} without --ranks and --microbatches", schedule),
+    ir::user_error(kBadOption, {}, fmt::format("--schedule {} requires --ranks and --microbatches", schedule),
                    "--schedule 1F1B --ranks 4 --microbatches 8");
   }
   const int local = generator.sizes.starts_with("S = 2*P") ? 2 : 1;

@@ -1,4 +1,4 @@
-// The schedule that a subcommand of braid pipeline works on: from a CSV file, or generated.
+// The input schedule of a subcommand of braid pipeline: read from a CSV file or generated.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,9 @@ struct PipelineInput {
   void add_sizes(CLI::App& command);
   void add_generator(CLI::App& command);  // --schedule, and the sizes
 
-  // Throws BR0003 for options that do not go together, BR0004 for no file, and what reading and generating
-  // throw.
+  // Throws BR0003 for conflicting options, BR0004 for a missing file, and what reading and generating throw.
   pipeline::Schedule read() const;
-  // Runs the command; an error that names no file is about the schedule, and gets the name of its file.
+  // Runs the command. An error that names no file is about the schedule and gets the name of its file.
   int naming_file(const std::function<int()>& command) const;
 
  private:
@@ -34,10 +33,10 @@ struct PipelineInput {
   pipeline::Schedule generate() const;
 };
 
-// Whether SENDs and RECVs are in the rows already.
+// Whether the rows already contain SENDs and RECVs.
 bool has_transfers(const pipeline::Schedule& schedule);
 
-// To the file, or to the terminal for "" and "-". Throws BR0010.
+// Writes to the file, or to the terminal for "" and "-". Throws BR0010.
 void write_output(const std::string& path, const std::string& text);
 
 }  // namespace braid::cli

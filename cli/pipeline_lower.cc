@@ -38,8 +38,8 @@ pipeline::UnshardOptions unshard_options(const Options& o) {
     int value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
     if (error != std::errc() || (next != end && *next != ',')) {
-      ir::user_error(kBadOption, {}, fmt::format("--lookahead {}: cannot be read", o.lookahead),
-                     "full, auto, or a number for each rank: 1,2,2,3");
+      ir::user_error(kBadOption, {}, fmt::format("--lookahead {}: malformed", o.lookahead),
+                     "give full, auto, or a number for each rank: 1,2,2,3");
     }
     options.per_rank.push_back(value);
     if (next == end) return options;
@@ -63,12 +63,12 @@ int lower_schedule(const Options& o) {
   const pipeline::LowerOptions options = lower_options(o);
   const pipeline::Schedule schedule = o.input.read();
   if (has_transfers(schedule)) {
-    ir::user_error(kBadOption, {.file = o.input.file}, "the schedule has transfers already",
+    ir::user_error(kBadOption, {.file = o.input.file}, "the schedule already has transfers",
                    "braid pipeline check proves it, braid pipeline simulate runs it");
   }
   const pipeline::Lowered lowered = lower(schedule, options);
   if (!lowered.deferral_left_out.empty()) {
-    fmt::print(stderr, "RECVs stay where they are: deferral is not safe\n{}", lowered.deferral_left_out);
+    fmt::print(stderr, "RECVs are not moved: deferral is not safe\n{}", lowered.deferral_left_out);
     if (lowered.deferral_left_out.back() != '\n') fmt::print(stderr, "\n");
   }
   write_output(o.output, pipeline::print(lowered.schedule));
@@ -95,7 +95,7 @@ int check(const Options& o) {
 void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = pipeline.add_subcommand(
-      "lower", "Add transfers, and what is asked for, and prove that nothing can hang");
+      "lower", "Add transfers and the requested actions, and prove that nothing can hang");
   command->footer(
       "Example: braid pipeline lower --schedule Interleaved1F1B --ranks 4 --stages 8 --microbatches 8 "
       "--unshard --reduce-grad -o lowered.csv");
@@ -103,23 +103,24 @@ void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
   o->input.add_generator(*command);
   command->add_option("--channels", o->channels,
                       "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
-  command->add_flag("--merge-backward", o->merge_backward, "Make one B of an I directly followed by its W");
+  command->add_flag("--merge-backward", o->merge_backward,
+                    "Merge an I directly followed by its W into one B");
   CLI::Option* unshard =
       command->add_flag("--unshard", o->unshard, "Gather and free the parameters of stages (FSDP)");
-  command->add_option("--residency", o->residency, "Stages whose parameters a rank holds (default 3)")
+  command->add_option("--residency", o->residency, "Stages whose parameters a rank holds at once (default 3)")
       ->needs(unshard);
   command
       ->add_option("--lookahead", o->lookahead,
                    "How many are gathered ahead: full, auto, or one number per rank")
       ->needs(unshard);
   command->add_flag("--reduce-grad", o->reduce_grad,
-                    "Reduce the gradients of a stage behind its last backward");
+                    "Reduce the gradients of a stage after its last backward");
   command->add_flag("--waits", o->waits,
                     "Wait for every SEND and REDUCE_GRAD, as rows that PyTorch loads do");
   command->add_flag("--defer-recv", o->defer_recv,
-                    "Move RECVs to what consumes them; an error where that is not safe");
+                    "Move RECVs to their consumers; an error if that is not safe");
   command->add_flag("--defer-recv-if-safe", o->if_safe,
-                    "The same; leaves them where they are where it is not safe");
+                    "The same, but leave them in place if that is not safe");
   command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
   command->callback(
       [o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return lower_schedule(*o); }); }; });

@@ -42,8 +42,8 @@ std::vector<double> numbers(const std::string& option, const std::string& text, 
     double value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
     if (error != std::errc() || !std::isfinite(value) || value < 0 || (next != end && *next != ',')) {
-      ir::user_error(kBadOption, {}, fmt::format("{} {}: cannot be read", option, text),
-                     "numbers that are not negative, separated by commas");
+      ir::user_error(kBadOption, {}, fmt::format("{} {}: malformed", option, text),
+                     "give non-negative numbers, separated by commas");
     }
     values.push_back(value);
     if (next == end) break;
@@ -52,22 +52,22 @@ std::vector<double> numbers(const std::string& option, const std::string& text, 
   if (values.size() == 1) values.resize(count, values[0]);
   if (values.size() != count) {
     ir::user_error(kBadOption, {},
-                   fmt::format("{} {}: {} numbers, expected 1 or {}", option, text, values.size(), count),
-                   "one for all, or one for each");
+                   fmt::format("{} {}: got {} numbers, expected 1 or {}", option, text, values.size(), count),
+                   "give one for all or one for each");
   }
   return values;
 }
 
 analysis::Time microseconds(const std::string& option, double us) {
   if (us > 1e12)
-    ir::user_error(kBadOption, {}, fmt::format("{}: {} us is too long", option, us), "at most 1e12");
+    ir::user_error(kBadOption, {}, fmt::format("{}: {} us is too long", option, us), "give at most 1e12");
   return analysis::Time::from_us(us);
 }
 
 std::int64_t bytes(const std::string& option, double value) {
   if (value > 9e15 || value != std::floor(value)) {
-    ir::user_error(kBadOption, {}, fmt::format("{}: {} is no number of bytes", option, value),
-                   "a whole number below 9e15");
+    ir::user_error(kBadOption, {}, fmt::format("{}: {} is not a number of bytes", option, value),
+                   "give an integer below 9e15");
   }
   return static_cast<std::int64_t>(value);
 }
@@ -89,7 +89,7 @@ std::vector<std::int64_t> byte_caps(const Options& o) {
 Task task(const Options& o) {
   const PipelineInput& z = o.sizes;
   if (z.ranks == 0 || z.microbatches == 0) {
-    ir::user_error(kBadOption, {}, "a search needs --ranks and --microbatches",
+    ir::user_error(kBadOption, {}, "a search requires --ranks and --microbatches",
                    "braid pipeline search --ranks 4 --microbatches 8 --forward 10 --input 11 --weight 9");
   }
   pipeline::SearchProblem p;
@@ -147,8 +147,8 @@ int run(const Options& o) {
 
 void add_pipeline_search(CLI::App& pipeline, Action& chosen) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = pipeline.add_subcommand(
-      "search", "Find the schedule that ends first, and how far it can be from the best");
+  CLI::App* command =
+      pipeline.add_subcommand("search", "Find the shortest schedule and bound its distance from the optimum");
   command->footer(
       "Times are in microseconds; a list has one number for all, or one for each stage (--delay: each pair "
       "of "
@@ -169,10 +169,11 @@ void add_pipeline_search(CLI::App& pipeline, Action& chosen) {
       ->add_option("--activation-bytes", o->activation_bytes,
                    "What a forward keeps for its backward (default 0)")
       ->excludes(costs);
-  command->add_option("--weight-bytes", o->weight_bytes, "The part of it that stays from I to W (default 0)")
+  command
+      ->add_option("--weight-bytes", o->weight_bytes, "The part of it that remains from I to W (default 0)")
       ->excludes(costs);
-  command->add_option("--byte-cap", o->byte_cap, "Most bytes of activations on a rank (default: no cap)");
-  command->add_option("--budget", o->budget, "Candidates to look at (default: some seconds)")
+  command->add_option("--byte-cap", o->byte_cap, "Maximum bytes of activations on a rank (default: no cap)");
+  command->add_option("--budget", o->budget, "Candidates to examine (default: some seconds)")
       ->check(CLI::NonNegativeNumber);
   command->add_option(
       "--channels", o->channels,

@@ -89,7 +89,7 @@ void add_pipeline_simulate(CLI::App& pipeline, Action& chosen) {
   CLI::App* command =
       pipeline.add_subcommand("simulate", "Simulate a schedule: times, idle time by cause, memory");
   command->footer(
-      "Rows that only compute are lowered first. The bytes of a column are those at the rank's peak.\n"
+      "Compute-only rows are lowered first. The bytes of a column are those at the rank's peak.\n"
       "Example: braid pipeline simulate --schedule ZBV --ranks 4 --microbatches 8 --costs costs.json --svg "
       "zbv.svg");
   o->input.add_file(*command);
@@ -99,13 +99,14 @@ void add_pipeline_simulate(CLI::App& pipeline, Action& chosen) {
   CLI::Option* costs = command->add_option(
       "--costs", o->costs, "JSON with times, bytes and links (default: F = I = W = 1 us, B = 2 us)");
   CLI::Option* steps =
-      command->add_flag("--steps", o->steps, "Print the table in which every action takes one step instead");
+      command->add_flag("--steps", o->steps, "Print the table in which every action takes one step");
   CLI::Option* peek = command->add_flag(
-      "--peek", o->peek, "That table by the older rule: a RECV also meets a SEND that is next in line");
-  command->add_flag("--no-transfers", o->no_transfers, "Simulate rows that only compute as they are");
+      "--peek", o->peek,
+      "That table by the older rule: a RECV also meets a SEND that is its rank's next action");
+  command->add_flag("--no-transfers", o->no_transfers, "Simulate compute-only rows without lowering them");
   CLI::Option* draw = command->add_flag("--draw", o->draw, "Draw the timeline below the table");
   CLI::Option* trace = command->add_option("--trace", o->trace, "Write a Chrome trace");
-  CLI::Option* svg = command->add_option("--svg", o->svg, "Write a picture");
+  CLI::Option* svg = command->add_option("--svg", o->svg, "Write an SVG picture");
   for (CLI::Option* weighted : {costs, draw, trace, svg}) weighted->excludes(steps)->excludes(peek);
   command->callback([o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return run(*o); }); }; });
 }

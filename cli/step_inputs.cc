@@ -12,7 +12,7 @@ rt::DType rt_dtype(ir::DType dtype) {
   for (int d = 0; d <= BRAID_BOOL; ++d) {
     if (to_ir(static_cast<BraidDType>(d)) == dtype) return static_cast<rt::DType>(d);
   }
-  throw ir::InternalError("an element type that programs do not have");
+  throw ir::InternalError("programs do not have this element type");
 }
 
 }  // namespace

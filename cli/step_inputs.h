@@ -1,4 +1,4 @@
-// The inputs of a rank, for one step after another.
+// The inputs of a rank for consecutive steps.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace braid::cli {
 
 class StepInputs {
  public:
-  // `inputs` must outlive it, and stay as they were given: what a step writes is a copy.
+  // `inputs` must outlive this object and stay unchanged: steps write to copies.
   StepInputs(const BraidProgram& table, const std::vector<ir::Tensor>& inputs);
 
   std::span<const rt::TensorView> views() const { return views_; }
-  // To be called before each step: what the last one has written is again what was given.
+  // Call before each step: restores the inputs that the last step has written.
   void restore();
 
  private:

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void no_case(const std::string& path, const std::string& why) {
-  ir::user_error(kNoTestCase, {.file = path}, "not a test case: " + why,
+  ir::user_error(kNoTestCase, {.file = path}, "this is not a test case: " + why,
                  "a case holds model.onnx and test_data_set_0/input_0.pb, output_0.pb");
 }
 
@@ -49,12 +49,12 @@ std::vector<fs::path> data_folders(const fs::path& dir) {
 std::map<std::string, ir::Bounds> read_dims(const fs::path& path) {
   std::ifstream file(path);
   const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object()) no_case(path.string(), "its dims.json is no object");
+  if (!json.is_object()) no_case(path.string(), "its dims.json is not an object");
   std::map<std::string, ir::Bounds> dims;
   for (const auto& [name, value] : json.items()) {
     if (!value.is_array() || value.size() != 2 || !value[0].is_number_integer() ||
         !value[1].is_number_integer()) {
-      no_case(path.string(), "dims.json holds more than [MIN, MAX] per name");
+      no_case(path.string(), "dims.json must have one [MIN, MAX] per name");
     }
     dims[name] = {value[0].get<std::int64_t>(), value[1].get<std::int64_t>()};
   }
@@ -88,7 +88,7 @@ void require_tensors(const std::string& model, const char* what,
     if (value.kind == "tensor" || value.kind.empty()) continue;
     ir::user_error(frontend::kUnsupportedType, {.file = model},
                    fmt::format("{} '{}' is not a tensor but a {}", what, value.name, value.kind),
-                   "inputs and outputs of a program are tensors");
+                   "inputs and outputs of a program must be tensors");
   }
 }
 
@@ -105,9 +105,9 @@ TestCase read_test_case(const std::string& dir) {
     test.model = (folder / "model.rank{rank}.onnx").string();
     while (fs::exists(folder / fmt::format("model.rank{}.onnx", test.ranks))) ++test.ranks;
   } else {
-    no_case(dir, "no model.onnx or model.rank0.onnx");
+    no_case(dir, "it has no model.onnx or model.rank0.onnx");
   }
-  if (sets.empty()) no_case(dir, "no test_data_set_0");
+  if (sets.empty()) no_case(dir, "it has no test_data_set_0");
   const frontend::Signature signature = frontend::read_signature(test.model);
   require_tensors(test.model, "input", signature.inputs);
   require_tensors(test.model, "output", signature.outputs);
@@ -119,7 +119,7 @@ TestCase read_test_case(const std::string& dir) {
       const fs::path source = fs::exists(own) ? own : set;
       data.inputs.push_back(read_numbered(source, "input"));
       data.outputs.push_back(read_numbered(source, "output"));
-      if (data.outputs.back().empty()) no_case(source.string(), "no output_0.pb");
+      if (data.outputs.back().empty()) no_case(source.string(), "it has no output_0.pb");
     }
     test.data.push_back(std::move(data));
   }

@@ -22,13 +22,13 @@ struct TestData {
 
 struct TestCase {
   std::string dir;
-  std::string model;  // may hold {rank}
+  std::string model;  // may contain {rank}
   int ranks = 1;
   std::vector<TestData> data;
-  std::map<std::string, ir::Bounds> dims;  // from dims.json, else what the data sets have
+  std::map<std::string, ir::Bounds> dims;  // from dims.json, otherwise from the data sets
 };
 
-// UserError BR0009 where the folder is no test case; those of the files in it.
+// UserError BR0009 if the folder is not a test case; also throws the errors of its files.
 TestCase read_test_case(const std::string& dir);
 
 }  // namespace braid::cli

@@ -30,7 +30,7 @@ struct Options {
   bool quiet = false;
 };
 
-// Half-precision results carry two or three digits: what the user leaves open is as wide as their rounding.
+// Half-precision results have two or three digits, so the default tolerance covers their rounding.
 Tolerance tolerance_for(const Options& o, ir::DType dtype) {
   Tolerance tolerance = o.tolerance;
   if (dtype == ir::DType::f16 || dtype == ir::DType::bf16) {
@@ -42,7 +42,7 @@ Tolerance tolerance_for(const Options& o, ir::DType dtype) {
 
 enum class Outcome { passed, failed, skipped };
 
-// Error numbers of what the model asks for and Braid does not have: such a case is skipped, not failed.
+// Error numbers of unsupported features: such a case is skipped, not failed.
 bool unsupported(int code) {
   return code == 109 || code == 110 || code == 115 || code == 116 || code == 117 || code == 119 ||
          code == 103 || code == 601;
@@ -82,9 +82,10 @@ Outcome run_case(const Options& o, const std::string& dir) {
   if (o.target != "interpreter") options.target = o.target;
   options.import.ranks = o.model.ranks > 1 ? o.model.ranks : test.ranks;
   if (options.import.ranks != test.ranks) {
-    ir::user_error(frontend::kRankCount, {.file = dir},
-                   fmt::format("the case is for {} ranks, not {}", test.ranks, options.import.ranks),
-                   fmt::format("run it with --ranks {}", test.ranks));
+    ir::user_error(
+        frontend::kRankCount, {.file = dir},
+        fmt::format("the case is for {} ranks, but --ranks is {}", test.ranks, options.import.ranks),
+        fmt::format("run it with --ranks {}", test.ranks));
   }
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);
   TempDir temporary;
@@ -94,7 +95,7 @@ Outcome run_case(const Options& o, const std::string& dir) {
     program = find_program(o.program);
     if (const int ranks = interface_of(program).ranks; ranks != test.ranks) {
       ir::user_error(frontend::kRankCount, {.file = dir},
-                     fmt::format("the case is for {} ranks, the program for {}", test.ranks, ranks),
+                     fmt::format("the case is for {} ranks, but the program is for {}", test.ranks, ranks),
                      fmt::format("compile the program with --ranks {}", test.ranks));
     }
   } else {
@@ -164,8 +165,8 @@ void add_test(CLI::App& app, Action& chosen) {
                       "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)");
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
-  command->add_flag("-q,--quiet", o->quiet, "Do not list what passed");
+  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
+  command->add_flag("-q,--quiet", o->quiet, "Do not list passed cases");
   o->model.add_dimensions(*command);
   o->model.add_passes(*command);
   command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });

@@ -67,10 +67,10 @@ void add_verify(CLI::App& app, Action& chosen) {
   command->footer("Example: braid verify small.onnx --dim batch=1..2 --dim sequence=1..16");
   command->add_option("MODEL", o->model.model, "ONNX model or IR text")->required();
   command->add_option("--limit", o->limit,
-                      "Largest error allowed, relative to the largest element of the output (default 1e-5)");
+                      "Largest allowed error, relative to the largest element of the output (default 1e-5)");
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Ranks are threads of one process");
+  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
   o->model.add_target(*command);

@@ -6,8 +6,8 @@
 
 namespace braid::cli {
 
-// Writes the parts, one after the other. UserError BR0010 when the file cannot be written: nothing
-// half-written stays, not where a signal ends the process either.
+// Writes the parts one after another. UserError BR0010 if the file cannot be written. A partial file never
+// remains, not even if a signal ends the process.
 void write_file(const std::string& path, std::initializer_list<std::string_view> parts);
 
 inline void write_file(const std::string& path, std::string_view text) { write_file(path, {text, {}}); }

@@ -12,20 +12,20 @@ namespace braid::codegen {
 
 // "/layers.0/mlp/Gelu" -> "layers_0_mlp_Gelu"; never empty, never starting with a digit.
 std::string c_identifier(std::string_view name);
-// "dim_batch"; where the name is no identifier, "dimension_" with what of it is one and a hash of it: "a b"
-// and "a-b" are different dimensions, and neither is "a_b".
+// "dim_batch". If the name is not an identifier: "dimension_", its identifier characters and a hash, so that
+// "a b", "a-b" and "a_b" stay different.
 std::string dim_identifier(ir::Expr dim);
 // A string literal, quotes included; plain ASCII.
 std::string c_string(std::string_view text);
-// What may stand in a one-line comment: control characters and a backslash at the end would break out of it.
+// Text that is safe in a one-line comment: control characters and a trailing backslash would break out of it.
 std::string c_comment(std::string_view text);
 
 std::string abi_dtype(ir::DType dtype);  // BRAID_F32
 
-// Identifiers of one scope.
+// The identifiers of one scope.
 class CNames {
  public:
-  // `wanted`, or with _2, _3, ... appended.
+  // Returns `wanted`, with _2, _3, ... appended if it is taken.
   std::string unique(std::string_view wanted);
 
  private:

@@ -1,4 +1,4 @@
-// A file descriptor that is closed with the object.
+// A file descriptor that closes with the object.
 #pragma once
 
 #include <unistd.h>

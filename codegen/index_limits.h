@@ -1,4 +1,4 @@
-// Which inputs of a program are indices, and of what.
+// Which inputs of a program are indices, and their limits.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace braid::codegen {
 
-// Per graph input: a size that its elements must stay below when they are not negative, because the program
-// looks something up with them as they are (copied, moved, cast, or after a negative one has been counted
-// from the end). Of several sizes the smallest; of sizes that vary their lower bound counts. Nothing for an
-// input that is no index, or one that is computed with first. O(instructions of the graph).
+// Per graph input, the size that its non-negative elements must stay below, because the program uses them as
+// an index unchanged (copied, moved, cast, or after wrapping negative ones from the end). The smallest of
+// several sizes; for a varying size, its lower bound. nullopt if the input is not an index or is computed
+// with first. O(instructions of the graph).
 std::vector<std::optional<ir::Expr>> index_limits(const ir::Schedule& schedule);
 
 }  // namespace braid::codegen

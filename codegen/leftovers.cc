@@ -102,7 +102,7 @@ void remove_entry(int folder, const char* name, bool links) {
   }
 }
 
-// Returns when nobody of the group can write any more.
+// Returns when no process of the group can write any more.
 void end_group(pid_t group) {
   ::kill(-group, SIGKILL);
   for (int look = 0; look < kDeathLooks; ++look) {

@@ -152,8 +152,7 @@ std::string manifest_text(const ordered_json& manifest) {
 }
 
 std::string unfinished_manifest(const std::vector<std::string>& files) {
-  return manifest_text(
-      {{"unfinished", "a compilation into this folder has not come to its end"}, {"files", files}});
+  return manifest_text({{"unfinished", "a compilation into this folder is unfinished"}, {"files", files}});
 }
 
 std::optional<std::vector<std::string>> files_of_program(const std::string& dir) {
@@ -164,29 +163,28 @@ std::optional<std::vector<std::string>> files_of_program(const std::string& dir)
 Manifest read_manifest(const std::string& dir) {
   const std::string path = manifest_path(dir);
   const auto refuse = [&](const std::string& why) {
-    ir::user_error(kNoProgram, {.file = path}, why, "make one with: braid compile MODEL.onnx -o DIR");
+    ir::user_error(kNoProgram, {.file = path}, why, "create one with: braid compile MODEL.onnx -o DIR");
   };
   const std::optional<nlohmann::json> json = manifest_json(path);
-  if (!json) refuse("no compiled program here");
+  if (!json) refuse("there is no compiled program here");
   if (json->contains("unfinished")) {
-    ir::user_error(
-        kUnfinishedProgram, {.file = dir},
-        "a compilation into this folder has not come to its end, so its files may be of two programs",
-        "wait for it, or compile the model again");
+    ir::user_error(kUnfinishedProgram, {.file = dir},
+                   "a compilation into this folder is unfinished, so its files may belong to two programs",
+                   "wait for it to finish, or compile the model again");
   }
   const auto text = [&](const char* field) {
     const auto value = json->find(field);
     if (value == json->end() || !value->is_string())
-      refuse(fmt::format("not the manifest of a compiled program: '{}' is no text", field));
+      refuse(fmt::format("not the manifest of a compiled program: '{}' is not a string", field));
     return value->get<std::string>();
   };
   Manifest manifest;
   manifest.name = text("name");
   if (c_identifier(manifest.name) != manifest.name)
-    refuse("not the manifest of a compiled program: 'name' is no identifier");
+    refuse("not the manifest of a compiled program: 'name' is not an identifier");
   manifest.target = text("target");
   if (find_target(manifest.target) == nullptr)
-    refuse("not the manifest of a compiled program: there is no such 'target'");
+    refuse("not the manifest of a compiled program: its 'target' is unknown");
   const std::string id = text("compilation_id");
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), manifest.id, 16);
   if (error != std::errc() || end != id.data() + id.size() || id.size() != 16 || manifest.id == 0)

@@ -1,4 +1,4 @@
-// manifest.json: says what a compiled program is and which files are its own. Shared by all targets.
+// manifest.json describes a compiled program and lists its files. Shared by all targets.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,18 @@ struct ProgramFacts {
   std::uint64_t id = 0;      // of the compilation
   std::int64_t arena_bytes = 0;
   WeightLayout weights;
-  std::map<int, int> aliased_outputs;  // output -> the input whose memory it is
+  std::map<int, int> aliased_outputs;  // output -> the input whose memory it shares
 };
 
-// The fields that all manifests have, in their order: the interface, memory, files, weights, groups. Targets
-// append theirs.
+// The fields of all manifests, in order: interface, memory, files, weights, groups. Targets append theirs.
 nlohmann::ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& schedule);
 
 std::string manifest_path(const std::string& dir);
 std::string manifest_text(const nlohmann::ordered_json& manifest);
-// Stands in a folder while the files of one program replace those of another: names both.
+// The manifest of a folder while one program's files replace another's: it names the files of both.
 std::string unfinished_manifest(const std::vector<std::string>& files);
 
-// What Braid itself reads of a manifest.
+// The part of a manifest that Braid itself reads.
 struct Manifest {
   std::string name;
   std::string target;
@@ -42,9 +41,9 @@ struct Manifest {
 };
 
 inline constexpr int kNoProgram = 8, kUnfinishedProgram = 16;
-// User errors BR0008 where the folder holds no program, BR0016 where a compilation into it was cut off.
+// User errors BR0008 if the folder holds no program, BR0016 if a compilation into it was interrupted.
 Manifest read_manifest(const std::string& dir);
-// The files that the manifest in `dir` names, be it finished or not. Nothing where there is none of Braid's.
+// The files named by the manifest in `dir`, finished or not. nullopt if there is no manifest of Braid's.
 std::optional<std::vector<std::string>> files_of_program(const std::string& dir);
 
 }  // namespace braid::codegen

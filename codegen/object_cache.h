@@ -1,6 +1,6 @@
-// Compiled objects that all programs of a user share: a private folder, $BRAID_CACHE_DIR/objects, else
-// $XDG_CACHE_HOME/braid/objects, else ~/.cache/braid/objects. What is in it is linked into programs, so it
-// belongs to the user, nobody else may look or write into it, and no link is followed to it.
+// Compiled objects shared by all programs of a user, in a private folder: $BRAID_CACHE_DIR/objects, else
+// $XDG_CACHE_HOME/braid/objects, else ~/.cache/braid/objects. Its contents are linked into programs, so the
+// user must own it, nobody else may read or write it, and links to it are not followed.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ class ObjectCache {
  public:
   static constexpr std::uint64_t kLimit = std::uint64_t{64} << 20;
 
-  // Nothing where the user has no such folder and none can be made: then everybody builds for himself.
+  // nullopt if the folder does not exist and cannot be made; then every program builds its own object.
   static std::optional<ObjectCache> of_user();
-  // `limit`: bytes of all entries; those that were not used for the longest time make room.
+  // `limit` bounds the bytes of all entries; the least recently used ones are evicted.
   static std::optional<ObjectCache> open(const std::filesystem::path& dir, std::uint64_t limit = kLimit);
 
-  // Nothing where there is no entry. One whose contents are not what was stored is removed.
+  // nullopt if there is no entry. A corrupt entry is removed.
   std::optional<std::string> find(const std::string& key) const;
-  // Written aside and renamed: who looks meanwhile finds all of it or nothing, and of several who store the
-  // same one wins. What cannot be stored is not.
+  // Writes to a temporary file and renames it: a concurrent reader sees the whole entry or none, and of
+  // concurrent writers one wins. Failures are ignored.
   void store(const std::string& key, const std::string& contents) const;
 
  private:

@@ -43,7 +43,7 @@ Descriptor lock_folder(const std::string& dir) {
   return folder;
 }
 
-// What compilations that were killed have left: nobody holds it.
+// Remains of killed compilations, which no process locks.
 void remove_abandoned(const std::string& dir) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(dir, ignored)) {
@@ -97,7 +97,7 @@ ProgramFolder::~ProgramFolder() {
 void ProgramFolder::refuse_foreign_files() const {
   const auto refuse = [](const fs::path& path) {
     ir::user_error(kForeignFile, {.file = path.string()},
-                   "is in the way: it is not of a program that Braid has compiled into this folder",
+                   "is in the way: it does not belong to a program compiled into this folder",
                    "choose another folder, or move that file");
   };
   const std::optional<std::vector<std::string>> old = files_of_program(dir_);

@@ -27,8 +27,8 @@ std::string new_name() {
 
 TempDir::TempDir() : path_(new_name()), leftover_(path_) {
   if (::mkdir(path_.c_str(), 0700) != 0)
-    ir::user_error(kCannotWrite, {.file = path_}, "cannot make a temporary folder",
-                   "set TMPDIR to a folder that can be written");
+    ir::user_error(kCannotWrite, {.file = path_}, "cannot create a temporary folder",
+                   "set TMPDIR to a writable folder");
 }
 
 TempDir::~TempDir() {

@@ -1,4 +1,4 @@
-// A folder that goes when the object goes, or when a signal ends the process.
+// A folder that is removed with the object, or when a signal ends the process.
 #pragma once
 
 #include <string>

@@ -46,7 +46,7 @@ CommandResult run_command(const std::string& command) {
   const char* const arguments[] = {"sh", "-c", script.c_str(), nullptr};
   // The child begins when this process has noted its group; if this process ends before, so does the child.
   int begin[2];
-  if (::pipe2(begin, O_CLOEXEC) != 0) return {127, "no pipe can be made"};
+  if (::pipe2(begin, O_CLOEXEC) != 0) return {127, "cannot create a pipe"};
   const pid_t child = ::fork();
   if (child == 0) {
     ::setpgid(0, 0);
@@ -59,7 +59,7 @@ CommandResult run_command(const std::string& command) {
     ::_exit(127);
   }
   ::close(begin[0]);
-  CommandResult result{127, "a shell cannot be started"};
+  CommandResult result{127, "cannot start a shell"};
   if (child > 0) {
     ::setpgid(child, child);  // whoever is first
     const LeftoverProcesses group(child);
@@ -127,7 +127,7 @@ std::string run_compiler(const std::string& command, const fs::path& partial, co
     std::error_code ignored;
     fs::remove(partial, ignored);
     fail(first_lines(result.output, kShownLines));
-    throw ir::InternalError("a compiler failed and nobody said so");
+    throw ir::InternalError("the failure of a compiler was not reported");
   }
   fs::rename(partial, target);
   return target.string();

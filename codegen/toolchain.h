@@ -1,4 +1,4 @@
-// Finding and running what turns generated source into a library. Shared by all targets.
+// Finds and runs what turns generated source into a library. Shared by all targets.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 namespace braid::codegen {
 
 std::string environment(const char* name, const std::string& otherwise);
-// One argument of a shell command.
+// Quotes `text` as one argument of a shell command.
 std::string shell_word(const std::string& text);
 
-// Where generated source finds headers and the library that it links with.
+// The headers and the library for generated source.
 struct RuntimeFiles {
   std::filesystem::path headers;  // holds runtime/
-  std::filesystem::path library;  // empty where the file was not asked for
+  std::filesystem::path library;  // empty if no file was requested
 };
 // Looks for `library_file` (may be empty) in `given`, else in BRAID_RUNTIME_DIR, else beside the compiler's
 // own library, else in the build tree. User error BR0604.
@@ -23,19 +23,18 @@ RuntimeFiles find_runtime(const std::string& given, const std::string& library_f
 
 struct CommandResult {
   int status = 0;
-  std::string output;  // stdout, and stderr where the command redirects it
+  std::string output;  // stdout, and stderr if the command redirects it
 };
 CommandResult run_command(const std::string& command);
 
-// Runs a compiler that writes `partial`, and names that file `target` when it is complete. Where the compiler
-// fails, `partial` is removed and `fail`, which must throw, gets the first lines of what it said. Prints the
-// command first if `verbose`. Returns the path of `target`.
+// Runs a compiler that writes `partial`, renames that file to `target` when it is complete, and returns the
+// path of `target`. If the compiler fails, `partial` is removed and `fail`, which must throw, gets the first
+// lines of its output. Prints the command first if `verbose`.
 std::string run_compiler(const std::string& command, const std::filesystem::path& partial,
                          const std::filesystem::path& target, bool verbose,
                          const std::function<void(const std::string& lines)>& fail);
 
-// Appends the seal (runtime/sealed_file.h) by which a library is known before it is opened. User error
-// BR0010.
+// Appends the seal (runtime/sealed_file.h) that identifies a library before it is loaded. User error BR0010.
 void seal_library(const std::string& library, std::uint64_t compilation_id);
 
 }  // namespace braid::codegen

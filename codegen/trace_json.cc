@@ -97,8 +97,8 @@ ir::CollectiveTrace read_program_trace(const std::string& dir) {
     }
     return trace;
   } catch (const std::exception&) {
-    ir::user_error(kNoProgram, {.file = path}, "no compiled program with its collectives here",
-                   "make one with: braid compile MODEL.onnx -o DIR");
+    ir::user_error(kNoProgram, {.file = path}, "there is no compiled program with its collectives here",
+                   "create one with: braid compile MODEL.onnx -o DIR");
   }
 }
 

@@ -1,4 +1,4 @@
-// A collective trace in a manifest, which `braid check` reads back.
+// The collective trace in a manifest, which `braid check` reads.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,8 +10,8 @@ namespace braid::codegen {
 
 nlohmann::ordered_json trace_json(const ir::CollectiveTrace& trace);
 
-// From the manifest in `dir`. UserError BR0008 where there is none, or one of an older version without a
-// trace.
+// Reads the trace from the manifest in `dir`. UserError BR0008 if there is no manifest, or an older one
+// without a trace.
 ir::CollectiveTrace read_program_trace(const std::string& dir);
 
 }  // namespace braid::codegen

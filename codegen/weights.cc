@@ -103,7 +103,7 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
     const std::size_t copies = place.per_rank ? static_cast<std::size_t>(graph.ranks) : 1;
     if (storage.data.per_rank.size() != copies) {
       user_error(602, {.node = storage.name},
-                 "the bytes of this constant are not known, so no program can be made",
+                 "the bytes of this constant are unknown, so no program can be made",
                  "compile from the model, or from IR text that holds its constants");
     }
     for (const auto& bytes : storage.data.per_rank) {

@@ -58,11 +58,11 @@ ir::Schedule lower(const CompileOptions& options) {
   // What a user wrote is the user's to mend; after a pass the same would be our fault.
   const std::vector<ir::Violation> violations = ir::verify(schedule);
   if (!violations.empty()) {
-    std::string text = "the text describes no legal program:";
+    std::string text = "the text does not describe a legal program:";
     for (std::size_t k = 0; k < std::min<std::size_t>(violations.size(), 5); ++k) {
       text += fmt::format("\n    {} ({}): {}", violations[k].node, violations[k].rule, violations[k].message);
     }
-    ir::user_error(kIllegalProgram, {.file = options.model}, text, "docs/ir.md says what must hold");
+    ir::user_error(kIllegalProgram, {.file = options.model}, text, "see the rules in docs/ir.md");
   }
   return schedule;
 }
@@ -160,7 +160,7 @@ std::string build_program(const std::string& dir, const BuildRequest& request) {
   const fs::path source = fs::path(dir) / file;
   if (read_text(source.string()).find(fmt::format("0x{:016x}u", manifest.id)) == std::string::npos) {
     ir::user_error(codegen::kNoProgram, {.file = source.string()},
-                   "is of another compilation than the manifest beside it", "compile the model again");
+                   "belongs to another compilation than its manifest", "compile the model again");
   }
   codegen::ProgramFolder folder(dir);
   fs::copy_file(source, fs::path(folder.aside()) / file);

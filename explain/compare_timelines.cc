@@ -109,7 +109,7 @@ std::string compare(const OverlapStory& story, const ir::Schedule& schedule,
 
   if (const int count = missing(schedule, measured); count > 0) {
     out += fmt::format(
-        "  {} of the schedule's nodes were not measured: it is another program or another "
+        "  {} of the schedule's nodes were not measured: the timeline is of another program or another "
         "compilation\n",
         count);
   }

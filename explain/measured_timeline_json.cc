@@ -41,7 +41,7 @@ RankTimes times_of(const JsonValue& list, std::size_t nodes) {
         {parts[0].integer(earliest, kMaxNs), parts[1].integer(-kMaxNs, kMaxNs), parts[2].integer(0, kMaxNs)});
   }
   if (times.size() != nodes + 1)
-    list.fail("expected the times of " + std::to_string(nodes) + " nodes and of the end");
+    list.fail("expected times of " + std::to_string(nodes) + " nodes and of the end");
   return times;
 }
 

@@ -1,11 +1,12 @@
-// BRAID_LOG=overlap: the order of the nodes around each pass that moves communication, on standard error.
+// BRAID_LOG=overlap prints the order of the nodes before and after each pass that moves communication to
+// standard error.
 //
 //   == sink_waits: after (6.500 us)
 //      0    class   kernel                 size             stride   name            ms
 //      1    start   all_reduce @g 256 B    f32[64]          [1]      r          0.002000
 //      2  | compute extern filler          f32[64]          [1]      filler     0.003000
 //
-// One bar per collective that is in flight while the node runs.
+// There is one bar for each collective in flight while the node runs.
 #pragma once
 
 #include <functional>
@@ -19,15 +20,14 @@
 
 namespace braid::explain {
 
-// Writes the log of a run (RunOptions::observers); nothing where the environment (a list separated by commas)
-// does not want it, or on another rank than 0.
+// An observer (RunOptions::observers) that writes the log of a run. nullopt unless BRAID_LOG, a
+// comma-separated list, contains `overlap`, and on all ranks but 0.
 std::optional<std::function<void(const passes::PassRun&)>> overlap_log_observer();
 
 std::string overlap_log(std::string_view pass, std::string_view when, const ir::Schedule& schedule,
                         const analysis::CostModel& costs);
 
-// Writes what `text` returns with `write`. Whatever goes wrong in either is swallowed: a log never stops a
-// compilation.
+// Passes the result of `text` to `write`. Exceptions of both are ignored: a log never stops a compilation.
 void log_safely(const std::function<std::string()>& text,
                 const std::function<void(const std::string&)>& write);
 

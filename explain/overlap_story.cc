@@ -38,7 +38,7 @@ void leaves(const ir::ScheduleNode& node, std::vector<const ir::ScheduleNode*>& 
   for (const ir::ScheduleNode& m : node.members) leaves(m, out);
 }
 
-// Those of select_kernels, where it ran and speaks of this schedule; else as it is.
+// The choices of select_kernels if it ran on this schedule; otherwise the current kernels.
 std::vector<passes::KernelChoice> kernels_of(const ir::Schedule& schedule,
                                              const passes::PassContext& context) {
   std::vector<passes::KernelChoice> now = passes::SelectKernels{.policy = "engine"}.choose(schedule, context);
@@ -117,8 +117,7 @@ void OverlapObserver::observe(const passes::Pass&, const ir::Schedule& before, c
   }
 }
 
-// What all passes did to each collective, and what is in its way now: for the last of them, which had its way
-// with all that those before it had done.
+// What all passes did to each collective, and what limits it now, as seen by the last pass.
 void OverlapObserver::explain_last(const ir::Schedule& last) {
   const Measurement& first = begun_ ? story_.first : story_.last;
   OverlapReport all = make_report("", first, story_.last);

@@ -1,5 +1,5 @@
-// What the passes of a list did to a schedule's communication: figures before and after each, and both
-// timelines.
+// What the passes of a pass list did to a schedule's communication: figures before and after each pass, and
+// both timelines.
 #pragma once
 
 #include <string>
@@ -25,25 +25,25 @@ struct TimelineView {
   std::vector<std::string> lanes;  // "compute", "@dp", ...
   std::vector<Span> spans;
   analysis::Time makespan;
-  std::vector<std::pair<analysis::Time, std::int64_t>> live;  // bytes from this time on
+  std::vector<std::pair<analysis::Time, std::int64_t>> live;  // bytes live from this time on
 };
-// The simulated timeline of a schedule in its present order.
+// The simulated timeline of a schedule in its current order.
 TimelineView timeline_view(const ir::Schedule& schedule, const analysis::CostModel& costs);
 
 struct OverlapStep {
-  analysis::OverlapReport report;  // with full figures: bound and planned bytes too
+  analysis::OverlapReport report;  // with full figures, including bound and planned bytes
   analysis::Measurement before, after;
 };
 struct OverlapStory {
   std::string machine;
-  std::vector<OverlapStep> steps;     // of the passes that made a report, in order
-  analysis::Measurement first, last;  // before the first of them and at the end; equal where there are none
+  std::vector<OverlapStep> steps;     // one per pass that made a report, in order
+  analysis::Measurement first, last;  // before the first of them and at the end; equal if there are none
   TimelineView first_view, last_view;
   bool any_collective = false;
-  std::vector<passes::KernelChoice> kernels;  // of each collective as it is at the end
+  std::vector<passes::KernelChoice> kernels;  // for each collective in the final schedule
 };
 
-// Follows a run of passes: give `observe` to RunOptions::observe, run, then ask for the story.
+// Observes a run of passes: add `observe` to RunOptions::observers, run, then ask for the story.
 class OverlapObserver {
  public:
   explicit OverlapObserver(passes::PassContext& context) : context_(context) {}
@@ -59,13 +59,13 @@ class OverlapObserver {
   bool begun_ = false;
 };
 
-// As text: a heading and a table per pass, then the whole.
+// As text: a heading and a table per pass, then a summary.
 std::string to_text(const OverlapStory& story);
 // As JSON: version 1, times in ns, sizes in bytes.
 std::string to_json(const OverlapStory& story);
-// Chrome trace events of the timelines, each a process.
+// Chrome trace events of the timelines, one process each.
 std::string chrome_trace(const std::vector<std::pair<std::string, const TimelineView*>>& views);
-// One page without anything from outside: timelines, memory curves, tables. `views`: name and timeline, in
+// One self-contained page with timelines, memory curves and tables. `views` holds names and timelines, in
 // order.
 std::string html_page(const OverlapStory& story,
                       const std::vector<std::pair<std::string, const TimelineView*>>& views);

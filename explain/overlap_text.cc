@@ -88,7 +88,7 @@ std::string to_text(const OverlapStory& story) {
   }
   out += fmt::format("  no merging, splitting or other algorithm goes below {:.3f} us\n",
                      story.first.input_bound.us());
-  if (!story.kernels.empty()) out += "\n  kernels, their times alone\n" + to_text(story.kernels);
+  if (!story.kernels.empty()) out += "\n  kernels, with their times in isolation\n" + to_text(story.kernels);
   return out;
 }
 

@@ -17,7 +17,7 @@ using ir::user_error;
 [[noreturn]] void fail(const std::string& output, const std::string& input, const std::string& why,
                        const std::string& hint) {
   user_error(kAlias, {},
-             fmt::format("output '{}' cannot lie in the memory of input '{}': {}", output, input, why), hint);
+             fmt::format("output '{}' cannot share the memory of input '{}': {}", output, input, why), hint);
 }
 
 // Element (i, j, ...) of both must have the same offset: strides agree wherever the input has more than one
@@ -30,14 +30,15 @@ void check_layout(const Graph& graph, BufferId out, BufferId in, const std::stri
   const std::vector<Expr> x = ir::strides_of(graph, out), y = ir::strides_of(graph, in);
   for (std::size_t k = 0; k < a.size(); ++k) {
     if (!b[k].is_constant(1) && !(x[k] == y[k])) {
-      fail(output, input, fmt::format("their elements lie at different places along axis {}", k),
-           "only the outermost dimension that is not 1 may differ; put the dimension that grows first");
+      fail(output, input, fmt::format("their elements have different offsets along axis {}", k),
+           "only the outermost dimension that is not 1 may differ: make the dimension that grows the first "
+           "one");
     }
   }
 }
 
-// Program order: once an operation has written the output, nobody reads the input. One operation may do both
-// only where it reads each element where it writes it.
+// Program order: once an operation has written the output, no operation reads the input. One operation may do
+// both only if it reads each element where it writes it.
 void check_order(const ir::Schedule& schedule, ir::StorageId out, ir::StorageId in, const std::string& output,
                  const std::string& input) {
   const Graph& graph = schedule.graph;
@@ -51,7 +52,7 @@ void check_order(const ir::Schedule& schedule, ir::StorageId out, ir::StorageId 
         fail(output, input, "the input is changed in place", "");
     }
     if (reads && written) {
-      fail(output, input, fmt::format("'{}' reads the input after the output was written", graph[op].name),
+      fail(output, input, fmt::format("'{}' reads the input after the output is written", graph[op].name),
            "");
     }
     if (reads && writes) {
@@ -64,7 +65,7 @@ void check_order(const ir::Schedule& schedule, ir::StorageId out, ir::StorageId 
         }
       }
       if (!in_place)
-        fail(output, input, fmt::format("'{}' reads the one and writes the other", graph[op].name), "");
+        fail(output, input, fmt::format("'{}' reads one and writes the other", graph[op].name), "");
     }
     written |= writes;
   }
@@ -76,8 +77,7 @@ BufferId find(const List& list, const std::string& name, const char* what, const
   for (const auto& entry : list) {
     if (entry.name == name) return entry.buffer;
   }
-  fail(output, input, fmt::format("the model has no {} '{}'", what, name),
-       "aliases are given as OUTPUT=INPUT");
+  fail(output, input, fmt::format("the model has no {} '{}'", what, name), "write --alias OUTPUT=INPUT");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Outputs in the memory of inputs, as the user asks for with --alias OUT=IN.
+// Outputs that share the memory of inputs, as requested with --alias OUT=IN.
 #pragma once
 
 #include <string>
@@ -7,9 +7,8 @@
 
 namespace braid::frontend {
 
-// Makes the storage of graph output `output` the same as that of graph input `input`. UserError kAlias where
-// one of them does not exist, types differ, an element would not lie at the same place in both, or the input
-// is read after the output is written.
+// Gives graph output `output` the storage of graph input `input`. UserError kAlias if one of them does not
+// exist, their types or element positions differ, or the input is read after the output is written.
 void add_alias(ir::Schedule& schedule, const std::string& output, const std::string& input);
 
 }  // namespace braid::frontend

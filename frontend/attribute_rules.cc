@@ -100,7 +100,7 @@ Problem number_problem(const onnx::OpSchema& schema, const std::string& name, st
   const Interval allowed = found == intervals().end() ? kInt : found->second;
   if (value >= allowed.min && value <= allowed.max) return std::nullopt;
   if (name == "to" || name == "dtype")
-    return fmt::format("attribute '{}' is {}, which is no data type", name, value);
+    return fmt::format("attribute '{}' is {}, which is not a data type", name, value);
   return fmt::format("attribute '{}' is {}, expected {} to {}", name, value, allowed.min, allowed.max);
 }
 
@@ -113,7 +113,7 @@ Problem length_problem(const std::string& name, int length) {
   if (length <= kLongest) return std::nullopt;
   if (std::find(std::begin(kPerDimension), std::end(kPerDimension), name) == std::end(kPerDimension))
     return std::nullopt;
-  return fmt::format("attribute '{}' has {} elements; no tensor has so many dimensions", name, length);
+  return fmt::format("attribute '{}' has {} elements, more than any tensor has dimensions", name, length);
 }
 
 // What has to agree with the node's inputs and outputs, and is not checked by ONNX before it indexes.
@@ -133,7 +133,7 @@ Problem relation_problem(const NodeFacts& node, const std::string& name, std::in
   if (name == "stash_type") {
     using Type = onnx::TensorProto;
     if (value != Type::FLOAT && value != Type::FLOAT16 && value != Type::BFLOAT16 && value != Type::DOUBLE)
-      return fmt::format("attribute 'stash_type' is {}, which is no floating-point type", value);
+      return fmt::format("attribute 'stash_type' is {}, which is not a floating-point type", value);
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// What attributes may say, for every operator that ONNX has a schema of.
+// Which attribute values are valid, for every operator with an ONNX schema.
 #pragma once
 
 #include <onnx/defs/schema.h>
@@ -9,18 +9,17 @@
 
 namespace braid::frontend {
 
-// One node, as far as its attributes have to agree with it.
+// The facts about a node that its attributes must agree with.
 struct NodeFacts {
   const onnx::OpSchema* schema;
-  std::function<const onnx::AttributeProto*(const char* name)> attribute;  // null where it is not given
-  std::function<std::optional<int>(std::size_t input)> rank;               // nullopt: not known, or no input
+  std::function<const onnx::AttributeProto*(const char* name)> attribute;  // null if absent
+  std::function<std::optional<int>(std::size_t input)> rank;  // nullopt: unknown, or no such input
   std::size_t inputs = 0, outputs = 0;
 };
 
-// What is wrong with an attribute of the node: a type other than the schema's, a number that no model can
-// mean (a flag of 2, a stride of 0, an axis beyond 32 bits), a list that is longer than any tensor has
-// dimensions. The first one in the order of names; nullopt: nothing. Whether an axis is one of its tensor's
-// is left to those who know the tensor.
+// The first invalid attribute of the node, by name: a type other than the schema's, a meaningless number (a
+// flag of 2, a stride of 0, an axis beyond 32 bits), or a list longer than any tensor's rank. nullopt if all
+// are valid. Whether an axis exists in its tensor is checked elsewhere.
 std::optional<std::string> attribute_problem(const NodeFacts& node);
 
 }  // namespace braid::frontend

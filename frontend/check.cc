@@ -35,7 +35,7 @@ bool mentions(const std::string& text, std::initializer_list<const char*> words)
                      [&](const char* w) { return text.find(w) != std::string::npos; });
 }
 
-// ONNX's messages end with the place and nest "[ShapeInferenceError]" marks: the sentence is what is wanted.
+// ONNX's messages end with the place and nest "[ShapeInferenceError]" marks: this extracts the sentence.
 std::string sentence(std::string text) {
   for (const char* mark : {"[ShapeInferenceError] ", "[TypeInferenceError] ", "Inference error(s): "}) {
     for (std::size_t at; (at = text.find(mark)) != std::string::npos;)
@@ -53,7 +53,7 @@ std::string sentence(std::string text) {
 [[noreturn]] void inference_error(const std::string& text, const ir::Location& at) {
   const std::string first = text.substr(0, text.find('\n')), what = sentence(text);
   if (mentions(first, {"ttribute", "axis", "Axis", "perm"}))
-    user_error(kInvalidAttribute, at, what, "write the model again");
+    user_error(kInvalidAttribute, at, what, "export the model again");
   if (mentions(first, {"[TypeInferenceError]", "elem_type", "element type", "elem type", "input type",
                        "output type", "inconsistent type", "unsupported type"})) {
     user_error(kTypeMismatch, at, what, "check the types of the node's inputs and outputs");
@@ -82,7 +82,7 @@ void check_with_onnx(const Model& model) {
     if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
     const std::string what = sentence(text);
     user_error(mentions(what, {"ttribute"}) ? kInvalidAttribute : kInvalidNode, at, what,
-               "write the model again");
+               "export the model again");
   }
 }
 
@@ -144,7 +144,8 @@ class SupportCheck {
 
   void report(const Model& model) {
     if (problems_.empty()) return;
-    // A branch that lacks something may never be taken; a model that is refused anyway is told about it too.
+    // A branch with unsupported operators may never be taken; if the model is refused anyway, they are
+    // reported too.
     for (const auto& [what, nodes] : inner_problems_) {
       for (const std::string& node : nodes) add_problem(problems_, what, node);
     }
@@ -157,7 +158,7 @@ class SupportCheck {
     user_error(kUnsupportedOperators, {.file = model.path},
                fmt::format("{} operator{} not supported: {}", lines.size(),
                            lines.size() == 1 ? " is" : "s are", fmt::join(lines, ", ")),
-               "`braid ops` lists the operators that are, with their versions and types");
+               "`braid ops` lists the supported operators with their versions and types");
   }
 
  private:

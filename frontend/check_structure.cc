@@ -19,22 +19,23 @@ Opsets check_versions(const Model& model) {
   const std::int64_t newest_ir = onnx::Version::IR_VERSION;
   if (!model.proto.has_ir_version() || model.proto.ir_version() < 3 || model.proto.ir_version() > newest_ir) {
     user_error(kIrVersion, at,
-               fmt::format("the model has IR version {}; versions 3 to {} are read", model.proto.ir_version(),
-                           newest_ir),
+               fmt::format("the model has IR version {}; versions 3 to {} are supported",
+                           model.proto.ir_version(), newest_ir),
                "export the model with another version of ONNX");
   }
   Opsets opsets;
   for (const onnx::OperatorSetIdProto& import : model.proto.opset_import()) {
     const std::string domain = import.domain() == "ai.onnx" ? "" : import.domain();
     if (import.version() < 1 || (domain.empty() && import.version() > kNewestOpset)) {
-      user_error(kOpset, at,
-                 fmt::format("the model imports version {} of operator set '{}'; versions 1 to {} are read",
-                             import.version(), domain.empty() ? "ai.onnx" : domain, kNewestOpset),
-                 "export the model for another operator set");
+      user_error(
+          kOpset, at,
+          fmt::format("the model imports version {} of operator set '{}'; versions 1 to {} are supported",
+                      import.version(), domain.empty() ? "ai.onnx" : domain, kNewestOpset),
+          "export the model for another operator set");
     }
     opsets[domain] = static_cast<int>(import.version());
   }
-  if (opsets.empty()) user_error(kOpset, at, "the model imports no operator set", "write the model again");
+  if (opsets.empty()) user_error(kOpset, at, "the model imports no operator set", "export the model again");
   return opsets;
 }
 
@@ -81,7 +82,7 @@ class StructureCheck {
         user_error(
             kUnknownDomain, location_of(model_.path, node),
             fmt::format("the model does not import the domain '{}'", domain.empty() ? "ai.onnx" : domain),
-            "every domain that nodes use needs an entry in opset_import");
+            "every domain used by a node needs an entry in opset_import");
       }
     }
   }
@@ -96,7 +97,7 @@ class StructureCheck {
         if (found == producer_.end()) {
           user_error(kUndefinedValue, location_of(model_.path, graph_.node(k)),
                      fmt::format("the input '{}' is not defined", input),
-                     "it is neither a graph input nor an initializer nor the output of a node");
+                     "it is not a graph input, an initializer or the output of a node");
         }
         if (found->second >= k && unsorted < 0) {
           unsorted = k;
@@ -108,7 +109,7 @@ class StructureCheck {
     find_cycle();
     user_error(kNotSorted, location_of(model_.path, graph_.node(unsorted)),
                fmt::format("the input '{}' is computed by a later node", unsorted_value),
-               "nodes must be sorted topologically");
+               "sort the nodes topologically");
   }
 
   // Depth-first search without recursion: graphs are deep.
@@ -152,7 +153,8 @@ class StructureCheck {
       if (!seen.insert(output.name()).second) duplicate({.file = model_.path}, output.name());
       if (!producer_.count(output.name())) {
         user_error(kUndefinedValue, {.file = model_.path},
-                   fmt::format("the graph output '{}' is not defined", output.name()), "no node computes it");
+                   fmt::format("the graph output '{}' is not defined", output.name()),
+                   "make a node compute it");
       }
     }
   }
@@ -206,7 +208,7 @@ void check_declarations(const Model& model) {
     if (typed && same_shape(first, type)) return;
     user_error(typed ? kShapeMismatch : kTypeMismatch, {.file = model.path},
                fmt::format("'{}' is declared twice, as {} and as {}", name, text_of(first), text_of(type)),
-               "a graph input or initializer that is a graph output too has one type");
+               "declare a graph input or initializer that is also a graph output with one type");
   };
   for (const auto& [name, tensor] : model.initializers) {
     onnx::TypeProto_Tensor type;

@@ -30,12 +30,12 @@ void check_bounds(const Model& model, const DimBounds& bounds, const std::set<st
     if (b.min < 0 || b.min > b.max) {
       user_error(kInvalidDimension, {.file = model.path},
                  fmt::format("dimension '{}' is given the bounds {} to {}", name, b.min, b.max),
-                 "a lower bound is at least 0 and at most the upper bound");
+                 "the lower bound must be at least 0 and at most the upper bound");
     }
     if (!known.count(name)) {
       user_error(kInvalidDimension, {.file = model.path},
                  fmt::format("the model has no dimension '{}'", name),
-                 known.empty() ? "all its dimensions are numbers"
+                 known.empty() ? "all its dimensions are constant"
                                : fmt::format("its dimensions are {}", fmt::join(known, ", ")));
     }
   }
@@ -55,7 +55,7 @@ void check_type(const Model& model, const onnx::ValueInfoProto& value) {
          "supported are float, double, float16, bfloat16, (u)int8 to (u)int64 and bool");
   }
   if (!value.type().tensor_type().has_shape()) {
-    fail(kUnknownShape, "has no shape", "write its number of dimensions into the model; sizes may be names");
+    fail(kUnknownShape, "has no shape", "give it a rank in the model; its sizes may be names");
   }
 }
 
@@ -100,7 +100,7 @@ std::set<std::string> name_dims(Model& model) {
         user_error(
             kInvalidDimension, {.file = model.path},
             fmt::format("input '{}' has the size {} along axis {}", input.name(), dim.dim_value(), axis),
-            "a size is at least 0; a size that varies has a name");
+            "sizes must be at least 0; name a size that varies");
       }
       if (!dim.has_dim_value() && dim.dim_param().empty())
         dim.set_dim_param(fmt::format("{}_{}", input.name(), axis));
@@ -174,7 +174,7 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
     }
     user_error(kUnboundedDimension, {.file = model.path},
                fmt::format("unbounded dimension {}", fmt::join(unbounded, ", ")),
-               hint + ", or =VALUE for a fixed size");
+               hint + ", or =SIZE for a fixed size");
   }
   for (const onnx::ValueInfoProto* input : true_inputs(model)) check_total(model, *input, bounds);
   for (auto* list : {graph.mutable_input(), graph.mutable_output(), graph.mutable_value_info()}) {

@@ -1,4 +1,4 @@
-// Named dimensions of a model's inputs and the bounds that the user gives them.
+// Named dimensions of a model's inputs and the bounds that users give them.
 #pragma once
 
 #include <map>
@@ -13,13 +13,13 @@ namespace braid::frontend {
 
 using DimBounds = std::map<std::string, ir::Bounds>;
 
-// Gives unnamed dimensions of graph inputs a name (INPUT_AXIS), replaces dimensions with equal bounds by
-// their value in inputs, outputs and value_infos, and checks what is left. UserErrors: an input without type
-// or shape or of a type that the IR has not; a dimension without bounds; bounds that are reversed, negative
-// or of no dimension of the model.
+// Names unnamed dimensions of graph inputs (INPUT_AXIS), replaces dimensions with equal bounds by their value
+// in inputs, outputs and value_infos, and checks the rest. UserErrors: an input without type or shape or with
+// a type that the IR lacks; a dimension without bounds; bounds that are reversed, negative or for an unknown
+// dimension.
 void resolve_dims(Model& model, const DimBounds& bounds);
 
-// The names of the model's dimensions that may be given bounds.
+// The names of the model's dimensions that accept bounds.
 std::set<std::string> dimension_names(Model model);
 
 // The sizes of a graph input after resolve_dims.

@@ -1,4 +1,4 @@
-// Numbers of the user errors of the frontend; docs/errors.md has a section on each.
+// Numbers of the frontend's user errors; docs/errors.md has a section on each.
 #pragma once
 
 namespace braid::frontend {

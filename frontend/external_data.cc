@@ -71,7 +71,7 @@ Entries read_entries(const onnx::TensorProto& proto, const Location& at) {
       user_error(kExternalDataEntry, at,
                  fmt::format("external data of '{}': {} is '{}', expected a number of bytes", proto.name(),
                              key, text),
-                 "write the model again");
+                 "export the model again");
     }
     return value;
   };
@@ -82,8 +82,8 @@ Entries read_entries(const onnx::TensorProto& proto, const Location& at) {
     if (entry.key() == "length") entries.length = number("length", entry.value());
   }
   if (entries.location.empty()) {
-    user_error(kExternalDataEntry, at, fmt::format("external data of '{}': no location given", proto.name()),
-               "write the model again");
+    user_error(kExternalDataEntry, at, fmt::format("external data of '{}' has no location", proto.name()),
+               "export the model again");
   }
   return entries;
 }
@@ -93,7 +93,7 @@ fs::path checked_path(const fs::path& folder, const std::string& location, const
   const auto refuse = [&](const char* why) {
     user_error(kExternalDataPath, at,
                fmt::format("external data of '{}': location '{}' {}", tensor, location, why),
-               "external data must be a regular file in the model's folder");
+               "use a regular file in the model's folder");
   };
   const fs::path relative(location);
   if (location.find('\0') != std::string::npos) refuse("holds a zero byte");
@@ -108,7 +108,7 @@ fs::path checked_path(const fs::path& folder, const std::string& location, const
   if (error) {
     user_error(kExternalDataMissing, at,
                fmt::format("external data of '{}': no file '{}' in the model's folder", tensor, location),
-               "copy the data file next to the model, under the name that the model has for it");
+               "copy the data file next to the model, with the name that the model gives");
   }
   const auto [end, rest] = std::mismatch(real_folder.begin(), real_folder.end(), real.begin(), real.end());
   if (end != real_folder.end()) refuse("leads out of the model's folder through a symbolic link");
@@ -130,15 +130,15 @@ ExternalBytes FileMap::find(const onnx::TensorProto& proto, std::int64_t expecte
   const auto size = static_cast<std::int64_t>(file->bytes().size());
   if (entries.offset > size || length > size - entries.offset) {
     user_error(kExternalDataShort, at,
-               fmt::format("external data of '{}': {} bytes at offset {} of '{}', which has {} bytes",
+               fmt::format("external data of '{}' is {} bytes at offset {} of '{}', which has only {} bytes",
                            proto.name(), length, entries.offset, entries.location, size),
                "the data file is truncated or belongs to another model");
   }
   if (length != expected) {
     user_error(kInitializerSize, at,
-               fmt::format("external data of '{}' has {} bytes, its type and sizes ask for {}", proto.name(),
-                           length, expected),
-               "write the model again");
+               fmt::format("external data of '{}' has {} bytes, but its type and sizes require {}",
+                           proto.name(), length, expected),
+               "export the model again");
   }
   return {file->bytes().subspan(static_cast<std::size_t>(entries.offset), static_cast<std::size_t>(length)),
           file, path.string(), entries.offset};

@@ -1,4 +1,4 @@
-// Files that are mapped into memory: models and their external data.
+// Files mapped into memory: models and their external data.
 #pragma once
 
 #include <cstddef>
@@ -42,13 +42,13 @@ struct ExternalBytes {
 };
 
 // The external data of one model. Every file is mapped once. A location is relative to the model's folder and
-// must stay inside of it: no absolute path, no "..", no symbolic link that leads out.
+// must stay inside it: no absolute path, no "..", no symbolic link that leads out.
 class FileMap {
  public:
   explicit FileMap(const std::filesystem::path& model_path);
 
-  // The bytes that the entries location, offset and length of `proto` name. `expected` is what dtype and
-  // sizes ask for.
+  // The bytes named by the entries location, offset and length of `proto`. `expected` is the number that
+  // dtype and sizes imply.
   ExternalBytes find(const onnx::TensorProto& proto, std::int64_t expected, const ir::Location& at);
 
  private:

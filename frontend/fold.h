@@ -6,9 +6,9 @@
 
 namespace braid::frontend {
 
-// Computes the node while compiling where all its inputs are constants, the same on all ranks, and inputs and
-// outputs are small; its outputs are then set as constants. Weights are never folded: what is done to them is
-// a view, or cheap beside the memory that a second copy would take.
+// Computes the node at compile time if all its inputs are constant, equal on all ranks and small, and its
+// outputs are small; these are then set as constants. Weights are never folded: operations on them are views,
+// or cheap compared to the memory for a second copy.
 bool fold_constants(OpContext& context, const OpSpec& spec);
 
 }  // namespace braid::frontend

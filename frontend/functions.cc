@@ -60,12 +60,12 @@ class FunctionCheck {
     const onnx::NodeProto& call = largest_call();
     const std::string what =
         all.levels > kMaxLevels
-            ? fmt::format("functions call each other {} levels deep; at most {} are expanded", all.levels,
+            ? fmt::format("functions call each other {} levels deep; at most {} are supported", all.levels,
                           kMaxLevels)
-            : fmt::format("with every function call replaced by its body the model has {}{} nodes",
+            : fmt::format("with all function calls inlined the model has {}{} nodes",
                           all.nodes == Size::kFull ? "more than " : "", all.nodes);
     user_error(kFunctionExpansion, location_of(model_.path, call), what,
-               "call functions fewer times, or make the model of smaller functions");
+               "call functions less often, or use smaller functions");
   }
 
  private:
@@ -123,8 +123,7 @@ class FunctionCheck {
         const std::string callee = function_key(call);
         if (marks[callee] == Mark::open) {
           user_error(kRecursiveFunction, location_of(model_.path, call),
-                     fmt::format("the function '{}' calls itself", call.op_type()),
-                     "local functions must not be recursive");
+                     fmt::format("the function '{}' calls itself", call.op_type()), "remove the recursion");
         }
         if (marks[callee] == Mark::none) path.push_back(open(*functions_.at(callee)));
       }

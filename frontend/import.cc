@@ -18,7 +18,7 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
   register_schemas();
   if (options.ranks < 1)
     ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
-                   "at least one rank is needed");
+                   "the number of ranks must be at least 1");
 
   Model model = load_ranks(path, options.ranks);
 

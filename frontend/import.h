@@ -13,20 +13,20 @@
 namespace braid::frontend {
 
 struct ImportOptions {
-  // Bounds of named dimensions; equal bounds make the dimension a constant. A dimension without a name is
-  // called after its input and axis: the second one of input `x` is `x_1`.
+  // Bounds of named dimensions; equal bounds make the dimension a constant. An unnamed dimension is named
+  // after its input and axis: the second one of input `x` is `x_1`.
   std::map<std::string, ir::Bounds> dims;
   int ranks = 1;  // world size
-  // Pairs (graph output, graph input): the output takes the input's memory.
+  // Pairs (graph output, graph input): the output shares the input's memory.
   std::vector<std::pair<std::string, std::string>> aliases;
 };
 
-// The names of a model's dimensions that may be given bounds.
+// The names of a model's dimensions that accept bounds.
 std::set<std::string> dimension_names(const std::string& path);
 
-// Reads the model at `path` and lowers it. "{rank}" in the path stands for the rank: one file per rank, the
-// same graph with weights of its own. Nodes of the result are single operations in the order of their
-// creation. Throws ir::UserError for whatever is wrong with the model or the options.
+// Reads the model at `path` and lowers it. "{rank}" in the path stands for the rank: one file per rank with
+// the same graph and its own weights. Nodes of the result are single operations in order of creation. Throws
+// ir::UserError for any error in the model or the options.
 ir::Schedule import_model(const std::string& path, const ImportOptions& options);
 
 }  // namespace braid::frontend

@@ -140,7 +140,7 @@ class Inliner {
                    fmt::format("the function imports version {} of operator set '{}', the model version {}",
                                import.version(), import.domain().empty() ? "ai.onnx" : import.domain(),
                                known->second),
-                   "write function and model for the same operator set");
+                   "export function and model for the same operator set");
       }
     }
   }
@@ -150,7 +150,7 @@ class Inliner {
     std::unordered_map<std::string, std::string> renamed{{"", ""}};
     for (int k = 0; k < body.input_size(); ++k)
       renamed[body.input(k)] = k < call.input_size() ? call.input(k) : "";
-    // Outputs nobody wants get inner names, as all other inner values do.
+    // Unused outputs get inner names, like all other inner values.
     for (int k = 0; k < body.output_size(); ++k) {
       if (k < call.output_size() && !call.output(k).empty() && !renamed.count(body.output(k)))
         renamed[body.output(k)] = call.output(k);
@@ -181,7 +181,7 @@ class Inliner {
       if (found == renamed.end()) {
         user_error(kUndefinedValue, location_of(model_.path, node),
                    fmt::format("the input '{}' is not defined in the function", input),
-                   "it is neither an input of the function nor the output of one of its nodes");
+                   "it is not an input of the function or the output of one of its nodes");
       }
       input = found->second;
     }

@@ -1,4 +1,4 @@
-// Functions replaced by their bodies.
+// Replaces function calls by their bodies.
 #pragma once
 
 #include "frontend/check.h"
@@ -6,13 +6,13 @@
 
 namespace braid::frontend {
 
-// The operator has a function body in ONNX's schema that is valid in that version of its domain.
+// Whether ONNX's schema of the operator has a function body that is valid in this version of its domain.
 bool has_function_body(const std::string& domain, const std::string& name, int version);
 
-// Replaces calls of the model's own functions, and operators without lowering but with a function body in
-// their schema, by these bodies, until none are left. Inner nodes are called CALLER/INNER. Returns true where
-// anything was replaced. (ONNX's inliner leaves out the defaults of attributes and absent optional inputs of
-// schema functions.)
+// Replaces calls of the model's own functions, and operators that cannot be lowered but have a function body
+// in their schema, by these bodies until none are left. Inner nodes are named CALLER/INNER. Returns whether
+// anything was replaced. (ONNX's inliner ignores attribute defaults and absent optional inputs of schema
+// functions.)
 bool inline_functions(Model& model);
 
 }  // namespace braid::frontend

@@ -29,11 +29,11 @@ namespace {
 onnx::ModelProto parse(const std::string& path) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   const std::size_t size = file->bytes().size();
-  if (size == 0) user_error(kNotOnnx, {.file = path}, "the file is empty", "write the model again");
+  if (size == 0) user_error(kNotOnnx, {.file = path}, "the file is empty", "export the model again");
   if (size > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     user_error(kNotOnnx, {.file = path},
                fmt::format("the file has {} bytes; a protobuf message has at most 2 GiB", size),
-               "write the model with external data");
+               "save the model with external data");
   }
   google::protobuf::io::ArrayInputStream stream(file->bytes().data(), static_cast<int>(size));
   google::protobuf::io::CodedInputStream coded(&stream);
@@ -41,11 +41,11 @@ onnx::ModelProto parse(const std::string& path) {
   onnx::ModelProto proto;
   if (!proto.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage()) {
     user_error(kNotOnnx, {.file = path}, "this is not an ONNX model, or it is truncated",
-               "write or copy the model again");
+               "export or copy the model again");
   }
   if (!proto.has_graph()) {
     user_error(kNotOnnx, {.file = path}, "this is not an ONNX model: it has no graph",
-               "write or copy the model again");
+               "export or copy the model again");
   }
   return proto;
 }
@@ -59,11 +59,11 @@ Model load_model(const std::string& path) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();
   for (onnx::TensorProto& proto : *graph.mutable_initializer()) {
     if (proto.name().empty())
-      user_error(kInvalidNode, at, "an initializer has no name", "write the model again");
+      user_error(kInvalidNode, at, "an initializer has no name", "export the model again");
     std::string name = proto.name();
     Tensor tensor = take_tensor(proto, files, at);
     if (!model.initializers.emplace(name, std::move(tensor)).second) {
-      user_error(kDuplicateName, at, fmt::format("two initializers are called '{}'", name),
+      user_error(kDuplicateName, at, fmt::format("two initializers are named '{}'", name),
                  "rename one of them");
     }
   }

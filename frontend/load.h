@@ -11,22 +11,23 @@
 
 namespace braid::frontend {
 
-// A model as it stands in its file, with the weights taken out of the message: they are spans over the mapped
-// file (external data) or over the strings that protobuf read (raw data), never copied again.
+// A model as stored in its file, with the weights moved out of the message: they are spans over the mapped
+// file (external data) or over the strings that protobuf read (raw data) and are never copied again.
 struct Model {
   std::string path;        // with "{rank}" where there is one file per rank
   onnx::ModelProto proto;  // its graph has no initializers
   std::map<std::string, Tensor> initializers;
 };
 
-// UserErrors: the file cannot be read, is no ONNX model, or its initializers or external data are broken.
+// UserErrors: the file cannot be read or is not an ONNX model, or its initializers or external data are
+// invalid.
 Model load_model(const std::string& path);
 
-// One file per rank where `path` holds "{rank}". The graphs must be equal; initializers that differ get one
-// entry per rank in their ConstantData, equal ones are shared.
+// Reads one file per rank if `path` contains "{rank}". The graphs must be equal; initializers that differ get
+// one entry per rank in their ConstantData, equal ones are shared.
 Model load_ranks(const std::string& path, int ranks);
 
-// Where a node is, for error messages. A node without a name is called after its first output.
+// The location of a node for error messages. A node without a name is identified by its first output.
 ir::Location location_of(const std::string& path, const onnx::NodeProto& node);
 std::string name_of(const onnx::NodeProto& node);
 

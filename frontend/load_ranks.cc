@@ -1,4 +1,4 @@
-// One file per rank: the same graph, weights of each rank's own.
+// One file per rank: the same graph with per-rank weights.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -29,14 +29,14 @@ void check_files(const std::string& path, int ranks) {
     const std::string file = path_of_rank(path, rank);
     if (!std::filesystem::exists(file)) {
       user_error(kRankFileMissing, {.file = file}, fmt::format("the file of rank {} does not exist", rank),
-                 fmt::format("{} ranks need the files of ranks 0 to {}", ranks, ranks - 1));
+                 fmt::format("{} ranks require the files of ranks 0 to {}", ranks, ranks - 1));
     }
   }
   const std::string beyond = path_of_rank(path, ranks);
   if (std::filesystem::exists(beyond)) {
     user_error(kRankCount, {.file = beyond},
                fmt::format("there is a file of rank {}, but there are {} ranks", ranks, ranks),
-               "give the number of ranks that the model was split for");
+               "give the number of ranks for which the model was split");
   }
 }
 
@@ -71,7 +71,7 @@ class GraphComparison {
     if (a.op_type() != b.op_type() || a.domain() != b.domain()) {
       differ(&b, fmt::format("operator {}, rank 0 has {}", b.op_type(), a.op_type()));
     }
-    if (a.name() != b.name()) differ(&b, fmt::format("the node of rank 0 is called '{}'", a.name()));
+    if (a.name() != b.name()) differ(&b, fmt::format("rank 0 names the node '{}'", a.name()));
     if (!std::equal(a.input().begin(), a.input().end(), b.input().begin(), b.input().end()))
       differ(&b, "other inputs");
     if (!std::equal(a.output().begin(), a.output().end(), b.output().begin(), b.output().end()))
@@ -129,7 +129,7 @@ class GraphComparison {
     for (const auto& [name, tensor] : other_.initializers) {
       const auto match = first_.initializers.find(name);
       if (match == first_.initializers.end())
-        differ({}, fmt::format("initializer '{}', which rank 0 has not", name));
+        differ({}, fmt::format("initializer '{}', which rank 0 lacks", name));
       if (match->second.dtype != tensor.dtype || match->second.sizes != tensor.sizes) {
         differ({}, fmt::format("initializer '{}' is {}[{}], rank 0 has {}[{}]", name, to_string(tensor.dtype),
                                fmt::join(tensor.sizes, ","), to_string(match->second.dtype),

@@ -217,7 +217,7 @@ class GraphLowering {
                                                                         : &found->second.tensor_type();
   }
 
-  // If the model says something else than what there is, that is its own mistake.
+  // If the model's declaration differs from the actual value, the model is wrong.
   [[noreturn]] void refuse_declaration(const onnx::NodeProto& node, const Value& value,
                                        const std::string& declared, const std::string& is,
                                        const std::string& hint) const {
@@ -248,7 +248,7 @@ class GraphLowering {
     refuse_declaration(
         node, value, fmt::format("with size {} along axis {}", dim.dim_value(), axis),
         fmt::format("on {} rank{} it has {}", options_.ranks, options_.ranks == 1 ? "" : "s", size),
-        "compile for as many ranks as the model was written for (--ranks), or correct the declaration");
+        "compile for the model's number of ranks (--ranks), or correct the declaration");
   }
 
   // What ONNX infers and what was lowered come from different code: they must agree.

@@ -1,13 +1,13 @@
-// Brings values that decide shapes into sight of ONNX's inference.
+// Makes values that determine shapes visible to ONNX's inference.
 #pragma once
 
 #include "frontend/load.h"
 
 namespace braid::frontend {
 
-// Tells ONNX's checker and inference of the initializers without giving them the bytes of weights: small
-// integer tensors, which may decide shapes, go back into the graph as initializers (unless ranks differ in
-// them), all others become graph inputs.
+// Declares the initializers to ONNX's checker and inference without the bytes of weights: small integer
+// tensors, which may determine shapes, become initializers of the graph again (unless they differ between
+// ranks), all others become graph inputs.
 void declare_initializers(Model& model);
 
 }  // namespace braid::frontend

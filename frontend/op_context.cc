@@ -44,11 +44,11 @@ std::vector<Expr> OpContext::shape_values(int k, const char* what) {
   if (v.constant && !v.constant->data.same_on_all_ranks()) {
     fail(kRankWeightDecidesShape,
          fmt::format("{} come from '{}', whose values differ between the ranks' files", what, v.name),
-         "one program serves all ranks: what decides a shape must be the same for all");
+         "all ranks run one program, so values that determine shapes must be equal on all ranks");
   }
   fail(kDataDependentSize,
-       fmt::format("{} come from '{}', whose values are only known when the program runs", what, v.name),
-       "sizes may depend on the sizes of inputs, not on their values; make it a constant of the model");
+       fmt::format("{} come from '{}', whose values are known only at run time", what, v.name),
+       "sizes may depend on the sizes of inputs, not on their values: make it a constant");
 }
 
 std::vector<std::int64_t> OpContext::constant_ints(int k, const char* what) {
@@ -56,7 +56,7 @@ std::vector<std::int64_t> OpContext::constant_ints(int k, const char* what) {
   for (const Expr& e : shape_values(k, what)) {
     if (!e.is_constant()) {
       fail(kDataDependentSize, fmt::format("{} depend on a dimension: {}", what, to_string(e)),
-           "give the dimension one value");
+           "fix the dimension to one value");
     }
     numbers.push_back(e.constant());
   }

@@ -1,4 +1,4 @@
-// What the lowering of one node sees: its inputs, attributes and outputs.
+// The view of one node for its lowering: inputs, attributes and outputs.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace braid::frontend {
 
 class OpContext {
  public:
-  // `inputs` has a nullptr for every absent input. `version`: of the node's domain.
+  // `inputs` has a nullptr for every absent input. `version` is that of the node's domain.
   OpContext(const std::string& path, const onnx::NodeProto& node, int version, int ranks,
             ir::Lowering& lowering, std::vector<Value*> inputs);
 
@@ -41,12 +41,12 @@ class OpContext {
   const std::vector<ir::Expr>& sizes(int k) { return value(k).sizes; }
   int rank(int k) { return static_cast<int>(sizes(k).size()); }
 
-  // Integers that must be known while compiling, as expressions over dimensions. `what` names them in the
+  // Integers that must be known at compile time, as expressions over dimensions. `what` names them in the
   // error.
   std::vector<ir::Expr> shape_values(int k, const char* what);
-  // The same, but plain numbers.
+  // The same, as plain numbers.
   std::vector<std::int64_t> constant_ints(int k, const char* what);
-  // The value of a constant with one element.
+  // The value of a constant with one element, if input k is one.
   std::optional<double> constant_scalar(int k);
 
   // ---- attributes
@@ -67,16 +67,15 @@ class OpContext {
   int axis_attribute(int rank, std::int64_t fallback) const {
     return normalize_axis(int_attribute("axis", fallback), rank);
   }
-  // Axes given as an attribute (older definitions) or as input k (newer ones), normalised and distinct,
-  // ascending.
+  // Axes from an attribute (older definitions) or from input k (newer ones): normalised, distinct, ascending.
   std::optional<std::vector<int>> axes(int k, int rank);
 
   // ---- outputs
   int output_count() const;
-  bool has_output(int k) const;  // named, so somebody may read it
+  bool has_output(int k) const;  // named, so it may be read
   void set_output(int k, ir::TensorBox box);
-  void set_output(int k, Tensor constant);  // known while compiling
-  // Output 0 is these, one after the other along the last axis, where each has size 1 (Value::columns).
+  void set_output(int k, Tensor constant);  // known at compile time
+  // Output 0 is the concatenation of these along the last axis, in which each has size 1 (Value::columns).
   void set_columns(std::vector<ir::TensorBox> columns) { columns_ = std::move(columns); }
   const std::vector<ir::TensorBox>& columns() const { return columns_; }
   // The element k of each list is set where output k was.

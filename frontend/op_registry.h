@@ -1,4 +1,4 @@
-// The operators that are lowered, as data. Adding one: docs/how-to-add-an-op.md.
+// The table of operators that can be lowered. To add one, see docs/how-to-add-an-op.md.
 #pragma once
 
 #include <cstdint>
@@ -46,22 +46,21 @@ using LowerFn = void (*)(OpContext&);
 struct OpSpec {
   std::string domain;  // "" is ONNX's own
   std::string name;
-  int first_version;  // operator set versions of the domain in which a definition that we implement is in
-                      // force
+  int first_version;  // first and last operator set version whose definition we implement
   int last_version;
   TypeSet types;  // of input 0
   LowerFn lower;
-  bool effect = false;  // communicates: lowered even where nobody reads its outputs
+  bool effect = false;  // communicates: lowered even if its outputs are unused
 };
 
-// The newest operator set of ONNX's own domain that is read.
+// The newest supported operator set of ONNX's own domain.
 inline constexpr int kNewestOpset = 27;
 
-// Adds an operator, or replaces the one with the same domain and name whose versions overlap. For plug-ins;
+// Adds an operator, or replaces the one with the same domain and name and overlapping versions. For plug-ins;
 // call before any import.
 void register_op(OpSpec spec);
 
-// nullptr where there is none for that version of the domain.
+// nullptr if there is none for this version of the domain.
 const OpSpec* find_op(const std::string& domain, const std::string& name, int version);
 
 // All operators, by domain, name and version: what `braid ops` lists.

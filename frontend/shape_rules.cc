@@ -27,9 +27,7 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
       target[k] = sizes[k];
       copied[k] = true;
     } else if (target[k].is_constant(-1)) {
-      if (free)
-        throw ShapeRuleError{kShapeMismatch, "two sizes are -1",
-                             "at most one size can follow from the others"};
+      if (free) throw ShapeRuleError{kShapeMismatch, "two sizes are -1", "at most one size may be -1"};
       free = k;
     } else if (ir::bounds(target[k]).max < 0) {
       throw ShapeRuleError{kShapeMismatch, fmt::format("size {} is {}", k, to_string(target[k])), ""};
@@ -42,7 +40,7 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
   }
   if (free) {
     if (known.is_constant(0))
-      throw ShapeRuleError{kShapeMismatch, "size -1 beside a size 0 can be anything", ""};
+      throw ShapeRuleError{kShapeMismatch, "size -1 is ambiguous next to a size 0", ""};
     const std::optional<Expr> exact = ir::divide_exactly(rest, known);
     if (!exact && known.is_constant() && rest.is_constant()) {
       throw ShapeRuleError{
@@ -87,7 +85,7 @@ Expr from_start(Expr position, Expr size) {
       throw ShapeRuleError{
           kDataDependentSize,
           fmt::format("whether the position {} is negative depends on the sizes", to_string(position)),
-          "positions that count from the end must do so for all sizes within bounds"};
+          "a position must count from the same end for all sizes within bounds"};
   }
 }
 

@@ -1,5 +1,5 @@
-// Integer values followed as expressions, so that Shape -> Gather -> Concat -> Reshape works for sizes that
-// are only known when the program runs.
+// Propagates integer values as expressions, so that Shape -> Gather -> Concat -> Reshape works for sizes
+// known only at run time.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,8 @@
 
 namespace braid::frontend {
 
-// The elements of the node's outputs, all of them or none; nullopt where the operator is not one of those
-// that models compute shapes with, an input is not known, or the result is too large to be followed. May
-// throw ShapeRuleError.
+// The elements of all of the node's outputs. nullopt if the operator is not one with which models compute
+// shapes, an input is unknown, or the result is too large to propagate. May throw ShapeRuleError.
 struct ShapeValues {
   ir::DType dtype = ir::DType::i64;
   std::vector<Elements> outputs;

@@ -1,4 +1,4 @@
-// What a model takes and gives, without lowering it.
+// A model's inputs and outputs, read without lowering it.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ struct SignatureValue {
   std::string name;
   std::string
       kind;  // "tensor", "sequence", "optional", "map" or "sparse tensor"; "" where the model does not say
-  // Of a tensor: a constant size as digits, else the name that --dim bounds (unnamed ones are called
-  // NAME_AXIS).
+  // For a tensor: a constant size as digits, otherwise the name that --dim bounds (NAME_AXIS if it is
+  // unnamed).
   std::vector<std::string> dims;
 };
 

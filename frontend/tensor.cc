@@ -214,14 +214,13 @@ std::int64_t checked_bytes(const std::vector<std::int64_t>& sizes, DType dtype, 
   for (std::int64_t s : sizes) {
     if (s < 0) {
       user_error(kInvalidDimension, at, fmt::format("tensor '{}' has a negative size {}", name, s),
-                 "write the model again");
+                 "export the model again");
     }
     overflow |= __builtin_mul_overflow(bytes, s, &bytes);
   }
   for (std::int64_t s : sizes) overflow &= s != 0;
   if (overflow) {
-    user_error(kSizeOverflow, at,
-               fmt::format("tensor '{}' has more bytes than a 64-bit integer counts", name),
+    user_error(kSizeOverflow, at, fmt::format("the size of tensor '{}' exceeds 64 bits", name),
                "check the sizes of the tensor");
   }
   return bytes;
@@ -257,8 +256,8 @@ Tensor take_tensor(TensorProto& proto, FileMap& files, const Location& at) {
   const auto found = static_cast<std::int64_t>(tensor.data.of_rank(0).size());
   if (found != bytes) {
     user_error(kInitializerSize, at,
-               fmt::format("tensor '{}' holds {} bytes, its type and sizes ask for {}", name, found, bytes),
-               "write the model again");
+               fmt::format("tensor '{}' has {} bytes, but its type and sizes require {}", name, found, bytes),
+               "export the model again");
   }
   return tensor;
 }

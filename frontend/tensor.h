@@ -1,4 +1,4 @@
-// Tensors whose bytes are known while compiling: initializers and Constant nodes.
+// Tensors whose bytes are known at compile time: initializers and Constant nodes.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace braid::frontend {
 
 class FileMap;
 
-// ONNX's element types that the IR has; nullopt for the others (strings, complex numbers, types below one
+// The IR's type for an ONNX element type; nullopt if it has none (strings, complex numbers, types below one
 // byte, fp8).
 std::optional<ir::DType> dtype_of_onnx(int onnx_type);
 int onnx_type_of(ir::DType dtype);
@@ -33,22 +33,22 @@ struct Tensor {
   std::int64_t count() const;
 };
 
-// Element `index` of rank 0's data. Integers and bool as such; floats of all widths as double.
+// Element `index` of rank 0's data. Integers and bool are returned as such, floats of all widths as double.
 std::int64_t integer_at(const Tensor& tensor, std::int64_t index);
 double float_at(const Tensor& tensor, std::int64_t index);
 ir::Literal literal_at(const Tensor& tensor, std::int64_t index);
 
-// A tensor over bytes of its own.
+// A tensor that owns its bytes.
 Tensor integer_tensor(ir::DType dtype, std::vector<std::int64_t> sizes,
                       const std::vector<std::int64_t>& values);
 Tensor float_tensor(std::vector<std::int64_t> sizes, const std::vector<float>& values);
 
-// Number of elements times their size; UserError where a size is negative or the product leaves int64.
+// Number of elements times their size. UserError if a size is negative or the product overflows int64.
 std::int64_t checked_bytes(const std::vector<std::int64_t>& sizes, ir::DType dtype, const ir::Location& at,
                            const std::string& name);
 
-// Takes the bytes out of `proto` (raw_data is moved, not copied; external data are mapped through `files`).
-// UserError where dtype, sizes and bytes do not fit together.
+// Takes the bytes out of `proto` (raw_data is moved, not copied; external data is mapped through `files`).
+// UserError if dtype, sizes and number of bytes disagree.
 Tensor take_tensor(onnx::TensorProto& proto, FileMap& files, const ir::Location& at);
 
 }  // namespace braid::frontend

@@ -16,8 +16,8 @@ NamedTensor read_tensor_file(const std::string& path) {
   if (!file) ir::user_error(kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
   onnx::TensorProto proto;
   if (!proto.ParseFromIstream(&file)) {
-    ir::user_error(kNotOnnx, {.file = path}, "not an ONNX TensorProto",
-                   "inputs and outputs are stored as one TensorProto per file");
+    ir::user_error(kNotOnnx, {.file = path}, "this is not an ONNX TensorProto",
+                   "store one TensorProto per file");
   }
   FileMap files(path);
   NamedTensor result{proto.name(), {}};

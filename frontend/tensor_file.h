@@ -12,8 +12,8 @@ struct NamedTensor {
   ir::Tensor tensor;
 };
 
-// User errors: BR0001 the file cannot be read, BR0101 it is no TensorProto, BR0115 an element type that the
-// IR lacks (sequences and optionals among them).
+// User errors: BR0001 the file cannot be read, BR0101 it is not a TensorProto, BR0115 its element type is not
+// in the IR (this includes sequences and optionals).
 NamedTensor read_tensor_file(const std::string& path);
 
 }  // namespace braid::frontend

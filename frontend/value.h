@@ -11,34 +11,33 @@
 
 namespace braid::frontend {
 
-// Integers that decide shapes are followed as expressions over dimensions: Shape -> Gather -> Concat ->
+// Integers that determine shapes, propagated as expressions over dimensions: Shape -> Gather -> Concat ->
 // Reshape needs no tensor at all.
 struct Elements {
   std::vector<std::int64_t> sizes;
   std::vector<ir::Expr> values;  // row-major
 };
-// Larger tensors are not followed.
+// Larger tensors are not propagated.
 inline constexpr std::int64_t kMaxElements = 4096;
 
 struct Value {
   std::string name;
   ir::DType dtype = ir::DType::f32;
   std::vector<ir::Expr> sizes;
-  std::optional<Tensor> constant;    // bytes known while compiling
-  std::optional<Elements> elements;  // integers known while compiling, or as expressions
-  ir::TensorBox box;                 // made when it is first asked for
-  std::vector<ir::TensorBox>
-      columns;   // where it is known: the tensors of size 1 along the last axis that it is joined of
-  int uses = 0;  // nodes that read it, and graph outputs
+  std::optional<Tensor> constant;      // bytes known at compile time
+  std::optional<Elements> elements;    // integers known at compile time, possibly as expressions
+  ir::TensorBox box;                   // made on first use
+  std::vector<ir::TensorBox> columns;  // if known: the parts of size 1 along the last axis that it joins
+  int uses = 0;                        // nodes that read it, and graph outputs
 };
 
-// Integer or bool tensors of at most kMaxElements, equal on all ranks: their elements, computed once.
+// The elements of an integer or bool tensor with at most kMaxElements, equal on all ranks. Computed once.
 const std::optional<Elements>& elements_of(Value& value);
 
 // The tensor itself: constants and elements become tensors of the graph here. Single values are inlined.
 ir::TensorBox box_of(Value& value, ir::Lowering& lowering);
 
-// A tensor of one literal.
+// A tensor filled with one literal.
 ir::TensorBox fill(ir::Lowering& lowering, std::vector<ir::Expr> sizes, ir::DType dtype, ir::Literal literal);
 
 using Values = std::unordered_map<std::string, Value>;

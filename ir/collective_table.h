@@ -1,7 +1,7 @@
-// One row per kind of collective: all that typing, text, interpreter, passes and targets ask of a kind.
+// One row per kind of collective: everything that typing, text, interpreter, passes and targets ask about it.
 //
-// runtime/comm/communicator.h, which may not know the compiler, has names and block rules of its own; a test
-// holds them equal (tests/codegen/collective_table_test.cc).
+// runtime/comm/communicator.h, which must not depend on the compiler, repeats the names and block rules;
+// tests/codegen/collective_table_test.cc checks that both agree.
 #pragma once
 
 #include <array>
@@ -40,12 +40,12 @@ struct CollectiveRow {
   CollectiveKind kind;
   std::string_view name;
   Blocks in, out;
-  bool reduces;         // by a ReduceKind
-  bool rooted;          // CollectiveKernel::root says who sends, or the peer
-  bool point_to_point;  // between two members: the others pass it over
-  // What the kind can be asked for; what the shared-memory engine executes of it, and what CUDA programs do.
-  // Those have kernels of their own that read peers' memory. NCCL takes no algorithm per call: whatever it
-  // may do, its kernels on symmetric memory included, is `library`.
+  bool reduces;         // combines operands with a ReduceKind
+  bool rooted;          // CollectiveKernel::root names the sender or the peer
+  bool point_to_point;  // between two members; all others skip it
+  // What a program may ask for, what the shared-memory engine executes, and what CUDA programs execute. CUDA
+  // programs have kernels of their own that read peers' memory. NCCL takes no algorithm per call, so all that
+  // it does, including its kernels on symmetric memory, is `library`.
   Algorithms algorithms, shared_memory, nccl;
 };
 
@@ -120,19 +120,20 @@ static_assert([] {
 }());
 
 std::optional<CollectiveKind> collective_kind(std::string_view name);
-// Of the names of to_string(Algorithm); "" is `unasked`.
+// The inverse of to_string(Algorithm): "" is `unasked`.
 std::optional<Algorithm> algorithm_named(std::string_view name);
-// `unasked` included.
+// True for `unasked` as well.
 inline bool has_algorithm(CollectiveKind kind, Algorithm algorithm) {
   return algorithm == Algorithm::unasked || row_of(kind).algorithms.contains(algorithm);
 }
 
-// The operands by whose size a collective is priced: the results where they are more than what a member gives.
+// The tensors whose size determines the cost of a collective: its results if a member receives more than it
+// contributes, otherwise its operands.
 inline const std::vector<TensorRef>& payload(const CollectiveKernel& k) {
   return row_of(k.kind).out > row_of(k.kind).in ? k.outputs : k.inputs;
 }
-// Elements of one block of operand `index` in a group of so many members: what `count` means in calls of NCCL
-// and of the runtime.
+// The number of elements in one block of operand `index` in a group of `members`: the `count` in calls to
+// NCCL and to the runtime.
 Expr block_elements(const CollectiveKernel& k, std::size_t index, std::int64_t members);
 
 }  // namespace braid::ir

@@ -1,5 +1,5 @@
-// What a program does with its peers, and nothing else: starts and waits of collectives in program order.
-// Small enough for a manifest, and all that `braid check` needs.
+// What a program does with its peers and nothing else: the starts and waits of its collectives in program
+// order. A trace is small enough for a manifest and is all that `braid check` needs.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct TraceEvent {
   std::string reduce, algorithm;
   std::vector<std::string> payload;  // "f32 x 4*n", one for each operand
   std::string place;                 // offsets in the communication segment, where planned
-  std::string repeat;                // "x trips" for each loop around it whose trips are not constant
+  std::string repeat;                // "x trips" for each enclosing loop whose trip count is not constant
   std::string name;                  // of the operation
   std::vector<std::string> origins;  // ONNX nodes
   friend bool operator==(const TraceEvent&, const TraceEvent&) = default;
 };
 
-// Of one program, which one rank or all of them run.
+// The trace of one program, run by one rank or by all of them.
 struct CollectiveTrace {
   std::string source;  // file or folder, for messages
   int ranks = 1;
@@ -38,8 +38,8 @@ struct CollectiveTrace {
   std::vector<TraceEvent> events;
 };
 
-// Repeated bodies with constant trips are unrolled, up to kMaxUnrolled events in all; of all others two
-// iterations stand for all (`repeat` says so).
+// Repeated bodies with a constant trip count are unrolled, up to kMaxUnrolled events in all. For any other
+// loop two iterations stand for all of them (`repeat` says so).
 inline constexpr std::size_t kMaxUnrolled = 1'000'000;
 CollectiveTrace collective_trace(const Schedule& schedule, std::string source);
 

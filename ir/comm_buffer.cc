@@ -22,7 +22,7 @@ BufferId owner_of(const Graph& graph, BufferId buffer) {
   }
 }
 
-// Is every name of this memory, back to its owner, made by a kernel that writes where it is told?
+// Whether every name of this memory, back to its owner, is written by a kernel whose destination we choose.
 bool made_by_us(const Graph& graph, BufferId buffer) {
   for (;;) {
     const Buffer& b = graph[buffer];
@@ -45,7 +45,7 @@ bool contains(const std::vector<GroupId>& groups, GroupId group) {
   return std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
-// The memory that forbids in-place use whatever the view, if it does.
+// The reason why the memory forbids in-place use for every view, if it does.
 std::optional<CommBufferReason> forbidden(const Graph& graph, BufferId buffer) {
   const StorageId s = root_storage(graph, buffer);
   if (!s.valid()) return CommBufferReason::foreign_output;
@@ -70,7 +70,7 @@ Expr bytes_of(const Graph& graph, const TensorRef& ref) {
   return numel(ref.sizes) * Expr(size_of(graph[ref.buffer].dtype));
 }
 
-// The load of a loop that only copies: one load, stored as it is.
+// The load of a loop that only copies: one load, stored unchanged.
 const Instr* copied(const Operation& op) {
   const auto* loops = op.as<Loops>();
   if (!loops || loops->is_reduction() || op.outputs.size() != 1) return nullptr;
@@ -105,13 +105,13 @@ std::string_view text_of(CommBufferReason reason) {
       "it is a graph input, the caller's memory",
       "it is a graph output, the caller's memory",
       "it is a constant",
-      "an operation that chooses its own memory makes it",
-      "its elements lie in another order",
+      "its producer chooses its own memory",
+      "its elements are not contiguous",
       "its size has no upper bound",
-      "peers of another group read the original, and this collective changes it",
-      "the program copies it as it is",
+      "peers of another group read the original, which this collective overwrites",
+      "the program copies it unchanged",
       "it is a piece of a larger buffer",
-      "it does not lie in the segment: the engine stages it"};
+      "it is outside the segment, so the engine stages it"};
   return kTexts[static_cast<std::size_t>(reason)];
 }
 
@@ -147,7 +147,7 @@ void make_comm_buffer(Graph& graph, BufferId buffer, GroupId group, CommBufferKi
     storage.comm_kind = kind;
     storage.groups.clear();
   }
-  // Who needs more, decides: the kind must not depend on who came first. Nor must the order of the groups.
+  // The stricter need decides: neither the kind nor the order of the groups may depend on which came first.
   if (kind == CommBufferKind::symmetric) storage.comm_kind = kind;
   if (group.valid() && !contains(storage.groups, group)) {
     storage.groups.insert(
@@ -171,7 +171,7 @@ std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) 
     if (!load) continue;
     const StorageId to = root_storage(graph, graph[id].outputs[0]), from = root_storage(graph, load->buffer);
     if (to.valid()) copies_into[to].push_back(id);
-    // What is copied on into another communication buffer is told there.
+    // Copies into another communication buffer are reported there.
     if (from.valid() && to.valid() && graph[to].kind != StorageKind::comm) copies_from[from].push_back(id);
   }
   const auto count = [&](CommBufferDecision& d, const std::map<StorageId, std::vector<OpId>>& copies,
@@ -183,7 +183,7 @@ std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) 
       d.bytes = d.bytes + bytes_copied_by(graph, copy);
     }
   };
-  // Does a copy exchange elements? A part that lies elsewhere keeps their order.
+  // Whether a copy reorders elements. A part that lies elsewhere keeps their order.
   const auto reordering = [&](const std::vector<OpId>& copies) {
     return std::any_of(copies.begin(), copies.end(), [&](OpId copy) {
       bool moves = false;

@@ -19,8 +19,8 @@ struct Record {
   bool contiguous;  // the view has no holes
 };
 
-// The byte ranges of one storage, each with the accesses that a later access to it has to follow. Ranges
-// are numbers (upper bounds of dimensions); whether two accesses really meet is asked of the exact views.
+// The byte ranges of one storage, each with the accesses that a later access must follow. Ranges are numbers
+// (upper bounds of dimensions); the exact views decide whether two accesses really overlap.
 class StorageTrack {
  public:
   using Order = std::function<void(const Record& before, Hazard hazard)>;
@@ -50,7 +50,8 @@ class StorageTrack {
         const Record& before = records[static_cast<std::size_t>(reader)];
         if (conflict(graph, before.access, r.access)) order(before, Hazard::write_after_read);
       }
-      // Whoever meets an access that this write covers also meets this write, and is ordered through it.
+      // An access that overlaps one covered by this write also overlaps this write, and is ordered through
+      // it.
       const auto covered = [&](int other) {
         if (exact) return true;
         const MemoryRegion& o = records[static_cast<std::size_t>(other)].access.region;
@@ -196,7 +197,7 @@ class Finder {
   std::map<OpId, std::size_t> number_of_;               // of a start among those of its kind
 
   // Sender and receiver run the same order. If one waited before the other side started, or a send was
-  // released before the receive's wait, ranks on a ring would wait for each other.
+  // released before the receive's wait, ranks on a ring would deadlock.
   void transfers(int node, const CommEffect& c) {
     const auto* kernel = schedule_.graph[c.start].as<CollectiveKernel>();
     const bool send = c.kind == CollectiveKind::send, recv = c.kind == CollectiveKind::recv;
@@ -238,7 +239,7 @@ class Finder {
     last_node_ = node;
   }
 
-  // What groups were asked to come after; of names that nobody has, the verifier speaks.
+  // The groups' `after` constraints; the verifier reports unknown names.
   void group_order(const std::vector<int>& node_of) {
     std::map<std::string_view, int> last_of;  // name -> the node with the last operation of the group
     for (const ScheduleNode& n : schedule_.nodes) {
@@ -365,7 +366,7 @@ Dependencies find_dependencies(const Schedule& schedule, std::span<const std::ve
 
 std::optional<Dependencies::Violation> Dependencies::violation(std::span<const int> order) const {
   const auto n = static_cast<int>(first_in_.size()) - 1;
-  internal_check(static_cast<int>(order.size()) == n, "an order of {} nodes for {}", order.size(), n);
+  internal_check(static_cast<int>(order.size()) == n, "got an order of {} nodes for {}", order.size(), n);
   std::vector<int> position(order.size(), -1);
   for (std::size_t i = 0; i < order.size(); ++i)
     position[static_cast<std::size_t>(order[i])] = static_cast<int>(i);

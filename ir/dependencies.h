@@ -1,23 +1,21 @@
 // Dependencies between the nodes of a schedule, derived from effects (ir/effects.h).
 //
-// The schedule's order is taken as right: of two nodes that must keep their order, the earlier one is the
-// predecessor. A pass computes the dependencies, moves nodes as they allow, and has then kept the meaning.
+// The schedule's order is assumed to be correct: of two nodes that must keep their order, the earlier one is
+// the predecessor. A pass that moves nodes only as the dependencies allow preserves the meaning.
 //
 //   memory  (MemoryDep)  a loop reads, at known indices, what the predecessor wrote
 //   star    (StarDep)    any or all of the buffer: reads by opaque kernels, GEMMs and collectives, a second
-//                        write, a mutation after the write before it, the wait of a start, everything about
+//                        write, a mutation of what the predecessor wrote, the wait of a start, all edges of
 //                        a barrier
 //   weak    (WeakDep)    order only: the predecessor reads what the node overwrites, both are collectives
 //                        whose order the channel policy fixes, or groups of which one is `after` the other.
-//                        If a pass drops the predecessor, nothing is lost
+//                        A pass that removes the predecessor may drop the edge
 //
-// A version of a buffer that a MutationOutput replaced is the same memory, so chains of versions need no
-// care of their own: the readers of a version come between the write before them and the mutation after
-// them.
+// A MutationOutput names the same memory as the version it replaces, so chains of versions need no special
+// case: the readers of a version come between the write before them and the mutation after them.
 //
-// Near-linear: per storage, byte ranges are kept in an ordered map that holds, for each range, its last
-// writers and the readers since then. Edges that follow from others through an overwriting node are left
-// out.
+// Near-linear: for each storage, an ordered map holds the last writers of each byte range and the readers
+// since then. Edges implied by others through an overwriting node are left out.
 #pragma once
 
 #include <cstdint>
@@ -36,43 +34,44 @@ enum class Hazard : std::uint8_t {
   write_after_read,
   write_after_write,
   structure,      // start before wait before release; waits of a transfer after the other side's start
-  channel_order,  // collectives in the order that the channel policy asks for
-  group_order,    // a group that was asked to come after another one (ScheduleNode::after)
+  channel_order,  // collectives in the order that the channel policy requires
+  group_order,    // a group that must come after another one (ScheduleNode::after)
   barrier,        // one of the two has unknown effects
 };
 
 struct Dependency {
-  int node = -1;  // into Schedule::nodes: the predecessor or the successor, as was asked
+  int node = -1;  // index into Schedule::nodes: the predecessor or successor that was queried
   DepKind kind = DepKind::star;
   Hazard hazard = Hazard::read_after_write;
-  BufferId buffer;           // the later node's name of the memory; invalid for the last four hazards
-  bool keeps_alive = false;  // weak: the reader also hands out the same memory (a start, a mutation of
-                             // another part), so the storage must live although the dependency is order only
+  BufferId buffer;           // the memory, as the later node names it; invalid for the last four hazards
+  bool keeps_alive = false;  // weak: the reader also passes the same memory on (a start, a mutation of
+                             // another part), so the storage stays live although the edge is order only
   friend bool operator==(const Dependency&, const Dependency&) = default;
 };
 
 struct DependencyOptions {
-  bool channel_order = true;  // passes that keep the order of collectives by themselves leave these out
+  bool channel_order = true;  // off for passes that maintain the order of collectives themselves
 };
 
 class Dependencies {
  public:
   int size() const { return static_cast<int>(first_in_.size()) - 1; }
-  // Both ordered by node, without repetition.
+  // Both are ordered by node and free of duplicates.
   std::span<const Dependency> predecessors(int node) const { return slice(in_, first_in_, node); }
   std::span<const Dependency> successors(int node) const { return slice(out_, first_out_, node); }
-  // The node that holds the operation (at any depth of groups); -1: not scheduled (inside of a region).
+  // The node that holds the operation (at any depth of groups); -1 if it is not scheduled (inside a region).
   int node_of(OpId op) const { return node_of_[static_cast<std::size_t>(op.index)]; }
 
   struct Violation {
     int before;  // must come before `after`, but does not
     int after;
   };
-  // Is `order`, a permutation of the nodes, topological? The first violation found in node order, or nothing.
+  // The first violation, in node order, of the dependencies by `order`, a permutation of the nodes; nullopt
+  // if `order` is topological.
   std::optional<Violation> violation(std::span<const int> order) const;
 
-  // For each of the nodes asked for: the set of nodes that it depends on, directly or not, as one flag per
-  // node. O(asked * edges): meant for collectives, not for all nodes.
+  // For each of `nodes`, the set of nodes that it depends on directly or indirectly, as one flag per node.
+  // O(nodes.size() * edges): meant for collectives, not for all nodes.
   std::vector<std::vector<bool>> ancestors(std::span<const int> nodes) const;
   bool is_ancestor(int ancestor, int node) const;
 
@@ -90,7 +89,7 @@ class Dependencies {
 };
 
 Dependencies find_dependencies(const Schedule& schedule, const DependencyOptions& options = {});
-// Between the single operations: node k is execution_order(schedule)[k].
+// Between single operations: node k is execution_order(schedule)[k].
 Dependencies find_op_dependencies(const Schedule& schedule, const DependencyOptions& options = {});
 // Between any partition of the operations, given in execution order.
 Dependencies find_dependencies(const Schedule& schedule, std::span<const std::vector<OpId>> nodes,
@@ -100,7 +99,7 @@ Dependencies find_dependencies(const Schedule& schedule, std::span<const std::ve
 const std::string& name_of(const Schedule& schedule, int node);
 std::string_view to_string(DepKind kind);
 std::string_view to_string(Hazard hazard);
-// "memory read_after_write of 'x'": for reasons in messages.
+// "memory read_after_write of 'x'", as messages give a reason.
 std::string to_string(const Graph& graph, const Dependency& dependency);
 
 }  // namespace braid::ir

@@ -27,7 +27,7 @@ class Collector {
     }
   }
 
-  // A mutation's old contents matter: what is not written stays.
+  // A mutation's old contents matter: elements not written stay.
   AccessKind write_kind(BufferId buffer) const {
     return std::holds_alternative<MutationOutput>(graph_[buffer].layout) ? AccessKind::reads_modify
                                                                          : AccessKind::write;
@@ -125,7 +125,7 @@ void of_kernel(const Graph& graph, OpId, const Operation& op, const RegionKernel
       }
     }
   }
-  // What the region kernel defines lives on after it.
+  // What the region kernel defines stays live after it.
   for (BufferId b : op.outputs) inside.erase(root_storage(graph, b));
   Collector c(graph, out);
   for (BufferId b : k.operands) c.add(whole(graph, b), AccessKind::read);
@@ -203,7 +203,7 @@ Span span_of(const Graph& graph, const TensorRef& r, const MemoryRegion& at) {
 bool overlap(const Graph& graph, const TensorRef& a, const MemoryRegion& ra, const TensorRef& b,
              const MemoryRegion& rb) {
   if (!ra.storage.valid() || ra.storage != rb.storage) return false;
-  // Mostly it is the same view twice, which needs no arithmetic.
+  // Usually both are the same view, which needs no arithmetic.
   const bool same_view = ra.offset == rb.offset && a.sizes == b.sizes && a.strides == b.strides;
   if (!same_view && !may_overlap(ra, rb)) return false;
   for (const Expr& s : a.sizes) {
@@ -219,7 +219,7 @@ bool overlap(const Graph& graph, const TensorRef& a, const MemoryRegion& ra, con
   return !disjoint(span_of(graph, a, ra), span_of(graph, b, rb));
 }
 
-// Values without elements overlap with nothing, but their names are read after they are defined all the same.
+// Values without elements overlap nothing, but their names must still be read after they are defined.
 void name_empty_values(const Graph& graph, OpId op, Effects& out) {
   for (const Access& a : out.accesses) {
     const auto& sizes = a.view.sizes;

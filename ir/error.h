@@ -1,8 +1,9 @@
-// The two kinds of errors (design: section 7).
+// The two kinds of errors.
 //
-// A user error is something that a user did: it has a number with a page in docs/errors.md, says where, what
-// was expected and what to do, and ends the program with exit code 1. An internal error is a broken invariant
-// of ours: it names the pass and the node, and ends the program with exit code 70.
+// A user error is caused by what the user supplied: it has a number with a section in docs/errors.md, says
+// where the error is, what was expected and what to do, and ends the program with exit code 1. An internal
+// error is a broken invariant of the compiler: it names the pass and the node and ends the program with exit
+// code 70.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@
 
 namespace braid::ir {
 
-// Where an error was seen. Empty fields are not printed.
+// Where an error was found. Empty fields are not printed.
 struct Location {
   std::string file;  // model or text file
   std::string node;  // ONNX node or IR operation

@@ -19,18 +19,18 @@ using namespace detail;
 namespace {
 
 constexpr int kSizeOverflow = 301, kSizeTooLong = 304;
-// Sizes of real models have a few dozens of terms. Shared parts make an expression that doubles with every
-// node of a model small in memory, but nobody could print it.
+// Sizes of real models have a few dozen terms. An expression that doubles with every node of a model is small
+// in memory thanks to sharing, but could not be printed.
 constexpr int kMaxWeight = 4096;
 
 [[noreturn]] void overflow() {
-  user_error(kSizeOverflow, {}, "a size expression leaves the range of 64-bit integers",
+  user_error(kSizeOverflow, {}, "a size expression overflows 64-bit integers",
              "check the shapes and the bounds of the dimensions");
 }
 
 [[noreturn]] void too_long() {
   user_error(kSizeTooLong, {}, fmt::format("a size expression has more than {} terms", kMaxWeight),
-             "give the dimensions that it depends on one value each");
+             "fix each of its dimensions to one value");
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ bool same(const ExprNode& a, const ExprNode& b) {
 
 int weight_of(const Expr& e) { return e.node() ? e.node()->weight : 1; }
 
-// Operands are within the limit, so sums of a few thousands of them fit.
+// Operands are within the limit, so sums of a few thousand of them fit.
 int weight_of(const ExprNode& n) {
   int weight = 1;
   if (n.kind == ExprKind::polynomial) {
@@ -122,7 +122,7 @@ struct MemoHash {
 
 struct ExprPool::Impl {
   std::deque<ExprNode> nodes;
-  // The same few sizes are added, multiplied and compared again for every buffer of a graph.
+  // The same few sizes are added, multiplied and compared for every buffer of a graph.
   std::unordered_map<MemoKey, Expr, MemoHash> memo;
   std::unordered_multimap<std::size_t, const ExprNode*> index;
 
@@ -249,7 +249,7 @@ using TermMap = std::map<std::vector<Expr>, std::int64_t, MonomialLess>;
 ExprPool* pool_of(Expr a, Expr b) {
   ExprPool* p = a.node() ? a.node()->pool : nullptr;
   ExprPool* q = b.node() ? b.node()->pool : nullptr;
-  internal_check(!p || !q || p == q, "expressions of different pools mixed");
+  internal_check(!p || !q || p == q, "an operation on expressions of different pools");
   return p ? p : q;
 }
 
@@ -383,8 +383,8 @@ Expr detail::extremum_in(ExprKind kind, Expr a, Expr b, Extents extents) {
   if (a.is_constant() && b.is_constant()) {  // their difference may not fit
     return is_min ? std::min(a.constant(), b.constant()) : std::max(a.constant(), b.constant());
   }
-  // In one order from here on: where each is provably at most the other, the choice must not depend on who
-  // asks.
+  // From here on in one order: if each is provably at most the other, the choice must not depend on the
+  // caller.
   if (compare(a, b) > 0) std::swap(a, b);
   if (provably_non_negative(b - a, extents)) return is_min ? a : b;
   if (provably_non_negative(a - b, extents)) return is_min ? b : a;

@@ -4,8 +4,8 @@
 // floordiv, mod, min, max of two expressions. Equal expressions of one pool are the same node, so == is a
 // pointer comparison. A constant needs no pool and mixes with expressions of any pool.
 //
-// Division and modulo round towards minus infinity; divisors are positive. All arithmetic is checked: what
-// leaves int64 is a UserError, never a wrapped number.
+// Division and modulo round towards minus infinity; divisors are positive. All arithmetic is checked:
+// overflow of int64 is a UserError, never a wrapped number.
 #pragma once
 
 #include <concepts>
@@ -72,13 +72,12 @@ Expr min(Expr a, Expr b);
 Expr max(Expr a, Expr b);
 Expr product(std::span<const Expr> factors);
 
-// One term of a polynomial: coefficient * product(atoms). The constant term has no atoms. Terms come in
-// canonical order.
+// One term of a polynomial: coefficient * product(atoms). The constant term has no atoms.
 struct Term {
   std::int64_t coefficient;
   std::vector<Expr> atoms;
 };
-std::vector<Term> terms(Expr e);
+std::vector<Term> terms(Expr e);  // in canonical order
 
 // A total order on structure (not on addresses): the order in which things are printed.
 int compare(Expr a, Expr b);
@@ -93,11 +92,12 @@ struct Bounds {
 // Extents of the enclosing loop: index k runs over [0, extents[k]).
 using Extents = std::span<const Expr>;
 
-// Smallest and largest value over all bounds; saturates at +-kUnbounded. Not necessarily tight, always sound.
+// The smallest and largest value over all bounds, saturated at +-kUnbounded. Sound, but not necessarily
+// tight.
 inline constexpr std::int64_t kUnbounded = std::int64_t{1} << 62;
 Bounds bounds(Expr e, Extents extents = {});
 
-// True only when it holds for all values within bounds. "false" means "not proved".
+// True only if the relation holds for all values within bounds; false means "not proved".
 bool provably_non_negative(Expr e, Extents extents = {});
 bool provably_less(Expr a, Expr b, Extents extents = {});
 bool provably_equal(Expr a, Expr b);
@@ -105,7 +105,7 @@ bool provably_equal(Expr a, Expr b);
 // Applies the rules that need ranges, e.g. mod(i1, n) = i1 and floordiv(i0*n + i1, n) = i0 where 0 <= i1 < n.
 Expr simplify(Expr e, Extents extents);
 
-// Replaces symbols; `replace` answers nullopt for a symbol that stays. Symbols come as Expr.
+// Replaces symbols; `replace` returns nullopt for a symbol that stays.
 Expr substitute(Expr e, const std::function<std::optional<Expr>(Expr symbol)>& replace);
 // Replaces index k by by[k]; indices beyond by.size() stay.
 Expr substitute_indices(Expr e, std::span<const Expr> by);
@@ -114,19 +114,19 @@ Expr substitute_indices(Expr e, std::span<const Expr> by);
 void for_each_symbol(Expr e, const std::function<void(Expr symbol)>& visit);
 bool contains(Expr e, Expr symbol);
 
-// If e = stride * symbol + rest with neither containing the symbol: the stride (0 when absent). Otherwise
+// The stride if e = stride * symbol + rest and neither contains the symbol (0 if `e` does not); otherwise
 // nullopt.
 std::optional<Expr> stride_of(Expr e, Expr symbol);
-// If `divisor` divides every term exactly: the quotient.
+// The quotient if `divisor` divides every term exactly.
 std::optional<Expr> divide_exactly(Expr e, Expr divisor);
 
 // The value under an assignment of all its symbols.
 std::int64_t evaluate(Expr e, const std::function<std::int64_t(Expr symbol)>& value_of);
 
-// "batch*768 + i1", "floordiv(i0, 4)". Parsed back by the text parser.
+// "batch*768 + i1", "floordiv(i0, 4)": the text that parse_expr() reads.
 std::string to_string(Expr e);
 
-// Owns the nodes. One pool belongs to one graph and everything derived from it; it only grows.
+// Owns the nodes. A pool belongs to one graph and everything derived from it, and it only grows.
 class ExprPool {
  public:
   ExprPool();
@@ -134,9 +134,9 @@ class ExprPool {
   ExprPool(const ExprPool&) = delete;
   ExprPool& operator=(const ExprPool&) = delete;
 
-  // Declares the dimension or returns the one declared before, in which case the bounds must agree.
+  // Declares the dimension, or returns the existing one, whose bounds must be equal.
   Expr dim(std::string_view name, Bounds bounds);
-  // The declared dimension of that name.
+  // The declared dimension with that name.
   std::optional<Expr> find_dim(std::string_view name) const;
   Expr index(int number);
   Expr value(int number);

@@ -1,5 +1,5 @@
-// What the two halves of expressions share: nodes and arithmetic (expr.cc), proofs and queries
-// (expr_analysis.cc). Not for others.
+// Shared by the two halves of expressions: nodes and arithmetic (expr.cc), proofs and queries
+// (expr_analysis.cc). Private to them.
 #pragma once
 
 #include <optional>
@@ -22,34 +22,34 @@ struct ExprNode {
   std::vector<Term> terms;
   // floor_div, mod, min, max
   Expr lhs, rhs;
-  // Nodes of the expression as a tree: what printing and proving walk over. Set by the pool.
+  // The number of nodes of the expression as a tree, which bounds printing and proving. Set by the pool.
   int weight = 1;
 };
 
 namespace detail {
 
-// Checked: leaving int64 is a user error.
+// Checked: overflow of int64 is a user error.
 std::int64_t add(std::int64_t a, std::int64_t b);
 std::int64_t mul(std::int64_t a, std::int64_t b);
-// Towards minus infinity; b > 0.
+// Round towards minus infinity; b > 0.
 std::int64_t div_floor(std::int64_t a, std::int64_t b);
 std::int64_t mod_floor(std::int64_t a, std::int64_t b);
 
 bool atom_less(const Expr& a, const Expr& b);
 Expr from_term(const Term& t);
-// t / d for monomials, if exact.
+// t / d of monomials, if exact.
 std::optional<Term> divide_term(const Term& t, const Term& d);
 
-// With what the ranges of loop indices allow.
+// These use the ranges of the loop indices.
 Expr floor_div_in(Expr a, Expr b, Extents extents);
 Expr mod_in(Expr a, Expr b, Extents extents);
 Expr extremum_in(ExprKind kind, Expr a, Expr b, Extents extents);
 
-// The pool's table of results, by operation and operands; at least one operand is no constant.
+// The pool's table of results by operation and operands, at least one of which is not a constant.
 std::optional<Expr> recall(char operation, Expr a, Expr b);
 void remember(char operation, Expr a, Expr b, Expr result);
 
-// compute(), unless it was asked for before.
+// The remembered result, or compute().
 template <class Compute>
 Expr memoized(char operation, Expr a, Expr b, const Compute& compute) {
   if (const std::optional<Expr> known = recall(operation, a, b)) return *known;

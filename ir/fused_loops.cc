@@ -114,7 +114,7 @@ void for_each_load(const LoopBody& body, const Visit& visit) {
   }
 }
 
-// Do all loads by `reader` of what `writer` writes stay at their own outer point?
+// Whether all loads by `reader` of what `writer` writes stay at their own outer point.
 bool stays_in_row(const Graph& graph, OpId writer, OpId reader, std::size_t outer, std::string* why) {
   const std::optional<Store> store = store_of(graph, writer);
   const auto& loops = *graph[reader].as<Loops>();
@@ -155,7 +155,7 @@ bool legal(const Graph& graph, std::span<const OpId> ops, std::size_t outer, std
 }  // namespace
 
 std::optional<FusedLoops> analyse_fused(const Graph& graph, std::span<const OpId> ops, std::string* why) {
-  internal_check(!ops.empty(), "a fused node without members");
+  internal_check(!ops.empty(), "a fused node has no members");
   std::vector<Expr> prefix;
   for (std::size_t m = 0; m < ops.size(); ++m) {
     if (!store_of(graph, ops[m])) {

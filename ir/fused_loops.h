@@ -1,6 +1,6 @@
 // What a fused node means: the contract between fusion, memory planning and the code generators.
 //
-// Members are loops (`Loops`), run in their order at every point of a common outer iteration space:
+// Members are loops (`Loops`) that run in order at every point of a common outer iteration space:
 //
 //   for o in outer (any order, in parallel):
 //     for each member, in order:
@@ -10,20 +10,20 @@
 //             sum:   sizes [B, S], reduced 1       loads max[i0]:           same point of the outer space
 //             div:   sizes [B, S]                  loads max[i0], sum[i0]
 //
-// It is legal exactly if
+// A fused node is legal if and only if
 //   1. every member is a Loops whose first sizes are `outer` (none of them reduced);
 //   2. what a member reads of another member's output was written at the same outer point: either at the
-//      same point of all indices (`same_point`), or somewhere in the row that the outer point wrote
+//      same values of all indices (`same_point`), or anywhere in the row that the outer point wrote
 //      (`same_row`);
 //   3. a member that overwrites what an earlier member reads does so at the same outer point, by the same
 //      rule;
 //   4. no two members write the same bytes.
-// So outer points never depend on each other, and a buffer that only members touch needs memory for one
+// Hence outer points never depend on each other, and a buffer that only members touch needs memory for one
 // outer point at a time: a register (same_point reads within one inner loop) or a row of scratch.
 //
-// Members run in order also where they share no buffer by name: the memory plan may give a later member's
-// output the bytes of an input that earlier members read (`may_reuse_in_place`). Where several threads work
-// on one outer point, all have finished a member before any begins the next.
+// Members run in order even if they share no buffer by name: the memory plan may give a later member's output
+// the bytes of an input that earlier members read (`may_reuse_in_place`). If several threads work on one
+// outer point, all of them finish a member before any begins the next.
 #pragma once
 
 #include <optional>
@@ -44,38 +44,38 @@ struct FusedLoops {
   std::vector<Member> members;
 };
 
-// With the longest outer space that is legal. Nothing if not even the empty one is; then `why`, if given,
-// says which rule failed.
+// Analyses with the longest legal outer space. Returns nullopt if not even the empty one is legal; then
+// `why`, if given, says which rule failed.
 std::optional<FusedLoops> analyse_fused(const Graph& graph, std::span<const OpId> ops,
                                         std::string* why = nullptr);
 
-// Where an access of one loop lies relative to what another loop writes, with the first `outer` indices
-// held equal.
+// Where an access of one loop lies relative to what another loop writes if the first `outer` indices are
+// equal.
 enum class Relation : std::uint8_t {
-  other,       // perhaps at another outer point
+  other,       // possibly written at another outer point
   same_row,    // among the elements that the writer writes at this outer point
   same_point,  // the element that the writer writes at the same values of all its indices
 };
 // `load` is an instruction of `reader`. Both must address the same storage.
 Relation relation(const Graph& graph, OpId writer, OpId reader, const Instr& load, std::size_t outer);
 
-// In a same_row or same_point read: the position of the element in the row that the writer wrote at this
-// outer point, 0 being where the writer's inner indices are all 0. Scratch for one row holds `row_elements`
-// elements.
+// For a same_row or same_point read: the position of the element in the row that the writer wrote at this
+// outer point, counted from where the writer's inner indices are all 0. Scratch for one row holds
+// `row_elements` elements.
 std::optional<Expr> row_index(const Graph& graph, OpId writer, OpId reader, const Instr& load,
                               std::size_t outer);
 Expr row_elements(const Graph& graph, OpId writer, std::size_t outer);
 
-// Buffers that only live inside of the node: activations written by one member and touched by nobody
-// outside. They get no memory in the arena.
+// Buffers that live only inside the node: activations written by one member and not touched outside the node.
+// They get no memory in the arena.
 std::vector<BufferId> local_buffers(const Schedule& schedule, const ScheduleNode& node);
 // The same for all top-level nodes at once (near-linear).
 std::vector<std::vector<BufferId>> local_buffers(const Schedule& schedule);
 
-// May `out`, whose memory is born at this node, have the very bytes of `in`, whose memory dies there? True
-// if each element of `in` is only read at the index at which it is written (single loops), or before it is
-// written at the same outer point (fused nodes). Both are root storages of kind activation; that they are
-// born and die there is for the caller to see to.
+// Whether `out`, whose memory is born at this node, may take the bytes of `in`, whose memory dies there. True
+// if each element of `in` is read only at the index at which it is overwritten (single loops), or before it
+// is overwritten at the same outer point (fused nodes). Both are root storages of kind activation; the caller
+// ensures that they are born and die at this node.
 bool may_reuse_in_place(const Graph& graph, const ScheduleNode& node, StorageId in, StorageId out);
 
 }  // namespace braid::ir

@@ -21,7 +21,7 @@ std::string NameTable::unique(const std::string& wanted, const char* fallback) {
 }
 
 std::span<const std::byte> ConstantData::of_rank(int rank) const {
-  internal_check(!per_rank.empty(), "the data of a constant is not known");
+  internal_check(!per_rank.empty(), "the data of a constant is unknown");
   return same_on_all_ranks() ? per_rank[0] : per_rank[static_cast<std::size_t>(rank)];
 }
 
@@ -44,10 +44,10 @@ Expr Graph::add_dim(std::string_view name, Bounds bounds) {
 
 std::string CommGroup::fault(int world) const {
   const std::set<int> sorted(ranks.begin(), ranks.end());
-  if (sorted.empty()) return "a group without ranks";
-  if (sorted.size() != ranks.size()) return "a rank is twice in the group";
+  if (sorted.empty()) return "the group has no ranks";
+  if (sorted.size() != ranks.size()) return "a rank occurs twice in the group";
   if (*sorted.begin() < 0 || *sorted.rbegin() >= world)
-    return fmt::format("a rank outside of the {} ranks", world);
+    return fmt::format("a rank is not below the number of ranks, {}", world);
   return {};
 }
 

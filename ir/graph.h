@@ -1,13 +1,13 @@
 // The program: buffers over storages, and the operations that fill them.
 //
-// A Graph is one table of everything, addressed by ids. It says *what* is computed; the order, fusion and
-// grouping of the operations is a Schedule (ir/schedule.h). All names are unique within their table and
-// stable: they are what the text format prints.
+// A Graph holds tables of everything, addressed by ids. It says *what* is computed; order, fusion and
+// grouping of the operations are in a Schedule (ir/schedule.h). Names are unique within their table and
+// stable: the text format prints them.
 //
-// Memory model. A Storage is a run of bytes with one owner. A Buffer is a typed, strided view of one storage,
-// either owning (its layout decides where the storage's elements lie), a view of another buffer
-// (NonOwningLayout), or the name of the same memory after an operation changed it (MutationOutput). Everybody
-// who asks "may these two touch the same bytes?" asks `region()`.
+// Memory model. A Storage is a contiguous range of bytes with one owner. A Buffer is a typed, strided view of
+// one storage: either owning (its layout decides where the storage's elements lie), a view of another buffer
+// (NonOwningLayout), or the name of the same memory after an operation changed it (MutationOutput). All
+// questions of whether two buffers share bytes go through `region()`.
 #pragma once
 
 #include <map>
@@ -35,7 +35,8 @@ inline constexpr int kMaxRanks = 65536;
 struct CommGroup {
   std::string name;
   std::vector<int> ranks;
-  // What is wrong with it in a world of so many ranks: none in it, one twice, one from outside. Or empty.
+  // What is wrong with the group in a world of `world` ranks: no ranks, a duplicate, a rank out of range.
+  // Empty if it is valid.
   std::string fault(int world) const;
   friend bool operator==(const CommGroup&, const CommGroup&) = default;
 };
@@ -51,21 +52,20 @@ enum class StorageKind : std::uint8_t {
   comm,        // the communication segment
 };
 
-// What is promised to the communication library about a comm buffer.
+// What the communication library is told about a communication buffer.
 enum class CommBufferKind : std::uint8_t {
   symmetric,   // peers read or write it directly
   registered,  // the library works on it
 };
 
-// The bytes of a constant. One entry serves all ranks; otherwise one entry per rank (per-rank weights).
-// Empty: not known to this process (a text that elides its data); such a graph can be scheduled but not run.
+// The bytes of a constant: one entry for all ranks, or one per rank (per-rank weights). Empty if the data is
+// unknown (a text that elides it); such a graph can be scheduled but not run.
 struct ConstantData {
   std::vector<std::span<const std::byte>> per_rank;
   std::shared_ptr<const void> owner;  // keeps the spans alive (a mapped file, a vector)
-  std::string file;  // where they lie, when in a file of their own; "{rank}" stands for the rank
+  std::string file;                   // the file that holds them, if any; "{rank}" stands for the rank
   std::int64_t file_offset = 0;
-  // Of a text that leaves the bytes out: the hash (FNV-1a, 64 bits) of what each entry of per_rank would
-  // hold.
+  // For a text without the bytes: the FNV-1a hash (64 bits) of each entry that per_rank would hold.
   std::vector<std::uint64_t> elided;
 
   bool same_on_all_ranks() const { return per_rank.size() <= 1; }
@@ -78,9 +78,9 @@ struct Storage {
   StorageKind kind = StorageKind::activation;
   Expr bytes = 0;
   CommBufferKind comm_kind = CommBufferKind::symmetric;  // comm only
-  std::vector<GroupId> groups;                           // comm only: whose collectives use it; by name
+  std::vector<GroupId> groups;                           // comm only: the groups that use it, sorted by name
   ConstantData data;                                     // constant only
-  // Declared by the user: the same memory as another storage (a KV cache that grows in place).
+  // The storage whose memory this one shares, as the user declared (a KV cache that grows in place).
   StorageId alias_of;
 };
 
@@ -101,7 +101,7 @@ struct NonOwningLayout {  // a view: its first element is `offset` elements afte
   std::vector<Expr> strides;
   friend bool operator==(const NonOwningLayout&, const NonOwningLayout&) = default;
 };
-struct NoneLayout {  // an operation without memory of its own; size 0 for every memory calculation
+struct NoneLayout {  // an operation without memory of its own: size 0
   friend bool operator==(const NoneLayout&, const NoneLayout&) = default;
 };
 struct MultiOutputLayout {  // stands for several outputs; the children hold the bytes
@@ -110,7 +110,7 @@ struct MultiOutputLayout {  // stands for several outputs; the children hold the
 struct CommBufferLayout {  // a fixed layout in the communication segment
   std::vector<Expr> strides;
   CommBufferKind kind = CommBufferKind::symmetric;
-  std::vector<GroupId> groups;  // by name
+  std::vector<GroupId> groups;  // sorted by name
   friend bool operator==(const CommBufferLayout&, const CommBufferLayout&) = default;
 };
 struct MutationOutput {  // the memory of `of` after the operation that defines this buffer
@@ -144,7 +144,7 @@ struct TensorRef {
 
 enum class ReduceKind : std::uint8_t { sum, prod, max, min, avg };  // avg: collectives only
 
-// Time and work that an operation is charged with; what is unknown is negative.
+// The time and work attributed to an operation; negative values are unknown.
 struct Cost {
   double ns = -1;
   double flops = -1;
@@ -153,8 +153,8 @@ struct Cost {
 };
 
 // A (fused) loop nest with one output. Index k runs over [0, sizes[k]), outermost first. The last `reduced`
-// indices are folded with `reduce`, in any order, starting from its neutral element; store_index is over the
-// others. Inductor's Pointwise is reduced == 0, its Reduction is reduced > 0.
+// indices are folded with `reduce`, in any order, starting from its neutral element; store_index uses only
+// the others. Inductor's Pointwise has reduced == 0, its Reduction reduced > 0.
 struct Loops {
   std::vector<Expr> sizes;
   int reduced = 0;
@@ -200,8 +200,9 @@ struct Gemm {
   friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
-// A kernel without a body: effects and a cost. `callee` names a runtime function, or nothing that can be run
-// (graphs that only exist to be scheduled). A barrier's effects are unknown: nothing moves across it.
+// A kernel without a body: it has effects and a cost. `callee` names a runtime function, or nothing
+// executable (graphs that exist only to be scheduled). A barrier's effects are unknown: nothing moves across
+// it.
 struct ExternKernel {
   std::string callee;
   std::vector<TensorRef> reads;
@@ -221,19 +222,19 @@ enum class CollectiveKind : std::uint8_t {
   recv,
 };
 
-// How a collective runs. Which of them a kind and an engine have is in ir/collective_table.h.
+// How a collective runs. ir/collective_table.h lists what each kind and engine supports.
 enum class Algorithm : std::uint8_t {
-  unasked,    // nobody has asked for anything yet: passes may choose, and if none does, the engine
-  automatic,  // the engine chooses at run time; passes leave it so
-  one_shot,   // every member reads the inputs of all others where they lie, once
-  two_shot,   // every member reduces one slab of the inputs of all others, then hands it to them
-  ring,       // slabs go round from neighbour to neighbour
+  unasked,    // not requested: passes may choose, otherwise the engine does
+  automatic,  // the engine chooses at run time; passes keep it
+  one_shot,   // every member reads the inputs of all others directly, once
+  two_shot,   // every member reduces one slab of all inputs, then sends it to the others
+  ring,       // slabs travel from neighbour to neighbour
   library,    // the communication library's own choice
 };
 
-// Starts a collective. Inputs are read, outputs written, by peers too, until the matching WaitKernel
-// (outputs) and ReleaseKernel (inputs, and outputs that peers write). In place where outputs[k] names the
-// same elements as inputs[k]. Operands are contiguous.
+// Starts a collective. Outputs are written until the matching WaitKernel; inputs, and outputs that peers
+// access, are in use until the ReleaseKernel. It is in place where outputs[k] names the same elements as
+// inputs[k]. Operands are contiguous.
 struct CollectiveKernel {
   CollectiveKind kind = CollectiveKind::all_reduce;
   GroupId group;
@@ -246,8 +247,8 @@ struct CollectiveKernel {
   friend bool operator==(const CollectiveKernel&, const CollectiveKernel&) = default;
 };
 
-// The results of `start` are there. A second mutation of its outputs; also reads its inputs (they stay
-// pinned).
+// The results of `start` are complete. This is a second mutation of its outputs; it also reads its inputs
+// (they stay pinned).
 struct WaitKernel {
   OpId start;
   friend bool operator==(const WaitKernel&, const WaitKernel&) = default;
@@ -259,7 +260,7 @@ struct ReleaseKernel {
   friend bool operator==(const ReleaseKernel&, const ReleaseKernel&) = default;
 };
 
-// A body with its own schedule. Operations of a region are in the graph's table like all others.
+// A body with its own order. Its operations are in the graph's table like all others.
 struct Region {
   std::vector<OpId> ops;         // in order
   std::vector<BufferId> yields;  // results, one per output of the RegionKernel
@@ -301,17 +302,17 @@ struct Operation {
 // -----------------------------------------------------------------------------------------------------------
 // graph
 
-// Something that lowering took for granted about dynamic sizes; checked when a step begins.
+// An assumption of lowering about dynamic sizes, checked when a step begins.
 struct Guard {
   enum class Relation : std::uint8_t { equal, less_equal };
   Expr lhs, rhs;
   Relation relation = Relation::equal;
-  std::string origin;  // ONNX node, or what it is good for
+  std::string origin;  // the ONNX node or the purpose
   friend bool operator==(const Guard&, const Guard&) = default;
 };
 
 struct GraphOutput {
-  std::string name;  // ONNX name, as the user knows it
+  std::string name;  // ONNX name
   BufferId buffer;
 };
 struct GraphInput {
@@ -319,7 +320,7 @@ struct GraphInput {
   BufferId buffer;
 };
 
-// Names in use in one table. Adding a name is O(1), so a graph of 100,000 nodes is built in linear time.
+// The names used in one table. Adding a name is O(1), so a graph of 100,000 nodes is built in linear time.
 class NameTable {
  public:
   std::string unique(const std::string& wanted, const char* fallback);  // "x", or "x.1", "x.2", ...
@@ -351,7 +352,7 @@ struct Graph {
   const CommGroup& operator[](GroupId id) const { return groups[static_cast<std::size_t>(id.index)]; }
 
   Expr add_dim(std::string_view name, Bounds bounds);
-  GroupId add_group(std::string name, std::vector<int> ranks);  // or the one of that name, if its ranks agree
+  GroupId add_group(std::string name, std::vector<int> ranks);  // returns an existing group with equal ranks
   StorageId add_storage(Storage storage);                       // makes the name unique
   BufferId add_buffer(Buffer buffer);                           // makes the name unique
   // Adds the operation (name made unique) and sets the producer of its outputs.
@@ -360,7 +361,7 @@ struct Graph {
   // An owning buffer with a row-major FixedLayout over a new storage of the given kind.
   BufferId add_owned(std::string name, DType dtype, std::vector<Expr> sizes,
                      StorageKind kind = StorageKind::activation);
-  // The name of `of`'s memory after an operation.
+  // Adds a name for `of`'s memory after an operation.
   BufferId add_mutation(BufferId of, std::string name);
 };
 
@@ -373,8 +374,8 @@ Expr numel(std::span<const Expr> sizes);
 std::vector<Expr> strides_of(const Graph& graph, BufferId buffer);
 TensorRef whole(const Graph& graph, BufferId buffer);
 
-// Where a buffer lies: the root storage (aliases resolved), the byte offset of its first element in it, and
-// the byte range [begin, end) that any of its elements may touch.
+// Where a buffer lies: its root storage (aliases resolved), the byte offset of its first element, and the
+// byte range [begin, end) that its elements may touch.
 struct MemoryRegion {
   StorageId storage;
   Expr offset = 0;
@@ -385,9 +386,9 @@ MemoryRegion region(const Graph& graph, BufferId buffer);
 MemoryRegion region(const Graph& graph, const TensorRef& ref);
 StorageId root_storage(const Graph& graph, BufferId buffer);
 StorageId root_storage(const Graph& graph, StorageId storage);
-// The first name of the memory: mutations undone, views kept.
+// The buffer before all mutations; views are kept.
 BufferId unmutated(const Graph& graph, BufferId buffer);
-// False only when provably disjoint.
+// False only if provably disjoint.
 bool may_overlap(const MemoryRegion& a, const MemoryRegion& b);
 
 std::string_view to_string(ReduceKind kind);

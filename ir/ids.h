@@ -1,4 +1,4 @@
-// Strong types for everything that is counted, indexed or measured, so that an id is never taken for a size.
+// Strong types for ids, so that an id is never mistaken for a size or for an id of another table.
 #pragma once
 
 #include <compare>

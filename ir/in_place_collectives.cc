@@ -12,8 +12,7 @@ bool runs_in_place(const CollectiveKernel& k) {
          k.algorithm != Algorithm::one_shot;
 }
 
-// The root storage of which the operand is the whole; invalid where it is a part of one, or none of the
-// segment.
+// The root storage if the operand is all of it; invalid if the operand is a part or not in the segment.
 StorageId whole_storage(const Graph& graph, const TensorRef& ref) {
   const MemoryRegion r = region(graph, ref);
   if (!r.storage.valid()) return {};
@@ -56,7 +55,7 @@ class Search {
   }
 
  private:
-  // Does the node have only operations of this collective?
+  // Whether the node has only operations of this collective.
   bool is_of(int node, OpId start) const {
     const std::vector<OpId> ops = ops_of(schedule_.nodes[static_cast<std::size_t>(node)]);
     return std::all_of(ops.begin(), ops.end(), [&](OpId op) {

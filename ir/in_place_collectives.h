@@ -1,7 +1,7 @@
-// Functional collectives whose result may have the bytes of the operand.
+// Functional collectives whose result may occupy the bytes of its operand.
 //
-//   %r = all_reduce sum @world (%x) as ar      %x and %r are two buffers for whoever reads the text, and have
-//                                              one place in the plan if nobody wants %x after this
+//   %r = all_reduce sum @world (%x) as ar      %x and %r are two buffers in the text, but have one place in
+//                                              the plan if nothing reads %x afterwards
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,25 @@
 
 namespace braid::ir {
 
-// Root storages of the operand and of the result with the same number.
+// The root storages of one operand and of the result at the same position.
 struct InPlaceCollective {
   OpId start;
   StorageId operand, result;
   std::int64_t bytes = 0;  // of each, at upper bounds
 };
 
-// Those for which it is right in every legal order of the nodes:
-//   - all_reduce and broadcast, not by `one_shot`, which reads peers' operands until the last result stands;
+// Finds those for which sharing is correct in every legal order of the nodes:
+//   - the collective is an all_reduce or broadcast whose algorithm is not `one_shot`, which reads peers'
+//     operands until the last result is complete;
 //   - operand and result are whole storages of the segment, of equal size;
-//   - other nodes that touch the operand write it and come before the start (so no legal order has them
-//     later), and no output is made of it;
-//   - nobody but the start and its wait writes the result (so nobody reads it before the start either).
-// What shares bytes is held until the release, as every operand is.
+//   - all other nodes that touch the operand write it and come before the start (so they do in every legal
+//     order), and it is not a graph output;
+//   - only the start and its wait write the result (so nothing reads it before the start either).
+// Shared bytes are held until the release, like every operand.
 std::vector<InPlaceCollective> in_place_collectives(const Schedule& schedule);
 
-// What holds a run to its plan sees these as one tenant: results that the plan puts where their operand is,
-// for the same life. By result: the operand.
+// Results that the plan places on their operand with the same lifetime, mapped to that operand. PlanWatch
+// treats each such pair as one tenant.
 std::map<StorageId, StorageId> shared_places(const Schedule& schedule);
 
 }  // namespace braid::ir

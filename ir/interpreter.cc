@@ -19,8 +19,7 @@ std::string sizes_text(std::span<const std::int64_t> sizes) {
   return fmt::format("[{}]", fmt::join(sizes, ", "));
 }
 
-// An input whose size is `e` turned out to be `actual`: what does that say about the one dimension not known
-// yet?
+// An input's size `e` is `actual`: solves for the dimension in it that is not yet known.
 void solve(Expr e, std::int64_t actual, std::map<std::string, std::int64_t>& dims) {
   std::optional<Expr> unknown;
   int count = 0;
@@ -143,7 +142,7 @@ class Rank {
     if (fn == options_.externs.end()) {
       if (k.writes.empty()) return;
       user_error(703, {{}, op.name, {}},
-                 fmt::format("nobody knows how to run the extern kernel '{}'", k.callee));
+                 fmt::format("there is no implementation of the extern kernel '{}'", k.callee));
     }
     ExternCall c{op, memory_.rank(), {}, {}};
     for (const TensorRef& r : k.reads) {
@@ -184,7 +183,7 @@ class Rank {
   bool release(const Operation& op, OpId start) {
     const auto it = open_.find(start);
     internal_check(it != open_.end(), "'{}' releases '{}', which has not started", op.name, g_[start].name);
-    // Who only receives has nothing that its peer still reads.
+    // A rank that only receives has no memory that its peer still reads.
     const bool read_by_peers = !g_[start].as<CollectiveKernel>()->inputs.empty();
     if (read_by_peers && it->second && !it->second->all_done()) return blocked(op, *it->second, true);
     open_.erase(it);
@@ -192,7 +191,7 @@ class Rank {
   }
 
   bool blocked(const Operation& op, const Exchange& e, bool results) {
-    blocked_on_ = fmt::format("rank {} is in '{}' and needs {} to {}", memory_.rank(), op.name,
+    blocked_on_ = fmt::format("rank {} is in '{}', which needs {} to {}", memory_.rank(), op.name,
                               e.missing(results), results ? "get its results" : "start");
     return false;
   }
@@ -220,7 +219,7 @@ class Rank {
   std::string blocked_on_;
 };
 
-// Operations of the schedule, those inside of regions included.
+// Operations of the schedule, including those inside regions.
 void collect_ops(const Graph& g, std::span<const OpId> ops, std::vector<OpId>& out) {
   for (OpId id : ops) {
     out.push_back(id);
@@ -239,8 +238,8 @@ void check_constants(const Schedule& schedule) {
     const auto check = [&](BufferId b) {
       const StorageId s = root_storage(g, b);
       if (!s.valid() || g[s].kind != StorageKind::constant || !g[s].data.per_rank.empty()) return;
-      user_error(702, {{}, g[b].name, {}}, fmt::format("the data of constant '{}' is not known", g[s].name),
-                 g[s].data.file.empty() ? "the text leaves it out; print it with all constants"
+      user_error(702, {{}, g[b].name, {}}, fmt::format("the data of constant '{}' is unknown", g[s].name),
+                 g[s].data.file.empty() ? "the text omits it: print the text with all constants"
                                         : "load the file " + g[s].data.file);
     };
     for_each_operand(op.kernel, [&](const TensorRef& r, bool written) {
@@ -269,7 +268,7 @@ void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
               [](Rank* a, Rank* b) { return a->memory().rank() < b->memory().rank(); });
     std::string who;
     for (Rank* r : left) who += "\n  " + r->blocked_on();
-    user_error(410, {}, "the ranks wait for each other and cannot go on:" + who);
+    user_error(410, {}, "deadlock: the ranks wait for each other:" + who);
   }
 }
 
@@ -277,8 +276,7 @@ void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
 
 std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs.size()) {
-    user_error(701, {},
-               fmt::format("{} inputs given, the program has {}", inputs.size(), graph.inputs.size()));
+    user_error(701, {}, fmt::format("got {} inputs, expected {}", inputs.size(), graph.inputs.size()));
   }
   std::map<std::string, std::int64_t> dims;
   std::size_t known;
@@ -288,13 +286,13 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
       const Buffer& b = graph[graph.inputs[i].buffer];
       const Location at{{}, graph.inputs[i].name, {}};
       if (inputs[i].dtype != b.dtype) {
-        user_error(
-            701, at,
-            fmt::format("the input has type {}, not {}", to_string(inputs[i].dtype), to_string(b.dtype)));
+        user_error(701, at,
+                   fmt::format("the input has type {}, expected {}", to_string(inputs[i].dtype),
+                               to_string(b.dtype)));
       }
       if (inputs[i].sizes.size() != b.sizes.size()) {
         user_error(701, at,
-                   fmt::format("the input has rank {}, not {}", inputs[i].sizes.size(), b.sizes.size()));
+                   fmt::format("the input has rank {}, expected {}", inputs[i].sizes.size(), b.sizes.size()));
       }
       for (std::size_t k = 0; k < b.sizes.size(); ++k) solve(b.sizes[k], inputs[i].sizes[k], dims);
     }
@@ -319,13 +317,14 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
     std::vector<std::int64_t> expected;
     for (const Expr& s : graph[graph.inputs[i].buffer].sizes) expected.push_back(evaluate(s, value));
     if (expected != inputs[i].sizes) {
-      user_error(
-          701, {{}, graph.inputs[i].name, {}},
-          fmt::format("the input has sizes {}, not {}", sizes_text(inputs[i].sizes), sizes_text(expected)));
+      user_error(701, {{}, graph.inputs[i].name, {}},
+                 fmt::format("the input has sizes {}, expected {}", sizes_text(inputs[i].sizes),
+                             sizes_text(expected)));
     }
     internal_check(
         static_cast<std::int64_t>(inputs[i].bytes.size()) == inputs[i].numel() * size_of(inputs[i].dtype),
-        "input '{}' holds {} bytes", graph.inputs[i].name, inputs[i].bytes.size());
+        "input '{}' holds {} bytes, which does not match its sizes", graph.inputs[i].name,
+        inputs[i].bytes.size());
   }
   for (const Guard& g : graph.guards) {
     const std::int64_t a = evaluate(g.lhs, value), b = evaluate(g.rhs, value);
@@ -341,8 +340,7 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
 InterpreterResult run(std::span<const Schedule* const> programs, std::span<const std::vector<Tensor>> inputs,
                       const InterpreterOptions& options) {
   if (inputs.size() != programs.size()) {
-    user_error(701, {},
-               fmt::format("inputs for {} ranks given, the program has {}", inputs.size(), programs.size()));
+    user_error(701, {}, fmt::format("got inputs for {} ranks, expected {}", inputs.size(), programs.size()));
   }
   Exchanges exchanges;
   std::vector<std::unique_ptr<Rank>> ranks;

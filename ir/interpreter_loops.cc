@@ -10,7 +10,7 @@
 namespace braid::ir {
 namespace {
 
-// An expression with actual dimensions: what is linear in the indices is a dot product, the rest a small
+// An expression with actual dimensions: its part linear in the indices is a dot product, the rest a small
 // tree.
 class Index {
  public:
@@ -133,7 +133,7 @@ class Body {
         const Scalar v = values_[s.operands[0]];
         const std::int64_t size = s.index.at(indices, values_.data());
         if (v.i < 0 || v.i >= size) {
-          user_error(711, {{}, op_.name, {}}, fmt::format("index {} is outside of [0, {})", v.i, size));
+          user_error(711, {{}, op_.name, {}}, fmt::format("index {} is out of range [0, {})", v.i, size));
         }
         return v;
       }
@@ -199,9 +199,9 @@ void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
   if (gemm.epilogue) epilogue.emplace(*gemm.epilogue, memory, op);
   const std::size_t rank = out.sizes.size(), m = rank - 2, n = rank - 1;
   const std::int64_t depth = a.sizes[n];
-  // The sizes of a and b follow those of out: a guard or the verifier has seen to that.
+  // The sizes of a and b match those of out: a guard or the verifier ensures this.
   internal_check(b.sizes[m] == depth && a.sizes[m] == out.sizes[m] && b.sizes[n] == out.sizes[n],
-                 "'{}': operands do not fit", op.name);
+                 "'{}': the sizes of the operands do not agree", op.name);
   std::vector<std::int64_t> indices(rank, 0);
   const auto at = [&](const ByteView& v, std::int64_t offset, bool write = false) {
     if (offset < 0 || offset + size_of(v.dtype) > v.storage_bytes) {

@@ -23,7 +23,7 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
       offsets_(graph_->buffers.size()),
       use_plan_(use_plan) {
   if (use_plan) {
-    internal_check(schedule.plan.has_value(), "a run with the memory plan of a schedule that has none");
+    internal_check(schedule.plan.has_value(), "a run with a memory plan needs a schedule that has one");
     arena_.assign(static_cast<std::size_t>(schedule.plan->arena_bytes), kPoison);
     const auto comm_bytes = static_cast<std::size_t>(schedule.plan->comm_bytes);
     if (segment == nullptr) {
@@ -59,7 +59,7 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
       internal_check(
           p.offset >= 0 && bytes[i] <= p.bytes &&
               p.offset + p.bytes <= (arena ? schedule.plan->arena_bytes : schedule.plan->comm_bytes),
-          "storage '{}' of {} bytes does not fit its place", graph_->storages[i].name, bytes[i]);
+          "storage '{}' of {} bytes exceeds its place in the plan", graph_->storages[i].name, bytes[i]);
       blocks_[i] = {(arena ? arena_.data() : segment) + p.offset, bytes[i]};
       continue;
     }
@@ -67,7 +67,7 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
     const ConstantData& data = graph_->storages[i].data;
     if (graph_->storages[i].kind == StorageKind::constant && !data.per_rank.empty()) {
       const auto from = data.of_rank(rank);
-      internal_check(from.size() <= own_[i].size(), "constant '{}' has {} bytes of data for {}",
+      internal_check(from.size() <= own_[i].size(), "constant '{}' has {} bytes of data, expected {}",
                      graph_->storages[i].name, from.size(), bytes[i]);
       std::copy(from.begin(), from.end(), own_[i].begin());
     }
@@ -76,7 +76,7 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
 }
 
 std::int64_t RankMemory::dim(Expr symbol) const {
-  internal_check(symbol.is_symbol(SymbolKind::dim), "a size with a loop index");
+  internal_check(symbol.is_symbol(SymbolKind::dim), "a size depends on a loop index");
   const auto it = dims_.find(symbol.dim_name());
   if (it == dims_.end()) {
     user_error(302, {}, fmt::format("dimension '{}' is not determined by the inputs", symbol.dim_name()));
@@ -158,7 +158,7 @@ void RankMemory::step_done(int step) {
   if (at == lives_.end()) return;
   for (const auto& [storage, p] : at->second.end) {
     const Block b = blocks_[static_cast<std::size_t>(storage.index)];
-    // A storage born at this step may have taken these bytes over (in-place reuse): what it holds lives on.
+    // A storage born at this step may have taken over these bytes (in-place reuse): its contents stay live.
     std::vector<bool> kept(static_cast<std::size_t>(b.bytes), false);
     for (const Placement* q : at->second.begin) {
       if (q->space != p->space) continue;

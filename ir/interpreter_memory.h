@@ -14,17 +14,17 @@
 
 namespace braid::ir {
 
-// A tensor operand with actual numbers. Strides and offset count bytes.
+// A tensor operand with concrete sizes. Strides and offset count bytes.
 struct ByteView {
   std::byte* storage = nullptr;
   std::int64_t storage_bytes = 0;
   std::int64_t offset = 0;
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes, strides;
-  PlanWatch* watch = nullptr;  // of a storage that the plan places
+  PlanWatch* watch = nullptr;  // null unless the plan places the storage
   int tenant = -1;
 
-  // To be called for every element that is read or written.
+  // Must be called for every element that is read or written.
   void touch(std::int64_t at, bool write, const std::string& who) const {
     if (watch != nullptr) watch->touch(tenant, at, size_of(dtype), write, who);
   }
@@ -37,29 +37,29 @@ struct ByteView {
 
 class RankMemory {
  public:
-  // Storages as large as the actual dimensions need, constants filled in; activations poisoned. `segment`:
-  // memory for what the plan puts into the communication segment; null: memory of its own.
+  // Storages are sized for the actual dimensions; constants are filled in, activations poisoned. `segment` is
+  // the memory of the communication segment; if null, the rank allocates its own.
   RankMemory(const Schedule& schedule, int rank, std::map<std::string, std::int64_t> dims, bool use_plan,
              std::byte* segment = nullptr);
 
   const Graph& graph() const { return *graph_; }
   int rank() const { return rank_; }
-  // An expression over dimensions.
+  // The value of an expression over dimensions.
   std::int64_t size(Expr e) const;
   std::int64_t dim(Expr symbol) const;
 
   ByteView view(const TensorRef& ref);
   ByteView view(BufferId buffer);
 
-  // Elements in row-major order of the view. InternalError, naming `who`, for what lies outside of the
-  // storage.
+  // Elements are in row-major order of the view. An access outside the storage is an InternalError that names
+  // `who`.
   std::vector<std::byte> read(const ByteView& view, const std::string& who) const;
   void write(const ByteView& view, std::span<const std::byte> bytes, const std::string& who);
   void poison(const ByteView& view, const std::string& who);
   void begin_step(int step) {
     if (watch_) watch_->begin_step(step);
   }
-  // Planned storages whose last step it was.
+  // Poisons the planned storages whose last step this was.
   void step_done(int step);
 
  private:
@@ -81,8 +81,8 @@ class RankMemory {
   std::vector<std::optional<std::int64_t>> offsets_;  // of buffers in their storage, in bytes
   bool use_plan_;
   struct Lives {
-    std::vector<const Placement*> begin;                      // with this step, and live beyond it
-    std::vector<std::pair<StorageId, const Placement*>> end;  // but outputs, which are read behind it
+    std::vector<const Placement*> begin;                      // born at this step and live beyond it
+    std::vector<std::pair<StorageId, const Placement*>> end;  // except outputs, which are read after the run
   };
   std::map<int, Lives> lives_;        // of planned storages, by step
   std::unique_ptr<PlanWatch> watch_;  // views point to it

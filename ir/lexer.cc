@@ -113,7 +113,7 @@ class Lexer {
       if (peek() == '+' || peek() == '-') ++at_;
       while (is_digit(peek())) ++at_;
     }
-    if (is_letter(peek())) fail(kBadLiteral, "a number must not run into a word");
+    if (is_letter(peek())) fail(kBadLiteral, "a word follows the number without a space");
     return std::string(text_.substr(begin, at_ - begin));
   }
 
@@ -134,7 +134,7 @@ class Lexer {
           c = static_cast<char>(std::stoi(std::string(text_.substr(at_ + 1, 2)), nullptr, 16));
           at_ += 2;
         } else if (c != '"' && c != '\\') {
-          fail(kBadLiteral, "unknown escape in a string; known are \\\\ \\\" \\n \\t \\xHH");
+          fail(kBadLiteral, "unknown escape in a string; valid ones are \\\\ \\\" \\n \\t \\xHH");
         }
       }
       out += c;

@@ -26,7 +26,7 @@ struct Token {
   std::string text;
 };
 
-// A user error (BR0501, BR0502) for what is no token. Comments run from // to the end of the line.
+// Text that is not a token is a user error (BR0501, BR0502). Comments run from // to the end of the line.
 std::vector<Token> tokenize(std::string_view text, const std::string& file_name);
 
 }  // namespace braid::ir

@@ -1,9 +1,9 @@
 // Loop bodies: what a fused loop computes at one point of its iteration space.
 //
 // A body is a list of instructions in SSA form: instruction k defines value %k. It loads from buffers at
-// index expressions over the loop indices i0, i1, ..., computes, and names one value as its result; where
-// that value goes (stored, reduced, applied to a GEMM's accumulator) is said by the kernel around it. A body
-// is a plain value: it can be printed, parsed, hashed, compared and interpreted.
+// index expressions over the loop indices i0, i1, ..., computes, and names one value as its result; the
+// enclosing kernel determines where that value goes (stored, reduced, applied to a GEMM's accumulator). A
+// body is a plain value: it can be printed, parsed, hashed, compared and interpreted.
 #pragma once
 
 #include <cstdint>
@@ -43,14 +43,15 @@ struct LoopBody {
   ValueId result;
 
   const Instr& operator[](ValueId v) const { return instrs[static_cast<std::size_t>(v.index)]; }
-  // The type that an instruction computes in: that of its last operand (where's first is its condition).
+  // The type that an instruction computes in: that of its last operand (the first of `where` is its
+  // condition).
   DType operand_dtype(const Instr& instr) const { return (*this)[instr.operands.back()].dtype; }
   DType result_dtype() const { return (*this)[result].dtype; }
   friend bool operator==(const LoopBody&, const LoopBody&) = default;
 };
 
-// Appends instructions to a body; an instruction that is there already is not added again, and operations on
-// constants are not folded here (frontend and passes do that).
+// Appends instructions to a body. An instruction that is already there is not added again; constants are
+// folded by frontend and passes, not here.
 class BodyBuilder {
  public:
   explicit BodyBuilder(ExprPool& pool, LoopBody body = {}) : pool_(&pool), body_(std::move(body)) {}
@@ -61,7 +62,7 @@ class BodyBuilder {
   ValueId index(Expr e, DType dtype = DType::i64);
   ValueId acc(DType dtype);
   ValueId check_index(ValueId v, Expr size);
-  ValueId cast(ValueId v, DType dtype);  // no instruction where the type is that already
+  ValueId cast(ValueId v, DType dtype);  // adds nothing if the value has that type
   ValueId unary(OpCode code, ValueId a);
   ValueId binary(OpCode code, ValueId a, ValueId b);
   ValueId where(ValueId condition, ValueId a, ValueId b);
@@ -77,14 +78,14 @@ class BodyBuilder {
   DType dtype(ValueId v) const { return body_[v].dtype; }
   const Instr& instr(ValueId v) const { return body_[v]; }
   ExprPool& pool() { return *pool_; }
-  LoopBody finish(ValueId result);  // removes what the result does not need
+  LoopBody finish(ValueId result);  // removes instructions that the result does not need
 
  private:
   ExprPool* pool_;
   LoopBody body_;
 };
 
-// Replaces the symbols of every index expression (and, by `value`, renumbers nothing).
+// Replaces symbols in every index expression; values keep their numbers.
 LoopBody substitute(const LoopBody& body, const std::function<std::optional<Expr>(Expr symbol)>& replace);
 // Drops instructions that the result does not depend on and renumbers the rest in order.
 LoopBody without_dead_code(const LoopBody& body, ExprPool& pool);

@@ -1,10 +1,9 @@
 // Lazy lowering: from tensor operations to loops over buffers.
 //
-// A TensorBox is a view of a StorageBox, and a StorageBox is either a computation that has not happened yet
-// (Pointwise, Reduction: a loop body) or a buffer. Elementwise operations on boxes build larger bodies; a
-// body becomes a kernel ("is realized") only when it must have memory: it is an operand of a GEMM or a
-// collective, a graph output, the source of a reduction's result, or so expensive and so often used that
-// computing it once is better.
+// A TensorBox is a view of a StorageBox, and a StorageBox is either a deferred computation (Pointwise,
+// Reduction: a loop body) or a buffer. Elementwise operations on boxes build larger bodies. A body becomes a
+// kernel ("is realized") only if it needs memory: it is an operand of a GEMM or a collective, a graph output,
+// the source of a reduction's result, or so expensive and so often used that computing it once is better.
 //
 //   box = lowering.pointwise({x, bias}, add)        no kernel yet
 //   box = lowering.pointwise({box}, tanh)           still none: one body  tanh(x[i0] + bias[i0])
@@ -39,7 +38,7 @@ struct Reduction {  // over the last `reduced` of `sizes`; the box has the sizes
 
 struct StorageBox {
   std::variant<Pointwise, Reduction, BufferId> data;
-  std::string name;                  // wanted name of the buffer, once there is one
+  std::string name;                  // requested name of the buffer, once there is one
   std::vector<std::string> origins;  // ONNX nodes
 
   bool realized() const { return std::holds_alternative<BufferId>(data); }
@@ -69,7 +68,8 @@ class Lowering {
   Graph& graph() { return graph_; }
   ExprPool& pool() { return *graph_.pool; }
 
-  // The ONNX node being lowered: recorded in what is created from here on, and in error messages.
+  // Sets the ONNX node being lowered: it is recorded in everything created from here on and in error
+  // messages.
   void set_origin(std::string node) { origin_ = std::move(node); }
 
   // ---- leaves
@@ -82,8 +82,8 @@ class Lowering {
 
   // ---- elementwise
   using PointwiseFn = std::function<ValueId(BodyBuilder&, std::span<const ValueId>)>;
-  // Broadcasts as ONNX does; sizes that are only equal if a guard holds add that guard. The result has the
-  // dtype that `compute` yields.
+  // Broadcasts as ONNX does; adds a guard where sizes are not provably equal. The result has the dtype that
+  // `compute` yields.
   TensorBox pointwise(std::vector<TensorBox> inputs, const PointwiseFn& compute);
   // The general form: the value at an index, reading tensors with `load`.
   using GenerateFn = std::function<ValueId(BodyBuilder&, std::span<const Expr> index)>;
@@ -98,12 +98,11 @@ class Lowering {
 
   // ---- views
   TensorBox permute(TensorBox x, std::vector<int> order);  // result dim k is x's dim order[k]
-  TensorBox expand(
-      TensorBox x,
-      std::vector<Expr> sizes);  // ONNX broadcasting of x to sizes (result: the broadcast of both)
-  TensorBox reshape(TensorBox x,
-                    std::vector<Expr> sizes);  // same number of elements; a guard if that is not provable
-  // Elements start + k*step of an axis, k < count; step may be negative.
+  // ONNX Expand: the broadcast of x's sizes and `sizes`.
+  TensorBox expand(TensorBox x, std::vector<Expr> sizes);
+  // Requires the same number of elements; adds a guard if that is not provable.
+  TensorBox reshape(TensorBox x, std::vector<Expr> sizes);
+  // Elements start + k*step of an axis for 0 <= k < count; step may be negative.
   TensorBox slice(TensorBox x, int axis, Expr start, Expr count, std::int64_t step = 1);
   TensorBox squeeze(TensorBox x, int axis);
   TensorBox unsqueeze(TensorBox x, int axis);
@@ -111,19 +110,18 @@ class Lowering {
   TensorBox view(TensorBox x, std::vector<Expr> sizes, std::vector<Expr> map);
 
   // ---- operations with memory of their own
-  TensorBox concat(std::vector<TensorBox> parts,
-                   int axis);                  // each part is written into its slice (NonOwningLayout)
+  // Each part is written into its slice of the result (NonOwningLayout).
+  TensorBox concat(std::vector<TensorBox> parts, int axis);
   TensorBox matmul(TensorBox a, TensorBox b);  // numpy's matmul, 1-D operands included
-  // Gives the box memory now. Returns a box over the buffer with the same view.
+  // Allocates a buffer for the box now and returns the same view of it.
   TensorBox realize(TensorBox x);
-  // The name that the buffer gets, should there be one (ONNX value name). The first name stays.
+  // Names the buffer that x may get (an ONNX value name). The first name stays.
   void set_name(const TensorBox& x, const std::string& name);
-  // Realizes if `uses` users would each compute it again and that is dearer than memory (Inductor's
-  // mark_reuse).
+  // Realizes x if recomputing it for each of `uses` users costs more than memory (Inductor's mark_reuse).
   void mark_reuse(const TensorBox& x, int uses);
 
   // ---- collectives: functional; started, waited for and released in program order
-  // Of several tensors at once (coalesced): one start, one wait.
+  // Several tensors at once (coalesced): one start, one wait.
   std::vector<TensorBox> all_reduce(const std::vector<TensorBox>& xs, GroupId group, ReduceKind kind);
   std::vector<TensorBox> all_gather(const std::vector<TensorBox>& xs, GroupId group,
                                     const std::vector<int>& axes);
@@ -132,53 +130,52 @@ class Lowering {
   TensorBox all_reduce(TensorBox x, GroupId group, ReduceKind kind);
   TensorBox all_gather(TensorBox x, GroupId group, int axis);
   TensorBox reduce_scatter(TensorBox x, GroupId group, int axis, ReduceKind kind);
-  // Equal slabs of `split_axis` go to the ranks; what comes lies along `concat_axis`. Blocking: complete when
-  // issued, nothing runs meanwhile.
+  // Sends equal slabs along `split_axis` to the ranks and concatenates what it receives along `concat_axis`.
+  // `blocking`: complete when issued; nothing runs meanwhile.
   TensorBox all_to_all(TensorBox x, GroupId group, int split_axis = 0, int concat_axis = 0,
                        bool blocking = false);
   TensorBox broadcast(TensorBox x, GroupId group, int root);
   void send(TensorBox x, GroupId group, int peer);
   TensorBox recv(DType dtype, std::vector<Expr> sizes, GroupId group, int peer);
-  // Each pair is a group [source, target] of ranks. All transfers are started before any is waited for.
-  // Result k is what came over pair k; undefined on all ranks but its target.
+  // Each pair is a group [source, target] of ranks. All transfers are started before any wait. Result k is
+  // what pair k transferred; it is undefined on all ranks but its target.
   std::vector<TensorBox> batch_send_recv(const TensorBox& x, const std::vector<GroupId>& pairs);
 
-  // ---- collectives that change memory which is there already. All views of it see the change; what was
-  // computed from it before keeps the old value. Only a part, strided or not: copied and written back. What
-  // is not ours to change (graph inputs, constants): the value becomes a copy. BR0580: operands that are the
-  // same memory, an `out` of another shape or type.
+  // ---- collectives that change existing memory. All views of it see the change; what was computed from it
+  // before keeps the old value. A part of a buffer is copied and written back. Memory that must not change
+  // (graph inputs, constants) is replaced by a copy. BR0580: operands that share memory, or an `out` with
+  // another shape or type.
   void all_reduce_(const std::vector<TensorBox>& xs, GroupId group, ReduceKind kind);
   void all_reduce_(const TensorBox& x, GroupId group, ReduceKind kind);
   void broadcast_(const TensorBox& x, GroupId group, int root);
   void all_gather_into(const TensorBox& x, GroupId group, int axis, const TensorBox& out);
   void reduce_scatter_into(const TensorBox& x, GroupId group, int axis, ReduceKind kind,
                            const TensorBox& out);
-  // Memory without contents, to be written by one of these.
+  // Uninitialised memory, to be written by one of these.
   TensorBox empty(const std::string& name, DType dtype, std::vector<Expr> sizes);
   void write_into(const TensorBox& out, const TensorBox& value);  // of equal sizes
 
   // ---- the end
   void output(const std::string& name, TensorBox x);
-  // Every operation in the order of its creation. Call once, at the end: layouts that nobody asked about
-  // become final.
+  // Every operation in order of creation. Call once, at the end: layouts still flexible become final.
   std::vector<OpId> order();
 
-  // Requires a == b: true if provable, else adds a guard (a user error where it can never hold).
+  // Requires a == b: adds a guard unless this is provable. A user error if it can never hold.
   void require_equal(Expr a, Expr b);
 
  private:
   Graph& graph_;
   std::string origin_;
   std::vector<OpId> order_;
-  // Of values that cannot lie in the segment: the views of them that were copied there.
+  // For values that cannot lie in the segment: views of them and their copies in the segment.
   std::map<BufferId, std::vector<std::pair<TensorRef, TensorRef>>> copied_in_;
 
   TensorBox box(StorageBox storage, DType dtype);
   BufferId realize_box(StorageBox& box);
   BufferId realize_into(StorageBox& box, BufferId target);
   OpId emit(Operation op);
-  // True while x is a computation that would be done in another order than its own: realizing it would not
-  // make x contiguous, copying it costs nothing more.
+  // True if x is a deferred computation that this view reorders: realizing it would not make x contiguous,
+  // and computing it straight into a contiguous copy costs nothing extra.
   bool lazy_and_reordered(const TensorBox& x);
   LoopBody copy_body(const TensorBox& x);
   // A contiguous copy of the view.
@@ -192,7 +189,7 @@ class Lowering {
   std::optional<std::vector<Expr>> reshape_map(const TensorBox& x, const std::vector<Expr>& sizes);
   bool cheap_to_index(const TensorBox& x);
   TensorRef comm_input(const TensorBox& x, GroupId group);
-  // What a collective leaves to be done: results that may not be read yet, and the wait that changes that.
+  // A started collective, whose outputs may not be read before its wait.
   struct Started {
     OpId op;
     std::vector<BufferId> outputs;
@@ -209,9 +206,9 @@ class Lowering {
   // lowering_in_place.cc
   struct Target {
     TensorRef view;
-    bool write_back = false;  // of a copy of a part
+    bool write_back = false;  // the view is a copy of a part
   };
-  std::vector<std::weak_ptr<StorageBox>> boxes_;  // all that may still be used
+  std::vector<std::weak_ptr<StorageBox>> boxes_;  // all boxes that may still be used
   std::size_t tracked_ = 0;
   void track(const std::shared_ptr<StorageBox>& box);
   void realize_readers(StorageId storage);

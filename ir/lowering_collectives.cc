@@ -7,8 +7,8 @@
 
 namespace braid::ir {
 
-// A value of our kernels' making may become a graph output in place: they fill the whole storage through
-// this very buffer.
+// A value computed by our kernels may become a graph output in place: they fill the whole storage through
+// this buffer.
 Storage* Lowering::movable_storage(const TensorBox& x) {
   const auto* id = std::get_if<BufferId>(&x.box_->data);
   if (!id) return nullptr;
@@ -35,14 +35,14 @@ TensorRef Lowering::comm_input(const TensorBox& x, GroupId group) {
     const BufferId id = std::get<BufferId>(copied.box_->data);
     return claim(id, whole(graph_, id));
   };
-  // What is still to be computed is computed in the order in which the collective reads it.
+  // A deferred computation is realized in the order in which the collective reads it.
   if (lazy_and_reordered(x)) return copy_in();
   const BufferId id = realize_box(*x.box_);
   if (!freeze_permuted(x)) freeze(id);
   const std::optional<TensorRef> view = strided(x);
   const CommBufferReason answer = can_be_comm_buffer(graph_, id, view, group, CommBufferKind::symmetric);
   if (in_place(answer)) return claim(id, *view);
-  // One copy serves all that want the same value.
+  // One copy serves all users of the same value.
   if (!view) return copy_in();
   for (const auto& [of, copied] : copied_in_[id]) {
     if (of == *view) return claim(copied.buffer, copied);
@@ -132,7 +132,7 @@ TensorBox Lowering::slabs_first(TensorBox x, int axis, std::int64_t n) {
   const std::optional<Expr> part = divide_exactly(x.sizes()[a], n);
   if (!part) {
     user_error(kSizesDiffer, {.node = origin_},
-               fmt::format("axis {} of size {} cannot be dealt evenly to {} ranks", axis,
+               fmt::format("axis {} of size {} cannot be divided evenly among {} ranks", axis,
                            to_string(x.sizes()[a]), n));
   }
   std::vector<Expr> unfolded = x.sizes();
@@ -232,7 +232,7 @@ TensorBox Lowering::all_to_all(TensorBox x, GroupId group, int split_axis, int c
     if (!divide_exactly(numel(x.sizes()), n)) {
       user_error(
           kSizesDiffer, {.node = origin_},
-          fmt::format("{} elements cannot be dealt evenly to {} ranks", to_string(numel(x.sizes())), n));
+          fmt::format("{} elements cannot be divided evenly among {} ranks", to_string(numel(x.sizes())), n));
     }
     std::vector<Expr> sizes = x.sizes();
     return collective(std::move(k), x, dtype, std::move(sizes));
@@ -243,7 +243,7 @@ TensorBox Lowering::all_to_all(TensorBox x, GroupId group, int split_axis, int c
 
 std::vector<TensorBox> Lowering::batch_send_recv(const TensorBox& x, const std::vector<GroupId>& pairs) {
   std::vector<Started> transfers;
-  // Pair by pair: where transfers block each other (a CUDA stream), both sides are then at the same pair.
+  // Pair by pair: if transfers block each other (a CUDA stream), both sides are at the same pair.
   for (const GroupId pair : pairs) {
     for (const CollectiveKind kind : {CollectiveKind::send, CollectiveKind::recv}) {
       CollectiveKernel k;

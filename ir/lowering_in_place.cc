@@ -1,9 +1,9 @@
-// Collectives that change their operand, or write into memory that is already there.
+// Collectives that change their operand or write into existing memory.
 //
-// A box is changed by giving it the new name of its memory, so every view of it sees the change. What was
-// computed from the old value but not yet realized is realized before. Where the memory cannot take part (it
-// is the caller's, a strided part, or read by peers of another group), the collective works on a copy, which
-// becomes the value or is written back.
+// A box is changed by giving it the new name of its memory, so every view of it sees the change. Computations
+// from the old value that are not yet realized are realized before. If the memory cannot be used (it is the
+// caller's, a strided part, or read by peers of another group), the collective works on a copy, which becomes
+// the value or is written back.
 #include <algorithm>
 
 #include "ir/comm_buffer.h"
@@ -21,7 +21,7 @@ void Lowering::track(const std::shared_ptr<StorageBox>& box) {
   boxes_.push_back(box);
 }
 
-// Computations that read this memory and have not happened yet would read what it becomes.
+// Realizes deferred computations that read this memory, since they would read its new contents.
 void Lowering::realize_readers(StorageId storage) {
   for (std::size_t k = 0; k < boxes_.size(); ++k) {
     const std::shared_ptr<StorageBox> box = boxes_[k].lock();
@@ -50,8 +50,8 @@ bool Lowering::covers(const TensorBox& x, const std::optional<TensorRef>& view) 
 
 void Lowering::require_given(const TensorBox& out, DType dtype, const std::vector<Expr>& sizes) {
   if (out.sizes() == sizes && out.dtype() == dtype) return;
-  user_error(580, {.node = origin_}, "the given output differs from the result in type or shape",
-             "its shape is that of the collective's result");
+  user_error(580, {.node = origin_}, "the output tensor differs from the result in type or shape",
+             "give it the type and shape of the collective's result");
 }
 
 void Lowering::write_into(const TensorBox& out, const TensorBox& value) {
@@ -88,7 +88,7 @@ Lowering::Target Lowering::target_of(const TensorBox& x, GroupId group, CommBuff
     make_comm_buffer(graph_, target.view.buffer, group, kind);
     return target;
   }
-  // Only a part: of memory that is not ours to change, a copy is.
+  // Only a part: memory that must not change is copied first.
   const StorageKind storage = graph_[root_storage(graph_, id)].kind;
   if (storage == StorageKind::input || storage == StorageKind::constant || storage == StorageKind::output) {
     const TensorBox own = copy(from_buffer(id));
@@ -143,7 +143,7 @@ void Lowering::all_reduce_(const std::vector<TensorBox>& xs, GroupId group, Redu
     const TensorRef ref = strided(x).value_or(whole(graph_, id));
     for (const TensorRef& other : changed) {
       if (!may_overlap(graph_, other, ref)) continue;
-      user_error(580, {.node = origin_}, "two operands of one collective in place are the same memory");
+      user_error(580, {.node = origin_}, "two operands of an in-place collective share memory");
     }
     changed.push_back(ref);
   }
@@ -169,7 +169,7 @@ void Lowering::broadcast_(const TensorBox& x, GroupId group, int root) {
   run_into(std::move(k), {x}, {target});
 }
 
-// `out` takes what the collective makes of x, whole slabs after each other.
+// `out` receives the collective's result for x, slab after slab.
 void Lowering::collective_into(CollectiveKernel kernel, TensorBox x, const TensorBox& out) {
   realize_box(*x.box_);
   realize_box(*out.box_);
@@ -177,7 +177,7 @@ void Lowering::collective_into(CollectiveKernel kernel, TensorBox x, const Tenso
     return root_storage(graph_, std::get<BufferId>(t.box_->data));
   };
   if (storage(x) == storage(out)) x = copy(x);
-  // First the target: it may have to be another buffer, or realize who reads the old one.
+  // The target comes first: it may need another buffer, or realize readers of the old one.
   const Target target = target_of(out, kernel.group, CommBufferKind::registered, false);
   kernel.inputs.push_back(comm_input(x, kernel.group));
   run_into(std::move(kernel), {out}, {target});

@@ -86,7 +86,7 @@ TensorBox Lowering::copy(const TensorBox& x, StorageKind kind) {
   return out;
 }
 
-// The producer's own idea of the strides becomes final: row-major unless a reader wanted otherwise before.
+// The producer's strides become final: row-major unless a reader has requested otherwise.
 void Lowering::freeze(BufferId buffer) {
   Buffer& b = graph_[buffer];
   if (!std::holds_alternative<FlexibleLayout>(b.layout)) return;
@@ -146,7 +146,7 @@ std::optional<TensorRef> Lowering::strided(const TensorBox& x) {
 // ------------------------------------------------------------------------------------------- GEMM and
 // concatenation
 
-// A matrix operand needs strides, and elements next to each other along one of its two matrix dimensions.
+// A matrix operand needs strides, with adjacent elements along one of its two matrix dimensions.
 TensorRef Lowering::gemm_operand(TensorBox x) {
   x = realize(std::move(x));
   std::optional<TensorRef> ref = strided(x);

@@ -1,5 +1,5 @@
-// The scalar ops of loop bodies, one row each: enum, text, typing, costs and what lowering lets users repeat
-// follow from it. Beside it an op has a value (evaluate in ir/scalar.cc) and a row in the table of each target.
+// The scalar ops of loop bodies, one row each. Enum, text, typing, costs and what lowering may recompute
+// follow from it. Besides this row, an op has a value (ir/scalar.cc) and a row in each target's table.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@
 
 namespace braid::ir {
 
-// What the operands may be; those of one instruction have one type, but for the condition of where.
+// Which types the operands may have. All operands of an instruction have one type, except the condition of
+// `where`.
 enum class OperandTypes : std::uint8_t { any, numeric, floating, integer, boolean };
-// The type of the value defined: said by the instruction itself, that of the last operand, or bool.
+// The type of the value defined: given by the instruction, that of the last operand, or bool.
 enum class ResultType : std::uint8_t { given, same, boolean };
-// Whether each user of a shared body may compute it again.
+// Whether each user of a shared body may recompute it.
 enum class Repetition : std::uint8_t { cheap, dear };
 
 // OP(code, name in the text format, operands, their types, type of the result, flops, repetition). A load's
@@ -90,14 +91,14 @@ inline constexpr OpRow kOps[] = {
 };
 inline constexpr int kOpCodeCount = static_cast<int>(std::size(kOps));
 
-// The row of an op in a table that has one for each, kOps or a target's own.
+// The row of an op in a table with one row per op: kOps or a target's own.
 template <class Row>
 constexpr const Row& row_of(OpCode code, const Row (&table)[kOpCodeCount]) {
   return table[static_cast<std::size_t>(code)];
 }
 constexpr const OpRow& row_of(OpCode code) { return row_of(code, kOps); }
 
-// To be asserted of every such table: a row that is missing or misplaced does not compile.
+// Assert this for every such table, so that a missing or misplaced row does not compile.
 template <class Row, std::size_t kRows>
 constexpr bool has_every_op(const Row (&table)[kRows]) {
   for (std::size_t k = 0; k < kRows; ++k) {

@@ -25,7 +25,7 @@ Schedule Parser::parse() {
     try {
       if (!header_statement()) schedule_.nodes.push_back(schedule_node());
     } catch (const UserError& e) {
-      // Sizes that overflow are found deep inside of expressions: say where they were written.
+      // Overflowing sizes are found deep inside expressions: report where they were written.
       if (e.location().line > 0) throw;
       fail(kBadExpression, start, e.message(), e.hint());
     }
@@ -78,7 +78,7 @@ void Parser::dim() {
   b.max = integer();
   expect_punct("]");
   if (b.min < 0 || b.max < b.min || b.max > kUnbounded)
-    fail(kBadStructure, t, fmt::format("bounds [{}, {}] of a dimension", b.min, b.max),
+    fail(kBadStructure, t, fmt::format("invalid bounds [{}, {}] of a dimension", b.min, b.max),
          "0 <= MIN <= MAX <= 2^62");
   if (dims_.count(dim_name))
     fail(kDuplicateName, t, fmt::format("dimension '{}' is declared twice", dim_name));
@@ -109,10 +109,11 @@ void Parser::group() {
     const Token at = peek();
     const int rank = small_integer();
     if (rank < 0 || rank >= graph_.ranks) {
-      fail(kBadStructure, at, fmt::format("rank {} of {} ranks", rank, graph_.ranks),
-           "declare the number before the groups: ranks N");
+      fail(kBadStructure, at, fmt::format("rank {} is out of range: there are {} ranks", rank, graph_.ranks),
+           "declare the number of ranks before the groups: ranks N");
     }
-    if (!seen.insert(rank).second) fail(kBadStructure, at, fmt::format("rank {} twice in a group", rank));
+    if (!seen.insert(rank).second)
+      fail(kBadStructure, at, fmt::format("rank {} occurs twice in the group", rank));
     ranks.push_back(rank);
   });
   expect_punct("]");
@@ -191,7 +192,7 @@ void Parser::resolve_aliases() {
     StorageId s = id;
     for (std::size_t steps = 0; graph_[s].alias_of.valid(); s = graph_[s].alias_of) {
       if (++steps > graph_.storages.size())
-        fail(kBadStructure, target, "storages alias each other in a circle");
+        fail(kBadStructure, target, "storages alias each other in a cycle");
     }
   }
 }
@@ -223,7 +224,7 @@ BufferId Parser::buffer_declaration(StorageKind context) {
       b.dtype = graph_[of].dtype;
       b.sizes = graph_[of].sizes;
     } else if (b.dtype != graph_[of].dtype) {
-      fail(kWrongType, t, "a mutation has the type of what it mutates");
+      fail(kWrongType, t, "a mutation must have the type of the buffer that it mutates");
     }
     return new_buffer(std::move(b), t);
   }
@@ -258,11 +259,11 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
       const Token t = peek();
       strides = expr_list();
       if (strides->size() != b.sizes.size())
-        fail(kWrongCount, t, fmt::format("{} strides for {} sizes", strides->size(), b.sizes.size()));
+        fail(kWrongCount, t, fmt::format("got {} strides for {} sizes", strides->size(), b.sizes.size()));
     } else if (accept_word("in")) {
       NonOwningLayout view{buffer_ref(), 0, {}};
       if (accept_word("at")) view.offset = expr();
-      if (graph_[view.base].dtype != b.dtype) fail(kWrongType, at, "a view has the type of its base");
+      if (graph_[view.base].dtype != b.dtype) fail(kWrongType, at, "a view must have the type of its base");
       b.layout = std::move(view);
     } else if (accept_word("comm")) {
       auto [comm_kind, groups] = comm_clause();
@@ -286,7 +287,7 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
     make_storage(b, kind, context, on ? &*on : nullptr, alias ? &*alias : nullptr, at);
   } else if (on || alias || kind) {
     if (owns(b) || alias || kind)
-      fail(kBadStructure, at, "a buffer without memory of its own has no storage");
+      fail(kBadStructure, at, "a buffer without memory of its own cannot name a storage");
     b.storage = storage_ref(*on);
   }
 }
@@ -294,8 +295,7 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
 void Parser::make_storage(Buffer& b, std::optional<StorageKind> kind, StorageKind context, const Token* on,
                           const Token* alias, const Token& at) {
   if (on) {
-    if (kind || alias)
-      fail(kBadStructure, at, "kind and alias of a storage stand where the storage is declared");
+    if (kind || alias) fail(kBadStructure, at, "kind and alias of a storage belong in its declaration");
     b.storage = storage_ref(*on);
     return;
   }
@@ -334,7 +334,7 @@ void Parser::constant() {
   const BufferId b = buffer_declaration(StorageKind::constant);
   const StorageId s = graph_[b].storage;
   if (!s.valid() || graph_[s].kind != StorageKind::constant)
-    fail(kBadStructure, at, "a constant needs a storage of kind constant");
+    fail(kBadStructure, at, "a constant requires a storage of kind constant");
   if (accept_punct("=")) graph_[s].data = constant_data(b, at);
 }
 
@@ -342,7 +342,7 @@ ConstantData Parser::constant_data(BufferId b, const Token& at) {
   Expr numel = 1;
   for (const Expr& s : graph_[b].sizes) numel = numel * s;
   if (!numel.is_constant() || !graph_[graph_[b].storage].bytes.is_constant())
-    fail(kBadConstant, at, "the sizes of a constant are constants");
+    fail(kBadConstant, at, "the sizes of a constant must be constant");
   ConstantData data;
   if (accept_word("file")) {
     expect_punct("(");
@@ -351,7 +351,7 @@ ConstantData Parser::constant_data(BufferId b, const Token& at) {
     data.file_offset = integer();
     expect_punct(")");
     if (data.file_offset < 0 || data.file.empty())
-      fail(kBadConstant, at, "a file needs a name and an offset of at least 0");
+      fail(kBadConstant, at, "a file requires a name and an offset of at least 0");
     return data;
   }
   std::vector<std::vector<std::byte>> entries;
@@ -368,13 +368,13 @@ ConstantData Parser::constant_data(BufferId b, const Token& at) {
     expect_punct(")");
     const std::size_t count = entries.size() + data.elided.size();
     if (count != static_cast<std::size_t>(graph_.ranks)) {
-      fail(kBadConstant, at, fmt::format("{} entries of a constant for {} ranks", count, graph_.ranks));
+      fail(kBadConstant, at, fmt::format("the constant has {} entries for {} ranks", count, graph_.ranks));
     }
   } else {
     entry();
   }
   if (!entries.empty() && !data.elided.empty())
-    fail(kBadConstant, at, "either all entries of a constant are elided or none");
+    fail(kBadConstant, at, "all entries of a constant must be elided, or none");
   if (!entries.empty()) {
     auto owner = std::make_shared<const std::vector<std::vector<std::byte>>>(std::move(entries));
     for (const std::vector<std::byte>& e : *owner) data.per_rank.emplace_back(e);
@@ -408,7 +408,7 @@ std::vector<std::byte> Parser::constant_values(DType dtype, std::int64_t count) 
     value();
     expect_punct(")");
     if (static_cast<std::uint64_t>(count) > kMaxSplatBytes / item)
-      fail(kBadConstant, at, fmt::format("splat of {} elements", count));
+      fail(kBadConstant, at, fmt::format("a splat of {} elements is too large", count));
     const std::vector<std::byte> one = bytes;
     bytes.clear();
     for (std::int64_t i = 0; i < count; ++i) bytes.insert(bytes.end(), one.begin(), one.end());
@@ -420,7 +420,7 @@ std::vector<std::byte> Parser::constant_values(DType dtype, std::int64_t count) 
     expect_punct("]");
   }
   if (bytes.size() / item != static_cast<std::uint64_t>(count)) {
-    fail(kBadConstant, at, fmt::format("{} values for {} elements", bytes.size() / item, count));
+    fail(kBadConstant, at, fmt::format("got {} values for {} elements", bytes.size() / item, count));
   }
   return bytes;
 }
@@ -504,7 +504,7 @@ TensorRef Parser::tensor_ref() {
     const Token t = peek();
     r.strides = expr_list();
     if (r.strides.size() != r.sizes.size())
-      fail(kWrongCount, t, fmt::format("{} strides for {} sizes", r.strides.size(), r.sizes.size()));
+      fail(kWrongCount, t, fmt::format("got {} strides for {} sizes", r.strides.size(), r.sizes.size()));
   }
   return r;
 }

@@ -70,7 +70,7 @@ Expr Parser::times(Expr a, Expr b, const Token& at) const {
   return checked(a * b, at);
 }
 
-// All arithmetic on sizes can overflow: the errors get the place where it was written.
+// Arithmetic on sizes can overflow: errors get the position of its text.
 Expr Parser::expr() {
   const Token start = peek();
   try {
@@ -146,19 +146,19 @@ Expr Parser::call(const Token& function) {
 Expr Parser::symbol(const Token& t) {
   if (t.kind == TokenKind::value) {
     if (!scope_.values) {
-      // Outside of a body only parse_expr meets values, and they are numbers there.
+      // Outside a body only parse_expr accepts values, and they are numbers there.
       if (named_ || t.text.empty() || t.text.size() > 6 ||
           t.text.find_first_not_of("0123456789") != std::string::npos) {
-        fail(kBadIndex, t, fmt::format("value %{} outside of a loop body", t.text));
+        fail(kBadIndex, t, fmt::format("value %{} is used outside a loop body", t.text));
       }
       return graph_.pool->value(std::stoi(t.text));
     }
     const auto it = scope_.values->find(t.text);
     if (it == scope_.values->end())
-      fail(kUnknownName, t, fmt::format("value %{} is not defined before", t.text));
+      fail(kUnknownName, t, fmt::format("value %{} is not defined before its use", t.text));
     if (!is_integer((*scope_.body)[it->second].dtype)) {
       fail(kBadIndex, t,
-           fmt::format("value %{} of type {} used as an index", t.text,
+           fmt::format("value %{} of type {} cannot be an index: it must be an integer", t.text,
                        to_string((*scope_.body)[it->second].dtype)));
     }
     return graph_.pool->value(it->second.index);
@@ -170,7 +170,7 @@ Expr Parser::symbol(const Token& t) {
     const int k = std::stoi(t.text.substr(1));
     if (scope_.context ? static_cast<std::size_t>(k) >= scope_.context->indices : named_) {
       fail(kBadIndex, t,
-           fmt::format("index i{} in a loop with {} indices", k,
+           fmt::format("index i{} is out of range in a loop with {} indices", k,
                        scope_.context ? scope_.context->indices : 0));
     }
     return graph_.pool->index(k);
@@ -191,7 +191,7 @@ std::vector<Expr> Parser::expr_list() {
   comma_separated([&] { out.push_back(expr()); });
   expect_punct("]");
   if (out.size() > kMaxRank)
-    fail(kWrongCount, start, fmt::format("{} entries; at most {} are possible", out.size(), kMaxRank));
+    fail(kWrongCount, start, fmt::format("got {} entries, expected at most {}", out.size(), kMaxRank));
   return out;
 }
 

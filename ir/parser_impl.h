@@ -17,7 +17,7 @@ class Parser {
  public:
   Parser(std::string_view text, std::string file_name)
       : file_(std::move(file_name)), tokens_(tokenize(text, file_)), graph_(schedule_.graph) {}
-  // For parse_expr: names from an existing graph.
+  // For parse_expr: takes names from an existing graph.
   Parser(std::string_view text, Graph& graph);
 
   Schedule parse();
@@ -38,7 +38,7 @@ class Parser {
   void expect_word(std::string_view text);
   [[noreturn]] void fail(int code, const Token& at, std::string message, std::string hint = {}) const;
   [[noreturn]] void fail_expected(std::string_view what) const;
-  // A rule of ir/typing.h that does not hold.
+  // Reports a violated rule of ir/typing.h.
   [[noreturn]] void fail(const Token& at, const TypeError& error) const;
 
   std::string name();  // word or string
@@ -50,7 +50,7 @@ class Parser {
   std::uint64_t hexadecimal();  // "(0x...)"
   bool at_number() const;
 
-  // Any list "item, item, ...".
+  // Parses a list "item, item, ...".
   template <class Fn>
   void comma_separated(Fn&& item) {
     do {
@@ -59,7 +59,7 @@ class Parser {
   }
 
   // ---- expressions (parser_expr.cc)
-  struct IndexScope {  // what symbols mean inside of a body
+  struct IndexScope {  // what symbols mean inside a body
     const BodyContext* context = nullptr;
     const LoopBody* body = nullptr;
     const std::unordered_map<std::string, ValueId>* values = nullptr;
@@ -149,7 +149,7 @@ class Parser {
   std::unordered_map<std::string, BufferId> buffers_;
   std::unordered_map<std::string, OpId> ops_;
   std::unordered_set<std::string> node_groups_;       // grouped nodes at the top level
-  std::vector<std::pair<StorageId, Token>> aliases_;  // may name storages that come later
+  std::vector<std::pair<StorageId, Token>> aliases_;  // may name storages declared later
   IndexScope scope_;
   std::unordered_map<std::string, ValueId> values_;  // of the body being parsed
 };

@@ -20,11 +20,12 @@ ScheduleNode Parser::schedule_node() {
       const Token t = peek();
       node.after.push_back(name());
       if (!node_groups_.contains(node.after.back()))
-        fail(kUnknownName, t, fmt::format("no group '{}' comes before", node.after.back()),
-             "only a group that stands earlier, at the top level, can be named");
+        fail(kUnknownName, t, fmt::format("there is no earlier group '{}'", node.after.back()),
+             "name an earlier group at the top level");
     });
     if (depth_ > 1)
-      fail(kBadStructure, start, "'after' is for groups at the top level: members have their order");
+      fail(kBadStructure, start,
+           "'after' applies only to groups at the top level: the order of members is fixed");
   }
   expect_punct("{");
   while (!accept_punct("}")) {
@@ -48,7 +49,8 @@ OpId Parser::operation() {
   std::string given;
   op.kernel = kernel(op, given);
   op.name = given.empty() ? default_op_name(graph_, op) : given;
-  if (op.name.empty()) fail(kSyntaxError, start, "an operation without results needs a name", "add: as NAME");
+  if (op.name.empty())
+    fail(kSyntaxError, start, "an operation without results requires a name", "add: as NAME");
   if (ops_.count(op.name))
     fail(kDuplicateName, start, fmt::format("operation '{}' is declared twice", op.name));
   const std::string wanted = op.name;
@@ -127,7 +129,7 @@ Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
   Loops k;
   const Token start = peek();
   if (op.outputs.size() != 1)
-    fail(kWrongCount, start, fmt::format("a loop has one result, not {}", op.outputs.size()));
+    fail(kWrongCount, start, fmt::format("a loop must have one result, got {}", op.outputs.size()));
   if (reduction) {
     const std::optional<ReduceKind> kind = reduce_kind_of(peek());
     if (!kind) fail_expected("sum, prod, max or min");
@@ -139,7 +141,7 @@ Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
   if (reduction) {
     expect_word("over");
     const std::vector<Expr> over = size_list();
-    if (over.empty()) fail(kWrongCount, start, "a reduction is over at least one index");
+    if (over.empty()) fail(kWrongCount, start, "a reduction must reduce at least one index");
     k.reduced = static_cast<int>(over.size());
     k.sizes.insert(k.sizes.end(), over.begin(), over.end());
     row_major(k.sizes, start);
@@ -157,7 +159,7 @@ Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
   } else if (const std::optional<Expr> index = default_index(graph_, op.outputs[0], kept)) {
     k.store_index = *index;
   } else {
-    fail(kShapeMismatch, at, "the loop has other sizes than its result: say where to store",
+    fail(kShapeMismatch, at, "the loop's sizes differ from its result's: say where to store",
          "store %VALUE at INDEX");
   }
   values_.clear();
@@ -183,7 +185,8 @@ ValueId Parser::value_ref() {
   const Token t = next();
   if (t.kind != TokenKind::value) fail(kSyntaxError, t, "expected a value: %NUMBER");
   const auto it = values_.find(t.text);
-  if (it == values_.end()) fail(kUnknownName, t, fmt::format("value %{} is not defined before", t.text));
+  if (it == values_.end())
+    fail(kUnknownName, t, fmt::format("value %{} is not defined before its use", t.text));
   return it->second;
 }
 
@@ -255,7 +258,8 @@ Expr Parser::load_index(BufferId buffer, std::span<const Expr> sizes, const Toke
     const std::optional<Expr> index = default_index(graph_, buffer, sizes);
     if (!index) {
       fail(kShapeMismatch, at,
-           fmt::format("the loop has other sizes than '%{}': say which element to load", graph_[buffer].name),
+           fmt::format("the loop's sizes differ from those of '%{}': say which element to load",
+                       graph_[buffer].name),
            "load %BUFFER[INDEX]");
     }
     return *index;
@@ -264,7 +268,8 @@ Expr Parser::load_index(BufferId buffer, std::span<const Expr> sizes, const Toke
   if (indices.size() == 1) return indices[0];
   const std::vector<Expr> strides = strides_of(graph_, buffer);
   if (indices.size() != strides.size()) {
-    fail(kWrongCount, at, fmt::format("{} indices for a tensor of rank {}", indices.size(), strides.size()));
+    fail(kWrongCount, at,
+         fmt::format("got {} indices for a tensor of rank {}", indices.size(), strides.size()));
   }
   Expr index = 0;
   for (std::size_t k = 0; k < indices.size(); ++k)
@@ -285,7 +290,7 @@ Kernel Parser::gemm(Operation& op, std::string& given) {
   expect_punct(",");
   k.b = tensor_ref();
   if (op.outputs.size() != 1)
-    fail(kWrongCount, start, fmt::format("a gemm has one result, not {}", op.outputs.size()));
+    fail(kWrongCount, start, fmt::format("a gemm must have one result, got {}", op.outputs.size()));
   k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
   given = clauses(op);
   if (accept_word("epilogue")) {
@@ -347,7 +352,7 @@ Kernel Parser::extern_kernel(Operation& op, std::string& given) {
           }
         }
         if (!k.attributes.emplace(key, std::move(value)).second)
-          fail(kDuplicateName, t, fmt::format("attribute '{}' twice", key));
+          fail(kDuplicateName, t, fmt::format("attribute '{}' is given twice", key));
         if (!at_punct(")")) expect_punct(",");
       }
     } else {
@@ -380,8 +385,7 @@ Kernel Parser::collective(Operation& op, std::string& given, CollectiveKind kind
       const std::string asked = name();
       const std::optional<Algorithm> known = algorithm_named(asked);
       if (!known) {
-        fail(kBadStructure, t,
-             fmt::format("{} by the algorithm '{}', which is none of its own", to_string(kind), asked));
+        fail(kBadStructure, t, fmt::format("{} has no algorithm '{}'", to_string(kind), asked));
       }
       k.algorithm = *known;
     } else if (accept_word("blocking")) {

@@ -65,7 +65,7 @@ void Parser::fail(int code, const Token& at, std::string message, std::string hi
 }
 
 void Parser::fail_expected(std::string_view what) const {
-  fail(kSyntaxError, peek(), fmt::format("expected {}, not {}", what, describe(peek())));
+  fail(kSyntaxError, peek(), fmt::format("expected {}, got {}", what, describe(peek())));
 }
 
 void Parser::fail(const Token& at, const TypeError& error) const {
@@ -97,7 +97,7 @@ std::string Parser::name() {
 std::int64_t Parser::integer() {
   const bool negative = accept_punct("-");
   const Token t = next();
-  if (t.kind != TokenKind::number) fail(kSyntaxError, t, "expected an integer, not " + describe(t));
+  if (t.kind != TokenKind::number) fail(kSyntaxError, t, "expected an integer, got " + describe(t));
   std::uint64_t magnitude = 0;
   const auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), magnitude);
   const std::uint64_t limit = std::uint64_t{1} << 63;
@@ -139,7 +139,7 @@ double Parser::floating() {
     if (error != std::errc() || end != last)
       fail(kBadLiteral, t, fmt::format("'{}' is not a number in range", t.text));
   } else {
-    fail(kSyntaxError, t, "expected a number, not " + describe(t));
+    fail(kSyntaxError, t, "expected a number, got " + describe(t));
   }
   return negative ? -value : value;
 }

@@ -10,7 +10,7 @@ namespace braid::ir {
 
 PlanWatch::PlanWatch(const Schedule& schedule)
     : schedule_(&schedule), tenant_of_(schedule.graph.storages.size(), -1) {
-  internal_check(schedule.plan.has_value(), "a run with the memory plan of a schedule that has none");
+  internal_check(schedule.plan.has_value(), "a run with a memory plan needs a schedule that has one");
   for (const auto& [storage, place] : schedule.plan->placements) {
     tenant_of_[static_cast<std::size_t>(storage.index)] = static_cast<int>(tenants_.size());
     tenants_.push_back({&schedule.graph[storage].name, place});
@@ -45,7 +45,7 @@ void PlanWatch::touch(int tenant, std::int64_t offset, std::int64_t bytes, bool 
              fmt::format("shares byte {} with '{}', which lives until step {}", k, *other.name,
                          other.place.last_step));
       }
-      // An older one's bytes that this one never wrote are merely not initialised.
+      // Bytes of an older tenant that this one never wrote are merely uninitialised.
       if (!write && other.place.first_step > t.place.first_step) {
         fail(t, who,
              fmt::format("lost byte {} to '{}', which was born at step {}", k, *other.name,

@@ -213,7 +213,7 @@ class Printer {
     } else if (!data.elided.empty()) {
       text += " = " + per_rank(data.elided.size(), [&](std::size_t i) { return elided(data.elided[i]); });
     } else if (!data.per_rank.empty()) {
-      // All ranks' entries or none: data that is left out of a text can be put back only as a whole.
+      // All ranks' entries or none: data omitted from a text can be restored only as a whole.
       const bool small = std::all_of(data.per_rank.begin(), data.per_rank.end(), [&](const auto& bytes) {
         return static_cast<std::int64_t>(bytes.size()) <= options_.inline_bytes ||
                is_splat(g_[b].dtype, bytes);
@@ -297,7 +297,7 @@ class Printer {
     return text;
   }
 
-  // What no operation produces and nobody has declared yet: views, and memory that operations fill in pieces.
+  // Buffers that no operation produces and that are not declared yet: views, and memory filled in pieces.
   void declare(BufferId id) {
     if (!id.valid() || declared_[index(id)] || produced_[index(id)]) return;
     declare_bases(id);

@@ -1,5 +1,5 @@
-// Schedules as text, in the canonical form: print(parse_schedule(text)) == text for every text that print()
-// wrote. The format is specified in docs/ir.md.
+// Prints schedules in canonical form: print(parse_schedule(text)) == text for every text that print() wrote.
+// The format is specified in docs/ir.md.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace braid::ir {
 
 struct PrintOptions {
-  // Constants of up to this many bytes (per rank) are written out; larger ones become `elided(hash)`, unless
-  // they lie in a file, to which the text then refers, or repeat one value.
+  // Constants of up to this many bytes (per rank) are written out. Larger ones become `elided(hash)`, unless
+  // they repeat one value or lie in a file, to which the text then refers.
   std::int64_t inline_bytes = 1024;
   bool origins = true;
 };

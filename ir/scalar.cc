@@ -24,8 +24,7 @@ Scalar of_int(std::int64_t i) { return {0, i}; }
 Scalar of_bool(bool b) { return {0, b}; }
 
 [[noreturn]] void division_by_zero() {
-  user_error(711, {}, "an integer is divided by zero",
-             "the program's result is not defined for these inputs");
+  user_error(711, {}, "an integer was divided by zero", "the program's result is undefined for these inputs");
 }
 
 double quotient(double a, double b) { return a / b; }
@@ -180,7 +179,7 @@ Scalar evaluate(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
     case OpCode::cast:
       break;
   }
-  throw InternalError(fmt::format("{} is not computed from its operands alone", to_string(code)));
+  throw InternalError(fmt::format("apply() does not support {}", to_string(code)));
 }
 
 std::int64_t saturate(DType to, double v) {
@@ -250,7 +249,7 @@ Scalar cast(DType from, DType to, Scalar v) {
 
 Scalar apply(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
   const Scalar result = evaluate(code, type, a, b, c);
-  // What where chooses is of the type already.
+  // The operands of `where` already have the type.
   return code == OpCode::where || row_of(code).result_type == ResultType::boolean ? result
                                                                                   : rounded(type, result);
 }

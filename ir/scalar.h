@@ -1,8 +1,8 @@
-// The meaning of every instruction on single values: the definition that generated code is compared with.
+// The meaning of every instruction on single values: the reference for generated code.
 //
-// Floating point: computed in double and rounded once to the type (for + - * / sqrt this is the IEEE result
-// of the type itself). Integers: two's complement, wrapping. Casts of floats to integers truncate and
-// saturate, NaN becomes 0.
+// Floating point is computed in double and rounded once to the type (for + - * / sqrt this is the IEEE result
+// of the type itself). Integers are two's complement and wrap. Casts of floats to integers truncate and
+// saturate; NaN becomes 0.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,16 @@ struct Scalar {
 Scalar to_scalar(const Literal& literal);
 Literal to_literal(DType dtype, Scalar value);
 
-// Wraps to the width of an integer type; bool: not 0.
+// Wraps to the width of an integer type; for bool, value != 0.
 std::int64_t wrap(DType dtype, std::int64_t value);
 
 Scalar cast(DType from, DType to, Scalar value);
-// Unary, binary and ternary operations; `type` is that of the operands (for where: of the alternatives). A
-// user error (BR0711) for an integer division by zero. Not for load, constant, index, acc, check_index and
-// cast.
+// Applies a unary, binary or ternary operation; `type` is that of the operands (for `where`, of the
+// alternatives). Integer division by zero is a user error (BR0711). Not for load, constant, index, acc,
+// check_index and cast.
 Scalar apply(OpCode code, DType type, Scalar a, Scalar b = {}, Scalar c = {});
 
-// Folding with sum, prod, max, min. Sums and products of floats are kept in double and rounded by the caller
-// at the end.
+// Folding with sum, prod, max, min. Sums and products of floats stay in double; the caller rounds at the end.
 Scalar neutral(ReduceKind kind, DType type);
 Scalar fold(ReduceKind kind, DType type, Scalar a, Scalar b);
 Scalar rounded(DType type, Scalar value);

@@ -1,4 +1,4 @@
-// A graph together with the order in which it runs: what passes change and what the text format prints.
+// A graph and the order in which it runs: what passes change and what the text format prints.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace braid::ir {
 
-// In which order the collectives of one rank may be issued and completed (one attribute of a program;
-// simulator, deadlock proof, code generator and manifest read it alike).
+// The order in which the collectives of one rank are issued and completed: one attribute of a program, read
+// by simulator, deadlock proof, code generator and manifest.
 enum class ChannelPolicy : std::uint8_t {
   global,        // one issue order over all collectives of a rank
   communicator,  // one FIFO per communicator
@@ -21,15 +21,15 @@ enum class ChannelPolicy : std::uint8_t {
 std::string_view to_string(ChannelPolicy policy);
 
 // A node of the schedule. single: one operation. fused: operations that one kernel computes. grouped: members
-// stay contiguous and nothing comes between them; members may be fused nodes.
+// that stay contiguous; they may be fused nodes.
 struct ScheduleNode {
   enum class Kind : std::uint8_t { single, fused, grouped };
   Kind kind = Kind::single;
   std::string name;                   // fused and grouped; a single node is named after its operation
   OpId op;                            // single
   std::vector<ScheduleNode> members;  // fused and grouped, in order
-  // grouped, at the top level: names of groups that come earlier although no effect asks for it (one gather
-  // in flight at a time, say). Order only: if one of them goes, nothing is lost.
+  // grouped, at the top level: names of groups that must come earlier although no effect requires it (say,
+  // one gather in flight at a time). Order only: removing such a group is harmless.
   std::vector<std::string> after = {};
 
   static ScheduleNode single(OpId op) { return {Kind::single, {}, op, {}, {}}; }
@@ -37,8 +37,8 @@ struct ScheduleNode {
 // The operations of a node, in order.
 std::vector<OpId> ops_of(const ScheduleNode& node);
 
-// What offsets of a plan are multiples of: of the arena for vector loads, of the communication segment as
-// NCCL wants what it registers.
+// Alignment of offsets in a plan: in the arena for vector loads, in the communication segment as NCCL
+// requires of registered buffers.
 inline constexpr std::int64_t kArenaAlignment = 64, kCommAlignment = 256;  // bytes
 
 // Where every storage lies. Offsets and sizes in bytes, planned for the upper bounds of all dimensions.
@@ -66,8 +66,7 @@ struct Schedule {
   std::optional<MemoryPlan> plan;  // absent until planned; a pass that changes the order drops it
 };
 
-// Every operation in execution order (those inside of regions belong to their RegionKernel and are not
-// listed).
+// Every operation in execution order (those inside regions belong to their RegionKernel and are not listed).
 std::vector<OpId> execution_order(const Schedule& schedule);
 
 }  // namespace braid::ir

@@ -1,4 +1,4 @@
-// A dense row-major tensor by value: what goes into the interpreter and comes out.
+// A dense row-major tensor by value: the interpreter's inputs and outputs.
 #pragma once
 
 #include <cstddef>

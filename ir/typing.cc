@@ -92,14 +92,15 @@ std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::siz
     if (found) return;
     if (s.is_symbol(SymbolKind::index)) {
       if (s.symbol_number() < 0 || static_cast<std::size_t>(s.symbol_number()) >= context.indices) {
-        found = wrong(Kind::index, "index i{} in a loop with {} indices", s.symbol_number(), context.indices);
+        found = wrong(Kind::index, "index i{} is out of range in a loop with {} indices", s.symbol_number(),
+                      context.indices);
       }
     } else if (s.is_symbol(SymbolKind::value)) {
       const int n = s.symbol_number();
       if (n < 0 || static_cast<std::size_t>(n) >= k) {
         found = wrong(Kind::index, "value %{} is not defined before it is used as an index", n);
       } else if (!is_integer(body.instrs[static_cast<std::size_t>(n)].dtype)) {
-        found = wrong(Kind::index, "value %{} of type {} used as an index", n,
+        found = wrong(Kind::index, "value %{} of type {} cannot be an index: it must be an integer", n,
                       to_string(body.instrs[static_cast<std::size_t>(n)].dtype));
       }
     }
@@ -115,7 +116,7 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
   const auto count = static_cast<int>(i.operands.size());
   const bool mask_allowed = i.code == OpCode::load && count == 1;
   if (count != row.operands && !mask_allowed) {
-    return wrong(Kind::operands, "{} takes {} operands, not {}", name, row.operands, count);
+    return wrong(Kind::operands, "{} takes {} operands, got {}", name, row.operands, count);
   }
   for (ValueId v : i.operands) {
     if (!v.valid() || static_cast<std::size_t>(v.index) >= k) {
@@ -126,7 +127,8 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
   for (std::size_t n = 0; n < i.operands.size(); ++n) {
     const DType t = body[i.operands[n]].dtype;
     if (!accepts(row.operand_types, t))
-      return wrong(Kind::type, "{} needs {} type, not {}", name, describe(row.operand_types), to_string(t));
+      return wrong(Kind::type, "{} requires {} type, got {}", name, describe(row.operand_types),
+                   to_string(t));
   }
   const auto type_of = [&](std::size_t n) { return body[i.operands[n]].dtype; };
   switch (i.code) {
@@ -147,10 +149,10 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
       return std::nullopt;
     case OpCode::index:
       if (!is_integer(i.dtype))
-        return wrong(Kind::type, "index needs an integer type, not {}", to_string(i.dtype));
+        return wrong(Kind::type, "index requires an integer type, got {}", to_string(i.dtype));
       return std::nullopt;
     case OpCode::acc:
-      if (!context.acc) return wrong(Kind::structure, "acc outside of an epilogue");
+      if (!context.acc) return wrong(Kind::structure, "acc is used outside an epilogue");
       if (i.dtype != *context.acc) {
         return wrong(Kind::type, "the accumulator is {}, not {}", to_string(*context.acc),
                      to_string(i.dtype));
@@ -161,7 +163,8 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
     case OpCode::where:
       if (type_of(0) != DType::boolean) return wrong(Kind::type, "the condition of where must be bool");
       if (type_of(1) != type_of(2)) {
-        return wrong(Kind::type, "where of {} and {}", to_string(type_of(1)), to_string(type_of(2)));
+        return wrong(Kind::type, "the alternatives of where have types {} and {}", to_string(type_of(1)),
+                     to_string(type_of(2)));
       }
       break;
     default:
@@ -184,7 +187,7 @@ class OperationCheck {
 
   Result run() {
     for (BufferId b : op_.outputs) {
-      if (!valid(g_, b)) return wrong(Kind::structure, "an output that is not a buffer");
+      if (!valid(g_, b)) return wrong(Kind::structure, "an output is not a buffer");
     }
     return std::visit([&](const auto& k) { return check(k); }, op_.kernel);
   }
@@ -192,7 +195,7 @@ class OperationCheck {
  private:
   Result check_body(const LoopBody& body, const BodyContext& context, DType wanted) {
     if (!body.result.valid() || static_cast<std::size_t>(body.result.index) >= body.instrs.size()) {
-      return wrong(Kind::structure, "a body without a result");
+      return wrong(Kind::structure, "the body has no result");
     }
     for (std::size_t k = 0; k < body.instrs.size(); ++k) {
       if (Result r = check_instr(g_, body, k, context)) {
@@ -201,16 +204,16 @@ class OperationCheck {
       }
     }
     if (body.result_dtype() != wanted) {
-      return wrong(Kind::type, "the result has type {}, the output {}", to_string(body.result_dtype()),
-                   to_string(wanted));
+      return wrong(Kind::type, "the result has type {}, but the output has type {}",
+                   to_string(body.result_dtype()), to_string(wanted));
     }
     return std::nullopt;
   }
 
   Result check_ref(const TensorRef& r) {
-    if (!valid(g_, r.buffer)) return wrong(Kind::structure, "an operand that is not a buffer");
+    if (!valid(g_, r.buffer)) return wrong(Kind::structure, "an operand is not a buffer");
     if (r.sizes.size() != r.strides.size())
-      return wrong(Kind::shape, "an operand with {} sizes and {} strides", r.sizes.size(), r.strides.size());
+      return wrong(Kind::shape, "an operand has {} sizes and {} strides", r.sizes.size(), r.strides.size());
     return std::nullopt;
   }
 
@@ -223,12 +226,12 @@ class OperationCheck {
 
   Result check(const Loops& k) {
     if (op_.outputs.size() != 1)
-      return wrong(Kind::operands, "a loop has one output, not {}", op_.outputs.size());
+      return wrong(Kind::operands, "a loop must have one output, got {}", op_.outputs.size());
     if (k.reduced < 0 || static_cast<std::size_t>(k.reduced) > k.sizes.size()) {
-      return wrong(Kind::structure, "{} reduced indices of {}", k.reduced, k.sizes.size());
+      return wrong(Kind::structure, "the loop reduces {} of {} indices", k.reduced, k.sizes.size());
     }
     const Buffer& out = g_[op_.outputs[0]];
-    if (!has_memory(g_, op_.outputs[0])) return wrong(Kind::type, "the output of a loop needs memory");
+    if (!has_memory(g_, op_.outputs[0])) return wrong(Kind::type, "the output of a loop must have memory");
     if (k.reduced > 0 && k.reduce == ReduceKind::avg)
       return wrong(Kind::structure, "a loop cannot reduce with avg");
     if (k.reduced > 0 && out.dtype == DType::boolean && k.reduce != ReduceKind::min &&
@@ -242,17 +245,17 @@ class OperationCheck {
 
   Result check(const Gemm& k) {
     if (op_.outputs.size() != 1 || op_.outputs[0] != k.out.buffer)
-      return wrong(Kind::operands, "a gemm has one output");
+      return wrong(Kind::operands, "a gemm must have one output");
     for (const TensorRef* r : {&k.a, &k.b, &k.out}) {
       if (Result e = check_ref(*r)) return e;
       if (r->sizes.size() < 2 || r->sizes.size() != k.out.sizes.size()) {
-        return wrong(Kind::shape, "operands of a gemm have the same rank, at least 2");
+        return wrong(Kind::shape, "operands of a gemm must have equal ranks of at least 2");
       }
     }
     const DType a = g_[k.a.buffer].dtype, b = g_[k.b.buffer].dtype, out = g_[k.out.buffer].dtype;
-    if (a == DType::boolean || b == DType::boolean) return wrong(Kind::type, "gemm of bool");
+    if (a == DType::boolean || b == DType::boolean) return wrong(Kind::type, "a gemm does not support bool");
     if (a != b && !(is_integer(a) && is_integer(b)))
-      return wrong(Kind::type, "gemm of {} and {}", to_string(a), to_string(b));
+      return wrong(Kind::type, "a gemm does not support {} with {}", to_string(a), to_string(b));
     const std::size_t rank = k.out.sizes.size();
     for (std::size_t d = 0; d < rank; ++d) {
       const bool is_m = d == rank - 2, is_n = d == rank - 1;
@@ -262,7 +265,7 @@ class OperationCheck {
         return wrong(Kind::shape, "sizes of b and out differ in dimension {}", d);
     }
     if (provably_different(k.a.sizes[rank - 1], k.b.sizes[rank - 2])) {
-      return wrong(Kind::shape, "a has {} columns, b {} rows", to_string(k.a.sizes[rank - 1]),
+      return wrong(Kind::shape, "a has {} columns, but b has {} rows", to_string(k.a.sizes[rank - 1]),
                    to_string(k.b.sizes[rank - 2]));
     }
     if (k.epilogue) {
@@ -273,7 +276,7 @@ class OperationCheck {
     }
     if (!k.post_ops.empty()) return wrong(Kind::structure, "steps of an epilogue without the epilogue");
     if (is_float(a) != is_float(out))
-      return wrong(Kind::type, "gemm of {} into {}", to_string(a), to_string(out));
+      return wrong(Kind::type, "a gemm of {} cannot write {}", to_string(a), to_string(out));
     return std::nullopt;
   }
 
@@ -282,10 +285,10 @@ class OperationCheck {
     return check_refs(k.writes);
   }
 
-  // How many elements a collective moves out for those that go in.
+  // Checks the numbers of input and output elements of a collective.
   Result check(const CollectiveKernel& k) {
     if (!k.group.valid() || static_cast<std::size_t>(k.group.index) >= g_.groups.size()) {
-      return wrong(Kind::structure, "a collective without a group");
+      return wrong(Kind::structure, "the collective has no group");
     }
     if (Result r = check_refs(k.inputs)) return r;
     if (Result r = check_refs(k.outputs)) return r;
@@ -293,33 +296,33 @@ class OperationCheck {
     const std::string_view name = to_string(k.kind);
     const CollectiveRow& r = row_of(k.kind);
     if ((r.out == Blocks::none) != k.outputs.empty())
-      return wrong(Kind::operands, "{} with {} outputs", name, k.outputs.size());
+      return wrong(Kind::operands, "{} has {} outputs", name, k.outputs.size());
     if ((r.in == Blocks::none) != k.inputs.empty())
-      return wrong(Kind::operands, "{} with {} inputs", name, k.inputs.size());
+      return wrong(Kind::operands, "{} has {} inputs", name, k.inputs.size());
     if (!r.point_to_point && k.inputs.size() != k.outputs.size()) {
-      return wrong(Kind::operands, "{} with {} inputs and {} outputs", name, k.inputs.size(),
+      return wrong(Kind::operands, "{} has {} inputs and {} outputs", name, k.inputs.size(),
                    k.outputs.size());
     }
     if (r.rooted && (k.root < 0 || k.root >= members))
-      return wrong(Kind::structure, "{} with rank {} of a group of {}", name, k.root, members);
+      return wrong(Kind::structure, "{} names rank {} in a group of {}", name, k.root, members);
     if (!has_algorithm(k.kind, k.algorithm))
-      return wrong(Kind::structure, "{} by the algorithm '{}', which is none of its own", name,
-                   to_string(k.algorithm));
+      return wrong(Kind::structure, "{} has no algorithm '{}'", name, to_string(k.algorithm));
     for (std::size_t i = 0; i < k.outputs.size() && i < k.inputs.size(); ++i) {
       const DType in = g_[k.inputs[i].buffer].dtype, out = g_[k.outputs[i].buffer].dtype;
-      if (in != out) return wrong(Kind::type, "{} of {} into {}", name, to_string(in), to_string(out));
+      if (in != out)
+        return wrong(Kind::type, "{} cannot convert {} to {}", name, to_string(in), to_string(out));
       Expr from = numel(k.inputs[i].sizes), to = numel(k.outputs[i].sizes);
       if (r.out > r.in) from = from * members;
       if (r.in > r.out) to = to * members;
       if (provably_different(from, to)) {
-        return wrong(Kind::shape, "{} of {} elements into {} over {} ranks", name,
+        return wrong(Kind::shape, "{} of {} elements cannot give {} elements over {} ranks", name,
                      to_string(numel(k.inputs[i].sizes)), to_string(numel(k.outputs[i].sizes)), members);
       }
     }
     for (const std::vector<TensorRef>* refs : {&k.inputs, &k.outputs}) {
       for (const TensorRef& r : *refs) {
         if (!is_contiguous(r.sizes, r.strides))
-          return wrong(Kind::shape, "operands of a collective are contiguous");
+          return wrong(Kind::shape, "operands of a collective must be contiguous");
       }
     }
     return std::nullopt;
@@ -336,9 +339,9 @@ class OperationCheck {
   Result check(const WaitKernel& k) {
     if (Result r = check_start(k.start)) return r;
     const auto& start = *g_[k.start].as<CollectiveKernel>();
-    if (start.blocking) return wrong(Kind::structure, "a wait for a blocking collective");
+    if (start.blocking) return wrong(Kind::structure, "a blocking collective has no wait");
     if (op_.outputs.size() != start.outputs.size()) {
-      return wrong(Kind::operands, "a wait with {} results for a collective with {}", op_.outputs.size(),
+      return wrong(Kind::operands, "a wait has {} results, but its collective has {}", op_.outputs.size(),
                    start.outputs.size());
     }
     for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
@@ -353,19 +356,19 @@ class OperationCheck {
 
   Result check(const ReleaseKernel& k) {
     if (Result r = check_start(k.start)) return r;
-    if (!op_.outputs.empty()) return wrong(Kind::operands, "a release with results");
+    if (!op_.outputs.empty()) return wrong(Kind::operands, "a release has no results");
     if (g_[k.start].as<CollectiveKernel>()->blocking)
-      return wrong(Kind::structure, "a release of a blocking collective");
+      return wrong(Kind::structure, "a blocking collective has no release");
     return std::nullopt;
   }
 
   Result check(const RegionKernel& k) {
     for (BufferId b : k.operands) {
-      if (!valid(g_, b)) return wrong(Kind::structure, "an operand that is not a buffer");
+      if (!valid(g_, b)) return wrong(Kind::structure, "an operand is not a buffer");
     }
     const std::size_t regions = k.kind == RegionKind::branch ? 2 : 1;
     if (k.regions.size() != regions)
-      return wrong(Kind::operands, "{} with {} regions", to_string(k.kind), k.regions.size());
+      return wrong(Kind::operands, "{} has {} regions", to_string(k.kind), k.regions.size());
     if (k.kind == RegionKind::branch) {
       if (k.operands.empty() || g_[k.operands[0]].dtype != DType::boolean ||
           !g_[k.operands[0]].sizes.empty()) {
@@ -384,10 +387,10 @@ class OperationCheck {
         if (from.dtype != to.dtype)
           return wrong(Kind::type, "a region yields {} for {}", to_string(from.dtype), to_string(to.dtype));
         if (from.sizes.size() != to.sizes.size())
-          return wrong(Kind::shape, "a region yields a tensor of another rank");
+          return wrong(Kind::shape, "a region yields a tensor whose rank differs from the result's");
         for (std::size_t d = 0; d < from.sizes.size(); ++d) {
           if (provably_different(from.sizes[d], to.sizes[d]))
-            return wrong(Kind::shape, "a region yields a tensor of other sizes");
+            return wrong(Kind::shape, "a region yields a tensor whose sizes differ from the result's");
         }
       }
     }

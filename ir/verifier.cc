@@ -35,7 +35,7 @@ class StructureCheck {
   }
 
  private:
-  // The caller brings the memory of an output, so what is written there must be one.
+  // The caller provides the memory of an output, so only outputs may be written there.
   void output_storages() {
     std::set<StorageId> returned;
     for (const GraphOutput& o : g_.outputs) returned.insert(root_storage(g_, o.buffer));
@@ -65,7 +65,7 @@ class StructureCheck {
   void buffers() {
     for (const Storage& s : g_.storages) {
       if (s.alias_of.valid() && !valid(s.alias_of))
-        out_.add(kStructure, s.name, "an alias of a storage that does not exist");
+        out_.add(kStructure, s.name, "aliases a storage that does not exist");
     }
     for (std::size_t i = 0; i < g_.buffers.size(); ++i) {
       const Buffer& b = g_.buffers[i];
@@ -75,36 +75,36 @@ class StructureCheck {
                id.index != static_cast<int>(i);
       };
       if (const auto* v = std::get_if<NonOwningLayout>(&b.layout)) {
-        if (!before(v->base)) out_.add(kStructure, b.name, "a view of nothing");
+        if (!before(v->base)) out_.add(kStructure, b.name, "is a view of a buffer that does not exist");
         if (v->strides.size() != b.sizes.size())
-          out_.add(kStructure, b.name, "{} strides for {} sizes", v->strides.size(), b.sizes.size());
+          out_.add(kStructure, b.name, "has {} strides for {} sizes", v->strides.size(), b.sizes.size());
       } else if (const auto* m = std::get_if<MutationOutput>(&b.layout)) {
         if (!before(m->of)) {
-          out_.add(kStructure, b.name, "a mutation of nothing");
+          out_.add(kStructure, b.name, "mutates a buffer that does not exist");
         } else if (g_[m->of].dtype != b.dtype || g_[m->of].sizes != b.sizes) {
-          out_.add(kStructure, b.name, "a mutation has the type and sizes of what it mutates, '{}'",
+          out_.add(kStructure, b.name, "must have the type and sizes of the buffer that it mutates, '{}'",
                    g_[m->of].name);
         }
       } else if (!std::holds_alternative<NoneLayout>(b.layout) &&
                  !std::holds_alternative<MultiOutputLayout>(b.layout)) {
-        if (!valid(b.storage)) out_.add(kStructure, b.name, "a buffer without storage");
+        if (!valid(b.storage)) out_.add(kStructure, b.name, "has no storage");
         const auto* f = std::get_if<FixedLayout>(&b.layout);
         const auto* c = std::get_if<CommBufferLayout>(&b.layout);
         const std::size_t strides = f ? f->strides.size() : c ? c->strides.size() : b.sizes.size();
         if (strides != b.sizes.size())
-          out_.add(kStructure, b.name, "{} strides for {} sizes", strides, b.sizes.size());
+          out_.add(kStructure, b.name, "has {} strides for {} sizes", strides, b.sizes.size());
       }
     }
     for (const Operation& op : g_.ops) {
       for (BufferId b : op.outputs) {
-        if (!valid(b)) out_.add(kStructure, op.name, "a result that is not a buffer");
+        if (!valid(b)) out_.add(kStructure, op.name, "a result is not a buffer");
       }
     }
   }
 
   void schedule_node(const ScheduleNode& node) {
     if (node.kind == ScheduleNode::Kind::single) {
-      if (!valid(node.op)) out_.add(kStructure, node.name, "a node without an operation");
+      if (!valid(node.op)) out_.add(kStructure, node.name, "the node has no operation");
       return;
     }
     if (node.members.empty())
@@ -113,7 +113,8 @@ class StructureCheck {
     for (const ScheduleNode& member : node.members) {
       schedule_node(member);
       if (!member.after.empty())
-        out_.add(kStructure, member.name, "'after' is for groups at the top level: members have their order");
+        out_.add(kStructure, member.name,
+                 "'after' applies only to groups at the top level: the order of members is fixed");
     }
     if (node.kind != ScheduleNode::Kind::fused || !out_.empty()) return;
     std::string why;
@@ -122,7 +123,8 @@ class StructureCheck {
       if (check_operation(g_, op)) return;  // said elsewhere
     }
     if (!ops.empty() && !analyse_fused(g_, ops, &why))
-      out_.add(kStructure, node.name.empty() ? g_[ops[0]].name : node.name, "not a fused node: {}", why);
+      out_.add(kStructure, node.name.empty() ? g_[ops[0]].name : node.name, "is not a legal fused node: {}",
+               why);
   }
 
   void group_order() {
@@ -133,14 +135,14 @@ class StructureCheck {
     std::set<std::string_view> before;
     for (const ScheduleNode& node : s_.nodes) {
       if (!node.after.empty() && node.kind != ScheduleNode::Kind::grouped)
-        out_.add(kStructure, node.name, "only a group comes after others");
+        out_.add(kStructure, node.name, "only a group can have 'after'");
       for (const std::string& name : node.after) {
         const auto it = groups.find(name);
         if (it == groups.end() || it->second > 1) {
           out_.add(kStructure, node.name, "comes after the group '{}', of which there {}", name,
                    it == groups.end() ? "is none" : "are several");
         } else if (!before.count(name)) {
-          out_.add("order", node.name, "comes before the group '{}', which it is to come after", name);
+          out_.add("order", node.name, "comes before the group '{}', which must precede it", name);
         }
       }
       if (node.kind == ScheduleNode::Kind::grouped) before.insert(node.name);
@@ -152,7 +154,7 @@ class StructureCheck {
     std::map<OpId, std::size_t> position;
     for (std::size_t k = 0; k < ops.size(); ++k) {
       if (!valid(ops[k])) {
-        out_.add(kStructure, "", "an operation that does not exist");
+        out_.add(kStructure, "", "the operation does not exist");
         continue;
       }
       operation(ops[k], in_branch);
@@ -185,7 +187,8 @@ class StructureCheck {
       if (k->kind == RegionKind::repeat && !provably_less(0, k->trips)) may_run_no_times(op);
       return;
     }
-    if (in_branch && op.as<CollectiveKernel>()) out_.add(kRegions, op.name, "a collective under a branch");
+    if (in_branch && op.as<CollectiveKernel>())
+      out_.add(kRegions, op.name, "a branch must not contain a collective");
     if (const auto* k = op.as<ExternKernel>()) {
       for (const TensorRef& w : k->writes) {
         if (std::find(op.outputs.begin(), op.outputs.end(), w.buffer) != op.outputs.end()) continue;
@@ -204,8 +207,8 @@ class StructureCheck {
            g_[from].sizes == g_[to].sizes && strides_of(g_, from) == strides_of(g_, to);
   }
 
-  // Results are copies of what the region yields, made one after the other: none may lie where an earlier one
-  // has been written, or where it is being written itself.
+  // Results are copies of the yielded values, made one after another: a yielded value must not overlap an
+  // earlier result or its own result.
   void yields(const Operation& op, const Region& region) {
     for (std::size_t k = 0; k < region.yields.size() && k < op.outputs.size(); ++k) {
       const TensorRef yielded = whole(g_, region.yields[k]);
@@ -222,7 +225,7 @@ class StructureCheck {
     for (BufferId b : op.outputs) {
       if (std::holds_alternative<MutationOutput>(g_[b].layout)) continue;
       out_.add(kRegions, op.name,
-               "may run no times, and '{}' has no value then; let it mutate what there was", g_[b].name);
+               "may run zero times, and then '{}' has no value; let it mutate an existing value", g_[b].name);
     }
   }
 
@@ -235,7 +238,7 @@ class StructureCheck {
     }
   }
 
-  // Reports what is certainly outside of its memory.
+  // Reports only what is certainly out of bounds.
   void bounds_of(const Operation& op, const Access& a) {
     const Expr bytes = g_[a.region.storage].bytes;
     if (provably_less(a.region.begin, 0) || provably_less(bytes, a.region.end)) {
@@ -300,7 +303,7 @@ class StructureCheck {
       const OpId start = w ? w->start : r->start;
       const auto at = position.find(start);
       if (at == position.end() || at->second > k) {
-        out_.add(kFlight, op.name, "stands before its start, or its start is not scheduled beside it");
+        out_.add(kFlight, op.name, "comes before its start, or its start is not in the same region");
       } else if (!(w ? waits : releases).emplace(start, k).second) {
         out_.add(kFlight, op.name, "a second {} of '{}'", w ? "wait" : "release", g_[start].name);
       }
@@ -315,7 +318,7 @@ class StructureCheck {
       }
       const auto release = releases.find(id);
       if (release != releases.end() && release->second < waits[id])
-        out_.add(kFlight, g_[ops[release->second]].name, "a release before the wait");
+        out_.add(kFlight, g_[ops[release->second]].name, "the release comes before the wait");
       const bool read_by_peers = std::any_of(k->inputs.begin(), k->inputs.end(), [&](const TensorRef& r) {
         const StorageId s = root_storage(g_, r.buffer);
         return s.valid() && g_[s].kind == StorageKind::comm && g_[s].comm_kind == CommBufferKind::symmetric;

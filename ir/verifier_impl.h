@@ -23,7 +23,7 @@ class Violations {
   std::vector<Violation> list_;
 };
 
-// Requires a schedule whose structure is right.
+// These require a schedule whose structure is valid.
 void verify_order(const Schedule& schedule, Violations& out);
 void verify_memory(const Schedule& schedule, Violations& out);
 

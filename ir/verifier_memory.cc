@@ -1,4 +1,4 @@
-// Memory plans. Lifetimes are worked out here from the effects alone, not taken from the plan or the planner.
+// Memory plans. Lifetimes are derived from the effects alone, not from the plan or the planner.
 #include <algorithm>
 #include <map>
 
@@ -92,7 +92,7 @@ class MemoryCheck {
   const Placement& at(StorageId id) const { return plan_.placements.at(id); }
   const std::string& name(StorageId id) const { return g_[id].name; }
 
-  // Is there a place, and is it a right one by itself?
+  // Whether there is a place, and whether it is valid on its own.
   bool place(StorageId id) {
     const auto it = plan_.placements.find(id);
     if (it == plan_.placements.end()) {
@@ -103,13 +103,14 @@ class MemoryCheck {
     const bool comm = g_[id].kind == StorageKind::comm;
     const std::int64_t need = bounds(g_[id].bytes).max, space = comm ? plan_.comm_bytes : plan_.arena_bytes;
     if ((p.space == MemorySpace::comm) != comm) out_.add(kMemory, name(id), "lies in the wrong segment");
-    if (p.bytes < need) out_.add(kMemory, name(id), "has {} bytes and needs up to {}", p.bytes, need);
+    if (p.bytes < need) out_.add(kMemory, name(id), "has {} bytes but needs up to {}", p.bytes, need);
     if (p.offset < 0 || p.bytes < 0 || p.offset > space - p.bytes)
-      out_.add(kMemory, name(id), "bytes [{}, {}) of a segment of {}", p.offset, p.offset + p.bytes, space);
+      out_.add(kMemory, name(id), "bytes [{}, {}) exceed the segment of {}", p.offset, p.offset + p.bytes,
+               space);
     if (comm && p.offset % kCommAlignment != 0)
       out_.add(kMemory, name(id), "offset {} is not a multiple of {}", p.offset, kCommAlignment);
     if (p.first_step > life(id).first || p.last_step < life(id).last) {
-      out_.add(kMemory, name(id), "is planned for steps {}..{} and lives in {}..{}", p.first_step,
+      out_.add(kMemory, name(id), "is planned for steps {}..{} but lives in {}..{}", p.first_step,
                p.last_step, life(id).first, life(id).last);
     }
     return p.bytes > 0;
@@ -124,14 +125,14 @@ class MemoryCheck {
     return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
   }
 
-  // What lives to the end is read when the last step is over.
+  // Storages that live to the end are read after the last step.
   bool may_take(int step, StorageId from, StorageId to) const {
     return life(from).last == step && !is_output(from) &&
            may_reuse_in_place(g_, s_.nodes[static_cast<std::size_t>(step)], from, to) &&
            at(from).offset == at(to).offset;
   }
 
-  // Both are one place, until the release of the collective.
+  // Both share one place until the release of the collective.
   bool is_operand_of(StorageId from, StorageId to) const {
     const auto it = in_place_.find(to);
     return it != in_place_.end() && it->second == from && at(from).offset == at(to).offset;

@@ -1,6 +1,5 @@
-// Order by names. A buffer name stands for one version of memory: what its producer left there, or, for
-// memory that operations fill in pieces (the parts of a concatenation), what the producers of all its views
-// left there.
+// Order by names. A buffer name identifies one version of memory: what its producer wrote or, for memory that
+// operations fill in pieces (the parts of a concatenation), what the producers of all its views wrote.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -91,7 +90,7 @@ class OrderCheck {
   }
 
   // Positions of the operations that make the version, as far as the view needs them; none for inputs,
-  // constants, and what comes from outside of the list. nullopt: nobody makes it.
+  // constants, and values from outside the list. nullopt: it is never written.
   std::optional<std::vector<int>> makers(BufferId id, const TensorRef& view) {
     const Buffer& b = g_[id];
     if (b.producer.valid()) {
@@ -110,7 +109,7 @@ class OrderCheck {
       if (const auto it = position_.find(g_[piece].producer); it != position_.end())
         out.push_back(it->second);
     }
-    // Memory that nobody fills can still be handed on, e.g. to be mutated as a whole.
+    // Memory that is never filled can still be passed on, e.g. to be mutated as a whole.
     return any ? std::optional(out) : std::nullopt;
   }
 
@@ -174,12 +173,12 @@ class OrderCheck {
   void check_read(const Touch& r, const std::vector<Touch>& writes, bool top) {
     const BufferId id = r.access.buffer;
     std::optional<std::vector<int>> made = makers(id, r.access.view);
-    // Nothing is read: whoever would have filled it may be gone.
+    // Nothing is read: the operation that would fill it may have been removed.
     if (!made && numel(r.access.view.sizes).is_constant(0)) return;
     if (!made) {
-      // The start of a chain of mutations may be memory that nobody has filled.
+      // A chain of mutations may start with memory that is not filled.
       const bool unfilled = r.access.kind == AccessKind::reads_modify && filled_in_pieces(unmutated_base(id));
-      if (top && !unfilled) out_.add(kOrder, name(r), "reads '{}', which nobody writes", g_[id].name);
+      if (top && !unfilled) out_.add(kOrder, name(r), "reads '{}', which is never written", g_[id].name);
       if (!unfilled) return;
       made.emplace();
     }
@@ -219,20 +218,20 @@ class OrderCheck {
     }
   }
 
-  // A region kernel reads, inside, what it makes inside.
+  // Inside, a region kernel reads what it computes inside.
   bool inside_same(const Touch& r, BufferId id) const {
     const auto* k = r.op.valid() ? g_[r.op].as<RegionKernel>() : nullptr;
     return k && (!g_[id].producer.valid() || contains(g_, *k, g_[id].producer));
   }
 
-  // Both are contiguous. Where sizes leave it open, the engine looks at run time.
+  // Both are contiguous. If sizes do not decide it, the engine checks at run time.
   bool surely_overlap(const TensorRef& a, const TensorRef& b) const {
     const MemoryRegion x = region(g_, a), y = region(g_, b);
     return x.storage.valid() && x.storage == y.storage && provably_non_negative(x.end - y.begin - 1) &&
            provably_non_negative(y.end - x.begin - 1);
   }
 
-  // A collective works in place, on the very operand, or where none of its operands is.
+  // A result is either exactly its operand (in place) or overlaps no operand.
   void check_operands(OpId id) {
     const auto* k = g_[id].as<CollectiveKernel>();
     if (k == nullptr) return;
@@ -240,7 +239,7 @@ class OrderCheck {
       const TensorRef& out = k->outputs[i];
       for (std::size_t j = 0; j < i; ++j) {
         if (surely_overlap(out, k->outputs[j]))
-          out_.add(kFlight, g_[id].name, "two of its results are the same memory, '{}'", g_[out.buffer].name);
+          out_.add(kFlight, g_[id].name, "two of its results share memory, '{}'", g_[out.buffer].name);
       }
     }
     for (std::size_t i = 0; i < k->outputs.size(); ++i) {
@@ -254,7 +253,7 @@ class OrderCheck {
     }
   }
 
-  // Nobody else touches what a collective writes between its start and its wait.
+  // No other operation touches what a collective writes between its start and its wait.
   void check_flight(const std::vector<Touch>& reads, const std::vector<Touch>& writes) {
     for (const Touch& start : writes) {
       if (!start.access.by_peers || start.flight != start.op) continue;

@@ -1,5 +1,5 @@
-// Which inputs a step overwrites: those that an operation mutates, and those that are the memory of an output
-// (a cache that grows in place). The caller's buffer then holds something else when the step is over.
+// Which inputs a step overwrites: those that an operation mutates and those that are the memory of an output
+// (a cache that grows in place). The caller's buffer has other contents after the step.
 #pragma once
 
 #include <vector>

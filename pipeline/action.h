@@ -7,10 +7,10 @@
 //   2SEND_B0      the gradient of stage 2's input goes to stage 1; pairs with 1RECV_B0
 //   2UNSHARD 2RESHARD   gathers the parameters of stage 2, frees them
 //   2REDUCE_GRAD  reduces and scales the gradients of stage 2, once per step
-//   2WAIT_SEND_F0 2WAIT_SEND_B0   until 2SEND_F0, 2SEND_B0 is through; without it a SEND is waited for at
-//                 the end of the step, by nobody in particular
-//   2WAIT_REDUCE_GRAD   until 2REDUCE_GRAD is done
-//   (2F1;1B0)OVERLAP_F_B        members run side by side
+//   2WAIT_SEND_F0 2WAIT_SEND_B0   waits until 2SEND_F0, 2SEND_B0 is complete; without it a SEND completes by
+//                 the end of the step
+//   2WAIT_REDUCE_GRAD   waits until 2REDUCE_GRAD is complete
+//   (2F1;1B0)OVERLAP_F_B        members run concurrently
 //   (0SEND_F0;2RECV_F0)BATCH_P2P  transfers that are posted together
 #pragma once
 
@@ -21,8 +21,7 @@
 namespace braid::pipeline {
 
 enum class ActionKind : std::uint8_t {
-  idle,  // an empty cell of the table: a turn in which the rank does nothing. It means something (see
-         // lower.h)
+  idle,  // an empty cell: a turn in which the rank does nothing, which can move RECVs (add_send_recv.h)
   forward,
   backward_input,
   backward_weight,
@@ -89,7 +88,7 @@ constexpr Action send_of(Action wait) {
           wait.stage, wait.microbatch};
 }
 
-// "2SEND_F0"; an idle cell is the empty text. Containers print through text.h, with their members.
+// "2SEND_F0"; the text of an idle cell is empty. text.h prints containers with their members.
 std::string to_string(Action action);
 
 }  // namespace braid::pipeline

@@ -1,6 +1,6 @@
-// Adds <stage>REDUCE_GRAD directly behind the cell in which the last gradient of a stage's weights (W or B)
-// is computed, and behind it <stage>WAIT_REDUCE_GRAD where that is asked for. Idle cells go away. Takes rows
-// without transfers; linear.
+// Adds <stage>REDUCE_GRAD directly after the cell that computes the last weight gradient of a stage (W or B),
+// followed by <stage>WAIT_REDUCE_GRAD if requested. Idle cells are dropped. Takes rows without transfers;
+// linear.
 #pragma once
 
 #include "pipeline/schedule.h"

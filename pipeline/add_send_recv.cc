@@ -63,7 +63,7 @@ class Inserter {
 
   void wake(std::size_t rank) { runnable_[rank / 64] |= std::uint64_t{1} << (rank % 64); }
 
-  // Ranks that become runnable behind the one that is looked at still have their turn in this round.
+  // Ranks after the current one that become runnable still get their turn in this round.
   bool round() {
     bool any = false;
     for (std::size_t word = 0; word < runnable_.size(); ++word) {
@@ -142,7 +142,7 @@ class Inserter {
         if (!ready(a)) text += " needs " + missing(a);
     }
     ir::user_error(kNoProgress, {}, "the ranks wait for each other:" + text,
-                   "an action has to come after those of other ranks that it needs, in all rows at once");
+                   "order the rows so that no action waits, through other ranks, for one behind it");
   }
 
   std::string missing(Action a) const {

@@ -132,15 +132,17 @@ Row with_residency(const Row& row, int residency, int lookahead, std::vector<std
 
 Schedule add_unshard_reshard(const Schedule& schedule, const UnshardOptions& options) {
   if (options.residency < 1)
-    ir::user_error(kBadLoweringOption, {}, fmt::format("a residency of {} stages", options.residency),
-                   "a rank needs the parameters of at least one stage");
+    ir::user_error(kBadLoweringOption, {},
+                   fmt::format("residency must be at least 1 stage, got {}", options.residency),
+                   "a rank must hold the parameters of at least one stage");
   if (options.lookahead == UnshardOptions::Lookahead::per_rank) {
     if (options.per_rank.size() != schedule.rows.size())
-      ir::user_error(
-          kBadLoweringOption, {},
-          fmt::format("look-aheads of {} ranks for {}", options.per_rank.size(), schedule.ranks()));
+      ir::user_error(kBadLoweringOption, {},
+                     fmt::format("got look-aheads for {} ranks, expected {}", options.per_rank.size(),
+                                 schedule.ranks()));
     for (const int n : options.per_rank)
-      if (n < 1) ir::user_error(kBadLoweringOption, {}, fmt::format("a look-ahead of {} stages", n));
+      if (n < 1)
+        ir::user_error(kBadLoweringOption, {}, fmt::format("look-ahead must be at least 1 stage, got {}", n));
   }
   Schedule out{schedule.rank_of_stage, {}, schedule.microbatches};
   out.rows.reserve(schedule.rows.size());

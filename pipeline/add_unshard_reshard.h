@@ -1,15 +1,15 @@
-// Gathers the parameters of a stage before it computes and frees them when others are needed sooner (FSDP).
+// Gathers the parameters of a stage before it computes and frees them once others are needed sooner (FSDP).
 //
 //   0F0,0F1,4F0,4F1,4B0,...   one stage at a time:   0UNSHARD,0F0,0F1,0RESHARD,4UNSHARD,4F0,...
 //
-// Before each cell the next `residency` distinct stages that compute are wanted: RESHARD of the resident
-// stages that are not among them, ascending, then UNSHARD of those among the next `lookahead` that are not
-// there, in the order in which they compute. What is resident at the end is freed. A container counts with
-// all of its members, so that it may add more stages than asked for. Idle cells go away: this happens in
-// front of a rank's own work, not in turns.
+// Before each cell, the next `residency` distinct computing stages should be resident: resident stages not
+// among them are RESHARDed in ascending order, then those of the next `lookahead` that are missing are
+// UNSHARDed in the order in which they compute. Stages still resident at the end are freed. A container
+// counts with all its members, so it may exceed `residency`. Idle cells are dropped: gathering precedes a
+// rank's own work and takes no turns.
 //
-// Takes rows without transfers. O(cells * stages of a rank) at worst, O(cells) when few change places.
-// Source: torch.distributed.pipelining, the runtime's residency of 3.
+// Takes rows without transfers. O(cells * stages of a rank) at worst, O(cells) if few stages change. Source:
+// torch.distributed.pipelining, whose runtime has a residency of 3.
 #pragma once
 
 #include <vector>
@@ -19,8 +19,8 @@
 namespace braid::pipeline {
 
 struct UnshardOptions {
-  int residency = 3;  // stages whose parameters a rank holds
-  // How many of them are gathered ahead; at most the residency counts.
+  int residency = 3;  // stages whose parameters a rank holds at once
+  // How many of them are gathered ahead, at most `residency`.
   enum class Lookahead {
     full,       // all
     automatic,  // rank + 2: later ranks have more time before their first forward
@@ -30,8 +30,8 @@ struct UnshardOptions {
   std::vector<int> per_rank;
 };
 
-// Throws BR0840 for a residency or look-ahead below 1, and for a list that is not as long as the ranks are
-// many.
+// Throws BR0840 for a residency or look-ahead below 1, and for a list whose length is not the number of
+// ranks.
 Schedule add_unshard_reshard(const Schedule& schedule, const UnshardOptions& options = {});
 
 }  // namespace braid::pipeline

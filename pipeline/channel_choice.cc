@@ -18,8 +18,8 @@ class Chooser {
     choice_.simulated = analysis::Time::max();
   }
 
-  // Whether it is the best so far. All ways to place transfers are safe under every policy; the proof of the
-  // one that is kept follows.
+  // Whether it is the best so far. All ways of placing transfers are safe under every policy; the chosen one
+  // is proved afterwards.
   bool offer(const ChannelCandidate& c) {
     bool better = offer(c.orders, add_timed_send_recv(problem_, c.orders));
     better |= offer(c.orders, add_send_recv(to_schedule(problem_, c.orders)));

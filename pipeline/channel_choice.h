@@ -1,10 +1,10 @@
-// Searched orders under the program's channels. The model of the search lets transfers pass each other
-// freely; queues do not: a message that follows another on its way, or shares a queue with messages to other
-// ranks, comes later.
+// Chooses among searched orders under the program's channels. In the search's model transfers may overtake
+// each other; in queues they may not: a message behind another one, or in a queue shared with messages to
+// other ranks, arrives later.
 //
 //   every candidate -> SEND and RECV placed by its times, by turns, and by turns with its idle cells -> proof
-//   -> weighted simulation; the one that ends first is improved by exchanges of neighbours in its ranks'
-//   orders, each simulated, until none helps or the budget ends
+//   -> weighted simulation; the one that ends first is improved by exchanging neighbours in its ranks'
+//   orders, each exchange simulated, until none helps or the budget is spent
 #pragma once
 
 #include <span>
@@ -20,22 +20,22 @@ namespace braid::pipeline {
 
 struct ChannelCandidate {
   std::string name;
-  Orders orders;       // such that evaluate() accepts them
-  Schedule published;  // the same with idle cells, where it is known with them; or empty
+  Orders orders;       // accepted by evaluate()
+  Schedule published;  // the same with idle cells, if it has any; otherwise empty
 };
 
 struct ChannelChoice {
-  int candidate = 0;  // which was the best, and the first of the improved ones
+  int candidate = 0;  // index of the best one, from which the improvement started
   Orders orders;
   Schedule lowered;         // with SEND and RECV
-  Certificate certificate;  // that it ends under these channels, whatever the timing
+  Certificate certificate;  // proves that it completes under these channels for any timing
   analysis::Time simulated;
-  analysis::Time first_candidate;  // what the first candidate takes under these channels
+  analysis::Time first_candidate;  // time of the first candidate under these channels
   int improvements = 0;
   std::int64_t simulations = 0;
 };
 
-// Stops early when a candidate reaches `lower_bound`. `budget` counts simulations beyond those of the
+// Stops early if a candidate reaches `lower_bound`. `budget` counts simulations beyond those of the
 // candidates.
 ChannelChoice choose_for_channels(const SearchProblem& problem, const PipelineCosts& costs,
                                   ChannelPolicy policy, std::span<const ChannelCandidate> candidates,

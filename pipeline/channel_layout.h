@@ -1,4 +1,4 @@
-// Which queue each transfer of a schedule goes through, as dense numbers.
+// Assigns the transfers of a schedule to queues, as dense numbers.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,8 @@
 
 namespace braid::pipeline {
 
-// A connection is an ordered pair of ranks between which something is sent: there the k-th SEND meets the
-// k-th RECV. A queue is one end of a channel of the policy, on one rank: what goes through it goes one after
-// the other.
+// A connection is an ordered pair of ranks with messages, on which the k-th SEND meets the k-th RECV. A queue
+// is one end, on one rank, of a channel of the policy; its transfers proceed one after another.
 class ChannelLayout {
  public:
   ChannelLayout(const Schedule& schedule, ChannelPolicy::Kind policy);

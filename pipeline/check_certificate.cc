@@ -1,5 +1,5 @@
-// Holds an order of messages against the rows, one rank at a time: an order in which everything comes after
-// what it waits for is one in which it can happen.
+// Checks an order of messages against the rows, one rank at a time: an order in which everything comes after
+// what it waits for is executable.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,14 +23,14 @@ class Check {
       for (const Action a : row) transfers += is_send(a.kind) || is_recv(a.kind);
     const bool rendezvous = c_.policy.buffered == 0;
     if (c_.order.size() != (rendezvous ? transfers / 2 : transfers))
-      return fmt::format("{} entries for {} transfers", c_.order.size(), transfers);
+      return fmt::format("the certificate has {} entries for {} transfers", c_.order.size(), transfers);
     for (std::size_t i = 0; i < c_.order.size(); ++i) {
       const Action t = c_.order[i];
       const bool form = is_send(t.kind) || (!rendezvous && is_recv(t.kind));
       if (!form || t.stage < 0 || t.stage >= s_.stages() || t.microbatch < 0 ||
           t.microbatch >= s_.microbatches)
-        return fmt::format("entry {} is no transfer", i);
-      if (at(t) != kNever) return fmt::format("{} stands twice", to_string(t));
+        return fmt::format("entry {} is not a transfer", i);
+      if (at(t) != kNever) return fmt::format("{} occurs twice", to_string(t));
       at(t) = static_cast<std::int32_t>(i);
       if (rendezvous) at(counterpart(t)) = static_cast<std::int32_t>(i);
     }
@@ -60,7 +60,7 @@ class Check {
       }
     const auto buffered = static_cast<std::size_t>(c_.policy.buffered);
     for (std::size_t c = 0; c < sends.size(); ++c) {
-      if (sends[c].size() != recvs[c].size()) return "a SEND without RECV";
+      if (sends[c].size() != recvs[c].size()) return "a SEND has no RECV";
       for (std::size_t i = 0; i < sends[c].size(); ++i) {
         const Action send = sends[c][i];
         if (counterpart(send) != recvs[c][i])
@@ -87,14 +87,14 @@ class Check {
         for (const Action a : cell) {
           const Action t = awaited_transfer(s_, a);
           if (t.kind == ActionKind::idle) continue;
-          if (complete(t) == kNever) return fmt::format("{} stands before {}", to_string(a), to_string(t));
+          if (complete(t) == kNever) return fmt::format("{} comes before {}", to_string(a), to_string(t));
           computed = std::max(computed, complete(t));
         }
         continue;
       }
       for (const Action t : cell)
         if (at(t) <= std::max(computed, through[static_cast<std::size_t>(layout_.queue_of(t))]))
-          return fmt::format("{} passes before what it stands behind", to_string(t));
+          return fmt::format("{} passes before what precedes it in its queue or row", to_string(t));
       for (const Action t : cell) {
         std::int32_t& all = through[static_cast<std::size_t>(layout_.queue_of(t))];
         all = std::max(all, at(t));

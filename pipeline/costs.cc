@@ -43,7 +43,7 @@ StageCosts stage(const JsonValue& value) {
   s.activation_bytes = bytes(object, "activation_bytes");
   s.weight_bytes = bytes(object, "weight_bytes");
   if (s.weight_bytes > s.activation_bytes)
-    value.fail("weight_bytes is the part of activation_bytes that W still needs: it cannot be more");
+    value.fail("weight_bytes is the part of activation_bytes that W still needs: it cannot be larger");
   s.forward_bytes = bytes(object, "forward_bytes");
   s.backward_bytes = bytes(object, "backward_bytes");
   s.parameter_bytes = bytes(object, "parameter_bytes");
@@ -88,7 +88,7 @@ Time PipelineCosts::transfer(Action send, std::int32_t from, std::int32_t to) co
   const StageCosts& s = stages[static_cast<std::size_t>(send.stage)];
   const std::int64_t size = send.kind == ActionKind::send_forward ? s.forward_bytes : s.backward_bytes;
   if (size == 0 || used.gb_s <= 0) return used.latency;
-  // What is longer than any simulation may take stays so, and stays a number.
+  // A time beyond the limit of simulations stays beyond it, and stays finite.
   constexpr double kMostNs = 4e15;
   return used.latency + Time::from_ns(std::min(static_cast<double>(size) / used.gb_s, kMostNs));
 }
@@ -112,7 +112,7 @@ PipelineCosts parse_costs(const std::string& text, const std::string& file, int 
   for (const JsonValue& s : list.array()) costs.stages.push_back(stage(s));
   if (costs.stages.size() == 1) costs.stages.resize(static_cast<std::size_t>(stages), costs.stages[0]);
   if (static_cast<int>(costs.stages.size()) != stages) {
-    list.fail("expected the costs of " + std::to_string(stages) + " stages, or of one for all, not of " +
+    list.fail("expected the costs of " + std::to_string(stages) + " stages, or of one for all, got " +
               std::to_string(costs.stages.size()));
   }
   if (const auto value = root.maybe("link")) {
@@ -129,7 +129,7 @@ PipelineCosts parse_costs(const std::string& text, const std::string& file, int 
       between.link = link(object);
       object.finish();
       for (const LinkBetween& other : costs.links) {
-        if (other.from == between.from && other.to == between.to) one.fail("this link stands there already");
+        if (other.from == between.from && other.to == between.to) one.fail("this link is given twice");
       }
       costs.links.push_back(between);
     }

@@ -1,5 +1,4 @@
-// What the actions of a pipeline schedule cost: times per stage and kind, links between ranks, bytes per
-// stage.
+// The costs of a pipeline schedule's actions: times per stage and kind, links between ranks, bytes per stage.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +11,16 @@
 
 namespace braid::pipeline {
 
-// Of one stage and one micro-batch, but parameters and gradients, which a stage has once.
+// The costs of one stage and one micro-batch; parameters and gradients exist once per stage.
 struct StageCosts {
   analysis::Time forward, backward_input, backward_weight;
   analysis::Time full_backward;
-  analysis::Time unshard, reduce_grad;  // collectives beside the computation; zero where nothing is sharded
-  std::int64_t activation_bytes = 0;    // held from the begin of F
-  std::int64_t weight_bytes = 0;        // the part of them that I leaves, to the end of W
+  analysis::Time unshard, reduce_grad;  // collectives that overlap computation; zero if nothing is sharded
+  std::int64_t activation_bytes = 0;    // held from the start of F
+  std::int64_t weight_bytes = 0;        // the part of them that remains after I, until the end of W
   std::int64_t forward_bytes = 0;       // what SEND_F of this stage sends
   std::int64_t backward_bytes = 0;      // what SEND_B of this stage sends
-  std::int64_t parameter_bytes = 0;     // between UNSHARD and RESHARD; always, where a row has neither
+  std::int64_t parameter_bytes = 0;     // from UNSHARD to RESHARD; the whole step if a row has neither
   std::int64_t gradient_bytes = 0;      // from the first W or B to the end
 
   friend bool operator==(const StageCosts&, const StageCosts&) = default;
@@ -47,26 +46,26 @@ struct PipelineCosts {
   Link link;                       // between ranks that `links` does not name
   std::vector<LinkBetween> links;  // ascending by (from, to)
   analysis::Permille overlap =
-      1000;  // what OVERLAP_F_B takes of the sum of its members, at least the longest
-  analysis::Permille slowdown = 1000;  // of computation while a transfer of the rank is in flight
-  bool shared_links = false;  // transfers that leave, or enter, one rank at a time share its bandwidth
+      1000;  // time of OVERLAP_F_B relative to the sum of its members; at least the longest
+  analysis::Permille slowdown = 1000;  // of computation during a transfer of the same rank
+  bool shared_links = false;           // concurrent transfers from, or to, one rank share its bandwidth
 
   analysis::Time of(Action compute) const;  // one action, no container
-  // Of a SEND, from rank to rank. Beyond 46 days it stays there.
+  // The time of a SEND between two ranks, capped at 46 days.
   analysis::Time transfer(Action send, std::int32_t from, std::int32_t to) const;
 
   friend bool operator==(const PipelineCosts&, const PipelineCosts&) = default;
 };
 
-// F, I and W take one unit (1 us) each, B two, transfers nothing; an activation is one byte, and W needs all
-// of it.
+// F, I and W take one unit (1 us) each, B takes two and transfers none; an activation is one byte, and W
+// needs all of it.
 PipelineCosts unit_costs(const Schedule& schedule);
 
 // {"version": 1, "stages": [{"forward_us": 10, "backward_input_us": 12, "backward_weight_us": 8, ...}, ...],
 //  "link": {"latency_us": 5, "gb_s": 25}, "links": [{"from": 0, "to": 1, "latency_us": 9, "gb_s": 12}],
 //  "overlap": 0.8, "slowdown": 1.05, "shared_links": true}
-// Keys that are missing are zero or as above, full_backward_us the sum of both parts; one entry of "stages"
-// stands for all. User errors BR0860 (cannot be read, or not JSON) and BR0861, with line and column.
+// Missing keys are zero or as above, full_backward_us defaults to the sum of both parts; a single entry of
+// "stages" applies to all. User errors BR0860 (cannot be read, or not JSON) and BR0861, with line and column.
 PipelineCosts read_costs(const std::string& path, int stages);
 PipelineCosts parse_costs(const std::string& text, const std::string& file, int stages);
 

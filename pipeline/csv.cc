@@ -38,7 +38,7 @@ class LineParser {
       const std::size_t close = line_.find('"', at_ + 1);
       if (close == std::string_view::npos) fail(kBadCell, "the closing '\"' is missing");
       at_ = close + 1;
-      if (at_ < line_.size() && line_[at_] != ',') fail(kBadCell, "a quoted cell ends at its closing '\"'");
+      if (at_ < line_.size() && line_[at_] != ',') fail(kBadCell, "unexpected text after the closing '\"'");
       ++place_.column;
       return line_.substr(begin + 1, close - begin - 1);
     }
@@ -49,11 +49,10 @@ class LineParser {
   void check_dialect(Action a, std::string_view cell) {
     if (dialect_ == CsvDialect::compute_only && a.kind != ActionKind::idle && !is_compute(a.kind) &&
         a.kind != ActionKind::overlap_f_b) {
-      fail(kWrongDialect,
-           fmt::format("'{}' is no computation, and the file is to hold computations only", cell));
+      fail(kWrongDialect, fmt::format("'{}' is not a computation, but the file must be compute-only", cell));
     }
     if (dialect_ == CsvDialect::compute_comms && a.kind == ActionKind::idle) {
-      fail(kWrongDialect, "an idle cell in a lowered schedule");
+      fail(kWrongDialect, "a lowered schedule must not have idle cells");
     }
   }
 
@@ -64,7 +63,7 @@ class LineParser {
     ir::user_error(
         code, location,
         place_.rank < 0 ? what : fmt::format("rank {}, cell {}: {}", place_.rank, place_.cell, what),
-        "lowered files hold transfers and no idle cells, compute-only files the other way round");
+        "lowered files contain transfers and no idle cells, compute-only files idle cells and no transfers");
   }
 
   std::string_view line_;
@@ -94,7 +93,7 @@ void each_action(const Schedule& schedule, Visit visit) {
   }
 }
 
-// Sizes of the schedule; numbers that cannot be without gaps are refused before anything is allocated for
+// Determines the sizes of the schedule; numbers that imply gaps are refused before anything is allocated for
 // them.
 void count(Schedule& schedule, const CsvOptions& options, std::int32_t& stages) {
   std::int64_t actions = 0;
@@ -102,19 +101,20 @@ void count(Schedule& schedule, const CsvOptions& options, std::int32_t& stages) 
   each_action(schedule, [&](int rank, std::size_t cell, Action a) {
     const bool stage = options.rank_of_stage.empty() && a.stage >= actions;
     if (stage || a.microbatch >= actions) {
-      fail(kMissingStage, options, rank,
-           fmt::format("rank {}, cell {}: {}: {} {} in a schedule of {} actions", rank, cell, to_string(a),
-                       stage ? "stage" : "micro-batch", stage ? a.stage : a.microbatch, actions),
-           "stages and micro-batches count from 0 without gaps");
+      fail(
+          kMissingStage, options, rank,
+          fmt::format("rank {}, cell {}: {}: {} {} is too large for a schedule of {} actions", rank, cell,
+                      to_string(a), stage ? "stage" : "micro-batch", stage ? a.stage : a.microbatch, actions),
+          "stages and micro-batches count from 0 without gaps");
     }
     stages = std::max(stages, a.stage + 1);
     schedule.microbatches = std::max(schedule.microbatches, a.microbatch + 1);
   });
-  // Every micro-batch goes through every stage. Small files are let through: validate names what is missing.
+  // Every micro-batch goes through every stage. Small files pass: validate names what is missing.
   constexpr std::int64_t kSmall = 1 << 20;
   if (std::int64_t{stages} * schedule.microbatches > std::max(actions, kSmall)) {
     fail(kMissingStage, options, 0,
-         fmt::format("{} stages and {} micro-batches in a schedule of {} actions", stages,
+         fmt::format("{} stages and {} micro-batches are too many for a schedule of {} actions", stages,
                      schedule.microbatches, actions),
          "every micro-batch goes through every stage");
   }
@@ -127,7 +127,7 @@ void place_stages(Schedule& schedule, const CsvOptions& options, std::int32_t st
   each_action(schedule, [&](int rank, std::size_t cell, Action a) {
     if (a.stage >= schedule.stages()) {
       fail(kStageOnTwoRanks, options, rank,
-           fmt::format("rank {}, cell {}: {}: the placement names {} stages", rank, cell, to_string(a),
+           fmt::format("rank {}, cell {}: {}: the placement has only {} stages", rank, cell, to_string(a),
                        schedule.stages()),
            "stages count from 0");
     }
@@ -137,7 +137,7 @@ void place_stages(Schedule& schedule, const CsvOptions& options, std::int32_t st
       fail(kStageOnTwoRanks, options, rank,
            fmt::format("rank {}, cell {}: {}: stage {} {} rank {}", rank, cell, to_string(a), a.stage,
                        given ? "is placed on" : "appears on", owner),
-           "all actions of a stage stand in the row of one rank");
+           "all actions of a stage must be in the row of one rank");
     }
   });
   for (int s = 0; s < schedule.stages(); ++s) {

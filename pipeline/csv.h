@@ -6,9 +6,9 @@
 //   0F0,0SEND_F0,0RECV_B0,0B0   lowered: every action, no idle cells
 //   1RECV_F0,1F0,1B0,1SEND_B0
 //
-// Which rank owns a stage is read off the row that it appears in. Lines end with LF or CRLF; an empty line is
-// a row without cells, and "" (as Python's csv module writes it) one idle cell, so that every row has its
-// text. A cell may be in double quotes.
+// A stage belongs to the rank in whose row it appears. Lines end with LF or CRLF; an empty line is a row
+// without cells, and "" (as Python's csv module writes it) is one idle cell, so every row has a text. A cell
+// may be in double quotes.
 #pragma once
 
 #include <string>
@@ -28,15 +28,15 @@ enum class CsvDialect {
 struct CsvOptions {
   CsvDialect dialect = CsvDialect::any;
   std::string_view file = {};                    // for messages
-  std::vector<std::int32_t> rank_of_stage = {};  // empty: from the rows
+  std::vector<std::int32_t> rank_of_stage = {};  // empty: derived from the rows
 };
 
-// One line, with neither line end.
+// Parses one line without its line end.
 Row parse_row(std::string_view line);
 
-// Throws BR0800 to BR0805 with line, column, rank and cell. Says nothing about whether the schedule can run:
-// validate.h does. Stages and micro-batches count from 0; numbers that no file of this size can hold are
-// refused, so that what is allocated for them stays in proportion to the text. Linear.
+// Throws BR0800 to BR0805 with line, column, rank and cell. Does not check whether the schedule can run (see
+// validate.h). Stages and micro-batches count from 0; numbers too large for a file of this size are rejected,
+// so that allocations stay proportional to the text. Linear.
 Schedule parse_schedule(std::string_view text, const CsvOptions& options = {});
 
 enum class LineEnd { lf, crlf };

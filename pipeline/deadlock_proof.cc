@@ -112,9 +112,9 @@ Certificate require_deadlock_free(const Schedule& schedule, ChannelPolicy policy
   if (auto* c = std::get_if<Certificate>(&proof)) return std::move(*c);
   if (std::holds_alternative<ChannelMismatch>(proof))
     ir::user_error(kChannelMismatch, {}, to_text(schedule, proof),
-                   "a channel has no tags: SENDs and RECVs have to stand in the same order");
+                   "a channel has no tags: its SENDs and RECVs must have the same order");
   ir::user_error(kRendezvousCycle, {}, to_text(schedule, proof),
-                 "move a RECV before the SEND that it stands behind, or let fewer transfers share a channel");
+                 "move a RECV before the SEND that precedes it, or let fewer transfers share a channel");
 }
 
 }  // namespace braid::pipeline

@@ -1,14 +1,14 @@
-// Moves every RECV to directly before what consumes it, a heuristic of torch.distributed.pipelining (2026):
-// less head-of-line waiting, fewer buffers.
+// Moves every RECV directly before its consumer: a heuristic of torch.distributed.pipelining (2026) that
+// reduces head-of-line waiting and buffers.
 //
-// Per rank: each RECV is held; a cell that computes emits the RECVs that its members consume before it; a
-// SEND to a peer with a higher rank emits all that are held from that peer before it. The rest follows at the
-// end. Batches stay.
+// On each rank, RECVs are held back. A cell that computes is preceded by the held RECVs that its members
+// consume; a SEND to a higher rank is preceded by all held RECVs from that rank. The rest follows at the end.
+// Batches stay.
 //
-// The result may hang, or pair the wrong messages: ZBV and DualPipeV get SENDs and RECVs of one connection in
-// different orders, interleaved 1F1B a cycle where both directions share a queue. It is for text-to-text
-// tests and for lower(), which emits it only when deadlock_proof.h finds it safe for the channels in use.
-// Linear.
+// The result may hang or pair the wrong messages: in ZBV and DualPipeV the SENDs and RECVs of a connection
+// get different orders, and interleaved 1F1B gets a cycle if both directions share a queue. It is for
+// text-to-text tests and for lower(), which emits it only if deadlock_proof.h proves it safe for the channels
+// in use. Linear.
 #pragma once
 
 #include "pipeline/schedule.h"

@@ -6,21 +6,21 @@ namespace braid::pipeline {
 // The schedule language and the published schedules.
 inline constexpr int kBadCell = 800;          // not an action
 inline constexpr int kNumberTooLarge = 801;   // a stage or micro-batch that does not fit
-inline constexpr int kBadContainer = 802;     // members missing, nested, or of a wrong kind
+inline constexpr int kBadContainer = 802;     // members that are missing, nested or of a wrong kind
 inline constexpr int kWrongDialect = 803;     // transfers in a compute-only file, idle cells in a lowered one
-inline constexpr int kStageOnTwoRanks = 804;  // rows that do not agree with one placement
-inline constexpr int kMissingStage = 805;     // numbers of stages or micro-batches with gaps
-inline constexpr int kBadPlacementText = 806;  // neither loop, v nor a rank for every stage
+inline constexpr int kStageOnTwoRanks = 804;  // rows that imply no single placement
+inline constexpr int kMissingStage = 805;     // gaps in the numbers of stages or micro-batches
+inline constexpr int kBadPlacementText = 806;  // neither loop, nor v, nor a rank for every stage
 inline constexpr int kBadChannelPolicy = 807;
 inline constexpr int kUnknownSchedule = 808;
-inline constexpr int kScheduleSizes = 809;  // sizes that a schedule is not defined for
+inline constexpr int kScheduleSizes = 809;  // sizes for which a schedule is not defined
 inline constexpr int kScheduleTooLarge = 810;
 
 // Checking, lowering and proving.
-inline constexpr int kBadAction = 830;        // of no stage, of no micro-batch, of a wrong place
-inline constexpr int kBadPlacement = 831;     // more ranks than stages, a stage of no rank
-inline constexpr int kTooLarge = 832;         // stages * micro-batches do not fit
-inline constexpr int kWrongRank = 833;        // of a stage that the rank does not own
+inline constexpr int kBadAction = 830;        // unknown stage or micro-batch, or a wrong place
+inline constexpr int kBadPlacement = 831;     // more ranks than stages, or a stage without a rank
+inline constexpr int kTooLarge = 832;         // stages * micro-batches out of range
+inline constexpr int kWrongRank = 833;        // a stage that the rank does not own
 inline constexpr int kTwice = 834;            // done twice
 inline constexpr int kMissing = 835;          // not done
 inline constexpr int kWrongOrder = 836;       // done before what it needs on the same rank
@@ -28,7 +28,7 @@ inline constexpr int kNoProgress = 837;       // ranks wait for each other
 inline constexpr int kChannelMismatch = 838;  // SENDs and RECVs of a channel in different orders
 inline constexpr int kRendezvousCycle = 839;  // transfers wait for each other
 inline constexpr int kBadLoweringOption = 840;
-inline constexpr int kBadLifetime = 841;  // activations of a row that does not make or release them
+inline constexpr int kBadLifetime = 841;  // a row that does not make or release its activations
 
 // Costs and weighted simulation.
 inline constexpr int kCostsNotJson = 860;

@@ -6,7 +6,8 @@ namespace braid::pipeline {
 
 Schedule generate_1f1b(const GeneratorOptions& o) {
   check_sizes("1F1B", o, 1);
-  if (o.microbatches < o.ranks) refuse_sizes("1F1B", o, "it needs at least as many micro-batches as ranks");
+  if (o.microbatches < o.ranks)
+    refuse_sizes("1F1B", o, "it requires at least as many micro-batches as ranks");
   Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r) {
     Row& row = schedule.rows[static_cast<std::size_t>(r)];

@@ -106,7 +106,7 @@ class DualPipeRow {
 Schedule generate_dualpipev(const GeneratorOptions& o) {
   check_sizes("DualPipeV", o, 2);
   if (o.microbatches < o.stages)
-    refuse_sizes("DualPipeV", o, "it needs at least as many micro-batches as stages");
+    refuse_sizes("DualPipeV", o, "it requires at least as many micro-batches as stages");
   Schedule schedule = empty_schedule(o, v_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r)
     schedule.rows[static_cast<std::size_t>(r)] = DualPipeRow(o, r).make();

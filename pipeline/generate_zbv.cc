@@ -8,8 +8,8 @@
 namespace braid::pipeline {
 namespace {
 
-// The row of one rank. The phases are laid out for at least 2P-1 micro-batches; what is beyond the ones there
-// are becomes idle.
+// The row of one rank. The phases are designed for at least 2P-1 micro-batches; cells of nonexistent ones
+// become idle.
 class ZbvRow {
  public:
   ZbvRow(const GeneratorOptions& o, std::int32_t rank)

@@ -33,9 +33,9 @@ Row zero_bubble_row(const Interleave& order, std::int32_t rank, std::int32_t ran
   return row;
 }
 
-// Inserts idle cells so that the column of F(s) lies behind that of F(s-1). Rank by rank as far as columns
-// are known: a rank that has to wait is taken up again when the forward that it needs has its column, so
-// every cell is moved once.
+// Inserts idle cells so that the column of F(s) comes after that of F(s-1). It goes rank by rank as far as
+// columns are known: a waiting rank is resumed when the forward that it needs has its column, so every cell
+// is moved once.
 class ForwardColumns {
  public:
   explicit ForwardColumns(Schedule& schedule)

@@ -12,16 +12,17 @@ void refuse_sizes(std::string_view name, const GeneratorOptions& o, std::string_
   ir::user_error(kScheduleSizes, {},
                  fmt::format("{} with {} ranks, {} stages and {} micro-batches: {}", name, o.ranks, o.stages,
                              o.microbatches, what),
-                 "braid pipeline generate --list shows which sizes each schedule is defined for");
+                 "braid pipeline generate --list shows the valid sizes of each schedule");
 }
 
 void check_sizes(std::string_view name, const GeneratorOptions& o, std::int32_t local_stages) {
-  if (o.ranks < 1) refuse_sizes(name, o, "it needs a rank");
-  if (o.microbatches < 1) refuse_sizes(name, o, "it needs a micro-batch");
-  if (o.stages < o.ranks) refuse_sizes(name, o, "more ranks than stages");
-  if (o.stages % o.ranks != 0) refuse_sizes(name, o, "the stages do not divide among the ranks");
+  if (o.ranks < 1) refuse_sizes(name, o, "it requires at least one rank");
+  if (o.microbatches < 1) refuse_sizes(name, o, "it requires at least one micro-batch");
+  if (o.stages < o.ranks) refuse_sizes(name, o, "there are more ranks than stages");
+  if (o.stages % o.ranks != 0) refuse_sizes(name, o, "the stages cannot be divided evenly among the ranks");
   if (local_stages != 0 && o.stages / o.ranks != local_stages) {
-    refuse_sizes(name, o, local_stages == 1 ? "it has one stage per rank" : "it has two stages per rank");
+    refuse_sizes(name, o,
+                 local_stages == 1 ? "it requires one stage per rank" : "it requires two stages per rank");
   }
   // A rank has up to so many idle cells for each of its stages.
   const std::int64_t idle = 4 * std::int64_t{o.ranks};
@@ -30,7 +31,7 @@ void check_sizes(std::string_view name, const GeneratorOptions& o, std::int32_t 
         kScheduleTooLarge, {},
         fmt::format("{} with {} ranks, {} stages and {} micro-batches has too many cells", name, o.ranks,
                     o.stages, o.microbatches),
-        fmt::format("stages times (micro-batches + 4 times ranks) lie below {}", kMostStageMicrobatches));
+        fmt::format("stages * (micro-batches + 4 * ranks) must be below {}", kMostStageMicrobatches));
   }
 }
 

@@ -1,4 +1,4 @@
-// What all generators check before they begin, and the rows that they fill.
+// The checks common to all generators, and the rows that they fill.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace braid::pipeline {
 
-// Ranks and micro-batches of 1 at least, stages a multiple of the ranks, no overflow; `local_stages`: exactly
-// that many per rank (0: any number). Throws BR0809 or BR0810.
+// Checks that there is at least 1 rank and 1 micro-batch, that stages are a multiple of ranks (exactly
+// `local_stages` per rank unless that is 0), and that nothing overflows. Throws BR0809 or BR0810.
 void check_sizes(std::string_view name, const GeneratorOptions& options, std::int32_t local_stages);
 
 // Throws BR0809: "NAME with P ranks, S stages and M micro-batches: what".

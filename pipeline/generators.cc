@@ -12,7 +12,7 @@ namespace {
 
 constexpr Generator kGenerators[] = {
     {"GPipe", "", "S = P", "all forwards, then all backwards", generate_gpipe},
-    {"1F1B", "PipeDreamFlush", "S = P, M >= P", "backwards as early as they can be", generate_1f1b},
+    {"1F1B", "PipeDreamFlush", "S = P, M >= P", "backwards as early as possible", generate_1f1b},
     {"Interleaved1F1B", "", "S = V*P, M in equal rounds", "1F1B over several stages per rank",
      generate_interleaved_1f1b},
     {"LoopedBFS", "", "S = V*P", "all micro-batches through a stage, then the next one", generate_looped_bfs},

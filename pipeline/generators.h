@@ -1,8 +1,7 @@
-// The published schedules, each as rows of computations and idle cells. add_send_recv.h turns them into rows
-// with transfers.
+// The published schedules as rows of computations and idle cells. add_send_recv.h inserts the transfers.
 //
-// Idle cells stand where the published listings have them: they shift when a rank takes its turn, and so
-// where add_send_recv puts RECVs.
+// Idle cells are where the published listings have them: they shift a rank's turns and thereby where
+// add_send_recv puts RECVs.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +20,17 @@ struct GeneratorOptions {
 
 struct Generator {
   std::string_view name;   // "Interleaved1F1B", as in torch.distributed.pipelining
-  std::string_view alias;  // what papers call it, or empty
-  std::string_view sizes;  // which it is defined for
+  std::string_view alias;  // its name in papers, or empty
+  std::string_view sizes;  // for which it is defined
   std::string_view summary;
-  // Linear. Throws BR0809 for sizes that the schedule is not defined for, BR0810 when stages *
-  // (micro-batches + 4 * ranks) reach 2^27: idle cells grow with the ranks.
+  // Linear. Throws BR0809 for sizes for which the schedule is not defined, BR0810 if stages * (micro-batches
+  // + 4 * ranks) reaches 2^27 (idle cells grow with the ranks).
   Schedule (*generate)(const GeneratorOptions&);
 };
 
 std::span<const Generator> generators();
 
-// By name or alias; capitals, '-' and '_' do not matter. Throws BR0808 with all names.
+// Finds a generator by name or alias, ignoring case, '-' and '_'. Throws BR0808 with all names.
 const Generator& find_generator(std::string_view name);
 
 }  // namespace braid::pipeline

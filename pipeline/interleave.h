@@ -1,5 +1,5 @@
-// The order in which schedules with several stages per rank take stages and micro-batches: rounds of
-// micro-batches go through the first stage of a rank, then through its next one, and so on.
+// The order of stages and micro-batches in schedules with several stages per rank: a round of micro-batches
+// goes through the first stage of a rank, then through its next one, and so on.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,15 +12,15 @@
 
 namespace braid::pipeline {
 
-// Counted over the forwards (or backwards) of one rank.
+// Enumerates the forwards (or backwards) of one rank.
 class Interleave {
  public:
-  // Throws BR0809 when the micro-batches do not divide into rounds of at least as many as there are ranks.
+  // Throws BR0809 if the micro-batches do not divide into rounds with at least one micro-batch per rank.
   Interleave(std::string_view name, const GeneratorOptions& o)
       : ranks_(o.ranks), local_(o.stages / o.ranks), microbatches_(o.microbatches) {
     const std::int32_t rounds = std::max(1, o.microbatches / o.ranks);
     if (o.microbatches % rounds != 0) {
-      refuse_sizes(name, o, fmt::format("the micro-batches do not divide into {} equal rounds", rounds));
+      refuse_sizes(name, o, fmt::format("the micro-batches cannot be divided into {} equal rounds", rounds));
     }
     per_round_ = o.microbatches / rounds;
   }

@@ -30,7 +30,7 @@ class Lifetimes {
     const Row& row = s_.rows[static_cast<std::size_t>(rank_)];
     each_cell(row, [&](std::size_t cell, std::size_t p, std::span<const Action> cell_members) {
       position_ = p;
-      // Side by side: what begins in a container is there for what ends in it, whatever the order.
+      // Members run concurrently: an activation that begins in a container may end in it, in any order.
       for (const Action a : cell_members)
         if (a.kind == forward) visit(a, cell);
       for (const Action a : cell_members)
@@ -47,14 +47,15 @@ class Lifetimes {
 
  private:
   void check_arguments() const {
-    if (rank_ < 0 || rank_ >= s_.ranks()) fail(fmt::format("there is no rank {} in {}", rank_, s_.ranks()));
-    if (stages_.empty()) fail("no stage is named");
+    if (rank_ < 0 || rank_ >= s_.ranks())
+      fail(fmt::format("there is no rank {}: there are {} ranks", rank_, s_.ranks()));
+    if (stages_.empty()) fail("no stage is given");
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       if (stages_[i] < 0 || stages_[i] >= s_.stages()) fail(fmt::format("there is no stage {}", stages_[i]));
       if (s_.rank_of_stage[static_cast<std::size_t>(stages_[i])] != rank_)
         fail(fmt::format("stage {} does not belong to rank {}", stages_[i], rank_));
       if (std::ranges::find(stages_.first(i), stages_[i]) != stages_.first(i).end())
-        fail(fmt::format("stage {} is named twice", stages_[i]));
+        fail(fmt::format("stage {} is given twice", stages_[i]));
     }
   }
 
@@ -67,19 +68,19 @@ class Lifetimes {
         static_cast<std::size_t>(a.microbatch);
     Lifetime& l = lifetimes_[i];
     if (a.kind == forward) {
-      if (l.start >= 0) fail(a, "it was done before");
+      if (l.start >= 0) fail(a, "it occurs twice");
       l.start = static_cast<std::int32_t>(cell);
       return;
     }
     if (l.start < 0) fail(a, "there is no F before it");
     if (a.kind == backward_input) {
-      if (input_[i] || l.end >= 0) fail(a, "it was done before");
+      if (input_[i] || l.end >= 0) fail(a, "it occurs twice");
       input_[i] = 1;
       return;
     }
-    if (l.end >= 0) fail(a, "the activation was released before");
+    if (l.end >= 0) fail(a, "the activation was already released");
     if (a.kind == backward_weight && !input_[i]) fail(a, "there is no I before it");
-    if (a.kind == full_backward && input_[i]) fail(a, "an I is before it: a W has to follow");
+    if (a.kind == full_backward && input_[i]) fail(a, "it follows an I, after which a W is expected");
     l.end = static_cast<std::int32_t>(cell);
   }
 

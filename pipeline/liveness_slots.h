@@ -1,9 +1,9 @@
-// How many activations a rank holds at once, and in which slot each lies.
+// How many activations a rank holds at once, and the slot of each.
 //
-// An activation lives from the cell of its F to that of its B, or W; an I does not release it. Both ends
-// belong to the lifetime, so two activations share a slot only when one begins in a later cell than the
-// other ends in. Slots are given in the order of the beginnings, the lowest free one first: no more of them
-// than live at once. Source: torch.distributed.pipelining, activation liveness (2026).
+// An activation lives from the cell of its F to that of its B or W; an I does not release it. Lifetimes
+// include both cells, so two activations share a slot only if one begins in a later cell than the other ends
+// in. Slots are assigned in order of the lifetimes' start, lowest free slot first, which uses no more slots
+// than activations live at once. Source: torch.distributed.pipelining, activation liveness (2026).
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@ namespace braid::pipeline {
 
 enum class SlotGranularity {
   stage_and_microbatch,
-  microbatch,  // one slot for a micro-batch on all of the stages, from the first F to the last release
+  microbatch,  // one slot per micro-batch for all stages, from the first F to the last release
 };
 
 struct Lifetime {
-  std::int32_t stage = -1;  // -1: all of the stages
+  std::int32_t stage = -1;  // -1: all stages
   std::int32_t microbatch = 0;
-  std::int32_t start = 0, end = 0;  // cells of the row, idle ones counted
+  std::int32_t start = 0, end = 0;  // cells of the row, counting idle ones
   std::int32_t slot = 0;
 };
 
 struct ActivationSlots {
   int slots = 0;
-  std::vector<Lifetime> lifetimes;  // by stage as they were named, then by micro-batch
+  std::vector<Lifetime> lifetimes;  // by stage in the order of `stages`, then by micro-batch
 };
 
-// Of the named stages of one rank. Throws BR0841 for no, unknown or repeated stages, a rank that is not
-// there, and a row in which a micro-batch is missing, done twice or not in order. O(n log n).
+// The slots for `stages` of one rank. Throws BR0841 for an unknown rank, for missing, unknown or repeated
+// stages, and for a row in which a micro-batch is missing, repeated or out of order. O(n log n).
 ActivationSlots liveness_slots(const Schedule& schedule, int rank, std::span<const int> stages,
                                SlotGranularity granularity);
 

@@ -10,7 +10,7 @@
 namespace braid::pipeline {
 namespace {
 
-// The rows without deferral, when that is asked for and the proof has an objection.
+// Returns the rows without deferral if the option allows it and the proof rejects the deferral.
 Lowered with_deferral(Schedule plain, const LowerOptions& options) {
   Schedule deferred = defer_recv(plain);
   if (options.unsafe_deferral == LowerOptions::UnsafeDeferral::refuse) {

@@ -1,6 +1,6 @@
-// From the rows of a generator or a file, which compute only, to rows that ranks execute: validate,
-// merge_backward, add_unshard_reshard, add_reduce_grad, add_send_recv, add_wait_send, defer_recv, each result
-// validated, and at the end the proof that no timing makes it hang.
+// From compute-only rows of a generator or a file to rows that ranks execute: validate, merge_backward,
+// add_unshard_reshard, add_reduce_grad, add_send_recv, add_wait_send, defer_recv. Each result is validated,
+// and in the end proved free of deadlock.
 #pragma once
 
 #include <optional>
@@ -17,9 +17,9 @@ struct LowerOptions {
   bool merge_backward = false;
   std::optional<UnshardOptions> unshard;
   bool reduce_grad = false;
-  bool waits = false;  // a WAIT_SEND for every SEND, a WAIT_REDUCE_GRAD behind every REDUCE_GRAD
+  bool waits = false;  // add a WAIT_SEND for every SEND, a WAIT_REDUCE_GRAD for every REDUCE_GRAD
   bool defer_recv = false;
-  // What a deferral that the proof does not accept becomes: an error, or the rows without it.
+  // What to do with a deferral that the proof rejects: raise an error, or leave it out.
   enum class UnsafeDeferral { refuse, leave_out };
   UnsafeDeferral unsafe_deferral = UnsafeDeferral::refuse;
   ChannelPolicy channels;
@@ -28,11 +28,12 @@ struct LowerOptions {
 struct Lowered {
   Schedule schedule;
   Certificate certificate;
-  // Why the deferral was left out, in words; empty when it was not.
+  // Why the deferral was left out; empty if it was not.
   std::string deferral_left_out;
 };
 
-// Throws the user errors of the passes; BR0838 or BR0839, with the cycle, for a deferral that is refused.
+// Throws the user errors of the passes, and BR0838 or BR0839 with the mismatch or cycle for a refused
+// deferral.
 Lowered lower(const Schedule& schedule, const LowerOptions& options = {});
 
 }  // namespace braid::pipeline

@@ -1,12 +1,13 @@
-// Lower bounds of the makespan, of a whole problem and of every completion of a partial schedule.
+// Lower bounds on the makespan of a whole problem and of every completion of a partial schedule.
 //
 //   rank work       first arrival + all work of a rank + what must follow its last action
-//   critical path   one micro-batch's way down and up with the work that must precede and follow on each rank
+//   critical path   one micro-batch's path down and up, with the work that must precede and follow on each
+//                   rank
 //   one machine     per rank: every remaining action has a release time (head) and a time that must follow it
-//                   (tail); Jackson's preemptive schedule (largest tail first) is a bound for any order
-//                   (Carlier 1982), O(n) here since heads rise and tails fall with the micro-batch number
-//   memory          heads and tails know that the k-th F wants so many I and W done before, hence the round
-//                   trips of a cap of c activations in flight
+//                   (tail); Jackson's preemptive schedule (largest tail first) bounds every order (Carlier
+//                   1982), in O(n) here since heads rise and tails fall with the micro-batch number
+//   memory          heads and tails account for the I and W that must precede the k-th F, hence for the round
+//                   trips under a cap of c activations in flight
 #pragma once
 
 #include <algorithm>
@@ -26,10 +27,10 @@ class LowerBounds {
 
   struct Value {
     std::int64_t bound = 0;  // max over ranks
-    std::int64_t sum = 0;    // over ranks: tells apart what the maximum does not
+    std::int64_t sum = 0;    // over ranks: breaks ties of the maximum
   };
-  // O(stages x microbatches). Times of idle ranks are raised to their next action's head (normal form: it
-  // does not change any completion and makes dominance see more).
+  // O(stages x microbatches). Raises times of idle ranks to their next action's head: a normal form that
+  // changes no completion and lets dominance prune more.
   Value of(const SearchState& st);
 
   RootBounds root();

@@ -1,6 +1,6 @@
-// Makes one full backward of an I directly followed by the W of the same stage and micro-batch:
+// Merges an I directly followed by the W of the same stage and micro-batch into one full backward:
 //   0I1,0W1 -> 0B1
-// Idle cells go away, also between the two. Members of containers stay as they are. Linear.
+// Idle cells are dropped, also between the two. Members of containers are unchanged. Linear.
 #pragma once
 
 #include "pipeline/schedule.h"

@@ -1,5 +1,5 @@
-// Rounds in which ranks set up the connections that a schedule uses: no rank is in two connections of a
-// round, so that all connections of a round are made at once and no order of ranks can block.
+// Rounds in which ranks set up the connections of a schedule. No rank is in two connections of a round, so
+// all connections of a round can be made at once and no order of ranks can block.
 #pragma once
 
 #include <compare>
@@ -15,9 +15,9 @@ struct P2pConnection {
   friend auto operator<=>(const P2pConnection&, const P2pConnection&) = default;
 };
 
-// One connection per ordered pair of ranks with neighbouring stages; none from a rank to itself. Pairs of
-// ranks, ascending, go each into the first round in which both are free; a round then becomes two, upwards
-// and downwards. Without `backward` only activations flow.
+// One connection per ordered pair of distinct ranks with neighbouring stages. Each pair of ranks, in
+// ascending order, goes into the first round in which both are free; each round is then split into an upward
+// and a downward one. Without `backward` only activations flow.
 std::vector<std::vector<P2pConnection>> p2p_rounds(const std::vector<std::int32_t>& rank_of_stage,
                                                    bool backward = true);
 

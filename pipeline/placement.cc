@@ -13,11 +13,12 @@ namespace {
 }
 
 void check_blocks(std::string_view name, int ranks, int stages) {
-  if (ranks < 1) fail(fmt::format("a placement on {} ranks", ranks));
+  if (ranks < 1) fail(fmt::format("a placement requires at least 1 rank, got {}", ranks));
   if (stages < ranks || stages % ranks != 0) {
-    fail(fmt::format(
-        "the placement {} gives every rank equally many stages: {} stages do not divide among {} ranks", name,
-        stages, ranks));
+    fail(
+        fmt::format("the placement {} requires equally many stages per rank: {} stages cannot be divided "
+                    "evenly among {} ranks",
+                    name, stages, ranks));
   }
 }
 
@@ -32,7 +33,8 @@ std::vector<std::int32_t> explicit_placement(std::string_view text, int ranks, i
     const auto column = at - text.data() + 1;
     if (error != std::errc()) fail(fmt::format("placement '{}': expected a rank at column {}", text, column));
     if (rank < 0 || rank >= ranks) {
-      fail(fmt::format("placement '{}': stage {} is on rank {} of {}", text, placement.size(), rank, ranks));
+      fail(fmt::format("placement '{}': stage {} is on rank {}, but there are {} ranks", text,
+                       placement.size(), rank, ranks));
     }
     placement.push_back(rank);
     used[static_cast<std::size_t>(rank)] = true;
@@ -42,7 +44,7 @@ std::vector<std::int32_t> explicit_placement(std::string_view text, int ranks, i
     at = next + 1;
   }
   if (placement.size() != static_cast<std::size_t>(stages)) {
-    fail(fmt::format("placement '{}' names {} stages of {}", text, placement.size(), stages));
+    fail(fmt::format("placement '{}' places {} stages, expected {}", text, placement.size(), stages));
   }
   for (int r = 0; r < ranks; ++r) {
     if (!used[static_cast<std::size_t>(r)])
@@ -73,7 +75,7 @@ std::vector<std::int32_t> v_placement(int ranks, int stages) {
 std::vector<std::int32_t> parse_placement(std::string_view text, int ranks, int stages) {
   if (text == "loop") return loop_placement(ranks, stages);
   if (text == "v") return v_placement(ranks, stages);
-  if (ranks < 1) fail(fmt::format("a placement on {} ranks", ranks));
+  if (ranks < 1) fail(fmt::format("a placement requires at least 1 rank, got {}", ranks));
   return explicit_placement(text, ranks, stages);
 }
 

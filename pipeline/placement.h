@@ -11,14 +11,14 @@
 
 namespace braid::pipeline {
 
-// One rank per stage. Both need at least one rank and stages that the ranks divide (BR0806).
+// One rank per stage. Both require at least one rank and a number of stages divisible by ranks (BR0806).
 std::vector<std::int32_t> loop_placement(int ranks, int stages);
 std::vector<std::int32_t> v_placement(int ranks, int stages);
 
-// "loop", "v", or a rank for every stage, "0,1,1,0". Every rank owns a stage. Throws BR0806.
+// "loop", "v" or a rank for every stage, such as "0,1,1,0". Every rank must own a stage. Throws BR0806.
 std::vector<std::int32_t> parse_placement(std::string_view text, int ranks, int stages);
 
-// "loop", "v" or "0,1,1,0", the first that says it.
+// The first of "loop", "v" and the list "0,1,1,0" that describes the placement.
 std::string placement_text(const std::vector<std::int32_t>& rank_of_stage, int ranks);
 
 }  // namespace braid::pipeline

@@ -56,7 +56,7 @@ std::vector<Action> Rendezvous::front(int queue) const {
   return out;
 }
 
-// Goes through a row until something has to be complete.
+// Advances in a row until something must be complete first.
 void Rendezvous::advance(std::size_t r) {
   Rank& rank = ranks_[r];
   const Row& row = s_.rows[r];

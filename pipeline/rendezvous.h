@@ -1,4 +1,4 @@
-// One execution of a lowered schedule in which everything happens as soon as it can (deadlock_proof.h).
+// The execution of a lowered schedule in which everything happens as early as possible (deadlock_proof.h).
 #pragma once
 
 #include <vector>
@@ -13,15 +13,16 @@ class Rendezvous {
  public:
   Rendezvous(const Schedule& schedule, const ChannelLayout& layout, int buffered);
 
-  // The order in which messages pass (Certificate::order). All ranks are at their ends, or nothing can move.
+  // Returns the order in which messages pass (Certificate::order). Afterwards all ranks are at the end of
+  // their rows, or nothing can move.
   std::vector<Action> run();
 
   bool finished() const;
-  // After run, of what did not finish.
+  // After run(): where each rank and queue stopped.
   std::size_t position(int rank) const { return ranks_[static_cast<std::size_t>(rank)].position; }
-  std::vector<Action> front(int queue) const;  // its transfers that are not through, none when it is empty
+  std::vector<Action> front(int queue) const;  // its incomplete transfers at the front; empty if the queue is
   bool through(Action transfer) const { return (through_[index(transfer)] & bit(transfer.kind)) != 0; }
-  // All that was posted into its queue together with it is through.
+  // Whether everything posted into its queue together with it has passed.
   bool complete(Action transfer) const { return (complete_[index(transfer)] & bit(transfer.kind)) != 0; }
 
  private:
@@ -33,15 +34,15 @@ class Rendezvous {
   };
   struct Rank {
     std::size_t position = 0;
-    Item awaits = kNone;  // what has to be complete for the cell at `position`: a RECV, or a WAIT_SEND's SEND
+    Item awaits = kNone;  // what the cell at `position` waits for: a RECV, or a WAIT_SEND's SEND
   };
-  struct Group {  // with BATCH_P2P: what was posted together into one queue
+  struct Group {  // with BATCH_P2P: transfers posted together into one queue
     Item next_member = kNone;
     Item first = kNone;
-    std::int32_t left = 0;  // at the first: members that are not through
+    std::int32_t left = 0;  // in the first member: how many have not passed
   };
 
-  // Transfers as numbers that come apart without a division: stage, micro-batch, kind.
+  // Transfers as numbers that decode without a division: stage, micro-batch, kind.
   static constexpr auto kFirstKind = static_cast<unsigned>(ActionKind::send_forward);
   std::size_t index(Action t) const {
     return static_cast<std::size_t>(t.stage) << shift_ | static_cast<std::size_t>(t.microbatch);
@@ -75,10 +76,10 @@ class Rendezvous {
   const std::int32_t buffered_;
   unsigned shift_ = 0;    // bits of a micro-batch
   bool batched_ = false;  // there is a BATCH_P2P
-  bool waits_ = false;    // there is a WAIT_SEND: somebody asks whether SENDs are complete
+  bool waits_ = false;    // there is a WAIT_SEND, so completion of SENDs matters
   std::vector<Rank> ranks_;
   std::vector<Queue> queues_;
-  std::vector<Item> next_;                   // per item: the first item of what follows in its queue
+  std::vector<Item> next_;                   // per item: the first item of the next group in its queue
   std::vector<Group> groups_;                // per item; empty without BATCH_P2P
   std::vector<std::int32_t> under_way_;      // per connection
   std::vector<KindSet> through_, complete_;  // per (stage, micro-batch)
@@ -87,7 +88,7 @@ class Rendezvous {
   std::vector<Action> order_;
 };
 
-// The shortest cycle among what stands at the front of each queue and where each rank stands in its row.
+// A shortest cycle among the fronts of the queues and the ranks' positions in their rows.
 std::vector<BlockedAction> shortest_cycle(const Schedule& schedule, const ChannelLayout& layout,
                                           ChannelPolicy policy, const Rendezvous& stuck);
 

@@ -7,8 +7,8 @@
 namespace braid::pipeline {
 namespace {
 
-// Nodes are ranks that stand in their rows, then fronts of queues. Every one of them waits for another one,
-// so that following them ends in a cycle.
+// Nodes are ranks at their positions, then fronts of queues. Each waits for another one, so following them
+// ends in a cycle.
 class WaitGraph {
  public:
   WaitGraph(const Schedule& s, const ChannelLayout& layout, ChannelPolicy policy, const Rendezvous& stuck)

@@ -1,6 +1,5 @@
-// A pipeline schedule as a plain value: for every rank the row of its actions in the order in which they are
-// issued, and which rank owns which stage. Generators make it, lowering passes rewrite it, simulators, the
-// proof, the search and code generation read it.
+// A pipeline schedule as a plain value: each rank's row of actions in issue order, and which rank owns which
+// stage. Generators make it, lowering passes rewrite it; simulators, the proof and the search read it.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +24,13 @@ struct Schedule {
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-// How many entries of the row the cell that begins at `position` takes: 1, or 1 + members of a container.
+// The number of row entries of the cell that begins at `position`: 1, or 1 + members of a container.
 inline std::size_t cell_size(const Row& row, std::size_t position) {
   const Action a = row[position];
   return is_container(a.kind) ? 1 + static_cast<std::size_t>(a.microbatch) : 1;
 }
 
-// What the cell at `position` does: the action itself, or the members of a container.
+// The actions of the cell at `position`: the action itself, or the members of a container.
 inline std::span<const Action> members(const Row& row, std::size_t position) {
   const std::span<const Action> all(row);
   return is_container(row[position].kind) ? all.subspan(position + 1, cell_size(row, position) - 1)

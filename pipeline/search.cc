@@ -114,11 +114,12 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
     if (found.improved) out.orders = std::move(found.orders);
     incumbent = found.makespan;
     if (incumbent == kNever && found.complete)
-      ir::user_error(882, {}, "no order of the actions keeps the byte caps",
+      ir::user_error(882, {}, "no order of the actions satisfies the byte caps",
                      "raise the caps of ranks that own several stages, or move stages");
     if (incumbent == kNever)
       ir::user_error(
-          883, {}, fmt::format("the budget of {} states ended before a schedule was found", out.node_budget),
+          883, {},
+          fmt::format("the budget of {} states was spent before a schedule was found", out.node_budget),
           "raise the budget or the byte caps");
     out.lower_bound.ps = found.lower_bound;
   }

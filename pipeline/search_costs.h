@@ -1,4 +1,4 @@
-// Between the costs of a pipeline (costs.h) and a search problem.
+// Converts between the costs of a pipeline (costs.h) and a search problem.
 #pragma once
 
 #include "pipeline/costs.h"
@@ -6,15 +6,15 @@
 
 namespace braid::pipeline {
 
-// Everything that the search's model knows of the costs: contention, slow-down, collectives of parameters and
-// the discount of OVERLAP_F_B are left out. `byte_cap` per rank, for activations, or empty.
+// The part of the costs that the search models; contention, slow-down, collectives of parameters and the
+// discount of OVERLAP_F_B are left out. `byte_cap` limits activations per rank; it may be empty.
 SearchProblem search_problem(const PipelineCosts& costs, std::vector<std::int32_t> rank_of_stage,
                              std::int32_t ranks, std::int32_t microbatches, bool split_backward,
                              std::vector<std::int64_t> byte_cap = {});
 
-// Costs under which a simulation executes the problem's times. A delay is said in bytes over a link of one
-// byte per picosecond, since two pairs of stages may lie on the same two ranks: for makespans, not for
-// memory.
+// Costs with which a simulation reproduces the problem's times. Delays become bytes over a link of one byte
+// per picosecond, since two pairs of stages may lie on the same two ranks; so they are valid for makespans,
+// not for memory.
 PipelineCosts simulation_costs(const SearchProblem& problem);
 
 }  // namespace braid::pipeline

@@ -14,8 +14,9 @@ constexpr std::int64_t kMostTime = std::int64_t{1} << 60;
 constexpr std::int64_t kMostActions = std::int64_t{1} << 24;
 
 [[noreturn]] void bad(std::string message) {
-  ir::user_error(880, {}, message,
-                 "every stage needs a rank, three costs and its bytes, every pair of neighbours two delays");
+  ir::user_error(
+      880, {}, message,
+      "give every stage a rank, three costs and its bytes, and every pair of neighbours two delays");
 }
 
 }  // namespace
@@ -23,14 +24,14 @@ constexpr std::int64_t kMostActions = std::int64_t{1} << 24;
 void check(const SearchProblem& p) {
   const std::size_t stages = p.stages.size();
   const std::size_t links = stages == 0 ? 0 : stages - 1;
-  if (p.ranks < 0 || p.microbatches < 0) bad("a negative number of ranks or micro-batches");
+  if (p.ranks < 0 || p.microbatches < 0) bad("the number of ranks or micro-batches is negative");
   if (p.rank_of_stage.size() != stages)
-    bad(fmt::format("{} stages have costs, {} have a rank", stages, p.rank_of_stage.size()));
+    bad(fmt::format("{} stages have costs, but {} have a rank", stages, p.rank_of_stage.size()));
   if (p.forward_delay.size() != links || p.backward_delay.size() != links)
-    bad(fmt::format("{} stages have {} links, delays are given for {} forward and {} backward", stages, links,
-                    p.forward_delay.size(), p.backward_delay.size()));
+    bad(fmt::format("{} stages have {} links, but delays are given for {} forward and {} backward links",
+                    stages, links, p.forward_delay.size(), p.backward_delay.size()));
   if (!p.byte_cap.empty() && p.byte_cap.size() != static_cast<std::size_t>(p.ranks))
-    bad(fmt::format("{} byte caps for {} ranks", p.byte_cap.size(), p.ranks));
+    bad(fmt::format("got {} byte caps for {} ranks", p.byte_cap.size(), p.ranks));
   // 16-bit counts and 32-bit positions hold what is below.
   if (stages > 4096 || p.microbatches > 16384 || p.actions() > kMostActions)
     bad(fmt::format(
@@ -47,7 +48,7 @@ void check(const SearchProblem& p) {
     const SearchStage& stage = p.stages[s];
     const std::int32_t rank = p.rank_of_stage[s];
     if (rank < 0 || rank >= p.ranks)
-      bad(fmt::format("stage {} lies on rank {}, ranks are 0 to {}", s, rank, p.ranks - 1));
+      bad(fmt::format("stage {} is on rank {}, expected 0 to {}", s, rank, p.ranks - 1));
     add(stage.forward, p.microbatches, "the time of F", s);
     add(stage.backward_input, p.microbatches, "the time of I", s);
     add(stage.backward_weight, p.microbatches, "the time of W", s);
@@ -56,21 +57,20 @@ void check(const SearchProblem& p) {
       add(p.backward_delay[s], p.microbatches, "the backward delay", s);
     }
     if (stage.weight_bytes < 0 || stage.weight_bytes > stage.activation_bytes)
-      bad(fmt::format("stage {} keeps {} of {} bytes from I to W", s, stage.weight_bytes,
+      bad(fmt::format("stage {} cannot keep {} of {} bytes from I to W", s, stage.weight_bytes,
                       stage.activation_bytes));
     bytes += static_cast<__int128>(stage.activation_bytes) * p.microbatches;
   }
-  if (sum > kMostTime || bytes > kMostTime) bad("the times or the bytes do not fit 64 bits");
+  if (sum > kMostTime || bytes > kMostTime) bad("the times or the bytes exceed 64 bits");
   if (p.microbatches == 0) return;
   for (std::size_t s = 0; s < stages; ++s) {
     const std::int32_t rank = p.rank_of_stage[s];
-    // A rank with several stages may have to hold one micro-batch in all of them: that is for the search to
-    // find.
+    // A rank with several stages may have to hold one micro-batch in all of them; the search finds out.
     if (p.stages[s].activation_bytes > p.cap(rank))
       ir::user_error(881, {},
-                     fmt::format("one micro-batch of stage {} takes {} bytes, rank {} may hold {}", s,
-                                 p.stages[s].activation_bytes, rank, p.cap(rank)),
-                     "raise the cap, cut micro-batches smaller or move the stage");
+                     fmt::format("one micro-batch of stage {} takes {} bytes, but rank {} may hold only {}",
+                                 s, p.stages[s].activation_bytes, rank, p.cap(rank)),
+                     "raise the cap, use smaller micro-batches or move the stage");
   }
 }
 

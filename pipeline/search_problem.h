@@ -1,25 +1,25 @@
-// What the schedule search decides upon, and the exact model in which it decides.
+// The problem of the schedule search and its exact model.
 //
 // A stage has a forward F, a backward for its input I and a backward for its weights W, each executed once
-// per micro-batch (or F and one full backward B, where backwards are not split). Stages lie on ranks in any
-// way. To choose: for every rank the order of its compute actions. The model:
+// per micro-batch (or F and one full backward B if backwards are not split). Any placement of stages on ranks
+// is allowed. The search chooses the order of each rank's compute actions. The model:
 //
-//  1. A rank computes one action at a time, without preemption, in its order, each as early as it can.
+//  1. A rank computes one action at a time, without preemption, in its order, each as early as possible.
 //  2. F of stage s waits for F of stage s-1 of the same micro-batch plus forward_delay[s-1]; I of stage s
 //     waits for I of stage s+1 plus backward_delay[s]; I of the last stage waits for its own F; W waits for
-//     its I. A delay (latency plus bytes over bandwidth of the link; zero between stages of one rank) only
-//     postpones: transfers neither occupy a rank's compute stream nor each other. Queues with contention or
+//     its I. A delay (latency plus bytes over bandwidth of the link; zero between stages of one rank) is pure
+//     latency: transfers occupy neither a compute stream nor each other. Queues with contention or
 //     head-of-line blocking can only make the schedule longer; the driver (search.h) reports by how much.
-//  3. F takes activation_bytes of its rank when it starts; the end of I leaves weight_bytes of them, the end
-//     of W (of B) leaves none. The sum on a rank may never exceed byte_cap[rank]. Receive buffers, weights
-//     and gradients are not counted: take them off the cap.
+//  3. F takes activation_bytes of its rank when it starts; weight_bytes of them remain after I, none after W
+//     (or B). The sum on a rank may never exceed byte_cap[rank]. Receive buffers, weights and gradients are
+//     not counted: subtract them from the cap.
 //  4. The makespan is the end of the last action.
 //
-// Micro-batches are alike, hence WLOG every stage executes F in micro-batch order, and so I, and so W. For
-// take any schedule, sort the starts of each (stage, kind) and give its k-th execution to micro-batch k.
-// Every constraint of 2. says "each start at this stage is at least d after an end at that stage, one to
-// one", which then holds between the k-th smallest of both; 1. and 3. do not look at numbers. So a state of a
-// partial schedule is three counts per stage and some times.
+// Micro-batches are identical, hence WLOG every stage executes F in micro-batch order, and likewise I and W.
+// To see this, take any schedule, sort the starts of each (stage, kind) and assign the k-th execution to
+// micro-batch k. Every constraint of 2. says "each start at this stage is at least d after an end at that
+// stage, one to one", which then holds between the k-th smallest of both; 1. and 3. do not depend on
+// micro-batch numbers. So the state of a partial schedule is three counts per stage and some times.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,10 @@ namespace braid::pipeline {
 
 struct SearchStage {
   analysis::Time forward;
-  analysis::Time backward_input;   // I; B where backwards are not split
-  analysis::Time backward_weight;  // W; unused where backwards are not split
+  analysis::Time backward_input;   // I; B if backwards are not split
+  analysis::Time backward_weight;  // W; unused if backwards are not split
   std::int64_t activation_bytes = 0;
-  std::int64_t weight_bytes = 0;  // the part of activation_bytes that stays from the end of I to the end of W
+  std::int64_t weight_bytes = 0;  // the part of activation_bytes held from the end of I to the end of W
 };
 
 inline constexpr std::int64_t kNoByteCap = std::numeric_limits<std::int64_t>::max();
@@ -57,16 +57,16 @@ struct SearchProblem {
   std::int64_t cap(int rank) const {
     return byte_cap.empty() ? kNoByteCap : byte_cap[static_cast<std::size_t>(rank)];
   }
-  // How many kinds of compute actions a stage has.
+  // The number of kinds of compute actions of a stage.
   int kinds() const { return split_backward ? 3 : 2; }
   std::int64_t actions() const { return std::int64_t{kinds()} * stage_count() * microbatches; }
 };
 
-// Throws BR0880 when sizes disagree, a stage lies on no rank, a number is negative or times can overflow,
-// BR0881 when a single micro-batch exceeds a cap.
+// Throws BR0880 if sizes disagree, a stage has no rank, a number is negative or times can overflow, and
+// BR0881 if a single micro-batch exceeds a cap.
 void check(const SearchProblem& problem);
 
-// One compute action without its micro-batch number, which is the count of the same before it.
+// One compute action without its micro-batch number, which is the count of equal moves before it.
 struct Move {
   std::int16_t stage = 0;
   std::int16_t kind = 0;  // 0: F, 1: I or B, 2: W
@@ -79,23 +79,22 @@ struct Evaluation {
   analysis::Time makespan;
 };
 
-// When each move of each rank ends, and all moves as (rank, position) in an order in which they can be
-// executed.
+// The end of each move of each rank, and all moves as (rank, position) in an executable order.
 struct Timeline {
   std::vector<std::vector<analysis::Time>> ends;
   std::vector<std::pair<std::int32_t, std::int32_t>> sequence;
 };
 
-// Rule 1 to 4 for given orders, O(actions). `stuck`: the orders wait for each other.
+// Applies rules 1 to 4 to the given orders. `stuck`: the orders wait for each other. O(actions).
 Evaluation evaluate(const SearchProblem& problem, const Orders& orders, Timeline* timeline = nullptr);
 
-// Orders <-> compute-only rows. from_rows reads compute actions only, takes containers apart and renumbers
-// micro- batches in order of execution; a B becomes I, W where backwards are split, and I, W become B at the
-// place of I where they are not.
+// Converts between orders and compute-only rows. from_rows reads compute actions only, splits containers and
+// renumbers micro-batches in order of execution; a B becomes I, W if backwards are split, otherwise I, W
+// become B at the place of I.
 Schedule to_schedule(const SearchProblem& problem, const Orders& orders);
 Orders from_rows(const SearchProblem& problem, const Schedule& schedule);
-// to_schedule(from_rows()) with the idle cells of the rows where they stood: they move where add_send_recv
-// puts RECVs. For rows that hold what the problem asks for.
+// to_schedule(from_rows()) that keeps the rows' idle cells, since they affect where add_send_recv puts RECVs.
+// For rows with exactly the problem's actions.
 Schedule in_problem_kinds(const SearchProblem& problem, const Schedule& schedule);
 
 }  // namespace braid::pipeline

@@ -1,5 +1,5 @@
-// The search's inner representation: an instance with everything that does not depend on decisions in flat
-// arrays, and partial schedules as counts and times.
+// The search's internal representation: flat arrays for everything that does not depend on decisions, and
+// partial schedules as counts and times.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +23,21 @@ struct SearchInstance {
   std::vector<std::int64_t> forward_delay, backward_delay;   // as in SearchProblem
   std::vector<std::int64_t> activation_bytes, weight_bytes;  // per stage
   std::vector<std::int64_t> cap;                             // per rank
-  // Before the k-th F of a stage can start, its cap wants at least so many of its I and W (B) done.
+  // The number of I and W (B) of a stage that its cap requires before the k-th F can start.
   std::vector<std::int32_t> inputs_before, weights_before;  // [stage, k]
   // F of micro-batch k of a stage must not run before F of micro-batch k - room of a later stage of its rank:
-  // what it adds stays until that stage's own I, so the later F would never fit again. Without it states die
-  // slowly.
+  // what it adds stays until that stage's own I, so the later F would never fit again. Without this rule dead
+  // ends are detected late.
   struct Ahead {
     int later = 0;
     std::int64_t room = 0;
-    std::vector<std::int32_t> inputs;  // [k]: so many I of the later stage have to be done before F of k
+    std::vector<std::int32_t> inputs;  // [k]: number of I of the later stage required before F of k
   };
-  std::vector<std::vector<Ahead>> ahead;  // per stage; only what can bind
-  // At least so long after the end of the k-th action of a kind the schedule cannot be over.
+  std::vector<std::vector<Ahead>> ahead;  // per stage; only those that can bind
+  // The minimum time from the end of the k-th action of a kind to the end of the schedule.
   std::vector<std::int64_t> tail[3];  // [kind][stage, k]
-  // Whether delaying an F that could run can pay: a capped rank with several stages, whose memory the F of
-  // another stage may need more urgently.
+  // Whether delaying a runnable F can pay off: true for a capped rank with several stages, where the F of
+  // another stage may need the memory more urgently.
   std::vector<bool> may_hold;  // per rank
 
   std::size_t at(int stage, int k) const {
@@ -46,8 +46,8 @@ struct SearchInstance {
   }
 };
 
-// A partial schedule, as views into storage of the owner. Ready times hold what has arrived: entry k of stage
-// s is meaningful from the scheduling of the action that it waits for.
+// A partial schedule, as views into the owner's storage. Entry k of stage s of the ready times is valid once
+// the action that it waits for is scheduled.
 struct SearchState {
   std::uint16_t* done[3] = {};    // [kind][stage]: how many are scheduled
   std::uint16_t* held = nullptr;  // [stage]: 1 if its F may not run before an F of another stage of its rank
@@ -76,7 +76,7 @@ inline std::int64_t held_bytes(const SearchInstance& in, const SearchState& st, 
 // Whether the next action of this kind can be appended to its rank's order now; then when it starts.
 bool is_candidate(const SearchInstance& in, const SearchState& st, int stage, int kind);
 std::int64_t start_of(const SearchInstance& in, const SearchState& st, int stage, int kind);
-// Appends it. Returns its end.
+// Appends the move and returns its end.
 std::int64_t apply(const SearchInstance& in, const SearchState& st, Move move);
 
 }  // namespace braid::pipeline

@@ -111,7 +111,7 @@ class Engine {
         costs_.slowdown * (costs_.shared_links ? static_cast<double>(s_.rows.size()) : 1.0) / 1000;
     if (sum * dearer > 1e18) {
       ir::user_error(kTimesTooLarge, {}, "the times of all actions add up to more than eleven days",
-                     "give the costs in the units that the keys name");
+                     "give the costs in the units named by the keys");
     }
   }
 
@@ -346,7 +346,7 @@ class Engine {
       if (t.end == kNotYet || t.received != kNotYet || !stuck.empty()) {
         const char* state = t.sent == kNotYet       ? "is received, but never sent"
                             : t.received == kNotYet ? "is sent, but never received"
-                                                    : "stands behind others in a queue";
+                                                    : "is queued behind others";
         stuck += fmt::format("\n  {} {}", to_string(t.send), state);
       }
     }

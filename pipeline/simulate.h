@@ -2,17 +2,17 @@
 //
 //   * A rank takes the cells of its row in order. Computation occupies its one compute stream; SEND and
 //     RECV are posted when the row reaches them and take no time there; UNSHARD and REDUCE_GRAD run one
-//     after the other on a stream of their own. An action begins when its inputs are there: the value of a
-//     RECV, of a neighbouring stage on the same rank, the parameters of an UNSHARD. WAIT_SEND and
-//     WAIT_REDUCE_GRAD take no time, but the row goes on only when what they wait for is complete.
-//   * Transfers begin and arrive by the rules of transfer_queues.h; what runs at the same time goes on by
-//     those of analysis/costs/event_engine.h, which the overlap simulator shares.
-//   * Contention, where the costs ask for it: k transfers that leave (or enter) one rank at a time each go
-//     at 1/k of their speed; computation beside a transfer of its rank takes `slowdown` times as long.
-//   * Rows without transfers (compute only): a value of another rank arrives latency + bytes / bandwidth
-//     after its action has ended, through no queue; contention is charged for all the same.
+//     after the other on a separate stream. An action begins when its inputs are ready: the message of a
+//     RECV, the value of a neighbouring stage on the same rank, the parameters of an UNSHARD. WAIT_SEND and
+//     WAIT_REDUCE_GRAD take no time, but the row stops at them until what they wait for is complete.
+//   * Transfers begin and arrive by the rules of transfer_queues.h; concurrent work progresses by those of
+//     analysis/costs/event_engine.h, which the overlap simulator shares.
+//   * If the costs enable contention, k concurrent transfers that leave (or enter) one rank each run at 1/k
+//     of their speed; computation during a transfer of its rank takes `slowdown` times as long.
+//   * In rows without transfers (compute only), a value of another rank arrives latency + bytes / bandwidth
+//     after its action has ended, without a queue; contention applies as well.
 //
-// Exact in whole picoseconds and deterministic. O(actions x what runs at a time).
+// Exact in whole picoseconds and deterministic. O(actions x concurrency).
 #pragma once
 
 #include <vector>
@@ -24,8 +24,7 @@
 
 namespace braid::pipeline {
 
-// A cell that took part: position in its row, and when. Posting a transfer or freeing parameters takes no
-// time.
+// The position and times of a cell. Posting a transfer or freeing parameters takes no time.
 struct CellTimes {
   std::uint32_t position = 0;
   analysis::Time begin, end;
@@ -38,12 +37,12 @@ struct TransferTimes {
   analysis::Time begin, end;      // on the link
 };
 
-// Of the compute stream of one rank; they sum up to the makespan.
+// Times of the compute stream of one rank; they add up to the makespan.
 struct RankTimes {
   analysis::Time busy;
   analysis::Time skew;          // before its first action
-  analysis::Time dependency;    // what it waited for did not exist yet, or was on its way
-  analysis::Time head_of_line;  // it existed, but its transfer stood behind others or shared the link
+  analysis::Time dependency;    // what it waited for did not exist yet or was in transit
+  analysis::Time head_of_line;  // its transfer was queued behind others or shared the link
   analysis::Time tail;          // after its last action
 
   analysis::Time idle() const { return skew + dependency + head_of_line + tail; }
@@ -52,14 +51,14 @@ struct RankTimes {
 struct Simulation {
   analysis::Time makespan;
   std::vector<std::vector<CellTimes>> cells;  // per rank, in row order; idle cells are left out
-  std::vector<TransferTimes> transfers;       // in the order of their begin
+  std::vector<TransferTimes> transfers;       // in order of their begin
   std::vector<RankTimes> ranks;
 
   analysis::Time idle() const;  // of all ranks
 };
 
-// Throws BR0862, with what each rank waits for, if they wait for each other for ever; BR0863 if the sum of
-// all times leaves 64 bits. The schedule is valid (validate.h).
+// Requires a valid schedule (validate.h). Throws BR0862 if ranks wait for each other forever, with what each
+// waits for, and BR0863 if the sum of all times overflows 64 bits.
 Simulation simulate(const Schedule& schedule, const PipelineCosts& costs, ChannelPolicy policy = {});
 
 }  // namespace braid::pipeline

@@ -1,4 +1,4 @@
-// When an action may take its step as far as its own rank is concerned; RECVs look at other ranks.
+// Whether an action may take its step as far as its own rank is concerned; RECVs depend on other ranks.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@ class StepRules {
  public:
   explicit StepRules(const Schedule& s) : s_(s), done_(dense_size(s), 0) {}
 
-  // What a RECV meets is not looked at: RECVs are ready. All else that `a` needs lies on its own rank, but
-  // the RECV that a WAIT_SEND needs.
+  // Treats every RECV as ready, whatever its SEND. All else that `a` needs is on its own rank, except the
+  // RECV that a WAIT_SEND needs.
   bool ready(Action a) const {
     switch (a.kind) {
       case ActionKind::forward:

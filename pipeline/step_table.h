@@ -1,15 +1,15 @@
-// The unit-step table of a lowered schedule: every cell takes one step, whatever it costs.
+// The unit-step table of a lowered schedule: every cell takes one step, whatever its cost.
 //
-// A cell takes the step after the one before it in its row, a RECV not before its SEND: they may share a
-// step. A SEND does not wait for its RECV, messages are told apart by name, not by order, and a rank stands
-// still at a RECV: so the table says how a schedule looks, not whether channels can block it
-// (deadlock_proof.h says that). A cell that needs something that stands later in its own row, or a RECV whose
-// SEND has no step, is a deadlock.
+// A cell takes the step after its predecessor in the row; a RECV takes the step of its SEND or a later one. A
+// SEND does not wait for its RECV, messages are matched by name, not by order, and a rank stops at a RECV. So
+// the table shows the shape of a schedule, not whether channels can block it (deadlock_proof.h). It is a
+// deadlock if a cell needs something later in its own row, or if the SEND of a RECV has no step.
 //
-// F needs its RECV_F or, on one rank, the F of the stage before; I and B their RECV_B or the I or B of the
-// stage after; a SEND its F, I or B; a WAIT_SEND its SEND and, not before it, the RECV of that; a container
-// all that its members need. The SENDs of a BATCH_P2P leave in the step in which its rank comes to it, and it
-// takes the step of the last SEND that its RECVs meet. Everything else needs nothing.
+// F needs its RECV_F or, on the same rank, the F of the stage before; I and B need their RECV_B or the I or B
+// of the stage after; a SEND needs its F, I or B; a WAIT_SEND needs its SEND and comes no earlier than the
+// matching RECV; a container needs everything that its members need. The SENDs of a BATCH_P2P leave in the
+// step in which the rank reaches it, and the batch takes the step of the last SEND that its RECVs meet.
+// Everything else needs nothing.
 //
 // O(cells): step(cell) = max(step of the cell before + 1, steps of the SENDs it meets).
 // Source: the semantics of torch.distributed.pipelining's simulator (2024), extended to every action.
@@ -25,12 +25,12 @@ namespace braid::pipeline {
 
 struct StepTable {
   std::int32_t steps = 0;
-  // Per rank and entry of its row: the step, -1 for idle cells, which take none, and for what never has one.
-  // Members of a container have the step of the container.
+  // The step of each entry of each rank's row; -1 for idle cells, which take none, and for entries that are
+  // never reached. Members of a container have its step.
   std::vector<std::vector<std::int32_t>> step_of;
 
-  // A deadlock: the entry at which each unfinished rank stands. The last step of the table is then the one in
-  // which no rank moved.
+  // In a deadlock, the entry at which each unfinished rank stands. The last step of the table is then the one
+  // in which no rank moved.
   struct Waiting {
     int rank = 0;
     std::size_t position = 0;
@@ -40,13 +40,13 @@ struct StepTable {
 };
 
 struct StepTableOptions {
-  // The older simulator: a RECV also takes place when its SEND is merely the next action of the other rank.
-  // To reproduce its tables; O(steps * ranks).
+  // Reproduces the tables of the older simulator, in which a RECV also proceeds if its SEND is merely the
+  // next action of the other rank. O(steps * ranks).
   bool peek = false;
 };
 
-// Takes rows whose form is valid (validate_form), lowered or not: without transfers only what lies on one
-// rank moves.
+// Takes rows whose form is valid (validate_form), lowered or not: without transfers, only values within one
+// rank move.
 StepTable step_table(const Schedule& schedule, const StepTableOptions& options = {});
 
 // A row per step, a column per rank:

@@ -74,7 +74,7 @@ class CellParser {
     const std::size_t name = at_;
     const ActionKind kind = this->kind();
     if (is_container(kind))
-      fail(kBadContainer, name, "the members of a container stand in parentheses before its name");
+      fail(kBadContainer, name, "the members of a container must precede its name in parentheses");
     const bool more = at_ < text_.size() && is_digit(text_[at_]);
     if (!has_microbatch(kind)) {
       if (more) fail(kBadCell, at_, fmt::format("{} takes no micro-batch", kind_name(kind)));
@@ -98,7 +98,7 @@ class CellParser {
     const ActionKind kind = this->kind();
     if (!is_container(kind)) fail(kBadContainer, name, fmt::format("{} is not a container", kind_name(kind)));
     const std::size_t members = row.size() - header - 1;
-    if (members < 2) fail(kBadContainer, open, "a container has two members at least");
+    if (members < 2) fail(kBadContainer, open, "a container must have at least two members");
     for (std::size_t k = header + 1; k < row.size(); ++k) {
       const ActionKind m = row[k].kind;
       if (kind == ActionKind::overlap_f_b ? !is_compute(m) : !is_send(m) && !is_recv(m)) {
@@ -122,7 +122,7 @@ class CellParser {
     const auto found = std::find(kNames.begin() + 1, kNames.end(), name);
     if (found == kNames.end()) {
       fail(kBadCell, begin, fmt::format("{} is not a kind of action", quoted(name)),
-           name == "BW" ? "files of 2024 write B for what is I now, and BW for B: rename both" : kForms);
+           name == "BW" ? "files of 2024 write B for I, and BW for B: rename both" : kForms);
     }
     return static_cast<ActionKind>(found - kNames.begin());
   }

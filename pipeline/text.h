@@ -5,8 +5,7 @@
 //   container  := "(" action {";" action} ")" KIND    two members at least, no blanks inside
 //
 // Numbers are decimal without leading zeros or sign and fit 32 bits. Printing is the exact inverse of
-// parsing, so a text that names an action in any other way ("0F0junk", "2F", "0BW0", "00F0") is refused, not
-// guessed at.
+// parsing, so any other text ("0F0junk", "2F", "0BW0", "00F0") is rejected.
 #pragma once
 
 #include <string>
@@ -16,25 +15,25 @@
 
 namespace braid::pipeline {
 
-// Where the text stands, for messages.
+// The position of the text, for messages.
 struct TextPlace {
   std::string_view file;
-  int rank = -1;   // -1: the cell stands alone, it is no part of a table
+  int rank = -1;   // -1: a single cell outside a table
   int cell = 0;    // from 0, as in every message about rows
   int column = 1;  // from 1, of the cell's first character in its line
 };
 
-// Appends what the cell says to the row: one entry, or a container with its members. Throws BR0800 to BR0802
-// with the column of the first wrong character.
+// Parses a cell and appends it to the row: one entry, or a container with its members. Throws BR0800 to
+// BR0802 with the column of the first wrong character.
 void parse_cell(std::string_view text, Row& row, const TextPlace& place = {});
 
-// One action that is neither a container nor idle.
+// Parses one action that is neither a container nor idle.
 Action parse_action(std::string_view text);
 
-// "F", "SEND_B", "OVERLAP_F_B"; nothing for idle.
+// "F", "SEND_B", "OVERLAP_F_B"; empty for idle.
 std::string_view kind_name(ActionKind kind);
 
-// Appends the text of an action without members, and of the cell that begins at `position`.
+// Append the text of an action without members, or of the cell that begins at `position`.
 void append_action(std::string& text, Action action);
 void append_cell(std::string& text, const Row& row, std::size_t position);
 

@@ -109,7 +109,7 @@ void TransferQueues::deliver(Transfer& t) {
   t.delivered = true;
   --outstanding_[at(t.connection)];
   touch(t.recv_queue);
-  // A sender may stand at its head because too many messages were on their way.
+  // A sender may wait at the head because too many messages were in flight.
   for (const int q : senders_of(t.connection)) touch(q);
 }
 

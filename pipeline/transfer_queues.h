@@ -1,10 +1,10 @@
-// The transfers of a schedule while it is simulated: what was posted, what may begin, what has come.
+// The transfers of a schedule during simulation: which are posted, which may begin, which have arrived.
 //
 // A SEND meets its RECV through the queues of the channel policy (channels.h): a transfer begins when both
 // are posted and at the heads of their queues, which it occupies until it is complete. With K buffered
-// messages a SEND begins without its RECV, as long as fewer than K messages of its connection have not been
-// received; the RECV is complete when the message is there. What is batched is posted, and may begin,
-// together; what it brings is there when all of it in one queue is complete.
+// messages, a SEND begins without its RECV while fewer than K messages of its connection are unreceived; the
+// RECV is complete when the message has arrived. Batched transfers are posted, and may begin, together; their
+// messages are usable once all of the batch in one queue is complete.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace braid::pipeline {
 
 constexpr std::int64_t kNotYet = -1;  // of a time in picoseconds
 
-// Small members stand here: calls between files of a shared library are never inlined.
+// Small members are defined here because calls between files of a shared library are never inlined.
 class TransferQueues {
  public:
   struct Transfer {
@@ -28,8 +28,8 @@ class TransferQueues {
     std::int32_t from = 0, to = 0;                                                    // ranks
     std::int64_t sent = kNotYet, received = kNotYet, begin = kNotYet, end = kNotYet;  // ps
     bool delivered = false;                                                           // the RECV is complete
-    bool usable = false;  // and so is all that was posted with it into its queue
-    bool left = false;    // the SEND is complete, and all that was posted with it into its queue
+    bool usable = false;  // and so is everything posted with it into its queue
+    bool left = false;    // the SEND and everything posted with it into its queue are complete
 
    private:
     friend class TransferQueues;
@@ -37,7 +37,7 @@ class TransferQueues {
     int send_batch = 0, recv_batch = 0;
   };
 
-  // Of a valid schedule, which must outlive it.
+  // Requires a valid schedule, which must outlive this object.
   TransferQueues(const Schedule& schedule, ChannelPolicy policy);
 
   const std::vector<Transfer>& transfers() const { return transfers_; }  // in the order they were named
@@ -50,18 +50,18 @@ class TransferQueues {
     const int t = transfer_of_[index_of(send)];
     return t >= 0 && transfers_[static_cast<std::size_t>(t)].left;
   }
-  bool meets() const { return policy_.buffered == 0; }  // no SEND leaves without its RECV
+  bool meets() const { return policy_.buffered == 0; }  // whether every SEND waits for its RECV
   const Transfer& of(Action posted_send) const {
     return transfers_[static_cast<std::size_t>(transfer_of_[index_of(posted_send)])];
   }
 
-  // What is posted until the next call is one batch.
+  // Starts a new batch: what is posted until the next call belongs to it.
   void begin_batch() { ++batch_; }
   void post(Action transfer, std::int64_t now);
-  // A value that goes to another rank by itself (rows without transfers): begun, through no queue.
+  // Begins a transfer outside the queues, for rows without SEND and RECV.
   int send_by_itself(Action send, std::int64_t now);
-  // Begins and delivers what may be; begins(index), which calls nothing here, for each transfer that begins.
-  // True if anything moved.
+  // Begins and delivers every transfer that may; calls begins(index), which must not call back, for each that
+  // begins. Returns whether anything moved.
   template <class Begins>
   bool settle(std::int64_t now, const Begins& begins) {
     bool moved = false;
@@ -78,8 +78,8 @@ class TransferQueues {
   void end(int transfer, std::int64_t now);
 
  private:
-  // One end of a channel: what was posted and is not complete, in order. What has the batch of the first one
-  // is at the head.
+  // One end of a channel: the posted, incomplete transfers in order. Those of the first one's batch are at
+  // the head.
   struct Queue {
     struct Entry {
       int transfer;
@@ -125,7 +125,7 @@ class TransferQueues {
   std::vector<Queue> queues_;
   std::vector<int> touched_, begun_;
   std::vector<int> outstanding_;           // by connection: begun and not delivered
-  std::vector<std::vector<int>> senders_;  // by connection; made when it is first asked for
+  std::vector<std::vector<int>> senders_;  // by connection; made on first use
 };
 
 }  // namespace braid::pipeline

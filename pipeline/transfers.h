@@ -1,5 +1,5 @@
-// What the passes over schedules share: dense numbers of (stage, micro-batch), sets of kinds in one byte, and
-// which neighbouring stages hand over by a transfer.
+// Shared by the passes over schedules: dense numbers of (stage, micro-batch), sets of kinds in one byte, and
+// which neighbouring stages exchange messages.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ inline std::size_t dense_size(const Schedule& s) {
   return s.rank_of_stage.size() * static_cast<std::size_t>(s.microbatches);
 }
 
-// Whether the stages `stage` and `stage + 1` exist and lie on different ranks: what passes between them is
-// sent. On one rank the tensor is handed over.
+// Whether `stage` and `stage + 1` exist and lie on different ranks, so that values between them are sent. On
+// one rank the tensor is passed directly.
 inline bool sent_between(const Schedule& s, int stage) {
   return stage >= 0 && stage + 1 < s.stages() &&
          s.rank_of_stage[static_cast<std::size_t>(stage)] !=
@@ -39,7 +39,7 @@ inline int peer_of(const Schedule& s, Action transfer) {
   return s.rank_of_stage[static_cast<std::size_t>(counterpart(transfer).stage)];
 }
 
-// The transfer that follows an action's result, or precedes its input; idle where there is none.
+// The transfer after an action's result, or before its input; idle if there is none.
 inline Action send_after(const Schedule& s, Action a) {
   if (a.kind == ActionKind::forward && sent_between(s, a.stage))
     return {ActionKind::send_forward, a.stage, a.microbatch};
@@ -57,8 +57,8 @@ inline Action recv_before(const Schedule& s, Action a) {
   return {};
 }
 
-// The transfer that has to be through before an action begins: the RECV of what it takes, the SEND of a
-// WAIT_SEND; idle where there is none.
+// The transfer that must be complete before an action begins: the RECV of its input or the SEND of a
+// WAIT_SEND; idle if there is none.
 inline Action awaited_transfer(const Schedule& s, Action a) {
   return is_wait_send(a.kind) ? send_of(a) : recv_before(s, a);
 }

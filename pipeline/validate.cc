@@ -22,21 +22,25 @@ bool has_actions(const Schedule& s) {
 }
 
 void check_placement(const Schedule& s) {
-  if (s.microbatches < 0) ir::user_error(kTooLarge, {}, fmt::format("{} micro-batches", s.microbatches));
+  if (s.microbatches < 0)
+    ir::user_error(kTooLarge, {}, fmt::format("the number of micro-batches is {}", s.microbatches));
   if (dense_size(s) >= static_cast<std::size_t>(kMostStageMicrobatches))
-    ir::user_error(kTooLarge, {}, fmt::format("{} stages of {} micro-batches", s.stages(), s.microbatches),
-                   fmt::format("stages times micro-batches must stay below {}", kMostStageMicrobatches));
+    ir::user_error(kTooLarge, {},
+                   fmt::format("{} stages with {} micro-batches are too many", s.stages(), s.microbatches),
+                   fmt::format("stages * micro-batches must be below {}", kMostStageMicrobatches));
   std::vector<char> owns(s.rows.size(), 0);
   for (int stage = 0; stage < s.stages(); ++stage) {
     const int rank = s.rank_of_stage[static_cast<std::size_t>(stage)];
     if (rank < 0 || rank >= s.ranks())
-      ir::user_error(kBadPlacement, {},
-                     fmt::format("stage {} is placed on rank {} of {}", stage, rank, s.ranks()));
+      ir::user_error(
+          kBadPlacement, {},
+          fmt::format("stage {} is placed on rank {}, but there are {} ranks", stage, rank, s.ranks()));
     owns[static_cast<std::size_t>(rank)] = 1;
   }
   if (s.ranks() > s.stages() && (s.stages() > 0 || has_actions(s)))
-    ir::user_error(kBadPlacement, {}, fmt::format("{} ranks for {} stages", s.ranks(), s.stages()),
-                   "every rank needs a stage: use fewer ranks or cut the model into more stages");
+    ir::user_error(kBadPlacement, {},
+                   fmt::format("{} ranks are too many for {} stages", s.ranks(), s.stages()),
+                   "every rank needs a stage: use fewer ranks or split the model into more stages");
   for (int rank = 0; rank < s.ranks() && s.stages() > 0; ++rank)
     if (!owns[static_cast<std::size_t>(rank)])
       ir::user_error(kBadPlacement, {}, fmt::format("rank {} owns no stage", rank));
@@ -51,7 +55,7 @@ class FormCheck {
     for (rank_ = 0; rank_ < s_.ranks(); ++rank_) {
       const Row& row = s_.rows[static_cast<std::size_t>(rank_)];
       for (std::size_t p = 0; p < row.size();) {
-        if (row[p].kind > batch_p2p) fail(p, "is no action");
+        if (row[p].kind > batch_p2p) fail(p, "is not an action");
         if (is_container(row[p].kind)) {
           check_container(row, p);
         } else if (row[p].kind != idle) {
@@ -67,8 +71,9 @@ class FormCheck {
     const Action header = row[p];
     const char* name = header.kind == overlap_f_b ? "OVERLAP_F_B" : "BATCH_P2P";
     if (header.microbatch < 1 || static_cast<std::size_t>(header.microbatch) > row.size() - p - 1)
-      ir::user_error(kBadAction, {},
-                     fmt::format("{}: {} of {} members", place(s_, rank_, p), name, header.microbatch));
+      ir::user_error(
+          kBadAction, {},
+          fmt::format("{}: {} cannot have {} members", place(s_, rank_, p), name, header.microbatch));
     for (const Action a : members(row, p)) {
       const bool fits = header.kind == overlap_f_b ? is_compute(a.kind) : is_send(a.kind) || is_recv(a.kind);
       if (!fits)
@@ -93,7 +98,7 @@ class FormCheck {
     if (sent_between(s_, lower)) return;
     fail(p, a, kBadAction,
          handed_over_between(s_, lower)
-             ? fmt::format("stages {} and {} lie on the same rank, nothing is sent", lower, lower + 1)
+             ? fmt::format("stages {} and {} are on the same rank, so nothing is sent", lower, lower + 1)
              : fmt::format("there is no stage {}", up ? lower + 1 : lower));
   }
 
@@ -170,12 +175,12 @@ class Validator {
   KindSet done(int stage, int microbatch) const { return done_[dense_id(s_, {forward, stage, microbatch})]; }
 
   void need(bool have, Action a, Action needed) const {
-    if (!have) fail(a, kWrongOrder, fmt::format("{} has to come before it", to_string(needed)));
+    if (!have) fail(a, kWrongOrder, fmt::format("{} must come before it", to_string(needed)));
   }
 
   void check_order(Action a) {
     if (!options_.transfers && (is_send(a.kind) || is_recv(a.kind) || is_wait_send(a.kind)))
-      fail(a, kBadAction, "a transfer in rows that are to have none");
+      fail(a, kBadAction, "the rows must not contain transfers");
     const int s = a.stage;
     const int m = a.microbatch;
     switch (a.kind) {
@@ -217,7 +222,7 @@ class Validator {
     const auto stage = static_cast<std::size_t>(a.stage);
     switch (a.kind) {
       case unshard:
-        if (shard_[stage] == Shard::gathered) fail(a, kTwice, "the parameters are there already");
+        if (shard_[stage] == Shard::gathered) fail(a, kTwice, "the parameters are already gathered");
         if (shard_[stage] == Shard::unknown && computed_[stage])
           fail(a, kWrongOrder, fmt::format("stage {} computes before it", a.stage));
         shard_[stage] = Shard::gathered;
@@ -229,21 +234,21 @@ class Validator {
         shard_[stage] = Shard::freed;
         return;
       case reduce_grad:
-        if (reduced_[stage] != Reduction::none) fail(a, kTwice, "the gradients are reduced once");
+        if (reduced_[stage] != Reduction::none) fail(a, kTwice, "the gradients were already reduced");
         if (weights_[stage] < s_.microbatches)
           fail(a, kWrongOrder,
-               fmt::format("{} of {} gradients of the weights are there", weights_[stage], s_.microbatches));
+               fmt::format("only {} of {} weight gradients are computed", weights_[stage], s_.microbatches));
         reduced_[stage] = Reduction::begun;
         return;
       case wait_reduce_grad:
-        if (reduced_[stage] == Reduction::awaited) fail(a, kTwice, "it was done before");
+        if (reduced_[stage] == Reduction::awaited) fail(a, kTwice, "it occurs twice");
         reduced_[stage] = Reduction::awaited;
         return;
       case wait_send_forward:
       case wait_send_backward: {
         if (waited_.empty()) waited_.assign(dense_size(s_), 0);
         KindSet& waited = waited_[dense_id(s_, a)];
-        if ((waited & bit(send_of(a).kind)) != 0) fail(a, kTwice, "it was done before");
+        if ((waited & bit(send_of(a).kind)) != 0) fail(a, kTwice, "it occurs twice");
         waited |= bit(send_of(a).kind);
         return;
       }
@@ -254,7 +259,7 @@ class Validator {
     KindSet excluded = bit(a.kind);
     if (a.kind == full_backward) excluded |= bit(backward_input) | bit(backward_weight);
     if (a.kind == backward_input || a.kind == backward_weight) excluded |= bit(full_backward);
-    if ((set & excluded) != 0) fail(a, kTwice, "it was done before");
+    if ((set & excluded) != 0) fail(a, kTwice, "it occurs twice");
     set |= bit(a.kind);
     if (!is_compute(a.kind)) return;
     computed_[stage] = 1;
@@ -269,7 +274,7 @@ class Validator {
   void check_complete() const {
     using Phases = ValidateOptions::Phases;
     if (options_.phases == Phases::forward_only && backward_)
-      ir::user_error(kBadAction, {}, "a schedule for inference has backward actions");
+      ir::user_error(kBadAction, {}, "a forward-only schedule has backward actions");
     const bool training =
         options_.phases == Phases::training || (options_.phases == Phases::either && backward_);
     for (int s = 0; s < s_.stages(); ++s) {

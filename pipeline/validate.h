@@ -1,11 +1,11 @@
-// Whether a schedule is one: every stage and micro-batch forward once and backward once, on the rank that
-// owns the stage, each after what it needs on that rank. What only other ranks can decide, whether they wait
-// for each other, is left to add_send_recv, step_table and, for good, deadlock_proof.
+// Checks that a schedule is valid: each stage and micro-batch has one forward and one backward, on the rank
+// that owns the stage, each after what it needs on that rank. Whether ranks wait for each other is left to
+// add_send_recv, step_table and, conclusively, deadlock_proof.
 //
-// A schedule without any action and one of a single rank are valid. Stages * micro-batches lie below
+// A schedule without actions and one with a single rank are valid. Stages * micro-batches must be below
 // kMostStageMicrobatches.
 //
-// Members of a container run side by side: none may need another one of the same container.
+// Members of a container run concurrently: none may need another one of the same container.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@
 
 namespace braid::pipeline {
 
-// So that four transfers of each, with micro-batches rounded up to a power of two, have 32-bit numbers.
+// Keeps the numbers of four transfers each, with micro-batches rounded up to a power of two, within 32 bits.
 inline constexpr std::int64_t kMostStageMicrobatches = std::int64_t{1} << 27;
 
 struct ValidateOptions {
   enum class Phases {
-    either,        // forward only, when there is no backward at all
+    either,        // forward only if there is no backward at all
     training,      // forward and backward
     forward_only,  // inference
   };
@@ -30,14 +30,15 @@ struct ValidateOptions {
   bool transfers = false;
 };
 
-// Throws a user error, BR0830 to BR0836, that names rank, cell and action; cells are counted from 0 as they
-// stand in the row, idle ones too, a container as one. Linear.
+// Throws a user error, BR0830 to BR0836, that names rank, cell and action. Cells are counted from 0,
+// including idle ones; a container is one cell. Linear.
 void validate(const Schedule& schedule, const ValidateOptions& options = {});
 
-// Sizes, placement and the form of the actions alone: what every pass takes for granted. BR0830 to BR0833.
+// Checks sizes, placement and the form of the actions only, which every pass requires. Throws BR0830 to
+// BR0833.
 void validate_form(const Schedule& schedule);
 
-// "rank 1, cell 4"; position is that of the cell's first entry in the row.
+// "rank 1, cell 4"; `position` is that of the cell's first entry in the row.
 std::string place(const Schedule& schedule, int rank, std::size_t position);
 // "3F0" or "(3F0;2B1)OVERLAP_F_B"
 std::string cell_text(const Row& row, std::size_t position);

@@ -2,14 +2,13 @@
  *
  * A program exports one function, `const BraidCudaProgram* braid_cuda_program_<name>(void)`; everything else
  * is reached from the table it returns, which is constant data. Instances are independent of each other; one
- * instance is used by one host thread at a time. No call throws. What fails returns a BraidStatus and leaves
- * a message for last_error.
+ * instance may be used by one host thread at a time. No call throws. A failing call returns a BraidStatus and
+ * leaves a message for last_error.
  *
  * Life of an instance, on the device that is current at create:
  *     create(weights, comm)  ->  [ prepare(dims) -> run(inputs, outputs, stream)* ]*  ->  destroy
- * run only enqueues: what goes wrong on the device later is seen by status() and synchronize(). It allocates
- * nothing. Every call is collective over the ranks of `comm` in so far as all ranks make the same calls with
- * the same dims.
+ * run only enqueues and allocates nothing; status() and synchronize() report later errors on the device. All
+ * ranks of `comm` must make the same calls with the same dims.
  */
 #ifndef BRAID_RUNTIME_CUDA_ABI_H_
 #define BRAID_RUNTIME_CUDA_ABI_H_
@@ -24,8 +23,8 @@ extern "C" {
 
 typedef struct BraidCudaInstance BraidCudaInstance;
 
-/* Weights are copied to the device and may be freed after create; the communicator stays the caller's and
- * must outlive the instance. A field may be null where the program needs none of it. */
+/* Weights are copied to the device and may be freed after create; the caller owns the communicator, which
+ * must outlive the instance. A field may be null if the program does not need it. */
 typedef struct BraidCudaCreateInfo {
   uint32_t abi_version;
   uint32_t struct_size; /* sizeof(BraidCudaCreateInfo) */
@@ -58,23 +57,24 @@ typedef struct BraidCudaProgram {
   int32_t group_count;
   const BraidGroup* groups;
 
-  /* Every size of every input, then of every output, one after the other, for the given dimensions. */
+  /* Computes every size of every input, then of every output, for the given dimensions. */
   void (*sizes)(const int64_t* dims, int64_t* out);
 
   BraidStatus (*create)(const BraidCudaCreateInfo* info, BraidCudaInstance** out);
   /* Makes and remembers what depends on the actual sizes. May allocate and wait for the device. */
   BraidStatus (*prepare)(BraidCudaInstance* instance, const int64_t* dims);
-  /* Device pointers in the order of `inputs` and `outputs`; inputs are read only, but for those marked as
-   * `written`. The step comes after what `stream` (a
-   * cudaStream_t) has been given before, and what it is given later comes after the step. Null: the program's
-   * own stream; follow with synchronize. Neither is ever the default stream. */
+  /* Device pointers in the order of `inputs` and `outputs`; inputs are read only, except those marked as
+   * `written`. The step follows the work enqueued on `stream` (a cudaStream_t) before, and precedes what is
+   * enqueued later. Null: the program's own stream; follow with synchronize. Neither is ever the default
+   * stream. */
   BraidStatus (*run)(BraidCudaInstance* instance, const void* const* inputs, void* const* outputs,
                      void* stream);
   /* Does not wait: BRAID_OK, or what has gone wrong so far in any step. */
   BraidStatus (*status)(BraidCudaInstance* instance);
-  /* Waits until all steps are done, at most so many milliseconds (negative: for ever); then as status. */
+  /* Waits until all steps are done, at most timeout_ms (negative: forever); then returns status. */
   BraidStatus (*synchronize)(BraidCudaInstance* instance, int64_t timeout_ms);
-  /* Of the last call that failed on this instance, or of the last failed create on this thread for null. */
+  /* The message of the last failed call on this instance or, for null, of the last failed create on this
+   * thread. */
   const char* (*last_error)(const BraidCudaInstance* instance);
   void (*destroy)(BraidCudaInstance* instance);
 } BraidCudaProgram;

@@ -3,8 +3,8 @@
 //
 //   D[m,n] = epilogue(alpha * op(A)[m,k] * op(B)[k,n] + beta * C[m,n] + bias[n])
 //
-// All matrices are row-major. Products are accumulated in float32. Set-up (descriptors, choice of algorithm)
-// is done once by `prepare`; `run` only enqueues, so it may be captured in a graph.
+// All matrices are row-major. Products are accumulated in float32. `prepare` does the set-up once
+// (descriptors, choice of algorithm); `run` only enqueues, so it may be captured in a graph.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace braid::rt::cuda {
 
 enum class GemmType { kFloat32, kFloat16, kBFloat16 };
 
-// kGelu is the tanh approximation, which is the one cuBLASLt has; exact GELU is a kernel of its own.
+// kGelu is the tanh approximation, the only one in cuBLASLt; exact GELU is a separate kernel.
 enum class GemmEpilogue { kNone, kRelu, kGelu };
 
 struct GemmProblem {
@@ -30,7 +30,7 @@ struct GemmProblem {
   bool transpose_b = false;  // B is stored [n,k]
   // Elements from one row to the next as stored; 0: densely packed.
   int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0;
-  // Elements from one matrix of a batch to the next; 0: every one uses the same (not for D).
+  // Elements from one matrix of a batch to the next; 0: all use the same one (not for D).
   int64_t batch = 1;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0, stride_d = 0;
   GemmType input_type = GemmType::kFloat32;   // of A and B
@@ -38,7 +38,8 @@ struct GemmProblem {
   float alpha = 1.0f, beta = 0.0f;
   bool has_bias = false;  // bias[n], added before the activation, the same for the whole batch
   GemmEpilogue epilogue = GemmEpilogue::kNone;
-  // What an algorithm may use; the caller provides as much at run. 32 MiB is the usual choice for Hopper.
+  // The most workspace that an algorithm may use; the caller provides workspace_bytes() to `run`. 32 MiB is
+  // usual for Hopper.
   size_t workspace_limit = size_t{32} << 20;
 };
 
@@ -51,14 +52,14 @@ struct GemmOperands {
   void* workspace = nullptr;  // workspace_bytes(), 256-byte aligned, not shared with work that may overlap
 };
 
-// Null, or what no implementation takes.
+// Why no implementation accepts the problem; null if some do.
 inline const char* reason_against(const GemmProblem& p) {
   if (p.m < 0 || p.n < 0 || p.k < 0 || p.batch < 0) return "a GEMM's sizes are negative";
-  if (p.batch > 1 && p.stride_d == 0) return "a batched GEMM needs a stride of D";
+  if (p.batch > 1 && p.stride_d == 0) return "a batched GEMM requires a stride of D";
   const GemmType in = p.input_type, out = p.output_type;
   if (in == GemmType::kFloat32 && out != GemmType::kFloat32)
-    return "a GEMM of float32 inputs has a float32 output";
-  if (out != GemmType::kFloat32 && in != out) return "a GEMM's output is float32 or of the inputs' type";
+    return "a GEMM of float32 inputs must have a float32 output";
+  if (out != GemmType::kFloat32 && in != out) return "a GEMM's output must be float32 or of the inputs' type";
   const int64_t lda = p.transpose_a ? p.m : p.k, ldb = p.transpose_b ? p.k : p.n;
   if ((p.lda != 0 && p.lda < lda) || (p.ldb != 0 && p.ldb < ldb) || (p.ldc != 0 && p.ldc < p.n) ||
       (p.ldd != 0 && p.ldd < p.n))
@@ -66,7 +67,7 @@ inline const char* reason_against(const GemmProblem& p) {
   return nullptr;
 }
 
-// The same problem with no leading dimension left at 0.
+// The same problem with all leading dimensions filled in.
 inline GemmProblem with_defaults(GemmProblem p) {
   if (p.lda == 0) p.lda = p.transpose_a ? p.m : p.k;
   if (p.ldb == 0) p.ldb = p.transpose_b ? p.k : p.n;
@@ -82,11 +83,12 @@ class Gemm {
   Gemm(Gemm&&) noexcept;
   Gemm& operator=(Gemm&&) noexcept;
 
-  // Not cudaSuccess: nothing was prepared, and `error` says why (a type or epilogue the library lacks).
+  // Unless it returns cudaSuccess, nothing was prepared, and error() says why (a type or epilogue the library
+  // lacks).
   cudaError_t prepare(const GemmProblem& problem);
   size_t workspace_bytes() const;
   cudaError_t run(const GemmOperands& operands, cudaStream_t stream) const;
-  // Of the last call on this object that did not return cudaSuccess; owned by it.
+  // The message of the last call on this object that did not return cudaSuccess; owned by the object.
   const char* error() const;
 
  private:

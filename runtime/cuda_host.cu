@@ -11,7 +11,7 @@
 
 namespace {
 
-// One rank: what it owns, and how far it came.
+// One rank: its resources and its progress.
 class Rank {
  public:
   Rank(const BraidCudaHostRun& run, int rank) : run_(run), program_(*run.program), rank_(rank) {}
@@ -117,7 +117,7 @@ class Rank {
               "cudaMemcpyAsync");
   }
 
-  // What the step before has overwritten.
+  // Restores what the previous step has overwritten.
   bool restore_inputs() {
     bool any = false;
     for (int k = 0; k < program_.input_count; ++k) {

@@ -1,6 +1,6 @@
 /* Runs a generated CUDA program from host memory: ranks as threads of one process, each with its own device.
  * For tests and for `braid run`; a program that lives on a device calls runtime/cuda_abi.h itself. Built with
- * the program (runtime/cuda_host.cu), so that who calls it needs nothing of CUDA.
+ * the program (runtime/cuda_host.cu), so that its caller needs no CUDA.
  */
 #ifndef BRAID_RUNTIME_CUDA_HOST_H_
 #define BRAID_RUNTIME_CUDA_HOST_H_
@@ -26,12 +26,11 @@ typedef struct BraidCudaHostRun {
   uint64_t weights_bytes;
   const BraidCudaHostRank* ranks; /* program->ranks of them */
   const int64_t* dims;
-  int32_t steps; /* of the same inputs, one after the other; without waiting in between, unless a step writes
-                    an input, which is then given anew */
-  int32_t on_own_stream; /* 1: run is given no stream; 0: a stream of the caller's */
+  int32_t steps; /* with the same inputs, without waiting in between, unless a step writes an input, which is
+                    then restored */
+  int32_t on_own_stream; /* 1: call run without a stream; 0: with the caller's */
   int64_t timeout_ms;    /* of all steps together; negative: none */
-  double*
-      step_us; /* steps * ranks doubles, rank by rank, or null: wall time of each step, waiting in between */
+  double* step_us; /* steps * ranks doubles, rank by rank, or null: wall time of each step, run with waits */
 } BraidCudaHostRun;
 
 /* The status of the first rank that failed; its message, with the rank's number, in `message`. */

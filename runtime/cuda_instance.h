@@ -1,5 +1,5 @@
-// What an instance of a generated CUDA program is made of: the part that is the same for all programs. Header
-// only, as it is built with the program, by nvcc or for the emulated device.
+// The part of an instance that is common to all generated CUDA programs. Header only, as it is built with the
+// program, by nvcc or for the emulated device.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@
 #include "runtime/device/math.h"
 #include "runtime/weight_file.h"
 
-// Leaves the step (or any function that returns bool) where a call failed; the message names the current ONNX
-// node.
+// Returns from the step (or any function that returns bool) if a call failed; the message names the current
+// ONNX node.
 #define BRAID_TRY(call) \
   if (!ok((call), #call)) return false
 
@@ -31,14 +31,14 @@ T* at(const void* base, int64_t bytes) {
 
 class Instance {
  public:
-  // What a generated program tells of itself beside its table.
+  // What a generated program describes besides its table.
   struct Layout {
     int events = 0;
     bool collectives = false;
     const char* const* index_sites = nullptr;  // ONNX nodes that check indices
     int index_site_count = 0;
     const bool* symmetric_groups = nullptr;  // per group of the table: peers address the segment directly
-    const bool* peer_groups = nullptr;       // per group: its kernels read peers' memory; null: of none
+    const bool* peer_groups = nullptr;       // per group: its kernels read peers' memory; null: no group's do
   };
 
   Instance(const BraidCudaProgram& table, const Layout& layout) : table_(table), layout_(layout) {}
@@ -75,22 +75,21 @@ class Instance {
   }
   bool guard(bool holds, const char* text) {
     return holds ||
-           fail(BRAID_BAD_SIZE, std::string("the sizes do not fit each other: ") + text + " does not hold");
+           fail(BRAID_BAD_SIZE, std::string("the sizes are inconsistent: ") + text + " does not hold");
   }
-  // The ONNX node that the next calls belong to.
+  // Sets the ONNX node to which the next calls belong.
   void at_node(const char* node) {
     node_ = node;
     BRAID_LABEL(node);
   }
 
-  // Blocks for `count` points, `per_block` of them each; more points than the grid covers are reached by
-  // strides.
+  // The number of blocks for `count` points with `per_block` points each; a grid-stride loop covers the rest.
   unsigned grid_for(int64_t count, int64_t per_block) const {
     const int64_t wanted = (count + per_block - 1) / per_block;
     return static_cast<unsigned>(wanted < max_grid_ ? wanted : max_grid_);
   }
 #ifdef BRAID_HAS_PEER_ACCESS
-  // Of a kernel that reads peers' memory: one for what its threads move at once.
+  // The number of blocks of a kernel that reads peers' memory: one per chunk that its threads move at once.
   static unsigned peer_blocks(int64_t bytes) {
     const int64_t wanted = (bytes + 16 * device::kPeerThreads - 1) / (16 * device::kPeerThreads);
     return static_cast<unsigned>(wanted < 1                     ? 1
@@ -98,7 +97,7 @@ class Instance {
                                                                 : device::kPeerBlocks);
   }
 #endif
-  // Threads for a row of so many elements.
+  // The number of threads for a row of `elements`.
   static unsigned block_for(int64_t elements) {
     const int64_t wanted = (elements + 31) / 32 * 32;
     return static_cast<unsigned>(wanted < 32 ? 32 : wanted > 512 ? 512 : wanted);
@@ -118,7 +117,7 @@ class Instance {
     return ok(cudaEventRecord(events_[static_cast<size_t>(event)], communication_), "cudaEventRecord");
   }
 
-  // Problem `index` of gemm_problems, as prepared for the current dims.
+  // Runs problem `index` of gemm_problems, as prepared for the current dims.
   bool gemm(int index, const void* a, const void* b, const void* bias, void* d) {
     const size_t k = static_cast<size_t>(index);
     const GemmProblem& p = current_->problems[k];
@@ -134,14 +133,14 @@ class Instance {
            fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + current_->gemms[k].error());
   }
 
-  // Of the table; a rank may not be a member.
+  // Whether this rank is in group `index` of the table.
   bool in_group(int index) const { return groups_[static_cast<size_t>(index)] != nullptr; }
   bool transfers(int index, int peer) const {
     return in_group(index) && positions_[static_cast<size_t>(index)] != peer;
   }
   ncclComm_t group(int index) const { return groups_[static_cast<size_t>(index)]; }
 #ifdef BRAID_HAS_PEER_ACCESS
-  // Of a group that this rank is in, for kernels of runtime/device/peer_collectives.h.
+  // The peers in a group of this rank, for kernels of runtime/device/peer_collectives.h.
   device::PeerGroup peers(int index) const {
     const int ranks = table_.groups[index].size;
     const uint64_t before = static_cast<uint64_t>(index) * device::peer_flag_bytes(table_.ranks);
@@ -194,8 +193,8 @@ class Instance {
   };
   std::vector<Registration> registrations_;
   std::vector<ncclWindow_t> windows_;  // per group; null: none
-  uint64_t flags_offset_ = 0;          // in the segment, behind the plan's bytes: flags of peer kernels
-  int* abandoned_ = nullptr;           // pinned; 1: kernels that wait for peers shall end
+  uint64_t flags_offset_ = 0;          // in the segment, after the plan's bytes: flags of peer kernels
+  int* abandoned_ = nullptr;           // pinned; 1: kernels that wait for peers must end
   void* workspace_ = nullptr;
   size_t workspace_bytes_ = 0;
   int* device_flag_ = nullptr;  // INT_MAX - site of the first index check that failed; 0: none
@@ -203,8 +202,8 @@ class Instance {
   std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;
   Prepared* current_ = nullptr;
   const char* node_ = nullptr;
-  bool broken_ = false;   // a step failed half-way, or its data is wrong
-  bool overdue_ = false;  // a step was not done in the time that the caller allowed
+  bool broken_ = false;   // a step failed midway, or its data is wrong
+  bool overdue_ = false;  // a step exceeded the caller's time-out
   BraidStatus error_status_ = BRAID_OK;
   std::string error_;
 };

@@ -1,12 +1,12 @@
-// The only header that a generated .cu includes (beside cuda_gemm.h, when it multiplies matrices).
+// The only header that a generated .cu includes (besides cuda_gemm.h, if it multiplies matrices).
 //
-// The same source builds in two ways, without a single #ifdef of its own:
+// The same source builds in two ways without any #ifdef:
 //   nvcc  -I<braid>                                      real CUDA and NCCL
 //   g++   -I<braid> -DBRAID_EMULATED_DEVICE ...          the emulated device (runtime/emulated/README.md)
 //
-// A generated program may use: the CUDA runtime and NCCL calls declared in
+// A generated program may use the CUDA runtime and NCCL calls declared in
 // runtime/emulated/{cuda,nccl}_declarations.inc, kernels launched by BRAID_LAUNCH, shared memory declared by
-// BRAID_SHARED and BRAID_DYNAMIC_SHARED, and what runtime/device/*.h offers to kernels.
+// BRAID_SHARED and BRAID_DYNAMIC_SHARED, and the device functions of runtime/device/*.h.
 #pragma once
 
 #ifdef BRAID_EMULATED_DEVICE

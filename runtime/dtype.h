@@ -1,5 +1,5 @@
-// Element types as the runtime sees them. The runtime includes nothing of the compiler; generated code maps
-// ONNX element types to these by name.
+// The runtime's element types. The runtime does not depend on the compiler; generated code maps ONNX element
+// types to these by name.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ struct AlignedDelete {
   void operator()(void* p) const { std::free(p); }
 };
 using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
-// Weights are streamed through: in huge pages they need a thousandth of the address translations.
+// Weights are streamed: with huge pages they need a thousandth of the address translations.
 AlignedBytes aligned_bytes(size_t bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
   const size_t alignment = bytes >= kHugePage ? kHugePage : 64;
@@ -39,7 +39,7 @@ dnnl::memory::desc plain(int64_t rows, int64_t cols, int64_t row_stride, int64_t
   return {{rows, cols}, dnnl::memory::data_type::f32, {row_stride, col_stride}};
 }
 
-// The panels of a weight layout, width 0 where it does not consist of panels.
+// The panels of a weight layout; width 0 if it has no panels.
 Panels panels_of(const dnnl::memory::desc& desc) {
   const dnnl_memory_desc_t& d = desc.data;
   if (d.format_kind != dnnl_blocked || d.data_type != dnnl_f32 || d.ndims != 2 || d.offset0 != 0) return {};
@@ -473,7 +473,7 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
           return slot.get();
         }
       } catch (const dnnl::error&) {
-        // This layout is not for this shape: the kernels below read the plain matrix.
+        // The layout does not suit this shape: the kernels below read the plain matrix.
       }
     }
   }

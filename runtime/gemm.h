@@ -2,15 +2,15 @@
 //
 //   c[batch..., m, n] = epilogue(sum_k a[batch..., m, k] * b[batch..., k, n])
 //
-// over strided operands. Which kernel computes it is chosen per actual shape, once, in `prepare`:
+// over strided operands. `prepare` chooses one kernel per actual shape:
 //
 //   oneDNN matmul   constant b, packed once into the library's own layout
-//   matrix-vector   few rows: kernels of our own that stream b (or its packed form) once; no set-up per shape
+//   matrix-vector   few rows: our own kernels, which stream b (or its packed form) once; no set-up per shape
 //   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
 //   generic loops   all other types and strides
 //
-// The kernels of our own are templates in gemm_kernels.h; they are compiled for the machine that the program
-// is compiled for, not with this library, and handed in as function pointers (HostGemm).
+// Our own kernels are templates in gemm_kernels.h. They are compiled for the program's target machine, not
+// with this library, and passed in as function pointers (HostGemm).
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ struct GemmShape {
 
 struct GemmArgs {
   const void* a = nullptr;
-  const void* b = nullptr;  // not looked at where b is packed
+  const void* b = nullptr;  // unused if b is packed
   void* c = nullptr;
   const void* vectors[kMaxPostOps] = {};  // operand of post-op k: the vector or the matrix
 };
@@ -64,7 +64,7 @@ struct Panels {
   int64_t panel_stride = 0;
 };
 
-// Kernels compiled for the machine of the generated program. A program without matrix products has none.
+// Kernels compiled for the generated program's machine. A program without matrix products has none.
 struct HostGemm {
   // Any shape and type; [begin, end) are rows of c, counted over all batch matrices.
   void (*run)(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end);
@@ -77,7 +77,7 @@ struct HostGemm {
 
 extern const HostGemm kHostGemm;  // runtime/host/gemm_kernels.cc
 
-// A constant b in the layout its kernels want.
+// A constant b in the layout of its kernels.
 class PackedMatrix {
  public:
   PackedMatrix();
@@ -96,7 +96,8 @@ class PackedMatrix {
   Owned<Impl> impl_;
 };
 
-// A kernel for one shape. Runs without allocating. Uses up to omp_get_max_threads() threads as of its making.
+// A kernel for one shape. It allocates nothing when it runs, and uses up to as many threads as
+// omp_get_max_threads() returned when it was made.
 class GemmKernel {
  public:
   virtual ~GemmKernel() = default;
@@ -105,17 +106,17 @@ class GemmKernel {
 };
 
 // The kernels of one instance, shared by all operations of equal shape. Throws std::runtime_error with the
-// library's message where it fails.
+// library's message if that fails.
 class GemmLibrary {
  public:
   explicit GemmLibrary(const HostGemm& host);
   ~GemmLibrary();
 
-  // Copies b (k x n, f32, any strides) into the library's layout, chosen for about `typical_m` rows. Invalid
-  // where the library would take it as it is: the caller then keeps using b.
+  // Copies b (k x n, f32, any strides) into the library's layout, chosen for about `typical_m` rows. The
+  // result is invalid if the library would use b unchanged: the caller then keeps using b.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
 
-  // Valid as long as the library. `packed` may be null.
+  // The kernel lives as long as the library. `packed` may be null.
   const GemmKernel* kernel(const GemmShape& shape, const PackedMatrix* packed);
 
  private:

@@ -1,4 +1,4 @@
-// Matrix multiplication kernels of our own (see gemm.h); runtime/host/gemm_kernels.cc compiles them.
+// Our own matrix multiplication kernels (see gemm.h), compiled by runtime/host/gemm_kernels.cc.
 #pragma once
 
 #include <algorithm>
@@ -221,10 +221,10 @@ void run_rows(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64
   }
 }
 
-// Few rows times panels is bound by how fast b comes from memory. One processor gets the most out of it when
-// it reads several panels side by side and asks for lines ahead: the hardware's prefetcher stops at the end
-// of every 4 KB page, and there is one such end per page per stream. Measured on a Sapphire Rapids core: 13.5
-// GB/s for one stream as it comes, 17 for two and 21 for four with lines asked for 2 KB ahead.
+// With few rows, the memory bandwidth of b is the limit. A core achieves the most if it reads several panels
+// concurrently and prefetches lines: the hardware prefetcher stops at the end of every 4 KB page of each
+// stream. Measured on a Sapphire Rapids core: 13.5 GB/s for one stream without prefetch, 17 for two and 21
+// for four with prefetch 2 KB ahead.
 #if defined(__AVX512F__)
 inline constexpr int64_t kLanes = 16, kAccumulators = 16;
 #elif defined(__AVX__)
@@ -298,7 +298,7 @@ void panels_times_rows(const GemmShape& shape, const GemmArgs& args, const float
   }
 }
 
-// All panels are read again for every two rows: GemmLibrary asks for no more.
+// Reads all panels again for every two rows; GemmLibrary uses it for no more.
 template <int64_t kWidth>
 void run_panels_of(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels, int64_t begin,
                    int64_t end) {

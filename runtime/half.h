@@ -1,6 +1,6 @@
-// Sixteen-bit storage types. Generated code computes in float and converts on load and store; each conversion
-// is branch-free integer arithmetic, so that loops over them vectorise on any machine. Rounding is to
-// nearest, ties to even.
+// Sixteen-bit storage types. Generated code computes in float and converts on load and store. Conversions are
+// branch-free integer arithmetic, so that loops with them vectorise on any machine. They round to nearest,
+// ties to even.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Hashes that name things across processes: the same on every machine and in every build.
+// Hashes that identify things across processes: equal on every machine and in every build.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ inline uint64_t fnv1a(std::string_view text, uint64_t hash = kHashBegin) {
   return fnv1a(text.data(), text.size(), hash);
 }
 
-// Tells whether a block of memory is the one that was written. Eight lanes of 64-bit words, each step of
-// which can be undone: a single changed word always shows. As fast as memory is read.
+// A checksum of a block of memory: eight lanes of 64-bit words. Each step is invertible, so a single changed
+// word always changes the checksum. As fast as memory is read.
 __attribute__((no_sanitize("thread"))) inline uint64_t checksum(const void* data, size_t bytes) {
   constexpr uint64_t kFactor = 0x9e3779b185ebca87;
   constexpr size_t kLanes = 8;

@@ -27,7 +27,7 @@ namespace {
 
 std::string number(int64_t v) { return std::to_string(v); }
 
-// For collectives of a program of one rank: with nobody else to meet, it needs no caller to make its world.
+// For collectives of a program with one rank: without peers, it needs no world from the caller.
 std::unique_ptr<World> world_of_one(const BraidProgram& table) {
   SharedMemory memory;
   std::unique_ptr<World> world;
@@ -83,9 +83,9 @@ CollectiveCall call_of(const BraidCollective& row) {
     call.op = *op;
   }
   constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot};
-  const auto algorithm =
-      std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms),
-                   [&](Algorithm a) { return std::strcmp(to_string(a), row.algorithm) == 0; });
+  const auto algorithm = std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms), [&](Algorithm a) {
+    return std::strcmp(to_string(a), row.algorithm) == 0;
+  });
   if (algorithm == std::end(kAlgorithms)) refuse("the algorithm", row.algorithm);
   call.algorithm = *algorithm;
   call.peer = std::max(0, row.detail);
@@ -135,13 +135,13 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
     if (!world_)
       fail(BRAID_INVALID_ARGUMENT, "a program for " + number(table.ranks) + " ranks needs a world");
     if (world_->size() != table.ranks || world_->rank() != rank_) {
-      fail(BRAID_INVALID_ARGUMENT,
-           "the program is for " + number(table.ranks) + " ranks, the world has " + number(world_->size()));
+      fail(BRAID_INVALID_ARGUMENT, "the program is for " + number(table.ranks) +
+                                       " ranks, but the world has " + number(world_->size()));
     }
     if (world_->segment_bytes() < table.comm_bytes) {
       fail(BRAID_INVALID_ARGUMENT, "the communication segment has " +
                                        std::to_string(world_->segment_bytes()) +
-                                       " bytes, the program needs " + std::to_string(table.comm_bytes));
+                                       " bytes, but the program needs " + std::to_string(table.comm_bytes));
     }
     segment_ = world_->segment();
   }
@@ -151,7 +151,7 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
     scratch_memory_.resize(scratch_stride_ * threads + 64);
     scratch_ = scratch_memory_.data() + (64 - reinterpret_cast<uintptr_t>(scratch_memory_.data()) % 64) % 64;
   }
-  // Nothing is written to these in a step but in place.
+  // A step writes to these only in place.
   error_.reserve(512);
   tickets_.resize(static_cast<size_t>(table.collective_count));
 }
@@ -232,7 +232,7 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
         const BraidDim& d = table_.dims[k];
         if (dims[k] < d.min || dims[k] > d.max) {
           fail(BRAID_BAD_SIZE, std::string("dimension '") + d.name + "' is " + number(dims[k]) +
-                                   ", the program was compiled for " + number(d.min) + " to " +
+                                   ", but the program was compiled for " + number(d.min) + " to " +
                                    number(d.max));
         }
       }
@@ -294,7 +294,7 @@ bool Instance::check(Status status, size_t collective) {
 }
 
 namespace {
-// Of a send to or a receive from oneself: this rank has no part in it.
+// A send to or a receive from itself: this rank takes no part in it.
 constexpr uint64_t kPassedOver = ~uint64_t{0};
 }  // namespace
 
@@ -331,7 +331,7 @@ bool Instance::indices_ok(const char* const* sites) {
   if (index_error_.site < 0) return true;
   status_ = BRAID_BAD_INDEX;
   error_ = std::string("node '") + sites[index_error_.site] + "': index " + number(index_error_.value) +
-           " is outside of an axis of size " + number(index_error_.size);
+           " is out of range for an axis of size " + number(index_error_.size);
   return false;
 }
 

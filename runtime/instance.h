@@ -1,5 +1,5 @@
-// What a generated program's instance is made of: the part that is the same for all programs. Generated
-// source derives from Instance and makes its table with make_program.
+// The part of an instance that is common to all generated programs. Generated source derives from Instance
+// and makes its table with make_program.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace braid::rt {
 class Lifecycle;
 struct LifecyclePlan;
 
-// Thrown while an instance is set up or prepared; does not leave the library.
+// Thrown while an instance is set up or prepared; never leaves the library.
 struct InstanceError {
   BraidStatus status;
   std::string message;
@@ -38,27 +38,27 @@ class Instance {
   void set_up();  // once, after construction: packs weights, joins communicators; throws
   BraidStatus prepare(const int64_t* dims) noexcept;
   BraidStatus run(const void* const* inputs, void* const* outputs) noexcept;
-  // node_count + 1 entries that each run fills in, or null.
+  // Sets the node_count + 1 entries that each run fills in, or null.
   void record(BraidNodeTimes* times) { times_ = times; }
   const char* last_error() const { return error_.c_str(); }
 
  protected:
   // Packs constant operands of GEMMs.
   virtual void pack_weights() {}
-  // Throws InstanceError where a guard does not hold.
+  // Throws InstanceError if a guard does not hold.
   virtual void check_guards(const int64_t* dims) const { (void)dims; }
   // Chooses one kernel per GEMM for these dims.
   virtual void choose_gemms(const int64_t* dims, std::vector<const GemmKernel*>& kernels) {
     (void)dims;
     (void)kernels;
   }
-  // Of programs that were compiled with checks (runtime/lifecycle.h).
+  // For programs compiled with checks (runtime/lifecycle.h).
   virtual const LifecyclePlan* lifecycle_plan() const { return nullptr; }
   // False after one of the calls below failed.
   virtual bool step(const void* const* inputs, void* const* outputs) = 0;
 
   void guard(bool holds, const int64_t* dims, const char* text) const;
-  // For pack_weights: GemmLibrary::pack of a constant matrix, which is held to its checksums if it is packed.
+  // For pack_weights: GemmLibrary::pack of a constant matrix, whose checksums are checked if it is packed.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
 
   // ---- for step
@@ -66,20 +66,20 @@ class Instance {
   void gemm(size_t index, const GemmArgs& args, const PackedMatrix* packed = nullptr) const {
     current_->gemms[index]->run(args, packed);
   }
-  // Node `index` of the table begins. Costs a test of a register when nobody records.
+  // Marks the beginning of node `index` of the table. Costs one register test unless times are recorded.
   void node(size_t index) {
     if (times_ != nullptr) [[unlikely]]
       begin_node(index);
   }
-  // Collective `index` of the table, of so many elements (CollectiveCall::count). True for a rank that is not in
-  // the group.
+  // Starts collective `index` of the table with `count` elements (CollectiveCall::count). True for a rank that is
+  // not in the group.
   bool start(size_t index, int64_t count, const void* input, void* output);
   bool wait(size_t index);
   bool release(size_t index);
   bool indices_ok(const char* const* sites);
   bool before_step(int32_t step);
   bool after_step(int32_t step);
-  // The next kernel does nothing but copy into or out of communication buffers.
+  // Declares that the next kernel only copies into or out of communication buffers.
   void copies(int64_t bytes) {
     if (world_ != nullptr) world_->count_copied(static_cast<uint64_t>(bytes));
   }
@@ -106,7 +106,7 @@ class Instance {
 
   const BraidProgram& table_;
   MappedWeights shared_file_, rank_file_;
-  Owned<World> own_world_;  // of a program of one rank that was given none
+  Owned<World> own_world_;  // for a program with one rank that was given none
   bool weights_mapped_ = false;
   World* world_ = nullptr;
   std::vector<Communicator*> groups_;
@@ -127,7 +127,7 @@ namespace abi {
 
 BraidStatus report(BraidStatus status, const char* message);  // for last_error(null)
 const char* reported();
-// The exception being handled, as a status; its message is reported.
+// Converts the exception being handled to a status and reports its message.
 BraidStatus current_exception() noexcept;
 
 inline Instance* instance(BraidInstance* i) { return reinterpret_cast<Instance*>(i); }

@@ -1,5 +1,5 @@
-// What kernels of generated CPU programs are written with: addresses, integer arithmetic that wraps, ordered
-// reductions that vectorise, casts as ONNX defines them. Included by generated source only.
+// Support for the kernels of generated CPU programs: addresses, wrapping integer arithmetic, reductions that
+// vectorise, casts as ONNX defines them. Only generated source includes it.
 #pragma once
 
 #include <omp.h>
@@ -32,15 +32,15 @@ inline const T* at(const std::byte* base, int64_t byte_offset) {
 // --------------------------------------------------------------------------------------------------- index
 // arithmetic
 
-// Towards minus infinity; b > 0.
+// Rounds towards minus infinity; b > 0.
 inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 inline int64_t floor_mod(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }
 inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// An index of an index tensor that left its axis. The first one of a step is kept.
+// An index of an index tensor that is out of range. The first one of a step is kept.
 struct IndexError {
-  int32_t site = -1;  // which check_index of the program
+  int32_t site = -1;  // index of the check_index in the program
   int64_t value = 0;
   int64_t size = 0;
 };
@@ -62,7 +62,7 @@ inline int64_t check_index(int64_t value, int64_t size, IndexError* error, int32
 inline float load(const Half& x) { return to_float(x); }
 inline float load(const BFloat16& x) { return to_float(x); }
 inline bool load(const bool& x) {
-  return reinterpret_cast<const uint8_t&>(x) != 0;  // callers may hand in any non-zero byte
+  return reinterpret_cast<const uint8_t&>(x) != 0;  // callers may pass any non-zero byte
 }
 template <class T>
 inline T load(const T& x) {
@@ -81,7 +81,7 @@ inline void store(T& x, T v) {
 template <class T>
 using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
 
-// Integers wrap around; through the unsigned type, where that is defined.
+// Integers wrap around: computed in the unsigned type, where this is defined.
 template <class T>
 inline T wrap_add(T a, T b) {
   return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
@@ -169,8 +169,8 @@ inline T int_abs(T x) {
 // -------------------------------------------------------------------------------------------------------
 // reductions
 
-// Floats as integers of the same order with NaN on top (max) or below everything (min): a reduction over
-// these vectorises as an integer maximum, where one over floats that propagates NaN would not.
+// Maps floats to integers of the same order, with NaN above (max) or below (min) everything: a reduction over
+// these vectorises as an integer maximum, while one over floats that propagates NaN does not.
 inline int32_t order_key(float x) {
   const int32_t s = std::bit_cast<int32_t>(x);
   return s ^ ((s >> 31) & 0x7fffffff);
@@ -190,7 +190,7 @@ inline double from_key(int64_t k) { return std::bit_cast<double>(k ^ ((k >> 63) 
 // ------------------------------------------------------------------------------------------------------------
 // casts
 
-// To integers: towards zero, saturating, NaN to 0. To bool: != 0.
+// To integers: truncates and saturates, NaN becomes 0. To bool: value != 0.
 template <class To, class From>
 inline To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {

@@ -13,8 +13,8 @@
 namespace braid::rt {
 namespace {
 
-// What the loader goes by lies inside of the file. The linker writes the table of sections last, so that no
-// truncated library passes.
+// Checks that the tables used by the loader lie inside the file. The linker writes the section table last, so
+// no truncated library passes.
 bool whole_elf(std::span<const std::byte> file) {
   Elf64_Ehdr head;
   if (file.size() < sizeof head) return false;
@@ -45,12 +45,12 @@ void check_library(const std::string& path, SealNeed need, uint64_t id) {
   const auto refuse = [&](const char* why) {
     throw ProgramError(kCannotOpen, path + ": " + why + "; compile the model again");
   };
-  if (!whole_elf(bytes)) refuse("is no library, or has been cut off");
+  if (!whole_elf(bytes)) refuse("is not a library, or is truncated");
   const auto seal = seal_of(bytes);
   if (!seal && need == SealNeed::required) refuse("was not built by Braid");
   if (!seal) return;
   if (!seal_intact(bytes, *seal)) refuse("has been changed since it was built");
-  if (id != 0 && seal->id != id) refuse("belongs to another compilation than the manifest beside it");
+  if (id != 0 && seal->id != id) refuse("belongs to another compilation than its manifest");
 }
 
 }  // namespace braid::rt

@@ -84,7 +84,7 @@ bool Lifecycle::before(int32_t step) {
     if (hashed_at_[at(t.buffer)] >= 0 && hash(b) != hash_[at(t.buffer)]) {
       return fail(step, b,
                   "has changed since step " + std::to_string(hashed_at_[at(t.buffer)]) +
-                      ", and nobody was to write it between");
+                      ", although no write was planned in between");
     }
   }
   for (const int32_t b : births_[at(step)]) {

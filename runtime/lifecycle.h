@@ -1,13 +1,13 @@
-// Holds a running program to its memory plan, in programs that were compiled with checks (`braid compile
+// Checks a running program against its memory plan, if it was compiled with checks (`braid compile
 // --checked`).
 //
-// Memory that nobody lives in holds poison. At each step:
-//   before   what is born there finds poison, or bytes of somebody who dies there (in-place reuse); what the
-//            step touches is alive, and holds what its last writer left
-//   after    what dies is poisoned; of what was written, a hash is kept
-//   end      what is dead still holds poison
-// Whatever does not hold ends the run with an error that names the buffer and the step. Peers may write a
-// collective's outputs from its start to its wait, so nothing is said about their bytes between.
+// Memory without a live buffer holds poison. At each step:
+//   before   buffers born here find poison, or bytes of a buffer that dies here (in-place reuse); buffers
+//            touched by the step are alive and hold what their last writer left
+//   after    buffers that die are poisoned; the hash of each written buffer is kept
+//   end      dead memory still holds poison
+// A violation ends the run with an error that names the buffer and the step. Peers may write a collective's
+// outputs from its start to its wait, so their bytes are not checked in between.
 #pragma once
 
 #include <cstddef>
@@ -43,11 +43,11 @@ struct LifecyclePlan {
 
 class Lifecycle {
  public:
-  // `plan` and the memory must outlive it.
+  // `plan` and the memory must outlive this object.
   Lifecycle(const LifecyclePlan& plan, std::byte* arena, std::byte* segment);
 
   void begin();
-  // False where the plan does not hold; then error() says how.
+  // False if the plan is violated; then error() says how.
   bool before(int32_t step);
   bool after(int32_t step);
   bool end();
@@ -56,12 +56,12 @@ class Lifecycle {
  private:
   struct Space {
     std::byte* memory;
-    // Per byte: who lives there, or one of the values below.
+    // Per byte: the buffer that lives there, or one of the values below.
     std::vector<int32_t> owner;
   };
-  static constexpr int32_t kNobody = -1;   // poison since the beginning
-  static constexpr int32_t kUnknown = -2;  // held to the end of a run: perhaps still read by peers
-  static constexpr int32_t kDead = -3;     // kDead - buffer: poison since that one died
+  static constexpr int32_t kNobody = -1;   // poison from the start
+  static constexpr int32_t kUnknown = -2;  // reserved to the end of a run: possibly still read by peers
+  static constexpr int32_t kDead = -3;     // kDead - buffer: poison since that buffer died
 
   Space& space_of(const PlannedBuffer& b) { return b.comm ? segment_ : arena_; }
   bool born(int32_t buffer, int32_t step);

@@ -13,7 +13,7 @@
 namespace braid::rt {
 
 MappedFile::MappedFile(const std::string& path) {
-  // A pipe would wait for somebody who writes to it.
+  // Opening a pipe would block until it has a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) throw ProgramError(kCannotOpen, path + ": " + std::strerror(errno));
   struct stat info = {};

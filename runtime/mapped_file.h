@@ -11,7 +11,7 @@ namespace braid::rt {
 class MappedFile {
  public:
   MappedFile() = default;
-  // Throws ProgramError(kCannotOpen) where it is no regular file, is empty or may not be read.
+  // Throws ProgramError(kCannotOpen) if it is not a regular file, is empty or is not readable.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(MappedFile&& o) noexcept { *this = std::move(o); }

@@ -9,7 +9,7 @@
 namespace braid::rt {
 namespace {
 
-// Blocks that are checked although nobody needs them yet: those of 1 MiB, or an eighth of the others.
+// Blocks to check although they are not needed yet: up to 1 MiB, or an eighth of the others.
 constexpr uint64_t kFewBlocks = 16;
 constexpr uint64_t kSmallPart = 8;
 constexpr int64_t kBlocksPerThread = 16;  // below that a thread is not worth its start
@@ -27,7 +27,8 @@ MappedWeights::MappedWeights(const void* file, uint64_t bytes, uint64_t wanted, 
   if (head.compilation_id != id) refuse(name_ + " belongs to another program: compile the model again");
   if (head.rank != rank) refuse(name_ + " holds the weights of rank " + std::to_string(head.rank));
   if (bytes != wanted) {
-    refuse(name_ + " has " + std::to_string(bytes) + " bytes, the program needs " + std::to_string(wanted));
+    refuse(name_ + " has " + std::to_string(bytes) + " bytes, but the program needs " +
+           std::to_string(wanted));
   }
   file_ = static_cast<const std::byte*>(file);
   bytes_ = bytes;
@@ -59,7 +60,7 @@ void MappedWeights::check_blocks(uint64_t begin, uint64_t end) {
   for (int64_t k = 0; k < count; ++k) {
     if (!weight_block_intact(file_, tensors_end_, open[static_cast<size_t>(k)])) damaged = true;
   }
-  if (damaged) refuse(name_ + " is damaged: its contents are not those that were compiled");
+  if (damaged) refuse(name_ + " is damaged: its contents have changed since compilation");
   for (uint64_t k : open) intact_[k] = true;
   checked_ += open.size();
 }

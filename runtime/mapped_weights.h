@@ -1,5 +1,5 @@
-// A weight file in memory, as `create` gets it: held to its program at once, and to its checksums where it is
-// read.
+// A weight file in memory, as passed to `create`: checked against its program at once, and against its
+// checksums where it is read.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@ namespace braid::rt {
 
 class MappedWeights {
  public:
-  MappedWeights() = default;  // of a program without
-  // `file` must be the whole weight file of `rank` (-1: of all ranks) of the compilation `id`, `wanted`
-  // bytes. 0: the program has none. Throws InstanceError.
+  MappedWeights() = default;  // for a program without weights
+  // `file` must be the complete weight file, with `wanted` bytes, of `rank` (-1: of all ranks) and
+  // compilation `id`. If `wanted` is 0, the program has none. Throws InstanceError.
   MappedWeights(const void* file, uint64_t bytes, uint64_t wanted, int32_t rank, uint64_t id);
 
   const std::byte* data() const { return file_; }
   bool holds(const void* p) const { return p >= file_ && p < file_ + bytes_; }
-  // Checks the blocks that hold [begin, end), each block once, on all threads. Throws InstanceError where one
-  // is damaged.
+  // Checks the blocks that hold [begin, end), each block once, on all threads. Throws InstanceError if one is
+  // damaged.
   void check(const void* begin, const void* end);
-  // Checks what is left where that is little beside what was checked, or little at all.
+  // Checks the remaining blocks if they are few, absolutely or compared to those already checked.
   void check_small_rest();
 
  private:

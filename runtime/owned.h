@@ -1,5 +1,5 @@
-// The only owner of an object: std::unique_ptr for the headers that generated source includes. A host
-// compiler reads <memory> for half a second, per program.
+// The unique owner of an object: std::unique_ptr for headers that generated source includes. Parsing <memory>
+// takes a host compiler half a second per program.
 #pragma once
 
 namespace braid::rt {

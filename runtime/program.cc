@@ -21,13 +21,13 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + "]";
 }
 
-// Zeros that take no memory until they are touched: of a plan for the largest sizes, a step at others uses a
-// part.
+// Zero pages that take no memory until they are touched: steps with smaller sizes use only a part of the
+// plan.
 class Arena {
  public:
   Arena() = default;
   explicit Arena(size_t bytes) {
-    // In huge pages where there is more than one of them: fewer address translations, and fewer faults.
+    // Uses huge pages if there is more than one: fewer address translations and page faults.
     constexpr size_t kHugePage = size_t{2} << 20;
     const bool huge = bytes >= kHugePage;
     mapped_ = bytes + (huge ? kHugePage : 0);
@@ -202,7 +202,7 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
     throw ProgramError(code, std::string("program '") + table->name + "': " + table->last_error(nullptr));
   }
   impl->instance = {instance, DestroyInstance{table}};
-  // What a step reads of them comes back with it; the rest was read once.
+  // Pages that a step reads are mapped in again; the rest was read only once.
   impl->weights.drop();
   impl->rank_weights.drop();
   impl->dims.assign(static_cast<size_t>(table->dim_count), 0);
@@ -219,7 +219,7 @@ const BraidProgram* load_program(const std::string& library, uint64_t compilatio
   const std::string path = slash == std::string::npos ? "./" + library : library;
   const size_t dot = file.rfind(".so");
   if (dot == std::string::npos)
-    throw ProgramError(kCannotOpen, library + ": the name of a program's library ends with .so");
+    throw ProgramError(kCannotOpen, library + ": the name of a program's library must end with .so");
   check_library(path, compilation_id != 0 ? SealNeed::required : SealNeed::if_present, compilation_id);
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) throw ProgramError(kCannotOpen, ::dlerror());
@@ -228,7 +228,7 @@ const BraidProgram* load_program(const std::string& library, uint64_t compilatio
   if (!function) throw ProgramError(kCannotOpen, library + " has no function " + symbol);
   const BraidProgram* table = function();
   if (compilation_id != 0 && table->compilation_id != compilation_id)
-    throw ProgramError(kCannotOpen, library + " holds another program than the manifest beside it says");
+    throw ProgramError(kCannotOpen, library + " contains another program than its manifest says");
   return table;
 }
 
@@ -273,8 +273,9 @@ std::span<const std::byte> Program::arena() const {
 void Program::record(std::span<BraidNodeTimes> times) {
   const size_t wanted = static_cast<size_t>(impl_->table->node_count) + 1;
   if (!times.empty() && times.size() != wanted) {
-    throw ProgramError(kWrongInput, "times of " + std::to_string(times.size()) + " nodes, the program has " +
-                                        std::to_string(wanted - 1) + " and the end");
+    throw ProgramError(kWrongInput, "times of " + std::to_string(times.size()) +
+                                        " nodes, but the program has " + std::to_string(wanted - 1) +
+                                        " and the end");
   }
   impl_->table->record(impl_->instance.get(), times.empty() ? nullptr : times.data());
 }
@@ -284,7 +285,7 @@ void Program::run(std::span<const TensorView> inputs, std::span<const TensorView
   if (inputs.size() != p.in.size() || outputs.size() != p.out.size()) {
     throw ProgramError(kWrongInput, std::string("program '") + p.table->name + "' has " +
                                         number(p.table->input_count) + " inputs and " +
-                                        number(p.table->output_count) + " outputs; given were " +
+                                        number(p.table->output_count) + " outputs; got " +
                                         number(static_cast<int64_t>(inputs.size())) + " and " +
                                         number(static_cast<int64_t>(outputs.size())));
   }

@@ -1,11 +1,12 @@
-// The C++ side of a generated program: maps its weights, owns its memory, checks what it is given.
+// The C++ interface of a generated program: maps its weights, owns its memory, checks its arguments.
 //
 //   braid::rt::Program program = braid::rt::Program::open(braid_program_gpt2(), {.weights_dir = "out"});
 //   program.prepare({1, 128});                  // or let run() find the dimensions from the inputs' shapes
 //   program.run(inputs, outputs);               // allocates nothing
 //
-// Errors are ProgramError, with the number of docs/errors.md in the text. A Program is used by one thread at
-// a time; several may exist side by side. On several ranks each rank opens its own and all run in step.
+// Errors are ProgramErrors, with the number of docs/errors.md in the text. A Program may be used by one
+// thread at a time; several may coexist. With several ranks, each rank opens its own Program and all run in
+// step.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +35,10 @@ class ProgramError : public std::runtime_error {
 };
 
 inline constexpr int kCannotOpen = 721;  // library, symbol or weights
-inline constexpr int kWrongRanks = 722;  // world and program do not fit
+inline constexpr int kWrongRanks = 722;  // world and program do not match
 inline constexpr int kWrongInput = 723;  // count, dtype, rank or shape of a tensor
-inline constexpr int kWrongSize = 724;   // a dimension outside of its bounds, a guard
-inline constexpr int kStepFailed = 725;  // an index out of range, a library's refusal
+inline constexpr int kWrongSize = 724;   // a dimension out of bounds, or a violated guard
+inline constexpr int kStepFailed = 725;  // an index out of range, or a failed library call
 inline constexpr int kCommFailed = 726;  // a collective
 
 // Row-major, dense. Does not own.
@@ -51,7 +52,7 @@ struct ProgramOptions {
   std::string
       weights_dir;  // holds weights.bin and weights.rank<r>.bin; open(path): the library's folder if empty
   World* world = nullptr;  // for programs of several ranks; must outlive the Program
-  // For a program opened without a world: 0 of a program for one rank.
+  // For a program opened without a world: 0 for a program with one rank.
   int rank = 0;
 };
 
@@ -68,26 +69,27 @@ class Program {
   int input_index(std::string_view name) const;  // -1: there is none
   int output_index(std::string_view name) const;
 
-  // Sets the actual dimensions, in the table's order, and makes what depends on them. Remembered: going back
-  // is cheap.
+  // Sets the actual dimensions, in the table's order, and makes what depends on them. The results are cached,
+  // so switching back is cheap.
   void prepare(std::span<const int64_t> dims);
-  // The dimensions that these inputs imply. A dimension that is nobody's size keeps its value of the last
+  // The dimensions that these inputs imply. A dimension that is no input's size keeps its value of the last
   // prepare, or its lower bound.
   std::vector<int64_t> dims_of(std::span<const TensorView> inputs) const;
   // For the prepared dimensions.
   std::span<const int64_t> input_shape(size_t index) const;
   std::span<const int64_t> output_shape(size_t index) const;
 
-  // One step: prepares for the inputs' shapes if they changed, checks everything, runs. Outputs must not
-  // overlap inputs but where the program declares an alias: there both must be the same memory. Inputs that
-  // the table marks as `written` hold something else afterwards.
+  // Runs one step: prepares for the inputs' shapes if they changed, checks everything, runs. Outputs must not
+  // overlap inputs, except for declared aliases, which must be the same memory. Inputs that the table marks
+  // as `written` have other contents afterwards.
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
-  // From now on each run writes when its nodes (BraidProgram::nodes) began, on the monotonic clock: `times`
-  // has one entry more than there are nodes, the last one for the end of the step. Empty: no longer.
+  // From now on each run records when its nodes (BraidProgram::nodes) began, on the monotonic clock. `times`
+  // has one entry more than there are nodes; the last one is the end of the step. An empty span stops
+  // recording.
   void record(std::span<BraidNodeTimes> times);
 
-  // Where the planned memory lies: never moves.
+  // The planned memory, which never moves.
   std::span<const std::byte> arena() const;
 
  private:
@@ -98,9 +100,9 @@ class Program {
 
 // The communication segment that each rank's world must have for this program.
 WorldOptions world_options(const BraidProgram& table);
-// The table of a library, which is checked before it is opened (runtime/library_file.h) and stays loaded
-// until the process ends. With a compilation id the library must be one that `braid compile` built of that
-// compilation. Throws ProgramError.
+// Returns the table of a library, which is checked before it is opened (runtime/library_file.h) and stays
+// loaded until the process ends. With a compilation id, the library must have been built by `braid compile`
+// from that compilation. Throws ProgramError.
 const BraidProgram* load_program(const std::string& library, uint64_t compilation_id = 0);
 
 }  // namespace braid::rt

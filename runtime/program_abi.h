@@ -2,14 +2,14 @@
  *
  * A program exports one function, `const BraidProgram* braid_program_<name>(void)`; everything else is
  * reached from the table it returns, which is constant data. Instances are independent of each other; one
- * instance is used by one thread at a time. No call throws. What fails returns a BraidStatus and leaves a
- * message for last_error. After a failed step that took part in collectives the instance's world is aborted:
+ * instance may be used by one thread at a time. No call throws. A failing call returns a BraidStatus and
+ * leaves a message for last_error. After a failed step with collectives the instance's world is aborted, so
  * the other ranks do not wait for it.
  *
  * Life of an instance:
  *     create(memory, weights, world)  ->  [ prepare(dims) -> run(inputs, outputs)* ]*  ->  destroy
- * prepare makes what depends on actual sizes, and remembers it for every set of sizes it has seen. run
- * allocates nothing.
+ * prepare makes what depends on the actual sizes, and caches it for every set of sizes. run allocates
+ * nothing.
  *
  * runtime/program.h is the C++ wrapper that maps the weights and owns the memory.
  */
@@ -28,10 +28,10 @@ extern "C" {
 typedef enum BraidStatus {
   BRAID_OK = 0,
   BRAID_INVALID_ARGUMENT = 1, /* null or misaligned memory, wrong table, not prepared */
-  BRAID_BAD_SIZE = 2,         /* a dimension outside of its bounds, or a guard that does not hold */
-  BRAID_BAD_INDEX = 3,        /* an index tensor holds a value outside of the indexed axis */
+  BRAID_BAD_SIZE = 2,         /* a dimension out of bounds, or a guard that does not hold */
+  BRAID_BAD_INDEX = 3,        /* an index tensor holds an index out of range */
   BRAID_COMM_ERROR = 4,       /* a collective failed: dead, stalled or disagreeing rank */
-  BRAID_LIBRARY_ERROR = 5,    /* a vendor library refused */
+  BRAID_LIBRARY_ERROR = 5,    /* a call to a vendor library failed */
   BRAID_OUT_OF_MEMORY = 6,
   BRAID_INTERNAL_ERROR = 7
 } BraidStatus;
@@ -60,9 +60,8 @@ typedef struct BraidDim {
   int64_t max;
 } BraidDim;
 
-/* One size of a tensor. dim: index into `dims` if the size is that dimension itself, else -1. A constant size
- * has constant >= 0; any other has constant -1 and is found by BraidProgram::sizes. `max` holds for all of
- * them. */
+/* One size of a tensor. dim: index into `dims` if the size is that dimension itself, else -1. constant: the
+ * size if it is constant, else -1, and BraidProgram::sizes computes it. max: the largest size. */
 typedef struct BraidSize {
   int64_t constant;
   int64_t max;
@@ -76,10 +75,10 @@ typedef struct BraidTensorInfo {
   int32_t rank;
   const BraidSize* sizes;
   int64_t max_bytes;
-  /* Outputs: the input whose memory this output must be (declared alias), or -1. Inputs: -1. */
+  /* Outputs: the input with which it must share its memory (declared alias), or -1. Inputs: -1. */
   int32_t alias_of_input;
   /* Inputs: 1 if a step writes this memory, because the model changes the input in place or an output is an
-   * alias of it. It must then be writable, and after a run it no longer holds what was given. Outputs: 0. */
+   * alias of it. It must then be writable, and a run changes its contents. Outputs: 0. */
   int32_t written;
 } BraidTensorInfo;
 
@@ -98,7 +97,7 @@ typedef struct BraidCollective {
   const char* reduce; /* "sum", ... or "" */
   BraidDType dtype;
   int64_t max_bytes;    /* of the input, at the upper bounds of all dimensions */
-  int64_t input_offset; /* in the communication segment, or -1 where it lies elsewhere */
+  int64_t input_offset; /* in the communication segment, or -1 if it lies elsewhere */
   int64_t output_offset;
   const char* algorithm; /* "automatic", "one_shot", "two_shot" */
 } BraidCollective;
@@ -108,7 +107,7 @@ typedef enum BraidNodeKind {
   BRAID_NODE_START,
   BRAID_NODE_WAIT,
   BRAID_NODE_RELEASE,
-  BRAID_NODE_BLOCKING /* a collective that is started and waited for in one */
+  BRAID_NODE_BLOCKING /* a collective that is started and awaited in one node */
 } BraidNodeKind;
 
 /* What a step does, in order: a kernel or one end of a collective. */
@@ -125,16 +124,16 @@ typedef struct BraidNode {
  * all processes of a machine share. */
 typedef struct BraidNodeTimes {
   int64_t begin_ns;
-  int64_t due_ns;   /* waits over a paced link: when it delivered; others: 0 */
+  int64_t due_ns;   /* waits over a paced link: when the link delivered; others: 0 */
   int64_t slept_ns; /* how long the wait slept until then */
 } BraidNodeTimes;
 
-/* A braid::rt::World of the library version whose BRAID_ABI_VERSION this is. May be null for a program of one
- * rank: an instance makes itself one if it has collectives. */
+/* A braid::rt::World of the library version with this BRAID_ABI_VERSION. May be null for a program with one
+ * rank: an instance with collectives then makes its own. */
 typedef struct BraidWorld BraidWorld;
 typedef struct BraidInstance BraidInstance;
 
-/* Memory stays the caller's and must outlive the instance; a field may be null where the program needs 0
+/* The caller owns the memory, which must outlive the instance; a field may be null if the program needs 0
  * bytes of it. */
 typedef struct BraidCreateInfo {
   uint32_t abi_version;
@@ -145,8 +144,9 @@ typedef struct BraidCreateInfo {
   uint64_t weights_bytes;
   const void* rank_weights; /* the file weights.rank<r>.bin */
   uint64_t rank_weights_bytes;
-  /* 1: `weights` and `rank_weights` are private mappings of the files. The program gives pages that it holds
-   * a packed copy of back to the system; they come from the files again if they are read. 0: other memory. */
+  /* 1: `weights` and `rank_weights` are private mappings of the files. The program returns pages of
+   * which it holds a packed copy to the system; they are read again from the files if needed. 0: other
+   * memory. */
   int32_t weights_mapped;
   void* arena; /* 64-byte aligned */
   uint64_t arena_bytes;
@@ -178,19 +178,19 @@ typedef struct BraidProgram {
   int32_t node_count;
   const BraidNode* nodes;
 
-  /* Every size of every input, then of every output, one after the other, for the given dimensions. */
+  /* Computes every size of every input, then of every output, for the given dimensions. */
   void (*sizes)(const int64_t* dims, int64_t* out);
 
   BraidStatus (*create)(const BraidCreateInfo* info, BraidInstance** out);
   BraidStatus (*prepare)(BraidInstance* instance, const int64_t* dims);
   /* Pointers in the order of `inputs` and `outputs`, aligned for their element type. Sizes are those of the
-   * last prepare. Inputs are read only, but for those marked as `written`. */
+   * last prepare. Inputs are read only, except those marked as `written`. */
   BraidStatus (*run)(BraidInstance* instance, const void* const* inputs, void* const* outputs);
-  /* From now on each run writes the times of its nodes: node_count entries, then one whose begin_ns is the
-   * end of the step. Null: no longer. */
+  /* From now on each run records the times of its nodes: node_count entries, then one whose begin_ns is the
+   * end of the step. Null stops recording. */
   void (*record)(BraidInstance* instance, BraidNodeTimes* times);
-  /* Of the last call that failed on this instance, or of the last failed create on this thread for null.
-   * Valid until the next call. */
+  /* The message of the last failed call on this instance or, for null, of the last failed create on this
+   * thread. Valid until the next call. */
   const char* (*last_error)(const BraidInstance* instance);
   void (*destroy)(BraidInstance* instance);
 } BraidProgram;

@@ -1,4 +1,4 @@
-// Numbers that users write into environment variables.
+// Parses numbers in environment variables.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,7 @@
 
 namespace braid::rt {
 
-// True if all of `text` is a decimal number from `min` to `max`; else *out stays.
+// True if `text` is a decimal number from `min` to `max`; otherwise *out is unchanged.
 inline bool read_number(std::string_view text, int64_t min, int64_t max, int64_t* out) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

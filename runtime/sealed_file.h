@@ -1,5 +1,5 @@
-// A seal at the end of a file says what the file is and what it held when it was made. A library or an object
-// file keeps working with it: their readers go by the offsets in the head.
+// A seal at the end of a file identifies the file and its original contents. Libraries and object files still
+// work with it: their readers follow the offsets in the header.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ inline Seal make_seal(std::span<const std::byte> contents, uint64_t id) {
   return seal;
 }
 
-// Nothing where the file has none. Says nothing about the contents.
+// nullopt if the file has none. Does not check the contents.
 inline std::optional<Seal> seal_of(std::span<const std::byte> file) {
   Seal seal;
   if (file.size() < sizeof seal) return std::nullopt;

@@ -1,14 +1,13 @@
 // Elementary functions of generated loops: branch-free and inlined, so that the host compiler vectorises the
-// loop around them. Largest errors over all of float, with FMA (tests/codegen/vec_math_test.cc holds them to
-// it):
+// enclosing loop. Largest errors over all of float, with FMA (checked by tests/codegen/vec_math_test.cc):
 //
 //   exp 1.5 ulp   log 2   tanh 3   erf 2   sigmoid 3   sin, cos 1   pow 1   rsqrt 1.5
 //
-// Infinities, NaN, subnormals and (sin, cos) huge arguments give what libm gives. Doubles go to libm.
+// Infinities, NaN, subnormals and (for sin, cos) huge arguments give libm's results. Doubles use libm.
 //
-// Meant to be compiled with -fno-math-errno -fno-trapping-math -ffp-contract=fast: the first two let sqrt and
-// rounding become instructions, the last one allows FMA; none of them changes a value otherwise. -ffast-math
-// is NOT allowed: it removes NaN handling and the exact cancellations that these functions are made of.
+// Compile with -fno-math-errno -fno-trapping-math -ffp-contract=fast: the first two turn sqrt and rounding
+// into instructions, the last one allows FMA; they change no value otherwise. -ffast-math is NOT allowed: it
+// removes NaN handling and the exact cancellations on which these functions rely.
 #pragma once
 
 #include <bit>
@@ -40,7 +39,7 @@ inline double log_core(double x) {
   const uint64_t shifted = u - uint64_t{0x3fe6a09e667f3bcd};
   const int64_t n = static_cast<int64_t>(shifted) >> 52;
   const double m = from_bits(u - (static_cast<uint64_t>(n) << 52));
-  // |n| < 2^11: exact by way of the magic number, where a conversion of int64 would need AVX-512.
+  // |n| < 2^11: exact with the magic number; a conversion of int64 would need AVX-512.
   const double dn = from_bits(static_cast<uint64_t>(n) + uint64_t{0x4338000000000000}) - 6755399441055744.0;
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;
@@ -78,7 +77,7 @@ inline double exp_core(double x) {
   return p * from_bits((k + 1023) << 52);
 }
 
-// What is left of x after the nearest multiple of pi/2, and that multiple modulo 4.
+// The remainder of x after the nearest multiple of pi/2, and that multiple modulo 4.
 struct Reduced {
   double r;
   uint64_t quadrant;

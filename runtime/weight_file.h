@@ -1,5 +1,5 @@
-// weights.bin and weights.rank<r>.bin: a head, the tensors at offsets that the program knows, and checksums
-// of what lies between the head and them, block by block, so that who reads a part can check that part.
+// weights.bin and weights.rank<r>.bin: a header, the tensors at offsets that the program knows, and block
+// checksums of the bytes between the two, so that a reader can check just the part that it reads.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +26,12 @@ inline constexpr uint32_t kWeightVersion = 2;
 inline constexpr int64_t kWeightAlignment = 64;
 inline constexpr uint64_t kWeightBlock = uint64_t{1} << 16;
 
-// Blocks are counted from the end of the head.
+// Blocks are counted from the end of the header.
 constexpr uint64_t weight_blocks(uint64_t tensors_end) {
   return (tensors_end - sizeof(WeightFileHeader) + kWeightBlock - 1) / kWeightBlock;
 }
 
-// The head of a file that is in memory. False where the two do not fit together.
+// Reads the header of a file in memory. False if it does not match the file.
 inline bool read_weight_header(const void* file, uint64_t bytes, WeightFileHeader* head) {
   if (bytes < sizeof *head) return false;
   std::memcpy(head, file, sizeof *head);
@@ -41,7 +41,7 @@ inline bool read_weight_header(const void* file, uint64_t bytes, WeightFileHeade
          bytes - head->tensors_end == weight_blocks(head->tensors_end) * sizeof(uint64_t);
 }
 
-// Whether block `index` of a file with a good head is as it was written.
+// Whether block `index` of a file with a valid header is unchanged.
 inline bool weight_block_intact(const void* file, uint64_t tensors_end, uint64_t index) {
   const auto* bytes = static_cast<const unsigned char*>(file);
   const uint64_t begin = sizeof(WeightFileHeader) + index * kWeightBlock;

@@ -14,14 +14,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Room: what it answers, and the rooms that it may include. ir/error.h counts as nobody's: all may raise errors.
 ROOMS = {
     "ir": ("the program: graph, schedule, plan; text, verifier, interpreter", []),
-    "analysis": ("questions about a schedule, which stays as it is: costs, simulator, bounds, memory, agreement of ranks", ["ir"]),
+    "analysis": ("questions about a schedule, without changing it: costs, simulator, bounds, memory, agreement of ranks", ["ir"]),
     "passes": ("transformations of a schedule, one per file, and the runner", ["analysis", "ir"]),
     "pipeline": ("pipeline schedules: plain values that know no graph", ["analysis"]),
     "frontend": ("from ONNX, and from other tools' traces, to the IR", ["passes", "analysis", "ir"]),
     "codegen": ("from a planned schedule to source and library, a folder per target", ["passes", "analysis", "ir", "runtime"]),
-    "driver": ("the way through, from file to library", ["frontend", "codegen", "passes", "analysis", "ir"]),
-    "explain": ("what people are told about a run: timelines, story, text, page, log", ["passes", "analysis", "ir"]),
-    "runtime": ("what generated programs link to; knows nothing of the compiler", []),
+    "driver": ("all steps from file to library", ["frontend", "codegen", "passes", "analysis", "ir"]),
+    "explain": ("reports on a run: timelines, story, text, page, log", ["passes", "analysis", "ir"]),
+    "runtime": ("what generated programs link to; independent of the compiler", []),
     "cli": (
         "the braid executable: arguments and printing",
         ["driver", "explain", "codegen", "frontend", "pipeline", "passes", "analysis", "ir", "runtime"],

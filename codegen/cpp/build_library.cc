@@ -40,7 +40,7 @@ std::string build_library(const std::string& dir, const std::string& name, const
   const auto fail = [&](const std::string& lines) {
     ir::user_error(603, {.file = source.string()},
                    fmt::format("the host compiler failed:\n    {}{}", command, lines),
-                   "CXX and BRAID_CXXFLAGS choose another compiler and other flags (default: c++ and -O3 "
+                   "set CXX and BRAID_CXXFLAGS for another compiler and other flags (default: c++ and -O3 "
                    "-march=native)");
   };
   // The runtime inside stays inside: a process may load several programs of different versions.

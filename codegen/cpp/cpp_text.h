@@ -15,12 +15,12 @@ std::string storage_type(ir::DType dtype);  // of an element in memory: float, H
 std::string value_type(ir::DType dtype);    // of a value in a register: Half and BFloat16 are float
 std::string literal(ir::DType dtype, const ir::Literal& value);
 
-// Expressions as this target writes them: division and modulo are C's where the operands are provably
-// non-negative within `extents`, else functions of runtime/kernel_support.h.
+// Expressions in this target's form: division and modulo are C's if the operands are provably non-negative
+// within `extents`, otherwise functions of runtime/kernel_support.h.
 using SymbolText = std::function<std::string(ir::Expr symbol)>;
 CExprStyle expr_style(SymbolText symbol, ir::Extents extents = {});
 
-// Text with indentation. `open` writes a line and indents, `close` goes back and writes a line.
+// Writes indented text. `open` writes a line and indents, `close` unindents and writes a line.
 class Writer {
  public:
   void line(std::string_view text = {});

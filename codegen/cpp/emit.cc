@@ -87,7 +87,7 @@ void ProgramEmitter::refuse_unsupported() const {
   if (problems.empty()) return;
   Location at;
   at.node = first;
-  user_error(601, at, fmt::format("the C++ target does not have:\n    {}", fmt::join(problems, "\n    ")),
+  user_error(601, at, fmt::format("the C++ target does not support:\n    {}", fmt::join(problems, "\n    ")),
              "compile for another target, or rewrite these nodes");
 }
 
@@ -268,7 +268,9 @@ void ProgramEmitter::write_tables(Writer& w) const {
 void ProgramEmitter::write_slots(Writer& w) const {
   if (slot_rows_.empty()) return;
   w.line();
-  w.line("// Where buffers lie: bytes from the beginning of the arena, the communication segment or the weights.");
+  w.line(
+      "// Where buffers lie: bytes from the beginning of the arena, the communication segment or the "
+      "weights.");
   for (const std::string& row : slot_rows_) w.line(row);
 }
 

@@ -19,7 +19,7 @@ namespace braid::codegen::cpp {
 
 struct EmitOptions {
   std::string name;  // of the program; empty: the graph's name. Made a C identifier.
-  // The program checks at run time that each buffer is born, touched and dead when the plan says so
+  // The program checks at run time that every access respects the buffers' lifetimes in the plan
   // (runtime/lifecycle.h). Slow.
   bool checked = false;
 };
@@ -33,12 +33,11 @@ struct EmittedProgram {
   std::uint64_t id = 0;  // of the compilation
 };
 
-// Deterministic: equal schedules give equal bytes. User errors: BR0601 (operations that this target does not
-// have, all in one message), BR0602 (constants without data). Internal error where the schedule has no memory
-// plan.
+// Deterministic: equal schedules give equal bytes. User errors: BR0601 (unsupported operations, all in one
+// message), BR0602 (constants without data). Internal error if the schedule has no memory plan.
 EmittedProgram emit_cpp(const ir::Schedule& schedule, const EmitOptions& options = {});
 
-// Writes all files, unpublished, into `folder`. `graph` is the one emitted: its constants are written.
+// Writes all files, unpublished, into `folder`. `graph` must be the one emitted: its constants are written.
 void write_program(const EmittedProgram& program, const ir::Graph& graph, ProgramFolder& folder);
 
 struct BuildOptions {
@@ -47,15 +46,15 @@ struct BuildOptions {
   std::string runtime_dir;  // see codegen/toolchain.h
   bool verbose = false;     // print the command
 };
-// What a source names that multiplies matrices: it is linked with the kernels for that.
+// A source that contains this name multiplies matrices and is linked with the kernels for that.
 inline constexpr const char* kGemmKernels = "kHostGemm";
 inline constexpr const char* kDefaultFlags = "-O3 -march=native";
-// Without these the loops do not vectorise (see runtime/vec_math.h); always given.
+// Always passed: without these the loops do not vectorise (see runtime/vec_math.h).
 inline constexpr const char* kNeededFlags =
     "-std=c++20 -fopenmp -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast";
 
-// Compiles DIR/<name>.cc and links it with the runtime to DIR/<name>.so, whose path is returned. User error
-// BR0603 with the compiler's first lines where that fails, BR0604 where the runtime library is not found.
+// Compiles DIR/<name>.cc, links it with the runtime to DIR/<name>.so and returns the path of that. User error
+// BR0603, with the compiler's first lines, if this fails; BR0604 if the runtime library is not found.
 std::string build_library(const std::string& dir, const std::string& name, const BuildOptions& options = {});
 
 }  // namespace braid::codegen::cpp

@@ -1,5 +1,5 @@
-// What a checked program holds itself to: the plan's intervals, and what each step touches. The touches are
-// those of the operations' effects and not of the plan, so that one can be held against the other.
+// What a checked program checks: the plan's lifetimes and the touches of each step. The touches come from the
+// operations' effects, not from the plan, so that one can be checked against the other.
 #include <fmt/format.h>
 
 #include <map>

@@ -176,7 +176,7 @@ void ProgramEmitter::emit_collective(OpId id) {
   note({id}, fmt::format("{} over '{}' starts", to_string(kernel.kind), s_.graph[kernel.group].name));
   const std::size_t count = std::max(kernel.inputs.size(), kernel.outputs.size());
   for (std::size_t k = 0; k < count; ++k) {
-    Collective c{id,        k,  kernel.kind, kernel.group, kernel.root, kernel.reduce, kernel.algorithm,
+    Collective c{id,         k,  kernel.kind, kernel.group, kernel.root, kernel.reduce, kernel.algorithm,
                  DType::f32, {}, {},          label(id)};
     const bool has_in = k < kernel.inputs.size(), has_out = k < kernel.outputs.size();
     if (has_in) c.input = kernel.inputs[k];
@@ -184,9 +184,10 @@ void ProgramEmitter::emit_collective(OpId id) {
     const TensorRef& ref = has_in ? c.input : c.output;
     c.dtype = s_.graph[ref.buffer].dtype;
     const std::size_t index = collectives_.size();
-    const std::string start = fmt::format("start({}, {}, {}, {})", index, size(block_elements(kernel, k, members)),
-                                          has_in ? address(c.input.buffer, c.input.offset) : "nullptr",
-                                          has_out ? address(c.output.buffer, c.output.offset, false) : "nullptr");
+    const std::string start =
+        fmt::format("start({}, {}, {}, {})", index, size(block_elements(kernel, k, members)),
+                    has_in ? address(c.input.buffer, c.input.offset) : "nullptr",
+                    has_out ? address(c.output.buffer, c.output.offset, false) : "nullptr");
     step_.push_back("if (!" + start + ") return false;");
     if (kernel.blocking)
       step_.push_back(fmt::format("if (!wait({0}) || !release({0})) return false;", index));

@@ -1,4 +1,4 @@
-// The matrix kernels that programs are linked with, built once for all programs of a user.
+// The matrix kernels with which programs are linked, built once for all programs of a user.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace braid::codegen::cpp {
 
-// Writes runtime/host/gemm_kernels.cc of `headers`, compiled by `compiler` with `flags`, to `object`: from
-// the user's cache where it holds one that the same compiler made for the same processor of the same flags
-// and headers, all of them by content. `fail` as for run_compiler.
+// Compiles runtime/host/gemm_kernels.cc of `headers` to `object`, or copies it from the user's cache if that
+// holds one made by the same compiler for the same processor from the same flags and headers, all compared by
+// content. `fail` is that of run_compiler.
 void make_gemm_object(const std::string& compiler, const std::string& flags,
                       const std::filesystem::path& headers, const std::filesystem::path& object, bool verbose,
                       const std::function<void(const std::string& lines)>& fail);

@@ -11,13 +11,13 @@ namespace braid::codegen::cpp {
 struct KernelArg {
   enum class Kind { buffer, dim, scratch, scratch_stride, index_error, site };
   Kind kind = Kind::buffer;
-  ir::BufferId buffer;   // buffer: address of its first element
+  ir::BufferId buffer;   // for a buffer: address of its first element
   bool written = false;  // buffer
   ir::Expr dim = 0;      // dim
-  ir::OpId op;           // site: the operation whose index is checked
+  ir::OpId op;           // for a site: the operation whose index is checked
 };
 
-// A function without its name: two kernels of equal text are one function.
+// A function without its name: kernels with equal text share one function.
 struct KernelText {
   std::string parameters;  // "(float* __restrict y0, const float* a0, int64_t batch)"
   std::string body;        // " {\n...}\n"
@@ -29,7 +29,7 @@ KernelText emit_kernel(const ir::Graph& graph, const LoopNest& nest, const Overl
 
 // Rows of local memory up to this size are on the stack.
 inline constexpr std::int64_t kStackBytes = 16 * 1024;
-// Simple operations below which a second thread costs more than it saves.
+// Number of simple operations below which a second thread costs more than it saves.
 inline constexpr std::int64_t kParallelWork = 40000;
 
 }  // namespace braid::codegen::cpp

@@ -199,7 +199,7 @@ class Builder {
         }
       }
     }
-    // Out of order only where nobody else could see it.
+    // Out of order only if no other member could notice it.
     if (!local && !nest_.groups.empty()) first = std::max(first, nest_.groups.size() - 1);
     for (std::size_t g = first; g < nest_.groups.size(); ++g) {
       if (mixed || group_mixed_[g] || inner != group_inner_[g]) continue;

@@ -7,10 +7,10 @@
 //                                                                                   z += e
 //            div:  y[b, s, k] = e[b, s, k] / z[b, s]                group 3: for k: y[o*K + k] = e / z
 //
-// The outer loops run over the kept dimensions that all members have in common; their iterations are
-// independent, so they are flattened and run in parallel. Inside, members follow each other as groups;
-// members of one group share their loops. A buffer that only this node uses is local: a register where
-// producer and consumer meet in one group, else a row of scratch memory for one iteration of the outer loops.
+// The outer loops run over the kept dimensions that all members share; their iterations are independent, so
+// they are flattened and run in parallel. Inside, groups of members run one after another; members of a group
+// share their loops. A buffer that only this node uses is local: a register if producer and consumer are in
+// one group, otherwise a row of scratch memory for one iteration of the outer loops.
 #pragma once
 
 #include <functional>
@@ -30,8 +30,8 @@ struct NestMember {
   ir::Expr store = 0;  // element offset in `out`
 };
 
-// Loops over index numbers (into LoopNest::extents). `kept` outside of `reduced`, but for a group of columns:
-// there the last kept loop is innermost and runs over an array of accumulators.
+// Loops over index numbers (into LoopNest::extents). `kept` loops enclose `reduced` ones, except in a group
+// of columns: there the last kept loop is innermost and runs over an array of accumulators.
 struct NestGroup {
   std::vector<int> kept;
   std::vector<int> reduced;
@@ -50,15 +50,14 @@ struct LoopNest {
   int outer = 0;
   std::vector<NestGroup> groups;
   std::vector<LocalBuffer> locals;
-  bool flat = false;  // no outer loop, one loop of independent iterations: that one is run in parallel
+  bool flat = false;  // no outer loop, one loop of independent iterations, which runs in parallel
 };
 
-// Do two buffers have bytes in common as planned? A plan gives the bytes of one storage to another one in
-// place.
+// Whether two buffers share bytes in the plan, which may give the bytes of one storage to another in place.
 using Overlap = std::function<bool(ir::BufferId, ir::BufferId)>;
 
-// `ops`: Loops that obey the contract of ir/fused_loops.h, in order. is_local_output: of each, whether its
-// output is used by these operations only and has no memory.
+// `ops` are Loops, in order, that obey the contract of ir/fused_loops.h. `is_local_output` says of each
+// whether its output is used only by these operations and has no memory.
 LoopNest make_loop_nest(const ir::Graph& graph, const std::vector<ir::OpId>& ops,
                         const std::vector<bool>& is_local_output, const Overlap& overlap);
 

@@ -79,7 +79,7 @@ class ProgramEmitter {
   void emit_copy(ir::BufferId from, ir::BufferId to, const std::string& why, bool own_node = false);
   void begin_node(const std::string& name, ir::OpId op);
   void note(const std::vector<ir::OpId>& ops, const std::string& what);
-  std::string label(ir::OpId op) const;  // the ONNX node, or the operation's name
+  std::string label(ir::OpId op) const;  // the ONNX node, otherwise the operation's name
 
   // emit_region.cc
   void emit_region(ir::OpId op);
@@ -102,13 +102,14 @@ class ProgramEmitter {
   ir::MemoryPlan plan_;
   std::string name_;
   bool checked_ = false;
-  std::map<ir::OpId, ir::Expr> copies_;  // checked: loops that only copy communication buffers, and bytes
+  std::map<ir::OpId, ir::Expr>
+      copies_;  // if `checked`: loops that only copy communication buffers, and their bytes
   std::vector<std::string> planned_buffers_, planned_touches_, planned_steps_;  // rows of tables
   SymbolText names_;
   Overlap overlap_;
   WeightLayout weights_;
   std::map<ir::StorageId, int> inputs_, outputs_;
-  std::vector<bool> written_;      // per input: a step writes it
+  std::vector<bool> written_;      // per input: whether a step writes it
   std::vector<int> output_alias_;  // per output: the input whose memory it is, or -1
   std::vector<std::pair<ir::BufferId, ir::BufferId>> final_copies_;
 

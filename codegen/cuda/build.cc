@@ -55,7 +55,7 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
     ir::user_error(603, {.file = source.string()},
                    fmt::format("the host compiler failed on the source for the emulated device:\n    {}{}",
                                compile, lines),
-                   "CXX chooses another compiler: g++ 12 or later");
+                   "set CXX to another compiler: g++ 12 or later");
   });
 }
 
@@ -83,12 +83,12 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
     const std::optional<std::string> number = architecture(text);
     if (!number)
       ir::user_error(kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture", text),
-                     "for example sm_80, sm_90a");
+                     "give for example sm_80 or sm_90a");
     targets += fmt::format(" -gencode=arch=compute_{0},code=sm_{0}", *number);
   }
   const std::optional<std::string> nvcc = find_nvcc();
   if (!nvcc) {
-    ir::user_error(kNoNvcc, {}, "nvcc is not found in $CUDA_HOME, $CUDA_PATH, $PATH and /usr/local/cuda",
+    ir::user_error(kNoNvcc, {}, "nvcc was not found in $CUDA_HOME, $CUDA_PATH, $PATH or /usr/local/cuda",
                    "install the CUDA toolkit (or the wheels nvidia-*-cu13) and set CUDA_HOME; the emulated "
                    "device needs neither");
   }
@@ -113,7 +113,7 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
   return run_compiler(command, partial, target, options.verbose, [&](const std::string& lines) {
     ir::user_error(kNvccFailed, {.file = source.string()},
                    fmt::format("nvcc failed:\n    {}{}", command, lines),
-                   "CUDA 12.3 and NCCL 2.18 are the oldest that will do; NCCL_ROOT says where NCCL is");
+                   "use CUDA 12.3 and NCCL 2.18 or later; NCCL_ROOT gives the path of NCCL");
   });
 }
 

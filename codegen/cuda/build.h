@@ -18,7 +18,8 @@
 
 namespace braid::codegen::cuda {
 
-// What the program is, for people and tools: the fields of the C++ target's manifest, and those of this one.
+// Describes the program for people and tools: the fields of the C++ target's manifest and those of this
+// target.
 nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& schedule);
 
 // Writes all files, unpublished, into `folder`.
@@ -30,17 +31,17 @@ struct CudaBuildOptions {
   bool verbose = false;     // print the command
 };
 
-// With the host compiler, for the emulated device. Returns the library's path. User errors BR0603 with the
-// compiler's first lines, BR0604 where the emulated device is not found.
+// Builds with the host compiler for the emulated device and returns the library's path. User errors BR0603
+// with the compiler's first lines, BR0604 if the emulated device is not found.
 std::string build_emulated(const std::string& dir, const std::string& name,
                            const CudaBuildOptions& options = {});
 
-// nvcc: in $CUDA_HOME and $CUDA_PATH, on the PATH, in usual places.
+// Looks for nvcc in $CUDA_HOME and $CUDA_PATH, on the PATH, and in the usual places.
 std::optional<std::string> find_nvcc();
 
-// With nvcc, for architectures such as "sm_80" (empty: sm_80 and sm_90). Links the CUDA runtime, cuBLASLt and
-// NCCL (of $NCCL_ROOT or $NCCL_HOME, else of the toolkit). User errors BR0643 (no nvcc; not an architecture),
-// BR0644 with nvcc's first lines.
+// Builds with nvcc for architectures such as "sm_80" (empty: sm_80 and sm_90). Links the CUDA runtime,
+// cuBLASLt and NCCL (from $NCCL_ROOT or $NCCL_HOME, otherwise from the toolkit). User errors BR0643 (no nvcc,
+// or not an architecture), BR0644 with nvcc's first lines.
 std::string build_nvcc(const std::string& dir, const std::string& name,
                        std::vector<std::string> architectures = {}, const CudaBuildOptions& options = {});
 

@@ -1,5 +1,5 @@
-// A planned schedule as a CUDA program: one readable .cu, its header, and where its weights lie. docs/cuda.md
-// shows what comes out and how it runs.
+// A planned schedule as a CUDA program: one readable .cu, its header, and the layout of its weights.
+// docs/cuda.md shows the output and how it runs.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@ namespace braid::codegen::cuda {
 
 struct CudaOptions {
   std::string name = "model";  // made an identifier; the entry point is braid_cuda_program_<name>
-  std::int64_t max_shared_bytes = 160 * 1024;  // per block: what sm_80 and later have
+  std::int64_t max_shared_bytes = 160 * 1024;  // per block: available on sm_80 and later
   PlantedFault fault;                          // tests only
 };
 
 struct CudaProgram {
-  std::string name;      // as in the entry point
-  std::string body;      // kernels, tables and step, in a namespace of its own: several fit in one file
+  std::string name;  // as in the entry point
+  std::string
+      body;  // kernels, tables and step, in their own namespace, so that one file can hold several programs
   std::string header;    // declares the entry point
   std::uint64_t id = 0;  // of the compilation
   WeightLayout weights;
-  std::map<int, int> aliased_outputs;  // output -> the input whose memory it is
+  std::map<int, int> aliased_outputs;  // output -> the input whose memory it shares
   std::int64_t arena_bytes = 0, comm_bytes = 0;
   StreamPlan streams;
-  int kernels = 0;            // after equal ones have become one
+  int kernels = 0;            // equal ones counted once
   bool peer_kernels = false;  // kernels read peers' memory: needs NCCL's device API
 };
 
 // Deterministic: equal schedules give equal bytes. Requires a memory plan. Errors: 602 (constants without
-// data), 640 (an operation that the target does not have), 641 (a collective that NCCL does not have for this
-// type), 642 (a channel policy other than one order for all or per communicator), 645 (a kernel for a
-// collective that the target does not have).
+// data), 640 (an unsupported operation), 641 (a collective that NCCL lacks for this type), 642 (a channel
+// policy other than `global` and `communicator`), 645 (an unsupported kernel for a collective).
 CudaProgram emit_cuda(const ir::Schedule& planned, const CudaOptions& options = {});
 
 // The translation unit of one or more programs.

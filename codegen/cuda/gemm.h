@@ -17,8 +17,8 @@ namespace braid::codegen::cuda {
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Gemm& gemm);
 
 struct GemmPlan {
-  // Everything of the problem but the sizes that prepare() evaluates: one C initializer per distinct problem,
-  // over the step's dims. Equal problems share one prepared object.
+  // The problem except for the sizes that prepare() evaluates: one C initializer per distinct problem, over
+  // the step's dims. Equal problems share one prepared object.
   std::string problem;
   std::string a, b, bias, d;  // C pointers
   // Loops over batches that one stride cannot describe.
@@ -27,7 +27,7 @@ struct GemmPlan {
   };
   std::vector<OuterBatch> outer;
 };
-// Nothing where the library does not take the product.
+// nullopt if the library does not support the product.
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory);
 
 }  // namespace braid::codegen::cuda

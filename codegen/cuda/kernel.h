@@ -1,5 +1,4 @@
-// Kernels as text: the builder that collects parameters and lines, and the table in which equal kernels are
-// one.
+// Kernels as text: the builder that collects parameters and lines, and the table that merges equal kernels.
 #pragma once
 
 #include <functional>
@@ -19,13 +18,14 @@ struct Kernel {
   std::string body;        // lines, indented by two spaces
 };
 
-// How the step function launches a kernel. All texts are C over the step's dims (`dim_batch`, int64_t).
+// How the step function launches a kernel. All texts are C expressions over the step's dims (`dim_batch`,
+// int64_t).
 struct Launch {
   std::string wanted_name;
   Kernel kernel;
   std::vector<std::string> arguments;  // one per parameter; buffers as "$k", the k-th of `buffers`
   std::vector<ir::BufferId> buffers;
-  std::string count;  // of points or rows; nothing is launched for 0
+  std::string count;  // of points or rows; there is no launch for 0
   std::string grid;   // over `count`
   std::string block;
   std::string shared = "0";  // bytes
@@ -33,7 +33,7 @@ struct Launch {
   bool checks_indices = false;  // has the parameters `error` and `site`; the arguments hold "$site"
 };
 
-// Kernels by text: those that differ in nothing but their name are emitted once, under the first one's name.
+// Kernels by text: those that differ only in their name are emitted once, under the first one's name.
 class KernelTable {
  public:
   struct Entry {
@@ -42,7 +42,7 @@ class KernelTable {
     std::vector<std::string> users;  // operations, in order
     std::int64_t max_shared = 0;
   };
-  // The kernel's name. `wanted` is made an identifier and unique.
+  // Returns the kernel's name: `wanted`, made a unique identifier.
   std::string add(const std::string& wanted, const Kernel& kernel, const std::string& user,
                   std::int64_t max_shared);
   const std::vector<Entry>& entries() const { return entries_; }
@@ -57,7 +57,7 @@ class KernelTable {
 std::string host_expr(ir::Expr e);
 std::string host_operand(ir::Expr e);
 
-// Collects one kernel.
+// Builds one kernel.
 class KernelBuilder {
  public:
   // `wide`: index arithmetic in 64 bits.
@@ -78,17 +78,17 @@ class KernelBuilder {
   void open(const std::string& text) { line(text.empty() ? "{" : text + " {"), ++depth_; }
   void close() { --depth_, line("}"); }
 
-  // Index number first + k, of the given sizes, from the flat index. Only those in `used`.
+  // Computes index number first + k, for the given sizes, from the flat index, if it is in `used`.
   void decompose(const std::string& flat, std::size_t first, std::span<const ir::Expr> sizes,
                  const std::vector<bool>& used);
 
   // What a load yields instead of reading its buffer; nullopt: read the buffer.
   using LoadText = std::function<std::optional<std::string>(const ir::Instr&)>;
-  // The body's instructions, one line each. Returns the text of the result.
+  // Writes the body's instructions, one line each, and returns the text of the result.
   std::string body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load = {},
                    const std::string& acc = {});
 
-  // Parameters and arguments are filled in; the rest is the caller's.
+  // Fills in parameters and arguments; the caller fills in the rest.
   Launch finish();
 
  private:
@@ -106,7 +106,7 @@ class KernelBuilder {
   bool checks_indices_ = false;
 };
 
-// Does the index arithmetic of these loops need 64 bits?
+// Whether the index arithmetic of these loops needs 64 bits.
 bool needs_wide_index(const ir::Graph& graph, const ir::Loops& loops);
 bool needs_wide_index(ir::Expr e, const ir::LoopBody& body, std::span<const ir::Expr> sizes,
                       ir::ExprPool& pool);

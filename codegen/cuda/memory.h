@@ -12,22 +12,22 @@
 
 namespace braid::codegen::cuda {
 
-// What runs as one: a single operation or a fused node. Groups are dissolved.
+// A unit of execution: a single operation or a fused node. Groups are dissolved.
 struct Unit {
   std::vector<ir::OpId> ops;
   bool fused = false;
-  std::vector<ir::BufferId> local;  // of a fused node: buffers without memory of their own
+  std::vector<ir::BufferId> local;  // of a fused node: buffers without memory
 };
 std::vector<Unit> units_of(const ir::Schedule& schedule);
 
 class MemoryMap {
  public:
-  // Requires a memory plan wherever activations or comm buffers exist.
+  // Requires a memory plan if there are activations or communication buffers.
   MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& units);
 
   // "at<float>(arena_, 4096)": the first element of the buffer, moved by `elements`.
   std::string pointer(ir::BufferId buffer, ir::Expr elements = 0) const;
-  // The same as bytes from the segment's start ("4096"). Requires that the buffer lies there.
+  // The same as a byte offset in the segment ("4096"). Requires that the buffer lies there.
   std::string segment_offset(ir::BufferId buffer, ir::Expr elements = 0) const;
 
   struct Place {
@@ -43,14 +43,14 @@ class MemoryMap {
     std::int64_t offset = 0;  // planned
     std::int64_t bytes = 0;   // planned; unknown (0) for inputs and outputs
   };
-  // Nothing for local buffers.
+  // nullopt for local buffers.
   std::optional<Place> place(ir::StorageId root) const;
 
   std::int64_t arena_bytes() const { return arena_bytes_; }
   std::int64_t segment_bytes() const { return segment_bytes_; }
   const WeightLayout& weights() const { return weights_; }
 
-  // Graph outputs whose memory is not the caller's: copied at the end of a step.
+  // Graph outputs whose memory is not the caller's, which are copied at the end of a step.
   struct OutputCopy {
     int index;
     ir::BufferId buffer;

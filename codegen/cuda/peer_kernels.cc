@@ -42,7 +42,7 @@ void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
   const auto check_place = [&](const ir::TensorRef& ref, bool is_read) {
     if (ir::reachable_by_peers(graph, ref, k.group, is_read)) return;
     ir::user_error(kNoSuchKernel, where,
-                   fmt::format("'{}' does not lie in symmetric memory of group '{}', where peers' '{}' "
+                   fmt::format("'{}' is not in symmetric memory of group '{}', where peers' '{}' "
                                "kernels could reach it",
                                graph[ref.buffer].name, graph[k.group].name, to_string(k.algorithm)),
                    hint);

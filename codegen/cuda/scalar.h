@@ -11,20 +11,21 @@ namespace braid::codegen::cuda {
 // In memory ("uint8_t" for bool) and in a register ("bool").
 std::string memory_type(ir::DType dtype);
 std::string value_type(ir::DType dtype);
-// In which a reduction or a sum of products is accumulated: half types in float, small integers in int.
+// The type in which a reduction or a sum of products accumulates: float for half types, int for small
+// integers.
 std::string accumulator_type(ir::DType dtype);
 ir::DType accumulator_dtype(ir::DType dtype);
 
-// Exactly this value of the type.
+// A literal of exactly this value.
 std::string literal(ir::DType dtype, ir::Literal value);
 
-// "math::convert<To>(text)", or the text where the types agree.
+// "math::convert<To>(text)", or `text` if the types agree.
 std::string converted(const std::string& text, ir::DType from, ir::DType to);
 
 // The functor of runtime/device that folds: "Sum". Not for avg.
 const char* fold(ir::ReduceKind kind);
 
-// Arithmetic on the operands' C texts: everything but load, constant, index, acc and check_index.
+// Arithmetic on the operands' C texts: everything except load, constant, index, acc and check_index.
 std::string arithmetic(ir::OpCode code, ir::DType operand_type, ir::DType result_type,
                        const std::vector<std::string>& operands);
 

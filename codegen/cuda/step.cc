@@ -279,7 +279,7 @@ class StepWriter {
         return fmt::format("static_cast<size_t>({})", host_expr(n));
       };
       const std::string typed = fmt::format("{}, ", type == nullptr ? "ncclUint8" : type);
-      // A rank outside of the group passes it over; so does one that would send to itself.
+      // A rank outside the group skips it; so does one that would send to itself.
       std::string who;
       if (is_transfer(k)) {
         who = fmt::format("if (transfers({}, {})) ", group_index(k.group), k.root);

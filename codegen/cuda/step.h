@@ -15,8 +15,8 @@ struct StepCode {
   std::string text;                        // body of step(), indented by four spaces
   std::vector<std::string> gemm_problems;  // C initializers, in order of their index
   std::vector<std::string> index_sites;    // ONNX nodes that check indices
-  std::vector<ir::GroupId> groups;         // those that the program uses, in order of their index
-  std::set<int> peer_groups;               // of these: whose kernels read peers' memory
+  std::vector<ir::GroupId> groups;         // used by the program, in order of their index
+  std::set<int> peer_groups;               // those whose kernels read peers' memory
 };
 
 StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, const MemoryMap& memory,

@@ -107,7 +107,7 @@ StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, 
       }
     }
   }
-  // Whoever runs next, this program's next step or the caller, comes after everything.
+  // Whatever runs next, this program's next step or the caller's work, comes after everything.
   if (plan.collectives && compute_has_seen < plan.last_collective) {
     plan.join = true;
     auto& record = plan.records[static_cast<std::size_t>(plan.last_collective)];

@@ -1,16 +1,15 @@
-// Which unit runs on which stream, and the events between the two streams.
+// Assigns units to streams and places the events between the two streams.
 //
-// The compute stream runs kernels, the communication stream runs collectives, both in schedule order. Between
-// them an edge is needed exactly where one touches memory after the other and one of the two writes:
+// The compute stream runs kernels and the communication stream runs collectives, both in schedule order. An
+// edge between them is needed exactly where one accesses memory after the other and one of the two writes:
 //
 //   compute -> communication   before a collective: the last kernel that touched any range which the
-//                              collective reads or writes, previous tenants of the bytes included
+//                              collective reads or writes, including previous tenants of the bytes
 //   communication -> compute   before a kernel: the last collective that wrote what the kernel touches (its
 //                              wait), or that reads what the kernel overwrites (its release)
 //
-// An edge that an earlier one already implies is left out. The schedule's waits and releases need no code of
-// their own: the edge stands before the first kernel that needs it, which the verifier holds to come after
-// them.
+// An edge implied by an earlier one is left out. The schedule's waits and releases need no code: the edge
+// comes before the first kernel that needs it, which the verifier requires to follow them.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +25,7 @@ UnitKind kind_of(const ir::Graph& graph, const Unit& unit);
 enum class EdgeReason : std::uint8_t {
   before_collective,  // compute -> communication
   reads_result,       // communication -> compute: a kernel touches what the collective writes
-  overwrites_input,   // communication -> compute: a kernel writes what the collective (and with it a peer)
-                      // reads
+  overwrites_input,   // communication -> compute: a kernel writes what the collective or a peer reads
 };
 
 struct StreamEdge {
@@ -36,7 +34,7 @@ struct StreamEdge {
   int event = -1;
 };
 
-// Tests plant faults: edges that are left out. `which`: the number of the edge among those of this reason.
+// A fault planted by tests: an edge to leave out. `which` is its number among the edges with this reason.
 struct PlantedFault {
   bool planted = false;
   EdgeReason reason = EdgeReason::before_collective;
@@ -45,7 +43,7 @@ struct PlantedFault {
 
 struct StreamPlan {
   std::vector<StreamEdge> edges;        // in order of `to`
-  std::vector<std::vector<int>> waits;  // per unit: events that its stream waits for before it
+  std::vector<std::vector<int>> waits;  // per unit: events for which its stream waits before it
   std::vector<int> records;             // per unit: the event recorded after it, or -1
   int events = 0;
   bool collectives = false;

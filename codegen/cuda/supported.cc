@@ -104,21 +104,22 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
   }
   // All in one message.
   if (!refused.empty()) {
-    ir::user_error(kNoSuchOperation, where, "the CUDA target does not have: " + refused, "use --target cpu");
+    ir::user_error(kNoSuchOperation, where, "the CUDA target does not support: " + refused,
+                   "use --target cpu");
   }
   if (const auto parted = parted_transfer(schedule)) {
     ir::user_error(
         kNoSuchPolicy, {.node = node_names(graph, std::span(&parted->send, 1)), .op = "send"},
-        fmt::format(
-            "'{}' stands between '{}' and its receive '{}': on one stream all would wait for each other",
-            graph[parted->between].name, graph[parted->send].name, graph[parted->receive].name),
-        "put the receive next to the send");
+        fmt::format("'{}' is between '{}' and its receive '{}': on one stream they would deadlock",
+                    graph[parted->between].name, graph[parted->send].name, graph[parted->receive].name),
+        "move the receive next to the send");
   }
   if (schedule.channels == ir::ChannelPolicy::pair || schedule.channels == ir::ChannelPolicy::edge) {
     ir::user_error(
         kNoSuchPolicy, {},
-        fmt::format("the CUDA target issues collectives in one order, the program was scheduled for '{}'",
-                    to_string(schedule.channels)),
+        fmt::format(
+            "the CUDA target issues collectives in one order, but the program's channel policy is '{}'",
+            to_string(schedule.channels)),
         "write 'channels global' or 'channels communicator' into the program");
   }
 }

@@ -1,4 +1,4 @@
-// What the CUDA target has code for.
+// What the CUDA target supports.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace braid::codegen::cuda {
 
-// A send holds up the stream of its rank until the receive has begun. A collective between them that needs
-// the sender comes first on the receiver's stream: neither would ever end.
+// A send blocks the stream of its rank until the receive has begun. If a collective that needs the sender
+// comes before the receive on the receiver's stream, neither ever completes.
 struct PartedTransfer {
   ir::OpId send, between, receive;
 };

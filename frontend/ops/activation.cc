@@ -54,7 +54,7 @@ void lower_clip(OpContext& c) {
     if (c.version() >= 11) {
       if (!c.has_input(k)) return;
       if (c.rank(k) != 0)  // ONNX's inference takes the result's shape from the first input alone
-        c.fail(kShapeMismatch, fmt::format("input {} ('{}') is no scalar", k, attribute));
+        c.fail(kShapeMismatch, fmt::format("input {} ('{}') is not a scalar", k, attribute));
       x = binary(c.lowering(), code, x, c.input(k));
     } else if (c.has_attribute(attribute)) {
       x = binary(c.lowering(), code, x, c.lowering().scalar(dtype, c.float_attribute(attribute, 0)));

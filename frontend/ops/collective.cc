@@ -22,8 +22,8 @@ GroupId make_group(OpContext& c, const std::vector<int>& ranks) {
                                         ranks);
 }
 
-// Attribute `group`; all ranks where there is none. A rank outside of the group passes the node over: what
-// the node's outputs hold there is undefined.
+// Attribute `group`; all ranks if absent. A rank outside the group skips the node: its outputs are undefined
+// there.
 std::vector<int> group_ranks(OpContext& c) {
   std::vector<int> ranks;
   const auto given = c.ints_attribute("group");
@@ -35,7 +35,7 @@ std::vector<int> group_ranks(OpContext& c) {
     if (r < 0 || r >= c.ranks()) {
       c.fail(kInvalidGroup,
              fmt::format("attribute 'group' has rank {}, but there are {} ranks", r, c.ranks()),
-             "compile for as many ranks as the model was split for (--ranks)");
+             "compile for the number of ranks for which the model was split (--ranks)");
     }
     if (!seen.insert(r).second) c.fail(kInvalidGroup, fmt::format("attribute 'group' has rank {} twice", r));
     ranks.push_back(static_cast<int>(r));
@@ -55,7 +55,7 @@ std::vector<int> world(OpContext& c, bool has_group_size) {
     const std::int64_t size = c.int_attribute("group_size", 1);
     if (size < 1)
       c.fail(kInvalidAttribute,
-             fmt::format("attribute 'group_size' is {}; a group has at least one rank", size));
+             fmt::format("attribute 'group_size' is {}; a group must have at least one rank", size));
     if (size != c.ranks()) {
       c.fail(kRankCount, fmt::format("attribute 'group_size' is {}, but there are {} ranks", size, c.ranks()),
              fmt::format("compile with --ranks {}", size));
@@ -111,7 +111,7 @@ void with_algorithm(OpContext& c, ir::Algorithm asked, const F& lower) {
 void require_divisible(OpContext& c, Expr size, std::int64_t ranks, int axis) {
   if (!size.is_constant()) {
     if (!ir::divide_exactly(size, ranks)) {
-      c.fail(kShapeMismatch, fmt::format("the size {} of axis {} is not known to be divisible by {} ranks",
+      c.fail(kShapeMismatch, fmt::format("the size {} of axis {} is not provably divisible by {} ranks",
                                          to_string(size), axis, ranks));
     }
   } else if (size.constant() % ranks != 0) {
@@ -148,7 +148,7 @@ void coalesced(OpContext& c, const std::vector<int>& ranks, const F& lower) {
     c.fail(kTypeMismatch,
            fmt::format("coalesced tensors have the types {} and {}", to_string(inputs[0].dtype()),
                        to_string(x.dtype())),
-           "one collective moves tensors of one type: write a node for each type");
+           "a collective moves tensors of one type: use one node per type");
   }
   const std::vector<TensorBox> results = ranks.size() == 1 ? inputs : lower(inputs, make_group(c, ranks));
   for (int k = 0; k < c.input_count(); ++k) c.set_output(k, results[static_cast<std::size_t>(k)]);
@@ -188,11 +188,11 @@ void reduce_scatter(OpContext& c, const std::vector<int>& ranks, ReduceKind kind
   });
 }
 
-// Slabs of `split` go out, what comes lies along `concat`.
+// Sends slabs along `split` and concatenates received ones along `concat`.
 void all_to_all(OpContext& c, const std::vector<int>& ranks, std::int64_t split, std::int64_t concat,
                 bool blocking = false) {
   for_each_tensor(c, ranks, [&](int k, GroupId group) {
-    if (c.rank(k) == 0) c.fail(kShapeMismatch, "a scalar cannot be cut into slabs");
+    if (c.rank(k) == 0) c.fail(kShapeMismatch, "a scalar cannot be split into slabs");
     const int from = c.normalize_axis(split, c.rank(k)), to = c.normalize_axis(concat, c.rank(k));
     require_divisible(c, c.sizes(k)[static_cast<std::size_t>(from)], static_cast<std::int64_t>(ranks.size()),
                       from);
@@ -222,7 +222,7 @@ void braid_all_to_all(OpContext& c) {
   const auto sizes = c.ints_attribute("split_sizes");
   if (!sizes || sizes->empty()) return all_to_all(c, ranks, split, concat);
   if (split != 0 || concat != 0) {
-    c.fail(kUnsupportedForm, "attribute 'split_sizes' goes with split_axis 0 and concat_axis 0 only");
+    c.fail(kUnsupportedForm, "attribute 'split_sizes' requires split_axis 0 and concat_axis 0");
   }
   for_each_tensor(
       c, ranks, [&](int k, GroupId group) { return uneven_all_to_all(c, c.input(k), group, ranks, *sizes); });
@@ -269,13 +269,13 @@ void braid_recv(OpContext& c) {
   c.set_output(0, c.lowering().recv(dtype, sizes, make_group(c, ranks), member(c, "peer", ranks)));
 }
 
-// What every target got from its source; zeros where nobody sends to a rank.
+// What every target received from its source; zeros on ranks without a source.
 void braid_batch_send_recv(OpContext& c) {
   const std::vector<int> ranks = group_ranks(c);
   const auto n = static_cast<std::int64_t>(ranks.size());
   const auto given = c.ints_attribute("pairs");
   if (!given || given->empty() || given->size() % 2 != 0) {
-    c.fail(kInvalidAttribute, "attribute 'pairs' must list source, target, source, target and so on");
+    c.fail(kInvalidAttribute, "attribute 'pairs' must alternate sources and targets");
   }
   std::vector<GroupId> pairs;
   std::vector<std::int64_t> from(static_cast<std::size_t>(c.ranks()), -1);  // the pair that ends at a rank
@@ -327,8 +327,8 @@ void dist_collective(OpContext& c) {
   std::int64_t each = c.int_attribute("group_size", -1);
   if (each < 1) each = static_cast<std::int64_t>(listed.size());
   if (static_cast<std::int64_t>(listed.size()) % each != 0) {
-    c.fail(kInvalidGroup,
-           fmt::format("attribute 'groups' lists {} ranks, which are no groups of {}", listed.size(), each));
+    c.fail(kInvalidGroup, fmt::format("attribute 'groups' lists {} ranks, which cannot form groups of {}",
+                                      listed.size(), each));
   }
   std::vector<std::int64_t> which(static_cast<std::size_t>(c.ranks()), -1);
   for (std::size_t k = 0; k < listed.size(); ++k) {
@@ -360,7 +360,7 @@ void dist_collective(OpContext& c) {
   const TensorBox x = c.input(0);
   if (each == 1) return c.set_output(0, x);
   if (c.rank(0) == 0 && operation != "all_reduce" && operation != "broadcast" && operation != "reduce")
-    c.fail(kShapeMismatch, "a scalar cannot be cut into slabs");
+    c.fail(kShapeMismatch, "a scalar cannot be split into slabs");
   if (operation == "reduce_scatter" || operation == "all_to_all")
     require_divisible(c, c.sizes(0)[0], each, 0);
   std::vector<TensorBox> results;

@@ -1,4 +1,4 @@
-// What several operator families share.
+// Helpers shared by several operator families.
 #pragma once
 
 #include <initializer_list>

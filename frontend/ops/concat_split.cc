@@ -13,7 +13,8 @@ void lower_concat(OpContext& c) {
   std::vector<TensorBox> parts;
   for (int k = 0; k < c.input_count(); ++k) {
     if (c.rank(k) != rank) {
-      c.fail(kShapeMismatch, fmt::format("input {} has rank {}, input 0 has rank {}", k, c.rank(k), rank));
+      c.fail(kShapeMismatch,
+             fmt::format("input {} has rank {}, but input 0 has rank {}", k, c.rank(k), rank));
     }
     parts.push_back(c.input(k));
   }
@@ -56,7 +57,7 @@ void lower_split(OpContext& c) {
   const Expr size = x.sizes()[static_cast<std::size_t>(axis)];
   const std::vector<Expr> parts = part_sizes(c, size);
   if (static_cast<int>(parts.size()) != c.output_count()) {
-    c.fail(kShapeMismatch, fmt::format("{} sizes for {} outputs", parts.size(), c.output_count()));
+    c.fail(kShapeMismatch, fmt::format("got {} sizes for {} outputs", parts.size(), c.output_count()));
   }
   Expr start = 0;
   for (std::size_t k = 0; k < parts.size(); ++k) {
@@ -66,7 +67,7 @@ void lower_split(OpContext& c) {
     start = start + parts[k];
   }
   if (start.is_constant() && size.is_constant() && !(start == size)) {
-    c.fail(kShapeMismatch, fmt::format("the parts have {} elements together, the axis has {}",
+    c.fail(kShapeMismatch, fmt::format("the parts have {} elements in all, but the axis has {}",
                                        to_string(start), to_string(size)));
   }
   l.require_equal(start, size);

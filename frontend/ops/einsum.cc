@@ -31,13 +31,13 @@ std::vector<int> parse_labels(OpContext& c, const std::string& term, int ellipsi
   for (std::size_t k = 0; k < term.size(); ++k) {
     if (term[k] == '.') {
       if (term.compare(k, 3, "...") != 0)
-        c.fail(kInvalidAttribute, fmt::format("'{}' is no term of an equation", term));
+        c.fail(kInvalidAttribute, fmt::format("'{}' is not a term of an equation", term));
       for (int d = ellipsis_rank; d > 0; --d) labels.push_back(-d);
       k += 2;
     } else if (std::isalpha(static_cast<unsigned char>(term[k]))) {
       labels.push_back(term[k]);
     } else {
-      c.fail(kInvalidAttribute, fmt::format("'{}' is no term of an equation", term));
+      c.fail(kInvalidAttribute, fmt::format("'{}' is not a term of an equation", term));
     }
   }
   return labels;
@@ -172,7 +172,7 @@ void lower_einsum(OpContext& c) {
   const Equation equation = parse_equation(c.string_attribute("equation", ""));
   if (static_cast<int>(equation.terms.size()) != c.input_count()) {
     c.fail(kInvalidAttribute,
-           fmt::format("an equation of {} terms for {} inputs", equation.terms.size(), c.input_count()));
+           fmt::format("the equation has {} terms for {} inputs", equation.terms.size(), c.input_count()));
   }
   std::vector<Labelled> operands;
   int ellipsis_rank = 0;
@@ -183,7 +183,8 @@ void lower_einsum(OpContext& c) {
     ellipsis_rank = std::max(ellipsis_rank, hidden);
     Labelled x{c.input(k), parse_labels(c, term, hidden)};
     if (x.labels.size() != x.box.rank()) {
-      c.fail(kShapeMismatch, fmt::format("the term '{}' for input {} of rank {}", term, k, x.box.rank()));
+      c.fail(kShapeMismatch,
+             fmt::format("the term '{}' does not match input {} of rank {}", term, k, x.box.rank()));
     }
     operands.push_back(with_distinct_labels(c, std::move(x)));
   }
@@ -214,7 +215,8 @@ void lower_einsum(OpContext& c) {
   }
   product_so_far = summed(c, std::move(product_so_far), result);
   for (int label : result) {
-    if (!product_so_far.axis_of(label)) c.fail(kInvalidAttribute, "the result has an index that no term has");
+    if (!product_so_far.axis_of(label))
+      c.fail(kInvalidAttribute, "the result has an index that occurs in no term");
   }
   c.set_output(0, permuted(c, product_so_far, result));
 }

@@ -25,7 +25,7 @@ void lower_tile(OpContext& c) {
     repeats = c.shape_values(1, "the repeats");
   }
   if (repeats.size() != x.rank())
-    c.fail(kShapeMismatch, fmt::format("{} repeats for rank {}", repeats.size(), x.rank()));
+    c.fail(kShapeMismatch, fmt::format("got {} repeats for rank {}", repeats.size(), x.rank()));
   std::vector<Expr> sizes, map;
   for (std::size_t k = 0; k < x.rank(); ++k) {
     if (ir::bounds(repeats[k]).min < 0)

@@ -51,7 +51,7 @@ void lower_gather_elements(OpContext& c) {
     // Along the other axes an element of the indices stands where it reads; there must be data.
     const Expr there = x.sizes()[k], wanted = indices.sizes()[k];
     if (ir::provably_less(there, wanted)) {
-      c.fail(kShapeMismatch, fmt::format("the indices have size {} along axis {}, the data only {}",
+      c.fail(kShapeMismatch, fmt::format("the indices have size {} along axis {}, but the data has only {}",
                                          to_string(wanted), k, to_string(there)));
     }
     l.require_equal(ir::min(there, wanted), wanted);
@@ -78,7 +78,7 @@ void lower_gather_nd(OpContext& c) {
   if (!length.is_constant()) {
     c.fail(kDataDependentSize,
            fmt::format("the length {} of the index vectors depends on a dimension", to_string(length)),
-           "give the dimension one value");
+           "fix the dimension to one value");
   }
   const auto b0 = static_cast<std::size_t>(batch), vector = static_cast<std::size_t>(q - 1);
   const std::int64_t n = length.constant();

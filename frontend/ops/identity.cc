@@ -13,7 +13,7 @@ void lower_dropout(OpContext& c) {
       c.fail(kUnsupportedForm, "training_mode is true or not a constant", "export the model for inference");
     }
   } else if (c.version() < 7 && c.int_attribute("is_test", 0) == 0) {
-    c.fail(kUnsupportedForm, "attribute 'is_test' is 0: this is a Dropout in training",
+    c.fail(kUnsupportedForm, "attribute 'is_test' is 0: this Dropout is for training",
            "export the model for inference");
   }
   c.set_output(0, c.input(0));

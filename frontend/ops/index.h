@@ -1,13 +1,13 @@
-// Indices that are read while running.
+// Indices that are read at run time.
 #pragma once
 
 #include "frontend/ops/common.h"
 
 namespace braid::frontend {
 
-// An index that was read, as an index expression; negative ones count from the end. Out of range is an error
-// of the step. What is known of a computed index (positions from a Range) saves the checks. `extents`: of the
-// loop.
+// An index value as an index expression; negative ones count from the end. An index out of range is an error
+// of the step. Checks are omitted if the range of a computed index is known (positions from a Range).
+// `extents` are those of the loop.
 Expr checked_index(BodyBuilder& b, ValueId index, Expr size, std::span<const Expr> extents);
 
 // The same as a value of type i64.

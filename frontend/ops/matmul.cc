@@ -7,7 +7,7 @@ namespace {
 void check_product(OpContext& c, Expr a, Expr b) {
   if (a.is_constant() && b.is_constant() && !(a == b)) {
     c.fail(kShapeMismatch, fmt::format("the inner sizes {} and {} differ", to_string(a), to_string(b)),
-           "the first operand's columns must be as many as the second one's rows");
+           "the first operand must have as many columns as the second has rows");
   }
 }
 

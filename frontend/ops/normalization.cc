@@ -23,8 +23,7 @@ TensorBox inverse_deviation(ir::Lowering& l, TensorBox x, const std::vector<int>
 
 DType stash_type(OpContext& c) {
   const DType given = c.dtype_of(c.int_attribute("stash_type", 1));
-  // Statistics of doubles in floats would lose digits that nobody wants lost; ONNX's reference keeps them
-  // too.
+  // Statistics of doubles in floats would lose precision; ONNX's reference keeps it too.
   return c.dtype(0) == DType::f64 ? DType::f64 : given;
 }
 

@@ -26,7 +26,7 @@ Pads pads_of(OpContext& c) {
     for (int k = 0; k < rank; ++k) axes.push_back(static_cast<std::size_t>(k));
   }
   if (numbers.size() != 2 * axes.size()) {
-    c.fail(kShapeMismatch, fmt::format("{} pads for {} axes", numbers.size(), axes.size()));
+    c.fail(kShapeMismatch, fmt::format("got {} pads for {} axes", numbers.size(), axes.size()));
   }
   Pads pads{std::vector<Expr>(static_cast<std::size_t>(rank), 0),
             std::vector<Expr>(static_cast<std::size_t>(rank), 0)};
@@ -59,7 +59,7 @@ void lower_pad(OpContext& c) {
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     sizes[k] = sizes[k] + pads.before[k] + pads.after[k];
     if (ir::bounds(sizes[k]).min < 0) {
-      c.fail(kShapeMismatch, fmt::format("axis {} is left with the size {}", k, to_string(sizes[k])));
+      c.fail(kShapeMismatch, fmt::format("axis {} would have size {}", k, to_string(sizes[k])));
     }
   }
   const bool constant = mode == "constant";

@@ -12,8 +12,7 @@ void lower_float_range(OpContext& c) {
   const auto constant = [&](int k, const char* what) {
     const std::optional<double> value = c.constant_scalar(k);
     if (!value) {
-      c.fail(kDataDependentSize, fmt::format("{} is only known when the program runs", what),
-             "make it a constant of the model");
+      c.fail(kDataDependentSize, fmt::format("{} is known only at run time", what), "make it a constant");
     }
     return *value;
   };

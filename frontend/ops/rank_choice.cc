@@ -63,7 +63,7 @@ TensorBox uneven_all_to_all(OpContext& c, const TensorBox& x, ir::GroupId group,
                                           "much each rank of the group sends to each",
                                           split.size(), n, n));
   }
-  if (x.rank() == 0) c.fail(kShapeMismatch, "a scalar cannot be cut into slabs");
+  if (x.rank() == 0) c.fail(kShapeMismatch, "a scalar cannot be split into slabs");
   std::vector<std::int64_t> out(n, 0), in(n, 0);
   std::int64_t block = 0;
   for (std::size_t i = 0; i < n; ++i) {
@@ -71,7 +71,7 @@ TensorBox uneven_all_to_all(OpContext& c, const TensorBox& x, ir::GroupId group,
       const std::int64_t rows = split[i * n + j];
       if (rows < 0) c.fail(kInvalidAttribute, fmt::format("attribute 'split_sizes' has {}", rows));
       if (__builtin_add_overflow(out[i], rows, &out[i]) || __builtin_add_overflow(in[j], rows, &in[j]))
-        c.fail(kInvalidAttribute, "attribute 'split_sizes' adds up to more than 64 bits hold");
+        c.fail(kInvalidAttribute, "the sum of attribute 'split_sizes' exceeds 64 bits");
       block = std::max(block, rows);
     }
   }
@@ -92,7 +92,7 @@ TensorBox uneven_all_to_all(OpContext& c, const TensorBox& x, ir::GroupId group,
     }
   }
   if (block == 0) return x;
-  // Who is outside of the group passes the node over; its tables must be legal only.
+  // A rank outside the group skips the node; its tables only have to be legal.
   const auto world = static_cast<std::size_t>(c.ranks());
   std::vector<std::vector<std::int64_t>> pack(
       world, std::vector<std::int64_t>(n * static_cast<std::size_t>(block), 0));

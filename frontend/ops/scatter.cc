@@ -1,6 +1,6 @@
 // Scatter: a copy of a tensor with elements or slices replaced at indices that are read. Loops write every
 // element of their output once, so each element asks which update hits it: cheap for the few positions of a
-// cache that a step writes, dear (elements times updates) where many updates go into a large tensor.
+// cache that a step writes, expensive (elements times updates) for many updates of a large tensor.
 #include "frontend/ops/index.h"
 
 namespace braid::frontend {
@@ -8,7 +8,7 @@ namespace {
 
 using ir::ReduceKind;
 
-// What becomes of an element and the updates that hit it; nullopt: the last update replaces it.
+// How an element combines with the updates that hit it; nullopt: the last update replaces it.
 std::optional<ReduceKind> reduction(OpContext& c) {
   const std::string name = c.string_attribute("reduction", "none");
   if (name == "none") return std::nullopt;
@@ -92,7 +92,7 @@ void lower_scatter_nd(OpContext& c) {
   if (rank == 0 || q == 0) c.fail(kShapeMismatch, "neither the data nor the indices may be a scalar");
   if (!c.sizes(1).back().is_constant()) {
     c.fail(kDataDependentSize, "the length of the index vectors depends on a dimension",
-           "give the dimension one value");
+           "fix the dimension to one value");
   }
   const std::int64_t n = c.sizes(1).back().constant();
   if (n < 1 || n > rank) {

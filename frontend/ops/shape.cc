@@ -73,9 +73,7 @@ void lower_unsqueeze(OpContext& c) {
 }
 
 // Shape and Size need no lowering: their results are expressions (frontend/shape_values.cc).
-void known_while_compiling(OpContext& c) {
-  c.fail(kDataDependentSize, "the shape of the input is not known");
-}
+void known_while_compiling(OpContext& c) { c.fail(kDataDependentSize, "the shape of the input is unknown"); }
 
 const OpSpec kOps[] = {
     {"", "Flatten", 1, kNewestOpset, kAllTypes, lower_flatten},

@@ -92,7 +92,7 @@ class BinaryReader {
   }
   [[noreturn]] void cut(std::size_t at) const {
     ir::user_error(kTraceSyntax, {.file = file_},
-                   fmt::format("byte {}: a message that is malformed or cut off", at),
+                   fmt::format("byte {}: the message is malformed or truncated", at),
                    "record or copy the trace again");
   }
 
@@ -262,7 +262,7 @@ std::int64_t comm_type_of_name(const std::string& name, const TraceEntry& e) {
       "ALL_REDUCE", "REDUCE",         "ALL_GATHER",           "GATHER", "SCATTER", "BROADCAST",
       "ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"};
   const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
-  if (found == std::end(kNames)) e.fail(fmt::format("'{}' is no kind of collective", name));
+  if (found == std::end(kNames)) e.fail(fmt::format("'{}' is not a kind of collective", name));
   return found - std::begin(kNames);
 }
 
@@ -354,7 +354,7 @@ class JsonReader {
     n.start_us = e.number({"startTimeMicros", "start_time_micros"}).value_or(0);
     n.duration_us = e.number({"durationMicros", "duration_micros", "runtime"}).value_or(0);
     if (const nlohmann::json* attributes = e.find({"attr", "attrs"})) {
-      if (!attributes->is_array()) e.fail("'attr' is no array");
+      if (!attributes->is_array()) e.fail("'attr' is not an array");
       for (const nlohmann::json& item : *attributes) {
         set(n, attribute_of(TraceEntry(scanner_, e.offset(), item)));
       }
@@ -384,20 +384,19 @@ void ChakraBuilder::add(ChakraNode node, const Fail& fail) {
   if (node.name.empty()) node.name = fmt::format("node {}", node.id);
   const int type = static_cast<int>(node.type);
   if (type <= 0 || type > static_cast<int>(ChakraNodeType::last))
-    fail(fmt::format("node {} ('{}') is of type {}, which nobody knows", node.id, node.name, type));
+    fail(fmt::format("node {} ('{}') has the unknown type {}", node.id, node.name, type));
   if (!(node.duration_us >= 0 && node.duration_us <= 1e12))
     fail(fmt::format("the duration of node {} ('{}') is {} us", node.id, node.name, node.duration_us));
   if (!(node.start_us >= 0 && node.start_us <= 1e18))
     fail(fmt::format("the start of node {} ('{}') is {} us", node.id, node.name, node.start_us));
   if (!(node.flops >= 0 && node.bytes >= 0))
-    fail(fmt::format("node {} ('{}') does less than nothing", node.id, node.name));
+    fail(fmt::format("node {} ('{}') has negative work", node.id, node.name));
   if (node.type == ChakraNodeType::comm_coll && !node.cpu) {
     if (!node.comm_type) {
       const auto kind = collective_of_name(node.name);
-      if (!kind) fail(fmt::format("node {} ('{}') is a collective without comm_type", node.id, node.name));
+      if (!kind) fail(fmt::format("the collective node {} ('{}') has no comm_type", node.id, node.name));
     } else if (!kind_of(*node.comm_type)) {
-      fail(fmt::format("node {} ('{}') has comm_type {}, which nobody knows", node.id, node.name,
-                       *node.comm_type));
+      fail(fmt::format("node {} ('{}') has the unknown comm_type {}", node.id, node.name, *node.comm_type));
     }
   }
   if (communicates(node) && node.comm_size && *node.comm_size < 0)
@@ -485,17 +484,17 @@ RecordedTrace ChakraBuilder::finish() && {
     for (std::size_t k = 1; k < list.size(); ++k)
       trace_.ops[static_cast<std::size_t>(list[k])].deps.push_back(list[k - 1]);
   }
-  if (!streams.empty()) trace_.assumptions.push_back("what one stream ran keeps its order");
+  if (!streams.empty()) trace_.assumptions.push_back("operations of one stream keep their order");
   if (durations && !starts) {
     trace_.assumptions.push_back(
-        "the trace has durations but no start times: the recorded order is that of the file, one node behind "
+        "the trace has durations but no start times: the recorded order is that of the file, one node after "
         "the other");
   }
   if (no_group_)
     trace_.assumptions.push_back(
-        "the trace does not say which ranks a group has: collectives count as those of two ranks");
-  if (no_time_) trace_.assumptions.push_back("communication without duration is priced by the machine");
-  if (!durations) trace_.assumptions.push_back("the trace has no times: costs are those of the machine");
+        "the trace does not list the ranks of groups: collectives count as those of two ranks");
+  if (no_time_) trace_.assumptions.push_back("communication without duration gets its cost from the machine");
+  if (!durations) trace_.assumptions.push_back("the trace has no times: costs come from the machine");
   return std::move(trace_);
 }
 

@@ -1,4 +1,4 @@
-// A node of a Chakra execution trace, whatever it was written as.
+// A node of a Chakra execution trace, in any of its file formats.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ struct ChakraNode {
 
 class ChakraBuilder {
  public:
-  // Where a node stands in the file, for its errors: raises 562.
+  // Raises error 562 at the node's position in the file.
   using Fail = std::function<void(const std::string&)>;
 
   explicit ChakraBuilder(std::string file) { trace_.format = "Chakra", trace_.file = std::move(file); }

@@ -76,7 +76,7 @@ ImportedTrace import_trace(const std::string& path) {
       ir::user_error(kNotATrace, {.file = path}, "the file is compressed", "unpack it with gunzip");
     case Format::host:
       ir::user_error(kNotATrace, {.file = path},
-                     "this is a host execution trace of PyTorch, without times of the device",
+                     "this is a host execution trace of PyTorch, which has no device times",
                      "turn it and the Kineto trace into a Chakra trace (chakra_trace_link, "
                      "chakra_converter), or give the "
                      "Kineto trace");
@@ -85,7 +85,7 @@ ImportedTrace import_trace(const std::string& path) {
   }
   ir::user_error(kNotATrace, {.file = path},
                  "this is neither a trace of the PyTorch profiler nor a Chakra trace",
-                 "a Chrome trace (JSON with 'traceEvents') or an .et file is expected");
+                 "give a Chrome trace (JSON with 'traceEvents') or an .et file");
 }
 
 }  // namespace braid::frontend

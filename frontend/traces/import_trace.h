@@ -1,6 +1,6 @@
-// Traces of other tools as schedules: what a PyTorch user recorded becomes a program of opaque kernels with
-// the recorded times as costs, so that measurement, bounds and passes say how much communication was exposed,
-// what would be possible, and what a better order gives.
+// Imports traces of other tools as schedules. A recorded PyTorch run becomes a program of opaque kernels with
+// the recorded times as costs, so that measurement, bounds and passes show how much communication was
+// exposed, how much must be, and what a better order saves.
 //
 //   Kineto   Chrome trace of the PyTorch profiler, one GPU of one process (the one with the lowest number
 //            that ran kernels)
@@ -8,9 +8,8 @@
 //            simulator's JSON
 //
 // The schedule has one compute stream and one channel per process group. Its order is the recorded one: a
-// collective starts behind the kernels that had ended when it began, and is waited for by the first kernel
-// that depends on it. What of the dependencies was recorded and what had to be assumed is in `assumptions`,
-// for people to read.
+// collective starts after the kernels that had ended when it began, and its wait precedes the first kernel
+// that depends on it. `assumptions` states which dependencies were recorded and which had to be assumed.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@
 
 namespace braid::frontend {
 
-// One kernel or collective as recorded; times in ns from the beginning of the trace.
+// One recorded kernel or collective; times in ns from the start of the trace.
 struct RecordedInterval {
   ir::OpId op;  // the kernel, or the start of the collective
   double begin_ns = 0, end_ns = 0;
@@ -29,7 +28,7 @@ struct RecordedInterval {
   bool collective = false;
 };
 
-// The recorded timeline in figures (ns). Times in which several run at once count once.
+// Sums over the recorded timeline (ns). Time in which several run at once counts once.
 struct RecordedTimes {
   double makespan = 0;       // from the first begin to the last end
   double compute = 0;        // at least one kernel runs
@@ -41,20 +40,20 @@ struct RecordedTimes {
 struct ImportedTrace {
   ir::Schedule schedule;
   std::string format;                      // "Kineto", "Chakra"
-  std::vector<RecordedInterval> recorded;  // by begin; empty: the trace has no times (a synthetic one)
+  std::vector<RecordedInterval> recorded;  // by begin; empty if the trace has no times (a synthetic one)
   RecordedTimes times;
   int kernels = 0, collectives = 0;
-  // The machine (analysis/costs) that prices it: "recorded" (explicit times, which contain the contention of
-  // the recording), or empty where costs have to come from a machine of the user's choice.
+  // The machine (analysis/costs) that provides the costs: "recorded" (explicit times, including the
+  // contention of the recording), or empty if the user must choose one.
   std::string machine;
   std::vector<std::string> assumptions;
 };
 
-// True if the file looks like a trace rather than like an ONNX model or IR text; reads its beginning only.
-// False if it cannot be read.
+// Whether the file looks like a trace rather than an ONNX model or IR text. Reads only its beginning; false
+// if it cannot be read.
 bool looks_like_trace(const std::string& path);
 
-// User errors 1 (not readable), 560 to 564.
+// User errors: 1 (not readable), 560 to 564.
 ImportedTrace import_trace(const std::string& path);
 
 }  // namespace braid::frontend

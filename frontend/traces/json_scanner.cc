@@ -14,8 +14,8 @@ char JsonScanner::peek() {
 
 void JsonScanner::expect(char c) {
   if (!take(c)) {
-    fail(at_, at_ == text_.size() ? fmt::format("the text ends where '{}' is expected", c)
-                                  : fmt::format("expected '{}', not '{}'", c, text_[at_]));
+    fail(at_, at_ == text_.size() ? fmt::format("expected '{}', got the end of the text", c)
+                                  : fmt::format("expected '{}', got '{}'", c, text_[at_]));
   }
 }
 
@@ -32,7 +32,7 @@ std::string JsonScanner::string() {
 }
 
 std::string_view JsonScanner::raw_value() {
-  if (peek() == '\0') fail(at_, "the text ends where a value is expected");
+  if (peek() == '\0') fail(at_, "expected a value, got the end of the text");
   const std::size_t begin = at_;
   std::vector<char> closers;
   while (at_ < text_.size()) {
@@ -40,14 +40,14 @@ std::string_view JsonScanner::raw_value() {
     if (c == '"') {
       const std::size_t quote = at_++;
       while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
-      if (at_ >= text_.size()) fail(quote, "a string that does not end");
+      if (at_ >= text_.size()) fail(quote, "the string does not end");
       ++at_;
     } else if (c == '{' || c == '[') {
       closers.push_back(c == '{' ? '}' : ']');
       ++at_;
     } else if (c == '}' || c == ']') {
       if (closers.empty()) break;  // of whoever contains this value
-      if (closers.back() != c) fail(at_, fmt::format("expected '{}', not '{}'", closers.back(), c));
+      if (closers.back() != c) fail(at_, fmt::format("expected '{}', got '{}'", closers.back(), c));
       closers.pop_back();
       ++at_;
     } else if (closers.empty() && (c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
@@ -60,7 +60,7 @@ std::string_view JsonScanner::raw_value() {
   if (!closers.empty()) {
     fail(begin, fmt::format("the text ends before the '{}' of this value", closers.front()));
   }
-  if (at_ == begin) fail(at_, fmt::format("expected a value, not '{}'", text_[at_]));
+  if (at_ == begin) fail(at_, fmt::format("expected a value, got '{}'", text_[at_]));
   return text_.substr(begin, at_ - begin);
 }
 
@@ -101,7 +101,7 @@ void JsonScanner::fail(std::size_t offset, const std::string& message) const {
 
 TraceEntry::TraceEntry(const JsonScanner& scanner, std::size_t offset, nlohmann::json value)
     : scanner_(&scanner), offset_(offset), value_(std::move(value)) {
-  if (!value_.is_object()) fail("an entry of the trace is no object");
+  if (!value_.is_object()) fail("an entry of the trace is not an object");
 }
 
 void TraceEntry::fail(const std::string& message, const std::string& hint) const {
@@ -125,9 +125,9 @@ std::optional<double> TraceEntry::number(std::initializer_list<const char*> keys
     const auto& s = found->get_ref<const std::string&>();
     const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
     if (error != std::errc() || end != s.data() + s.size())
-      fail(fmt::format("'{}' is \"{}\", which is no number", *keys.begin(), s));
+      fail(fmt::format("'{}' is \"{}\", which is not a number", *keys.begin(), s));
   } else {
-    fail(fmt::format("'{}' is no number", *keys.begin()));
+    fail(fmt::format("'{}' is not a number", *keys.begin()));
   }
   if (!std::isfinite(v) || std::abs(v) > 1e18)
     fail(fmt::format("'{}' is {}, which is out of range", *keys.begin(), v));
@@ -141,7 +141,7 @@ std::optional<std::int64_t> TraceEntry::integer(std::initializer_list<const char
       (!found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX))
     return found->get<std::int64_t>();
   const double v = *number(keys);
-  if (v != std::floor(v)) fail(fmt::format("'{}' is {}, which is no whole number", *keys.begin(), v));
+  if (v != std::floor(v)) fail(fmt::format("'{}' is {}, which is not an integer", *keys.begin(), v));
   return static_cast<std::int64_t>(v);
 }
 
@@ -150,7 +150,7 @@ std::string TraceEntry::string(std::initializer_list<const char*> keys) const {
   if (found == nullptr) return {};
   if (found->is_string()) return found->get<std::string>();
   if (found->is_primitive()) return found->dump();
-  fail(fmt::format("'{}' is no string", *keys.begin()));
+  fail(fmt::format("'{}' is not a string", *keys.begin()));
 }
 
 std::optional<bool> TraceEntry::boolean(std::initializer_list<const char*> keys) const {
@@ -163,12 +163,12 @@ std::optional<bool> TraceEntry::boolean(std::initializer_list<const char*> keys)
 std::vector<std::uint64_t> TraceEntry::ids(std::initializer_list<const char*> keys) const {
   const nlohmann::json* found = find(keys);
   if (found == nullptr) return {};
-  if (!found->is_array()) fail(fmt::format("'{}' is no array", *keys.begin()));
+  if (!found->is_array()) fail(fmt::format("'{}' is not an array", *keys.begin()));
   std::vector<std::uint64_t> out;
   for (const nlohmann::json& item : *found) {
     const TraceEntry one(*scanner_, offset_, {{*keys.begin(), item}});
     const std::optional<std::int64_t> id = one.integer({*keys.begin()});
-    if (!id || *id < 0) fail(fmt::format("'{}' holds {}, which is no id", *keys.begin(), item.dump()));
+    if (!id || *id < 0) fail(fmt::format("'{}' contains {}, which is not an id", *keys.begin(), item.dump()));
     out.push_back(static_cast<std::uint64_t>(*id));
   }
   return out;

@@ -1,5 +1,5 @@
-// Large JSON texts element by element: where each begins is known, so that errors have line and column, and
-// only one element at a time is in memory as a value.
+// Reads large JSON texts element by element: errors have line and column, and only one element at a time is
+// in memory as a value.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ class JsonScanner {
  public:
   JsonScanner(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
 
-  // The next character that is no blank; '\0' at the end.
+  // The next non-blank character; '\0' at the end.
   char peek();
   // Consumes `c` or fails with "expected 'c'".
   void expect(char c);
   bool take(char c);  // consumes it if it is next
   std::string string();
-  // Skips a value by its brackets and strings; what lies between them is not looked at.
+  // Skips a value by matching brackets and strings only.
   std::string_view raw_value();
   nlohmann::json value();  // and parses it
   std::size_t offset() const { return at_; }
@@ -37,13 +37,13 @@ class JsonScanner {
   std::size_t at_ = 0;
 };
 
-// One object of a trace; `fail` raises 562 at its beginning. Numbers may stand in quotes, as protobuf writes
-// 64 bits.
+// One object of a trace; `fail` raises 562 at its position. Numbers may be quoted, as protobuf writes 64-bit
+// integers.
 class TraceEntry {
  public:
   TraceEntry(const JsonScanner& scanner, std::size_t offset, nlohmann::json value);
 
-  // Of the first of these keys that is there. Wrong types and ranges fail.
+  // The value of the first of these keys that is present. Wrong types and ranges fail.
   std::optional<double> number(std::initializer_list<const char*> keys) const;
   std::optional<std::int64_t> integer(std::initializer_list<const char*> keys) const;
   std::string string(std::initializer_list<const char*> keys) const;  // "" if absent

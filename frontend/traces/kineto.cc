@@ -84,7 +84,7 @@ class Reader {
     } else {
       object();
     }
-    if (scanner_.peek() != '\0') scanner_.fail(scanner_.offset(), "something stands behind the trace");
+    if (scanner_.peek() != '\0') scanner_.fail(scanner_.offset(), "unexpected text after the trace");
     choose_device();
     launches();
     streams();
@@ -101,8 +101,8 @@ class Reader {
           "one stream "
           "its order is kept");
     }
-    trace_.assumptions.push_back("times of collectives contain waiting for ranks that came later");
-    trace_.assumptions.push_back("times were taken beside each other: contention is in them, none is added");
+    trace_.assumptions.push_back("times of collectives include waiting for late ranks");
+    trace_.assumptions.push_back("times include the contention of the recording; none is added");
     for (DeviceOp& d : ops_) trace_.ops.push_back(std::move(d.op));
     return std::move(trace_);
   }
@@ -126,7 +126,7 @@ class Reader {
     }
     if (!found) {
       ir::user_error(kNotATrace, {.file = trace_.file}, "the JSON object has no 'traceEvents'",
-                     "traces of the PyTorch profiler and Chakra traces can be read");
+                     "give a trace of the PyTorch profiler or a Chakra trace");
     }
   }
 
@@ -175,7 +175,7 @@ class Reader {
   // In ns; us in the file.
   double time(const TraceEntry& e, const char* key) const {
     const auto us = e.number({key});
-    if (!us) e.fail(fmt::format("an event '{}' without '{}'", e.string({"name"}), key));
+    if (!us) e.fail(fmt::format("the event '{}' has no '{}'", e.string({"name"}), key));
     return *us * 1e3;
   }
 
@@ -251,7 +251,7 @@ class Reader {
   void choose_device() {
     if (unknown_) trace_.assumptions.push_back("NCCL kernels of unknown kind count as all-reduces");
     if (unknown_group_)
-      trace_.assumptions.push_back("collectives without process group count as those of two ranks");
+      trace_.assumptions.push_back("collectives without a process group count as those of two ranks");
     std::int64_t first = -1;
     bool several = false;
     for (const DeviceOp& d : ops_) {
@@ -261,7 +261,7 @@ class Reader {
     if (!several) return;
     std::erase_if(ops_, [&](const DeviceOp& d) { return d.device != first; });
     trace_.assumptions.push_back(
-        fmt::format("the trace has several devices: only device {} is looked at", first));
+        fmt::format("the trace has several devices: only device {} is imported", first));
   }
 
   // By launch, which is also the order within each stream.
@@ -318,9 +318,8 @@ class Reader {
       dropped += depend(*waiting, *std::prev(after_record)) ? 0 : 1;
     }
     if (dropped > 0) {
-      trace_.assumptions.push_back(
-          fmt::format("{} of {} stream waits could not be matched with kernels and order nothing", dropped,
-                      waits_.size()));
+      trace_.assumptions.push_back(fmt::format(
+          "{} of {} stream waits could not be matched with kernels and are ignored", dropped, waits_.size()));
     }
   }
 

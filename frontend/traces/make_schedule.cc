@@ -19,7 +19,7 @@ using ir::OpId;
 double position(const RecordedOp& op) { return op.collective ? op.begin_ns : op.end_ns; }
 
 [[noreturn]] void circle(const RecordedTrace& trace, const std::vector<int>& missing) {
-  // From anybody in or behind the circle, dependencies that were never placed lead into it.
+  // From any operation in or after the cycle, unplaced dependencies lead into it.
   std::vector<int> seen_at(trace.ops.size(), -1);
   int at = static_cast<int>(std::find_if(missing.begin(), missing.end(), [](int m) { return m > 0; }) -
                             missing.begin());
@@ -44,7 +44,7 @@ double position(const RecordedOp& op) { return op.collective ? op.begin_ns : op.
   }
   names.resize(names.size() - 2);
   ir::user_error(kTraceDependency, {.file = trace.file},
-                 "operations depend on each other in a circle: " + names);
+                 "the dependencies of operations form a cycle: " + names);
 }
 
 // All operations, each behind its dependencies, otherwise by position.
@@ -133,8 +133,8 @@ class Builder {
     }
     if (!work) {
       ir::user_error(kEmptyTrace, {.file = trace_.file},
-                     "the trace holds no kernel and no collective of a device",
-                     "record with ProfilerActivity.CUDA, on the rank whose communication is asked for");
+                     "the trace has no kernels or collectives of a device",
+                     "record with ProfilerActivity.CUDA on the rank of interest");
     }
     if (timed) charge();
     const std::vector<int> order = in_order(trace_);
@@ -184,8 +184,8 @@ class Builder {
       covered = std::max(covered, op(k).end_ns);
     }
     if (beside > 0) {
-      out_.assumptions.push_back(
-          fmt::format("{} kernels ran beside other kernels: each counts with the time that it adds", beside));
+      out_.assumptions.push_back(fmt::format(
+          "{} kernels ran concurrently with others: each counts with the time that it adds", beside));
     }
   }
 
@@ -355,7 +355,7 @@ class Builder {
     out_.recorded.push_back({id, op(k).begin_ns, op(k).end_ns, op(k).stream, op(k).collective.has_value()});
   }
 
-  // What nobody depends on is a result of the program.
+  // Operations without dependents are results of the program.
   void outputs() {
     ir::NameTable names;
     for (std::size_t k = 0; k < results_.size(); ++k) {

@@ -1,4 +1,4 @@
-// What both kinds of traces are read into, and what becomes of it.
+// The common form of both kinds of traces, and its conversion to a schedule.
 #pragma once
 
 #include <optional>
@@ -21,10 +21,10 @@ struct RecordedOp {
   std::string name;
   double begin_ns = 0, end_ns = 0;  // on any clock; both 0 in traces without times
   int stream = 0;
-  std::vector<int> deps;                         // earlier or later entries of the list; no circles
+  std::vector<int> deps;                         // indices of earlier or later entries; acyclic
   std::optional<RecordedCollective> collective;  // absent: a kernel
   std::optional<ir::Cost> work;                  // instead of the duration, for traces without times
-  // Host operations of a trace: order what is before and behind them, cost nothing.
+  // A host operation: it orders what comes before and after it and costs nothing.
   bool host = false;
 };
 
@@ -34,7 +34,7 @@ struct RecordedTrace {
   std::vector<std::string> assumptions;
 };
 
-// `deps` may be in any order and repeat. User errors 563 (a circle) and 564 (nothing on the device).
+// `deps` may be unordered and contain duplicates. User errors 563 (a cycle) and 564 (nothing on the device).
 ImportedTrace make_schedule(RecordedTrace trace);
 
 // The readers of the formats; text is the whole file.
@@ -42,8 +42,8 @@ RecordedTrace read_kineto(std::string_view text, const std::string& file);
 RecordedTrace read_chakra_json(std::string_view text, const std::string& file);
 RecordedTrace read_chakra(std::string_view bytes, const std::string& file);
 
-// "allreduce", "_allgather_base", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL": what it is; nothing if
-// unknown.
+// The kind that a name such as "allreduce", "_allgather_base" or
+// "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL" stands for; nullopt if unknown.
 std::optional<ir::CollectiveKind> collective_of_name(std::string_view name);
 
 }  // namespace braid::frontend

@@ -1,4 +1,4 @@
-// Where ranks come from: launchers that set environment variables, or this process itself.
+// Ranks are started by launchers that set environment variables, or by this process itself.
 #pragma once
 
 #include <functional>
@@ -12,20 +12,20 @@
 
 namespace braid::rt {
 
-// What a launcher says about this process.
+// A launcher's description of this process.
 struct RankEnvironment {
   int rank = 0;
   int size = 1;
   int local_rank = 0;
   int local_size = 1;    // ranks on this machine
   std::string launcher;  // "torchrun", "Open MPI", "Slurm"; empty: none, this is the only rank
-  // Equal on all ranks of a run and on no others: the launcher's job id, or else the parent process.
+  // The same for all ranks of a run and for no others: the launcher's job id, otherwise the parent process.
   std::string run_id;
 };
 
 // Reads the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Open MPI
 // (OMPI_COMM_WORLD_RANK, ...) and Slurm (SLURM_PROCID, ...), in this order. invalid_argument if they
-// contradict themselves.
+// contradict each other.
 Status find_rank_environment(RankEnvironment* out);
 
 // The World of this process as its launcher set it up. All ranks must be on this machine.
@@ -36,17 +36,17 @@ using RankFunction = std::function<int(World&)>;
 
 struct LaunchOptions {
   WorldOptions world;
-  std::optional<LinkPacing> pacing;  // ranks talk over a paced link
+  std::optional<LinkPacing> pacing;  // ranks communicate over a paced link
 };
 
 // Runs n ranks as threads of this process; returns when all have returned. The error names the ranks that
 // returned non-zero or threw.
 Status launch_threads(int n, const LaunchOptions& options, const RankFunction& function);
 
-// The same with n child processes, made by fork: call it while this process has one thread only. The error
-// also names children that were killed, with the signal, and comes in time whatever they do: a child that is
-// stopped, or that runs on when the others have failed, is killed after the time-out (rank_processes.h).
-// Children end when this process is killed.
+// The same with n child processes made by fork, so this process must have only one thread. The error also
+// names children killed by a signal. The call always returns in time: a child that is stopped, or that keeps
+// running after the others have failed, is killed after the time-out (rank_processes.h). Children end if this
+// process is killed.
 Status launch_processes(int n, const LaunchOptions& options, const RankFunction& function);
 
 }  // namespace braid::rt

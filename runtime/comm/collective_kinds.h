@@ -1,6 +1,6 @@
-// One row per kind of collective: what the engines ask of a kind. The compiler has a table of its own
-// (ir/collective_table.h), for the runtime knows nothing of it; a test holds the two equal
-// (tests/codegen/collective_table_test.cc).
+// One row per kind of collective: the properties that the engines need. The compiler has its own table
+// (ir/collective_table.h), since the runtime does not depend on it; tests/codegen/collective_table_test.cc
+// checks that both agree.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace braid::rt {
 
-// What one member gives or gets, in multiples of CollectiveCall::count.
+// What one member contributes or receives, in multiples of CollectiveCall::count.
 enum class Blocks : uint8_t {
   none,
   one,

@@ -1,28 +1,28 @@
 // The interface between generated code and the engines that move data between ranks.
 //
-// A World belongs to one rank. It owns this rank's *communication segment*: memory that the peers can read,
-// of a size given at creation, with the same layout on all ranks, never moved. A Communicator is a group of
+// A World belongs to one rank. It owns this rank's *communication segment*: memory that peers can read, with
+// a size fixed at creation, a fixed address and the same layout on all ranks. A Communicator is a group of
 // ranks. A collective is a start, a wait and a release:
 //
 //   start    publishes my input. Does not block (except when kMaxInFlight collectives of this group are
-//            unfinished). Everything that wrote the input or still uses the output must have happened before.
-//   wait     returns when my output is complete. Between start and wait nobody touches the output or writes
-//            the input.
+//            unfinished). All writes of the input and all uses of the output's old contents must come before.
+//   wait     returns when my output is complete. Between start and wait the program must not touch the output
+//            or write the input.
 //   release  returns when the peers have finished with my memory. Until then the input and output ranges
-//            *inside the segment* must not be overwritten: my wait says nothing about my peers. It costs
-//            nothing when a later collective of the group has already proved it. Ranges outside the segment
-//            need no release.
+//            *inside the segment* must not be overwritten: my wait says nothing about my peers. It is free if
+//            a later collective of the group has already proved that they have finished. Ranges outside the
+//            segment need no release.
 //
 //   A start -> wait -> (use output, do not overwrite the segment ranges) -> release -> ranges are free
 //
 // Collectives of one communicator finish in the order in which they were started; those of different
-// communicators, and send/recv of different pairs, are independent: a blocked wait also makes progress on
-// everything else that this rank has started, so ranks may wait in different orders without a deadlock. All
-// members start the same collectives of a communicator in the same order.
+// communicators, and send/recv of different pairs, are independent. A blocked wait also makes progress on
+// everything else that this rank has started, so ranks may wait in different orders without deadlock. All
+// members must start the same collectives of a communicator in the same order.
 //
-// A World and its communicators are used by one thread at a time, whether they have a worker (WorldOptions)
-// or not. No call throws. After an error other than invalid_argument the World is dead: every later call on
-// every rank returns the first error.
+// A World and its communicators may be used by one thread at a time, with or without a worker (WorldOptions).
+// No call throws. After an error other than invalid_argument the World is dead: every later call on every
+// rank returns the first error.
 #pragma once
 
 #include <cstddef>
@@ -47,24 +47,24 @@ enum class CollectiveKind : uint8_t {
   recv,
   barrier
 };
-// one_shot: every rank reads all inputs. two_shot: every rank reduces one slice for all. All-reduce only.
+// one_shot: every rank reads all inputs. two_shot: every rank reduces one slice for all. For all-reduce only.
 enum class Algorithm : uint8_t { automatic, one_shot, two_shot };
 
 const char* to_string(ReduceOp op);
 const char* to_string(CollectiveKind kind);
 const char* to_string(Algorithm algorithm);
 
-// `count` is in elements and means, with n members:
+// `count` is a number of elements. With n members:
 //   all_reduce, broadcast, send, recv   input count, output count
 //   all_gather                          input count, output n*count (block m comes from member m)
 //   reduce_scatter                      input n*count, output count (block `index()` of the reduction)
 //   all_to_all                          input n*count, output n*count (my block m goes to member m)
 //   barrier                             no data
-// In place: output == input, and for all_gather and reduce_scatter also the block of this member in the
-// larger buffer. Any other overlap is invalid. Reductions are applied in member order: all ranks get bitwise
-// equal results. f16 and bf16 are accumulated in float; integer sums wrap; integer avg is accumulated in 64
-// bits and truncates towards zero; bool takes sum and max as or, prod and min as and, and no avg; float min
-// and max propagate NaN.
+// A collective is in place if output == input or, for all_gather and reduce_scatter, if the smaller buffer is
+// this member's block of the larger one. Any other overlap is invalid. Reductions are applied in member
+// order, so all ranks get bitwise equal results. f16 and bf16 accumulate in float; integer sums wrap; integer
+// avg accumulates in 64 bits and truncates towards zero; for bool, sum and max are or, prod and min are and,
+// avg is not supported; float min and max propagate NaN.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::barrier;
   DType dtype = DType::f32;
@@ -83,8 +83,8 @@ struct Ticket {
   uint64_t value = 0;
 };
 
-// When a paced link (paced_link.h) delivered a collective, on the monotonic clock, and how long the wait for
-// it slept until then. Zeros without such a link.
+// When a paced link (paced_link.h) delivered a collective, on the monotonic clock, and how long its wait
+// slept until then. Both are 0 without such a link.
 struct LinkTimes {
   int64_t due_ns = 0;
   int64_t slept_ns = 0;
@@ -106,18 +106,18 @@ class Communicator {
   virtual Status wait(Ticket ticket) = 0;
   virtual Status release(Ticket ticket) = 0;
 
-  // Is the result complete? Makes progress, does not block. An error counts as complete; wait then returns
-  // it.
+  // Whether the result is complete. Makes progress but does not block. An error counts as complete; wait then
+  // returns it.
   virtual bool test(Ticket ticket) = 0;
 
-  // Of a collective that this rank has waited for, until kMaxInFlight later ones were started.
+  // The times of a collective after its wait; available until kMaxInFlight later ones have been started.
   virtual LinkTimes link_times(Ticket ticket) const { return (void)ticket, LinkTimes{}; }
 
-  // start, wait and release in one.
+  // start, wait and release in one call.
   Status run(const CollectiveCall& call);
 
-  // Called once by all members before the first collective: compares a hash of what each member is going to
-  // do. A difference is an error on all members that names the ranks and shows both descriptions (at most
+  // All members call this once before the first collective: it compares a hash of what each member is going
+  // to do. A difference is an error on all members that names the ranks and shows both descriptions (at most
   // 2000 characters of each).
   virtual Status compare_fingerprint(uint64_t hash, std::string_view description) = 0;
 
@@ -136,18 +136,18 @@ class World {
   virtual std::byte* segment() const = 0;
   virtual size_t segment_bytes() const = 0;
 
-  // The communicator of `ranks` (world ranks, distinct, in member order), owned by the World. Called at
-  // set-up; every member calls it with the same list and name; calls with equal list and name are matched by
-  // their order. *out is null for a rank that is not in the list (which need not call). Does not block.
+  // The communicator of `ranks` (distinct world ranks in member order), owned by the World. Every member
+  // calls it at set-up with the same list and name; calls with equal list and name are matched by their
+  // order. *out is null for a rank that is not in the list (which need not call). Does not block.
   virtual Status group(std::span<const int> ranks, std::string_view name, Communicator** out) = 0;
 
-  // First error of this World other than invalid_argument; ok if there was none.
+  // The first error of this World other than invalid_argument; ok if there was none.
   virtual Status last_error() const = 0;
   virtual void abort(std::string_view reason) = 0;
 
-  // Bytes that this rank has copied only because of where buffers lay: inputs outside of its segment that the
-  // engine staged, and, in programs compiled with checks, loops that do nothing but copy into or out of
-  // communication buffers.
+  // Bytes that this rank has copied only because of where buffers lay: inputs outside its segment that the
+  // engine staged and, in programs compiled with checks, loops that only copy into or out of communication
+  // buffers.
   uint64_t copied_bytes() const { return copied_bytes_ + staged_bytes(); }
   void count_copied(uint64_t bytes) { copied_bytes_ += bytes; }
 
@@ -158,21 +158,20 @@ class World {
   uint64_t copied_bytes_ = 0;
 };
 
-// Does a thread of its own go on with a rank's collectives while the rank computes? automatic:
-// BRAID_COMM_WORKER (on, off, auto), else where there are more cores than compute threads. Shared memory
-// only.
+// Whether a separate thread continues a rank's collectives while the rank computes. automatic:
+// BRAID_COMM_WORKER (on, off, auto) decides, otherwise on if there are more cores than compute threads.
+// Shared memory only.
 enum class CommWorker : uint8_t { automatic, on, off };
 
 struct WorldOptions {
   size_t segment_bytes = 0;
   size_t staging_bytes =
       512 * 1024;  // per group and member; collectives that are larger go through it in chunks
-  // Large data in ordinary memory is read by the peers where it is, where the system lets them
-  // (process_vm_readv); a wait then also waits for the readers. Else, and with false, it goes through
-  // staging.
+  // Peers read large data directly from ordinary memory if the system permits (process_vm_readv); a wait then
+  // also waits for the readers. Otherwise, or if false, it goes through staging.
   bool peer_reads = true;
   CommWorker worker = CommWorker::automatic;
-  int compute_threads = 0;  // of each rank; 0: unknown, no automatic worker
+  int compute_threads = 0;  // per rank; 0: unknown, no automatic worker
   int64_t timeout_ms = 0;   // longest wait for a peer; 0: BRAID_TIMEOUT_MS, else 30 s
 };
 

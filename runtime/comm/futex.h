@@ -1,4 +1,4 @@
-// Sleep until a word of shared memory changes. Works between processes.
+// Sleeps until a word of shared memory changes. Works between processes.
 #pragma once
 
 #include <linux/futex.h>

@@ -1,4 +1,4 @@
-// What every engine asks of a group, and says of it, in the same words.
+// Checks and messages about groups that all engines share.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@ namespace braid::rt {
 
 inline constexpr size_t kMaxGroupName = 63;
 
-// invalid_argument where `ranks` are not distinct ranks of a World of this size, or the name is too long.
+// invalid_argument if `ranks` are not distinct ranks of a World of this size, or the name is too long.
 Status check_group(std::span<const int> ranks, std::string_view name, int world_size);
 
-// Of a group by its name, its members, and how many with both the same have been made before: equal on all
-// members.
+// The key of a group: a hash of its name, its members and the number of equal groups made before. It is equal
+// on all members.
 uint64_t group_key(std::string_view name, std::span<const int> members, uint32_t occurrence);
 
-// What a member gave to Communicator::compare_fingerprint.
+// A member's arguments to Communicator::compare_fingerprint.
 struct FingerprintView {
   uint64_t hash;
   const char* text;
 };
-// Empty where all are equal; else the ranks of two sides that differ, with their texts.
+// Empty if all are equal; otherwise two differing sides with their ranks and texts.
 std::string fingerprint_difference(std::string_view group, std::span<const int> members,
                                    std::span<const FingerprintView> prints);
 

@@ -17,7 +17,7 @@
 namespace braid::rt {
 namespace {
 
-// How a rank ended; empty when well.
+// How a rank ended; empty if it succeeded.
 using Ending = std::string;
 
 Ending run_rank(World& world, const RankFunction& function) {
@@ -40,7 +40,7 @@ Status summarise(const std::vector<Ending>& endings) {
   return text.empty() ? Status{} : Status::error(StatusCode::peer_died, text);
 }
 
-// Children cannot be waited for where SIGCHLD is ignored, which a process may have inherited.
+// Waiting for children does not work if SIGCHLD is ignored, which a process may have inherited.
 class WaitableChildren {
  public:
   WaitableChildren() {

@@ -157,7 +157,7 @@ std::string MpiCommunicator::describe_missing(const Operation& op) const {
     text += std::string(k ? ";" : "") + " rank " + std::to_string(members_[static_cast<size_t>(missing[k])]) +
             " has not started it";
   }
-  return missing.empty() ? text + " all have started it, but the transfer does not go on" : text;
+  return missing.empty() ? text + " all have started it, but the transfer makes no progress" : text;
 }
 
 void MpiCommunicator::abort(std::string_view reason) {

@@ -1,4 +1,4 @@
-// World and Communicator of the MPI engine. All calls of MPI happen with the World's lock.
+// World and Communicator of the MPI engine. All MPI calls are made with the World's lock held.
 #pragma once
 
 #include <condition_variable>
@@ -36,7 +36,7 @@ class MpiCommunicator final : public Communicator {
   void free();      // the communicators, once nothing is in flight anywhere
 
  private:
-  // What goes one after the other: all collectives of the group; sends to a member; receives from it.
+  // A sequence of ordered operations: all collectives of the group, sends to a member, or receives from it.
   struct Stream {
     uint64_t next = 0;                                       // number of the next operation
     std::map<uint64_t, std::unique_ptr<Operation>> pending;  // not yet waited for
@@ -75,7 +75,7 @@ class MpiWorld final : public World {
   bool checked(int mpi_error, const std::string& what);      // with the lock; false after an error
   bool failed() const { return !failure_.ok(); }             // with the lock
   const Status& failure() const { return failure_; }
-  // Makes progress until `ready` (called with the lock) is true or the World fails. False when time is up.
+  // Makes progress until `ready` (called with the lock) is true or the World fails. False on time-out.
   template <class Ready>
   bool block_until(Lock& held, Ready ready);
   void wake() { wake_.notify_one(); }

@@ -120,7 +120,7 @@ int Operation::poll() {
   if (const int e = MPI_Test(&transfer_, &flag, MPI_STATUS_IGNORE)) return e;
   if (!flag) return MPI_SUCCESS;
   if (reduces(call_.kind) && !reduced_) return finish_exchange();
-  // Headers lie in this object: it may not go before they are sent.
+  // Headers are in this object: it must live until they are sent.
   if (const int e = MPI_Testall(size_, sends_.data(), &flag, MPI_STATUSES_IGNORE)) return e;
   if (flag) finish();
   return MPI_SUCCESS;
@@ -167,7 +167,7 @@ int Operation::start_transfer() {
     case CollectiveKind::reduce_scatter:
       break;
   }
-  // Everybody gets its slice of all inputs, and reduces it.
+  // Every rank receives its slice of all inputs and reduces it.
   const auto mine = static_cast<int>(slice_count(me_));
   for (int m = 0; m < size_; ++m) {
     send_counts_.push_back(static_cast<int>(slice_count(m)));

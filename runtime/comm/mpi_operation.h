@@ -12,7 +12,7 @@
 
 namespace braid::rt::mpi {
 
-// What members tell each other before data moves.
+// What members exchange before data moves.
 struct Header {
   uint8_t kind, dtype, op, algorithm;
   int32_t peer;
@@ -33,25 +33,25 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  // All below: with the World's lock.
-  int begin();  // sends the header; MPI's error code
+  // Everything below requires the World's lock.
+  int begin();  // sends the header; returns MPI's error code
   enum class State : uint8_t { headers, ready, moving, done };
   State state() const { return state_; }
   // May its data move now: operations of one order go one after the other. MPI's error code.
   int move_data();
-  int poll();  // one look; MPI's error code
+  int poll();  // polls once; returns MPI's error code
 
   // The first member whose header differs from mine; -1: none.
   int disagreeing_member() const;
   const Header& header_of(int member) const { return headers_[static_cast<size_t>(member)]; }
   const Header& mine() const { return header_; }
-  std::vector<int> missing_members() const;  // whose header has not come
+  std::vector<int> missing_members() const;  // whose header has not arrived
   uint64_t seq() const { return header_.seq; }
   bool paired() const { return call_.kind == CollectiveKind::send || call_.kind == CollectiveKind::recv; }
 
  private:
   int start_transfer();
-  int finish_exchange();  // of a reduction: slices are here
+  int finish_exchange();  // of a reduction, once the slices have arrived
   size_t slice_begin(int member) const;
   size_t slice_count(int member) const { return slice_begin(member + 1) - slice_begin(member); }
   void finish();

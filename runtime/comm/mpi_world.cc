@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;
 constexpr std::chrono::seconds kLastWords{5};  // for the others to hear of an error
-// Of Worlds that failed: MPI may still write to headers of what never ended, until MPI_Finalize.
+// Operations of failed Worlds: MPI may still write to their headers until MPI_Finalize.
 std::vector<std::unique_ptr<MpiCommunicator>> abandoned;
 bool we_finalize = false, world_failed = false;
 
@@ -45,8 +45,8 @@ MpiWorld::MpiWorld(const WorldOptions& options, int64_t timeout_ms)
 
 MpiWorld::~MpiWorld() {
   {
-    // Nobody leaves before all are done with it: a peer may still need this rank's thread. After an error
-    // ranks may be missing: then not for long.
+    // No rank leaves before all are done: a peer may still need this rank's thread. After an error, when
+    // ranks may be missing, the wait is short.
     const Lock held = lock();
     const auto now = [] { return std::chrono::steady_clock::now(); };
     auto deadline = now() + std::chrono::milliseconds(timeout_ms_);
@@ -138,7 +138,7 @@ void MpiWorld::abort(std::string_view reason) {
   (void)fail(StatusCode::aborted, std::string(reason));
 }
 
-// Returns when all members are here: making a communicator would wait for them without end.
+// Returns when all members are present: making a communicator would wait for them without a time-out.
 Status MpiWorld::meet(const std::vector<int>& members, std::string_view name, int tag) {
   Lock held = lock();
   std::vector<MPI_Request> requests;

@@ -10,14 +10,14 @@
 namespace braid::rt {
 
 // A collective is complete latency + bytes / bandwidth after all its participants have started and the
-// previous transfer of the communicator (of the pair, for send and recv) is complete. Waiting for it takes no
+// previous transfer of the communicator (of the pair, for send and recv) is complete. Waiting for it uses no
 // processor time.
 struct LinkPacing {
   int64_t latency_ns = 0;
   double bytes_per_ns = 0;  // equal to GB/s; 0: no limit
 };
 
-// Bytes that one of `members` ranks sends over its link: a ring's traffic for the reductions and gathers.
+// Bytes that one of `members` ranks sends over its link: that of a ring for reductions and gathers.
 size_t link_bytes(CollectiveKind kind, size_t block_bytes, size_t members);
 
 // One communicator's link as one member sees it. All members compute the same times from the same start
@@ -34,7 +34,7 @@ class PacedLink {
   int64_t busy_until_ns_ = 0;
 };
 
-// Sleeps until the monotonic clock shows due_ns; exact to some microseconds.
+// Sleeps until the monotonic clock reaches due_ns, to within some microseconds.
 void sleep_until(int64_t due_ns);
 
 }  // namespace braid::rt

@@ -1,6 +1,6 @@
-// Reading and writing the ordinary memory of another process of this machine, with one copy and by the kernel
-// (process_vm_readv(2)); the other one need not take part. Serves threads of one process as well: an address
-// that is not mapped any more is an error and not a signal.
+// Reads and writes the ordinary memory of another process on this machine. The kernel makes a single copy
+// (process_vm_readv(2)) and the other process need not take part. Also works between threads of one process:
+// an address that is no longer mapped is an error, not a signal.
 #pragma once
 
 #include <atomic>
@@ -12,18 +12,18 @@
 
 namespace braid::rt::shm {
 
-// False if the other process is gone, may not be touched, or has no such memory.
+// False if the other process is gone, access is denied, or the memory does not exist.
 bool read_peer(int64_t pid, void* to, uint64_t from, size_t bytes);
 bool write_peer(int64_t pid, uint64_t to, const void* from, size_t bytes);
 
-// Which peers' memory may be touched; containers and security modules may forbid it, and no flag tells. So
-// every rank shows a word of its memory, and who wants to know tries to read it.
+// Which peers' memory is accessible. Containers and security modules may forbid access, and no flag tells. So
+// every rank publishes a word of its memory, and others find out by reading it.
 class PeerMemory {
  public:
-  // Shows this rank's word, before it is announced as attached.
+  // Publishes this rank's word, before the rank is announced as attached.
   PeerMemory(Arena& arena, int rank);
 
-  // False also as long as the peer is not there.
+  // Also false until the peer is attached.
   bool reachable(int peer);
 
  private:
@@ -35,8 +35,7 @@ class PeerMemory {
   std::vector<Answer> answers_;
 };
 
-// Copies memory that does not overlap, of any size, for use by another core: large blocks go around the
-// caches.
+// Copies non-overlapping memory of any size for use by another core: large blocks bypass the caches.
 void copy_block(void* to, const void* from, size_t bytes);
 
 }  // namespace braid::rt::shm

@@ -1,4 +1,4 @@
-// Which process is it, and does it still live? A pid alone does not tell: pids are reused, and a killed child
+// Identifies a process and tells whether it is alive. A pid alone cannot: pids are reused, and a killed child
 // stays visible as a zombie until its parent collects it.
 #pragma once
 
@@ -14,13 +14,13 @@ struct ProcessIdentity {
 
 ProcessIdentity current_process();
 
-// False only when it is certain that the process is gone or a zombie.
+// False only if the process is certainly gone or a zombie.
 bool maybe_alive(const ProcessIdentity& process);
 
-// True only when it is certain that the process is stopped (SIGSTOP, a debugger).
+// True only if the process is certainly stopped (SIGSTOP, a debugger).
 bool is_stopped(const ProcessIdentity& process);
 
-// Which process started this one. No pid: nobody who still lives, or somebody outside of this pid namespace.
+// The process that started this one. It has no pid if it no longer lives or is outside this pid namespace.
 ProcessIdentity parent_process();
 
 }  // namespace braid::rt

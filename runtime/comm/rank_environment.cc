@@ -48,7 +48,7 @@ const Variables kLaunchers[] = {
      {"SLURM_STEP_ID"}},
 };
 
-// A variable that is not set leaves *out as it is.
+// An unset variable leaves *out unchanged.
 Status read_count(const char* name, int* out) {
   const char* text = std::getenv(name);
   if (text == nullptr) return {};

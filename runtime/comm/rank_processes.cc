@@ -64,7 +64,7 @@ Status RankProcesses::wait() {
   return text.empty() ? Status{} : Status::error(StatusCode::peer_died, text);
 }
 
-// What the system has to say about a rank since the last look.
+// What has happened to a rank since the last check.
 void RankProcesses::collect(Rank& rank) {
   while (rank.running) {
     int state = 0;
@@ -111,7 +111,7 @@ void RankProcesses::judge(Rank& rank, int64_t passed_ns) {
     rank.killed_ns += passed_ns;
     if (rank.killed_ns < kDeathNs) return;
     rank.running = false;  // in a system call that does not return: nobody can end it
-    rank.ending = rank.verdict + " and does not end though it has been killed";
+    rank.ending = rank.verdict + " and does not end although it has been killed";
     return;
   }
   const bool lost = run_has_failed();

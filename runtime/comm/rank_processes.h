@@ -1,12 +1,12 @@
-// The ranks of a World that are children of this process, seen from here: how each has ended, and that all
-// end in time whatever they do.
+// Supervises the ranks of a World that are children of this process: reports how each has ended and ensures
+// that all end in time.
 //
-// A rank that computes may be silent for as long as it likes. It is given up, that is killed and named, when
-//   - it is stopped (SIGSTOP, a debugger that went away) when the run has failed, or has been for twice the
-//     World's time-out: who waits for it has said so by then;
-//   - it still runs a time-out after the run has failed: a rank has ended badly, or the World has failed and
-//     a rank has drawn its conclusions from that. By then it has missed its peers as they have missed it.
-// Time counts only while this process runs: who suspends all of them loses none.
+// A rank that computes may be silent for any time. It is killed and named if
+//   - it is stopped (SIGSTOP, an abandoned debugger) and the run has failed, or it has been stopped for twice
+//     the World's time-out: by then the ranks that wait for it have reported it;
+//   - it still runs one time-out after the run has failed, that is, a rank has ended with an error, or the
+//     World has failed and a rank has ended because of that. By then it has timed out on its peers as well.
+// Time counts only while this process runs, so suspending all of them is harmless.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +27,7 @@ class RankProcesses {
   RankProcesses& operator=(const RankProcesses&) = delete;
 
   void add(pid_t process);  // of the next rank
-  // Ends the run: whoever still runs is killed.
+  // Ends the run: kills all ranks that still run.
   void kill_all();
   // Returns when all have ended. The error names those that failed, causes before their consequences.
   Status wait();
@@ -42,7 +42,7 @@ class RankProcesses {
     int64_t killed_ns = 0;
     std::string verdict;       // why it was killed; empty: it was not
     std::string ending;        // empty: it runs, or has ended well
-    bool consequence = false;  // it ended by itself, as ranks do when another has failed
+    bool consequence = false;  // it ended by itself because another rank had failed
   };
 
   void collect(Rank& rank);
@@ -54,7 +54,7 @@ class RankProcesses {
 
   const SharedMemory& memory_;
   std::vector<Rank> ranks_;
-  int64_t failed_ns_ = 0;  // for how long the run has been lost
+  int64_t failed_ns_ = 0;  // how long ago the run failed
 };
 
 }  // namespace braid::rt

@@ -8,13 +8,13 @@
 
 namespace braid::rt {
 
-// For every i < count: r = op over sources in order of source[i]; every destination[i] = r.
-// A destination may be the same as a source, but must not overlap one partially. No alignment is needed.
-// `streaming` writes around the caches, for results larger than them.
+// For every i < count: r = op over sources in order of source[i]; every destination[i] = r. A destination may
+// equal a source, but must not partially overlap one. No alignment is needed. `streaming` bypasses the
+// caches, for results larger than them.
 void reduce(DType dtype, ReduceOp op, std::span<const void* const> sources,
             std::span<void* const> destinations, size_t count, bool streaming);
 
-// False for the pairs without a meaning (avg of bool).
+// False for unsupported combinations (avg of bool).
 bool reducible(DType dtype, ReduceOp op);
 
 }  // namespace braid::rt

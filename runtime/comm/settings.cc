@@ -31,7 +31,7 @@ Status engine_choice(EngineChoice* out) {
 #ifndef BRAID_MPI
   if (name == "mpi")
     return refuse("BRAID_ENGINE", value,
-                  "asks for MPI, which this library was built without (-DBRAID_MPI=ON)");
+                  "requests MPI, but this library was built without it (-DBRAID_MPI=ON)");
 #endif
   *out = name == "mpi" ? EngineChoice::mpi : EngineChoice::shm;
   return {};
@@ -43,7 +43,7 @@ Status worker_choice(CommWorker* out) {
   if (value == nullptr) return {};
   const std::string_view name = value;
   if (name != "on" && name != "off" && name != "auto")
-    return refuse("BRAID_COMM_WORKER", value, "is none of on, off and auto");
+    return refuse("BRAID_COMM_WORKER", value, "is not one of on, off and auto");
   if (name != "auto") *out = name == "on" ? CommWorker::on : CommWorker::off;
   return {};
 }

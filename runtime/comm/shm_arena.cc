@@ -26,13 +26,12 @@ size_t segment_stride(size_t segment_bytes) { return round_up(segment_bytes, kPa
 Status system_error(const std::string& what) {
   const int error = errno;
   const bool full = error == ENOSPC || error == ENOMEM || error == EFBIG;
-  return Status::error(
-      full ? StatusCode::out_of_memory : StatusCode::system,
-      what + ": " + std::strerror(error) +
-          (full ? " (there is no more shared memory: use smaller segments or staging)" : ""));
+  return Status::error(full ? StatusCode::out_of_memory : StatusCode::system,
+                       what + ": " + std::strerror(error) +
+                           (full ? " (shared memory is exhausted: use smaller segments or staging)" : ""));
 }
 
-// What the kernel says it can still hand out; 0 if it does not say.
+// The memory that the kernel reports as available; 0 if unknown.
 size_t available_memory() {
   std::FILE* file = std::fopen("/proc/meminfo", "re");
   if (file == nullptr) return 0;
@@ -45,14 +44,14 @@ size_t available_memory() {
   return static_cast<size_t>(kib) * 1024;
 }
 
-// Takes the memory now: a file that merely promises it would end in SIGBUS at the first touch. A file of the
-// kind we use has no limit of its own, so more than there is would end with the kernel killing somebody:
-// asked before.
+// Reserves the memory now: a file that merely promises it would end in SIGBUS at the first touch. The file
+// itself has no limit, so reserving more than is available would make the kernel kill a process; hence the
+// check first.
 Status reserve(int fd, size_t offset, size_t bytes) {
   const size_t available = available_memory();
   if (available > 0 && bytes > available) {
     return Status::error(StatusCode::out_of_memory,
-                         "shared memory of " + std::to_string(bytes) + " bytes is asked for, but only " +
+                         "shared memory of " + std::to_string(bytes) + " bytes is requested, but only " +
                              std::to_string(available) + " bytes of memory are available");
   }
   int error = 0;

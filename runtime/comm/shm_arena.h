@@ -1,6 +1,5 @@
-// The shared memory of one World: a file in memory without a name, mapped by every rank. It grows when groups
-// are made. Ranks that are threads share one arena, ranks that are processes have an arena each over the same
-// file.
+// The shared memory of one World: an anonymous memory file that every rank maps. It grows as groups are made.
+// Ranks that are threads share one arena; ranks that are processes each have an arena over the same file.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +15,11 @@ namespace braid::rt::shm {
 
 class Arena {
  public:
-  // A file that only this process and its future children can reach; *out inherits through fork.
+  // Creates a file that only this process and its future children can access; *out is inherited through fork.
   static Status create_anonymous(int size, const WorldOptions& options, std::shared_ptr<Arena>* out);
 
-  // Ranks of independent processes meet under a `run_id` that is equal for all ranks of one run
-  // (shm_rendezvous.cc). Blocks until all have arrived, or names those that have not within the time-out.
+  // Ranks of independent processes meet under a `run_id` shared by all ranks of a run (shm_rendezvous.cc).
+  // Blocks until all have arrived; after the time-out, the error names those that have not.
   static Status rendezvous(int rank, int size, const std::string& run_id, const WorldOptions& options,
                            std::shared_ptr<Arena>* out);
 
@@ -33,8 +32,8 @@ class Arena {
   std::byte* segment(int rank) const;
   int64_t timeout_ms() const { return timeout_ms_; }
 
-  // Finds the group block with this key (the occurrence-th of this name and members), or makes it: `bytes` of
-  // zeros on which `initialise` is called once. *out is mapped until the arena dies.
+  // Finds the group block with this key (the occurrence-th of this name and members), or makes it: `bytes`
+  // zeros, on which `initialise` is called once. *out stays mapped as long as the arena lives.
   template <typename Initialise, typename Matches>
   Status find_or_make_group(uint64_t key, size_t bytes, Initialise initialise, Matches matches,
                             std::byte** out);

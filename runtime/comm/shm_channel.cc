@@ -82,7 +82,7 @@ Status Channel::check_call(const CollectiveCall& call, size_t in_bytes, size_t o
   return overlap && !in_place ? invalid("input and output overlap") : Status{};
 }
 
-// All members choose alike: only what they have agreed on counts.
+// All members choose alike, since only what they have agreed on is used.
 void Channel::choose_rounds(Op& op, Algorithm hint) const {
   const size_t element = size_of(op.dtype);
   const size_t fit = staging_slot_ / staged_blocks(op.kind, members_.size()) / kLine * kLine / element;
@@ -112,7 +112,7 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
     if (Status read = release(next_ - kRing); !read.ok()) return read;
   }
 
-  // What a kind does not use must not make members disagree.
+  // Fields that a kind does not use must not cause a disagreement.
   op.kind = call.kind == CollectiveKind::recv ? CollectiveKind::send : call.kind;
   op.dtype = call.dtype;
   op.op = row_of(call.kind).reduces ? call.op : ReduceOp::sum;
@@ -138,7 +138,7 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
     return bytes == 0 || (std::less_equal<>()(segment, pointer) &&
                           std::less_equal<>()(pointer + bytes, segment + core_.segment_bytes()));
   };
-  // Where my output overwrites what peers still read of my input, the input is copied after all. Reducing by
+  // If my output overwrites parts of my input that peers still read, the input is copied first. Reducing by
   // slices needs no copy: a slice is overwritten by its only reader.
   const bool overwrites =
       in_bytes > 0 && op.output == op.input && size() > 1 &&

@@ -1,25 +1,24 @@
-// An ordered sequence of collectives among fixed members over shared memory: the engine behind a
-// communicator.
+// An ordered sequence of collectives among fixed members over shared memory: the engine of a communicator.
 //
-// Each member posts a collective (PostLine) and everybody finds everybody's data through the posts: in the
-// member's segment (direct), or in its staging area, where it passes in rounds of at most one staging slot.
-// Rounds are numbered through the life of the channel, and a collective has the same number of rounds on
-// every member, whoever stages: so two counters per member (ProgressLine::avail, ::consumed) say all there is
-// to know about who may read and overwrite what. Round r uses staging slot r % kStagingSlots, free again once
-// everybody has consumed round r - kStagingSlots.
+// Each member posts a collective (PostLine), and members find each other's data through the posts: in the
+// member's segment (direct) or in its staging area, through which it passes in rounds of at most one staging
+// slot. Rounds are numbered over the life of the channel, and a collective has the same number of rounds on
+// every member, whoever stages. So two counters per member (ProgressLine::avail, ::consumed) determine who
+// may read and overwrite what. Round r uses staging slot r % kStagingSlots, which is free once all have
+// consumed round r - kStagingSlots.
 //
 // Algorithms of all-reduce:
 //   one-shot      post -> reduce
-//                 everybody reduces all inputs
+//                 every rank reduces all inputs
 //   push          post -> reduce, push -> all done
-//                 all inputs and outputs direct; rank r reduces slice r and writes it into every output
+//                 all inputs and outputs are direct; rank r reduces slice r and writes it into every output
 //   remote        post -> reduce -> read -> all done
-//                 inputs or outputs in ordinary memory that the peers may read (shm_channel_remote.cc): as
-//                 push, but everybody reads the other slices itself
+//                 inputs or outputs are in ordinary memory that peers may read (shm_channel_remote.cc): as
+//                 push, but every rank reads the other slices itself
 //   two-shot      post -> reduce -> collect
-//                 rank r reduces slice r of a round into its staging slot; then everybody collects the slices
+//                 rank r reduces slice r of a round into its staging slot; then all ranks collect the slices
 //
-// Nothing here blocks but start() on a full ring: collectives are state machines that progress() pushes on.
+// Only start() can block, on a full ring: collectives are state machines that progress() advances.
 #pragma once
 
 #include <array>
@@ -37,12 +36,12 @@
 
 namespace braid::rt::shm {
 
-// How many blocks of a round lie in a staging slot.
+// The number of blocks of a round in a staging slot.
 constexpr size_t staged_blocks(CollectiveKind kind, size_t members) {
   return row_of(kind).in == Blocks::all ? members : 1;
 }
 
-// Where a channel lies inside its group block.
+// The layout of a channel inside its group block.
 struct ChannelLayout {
   int members = 0;
   int stagers = 0;          // members 0..stagers-1 have a staging area
@@ -56,9 +55,9 @@ struct ChannelLayout {
 
 class Channel {
  public:
-  // `members` are world ranks, `me` this rank's index in them; `name` is for messages. On a paced link posts
-  // carry the time of the start, and a sender waits for the receiver's start; otherwise a sender's wait ends
-  // when its input is handed over.
+  // `members` are world ranks, `me` is this rank's index in them, `name` is for messages. On a paced link
+  // posts carry the time of the start, and a sender waits for the receiver's start; otherwise a sender's wait
+  // ends when its input has been taken.
   Channel(WorldCore& core, std::byte* memory, const ChannelLayout& layout, std::vector<int> members, int me,
           std::string name, const std::optional<LinkPacing>& pacing);
 
@@ -69,13 +68,13 @@ class Channel {
   LinkTimes link_times(uint32_t seq) const;
 
   bool idle() const { return head_ == next_; }
-  // Goes on with the collectives in order as far as possible without blocking.
+  // Advances the collectives in order as far as possible without blocking.
   int progress() { return progress_to(next_); }
 
-  // Changes when anything of a collective has been done.
+  // Changes whenever a collective has made progress.
   uint64_t progress_mark() const { return (uint64_t{head_} << 32) + consumed_ + avail_; }
 
-  // What a world rank has called here and this rank has not, as words; empty: nothing.
+  // Describes what a world rank has called here and this rank has not; empty if nothing.
   std::string unanswered(int rank) const;
 
   void join() { own_progress().joined.store(1); }
@@ -93,12 +92,12 @@ class Channel {
     std::byte* output;
     uint8_t flags;   // as posted
     bool staged;     // my input goes through staging
-    bool misplaced;  // my input is outside of my segment
+    bool misplaced;  // my input is outside my segment
     bool large;      // all-reduce of the two-shot class
     uint32_t seq;
     uint32_t begin_round;
     uint32_t rounds;
-    size_t chunk;  // elements of `count` in a round
+    size_t chunk;  // elements of `count` per round
     Stage stage;
     int checked_posts;
     bool any_staged;
@@ -109,7 +108,7 @@ class Channel {
     bool two_shot;
     bool reduced;              // two-shot: this round's slice is reduced
     int collected;             // remote: slices read, or pieces copied
-    int64_t patience_ends_ns;  // remote message: until then it is left to the receiver; 0: not yet known
+    int64_t patience_ends_ns;  // remote message: until then only the receiver copies it; 0: not yet known
     uint32_t round;            // current, absolute
     int64_t last_start_ns;     // of all members, on a paced link
     int64_t due_ns;            // when a paced link has delivered it
@@ -121,7 +120,7 @@ class Channel {
     size_t begin, size;
   };
 
-  // What this rank is blocked in (WorldCore::block_until).
+  // The call in which this rank is blocked (WorldCore::block_until).
   struct Completion;
   struct Release;
   bool has_started(const Op& op, int rank) const;
@@ -183,14 +182,14 @@ class Channel {
   std::array<Op, kRing> ops_{};
   uint32_t head_ = 0;        // oldest unfinished collective
   uint32_t next_ = 0;        // sequence number of the next one
-  uint32_t stage_head_ = 0;  // oldest one whose input is not all staged
+  uint32_t stage_head_ = 0;  // oldest one whose input is not completely staged
   uint32_t next_round_ = 0;
   uint32_t avail_ = 0;  // own ProgressLine values
   uint32_t consumed_ = 0;
   std::vector<uint32_t> peer_consumed_;  // last seen
-  bool tried_ = false;                   // reads_all is said
-  bool readable_ = false;                // all others have said it
-  std::unique_ptr<std::byte[]> bounce_;  // a staging slot per member, for what was read from ordinary memory
+  bool tried_ = false;                   // reads_all is published
+  bool readable_ = false;                // all others have published it
+  std::unique_ptr<std::byte[]> bounce_;  // a staging slot per member for data read from ordinary memory
   std::vector<const void*> sources_;     // scratch
   std::vector<void*> destinations_;
 };

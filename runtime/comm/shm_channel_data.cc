@@ -18,7 +18,7 @@ void Channel::copy_to_staging(const Op& op, uint32_t round) {
   const size_t offset = (round - op.begin_round) * op.chunk;
   const size_t count = std::min(op.chunk, op.count - offset);
   std::byte* slot = staging(me_, round);
-  // What lies in the segment is copied because the result takes its place: that belongs to the algorithm.
+  // Data in the segment is copied because the result takes its place, which is part of the algorithm.
   if (op.misplaced) core_.count_staged(staged_blocks(op.kind, members_.size()) * count * element);
   for (size_t block = 0; block < staged_blocks(op.kind, members_.size()); ++block) {
     std::memcpy(slot + block * op.chunk * element, op.input + (block * op.count + offset) * element,
@@ -89,7 +89,7 @@ void Channel::reduce_and_push(const Op& op) {
   reduce(op.dtype, op.op, sources_, destinations_, mine.size, op.count * element >= kStreamingBytes);
 }
 
-// Everything but two-shot and push: reads the peers and writes my own output. Elements [offset,
+// Everything except two-shot and push: reads the peers and writes my own output. Elements [offset,
 // offset+count).
 void Channel::move_data(const Op& op, size_t offset, size_t count) {
   if (count == 0) return;

@@ -81,7 +81,7 @@ std::string Channel::describe_missing(const Op& op) const {
   if (any) return text;
   for (int member = 0; member < size(); ++member) {
     if (member != me_ && !reached(progress_line(member).consumed.load(), op.end_round())) {
-      name(member, "has started it but does not go on");
+      name(member, "has started it but does not continue");
     }
   }
   return any ? text : text + "nobody is missing";

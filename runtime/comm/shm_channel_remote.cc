@@ -1,4 +1,4 @@
-// Collectives whose data lies in ordinary memory that the peers may read where it is: one copy, no staging.
+// Collectives whose data lies in ordinary memory that peers may read directly: one copy, no staging.
 #include <algorithm>
 #include <cstring>
 
@@ -18,7 +18,7 @@ size_t claim_bytes(size_t bytes) {
 
 }  // namespace
 
-// May all others read my ordinary memory? Each has said so, in this channel, once it had tried.
+// Whether all others can read my ordinary memory. Each has published this in the channel after trying.
 bool Channel::readable_by_all() {
   if (readable_) return true;
   if (link_ || !core_.reads_peers()) return false;
@@ -29,7 +29,7 @@ bool Channel::readable_by_all() {
   return true;
 }
 
-// Tells the others that I can read their memory, as soon as all of them are there and I can.
+// Tells the others that I can read their memory, once all of them are attached and I can.
 void Channel::try_members() {
   if (tried_ || link_ || !core_.reads_peers()) return;
   for (const int member : members_) {
@@ -93,7 +93,7 @@ int Channel::fetch_round(const Op& op, size_t offset, size_t count) {
   return kReady;
 }
 
-// All-reduce: rank r reduces slice r into its own output; then everybody reads everybody's slice there.
+// All-reduce: rank r reduces slice r into its own output; then every rank reads the other slices there.
 int Channel::advance_remote_all_reduce(Op& op) {
   const size_t element = size_of(op.dtype);
   if (!op.reduced) {
@@ -115,9 +115,9 @@ int Channel::advance_remote_all_reduce(Op& op) {
   return kReady;
 }
 
-// A message, or a broadcast to one. Whoever is there copies the next piece: the receiver reads it, the sender
-// writes it. A sender that does not wait costs the receiver nothing. A message of one piece is the receiver's
-// if it comes soon: reading is cheaper than writing, and only one of them can be of use.
+// A message, or a broadcast to one rank. Whichever side is present copies the next piece: the receiver reads
+// it, the sender writes it. A sender that does not wait costs the receiver nothing. A message of one piece is
+// left to the receiver if it arrives soon: reading is cheaper than writing, and only one side can copy it.
 int Channel::advance_remote_message(Op& op) {
   const size_t bytes = op.count * size_of(op.dtype);
   const size_t piece = claim_bytes(bytes);

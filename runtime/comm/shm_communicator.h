@@ -16,7 +16,7 @@
 
 namespace braid::rt::shm {
 
-// The places of everything in a group block.
+// The layout of a group block.
 struct GroupLayout {
   GroupLayout(int size, size_t staging_bytes);
 
@@ -51,7 +51,7 @@ class ShmCommunicator final : public Communicator {
   void abort(std::string_view reason) override;
 
  private:
-  // A ticket is the channel's index and the sequence number in it.
+  // A ticket holds the channel's index and the sequence number in it.
   Channel* channel(Ticket ticket) const;
   static uint32_t sequence(Ticket ticket) { return static_cast<uint32_t>(ticket.value); }
 
@@ -70,7 +70,7 @@ class ShmWorld final : public World {
   ShmWorld(std::shared_ptr<Arena> arena, int rank, const std::optional<LinkPacing>& pacing)
       : core_(std::move(arena), rank), pacing_(pacing) {}
   ~ShmWorld() override { worker_.reset(); }  // before the communicators that it works on
-  // Decides on the worker and starts it.
+  // Starts the worker if one is wanted.
   Status start_worker();
 
   int rank() const override { return core_.rank(); }

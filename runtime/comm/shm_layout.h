@@ -1,5 +1,5 @@
-// What lies in the shared memory of a World. All of it is zero at first; every word that more than one rank
-// touches is atomic, or is written before and read after a flag that is.
+// The layout of a World's shared memory. It is initially zero; every word that several ranks access is
+// atomic, or is written before and read after an atomic flag.
 //
 //   WorldHeader | RankLine x size | GroupEntry x kMaxGroups | segment of rank 0 | segment of rank 1 | ...
 //   then, appended as groups are made: group blocks
@@ -38,7 +38,7 @@ inline constexpr size_t kLine = 64;  // bytes of a cache line
 
 constexpr size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Set once, by the first rank that meets an error.
+// Set once, by the first rank that has an error.
 struct AbortRecord {
   std::atomic<uint32_t> state;  // 0 none, 1 being written, 2 readable
   uint32_t code;
@@ -51,7 +51,7 @@ inline constexpr int kCoreWords = 16;
 
 // What a blocked rank waits for (shm_waiting.h).
 struct alignas(128) WaitLine {
-  std::atomic<uint32_t> number;  // odd while a wait is shown
+  std::atomic<uint32_t> number;  // odd while a wait is published
   std::atomic<uint32_t> looks;   // in this wait
   std::atomic<uint32_t>
       target;  // twice the rank that it waits for; one more if that has not started its part
@@ -59,7 +59,7 @@ struct alignas(128) WaitLine {
 };
 
 struct alignas(128) RankLine {
-  // The rank sleeps on `bell`; `sleep_on` says whose news it waits for: kAwake, kAnyone, or a rank plus
+  // The rank sleeps on `bell`. `sleep_on` says for whose news it waits: kAwake, kAnyone, or a rank plus
   // kFirstRank.
   std::atomic<uint32_t> bell;
   std::atomic<uint32_t> sleep_on;
@@ -69,7 +69,7 @@ struct alignas(128) RankLine {
   uint64_t pid_namespace;
   uint64_t cores[kCoreWords];  // bit c: this rank may run on core c
   WaitLine wait;
-  uint64_t word_address;  // of a word in this rank's ordinary memory, and what it holds (peer_memory.h)
+  uint64_t word_address;  // of a word in this rank's ordinary memory, and its value (peer_memory.h)
   uint64_t word;
 };
 inline constexpr uint32_t kAwake = 0;
@@ -116,8 +116,8 @@ struct alignas(128) ProgressLine {
       claims;  // of a message by its source: sequence number + 1, and below it the pieces taken
 };
 
-// One collective as its member called it. The peers check it against their own and find the data through it.
-// All that a small collective needs from a peer is in the first cache line.
+// One collective as its member called it. Peers compare it with their own and find the data through it.
+// Everything that a small collective needs from a peer is in the first cache line.
 struct alignas(128) PostLine {
   std::atomic<uint32_t> seq;  // sequence number of the collective + 1, written last
   uint8_t kind;
@@ -129,14 +129,14 @@ struct alignas(128) PostLine {
   uint64_t output_offset;  // if kOutputDirect; else its address
   int32_t root;
   uint32_t avail;     // ProgressLine::avail when this was written
-  uint32_t consumed;  // ProgressLine::consumed then: what a later collective proves about earlier ones
+  uint32_t consumed;  // ProgressLine::consumed then: so a later collective proves earlier ones consumed
   int64_t start_ns;   // monotonic clock, only for engines that pace
   std::atomic<uint64_t> label[kLabelBytes / 8];
 };
 inline constexpr uint8_t kInputDirect = 1;
 inline constexpr uint8_t kOutputDirect = 2;
 inline constexpr uint8_t kInPlace = 4;
-inline constexpr uint8_t kRemote = 8;  // peers may read what is not direct at its address
+inline constexpr uint8_t kRemote = 8;  // peers may read data that is not direct at its address
 inline constexpr uint8_t kAlgorithmShift = 4;
 
 struct alignas(128) FingerprintLine {

@@ -1,11 +1,11 @@
-// How independent processes come to one shared memory. Rank 0 makes a file without a name (memfd) and listens
-// on a socket in the abstract namespace; every other rank connects and is handed the file once all are there.
-// Neither has an entry in any file system: whatever is killed and when, nothing remains, nothing of a dead
-// run can be met by a later one, and the size of /dev/shm does not matter.
+// How independent processes get shared memory. Rank 0 makes an anonymous file (memfd) and listens on a socket
+// in the abstract namespace; every other rank connects and receives the file once all are present. Neither
+// has an entry in a file system: nothing remains of a killed run, a later run cannot meet a dead one, and the
+// size of /dev/shm does not matter.
 //
-// Anybody on the machine can listen on such a name or connect to it. So both sides ask the kernel for the
-// user of the other before they send or believe a word, and a rank that meets somebody else goes on looking
-// for its own until the time-out, which then names the other user. The name and each message carry the run.
+// Any process on the machine can listen on such a name or connect to it. So both sides ask the kernel for the
+// other's user before they send or trust anything, and a rank that meets another user keeps looking for its
+// own run until the time-out, which then names that user. The name and each message contain the run.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -80,7 +80,7 @@ Address address_of(const std::string& run_id) {
 
 uint64_t hash_of_run(const std::string& run_id) { return fnv1a("meeting of " + run_id); }
 
-// Never blocks, as connecting to somebody who accepts nobody would.
+// Never blocks, unlike connecting to a listener that accepts no one.
 Socket new_socket() { return Socket(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
 Status socket_error(const std::string& what) {
@@ -98,7 +98,7 @@ bool wait_readable(int fd, int64_t deadline_ns) {
   }
 }
 
-// Who is at the other end. Of a listener: who listens.
+// The process at the other end; for a listener, the one that listens.
 ucred peer_of(const Socket& socket) {
   ucred peer{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
   socklen_t length = sizeof peer;
@@ -204,7 +204,7 @@ Status Meeting::taken(const std::string& what) const {
   std::string text = "rendezvous: " + what;
   if (stranger_.pid != 0) {
     text += "; its address is taken by " + process(stranger_.pid) + " of user " +
-            std::to_string(stranger_.uid) + ", which is not ours and was told nothing";
+            std::to_string(stranger_.uid) + ", which is not our process and was told nothing";
   } else if (crowded_) {
     text += "; whoever has its address accepts nobody";
   }
@@ -242,7 +242,7 @@ bool Meeting::hear(const Socket& peer, Hello* hello) const {
          hello->run == hello_.run;
 }
 
-// Empty if `hello` fits to what rank 0 has; else what does not.
+// Empty if `hello` matches rank 0's settings; otherwise the difference.
 std::string Meeting::difference(const Hello& hello, pid_t pid) const {
   const std::string who = "rank " + std::to_string(hello.rank);
   const auto differs = [&](const char* what, uint64_t theirs, uint64_t ours) {
@@ -294,7 +294,7 @@ Status Meeting::collect() {
   }
 }
 
-// All are there; whoever else wants to be one of them is one too many.
+// All ranks are present; any further one is a duplicate.
 Status Meeting::meet_stragglers() {
   for (pollfd entry{.fd = listener_.fd(), .events = POLLIN, .revents = 0}; poll(&entry, 1, 0) > 0;) {
     if (Status met = meet_next(); !met.ok()) return met;
@@ -308,7 +308,7 @@ void Meeting::answer(const Status& status, int file) {
       send_answer(peer.socket.fd(), static_cast<uint32_t>(status.code), status.message, file);
   }
   if (status.ok()) return;
-  // Others that wait at the door learn of it, too.
+  // Other waiting connections are told as well.
   for (pollfd entry{.fd = listener_.fd(), .events = POLLIN, .revents = 0}; poll(&entry, 1, 0) > 0;) {
     const Socket peer(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     Hello hello{};

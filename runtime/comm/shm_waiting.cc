@@ -47,13 +47,13 @@ void Waiting::show(const std::string& call) {
   shown_ = true;
 }
 
-// A wait is shown with its first look, so that nobody reads the target of an earlier one.
+// A wait is published with its first check, so that no rank reads the target of an earlier one.
 void Waiting::look(int peer, bool unstarted) {
   line_.target.store(static_cast<uint32_t>(peer) * 2 + (unstarted ? 1 : 0));
   if (line_.looks.fetch_add(1) == 0) line_.number.fetch_add(1);
 }
 
-// The ranks from this one's peer to this one, each waiting for what the next one has not started.
+// The ranks from this one's peer to this one, each waiting for something that the next one has not started.
 std::vector<Waiting::Seen> Waiting::find_circle() const {
   std::vector<Seen> circle;
   int rank = rank_;
@@ -99,7 +99,7 @@ std::string chain_of_waits(const Arena& arena, int rank, int peer) {
       if (stopped) {
         text += "; " + name(peer) + " (process " + std::to_string(line.pid) + ") is stopped";
       } else if (seen.size() > 2) {
-        text += "; " + name(peer) + " is missing: it waits for nobody";
+        text += "; " + name(peer) + " is missing: it waits for no other rank";
       }
       return text;
     }

@@ -1,15 +1,15 @@
-// Who waits for whom. A rank that is blocked shows what it waits for, from its first look at the health of
-// its peers on. Two things follow from that:
+// Which rank waits for which. A blocked rank publishes what it waits for, starting with its first health
+// check of its peers. This gives two things:
 //
-//   - Ranks that wait in a circle for what the next one has not started wait for ever: they disagree about
-//     what comes next (a send against an all_reduce), and say so at once and not after a time-out.
-//   - A time-out names the rank at the end of the chain, which itself waits for nobody, and not only the
-//     neighbour.
+//   - Ranks in a cycle, each waiting for something that the next one has not started, wait forever: they
+//     disagree about what comes next (say, a send and an all_reduce) and report it at once, not after a
+//     time-out.
+//   - A time-out names the rank at the end of the chain, which waits for no other, not only the neighbour.
 //
-// Why a circle is no false alarm: a rank counts its looks, each after a poll, and never starts anything while
-// it is blocked. When all ranks of the circle have looked twice after somebody saw all of them blocked, with
-// none unblocked in between, each one's last poll came after that moment and found that the next one had not
-// started what it waits for. So it had not at that moment, when all were blocked.
+// A cycle is never a false alarm: a rank counts its checks, each after a poll, and starts nothing while it is
+// blocked. Suppose that all ranks of the cycle have checked twice since one rank saw all of them blocked, and
+// none was unblocked in between. Then each one's last poll came after that moment and found that the next one
+// had not started what it waits for. So it had not at that moment, when all were blocked.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@
 
 namespace braid::rt::shm {
 
-// One blocked call of this rank.
+// A blocked call of this rank.
 class Waiting {
  public:
   Waiting(Arena& arena, int rank) : arena_(arena), rank_(rank), line_(arena.rank_line(rank).wait) {}
@@ -27,14 +27,16 @@ class Waiting {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  // After a poll: this call waits for `peer`, which may not have started its part. `call` says what it is.
+  // Called after a poll: this call waits for `peer`, which may not have started its part. `call` describes
+  // the call.
   template <typename Describe>
   void look(int peer, bool unstarted, Describe call) {
     if (!shown_) show(call());
     look(peer, unstarted);
   }
 
-  // After look(): the ranks that wait for each other for ever, this one among them. Empty: none are known.
+  // Called after look(): the ranks, including this one, that wait for each other forever. Empty if none are
+  // known.
   std::string circle();
 
  private:
@@ -53,8 +55,8 @@ class Waiting {
   std::vector<Seen> first_;  // the circle when it was first seen
 };
 
-// What follows "rank `peer` is missing" in a time-out: for whom that one waits, and so on to a rank that
-// waits for nobody.
+// The text after "rank `peer` is missing" in a time-out: for which rank that one waits, and so on to a rank
+// that waits for none.
 std::string chain_of_waits(const Arena& arena, int rank, int peer);
 
 }  // namespace braid::rt::shm

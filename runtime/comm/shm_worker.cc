@@ -46,8 +46,7 @@ void Worker::enter() {
   wanted_.store(false, std::memory_order_relaxed);
 }
 
-// A worker that sleeps may have missed what this use began, and the news that this use slept for in its
-// place.
+// A sleeping worker may have missed what this use began, and the news for which this use slept in its place.
 void Worker::leave() {
   const bool wake = asleep_ && core_.unfinished();
   if (wake) asleep_ = false;

@@ -1,8 +1,8 @@
-// A thread beside a rank's own that goes on with the rank's started collectives while the rank computes.
+// A second thread of a rank that advances its started collectives while the rank computes.
 //
 // The World is used by one thread at a time; with a worker, each use holds a lock, and the worker takes it
-// between the uses. A wait holds it to its end and goes on with everything itself: what the worker has left
-// undone, the waiting thread completes. Without a worker there is no lock.
+// between uses. A wait holds the lock to its end and advances everything itself, so the waiting thread
+// completes what the worker has left undone. Without a worker there is no lock.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@
 
 namespace braid::rt::shm {
 
-// Does a rank have a worker? `automatic`: BRAID_COMM_WORKER decides (on, off, auto), else whether there are
-// more cores than threads that compute.
+// Whether a rank has a worker. `automatic`: BRAID_COMM_WORKER decides (on, off, auto), otherwise whether
+// there are more cores than compute threads.
 Status wants_worker(CommWorker option, int size, int compute_threads, bool* out);
 
 class Worker {
@@ -23,7 +23,7 @@ class Worker {
   static constexpr const char* kThreadName = "braid-comm";  // as debuggers and profilers show it
 
   explicit Worker(WorldCore& core);
-  ~Worker();  // ends the thread; unfinished collectives stay as they are
+  ~Worker();  // ends the thread; unfinished collectives stay unfinished
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -50,10 +50,10 @@ class Worker {
 
   WorldCore& core_;
   std::mutex mutex_;
-  std::atomic<bool> wanted_ = false;  // the rank's thread is waiting for the lock: let it pass
+  std::atomic<bool> wanted_ = false;  // the rank's thread is waiting for the lock: yield it
   std::atomic<bool> stop_ = false;
   bool asleep_ = false;  // the worker sleeps or is about to; guarded by mutex_
-  std::thread thread_;   // last: it uses all of the above
+  std::thread thread_;   // last member, since it uses all others
 };
 
 }  // namespace braid::rt::shm

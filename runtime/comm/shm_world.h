@@ -15,18 +15,18 @@ namespace shm {
 class Arena;
 }
 
-// The shared memory that the ranks of one World attach to. Copyable; lives as long as any copy or World.
+// The shared memory to which the ranks of one World attach. Copyable; lives as long as any copy or World.
 class SharedMemory {
  public:
-  // Reached by the threads of this process and by its future children.
+  // Accessible to the threads of this process and its future children.
   static Status create(int size, const WorldOptions& options, SharedMemory* out);
 
-  // Makes the World of `rank`, once per rank. All ranks give the same pacing, or none.
+  // Makes the World of `rank`; call once per rank. All ranks must give the same pacing, or none.
   Status attach(int rank, std::unique_ptr<World>* out, std::optional<LinkPacing> pacing = std::nullopt) const;
 
   int size() const;
 
-  // What a launcher asks: has the World failed, has this rank destroyed its World, how long is the time-out?
+  // For launchers: whether the World has failed, whether a rank has destroyed its World, and the time-out.
   bool failed() const;
   bool has_left(int rank) const;
   int64_t timeout_ms() const;
@@ -37,12 +37,12 @@ class SharedMemory {
 };
 
 // Independent processes of one machine and one user find each other by `run_id` (equal on all ranks of a
-// run). Blocks until all have arrived or the time-out has passed. A rank that exists twice is an error on all
-// of them. Nothing remains in /dev/shm.
+// run). Blocks until all have arrived or the time-out has passed. A duplicate rank is an error on all of
+// them. Nothing remains in /dev/shm.
 Status join_world(int rank, int size, const std::string& run_id, const WorldOptions& options,
                   std::unique_ptr<World>* out);
 
-// Where they meet: the name of a socket in the abstract namespace.
+// The name of the socket, in the abstract namespace, at which they meet.
 std::string rendezvous_name(const std::string& run_id);
 
 }  // namespace braid::rt

@@ -148,7 +148,7 @@ void WorldCore::wake_self() {
   futex_wake_all(own_line_->bell);
 }
 
-// What a peer has called of which this rank has not called its part.
+// What a peer has called and this rank has not.
 std::string WorldCore::unanswered(int peer) const {
   for (const Channel* channel : channels_) {
     if (std::string text = channel->unanswered(peer); !text.empty()) return text;

@@ -1,5 +1,4 @@
-// What all channels of one rank share: who the peers are, how to sleep and be woken, and how an error reaches
-// everybody.
+// Shared by all channels of one rank: the peers, sleeping and waking, and how an error reaches all ranks.
 #pragma once
 
 #include <memory>
@@ -17,11 +16,11 @@ namespace braid::rt::shm {
 
 class Channel;
 
-// What a poll found: it is finished, the World has failed, or which world rank it waits for.
+// The result of a poll: finished, the World has failed, or the world rank that it waits for.
 inline constexpr int kReady = -1;
 inline constexpr int kFailed = -2;
 
-inline constexpr int64_t kSleepNs = 20'000'000;         // longest sleep between two looks
+inline constexpr int64_t kSleepNs = 20'000'000;         // longest sleep between two polls
 inline constexpr int64_t kIdleSleepNs = 1'000'000'000;  // of a worker that has nothing to do
 
 class WorldCore {
@@ -37,12 +36,12 @@ class WorldCore {
   std::byte* segment(int rank) const { return arena_->segment(rank); }
   size_t segment_bytes() const { return arena_->header().segment_bytes; }
 
-  // May ranks read each other's ordinary memory, and can this one read (or write) a peer's?
+  // Whether ranks may read each other's ordinary memory, and whether this one can read (or write) a peer's.
   bool reads_peers() const { return arena_->header().peer_reads != 0; }
   bool reachable(int peer) { return peer_memory_.reachable(peer); }
   int64_t pid(int peer) const { return arena_->rank_line(peer).pid; }
 
-  // The first error on any rank wins; returns that one.
+  // Reports an error. The first error on any rank wins and is returned.
   Status fail(StatusCode code, const std::string& reason);
   bool failed() const { return abort_->state.load(std::memory_order_acquire) != 0; }
   Status failure() const;
@@ -51,12 +50,12 @@ class WorldCore {
   void count_staged(uint64_t bytes) { staged_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   uint64_t staged_bytes() const { return staged_bytes_.load(std::memory_order_relaxed); }
 
-  // News for the peers is a flag stored with store_flag, followed by ring(), which wakes those of `ranks`
-  // that sleep until this rank has news. No wake-up is lost because a sleeper first says that it sleeps, then
-  // looks once more, and the one who stores first stores, then looks who sleeps; this needs a full barrier
-  // between the two on each side. Sleeping is rare and storing is not, so the sleeper pays for both with
-  // membarrier(2) where the kernel has it: a full barrier here would wait until the peer's cache has given up
-  // the line, just when we want to read the peer's.
+  // A rank announces news by storing a flag with store_flag and then calling ring(), which wakes those of
+  // `ranks` that sleep until this rank has news. No wake-up is lost: a sleeper first announces that it
+  // sleeps, then polls once more; the other side first stores, then checks who sleeps. This needs a full
+  // barrier between the two steps on each side. Sleeping is rare and storing is not, so the sleeper pays for
+  // both with membarrier(2) if the kernel has it: a full barrier here would wait until the peer's cache has
+  // given up the line, just when we want to read the peer's.
   void store_flag(std::atomic<uint32_t>& flag, uint32_t value) {
     if (light_flags()) {
       flag.store(value, std::memory_order_release);
@@ -67,23 +66,24 @@ class WorldCore {
   }
   void ring(std::span<const int> ranks);
 
-  // A channel with unfinished collectives, on which a blocked wait elsewhere makes progress.
+  // Adds a channel, on whose unfinished collectives a blocked wait elsewhere makes progress.
   void add_channel(Channel* channel) { channels_.push_back(channel); }
 
-  // Calls wait.poll until it returns kReady or kFailed: first spinning, then asleep between the looks. Looks
-  // after the other channels, after the health of the rank that poll waits for, and at the clock. Of a Wait:
+  // Calls wait.poll until it returns kReady or kFailed: first spinning, then sleeping between polls.
+  // Meanwhile advances the other channels and checks the health of the rank that poll waits for and the
+  // time-out. A Wait has:
   //   int poll()               kReady, kFailed, or the rank that it waits for
-  //   bool started(int rank)   has that rank started its part?
+  //   bool started(int rank)   whether that rank has started its part
   //   std::string call()       what is waited for
-  //   std::string missing()    the same, with those that are missing
+  //   std::string missing()    the same, with the missing ranks
   template <typename Wait>
   Status block_until(Wait wait);
 
-  // For the worker, which holds its lock for all but the last two.
+  // For the worker, which holds its lock for all except the last two.
   bool progress_channels();  // true if any channel has unfinished collectives
   bool unfinished() const;
-  uint32_t announce_sleep(bool for_news);  // the bell's value to sleep on; look again before
-  bool progress_has_news();                // goes on; true if some collective did
+  uint32_t announce_sleep(bool for_news);  // returns the bell's value to sleep on; poll again before sleeping
+  bool progress_has_news();                // makes progress; true if some collective advanced
   void sleep_on_bell(uint32_t bell, bool for_news) {
     futex_wait(own_line_->bell, bell, for_news ? kSleepNs : kIdleSleepNs);
   }
@@ -111,7 +111,7 @@ class WorldCore {
   std::vector<Channel*> channels_;
 };
 
-inline constexpr int64_t kHealthCheckNs = 50'000'000;  // between two looks at a peer's process
+inline constexpr int64_t kHealthCheckNs = 50'000'000;  // between two checks of a peer's process
 inline constexpr int kBusySpins = 64;                  // polls before the first pause instruction
 
 template <typename Wait>
@@ -150,7 +150,7 @@ Status WorldCore::block_until(Wait wait) {
       next_check = now + kHealthCheckNs;
       const auto state = static_cast<RankState>(arena_->rank_line(missing).state.load());
       if (state != RankState::attached)
-        missing = wait.poll();  // it may have finished its part before it left
+        missing = wait.poll();  // it may have finished its part before leaving
       if (missing < 0) return missing == kReady ? Status{} : failure();
       if (const Health health = check_health(missing); health.code != StatusCode::ok)
         return fail(health.code, health.what + ", in " + wait.missing());

@@ -1,5 +1,5 @@
-// What a call of the communication runtime returns. No exception leaves the runtime: a collective runs behind
-// a C ABI and on hot paths. An ok Status holds an empty string and allocates nothing.
+// The result of a call to the communication runtime. No exception leaves the runtime, since collectives run
+// behind a C ABI and on hot paths. An ok Status holds an empty string and allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace braid::rt {
 
 enum class StatusCode : uint8_t {
   ok,
-  invalid_argument,  // the call itself is wrong; nothing was started, the communicator is still usable
+  invalid_argument,  // the call itself is invalid; nothing was started, the communicator is still usable
   disagreement,      // members called different collectives, or their fingerprints differ
   timed_out,         // a peer did not arrive in time; the message names it
   peer_died,         // a peer's process is gone

@@ -1,4 +1,4 @@
-// One conversion between storage types and the type that kernels compute in.
+// Conversions between storage types and the type in which kernels compute.
 #pragma once
 
 namespace braid::rt::device {

@@ -1,10 +1,10 @@
-// The one way to launch a kernel, and the label that says which ONNX node the next calls belong to.
+// The only way to launch a kernel, and the label that names the ONNX node of the next calls.
 //
 //   BRAID_LABEL("decoder.0.mlp.gelu (Gelu)");
 //   cudaError_t error = BRAID_LAUNCH(gelu_kernel, grid, block, shared_bytes, stream, x, y, n);
 //
-// Arguments are converted to the kernel's parameter types and copied at the time of the call. A kernel
-// template is written in parentheses: BRAID_LAUNCH((copy_kernel<float, 4>), ...).
+// Arguments are converted to the kernel's parameter types and copied at the call. A kernel template needs
+// parentheses: BRAID_LAUNCH((copy_kernel<float, 4>), ...).
 #pragma once
 
 #include <tuple>
@@ -26,7 +26,7 @@ cudaError_t launch(const char* name, void (*kernel)(Parameters...), dim3 grid, d
       });
 }
 
-// Names the ONNX node (or any place) that this thread's next launches, copies and collectives belong to.
+// Names the ONNX node (or other origin) of this thread's next launches, copies and collectives.
 inline void set_label(const char* label) { emulated::set_label(label); }
 
 #else

@@ -1,6 +1,5 @@
-// Elementwise operations with the meaning that the IR gives them (ir/loop_body.h), for every element type:
-// half types compute in float and round once per operation, integers wrap, min and max propagate NaN, nothing
-// is undefined.
+// Elementwise operations with the IR's semantics (ir/scalar.h) for every element type: half types compute in
+// float and round once per operation, integers wrap, min and max propagate NaN, and nothing is undefined.
 #pragma once
 
 #include <cmath>
@@ -62,8 +61,8 @@ __host__ __device__ inline T nan() {
   }
 }
 
-// What does not fit an integer becomes its nearest value, NaN becomes 0, as the GPU's own conversions do.
-// Integers keep their low bits. To bool: whether it is not 0.
+// Like the GPU's conversions, floats out of an integer's range saturate and NaN becomes 0. Integers keep
+// their low bits. To bool: value != 0.
 template <class To, class From>
 __host__ __device__ inline To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
@@ -96,7 +95,7 @@ __host__ __device__ inline To convert(From x) {
 template <class T>
 using Bits = std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, unsigned char, T>>;
 
-// Without a comparison that an unsigned type makes pointless.
+// Avoids a comparison that is pointless for unsigned types.
 template <class T>
 __device__ inline bool negative(T a) {
   if constexpr (std::is_unsigned_v<T>) {
@@ -140,7 +139,7 @@ __device__ inline T mul(T a, T b) {
     return a * b;
   }
 }
-// Integers: towards zero; by zero yields 0.
+// Integers round towards zero; division by zero yields 0.
 template <class T>
 __device__ inline T div(T a, T b) {
   if constexpr (kIsHalf<T>) {
@@ -155,7 +154,7 @@ __device__ inline T div(T a, T b) {
     return a / b;
   }
 }
-// The sign of the dividend, as C's; integers modulo zero yield 0.
+// Takes the sign of the dividend, as in C; integers modulo zero yield 0.
 template <class T>
 __device__ inline T fmod(T a, T b) {
   if constexpr (kIsHalf<T>) {
@@ -172,7 +171,7 @@ __device__ inline T fmod(T a, T b) {
     return static_cast<T>(a % b);
   }
 }
-// The sign of the divisor.
+// Takes the sign of the divisor.
 template <class T>
 __device__ inline T mod(T a, T b) {
   if constexpr (kIsHalf<T>) {
@@ -300,8 +299,8 @@ __device__ inline Index index_stride() {
   return static_cast<Index>(gridDim.x) * static_cast<Index>(blockDim.x);
 }
 
-// An index that comes from data. Out of range: remembers the site (the smallest one wins, as the flag holds
-// INT_MAX - site) and goes on with 0, so that nothing is read out of bounds.
+// An index that comes from data. If it is out of range, records the site (the smallest one wins, as the flag
+// holds INT_MAX - site) and continues with 0, so that nothing is read out of bounds.
 template <class T, class Index>
 __device__ inline T checked_index(T value, Index size, int* error, int site) {
   if (value >= T(0) && static_cast<uint64_t>(value) < static_cast<uint64_t>(size)) return value;

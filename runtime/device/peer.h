@@ -1,9 +1,9 @@
-// Peers' memory from within a kernel: pointers into a symmetric window, and flags by which kernels of
-// different ranks wait for each other. The window is registered with ncclCommWindowRegister(...,
+// Access to peers' memory from within a kernel: pointers into a symmetric window, and flags with which
+// kernels of different ranks wait for each other. The window is registered with ncclCommWindowRegister(...,
 // NCCL_WIN_COLL_SYMMETRIC).
 //
-// A pointer orders nothing: that a peer has written what is read, and that nobody overwrites it before it has
-// been read, follows only from stream order, events, collectives and flags.
+// A pointer implies no order: only stream order, events, collectives and flags ensure that a peer has written
+// what is read, and that it is not overwritten before it is read.
 //
 // On a GPU the pointer comes from NCCL's device API (NCCL 2.28), which costs seconds of compile time: a
 // program that needs it defines BRAID_PEER_ACCESS before including cuda_program.h. Peers are the ranks
@@ -28,7 +28,7 @@ template <class T>
 __device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
   return static_cast<T*>(emulated::peer_pointer(window, offset_bytes, peer));
 }
-// How many ranks of the communicator this one reaches by load and store.
+// The number of ranks of the communicator that this one reaches by load and store.
 inline int reachable_peers(ncclComm_t comm) {
   int ranks = 0;
   return ncclCommCount(comm, &ranks) == ncclSuccess ? ranks : 0;
@@ -48,15 +48,15 @@ __device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
 }
 inline int reachable_peers(ncclComm_t comm) { return ncclTeamLsa(comm).nRanks; }
 
-// Spins until the flag is `from`, then makes it `to`; looks now and then whether the host has given up.
+// Spins until the flag is `from`, then sets it to `to`; checks now and then whether the host has given up.
 __device__ inline bool change_flag(unsigned* flag, unsigned from, unsigned to, const int* abandoned) {
   for (unsigned spins = 1; atomicCAS_system(flag, from, to) != from; ++spins) {
     if (spins % 1024 == 0 && *static_cast<const volatile int*>(abandoned) != 0) return false;
   }
   return true;
 }
-// Waits until the flag is down (0), then raises it: whoever lowers it sees what this thread, and those of its
-// block that it has met at a barrier, have written. False: `abandoned` has become 1 instead.
+// Waits until the flag is down (0), then raises it. The thread that lowers it sees what this thread, and
+// those of its block that it has met at a barrier, have written. False if `abandoned` has become 1 instead.
 __device__ inline bool raise_flag(unsigned* flag, const int* abandoned) {
   __threadfence_system();
   return change_flag(flag, 0, 1, abandoned);

@@ -1,13 +1,12 @@
 // Collectives whose kernels read peers' memory: one-shot and two-shot all-reduce, all-gather and
 // reduce-scatter.
 //
-// What peers read or write lies at equal offsets in a symmetric window. Every kernel begins when all ranks
-// are there, so that operands have been written and results may be, and ends when all are done, so that
-// operands may be overwritten behind it. Blocks meet only their namesakes on the other ranks; a kernel is
-// over when all its blocks are.
+// What peers read or write lies at equal offsets in a symmetric window. Every kernel begins with a barrier of
+// all ranks, after which operands are written and results may be, and ends with another one, after which
+// operands may be overwritten. Each block synchronises only with the block of the same index on the other
+// ranks; a kernel is done when all its blocks are.
 //
-// Reductions apply the operation in the order of the ranks, in float for the half types: all ranks hold the
-// same bits.
+// Reductions apply the operation in rank order, in float for half types, so all ranks get the same bits.
 #pragma once
 
 #include <type_traits>
@@ -29,20 +28,20 @@ namespace braid::rt::device {
 
 // The ranks of one group.
 struct PeerGroup {
-  ncclWindow_t window;   // on the communication segment
+  ncclWindow_t window;   // over the communication segment
   uint64_t flags;        // offset of the group's flags in it: [block][rank that raises it]
-  const int* abandoned;  // in pinned host memory; 1: the host has given the step up
+  const int* abandoned;  // in pinned host memory; 1: the host has abandoned the step
   int rank, ranks;       // within the group
 };
 
-constexpr int kPeerBlocks = 24;  // so few that all blocks of a kernel run at once
+constexpr int kPeerBlocks = 24;  // few enough that all blocks of a kernel run at once
 constexpr int kPeerThreads = 512;
 constexpr int kMostPeers = kPeerThreads;  // a thread of each block for every peer's flag
 
 inline uint64_t peer_flag_bytes(int ranks) { return uint64_t{kPeerBlocks} * ranks * sizeof(unsigned); }
 
-// Waits until this block's namesakes on all ranks are here, and sees what they have written. False on all
-// threads: the host has given the step up.
+// Waits for the block of this index on all ranks, after which their writes are visible. Returns false on all
+// threads if the host has abandoned the step.
 __device__ inline bool peer_barrier(const PeerGroup& group) {
   __syncthreads();
   const int peer = thread_in_block();
@@ -58,7 +57,7 @@ __device__ inline bool peer_barrier(const PeerGroup& group) {
   return __syncthreads_and(good) != 0;
 }
 
-// Elements that are moved at once.
+// A pack: elements that are moved at once.
 template <class T, int n>
 struct alignas(sizeof(T) * n) Pack {
   T values[n];
@@ -66,11 +65,11 @@ struct alignas(sizeof(T) * n) Pack {
 template <class T>
 constexpr int kPack = 16 / sizeof(T);
 
-// The type in which a reduction is computed.
+// The type in which a reduction computes.
 template <class T>
 using PeerAccumulator = std::conditional_t<math::kIsHalf<T>, float, T>;
 
-// The mean, as an operation: a sum, divided at the end.
+// The mean: a sum that is divided at the end.
 struct Mean : Sum {};
 
 template <class Op, class A>
@@ -112,7 +111,7 @@ __device__ Pack<T, n> reduced(const PeerGroup& group, uint64_t offset, int64_t i
   for (int k = 0; k < n; ++k) out.values[k] = narrowed<T>(finished<Op>(sums[k], group.ranks));
   return out;
 }
-// The same for a pack that ends behind element `count`: only what is before it.
+// The same for a pack that extends past element `count`: only the elements before it.
 template <class Op, class T, int n>
 __device__ Pack<T, n> reduced_up_to(const PeerGroup& group, uint64_t offset, int64_t index, int64_t count) {
   if ((index + 1) * n <= count) return reduced<Op, T, n>(group, offset, index);
@@ -130,12 +129,12 @@ __device__ void store_up_to(T* output, const Pack<T, n>& pack, int64_t index, in
   }
 }
 
-// Can operands that begin there be moved in packs?
+// Whether operands that begin there can be moved in packs.
 __device__ inline bool aligned(uint64_t offset, const void* pointer) {
   return (offset | reinterpret_cast<uintptr_t>(pointer)) % 16 == 0;
 }
 
-// body(index) for the packs of this thread. Which block has a pack follows from its index alone.
+// Calls body(index) for the packs of this thread. The index of a pack alone determines its block.
 template <int n, class Body>
 __device__ void for_packs(int64_t count, const Body& body) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
@@ -171,7 +170,7 @@ __device__ void copy_packs(const PeerGroup& group, int peer, uint64_t input, T* 
   });
 }
 
-// Every rank reads the inputs of all. `input`: offset in the window, of `count` elements.
+// Every rank reads the inputs of all. `input` is the offset in the window of `count` elements.
 template <class Op, class T>
 __global__ void one_shot_all_reduce(PeerGroup group, uint64_t input, T* output, int64_t count) {
   if (!peer_barrier(group)) return;
@@ -179,8 +178,7 @@ __global__ void one_shot_all_reduce(PeerGroup group, uint64_t input, T* output, 
   peer_barrier(group);
 }
 
-// The same where the output is the input: as much as the grid holds in registers is read before it is
-// written.
+// The same if the output is the input: reads as much as the grid holds in registers before writing it.
 template <class Op, class T, int n>
 __device__ void one_shot_in_place(const PeerGroup& group, uint64_t input, T* output, int64_t count) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
@@ -202,8 +200,8 @@ __global__ void one_shot_all_reduce_in_place(PeerGroup group, uint64_t input, T*
   }
 }
 
-// Every rank reduces one slab of the inputs and stores it to the outputs of all. `output`: offset in the
-// window; it may be the input, as nobody else reads the slab.
+// Every rank reduces one slab of the inputs and stores it to the outputs of all. `output` is an offset in the
+// window; it may be the input, as no other rank reads the slab.
 template <class Op, class T, int n>
 __device__ void two_shot(const PeerGroup& group, uint64_t input, uint64_t output, int64_t count) {
   const int64_t slab = ((count + group.ranks - 1) / group.ranks + n - 1) / n * n;

@@ -1,6 +1,6 @@
-// Reductions over a warp or a block. Every thread of the warp or block calls them together, and every thread
-// gets the result. The order of the operations is fixed (butterfly within a warp, then over the warps), so
-// the emulated device and a GPU apply the same operations to the same operands.
+// Reductions over a warp or a block. All threads of the warp or block call them together and get the result.
+// The order of the operations is fixed (butterfly within a warp, then over the warps), so the emulated device
+// and a GPU apply the same operations to the same operands.
 #pragma once
 
 #include "runtime/device/shared_memory.h"
@@ -96,8 +96,8 @@ __device__ inline int thread_in_block() {
 }
 __device__ inline int threads_per_block() { return static_cast<int>(blockDim.x * blockDim.y * blockDim.z); }
 
-// All 32 lanes of a full warp. The emulated device applies the butterfly's operations, lane by lane, in one
-// go.
+// Reduces over all 32 lanes of a full warp. The emulated device applies the butterfly's operations lane by
+// lane in one call.
 #ifdef BRAID_EMULATED_DEVICE
 template <class Op, class T>
 void butterfly(uint64_t* lanes) {
@@ -123,7 +123,7 @@ __device__ T warp_reduce(T value) {
 }
 #endif
 
-// All threads of the block; the block's size is a multiple of 32.
+// Reduces over all threads of the block, whose size must be a multiple of 32.
 template <class Op, class T>
 __device__ T block_reduce(T value) {
   BRAID_SHARED(T, partial, kWarpSize);
@@ -136,7 +136,7 @@ __device__ T block_reduce(T value) {
   const int lane = thread % kWarpSize;
   value = lane < warps ? partial[lane] : Op::template neutral<T>();
   value = warp_reduce<Op, T>(value);
-  __syncthreads();  // a following reduction writes `partial` again
+  __syncthreads();  // the next reduction overwrites `partial`
   return value;
 }
 

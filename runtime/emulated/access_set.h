@@ -1,4 +1,4 @@
-// What one operation really reads and writes of device memory: a bit per byte, by pages, while it runs;
+// The device memory that one operation actually reads and writes: one bit per byte, by pages, while it runs;
 // ranges when it is done.
 #pragma once
 
@@ -33,7 +33,7 @@ class AccessSet {
  public:
   AccessSet();
 
-  // Null, or why the access must not happen (outside an allocation, freed). `address` is a device address.
+  // Null, or why the access is illegal (outside an allocation, freed). `address` is a device address.
   const std::string* record(uintptr_t address, size_t size, AccessKind kind) {
     Page* page = cache_[address / kPageBytes % kCacheSize];
     if (page == nullptr || page->number != address / kPageBytes || address < page->begin ||
@@ -43,7 +43,7 @@ class AccessSet {
     return nullptr;
   }
 
-  // The ranges, with the written bytes marked as initialised for everybody; the set is empty afterwards.
+  // Returns the ranges, marks the written bytes as initialised for all, and empties the set.
   AccessRanges finish();
 
  private:

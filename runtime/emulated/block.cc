@@ -215,8 +215,8 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
   auto& exchanges = warps_[warp].exchanges;
   Exchange* exchange = nullptr;
   for (Exchange& candidate : exchanges) {
-    // Lanes may be at other operations that this lane comes to later; who never gets there is found at the
-    // end.
+    // Lanes may be at other operations that this lane reaches later; lanes that never get there are found at
+    // the end.
     if (candidate.what != nullptr && candidate.arrived != candidate.mask && candidate.mask == mask &&
         same(candidate.what, what))
       exchange = &candidate;
@@ -283,7 +283,7 @@ void* BlockRunner::static_shared(const void* site, size_t size, size_t alignment
   }
   if (total > kMaxSharedBytes || total - dynamic_bytes_ > kDefaultSharedBytes)
     fail(FindingKind::kInvalidUse,
-         [&] { return "the block's shared memory is used up: " + std::to_string(total) + " bytes"; });
+         [&] { return "the block's shared memory is exhausted: " + std::to_string(total) + " bytes"; });
   site_memory_.push_back(std::make_unique<char[]>(size + alignment));
   const uintptr_t start = reinterpret_cast<uintptr_t>(site_memory_.back().get());
   void* memory = reinterpret_cast<void*>((start + alignment - 1) / alignment * alignment);
@@ -305,7 +305,7 @@ std::string BlockRunner::thread_text(unsigned thread) const {
   return "thread " + triple(t.thread_index) + " of block " + triple(t.block_index);
 }
 
-// Nobody can run, and not all have ended.
+// No thread can run, and not all have ended.
 void BlockRunner::diagnose() {
   unsigned waiting = 0, first = count_;
   for (unsigned i = 0; i < count_; ++i) {
@@ -316,7 +316,7 @@ void BlockRunner::diagnose() {
   const Thread& thread = threads_[first];
   std::string text = thread_text(first) + " waits at " + thread.waits_for;
   if (thread.line != 0) text += " of line " + std::to_string(thread.line);
-  text += " for ever: ";
+  text += " forever: ";
   unsigned ended = 0, other = count_;
   for (unsigned i = 0; i < count_; ++i) {
     if (thread.line == 0 && (i / kLanes != first / kLanes || (thread.mask >> i % kLanes & 1) == 0)) continue;

@@ -1,5 +1,5 @@
-// Runs the blocks of a kernel one after the other on the calling host thread; the threads of a block are
-// fibers. A thread that never waits needs no fiber of its own: a fiber takes the next thread when one has
+// Runs the blocks of a kernel one after another on the calling host thread; the threads of a block are
+// fibers. A thread that never waits needs no fiber of its own: a fiber runs the next thread when one has
 // ended, so a kernel without barriers is a plain loop.
 #pragma once
 
@@ -35,14 +35,13 @@ class BlockRunner {
   BlockRunner();
   ~BlockRunner();
 
-  // Null, or why the kernel was given up. What it did so far is in `operation` either way.
+  // Null, or why the kernel was aborted. `operation` holds its accesses so far in either case.
   const Fault* run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body,
                    KernelOperation& operation);
 
   // From within a kernel:
   static BlockRunner* current();
-  // Never comes back, and the caller's objects are not destroyed: `text` is a function, so that there are
-  // none.
+  // Never returns, and the caller's objects are not destroyed; `text` is a function so that there are none.
   template <class Text>
   [[noreturn]] void fail(FindingKind kind, const Text& text) {
     record_fault(kind, text());
@@ -52,8 +51,8 @@ class BlockRunner {
   uint64_t exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
   uint64_t combine(const char* what, uint64_t value, void (*all)(uint64_t*));
   unsigned ballot(const char* what, unsigned mask, bool predicate);
-  // For a thread that waits for another rank: comes back after all threads of the block that can have run on,
-  // and after a moment where none could.
+  // For a thread that waits for another rank: returns after all runnable threads of the block have run, or
+  // after a moment if there is none.
   void let_others_run(const char* what);
   int lane() const { return static_cast<int>(running_ % kLanes); }
   void* static_shared(const void* site, size_t size, size_t alignment);
@@ -63,13 +62,13 @@ class BlockRunner {
  private:
   struct Thread {
     KernelThread built_in{};
-    Fiber* fiber = nullptr;  // that it waits on
+    Fiber* fiber = nullptr;  // on which it waits
     bool ended = false;
     const char* waits_for = nullptr;  // null: does not wait
     int line = 0;
     unsigned mask = 0;
   };
-  // One warp operation under way; several with disjoint masks may be.
+  // One warp operation in progress; several with disjoint masks may be.
   struct Exchange {
     const char* what = nullptr;  // null: free
     unsigned mask = 0, arrived = 0, left = 0;
@@ -108,8 +107,8 @@ class BlockRunner {
   std::vector<Lanes> warps_;
   std::vector<unsigned> ready_;  // a ring: every thread is in it at most once
   size_t ready_first_ = 0, ready_count_ = 0;
-  std::deque<unsigned> polling_;  // wait for other ranks: run when nobody else can
-  size_t polled_ = 0;             // of them, since anybody else has run
+  std::deque<unsigned> polling_;  // threads that wait for other ranks: run when no other can
+  size_t polled_ = 0;             // how many of them have run since any other thread did
   uint64_t flags_seen_ = 0;
   unsigned count_ = 0, next_ = 0, ended_ = 0, running_ = 0;
 

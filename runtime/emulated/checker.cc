@@ -88,7 +88,7 @@ void Checker::finish(const Operation& operation, AccessRanges ranges) {
     finding_list().add_uninitialized(
         who + " / " + allocation.describe(),
         who + " reads bytes [" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ") of " +
-            allocation.describe() + ", which nobody has written",
+            allocation.describe() + ", which were never written",
         operation.id, static_cast<uint32_t>(range.allocation), range.begin, range.end);
   }
   ranges.uninitialized.clear();

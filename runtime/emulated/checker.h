@@ -1,12 +1,13 @@
 // The race checker: orders the operations of all streams and host threads by vector clocks and compares the
-// ranges that unordered ones really accessed.
+// ranges that unordered ones actually accessed.
 //
-// Ordered are: operations of one stream; what a host thread had seen finish when it enqueued an operation; an
-// event's record and who waits for it; a synchronised stream and the host thread behind; and what a
-// collective proves (nccl_rendezvous.h). Nothing else: in particular not how the streams happened to run.
+// The order has these sources only: operations of one stream are ordered; an operation follows what its host
+// thread had seen finish when enqueuing it; a wait follows the event's record; a host thread follows a stream
+// that it has synchronised; and a collective orders its ranks (nccl_meeting.cc). How the streams happened to run
+// does not matter.
 //
-// Every operation stays in the history, so which pairs are found depends on the program alone. A new one is
-// compared only with those that its clock does not cover: in each logical thread the latest few.
+// Every operation stays in the history, so the pairs found depend on the program alone. A new one is compared
+// only with those that its clock does not cover: the latest few of each logical thread.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +32,17 @@ class Checker {
     OperationId id;
     std::string name;   // kernel, copy or collective
     std::string label;  // ONNX node
-    VectorClock clock;  // of all that it follows, itself included
+    VectorClock clock;  // of everything that it follows, including itself
   };
 
   // The next operation of a thread: `clock` becomes the thread's own, joined with what else it follows, and
   // is advanced by one.
   Operation begin(LogicalThread thread, VectorClock& clock, std::string name, std::string label);
 
-  // What it accessed; reports every conflict with what is not ordered.
+  // Records what it accessed and reports every conflict with unordered operations.
   void finish(const Operation& operation, AccessRanges ranges);
 
-  // Forgets all operations. Only while nothing runs.
+  // Forgets all operations. Call only while nothing runs.
   void forget();
 
  private:

@@ -63,7 +63,7 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
   if (!fits) {
     finding_list().add(
         FindingKind::kInvalidUse,
-        std::string("the direction given to cudaMemcpy does not fit the pointers: this is a ") + name);
+        std::string("the direction given to cudaMemcpy does not match the pointers: this is a ") + name);
     return result(cudaErrorInvalidMemcpyDirection);
   }
   const cudaError_t error = enqueue_operation(stream, name, [=](TaskContext& context) {

@@ -1,5 +1,5 @@
-// The memory of all emulated devices: one reserved range of addresses, so that telling a device pointer from
-// any other is one comparison, and peers' pointers work as they are.
+// The memory of all emulated devices: one reserved range of addresses, so that one comparison identifies a
+// device pointer, and peers' pointers work unchanged.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 namespace braid::emulated {
 
 constexpr size_t kPageBytes = 4096;
-constexpr size_t kRegionBytes = size_t{256} << 30;  // of addresses; memory is taken as it is touched
+constexpr size_t kRegionBytes = size_t{256} << 30;  // of addresses; memory is committed on first touch
 constexpr unsigned char kPoison = 0xCB;             // 0xCBCBCBCB as a float is -2.67e7, as bfloat16 the same
 
 enum class AllocationKind { kCuda, kNccl };
@@ -31,7 +31,7 @@ struct Allocation {
   std::string describe() const;
 };
 
-// Where the region begins; before it exists a value that no address is near.
+// Start of the region; before it exists, a value that is far from every address.
 extern uintptr_t device_region_begin;
 
 class DeviceMemory {
@@ -40,12 +40,13 @@ class DeviceMemory {
 
   static bool contains(uintptr_t address) { return address - device_region_begin < kRegionBytes; }
 
-  // Null when the device's or the region's memory is used up. Filled with poison, nothing initialised.
+  // Null if the device's or the region's memory is exhausted. The memory is filled with poison and counts as
+  // uninitialised.
   void* allocate(size_t size, int device, AllocationKind kind, size_t device_limit);
-  // False: not the start of a live allocation.
+  // False if `pointer` is not the start of a live allocation.
   bool free(void* pointer, AllocationKind kind);
 
-  // Index of the allocation whose pages hold the address, freed ones included; -1: none.
+  // Index of the allocation, live or freed, whose pages hold the address; -1: none.
   int find(uintptr_t address) const;
   const Allocation& at(int index) const;
   size_t used_bytes(int device) const;
@@ -63,7 +64,7 @@ class DeviceMemory {
   std::atomic<uint32_t>* page_owner_ = nullptr;  // index + 1
   mutable std::mutex mutex_;
   std::deque<Allocation> allocations_;
-  std::multimap<size_t, uintptr_t> reusable_;  // by size in bytes, pages and guard included
+  std::multimap<size_t, uintptr_t> reusable_;  // by size in bytes, including pages and guard
   std::map<int, size_t> used_;
   std::map<int, int> ordinals_;
 };

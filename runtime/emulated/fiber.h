@@ -1,4 +1,4 @@
-// Stackful fibers: what the threads of a block run on. A fiber belongs to the host thread that made it.
+// Stackful fibers, on which the threads of a block run. A fiber belongs to the host thread that made it.
 #pragma once
 
 #include <cstddef>
@@ -20,17 +20,17 @@ namespace braid::emulated {
 
 class Fiber {
  public:
-  // `entry` is called on the fiber's own stack at each first resume after construction or restart; it must
-  // never return: it gives back control by suspend().
+  // `entry` is called on the fiber's own stack at the first resume after construction or restart. It must
+  // never return, but give back control with suspend().
   explicit Fiber(std::function<void()> entry);
   ~Fiber();
   Fiber(const Fiber&) = delete;
 
-  // From the host thread's own stack: runs the fiber until it suspends.
+  // Call on the host thread's own stack: runs the fiber until it suspends.
   void resume();
-  // From the fiber: back to who resumed it.
+  // Call on the fiber: returns control to the caller of resume().
   void suspend();
-  // Forgets whatever the fiber was doing; its stack's objects are not destroyed.
+  // Abandons what the fiber was doing; objects on its stack are not destroyed.
   void restart();
 
  private:

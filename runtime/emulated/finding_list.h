@@ -1,4 +1,4 @@
-// Where findings are collected; inside the library only.
+// Collects findings; internal to the library.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ struct OperationId {
 class FindingList {
  public:
   void add(FindingKind kind, std::string text);
-  // Only the first one with this key.
+  // Keeps only the first finding with this key.
   void add(FindingKind kind, std::string key, std::string text);
 
-  // A loop finds the same thing in every iteration: of all with one `key`, the one with the lowest pair of
+  // A loop finds the same race in every iteration: of all with one `key`, the one with the lowest pair of
   // clocks is kept. `bytes` are those of the two operations' conflict.
   void add_race(std::string key, std::string text, OperationId first, OperationId second, uint32_t allocation,
                 size_t begin, size_t end);
-  // Dropped when a race explains it: whether the other operation had written by then was chance.
+  // Dropped if a race explains it: whether the other operation had written by then was chance.
   void add_uninitialized(std::string key, std::string text, OperationId reader, uint32_t allocation,
                          size_t begin, size_t end);
 

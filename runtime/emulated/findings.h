@@ -10,14 +10,14 @@
 namespace braid::emulated {
 
 enum class FindingKind {
-  kRace,               // two accesses that nothing orders, at least one of them a write
-  kUninitializedRead,  // bytes of device memory that nobody wrote before
+  kRace,               // two unordered accesses, at least one of them a write
+  kUninitializedRead,  // bytes of device memory that were never written
   kIllegalAccess,      // outside an allocation, or freed
   kHostAccess,         // host code dereferenced device memory
   kDivergentBarrier,   // threads of a block or lanes of a warp at different barriers, or gone
   kCollectiveMismatch,
   kCollectiveTimeOut,
-  kRegistration,  // a rule of communication buffers broken
+  kRegistration,  // a violated rule of communication buffers
   kInvalidUse,
 };
 
@@ -28,18 +28,19 @@ struct Finding {
   std::string text;
 };
 
-// All findings so far, sorted by kind and text, each once. Complete when all streams are synchronised.
+// All findings so far, sorted by kind and text, without duplicates. Complete once all streams are
+// synchronised.
 std::vector<Finding> findings();
-// The same, and forgets them. A process that ends with findings nobody took exits with kExitCode.
+// The same, and forgets them. A process that ends with findings not taken exits with kExitCode.
 std::vector<Finding> take_findings();
 constexpr int kExitCode = 86;
 
-// As cudaDeviceReset on all devices, memory excepted: streams end, failed devices work again, findings and
-// the history of accesses are forgotten. For a test after one that failed; nothing may be running.
+// Like cudaDeviceReset on all devices, but keeps memory: streams end, failed devices work again, findings and
+// the history of accesses are forgotten. For tests after a failed one; nothing may be running.
 void reset_devices();
 
 }  // namespace braid::emulated
 
-// For programs that load the library by name. Writes at most `size` bytes of the findings' texts, a line
-// each, ended by a zero; returns how many there are. `take` forgets them.
+// For programs that load the library by name. Writes at most `size` bytes of the findings' texts, one line
+// each, zero-terminated; returns the number of findings. `take` forgets them.
 extern "C" int braid_emulated_findings(char* text, unsigned long size, int take);

@@ -27,7 +27,7 @@ Flags& flags() {
   return *instance;
 }
 
-// Whether the flag was `from`: then it is the opposite now.
+// Whether the flag was `from`; if so, it is now the opposite.
 bool change(uint32_t* flag, uint32_t from, KernelOperation& operation) {
   Flags& all = flags();
   const std::lock_guard lock(all.mutex);

@@ -1,5 +1,6 @@
-// Flags in device memory by which kernels of different ranks wait for each other: 0 is down, 1 is up. Who
-// lowers a flag follows, in the checker's sense, all that the block that raised it had done.
+// Flags in device memory with which kernels of different ranks wait for each other: 0 is down, 1 is up. The
+// thread that lowers a flag follows, in the checker's sense, everything done before by the block that raised
+// it.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,9 @@ namespace braid::emulated {
 
 // From within a kernel; kernel.h declares raise_flag and lower_flag.
 
-// Changes of any flag so far.
+// The number of changes of any flag so far.
 uint64_t flag_changes();
-// Until there is another one than `seen`, or for a moment.
+// Waits until there are more changes than `seen`, or for a moment.
 void await_flag_change(uint64_t seen);
 
 }  // namespace braid::emulated

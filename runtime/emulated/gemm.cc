@@ -1,6 +1,5 @@
-// Matrix multiplication on the emulated device. It touches what the problem says element by element is
-// touched, through the same record of accesses as a kernel; the arithmetic works on rows converted to
-// float32.
+// Matrix multiplication on the emulated device. It records accesses element by element, as a kernel does; the
+// arithmetic works on rows converted to float32.
 #include <cmath>
 #include <cstring>
 #include <string>

@@ -1,6 +1,6 @@
 // The functions that g++ -fsanitize=thread calls at every load and store. A generated program is compiled
-// with that instrumentation and linked with this library instead of libtsan, so that what its kernels and its
-// host code really touch is seen here.
+// with that instrumentation and linked with this library instead of libtsan, so that the actual accesses of
+// its kernels and host code are observed here.
 //
 // With the real thread sanitizer on, libtsan has these names: nothing is observed then, and it checks the
 // emulated device itself.

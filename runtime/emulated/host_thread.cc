@@ -31,7 +31,7 @@ HostThread::HostThread() : id_(checker().add_thread(text_of(0))) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   const bool process = is_thread_of_process();
-  // Nobody has started the process's own thread: of one that lives it knows nothing.
+  // The process's initial thread was started by no other: it knows nothing of live threads.
   if (!process || s.main == nullptr) clock_ = s.main_clock;
   main_ = process || s.main == nullptr;
   if (main_) s.main = this;

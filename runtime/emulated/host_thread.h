@@ -1,10 +1,10 @@
-// A host thread as the checker sees it, and what the CUDA API keeps per host thread.
+// A host thread in the checker's view, and the CUDA API's state per host thread.
 //
-// The process's own thread is the main one; until it uses the device, the first other that does. Another
-// thread starts with what the main one knows when it first uses the device, as behind std::thread's
-// constructor; what it knew when it ended, the main one knows from its own next use of the device on, as
-// behind join. Threads that are started one after the other with no such use between them count as siblings.
-// Barriers and the like between host threads order nothing here; collectives and streams do.
+// The process's initial thread is the main one; until it uses the device, the first other thread that does.
+// When another thread first uses the device, it knows what the main one knows, as after std::thread's
+// constructor. What it knew when it ended, the main thread knows from its own next use of the device, as
+// after join. Threads started one after another without such a use in between count as siblings. Barriers and
+// the like between host threads imply no order here; collectives and streams do.
 #pragma once
 
 #include <string>
@@ -24,11 +24,11 @@ class HostThread {
   int last_error = 0;  // cudaError_t
 
   void set_device(int device);
-  // All that this thread follows, ended threads included.
+  // Everything that this thread follows, including ended threads.
   const VectorClock& now();
-  // What it has waited for.
+  // Adds what it has waited for.
   void follow(const VectorClock& clock);
-  // An operation that it does itself.
+  // Begins an operation that the host thread does itself.
   Checker::Operation begin(std::string name);
 
  private:

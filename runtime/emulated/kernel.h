@@ -1,5 +1,5 @@
-// What a kernel sees of the emulated device: CUDA's qualifiers, built-in variables, barriers, warp
-// intrinsics and math functions. The threads of a block are fibers of one host thread.
+// The emulated device as a kernel sees it: CUDA's qualifiers, built-in variables, barriers, warp intrinsics
+// and math functions. The threads of a block are fibers of one host thread.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@
 
 struct ncclWindow_vidmem;
 
-// In an instrumented unit the copying functions report what they touch, too: GCC instruments loads and
+// In an instrumented unit the copying functions report their accesses themselves: GCC instruments loads and
 // stores, not calls.
 #if defined(__SANITIZE_THREAD__) && !defined(BRAID_EMULATED_LIBRARY)
 extern "C" {
@@ -36,7 +36,7 @@ void* memset(void*, int, size_t) noexcept __asm__("braid_emulated_memset");
 
 namespace braid::emulated {
 
-// Of the CUDA thread that runs now on this host thread; null outside kernels.
+// The state of the CUDA thread that runs on this host thread; null outside kernels.
 struct KernelThread {
   uint3 thread_index, block_index, block_size, grid_size;
 };
@@ -48,20 +48,20 @@ void set_label(const char* label);
 void* static_shared(const void* site, size_t size, size_t alignment);
 void* dynamic_shared();
 void* peer_pointer(ncclWindow_vidmem* window, size_t offset_bytes, int peer);
-// Waits until the flag is down (up), then raises (lowers) it; false: `abandoned` has become 1 instead.
+// Waits until the flag is down (up), then raises (lowers) it. False if `abandoned` has become 1 instead.
 bool raise_flag(uint32_t* flag, const int* abandoned);
 bool lower_flag(uint32_t* flag, const int* abandoned);
 
 enum class BarrierResult { kNone, kAnd, kOr, kCount };
-// `line` tells barriers apart: all threads of the block come to the same one.
+// `line` identifies the barrier: all threads of the block must reach the same one.
 int block_barrier(const char* what, int line, BarrierResult result, int predicate);
 void warp_barrier(unsigned mask);
 
-// Gives `value` to the other lanes of `mask` and takes that of `source_lane`; all lanes of `mask` must come.
-// A source lane outside the mask is an error, as its value is undefined on a GPU.
+// Gives `value` to the other lanes of `mask` and returns that of `source_lane`; all lanes of `mask` must call
+// it. A source lane outside the mask is an error, as its value is undefined on a GPU.
 uint64_t warp_exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
-// The same, for an operation on all lanes at once: the last lane to come lets `combine` replace all values of
-// a full warp, and each lane takes its own.
+// The same for an operation on all lanes: the last lane to arrive lets `combine` replace all values of a full
+// warp, and each lane returns its own.
 uint64_t warp_combine(const char* what, uint64_t value, void (*combine)(uint64_t* values));
 unsigned warp_ballot(const char* what, unsigned mask, bool predicate);
 int lane_of_warp();
@@ -88,7 +88,7 @@ T exchange(const char* what, unsigned mask, T value, int source_lane) {
 
 }  // namespace braid::emulated
 
-// So that runtime headers may say emulated:: from within braid::rt.
+// Lets runtime headers write emulated:: within braid::rt.
 namespace braid::rt {
 namespace emulated = ::braid::emulated;
 }
@@ -119,7 +119,7 @@ inline void __threadfence_block() {}
 inline void __threadfence() {}
 inline void __threadfence_system() {}
 
-// `width` cuts the warp into sections, as on a GPU; a source outside the section is the lane itself.
+// `width` divides the warp into sections, as on a GPU; for a source outside the section, a lane reads itself.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
   const int lane = ::braid::emulated::lane_of_warp();
@@ -157,7 +157,7 @@ inline int __all_sync(unsigned mask, int predicate) {
   return ::braid::emulated::warp_ballot("__all_sync", mask, predicate != 0) == mask;
 }
 
-// The fibers of a block run on one host thread, but other streams run at the same time: real atomics.
+// Real atomics: the fibers of a block run on one host thread, but other streams run concurrently.
 template <class T>
 T atomicAdd(T* address, std::type_identity_t<T> value) {
   if constexpr (std::is_integral_v<T>) {

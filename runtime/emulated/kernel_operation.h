@@ -1,10 +1,10 @@
-// One kernel as the checker sees it.
+// A kernel in the checker's view.
 //
-// A kernel without flags is one operation of its stream. One that raises and lowers flags of other ranks
-// (runtime/device/peer.h) is ordered with them in its midst, block by block: so each of its blocks becomes a
-// logical thread of its own, and what a block does between two flags becomes one operation. A block follows
-// what the kernel follows and what the flags that it has lowered prove; blocks of one kernel do not follow
-// each other. The stream goes on behind all of them.
+// A kernel without flags is one operation of its stream. A kernel that raises and lowers flags of other ranks
+// (runtime/device/peer.h) synchronises with them midway, block by block. So each of its blocks becomes a
+// logical thread, and what a block does between two flags becomes one operation. A block follows what the
+// kernel follows and what the flags that it has lowered prove; blocks of one kernel are unordered. The stream
+// continues after all of them.
 #pragma once
 
 #include <string>
@@ -16,21 +16,22 @@ namespace braid::emulated {
 class KernelOperation {
  public:
   KernelOperation(TaskContext& context, std::string name);
-  // Hands everything to the checker, of a kernel that was given up too.
+  // Hands everything to the checker, also for an aborted kernel.
   void finish();
 
   AccessSet& accesses() { return context_.accesses; }
 
-  // By index, one after the other.
+  // Call by ascending index.
   void begin_block(unsigned block);
   void end_block();
 
-  // Before the running block's first flag. False where the first block of the kernel had none: the accesses
-  // of this one can no longer be told from its predecessors'.
+  // Call before the running block's first flag. False if the first block of the kernel had none: then the
+  // accesses of this block cannot be told from its predecessors'.
   bool goes_by_blocks();
-  // What whoever lowers a flag that is raised now follows: all that the block has done.
+  // The clock of a flag raised now: everything that the block has done. The thread that lowers the flag
+  // follows it.
   VectorClock raise();
-  // What the block does from now on follows `clock`.
+  // Makes the block follow `clock` from now on.
   void lower(const VectorClock& clock);
 
  private:

@@ -1,8 +1,8 @@
 // Communicators of the emulated NCCL and how ranks meet in them.
 //
-// Ranks are threads of one process. They meet on the streams for collectives and sends, by the number that
-// the communicator's calls have on each rank; and on the host for what blocks there (creation, split,
-// registration).
+// Ranks are threads of one process. For collectives and sends they meet on the streams, matched by each
+// rank's call number in the communicator; for blocking calls (creation, split, registration) they meet on the
+// host.
 #pragma once
 
 #include <condition_variable>
@@ -47,17 +47,17 @@ struct CollectiveCall {
   int root = 0;  // or the peer
   std::string label;
 
-  size_t send_bytes(int ranks) const;  // read of `send` by this rank; 0 where it only receives
+  size_t send_bytes(int ranks) const;  // bytes of `send` that this rank reads; 0 if it only receives
   size_t recv_bytes(int ranks) const;
-  // What must agree between ranks, as text.
+  // Everything that must agree between ranks, as text.
   std::string signature() const;
 };
 
-// Where the ranks of one collective (or the two of a send) meet.
+// The meeting of the ranks of one collective (or the two of a send).
 struct Meeting {
   explicit Meeting(int ranks) : calls(ranks), clocks(ranks) {}
   std::vector<std::optional<CollectiveCall>> calls;
-  std::vector<VectorClock> clocks;  // each rank's when it came
+  std::vector<VectorClock> clocks;  // each rank's on arrival
   int arrived = 0;
   bool done = false;
 };
@@ -102,11 +102,11 @@ struct CommGroup {
   std::string rank_text(int rank) const;
 };
 
-// Waits on the stream until all ranks have come and the data has moved. False: the group failed.
+// Waits on the stream until all ranks have arrived and the data has moved. False if the group failed.
 bool run_collectives(struct ::ncclComm* const* comms, const CollectiveCall* calls, const uint64_t* numbers,
                      int count, TaskContext& context);
 
-// A finding for each live window or registration that holds memory about to be freed.
+// Reports a finding for each live window or registration of memory about to be freed.
 void report_registered(const Allocation& allocation);
 
 void* allocate(size_t size, AllocationKind kind);

@@ -89,7 +89,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id,
     std::lock_guard lock(group->mutex);
     if (group->size() != ranks || group->devices[static_cast<size_t>(rank)] >= 0) {
       const std::string text = "ncclCommInitRank of " + key + ": rank " + std::to_string(rank) +
-                               (group->size() != ranks ? " gives another number of ranks" : " comes twice");
+                               (group->size() != ranks ? " gives another number of ranks" : " occurs twice");
       group->fail(ncclInvalidUsage, text);
       finding_list().add(FindingKind::kCollectiveMismatch, text);
       return ncclInvalidUsage;

@@ -1,4 +1,4 @@
-// What collectives do to bytes, once all ranks have come.
+// Moves the data of collectives once all ranks have arrived.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace braid::emulated {
 
-// Moves and reduces the data of all ranks' calls, which agree. Reductions go in rank order, so all ranks get
-// the same bits; float16 and bfloat16 are summed in float32 and rounded once.
+// Moves and reduces the data of all ranks' calls, which must agree. Reductions are in rank order, so all
+// ranks get the same bits; float16 and bfloat16 are summed in float32 and rounded once.
 void move_data(const std::vector<CollectiveCall>& calls);
 
 // Whether `move_data` can reduce the type.

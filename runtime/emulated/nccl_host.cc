@@ -49,7 +49,7 @@ void enqueue(std::vector<PendingCollective> pending) {
     const auto if_failed = [comms] {
       for (ncclComm* comm : comms) {
         std::lock_guard lock(comm->group->mutex);
-        comm->group->fail(ncclRemoteError, comm->group->rank_text(comm->rank) + " failed before it came");
+        comm->group->fail(ncclRemoteError, comm->group->rank_text(comm->rank) + " failed before it arrived");
       }
     };
     stream->enqueue(

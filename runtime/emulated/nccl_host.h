@@ -1,4 +1,4 @@
-// Calls in which ranks meet on the host, and NCCL's groups, which put calls off to their end.
+// Calls in which ranks meet on the host, and NCCL's groups, which defer calls to their end.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace braid::emulated {
 
-// Run by the last rank to come, with the group's mutex held: fills `outcome` and `result` from `payload`.
+// Run by the last rank to arrive, with the group's mutex held: fills `outcome` and `result` from `payload`.
 using CompleteMeeting = std::function<void(CommGroup&, CommGroup::HostMeeting&)>;
 
 // A rank's part of a meeting on the host: `arrive` never blocks, `wait` does.
@@ -33,12 +33,12 @@ class HostCall {
   std::shared_ptr<CommGroup::HostMeeting> meeting_;
 };
 
-// Within ncclGroupStart/End: kept for the end. Outside: done at once.
+// Deferred to the end within ncclGroupStart/End, otherwise executed at once.
 ncclResult_t submit(HostCall call);
 ncclResult_t submit(ncclComm* comm, const CollectiveCall& call, uint64_t number, CUstream_st* stream);
 ncclResult_t group_start();
 ncclResult_t group_end();
-// Outside a group: the result itself. Inside, it is remembered for ncclGroupEnd as well.
+// Returns `result`; within a group, ncclGroupEnd returns it as well.
 ncclResult_t refuse(ncclComm* comm, ncclResult_t result, std::string text);
 
 }  // namespace braid::emulated

@@ -1,8 +1,8 @@
-// Collectives on the streams: ranks meet, what they bring is compared, data moves, clocks are joined.
+// Collectives on the streams: ranks meet, their calls are compared, data moves, clocks are joined.
 //
-// What a collective proves, and no more: a rank's result depends on the inputs of the ranks it comes from, so
-// all that those had done on the stream before they came is ordered before whatever follows here. That a peer
-// has finished does not follow: neither its collective itself nor what it did afterwards.
+// A collective proves only this: a rank's result depends on the inputs of its source ranks, so everything
+// that those had done on the stream before is ordered before what follows here. It does not prove that a peer
+// has finished its collective or anything later.
 #include <algorithm>
 #include <cstdio>
 
@@ -73,7 +73,7 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
       const std::string message = title(first) + where + ": the " + what + " buffer of " +
                                   group.rank_text(0) + " is " + say(a) + ", that of " +
                                   group.rank_text(static_cast<int>(i)) + " is " + say(b) +
-                                  "; in a symmetric window it has to be the same on all ranks";
+                                  "; in a symmetric window it must be the same on all ranks";
       finding_list().add(FindingKind::kRegistration, message);
       group.fail(ncclInvalidUsage, message);
       return true;
@@ -188,7 +188,7 @@ void join_clocks(const ncclComm& comm, const CollectiveCall& call, const Meeting
   for (const VectorClock& other : meeting.clocks) clock.join(other);
 }
 
-// False: a buffer is not what it should be; a finding has been added and the group failed.
+// False if a buffer is invalid; a finding has been added and the group failed.
 bool record(ncclComm& comm, const CollectiveCall& call, const void* pointer, size_t bytes, AccessKind kind,
             TaskContext& context) {
   if (bytes == 0) return true;
@@ -225,7 +225,7 @@ bool run_collectives(ncclComm* const* comms, const CollectiveCall* calls, const 
         valid;
   }
   checker().finish(reading, context.accesses.finish());
-  // Bounds of what will be written, before anybody writes it.
+  // Checks the bounds of what will be written before it is written.
   for (int i = 0; i < count && valid; ++i) {
     const int ranks = comms[i]->group->size();
     const size_t bytes = comms[i]->rank != calls[i].root && calls[i].kind == CollectiveKind::kReduce

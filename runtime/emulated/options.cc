@@ -9,7 +9,7 @@
 namespace braid::emulated {
 namespace {
 
-// A device that nobody asked for is worse than none: a value that means nothing ends the program.
+// A wrongly configured device is worse than none: an invalid value ends the program.
 int64_t number(const Variable& variable, int64_t otherwise) {
   int64_t value = otherwise;
   const std::string error = read_variable(variable, &value);

@@ -10,12 +10,12 @@ namespace braid::emulated {
 struct Options {
   int devices = 8;                            // BRAID_EMULATED_DEVICES
   size_t device_bytes = size_t{16} << 30;     // BRAID_EMULATED_MEMORY_MB: cudaMalloc fails above
-  std::chrono::milliseconds time_out{20000};  // BRAID_EMULATED_TIMEOUT_MS: a rank that does not come
+  std::chrono::milliseconds time_out{20000};  // BRAID_EMULATED_TIMEOUT_MS: wait for a missing rank
   // A pause before each operation of a stream, drawn evenly from [0, max) by a generator seeded per stream.
   std::chrono::microseconds max_delay{0};  // BRAID_EMULATED_DELAY_US
   uint64_t seed = 1;                       // BRAID_EMULATED_SEED
-  // One operation at a time: a launch or copy returns when it is done. Collectives stay asynchronous, so that
-  // one host thread may drive several ranks.
+  // One operation at a time: a launch or copy returns when it is done. Collectives stay asynchronous so that
+  // one host thread can drive several ranks.
   bool deterministic = false;  // BRAID_EMULATED_DETERMINISTIC
   bool check_accesses = true;  // BRAID_EMULATED_CHECK: 0 leaves out races and first reads
   bool print_findings = true;  // BRAID_EMULATED_PRINT: to stderr, as they are found

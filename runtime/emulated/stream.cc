@@ -281,7 +281,7 @@ void CUstream_st::work() {
 }
 
 LogicalThread CUstream_st::logical_thread_of_block(unsigned block) {
-  // Named as the stream: which block it was is told by nothing in a finding, and one per block would be many.
+  // Named like the stream: findings do not mention blocks, and a name per block would give many findings.
   while (block_threads_.size() <= block)
     block_threads_.push_back(
         checker().add_thread("rank " + std::to_string(device.index) + " stream " + std::to_string(ordinal)));

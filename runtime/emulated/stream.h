@@ -1,7 +1,7 @@
 // Streams, events and devices of the emulated CUDA runtime.
 //
-// A stream is a host thread with a queue. What it runs is a Task; a task that touches device memory is an
-// operation for the checker.
+// A stream is a host thread with a queue of Tasks. A task that touches device memory is an operation for the
+// checker.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@
 
 namespace braid::emulated {
 
-// One cudaEventRecord: done when the stream gets there.
+// One cudaEventRecord: done when the stream reaches it.
 struct Recording {
   std::mutex mutex;
   std::condition_variable changed;
@@ -36,7 +36,7 @@ struct Recording {
 
 struct Device;
 
-// What a task gets while it runs on its stream.
+// The context of a task that runs on its stream.
 struct TaskContext {
   CUstream_st& stream;
   AccessSet& accesses;
@@ -44,7 +44,7 @@ struct TaskContext {
   std::string label;
 };
 
-// False: the stream has failed (the task said why); what follows on this device is not run.
+// Returns false if the stream has failed (the task has reported why); later tasks on this device are not run.
 using Task = std::function<bool(TaskContext&)>;
 
 }  // namespace braid::emulated
@@ -54,13 +54,13 @@ struct CUstream_st {
   CUstream_st(braid::emulated::Device& device, int ordinal, unsigned flags, int priority);
   ~CUstream_st();  // runs what is queued
 
-  // Any host thread. `asynchronous` tasks may wait for other ranks: the deterministic mode does not wait for
-  // them. `if_failed` runs instead of the task when the device has failed before.
+  // May be called on any host thread. `asynchronous` tasks may wait for other ranks: the deterministic mode
+  // does not wait for them. `if_failed` runs instead of the task if the device has failed before.
   void enqueue(braid::emulated::Task task, bool asynchronous = false,
                std::function<void()> if_failed = nullptr);
-  // Waits until all that was enqueued before has run, and makes the calling host thread follow it.
+  // Waits until everything enqueued before has run, and makes the calling host thread follow it.
   cudaError_t synchronize();
-  // Waits as well, but orders nothing.
+  // Waits as well, but implies no order.
   void wait_until_idle();
   bool idle();
   braid::emulated::VectorClock clock_when_idle();
@@ -72,7 +72,7 @@ struct CUstream_st {
   const int priority;
   const braid::emulated::LogicalThread logical_thread;
 
-  // From the stream's own tasks: of the blocks of that number of its kernels.
+  // Call from the stream's own tasks: the logical thread for block `block` of its kernels.
   braid::emulated::LogicalThread logical_thread_of_block(unsigned block);
 
  private:
@@ -109,32 +109,32 @@ struct Fault;
 struct Device {
   int index = 0;
   std::mutex mutex;
-  std::vector<CUstream_st*> streams;    // live ones, the legacy stream included
-  CUstream_st* legacy = nullptr;        // stream 0, made at its first use
+  std::vector<CUstream_st*> streams;    // live ones, including the legacy stream
+  CUstream_st* legacy = nullptr;        // stream 0, made on first use
   std::atomic<int> error{cudaSuccess};  // sticky, as after a fault on a GPU
 
   void fail(cudaError_t e);
 };
 
-// Of the calling host thread's current device.
+// The calling host thread's current device.
 Device& current_device();
 Device& device_at(int index);
 bool valid_device(int index);
 
-// The stream behind a handle (0 and the special handles included); null: no such stream.
+// The stream of a handle, including 0 and the special handles; null if there is none.
 CUstream_st* find_stream(cudaStream_t handle);
 CUevent_st* find_event(cudaEvent_t handle);
 CUevent_st* make_event(unsigned flags);
 bool destroy_event(CUevent_st* event);  // false: no such event
 
-// Enqueues something that reads and writes device memory through `TaskContext::accesses`, as one operation
-// called `name`. It returns null or why it failed.
+// Enqueues a function that accesses device memory through `TaskContext::accesses`, as one operation called
+// `name`. The function returns null or why it failed.
 cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
                               std::function<std::unique_ptr<Fault>(TaskContext&)> run);
-// The finding, and the device's failure, of an operation that went wrong.
+// Reports the finding and marks the device as failed.
 void report_fault(TaskContext& context, const std::string& name, const Fault& fault);
 
-// Remembers it for cudaGetLastError.
+// Records the error for cudaGetLastError and returns it.
 cudaError_t result(cudaError_t error);
 
 }  // namespace braid::emulated

@@ -1,5 +1,5 @@
-// The environment variables of the emulated device and the values that they take (options.h says what they
-// mean). Who starts a program on the device may check them first.
+// The environment variables of the emulated device and their valid values (options.h gives their meaning), so
+// that a program can check them before it uses the device.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr Variable kPrint{"BRAID_EMULATED_PRINT", 0, 1};
 inline constexpr Variable kVariables[] = {kDevices, kMemoryMb,      kTimeoutMs, kDelayUs,
                                           kSeed,    kDeterministic, kCheck,     kPrint};
 
-// Sets *out if the variable is set and not empty. Returns what is wrong with it; empty: nothing.
+// Sets *out if the variable is set and not empty. Returns what is wrong with its value, or an empty string.
 inline std::string read_variable(const Variable& variable, int64_t* out) {
   const char* text = std::getenv(variable.name);
   if (text == nullptr || *text == '\0') return {};

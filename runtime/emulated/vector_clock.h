@@ -10,7 +10,7 @@ namespace braid::emulated {
 
 enum class LogicalThread : uint32_t {};
 
-// How many operations of each logical thread are known to have finished.
+// The number of operations of each logical thread that are known to have finished.
 class VectorClock {
  public:
   uint32_t operator[](LogicalThread thread) const {

@@ -1,4 +1,4 @@
-// CUDA's built-in vector types, as far as generated kernels use them.
+// The CUDA vector types that generated kernels use.
 #pragma once
 
 struct uint3 {

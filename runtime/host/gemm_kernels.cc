@@ -1,6 +1,5 @@
-// The matrix kernels of CPU programs. Built for the machine that the program is built for, with its compiler
-// and its flags; no two programs of one machine need it built twice (codegen/cpp/gemm_object.h,
-// braid_add_model).
+// The matrix kernels of CPU programs, built with the compiler, flags and target machine of the program;
+// programs for one machine share one build (codegen/cpp/gemm_object.h, braid_add_model).
 #include "runtime/gemm_kernels.h"
 
 namespace braid::rt {

@@ -83,7 +83,7 @@ TEST(Explain, TellsWhichOperandsAreCopiedAndWhy) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("copied in because it is a graph input"));
   EXPECT_THAT(result.out, HasSubstr("in place: its producer writes into the segment"));
-  EXPECT_THAT(result.out, HasSubstr("beyond what the algorithms need, per rank and step: 256\n"));
+  EXPECT_THAT(result.out, HasSubstr("beyond the algorithms' needs, per rank and step: 256\n"));
   const auto json = nlohmann::json::parse(read_text(folder / "story.json"))["communication_buffers"];
   EXPECT_EQ(json["max_bytes_copied"], 256);
   ASSERT_EQ(json["operands"].size(), 4u);
@@ -100,7 +100,7 @@ TEST(Explain, ACopyThatServesTwoCollectivesIsCountedOnce) {
   const ProcessResult result = braid({"explain", folder.file("buffers.braid", text)});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("; the copy of 'r'\n"));
-  EXPECT_THAT(result.out, HasSubstr("beyond what the algorithms need, per rank and step: 256\n"));
+  EXPECT_THAT(result.out, HasSubstr("beyond the algorithms' needs, per rank and step: 256\n"));
 }
 
 TEST(Explain, WritesBothTimelinesAsAChromeTrace) {

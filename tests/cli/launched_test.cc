@@ -68,7 +68,7 @@ TEST(Launched, AnotherNumberOfRanksIsRefused) {
       braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, torchrun(1, 3, "three"));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("rank 1: error BR0011"));
-  EXPECT_THAT(result.err, HasSubstr("torchrun started 3 ranks, the program is for 2"));
+  EXPECT_THAT(result.err, HasSubstr("torchrun started 3 ranks, but the program is for 2"));
 }
 
 TEST(Launched, VariablesThatContradictThemselvesAreRefused) {
@@ -87,7 +87,7 @@ TEST(Launched, WhatNeedsAllRanksIsRefused) {
         braid(Arguments{"run", all_reduce()} + kRandomInputs + options, {}, torchrun(0, 2, "needs all"));
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err, HasSubstr("BR0003")) << options[0];
-    EXPECT_THAT(result.err, HasSubstr("torchrun started this one alone")) << options[0];
+    EXPECT_THAT(result.err, HasSubstr("torchrun started only this one")) << options[0];
   }
 }
 

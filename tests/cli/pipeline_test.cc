@@ -70,7 +70,7 @@ TEST(Pipeline, LowerAddsTransfersAndWhatIsAskedFor) {
   EXPECT_THAT(sharded.out, HasSubstr("0UNSHARD,0F0"));
   EXPECT_THAT(sharded.out, HasSubstr("1REDUCE_GRAD"));
   EXPECT_EQ(braid({"pipeline", "check", folder.file("lowered.csv", sharded.out)}).exit_code, 0);
-  EXPECT_THAT(braid({"pipeline", "lower", folder / "lowered.csv"}).err, HasSubstr("has transfers already"));
+  EXPECT_THAT(braid({"pipeline", "lower", folder / "lowered.csv"}).err, HasSubstr("already has transfers"));
   const ProcessResult waiting = braid({"pipeline", "lower", path, "--reduce-grad", "--waits"});
   EXPECT_THAT(waiting.out, HasSubstr("1REDUCE_GRAD,1WAIT_REDUCE_GRAD,1WAIT_SEND_B0,1WAIT_SEND_B1\n"));
   EXPECT_EQ(braid({"pipeline", "check", folder.file("waiting.csv", waiting.out)}).exit_code, 0);

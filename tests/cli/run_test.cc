@@ -216,7 +216,7 @@ TEST(Run, AProgramForOtherRanksIsRefused) {
   const ProcessResult result = braid({"run", all_reduce(), "--ranks", "3", "--random", "1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("BR0401"));
-  EXPECT_THAT(result.err, HasSubstr("for 2 ranks, not 3"));
+  EXPECT_THAT(result.err, HasSubstr("for 2 ranks, but --ranks is 3"));
 }
 
 TEST(Run, ABrokenManifestIsNoProgram) {

@@ -12,7 +12,7 @@
 
 namespace braid::test {
 
-// "default": the default pipeline. Otherwise a pass list that ends with plan_memory.
+// "default": the default pass list. Otherwise a pass list that ends with plan_memory.
 ir::Schedule schedule_of(const std::string& text, const std::string& passes = "default");
 
 // Random contents for constants of 16 elements and more (texts give them as splat(...)).

@@ -127,7 +127,7 @@ TEST_F(CppProgram, InstancesAreIndependent) {
 
 TEST_F(CppProgram, AnIndexOutsideOfItsAxisNamesTheNode) {
   rt::Program program = compiled_->open("block");
-  expect_program_error(rt::kStepFailed, "'embedding': index 10 is outside of an axis of size 10",
+  expect_program_error(rt::kStepFailed, "'embedding': index 10 is out of range for an axis of size 10",
                        [&] { compiled_->run(program, block_inputs(2, 10)); });
   expect_program_error(rt::kStepFailed, "index -1", [&] { compiled_->run(program, block_inputs(2, -1)); });
   compiled_->expect_like_interpreter_on("block", block_inputs(2, 9), 2e-5);
@@ -147,7 +147,7 @@ TEST_F(CppProgram, WrongInputsAreRefusedByName) {
   in[1] = random_tensor(ir::DType::f64, {3, 64}, 1);
   expect_program_error(rt::kWrongInput, "input 'scale' is f64, expected f32",
                        [&] { compiled_->run(program, in); });
-  expect_program_error(rt::kWrongSize, "dimension 'n' is 33, the program was compiled for 1 to 32",
+  expect_program_error(rt::kWrongSize, "dimension 'n' is 33, but the program was compiled for 1 to 32",
                        [&] { compiled_->run(program, block_inputs(33)); });
   // Still usable.
   compiled_->run(program, block_inputs(3));

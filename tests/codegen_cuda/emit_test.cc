@@ -89,7 +89,7 @@ output %r)");
   for (ir::Schedule* s : {&hangs, &runs}) passes::run_passes(*s, passes::parse_pass_list("plan_memory"));
   EXPECT_THAT(
       error_of([&] { emit_cuda(hangs); }),
-      ::testing::AllOf(::testing::HasSubstr("BR0642"), ::testing::HasSubstr("'sum' stands between 'out'")));
+      ::testing::AllOf(::testing::HasSubstr("BR0642"), ::testing::HasSubstr("'sum' is between 'out'")));
   EXPECT_NO_THROW(emit_cuda(runs));
 }
 

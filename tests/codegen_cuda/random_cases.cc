@@ -1,4 +1,4 @@
-// Random programs through the default pipeline, in a random legal order: fusion, in-place reuse, memory that
+// Random programs through the default passes, in a random legal order: fusion, in-place reuse, memory that
 // collectives take over from kernels and back.
 #include <fmt/format.h>
 

@@ -68,7 +68,7 @@ TEST(FunctionsThatCallFunctions, AreRefusedWhereTheyStandForTooManyNodes) {
   for (const auto& [levels, calls] : {std::pair(30, 2), {8, 8}, {60, 60}}) {
     const ir::UserError error = error_of([&] { import_proto(tower(levels, calls)); });
     EXPECT_EQ(error.code(), kFunctionExpansion) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr("with every function call replaced by its body the model has"));
+    EXPECT_THAT(error.what(), HasSubstr("with all function calls inlined the model has"));
   }
 }
 

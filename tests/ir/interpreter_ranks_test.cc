@@ -204,7 +204,7 @@ TEST(Collectives, DeadlocksSayWhoWaitsForWhom) {
   const Schedule p = program(true), q = program(false);
   const std::vector<const Schedule*> both = {&p, &q};
   expect_user_error(
-      410, "rank 0 is in 'a' and needs rank 1 to start\n  rank 1 is in 'b' and needs rank 0 to start",
+      410, "rank 0 is in 'a', which needs rank 1 to start\n  rank 1 is in 'b', which needs rank 0 to start",
       [&] { run(both, rank_inputs(2, 1)); });
 }
 

@@ -406,12 +406,12 @@ TEST(InterpreterErrors, InputsDimensionsAndGuards) {
       "graph g dim n in [2, 4] dim m in [0, 9] guard n == m from \"Add_1\" input %x: f32[n, m + 1] as \"in\" "
       "output %x";
   run_one(text, {f32({2, 3}, std::vector<float>(6))});
-  expect_user_error(701, "2 inputs given", [&] { run_one(text, {f32({2}, {1, 2}), f32({2}, {1, 2})}); });
+  expect_user_error(701, "got 2 inputs", [&] { run_one(text, {f32({2}, {1, 2}), f32({2}, {1, 2})}); });
   expect_user_error(701, "'in'", [&] { run_one(text, {i64({2, 3}, std::vector<std::int64_t>(6))}); });
-  expect_user_error(701, "rank 1, not 2", [&] { run_one(text, {f32({2}, {1, 2})}); });
+  expect_user_error(701, "rank 1, expected 2", [&] { run_one(text, {f32({2}, {1, 2})}); });
   expect_user_error(302, "'n' is 5", [&] { run_one(text, {f32({5, 3}, std::vector<float>(15))}); });
   expect_user_error(303, "Add_1", [&] { run_one(text, {f32({2, 4}, std::vector<float>(8))}); });
-  expect_user_error(701, "sizes [3], not [4]", [&] {
+  expect_user_error(701, "sizes [3], expected [4]", [&] {
     run_one("graph g input %x: f32[4]", {f32({3}, {1, 2, 3})});
   });
   expect_user_error(302, "not determined",

@@ -183,14 +183,14 @@ TEST_F(CollectiveInPlace, AGatherOfWhatItWritesReadsTheOldValue) {
 
 TEST_F(CollectiveInPlace, TheSameMemoryTwiceIsRefused) {
   TensorBox p = times(x, 1);
-  expect_user_error(580, "same memory", [&] {
+  expect_user_error(580, "share memory", [&] {
     lowering.all_reduce_({p, lowering.permute(p, {1, 0})}, world, ReduceKind::sum);
   });
 }
 
 TEST_F(CollectiveInPlace, MemoryOfAnotherShapeIsRefused) {
   TensorBox out = lowering.empty("out", DType::f32, {3, 2});
-  expect_user_error(580, "given output differs",
+  expect_user_error(580, "output tensor differs",
                     [&] { lowering.all_gather_into(times(x, 1), world, 0, out); });
 }
 

@@ -53,8 +53,8 @@ TEST(ParseErrors, BR0501SyntaxNamesWhatWasExpected) {
   expect_error(501, "graph g\n~\x01", "unexpected byte 0x01");
   expect_error(501, "graph g\n~nonsense", "neither a statement nor an operation");
   expect_error(501, "graph g\ninput %x: ~f31[4]", "'f31' is not a type");
-  expect_error_after_head(501, "%y: f32[4] = pointwise~", "expected '{', not the end of the text");
-  expect_error_after_head(501, "~extern barrier", "needs a name");
+  expect_error_after_head(501, "%y: f32[4] = pointwise~", "expected '{', got the end of the text");
+  expect_error_after_head(501, "~extern barrier", "requires a name");
   expect_error_after_head(501, "%y: f32[n, 4] = pointwise { %0 = ~frobnicate %1", "not an instruction");
   expect_error_after_head(
       501, "%y: f32[n, n] = gemm %x, transpose(%x) epilogue { %0 = acc f32 return %0 } as %0 = ~clip",
@@ -65,7 +65,7 @@ TEST(ParseErrors, BR0502Literals) {
   expect_error(502, "graph g\ndim n in [~99999999999999999999, 8]", "not a 64-bit integer");
   expect_error(502, "graph \"x~\ny\"", "does not end on this line");
   expect_error(502, "graph \"x\\~q\"", "unknown escape");
-  expect_error(502, "graph g\nranks 12~ab", "run into a word");
+  expect_error(502, "graph g\nranks 12~ab", "follows the number");
   expect_error(502, "graph g\nranks ~3000000000", "out of range");
   expect_error(502, "graph g\nconstant %c: f32[1] = [~1e999]", "not a number in range");
   expect_error(502, "graph g\nconstant %c: f32[1] = elided(~12)", "hexadecimal");
@@ -108,11 +108,11 @@ TEST(ParseErrors, BR0506Counts) {
                           "add takes 2 operands");
   expect_error_after_head(506, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = ~neg %0, %0",
                           "neg takes 1 operands");
-  expect_error_after_head(506, "%y: f32[4], %z: f32[4] = pointwise ~{", "one result, not 2");
+  expect_error_after_head(506, "%y: f32[4], %z: f32[4] = pointwise ~{", "one result, got 2");
   expect_error_after_head(506, "%y: f32[4] = call () { ~}", "yields 0 values for 1 results");
-  expect_error_after_head(506, "%y: f32[4] strides ~[4, 1] = extern", "2 strides for 1 sizes");
+  expect_error_after_head(506, "%y: f32[4] strides ~[4, 1] = extern", "got 2 strides for 1 sizes");
   expect_error_after_head(506, "%y: f32[4] = pointwise { %0 = load ~%x[i0, 0, 0]",
-                          "3 indices for a tensor of rank 2");
+                          "got 3 indices for a tensor of rank 2");
 }
 
 TEST(ParseErrors, BR0507Expressions) {
@@ -128,11 +128,11 @@ TEST(ParseErrors, BR0507Expressions) {
 
 TEST(ParseErrors, BR0508Indices) {
   expect_error_after_head(508, "%y: f32[4] = pointwise { %0 = load %x[~i1]",
-                          "index i1 in a loop with 1 indices");
+                          "index i1 is out of range in a loop with 1 indices");
   expect_error_after_head(508, "%y: f32[4] = reduction sum over [8] { %0 = load %x[i1] store %0 at ~i1",
                           "index i1");
   expect_error_after_head(508, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = load %x[~%0]",
-                          "used as an index");
+                          "cannot be an index");
   expect_error_after_head(508, "%y: f32[~i0] = extern", "index i0");
 }
 
@@ -145,25 +145,25 @@ TEST(ParseErrors, BR0509Nesting) {
 }
 
 TEST(ParseErrors, BR0510Constants) {
-  expect_error(510, "graph g\nconstant %c: f32[2] = ~[1.0]", "1 values for 2 elements");
+  expect_error(510, "graph g\nconstant %c: f32[2] = ~[1.0]", "got 1 values for 2 elements");
   expect_error(510, "graph g\nconstant %c: i8[1] = [~200]", "does not fit i8");
   expect_error(510, "graph g\nconstant %c: f32[1000000000000] = ~splat(0.0)", "splat of");
   expect_error(510, "graph g\ndim n in [1, 2] constant ~%c: f32[n] = [1.0]", "constants");
   expect_error(510, "graph g\nranks 2 constant ~%c: f32[1] = per_rank([1.0])",
-               "1 entries of a constant for 2 ranks");
-  expect_error(510, "graph g\nconstant ~%c: f32[1] = file(\"\", 0)", "needs a name");
+               "the constant has 1 entries for 2 ranks");
+  expect_error(510, "graph g\nconstant ~%c: f32[1] = file(\"\", 0)", "requires a name");
 }
 
 TEST(ParseErrors, BR0511Structure) {
-  expect_error(511, "graph g\ngroup @a = [~1]", "rank 1 of 1 ranks");
-  expect_error(511, "graph g\nranks 2 group @a = [1, ~1]", "twice in a group");
+  expect_error(511, "graph g\ngroup @a = [~1]", "rank 1 is out of range: there are 1 ranks");
+  expect_error(511, "graph g\nranks 2 group @a = [1, ~1]", "twice in the group");
   expect_error(511, "graph g\ndim ~n in [4, 2]", "bounds [4, 2]");
   expect_error(511, "graph g\nranks ~0", "number of ranks");
   expect_error_after_head(511, "%e: f32[4] = extern ~%f mutates %e = wait e",
                           "does not belong to a collective");
-  expect_error_after_head(511, "~%y: f32[n, 4] = broadcast @all (%x) root 7", "rank 7 of a group of 2");
-  expect_error_after_head(511, "storage $a: activation [4] alias ~$a", "alias each other in a circle");
-  expect_error_after_head(511, "%y: f32[4] = pointwise { %0 = ~acc f32", "acc outside of an epilogue");
+  expect_error_after_head(511, "~%y: f32[n, 4] = broadcast @all (%x) root 7", "rank 7 in a group of 2");
+  expect_error_after_head(511, "storage $a: activation [4] alias ~$a", "alias each other in a cycle");
+  expect_error_after_head(511, "%y: f32[4] = pointwise { %0 = ~acc f32", "acc is used outside an epilogue");
   for (const char* steps : {"%1 = tanh", "%1 = relu, %1 = relu", "%0 = relu", "%1 = scale 1.0",
                             "%1 = identity", "%1 = add_vector %0", "%1 = add_matrix %1"}) {
     const std::string text =
@@ -174,7 +174,7 @@ TEST(ParseErrors, BR0511Structure) {
 }
 
 TEST(ParseErrors, BR0512Shapes) {
-  expect_error_after_head(512, "%y: f32[4] = pointwise { %0 = load ~%x", "other sizes than '%x'");
+  expect_error_after_head(512, "%y: f32[4] = pointwise { %0 = load ~%x", "sizes differ from those of '%x'");
   expect_error_after_head(512, "~%y: f32[n, 5] = gemm %x, %x", "b and out differ");
   expect_error_after_head(512, "%y: f32[n, 4] = gemm transpose(~%k), %x", "rank 2");
   expect_error_after_head(512, "~%y: f32[3*n + 1, 4] = all_gather @all (%x)", "over 2 ranks");

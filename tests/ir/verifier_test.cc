@@ -46,8 +46,8 @@ output %b)";
 TEST(VerifierOrder, ReadAfterWrite) {
   expect_legal(program(kChain));
   expect_violation(program(kChain, {"b", "a"}), "order", "b", "reads 'a' before it is written");
-  expect_violation(program(kChain, {"b"}), "order", "b", "reads 'a', which nobody writes");
-  expect_violation(program(kChain, {"a"}), "order", "the end", "reads 'b', which nobody writes");
+  expect_violation(program(kChain, {"b"}), "order", "b", "reads 'a', which is never written");
+  expect_violation(program(kChain, {"a"}), "order", "the end", "reads 'b', which is never written");
 }
 
 const std::string kMutation = R"(graph g input %x: f32[4]
@@ -165,7 +165,7 @@ TEST(VerifierFlight, StartWaitReleaseInOrder) {
   expect_violation(program(kCollective, {"c", "r.1", "r", "other", "y", "r.release", "c.1"}), "flight", "r.1",
                    "before its start");
   expect_violation(program(kCollective, {"c", "r", "other", "r.release", "r.1", "y", "c.1"}), "flight",
-                   "r.release", "release before the wait");
+                   "r.release", "release comes before the wait");
 }
 
 TEST(VerifierFlight, OutputsInFlightAreNotTouched) {
@@ -191,7 +191,7 @@ TEST(VerifierFlight, ResultsOverlapNeitherEachOtherNorOtherOperands) {
   const std::string two = " as s\n%v.2 mutates %v.1, %r.2 mutates %r = wait s\noutput %v.2";
   expect_violation(program(views("%v.1 mutates %v, %w.1 mutates %w = all_reduce sum @g (%v, %w) as s\n"
                                  "%v.2 mutates %v.1, %w.2 mutates %w.1 = wait s\noutput %v.2")),
-                   "flight", "s", "two of its results are the same memory");
+                   "flight", "s", "two of its results share memory");
   expect_legal(program(views("%v.1 mutates %v, %r: f32[3] = all_reduce sum @g (%v, %far)" + two)));
 }
 
@@ -216,7 +216,7 @@ TEST(VerifierRegions, NoCollectiveUnderABranch) {
   yield %x
 }
 output %y)"),
-                   "regions", "r", "under a branch");
+                   "regions", "r", "a branch must not contain");
 }
 
 TEST(VerifierStructure, OperationsAreScheduledOnce) {
@@ -261,13 +261,13 @@ TEST(VerifierStructure, OutputStoragesAreReturned) {
 
 TEST(VerifierStructure, FusedNodesKeepTheirContract) {
   expect_violation(program("graph g input %x: f32[4, 4] fused f { %a: f32[4, 4] = gemm %x, %x } output %a"),
-                   "structure", "f", "not a fused node");
+                   "structure", "f", "not a legal fused node");
 }
 
 TEST(VerifierStructure, RanksOfGroups) {
   Schedule s = program(kCollective);
   s.graph.groups[0].ranks = {0, 2};
-  expect_violation(s, "structure", "g", "outside of the 2 ranks");
+  expect_violation(s, "structure", "g", "not below the number of ranks, 2");
 }
 
 // ---- memory plans
@@ -307,7 +307,7 @@ TEST(VerifierMemory, SizesStepsAndSegments) {
   expect_violation(program(with_plan("$a: arena 0 bytes 16 steps 0..0 " + bc)), "memory", "a",
                    "lives in 0..1");
   expect_violation(program(with_plan("$a: arena 504 bytes 16 steps 0..1 " + bc)), "memory", "a",
-                   "of a segment of 512");
+                   "exceed the segment of 512");
   expect_violation(program(with_plan("$a: comm 0 bytes 16 steps 0..1 " + bc)), "memory", "a",
                    "wrong segment");
   expect_violation(

@@ -49,7 +49,8 @@ Lines folded(const Lines& lines) {
     std::smatch found;
     for (; end < lines.size() && std::regex_match(lines[end], found, instruction); ++end)
       line += (end == k + 1 ? " " : "  ") + found[1].str();
-    if (end < lines.size()) line += " " + lines[end].substr(std::min(lines[end].find('}'), lines[end].size()));
+    if (end < lines.size())
+      line += " " + lines[end].substr(std::min(lines[end].find('}'), lines[end].size()));
     const bool folds = lines[k].ends_with(" {") && end > k + 1 && line.size() <= kColumns;
     out.push_back(folds ? line : lines[k]);
     if (folds) k = end;  // the line with the closing brace

@@ -71,7 +71,7 @@ TEST(PipelineCsv, TheDialectIsHeldWithRankAndCell) {
   const ir::UserError idle =
       error_of([] { parse_schedule("0F0\n1F0,,1B0\n", {.dialect = CsvDialect::compute_comms}); });
   EXPECT_EQ(idle.code(), 803);
-  EXPECT_THAT(idle.what(), HasSubstr("rank 1, cell 1: an idle cell"));
+  EXPECT_THAT(idle.what(), HasSubstr("rank 1, cell 1: a lowered schedule must not have idle cells"));
   EXPECT_EQ(error_of([] { parse_schedule("0UNSHARD\n", {.dialect = CsvDialect::compute_only}); }).code(),
             803);
 }
@@ -108,7 +108,8 @@ TEST(PipelineCsv, EveryMicrobatchGoesThroughEveryStage) {
   for (int k = 0; k < 3000; ++k) text += fmt::format(",0F{}", k);
   const ir::UserError error = error_of([&] { parse_schedule(text); });
   EXPECT_EQ(error.code(), 805);
-  EXPECT_THAT(error.what(), HasSubstr("3000 stages and 3000 micro-batches in a schedule of 6001 actions"));
+  EXPECT_THAT(error.what(),
+              HasSubstr("3000 stages and 3000 micro-batches are too many for a schedule of 6001 actions"));
 }
 
 }  // namespace

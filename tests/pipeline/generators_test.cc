@@ -135,11 +135,9 @@ TEST(PipelineGenerators, InterleavedRoundsMayBeLongerThanTheRanks) {
   EXPECT_NO_THROW(rows("Interleaved1F1B", 4, 8, 3));   // one round
   EXPECT_NO_THROW(rows("Interleaved1F1B", 4, 8, 15));  // three rounds of five
   EXPECT_NO_THROW(rows("Interleaved1F1B", 4, 8, 10));  // two rounds of five
-  EXPECT_THAT(
-      error_of([] { rows("Interleaved1F1B", 4, 8, 11); }).what(),
-      HasSubstr(
-          "error BR0809: Interleaved1F1B with 4 ranks, 8 stages and 11 micro-batches: the micro-batches "
-          "do not divide into 2 equal rounds"));
+  EXPECT_THAT(error_of([] { rows("Interleaved1F1B", 4, 8, 11); }).what(),
+              HasSubstr("error BR0809: Interleaved1F1B with 4 ranks, 8 stages and 11 micro-batches: the "
+                        "micro-batches cannot be divided into 2 equal rounds"));
 }
 
 TEST(PipelineGenerators, RefuseSizesTheyAreNotDefinedFor) {
@@ -150,9 +148,9 @@ TEST(PipelineGenerators, RefuseSizesTheyAreNotDefinedFor) {
   };
   for (const Case& c : {Case{"GPipe", 2, 4, 2, "one stage per rank"},
                         {"GPipe", 4, 2, 2, "more ranks than stages"},
-                        {"GPipe", 0, 2, 2, "needs a rank"},
-                        {"GPipe", 2, 2, 0, "needs a micro-batch"},
-                        {"LoopedBFS", 2, 5, 2, "do not divide among the ranks"},
+                        {"GPipe", 0, 2, 2, "requires at least one rank"},
+                        {"GPipe", 2, 2, 0, "requires at least one micro-batch"},
+                        {"LoopedBFS", 2, 5, 2, "cannot be divided evenly among the ranks"},
                         {"1F1B", 4, 4, 3, "at least as many micro-batches as ranks"},
                         {"ZBV", 2, 6, 4, "two stages per rank"},
                         {"DualPipeV", 2, 2, 4, "two stages per rank"},

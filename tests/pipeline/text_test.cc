@@ -71,7 +71,7 @@ TEST(PipelineText, RefusesEverythingElseAndNamesTheColumn) {
            Case{"(0F0;0SEND_F0)BATCH_P2P", 802, 1, "0F0 cannot be in BATCH_P2P"},
            Case{"0OVERLAP_F_B", 802, 2, "in parentheses"},
            Case{"0F0,\"0F1", 800, 5, "closing '\"' is missing"},
-           Case{"0F0,\"0F1\"x", 800, 5, "ends at its closing"},
+           Case{"0F0,\"0F1\"x", 800, 5, "after the closing"},
        }) {
     const ir::UserError error = error_of([&] { parse_row(c.row); });
     EXPECT_EQ(error.code(), c.code) << c.row << ": " << error.what();

@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadCase{"NoSuchStage", 830, {0, 1}, 1, {"0F0,0B0,2F0", "1F0,1B0"}, "rank 0, cell 2"},
         BadCase{"NoSuchMicrobatch", 830, {0, 1}, 1, {"0F0,0B0", "1F0,1B0,1F1"}, "rank 1, cell 2"},
-        BadCase{"MoreRanksThanStages", 831, {0}, 1, {"0F0,0B0", ""}, "2 ranks for 1 stages"},
+        BadCase{"MoreRanksThanStages", 831, {0}, 1, {"0F0,0B0", ""}, "2 ranks are too many for 1 stages"},
         BadCase{"ARankWithoutStage", 831, {0, 0}, 1, {"0F0,1F0,1B0,0B0", ""}, "rank 1 owns no stage"},
         BadCase{"AStageOnNoRank", 831, {0, 5}, 1, {"0F0,0B0", ""}, "stage 1"},
         BadCase{"WrongRank", 833, {0, 1}, 1, {"0F0,1F0,0B0", "1B0"}, "rank 0, cell 1: 1F0"},
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {0, 1},
                 1,
                 {"0F0,0WAIT_SEND_F0,0SEND_F0,0RECV_B0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"},
-                "0SEND_F0 has to come before it",
+                "0SEND_F0 must come before it",
                 true},
         BadCase{"SendAwaitedTwice",
                 834,
