@@ -38,8 +38,8 @@ const Target& target_named(std::string_view name) {
   if (const Target* target = find_target(name)) return *target;
   std::vector<std::string> names;
   for (const Target& t : targets()) names.push_back(t.name + (t.has_architectures ? "[:sm_80,sm_90]" : ""));
-  ir::user_error(kBadOption, {}, fmt::format("--target {}: there is no such target", name),
-                 fmt::format("targets are {}", fmt::join(names, ", ")));
+  ir::user_error(kBadOption, {}, fmt::format("--target {}: unknown target", name),
+                 fmt::format("the targets are {}", fmt::join(names, ", ")));
 }
 
 }  // namespace braid::codegen

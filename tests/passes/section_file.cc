@@ -219,7 +219,7 @@ class Reader {
 
 passes::PassContext context_of(const Section& section) {
   passes::PassContext context;
-  if (!section.machine.empty()) context.costs = passes::cost_model_for(section.machine);
+  if (!section.machine.empty()) context.costs = analysis::cost_model_for(section.machine);
   context.memory_cap = section.memory_cap;
   return context;
 }
