@@ -3,7 +3,7 @@
 //
 // The order has these sources only: operations of one stream are ordered; an operation follows what its host
 // thread had seen finish when enqueuing it; a wait follows the event's record; a host thread follows a stream
-// that it has synchronised; and a collective orders its ranks (nccl_meeting.cc). How the streams happened to run
+// that it has synchronised; a collective orders its ranks (nccl_meeting.cc). How the streams happened to run
 // does not matter.
 //
 // Every operation stays in the history, so the pairs found depend on the program alone. A new one is compared
