@@ -67,11 +67,18 @@ void Writer::wrapped(std::string_view statement) {
   std::string indent;
   while (indent.size() + 2 * static_cast<std::size_t>(depth_) + statement.size() > kColumns) {
     const std::size_t room = kColumns - 2 * static_cast<std::size_t>(depth_) - indent.size();
+    // The last comma that fits, of those that stand in the fewest brackets.
     std::size_t cut = 0;
+    int depth = 0, fewest = std::numeric_limits<int>::max();
     bool quoted = false;
     for (std::size_t k = 0; k + 1 < statement.size() && k < room; ++k) {
-      if (statement[k] == '"' && (k == 0 || statement[k - 1] != '\\')) quoted = !quoted;
-      if (!quoted && statement[k] == ',' && statement[k + 1] == ' ') cut = k + 1;
+      const char c = statement[k];
+      if (c == '"' && (k == 0 || statement[k - 1] != '\\')) quoted = !quoted;
+      if (quoted) continue;
+      depth += (c == '(' || c == '{' || c == '[') - (c == ')' || c == '}' || c == ']');
+      if (c != ',' || statement[k + 1] != ' ' || depth > fewest) continue;
+      fewest = depth;
+      cut = k + 1;
     }
     if (cut == 0) break;
     line(indent + std::string(statement.substr(0, cut)));

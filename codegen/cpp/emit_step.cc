@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/cpp/kernel_name.h"
 #include "codegen/cpp/program_emitter.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
@@ -80,36 +81,6 @@ void ProgramEmitter::emit_nodes(const std::vector<ScheduleNode>& nodes) {
   }
 }
 
-// "max_sub_exp_sum_div": the operations of a kernel, each once, in their order.
-std::string ProgramEmitter::what_it_does(const Graph& graph, const std::vector<OpId>& ops) {
-  constexpr std::size_t kMost = 6;
-  std::vector<std::string_view> words;
-  const auto say = [&](std::string_view word) {
-    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
-  };
-  for (OpId op : ops) {
-    const Loops& loops = *graph[op].as<Loops>();
-    for (const Instr& instr : loops.body.instrs) {
-      switch (instr.code) {
-        case OpCode::load:
-        case OpCode::constant:
-        case OpCode::index:
-        case OpCode::cast:
-          break;
-        case OpCode::check_index:
-          say("gather");
-          break;
-        default:
-          say(to_string(instr.code));
-      }
-    }
-    if (loops.is_reduction()) say(to_string(loops.reduce));
-  }
-  if (words.empty()) return "copy";
-  if (words.size() > kMost) words.resize(kMost);
-  return fmt::format("{}", fmt::join(words, "_"));
-}
-
 void ProgramEmitter::emit_loops(const std::vector<OpId>& ops) {
   const Graph& graph = s_.graph;
   std::vector<bool> local;
@@ -119,7 +90,7 @@ void ProgramEmitter::emit_loops(const std::vector<OpId>& ops) {
   scratch_bytes_ = std::max(scratch_bytes_, text.scratch_bytes);
   const auto [it, fresh] = kernel_index_.try_emplace(text.parameters + text.body, kernels_.size());
   if (fresh) {
-    kernels_.push_back({fmt::format("k{}_{}", kernels_.size(), what_it_does(graph, ops)), text, {}});
+    kernels_.push_back({fmt::format("k{}_{}", kernels_.size(), kernel_name(graph, ops)), text, {}});
   }
   KernelFunction& kernel = kernels_[it->second];
   for (OpId op : ops) kernel.users.push_back(label(op));

@@ -72,7 +72,6 @@ class ProgramEmitter {
   // emit_step.cc: operations
   void emit_nodes(const std::vector<ir::ScheduleNode>& nodes);
   void emit_loops(const std::vector<ir::OpId>& ops);
-  static std::string what_it_does(const ir::Graph& graph, const std::vector<ir::OpId>& ops);
   void emit_op(ir::OpId op);
   void emit_collective(ir::OpId op);
   void emit_finish(ir::OpId op, ir::OpId start, const char* call);

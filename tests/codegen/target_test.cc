@@ -8,7 +8,6 @@
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "tests/support/user_error.h"
-#include "tests/support/files.h"
 
 namespace braid::test {
 namespace {
@@ -39,7 +38,7 @@ TEST(Targets, ARegisteredOneIsAskedAtEveryStep) {
     return gemm.post_ops.size();
   };
   target.emit = [](const ir::Schedule& schedule, const codegen::EmitRequest& request,
-                    codegen::ProgramFolder&) -> codegen::Emitted {
+                   codegen::ProgramFolder&) -> codegen::Emitted {
     EXPECT_TRUE(schedule.plan.has_value());
     asked.push_back("emit " + request.name);
     return {request.name, 1};
@@ -48,7 +47,8 @@ TEST(Targets, ARegisteredOneIsAskedAtEveryStep) {
   EXPECT_THROW(codegen::register_target(target), ir::InternalError) << "a name is registered once";
 
   ir::Schedule schedule = ir::parse_schedule(
-      "graph main input %x: f32[4, 8] input %w: f32[8, 2] %y: f32[4, 2] = gemm %x, %w epilogue { %0 = acc f32 "
+      "graph main input %x: f32[4, 8] input %w: f32[8, 2] %y: f32[4, 2] = gemm %x, %w epilogue { %0 = acc "
+      "f32 "
       "%1 = tanh %0 return %1 } output %y",
       "test");
   CompileOptions options;
