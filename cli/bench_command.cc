@@ -16,7 +16,7 @@
 #include "cli/model_options.h"
 #include "cli/open_model.h"
 #include "cli/step_inputs.h"
-#include "cli/temp_dir.h"
+#include "codegen/temp_dir.h"
 #include "ir/error.h"
 #include "runtime/program.h"
 
@@ -66,7 +66,7 @@ int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int 
 }
 
 int run(const Options& o) {
-  TempDir temporary;
+  codegen::TempDir temporary;
   const auto [program, table] = open_model(o.model, temporary);
   InputOptions inputs = o.inputs;
   if (!inputs.random) inputs.random = 1;

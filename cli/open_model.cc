@@ -7,7 +7,7 @@
 
 namespace braid::cli {
 
-OpenedModel open_model(const ModelOptions& options, const TempDir& temporary) {
+OpenedModel open_model(const ModelOptions& options, const codegen::TempDir& temporary) {
   const bool compiled = is_program_dir(options.model);
   std::string dir = options.model;
   if (!compiled) {

@@ -4,7 +4,7 @@
 
 #include "cli/execute.h"
 #include "cli/model_options.h"
-#include "cli/temp_dir.h"
+#include "codegen/temp_dir.h"
 
 namespace braid::cli {
 
@@ -15,6 +15,6 @@ struct OpenedModel {
 
 // A model is compiled into `temporary`, which must outlive the result. UserError if a compiled program is not
 // for the given --ranks.
-OpenedModel open_model(const ModelOptions& options, const TempDir& temporary);
+OpenedModel open_model(const ModelOptions& options, const codegen::TempDir& temporary);
 
 }  // namespace braid::cli

@@ -12,8 +12,8 @@
 #include "cli/model_options.h"
 #include "cli/npy.h"
 #include "cli/open_model.h"
-#include "cli/temp_dir.h"
 #include "cli/write_file.h"
+#include "codegen/temp_dir.h"
 
 namespace braid::cli {
 namespace {
@@ -57,7 +57,7 @@ void write_timeline(const Options& o, const explain::MeasuredTimeline& timeline)
 constexpr int kRecordedWarmup = 3, kRecordedSteps = 15;
 
 int run(Options o) {
-  TempDir temporary;
+  codegen::TempDir temporary;
   o.execute.record = !o.trace.empty() || !o.costs.empty();
   if (o.execute.record && o.execute.repeat == 0) {
     o.execute.warmup = std::max(o.execute.warmup, kRecordedWarmup);

@@ -11,8 +11,8 @@
 #include "cli/execute.h"
 #include "cli/launched.h"
 #include "cli/model_options.h"
-#include "cli/temp_dir.h"
 #include "cli/test_case.h"
+#include "codegen/temp_dir.h"
 #include "frontend/errors.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
@@ -88,7 +88,7 @@ Outcome run_case(const Options& o, const std::string& dir) {
         fmt::format("run it with --ranks {}", test.ranks));
   }
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);
-  TempDir temporary;
+  codegen::TempDir temporary;
   ir::Schedule schedule;
   ProgramFiles program;
   if (!o.program.empty()) {

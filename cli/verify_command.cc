@@ -11,7 +11,7 @@
 #include "cli/execute.h"
 #include "cli/launched.h"
 #include "cli/model_options.h"
-#include "cli/temp_dir.h"
+#include "codegen/temp_dir.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
 
@@ -30,7 +30,7 @@ int run(const Options& o) {
   const ir::Schedule lowered = lower(options);  // the oracle runs what was lowered, before any pass
   ir::Schedule schedule = lowered;
   optimise(schedule, options);
-  TempDir temporary;
+  codegen::TempDir temporary;
   options.output_dir = temporary.path();
   emit_program(schedule, options);
   const ProgramFiles program = find_program(temporary.path());

@@ -9,7 +9,7 @@
 #include "ir/collective_table.h"
 #include "ir/error.h"
 #include "ir/id_vector.h"
-#include "passes/kernel_errors.h"
+#include "passes/kernel_choice.h"
 #include "passes/make_blocking.h"
 
 namespace braid::passes {

@@ -10,7 +10,7 @@
 #include "ir/collective_table.h"
 #include "ir/comm_buffer.h"
 #include "ir/error.h"
-#include "passes/kernel_errors.h"
+#include "passes/kernel_choice.h"
 #include "passes/make_blocking.h"
 
 namespace braid::passes {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 
-#include "analysis/check/errors.h"
 #include "analysis/check/event_graph.h"
 #include "analysis/check/projection.h"
 #include "ir/error.h"
@@ -16,8 +15,6 @@ namespace {
 
 using ir::ChannelPolicy;
 using ir::TraceEvent;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // An event of the proof: collective `number` of a stream has begun on all members, or (stream < 0) a rank has
 // reached a place in its trace.
@@ -33,12 +30,11 @@ struct QueueEdge {
 class Proof {
  public:
   explicit Proof(const Projection& p) : p_(p) {
-    for (std::size_t s = 0; s < p.streams.size(); ++s) {
+    for (const int s : p.streams.ids()) {
       first_of_stream_.push_back(graph_.size());
-      for (std::size_t k = 0; k < p.streams[s].events[0].size(); ++k)
-        add({.stream = static_cast<int>(s), .number = static_cast<int>(k)});
+      for (int k = 0; k < std::ssize(p.streams[s].events[0]); ++k) add({.stream = s, .number = k});
     }
-    for (int r = 0; r < static_cast<int>(p.of_rank.size()); ++r) add_rank(r);
+    for (const int r : p.of_rank.ids()) add_rank(r);
   }
 
   std::vector<std::string> order() const {
@@ -46,10 +42,10 @@ class Proof {
     if (!order) deadlock();
     std::vector<std::string> names;
     for (const int e : *order) {
-      const Event& event = events_[at(e)];
+      const Event& event = events_[e];
       if (event.stream < 0) continue;
-      const Stream& s = p_.streams[at(event.stream)];
-      names.push_back(p_.event(s.members[0], s.events[0][at(event.number)]).name);
+      const Stream& s = p_.streams[event.stream];
+      names.push_back(p_.event(s.members[0], ir::at(s.events[0], event.number)).name);
     }
     return names;
   }
@@ -80,17 +76,17 @@ class Proof {
   }
 
   void add_rank(int r) {
-    const ir::CollectiveTrace& trace = *p_.of_rank[at(r)];
+    const ir::CollectiveTrace& trace = *p_.of_rank[r];
     std::map<std::string, int> last;  // of each queue
     int here = -1;                    // where the rank is
     std::vector<int> before;          // what must have begun before it goes on
-    for (int k = 0; k < static_cast<int>(trace.events.size()); ++k) {
-      const TraceEvent& e = trace.events[at(k)];
+    for (int k = 0; k < std::ssize(trace.events); ++k) {
+      const TraceEvent& e = ir::at(trace.events, k);
       const bool start = e.step == TraceEvent::Step::start;
-      const auto place = p_.place[at(r)].find(start ? k : e.start);
-      if (place == p_.place[at(r)].end()) continue;  // not a member
+      const auto place = p_.place[r].find(start ? k : e.start);
+      if (place == p_.place[r].end()) continue;  // not a member
       const auto [stream, number] = place->second;
-      const int collective = first_of_stream_[at(stream)] + number;
+      const int collective = first_of_stream_[stream] + number;
       const int point = add({.rank = r, .index = k});
       if (here >= 0) graph_.add_edge(here, point);
       for (const int b : before) graph_.add_edge(b, point);
@@ -103,7 +99,7 @@ class Proof {
       graph_.add_edge(point, collective);
       if (number >= kInFlight) graph_.add_edge(collective - kInFlight, point);
       if (e.blocking) before.push_back(collective);
-      const auto [entry, fresh] = last.try_emplace(queue(p_.streams[at(stream)]), collective);
+      const auto [entry, fresh] = last.try_emplace(queue(p_.streams[stream]), collective);
       if (!fresh) {
         graph_.add_edge(entry->second, collective);
         queue_edges_.push_back({entry->second, collective, r});
@@ -113,18 +109,19 @@ class Proof {
   }
 
   std::string text(int collective, int rank) const {
-    const Event& event = events_[at(collective)];
-    const Stream& s = p_.streams[at(event.stream)];
+    const Event& event = events_[collective];
+    const Stream& s = p_.streams[event.stream];
     const auto found = std::find(s.members.begin(), s.members.end(), rank);
-    const std::size_t member = found == s.members.end() ? 0 : at(static_cast<int>(found - s.members.begin()));
-    return fmt::format("{}, number {} of {}",
-                       describe(p_.event(s.members[member], s.events[member][at(event.number)])),
-                       event.number, title(s));
+    const auto member = found == s.members.end() ? 0 : found - s.members.begin();
+    return fmt::format(
+        "{}, number {} of {}",
+        describe(p_.event(ir::at(s.members, member), ir::at(ir::at(s.events, member), event.number))),
+        event.number, title(s));
   }
 
   [[noreturn]] void deadlock() const {
     std::vector<int> cycle = graph_.shortest_cycle();
-    const auto collective = [&](int e) { return events_[at(e)].stream >= 0; };
+    const auto collective = [&](int e) { return events_[e].stream >= 0; };
     // Begin with a collective: there is one, since the places of a rank lie in a line.
     std::rotate(cycle.begin(), std::find_if(cycle.begin(), cycle.end(), collective), cycle.end());
     const ChannelPolicy channels = p_.of_rank[0]->channels;
@@ -132,7 +129,7 @@ class Proof {
     for (std::size_t k = 0; k < cycle.size();) {
       std::size_t next = k + 1;
       int rank = -1;
-      while (next < cycle.size() && !collective(cycle[next])) rank = events_[at(cycle[next++])].rank;
+      while (next < cycle.size() && !collective(cycle[next])) rank = events_[cycle[next++]].rank;
       const int from = cycle[k], to = cycle[next % cycle.size()];
       std::string reason = "waits for";
       if (rank < 0) {
@@ -155,8 +152,8 @@ class Proof {
 
   const Projection& p_;
   EventGraph graph_;
-  std::vector<Event> events_;
-  std::vector<int> first_of_stream_;
+  ir::IdVector<int, Event> events_;
+  ir::IdVector<int, int> first_of_stream_;
   std::vector<QueueEdge> queue_edges_;
 };
 
@@ -178,14 +175,14 @@ Certificate check_traces(const std::vector<ir::CollectiveTrace>& traces) {
   Certificate certificate{.ranks = traces[0].ranks, .channels = traces[0].channels, .lines = {}, .order = {}};
   for (const Stream& s : p.streams) {
     certificate.lines.push_back(
-        {.what = title(s), .collectives = static_cast<int>(s.events[0].size()), .hash = hash_of(p, s)});
+        {.what = title(s), .collectives = ir::count_of(s.events[0]), .hash = hash_of(p, s)});
   }
   certificate.order = Proof(p).order();
   return certificate;
 }
 
 std::string to_string(const Certificate& c) {
-  constexpr std::size_t kShown = 12;
+  constexpr std::ptrdiff_t kShown = 12;
   std::string text =
       fmt::format("certificate: {} rank{} agree{} and cannot deadlock (channels {})\n", c.ranks,
                   c.ranks == 1 ? "" : "s", c.ranks == 1 ? "s" : "", to_string(c.channels));
@@ -193,10 +190,10 @@ std::string to_string(const Certificate& c) {
     text += fmt::format("  {}: {} collective{}, trace {:016x}\n", line.what, line.collectives,
                         line.collectives == 1 ? "" : "s", line.hash);
   if (c.order.empty()) return text + "  no collective\n";
-  const std::size_t shown = std::min(kShown, c.order.size());
+  const auto shown = std::min(kShown, std::ssize(c.order));
   text += fmt::format("  an order in which all can begin: {}",
-                      fmt::join(c.order.begin(), c.order.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  if (shown < c.order.size()) text += fmt::format(", and {} more", c.order.size() - shown);
+                      fmt::join(c.order.begin(), c.order.begin() + shown, ", "));
+  if (shown < std::ssize(c.order)) text += fmt::format(", and {} more", std::ssize(c.order) - shown);
   return text + "\n";
 }
 

@@ -5,28 +5,22 @@
 #include <queue>
 
 namespace braid::check {
-namespace {
-
-std::size_t at(int event) { return static_cast<std::size_t>(event); }
-
-}  // namespace
-
 std::optional<std::vector<int>> EventGraph::order() const {
-  std::vector<int> missing(next_.size(), 0);
+  ir::IdVector<int, int> missing(next_.ids(), 0);
   for (const auto& row : next_) {
-    for (const int then : row) ++missing[at(then)];
+    for (const int then : row) ++missing[then];
   }
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
   for (int e = 0; e < size(); ++e) {
-    if (missing[at(e)] == 0) ready.push(e);
+    if (missing[e] == 0) ready.push(e);
   }
   std::vector<int> order;
   while (!ready.empty()) {
     const int event = ready.top();
     ready.pop();
     order.push_back(event);
-    for (const int then : next_[at(event)]) {
-      if (--missing[at(then)] == 0) ready.push(then);
+    for (const int then : next_[event]) {
+      if (--missing[then] == 0) ready.push(then);
     }
   }
   if (order.size() != next_.size()) return std::nullopt;
@@ -35,25 +29,25 @@ std::optional<std::vector<int>> EventGraph::order() const {
 
 std::vector<int> EventGraph::shortest_cycle(int sources) const {
   // What a topological sort from both sides cannot remove holds all cycles.
-  std::vector<bool> alive(next_.size(), true);
-  std::vector<std::vector<int>> previous(next_.size());
+  ir::IdVector<int, bool> alive(next_.ids(), true);
+  Edges previous(next_.ids());
   for (int e = 0; e < size(); ++e) {
-    for (const int then : next_[at(e)]) previous[at(then)].push_back(e);
+    for (const int then : next_[e]) previous[then].push_back(e);
   }
-  const auto peel = [&](const std::vector<std::vector<int>>& forward,
-                        const std::vector<std::vector<int>>& back) {
-    std::vector<int> missing(next_.size(), 0), ready;
+  const auto peel = [&](const Edges& forward, const Edges& back) {
+    ir::IdVector<int, int> missing(next_.ids(), 0);
+    std::vector<int> ready;
     for (int e = 0; e < size(); ++e) {
-      if (!alive[at(e)]) continue;
-      for (const int p : back[at(e)]) missing[at(e)] += alive[at(p)];
-      if (missing[at(e)] == 0) ready.push_back(e);
+      if (!alive[e]) continue;
+      for (const int p : back[e]) missing[e] += alive[p];
+      if (missing[e] == 0) ready.push_back(e);
     }
     while (!ready.empty()) {
       const int e = ready.back();
       ready.pop_back();
-      alive[at(e)] = false;
-      for (const int n : forward[at(e)]) {
-        if (alive[at(n)] && --missing[at(n)] == 0) ready.push_back(n);
+      alive[e] = false;
+      for (const int n : forward[e]) {
+        if (alive[n] && --missing[n] == 0) ready.push_back(n);
       }
     }
   };
@@ -61,32 +55,32 @@ std::vector<int> EventGraph::shortest_cycle(int sources) const {
   peel(previous, next_);
 
   std::vector<int> best;
-  std::vector<int> from(next_.size(), -1), stamp(next_.size(), -1), depth(next_.size(), 0);
+  ir::IdVector<int, int> from(next_.ids(), -1), stamp(next_.ids(), -1), depth(next_.ids(), 0);
   for (int source = 0; source < size() && sources > 0; ++source) {
-    if (!alive[at(source)]) continue;
+    if (!alive[source]) continue;
     --sources;
     std::queue<int> queue;
     queue.push(source);
-    stamp[at(source)] = source;
-    depth[at(source)] = 1;
+    stamp[source] = source;
+    depth[source] = 1;
     bool found = false;
     while (!queue.empty() && !found) {
       const int e = queue.front();
       queue.pop();
-      if (!best.empty() && at(depth[at(e)]) >= best.size()) break;
-      for (const int n : next_[at(e)]) {
+      if (!best.empty() && depth[e] >= std::ssize(best)) break;
+      for (const int n : next_[e]) {
         if (n == source) {
           best.clear();
-          for (int walk = e; walk != source; walk = from[at(walk)]) best.push_back(walk);
+          for (int walk = e; walk != source; walk = from[walk]) best.push_back(walk);
           best.push_back(source);
           std::reverse(best.begin(), best.end());
           found = true;
           break;
         }
-        if (!alive[at(n)] || stamp[at(n)] == source) continue;
-        stamp[at(n)] = source;
-        depth[at(n)] = depth[at(e)] + 1;
-        from[at(n)] = e;
+        if (!alive[n] || stamp[n] == source) continue;
+        stamp[n] = source;
+        depth[n] = depth[e] + 1;
+        from[n] = e;
         queue.push(n);
       }
     }

@@ -6,17 +6,19 @@
 #include <optional>
 #include <vector>
 
+#include "ir/id_vector.h"
+
 namespace braid::check {
 
 class EventGraph {
  public:
   int add_event() {
     next_.emplace_back();
-    return static_cast<int>(next_.size()) - 1;
+    return size() - 1;
   }
   // `first` must have happened before `then` can. Parallel edges are harmless.
-  void add_edge(int first, int then) { next_[static_cast<std::size_t>(first)].push_back(then); }
-  int size() const { return static_cast<int>(next_.size()); }
+  void add_edge(int first, int then) { next_[first].push_back(then); }
+  int size() const { return next_.end_id(); }
 
   // An order in which all events can happen (the smallest numbers first), or none. O((V + E) log V).
   std::optional<std::vector<int>> order() const;
@@ -27,7 +29,8 @@ class EventGraph {
   std::vector<int> shortest_cycle(int sources = 2000) const;
 
  private:
-  std::vector<std::vector<int>> next_;
+  using Edges = ir::IdVector<int, std::vector<int>>;
+  Edges next_;
 };
 
 }  // namespace braid::check

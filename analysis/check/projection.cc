@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/check/errors.h"
+#include "analysis/check/check_traces.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
 
@@ -38,7 +38,7 @@ void same_world(const std::vector<CollectiveTrace>& traces) {
                      kCompileAlike);
     }
   }
-  if (traces.size() != 1 && static_cast<int>(traces.size()) != first.ranks) {
+  if (traces.size() != 1 && std::ssize(traces) != first.ranks) {
     ir::user_error(kNotOneProgram, {.file = first.source},
                    fmt::format("is for {} ranks, but {} programs were given", first.ranks, traces.size()),
                    "give one program for all ranks, or one for each");
@@ -49,13 +49,13 @@ void same_world(const std::vector<CollectiveTrace>& traces) {
 void same_groups(const Projection& p) {
   std::map<std::string, std::map<std::vector<int>, std::vector<int>>>
       meanings;  // name -> list -> who says so
-  for (std::size_t r = 0; r < p.of_rank.size(); ++r) {
+  for (const int r : p.of_rank.ids()) {
     const CollectiveTrace& trace = *p.of_rank[r];
     std::set<int> used;
     for (const TraceEvent& e : trace.events) used.insert(e.group);
     for (const int g : used) {
-      const ir::CommGroup& group = trace.groups[static_cast<std::size_t>(g)];
-      meanings[group.name][group.ranks].push_back(static_cast<int>(r));
+      const ir::CommGroup& group = ir::at(trace.groups, g);
+      meanings[group.name][group.ranks].push_back(r);
     }
   }
   for (const auto& [name, lists] : meanings) {
@@ -88,44 +88,41 @@ Projection project(const std::vector<CollectiveTrace>& traces) {
   same_world(traces);
   Projection p;
   const int ranks = traces[0].ranks;
-  for (int r = 0; r < ranks; ++r)
-    p.of_rank.push_back(&traces[traces.size() == 1 ? 0 : static_cast<std::size_t>(r)]);
+  for (int r = 0; r < ranks; ++r) p.of_rank.push_back(&ir::at(traces, traces.size() == 1 ? 0 : r));
   same_groups(p);
   p.place.resize(p.of_rank.size());
   std::map<std::tuple<std::string, int, int>, int> found;
   for (int r = 0; r < ranks; ++r) {
-    const CollectiveTrace& trace = *p.of_rank[static_cast<std::size_t>(r)];
-    for (std::size_t k = 0; k < trace.events.size(); ++k) {
-      const TraceEvent& e = trace.events[k];
+    const CollectiveTrace& trace = *p.of_rank[r];
+    for (const int k : ir::first_ids<int>(ir::count_of(trace.events))) {
+      const TraceEvent& e = ir::at(trace.events, k);
       if (e.step != TraceEvent::Step::start) continue;
-      const ir::CommGroup& group = trace.groups[static_cast<std::size_t>(e.group)];
+      const ir::CommGroup& group = ir::at(trace.groups, e.group);
       if (std::find(group.ranks.begin(), group.ranks.end(), r) == group.ranks.end()) continue;
       int source = -1, destination = -1;
       if (row_of(e.kind).point_to_point) {
-        const int other = group.ranks[static_cast<std::size_t>(e.peer)];
+        const int other = ir::at(group.ranks, e.peer);
         if (other == r) continue;  // to itself: nothing happens
         source = e.kind == CollectiveKind::send ? r : other;
         destination = e.kind == CollectiveKind::send ? other : r;
       }
-      const auto [entry, fresh] =
-          found.try_emplace({group.name, source, destination}, static_cast<int>(p.streams.size()));
+      const auto [entry, fresh] = found.try_emplace({group.name, source, destination}, p.streams.end_id());
       if (fresh) {
         Stream s{.group = group.name,
                  .ranks = group.ranks,
                  .source = source,
                  .destination = destination,
-                 .members = group.ranks,
+                 .members = ir::IdVector<int, int>(group.ranks),
                  .events = {}};
         if (s.paired()) s.members = {source, destination};
         s.events.resize(s.members.size());
         p.streams.push_back(std::move(s));
       }
-      Stream& s = p.streams[static_cast<std::size_t>(entry->second)];
+      Stream& s = p.streams[entry->second];
       const auto member = std::find(s.members.begin(), s.members.end(), r) - s.members.begin();
-      std::vector<int>& mine = s.events[static_cast<std::size_t>(member)];
-      p.place[static_cast<std::size_t>(r)][static_cast<int>(k)] = {entry->second,
-                                                                   static_cast<int>(mine.size())};
-      mine.push_back(static_cast<int>(k));
+      std::vector<int>& mine = ir::at(s.events, member);
+      p.place[r][k] = {entry->second, ir::count_of(mine)};
+      mine.push_back(k);
     }
   }
   return p;
@@ -137,18 +134,17 @@ void compare(const Projection& p) {
     for (const auto& events : s.events) longest = std::max(longest, events.size());
     for (std::size_t k = 0; k < longest; ++k) {
       std::map<std::string, std::vector<int>> sides;  // key -> members
-      for (std::size_t m = 0; m < s.members.size(); ++m) {
+      for (const int m : s.members.ids()) {
         const bool there = k < s.events[m].size();
-        sides[there ? agreement_key(s, p.event(s.members[m], s.events[m][k])) : ""].push_back(
-            static_cast<int>(m));
+        sides[there ? agreement_key(s, p.event(s.members[m], s.events[m][k])) : ""].push_back(m);
       }
       if (sides.size() == 1) continue;
       std::string text = fmt::format("number {} of {}: the ranks do different things", k, title(s));
       for (const auto& [key, members] : sides) {
         std::vector<int> who;
-        for (const int m : members) who.push_back(s.members[static_cast<std::size_t>(m)]);
-        const auto first = static_cast<std::size_t>(members[0]);
-        const std::string& source = p.of_rank[static_cast<std::size_t>(who[0])]->source;
+        for (const int m : members) who.push_back(s.members[m]);
+        const int first = members[0];
+        const std::string& source = p.of_rank[who[0]]->source;
         const std::size_t length = s.events[first].size();
         text +=
             fmt::format("\n  {} ({}): {}", ranks_text(who), source,

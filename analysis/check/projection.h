@@ -7,29 +7,28 @@
 #include <vector>
 
 #include "ir/collective_trace.h"
+#include "ir/id_vector.h"
 
 namespace braid::check {
 
 // Where collectives are numbered: a group, or one direction between two members of it.
 struct Stream {
   std::string group;
-  std::vector<int> ranks;                // world ranks of the group
-  int source = -1, destination = -1;     // world ranks; of sends and receives only
-  std::vector<int> members;              // who takes part
-  std::vector<std::vector<int>> events;  // of each member: indices of starts in its trace
+  std::vector<int> ranks;                      // world ranks of the group
+  int source = -1, destination = -1;           // world ranks; of sends and receives only
+  ir::IdVector<int, int> members;              // who takes part
+  ir::IdVector<int, std::vector<int>> events;  // of each member: indices of starts in its trace
 
   bool paired() const { return source >= 0; }
 };
 std::string title(const Stream& stream);  // "group 'tp' (ranks 0 1)"
 
 struct Projection {
-  std::vector<const ir::CollectiveTrace*> of_rank;
-  std::vector<Stream> streams;                            // in order of first use
-  std::vector<std::map<int, std::pair<int, int>>> place;  // [rank][event] -> stream, number in it
+  ir::IdVector<int, const ir::CollectiveTrace*> of_rank;
+  ir::IdVector<int, Stream> streams;                            // in order of first use
+  ir::IdVector<int, std::map<int, std::pair<int, int>>> place;  // [rank][event] -> stream, number in it
 
-  const ir::TraceEvent& event(int rank, int index) const {
-    return of_rank[static_cast<std::size_t>(rank)]->events[static_cast<std::size_t>(index)];
-  }
+  const ir::TraceEvent& event(int rank, int index) const { return ir::at(of_rank[rank]->events, index); }
 };
 
 // UserError BR0902, and BR0900 where ranks mean different groups by one name.

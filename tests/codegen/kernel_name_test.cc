@@ -55,15 +55,18 @@ TEST(KernelName, KnowsSoftmaxAndNormalisations) {
 
 TEST(Writer, BreaksLongStatementsBetweenArguments) {
   codegen::cpp::Writer w;
-  const std::string statement = "  k3_add(at<float>(arena_, slot_of_the_first_operand), at<const float>(weights_, "
-                                "slot_of_the_second_operand), \"a, quoted, comma\", 7);";
+  const std::string statement =
+      "  k3_add(at<float>(arena_, slot_of_the_first_operand), at<const float>(weights_, "
+      "slot_of_the_second_operand), \"a, quoted, comma\", 7);";
   w.open("{");
   w.wrapped(statement);
   w.wrapped("// " + std::string(200, 'x') + ", a comment stays on its line");
   w.wrapped("short(1, 2);");
-  EXPECT_EQ(w.text(), "{\n    k3_add(at<float>(arena_, slot_of_the_first_operand),\n"
-                      "        at<const float>(weights_, slot_of_the_second_operand), \"a, quoted, comma\", 7);\n"
-                      "  // " + std::string(200, 'x') + ", a comment stays on its line\n  short(1, 2);\n");
+  EXPECT_EQ(w.text(),
+            "{\n    k3_add(at<float>(arena_, slot_of_the_first_operand),\n"
+            "        at<const float>(weights_, slot_of_the_second_operand), \"a, quoted, comma\", 7);\n"
+            "  // " +
+                std::string(200, 'x') + ", a comment stays on its line\n  short(1, 2);\n");
 }
 
 }  // namespace

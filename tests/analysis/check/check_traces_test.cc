@@ -5,7 +5,6 @@
 
 #include <sstream>
 
-#include "analysis/check/errors.h"
 #include "ir/parser.h"
 #include "tests/support/user_error.h"
 
