@@ -420,7 +420,9 @@ std::string ProgramEmitter::source_text() const {
     }
     for (const std::string& u : users) w.line("// " + u);
     if (k.users.size() > users.size()) w.line(fmt::format("// {} operations in all", k.users.size()));
-    w.raw(fmt::format("void {}{} {}", k.name, k.text.parameters, k.text.body));
+    const std::size_t first = k.text.body.find('\n') + 1;  // "{"
+    w.wrapped(fmt::format("void {}{} {}", k.name, k.text.parameters, k.text.body.substr(0, first - 1)));
+    w.raw(k.text.body.substr(first));
   }
   for (std::size_t k = 0; k < shapes_.size(); ++k) {
     w.line();

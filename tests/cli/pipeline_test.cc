@@ -191,7 +191,7 @@ TEST(Pipeline, OptionsThatDoNotGoTogetherAreRefused) {
   const std::string path = folder.file("s.csv", "0F0,0B0\n1F0,1B0\n");
   for (const char* option : {"--ranks", "--stages", "--microbatches"})
     EXPECT_THAT(braid({"pipeline", "check", path, option, "7"}).err,
-                HasSubstr(std::string(option) + " 7, but the file has"));
+                HasSubstr(std::string(option) + " is 7, but the file has"));
   EXPECT_EQ(
       braid({"pipeline", "check", path, "--ranks", "2", "--stages", "2", "--microbatches", "1"}).exit_code,
       0);

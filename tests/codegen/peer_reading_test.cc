@@ -100,7 +100,7 @@ TEST(PeerReadingKernels, TheProgramAsksTheEngineForThatAlgorithm) {
   ir::Schedule schedule = frontend::import_text(kTwoShot, {.ranks = 2});
   optimise(schedule, CompileOptions{});
   const codegen::cpp::EmittedProgram program = codegen::cpp::emit_cpp(schedule, {.name = "p"});
-  EXPECT_THAT(program.source, HasSubstr("Algorithm::two_shot"));
+  EXPECT_THAT(program.source, HasSubstr("\"two_shot\"}"));
 }
 
 TEST(PeerReadingKernels, TheCudaTargetHasKernelsOfItsOwn) {

@@ -95,7 +95,7 @@ TEST(ParseErrors, BR0505Types) {
   expect_error_after_head(505, "%y: f32[4] = pointwise { %0 = load %x[i0] %1 = load %k %2 = ~add %0, %1",
                           "add of f32 and i64");
   expect_error_after_head(505, "%y: i64[4] = pointwise { %0 = load %k %1 = ~exp %0",
-                          "exp needs a floating-point type");
+                          "exp requires a floating-point type");
   expect_error_after_head(505, "~%y: f32[4] = pointwise { %0 = load %k store %0 }",
                           "the result has type i64");
   expect_error_after_head(505, "%y: i64[4] = pointwise { %0 = ~constant i8 300", "does not fit i8");
@@ -148,7 +148,7 @@ TEST(ParseErrors, BR0510Constants) {
   expect_error(510, "graph g\nconstant %c: f32[2] = ~[1.0]", "got 1 values for 2 elements");
   expect_error(510, "graph g\nconstant %c: i8[1] = [~200]", "does not fit i8");
   expect_error(510, "graph g\nconstant %c: f32[1000000000000] = ~splat(0.0)", "splat of");
-  expect_error(510, "graph g\ndim n in [1, 2] constant ~%c: f32[n] = [1.0]", "constants");
+  expect_error(510, "graph g\ndim n in [1, 2] constant ~%c: f32[n] = [1.0]", "must be constant");
   expect_error(510, "graph g\nranks 2 constant ~%c: f32[1] = per_rank([1.0])",
                "the constant has 1 entries for 2 ranks");
   expect_error(510, "graph g\nconstant ~%c: f32[1] = file(\"\", 0)", "requires a name");

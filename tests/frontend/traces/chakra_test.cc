@@ -117,7 +117,7 @@ TEST(ChakraErrors, ACircleNamesItsMembers) {
   expect_trace_error(563, "circle.et",
                      metadata() + node({1, "a", 4, {3}, 1, 1}) + node({2, "b", 4, {1}, 1, 1}) +
                          node({3, "c", 4, {2}, 1, 1}) + node({4, "behind", 4, {3}, 1, 1}),
-                     0, 0, "circle");
+                     0, 0, "form a cycle: 'b', 'c', 'a'");
 }
 
 TEST(ChakraErrors, AnUnknownCollectiveIsRefusedWithItsPlace) {
