@@ -83,7 +83,8 @@ void Writer::wrapped(std::string_view statement) {
       if (last.size() <= depth) last.resize(depth + 1, 0);
       last[depth] = k + 1;
     }
-    const auto half_full = std::find_if(last.begin(), last.end(), [&](std::size_t k) { return 2 * k >= room; });
+    const auto half_full =
+        std::find_if(last.begin(), last.end(), [&](std::size_t k) { return 2 * k >= room; });
     const std::size_t cut = half_full != last.end() ? *half_full
                             : last.empty()          ? 0
                                                     : *std::max_element(last.begin(), last.end());
