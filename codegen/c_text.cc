@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ir/element.h"
 
@@ -69,6 +71,51 @@ std::string CNames::unique(std::string_view wanted) {
   std::string name(wanted);
   for (int k = 2; !taken_.insert(name).second; ++k) name = fmt::format("{}_{}", wanted, k);
   return name;
+}
+
+namespace {
+
+// Behind which commas a statement may be broken, by how many brackets they stand in: the last one each within
+// `room` columns. Nothing if the statement fits; a comment behind it stays whole.
+std::vector<std::size_t> breaks(std::string_view statement, std::size_t room) {
+  std::vector<std::size_t> last;
+  std::size_t depth = 0, k = 0;
+  bool quoted = false;
+  for (; k < statement.size(); ++k) {
+    const char c = statement[k];
+    if (c == '"' && (k == 0 || statement[k - 1] != '\\')) quoted = !quoted;
+    if (quoted) continue;
+    if (statement.substr(k).starts_with("//")) break;
+    if (c == '(' || c == '{' || c == '[') ++depth;
+    if ((c == ')' || c == '}' || c == ']') && depth > 0) --depth;
+    if (k >= room || !statement.substr(k).starts_with(", ")) continue;
+    if (last.size() <= depth) last.resize(depth + 1, 0);
+    last[depth] = k + 1;
+  }
+  return k <= room ? std::vector<std::size_t>{} : last;
+}
+
+}  // namespace
+
+std::string wrapped(std::string_view statement, std::size_t indent) {
+  constexpr std::size_t kColumns = 110;
+  if (statement.empty()) return "\n";
+  std::string out;
+  const std::size_t first = std::min(statement.find_first_not_of(' '), statement.size());
+  std::size_t margin = indent;
+  for (;;) {
+    const std::size_t room = margin < kColumns ? kColumns - margin : 0;
+    const std::vector<std::size_t> places = breaks(statement, room);
+    if (places.empty()) return out + std::string(margin, ' ') + std::string(statement) + "\n";
+    // In the fewest brackets, if that leaves a line that is at least half full.
+    const auto half_full =
+        std::find_if(places.begin(), places.end(), [&](std::size_t k) { return 2 * k >= room; });
+    const std::size_t cut =
+        half_full != places.end() ? *half_full : *std::max_element(places.begin(), places.end());
+    out += std::string(margin, ' ') + std::string(statement.substr(0, cut)) + "\n";
+    statement.remove_prefix(cut + 1);
+    margin = indent + first + 4;
+  }
 }
 
 }  // namespace braid::codegen

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
-#include <vector>
 
 namespace braid::codegen::cpp {
 
@@ -63,37 +61,7 @@ void Writer::line(std::string_view text) {
   text_ += '\n';
 }
 void Writer::wrapped(std::string_view statement) {
-  constexpr std::size_t kColumns = 110;
-  if (statement.starts_with("//") || statement.starts_with("#")) return line(statement);
-  const std::size_t inside = statement.find_first_not_of(' ');
-  std::string indent;
-  while (indent.size() + 2 * static_cast<std::size_t>(depth_) + statement.size() > kColumns) {
-    const std::size_t room = kColumns - 2 * static_cast<std::size_t>(depth_) - indent.size();
-    // The last comma that fits in the fewest brackets, where it leaves a line that is at least half full.
-    std::vector<std::size_t> last;  // by depth
-    std::size_t depth = 0;
-    bool quoted = false;
-    for (std::size_t k = 0; k + 1 < statement.size() && k < room; ++k) {
-      const char c = statement[k];
-      if (c == '"' && (k == 0 || statement[k - 1] != '\\')) quoted = !quoted;
-      if (quoted) continue;
-      if (c == '(' || c == '{' || c == '[') ++depth;
-      if ((c == ')' || c == '}' || c == ']') && depth > 0) --depth;
-      if (c != ',' || statement[k + 1] != ' ') continue;
-      if (last.size() <= depth) last.resize(depth + 1, 0);
-      last[depth] = k + 1;
-    }
-    const auto half_full =
-        std::find_if(last.begin(), last.end(), [&](std::size_t k) { return 2 * k >= room; });
-    const std::size_t cut = half_full != last.end() ? *half_full
-                            : last.empty()          ? 0
-                                                    : *std::max_element(last.begin(), last.end());
-    if (cut == 0) break;
-    line(indent + std::string(statement.substr(0, cut)));
-    statement.remove_prefix(cut + 1);
-    indent.assign((inside == std::string_view::npos ? 0 : inside) + 4, ' ');
-  }
-  line(indent + std::string(statement));
+  text_ += codegen::wrapped(statement, static_cast<std::size_t>(depth_) * 2);
 }
 void Writer::open(std::string_view text) {
   line(text);

@@ -265,15 +265,6 @@ void ProgramEmitter::write_tables(Writer& w) const {
   }
 }
 
-void ProgramEmitter::write_slots(Writer& w) const {
-  if (slot_rows_.empty()) return;
-  w.line();
-  w.line(
-      "// Where buffers lie: bytes from the beginning of the arena, the communication segment or the "
-      "weights.");
-  for (const std::string& row : slot_rows_) w.line(row);
-}
-
 void ProgramEmitter::write_sizes(Writer& w) const {
   const Graph& graph = s_.graph;
   w.open("void sizes([[maybe_unused]] const int64_t* dims, [[maybe_unused]] int64_t* out) {");
@@ -403,7 +394,10 @@ std::string ProgramEmitter::source_text() const {
   w.line();
   write_tables(w);
   if (checked_) write_lifecycle(w);
-  write_slots(w);
+  if (const std::string slots = slots_.declarations(); !slots.empty()) {
+    w.line();
+    w.raw(slots);
+  }
   w.line();
   write_sizes(w);
   w.line();

@@ -14,19 +14,6 @@ bool ProgramEmitter::has_memory(BufferId buffer) const {
   return (kind != StorageKind::activation && kind != StorageKind::comm) || plan_.placements.contains(root);
 }
 
-// The name of the storage's place: a constant of the program.
-std::string ProgramEmitter::slot(StorageId storage, std::int64_t offset, const std::string& base) {
-  const auto [it, fresh] = slots_.try_emplace(storage);
-  if (fresh) {
-    constexpr std::size_t kLongest = 48;
-    std::string name = "slot_" + c_identifier(s_.graph[storage].name);
-    if (name.size() > kLongest) name.resize(kLongest);
-    it->second = slot_names_.unique(name);
-    slot_rows_.push_back(fmt::format("constexpr int64_t {} = {};  // {}", it->second, offset, base));
-  }
-  return it->second;
-}
-
 std::string ProgramEmitter::bytes_at(BufferId buffer, Expr elements) {
   const Graph& graph = s_.graph;
   const MemoryRegion where = region(graph, buffer);
@@ -49,7 +36,8 @@ std::string ProgramEmitter::bytes_at(BufferId buffer, Expr elements) {
     case StorageKind::constant: {
       const WeightPlace& place = weights_.places.at(where.storage);
       base = place.per_rank ? "rank_weights_" : "weights_";
-      place_name = slot(where.storage, place.offset, place.per_rank ? "weights of the rank" : "weights");
+      place_name =
+          slots_.of(graph, where.storage, place.offset, place.per_rank ? "weights of the rank" : "weights");
       break;
     }
     case StorageKind::activation:
@@ -59,7 +47,7 @@ std::string ProgramEmitter::bytes_at(BufferId buffer, Expr elements) {
                      storage.name);
       const bool comm = place->second.space == MemorySpace::comm;
       base = comm ? "segment_" : "arena_";
-      place_name = slot(where.storage, place->second.offset, comm ? "segment" : "arena");
+      place_name = slots_.of(graph, where.storage, place->second.offset, comm ? "segment" : "arena");
       break;
     }
   }

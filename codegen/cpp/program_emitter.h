@@ -9,6 +9,7 @@
 #include "codegen/cpp/cpp_text.h"
 #include "codegen/cpp/emit.h"
 #include "codegen/cpp/kernel_emit.h"
+#include "codegen/slots.h"
 
 namespace braid::codegen::cpp {
 
@@ -61,7 +62,6 @@ class ProgramEmitter {
   void write_tables(Writer& w) const;
   void write_class(Writer& w) const;
   void write_sizes(Writer& w) const;
-  void write_slots(Writer& w) const;
   std::string header_text() const;
   nlohmann::ordered_json manifest(std::uint64_t id) const;
 
@@ -92,7 +92,6 @@ class ProgramEmitter {
   // emit_address.cc
   std::string address(ir::BufferId buffer, ir::Expr elements = 0, bool constant = true);
   std::string bytes_at(ir::BufferId buffer, ir::Expr elements = 0);  // as std::byte*
-  std::string slot(ir::StorageId storage, std::int64_t offset, const std::string& base);
   bool overlap(ir::BufferId a, ir::BufferId b) const;
   bool has_memory(ir::BufferId buffer) const;
   std::string size(ir::Expr e) const { return c_expr(e, expr_style(names_)); }
@@ -112,9 +111,7 @@ class ProgramEmitter {
   std::vector<int> output_alias_;  // per output: the input whose memory it is, or -1
   std::vector<std::pair<ir::BufferId, ir::BufferId>> final_copies_;
 
-  std::map<ir::StorageId, std::string> slots_;
-  CNames slot_names_;
-  std::vector<std::string> slot_rows_;  // in the order of their first use
+  Slots slots_;
   std::map<std::string, std::size_t> kernel_index_;
   std::vector<KernelFunction> kernels_;
   std::vector<Collective> collectives_;

@@ -42,6 +42,7 @@ class ProgramWriter {
         "braid::rt::device;\n",
         out.name);
     write_kernels(kernels);
+    if (const std::string slots = memory.slots().declarations(); !slots.empty()) text_ += "\n" + slots;
     write_tensors(memory);
     write_table(out, step);
     write_class(out, step, kernels);

@@ -92,7 +92,12 @@ MemoryMap::Address MemoryMap::address(ir::BufferId buffer, ir::Expr elements) co
   const std::optional<Place> p = place(r.storage);
   ir::internal_check(p.has_value(), "buffer '{}' has no memory: the schedule has no plan for it",
                      graph_[buffer].name);
-  return {*p, r.offset + p->offset + elements * ir::size_of(graph_[buffer].dtype)};
+  const ir::Expr inside = r.offset + elements * ir::size_of(graph_[buffer].dtype);
+  if (p->base == Place::Base::input || p->base == Place::Base::output) return {*p, host_expr(inside)};
+  constexpr const char* kNames[] = {"arena", "segment", "weights", "weights of the rank"};
+  const std::string& slot =
+      slots_.of(graph_, r.storage, p->offset, kNames[static_cast<std::size_t>(p->base)]);
+  return {*p, inside.is_constant(0) ? slot : slot + " + " + host_operand(inside)};
 }
 
 std::string MemoryMap::pointer(ir::BufferId buffer, ir::Expr elements) const {
@@ -101,14 +106,14 @@ std::string MemoryMap::pointer(ir::BufferId buffer, ir::Expr elements) const {
   std::string base = kBases[static_cast<std::size_t>(a.place.base)];
   if (a.place.base == Place::Base::input || a.place.base == Place::Base::output)
     base += fmt::format("[{}]", a.place.index);
-  return fmt::format("at<{}>({}, {})", memory_type(graph_[buffer].dtype), base, host_expr(a.offset));
+  return fmt::format("at<{}>({}, {})", memory_type(graph_[buffer].dtype), base, a.offset);
 }
 
 std::string MemoryMap::segment_offset(ir::BufferId buffer, ir::Expr elements) const {
   const Address a = address(buffer, elements);
   ir::internal_check(a.place.base == Place::Base::segment, "buffer '{}' lies outside of the segment",
                      graph_[buffer].name);
-  return host_expr(a.offset);
+  return a.offset;
 }
 
 }  // namespace braid::codegen::cuda

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/slots.h"
 #include "codegen/weights.h"
 #include "ir/schedule.h"
 
@@ -25,9 +26,9 @@ class MemoryMap {
   // Requires a memory plan if there are activations or communication buffers.
   MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& units);
 
-  // "at<float>(arena_, 4096)": the first element of the buffer, moved by `elements`.
+  // "at<float>(arena_, slot_h)": the first element of the buffer, moved by `elements`.
   std::string pointer(ir::BufferId buffer, ir::Expr elements = 0) const;
-  // The same as a byte offset in the segment ("4096"). Requires that the buffer lies there.
+  // The same as a byte offset in the segment ("slot_h"). Requires that the buffer lies there.
   std::string segment_offset(ir::BufferId buffer, ir::Expr elements = 0) const;
 
   struct Place {
@@ -49,6 +50,7 @@ class MemoryMap {
   std::int64_t arena_bytes() const { return arena_bytes_; }
   std::int64_t segment_bytes() const { return segment_bytes_; }
   const WeightLayout& weights() const { return weights_; }
+  const Slots& slots() const { return slots_; }  // those that pointers have named so far
 
   // Graph outputs whose memory is not the caller's, which are copied at the end of a step.
   struct OutputCopy {
@@ -62,12 +64,13 @@ class MemoryMap {
  private:
   struct Address {
     Place place;
-    ir::Expr offset;  // bytes from the base
+    std::string offset;  // bytes from the base
   };
   Address address(ir::BufferId buffer, ir::Expr elements) const;
 
   const ir::Graph& graph_;
   std::map<ir::StorageId, Place> places_;
+  mutable Slots slots_;  // filled as pointers are written
   std::int64_t arena_bytes_ = 0, segment_bytes_ = 0;
   WeightLayout weights_;
   std::vector<OutputCopy> copies_;

@@ -81,7 +81,7 @@ class StepWriter {
   }
 
  private:
-  void line(const std::string& text) { out_.text += "    " + text + "\n"; }
+  void line(const std::string& text) { out_.text += wrapped(text, 4); }
 
   void begin_unit(const Unit& unit) {
     std::string names;

@@ -62,11 +62,14 @@ TEST(Writer, BreaksLongStatementsBetweenArguments) {
   w.wrapped(statement);
   w.wrapped("// " + std::string(200, 'x') + ", a comment stays on its line");
   w.wrapped("short(1, 2);");
+  w.wrapped("first(1, 2);  // " + std::string(50, 'y') + ", " + std::string(50, 'z'));
+  w.wrapped("");
   EXPECT_EQ(w.text(),
             "{\n    k3_add(at<float>(arena_, slot_of_the_first_operand),\n"
             "        at<const float>(weights_, slot_of_the_second_operand), \"a, quoted, comma\", 7);\n"
             "  // " +
-                std::string(200, 'x') + ", a comment stays on its line\n  short(1, 2);\n");
+                std::string(200, 'x') + ", a comment stays on its line\n  short(1, 2);\n  first(1, 2);  // " +
+                std::string(50, 'y') + ", " + std::string(50, 'z') + "\n\n");
 }
 
 }  // namespace
