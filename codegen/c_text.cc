@@ -107,11 +107,11 @@ std::string wrapped(std::string_view statement, std::size_t indent) {
     const std::size_t room = margin < kColumns ? kColumns - margin : 0;
     const std::vector<std::size_t> places = breaks(statement, room);
     if (places.empty()) return out + std::string(margin, ' ') + std::string(statement) + "\n";
-    // In the fewest brackets, if that leaves a line that is at least half full.
-    const auto half_full =
-        std::find_if(places.begin(), places.end(), [&](std::size_t k) { return 2 * k >= room; });
+    // In the fewest brackets, if that leaves a line that is at least a quarter full.
+    const auto full_enough =
+        std::find_if(places.begin(), places.end(), [&](std::size_t k) { return 4 * k >= room; });
     const std::size_t cut =
-        half_full != places.end() ? *half_full : *std::max_element(places.begin(), places.end());
+        full_enough != places.end() ? *full_enough : *std::max_element(places.begin(), places.end());
     out += std::string(margin, ' ') + std::string(statement.substr(0, cut)) + "\n";
     statement.remove_prefix(cut + 1);
     margin = indent + first + 4;

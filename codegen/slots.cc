@@ -17,7 +17,8 @@ const std::string& Slots::of(const ir::Graph& graph, ir::StorageId storage, std:
 
 std::string Slots::declarations() const {
   if (rows_.empty()) return {};
-  return "// Where buffers lie: bytes from the beginning of the arena, the communication segment or the weights.\n" +
+  return "// Where buffers lie: bytes from the beginning of the arena, the communication segment or the "
+         "weights.\n" +
          rows_;
 }
 

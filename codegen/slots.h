@@ -16,7 +16,8 @@ class Slots {
  public:
   // The constant of the storage, "slot_h", which holds its `offset` in bytes from the beginning of `base`
   // ("arena", "weights", ...).
-  const std::string& of(const ir::Graph& graph, ir::StorageId storage, std::int64_t offset, std::string_view base);
+  const std::string& of(const ir::Graph& graph, ir::StorageId storage, std::int64_t offset,
+                        std::string_view base);
   // Declarations of the constants, in the order of their first use; empty if there are none.
   std::string declarations() const;
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/cpp/kernel_name.h"
 #include "codegen/cpp/program_emitter.h"
+#include "codegen/kernel_name.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
 

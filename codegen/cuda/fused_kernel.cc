@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/scalar.h"
+#include "codegen/kernel_name.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 
@@ -51,7 +52,9 @@ class FusedWriter {
       write_points(points);
     }
     Launch launch = k_.finish();
-    launch.wanted_name = graph_[members_.back().op].name;
+    std::vector<ir::OpId> ops;
+    for (const auto& member : members_) ops.push_back(member.op);
+    launch.wanted_name = kernel_name(graph_, ops);
     launch.count = host_expr(points);
     launch.grid = rows_ ? "grid_for(count, 1)" : "grid_for(count, 256)";
     launch.block = rows_ ? fmt::format("block_for({})", host_expr(longest_row())) : "256";

@@ -4,6 +4,7 @@
 
 #include "codegen/collapse.h"
 #include "codegen/cuda/scalar.h"
+#include "codegen/kernel_name.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cuda {
@@ -52,7 +53,7 @@ Launch pointwise_kernel(const ir::Graph& graph, ir::OpId op) {
                      value_in(loops.body, result, type)));
   k.close();
   Launch launch = k.finish();
-  launch.wanted_name = graph[op].name;
+  launch.wanted_name = kernel_name(graph, {op});
   launch.count = host_expr(ir::numel(loops.sizes));
   launch.grid = "grid_for(count, 256)";
   launch.block = "256";
@@ -98,7 +99,7 @@ Launch reduction_kernel(const ir::Graph& graph, ir::OpId op) {
                      k.expr(loops.store_index, sizes), converted("folded", acc, type)));
   k.close();
   Launch launch = k.finish();
-  launch.wanted_name = graph[op].name;
+  launch.wanted_name = kernel_name(graph, {op});
   launch.count = host_expr(rows);
   launch.grid = warp ? "grid_for(count, 8)" : "grid_for(count, 1)";
   launch.block = warp ? "dim3(32, 8)" : fmt::format("block_for({})", host_expr(columns));
@@ -157,7 +158,7 @@ Launch naive_gemm_kernel(const ir::Graph& graph, ir::OpId op) {
   k.line(fmt::format("{}[{}] = {};", k.output(gemm.out.buffer), k.expr(out, extents), result));
   k.close();
   Launch launch = k.finish();
-  launch.wanted_name = graph[op].name;
+  launch.wanted_name = "product";
   launch.count = host_expr(ir::numel(sizes));
   launch.grid = "grid_for(count, 256)";
   launch.block = "256";

@@ -1,5 +1,5 @@
 // What a reader of a generated program sees: names of kernels, and long statements on several lines.
-#include "codegen/cpp/kernel_name.h"
+#include "codegen/kernel_name.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ std::string name_of(const std::string& loops) {
       "graph main input %x: f32[4, 8] input %r: f32[4, 8] input %i: i64[4] " + loops + " output %y", "test");
   std::vector<ir::OpId> ops;
   for (std::size_t k = 0; k < s.graph.ops.size(); ++k) ops.push_back({static_cast<std::int32_t>(k)});
-  return codegen::cpp::kernel_name(s.graph, ops);
+  return codegen::kernel_name(s.graph, ops);
 }
 
 TEST(KernelName, SaysWhatIsComputed) {

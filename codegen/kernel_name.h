@@ -6,10 +6,10 @@
 
 #include "ir/graph.h"
 
-namespace braid::codegen::cpp {
+namespace braid::codegen {
 
 // The operations of a fused node's loops in their order, each once; softmax and the normalisations by their
 // names, at which the name ends. "copy" if it only moves data. For readers: not unique.
 std::string kernel_name(const ir::Graph& graph, const std::vector<ir::OpId>& ops);
 
-}  // namespace braid::codegen::cpp
+}  // namespace braid::codegen

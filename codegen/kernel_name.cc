@@ -1,4 +1,4 @@
-#include "codegen/cpp/kernel_name.h"
+#include "codegen/kernel_name.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-namespace braid::codegen::cpp {
+namespace braid::codegen {
 
 using namespace ir;
 
@@ -81,4 +81,4 @@ std::string kernel_name(const Graph& graph, const std::vector<OpId>& ops) {
   return out.empty() ? "copy" : fmt::format("{}", fmt::join(out, "_"));
 }
 
-}  // namespace braid::codegen::cpp
+}  // namespace braid::codegen
