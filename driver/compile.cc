@@ -132,7 +132,10 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
   std::vector<passes::PassRecord> records =
       passes::run_passes(schedule, pass_list(options, target, legalise), run);
   // A text may bring a plan of its own, and a pass of a plug-in may fuse after all.
-  if (schedule.plan && legalise.run(schedule, context)) passes::PlanMemory().run(schedule, context);
+  if (schedule.plan) {
+    legalise.run(schedule, context);
+    if (!schedule.plan) passes::PlanMemory().run(schedule, context);
+  }
   return records;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ir/activation.h"
+#include "ir/element.h"
 #include "ir/error.h"
 
 namespace braid::ir {
@@ -20,15 +21,20 @@ std::size_t at(ValueId v) { return static_cast<std::size_t>(v.index); }
 // Values through which everything from acc to the result passes, in order; both ends included.
 std::vector<std::size_t> cut_points(const LoopBody& body, std::size_t acc) {
   const std::size_t result = at(body.result);
+  if (acc > result) return {};  // the result does not depend on it
   std::vector<bool> depends(result + 1, false);
   std::vector<std::size_t> last_use(result + 1, 0);
   depends[acc] = true;
   for (std::size_t k = acc + 1; k <= result; ++k) {
-    for (ValueId o : body.instrs[k].operands) {
-      if (!depends[at(o)]) continue;
+    const auto uses = [&](std::size_t value) {
+      if (!depends[value]) return;
       depends[k] = true;
-      last_use[at(o)] = k;
-    }
+      last_use[value] = k;
+    };
+    for (ValueId o : body.instrs[k].operands) uses(at(o));
+    for_each_symbol(body.instrs[k].index, [&](Expr s) {
+      if (s.is_symbol(SymbolKind::value)) uses(static_cast<std::size_t>(s.symbol_number()));
+    });
   }
   std::vector<std::size_t> cuts;
   if (!depends[result]) return cuts;
@@ -89,9 +95,10 @@ std::optional<PostOp> addition_of(ValueId operand, const LoopBody& body, const G
 
 std::optional<PostOp> scaling_by(const Instr& constant, bool divides) {
   if (constant.code != OpCode::constant) return std::nullopt;
-  const double value = std::holds_alternative<double>(constant.literal)
-                           ? std::get<double>(constant.literal)
-                           : static_cast<double>(std::get<std::int64_t>(constant.literal));
+  const double literal = std::holds_alternative<double>(constant.literal)
+                             ? std::get<double>(constant.literal)
+                             : static_cast<double>(std::get<std::int64_t>(constant.literal));
+  const double value = is_float(constant.dtype) ? round_to(constant.dtype, literal) : literal;
   const double factor = divides ? 1 / value : value;
   // Libraries hold it as a float32.
   using Limits = std::numeric_limits<float>;

@@ -231,8 +231,22 @@ buffer %q: f32[n, 100]
   %3 = cos %2
   return %3
 }
+%u: f32[n, 80] = gemm %x, %w epilogue {
+  %0 = acc f32
+  %1 = cast i64 %0
+  %2 = constant i64 0
+  %3 = max %1, %2
+  %4 = constant i64 79
+  %5 = min %3, %4
+  %6 = constant f32 0.0
+  %7 = max %0, %6
+  %8 = load %b[%5]
+  %9 = add %7, %8
+  return %9
+}
 %z: f32[n, 20] in %q strides [100, 1] = pointwise { %0 = load %s[80*i0 + i1] store %0 }
 output %q
+output %u
 )",
                "plan_memory");
   for (int n : {1, 2, 40}) {

@@ -155,6 +155,42 @@ TEST(Epilogue, ListsOfOperations) {
             "add_vector relu");
 }
 
+// A value that goes on as an index is needed behind the step that it seems to end in.
+TEST(Epilogue, AValueThatIsAnIndexPassesBesideTheSteps) {
+  EXPECT_EQ(found("%1 = cast i64 %0 %2 = constant i64 0 %3 = max %1, %2 %4 = constant i64 7 %5 = min %3, %4 "
+                  "%6 = constant f32 0 %7 = max %0, %6 %8 = load %b[%5] %9 = add %7, %8 return %9"),
+            "-");
+}
+
+// A constant is rounded to its type, then widened.
+TEST(Epilogue, AFactorIsTheConstantInItsType) {
+  const auto factor = [](const std::string& constant) -> double {
+    const ir::Schedule s = ir::parse_schedule(
+        "graph main input %x: f32[4, 6] input %w: f32[6, 8] %y: f32[4, 8] = gemm %x, %w epilogue { %0 = acc "
+        "f32 "
+        "%1 = constant " +
+            constant + " %2 = cast f32 %1 %3 = mul %0, %2 return %3 } output %y",
+        "test");
+    const std::vector<PostOp> steps = ir::find_post_ops(s.graph, *s.graph.ops.at(0).as<ir::Gemm>());
+    return steps.empty() ? NAN : steps[0].factor;
+  };
+  EXPECT_EQ(factor("f16 0.1"), 0.0999755859375);
+  EXPECT_EQ(factor("bf16 0.1"), 0.10009765625);
+  EXPECT_TRUE(std::isnan(factor("f16 1e-9"))) << "0 as a half";
+  EXPECT_TRUE(std::isnan(factor("f16 1e6"))) << "infinite as a half";
+}
+
+TEST(Epilogue, ABodyWhoseResultStandsBeforeTheAccumulatorHasNoSteps) {
+  std::string text;
+  for (int k = 1; k < 200; ++k) text += " %" + std::to_string(k) + " = constant f32 " + std::to_string(k);
+  const ir::Schedule late = ir::parse_schedule(
+      "graph main input %x: f32[4, 6] input %w: f32[6, 8] %y: f32[4, 8] = gemm %x, %w epilogue { %0 = "
+      "constant f32 3" +
+          text + " %200 = acc f32 return %0 } output %y",
+      "test");
+  EXPECT_TRUE(ir::find_post_ops(late.graph, *late.graph.ops.at(0).as<ir::Gemm>()).empty());
+}
+
 // The library rounds once where the epilogue rounds to the output's type at each step; constants are those of
 // the type.
 TEST(Epilogue, OfHalfTypes) {
