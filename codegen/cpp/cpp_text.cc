@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "ir/element.h"
+
 namespace braid::codegen::cpp {
 
 using ir::DType;
@@ -25,9 +27,10 @@ std::string value_type(DType dtype) {
 std::string literal(DType dtype, const ir::Literal& value) {
   const std::string type = value_type(dtype);
   if (ir::is_float(dtype)) {
-    const double v = std::holds_alternative<double>(value)
-                         ? std::get<double>(value)
-                         : static_cast<double>(std::get<std::int64_t>(value));
+    // Texts may hold more digits than the type has.
+    const double v = ir::round_to(dtype, std::holds_alternative<double>(value)
+                                             ? std::get<double>(value)
+                                             : static_cast<double>(std::get<std::int64_t>(value)));
     if (std::isnan(v)) return fmt::format("std::numeric_limits<{}>::quiet_NaN()", type);
     if (std::isinf(v)) return fmt::format("{}std::numeric_limits<{}>::infinity()", v < 0 ? "-" : "", type);
     std::string text = type == "float" ? fmt::format("{}", static_cast<float>(v)) : fmt::format("{}", v);

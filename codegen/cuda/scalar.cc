@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "ir/element.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cuda {
@@ -128,9 +129,10 @@ std::string accumulator_type(DType dtype) { return value_type(accumulator_dtype(
 
 std::string literal(DType dtype, ir::Literal value) {
   if (ir::is_float(dtype)) {
-    const double v = std::holds_alternative<double>(value)
-                         ? std::get<double>(value)
-                         : static_cast<double>(std::get<std::int64_t>(value));
+    // Texts may hold more digits than the type has.
+    const double v = ir::round_to(dtype, std::holds_alternative<double>(value)
+                                             ? std::get<double>(value)
+                                             : static_cast<double>(std::get<std::int64_t>(value)));
     const std::string type = value_type(dtype);
     if (std::isnan(v)) return fmt::format("math::nan<{}>()", type);
     if (std::isinf(v) && v < 0) return fmt::format("math::neg(math::infinity<{}>())", type);

@@ -249,7 +249,28 @@ output %q
 output %u
 )",
                "plan_memory");
+  // Constants that their types round, to 0 and elsewhere.
+  compiled.add("narrow_constants", R"(graph main
+dim n in [1, 40]
+input %x: f32[n, 48]
+input %w: f32[48, 80]
+%y: f32[n, 80] = gemm %x, %w epilogue {
+  %0 = acc f32
+  %1 = constant bf16 0.1001
+  %2 = cast f32 %1
+  %3 = mul %0, %2
+  %4 = constant f16 1e-9
+  %5 = cast f32 %4
+  %6 = add %3, %5
+  return %6
+}
+%z: f32[n, 80] = pointwise { %0 = load %y %1 = constant f16 1e-9 %2 = cast f32 %1 %3 = mul %0, %2 store %3 }
+output %y
+output %z
+)",
+               "plan_memory");
   for (int n : {1, 2, 40}) {
+    compiled.expect_like_interpreter("narrow_constants", {{"n", n}}, 2e-6);
     compiled.expect_like_interpreter("halves", {{"n", n}}, 2e-3);
     compiled.expect_like_interpreter("accumulates", {{"n", n}}, 1e-4);
     compiled.expect_like_interpreter("split", {{"n", n}}, 1e-4);
