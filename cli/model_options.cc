@@ -65,7 +65,8 @@ void ModelOptions::add_passes(CLI::App& command) {
   command.add_option("--print-after", print_after, "Passes after which to print the IR, or 'all'")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command.add_option("--plugin", plugins, "Shared libraries with additional passes")->allow_extra_args(false);
+  command.add_option("--plugin", plugins, "Shared libraries with additional passes, operators and kernels")
+      ->allow_extra_args(false);
   command.add_option("--bisect", bisect, "Run only the first N passes of the list");
   command.add_option(
       "--machine", machine,

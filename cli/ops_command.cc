@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "frontend/op_registry.h"
+#include "passes/pass.h"
 
 namespace braid::cli {
 namespace {
@@ -46,11 +47,22 @@ int print_json() {
 }  // namespace
 
 void add_ops(CLI::App& app, Action& chosen) {
-  auto json = std::make_shared<bool>(false);
+  struct Options {
+    bool json = false;
+    std::vector<std::string> plugins;
+  };
+  auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("ops", "List the supported ONNX operators with versions and types");
   command->footer("Example: braid ops --json");
-  command->add_flag("--json", *json, "As JSON");
-  command->callback([json, &chosen] { chosen = [json] { return *json ? print_json() : print_table(); }; });
+  command->add_flag("--json", o->json, "As JSON");
+  command->add_option("--plugin", o->plugins, "Shared libraries with additional operators")
+      ->allow_extra_args(false);
+  command->callback([o, &chosen] {
+    chosen = [o] {
+      for (const std::string& path : o->plugins) passes::load_plugin(path);
+      return o->json ? print_json() : print_table();
+    };
+  });
 }
 
 }  // namespace braid::cli

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/copy_loop.h"
 #include "ir/error.h"
 #include "ir/post_ops.h"
 #include "ir/typing.h"
@@ -29,6 +30,7 @@ class Legaliser {
 
   bool run() {
     nodes_ = rewritten(nodes_);
+    for (GraphOutput& output : graph_.outputs) give_own_memory(output);
     return changed_;
   }
 
@@ -55,6 +57,25 @@ class Legaliser {
       }
     }
     return out;
+  }
+
+  // The caller's memory of an output is its own, unless it is declared to be an input's, and row-major.
+  void give_own_memory(GraphOutput& output) {
+    const BufferId from = output.buffer;
+    Storage& root = graph_[root_storage(graph_, from)];
+    const bool declared_alias = graph_[unmutated(graph_, from)].storage.valid() &&
+                                graph_[graph_[unmutated(graph_, from)].storage].alias_of.valid();
+    if (root.kind == StorageKind::input ? declared_alias
+                                        : is_contiguous(graph_[from].sizes, strides_of(graph_, from)))
+      return;
+    if (root.kind == StorageKind::output) root.kind = StorageKind::activation;
+    const BufferId to = graph_.add_owned(output.name + ".result", graph_[from].dtype, graph_[from].sizes,
+                                         StorageKind::output);
+    Operation copy = copy_loop(graph_, from, to);
+    copy.outputs = {to};
+    nodes_.push_back(ScheduleNode::single(graph_.add_op(std::move(copy))));
+    output.buffer = to;
+    changed_ = true;
   }
 
   bool runs_as_one(const ScheduleNode& node) const {

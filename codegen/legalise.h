@@ -9,6 +9,8 @@
 //                                                       %z : f16 = pointwise { ... load %z.sum }
 //     fused f { %t = ...; %u = ... }                    %t = ...   %u = ...
 //                                                         (where no kernel can hold the rows)
+//     output %y                                         %y.result = pointwise { load %y }   output %y.result
+//       (column-major, or a part of an input)
 #pragma once
 
 #include <cstddef>

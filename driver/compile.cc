@@ -25,6 +25,7 @@ namespace {
 
 constexpr int kFileNotReadable = 1;
 constexpr int kIllegalProgram = 513;
+constexpr int kNoPlan = 547;
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -142,6 +143,10 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
 StagedProgram::StagedProgram(const ir::Schedule& schedule, const CompileOptions& options)
     : target_(codegen::target_named(options.target)), folder_(options.output_dir) {
   const std::string name = options.name.empty() ? program_name(options.model) : options.name;
+  if (!schedule.plan) {
+    ir::user_error(kNoPlan, {.file = options.model}, "no pass has planned the memory of the program",
+                   "end the list of --passes with plan_memory");
+  }
   program_ = target_.emit(schedule, {.name = name, .checked = options.checked}, folder_);
 }
 

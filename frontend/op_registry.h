@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/dtype.h"
@@ -59,6 +60,10 @@ inline constexpr int kNewestOpset = 27;
 // Adds an operator, or replaces the one with the same domain and name and overlapping versions. For plug-ins;
 // call before any import.
 void register_op(OpSpec spec);
+// At namespace scope of a plug-in: `static const RegisterOp registered{{"com.example", "Sort", ...}};`
+struct RegisterOp {
+  RegisterOp(OpSpec spec) { register_op(std::move(spec)); }
+};
 
 // nullptr if there is none for this version of the domain.
 const OpSpec* find_op(const std::string& domain, const std::string& name, int version);

@@ -7,6 +7,7 @@
 
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/extern_registry.h"
 #include "ir/interpreter_collectives.h"
 #include "ir/interpreter_loops.h"
 #include "ir/interpreter_memory.h"
@@ -136,10 +137,17 @@ class Rank {
     return enter(id, op, *op.as<RegionKernel>());
   }
 
+  const ExternFn* function_of(const std::string& callee) const {
+    const auto given = options_.externs.find(callee);
+    if (given != options_.externs.end()) return &given->second;
+    if (const ExternKernelSpec* spec = find_extern_kernel(callee)) return &spec->interpret;
+    const auto other = options_.externs.find("");
+    return other == options_.externs.end() ? nullptr : &other->second;
+  }
+
   void call(const Operation& op, const ExternKernel& k) {
-    auto fn = options_.externs.find(k.callee);
-    if (fn == options_.externs.end()) fn = options_.externs.find("");
-    if (fn == options_.externs.end()) {
+    const ExternFn* function = function_of(k.callee);
+    if (function == nullptr) {
       if (k.writes.empty()) return;
       user_error(703, {{}, op.name, {}},
                  fmt::format("there is no implementation of the extern kernel '{}'", k.callee));
@@ -153,7 +161,7 @@ class Rank {
       const ByteView v = memory_.view(r);
       c.writes.push_back(make_tensor(v.dtype, v.sizes));
     }
-    fn->second(c);
+    (*function)(c);
     for (std::size_t i = 0; i < k.writes.size(); ++i)
       memory_.write(memory_.view(k.writes[i]), c.writes[i].bytes, op.name);
   }

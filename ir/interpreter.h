@@ -44,7 +44,7 @@ void opaque_kernel(ExternCall& call);
 struct InterpreterOptions {
   bool use_plan = false;
   std::uint64_t order_seed = 0;             // 0: ranks in order; otherwise a random runnable rank
-  std::map<std::string, ExternFn> externs;  // by callee; "" is the default
+  std::map<std::string, ExternFn> externs;  // by callee, before registered ones; "": all others
 };
 
 struct InterpreterResult {

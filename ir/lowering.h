@@ -113,6 +113,16 @@ class Lowering {
   // Each part is written into its slice of the result (NonOwningLayout).
   TensorBox concat(std::vector<TensorBox> parts, int axis);
   TensorBox matmul(TensorBox a, TensorBox b);  // numpy's matmul, 1-D operands included
+  // Calls a registered extern kernel (ir/extern_registry.h) and returns its results, each with memory of its own.
+  // Operands are views of existing memory where the kernel takes any strides, and otherwise row-major.
+  struct ExternResult {
+    DType dtype;
+    std::vector<Expr> sizes;
+  };
+  std::vector<TensorBox> extern_call(
+      const std::string& symbol, const std::vector<TensorBox>& operands,
+      const std::vector<ExternResult>& results,
+      std::map<std::string, std::variant<std::int64_t, double, std::string>> attributes = {});
   // Allocates a buffer for the box now and returns the same view of it.
   TensorBox realize(TensorBox x);
   // Names the buffer that x may get (an ONNX value name). The first name stays.
@@ -186,6 +196,7 @@ class Lowering {
   bool freeze_permuted(const TensorBox& x);
   std::optional<TensorRef> strided(const TensorBox& x);
   TensorRef gemm_operand(TensorBox x);
+  TensorRef extern_operand(const TensorBox& x, bool any_strides);
   std::optional<std::vector<Expr>> reshape_map(const TensorBox& x, const std::vector<Expr>& sizes);
   bool cheap_to_index(const TensorBox& x);
   TensorRef comm_input(const TensorBox& x, GroupId group);

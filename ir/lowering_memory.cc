@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "ir/extern_registry.h"
 #include "ir/lowering_internal.h"
 
 namespace braid::ir {
@@ -203,6 +204,41 @@ TensorBox Lowering::matmul(TensorBox a, TensorBox b) {
   if (vector_b) result = squeeze(result, static_cast<int>(result.rank()) - 1);
   if (vector_a) result = squeeze(result, static_cast<int>(result.rank()) - (vector_b ? 1 : 2));
   return result;
+}
+
+TensorRef Lowering::extern_operand(const TensorBox& x, bool any_strides) {
+  if (lazy_and_reordered(x)) return *strided(copy(x));
+  const BufferId id = realize_box(*x.box_);
+  if (!freeze_permuted(x)) freeze(id);
+  const std::optional<TensorRef> ref = strided(x);
+  const auto usable = [&] {
+    return any_strides ? std::all_of(ref->strides.begin(), ref->strides.end(),
+                                     [](Expr s) { return provably_non_negative(s); })
+                       : is_contiguous(ref->sizes, ref->strides);
+  };
+  return ref && usable() ? *ref : *strided(copy(x));
+}
+
+std::vector<TensorBox> Lowering::extern_call(
+    const std::string& symbol, const std::vector<TensorBox>& operands,
+    const std::vector<ExternResult>& results,
+    std::map<std::string, std::variant<std::int64_t, double, std::string>> attributes) {
+  const ExternKernelSpec* spec = find_extern_kernel(symbol);
+  internal_check(spec != nullptr, "there is no extern kernel '{}'", symbol);
+  ExternKernel kernel;
+  kernel.callee = symbol;
+  kernel.attributes = std::move(attributes);
+  for (const TensorBox& x : operands) kernel.reads.push_back(extern_operand(x, spec->strided));
+  const std::string name = origin_.empty() ? symbol : origin_;
+  std::vector<BufferId> outputs;
+  for (const ExternResult& result : results) {
+    outputs.push_back(graph_.add_owned(name, result.dtype, result.sizes));
+    kernel.writes.push_back(whole(graph_, outputs.back()));
+  }
+  emit({name, std::move(kernel), outputs, {origin_}, std::nullopt});
+  std::vector<TensorBox> boxes;
+  for (BufferId out : outputs) boxes.push_back(from_buffer(out));
+  return boxes;
 }
 
 TensorBox Lowering::concat(std::vector<TensorBox> parts, int axis) {

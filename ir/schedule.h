@@ -68,5 +68,7 @@ struct Schedule {
 
 // Every operation in execution order (those inside regions belong to their RegionKernel and are not listed).
 std::vector<OpId> execution_order(const Schedule& schedule);
+// The same with the operations of regions, which follow their RegionKernel.
+std::vector<OpId> nested_order(const Schedule& schedule);
 
 }  // namespace braid::ir

@@ -38,7 +38,14 @@ class StructureCheck {
   // The caller provides the memory of an output, so only outputs may be written there.
   void output_storages() {
     std::set<StorageId> returned;
-    for (const GraphOutput& o : g_.outputs) returned.insert(root_storage(g_, o.buffer));
+    for (const GraphOutput& o : g_.outputs) {
+      returned.insert(root_storage(g_, o.buffer));
+      const StorageId own = g_[unmutated(g_, o.buffer)].storage;
+      if (own.valid() && g_[own].alias_of.valid() &&
+          !(region(g_, o.buffer).offset.is_constant(0) &&
+            is_contiguous(g_[o.buffer].sizes, strides_of(g_, o.buffer))))
+        out_.add(kStructure, g_[o.buffer].name, "is returned in another storage's memory, but not row-major");
+    }
     for (const OpId op : execution_order(s_)) {
       for (const BufferId b : g_[op].outputs) {
         const StorageId storage = root_storage(g_, b);

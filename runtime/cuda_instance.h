@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "runtime/cuda_gemm.h"
 #include "runtime/cuda_program.h"
 #include "runtime/device/math.h"
+#include "runtime/extern_kernel.h"
 #include "runtime/weight_file.h"
 
 // Returns from the step (or any function that returns bool) if a call failed; the message names the current
@@ -23,6 +25,9 @@
   if (!ok((call), #call)) return false
 
 namespace braid::rt::cuda {
+
+using rt::attribute;
+using rt::tensor_view;
 
 template <class T>
 T* at(const void* base, int64_t bytes) {
@@ -131,6 +136,13 @@ class Instance {
     const cudaError_t e = current_->gemms[k].run(operands, compute_);
     return e == cudaSuccess ||
            fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + current_->gemms[k].error());
+  }
+
+  bool call_extern(BraidExternKernel kernel, std::initializer_list<BraidTensorView> reads,
+                   std::initializer_list<BraidTensorView> writes,
+                   std::initializer_list<BraidAttribute> attributes) {
+    const char* why = rt::call_extern(kernel, reads, writes, attributes, compute_);
+    return why == nullptr || fail(BRAID_LIBRARY_ERROR, std::string("the extern kernel failed: ") + why);
   }
 
   // Whether this rank is in group `index` of the table.

@@ -335,6 +335,17 @@ bool Instance::indices_ok(const char* const* sites) {
   return false;
 }
 
+bool Instance::call_extern(const char* node, BraidExternKernel kernel,
+                           std::initializer_list<BraidTensorView> reads,
+                           std::initializer_list<BraidTensorView> writes,
+                           std::initializer_list<BraidAttribute> attributes) {
+  const char* why = rt::call_extern(kernel, reads, writes, attributes, nullptr);
+  if (why == nullptr) return true;
+  status_ = BRAID_LIBRARY_ERROR;
+  error_ = std::string("node '") + node + "': the extern kernel failed: " + why;
+  return false;
+}
+
 namespace abi {
 namespace {
 thread_local std::string last;

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/extern_kernel.h"
 #include "runtime/gemm.h"
 #include "runtime/kernel_support.h"
 #include "runtime/mapped_weights.h"
@@ -77,6 +79,10 @@ class Instance {
   bool wait(size_t index);
   bool release(size_t index);
   bool indices_ok(const char* const* sites);
+  // `node` is named where the kernel fails.
+  bool call_extern(const char* node, BraidExternKernel kernel, std::initializer_list<BraidTensorView> reads,
+                   std::initializer_list<BraidTensorView> writes,
+                   std::initializer_list<BraidAttribute> attributes);
   bool before_step(int32_t step);
   bool after_step(int32_t step);
   // Declares that the next kernel only copies into or out of communication buffers.

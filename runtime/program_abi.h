@@ -31,7 +31,7 @@ typedef enum BraidStatus {
   BRAID_BAD_SIZE = 2,         /* a dimension out of bounds, or a guard that does not hold */
   BRAID_BAD_INDEX = 3,        /* an index tensor holds an index out of range */
   BRAID_COMM_ERROR = 4,       /* a collective failed: dead, stalled or disagreeing rank */
-  BRAID_LIBRARY_ERROR = 5,    /* a call to a vendor library failed */
+  BRAID_LIBRARY_ERROR = 5,    /* a vendor library or an extern kernel failed */
   BRAID_OUT_OF_MEMORY = 6,
   BRAID_INTERNAL_ERROR = 7
 } BraidStatus;

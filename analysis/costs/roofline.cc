@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/extern_registry.h"
 #include "ir/kernel_parts.h"
 
 namespace braid::analysis {
@@ -148,6 +149,18 @@ KernelWork of_extern(const ir::Graph& graph, const ir::ExternKernel& kernel, con
     for (const ir::TensorRef& ref : *refs) {
       if (!inside(ref.buffer)) work.bytes += bytes_of(graph, ref, size);
     }
+  }
+  const ir::ExternKernelSpec* spec = ir::find_extern_kernel(kernel.callee);
+  if (spec != nullptr && spec->flops) {
+    const auto sizes = [&](const std::vector<ir::TensorRef>& refs) {
+      std::vector<std::vector<std::int64_t>> out;
+      for (const ir::TensorRef& ref : refs) {
+        out.emplace_back();
+        for (const ir::Expr& e : ref.sizes) out.back().push_back(size(e));
+      }
+      return out;
+    };
+    work.flops = spec->flops({kernel, sizes(kernel.reads), sizes(kernel.writes)});
   }
   return work;
 }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "codegen/cpp/program_emitter.h"
+#include "codegen/extern_call.h"
 #include "codegen/program_folder.h"
 #include "ir/collective_table.h"
 #include "ir/effects.h"
@@ -34,6 +35,12 @@ bool is_row_major(const Graph& graph, BufferId b) {
   return is_contiguous(graph[b].sizes, strides);
 }
 
+// "// ---------- tables"
+void write_section(Writer& w, const std::string& title) {
+  w.line();
+  w.line("// " + std::string(112 - title.size(), '-') + " " + title);
+}
+
 constexpr const char* kIdMark = "@COMPILATION_ID@";
 
 }  // namespace
@@ -55,15 +62,10 @@ void ProgramEmitter::refuse_unsupported() const {
     if (problems.empty()) first = label(id);
     problems.push_back(fmt::format("'{}': {}", label(id), why));
   };
-  const std::function<void(OpId)> check = [&](OpId id) {
+  for (OpId id : nested_order(s_)) {
     const Operation& op = s_.graph[id];
-    if (const auto* region = op.as<RegionKernel>()) {
-      for (const Region& r : region->regions) {
-        for (OpId inner : r.ops) check(inner);
-      }
-    } else if (const auto* e = op.as<ExternKernel>()) {
-      refuse(id, e->callee.empty() ? "an operation without a body"
-                                   : fmt::format("external function {}", e->callee));
+    if (op.as<ExternKernel>()) {
+      if (const std::string why = extern_refusal(s_.graph, op, kTargetName); !why.empty()) refuse(id, why);
     } else if (const auto* gemm = op.as<Gemm>()) {
       const DType a = s_.graph[gemm->a.buffer].dtype, b = s_.graph[gemm->b.buffer].dtype;
       if (a != b)
@@ -82,8 +84,7 @@ void ProgramEmitter::refuse_unsupported() const {
       if (chosen && !row_of(c->kind).shared_memory.contains(c->algorithm))
         refuse(id, fmt::format("the {} algorithm", to_string(c->algorithm)));
     }
-  };
-  for (OpId id : execution_order(s_)) check(id);
+  }
   if (problems.empty()) return;
   Location at;
   at.node = first;
@@ -130,15 +131,9 @@ void ProgramEmitter::index_interface() {
   const auto touch = [&](StorageId s) {
     if (s.valid() && graph[s].kind == StorageKind::constant) constants.push_back(s);
   };
-  const std::function<void(OpId)> visit = [&](OpId id) {
+  for (OpId id : nested_order(s_)) {
     for (const Access& a : effects(graph, id).accesses) touch(a.region.storage);
-    if (const auto* region = graph[id].as<RegionKernel>()) {
-      for (const Region& r : region->regions) {
-        for (OpId inner : r.ops) visit(inner);
-      }
-    }
-  };
-  for (OpId id : execution_order(s_)) visit(id);
+  }
   for (const auto& [from, to] : final_copies_) touch(root_storage(graph, from));
   weights_ = layout_weights(graph, constants);
 }
@@ -378,19 +373,22 @@ std::string ProgramEmitter::source_text() const {
   w.line(
       "// To be compiled with -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=fast, and -O3 "
       "-march=native or the like.");
+  const std::vector<std::string> externs = extern_sources(s_, kTargetName);
+  if (!externs.empty()) w.line("#include \"runtime/extern_kernel.h\"");
   w.line("#include \"runtime/instance.h\"");
   w.line("#include \"runtime/kernel_support.h\"");
   if (checked_) w.line("#include \"runtime/lifecycle.h\"");
+  if (!externs.empty()) write_section(w, "extern kernels");
+  for (const std::string& source : externs) {
+    w.line();
+    w.raw(source);
+  }
   w.line();
   w.line(fmt::format("namespace generated_{} {{", name_));
   w.line("namespace {");
   w.line();
   w.line("using namespace braid::rt;");
-  w.line();
-  w.line(
-      "// "
-      "------------------------------------------------------------------------------------------------------"
-      "---- tables");
+  write_section(w, "tables");
   w.line();
   write_tables(w);
   if (checked_) write_lifecycle(w);
@@ -400,11 +398,7 @@ std::string ProgramEmitter::source_text() const {
   }
   w.line();
   write_sizes(w);
-  w.line();
-  w.line(
-      "// "
-      "------------------------------------------------------------------------------------------------------"
-      "--- kernels");
+  write_section(w, "kernels");
   for (const KernelFunction& k : kernels_) {
     w.line();
     std::vector<std::string> users;
@@ -435,11 +429,7 @@ std::string ProgramEmitter::source_text() const {
     w.line("return s;");
     w.close();
   }
-  w.line();
-  w.line(
-      "// "
-      "------------------------------------------------------------------------------------------------------"
-      "------ step");
+  write_section(w, "step");
   w.line();
   write_class(w);
   w.line();
@@ -515,8 +505,8 @@ std::string ProgramEmitter::header_text() const {
 
 nlohmann::ordered_json ProgramEmitter::manifest(std::uint64_t id) const {
   const Graph& graph = s_.graph;
-  ProgramFacts facts = {name_,    "cpu", BRAID_ABI_VERSION, "braid_program_" + name_, id, plan_.arena_bytes,
-                        weights_, {}};
+  ProgramFacts facts = {name_, kTargetName,       BRAID_ABI_VERSION, "braid_program_" + name_,
+                        id,    plan_.arena_bytes, weights_,          {}};
   for (std::size_t k = 0; k < output_alias_.size(); ++k) {
     if (output_alias_[k] >= 0) facts.aliased_outputs[static_cast<int>(k)] = output_alias_[k];
   }

@@ -24,6 +24,8 @@ struct EmitOptions {
   bool checked = false;
 };
 
+inline constexpr const char* kTargetName = "cpu";
+
 struct EmittedProgram {
   std::string name;
   std::string source;

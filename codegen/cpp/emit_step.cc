@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/copy_loop.h"
 #include "codegen/cpp/program_emitter.h"
+#include "codegen/extern_call.h"
 #include "codegen/kernel_name.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
@@ -133,11 +135,22 @@ void ProgramEmitter::emit_op(OpId id) {
   const Operation& op = s_.graph[id];
   if (op.as<Loops>()) return emit_loops({id});
   if (op.as<Gemm>()) return emit_gemm(id);
+  if (op.as<ExternKernel>()) return emit_extern(id);
   if (op.as<CollectiveKernel>()) return emit_collective(id);
   if (const auto* wait = op.as<WaitKernel>()) return emit_finish(id, wait->start, "wait");
   if (const auto* release = op.as<ReleaseKernel>()) return emit_finish(id, release->start, "release");
   if (op.as<RegionKernel>()) return emit_region(id);
   throw InternalError(fmt::format("codegen: '{}' should have been refused", op.name));
+}
+
+void ProgramEmitter::emit_extern(OpId id) {
+  const ExternKernel& kernel = *s_.graph[id].as<ExternKernel>();
+  const ExternText text = {
+      [this](const TensorRef& ref, bool written) { return address(ref.buffer, ref.offset, !written); },
+      [this](Expr e) { return size(e); }};
+  note({id}, kernel.callee);
+  step_.push_back(fmt::format("if (!call_extern({}, {})) return false;", c_string(label(id)),
+                              extern_arguments(s_.graph, kernel, text)));
 }
 
 void ProgramEmitter::emit_collective(OpId id) {
@@ -177,22 +190,8 @@ void ProgramEmitter::emit_finish(OpId id, OpId start, const char* call) {
 // Contents of one buffer into another one of the same sizes, as a loop.
 void ProgramEmitter::emit_copy(BufferId from, BufferId to, const std::string& why, bool own_node) {
   Graph& graph = s_.graph;
-  Operation copy;
-  copy.name = "copy_" + graph[to].name;
+  Operation copy = copy_loop(graph, from, to);
   copy.origins = {why};
-  Loops loops;
-  loops.sizes = graph[from].sizes;
-  const auto index = [&](BufferId b) {
-    const std::vector<Expr> strides = strides_of(graph, b);
-    Expr e = 0;
-    for (std::size_t d = 0; d < strides.size(); ++d)
-      e = e + graph.pool->index(static_cast<int>(d)) * strides[d];
-    return e;
-  };
-  BodyBuilder body(*graph.pool);
-  loops.body = body.finish(body.load(from, graph[from].dtype, index(from)));
-  loops.store_index = index(to);
-  copy.kernel = std::move(loops);
   copy.outputs = {graph.add_mutation(to, graph[to].name + ".copied")};
   const OpId op = graph.add_op(std::move(copy));
   if (own_node) begin_node(graph[op].name, op);

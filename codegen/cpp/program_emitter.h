@@ -73,6 +73,7 @@ class ProgramEmitter {
   void emit_nodes(const std::vector<ir::ScheduleNode>& nodes);
   void emit_loops(const std::vector<ir::OpId>& ops);
   void emit_op(ir::OpId op);
+  void emit_extern(ir::OpId op);
   void emit_collective(ir::OpId op);
   void emit_finish(ir::OpId op, ir::OpId start, const char* call);
   void emit_copy(ir::BufferId from, ir::BufferId to, const std::string& why, bool own_node = false);

@@ -31,7 +31,7 @@ KernelLimits kernel_limits() { return {post_ops_taken, {}}; }
 
 Target target() {
   return {
-      .name = "cpu",
+      .name = kTargetName,
       .machine = std::string(analysis::kCpuMachine),
       .engine = passes::CommEngine::shared_memory,
       .abi = ProgramAbi::host,

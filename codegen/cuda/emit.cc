@@ -1,11 +1,14 @@
 #include "codegen/cuda/emit.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "codegen/cuda/step.h"
 #include "codegen/cuda/supported.h"
+#include "codegen/extern_call.h"
 #include "codegen/inline_calls.h"
 #include "ir/element.h"
 #include "ir/error.h"
@@ -54,7 +57,8 @@ class ProgramWriter {
         "  return &program;\n}}\n",
         out.name);
 
-    out.id = compilation_id(text_, out.weights);
+    out.externs = extern_sources(schedule_, kTargetName);
+    out.id = compilation_id(fmt::format("{}{}", text_, fmt::join(out.externs, "")), out.weights);
     const std::string marker = "@compilation_id@";
     text_.replace(text_.find(marker), marker.size(), fmt::format("{:#018x}ull", out.id));
     out.body = std::move(text_);
@@ -289,6 +293,12 @@ std::string cuda_source(std::span<const CudaProgram> programs) {
   if (std::any_of(programs.begin(), programs.end(), [](const CudaProgram& p) { return p.peer_kernels; }))
     out += "#define BRAID_PEER_ACCESS  // kernels read peers' memory\n";
   out += "#include \"runtime/cuda_instance.h\"\n\n";
+  std::set<std::string> written;
+  for (const CudaProgram& program : programs) {
+    for (const std::string& source : program.externs) {
+      if (written.insert(source).second) out += source + "\n";
+    }
+  }
   for (const CudaProgram& program : programs) out += program.body + "\n";
   out.pop_back();
   return out;

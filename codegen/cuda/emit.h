@@ -15,6 +15,8 @@
 
 namespace braid::codegen::cuda {
 
+inline constexpr const char* kTargetName = "cuda";
+
 struct CudaOptions {
   std::string name = "model";  // made an identifier; the entry point is braid_cuda_program_<name>
   std::int64_t max_shared_bytes = 160 * 1024;  // per block: available on sm_80 and later
@@ -25,8 +27,9 @@ struct CudaProgram {
   std::string name;  // as in the entry point
   std::string
       body;  // kernels, tables and step, in their own namespace, so that one file can hold several programs
-  std::string header;    // declares the entry point
-  std::uint64_t id = 0;  // of the compilation
+  std::vector<std::string> externs;  // sources of the extern kernels that it calls
+  std::string header;                // declares the entry point
+  std::uint64_t id = 0;              // of the compilation
   WeightLayout weights;
   std::map<int, int> aliased_outputs;  // output -> the input whose memory it shares
   std::int64_t arena_bytes = 0, comm_bytes = 0;

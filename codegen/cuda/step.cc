@@ -7,6 +7,7 @@
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/peer_kernels.h"
 #include "codegen/cuda/scalar.h"
+#include "codegen/extern_call.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
 #include "ir/fused_loops.h"
@@ -139,6 +140,8 @@ class StepWriter {
                    std::span(&op, 1));
     } else if (graph_[op].as<ir::Gemm>() != nullptr) {
       write_gemm(op);
+    } else if (const auto* kernel = graph_[op].as<ir::ExternKernel>()) {
+      write_extern(*kernel);
     } else {
       throw ir::InternalError(fmt::format("operation '{}' has no CUDA code", graph_[op].name));
     }
@@ -162,6 +165,13 @@ class StepWriter {
     line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}, {}, {}, {}, compute_{}));", name, launch.grid,
                      launch.block, launch.shared, arguments));
     line("}");
+  }
+
+  void write_extern(const ir::ExternKernel& kernel) {
+    const ExternText text = {
+        [this](const ir::TensorRef& ref, bool) { return memory_.pointer(ref.buffer, ref.offset); },
+        host_expr};
+    line(fmt::format("if (!call_extern({})) return false;", extern_arguments(graph_, kernel, text)));
   }
 
   void write_gemm(ir::OpId op) {

@@ -8,6 +8,7 @@
 #include "codegen/cuda/peer_kernels.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/step.h"
+#include "codegen/extern_call.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
 
@@ -92,8 +93,7 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
     for (const ir::OpId& id : unit.ops) {
       const ir::Operation& op = graph[id];
       std::string what;
-      if (const auto* k = op.as<ir::ExternKernel>())
-        what = k->callee.empty() ? "an operation without a body" : "'" + k->callee + "'";
+      if (op.as<ir::ExternKernel>() != nullptr) what = extern_refusal(graph, op, kTargetName);
       if (const auto* k = op.as<ir::RegionKernel>()) what = fmt::format("a '{}' region", to_string(k->kind));
       if (const auto* k = op.as<ir::CollectiveKernel>()) check_collective(graph, id, *k);
       if (what.empty()) continue;

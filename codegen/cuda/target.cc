@@ -32,7 +32,7 @@ bool OneIssueOrder::run(ir::Schedule& schedule) const {
 
 Target target() {
   return {
-      .name = "cuda",
+      .name = kTargetName,
       .machine = std::string(analysis::kDefaultMachine),
       .engine = passes::CommEngine::nccl,
       .abi = ProgramAbi::cuda,

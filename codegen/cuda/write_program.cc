@@ -5,10 +5,10 @@
 namespace braid::codegen::cuda {
 
 nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& schedule) {
-  nlohmann::ordered_json m =
-      common_manifest({program.name, "cuda", BRAID_CUDA_ABI_VERSION, "braid_cuda_program_" + program.name,
-                       program.id, program.arena_bytes, program.weights, program.aliased_outputs},
-                      schedule);
+  nlohmann::ordered_json m = common_manifest(
+      {program.name, kTargetName, BRAID_CUDA_ABI_VERSION, "braid_cuda_program_" + program.name, program.id,
+       program.arena_bytes, program.weights, program.aliased_outputs},
+      schedule);
   m["kernels"] = program.kernels;
   m["streams"] = {{"compute", "low priority"},
                   {"communication", program.streams.collectives ? "high priority" : "none"}};

@@ -43,7 +43,7 @@ TEST(ChargeCallee, SaysUnchangedTheSecondTime) {
 
 TEST(ChargeCallee, RunsByNameOnceThePluginIsLoaded) {
   ASSERT_FALSE(braid::passes::pass_registry().contains("charge_callee"));
-  braid::passes::load_plugin(PLUGIN_PATH);
+  braid::passes::load_plugin(CHARGE_CALLEE_PATH);
   Schedule schedule = call("attention");
   braid::passes::run_passes(schedule,
                             braid::passes::parse_pass_list("charge_callee{callee=attention,ns=5000}"));

@@ -208,6 +208,20 @@ const BadArguments kBadOptions[] = {
 INSTANTIATE_TEST_SUITE_P(Opt, BadOptions, ::testing::ValuesIn(kBadOptions),
                          [](const auto& info) { return info.param.name; });
 
+TEST(Compile, AScheduleWithoutAPlanIsRefused) {
+  const Folder folder;
+  for (const std::vector<std::string>& passes :
+       {std::vector<std::string>{"--passes", "dead_code"}, {"--disable", "plan_memory"}}) {
+    std::vector<std::string> arguments = {"compile", folder.file("twice.braid", kTwice), "-o",
+                                          folder / "out"};
+    arguments.insert(arguments.end(), passes.begin(), passes.end());
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("BR0547"));
+  }
+  EXPECT_THAT(folder.names(), ::testing::ElementsAre("twice.braid"));
+}
+
 TEST(CommandLine, WrongUsageIsExitCode1AndHelpIs0) {
   EXPECT_EQ(braid({}).exit_code, 1);
   EXPECT_EQ(braid({"no_such_command"}).exit_code, 1);

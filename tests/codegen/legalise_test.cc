@@ -145,6 +145,18 @@ TEST_P(Legalise, AProductAppliesTheStepsThatItsLibraryHasAndALoopTheRest) {
 
 // Everything that is drawn, and what legalisation rewrites: the plan is the program's arena, exactly enough
 // is enough, and what is refused or not never takes more than the cap.
+TEST_P(Legalise, OutputsHaveRowMajorMemoryOfTheirOwn) {
+  const ir::Schedule schedule = optimised(ir::parse_schedule(kOutputsToCopy));
+  const ir::Graph& graph = schedule.graph;
+  for (const ir::GraphOutput& output : graph.outputs) {
+    EXPECT_NE(graph[ir::root_storage(graph, output.buffer)].kind, ir::StorageKind::input) << output.name;
+    EXPECT_TRUE(ir::is_contiguous(graph[output.buffer].sizes, ir::strides_of(graph, output.buffer)));
+  }
+  EXPECT_NO_THROW(arena_of_program(schedule));
+  const std::size_t nodes = schedule.nodes.size();
+  EXPECT_EQ(optimised(schedule, "plan_memory").nodes.size(), nodes);
+}
+
 TEST_P(Legalise, ACapHoldsForTheProgramsArena) {
   std::vector<std::pair<std::string, ir::Schedule>> programs = {
       {"halves", ir::parse_schedule(kHalves, "test")}, {"long rows", ir::parse_schedule(kLongRows, "test")}};
@@ -269,6 +281,8 @@ output %y
 output %z
 )",
                "plan_memory");
+  compiled.add("outputs", kOutputsToCopy, "plan_memory");
+  for (int n : {0, 1, 5}) compiled.expect_like_interpreter("outputs", {{"n", n}});
   for (int n : {1, 2, 40}) {
     compiled.expect_like_interpreter("narrow_constants", {{"n", n}}, 2e-6);
     compiled.expect_like_interpreter("halves", {{"n", n}}, 2e-3);

@@ -22,6 +22,7 @@ std::vector<Case> cases() {
   add_random_cases(out);
   add_form_cases(out);
   add_peer_cases(out);
+  add_extern_cases(out);
   for (Case& c : out) {
     c.build = [as_written = c.build, limits = codegen::cuda::kernel_limits(c.options)] {
       ir::Schedule schedule = as_written();

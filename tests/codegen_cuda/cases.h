@@ -32,6 +32,7 @@ void add_collective_cases(std::vector<Case>& out);
 void add_random_cases(std::vector<Case>& out);
 void add_form_cases(std::vector<Case>& out);
 void add_peer_cases(std::vector<Case>& out);
+void add_extern_cases(std::vector<Case>& out);
 
 inline constexpr std::uint64_t kCollectiveCases = 2;
 RandomCollectives random_collective_case(std::uint64_t seed);  // as written

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "ir/parser.h"
+#include "passes/plan_memory.h"
 #include "tests/codegen_cuda/cases.h"
 #include "tests/support/ops.h"
 
@@ -120,6 +122,11 @@ void add_elementwise_cases(std::vector<Case>& out) {
     out.push_back({fmt::format("literals_{}", to_string(dtype)), [dtype] { return literals(dtype); }});
   }
   out.push_back({"indexing", indexing});
+  out.push_back({"outputs_to_copy", [] {
+                   ir::Schedule schedule = ir::parse_schedule(kOutputsToCopy);
+                   passes::PlanMemory().run(schedule);
+                   return schedule;
+                 }});
   out.push_back({"gather", gather});
   out.push_back({"wide_and_guarded", wide_and_guarded});
 }

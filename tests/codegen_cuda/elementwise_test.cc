@@ -47,6 +47,10 @@ TEST_F(Elementwise, ViewsPaddingAndDynamicSizesAreIndexedRight) {
   for (std::int64_t n : {1, 4, 9}) expect_equal(run_case("indexing", {{"n", n}}), 0);
 }
 
+TEST_F(Elementwise, OutputsAreCopiedIntoTheirOwnMemory) {
+  for (std::int64_t n : {0, 1, 5}) expect_equal(run_case("outputs_to_copy", {{"n", n}}), 0);
+}
+
 TEST_F(Elementwise, OneProgramServesAllSizesAndStreams) {
   RunOptions options;
   options.own_stream = true;

@@ -1,0 +1,55 @@
+// Extern kernels that are known to this program: how the interpreter computes them, what they cost, and the
+// source with which each target calls them. A plug-in registers one at namespace scope:
+//
+//   static const RegisterExternKernel registered{{
+//       .symbol = "row_sort",
+//       .interpret = [](ExternCall& call) { ... },
+//       .flops = [](const ExternShapes& shapes) { ... },
+//       .sources = {{"cpu", "static const char* row_sort(const BraidExternCall* call) { ... }"}},
+//   }};
+//
+// An operator of the plug-in (frontend/op_registry.h) lowers to it with Lowering::extern_call; in IR text it is
+// `%y: f32[n] = extern "row_sort" reads(%x)`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/interpreter.h"
+
+namespace braid::ir {
+
+// The actual sizes of one call.
+struct ExternShapes {
+  const ExternKernel& kernel;
+  std::vector<std::vector<std::int64_t>> reads, writes;
+};
+
+struct ExternKernelSpec {
+  // A C identifier: the callee in the IR, and the function that every source defines.
+  std::string symbol;
+  // Operands may have any strides; otherwise they are row-major, and others are copied before the call.
+  bool strided = false;
+  ExternFn interpret;
+  // Floating-point operations of one call; none where it is empty. The bytes of its operands are counted anyway.
+  std::function<double(const ExternShapes&)> flops;
+  // By the name of the target (`--target`): text at file scope that defines
+  // `static const char* SYMBOL(const BraidExternCall*)` (runtime/extern_kernel.h). It may include headers. Other
+  // names that it defines begin with the symbol, since all extern kernels of a program share one file. A
+  // target whose source is missing refuses programs that call the kernel.
+  std::map<std::string, std::string> sources;
+};
+
+// Internal error where the symbol is no C identifier, is taken, or has no function `interpret`.
+void register_extern_kernel(ExternKernelSpec spec);
+// Null where there is none.
+const ExternKernelSpec* find_extern_kernel(const std::string& symbol);
+
+struct RegisterExternKernel {
+  RegisterExternKernel(ExternKernelSpec spec) { register_extern_kernel(std::move(spec)); }
+};
+
+}  // namespace braid::ir

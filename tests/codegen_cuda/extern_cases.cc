@@ -1,0 +1,59 @@
+// Extern kernels (codegen/extern_call.h).
+#include "ir/parser.h"
+#include "passes/runner.h"
+#include "tests/codegen_cuda/cases.h"
+#include "tests/support/extern_kernels.h"
+
+namespace braid::test {
+namespace {
+
+// Strides of a transposed view and a broadcast one, and an operand that is changed in place.
+constexpr const char* kViews = R"(graph g
+dim n in [0, 9]
+input %x: f32[n, 4] input %v: f32[4]
+%y: f32[4, n] = extern "blend" reads(%x [4, n] strides [1, 4]) attributes(scale = 2.0, shift = -3, text = "a\"b")
+%z: f32[n, 4] = extern "blend" reads(%v [n, 4] strides [0, 1], %x) attributes(scale = 0.5, shift = 0, text = "")
+%z.1 mutates %z = extern "blend" reads(%x, %z) writes(%z.1) attributes(scale = 0.25, shift = 1, text = "s")
+%s: f32[n, 4] = pointwise { %0 = load %z.1 %1 = load %y [i1 * n + i0] %2 = add %0, %1 store %2 }
+output %y
+output %s)";
+
+constexpr const char* kFails = R"(graph g
+input %x: f32[2]
+%y: f32[2] = extern "blend" reads(%x) attributes(scale = 1.0, shift = 13, text = "") from "/layer/Blend"
+output %y)";
+
+ir::Schedule parsed(const char* text) {
+  register_extern_kernels();
+  ir::Schedule schedule = ir::parse_schedule(text, "case");
+  passes::run_passes(schedule, passes::parse_pass_list("plan_memory"));
+  return schedule;
+}
+
+// A collective between two calls: events order the kernels, which the program does not see, and the collective.
+ir::Schedule around_a_collective() {
+  register_extern_kernels();
+  Net net;
+  net.graph.ranks = 2;
+  const ir::GroupId world = net.graph.add_group("world", {0, 1});
+  const ir::Expr n = net.graph.add_dim("n", {1, 6});
+  const auto blend = [&](const ir::TensorBox& x, std::int64_t shift) {
+    return net.lowering.extern_call("blend", {x}, {{ir::DType::f32, x.sizes()}},
+                                    {{"scale", 2.0}, {"shift", shift}, {"text", std::string("xy")}})[0];
+  };
+  // A kernel that takes any strides reads the transposed view.
+  const ir::TensorBox x = net.lowering.permute(net.input("x", ir::DType::f32, {n, 8}), {1, 0});
+  const ir::TensorBox sum = net.lowering.all_reduce(blend(x, 1), world, ir::ReduceKind::sum);
+  net.lowering.output("y", blend(sum, 2));
+  return net.finish();
+}
+
+}  // namespace
+
+void add_extern_cases(std::vector<Case>& out) {
+  out.push_back({"extern_views", [] { return parsed(kViews); }});
+  out.push_back({"extern_around_a_collective", around_a_collective});
+  out.push_back({"extern_fails", [] { return parsed(kFails); }});
+}
+
+}  // namespace braid::test

@@ -1,0 +1,51 @@
+#include "ir/extern_registry.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/error.h"
+#include "ir/parser.h"
+
+namespace braid::ir {
+namespace {
+
+// Every element becomes `value`.
+ExternFn fill(float value) {
+  return [value](ExternCall& call) {
+    std::vector<float> values(static_cast<std::size_t>(call.writes[0].numel()), value);
+    call.writes[0] = make_tensor(DType::f32, call.writes[0].sizes, values);
+  };
+}
+
+std::vector<Tensor> run_extern(const std::string& callee, const InterpreterOptions& options = {}) {
+  const Schedule schedule = parse_schedule("graph g\ninput %x: f32[2]\n%y: f32[2] = extern \"" + callee +
+                                           "\" reads(%x)\noutput %y");
+  const std::vector<std::vector<Tensor>> inputs = {
+      {make_tensor(DType::f32, {2}, std::vector<float>{1, 2})}};
+  return run(schedule, inputs, options).outputs[0];
+}
+
+TEST(ExternRegistry, TheInterpreterCallsWhatIsRegisteredUnlessItIsGivenAnother) {
+  register_extern_kernel({.symbol = "registered_fill", .interpret = fill(7)});
+  ASSERT_NE(find_extern_kernel("registered_fill"), nullptr);
+  const auto filled = [](float v) { return make_tensor(DType::f32, {2}, std::vector<float>{v, v}).bytes; };
+  EXPECT_EQ(run_extern("registered_fill")[0].bytes, filled(7));
+  InterpreterOptions others;
+  others.externs[""] = fill(3);
+  EXPECT_EQ(run_extern("registered_fill", others)[0].bytes, filled(7));
+  EXPECT_EQ(run_extern("unknown_fill", others)[0].bytes, filled(3));
+  InterpreterOptions given;
+  given.externs["registered_fill"] = fill(5);
+  EXPECT_EQ(run_extern("registered_fill", given)[0].bytes, filled(5));
+}
+
+TEST(ExternRegistry, UnusableKernelsAreRefused) {
+  EXPECT_THROW(register_extern_kernel({.symbol = "two words", .interpret = fill(1)}), InternalError);
+  EXPECT_THROW(register_extern_kernel({.symbol = "", .interpret = fill(1)}), InternalError);
+  EXPECT_THROW(register_extern_kernel({.symbol = "1st", .interpret = fill(1)}), InternalError);
+  EXPECT_THROW(register_extern_kernel({.symbol = "no_function"}), InternalError);
+  register_extern_kernel({.symbol = "taken_fill", .interpret = fill(1)});
+  EXPECT_THROW(register_extern_kernel({.symbol = "taken_fill", .interpret = fill(2)}), InternalError);
+}
+
+}  // namespace
+}  // namespace braid::ir
