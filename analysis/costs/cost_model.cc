@@ -12,7 +12,7 @@
 namespace braid::analysis {
 namespace {
 
-// What is dearer than this counts as this: eleven days, and a thousand of them still fit a Time.
+// Higher costs count as this: eleven days, a thousand of which still fit a Time.
 constexpr double kMaxNs = 1e15;
 
 }  // namespace
@@ -88,7 +88,7 @@ CollectiveCost CostModel::collective(const ir::Graph& graph, ir::OpId start) con
     CollectiveCost cost;
     cost.time = cost.latency = cost.floor = Time::from_ns(*ns);
     cost.slowdown = machine_.collectives.slowdown;
-    // A made-up time may stand beside groups that the machine could not hold.
+    // An explicit time may be given for a group that the machine could not hold.
     cost.fabric = machine_.collectives.network && topology(machine_, s.ranks).nodes > 1 ? 1 : 0;
     cost.priced_by_size = false;
     return cost;
@@ -133,7 +133,7 @@ KernelCost KernelCosts::operator()(const ir::ScheduleNode& node) const {
   return cost;
 }
 
-// Members with a time of their own count with it, the others as one kernel of the machine.
+// Members with a time of their own count with it; the others count together as one kernel of the machine.
 double KernelCosts::ns(std::span<const ir::OpId> ops, Permille& slowdown) const {
   std::vector<ir::OpId> sorted(ops.begin(), ops.end());
   std::sort(sorted.begin(), sorted.end());
