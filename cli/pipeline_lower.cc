@@ -1,4 +1,4 @@
-// braid pipeline lower and check: rows with transfers, and the proof that they cannot hang.
+// braid pipeline lower and check: rows with transfers, and the proof that they cannot deadlock.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -75,7 +75,7 @@ int lower_schedule(const Options& o) {
   return 0;
 }
 
-// Of what a file holds as it is; of computations alone, of what lowering makes of them.
+// Checks a file with transfers as it is, and one with computations alone as lowered.
 int check(const Options& o) {
   const pipeline::ChannelPolicy policy = pipeline::parse_channel_policy(o.channels);
   const pipeline::Schedule input = o.input.read();
