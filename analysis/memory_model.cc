@@ -164,7 +164,7 @@ bool MemoryModel::may_reuse(NodeId node, TenantId in, TenantId out) const {
 }
 
 MemoryModel::Lives MemoryModel::lives(OrderView order) const {
-  internal_check(order.size() == touched_.ids().size(), "an order of {} nodes for {}", order.size(),
+  internal_check(order.size() == touched_.ids().size(), "got an order of {} nodes for {}", order.size(),
                  touched_.ids().size());
   Lives lives(tenants_.ids());
   for (const Position step : order.ids()) {

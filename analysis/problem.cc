@@ -234,7 +234,7 @@ Problem make_fixed_problem(const Schedule& schedule, const CostModel& costs) {
 }
 
 Problem permuted(const Problem& p, OrderView order) {
-  internal_check(order.end_id().index == p.size(), "an order of {} nodes for {}", order.size(), p.size());
+  internal_check(order.end_id().index == p.size(), "got an order of {} nodes for {}", order.size(), p.size());
   const IdVector<NodeId, Position> position = positions_of(order);
   const auto moved = [&](NodeId n) { return NodeId{position[n].index}; };
   Problem out;
@@ -277,7 +277,7 @@ IdVector<NodeId, Position> positions_of(OrderView order) {
 }
 
 bool apply_order(Schedule& schedule, OrderView order) {
-  internal_check(order.size() == schedule.nodes.size(), "an order of {} nodes for {}", order.size(),
+  internal_check(order.size() == schedule.nodes.size(), "got an order of {} nodes for {}", order.size(),
                  schedule.nodes.size());
   if (std::is_sorted(order.begin(), order.end())) return false;
   std::vector<ScheduleNode> nodes;
@@ -285,7 +285,7 @@ bool apply_order(Schedule& schedule, OrderView order) {
   IdVector<NodeId, char> taken(order.size(), 0);
   for (NodeId n : order) {
     internal_check(n.valid() && n < taken.end_id() && taken[n] == 0,
-                   "the order is no permutation of the nodes");
+                   "the order is not a permutation of the nodes");
     taken[n] = 1;
     nodes.push_back(std::move(at(schedule.nodes, n)));
   }

@@ -61,7 +61,7 @@ class Legaliser {
     const std::vector<OpId> ops = ops_of(node);
     if (!limits_.one_kernel || ops.size() < 2) return true;
     const std::optional<FusedLoops> fused = analyse_fused(graph_, ops);
-    internal_check(fused.has_value(), "legalise: '{}' is no fused node", node.name);
+    internal_check(fused.has_value(), "legalise: '{}' is not a fused node", node.name);
     return limits_.one_kernel(graph_, *fused);
   }
 

@@ -116,7 +116,7 @@ std::optional<double> FusionGraph::joint_position(int first, int second) const {
 
 void FusionGraph::merge(int first, int second, double position, std::optional<std::vector<OpId>> ops) {
   internal_check(first != second && cluster_[first] == first && cluster_[second] == second,
-                 "not two clusters");
+                 "merge() requires two different clusters");
   cluster_[second] = first;
   position_[first] = position;
   merged_[first] = true;

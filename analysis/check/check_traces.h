@@ -1,8 +1,8 @@
 // Whether all ranks of a program start the same collectives, and whether they can wait for each other forever.
 //
 // The model. A collective begins when all its members have started it; then it completes. A rank goes through
-// its trace in order. It blocks in a wait until the collective has begun everywhere, in the same way in the start
-// of a blocking collective, and in a start while kInFlight earlier ones of the same communicator are unfinished.
+// its trace in order. It blocks in a wait, or in the start of a blocking collective, until the collective has begun
+// everywhere, and in a start while kInFlight earlier ones of the same communicator are unfinished.
 // A channel is a queue of one rank: a collective begins on it after those before it have begun; the channel
 // policy decides which collectives share a queue. A send meets its receive (nothing is buffered).
 //

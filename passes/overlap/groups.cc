@@ -25,7 +25,7 @@ class Contraction {
     for (const int g : groups.ids()) {
       key_[nodes_ + g] = -1;
       for (const NodeId m : groups[g].members) {
-        internal_check(unit_[m.index] == m.index, "a node in two groups");
+        internal_check(unit_[m.index] == m.index, "a node is in two groups");
         unit_[m.index] = nodes_ + g;
         key_[nodes_ + g] = std::max(key_[nodes_ + g], m.index);
       }

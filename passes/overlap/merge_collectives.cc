@@ -203,7 +203,8 @@ std::optional<Time> merged_makespan(const Problem& problem, std::span<const Buck
 bool merge_collectives(Schedule& schedule, const Problem& problem, std::span<const Bucket> buckets) {
   if (buckets.empty()) return false;
   for (const Bucket& b : buckets) {
-    internal_check(b.collectives.size() > 1, "a bucket of {} collectives", b.collectives.size());
+    internal_check(b.collectives.size() > 1, "a bucket has {} collectives, expected at least two",
+                   b.collectives.size());
     for (CollectiveId c : b.collectives) {
       internal_check(may_merge(schedule, problem, c), "'{}' cannot be merged",
                      schedule.graph[problem.collectives[c].op].name);

@@ -372,7 +372,8 @@ void split_collectives(Schedule& schedule, const Problem& problem, std::span<con
   if (splits.empty()) return;
   Cutter cutter(schedule, problem);
   for (const Split& s : splits) {
-    internal_check(s.parts.size() > 1, "a collective in {} parts", s.parts.size());
+    internal_check(s.parts.size() > 1, "a collective is split into {} parts, expected at least two",
+                   s.parts.size());
     cutter.add(s);
   }
   cutter.finish();

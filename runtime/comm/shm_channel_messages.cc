@@ -84,7 +84,7 @@ std::string Channel::describe_missing(const Op& op) const {
       name(member, "has started it but does not continue");
     }
   }
-  return any ? text : text + "nobody is missing";
+  return any ? text : text + "no rank is missing";
 }
 
 }  // namespace braid::rt::shm

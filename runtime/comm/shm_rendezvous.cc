@@ -206,7 +206,7 @@ Status Meeting::taken(const std::string& what) const {
     text += "; its address is taken by " + process(stranger_.pid) + " of user " +
             std::to_string(stranger_.uid) + ", which is not our process and was told nothing";
   } else if (crowded_) {
-    text += "; whoever has its address accepts nobody";
+    text += "; the process that has its address accepts no connections";
   }
   return Status::error(StatusCode::timed_out, text);
 }
