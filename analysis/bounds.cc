@@ -13,7 +13,7 @@ struct Task {
   Time head, work, tail;
   Permille slowdown = 1000;
   int fabric = -1;     // -1: the compute stream
-  bool alone = false;  // never beside the other kind
+  bool alone = false;  // never overlaps the other kind
 };
 
 struct Tasks {
@@ -35,20 +35,20 @@ std::vector<Job> jobs_of(const std::vector<Task>& tasks, int fabric = -1) {
   return jobs;
 }
 
-// The work of one slow-down, as far as it may lie before each candidate r, or after each candidate q.
+// The work of one slow-down that may lie before each candidate r, or after each candidate q.
 struct WorkClass {
-  double slowdown = 1;  // infinite: not beside the other kind
+  double slowdown = 1;  // infinite: never overlaps the other kind
   double total = 0;
   std::vector<double> early, late;
 };
 
-// Compute stream (one) or a fabric.
+// The compute stream or a fabric.
 struct Resource {
   std::vector<WorkClass> classes;     // least slowed down first
-  std::vector<double> before, after;  // what can be done in all before each r, after each q
+  std::vector<double> before, after;  // the most work that fits before each r, after each q
 };
 
-// How much the resource can have done before each of the times, if everything begins as early as its head
+// The most work that the resource can do before each of the times, if everything begins as early as its head
 // allows.
 std::vector<double> done_before(std::vector<std::pair<std::int64_t, std::int64_t>> head_and_work,
                                 std::span<const std::int64_t> times) {
@@ -86,13 +86,13 @@ class Contention {
     double best = 0;
     for (std::size_t r = 0; r < heads_.size(); ++r) {
       for (std::size_t q = 0; q < tails_.size(); ++q) {
-        // Beyond what is known, the two windows might lie on each other.
+        // Beyond the known bound, the two windows might overlap.
         if (heads_[r] + tails_[q] > known_.ps) continue;
         const auto outside = static_cast<double>(heads_[r] + tails_[q]);
         best = std::max(best, outside + window(r, q, best - outside));
       }
     }
-    // Rounding of the arithmetic above.
+    // Margin for the rounding of the arithmetic above.
     const double safe = std::floor(best - 1 - best * 1e-13);
     return {safe > 0 ? static_cast<std::int64_t>(safe) : 0};
   }
@@ -105,9 +105,9 @@ class Contention {
   std::vector<std::int64_t> heads_, tails_;
   Resource compute_;
   std::vector<Resource> fabrics_;
-  double last_both_ = 0;  // the minimum of the last window: a good guess for the next one
+  double last_both_ = 0;  // the minimiser of the last window: a good guess for the next one
 
-  // 0, where each resource can begin at the earliest, and some between.
+  // 0, the earliest begins on each resource, and some between.
   template <class Key>
   static std::vector<std::int64_t> candidates(const Tasks& tasks, Key key) {
     std::vector<std::int64_t> out = {0};
@@ -119,7 +119,7 @@ class Contention {
       if (keys.empty()) return;
       std::sort(keys.begin(), keys.end());
       for (std::size_t k = 0; k <= kQuantiles; ++k) out.push_back(keys[(keys.size() - 1) * k / kQuantiles]);
-      // The ends matter most.
+      // Those at the end matter most.
       for (std::size_t k = 0; k < std::min<std::size_t>(keys.size(), 3); ++k) out.push_back(keys[k]);
     };
     pick(tasks.compute, -1);
@@ -139,7 +139,7 @@ class Contention {
     }
     std::sort(slowdowns.begin(), slowdowns.end());
     slowdowns.erase(std::unique(slowdowns.begin(), slowdowns.end()), slowdowns.end());
-    // Too many: count several as the least slowed down of them.
+    // Too many: merge several into the least slowed down of them.
     if (slowdowns.size() > kMaxClasses) {
       std::vector<Permille> fewer;
       for (std::size_t k = 0; k < kMaxClasses; ++k)
@@ -180,9 +180,9 @@ class Contention {
   struct Amount {
     double slowdown, work;
   };
-  // What is left for the window: the most slowed down leaves first, as far as it may lie outside. Amounts x
-  // can leave if they split into early and late parts: sum((x - late)+) <= before, sum((x - early)+) <=
-  // after, sum(x) <= both.
+  // The work left for the window: the most slowed down leaves first, as far as it may lie outside. Amounts x can
+  // leave if they split into early and late parts: sum((x - late)+) <= before, sum((x - early)+) <= after,
+  // sum(x) <= both.
   static std::vector<Amount> left(const Resource& resource, std::size_t r, std::size_t q) {
     const double before = resource.before[r], after = resource.after[q];
     double must_be_early = 0, must_be_late = 0, gone = 0;
@@ -200,7 +200,7 @@ class Contention {
     return out;
   }
 
-  // Time of the work in the window if both are busy for `both`.
+  // Time of the work in the window if both kinds are busy for `both`.
   static double time_of(const std::vector<Amount>& compute, const std::vector<std::vector<Amount>>& fabrics,
                         double both) {
     double time = 0, rest = both;
@@ -226,7 +226,7 @@ class Contention {
     return time + longest;
   }
 
-  // 0 if it is not more than `needed`.
+  // The bound of the window; 0 if it is at most `needed`.
   double window(std::size_t r, std::size_t q, double needed) {
     const std::vector<Amount> compute = left(compute_, r, q);
     std::vector<std::vector<Amount>> fabrics;
@@ -234,8 +234,8 @@ class Contention {
     double lo = 0, hi = 0;
     for (const Amount& a : compute) hi += std::isinf(a.slowdown) ? 0 : a.work * a.slowdown;
     if (time_of(compute, fabrics, last_both_) <= needed) return 0;
-    // Convex: of two points, the minimum is not beyond the worse one. Slopes are at most 1, so what the last
-    // interval may hide is less than its length.
+    // Convex: of two points, the minimum is not beyond the worse one. Slopes are at most 1, so the error within
+    // the last interval is less than its length.
     while (hi - lo > 0.25) {
       const double third = (hi - lo) / 3;
       const double a = lo + third, b = hi - third;
@@ -253,7 +253,7 @@ class Contention {
 Bounds bounds_of(const Problem& p, const ChainOptions& options) {
   const HeadsAndTails chains = heads_and_tails(p, options);
   const Beside beside = what_runs_beside(p);
-  // Parts of a collective of several tensors have less before and after them than the whole.
+  // A part of a collective of several tensors has less before and after it than the whole.
   const bool any_loose =
       options.floors && std::any_of(p.collectives.begin(), p.collectives.end(),
                                     [](const Collective& c) { return c.smallest_floor < c.cost.floor; });
@@ -276,7 +276,6 @@ Bounds bounds_of(const Problem& p, const ChainOptions& options) {
     const Collective& collective = p.collectives[c];
     const Time work = options.floors ? collective.cost.floor : collective.cost.time;
     const Time head = chains.collective_head[c], tail = chains.collective_tail[c];
-    // Of several tensors that may be split, each part has less before and after it.
     const bool loose = options.floors && collective.smallest_floor < collective.cost.floor;
     const Time hidden = loose ? work : std::min(work, beside.most_hidden[c]);
     if (hidden.ps > 0) {
@@ -295,8 +294,8 @@ Bounds bounds_of(const Problem& p, const ChainOptions& options) {
   };
   resource(std::move(stream));
   for (int f = 0; f < p.fabrics; ++f) resource(jobs_of(tasks.comm, f));
-  // A channel that is spread over several fabrics may be busier than each of them. Other algorithms of the
-  // input graph may use other channels.
+  // A channel that is spread over several fabrics may be busier than each of them. In the input graph, other
+  // algorithms may use other channels.
   if (options.channel_order) {
     for (auto& [channel, jobs] : channels) resource(std::move(jobs));
   }
@@ -317,7 +316,7 @@ Time input_bound(const Problem& problem) {
 
 Time one_machine_bound(std::vector<Job> jobs) {
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.head < b.head; });
-  // Always the one with the longest tail among those that may run.
+  // Of the jobs that may run, the one with the longest tail runs first.
   using Entry = std::pair<Time, std::int64_t>;  // tail, work left
   std::priority_queue<Entry> ready;
   Time now, bound;

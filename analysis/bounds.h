@@ -1,24 +1,24 @@
 // Lower bounds on the makespan of any order, under the simulator's own rules (simulator.h), contention
 // included.
 //
-//   critical_path  longest chain of dependencies, nothing slowed down; collectives that are issued in a fixed
-//                  order on one channel are a chain too
+//   critical_path  the longest chain of dependencies without any slow-down; collectives that are issued in a
+//                  fixed order on one channel form a chain too
 //   load           the busiest resource: compute stream, a channel, a fabric
-//   head_and_tail  per resource: every job can begin only after its head (the longest chain before it) and is
-//                  followed by its tail; the preemptive one-machine schedule (Jackson) is a bound
-//   contention     linear program over how long both are busy: compute work that runs beside collectives is
-//                  slowed down, and so are collectives that run beside compute. A collective overlaps at most
-//                  as much compute as is neither before nor after it; the bound is sharper with the time at
-//                  both ends where one of them cannot have begun yet or must have ended
-//   input          of the graph as it was read: no merging, splitting or other algorithm of collectives beats
-//                  it. All of the above with each collective at its floor, without the order on channels
+//   head_and_tail  per resource: each job begins after its head (the longest chain before it) and is followed by
+//                  its tail; Jackson's preemptive one-machine schedule of these jobs is a bound
+//   contention     a linear program over the time in which compute and communication are both busy: each slows
+//                  the other down. A collective overlaps only compute that is neither before nor after it; the
+//                  bound is sharper if it also counts the time at both ends in which one of the two cannot have
+//                  begun yet or must have ended
+//   input          of the graph as it was read: no merging, splitting or change of algorithm beats it. All of the
+//                  above with each collective at its floor, without the order on channels
 //
-// Method of the contention bound. Let B be the time in which both are busy. Of compute work, the least
-// slowed-down classes are overlapped first (each costs B * (s - 1) / s more than alone); on each fabric, the
-// least slowed-down collectives hide the most in B. With X the time in which only collectives run,
+// Method of the contention bound. Let B be the time in which both are busy. The least slowed-down classes of
+// compute work are overlapped first (each costs B * (s - 1) / s more than alone); on each fabric, the least
+// slowed-down collectives hide the most in B. With X the time in which only collectives run,
 //   T >= sum(work) + extra(B) + X,   X >= load of a fabric - hidden(B) for every fabric,
-// convex in B, minimised by bisection. For windows [r, T - q] the same holds of the work that cannot lie
-// outside.
+// which is convex in B and minimised by ternary search. For windows [r, T - q] the same holds for the work that
+// cannot lie outside.
 #pragma once
 
 #include "analysis/problem.h"
@@ -32,7 +32,7 @@ struct Bounds {
 // Of all orders that keep the problem's dependencies. O(n log n), plus one pass over all edges per 512
 // collectives.
 Bounds lower_bounds(const Problem& problem);
-// Of the input graph. Make the problem without channel order where passes may reorder collectives.
+// Of the input graph. If passes may reorder collectives, make the problem without channel order.
 Time input_bound(const Problem& problem);
 
 // Per step and per collective: the longest chain before it begins and after it has ended.
@@ -43,13 +43,13 @@ struct HeadsAndTails {
 };
 struct ChainOptions {
   bool channel_order = true;  // collectives issued in a fixed order on one channel run one after the other
-  bool floors = false;        // collectives take their floor; several tensors in one: that of the smallest
+  bool floors = false;        // collectives take their floor; of several tensors, that of the smallest
 };
 HeadsAndTails heads_and_tails(const Problem& problem, const ChainOptions& options = {});
-// What can run beside what, by the dependencies alone.
+// What can run concurrently, by the dependencies alone.
 struct Beside {
-  // Per collective: how much of its work, at most, can be done while the compute stream computes, because the
-  // rest of the compute work is before or after it.
+  // Per collective: how much of its work, at most, can overlap compute; all other compute work is before or
+  // after it.
   IdVector<CollectiveId, Time> most_hidden;
   // Per step: it computes, and some collective is neither before nor after it.
   IdVector<StepId, char> with_any;

@@ -1,4 +1,4 @@
-// The collectives of a schedule in the order in which they start, those inside of regions included.
+// The collectives of a schedule, also those inside regions, in the order in which they start.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What a scheduling problem is indexed by.
+// The indices of a scheduling problem.
 #pragma once
 
 #include "ir/id_vector.h"

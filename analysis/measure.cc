@@ -32,7 +32,7 @@ std::string format_bytes(std::int64_t bytes) {
 
 std::string describe_collective(const Graph& graph, OpId start) {
   const auto* kernel = graph[start].as<CollectiveKernel>();
-  internal_check(kernel != nullptr, "'{}' is no collective", graph[start].name);
+  internal_check(kernel != nullptr, "'{}' is not a collective", graph[start].name);
   std::int64_t bytes = 0;
   for (const TensorRef& t : payload(*kernel)) {
     const std::int64_t part = ir::bounds(numel(t.sizes) * size_of(graph[t.buffer].dtype)).max;

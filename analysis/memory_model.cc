@@ -34,7 +34,7 @@ std::int64_t upper_bytes(const Graph& graph, StorageId s) {
   return b.max;
 }
 
-// Tenants that share one place: one, or a chain of in-place reuses.
+// Tenants that share one place: a single one, or a chain of in-place reuses.
 struct Slot {
   Block block;
   std::vector<TenantId> tenants;  // in order of birth
@@ -46,7 +46,7 @@ IdVector<StorageId, Touches> touches(const Schedule& schedule) {
   const Graph& graph = schedule.graph;
   IdVector<StorageId, Touches> all(graph.storages.size());
   const auto is_planned = [&](StorageId s) { return s.valid() && is_planned_kind(graph[s].kind); };
-  // Collectives that are under way and what still has to come: 1 wait, 2 release.
+  // Collectives in flight and what is still to come: 1 wait, 2 release.
   std::map<OpId, int> open;
   std::vector<StorageTouch> touched;
   for (const NodeId node : nodes_of(schedule)) {
@@ -117,7 +117,7 @@ MemoryModel::MemoryModel(const Schedule& schedule, const MemoryOptions& options)
     const ScheduleNode& n = at(schedule.nodes, node);
     std::vector<Reuse> reuses;
     if (options_.in_place && n.kind != ScheduleNode::Kind::grouped && of_node[node].size() > 1) {
-      std::vector<TenantId> outs;  // only what loops write can take bytes
+      std::vector<TenantId> outs;  // only results of loops can take bytes
       for (OpId op : ops_of(n)) {
         if (graph[op].as<Loops>() == nullptr) continue;
         for (BufferId b : graph[op].outputs) {
@@ -135,7 +135,7 @@ MemoryModel::MemoryModel(const Schedule& schedule, const MemoryOptions& options)
           if (may_reuse_in_place(graph, n, from.storage, tenants_[out].storage)) reuses.push_back({in, out});
         }
       }
-      // Of those that fit, the one whose size is nearest comes first.
+      // Of those that fit, the smallest comes first.
       std::ranges::sort(reuses, {},
                         [&](const Reuse& r) { return std::tuple(r.out, tenants_[r.in].bytes, r.in); });
     }
@@ -164,7 +164,7 @@ bool MemoryModel::may_reuse(NodeId node, TenantId in, TenantId out) const {
 }
 
 MemoryModel::Lives MemoryModel::lives(OrderView order) const {
-  internal_check(order.size() == touched_.ids().size(), "an order of {} nodes for {}", order.size(),
+  internal_check(order.size() == touched_.ids().size(), "got an order of {} nodes for {}", order.size(),
                  touched_.ids().size());
   Lives lives(tenants_.ids());
   for (const Position step : order.ids()) {
@@ -203,7 +203,7 @@ MemoryModel::Live MemoryModel::live(OrderView order) const {
   return live(order, l, takes(order, l));
 }
 
-// Where one tenant hands its bytes to another, the larger counts.
+// If one tenant hands its bytes to another, the larger counts.
 MemoryModel::Live MemoryModel::live(OrderView order, const Lives& lives,
                                     const IdVector<TenantId, TenantId>& takes) const {
   IdVector<Position, std::int64_t> change(order.size() + 1, 0);
@@ -238,7 +238,7 @@ MemoryPlan MemoryModel::plan(OrderView order) const {
   std::ranges::stable_sort(by_birth, {}, [&](TenantId t) { return lives[t].first; });
   MemoryPlan plan;
   for (const bool comm : {false, true}) {
-    // Who takes another's bytes is born later than that one was, so its slot exists.
+    // A tenant that takes another's bytes is born later than that one, so its slot exists.
     std::vector<Slot> slots;
     IdVector<TenantId, std::size_t> slot_of(tenants_.ids(), 0);
     for (TenantId t : by_birth) {
@@ -258,7 +258,7 @@ MemoryPlan MemoryModel::plan(OrderView order) const {
     }
     std::vector<Block> blocks;
     for (const Slot& s : slots) blocks.push_back(s.block);
-    // The segment is registered memory: worth another attempt.
+    // The segment is registered memory, which is worth another attempt.
     const Assignment where = assign_offsets(blocks, comm ? options_.comm_alignment : options_.arena_alignment,
                                             options_.exact_limit, comm);
     for (std::size_t k = 0; k < slots.size(); ++k) {
@@ -285,7 +285,7 @@ void check_cap(const Schedule& schedule, const MemoryModel& model, OrderView ord
   const std::int64_t planned = model.planned_bytes(order);
   if (planned <= cap) return;
   const MemoryModel::Live live = model.live(order);
-  // Who is alive at the worst step, the largest first.
+  // The tenants alive at the peak, the largest first.
   const IdVector<NodeId, Position> position = positions_of(order);
   const auto place = [&](NodeId n) { return position[n]; };
   std::vector<TenantId> alive;

@@ -1,12 +1,12 @@
-// What an order of the nodes costs in memory: the one model that passes, memory plan, bounds and reports ask.
+// What an order of the nodes costs in memory: the one model for passes, memory plan, bounds and reports.
 //
-// A tenant is a root storage that the plan places (activation or communication): bytes at upper bounds, and
-// the nodes that touch it (by any view, alias or version; collectives touch until wait or release). It is
-// born before its first toucher runs and dies after its last one; what is not touched has no memory. A graph
-// output that the caller does not own lives to the end. So a node has three phases: births, execution,
-// deaths; the live peak is at an execution. In-place reuse: where a tenant dies at the node at which another
-// is born, and each element is read before it is overwritten, both have the same bytes and count once. The
-// operand and the result of a collective that runs in place (ir/in_place_collectives.h) are one tenant.
+// A tenant is a root storage that the plan places (activation or communication): its bytes at upper bounds, and
+// the nodes that touch it (by any view, alias or version; a collective touches until its wait or release). It is
+// born before its first toucher runs and dies after its last one; an untouched storage has no memory. A graph
+// output that the caller does not own lives to the end. So a node has three phases: births, execution, deaths; the
+// live peak is at an execution. In-place reuse: if one tenant dies at the node at which another is born, and each
+// element is read before it is overwritten, both share their bytes, which count once. The operand and the result
+// of a collective that runs in place (ir/in_place_collectives.h) are one tenant.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,17 @@ namespace braid::analysis {
 
 struct Tenant {
   ir::StorageId storage;
-  ir::StorageId result = {};  // has the same place: of the collective whose operand `storage` is
+  ir::StorageId result = {};  // of the collective that has `storage` as operand; both have one place
   std::int64_t bytes = 0;
-  bool comm = false;    // in the communication segment
-  bool to_end = false;  // lives to the end: an output, or what a collective without wait or release holds
+  bool comm = false;          // in the communication segment
+  bool to_end = false;        // lives to the end: an output, or held by a collective without wait or release
   std::vector<NodeId> nodes;  // that touch it; ascending in the schedule's own order
 };
 
 struct MemoryOptions {
   bool in_place = true;
-  // Collectives run in place from so many bytes on: the shared-memory engine moves a smaller all-reduce where
-  // it lies, and would first copy what the result overwrites.
+  // Collectives of at least this size run in place: the shared-memory engine moves a smaller all-reduce where it
+  // lies, and would first copy what the result overwrites.
   std::int64_t in_place_collective_bytes = 32 * 1024;
   std::int64_t arena_alignment = 64;
   std::int64_t comm_alignment = 256;
@@ -41,16 +41,16 @@ class MemoryModel {
  public:
   explicit MemoryModel(const ir::Schedule& schedule, const MemoryOptions& options = {});
 
-  // Of the same nodes in another order, which keeps all dependencies: node k is what node order[k] was.
+  // Of the same nodes in another order that keeps all dependencies: node k is the former node order[k].
   MemoryModel permuted(OrderView order) const;
 
   const IdVector<TenantId, Tenant>& tenants() const { return tenants_; }
   // Ascending.
   std::span<const TenantId> touched_by(NodeId node) const { return touched_[node]; }
-  // Can `out` have the bytes of `in`, if `in` dies and `out` is born at this node? Both touched by it.
+  // Whether `out` can have the bytes of `in` if `in` dies and `out` is born at this node, which touches both.
   bool may_reuse(NodeId node, TenantId in, TenantId out) const;
 
-  // In an order: tenant `out` takes the bytes of a tenant that dies where it is born, if of any.
+  // In this order: the tenant, if any, that dies where `out` is born and whose bytes `out` takes.
   IdVector<TenantId, TenantId> takes(OrderView order) const;
 
   struct Live {
@@ -59,12 +59,12 @@ class MemoryModel {
     IdVector<Position, std::int64_t> bytes;  // while each position of the order executes
   };
   Live live(OrderView order) const;  // O(n + touches)
-  // The plan for this order: what plan_memory writes into the schedule.
+  // The plan for this order, which plan_memory writes into the schedule.
   ir::MemoryPlan plan(OrderView order) const;
   std::int64_t planned_bytes(OrderView order) const;
 
-  // At the node, `out` may take the bytes of `in` (tenants), if one is born and the other dies there; who
-  // comes first, takes.
+  // At the node, `out` may take the bytes of `in` if one is born and the other dies there. The first pair in the
+  // list whose tenants are both still free is taken.
   struct Reuse {
     TenantId in, out;
   };
@@ -90,12 +90,11 @@ struct Touches {
   std::vector<NodeId> nodes;
   bool to_end = false;
 };
-// Empty for what is not planned: memory of the caller, constants, what is local to a fused
-// node.
+// Empty for storages that are not planned: memory of the caller, constants, storages local to a fused node.
 IdVector<ir::StorageId, Touches> touches(const ir::Schedule& schedule);
 
-// User error 570 if the plan of this order, `planned_bytes`, does not keep the cap. Names the step at which
-// the most is live, its bytes, and the largest storages that are alive there.
+// User error 570 if the plan of this order needs more than the cap. Names the step with the most live bytes, their
+// number, and the largest storages that are alive there.
 void check_cap(const ir::Schedule& schedule, const MemoryModel& model, OrderView order, std::int64_t cap);
 
 }  // namespace braid::analysis

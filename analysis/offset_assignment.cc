@@ -69,7 +69,7 @@ class FreeList {
       if (size > bytes) insert(offset + bytes, size - bytes);
       return offset;
     }
-    // Grow; a hole at the end is used for the beginning.
+    // Grow; a hole at the end becomes the beginning of the block.
     std::int64_t offset = end_;
     if (!by_offset_.empty() && by_offset_.rbegin()->first + by_offset_.rbegin()->second == end_) {
       offset = by_offset_.rbegin()->first;
@@ -120,7 +120,7 @@ class FreeList {
 Assignment assign_by_time(std::span<const Block> blocks, std::int64_t alignment) {
   struct Event {
     int step;
-    bool birth;  // deaths of the step before come first
+    bool birth;  // deaths of the previous step come first
     std::int64_t bytes;
     std::size_t block;
   };
@@ -166,7 +166,7 @@ std::int64_t most_alive(std::span<const Block> blocks, std::int64_t alignment) {
 
 namespace {
 
-// By block: those that live at the same time.
+// By block: the blocks alive at the same time.
 std::vector<std::vector<std::size_t>> neighbours_of(std::span<const Block> blocks) {
   std::vector<std::size_t> by_birth(blocks.size());
   std::iota(by_birth.begin(), by_birth.end(), std::size_t{0});
@@ -185,7 +185,7 @@ std::vector<std::vector<std::size_t>> neighbours_of(std::span<const Block> block
   return out;
 }
 
-// One after the other, each as low as it goes.
+// One after another, each as low as possible.
 Assignment assign_lowest(const std::vector<std::vector<std::size_t>>& neighbours,
                          const std::vector<std::int64_t>& bytes, std::span<const std::size_t> order) {
   Assignment out;
@@ -208,7 +208,7 @@ Assignment assign_lowest(const std::vector<std::vector<std::size_t>>& neighbours
   return out;
 }
 
-// A number in [0.5, 1.5) that depends on nothing but its arguments.
+// A number in [0.5, 1.5) that depends only on the arguments.
 double jitter(std::size_t block, int round) {
   std::uint64_t x = (std::uint64_t{block} << 20) + static_cast<std::uint64_t>(round) + 1;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -235,11 +235,11 @@ Assignment assign_troubled_first(std::span<const Block> blocks, std::int64_t ali
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
-    std::vector<double> turn(count);  // the lowest comes first
+    std::vector<double> turn(count);  // lower values come first
     for (std::size_t k = 0; k < count; ++k) turn[order[k]] = static_cast<double>(k);
     for (int round = 0; round < rounds && best.bytes > bound; ++round) {
       Assignment now = assign_lowest(neighbours, bytes, order);
-      // A tenth of the line is jumped at a time, so that not all trouble is in front at once.
+      // Each moves forward by about a tenth of the order, so that they do not all end up in front.
       for (std::size_t b = 0; b < count; ++b) {
         if (now.offsets[b] + bytes[b] > bound) turn[b] -= 0.1 * static_cast<double>(count) * jitter(b, round);
       }

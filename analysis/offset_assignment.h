@@ -1,4 +1,4 @@
-// Where blocks with sizes and lifetimes lie, so that no two that live at once share bytes (dynamic storage
+// Offsets for blocks with sizes and lifetimes, so that no two that are alive at once share bytes (dynamic storage
 // allocation).
 #pragma once
 
@@ -19,22 +19,22 @@ struct Assignment {
   std::int64_t bytes = 0;             // end of the highest block, rounded up to the alignment
 };
 
-// Largest block first, each into the tightest gap between those that live at the same time. O(n^2) at worst.
+// Largest block first, each into the tightest gap between those alive at the same time. O(n^2) at worst.
 Assignment assign_largest_first(std::span<const Block> blocks, std::int64_t alignment);
-// In order of time, as an allocator with a best-fit free list would. O(n log n).
+// In order of time, like an allocator with a best-fit free list. O(n log n).
 Assignment assign_by_time(std::span<const Block> blocks, std::int64_t alignment);
-// The most that lives at once, every block rounded up to the alignment: no assignment needs less.
+// The most bytes alive at once, with every block rounded up to the alignment: no assignment needs less.
 std::int64_t most_alive(std::span<const Block> blocks, std::int64_t alignment);
-// The longest lives first, each as low as it goes; then again up to so many times, where those that ended
-// above most_alive come a little earlier ("squeaky wheel" optimisation, Joslin and Clements, 1999). The same
-// from the greatest areas (bytes times steps) on; the best of all. O(pairs that live at once) a round.
+// The longest lifetimes first, each block as low as possible; then up to `rounds` times again, with the blocks
+// that ended above most_alive moved forward a little ("squeaky wheel" optimisation, Joslin and Clements, 1999).
+// The same beginning with the largest areas (bytes times steps). Returns the best. O(pairs alive at once) a round.
 Assignment assign_troubled_first(std::span<const Block> blocks, std::int64_t alignment, int rounds);
-// The better of by-time and largest-first; only the former for more than `exact_limit` blocks. Where that is
-// above most_alive, a `thorough` search tries the third as well.
+// The better of by-time and largest-first; only the former for more than `exact_limit` blocks. If that is above
+// most_alive, a `thorough` search also tries troubled-first.
 Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment, std::int64_t exact_limit,
                           bool thorough = false);
 
-// User error 546 where the sum leaves int64.
+// User error 546 if the sum overflows int64.
 std::int64_t checked_add(std::int64_t a, std::int64_t b);
 std::int64_t round_up(std::int64_t bytes, std::int64_t alignment);
 

@@ -1,7 +1,7 @@
 // The scheduling problem and the memory model of a schedule, kept from one reordering pass to the next.
 //
-// Finding them is most of what such a pass costs, and a pass that only moves nodes changes neither: they are
-// numbered anew.
+// Computing them is most of the cost of such a pass. A pass that only moves nodes changes neither, so they are
+// only renumbered.
 #pragma once
 
 #include <memory>
@@ -20,24 +20,24 @@ class OrderAnalysis {
   Problem problem;
   MemoryModel memory;
 
-  // Is it that of this schedule? Compares nodes and their order, the channel policy and the costs, not what
-  // operations do: whoever changes operations in place drops it (the runner does, after passes that changed
-  // something).
+  // Whether it is that of this schedule. Compares nodes and their order, the channel policy and the costs, but not
+  // the operations: a caller that changes operations in place drops the analysis (the runner does so after passes
+  // that changed something).
   bool describes(const ir::Schedule& schedule, const CostModel& costs, const ProblemOptions& options) const;
-  // Of the same nodes in this order, which keeps all dependencies.
+  // Of the same nodes in this order, which must keep all dependencies.
   std::shared_ptr<const OrderAnalysis> in_order(OrderView order) const;
 
  private:
   OrderAnalysis(Problem p, MemoryModel m) : problem(std::move(p)), memory(std::move(m)) {}
   std::shared_ptr<const CostModel> costs_;
-  std::shared_ptr<const void> graph_;  // keeps its identity from being used again
+  std::shared_ptr<const void> graph_;  // kept alive, so that no other graph gets its address
   ir::ChannelPolicy channels_ = ir::ChannelPolicy::global;
   bool channel_order_ = true;
   IdLists<NodeId, ir::OpId> ops_;
 };
 
-// Do programs like this one have sends or receives? Their ranks may run different orders, and a send meets
-// its receive only in the order agreed upon: passes keep the order of collectives.
+// Whether the program has sends or receives. Then its ranks may run different orders, and a send meets its receive
+// only in the agreed order, so passes keep the order of collectives.
 bool has_point_to_point(const ir::Schedule& schedule);
 
 }  // namespace braid::analysis

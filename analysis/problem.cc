@@ -47,7 +47,7 @@ class Maker {
   const KernelCosts kernels_;
   IdVector<OpId, CollectiveId> collective_of_;  // of the start
   std::map<std::vector<int>, ChannelId> channels_;
-  IdVector<StorageId, char> in_parts_;  // and one more; empty until somebody asks
+  IdVector<StorageId, char> in_parts_;  // and one more, so that empty means not computed yet
   Problem p_;
 
   void add_nodes() {
@@ -68,7 +68,7 @@ class Maker {
 
   void add_step(const ScheduleNode& schedule_node, OpId first, NodeId node) {
     const Operation& op = graph_[first];
-    // A wait first works, then blocks; what it does itself overlaps with what is in flight.
+    // A wait works first, then blocks; its own work overlaps with what is in flight.
     if (op.as<CollectiveKernel>() || op.as<WaitKernel>() || op.as<ReleaseKernel>()) {
       Step overhead;
       overhead.work = costs_.call_overhead(graph_, first);
@@ -108,7 +108,7 @@ class Maker {
     c.start = node;
     c.channel = channels_.try_emplace(channel_of(kernel), ChannelId{count_of(channels_)}).first->second;
     c.cost = costs_.collective(graph_, op);
-    // The links of a paced machine belong to the communicators.
+    // On a paced machine each communicator has its own link.
     if (costs_.machine().collectives.model == CollectiveModelKind::paced_link)
       c.cost.fabric = c.channel.index;
     internal_check(c.cost.time.ps >= 0 && c.cost.slowdown >= 1000 && c.cost.fabric >= 0,
@@ -120,8 +120,8 @@ class Maker {
     return index;
   }
 
-  // Could pieces of it run at times of their own? Where all that comes before writes the whole tensor, and
-  // all that comes after reads the whole, they might as well be one. Another collective may itself be cut.
+  // Whether pieces of it could run at different times. If everything before it writes the whole tensor and
+  // everything after it reads the whole, cutting gains nothing. Another collective may itself be cut.
   bool may_be_cut(const CollectiveKernel& kernel) {
     if (kernel.kind != CollectiveKind::all_reduce && kernel.kind != CollectiveKind::broadcast) return false;
     if (kernel.blocking) return false;
@@ -135,7 +135,7 @@ class Maker {
     return false;
   }
 
-  // Storages of which somebody touches a part, or which several collectives touch.
+  // Storages of which some operation touches a part, or which several collectives touch.
   void find_parts() {
     in_parts_.assign(graph_.storages.size() + 1, 0);
     IdVector<StorageId, OpId> collective(graph_.storages.size());  // the one that touched it
@@ -192,7 +192,7 @@ class Maker {
   static void append(std::span<const Dependency> from, IdLists<NodeId, NodeId>& to) {
     NodeId last;
     for (const Dependency& d : from) {
-      // Ordered by node: what repeats stands side by side.
+      // Ordered by node, so repetitions are adjacent.
       if (d.node != last.index) to.add(last = NodeId{d.node});
     }
     to.close();
@@ -234,8 +234,7 @@ Problem make_fixed_problem(const Schedule& schedule, const CostModel& costs) {
 }
 
 Problem permuted(const Problem& p, OrderView order) {
-  internal_check(order.end_id().index == p.size(), "an order of {} nodes for {}", order.size(), p.size());
-  // The positions are the nodes of the new problem.
+  internal_check(order.end_id().index == p.size(), "got an order of {} nodes for {}", order.size(), p.size());
   const IdVector<NodeId, Position> position = positions_of(order);
   const auto moved = [&](NodeId n) { return NodeId{position[n].index}; };
   Problem out;
@@ -278,7 +277,7 @@ IdVector<NodeId, Position> positions_of(OrderView order) {
 }
 
 bool apply_order(Schedule& schedule, OrderView order) {
-  internal_check(order.size() == schedule.nodes.size(), "an order of {} nodes for {}", order.size(),
+  internal_check(order.size() == schedule.nodes.size(), "got an order of {} nodes for {}", order.size(),
                  schedule.nodes.size());
   if (std::is_sorted(order.begin(), order.end())) return false;
   std::vector<ScheduleNode> nodes;
@@ -286,7 +285,7 @@ bool apply_order(Schedule& schedule, OrderView order) {
   IdVector<NodeId, char> taken(order.size(), 0);
   for (NodeId n : order) {
     internal_check(n.valid() && n < taken.end_id() && taken[n] == 0,
-                   "the order is no permutation of the nodes");
+                   "the order is not a permutation of the nodes");
     taken[n] = 1;
     nodes.push_back(std::move(at(schedule.nodes, n)));
   }

@@ -1,13 +1,13 @@
 // The scheduling problem behind a schedule: flat arrays of nodes, their steps, dependencies and costs.
-// Everything that decides about an order (simulator, bounds, passes) works on this and never on the graph.
+// Everything that decides about an order (simulator, bounds, passes) works on this, never on the graph.
 //
 //   node        one top-level ScheduleNode; its index is that in Schedule::nodes. An order is a permutation
-//               of them.
-//   step        what a node does, in order: most nodes have one step, a group has one per member kernel, and
-//               a start, wait or release whose call costs something has a compute step before its own.
+//               of the nodes.
+//   step        a part of a node; steps run in order. Most nodes have one, a group has one per member kernel,
+//               and a start, wait or release whose call costs something has a compute step before its own.
 //   collective  a start and its wait (none if it is blocking) on one channel.
-//   channel     a queue of collectives that run one after the other: one per communicator, or as the channel
-//               policy says (pair and edge: one per pair of ranks, or directed edge, for send and recv).
+//   channel     a queue of collectives that run one after another: one per communicator, or by the channel
+//               policy (pair and edge: one per pair of ranks, or directed edge, for send and recv).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace braid::analysis {
 struct Step {
   enum class Kind : std::uint8_t { compute, start, wait, release };
   Kind kind = Kind::compute;
-  bool blocking = false;     // start: the compute stream stands still until it is complete
+  bool blocking = false;     // start: the compute stream blocks until it is complete
   CollectiveId collective;   // start, wait, release
   Time work;                 // compute: alone on the machine; others: 0
   Permille slowdown = 1000;  // compute: while a collective is in flight
@@ -37,14 +37,14 @@ struct Collective {
   NodeId start, wait, release;  // wait and release are invalid if there are none
   ChannelId channel{0};
   CollectiveCost cost;
-  // What a chain through it costs at least, however it is split: the floor of its smallest tensor, and
-  // nothing where that can be cut (an all-reduce, a broadcast) and somebody touches a part of it.
+  // The least cost of a chain through it, however it is split: the floor of its smallest tensor, or 0 if that can
+  // be cut (an all-reduce, a broadcast) and some operation touches a part of it.
   Time smallest_floor;
 };
 
 struct Problem {
-  IdVector<StepId, Step> steps;                       // those of a node stand side by side
-  IdVector<NodeId, StepId> first_step = {StepId{0}};  // and one more
+  IdVector<StepId, Step> steps;                       // those of a node are contiguous
+  IdVector<NodeId, StepId> first_step = {StepId{0}};  // and the end of the last node
   IdVector<CollectiveId, Collective> collectives;     // in input order of their starts
   int channels = 0;
   int fabrics = 1;
@@ -58,7 +58,7 @@ struct Problem {
   std::span<const Step> steps_of(NodeId n) const { return steps.slice(first_step[n], first_step[n + 1]); }
   std::span<const NodeId> predecessors(NodeId n) const { return preds[n]; }
   std::span<const NodeId> successors(NodeId n) const { return succs[n]; }
-  // The compute time of a node, without contention; the collective that it starts or waits for, if any (the
+  // The compute time of a node, without contention, and the collective that it starts or waits for, if any (the
   // first one of a group).
   Time compute_time(NodeId n) const;
   CollectiveId started_by(NodeId n) const;
@@ -66,23 +66,22 @@ struct Problem {
 };
 
 struct ProblemOptions {
-  // Order of collectives as the channel policy asks for it (weak dependencies between them). Without: they
-  // may change places, for passes that may reorder them; a FIFO still completes in the order of issue.
+  // Keeps the order of collectives that the channel policy requires (weak dependencies between them). Without it
+  // they may change places, for passes that may reorder them; a FIFO still completes in the order of issue.
   bool channel_order = true;
 };
 Problem make_problem(const ir::Schedule& schedule, const CostModel& costs,
                      const ProblemOptions& options = {});
 Problem make_problem(const ir::Schedule& schedule, const ir::Dependencies& deps, const CostModel& costs);
-// Of a schedule whose order stays as it is: each node depends on the one before it. For measuring and
-// simulating; finding dependencies is most of what make_problem() costs.
+// Of a schedule whose order is fixed: each node depends on the one before it. For measuring and simulating;
+// finding dependencies is most of the cost of make_problem().
 Problem make_fixed_problem(const ir::Schedule& schedule, const CostModel& costs);
 
-// The problem of the same nodes in another order, which keeps all dependencies: node k is what node order[k]
-// was.
+// The problem of the same nodes in another order that keeps all dependencies: node k is the former node order[k].
 Problem permuted(const Problem& problem, OrderView order);
 
-// Puts the nodes of the schedule into this order and drops the memory plan, if it is not the identity. True
-// if it changed.
+// Puts the nodes of the schedule into this order and, unless it is the identity, drops the memory plan. Returns
+// whether the schedule changed.
 bool apply_order(ir::Schedule& schedule, OrderView order);
 
 }  // namespace braid::analysis

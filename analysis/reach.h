@@ -11,7 +11,7 @@
 
 namespace braid::analysis {
 
-// Some of at most 512 collectives that stand side by side, so that the sets of all nodes need 64 bytes each.
+// A subset of 512 consecutive collectives, so that the sets of all nodes need 64 bytes each.
 class CollectiveSet {
  public:
   static constexpr int kSize = 512;
@@ -28,7 +28,7 @@ class CollectiveSet {
   Words words_{};
 };
 
-// visit(first, last): the collectives of a problem, a set at a time.
+// visit(first, last): the collectives of a problem, in blocks of at most CollectiveSet::kSize.
 template <class Visit>
 void each_block(const Problem& p, Visit visit) {
   const CollectiveId end = p.collectives.end_id();
@@ -36,8 +36,8 @@ void each_block(const Problem& p, Visit visit) {
     visit(first, std::min(end, first + CollectiveSet::kSize));
 }
 
-// Per node: the collectives from `first` to `last` of which a node that it depends on, directly or not (or that
-// depends on it) has a step that is marked.
+// Per node n: the collectives in [first, last) with a marked step in a node that n depends on, directly or not
+// (`behind`: that depends on n).
 enum class Side : std::uint8_t { before, behind };
 template <class Marked>
 void gather(const Problem& p, Side side, CollectiveId first, CollectiveId last, Marked marked,
@@ -62,7 +62,7 @@ void gather(const Problem& p, Side side, CollectiveId first, CollectiveId last, 
 class Reach {
  public:
   explicit Reach(const Problem& problem);
-  // The start of `b` depends, directly or not, on the start of `a`.
+  // Whether the start of `b` depends, directly or not, on the start of `a`.
   bool completes_before(CollectiveId a, CollectiveId b) const {
     const std::size_t bit = ir::offset_of(a);
     return (rows_[ir::offset_of(b) * words_ + bit / 64] >> (bit % 64) & 1) != 0;
@@ -70,7 +70,7 @@ class Reach {
 
  private:
   std::size_t words_ = 0;
-  std::vector<std::uint64_t> rows_;  // per collective: the set of those in front of it
+  std::vector<std::uint64_t> rows_;  // per collective: the set of those before it
 };
 
 }  // namespace braid::analysis

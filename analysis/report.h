@@ -11,13 +11,13 @@
 
 namespace braid::analysis {
 
-// Why a collective is exposed as it is, or stayed as it is. order_limits.h says what each one claims.
+// What keeps a collective where it is. order_limits.h says what each reason claims.
 enum class LimitReason : std::uint8_t {
   none,      // nothing keeps it from another place
   data,      // a dependency on `other`
   order,     // would overtake the collective or wait `other`
   memory,    // would need `bytes` more than allowed at step `step`
-  cost,      // would not shorten the simulated time, or is already hidden
+  cost,      // moving it would not shorten the simulated time, or it is hidden already
   group,     // `other` is a group that stays together
   boundary,  // reached the begin or end of the schedule
   form,      // the collective is not of a form that the pass can change; `other` says why
@@ -29,12 +29,12 @@ struct Limit {
   std::string other = {};  // name of a node or collective; data, order, group. form: the reason
   std::int64_t step = -1;  // memory: index in the order that would result
   std::int64_t bytes = 0;  // memory
-  std::string where = {};  // none, memory, form: a place at which the program would end earlier
+  std::string where = {};  // none, memory, form: a place at which the program would be faster
 };
 // "data dependency on 'mm3'", "memory: 1048576 bytes too many at step 17", ...
 std::string to_string(const Limit& limit);
 
-// What a pass moves, and what it keeps to: what may be in the way of a collective.
+// What a pass may move, and what it must keep: possible limits of a collective.
 struct Freedom {
   bool starts = false, waits = false;  // it moves them
   bool collectives = false;            // collectives may change places with each other
@@ -45,10 +45,10 @@ struct CollectiveReport {
   std::string name;    // of the start's operation
   std::string kernel;  // "all_gather @dp 64.0 MiB"
   Time cost;
-  // What it is charged of the time that the stream is blocked (simulator.h), before and after the pass.
+  // Its share of the time in which the stream is blocked (simulator.h), before and after the pass.
   Time initial_exposed, final_exposed;
   int moves = 0;  // positions that the start went up and the wait down
-  Limit limit;    // why it did not go further (order_limits.h); of the pass: only what it alone knows (form)
+  Limit limit;    // why it did not go further (order_limits.h); a pass sets only what it alone knows (form)
 };
 
 // Of one pass.

@@ -199,7 +199,7 @@ Time Simulator::advance(Time at_most, const Factor& factor, CollectiveId collect
         recorder_->timeline->collectives[gone.collective].end = now();
       }
     }
-    // What follows it begins now.
+    // The next collective of its channel begins now.
     Queue& queue = queues_[gone.channel];
     if (!queue.first.valid()) return;
     const EntryId entry = queue.first;
@@ -209,7 +209,7 @@ Time Simulator::advance(Time at_most, const Factor& factor, CollectiveId collect
     begin(pool_[entry].collective);
   });
   if (in_flight_ == std::ssize(engine_.running()) && !pool_.empty()) {
-    pool_.clear();  // nobody is queued: copies stay small
+    pool_.clear();  // nothing is queued: copies stay small
     free_ = {};
   }
   return elapsed;

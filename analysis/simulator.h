@@ -1,19 +1,19 @@
 // Event simulation of one rank of a program whose ranks all do the same: a compute stream and the channels.
 //
 //   * The compute stream takes the steps of the nodes in order. A start is issued when the stream reaches
-//     it and costs the stream nothing; a wait blocks the stream until its collective is complete; a
-//     blocking start waits by itself.
-//   * A channel runs its collectives one after the other, in the order of issue. Channels run side by side;
-//     the collectives at the heads of k channels of one fabric each go at 1/k of their speed.
+//     it and takes no time; a wait blocks the stream until its collective is complete; a blocking start
+//     also blocks it.
+//   * A channel runs its collectives one after another, in the order of issue. Channels are concurrent; the
+//     collectives at the heads of k channels of one fabric each run at 1/k of their speed.
 //   * Contention: while any collective is in flight, a compute step takes `slowdown` times as long; while
 //     the compute stream computes, a collective takes its `slowdown` times as long (times k, as above).
-//   * Time goes by as in analysis/costs/event_engine.h, which the pipeline simulator shares.
-//   * Exposure: while the stream is blocked in the wait for a collective, time is charged to what is being
-//     transferred and holds that collective up: in equal parts to the head of its channel and to the heads
-//     of other channels that share a fabric with it; picoseconds that are left over one by one, in the order
-//     in which they began. What is in flight after the last step is charged as in a wait for the collective
-//     that ends last. So the charges add up to the time blocked, and none exceeds the time that its
-//     collective spends at the head of its channel.
+//   * Time advances as in analysis/costs/event_engine.h, which the pipeline simulator shares.
+//   * Exposure: while the stream waits for a collective, the time is charged to the transfers that hold that
+//     collective up: in equal parts to the head of its channel and to the heads of other channels that share
+//     a fabric with it; the remaining picoseconds go one by one to them in the order in which they began.
+//     What is in flight after the last step is charged as in a wait for the collective that ends last. So the
+//     charges add up to the time blocked, and none exceeds the time that its collective spends at the head of
+//     its channel.
 //   * Exact in whole picoseconds; the state after a prefix depends on the prefix only.
 #pragma once
 
@@ -27,27 +27,27 @@ namespace braid::analysis {
 
 struct Timeline;
 
-// A prefix of an order. A value: copies are independent (O(collectives in flight + channels) large; assigning
-// to an existing one reuses its memory).
+// The state after a prefix of an order. A value: copies are independent, of size O(collectives in flight +
+// channels); assigning to an existing one reuses its memory.
 class Simulator {
  public:
   explicit Simulator(const Problem& problem);  // which must outlive it
   // Runs the steps of a node.
   void append(NodeId node);
-  // When the compute stream is free again, and when all that was issued is complete, if nothing more comes.
+  // When the compute stream is free again, and when everything issued is complete, if nothing more is appended.
   Time now() const { return engine_.now(); }
   Time finish() const;
   // Time that the compute stream was blocked so far.
   Time blocked() const { return blocked_; }
-  // The collective is complete at now(). It must have been issued.
+  // Whether the collective, which must have been issued, is complete at now().
   bool complete(CollectiveId collective) const { return !is_in_flight(collective); }
-  // Issued and not complete.
+  // The number of collectives that are issued and not complete.
   int in_flight() const { return in_flight_; }
-  // The same collectives are in flight with the same work left: whatever comes next takes the same time.
+  // Whether the same collectives are in flight with the same work left, so that the same steps take equally long.
   bool same_in_flight(const Simulator& other) const;
-  // What a channel still has to do: the work of what is in flight on it, if nothing slows it down.
+  // The work left of the collectives in flight on a channel, if nothing slows them down.
   Time backlog(ChannelId channel) const;
-  // visit(collective, Time): each one in flight, and the work of its channel until it is complete.
+  // visit(collective, Time): each one in flight, and the work of its channel up to its completion.
   template <class Visit>
   void each_in_flight(Visit visit) const {
     for (const auto& h : engine_.running()) {
@@ -73,9 +73,9 @@ class Simulator {
     Permille slowdown;
     std::int64_t remaining;  // ps of work
   };
-  // Those at work now that hold up a collective in flight, in the order of their begin.
+  // The running collectives that hold up a collective in flight, in the order of their begin.
   std::vector<CollectiveId> holding_up(CollectiveId collective) const;
-  // While the compute stream is blocked, or computes.
+  // Factors while the compute stream is blocked, and while it computes.
   static std::int64_t alone(const Head&, int sharers) { return sharers * std::int64_t{1000}; }
   static std::int64_t beside_compute(const Head& head, int sharers) {
     return sharers * std::int64_t{head.slowdown};
@@ -93,11 +93,11 @@ class Simulator {
   bool is_in_flight(CollectiveId collective) const;
   void compute(const Step& step);
   void block_until_complete(CollectiveId collective);
-  CollectiveId last_in_flight() const;  // the one that ends last if nothing more comes, if any is in flight
+  CollectiveId last_in_flight() const;  // the one in flight that ends last; invalid if there is none
   void issue(CollectiveId collective);
   void begin(CollectiveId collective);
-  // Time goes by until a head is complete, but no longer than `at_most`; returns how much. Sets `complete`
-  // if `collective` was one of those that are complete.
+  // Advances until a head is complete, but by at most `at_most`; returns by how much. Sets `complete` if
+  // `collective` was among those that completed.
   template <class Factor>
   Time advance(Time at_most, const Factor& factor, CollectiveId collective = {}, bool* complete = nullptr);
   void drain();
@@ -117,8 +117,8 @@ struct Interval {
 };
 struct CollectiveTimes {
   Time issued, begin, end;  // begin: reached the head of its channel
-  Time blocked;             // time that the compute stream stood in its wait, or in itself if it is blocking
-  Time exposed;             // what it is charged of the time that the stream stood in any wait
+  Time blocked;             // time that the compute stream is blocked in its wait (or blocking start)
+  Time exposed;             // its share of the time that the stream is blocked in any wait
 };
 struct Timeline {
   Time makespan;

@@ -7,8 +7,8 @@
 namespace braid::analysis {
 namespace {
 
-// The steps of a node backwards, from `tail` on, which is what comes after it. `behind(c)`: what its channel
-// has to do when collective c is complete, besides its wait.
+// Walks the steps of a node backwards; `tail` is what comes after the node. `behind(c)`: the work left on the
+// channel of collective c after c, besides its wait.
 template <class Behind, class Begins>
 std::int64_t through(const Problem& p, NodeId node, std::int64_t tail,
                      IdVector<CollectiveId, std::int64_t>& wait_tail, Behind behind, Begins begins) {
@@ -63,8 +63,7 @@ NodeTails channel_tails(const Problem& p, OrderView order) {
 }
 
 NodeTails aged_tails(const NodeTails& tails, OrderView reference, int window) {
-  // The most urgent from each position on; strictly falling, so that a window of nothing is the reference
-  // itself.
+  // The most urgent from each position on; strictly decreasing, so that a window of 0 gives the reference itself.
   const Position end = reference.end_id();
   IdVector<Position, std::int64_t> most(reference.size() + 1, 0);
   NodeTails aged(reference.size(), 0);

@@ -1,4 +1,4 @@
-// Orders of the nodes that keep the dependencies, one node at a time.
+// Orders of the nodes that keep the dependencies.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,23 @@
 
 namespace braid::analysis {
 
-// Counts down what each node still needs.
+// Counts the missing predecessors of each node.
 class Readiness {
  public:
   explicit Readiness(const Problem& p) : Readiness(p.preds, p.succs) {}
-  // From the end: `needs` are the successors. Both must outlive it.
+  // From the end: `needs` are the successors. Both lists must outlive this.
   Readiness(const IdLists<NodeId, NodeId>& needs, const IdLists<NodeId, NodeId>& needed_by)
       : needed_by_(&needed_by), missing_(needs.ids()) {
     for (const NodeId n : needs.ids()) missing_[n] = needs[n].size();
   }
-  // make_ready(node): of each that needs nothing.
+  // Calls make_ready(node) for each that needs nothing.
   template <class MakeReady>
   void begin(MakeReady make_ready) const {
     for (const NodeId n : missing_.ids()) {
       if (missing_[n] == 0) make_ready(n);
     }
   }
-  // The same of each that needs nothing more, now that `node` has come.
+  // Takes `node` and calls make_ready(node) for each that then needs nothing more.
   template <class MakeReady>
   void take(NodeId node, MakeReady make_ready) {
     for (const NodeId next : (*needed_by_)[node]) {
@@ -39,8 +39,8 @@ class Readiness {
   IdVector<NodeId, std::size_t> missing_;
 };
 
-// Always the ready node of the least key, of equal ones the first in the input. key(node) is asked when the node
-// becomes ready; taken(node), at once, when it comes.
+// Takes the ready node with the least key, of equal ones the first in the input. Calls key(node) when the node
+// becomes ready and taken(node) as soon as it is taken.
 template <class KeyOf, class Taken>
 Order topological_order(const Problem& p, KeyOf key, Taken taken) {
   using Entry = std::pair<decltype(key(NodeId{})), NodeId>;

@@ -60,7 +60,7 @@ int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int 
     program.run(in, out);
     const auto end = std::chrono::steady_clock::now();
     fmt::print("{}\n", std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count());
-    if (std::fflush(stdout) != 0) break;  // nobody listens any longer
+    if (std::fflush(stdout) != 0) break;  // the reader is gone
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// braid check: do all ranks agree on their collectives, and can they deadlock? Certificate or witness.
+// braid check: proves that all ranks agree on their collectives and cannot deadlock, or shows a witness.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -55,7 +55,7 @@ std::vector<std::string> in_rank_order(std::vector<std::string> files) {
   return files;
 }
 
-// Programs of several ranks need not have the same dimensions: each takes the bounds of its own.
+// The programs of several ranks need not have the same dimensions: each takes the bounds of its own.
 using DimNames = std::map<std::string, std::set<std::string>>;  // by file
 DimNames dim_names(const Options& o) {
   DimNames names;

@@ -42,7 +42,7 @@ ProgramInterface read_table(const Table& table) {
   return program;
 }
 
-// What random inputs need beyond the program's table.
+// Reads what random inputs need beyond the program's table.
 void read_index_limits(const ProgramFiles& program, ProgramInterface& table) {
   std::ifstream file(codegen::manifest_path(program.dir));
   const nlohmann::json manifest = nlohmann::json::parse(file, nullptr, false);

@@ -143,7 +143,7 @@ void run_rank(const ProgramFiles& program, const BraidProgram& table, rt::World*
   run_steps(instance, inputs, options, memory);
 }
 
-// The rank that a launcher made of this process.
+// Runs as the rank that a launcher made of this process.
 RankResult run_launched(const ProgramFiles& program, const BraidProgram& table,
                         const rt::RankEnvironment& environment,
                         const std::vector<std::vector<ir::Tensor>>& inputs, const ExecuteOptions& options) {

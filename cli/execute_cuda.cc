@@ -38,7 +38,7 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The sizes of the dimensions that the inputs of all ranks mean.
+// The sizes of the dimensions, from the inputs of all ranks.
 std::vector<std::int64_t> dims_of(const ProgramInterface& program,
                                   const std::vector<std::vector<ir::Tensor>>& inputs) {
   std::vector<std::int64_t> dims;
@@ -89,7 +89,7 @@ std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files,
   std::vector<std::int64_t> sizes(size_count);
   program.sizes(dims.data(), sizes.data());
 
-  // Inputs must have the sizes that the dimensions give them.
+  // Inputs must have the sizes that follow from the dimensions.
   const std::int64_t* next = sizes.data();
   std::vector<std::vector<std::int64_t>> input_sizes, output_sizes;
   for (const InputSpec& i : program.inputs) {

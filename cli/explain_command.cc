@@ -1,4 +1,4 @@
-// braid explain: what became of a model: operations, kernels after fusion, buffers, planned bytes,
+// braid explain: the result of compiling a model: operations, kernels after fusion, buffers, planned bytes,
 // collectives, and how far their communication is hidden.
 #include <fmt/format.h>
 
@@ -169,7 +169,7 @@ void tell(const Options& o, const explain::OverlapStory& story, const Schedule& 
   if (!o.html.empty()) write_file(o.html, explain::html_page(story, views));
 }
 
-// The passes, and what they did to communication.
+// Runs the passes and records what they did to communication.
 std::pair<std::vector<passes::PassRecord>, explain::OverlapStory> follow(Schedule& schedule,
                                                                          CompileOptions options) {
   passes::PassContext context = pass_context(options);
@@ -180,7 +180,7 @@ std::pair<std::vector<passes::PassRecord>, explain::OverlapStory> follow(Schedul
   return {std::move(records), observer.story(schedule)};
 }
 
-// Another tool's trace: the recorded order, and what a better one would give.
+// For another tool's trace: the recorded order, and the gain of a better one.
 int explain_trace(const Options& o) {
   CompileOptions options = o.model.compile_options();
   frontend::ImportedTrace trace = frontend::import_trace(o.model.model);

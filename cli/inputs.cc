@@ -114,7 +114,7 @@ std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& s
       if (!specs[k].sizes[d].dim.empty()) dims[specs[k].sizes[d].dim] = tensor.sizes[d];
     }
     for (int r = 0; r < ranks; ++r) {
-      // A file for one rank goes before one for all.
+      // A file for one rank takes precedence over one for all.
       if (file.rank == r || (file.rank < 0 && !found[static_cast<std::size_t>(r)][k]))
         found[static_cast<std::size_t>(r)][k] = tensor;
     }

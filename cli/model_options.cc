@@ -37,7 +37,7 @@ std::pair<std::string, std::string> split_pair(const std::string& text, const ch
 }  // namespace
 
 std::pair<std::string, ir::Bounds> parse_dim(const std::string& text) {
-  // The last '=': names of dimensions are whatever the exporter wrote.
+  // The last '=': names of dimensions may contain any character.
   const std::size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) bad_dim(text);
   const std::string_view value = std::string_view(text).substr(equals + 1);

@@ -73,7 +73,7 @@ pipeline::Schedule PipelineInput::read_file() const {
     text.assign(std::istreambuf_iterator<char>(std::cin), {});
   } else {
     std::ifstream stream(file, std::ios::binary);
-    if (!stream || (stream.peek(), stream.bad()))  // a directory opens, but gives nothing
+    if (!stream || (stream.peek(), stream.bad()))  // a directory can be opened but not read
       ir::user_error(frontend::kFileNotReadable, {.file = file}, "cannot read the file", "check the path");
     text.assign(std::istreambuf_iterator<char>(stream), {});
   }

@@ -1,4 +1,4 @@
-// braid pipeline lower and check: rows with transfers, and the proof that they cannot hang.
+// braid pipeline lower and check: rows with transfers, and the proof that they cannot deadlock.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -75,7 +75,7 @@ int lower_schedule(const Options& o) {
   return 0;
 }
 
-// Of what a file holds as it is; of computations alone, of what lowering makes of them.
+// Checks a file with transfers as it is, and one with computations alone as lowered.
 int check(const Options& o) {
   const pipeline::ChannelPolicy policy = pipeline::parse_channel_policy(o.channels);
   const pipeline::Schedule input = o.input.read();
@@ -95,7 +95,7 @@ int check(const Options& o) {
 void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = pipeline.add_subcommand(
-      "lower", "Add transfers and the requested actions, and prove that nothing can hang");
+      "lower", "Add transfers and the requested actions, and prove that nothing can deadlock");
   command->footer(
       "Example: braid pipeline lower --schedule Interleaved1F1B --ranks 4 --stages 8 --microbatches 8 "
       "--unshard --reduce-grad -o lowered.csv");
@@ -129,7 +129,7 @@ void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
 void add_pipeline_check(CLI::App& pipeline, Action& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
-      pipeline.add_subcommand("check", "Prove that a schedule cannot hang, or show what waits for what");
+      pipeline.add_subcommand("check", "Prove that a schedule cannot deadlock, or show what waits for what");
   command->footer("Example: braid pipeline check lowered.csv --channels pair");
   o->input.add_file(*command);
   o->input.add_generator(*command);

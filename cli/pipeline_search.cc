@@ -1,4 +1,4 @@
-// braid pipeline search: the order of computations that ends first for given costs, delays and memory.
+// braid pipeline search: the shortest order of computations for given costs, delays and memory.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// braid pipeline simulate: what a schedule takes with real costs, why ranks are idle, and what they hold.
+// braid pipeline simulate: the time of a schedule with real costs, why ranks are idle, and their memory.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

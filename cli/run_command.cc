@@ -1,4 +1,4 @@
-// braid run: a model or a compiled program, on its ranks, with given or random inputs.
+// braid run: runs a model or a compiled program on its ranks, with given or random inputs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -30,7 +30,7 @@ std::string shape_text(const ir::Tensor& t) {
   return fmt::format("{}[{}]", to_string(t.dtype), fmt::join(t.sizes, ", "));
 }
 
-// A file for each output; where two names would become one, the later one gets a number.
+// A file for each output; if two names would become one, the later one gets a number.
 std::vector<std::string> file_names(const ProgramInterface& table) {
   std::vector<std::string> out;
   for (const auto& output : table.outputs) {
@@ -53,7 +53,7 @@ void write_timeline(const Options& o, const explain::MeasuredTimeline& timeline)
   if (!o.costs.empty()) write_file(o.costs, analysis::write_cost_file(explain::measured_costs(timeline)));
 }
 
-// What recording needs beside what the user said: a step that has its memory, and several to choose from.
+// Defaults for recording: warm-up steps, after which all memory is mapped, and several steps to choose from.
 constexpr int kRecordedWarmup = 3, kRecordedSteps = 15;
 
 int run(Options o) {

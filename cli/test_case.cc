@@ -61,7 +61,7 @@ std::map<std::string, ir::Bounds> read_dims(const fs::path& path) {
   return dims;
 }
 
-// Named dimensions span the sizes that the data sets have.
+// Named dimensions span the sizes in the data sets.
 std::map<std::string, ir::Bounds> dims_of_data(const TestCase& test,
                                                const std::vector<frontend::SignatureValue>& inputs) {
   std::map<std::string, ir::Bounds> dims;
@@ -81,7 +81,7 @@ std::map<std::string, ir::Bounds> dims_of_data(const TestCase& test,
   return dims;
 }
 
-// The files of other values hold other messages than TensorProto, which cannot be told from their bytes.
+// Files of values that are not tensors hold other messages than TensorProto, but their bytes do not tell.
 void require_tensors(const std::string& model, const char* what,
                      const std::vector<frontend::SignatureValue>& values) {
   for (const frontend::SignatureValue& value : values) {

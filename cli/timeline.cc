@@ -1,4 +1,4 @@
-// From the times that the ranks of a program recorded to a timeline.
+// Makes a timeline of the times that the ranks of a program recorded.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ explain::MeasuredKind kind_of(BraidNodeKind kind) {
   return explain::MeasuredKind::kernel;
 }
 
-// A timeline's collective is a node that starts some of the table's: several if they are coalesced.
+// A collective of the timeline is a node that starts one of the table's collectives, or several if coalesced.
 void add_nodes(const BraidProgram& table, MeasuredTimeline& t) {
   std::vector<int> collective_of(static_cast<std::size_t>(table.collective_count), -1);
   for (int k = 0; k < table.node_count; ++k) {

@@ -1,4 +1,4 @@
-// braid verify: the compiled program beside the interpreter, on the same inputs.
+// braid verify: compares the compiled program with the interpreter on the same inputs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +27,7 @@ struct Options {
 
 int run(const Options& o) {
   CompileOptions options = o.model.compile_options();
-  const ir::Schedule lowered = lower(options);  // the oracle runs what was lowered, before any pass
+  const ir::Schedule lowered = lower(options);  // the oracle runs the program as lowered, before any pass
   ir::Schedule schedule = lowered;
   optimise(schedule, options);
   codegen::TempDir temporary;

@@ -16,7 +16,7 @@ using ir::ExprKind;
 
 bool is_quotient(Expr e) { return e.kind() == ExprKind::floor_div || e.kind() == ExprKind::mod; }
 
-// Text that needs no brackets as an operand.
+// Whether the text needs no parentheses as an operand.
 bool is_plain(Expr e, const CExprStyle& style) {
   return e.kind() == ExprKind::symbol || e.kind() == ExprKind::min || e.kind() == ExprKind::max ||
          (e.is_constant() && e.constant() >= 0) || (is_quotient(e) && style.quotients_bracketed);
@@ -31,10 +31,11 @@ std::string polynomial(Expr e, const CExprStyle& style) {
     } else {
       out += negative ? " - " : " + ";
     }
-    // Of the smallest int64 too, whose magnitude is no int64.
+    // Also works for the smallest int64, whose magnitude is no int64.
     const auto bits = static_cast<std::uint64_t>(term.coefficient);
     std::vector<std::string> factors;
-    // Quotients and remainders bind as products do, but not associatively: an operand has its brackets.
+    // Quotients and remainders have the precedence of products but are not associative, so operands are
+    // parenthesised.
     for (Expr atom : term.atoms) factors.push_back(c_operand(atom, style));
     if (const std::uint64_t size = negative ? 0 - bits : bits; size != 1 || factors.empty())
       factors.insert(style.coefficient_last ? factors.end() : factors.begin(), fmt::format("{}", size));
@@ -43,7 +44,7 @@ std::string polynomial(Expr e, const CExprStyle& style) {
   return out;
 }
 
-// Left before right: `symbol` may number what it meets.
+// Left before right, because `symbol` may number symbols in the order in which it sees them.
 std::string call(Expr e, const CExprStyle& style, const std::string& function) {
   const std::string lhs = c_expr(e.lhs(), style), rhs = c_expr(e.rhs(), style);
   return fmt::format("{}({}, {})", function, lhs, rhs);
@@ -58,7 +59,7 @@ std::string quotient(Expr e, const CExprStyle& style, const char* op, const std:
 
 constexpr std::int64_t kInt32Max = 2147483647;
 
-// An upper bound of the magnitude of everything that is computed on the way; kUnbounded saturates.
+// An upper bound of the magnitude of all intermediate results; kUnbounded saturates.
 std::int64_t magnitude(Expr e, ir::Extents extents) {
   switch (e.kind()) {
     case ExprKind::constant:

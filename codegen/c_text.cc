@@ -75,8 +75,8 @@ std::string CNames::unique(std::string_view wanted) {
 
 namespace {
 
-// Behind which commas a statement may be broken, by how many brackets they stand in: the last one each within
-// `room` columns. Nothing if the statement fits; a comment behind it stays whole.
+// The commas after which a statement may be broken, by the depth of their brackets: of each depth the last one
+// within `room` columns. Empty if the statement fits; a comment after it stays whole.
 std::vector<std::size_t> breaks(std::string_view statement, std::size_t room) {
   std::vector<std::size_t> last;
   std::size_t depth = 0, k = 0;
@@ -107,7 +107,7 @@ std::string wrapped(std::string_view statement, std::size_t indent) {
     const std::size_t room = margin < kColumns ? kColumns - margin : 0;
     const std::vector<std::size_t> places = breaks(statement, room);
     if (places.empty()) return out + std::string(margin, ' ') + std::string(statement) + "\n";
-    // In the fewest brackets, if that leaves a line that is at least a quarter full.
+    // At the lowest depth that leaves a line at least a quarter full.
     const auto full_enough =
         std::find_if(places.begin(), places.end(), [&](std::size_t k) { return 4 * k >= room; });
     const std::size_t cut =

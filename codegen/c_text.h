@@ -22,8 +22,8 @@ std::string c_comment(std::string_view text);
 
 std::string abi_dtype(ir::DType dtype);  // BRAID_F32
 
-// A statement as lines of at most 110 columns, indented by so many: broken behind commas outside of string
-// literals, continued four columns further in. Comments and what has no comma to break at stay as they are.
+// A statement as lines of at most 110 columns with this indentation: broken after commas outside of string
+// literals, continued four columns further in. Comments, and text without a comma to break at, stay as they are.
 std::string wrapped(std::string_view statement, std::size_t indent);
 
 // The identifiers of one scope.

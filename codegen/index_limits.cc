@@ -19,7 +19,7 @@ class IndexLimits {
   }
 
   std::vector<std::optional<ir::Expr>> run() {
-    // In the order of execution, so that one pass follows copies of copies.
+    // In execution order, so that one pass follows copies of copies.
     for (const ir::OpId id : ir::execution_order(schedule_)) {
       const ir::Operation& op = graph_[id];
       ir::for_each_body(op.kernel, [&](const ir::LoopBody& body, const auto&) { visit(body); });
@@ -42,7 +42,7 @@ class IndexLimits {
     }
   }
 
-  // The input whose elements a value is wherever they are not negative; -1: none.
+  // The input to whose elements a value is equal if it is not negative; -1: none.
   int copied_input(const ir::LoopBody& body, ir::ValueId value) const {
     const Instr& instr = body[value];
     switch (instr.code) {

@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-// Values from which an index that is checked is computed: the word for all of it is "gather".
+// Values from which a checked index is computed: all of them are named "gather".
 std::vector<bool> index_values(const LoopBody& body) {
   std::vector<bool> out(body.instrs.size(), false);
   for (std::size_t k = body.instrs.size(); k-- > 0;) {
@@ -37,7 +37,7 @@ void add_words(const Loops& loops, Words& words) {
   if (loops.is_reduction()) words.push_back(to_string(loops.reduce));
 }
 
-// Steps in this order, others between them.
+// A known sequence of steps; others may come between them.
 struct Known {
   std::string_view name;
   Words steps;
@@ -50,7 +50,7 @@ const Known kKnown[] = {
     {"rms_norm", {"mul", "sum", "sqrt", "div"}},
 };
 
-// Where the known steps begin; nothing where they are not all there.
+// Where the known steps begin; nullopt if one is missing.
 std::optional<std::size_t> first_of(const Words& steps, const Words& words) {
   std::size_t found = 0, first = 0;
   for (std::size_t k = 0; k < words.size() && found < steps.size(); ++k) {

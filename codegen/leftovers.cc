@@ -24,10 +24,10 @@ namespace braid::codegen {
 namespace {
 
 constexpr int kSlots = 64;
-constexpr int kDeathLooks = 200;          // for processes that were killed to be gone,
+constexpr int kDeathLooks = 200;          // checks whether killed processes are gone,
 constexpr long kDeathLookNs = 5'000'000;  // one every 5 ms
 
-// A signal handler reads these. Memory that it may touch at any time can only be global.
+// A signal handler reads these, so they have to be global.
 struct Slot {
   enum State : int { unused, being_written, used };
   std::atomic<int> state;
@@ -40,7 +40,7 @@ pid_t owner = 0;  // children inherit the handler, but own nothing
 constexpr int kNoSlot = -1;
 
 int take_slot(pid_t group, const std::string& path) {
-  if (path.size() >= sizeof slots[0].path) return kNoSlot;  // it cannot be made either
+  if (path.size() >= sizeof slots[0].path) return kNoSlot;  // such a path cannot be created either
   for (int k = 0; k < kSlots; ++k) {
     Slot& slot = slots[static_cast<std::size_t>(k)];
     int expected = Slot::unused;
@@ -57,7 +57,7 @@ void free_slot(int slot) {
   if (slot != kNoSlot) slots[static_cast<std::size_t>(slot)].state.store(Slot::unused);
 }
 
-// From here on: only what POSIX allows in a signal handler. So no directory streams.
+// From here on: only what POSIX allows in a signal handler, so no directory streams.
 
 struct DirectoryEntry {  // of getdents64(2)
   std::uint64_t inode;
@@ -69,7 +69,7 @@ struct DirectoryEntry {  // of getdents64(2)
 
 void remove_entry(int folder, const char* name, bool links);
 
-// Removing while reading may make the system skip entries: again, until there are none.
+// Removing while reading may make the system skip entries, so this repeats until there are none.
 void remove_entries(int folder) {
   alignas(DirectoryEntry) char buffer[4096];
   for (bool removed = true; removed;) {
@@ -102,7 +102,7 @@ void remove_entry(int folder, const char* name, bool links) {
   }
 }
 
-// Returns when no process of the group can write any more.
+// Returns when no process of the group can write any longer.
 void end_group(pid_t group) {
   ::kill(-group, SIGKILL);
   for (int look = 0; look < kDeathLooks; ++look) {
@@ -127,7 +127,7 @@ void end_cleanly(int signal) {
     }
   }
   ::signal(signal, SIG_DFL);
-  ::raise(signal);  // blocked until this returns
+  ::raise(signal);  // delivered when the handler returns
 }
 
 }  // namespace

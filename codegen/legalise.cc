@@ -15,7 +15,7 @@ namespace {
 
 using namespace ir;
 
-// Element of the operand's buffer at the product's indices.
+// The element of the operand's buffer at the product's indices.
 Expr element(const Graph& graph, const TensorRef& ref) {
   Expr at = ref.offset;
   for (std::size_t d = 0; d < ref.strides.size(); ++d)
@@ -82,11 +82,11 @@ class Legaliser {
     const std::vector<OpId> ops = ops_of(node);
     if (!limits_.one_kernel || ops.size() < 2) return true;
     const std::optional<FusedLoops> fused = analyse_fused(graph_, ops);
-    internal_check(fused.has_value(), "legalise: '{}' is no fused node", node.name);
+    internal_check(fused.has_value(), "legalise: '{}' is not a fused node", node.name);
     return limits_.one_kernel(graph_, *fused);
   }
 
-  // The operation, and those that have to follow it.
+  // The operation, followed by those that must come after it.
   std::vector<OpId> rewritten(OpId id) {
     if (graph_[id].as<RegionKernel>() != nullptr) {
       for (std::size_t r = 0; r < graph_[id].as<RegionKernel>()->regions.size(); ++r) {
@@ -115,7 +115,7 @@ class Legaliser {
     });
   }
 
-  // The product stores what it has after so many steps; the operation returned makes the result of it.
+  // Makes the product store its value after so many steps; the returned operation computes the result from it.
   OpId split_epilogue(OpId id, std::size_t steps) {
     changed_ = true;
     const Gemm gemm = *graph_[id].as<Gemm>();
@@ -123,7 +123,7 @@ class Legaliser {
     const BufferId result = gemm.out.buffer;
     const bool separate = reads_result(gemm);
     if (separate) steps = 0;
-    // The epilogue stops only where it has a value of the result's type: nothing is rounded on the way.
+    // The epilogue may stop only where its value has the result's type, so that nothing is rounded in between.
     while (steps > 0 && epilogue[gemm.post_ops[steps - 1].result].dtype != graph_[result].dtype) --steps;
     const DType type = steps > 0 ? graph_[result].dtype : accumulator_of(graph_[gemm.a.buffer].dtype);
 

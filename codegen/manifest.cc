@@ -91,7 +91,7 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
 
 namespace {
 
-// A kind of file that programs have: nothing else is ever replaced or removed, whatever a manifest names.
+// Whether programs have such a file: nothing else is ever replaced or removed, whatever a manifest names.
 bool is_program_file(const std::string& name) {
   if (name == "weights.bin") return true;
   constexpr std::string_view kRank = "weights.rank", kBin = ".bin";
@@ -108,7 +108,7 @@ bool is_program_file(const std::string& name) {
   });
 }
 
-// Of a manifest that says which files are the program's; those of older versions did not.
+// The program's files, as the manifest lists them; those of older manifests follow from the program's name.
 std::optional<std::vector<std::string>> named_files(const nlohmann::json& json) {
   std::vector<std::string> files;
   const auto list = json.find("files");

@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kEntry = ".o";
 constexpr const char* kPartial = ".partial";
-constexpr std::time_t kAbandonedAfter = 3600;  // seconds: nobody writes for so long
+constexpr std::time_t kAbandonedAfter = 3600;  // seconds: no write takes so long
 
 std::string entry_name(const std::string& key) { return key + kEntry; }
 std::uint64_t seal_id(const std::string& key) { return rt::fnv1a(key); }
@@ -116,7 +116,7 @@ void ObjectCache::make_room(const std::string& kept) const {
   };
   std::vector<Entry> entries;
   std::uint64_t total = 0;
-  // fdopendir takes the descriptor over.
+  // fdopendir takes ownership of the descriptor.
   DIR* listing = ::fdopendir(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (listing == nullptr) return;
   while (const dirent* e = ::readdir(listing)) {

@@ -33,8 +33,8 @@ Descriptor open_folder(const std::string& dir) {
   return Descriptor(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// One process at a time changes what lies in a folder. The lock goes with the process that holds it. File
-// systems without locks do without: there the ids in the files tell two programs apart.
+// One process at a time changes the contents of a folder. The lock ends with the process that holds it. On file
+// systems without locks, the ids in the files distinguish two programs.
 Descriptor lock_folder(const std::string& dir) {
   Descriptor folder = open_folder(dir);
   if (folder.get() < 0) cannot_write(dir, std::strerror(errno));
@@ -43,7 +43,7 @@ Descriptor lock_folder(const std::string& dir) {
   return folder;
 }
 
-// Remains of killed compilations, which no process locks.
+// Removes remains of killed compilations, which no process locks.
 void remove_abandoned(const std::string& dir) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(dir, ignored)) {
@@ -62,8 +62,8 @@ void write_text(const fs::path& path, const std::string& text) {
   if (!file) cannot_write(path.string(), std::strerror(errno));
 }
 
-// A file of weights is Braid's by its head: a build tool that removes what it knows leaves it without a
-// manifest.
+// Whether it is a weight file of Braid, by its header: a build tool that removes the files it knows leaves it
+// behind without a manifest.
 bool is_weight_file(const fs::path& path) {
   char magic[sizeof rt::kWeightMagic] = {};
   std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
@@ -91,7 +91,7 @@ ProgramFolder::ProgramFolder(const std::string& dir) : dir_(dir.empty() ? "." : 
 ProgramFolder::~ProgramFolder() {
   std::error_code ignored;
   fs::remove_all(aside_, ignored);
-  if (made_) fs::remove(dir_, ignored);  // where it is still empty
+  if (made_) fs::remove(dir_, ignored);  // only if it is still empty
 }
 
 void ProgramFolder::refuse_foreign_files() const {

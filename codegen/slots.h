@@ -1,5 +1,5 @@
-// Names for places in memory: constants of a generated program that hold where a buffer lies, so that calls
-// name buffers and not numbers. Shared by all targets.
+// Names for places in memory: constants of a generated program that hold the offsets of buffers, so that calls
+// name buffers instead of numbers. Shared by all targets.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace braid::codegen {
 
 class Slots {
  public:
-  // The constant of the storage, "slot_h", which holds its `offset` in bytes from the beginning of `base`
-  // ("arena", "weights", ...).
+  // The name of the storage's constant, "slot_h", whose value is its `offset` in bytes from the beginning of
+  // `base` ("arena", "weights", ...).
   const std::string& of(const ir::Graph& graph, ir::StorageId storage, std::int64_t offset,
                         std::string_view base);
   // Declarations of the constants, in the order of their first use; empty if there are none.

@@ -1,6 +1,6 @@
-// Targets: what makes a program of a planned schedule. A target is one value in a table, as a pass is; driver,
-// manifest and command line know its name and nothing else about it. A new one is a folder in codegen/ and a
-// row in target.cc, or a plug-in that calls register_target.
+// Targets make programs of planned schedules. A target is one value in a table, like a pass; driver, manifest and
+// command line know its name and nothing else about it. A new one is a folder in codegen/ and a row in target.cc,
+// or a plug-in that calls register_target.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace braid::codegen {
 
 struct EmitRequest {
   std::string name;      // of the program; made a C identifier
-  bool checked = false;  // the program holds itself to its memory plan as it runs
+  bool checked = false;  // the program checks itself against its memory plan as it runs
 };
 struct Emitted {
   std::string name;
@@ -29,7 +29,7 @@ struct Emitted {
 
 struct BuildRequest {
   std::vector<std::string> architectures;  // of GPUs: "sm_90", ...; empty: the target's choice
-  bool emulated = false;                   // for the emulated device, where the target has one
+  bool emulated = false;                   // for the emulated device, if the target has one
 };
 
 // The interface that the target's libraries export.
@@ -40,31 +40,31 @@ enum class ProgramAbi : std::uint8_t {
 
 struct Target {
   std::string name;           // of --target and in manifests
-  std::string machine;        // whose costs passes take, unless the user names another one
+  std::string machine;        // default of the passes' costs
   passes::CommEngine engine;  // executes the collectives
   ProgramAbi abi;
   std::vector<std::string>
       files;            // kinds of files that a program may have: ".cc", ".h", ".so"; the source first
-  std::string library;  // the one among them that runs here, be there a GPU or not
+  std::string library;  // the one among them that runs here, with or without a GPU
   bool has_architectures = false;   // --target NAME:ARCHITECTURE,...
   bool has_checked = false;         // EmitRequest::checked
-  std::vector<passes::Pass> first;  // stand before all other passes
-  KernelLimits limits;              // what legalise() asks
-  // Emits source, header, weights and manifest into the folder, unpublished. User errors where the target has
-  // no code for something in the schedule.
+  std::vector<passes::Pass> first;  // run before all other passes
+  KernelLimits limits;              // of the target's kernels, for legalise()
+  // Emits source, header, weights and manifest into the folder, unpublished. User errors if the target has no code
+  // for something in the schedule.
   std::function<Emitted(const ir::Schedule&, const EmitRequest&, ProgramFolder&)> emit;
   // Makes the library of the source DIR/NAME and returns its path.
   std::function<std::string(const std::string& dir, const std::string& name, const BuildRequest&)> build;
 };
 
-// Adds a target; a plug-in does so from a static object. Internal error where the name is taken.
+// Adds a target; a plug-in does so from a static object. Internal error if the name is taken.
 void register_target(Target target);
 
-// All of them, the built-in ones first. References to them stay valid.
+// All targets, the built-in ones first. References to them stay valid.
 const std::deque<Target>& targets();
-// Null where there is none of that name.
+// Null if there is none of that name.
 const Target* find_target(std::string_view name);
-// User error BR0003 where there is none of that name; the hint lists all.
+// User error BR0003 if there is none of that name; the hint lists all.
 const Target& target_named(std::string_view name);
 
 }  // namespace braid::codegen

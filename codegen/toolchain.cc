@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kShownLines = 12;  // of what a compiler says
+constexpr int kShownLines = 12;  // of a compiler's output
 
 // The first `count` lines, indented.
 std::string first_lines(const std::string& text, int count) {
@@ -37,8 +37,8 @@ std::string first_lines(const std::string& text, int count) {
 
 }  // namespace
 
-// In a process group of its own, so that all that it starts can be ended together; with a folder of its own
-// for temporary files ($TMPDIR), so that nothing is left of a compiler that was killed.
+// Runs in a process group of its own, so that all its processes can be ended together, with a folder of its own
+// for temporary files ($TMPDIR), so that a killed compiler leaves nothing behind.
 CommandResult run_command(const std::string& command) {
   const TempDir temporary;
   const std::string said = (fs::path(temporary.path()) / "said").string();
@@ -61,7 +61,7 @@ CommandResult run_command(const std::string& command) {
   ::close(begin[0]);
   CommandResult result{127, "cannot start a shell"};
   if (child > 0) {
-    ::setpgid(child, child);  // whoever is first
+    ::setpgid(child, child);  // parent and child both call it: either may be first
     const LeftoverProcesses group(child);
     (void)!::write(begin[1], "", 1);
     while (::waitpid(child, &result.status, 0) < 0 && errno == EINTR) {

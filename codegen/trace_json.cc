@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// The value whose name is `text`, of an enumeration that goes up to `last`. Throws std::out_of_range.
+// The value named `text` of an enumeration whose last value is `last`. Throws std::out_of_range.
 template <class Enum>
 Enum named(const std::string& text, Enum last) {
   for (int k = 0; k <= static_cast<int>(last); ++k) {
@@ -74,7 +74,7 @@ ordered_json trace_json(const ir::CollectiveTrace& trace) {
 }
 
 ir::CollectiveTrace read_program_trace(const std::string& dir) {
-  read_manifest(dir);  // that it is whole
+  read_manifest(dir);  // checks that it is complete
   const std::string path = manifest_path(dir);
   std::ifstream file(path);
   const json manifest = json::parse(file, nullptr, false);

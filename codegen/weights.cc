@@ -21,7 +21,7 @@ std::int64_t aligned(std::int64_t offset) {
   return (offset + rt::kWeightAlignment - 1) / rt::kWeightAlignment * rt::kWeightAlignment;
 }
 
-// Gives `take(bytes, count)` what lies between the head of a file and its checksums, piece by piece.
+// Passes the contents between the header of a file and its checksums to `take(bytes, count)`, piece by piece.
 template <class Take>
 void tensors(const Graph& graph, const WeightLayout& layout, int rank, const Take& take) {
   constexpr std::array<std::byte, rt::kWeightAlignment> zeros = {};
@@ -81,7 +81,7 @@ void write_file(const Graph& graph, const WeightLayout& layout, std::uint64_t id
     user_error(10, {.file = path}, "cannot be written", "is the disk full, or the folder read-only?");
 }
 
-// A file with its checksums, for tensors that end at `end`.
+// The size of a file with its checksums, for tensors that end at `end`.
 std::int64_t file_bytes(std::int64_t end) {
   const auto tensors_end = static_cast<std::uint64_t>(aligned(end));
   return static_cast<std::int64_t>(tensors_end + rt::weight_blocks(tensors_end) * sizeof(std::uint64_t));

@@ -56,7 +56,7 @@ std::string program_name(const std::string& model_path) {
 ir::Schedule lower(const CompileOptions& options) {
   if (!options.model.ends_with(".braid")) return frontend::import_model(options.model, options.import);
   ir::Schedule schedule = ir::parse_schedule(read_text(options.model), options.model);
-  // What a user wrote is the user's to mend; after a pass the same would be our fault.
+  // An illegal text is the user's error; after a pass the same would be ours.
   const std::vector<ir::Violation> violations = ir::verify(schedule);
   if (!violations.empty()) {
     std::string text = "the text does not describe a legal program:";
@@ -69,8 +69,8 @@ ir::Schedule lower(const CompileOptions& options) {
 }
 
 namespace {
-// What the target's kernels leave to others is known before anything is scheduled or planned: behind the last
-// pass that makes or changes kernels.
+// Legalisation follows the last pass that makes or changes kernels: what the target's kernels leave to others must
+// be known before anything is scheduled or planned.
 void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& legalise) {
   constexpr std::string_view kBefore[] = {passes::FuseEpilogues::kName, passes::FuseVertical::kName,
                                           passes::FuseHorizontal::kName, passes::MergeLoops::kName,
@@ -86,7 +86,7 @@ void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& le
   list.insert(last.base(), legalise);
 }
 
-// What the user or the target asks for first, then the list, with the target's legalisation in it.
+// The passes for the user and the target, then the list, with the target's legalisation in it.
 std::vector<passes::Pass> pass_list(const CompileOptions& options, const codegen::Target& target,
                                     const passes::Pass& legalise) {
   std::vector<passes::Pass> list = target.first;
@@ -132,7 +132,7 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
   run.context = &context;
   std::vector<passes::PassRecord> records =
       passes::run_passes(schedule, pass_list(options, target, legalise), run);
-  // A text may bring a plan of its own, and a pass of a plug-in may fuse after all.
+  // A text may contain a plan, and a plug-in's pass may fuse after legalisation.
   if (schedule.plan) {
     legalise.run(schedule, context);
     if (!schedule.plan) passes::PlanMemory().run(schedule, context);

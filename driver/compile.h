@@ -25,9 +25,9 @@ namespace braid {
 struct CompileOptions {
   std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
   frontend::ImportOptions import;
-  std::optional<std::string> passes;  // a list instead of the default pipeline
+  std::optional<std::string> passes;  // a pass list instead of the default one
   passes::RunOptions run;             // disable, print_after, bisect, verify
-  std::string machine;                // what passes take costs from: a name or a file; empty: the target's
+  std::string machine;                // for costs: a name or a file; empty: the target's
   // Collectives over a paced link instead of the machine's.
   struct Link {
     double latency_us = 0;
@@ -38,7 +38,7 @@ struct CompileOptions {
   std::optional<std::int64_t> memory_cap;           // planned bytes that no pass may exceed
   std::vector<passes::ForcedKernel> force_kernels;  // kernels that the user chose, before any pass
   std::string target = "cpu";                       // codegen/target.h
-  bool checked = false;                             // the program holds itself to its memory plan as it runs
+  bool checked = false;                             // the program checks itself against its memory plan
   std::vector<std::string> architectures;           // of GPUs: "sm_90", ...; empty: the target's choice
   std::string name;                                 // of the program; empty: from the file's name
   std::string output_dir;                           // where source, weights, manifest (and the library) go
@@ -48,14 +48,15 @@ struct CompileOptions {
 ir::Schedule lower(const CompileOptions& options);
 // Fuse, legalise (codegen/legalise.h), schedule, plan. Returns what each pass did.
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
-// With a context of the caller's, who reads the passes' reports in it afterwards.
+// With a context of the caller, which holds the passes' reports afterwards.
 passes::PassContext pass_context(const CompileOptions& options);
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
                                          passes::PassContext& context);
 
 using codegen::BuildRequest;
 
-// A program on its way into options.output_dir: made aside, published at once (codegen/program_folder.h).
+// A program that will be put into options.output_dir: made in a temporary folder and published as a whole
+// (codegen/program_folder.h).
 class StagedProgram {
  public:
   // Emit: source, weights and manifest.
@@ -73,8 +74,8 @@ class StagedProgram {
 
 // Emits and publishes source, weights and manifest. Returns their paths.
 std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options);
-// Builds the library of the program that lies in `dir` and adds it. Returns its path. User errors of
-// read_manifest, BR0008 where source and manifest are of two compilations.
+// Builds the library of the program in `dir` and adds it. Returns its path. User errors of read_manifest, and
+// BR0008 if source and manifest belong to two compilations.
 std::string build_program(const std::string& dir, const BuildRequest& request = {});
 
 struct CompileResult {

@@ -16,7 +16,7 @@ Time ns(std::int64_t t) { return {t * 1000}; }
 int rank_count(const MeasuredTimeline& t) { return static_cast<int>(t.steps.front().size()); }
 int node_count(const MeasuredTimeline& t) { return static_cast<int>(t.nodes.size()); }
 
-// When the last member of its group started the collective; 0 where the other ends are unknown.
+// When the last member of its group started the collective; 0 if the other starts are unknown.
 std::int64_t last_start(const MeasuredTimeline& t, const StepTimes& step, int collective) {
   const MeasuredCollective& c = t.collectives[at(collective)];
   if (c.paired) return 0;
@@ -48,7 +48,7 @@ bool is_member(const MeasuredTimeline& t, const MeasuredNode& node, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-// When the collectives of one rank were on the link of their group, in ns; begin == end: not known.
+// When a collective of one rank was on the link of its group, in ns; begin == end: unknown.
 struct OnLink {
   std::int64_t begin = 0, end = 0;
 };
@@ -68,12 +68,12 @@ std::vector<OnLink> on_link(const MeasuredTimeline& t, const StepTimes& step, in
     out[at(node.collective)].end = due > 0 ? due : times[at(n) + 1].begin;
     delivered.push_back(node.collective);
   }
-  // A link delivers in the order of issue, whatever is waited for first.
+  // A link delivers in the order of issue, whatever the order of waits.
   std::ranges::stable_sort(delivered, {}, [&](int c) { return out[at(c)].end; });
   std::map<int, std::int64_t> free;  // by group
   for (const int c : delivered) {
     std::int64_t& from = free[t.collectives[at(c)].group];
-    // On the link from when all had started it and its predecessor was through.
+    // On the link once all members had started it and its predecessor was complete.
     OnLink& link = out[at(c)];
     link.begin = std::min(link.end, std::max({issued[c], last_start(t, step, c), from}));
     from = link.end;

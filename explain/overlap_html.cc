@@ -1,4 +1,4 @@
-// The story of the passes as one page: drawn as SVG, nothing is loaded from elsewhere.
+// The story of the passes as one page: drawn as SVG, without external resources.
 #include <fmt/format.h>
 
 #include <algorithm>

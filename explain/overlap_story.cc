@@ -81,7 +81,7 @@ TimelineView timeline_view(const ir::Schedule& schedule, const CostModel& costs)
       const Interval& i = t.steps[s];
       const ir::ScheduleNode& part = *parts[part_index];
       const bool kernel = is_kernel(schedule, part);
-      // What a call costs stands before the call.
+      // The cost of a call precedes the call.
       if (kernel || p.steps[s].kind != Step::Kind::compute) ++part_index;
       if (s == p.first_step[n]) view.live.emplace_back(i.begin, live.bytes[Position{n.index}]);
       if (i.begin == i.end) continue;

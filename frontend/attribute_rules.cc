@@ -20,7 +20,7 @@ constexpr Interval kFlag{0, 1}, kPositive{1, kLargest}, kNotNegative{0, kLargest
 constexpr Interval kInt{-kLargest - 1, kLargest};  // ONNX computes with most of them as int
 constexpr Interval kAny{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
 
-// By name: names mean the same in all operators that have them. Those that are not listed fit 32 bits.
+// By name: a name means the same in all operators. Attributes that are not listed fit 32 bits.
 const std::map<std::string_view, Interval>& intervals() {
   static const std::map<std::string_view, Interval> all = {
       {"align_corners", kFlag},
@@ -94,7 +94,7 @@ const std::map<std::string_view, Interval>& intervals() {
 using Problem = std::optional<std::string>;
 
 Problem number_problem(const onnx::OpSchema& schema, const std::string& name, std::int64_t value) {
-  // Collectives have names of their own, which their inference and lowering hold to the ranks.
+  // Collectives have attributes of their own; their inference and lowering check them against the ranks.
   const bool from_onnx = schema.domain().empty() || schema.domain() == "ai.onnx.ml";
   const auto found = from_onnx ? intervals().find(name) : intervals().end();
   const Interval allowed = found == intervals().end() ? kInt : found->second;
@@ -104,7 +104,7 @@ Problem number_problem(const onnx::OpSchema& schema, const std::string& name, st
   return fmt::format("attribute '{}' is {}, expected {} to {}", name, value, allowed.min, allowed.max);
 }
 
-// Lists with an entry per dimension, or two.
+// Refuses too long lists among those with one or two entries per dimension.
 Problem length_problem(const std::string& name, int length) {
   constexpr int kLongest = 512;
   static constexpr std::string_view kPerDimension[] = {
@@ -116,7 +116,7 @@ Problem length_problem(const std::string& name, int length) {
   return fmt::format("attribute '{}' has {} elements, more than any tensor has dimensions", name, length);
 }
 
-// What has to agree with the node's inputs and outputs, and is not checked by ONNX before it indexes.
+// Checks values against the node's inputs and outputs that ONNX uses as indices without checking them.
 Problem relation_problem(const NodeFacts& node, const std::string& name, std::int64_t value) {
   if (name == "batch_dims") {
     std::int64_t most = kLargest;

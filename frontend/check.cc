@@ -61,7 +61,7 @@ std::string sentence(std::string text) {
   user_error(kShapeMismatch, at, what, "check the shapes of the node's inputs and outputs");
 }
 
-// The first output of the first node of that type and without a name: better than nothing.
+// The first output of the first unnamed node of that type: better than no place.
 std::string find_unnamed(const onnx::GraphProto& graph, const std::string& op) {
   for (const onnx::NodeProto& node : graph.node()) {
     if (node.op_type() == op && node.name().empty()) return name_of(node);
@@ -74,7 +74,7 @@ std::string find_unnamed(const onnx::GraphProto& graph, const std::string& op) {
 void check_with_onnx(const Model& model) {
   try {
     onnx::checker::check_model(model.proto);
-  } catch (const std::exception& error) {  // ValidationError, and what single schemas throw
+  } catch (const std::exception& error) {  // ValidationError, and exceptions of single schemas
     const std::string text = error.what();
     ir::Location at{
         .file = model.path, .node = between(text, "Name: ", " \n"), .op = between(text, "OpType: ", " \n")};
@@ -93,7 +93,7 @@ void infer_shapes(Model& model) {
     const GuardedSchemas schemas;
     onnx::shape_inference::InferShapes(model.proto, &schemas,
                                        onnx::ShapeInferenceOptions(kCheckTypes, kStrict, kPropagateData));
-  } catch (const std::exception& error) {  // InferenceError, and what single schemas throw
+  } catch (const std::exception& error) {  // InferenceError, and exceptions of single schemas
     const std::string text = error.what();
     ir::Location at{
         .file = model.path, .node = between(text, "node name: ", ")"), .op = between(text, "op_type:", ",)")};
@@ -185,7 +185,7 @@ class SupportCheck {
     }
   }
 
-  // Functions are replaced by their bodies in the graph itself only.
+  // Functions are replaced by their bodies only in the graph itself.
   void visit_function(const onnx::NodeProto& call, const std::string& name, const onnx::FunctionProto& body,
                       const std::string& origin) {
     if (!inlines_) return add_problem(*problems_of_place_, name, origin);

@@ -87,7 +87,7 @@ void check_total(const Model& model, const onnx::ValueInfoProto& input, const Di
 
 namespace {
 
-// Names the unnamed ones first. The names of inputs' dimensions.
+// Gives unnamed dimensions names; returns the names of all dimensions of inputs.
 std::set<std::string> name_dims(Model& model) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();
   std::set<std::string> known;
@@ -116,7 +116,7 @@ std::set<std::string> with_outputs(const Model& model, std::set<std::string> kno
   return known;
 }
 
-// As one word of a POSIX shell.
+// The text as one word of a POSIX shell.
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
@@ -126,8 +126,8 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
-// Exporters name a dimension by what it is computed from: "past + 1". The bounds of such a name where those
-// of every dimension in it are known.
+// Exporters name a dimension by what it is computed from: "past + 1". The bounds of such a name, if those of every
+// dimension in it are known.
 std::optional<ir::Bounds> related_bounds(const std::string& name, const DimBounds& bounds) {
   ir::Graph graph;
   try {

@@ -48,7 +48,7 @@ bool fold_constants(OpContext& context, const OpSpec& spec) {
     inputs[k] = &*copies[k];
   }
 
-  // The node alone, lowered into a program of its own, which the interpreter runs.
+  // The node alone is lowered into a program of its own, which the interpreter runs.
   ir::Schedule program;
   ir::Lowering lowering(program.graph);
   OpContext lowered = context.in(lowering, inputs);

@@ -19,11 +19,10 @@ std::string key(const std::string& domain, const std::string& name, const std::s
   return overload.empty() ? text : text + ":" + overload;
 }
 
-// What expanded functions may amount to: a cost per node beside its bytes, so that many small nodes count,
-// too.
+// Limits of expanded functions. Each node has a cost beside its bytes, so that many small nodes count too.
 constexpr std::int64_t kNodeCost = 256;
 constexpr std::int64_t kMaxCost = std::int64_t{12} << 20;  // some 40,000 nodes: hundreds of layers
-constexpr std::int64_t kMaxGrowth = 8;  // times the model as it is written, where that is more
+constexpr std::int64_t kMaxGrowth = 8;  // relative to the model as written, if that allows more
 constexpr int kMaxLevels = 64;
 
 struct Size {
@@ -78,7 +77,7 @@ class FunctionCheck {
     return cost;
   }
 
-  // Every node, also of branches, whose levels the parser of the file has bounded.
+  // Visits every node, also those of branches, whose depth the parser of the file has bounded.
   template <class Visit>
   static void visit(const Nodes& nodes, const Visit& f) {
     for (const onnx::NodeProto& node : nodes) {

@@ -28,7 +28,7 @@ bool fits_int(const TensorShapeProto::Dimension& dim) {
          (dim.dim_value() >= 0 && dim.dim_value() <= std::numeric_limits<std::int32_t>::max());
 }
 
-// The node as it is, but for sizes that ONNX could not compute with.
+// The node with those sizes left out that ONNX could not compute with.
 class KnownSizes final : public onnx::InferenceContext {
  public:
   explicit KnownSizes(onnx::InferenceContext& node) : node_(node), types_(node.getNumInputs()) {
@@ -90,7 +90,7 @@ void forget_sum_of_sizes(onnx::InferenceContext& context) {
   }
 }
 
-// Values of short integer tensors; what is long stays unknown.
+// Propagates values of short integer tensors; long ones stay unknown.
 class ShortValues final : public onnx::DataPropagationContext {
  public:
   ShortValues(onnx::DataPropagationContext& node, std::int64_t& elements_left)
@@ -102,7 +102,7 @@ class ShortValues final : public onnx::DataPropagationContext {
     const int element = type->tensor_type().elem_type();
     if (element != onnx::TensorProto::INT64 && element != onnx::TensorProto::INT32) return nullptr;
     const TensorShapeProto& shape = type->tensor_type().shape();
-    constexpr std::int64_t kLongest = 1024;  // shapes, and vectors of sizes that shapes are chosen from
+    constexpr std::int64_t kLongest = 1024;  // suffices for shapes and for vectors of sizes to choose from
     const std::int64_t size = shape.dim_size() == 1 ? shape.dim(0).dim_value() : shape.dim_size();
     if (size < 0 || size > kLongest || size > elements_left_) return nullptr;
     elements_left_ -= size;

@@ -29,7 +29,7 @@ class Inliner {
 
   bool run() {
     bool any = false;
-    while (has_calls()) {  // comes to an end: check_functions has refused recursion
+    while (has_calls()) {  // terminates: check_functions has refused recursion
       collect_names();
       // Bodies that depend on context are built from the types of their inputs.
       if (add_all_defaults()) infer_shapes(model_);
@@ -66,8 +66,8 @@ class Inliner {
     return std::any_of(graph_.node().begin(), graph_.node().end(),
                        [&](const auto& n) { return is_local_call(n) || is_schema_call(n); });
   }
-  // ONNX's inference goes into the bodies too, and would miss the defaults as well. True where there is a
-  // schema call.
+  // ONNX's inference enters the bodies too, and would miss the defaults as well. Returns whether there is a schema
+  // call.
   bool add_all_defaults() {
     bool any = false;
     for (onnx::NodeProto& node : *graph_.mutable_node()) {
@@ -128,7 +128,7 @@ class Inliner {
     }
   }
 
-  // A function's operator sets become the model's; two versions of one domain cannot live in one graph.
+  // A function's operator sets become the model's; one graph cannot have two versions of a domain.
   void import_opsets(const onnx::NodeProto& node, const onnx::FunctionProto& function) {
     for (const onnx::OperatorSetIdProto& import : function.opset_import()) {
       const auto [known, added] =
@@ -200,8 +200,7 @@ class Inliner {
 
   using AttributeMap = std::unordered_map<std::string, const onnx::AttributeProto*>;
 
-  // Replaces references to the function's attributes by what the call gives; those it does not give fall
-  // away.
+  // Replaces references to the function's attributes by those of the call, and drops those that the call lacks.
   static void bind_attributes(onnx::NodeProto& node, const AttributeMap& attributes) {
     google::protobuf::RepeatedPtrField<onnx::AttributeProto> bound;
     for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
@@ -216,8 +215,7 @@ class Inliner {
     node.mutable_attribute()->Swap(&bound);
   }
 
-  // A graph inside of a function's node reads the function's values by name; what it defines gets names of
-  // its own.
+  // A graph inside a function's node reads the function's values by name; values that it defines get new names.
   void rename_branch(onnx::GraphProto& branch, const std::string& prefix,
                      std::unordered_map<std::string, std::string> renamed, const AttributeMap& attributes) {
     const auto define = [&](std::string* name) {
@@ -254,7 +252,7 @@ class Inliner {
   std::unordered_map<std::string, int> opsets_;
   InferredTypes types_;
   std::unordered_set<std::string> names_;        // of values
-  std::unordered_map<std::string, int> copies_;  // by wanted name: how many more have been made of it
+  std::unordered_map<std::string, int> copies_;  // by wanted name: the number of further copies
 };
 
 }  // namespace

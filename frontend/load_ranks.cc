@@ -40,7 +40,7 @@ void check_files(const std::string& path, int ranks) {
   }
 }
 
-// Compares one rank's graph with rank 0's; throws where they differ.
+// Compares one rank's graph with rank 0's; user error if they differ.
 class GraphComparison {
  public:
   GraphComparison(const Model& first, const Model& other, int rank)
@@ -150,7 +150,7 @@ bool equal_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-// The name that gives every rank's file when "{rank}" is replaced, or "" where there is none.
+// The name that gives every rank's file if "{rank}" is replaced, or "" if there is none.
 std::string common_file(const std::vector<const Tensor*>& parts) {
   const std::string& first = parts[0]->data.file;
   if (first.empty()) return {};
@@ -168,7 +168,7 @@ std::string common_file(const std::vector<const Tensor*>& parts) {
   return {};
 }
 
-// The data of all ranks; rank 0's alone where all are equal.
+// The data of all ranks; rank 0's alone if all are equal.
 ir::ConstantData merge(const std::vector<const Tensor*>& parts) {
   bool same = true;
   for (const Tensor* part : parts) same &= equal_bytes(parts[0]->data.of_rank(0), part->data.of_rank(0));

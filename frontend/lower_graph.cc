@@ -58,7 +58,7 @@ class GraphLowering {
     return node.domain() == "ai.onnx" ? "" : node.domain();
   }
 
-  // Nodes that an output or an effect depends on; counts the users of every value.
+  // Finds the nodes that an output or an effect depends on; counts the users of every value.
   void find_live_nodes() {
     const onnx::GraphProto& graph = model_.proto.graph();
     live_.assign(static_cast<std::size_t>(graph.node_size()), false);
@@ -104,7 +104,7 @@ class GraphLowering {
     define(std::move(value));
   }
 
-  // Errors that know no file or node get them here.
+  // Adds file and node to errors that lack them.
   template <class F>
   void located(const ir::Location& at, const F& f) {
     try {
@@ -138,7 +138,7 @@ class GraphLowering {
     });
   }
 
-  // An If whose condition is known: the nodes of the branch taken, as if they stood in its place. Exporters
+  // Lowers an If with a known condition: the nodes of the branch taken, as if they stood in its place. Exporters
   // write these for choices by rank or size.
   bool lower_branch(const onnx::NodeProto& node, OpContext& context) {
     if (node.op_type() != "If" || domain_of(node) != "" || !context.has_input(0)) return false;
@@ -203,14 +203,14 @@ class GraphLowering {
     if (has_box) lowering_.mark_reuse(defined.box, defined.uses);
   }
 
-  // Bytes at the upper bounds must be countable, also where nothing of that size is ever stored.
+  // Bytes at the upper bounds must fit 64 bits, even if nothing of that size is ever stored.
   void check_size(const onnx::NodeProto& node, const Value& value) {
     std::vector<std::int64_t> largest;
     for (const Expr& s : value.sizes) largest.push_back(std::max<std::int64_t>(ir::bounds(s).max, 0));
     checked_bytes(largest, value.dtype, location_of(model_.path, node), value.name);
   }
 
-  // What the model declares of the value; null where it declares nothing.
+  // The model's declaration of the value; null if there is none.
   const onnx::TypeProto_Tensor* declaration_of(const Value& value) const {
     const auto found = declared_.find(value.name);
     return found == declared_.end() || !found->second.has_tensor_type() ? nullptr
@@ -251,7 +251,7 @@ class GraphLowering {
         "compile for the model's number of ranks (--ranks), or correct the declaration");
   }
 
-  // What ONNX infers and what was lowered come from different code: they must agree.
+  // ONNX's inference and our lowering are different code and must agree.
   void compare_with_inference(const onnx::NodeProto& node, const Value& value) {
     const auto found = types_.find(value.name);
     if (found == types_.end() || !found->second->has_tensor_type()) return;

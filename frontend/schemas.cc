@@ -163,13 +163,14 @@ void register_braid() {
                      .TypeAndShapeInferenceFunction(
                          [](InferenceContext& ctx) { infer_scaled(ctx, group_ranks(ctx), true); }));
   RegisterSchema(grouped("Broadcast")
-                     .Attr("root", "rank whose tensor everybody gets, as a position in the group",
+                     .Attr("root", "rank whose tensor all ranks get, as a position in the group",
                            AttributeProto::INT, std::int64_t{0})
                      .TypeAndShapeInferenceFunction(infer_same));
   RegisterSchema(
       grouped("AllToAll")
           .Attr("split_axis", "axis of which slab k goes to rank k", AttributeProto::INT, std::int64_t{0})
-          .Attr("concat_axis", "axis along which what came lies", AttributeProto::INT, std::int64_t{0})
+          .Attr("concat_axis", "axis along which received slabs are concatenated", AttributeProto::INT,
+                std::int64_t{0})
           .Attr("split_sizes", "rows of axis 0 from each position of the group to each, row by row",
                 AttributeProto::INTS, false)
           .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
@@ -180,8 +181,8 @@ void register_braid() {
             infer_same(ctx);  // rows and columns of the matrix have one sum
           }));
   RegisterSchema(grouped("ShardDimAllToAll")
-                     .Attr("gather_dim", "axis that becomes whole", AttributeProto::INT, true)
-                     .Attr("shard_dim", "axis that becomes cut", AttributeProto::INT, true)
+                     .Attr("gather_dim", "axis that is gathered", AttributeProto::INT, true)
+                     .Attr("shard_dim", "axis that is sharded", AttributeProto::INT, true)
                      .TypeAndShapeInferenceFunction(
                          [](InferenceContext& ctx) { infer_moved(ctx, "shard_dim", "gather_dim"); }));
   RegisterSchema(grouped("BatchSendRecv")
@@ -212,7 +213,7 @@ void register_braid() {
       .Attr("group_size", "number of ranks in the group; checked", AttributeProto::INT, false)
       .Attr("peer", "sending rank, as a position in the group", AttributeProto::INT, true)
       .Attr("dtype", "element type, as in TensorProto", AttributeProto::INT, true)
-      .Input(0, "shape", "sizes of the tensor that comes", "tensor(int64)")
+      .Input(0, "shape", "sizes of the tensor to receive", "tensor(int64)")
       .Output(0, "output", "tensor received", "T")
       .TypeConstraint("T", value_types(), "element types")
       .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {

@@ -48,7 +48,7 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
           fmt::format("{} elements cannot be reshaped to [{}]", to_string(rest), to_string(known) + ", -1"),
           ""};
     }
-    // What is not divisible by name is required to be so by the guard that Lowering::reshape adds.
+    // If divisibility cannot be proved, the guard that Lowering::reshape adds requires it.
     target[*free] = exact ? *exact : ir::floor_div(rest, ir::max(known, 1));
   } else if (known.is_constant() && rest.is_constant() && !(known == rest)) {
     throw ShapeRuleError{
@@ -60,8 +60,7 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
 
 namespace {
 
-// "To the end" is often written as the largest or smallest integer; arithmetic on sizes must not overflow on
-// it.
+// "To the end" is often written as the largest or smallest integer; arithmetic on sizes must not overflow with it.
 Expr tamed(Expr e) {
   if (!e.is_constant()) return e;
   constexpr std::int64_t kFar = std::int64_t{1} << 60;

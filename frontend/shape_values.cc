@@ -15,7 +15,7 @@ using ir::Expr;
 using Result = std::optional<ShapeValues>;
 using Sizes = std::vector<std::int64_t>;
 
-// Tracked types; results outside of int32 would wrap around and are left to the running program.
+// Tracked types; results that would wrap around in int32 are left to the running program.
 bool tracked(DType dtype) { return dtype == DType::i64 || dtype == DType::i32 || dtype == DType::boolean; }
 
 std::int64_t count(const Sizes& sizes) {
@@ -126,7 +126,7 @@ std::optional<Expr> divide(const std::vector<Expr>& v) {
   if (const std::optional<Expr> exact =
           ir::bounds(v[1]).min > 0 ? ir::divide_exactly(v[0], v[1]) : std::nullopt)
     return exact;
-  // Truncation is rounding down where nothing is negative.
+  // For non-negative numbers, truncation rounds down.
   if (ir::provably_non_negative(v[0]) && ir::bounds(v[1]).min > 0) return ir::floor_div(v[0], v[1]);
   return std::nullopt;
 }
@@ -164,7 +164,7 @@ Expr add(Expr a, Expr b) { return a + b; }
 Expr subtract(Expr a, Expr b) { return a - b; }
 Expr multiply(Expr a, Expr b) { return a * b; }
 
-// Over all elements of a vector, or over nothing but the whole.
+// Reduces all elements of a vector; of a scalar, the element itself.
 Result reduce(OpContext& c, Expr (*f)(Expr, Expr), std::optional<Expr> empty) {
   const Elements& in = *elements_of(c.value(0));
   const int rank = static_cast<int>(in.sizes.size());
@@ -371,7 +371,7 @@ Result logic(OpContext& c, bool (*f)(bool, bool)) {
 }
 
 struct Rule {
-  bool needs_values;  // of all inputs; false: the rule looks at what it needs
+  bool needs_values;  // of all inputs; false: the rule checks for those that it needs
   Result (*apply)(OpContext&);
 };
 
@@ -467,8 +467,8 @@ std::optional<ShapeValues> shape_values(OpContext& context) {
   try {
     result = rule->second.apply(context);
   } catch (const ir::UserError& error) {
-    // Sizes do not wrap around and are short; other integers, which look the same (bounds of a clip, masks),
-    // may be anything and are left to the running program.
+    // Sizes do not wrap around and are short; other integers, which look the same (bounds of a clip, masks), may
+    // be anything and are left to the running program.
     if (error.code() != kSizeOverflow && error.code() != kSizeTooLong) throw;
     return std::nullopt;
   }

@@ -28,7 +28,7 @@ TensorBox fill(ir::Lowering& lowering, std::vector<Expr> sizes, DType dtype, ir:
 
 namespace {
 
-// Expressions that are no constants: chosen by index, [a, b, c][i] = i == 0 ? a : i == 1 ? b : c.
+// Expressions that are not constant, chosen by index: [a, b, c][i] = i == 0 ? a : i == 1 ? b : c.
 TensorBox symbolic_tensor(const Elements& elements, DType dtype, ir::Lowering& lowering) {
   const std::vector<Expr> sizes(elements.sizes.begin(), elements.sizes.end());
   return lowering.generate(sizes, [&](BodyBuilder& body, std::span<const Expr> index) {

@@ -24,8 +24,8 @@ constexpr std::size_t kLongestFormula = 128;
 const double kRootTwoOverPi = std::sqrt(2 / std::numbers::pi);
 constexpr double kCubic = 0.044715;
 
-// The constants of activations that a half type cannot hold. Where the result has that type, a constant that
-// rounds as one of these is that one.
+// The constants of activations that a half type cannot hold. If the result has that type, a constant that rounds
+// like one of these counts as that one.
 const std::array<double, 7> kConstants = {
     std::numbers::sqrt2, 1 / std::numbers::sqrt2,   kRootTwoOverPi, kCubic, kRootTwoOverPi* kCubic,
     2 * kRootTwoOverPi,  2 * kRootTwoOverPi* kCubic};
@@ -57,8 +57,8 @@ Formula square_root(FormulaAlgebra& f, const Formula& p) {
   return value && *value > 0 ? f.constant(std::sqrt(*value)) : Formula::unknown();
 }
 
-// A comparison with NaN is false: the second value is taken, which then has to be NaN, too. Of two constants
-// nothing is NaN, but a formula in which they are all that depends on x is no activation.
+// A comparison with NaN is false and takes the second value, which then has to be NaN, too. Constants are never
+// NaN, so a formula in which x only chooses between two of them is no activation.
 Formula selected(FormulaAlgebra& f, OpCode condition, const Formula& chosen, const Formula& yes,
                  const Formula& no) {
   if (!compares(condition) || (no.as_constant() && !yes.as_constant())) return Formula::unknown();
@@ -117,7 +117,7 @@ Formula formula_of(FormulaAlgebra& f, const LoopBody& body, const Instr& instr,
       return f.is_not_negative(f.subtract(at(1), at(0)));
     case OpCode::where:
       return selected(f, body[instr.operands[0]].code, at(0), at(1), at(2));
-    default:  // an op without a formula: no activation is recognised behind it
+    default:  // an op without a formula: no activation is recognised after it
       return Formula::unknown();
   }
 }
@@ -148,7 +148,7 @@ bool holds(DType dtype, DType result) {
 
 std::optional<PostOp::Kind> activation_between(const LoopBody& body, std::size_t from, std::size_t to,
                                                DType result) {
-  // Only what `to` is made of is looked at, and no more of it than an activation can need.
+  // Only the operands of `to` are examined, and no more of them than an activation can need.
   std::set<std::size_t> needed{to};
   for (auto k = needed.rbegin(); k != needed.rend() && needed.size() <= kLongestFormula; ++k) {
     if (*k == from) continue;

@@ -7,13 +7,13 @@ namespace braid::ir {
 
 namespace {
 
-// Activations have coefficients from 0.0357 (GELU's cubic term) to 2. Within these bounds what cancels leaves
-// an error of a few roundings.
+// Activations have coefficients from 0.0357 (GELU's cubic term) to 2. Within these bounds, cancellation leaves an
+// error of a few roundings.
 constexpr double kSmallest = 0x1p-10, kLargest = 16;
 constexpr std::size_t kMostTerms = 32;
 constexpr int kHighestPower = 4;
-// Float32 rounds by 6e-8; a coefficient may be a product of several constants. GELU's have neighbours of
-// other meaning no nearer than 3e-4.
+// Float32 rounds by 6e-8, and a coefficient may be a product of several constants. The nearest coefficients with
+// another meaning differ from GELU's by 3e-4.
 constexpr double kSameCoefficient = 1e-6;
 
 Formula term(Formula::Monomial monomial, double coefficient) {
@@ -46,7 +46,7 @@ bool FormulaAlgebra::is_step(int atom) const {
   return f == Function::is_positive || f == Function::is_not_negative;
 }
 
-// The power of x by which all terms grow; nothing where they differ.
+// The power of x by which all terms grow; nullopt if they differ.
 std::optional<int> FormulaAlgebra::degree(const Formula& p) const {
   std::optional<int> all;
   for (const auto& [monomial, coefficient] : p.terms) {
@@ -87,7 +87,7 @@ Formula FormulaAlgebra::scale(const Formula& p, double factor) { return multiply
 
 Formula FormulaAlgebra::multiply(const Formula& p, const Formula& q) {
   if (!p.known || !q.known) return Formula::unknown();
-  // 0 times what is infinite is NaN.
+  // 0 times infinity is NaN.
   if ((p.terms.empty() && !q.as_constant()) || (q.terms.empty() && !p.as_constant()))
     return Formula::unknown();
   Formula product;
@@ -124,7 +124,7 @@ Formula FormulaAlgebra::atom(Function function, const Formula& argument) {
   return term({{index, 1}}, 1);
 }
 
-// Of a number, and of 1 + exp(p): that is sigmoid(-p), also where exp(p) is infinite.
+// Of a number, or of 1 + exp(p): that is sigmoid(-p), even if exp(p) is infinite.
 Formula FormulaAlgebra::reciprocal(const Formula& p) {
   if (const auto value = p.as_constant()) return *value == 0 ? Formula::unknown() : constant(1 / *value);
   if (p.known && p.terms.size() == 2) {

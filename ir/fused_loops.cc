@@ -45,8 +45,8 @@ std::optional<Store> store_of(const Graph& graph, OpId op) {
   return s;
 }
 
-// The load's element index, counted from where the store's index counts. Nothing if the elements do not
-// line up.
+// The load's element index, counted from the same element as the store's index. nullopt if the elements are not
+// aligned.
 std::optional<Expr> in_units_of(const Graph& graph, const Store& store, const Instr& load) {
   const MemoryRegion r = region(graph, load.buffer);
   if (size_of(graph[load.buffer].dtype) != store.item) return std::nullopt;
@@ -63,7 +63,7 @@ Expr first_of_row(const Store& store, std::size_t outer) {
   });
 }
 
-// Elements of one row lie one after the other, in the order of the inner indices.
+// Whether the elements of one row are contiguous, in the order of the inner indices.
 bool rows_are_contiguous(const Store& store, std::size_t outer, ExprPool& pool) {
   const std::span<const Expr> inner = std::span(store.kept).subspan(outer);
   const std::vector<Expr> strides = contiguous_strides(inner);
@@ -74,7 +74,7 @@ bool rows_are_contiguous(const Store& store, std::size_t outer, ExprPool& pool) 
   return simplify(store.index, store.kept) - simplify(first_of_row(store, outer), store.kept) == offset;
 }
 
-// Where in the row of its own outer point a load lies, if it provably does.
+// The position of a load in the row of its own outer point, if it provably lies there.
 std::optional<Expr> index_in_row(const Graph& graph, const Store& store, const Loops& reader,
                                  const Instr& load, std::size_t outer) {
   const std::optional<Expr> at = in_units_of(graph, store, load);
@@ -84,7 +84,7 @@ std::optional<Expr> index_in_row(const Graph& graph, const Store& store, const L
   return in_row;
 }
 
-// Iteration point for iteration point: same indices, same element.
+// Whether each iteration point loads the element that the same point stores.
 bool is_same_point(const Graph& graph, const Store& store, const Loops& reader, const Instr& load,
                    std::size_t outer) {
   const std::size_t kept = store.kept.size();
@@ -133,7 +133,7 @@ bool stays_in_row(const Graph& graph, OpId writer, OpId reader, std::size_t oute
 }
 
 bool legal(const Graph& graph, std::span<const OpId> ops, std::size_t outer, std::string* why) {
-  // Only pairs that share memory matter; the number of members is bounded by fusion.
+  // Only pairs that share memory matter; fusion bounds the number of members.
   for (std::size_t later = 1; later < ops.size(); ++later) {
     for (std::size_t earlier = 0; earlier < later; ++earlier) {
       if (!stays_in_row(graph, ops[earlier], ops[later], outer, why)) return false;
@@ -202,7 +202,7 @@ Expr row_elements(const Graph& graph, OpId writer, std::size_t outer) {
 
 std::vector<std::vector<BufferId>> local_buffers(const Schedule& schedule) {
   const Graph& graph = schedule.graph;
-  // The only node that touches each storage: -1 nobody yet, -2 several or the caller.
+  // The only node that touches each storage: -1 none yet, -2 several or the caller.
   std::vector<int> owner(graph.storages.size(), -1);
   const auto touch = [&](StorageId s, int node) {
     if (!s.valid()) return;
@@ -260,7 +260,7 @@ bool may_reuse_in_place(const Graph& graph, const ScheduleNode& node, StorageId 
   if (ops.size() > 1 && !(fused = analyse_fused(graph, ops))) return false;
   const std::size_t outer = fused ? fused->outer.size() : graph[ops[0]].as<Loops>()->kept();
   std::optional<Store> store = store_of(graph, ops[*writer]);
-  // As if `out` lay where `in` does: the same bytes from the storage's beginning.
+  // Pretend that `out` lies where `in` does: the same bytes from the storage's beginning.
   store->storage = in;
   for (std::size_t k = 0; k < ops.size(); ++k) {
     const auto& loops = *graph[ops[k]].as<Loops>();
@@ -271,8 +271,8 @@ bool may_reuse_in_place(const Graph& graph, const ScheduleNode& node, StorageId 
       if (k < *writer) {
         ok = r != Relation::other;
       } else {
-        // Within one loop nothing is known of the order of points: only the element itself. After it: too
-        // late.
+        // Within one loop the order of points is unknown, so only the element itself may be read; after the loop,
+        // none.
         ok = k == *writer && r == Relation::same_point && !loops.is_reduction();
       }
     });

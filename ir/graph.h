@@ -167,12 +167,12 @@ struct Loops {
   friend bool operator==(const Loops&, const Loops&) = default;
 };
 
-// A step of an epilogue as matrix libraries have it: what it makes of the value before it, which is the
-// accumulator or the result of the step before, is value `result` of the epilogue's body. It says so up to
-// rounding: values in between may be kept in float32 or better and rounded once.
+// A step of an epilogue in the form of matrix libraries. Its operand is the accumulator or the result of the
+// previous step; its result is value `result` of the epilogue's body, up to rounding: intermediate values may be
+// kept in float32 or better and rounded once.
 struct PostOp {
   enum class Kind : std::uint8_t {
-    identity,  // rounds; only where the epilogue does nothing else
+    identity,  // rounds; only if the epilogue does nothing else
     relu,
     gelu_tanh,
     gelu_erf,
@@ -180,7 +180,7 @@ struct PostOp {
     sigmoid,
     scale,       // times `factor`, a normal float32
     add_vector,  // `operand`, the same in every row
-    add_matrix,  // `operand`, laid out as the result
+    add_matrix,  // `operand`, with the layout of the result
   };
   Kind kind = Kind::identity;
   ValueId result;
@@ -214,7 +214,7 @@ struct ExternKernel {
 
 enum class CollectiveKind : std::uint8_t {
   all_reduce,
-  all_gather,      // output is the group's inputs one after the other
+  all_gather,      // output is the concatenation of the group's inputs
   reduce_scatter,  // input is one slab per rank of the group
   broadcast,
   all_to_all,  // slab k of the input goes to rank k

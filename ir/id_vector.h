@@ -1,4 +1,4 @@
-// Ids that count, and tables that are indexed by them, so that nobody casts an index.
+// Ids that can be incremented, and tables that are indexed by them, so that no index is cast.
 //
 //   for (NodeId n : problem.nodes()) begin[n] = ...;       IdVector<NodeId, Time> begin(problem.nodes());
 #pragma once
@@ -47,7 +47,7 @@ constexpr std::int32_t operator-(Id<Tag> a, Id<Tag> b) {
   return a.index - b.index;
 }
 
-// What indexes a table: an Id, or a number that stands for one (a rank, a stage).
+// The position in a table of an Id, or of a number that stands for one (a rank, a stage).
 template <class Tag>
 constexpr std::size_t offset_of(Id<Tag> id) {
   return static_cast<std::size_t>(id.index);
@@ -61,7 +61,7 @@ constexpr I id_at(std::size_t offset) {
     return {static_cast<std::int32_t>(offset)};
   }
 }
-// The number of entries, where it is counted with.
+// The number of entries as an int, for arithmetic.
 template <class Table>
 constexpr int count_of(const Table& table) {
   return static_cast<int>(std::size(table));
@@ -115,7 +115,7 @@ class IdRange {
  private:
   I first_, last_;
 };
-// The ids 0, 1, ... of a table of so many entries.
+// The ids 0, 1, ... of a table with `count` entries.
 template <class I>
 constexpr IdRange<I> first_ids(int count) {
   return {I{0}, I{count}};
@@ -135,7 +135,7 @@ class IdVector : public std::vector<T> {
 
   typename Base::reference operator[](I id) { return Base::operator[](offset_of(id)); }
   typename Base::const_reference operator[](I id) const { return Base::operator[](offset_of(id)); }
-  // Behind the last one.
+  // The id after the last one.
   I end_id() const { return id_at<I>(Base::size()); }
   IdRange<I> ids() const { return {id_at<I>(0), end_id()}; }
   // The entries of first, first + 1, ..., last - 1.
@@ -156,7 +156,7 @@ class IdSpan : public std::span<T> {
   IdRange<I> ids() const { return {id_at<I>(0), end_id()}; }
 };
 
-// A list per id, one behind the other in memory; filled in the order of the ids.
+// A list per id, contiguous in memory; filled in the order of the ids.
 template <class I, class T>
 class IdLists {
  public:
@@ -168,10 +168,10 @@ class IdLists {
     const std::size_t n = offset_of(id);
     return std::span<T>(entries_).subspan(first_[n], first_[n + 1] - first_[n]);
   }
-  // One more entry of the list that is being filled; the end of that list.
+  // add() appends to the list that is being filled; close() ends it.
   void add(T entry) { entries_.push_back(std::move(entry)); }
   void close() { first_.push_back(entries_.size()); }
-  // A whole list.
+  // Appends a whole list.
   template <class List>
   void push_back(const List& list) {
     entries_.insert(entries_.end(), std::begin(list), std::end(list));

@@ -12,7 +12,7 @@ bool runs_in_place(const CollectiveKernel& k) {
          k.algorithm != Algorithm::one_shot;
 }
 
-// The root storage if the operand is all of it; invalid if the operand is a part or not in the segment.
+// The root storage if the operand is all of it; invalid if the operand is a part or outside of the segment.
 StorageId whole_storage(const Graph& graph, const TensorRef& ref) {
   const MemoryRegion r = region(graph, ref);
   if (!r.storage.valid()) return {};

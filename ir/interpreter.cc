@@ -20,7 +20,7 @@ std::string sizes_text(std::span<const std::int64_t> sizes) {
   return fmt::format("[{}]", fmt::join(sizes, ", "));
 }
 
-// An input's size `e` is `actual`: solves for the dimension in it that is not yet known.
+// Solves for the one unknown dimension in an input's size `e`, whose value is `actual`.
 void solve(Expr e, std::int64_t actual, std::map<std::string, std::int64_t>& dims) {
   std::optional<Expr> unknown;
   int count = 0;
@@ -93,7 +93,7 @@ class Rank {
     blocked_on_.clear();
     const std::size_t depth = frames_.size();
     if (!execute(op)) return false;
-    // Entering a region has pushed a frame: the kernel counts as done when it is left.
+    // Entering a region has pushed a frame: the kernel is done when the frame is left.
     if (frames_.size() == depth) op_done();
     return true;
   }

@@ -27,7 +27,7 @@ bool same_memory(const ByteView& a, const ByteView& b) {
 
 Bytes reduce(ReduceKind kind, DType type, const std::vector<Bytes>& parts) {
   const auto item = static_cast<std::size_t>(size_of(type));
-  // The mean of integers is that of their sum in 64 bits, as the engines have it
+  // The mean of integers is that of their sum in 64 bits, as in the engines
   // (runtime/comm/communicator.h).
   const bool wide = kind == ReduceKind::avg && is_integer(type);
   const DType sum_type = !wide ? type : is_signed_integer(type) ? DType::i64 : DType::u64;

@@ -10,8 +10,7 @@
 namespace braid::ir {
 namespace {
 
-// An expression with actual dimensions: its part linear in the indices is a dot product, the rest a small
-// tree.
+// An expression with actual dimensions: its part linear in the indices is a dot product, the rest a small tree.
 class Index {
  public:
   Index() = default;

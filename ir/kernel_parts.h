@@ -1,5 +1,5 @@
-// The parts of a kernel, whatever its kind: who treats all kernels alike is written once. A new kind of kernel
-// is added here, and everything that walks over operands or bodies knows it.
+// The parts of a kernel, whatever its kind, so that code that treats all kernels alike is written once. A new kind
+// of kernel is added here, and everything that walks over operands or bodies handles it.
 #pragma once
 
 #include <type_traits>
@@ -10,8 +10,9 @@
 
 namespace braid::ir {
 
-// operand(TensorRef&, bool written) for every strided view that the kernel names, those that it reads first.
-// What a kernel defines without naming a view of it (Loops, RegionKernel) is in Operation::outputs.
+// Calls operand(TensorRef&, bool written) for every strided view that the kernel names, first for those that it
+// reads. Buffers that a kernel defines without naming a view of them (Loops, RegionKernel) are in
+// Operation::outputs.
 template <class AnyKernel, class Fn>
 void for_each_operand(AnyKernel& kernel, const Fn& operand) {
   const auto all = [&](auto& refs, bool written) {
@@ -31,7 +32,7 @@ void for_each_operand(AnyKernel& kernel, const Fn& operand) {
       kernel);
 }
 
-// body(LoopBody&, sizes) for every loop body; `sizes` bound its indices.
+// Calls body(LoopBody&, sizes) for every loop body; `sizes` bound its indices.
 template <class AnyKernel, class Fn>
 void for_each_body(AnyKernel& kernel, const Fn& body) {
   if (auto* loops = std::get_if<Loops>(&kernel)) {
@@ -41,7 +42,7 @@ void for_each_body(AnyKernel& kernel, const Fn& body) {
   }
 }
 
-// load(Instr&) for every load of every body.
+// Calls load(Instr&) for every load of every body.
 template <class AnyKernel, class Fn>
 void for_each_load(AnyKernel& kernel, const Fn& load) {
   for_each_body(kernel, [&](auto& body, const auto&) {

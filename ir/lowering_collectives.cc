@@ -157,7 +157,7 @@ TensorBox Lowering::slabs_along(TensorBox all, int axis) {
   const auto a = static_cast<std::size_t>(axis);
   const Expr part = sizes[a];
   sizes[a] = part * n;
-  if (numel(sizes).is_constant(0))  // no element is ever looked for, and none can be divided by
+  if (numel(sizes).is_constant(0))  // no element is ever accessed, and 0 cannot be a divisor
     return view(std::move(all), std::move(sizes), std::vector<Expr>(order.size(), 0));
   // result[.., j, ..] = all[j / part, .., j % part, ..]
   std::vector<Expr> map = index_symbols(pool(), sizes.size());
@@ -243,7 +243,7 @@ TensorBox Lowering::all_to_all(TensorBox x, GroupId group, int split_axis, int c
 
 std::vector<TensorBox> Lowering::batch_send_recv(const TensorBox& x, const std::vector<GroupId>& pairs) {
   std::vector<Started> transfers;
-  // Pair by pair: if transfers block each other (a CUDA stream), both sides are at the same pair.
+  // Pair by pair: if transfers block each other (on a CUDA stream), both sides are at the same pair.
   for (const GroupId pair : pairs) {
     for (const CollectiveKind kind : {CollectiveKind::send, CollectiveKind::recv}) {
       CollectiveKernel k;
@@ -257,7 +257,7 @@ std::vector<TensorBox> Lowering::batch_send_recv(const TensorBox& x, const std::
     }
   }
   std::vector<TensorBox> came;
-  // A send's release needs its receiver's wait: on a ring, releases before all waits would be a deadlock.
+  // A send's release needs its receiver's wait: on a ring, releases before all waits would deadlock.
   for (auto t = transfers.rbegin(); t != transfers.rend(); ++t) {
     for (TensorBox& result : wait_for(*t)) came.insert(came.begin(), std::move(result));
   }

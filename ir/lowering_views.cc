@@ -63,15 +63,15 @@ TensorBox Lowering::unsqueeze(TensorBox x, int axis) {
 std::optional<std::vector<Expr>> Lowering::reshape_map(const TensorBox& x, const std::vector<Expr>& sizes) {
   const std::vector<Expr>& old = x.sizes();
   std::vector<Expr> map(old.size(), 0);
-  if (numel(old).is_constant(0)) return map;  // no element is ever looked for, and sizes of 0 have no factors
+  if (numel(old).is_constant(0)) return map;  // no element is ever accessed, and sizes of 0 have no factors
   std::size_t o = 0, n = 0;
   while (o < old.size() || n < sizes.size()) {
     const std::size_t o0 = o, n0 = n;
     Expr left = o < old.size() ? old[o++] : Expr(1);
     Expr right = n < sizes.size() ? sizes[n++] : Expr(1);
     while (!(left == right)) {
-      // Take from the side that is a factor of the other; if neither is, from the one with fewer elements at
-      // most.
+      // Take from the side that is a factor of the other; if neither is, from the one with the smaller upper
+      // bound.
       const bool take_right =
           n < sizes.size() && (o == old.size() || (right == Expr(1) || divide_exactly(left, right)));
       if (take_right) {

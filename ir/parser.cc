@@ -25,7 +25,7 @@ Schedule Parser::parse() {
     try {
       if (!header_statement()) schedule_.nodes.push_back(schedule_node());
     } catch (const UserError& e) {
-      // Overflowing sizes are found deep inside expressions: report where they were written.
+      // Overflowing sizes are found deep inside expressions: report where they are written.
       if (e.location().line > 0) throw;
       fail(kBadExpression, start, e.message(), e.hint());
     }
@@ -171,7 +171,7 @@ StorageId Parser::new_storage(Storage storage, const Token& at) {
     fail(kDuplicateName, at, fmt::format("storage '${}' is declared twice", storage.name));
   const std::string wanted = storage.name;
   const StorageId id = graph_.add_storage(std::move(storage));
-  graph_[id].name = wanted;  // the table of names may know it from a suffix it made up
+  graph_[id].name = wanted;  // the table of names may have given it a suffix
   storages_.emplace(wanted, id);
   return id;
 }
@@ -232,8 +232,8 @@ BufferId Parser::buffer_declaration(StorageKind context) {
   return new_buffer(std::move(b), t);
 }
 
-// "input", "constant" and "output" are also the first words of statements, which go on with a buffer; after
-// an output's buffer there is no type, while an operation's result, which may follow the clause, has one.
+// "input", "constant" and "output" are also the first words of statements, in which a buffer follows. An output's
+// buffer has no type, while an operation's result, which may follow the clause, has one.
 bool Parser::starts_statement() const {
   if (peek(1).kind != TokenKind::value) return false;
   if (!at_word("output")) return at_word("input") || at_word("constant");

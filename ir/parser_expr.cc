@@ -8,7 +8,7 @@
 namespace braid::ir {
 namespace {
 
-// An expression that is written in n characters can be larger than any memory once multiplied out.
+// A short text can describe an expression that is larger than any memory once multiplied out.
 constexpr int kMaxExprNodes = 4000;
 constexpr std::size_t kMaxTerms = 400;
 constexpr std::size_t kMaxRank = 32;
@@ -70,7 +70,7 @@ Expr Parser::times(Expr a, Expr b, const Token& at) const {
   return checked(a * b, at);
 }
 
-// Arithmetic on sizes can overflow: errors get the position of its text.
+// Arithmetic on sizes can overflow: errors get the position of the expression.
 Expr Parser::expr() {
   const Token start = peek();
   try {
@@ -217,7 +217,7 @@ std::vector<Expr> Parser::row_major(const std::vector<Expr>& sizes, const Token&
       strides[k] = stride;
       stride = times(stride, sizes[k], at);
     }
-    times(stride, 16, at);  // the bytes, too
+    times(stride, 16, at);  // the bytes must fit, too
   } catch (const UserError& e) {
     if (e.location().line > 0) throw;
     fail(kBadExpression, at, e.message(), e.hint());

@@ -151,7 +151,7 @@ Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
   k.body = body(context, k.sizes, "store");
   const Token at = peek();
   if (accept_word("at")) {
-    // The address may hold values of the body, but only indices that are kept.
+    // The address may use values of the body, but only kept indices.
     const BodyContext store{kept.size(), std::nullopt};
     scope_ = {&store, &k.body, &values_};
     k.store_index = expr();

@@ -18,7 +18,7 @@ constexpr std::size_t kLongest = 64;
 
 std::size_t at(ValueId v) { return static_cast<std::size_t>(v.index); }
 
-// Values through which everything from acc to the result passes, in order; both ends included.
+// Values through which everything from acc to the result passes, in order, both ends included.
 std::vector<std::size_t> cut_points(const LoopBody& body, std::size_t acc) {
   const std::size_t result = at(body.result);
   if (acc > result) return {};  // the result does not depend on it
@@ -64,7 +64,7 @@ bool depends_on_dimensions_only(Expr e) {
   return only;
 }
 
-// Element of the result at the product's indices, from the result's first.
+// The element of the result at the product's indices, counted from the result's first.
 Expr in_result(const Graph& graph, const TensorRef& out) {
   Expr index = 0;
   for (std::size_t d = 0; d < out.sizes.size(); ++d)
@@ -72,7 +72,7 @@ Expr in_result(const Graph& graph, const TensorRef& out) {
   return index;
 }
 
-// Where the operand of an addition begins, if the load is the same in every row (add_vector), or lies like the
+// The offset of an addition's operand if the load is the same in every row (add_vector) or has the layout of the
 // result (add_matrix).
 std::optional<Expr> offset_of(const Instr& load, PostOp::Kind kind, const Graph& graph,
                               const TensorRef& out) {
@@ -100,14 +100,14 @@ std::optional<PostOp> scaling_by(const Instr& constant, bool divides) {
                              : static_cast<double>(std::get<std::int64_t>(constant.literal));
   const double value = is_float(constant.dtype) ? round_to(constant.dtype, literal) : literal;
   const double factor = divides ? 1 / value : value;
-  // Libraries hold it as a float32.
+  // Libraries store it as a float32.
   using Limits = std::numeric_limits<float>;
   if (!(std::fabs(factor) >= double{Limits::min()} && std::fabs(factor) <= double{Limits::max()}))
     return std::nullopt;
   return PostOp{.kind = PostOp::Kind::scale, .factor = factor};
 }
 
-// One instruction of two operands, of which one is value `from` and the other does not depend on it.
+// One instruction with two operands: value `from`, and one that does not depend on it.
 std::optional<PostOp> binary_post_op(const LoopBody& body, std::size_t from, std::size_t to,
                                      const Graph& graph, const TensorRef& out) {
   const Instr& instr = body.instrs[to];
@@ -115,7 +115,7 @@ std::optional<PostOp> binary_post_op(const LoopBody& body, std::size_t from, std
   const bool first = at(instr.operands[0]) == from;
   ValueId other = instr.operands[first ? 1 : 0];
   if (at(other) == from) return std::nullopt;
-  // Widening changes nothing; what narrows is refused here as everywhere.
+  // Widening changes nothing; narrowing is refused here as everywhere.
   while (body[other].code == OpCode::cast && holds(body[other].dtype, body[body[other].operands[0]].dtype))
     other = body[other].operands[0];
   if (instr.code == OpCode::add) return addition_of(other, body, graph, out);

@@ -9,8 +9,8 @@
 
 namespace braid::ir {
 
-// The steps with which the epilogue begins, in order; empty where its first step has no name. Each reaches as
-// far as it can: roundings that follow belong to it.
+// The steps with which the epilogue begins, in order; empty if its first step has no name. Each step extends as
+// far as possible: roundings that follow belong to it.
 std::vector<PostOp> find_post_ops(const Graph& graph, const Gemm& gemm);
 
 // Whether the epilogue begins with these steps. A matrix of one row is a vector, too.
@@ -19,10 +19,10 @@ bool begins_with(const Graph& graph, const Gemm& gemm, std::span<const PostOp> s
 // Whether the named steps are the whole epilogue.
 bool named_to_the_end(const Gemm& gemm);
 
-// add_vector, add_matrix: what it adds. The vector has the product's last size and stride 1; the matrix has
-// the sizes and strides of the result.
+// The added operand of add_vector or add_matrix. The vector has the product's last size and stride 1; the matrix
+// has the sizes and strides of the result.
 BufferId operand_buffer(const Gemm& gemm, const PostOp& op);
-// Where its first element lies, in elements from the buffer's first.
+// The offset of its first element, in elements from the buffer's first.
 Expr operand_offset(const Graph& graph, const Gemm& gemm, const PostOp& op);
 
 }  // namespace braid::ir

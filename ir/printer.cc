@@ -48,7 +48,7 @@ class Printer {
   std::string single(OpId op) {
     collect(op);
     find_owners();
-    // Declarations of what comes from elsewhere are not part of the operation.
+    // Declarations of buffers from elsewhere are not part of the operation.
     std::fill(declared_.begin(), declared_.end(), true);
     operation(op);
     return std::move(out_);
@@ -117,7 +117,7 @@ class Printer {
     }
   }
 
-  // A storage is described by its only owner where it has the owner's name and the size the owner needs.
+  // A storage is implied by its only owner if it has the owner's name and the size that the owner needs.
   bool implied(StorageId s) const {
     const Owner& o = owner_[index(s)];
     if (o.count != 1) return false;
@@ -254,7 +254,7 @@ class Printer {
 
   // ---- buffers
 
-  // The declaration of a buffer: "%x: f32[2, 3] ..." ; `context` is the storage kind that need not be said.
+  // The declaration of a buffer: "%x: f32[2, 3] ..." ; `context` is the storage kind that is left out.
   std::string result(BufferId id, StorageKind context) {
     const Buffer& b = g_[id];
     declared_[index(id)] = true;

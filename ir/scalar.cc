@@ -10,7 +10,7 @@
 #include "ir/element.h"
 #include "ir/error.h"
 
-#pragma GCC diagnostic error "-Wswitch"  // an op without a value does not compile
+#pragma GCC diagnostic error "-Wswitch"  // an op without a case does not compile
 
 namespace braid::ir {
 namespace {
@@ -79,7 +79,7 @@ T floored(T remainder, T divisor) {
 // Every op on operands of `type`; numbers are not yet rounded or wrapped to it.
 Scalar evaluate(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
   const bool is_real = is_float(type), u = is_unsigned(type);
-  // Wrapping arithmetic is that of unsigned numbers.
+  // Wrapping arithmetic is done in unsigned numbers.
   const auto x = static_cast<std::uint64_t>(a.i), y = static_cast<std::uint64_t>(b.i);
   const auto real = [&](double d) {
     internal_check(is_real, "{} of {}", to_string(code), to_string(type));

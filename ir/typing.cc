@@ -271,10 +271,11 @@ class OperationCheck {
     if (k.epilogue) {
       if (Result r = check_body(*k.epilogue, {rank, accumulator_of(a)}, out)) return r;
       if (!begins_with(g_, k, k.post_ops))
-        return wrong(Kind::structure, "the steps behind 'as' are not those that the epilogue takes");
+        return wrong(Kind::structure, "the steps behind 'as' are not those of the epilogue");
       return std::nullopt;
     }
-    if (!k.post_ops.empty()) return wrong(Kind::structure, "steps of an epilogue without the epilogue");
+    if (!k.post_ops.empty())
+      return wrong(Kind::structure, "steps of an epilogue are given without the epilogue");
     if (is_float(a) != is_float(out))
       return wrong(Kind::type, "a gemm of {} cannot write {}", to_string(a), to_string(out));
     return std::nullopt;

@@ -24,7 +24,7 @@ class StructureCheck {
   void run() {
     groups();
     buffers();
-    if (!out_.empty()) return;  // the rest follows ids
+    if (!out_.empty()) return;  // the rest dereferences ids
     for (const ScheduleNode& node : s_.nodes) schedule_node(node);
     list(execution_order(s_), false);
     group_order();
@@ -76,7 +76,7 @@ class StructureCheck {
     }
     for (std::size_t i = 0; i < g_.buffers.size(); ++i) {
       const Buffer& b = g_.buffers[i];
-      // What a buffer refers to comes before it, so chains end.
+      // A buffer refers only to earlier ones, so chains end.
       const auto before = [&](BufferId id) {
         return id.valid() && static_cast<std::size_t>(id.index) < g_.buffers.size() &&
                id.index != static_cast<int>(i);
@@ -127,7 +127,7 @@ class StructureCheck {
     std::string why;
     const std::vector<OpId> ops = ops_of(node);
     for (OpId op : ops) {
-      if (check_operation(g_, op)) return;  // said elsewhere
+      if (check_operation(g_, op)) return;  // reported elsewhere
     }
     if (!ops.empty() && !analyse_fused(g_, ops, &why))
       out_.add(kStructure, node.name.empty() ? g_[ops[0]].name : node.name, "is not a legal fused node: {}",
@@ -135,7 +135,7 @@ class StructureCheck {
   }
 
   void group_order() {
-    std::map<std::string_view, int> groups;  // name -> how many have it
+    std::map<std::string_view, int> groups;  // name -> number of groups
     for (const ScheduleNode& node : s_.nodes) {
       if (node.kind == ScheduleNode::Kind::grouped) ++groups[node.name];
     }
@@ -207,7 +207,7 @@ class StructureCheck {
     for (const Access& a : effects(g_, id).accesses) bounds_of(op, a);
   }
 
-  // A copy from one to the other changes nothing.
+  // Whether a copy from one to the other would change nothing.
   bool is_there(BufferId from, BufferId to) const {
     const MemoryRegion a = region(g_, from), b = region(g_, to);
     return a.storage.valid() && a.storage == b.storage && a.offset == b.offset &&
@@ -254,7 +254,7 @@ class StructureCheck {
     }
     if (!a.dep) return;
     for (const Expr& size : a.dep->sizes) {
-      if (!provably_less(0, size)) return;  // perhaps no iteration at all
+      if (!provably_less(0, size)) return;  // there may be no iteration
     }
     // Masked loads do not read everywhere: they are left out by looking for an unmasked one of this index.
     if (!a.writes() && !reads_everywhere(op, a)) return;
@@ -279,8 +279,7 @@ class StructureCheck {
     return found;
   }
 
-  // The largest or smallest value of an index that is linear in the loop's indices; it is taken at one of the
-  // points.
+  // The largest or smallest value of an index that is linear in the loop's indices; some point attains it.
   static std::optional<Expr> extreme(const MemoryDep& dep, bool largest) {
     Expr e = dep.index;
     std::vector<Expr> symbols;
@@ -298,7 +297,7 @@ class StructureCheck {
     return e;
   }
 
-  // Start, wait and release belong to one list and stand in this order.
+  // Start, wait and release must belong to one list, in this order.
   void pairs(const std::vector<OpId>& ops, const std::map<OpId, std::size_t>& position) {
     std::map<OpId, std::size_t> waits, releases;
     for (std::size_t k = 0; k < ops.size(); ++k) {

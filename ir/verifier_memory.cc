@@ -92,7 +92,7 @@ class MemoryCheck {
   const Placement& at(StorageId id) const { return plan_.placements.at(id); }
   const std::string& name(StorageId id) const { return g_[id].name; }
 
-  // Whether there is a place, and whether it is valid on its own.
+  // Whether the storage has a place, and whether that is valid on its own.
   bool place(StorageId id) {
     const auto it = plan_.placements.find(id);
     if (it == plan_.placements.end()) {

@@ -47,7 +47,7 @@ class OrderCheck {
     }
   }
 
-  // Registers the buffer with the memory that it is a piece of: views lead to it, mutations of pieces are
+  // Registers the buffer with the memory that it is a piece of: views lead to it, and mutations of pieces are
   // pieces.
   void add_piece(BufferId id) {
     BufferId b = id;
@@ -72,7 +72,7 @@ class OrderCheck {
     return kind != StorageKind::input && kind != StorageKind::constant;
   }
 
-  // The names whose writes make up this version: itself, what it was before it changed, the pieces.
+  // The names whose writes make up this version: itself, the version before it, the pieces.
   const std::set<BufferId>& contributors(BufferId id) {
     if (const auto it = contributors_.find(id); it != contributors_.end()) return it->second;
     std::set<BufferId> out{id};
@@ -218,7 +218,7 @@ class OrderCheck {
     }
   }
 
-  // Inside, a region kernel reads what it computes inside.
+  // Inside a region, the kernel reads what it computes there.
   bool inside_same(const Touch& r, BufferId id) const {
     const auto* k = r.op.valid() ? g_[r.op].as<RegionKernel>() : nullptr;
     return k && (!g_[id].producer.valid() || contains(g_, *k, g_[id].producer));

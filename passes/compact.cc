@@ -54,7 +54,7 @@ class Marker {
   std::vector<bool> ops, buffers, storages;
 };
 
-// Keeps the marked entries of a table; answers old index -> new id.
+// Keeps the marked entries of a table; returns the new id of each old index, -1 if it is removed.
 template <class T>
 std::vector<std::int32_t> keep(std::vector<T>& table, const std::vector<bool>& marked) {
   std::vector<std::int32_t> map(table.size(), -1);

@@ -31,7 +31,7 @@ bool is_root(const Graph& graph, OpId op, const IdVector<StorageId, bool>& kept_
   return !writes && graph[op].as<ExternKernel>() != nullptr;
 }
 
-// Removes the members that are dead; true if nothing is left of the node.
+// Removes the dead members; true if nothing is left of the node.
 bool prune(ScheduleNode& node, const IdVector<OpId, bool>& live_op) {
   if (node.kind == ScheduleNode::Kind::single) return !live_op[node.op];
   std::erase_if(node.members, [&](ScheduleNode& member) { return prune(member, live_op); });
@@ -43,7 +43,7 @@ bool prune(ScheduleNode& node, const IdVector<OpId, bool>& live_op) {
   return node.members.empty();
 }
 
-// Groups that are gone held no collective: nothing needs to come after them.
+// Removed groups held no collective, so no dependency on them is needed.
 void forget_missing_groups(Schedule& schedule) {
   std::set<std::string> groups;
   for (const ScheduleNode& node : schedule.nodes) {

@@ -1,6 +1,6 @@
-// Drops operations whose results nobody reads, and the names and memory that go with them.
+// Drops operations whose results are not read, and the buffers and storages that go with them.
 //
-// Why: frontends emit every output of an operator, and other passes leave behind what they replaced.
+// Why: frontends emit every output of an operator, and other passes leave replaced operations behind.
 //
 //   before                         after
 //     a = loops x                    a = loops x
@@ -8,11 +8,11 @@
 //     y = loops a     -> output
 //
 // Contract
-//   1. What is written into memory of the caller (inputs, outputs, constants) or of a graph output stays.
+//   1. Writes into memory of the caller (inputs, outputs, constants) or of a graph output stay.
 //   2. Everything with a communication effect stays (a collective that one rank drops hangs the others),
 //      and so do barriers and opaque kernels that write nothing.
-//   3. What a remaining operation reads stays; a mere "must come before" (WeakDep) keeps nothing alive.
-//   4. The order of what stays is unchanged.
+//   3. What a remaining operation reads stays; an order-only dependency (WeakDep) keeps nothing alive.
+//   4. The remaining operations keep their order.
 #pragma once
 
 #include <string_view>
@@ -23,7 +23,7 @@ namespace braid::passes {
 
 struct DeadCode {
   static constexpr std::string_view kName = "dead_code";
-  static constexpr std::string_view kDescription = "drops operations, buffers and storages that nobody needs";
+  static constexpr std::string_view kDescription = "drops unused operations, buffers and storages";
   bool run(ir::Schedule& schedule);
 };
 

@@ -35,21 +35,20 @@ namespace braid::passes {
 namespace {
 
 constexpr PipelineStep kDefault[] = {
-    {"dead_code", "first, so that nobody optimises what is not needed and unread readers do not stop fusion"},
+    {"dead_code", "first, so that no pass optimises unused operations and unread results do not stop fusion"},
     {"forward_copies",
      "before fusion, which would make one node of two copies and keep the tensor between them"},
     {"fuse_epilogues",
      "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
     {"fuse_vertical",
      "before horizontal fusion: an intermediate that stays in registers saves more than a shared read"},
-    {"fuse_horizontal", "on what is left over: loops that only have their inputs in common"},
-    {"name_post_ops", "epilogues have all that they will have"},
-    {"raise_outputs",
-     "on the nodes as they will run, so that what results are copied from does not live to the end"},
+    {"fuse_horizontal", "on what is left: loops that share only their inputs"},
+    {"name_post_ops", "epilogues are complete"},
+    {"raise_outputs", "on the nodes as they will run, so that sources of results do not live to the end"},
     {"merge_loops", "after fusion, which needs the dimensions that members have in common"},
     {"braid_schedule{memory_growth=10}",
-     "on the nodes as they will run; a tenth more memory is the most that hidden communication may cost "
-     "unasked"},
+     "on the nodes as they will run; by default, hiding communication may cost at most a tenth more "
+     "memory"},
     {"select_kernels", "collectives have their final sizes: they are no longer merged or split"},
     {"sink_releases", "the order of everything else is final; only where it costs no memory"},
     {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},

@@ -1,4 +1,4 @@
-// The default pipeline: which passes a program goes through, in which order, and why.
+// The default pass list: which passes a program goes through, in which order, and why.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@ namespace braid::passes {
 
 struct PipelineStep {
   std::string_view pass;  // with options, as parse_pass_list reads it
-  std::string_view why;   // why it stands where it stands
+  std::string_view why;   // why it comes at this point
 };
 
 std::span<const PipelineStep> default_pipeline();
-// The default pipeline as passes.
+// The default pass list, with its passes made.
 std::vector<Pass> default_passes(const PassRegistry& registry = pass_registry());
 
 void register_builtin_passes(PassRegistry& registry);

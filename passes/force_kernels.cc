@@ -18,7 +18,7 @@ namespace {
 using namespace ir;
 using namespace analysis;
 
-// Lists of names in messages end somewhere.
+// Messages list at most so many names.
 constexpr std::size_t kMostNames = 20;
 
 bool is_meant(const Operation& op, const std::string& name) {
@@ -49,7 +49,7 @@ std::vector<std::string_view> possible(CommEngine engine, CollectiveKind kind) {
 }  // namespace
 
 ForcedKernel parse_forced_kernel(const std::string& text) {
-  // The last '=': names of ONNX nodes are whatever the exporter wrote.
+  // The last '=': ONNX node names may contain any character.
   const std::size_t equals = text.rfind('=');
   ForcedKernel out;
   if (equals != std::string::npos) {

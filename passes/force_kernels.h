@@ -1,14 +1,14 @@
-// --force-kernel COLLECTIVE=KERNEL[:blocking]: what the user asks for, before any pass.
+// --force-kernel COLLECTIVE=KERNEL[:blocking]: the user's choice, applied before any pass.
 //
-// COLLECTIVE is the name of an operation or ONNX node, a kind (all_reduce), or * for all. KERNEL is an
-// algorithm of the kind that the engine of the target executes, or automatic: then no pass chooses and the
-// engine does at run time. With :blocking the collective also loses its wait (passes/make_blocking.h). Of
-// several that speak of one collective the last one counts.
+// COLLECTIVE is the name of an operation or ONNX node, a kind (all_reduce), or * for all. KERNEL is an algorithm
+// of the kind that the engine of the target executes, or automatic: then no pass chooses, but the engine at run
+// time. With :blocking the collective also loses its wait (passes/make_blocking.h). Of several options for one
+// collective the last one counts.
 //
-// `*` passes over collectives that cannot be asked for this; everything else that has no effect is an error:
-//   586  the text is not of that form
+// `*` skips collectives that cannot have the kernel; every other option without effect is an error:
+//   586  the text does not have that form
 //   587  no such collective; the hint lists those that exist
-//   588  the collective cannot have that kernel, or cannot block; the hint lists what it can have
+//   588  the collective cannot have that kernel, or cannot block; the hint lists its kernels
 #pragma once
 
 #include <string>
@@ -28,11 +28,11 @@ struct ForcedKernel {
 // User error 586.
 ForcedKernel parse_forced_kernel(const std::string& text);
 
-// Not in the list of passes by name: the driver puts it first where the user asks for kernels. Notes the names
-// in context.forced_kernels. User errors 587 and 588.
+// Not a pass by name: the driver runs it first if the user chooses kernels. Adds the names of the collectives to
+// context.forced_kernels. User errors 587 and 588.
 struct ForceKernels {
   static constexpr std::string_view kName = "force_kernels";
-  static constexpr std::string_view kDescription = "gives collectives the kernels that the user asks for";
+  static constexpr std::string_view kDescription = "gives collectives the kernels that the user chooses";
 
   std::vector<ForcedKernel> forced;
 

@@ -32,7 +32,7 @@ bool is_linear(Expr e, std::size_t rank, ExprPool& pool) {
   return only_dims;
 }
 
-// The loop, or a part of it along one dimension: `first` and on.
+// The loop, or the part of it that begins at `first` in one dimension.
 struct Part {
   std::vector<Expr> sizes;
   std::size_t dim = 0;
@@ -89,7 +89,7 @@ class Forwarder {
   IdVector<StorageId, bool> is_output_;
   std::set<OpId> gone_;
 
-  // The copy that wrote what `op` reads, if the two can be one.
+  // The copy that wrote what `op` reads, if the two can be merged.
   std::optional<OpId> source_copy(OpId op, std::size_t node) const {
     const BufferId read = graph_[op].as<Loops>()->body.instrs[0].buffer;
     const StorageId between = root_storage(graph_, read);
@@ -109,7 +109,7 @@ class Forwarder {
     return all[0].op;
   }
 
-  // Index of the copy's source for element `e` of what it wrote, e over a loop of these sizes.
+  // Index into the copy's source for element `e` of its result, with e over a loop of these sizes.
   std::optional<Expr> index_in_source(const Loops& copy, Expr e, const std::vector<Expr>& sizes) const {
     const std::vector<Expr> strides = contiguous_strides(copy.sizes);
     std::vector<Expr> indices;
@@ -128,7 +128,7 @@ class Forwarder {
     return is_linear(found, sizes.size(), *graph_.pool) ? std::optional(found) : std::nullopt;
   }
 
-  // The second copy as loops that read the first one's source: itself, or parts.
+  // The second copy as loops that read the first one's source: a single loop, or parts.
   std::vector<Part> parts_of(const Loops& copy, const Loops& second, Expr e) const {
     if (const auto whole = index_in_source(copy, e, second.sizes)) return {{second.sizes, 0, 0, *whole}};
     const std::vector<Expr> strides = contiguous_strides(copy.sizes);
@@ -165,14 +165,14 @@ class Forwarder {
     return simplify(loops.store_index, loops.sizes) == simplify(own, loops.sizes);
   }
 
-  // Does the loop write the elements of its own buffer, each at its own index?
+  // Whether the loop writes each element of its own buffer at its own index.
   bool can_part(OpId op, const Loops& loops) const {
     const Buffer& target = graph_[graph_[op].outputs[0]];
     return target.storage.valid() && target.sizes == loops.sizes &&
            stores_in_order(loops, strides_of(graph_, graph_[op].outputs[0]));
   }
 
-  // An operation that writes a part of what `op` wrote: itself, or another one like it.
+  // An operation that writes a part of the result of `op`: `op` itself, or another one like it.
   OpId make_part(OpId op, BufferId whole, const Part& part) {
     const std::vector<Expr> strides = strides_of(graph_, whole);
     Buffer view;
@@ -201,7 +201,7 @@ class Forwarder {
     graph_[into].cost.reset();
   }
 
-  // Joins the last of `nodes`, which stood at `node`, with the copy that it reads.
+  // Merges the last of `nodes`, which stood at `node`, with the copy that it reads.
   bool forward(std::vector<ScheduleNode>& nodes, std::size_t node) {
     if (nodes.back().kind != ScheduleNode::Kind::single) return false;
     const OpId op = nodes.back().op;
@@ -212,7 +212,7 @@ class Forwarder {
     const BufferId between = graph_[*first].outputs[0];
     const Instr& read = second.body.instrs[0];
     if (graph_[read.buffer].dtype != graph_[between].dtype) return false;
-    // The first copy writes the elements of its buffer one after the other.
+    // The first copy writes the elements of its buffer in order.
     if (!stores_in_order(copy, contiguous_strides(copy.sizes))) return false;
     const std::int64_t item = size_of(graph_[between].dtype);
     const auto shift =
@@ -232,7 +232,7 @@ class Forwarder {
       nodes.push_back(ScheduleNode::single(target));
       touches_[root_storage(graph_, whole)].push_back({node, target, true});
     }
-    // Later pairs see who reads the source now.
+    // Later pairs must see the new reader of the source.
     const StorageId memory = root_storage(graph_, copy.body.instrs[0].buffer);
     std::replace_if(
         touches_[memory].begin(), touches_[memory].end(), [&](const Touch& t) { return t.op == *first; },

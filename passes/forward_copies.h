@@ -1,20 +1,19 @@
-// What is copied twice is copied once, from where it came.
+// Merges a copy of a copy into one that reads the original source.
 //
 //   before                                            after
 //     t = copy gathered   [T, 2, 34]                    y[:, 0:34]  = copy gathered[0]
 //     y = copy t[:, 0:67] [T, 67]                       y[:, 34:67] = copy gathered[1]
 //
-// Why: lowering makes a copy for each change of layout that no view can express, such as a gather along the
-// last axis followed by a reshape, and a slice that is a result is one more. Each is a pass over memory, and
-// the tensor between them needs room: with a vocabulary of 50,257 tokens the row of a fused node is more than
-// shared memory holds.
+// Why: lowering makes a copy for each change of layout that no view can express, such as a gather along the last
+// axis followed by a reshape, and a sliced result is one more. Each is a pass over memory, and the tensor between
+// them needs room: with a vocabulary of 50,257 tokens the row of a fused node exceeds shared memory.
 //
 // Contract
-//   1. Both are top-level loops that only move elements; the first writes the whole of a tensor, which nobody
-//      but the second touches and which is no result.
-//   2. Nothing writes between them what the first reads. The second keeps its place.
-//   3. Every element of the second is read by an index that is linear in the loop's indices. Where one row of
-//      it lies in several rows of the first's source, there is one loop for each of these, up to `max_parts`.
+//   1. Both are top-level loops that only move elements; the first writes a whole tensor, which is no result and
+//      which only the second touches.
+//   2. Nothing between them overwrites what the first reads. The second keeps its place.
+//   3. The second reads every element by an index that is linear in the loop's indices. If a row of it lies in
+//      several rows of the first's source, there is one loop for each of these, up to `max_parts`.
 // Chains are followed.
 #pragma once
 
@@ -28,7 +27,7 @@ namespace braid::passes {
 
 struct ForwardCopies {
   static constexpr std::string_view kName = "forward_copies";
-  static constexpr std::string_view kDescription = "reads what a copy copies where it came from";
+  static constexpr std::string_view kDescription = "makes a copy of a copy read the original source";
 
   std::int64_t max_parts = 16;
 

@@ -19,7 +19,7 @@ DType accumulator_type(DType operand) {
   return is_float(operand) ? DType::f32 : DType::i32;
 }
 
-// Operations that touch each storage.
+// For each storage, the operations that touch it.
 std::vector<std::vector<OpId>> touchers(const Schedule& schedule) {
   std::vector<std::vector<OpId>> out(schedule.graph.storages.size());
   for (OpId op : execution_order(schedule)) {
@@ -109,7 +109,7 @@ class Fuser {
     return true;
   }
 
-  // Element of `out` at the GEMM's indices.
+  // The element of `out` at the GEMM's indices.
   Expr out_index(const TensorRef& out) const {
     Expr e = out.offset;
     for (std::size_t k = 0; k < out.sizes.size(); ++k) {

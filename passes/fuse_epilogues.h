@@ -6,16 +6,15 @@
 //
 // Contract
 //   1. The loop is the only one that touches the GEMM's result, and the result is no graph output.
-//   2. The loop visits the result's elements in their order, each once, though perhaps in another
-//      factorisation ([B, S, N] over [B*S, N]), reads it nowhere but at its own index, and its store is
-//      linear in the GEMM's indices.
+//   2. The loop visits each element of the result once, in order, though perhaps in another factorisation ([B, S,
+//      N] over [B*S, N]); it reads the result only at its own index, and its store is linear in the GEMM's
+//      indices.
 //   3. The result is rounded to the type that it had in memory: values stay bitwise as they were.
-//   4. What else the loop reads stays a load of the epilogue. It must be there when the fused GEMM runs:
-//      either the loop moves up to the GEMM or the GEMM down to the loop; where neither can, or where it
-//      would take the GEMM past the wait of a collective that it could hide (`keep_overlap`), nothing is
-//      fused.
+//   4. Other loads of the loop become loads of the epilogue, so their sources must exist when the fused GEMM runs:
+//      either the loop moves up to the GEMM or the GEMM down to the loop. If neither can move, or if the GEMM
+//      would move past the wait of a collective that it could hide (`keep_overlap`), nothing is fused.
 //   5. The fused GEMM writes nothing that it reads.
-// Chains are followed: each loop after the first joins in its turn.
+// Chains are followed: each loop after the first is fused in turn.
 #pragma once
 
 #include <string_view>

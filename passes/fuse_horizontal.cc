@@ -31,7 +31,7 @@ class Fuser {
   }
 
   bool run() {
-    // The readers of each storage in order; each may join the one before it.
+    // The readers of each storage in order; each may be fused with the one before it.
     IdVector<StorageId, std::vector<int>> readers(graph_.storages.size());
     for (int c : clusters_.clusters()) {
       if (!fusible_[c]) continue;

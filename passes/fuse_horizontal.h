@@ -1,5 +1,4 @@
-// Independent loops over the same space that read the same buffer become one fused node, so that it is read
-// once.
+// Fuses independent loops over the same space that read the same buffer, so that it is read once.
 //
 //   before                         after
 //     a = pointwise f(x)             fused { a = pointwise f(x)
@@ -7,12 +6,12 @@
 //
 // Contract
 //   1. Neither depends on the other, directly or through others; only one of them moves.
-//   2. The fused node is legal (ir/fused_loops.h) over the outer space that each had by itself: no
-//      parallelism is lost.
+//   2. The fused node is legal (ir/fused_loops.h) over the outer space that each loop had: no parallelism is
+//      lost.
 //   3. At most `max_members` loops per node, and `max_buffers` different buffers (registers, cache lines,
 //      streams).
-//   4. `keep_prologues`: a loop that prepares the input of a collective stays alone. Joined with unrelated
-//      work it would start later, and its copy is the one thing in front of a transfer that may be hidden.
+//   4. `keep_prologues`: a loop that prepares the input of a collective stays alone. Fused with unrelated work it
+//      would start later, and it is the copy that delays a transfer which may be hidden.
 //   5. `keep_overlap`: nothing moves behind the wait of a collective.
 #pragma once
 
@@ -37,14 +36,13 @@ struct FuseHorizontal {
   bool keep_overlap = true;
 
   static std::vector<PassOption<FuseHorizontal>> options() {
-    return {
-        {"max_members", &FuseHorizontal::max_members, "loops per node"},
-        {"max_buffers", &FuseHorizontal::max_buffers, "different buffers per node"},
-        {"keep_prologues", &FuseHorizontal::keep_prologues, "leave alone what prepares a collective's input"},
-        {"keep_overlap", &FuseHorizontal::keep_overlap, "move nothing behind the wait of a collective"}};
+    return {{"max_members", &FuseHorizontal::max_members, "loops per node"},
+            {"max_buffers", &FuseHorizontal::max_buffers, "different buffers per node"},
+            {"keep_prologues", &FuseHorizontal::keep_prologues, "leave loops before collectives alone"},
+            {"keep_overlap", &FuseHorizontal::keep_overlap, "move nothing behind the wait of a collective"}};
   }
   bool run(ir::Schedule& schedule) { return run(schedule, {}); }
-  // Loops join only within one region: a number per operation of the graph; none: all is one region.
+  // Loops are fused only within one region: a number per operation of the graph; empty: one region.
   bool run(ir::Schedule& schedule, ir::IdSpan<ir::OpId, const int> region_of_op);
 };
 

@@ -27,7 +27,7 @@ class Fuser {
     bool changed = false;
     for (int consumer : clusters_.clusters()) {
       if (!fusible_[consumer]) continue;
-      // The nearest producer first; what it joins may itself be joined with the next.
+      // The nearest producer first; the merged cluster may then merge with the next one.
       int cluster = clusters_.cluster_of(consumer);
       for (bool again = true; again;) {
         again = false;
@@ -66,7 +66,7 @@ class Fuser {
     return true;
   }
 
-  // Points of the common outer space at its upper bound; nothing where the loops should not be one node.
+  // Points of the common outer space at its upper bound; nullopt if the loops should not be one node.
   std::optional<std::int64_t> outer_points(const std::vector<OpId>& ops) const {
     const std::optional<FusedLoops> fused = analyse_fused(graph_, ops);
     if (!fused) return std::nullopt;
@@ -89,8 +89,8 @@ class Fuser {
     });
   }
 
-  // Takes the loops as they are, or rewrites both sides over the finest common factorisation of their outer
-  // spaces where that leaves more points in common.
+  // Takes the loops as they are, or rewrites both sides over the finest common factorisation of their outer spaces
+  // if that leaves more points in common.
   bool make_common(const std::vector<OpId>& first, const std::vector<OpId>& second,
                    const std::vector<OpId>& all) {
     const std::optional<std::int64_t> as_is = outer_points(all);

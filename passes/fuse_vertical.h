@@ -1,4 +1,4 @@
-// Producer and consumer loops over a common outer space become one fused node.
+// Fuses producer and consumer loops over a common outer space into one node.
 //
 //   before                                   after
 //     m = reduction max x  [B] over [S]        fused { m = reduction max x
@@ -6,18 +6,18 @@
 //     s = reduction sum e  [B] over [S]                s = reduction sum e
 //     y = pointwise e / s  [B, S]                      y = pointwise e / s }
 //
-// so softmax is one node, and layer norm (mean, variance, normalise) is one. What a fused node is and when
-// it is legal: ir/fused_loops.h. Buffers that live inside of one need no arena (`ir::local_buffers`).
+// so softmax is one node, and layer norm (mean, variance, normalise) is one. ir/fused_loops.h defines fused nodes
+// and when they are legal. Buffers local to one need no arena (`ir::local_buffers`).
 //
 // Contract
 //   1. Only loops, top-level single and fused nodes; a group stays as it is.
-//   2. The consumer reads something that the producer writes, at the same outer point; no path leads from
-//      one to the other through an outside node; one of them moves next to the other, nothing else moves.
-//   3. A common outer space remains that is worth running in parallel: at least `min_outer` points (at
-//      their upper bound), or little work per point.
+//   2. The consumer reads something that the producer writes, at the same outer point; no path leads from one to
+//      the other through a third node; one of them moves next to the other, nothing else moves.
+//   3. The common outer space is worth running in parallel: it has at least `min_outer` points (at the upper
+//      bound), or little work per point.
 //   4. Rows that pass between members stay below `max_row_bytes`, the node below `max_members`.
-//   5. Loops over another factorisation of the space ([B*S, 768] and [B, S, 768]) are rewritten over the
-//      finer one.
+//   5. Loops over another factorisation of the space ([B*S, 768] and [B, S, 768]) are rewritten over the finer
+//      one.
 //   6. `keep_overlap`: nothing moves behind the wait of a collective.
 #pragma once
 
@@ -51,7 +51,7 @@ struct FuseVertical {
             {"keep_overlap", &FuseVertical::keep_overlap, "move nothing behind the wait of a collective"}};
   }
   bool run(ir::Schedule& schedule) { return run(schedule, {}); }
-  // Loops join only within one region: a number per operation of the graph; none: all is one region.
+  // Loops are fused only within one region: a number per operation of the graph; empty: one region.
   bool run(ir::Schedule& schedule, ir::IdSpan<ir::OpId, const int> region_of_op);
 };
 

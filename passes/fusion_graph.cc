@@ -86,7 +86,7 @@ bool FusionGraph::depends_directly(int later, int earlier) const {
 std::optional<double> FusionGraph::joint_position(int first, int second) const {
   if (region_[first] != region_[second]) return std::nullopt;
   const double from = position_[first], to = position_[second];
-  // Everything that the second follows, and everything that follows the first.
+  // Everything that the second depends on, and everything that depends on the first.
   double after = -1, before = size();
   for (const Neighbour& n : in_[second]) {
     const int c = cluster_of(n.node);
@@ -102,7 +102,7 @@ std::optional<double> FusionGraph::joint_position(int first, int second) const {
   if (!(position < before)) {
     position = after + (std::min(before, after + 1) - after) / 2;
     if (!(after < position && position < before))
-      return std::nullopt;  // out of doubles; does not happen in practice
+      return std::nullopt;  // doubles are exhausted; does not happen in practice
   } else if (after + 0.5 < to) {
     position = after + (std::min({before, to, after + 1}) - after) / 2;
     if (!(after < position && position < before)) position = to;
@@ -116,7 +116,7 @@ std::optional<double> FusionGraph::joint_position(int first, int second) const {
 
 void FusionGraph::merge(int first, int second, double position, std::optional<std::vector<OpId>> ops) {
   internal_check(first != second && cluster_[first] == first && cluster_[second] == second,
-                 "not two clusters");
+                 "merge() requires two different clusters");
   cluster_[second] = first;
   position_[first] = position;
   merged_[first] = true;
@@ -147,7 +147,7 @@ std::vector<ScheduleNode> FusionGraph::nodes(Schedule& schedule) const {
       continue;
     }
     ScheduleNode node{ScheduleNode::Kind::fused, {}, {}, {}};
-    // Names of nodes share the table of operations, so that a name in a message means one thing.
+    // Names of nodes share the table of operations, so that a name in a message is unambiguous.
     node.name =
         schedule.graph.op_names.unique(fmt::format("fused_{}", schedule.graph[ops.back()].name), "fused");
     for (OpId op : ops) node.members.push_back(ScheduleNode::single(op));

@@ -1,10 +1,10 @@
-// The state of a fusion pass: clusters of schedule nodes, each at one position of the order, and what
-// orders them.
+// The state of a fusion pass: clusters of schedule nodes, each at one position of the order, and their
+// dependencies.
 //
-// Two clusters may become one if there is a position at which all that either depends on lies before, and
-// all that depends on either lies after: then no path leads from one to the other through a third, and
-// nothing else has to move. The check looks at direct neighbours only, so a whole fusion pass is
-// near-linear as long as clusters are of bounded size.
+// Two clusters may become one if there is a position after everything that either depends on and before everything
+// that depends on either: then no path leads from one to the other through a third, and nothing else has to move.
+// The check looks at direct neighbours only, so a whole fusion pass is near-linear as long as clusters are of
+// bounded size.
 #pragma once
 
 #include <optional>
@@ -19,14 +19,14 @@ namespace braid::passes {
 
 class FusionGraph {
  public:
-  // `keep_overlap`: no operation is moved to the other side of a collective's wait, where it could no
-  // longer run while the collective is under way.
-  // `region_of_op`: clusters join only within one region; one number per operation of the graph, none: all
-  // is one region.
+  // `keep_overlap`: no operation moves across a collective's wait, after which it could no longer run while the
+  // collective is in flight.
+  // `region_of_op`: clusters merge only within one region; one number per operation of the graph; empty: one
+  // region.
   FusionGraph(const ir::Schedule& schedule, bool keep_overlap,
               ir::IdSpan<ir::OpId, const int> region_of_op = {});
 
-  // Nodes of the schedule, and the cluster that each is in (one of its nodes stands for it).
+  // Nodes of the schedule, and the cluster of each (represented by one of its nodes).
   int size() const { return cluster_.end_id(); }
   int cluster_of(int node) const;
   int cluster_of(ir::OpId op) const { return cluster_of(dependencies_.node_of(op)); }
@@ -39,18 +39,17 @@ class FusionGraph {
   // Neighbouring clusters in order of position, each once.
   std::vector<int> predecessors(int cluster) const;
   std::vector<int> successors(int cluster) const;
-  // Clusters that wrote what this one reads.
+  // The clusters that wrote what this one reads.
   std::vector<int> producers(int cluster) const;
   bool depends_directly(int later, int earlier) const;
 
-  // Where two clusters could stand as one, the first before the second in order; nothing if they cannot.
+  // The position at which two clusters could become one, with the first before the second; nullopt if they cannot.
   std::optional<double> joint_position(int first, int second) const;
-  // `second` becomes part of `first`, which moves there. The operations of the result, in order, may be
-  // given (an operation that absorbed another one); otherwise they are those of both.
+  // Merges `second` into `first`, which moves to `position`. `ops`: the operations of the result, in order, if
+  // they are not those of both (an operation absorbed another one).
   void merge(int first, int second, double position, std::optional<std::vector<ir::OpId>> ops = std::nullopt);
 
-  // The schedule's nodes in the new order; clusters of several loops are fused nodes, the others stay as
-  // they were.
+  // The schedule's nodes in the new order; clusters of several loops become fused nodes, the others are unchanged.
   std::vector<ir::ScheduleNode> nodes(ir::Schedule& schedule) const;
 
  private:
@@ -72,7 +71,7 @@ class FusionGraph {
   bool keep_overlap_;
 };
 
-// Is the node one loop, or a fused node of loops?
+// Whether the node is one loop or a fused node of loops.
 bool is_loops(const ir::Schedule& schedule, const ir::ScheduleNode& node);
 
 }  // namespace braid::passes

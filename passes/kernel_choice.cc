@@ -68,7 +68,7 @@ std::string to_text(std::span<const KernelChoice> choices) {
     out += fmt::format("  {:<{}} {:<{}} {:>10} {:<{}} {:>12.3f}  {}\n", c.name, name,
                        fmt::format("{} @{}", ir::to_string(c.kind), c.group), kind, format_bytes(c.max_bytes),
                        kernel_text(c), kernel, c.us, reason_text(c));
-    // Of two, the reason names the other one and its time.
+    // With two candidates, the reason already names the other one and its time.
     if (c.reason == KernelReason::cheapest && c.candidates.size() == 2 && c.min_bytes == c.max_bytes)
       continue;
     for (const KernelCandidate& k : c.candidates) {

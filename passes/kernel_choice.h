@@ -1,4 +1,4 @@
-// Which kernel a collective runs by, why, and what the others would have cost.
+// The kernel of a collective, the reason for it, and the costs of the alternatives.
 //
 // A "kernel" is an algorithm of ir/collective_table.h that the engine of a target really executes.
 #pragma once
@@ -26,15 +26,15 @@ inline constexpr int kNoSuchKernel = 588;
 
 // What executes the collectives of a program.
 enum class CommEngine : std::uint8_t {
-  shared_memory,  // CPU programs; the paced link too. Under MPI the same program leaves the choice to MPI
+  shared_memory,  // CPU programs; the paced link too. Under MPI the program leaves the choice to MPI
   nccl,           // CUDA programs
 };
 std::string_view to_string(CommEngine engine);
 // The engine whose kernels the machine's collective model prices.
 CommEngine engine_of(const analysis::Machine& machine);
 
-// The algorithms that the engine executes for a kind. What it does when it is asked for nothing is not among
-// them. Does not depend on sizes or placement.
+// The algorithms that the engine executes for a kind, without its default choice. Does not depend on sizes or
+// placement.
 inline ir::Algorithms engine_kernels(CommEngine engine, ir::CollectiveKind kind) {
   return engine == CommEngine::nccl ? ir::row_of(kind).nccl : ir::row_of(kind).shared_memory;
 }
@@ -47,15 +47,15 @@ enum class KernelReason : std::uint8_t {
   equal,           // the cost model does not tell the candidates apart: left to the engine
   only_one,        // the engine has one kernel for this collective
   rule,            // of the policy `inductor`
-  left,            // policy `engine`
+  left,            // left to the engine by the policy `engine`
   alone,           // a group of one rank: nothing is communicated
-  fixed_cost,      // priced by hand or by a measured profile, which knows one kernel only
+  fixed_cost,      // priced explicitly or by a measured profile, which knows one kernel only
   foreign_costs,   // the machine prices the kernels of another engine
-  outside,  // an operand lies outside of the communication segment: how it is staged is seen at run time
+  outside,  // an operand lies outside of the communication segment: how it is staged is known at run time
 };
 std::string_view to_string(KernelReason reason);
 
-// One kernel that could have been taken.
+// A kernel that could have been chosen.
 struct KernelCandidate {
   std::string kernel;
   bool executable = false;  // by the engine of the target
@@ -72,9 +72,9 @@ struct KernelChoice {
   std::string kernel;                         // empty or "automatic": the engine chooses
   bool blocking = false;                      // complete when issued
   bool made_blocking = false;                 // by this choice: the program had a wait
-  double us = 0;                              // of what was chosen, at the largest size
+  double us = 0;                              // of the chosen kernel, at the largest size
   KernelReason reason = KernelReason::left;
-  std::string detail;                       // what the reason leaves open, or empty
+  std::string detail;                       // completes the reason, or empty
   std::vector<KernelCandidate> candidates;  // in a fixed order; empty for transfers and groups of one
 };
 // "one_shot", "engine's choice"; with ", blocking".
@@ -82,7 +82,7 @@ std::string kernel_text(const KernelChoice& choice);
 // "cheapest: two_shot would take 3.100 us"
 std::string reason_text(const KernelChoice& choice);
 
-// A table, a line per collective and one per candidate; and the same as JSON (times in us).
+// A table with a line per collective and one per candidate; the same as JSON (times in us).
 std::string to_text(std::span<const KernelChoice> choices);
 nlohmann::ordered_json to_json(std::span<const KernelChoice> choices);
 

@@ -14,7 +14,7 @@ namespace {
 
 using namespace ir;
 
-// The node without the operations of `gone`; false: nothing is left of it.
+// Removes the operations of `gone` from the node; false if nothing is left of it.
 bool strip(ScheduleNode& node, const IdVector<OpId, bool>& gone) {
   if (node.kind == ScheduleNode::Kind::single) return !gone[node.op];
   std::erase_if(node.members, [&](ScheduleNode& m) { return !strip(m, gone); });
@@ -49,7 +49,7 @@ bool make_blocking(Schedule& schedule, std::span<const OpId> starts) {
   }
   if (!changed) return false;
 
-  // A wait's result stands for the collective's.
+  // Users of a wait's result use the collective's instead.
   IdVector<BufferId, BufferId> same(graph.buffers.size());
   const auto is_wanted = [&](OpId start) { return wanted[start]; };
   for (const OpId k : gone.ids()) {

@@ -1,4 +1,4 @@
-// An asynchronous collective becomes a blocking one, and its wait and release go.
+// Makes asynchronous collectives blocking and removes their waits and releases.
 //
 //   before                                          after
 //     %r = all_reduce sum @g (%x) as ar               %r = all_reduce sum @g (%x) blocking as ar
@@ -8,13 +8,14 @@
 //     %y = pointwise { load %r.1 }
 //
 // Contract
-//   1. Functional, in place, coalesced, in groups and in regions: whoever named the result of the wait names
-//      that of the collective. A collective without a wait stays as it is, and counts as changed nowhere.
-//   2. It is complete where it started: no other node moves. What follows has still everything that it had.
-//   3. Sends and receives are refused (may_block): two ranks that send to each other would both stand still.
-//      Collectives cannot: the ranks of one program issue them in one order. Ranks that run different
-//      programs need `braid check`.
-//   4. Nothing outside of the schedule is remembered.
+//   1. Works on functional, in-place and coalesced collectives, in groups and in regions: users of the wait's
+//      result use that of the collective instead. A collective without a wait stays as it is and does not count as
+//      a change.
+//   2. It is complete where it started: no other node moves, and later nodes find all their inputs.
+//   3. Sends and receives are refused (may_block): two ranks that send to each other would both block. Collectives
+//      cannot deadlock so: the ranks of one program issue them in one order. Ranks that run different programs
+//      need `braid check`.
+//   4. No state is kept outside of the schedule.
 #pragma once
 
 #include <span>
@@ -25,7 +26,7 @@ namespace braid::passes {
 
 bool may_block(const ir::CollectiveKernel& kernel);
 
-// True if something changed. Drops the plan then. Ids are handed out anew, names stay.
+// Returns whether something changed; then the plan is dropped. Ids are renumbered, names stay.
 bool make_blocking(ir::Schedule& schedule, std::span<const ir::OpId> starts);
 
 }  // namespace braid::passes

@@ -17,7 +17,7 @@ class Merger {
   Merger(Graph& graph, std::vector<OpId> ops) : graph_(graph), ops_(std::move(ops)) {}
 
   bool run() {
-    // Dimensions of size 1 are outermost factors of their inner neighbour: dropping is a split into nothing.
+    // A dimension of size 1 is dropped by splitting it into no factors.
     bool changed = false;
     const auto fused = analyse_fused(graph_, ops_);
     if (!fused) return false;
@@ -59,8 +59,7 @@ class Merger {
     loops(op) = split_dims(loops(op), factors, *graph_.pool);
   }
 
-  // Members of one inner extent are walked together by code generators, so they keep the same inner
-  // dimensions.
+  // Code generators walk members of one inner extent together, so these keep the same inner dimensions.
   bool merge_inner(std::size_t outer) {
     bool changed = false;
     std::vector<bool> done(ops_.size(), false);

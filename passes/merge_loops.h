@@ -1,12 +1,12 @@
-// Fewer loop dimensions: drops those of size 1 and merges neighbours that all index expressions walk as one.
+// Reduces loop dimensions: drops those of size 1 and merges neighbours that all index expressions walk as one.
 //
 //   before   pointwise [B, S, 768]  load x[768*S*i0 + 768*i1 + i2]  ->  store at 768*S*i0 + 768*i1 + i2
 //   after    pointwise [768*B*S]    load x[i0]                      ->  store at i0
 //
 // Contract
-//   1. Order and number of points stay; no index expression gains a division.
-//   2. In a fused node the outer dimensions are changed in all members alike, so they stay common; inner
-//      dimensions of one extent are merged in all members that have them, or in none.
+//   1. The order and number of points stay; no index expression gains a division.
+//   2. In a fused node the outer dimensions change in all members alike, so they stay common; inner dimensions of
+//      one extent are merged in all members that have them, or in none.
 //   3. A reduction keeps at least one reduced dimension.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace braid::passes {
 
 struct MergeLoops {
   static constexpr std::string_view kName = "merge_loops";
-  static constexpr std::string_view kDescription = "merges loop dimensions that memory does not tell apart";
+  static constexpr std::string_view kDescription = "merges loop dimensions that are contiguous in memory";
   bool run(ir::Schedule& schedule);
 };
 

@@ -1,5 +1,5 @@
-// Names the steps of a GEMM's epilogue that matrix libraries know (ir/post_ops.h): what a target's product is
-// asked to do is written in the program, not found out by each code generator.
+// Names the steps of a GEMM's epilogue that matrix libraries know (ir/post_ops.h), so that the program states them
+// instead of each code generator finding them out.
 //
 //   before                                         after
 //     y = gemm a, b epilogue {                       y = gemm a, b epilogue {
@@ -7,7 +7,7 @@
 //       %1 = load %bias[i1]                          } as %2 = add_vector %1, %4 = relu
 //       ...
 //
-// Contract: what is computed stays as it is, bit by bit. Every epilogue is named anew.
+// Contract: the computed values stay bitwise the same. Every epilogue is named anew.
 #pragma once
 
 #include <string_view>

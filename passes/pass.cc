@@ -125,7 +125,7 @@ PassRegistry& pass_registry() {
 }
 
 void load_plugin(const std::string& path) {
-  // A name without a slash would be looked for in the system's library folders, not in this one.
+  // A name without a slash would be searched for in the system's library folders, not in the current one.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -13,10 +13,10 @@
 //     bool run(ir::Schedule& schedule);                                 // true: something changed
 //   };
 //
-// A pass that asks for costs, a memory cap or reports has `bool run(ir::Schedule&, PassContext&)` instead
+// A pass that needs costs, a memory cap or reports has `bool run(ir::Schedule&, PassContext&)` instead
 // (passes/pass_context.h).
 //
-// docs/how-to-add-a-pass.md shows the whole way.
+// docs/how-to-add-a-pass.md shows all steps.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct PassOption {
   std::string_view help;
 };
 
-// An option as it is listed.
+// An option as --list-passes shows it.
 struct OptionInfo {
   std::string name;
   std::string default_value;
@@ -53,7 +53,7 @@ struct OptionInfo {
 
 namespace detail {
 using OptionRef = std::variant<bool*, std::int64_t*, double*, std::string*>;
-// User error 542 when the text is not a value of that type.
+// User error 542 if the text is not a value of that type.
 void assign_option(const std::string& pass, const std::string& option, OptionRef target,
                    std::string_view text);
 std::string show_option(OptionRef value);
@@ -77,13 +77,13 @@ class Pass {
 
   const std::string& name() const { return model_->name; }
   const std::string& description() const { return model_->description; }
-  // If false, the runner holds the pass to leave the order of collectives per communicator as it is.
+  // If false, the runner checks that the pass keeps the order of collectives per communicator.
   bool may_reorder_collectives() const { return model_->may_reorder_collectives; }
   std::vector<OptionInfo> options() const { return model_->options(); }
   // User error 541 for an option that the pass does not have, 542 for a value of the wrong type.
   void set_option(const std::string& name, std::string_view value);
 
-  // True if the schedule was changed.
+  // Returns whether the schedule changed.
   bool run(ir::Schedule& schedule, PassContext& context) const {
     return model_->clone()->run(schedule, context);
   }
@@ -164,7 +164,7 @@ class PassRegistry {
   std::map<std::string, Pass> passes_;
 };
 
-// All passes of this program: the built-in ones, and what plug-ins added.
+// All passes of this program: the built-in ones and those that plug-ins added.
 PassRegistry& pass_registry();
 
 // At namespace scope of a program or plug-in: `static const RegisterPass<DropNops> registered;`
@@ -178,8 +178,8 @@ struct RegisterPass {
 // User error 543 if it cannot be loaded.
 void load_plugin(const std::string& path);
 
-// "dead_code,fuse_vertical{max_members=8},plan_memory": names in `registry` with options. An empty list is
-// fine. User errors 540 to 542, and 544 where the text is no list.
+// "dead_code,fuse_vertical{max_members=8},plan_memory": names in `registry` with options. The list may be empty.
+// User errors 540 to 542, and 544 if the text is not a list.
 std::vector<Pass> parse_pass_list(std::string_view text, const PassRegistry& registry = pass_registry());
 
 }  // namespace braid::passes

@@ -1,6 +1,6 @@
-// What a pass may ask for besides the schedule: costs, the memory cap, and where to say what it did.
+// What a pass may use besides the schedule: costs, the memory cap, and a place for its reports.
 //
-// A pass that wants it has `bool run(ir::Schedule&, PassContext&)` instead of `bool run(ir::Schedule&)`.
+// A pass that needs it has `bool run(ir::Schedule&, PassContext&)` instead of `bool run(ir::Schedule&)`.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct PassContext {
       costs;  // never null: the machine of the options, or the default one
   // Planned bytes that no pass of this run may exceed; one budget for the whole list. Absent: no cap.
   std::optional<std::int64_t> memory_cap;
-  // Of the schedule as the last reordering pass left it; whoever changes it in another way drops it.
+  // Of the schedule as the last reordering pass left it; passes that change it in another way reset this.
   std::shared_ptr<const analysis::OrderAnalysis> analysis;
-  // Live peak of the schedule before the first pass that moved something under a budget; their common base.
+  // Live peak of the schedule before the first pass with a budget; the common base of all budgets.
   std::optional<std::int64_t> live_base;
   // One report per pass that makes reports, in the order in which they ran.
   std::vector<analysis::OverlapReport> reports;
-  // What will execute the collectives. Absent: the engine that the machine's model prices.
+  // The engine that will execute the collectives. Absent: the one that the machine's model prices.
   std::optional<CommEngine> engine;
   // Names of the starts whose kernel the user chose (passes/force_kernels.h).
   std::set<std::string> forced_kernels;
@@ -39,7 +39,7 @@ struct PassContext {
   PassContext();  // the default machine, no cap
 };
 
-// That of the context, if it still describes the schedule; else a new one, which it keeps.
+// The analysis of the context if it still describes the schedule; else a new one, which the context keeps.
 std::shared_ptr<const analysis::OrderAnalysis> analyse(const ir::Schedule& schedule, PassContext& context,
                                                        const analysis::ProblemOptions& options);
 

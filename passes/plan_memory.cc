@@ -29,12 +29,13 @@ bool PlanMemory::run(Schedule& schedule, PassContext& context) {
 }
 
 bool PlanMemory::run(Schedule& schedule) {
-  // What the verifier and generated code take for granted.
+  // The verifier and generated code rely on these alignments.
   for (const auto& [alignment, least] :
        {std::pair{arena_alignment, kArenaAlignment}, {comm_alignment, kCommAlignment}}) {
     if (alignment < least || (alignment & (alignment - 1)) != 0) {
-      user_error(542, {}, fmt::format("an alignment of {} bytes", alignment),
-                 fmt::format("alignments are powers of two, here {} at least", least));
+      user_error(
+          542, {},
+          fmt::format("alignment must be a power of two of at least {} bytes, got {}", least, alignment));
     }
   }
   const MemoryModel model(schedule, options_of(*this));

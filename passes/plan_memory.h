@@ -1,30 +1,26 @@
-// Gives every activation an offset in the arena and every communication buffer one in the communication
-// segment.
+// Places every activation in the arena and every communication buffer in the communication segment.
 //
 //   before   storage a [256 B], b [256 B], c [256 B]         steps:  0 writes a   1 a -> b   2 b -> c
 //   after    arena 512 B (256 B where b may have a's bytes): a @0 [0..1]  b @256 [1..2]  c @0 [2..2]
 //
 // Contract
-//   1. Sizes are upper bounds over all bounded dimensions; an activation without a bound is a user error
-//      (545).
+//   1. Sizes are upper bounds over all bounded dimensions; an activation without a bound is user error 545.
 //   2. Lifetimes are in steps (top-level nodes) and cover every touch of the storage by any view, alias or
-//      version: for collectives, inputs and outputs until the wait, and what peers read or write until the
+//      version: for collectives, inputs and outputs until the wait, and memory that peers read or write until the
 //      release. A collective that has no wait or release holds its memory until the end.
-//   3. Two storages share bytes only if their lifetimes are disjoint, or by in-place reuse: the storage
-//      that dies at a step and the one that is born there may have the same bytes where
-//      `ir::may_reuse_in_place` proves that each element is read before it is overwritten, and only there.
-//      Communication memory takes no part in that; there the operand and the result of a collective are one
-//      place where `ir::in_place_collectives` proves that nobody else wants the operand any more.
-//   4. Buffers that live inside of one fused node get no memory (`ir::local_buffers`); nor does what nobody
-//      touches.
+//   3. Two storages share bytes only if their lifetimes are disjoint, or by in-place reuse: the storage that dies
+//      at a step and the one that is born there may have the same bytes if `ir::may_reuse_in_place` proves that
+//      each element is read before it is overwritten. Communication memory takes no part in that; there the
+//      operand and the result of a collective are one place if `ir::in_place_collectives` proves that nothing else
+//      needs the operand any more.
+//   4. Buffers that live inside of one fused node get no memory (`ir::local_buffers`), nor do untouched storages.
 //   5. The communication segment is planned jointly over all groups from sizes and steps alone, so it is
 //      the same on all ranks that run this program.
 //   6. live_peak <= arena_bytes + comm_bytes; all arithmetic is checked. Deterministic.
 //
-// Placement: best fit, largest first, for programs of normal size; for very large ones (more than
-// `exact_limit` storages) a best-fit sweep over time, O(n log n). Both are computed where affordable and
-// the smaller arena is kept. The communication segment is also filled from the bottom up where those two
-// leave it above the most that lives at once.
+// Placement: best fit, largest first, for programs of normal size; for very large ones (more than `exact_limit`
+// storages) a best-fit sweep over time, O(n log n). Both are computed if affordable, and the smaller arena is
+// kept. For the communication segment a further search runs if those two exceed the most bytes alive at once.
 #pragma once
 
 #include <cstdint>
@@ -50,13 +46,13 @@ struct PlanMemory {
   static std::vector<PassOption<PlanMemory>> options() {
     return {{"in_place", &PlanMemory::in_place, "let outputs take the bytes of inputs that die"},
             {"in_place_collective_bytes", &PlanMemory::in_place_collective_bytes,
-             "bytes from which on the result of a collective takes the place of its operand"},
+             "from this size in bytes, the result of a collective takes the place of its operand"},
             {"arena_alignment", &PlanMemory::arena_alignment, "bytes"},
             {"comm_alignment", &PlanMemory::comm_alignment, "bytes"},
             {"exact_limit", &PlanMemory::exact_limit, "up to this many storages, place the largest first"}};
   }
   bool run(ir::Schedule& schedule);
-  // Also user error 570 where the plan does not keep the context's memory cap.
+  // Also user error 570 if the plan exceeds the context's memory cap.
   bool run(ir::Schedule& schedule, PassContext& context);
 };
 

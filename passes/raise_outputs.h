@@ -1,17 +1,17 @@
-// Results are written as soon as they are known.
+// Writes results as soon as they are known.
 //
 //   before                         after
 //     k = gemm x, w                  k = gemm x, w
 //     ... many layers                present_key = copy k     -> output
 //     present_key = copy k           ... many layers
 //
-// Why: frontends name the outputs last, so what they are copied from would live until the end of the step,
-// once per layer, and be read when it has long left the caches.
+// Why: frontends name the outputs last, so their sources would live until the end of the step, once per layer, and
+// be read long after they left the caches.
 //
 // Contract
-//   1. Only top-level loops move, only those that write nothing but the caller's memory, and only up: to
-//      right behind the last node that they depend on.
-//   2. Everything else keeps its order. Those that move to one place keep theirs.
+//   1. Only top-level loops that write nothing but the caller's memory move, and only up: to right behind the last
+//      node that they depend on.
+//   2. Everything else keeps its order, and so do nodes that move to one place.
 #pragma once
 
 #include <string_view>

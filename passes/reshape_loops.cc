@@ -12,7 +12,7 @@ using namespace ir;
 
 Expr zero() { return Expr(std::int64_t{0}); }
 
-// A loop with index k replaced by by[k] over new sizes.
+// The loop with index k replaced by by[k] over new sizes.
 Loops replaced(const Loops& loops, std::vector<Expr> sizes, std::span<const Expr> by) {
   Loops out = loops;
   const auto at = [&](Expr e) { return simplify(substitute_indices(e, by), sizes); };
@@ -73,7 +73,7 @@ std::pair<Factors, Factors> common_factors(std::span<const Expr> a, std::span<co
       break;
     }
   }
-  // What is left over stays one dimension.
+  // The rest stays one dimension.
   if (has_left) fa[i++].push_back(left);
   if (has_right) fb[j++].push_back(right);
   for (; i < a.size(); ++i) fa[i].push_back(a[i]);

@@ -4,9 +4,9 @@
 //   * the verifier finds nothing (ir/verifier.h);
 //   * the collectives of every communicator stand in the order in which they stood before, unless the pass
 //     declares that it may reorder them;
-//   * a pass that says "unchanged" has left the text as it was (only with `check_unchanged`: it prints
+//   * a pass that reports "unchanged" has left the text as it was (only with `check_unchanged`, which prints
 //     twice).
-// What fails is an InternalError that names the pass.
+// A violation is an InternalError that names the pass.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace braid::passes {
 
-// What one pass did, for those who watch a run.
+// What one pass did, for observers of a run.
 struct PassRun {
   const Pass& pass;
   const ir::Schedule& before;
@@ -35,13 +35,13 @@ struct RunOptions {
   bool check_unchanged = false;
   std::vector<std::string> disable;  // names of passes that are skipped; user error 540 for an unknown one
   std::vector<std::string> print_after;  // names, or "all"
-  // Where `print_after` goes; the text already has its heading.
+  // Receives the text of `print_after`, which already has its heading.
   std::function<void(const std::string&)> print;
   // Only the first `bisect` passes of the list run (disabled ones are counted, so that numbers stay).
   std::optional<int> bisect;
-  // Called after each pass that ran. Where there are any, each pass costs a copy of the schedule.
+  // Called after each pass that ran. If there are any, each pass costs a copy of the schedule.
   std::vector<std::function<void(const PassRun&)>> observers;
-  // What passes ask and where they report (passes/pass_context.h). Null: a default one of this run.
+  // The context of the passes (passes/pass_context.h). Null: a default one for this run.
   PassContext* context = nullptr;
 };
 
@@ -50,7 +50,7 @@ struct PassRecord {
   std::string name;
   Outcome outcome = Outcome::unchanged;
   double seconds = 0;         // the pass itself
-  double verify_seconds = 0;  // and the checks after it
+  double verify_seconds = 0;  // the checks after it
 };
 
 // One record per pass of the list, in order.

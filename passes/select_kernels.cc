@@ -36,11 +36,11 @@ std::int64_t least_bytes(const Graph& graph, const CollectiveKernel& k) {
   return std::max<std::int64_t>(bytes, 0);
 }
 
-// Where every kernel of the engine can work on the operands as they lie.
+// Whether every kernel of the engine can work on the operands where they lie.
 bool in_segment(const Graph& graph, const CollectiveKernel& k, CommEngine engine) {
   for (const auto* refs : {&k.inputs, &k.outputs}) {
     for (const TensorRef& ref : *refs) {
-      // Shared memory is all one; on GPUs a group has a window of its own.
+      // Shared memory has one segment; on GPUs each group has a window of its own.
       const bool reachable = engine == CommEngine::nccl
                                  ? reachable_by_peers(graph, ref, k.group, refs == &k.inputs)
                                  : graph[root_storage(graph, ref.buffer)].kind == StorageKind::comm;
@@ -81,7 +81,7 @@ class Chooser {
 
  private:
   double us(CollectiveShape shape, Algorithm kernel, std::int64_t bytes) const {
-    // What the engine does unasked is the library's own choice.
+    // The engine's default is the library's own choice.
     shape.algorithm = kernel == Algorithm::library ? Algorithm::unasked : kernel;
     shape.bytes = bytes;
     return costs_.collective(shape).time.us();
@@ -95,7 +95,7 @@ class Chooser {
     c.us = now.time.us();
     fixed_cost_ = !now.priced_by_size;
     if (fixed_cost_ || shape.ranks.size() < 2) return;
-    // Kernels that the machine's model tells from others, be they the target's or not.
+    // Kernels that the machine's model distinguishes, whether or not the target has them.
     const GroupTopology group = topology(costs_.machine(), shape.ranks);
     for (const Algorithm kernel : row_of(k.kind).algorithms.list()) {
       if (kernel == Algorithm::automatic) continue;
@@ -157,7 +157,7 @@ class Chooser {
       return;
     }
     c.reason = KernelReason::rule;
-    c.detail = !sum      ? fmt::format("{} is no sum", to_string(k.reduce))
+    c.detail = !sum      ? fmt::format("{} is not a sum", to_string(k.reduce))
                : at_most ? fmt::format("a sum of at most {} bytes", options_.threshold_bytes)
                          : fmt::format("more than {} bytes", options_.threshold_bytes);
     if (known.contains(wanted)) c.kernel = to_string(wanted);

@@ -1,26 +1,25 @@
-// Chooses the kernel of every collective that nobody has chosen one for.
+// Chooses the kernel of every collective without one.
 //
 //   before                                 after
 //     %r = all_reduce sum @g (%x) as ar      %r = all_reduce sum @g (%x) algorithm one_shot as ar
 //
 // Contract
-//   1. Only a kernel that the engine of the target executes is written down (passes/kernel_choice.h). Where
-//      there is but one, or the decision needs what is known only at run time, nothing is: the engine
-//      chooses.
+//   1. Only a kernel that the engine of the target executes is written down (passes/kernel_choice.h). If there is
+//      only one, or the decision needs run-time information, nothing is written and the engine chooses.
 //   2. A pure function of graph, machine and options: all ranks decide alike.
-//   3. Sizes with bounds: the choice holds at the smallest and at the largest size, and, as the engine's
-//      kernels cost latency + bytes / bandwidth, for all between. If the ends differ, the engine chooses.
-//   4. What the program or --force-kernel asks for stays.
+//   3. Sizes with bounds: the choice holds at the smallest and at the largest size and, as the engine's kernels
+//      cost latency + bytes / bandwidth, for all between. If the ends differ, the engine chooses.
+//   4. Choices of the program and of --force-kernel stay.
 //   5. Order stays. With blocking_below_us, a collective whose time is below that becomes a blocking one
-//      (passes/make_blocking.h): hiding what is shorter than a start and a wait gains nothing.
-//   6. Every choice is in the context with its reason and the estimates of its rivals (kernel_choices).
+//      (passes/make_blocking.h): hiding it would gain less than its start and wait cost.
+//   6. The context gets every choice with its reason and the estimates of its rivals (kernel_choices).
 //
 // Policies
 //   cost      the cheapest on the cost model
 //   inductor  PyTorch Inductor's rule: sums of at most threshold_bytes by one_shot, else the library's own
 //   engine    leaves all to the engine
 //
-// User error 585: no such policy, no such engine.
+// User error 585: unknown policy or engine.
 #pragma once
 
 #include <cstdint>
@@ -48,11 +47,11 @@ struct SelectKernels {
             {"engine", &SelectKernels::engine, "shared_memory or nccl; empty: that of the target"},
             {"threshold_bytes", &SelectKernels::threshold_bytes, "inductor: the largest sum by one_shot"},
             {"blocking_below_us", &SelectKernels::blocking_below_us,
-             "what takes less than this loses its wait; 0: none does"}};
+             "collectives that take less time lose their wait; 0: none does"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
 
-  // What `run` would choose, in the order in which the collectives start, those inside of regions included.
+  // What `run` would choose, in the order in which the collectives start, also inside regions.
   std::vector<KernelChoice> choose(const ir::Schedule& schedule, const PassContext& context) const;
 };
 

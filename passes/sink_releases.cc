@@ -31,11 +31,11 @@ bool SinkReleases::run(Schedule& schedule) {
   const Dependencies deps = find_dependencies(schedule);
   const IdRange<NodeId> all = nodes_of(schedule);
   const NodeId end{count_of(schedule.nodes)};
-  // next_start[group]: the nearest start at or behind the node that is looked at, going backwards.
+  // next_start[group]: the nearest start at or behind the present node, going backwards.
   IdVector<GroupId, NodeId> next_start(graph.groups.size(), end);
-  // The same for releases, where they go: those of one communicator do not overtake each other.
+  // The same for the new places of releases: those of one communicator do not overtake each other.
   IdVector<GroupId, NodeId> next_release(graph.groups.size(), end);
-  IdVector<NodeId, NodeId> before(all);  // in front of which it goes; invalid: it stays
+  IdVector<NodeId, NodeId> before(all);  // the node in front of which it goes; invalid: it stays
   bool moved = false;
   for (const NodeId k : std::views::reverse(all)) {
     const ScheduleNode& node = at(schedule.nodes, k);
@@ -43,7 +43,7 @@ bool SinkReleases::run(Schedule& schedule) {
       const GroupId group = effects(graph, node.op).comm[0].group;
       NodeId target = std::min(next_start[group], next_release[group]);
       for (const Dependency& d : deps.successors(k.index)) target = std::min(target, NodeId{d.node});
-      // Over other releases only is no move.
+      // Passing only other releases is no move.
       NodeId after = k + 1;
       while (after < target) {
         const ScheduleNode& other = at(schedule.nodes, after);

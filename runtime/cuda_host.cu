@@ -105,7 +105,7 @@ class Rank {
       }
       outputs_.push_back(memory);
     }
-    // On its own stream the program does not know of this one.
+    // A program on its own stream is not ordered with this one.
     return run_.on_own_stream == 0 || ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 

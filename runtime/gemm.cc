@@ -16,8 +16,8 @@
 namespace braid::rt {
 namespace {
 
-constexpr int64_t kPanelRows = 2;      // up to here the packed matrix is streamed by our own kernel
-constexpr int64_t kFewRows = 2;        // up to here unpacked operands are
+constexpr int64_t kPanelRows = 2;      // up to this many, our own kernel streams the packed matrix
+constexpr int64_t kFewRows = 2;        // up to this many, our own kernel reads unpacked operands
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 
 struct AlignedDelete {
@@ -31,7 +31,7 @@ AlignedBytes aligned_bytes(size_t bytes) {
   void* p =
       std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
   if (!p) throw std::bad_alloc();
-  if (bytes >= kHugePage) ::madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // refused: no harm
+  if (bytes >= kHugePage) ::madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // may be refused
   return AlignedBytes(static_cast<std::byte*>(p));
 }
 
@@ -94,7 +94,7 @@ int64_t GemmShape::batches() const {
 
 namespace {
 
-// Batch dimensions of extent 1 vanish; those over which b does not change and whose rows follow on in a and c
+// Drops batch dimensions of extent 1; those over which b does not change and whose rows are contiguous in a and c
 // become rows of one taller matrix.
 GemmShape normalise(GemmShape s) {
   int kept = 0;
@@ -197,7 +197,7 @@ class PanelKernel final : public GemmKernel {
   int threads_;
 };
 
-// How sgemm is to be called for one batch matrix of f32 operands.
+// How to call sgemm for one batch matrix of f32 operands.
 struct SgemmCall {
   bool usable = false;
   bool swapped = false;  // c is column-major: compute its transpose
@@ -237,7 +237,7 @@ class SgemmKernel final : public GemmKernel {
       : shape_(shape), call_(call), host_(host), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix*) const override {
     const int64_t batches = shape_.batches();
-    if (batches == 1) {  // the library's own threads
+    if (batches == 1) {  // uses the library's own threads
       one(args, 0);
       if (!shape_.epilogue.empty()) {
         split(threads_, shape_.m,
@@ -401,7 +401,7 @@ struct GemmLibrary::Impl {
   struct Key {
     GemmShape shape;
     Panels panels;
-    const void* layout;  // the packed matrix, where its layout is not one of panels
+    const void* layout;  // the packed matrix, unless its layout is one of panels
     bool packed;
     int threads;
     auto tie() const { return std::tie(shape, panels.width, panels.panel_stride, layout, packed, threads); }

@@ -27,7 +27,7 @@ namespace {
 
 std::string number(int64_t v) { return std::to_string(v); }
 
-// For collectives of a program with one rank: without peers, it needs no world from the caller.
+// The world of a program with one rank and collectives: without peers, it needs none from the caller.
 std::unique_ptr<World> world_of_one(const BraidProgram& table) {
   SharedMemory memory;
   std::unique_ptr<World> world;
@@ -64,7 +64,7 @@ std::string trace_of(const BraidProgram& table, int32_t group) {
   return text;
 }
 
-// The row of the table as the engine wants it.
+// The row of the table as the engine's call.
 CollectiveCall call_of(const BraidCollective& row) {
   const auto refuse = [&](const char* what, const char* name) {
     fail(BRAID_INTERNAL_ERROR, std::string("the program's table names ") + what + " '" + name + "'");
@@ -151,7 +151,7 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const
     scratch_memory_.resize(scratch_stride_ * threads + 64);
     scratch_ = scratch_memory_.data() + (64 - reinterpret_cast<uintptr_t>(scratch_memory_.data()) % 64) % 64;
   }
-  // A step writes to these only in place.
+  // Reserved now, because a step must not allocate.
   error_.reserve(512);
   tickets_.resize(static_cast<size_t>(table.collective_count));
 }
@@ -185,7 +185,7 @@ PackedMatrix Instance::pack(int64_t k, int64_t n, const float* b, int64_t b_row,
     const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
     const auto begin = reinterpret_cast<uintptr_t>(b) / page * page;
     const auto end = reinterpret_cast<uintptr_t>(b + (k - 1) * b_row + (n - 1) * b_col + 1);
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // refused: no harm
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // may be refused
   }
   return packed;
 }
@@ -294,7 +294,7 @@ bool Instance::check(Status status, size_t collective) {
 }
 
 namespace {
-// A send to or a receive from itself: this rank takes no part in it.
+// Ticket of a send to or a receive from itself, in which this rank takes no part.
 constexpr uint64_t kPassedOver = ~uint64_t{0};
 }  // namespace
 

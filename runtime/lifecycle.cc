@@ -107,10 +107,10 @@ bool Lifecycle::after(int32_t step) {
   const bool last = at(step) + 1 == plan_.steps.size();
   for (const int32_t buffer : deaths_[at(step)]) {
     const PlannedBuffer& b = plan_.buffers[at(buffer)];
-    if (last) continue;  // results are copied from what lives to the end
+    if (last) continue;  // results are copied from buffers that live to the end
     Space& space = space_of(b);
     for (int64_t k = b.offset; k < b.offset + b.bytes; ++k) {
-      if (space.owner[at(k)] != buffer) continue;  // somebody who was born here has it
+      if (space.owner[at(k)] != buffer) continue;  // a buffer born at this step has it
       space.memory[k] = kPoison;
       space.owner[at(k)] = kDead - buffer;
     }

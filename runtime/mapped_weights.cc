@@ -9,10 +9,10 @@
 namespace braid::rt {
 namespace {
 
-// Blocks to check although they are not needed yet: up to 1 MiB, or an eighth of the others.
+// Blocks checked although they are not needed yet: up to 1 MiB, or an eighth of the others.
 constexpr uint64_t kFewBlocks = 16;
 constexpr uint64_t kSmallPart = 8;
-constexpr int64_t kBlocksPerThread = 16;  // below that a thread is not worth its start
+constexpr int64_t kBlocksPerThread = 16;  // with fewer, a thread is not worth its start
 
 [[noreturn]] void refuse(const std::string& message) { throw InstanceError{BRAID_INVALID_ARGUMENT, message}; }
 

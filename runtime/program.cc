@@ -21,8 +21,7 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + "]";
 }
 
-// Zero pages that take no memory until they are touched: steps with smaller sizes use only a part of the
-// plan.
+// Zero pages that take no memory until they are touched: steps with smaller sizes use only a part of the plan.
 class Arena {
  public:
   Arena() = default;
@@ -40,7 +39,7 @@ class Arena {
     if (!huge) return;
     const auto at = reinterpret_cast<uintptr_t>(mapping_);
     data_ = reinterpret_cast<void*>((at + kHugePage - 1) / kHugePage * kHugePage);
-    ::madvise(data_, bytes, MADV_HUGEPAGE);  // refused: no harm
+    ::madvise(data_, bytes, MADV_HUGEPAGE);  // may be refused
   }
   ~Arena() {
     if (mapping_) ::munmap(mapping_, mapped_);
@@ -76,7 +75,7 @@ struct Program::Impl {
   Arena arena;
   std::unique_ptr<BraidInstance, DestroyInstance> instance;
   bool prepared = false;
-  std::vector<int64_t> dims, wanted;  // wanted: room for dims_of in run
+  std::vector<int64_t> dims, wanted;  // wanted: buffer of dims_of in run
   std::vector<int64_t> sizes;         // of all inputs, then all outputs
   std::vector<std::span<const int64_t>> shapes;
   std::vector<const void*> in;
@@ -123,7 +122,7 @@ struct Program::Impl {
     for (size_t k = 0; k < found.size(); ++k) found[k] = -1;
     for (size_t t = 0; t < inputs.size(); ++t) {
       const BraidTensorInfo& i = table->inputs[t];
-      if (static_cast<size_t>(i.rank) != inputs[t].shape.size()) continue;  // complained about below
+      if (static_cast<size_t>(i.rank) != inputs[t].shape.size()) continue;  // reported below
       for (int d = 0; d < i.rank; ++d) {
         if (i.sizes[d].dim < 0) continue;
         int64_t& value = found[static_cast<size_t>(i.sizes[d].dim)];
@@ -202,7 +201,7 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
     throw ProgramError(code, std::string("program '") + table->name + "': " + table->last_error(nullptr));
   }
   impl->instance = {instance, DestroyInstance{table}};
-  // Pages that a step reads are mapped in again; the rest was read only once.
+  // Pages that a step reads are mapped in again; the others were needed only once.
   impl->weights.drop();
   impl->rank_weights.drop();
   impl->dims.assign(static_cast<size_t>(table->dim_count), 0);

@@ -56,7 +56,7 @@ class Proof {
     return graph_.add_event();
   }
 
-  // The queues of rank `r` that a collective goes through.
+  // The name of the queue of a rank that collectives of the stream go through.
   std::string queue(const Stream& s) const {
     switch (p_.of_rank[0]->channels) {
       case ChannelPolicy::global:
@@ -79,7 +79,7 @@ class Proof {
     const ir::CollectiveTrace& trace = *p_.of_rank[r];
     std::map<std::string, int> last;  // of each queue
     int here = -1;                    // where the rank is
-    std::vector<int> before;          // what must have begun before it goes on
+    std::vector<int> before;          // what must have begun before it proceeds
     for (int k = 0; k < std::ssize(trace.events); ++k) {
       const TraceEvent& e = ir::at(trace.events, k);
       const bool start = e.step == TraceEvent::Step::start;
@@ -122,7 +122,7 @@ class Proof {
   [[noreturn]] void deadlock() const {
     std::vector<int> cycle = graph_.shortest_cycle();
     const auto collective = [&](int e) { return events_[e].stream >= 0; };
-    // Begin with a collective: there is one, since the places of a rank lie in a line.
+    // Begin with a collective: there is one, since the places of one rank form no cycle.
     std::rotate(cycle.begin(), std::find_if(cycle.begin(), cycle.end(), collective), cycle.end());
     const ChannelPolicy channels = p_.of_rank[0]->channels;
     std::string lines;

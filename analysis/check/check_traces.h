@@ -1,13 +1,12 @@
-// Do all ranks of a program start the same collectives, and can they wait for each other for ever?
+// Whether all ranks of a program start the same collectives, and whether they can wait for each other forever.
 //
-// The model. A collective has begun when all its members have started it; then it completes. A rank goes
-// through its trace in order: a wait lets it go on when the collective has begun everywhere, and so does a
-// start of a blocking collective, and a start while kInFlight earlier ones of the same communicator are
-// unfinished. A channel is a queue of one rank: a collective begins on it after those before it have begun;
-// which collectives share a queue is the channel policy. Sends and receives meet their partner (nothing is
-// buffered).
+// The model. A collective begins when all its members have started it; then it completes. A rank goes through
+// its trace in order. It blocks in a wait, or in the start of a blocking collective, until the collective has begun
+// everywhere, and in a start while kInFlight earlier ones of the same communicator are unfinished.
+// A channel is a queue of one rank: a collective begins on it after those before it have begun; the channel
+// policy decides which collectives share a queue. A send meets its receive (nothing is buffered).
 //
-// This holds for every engine: one that buffers, or that has more queues than the policy asks for, only waits
+// This holds for every engine: one that buffers, or that has more queues than the policy requires, only waits
 // less.
 #pragma once
 
@@ -26,20 +25,20 @@ inline constexpr int kNotOneProgram = 902;
 // Communicator::kMaxInFlight of the runtime.
 inline constexpr int kInFlight = 32;
 
-// What was proved. Printed by `braid check`.
+// What was proved, as `braid check` prints it.
 struct Certificate {
   int ranks = 1;
   ir::ChannelPolicy channels = ir::ChannelPolicy::global;
   struct Line {
     std::string what;  // "group 'tp' (ranks 0 1)", "sends 0 -> 1 of group 'pp'"
     int collectives = 0;
-    std::uint64_t hash = 0;  // of what all members do there: equal traces, equal hashes
+    std::uint64_t hash = 0;  // of what all members do there; equal traces have equal hashes
   };
   std::vector<Line> lines;         // in order of first use by the lowest rank
-  std::vector<std::string> order;  // names of the collectives, in one order in which all can begin
+  std::vector<std::string> order;  // names of the collectives, in an order in which all can begin
 };
 
-// `traces`: one that all ranks run, or one per rank. UserError:
+// `traces`: one that all ranks run, or one per rank. User errors:
 //   BR0900 kRanksDisagree  with the first difference: group, position and what every rank does there
 //   BR0901 kDeadlock       with a shortest cycle of waits: ranks, collectives, ONNX nodes
 //   BR0902 kNotOneProgram  the traces cannot be the ranks of one program: their number, world sizes, policies

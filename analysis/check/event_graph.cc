@@ -28,7 +28,7 @@ std::optional<std::vector<int>> EventGraph::order() const {
 }
 
 std::vector<int> EventGraph::shortest_cycle(int sources) const {
-  // What a topological sort from both sides cannot remove holds all cycles.
+  // All cycles are among the events that topological sorts from both sides cannot remove.
   ir::IdVector<int, bool> alive(next_.ids(), true);
   Edges previous(next_.ids());
   for (int e = 0; e < size(); ++e) {

@@ -1,6 +1,5 @@
-// Events that happen once, and which must have happened before which: the core of proofs that nothing
-// deadlocks. Acyclic: there is an order in which all events happen, whatever the timing. Otherwise: a
-// shortest cycle is the witness.
+// Events that happen once, and which of them must precede which: the core of deadlock proofs. If the graph is
+// acyclic, all events happen in some order, whatever the timing. Otherwise a shortest cycle is the witness.
 #pragma once
 
 #include <optional>
@@ -23,9 +22,9 @@ class EventGraph {
   // An order in which all events can happen (the smallest numbers first), or none. O((V + E) log V).
   std::optional<std::vector<int>> order() const;
 
-  // A cycle of the fewest events; each has an edge to the next, the last to the first. Empty if there is
-  // none. Searches from at most `sources` events of a cyclic component, so on huge components it is a cycle
-  // without chords from these.
+  // A cycle with the fewest events; each has an edge to the next, the last to the first. Empty if there is none.
+  // The search begins at no more than `sources` events of a cyclic component, so in a huge component the cycle is
+  // only the shortest through these.
   std::vector<int> shortest_cycle(int sources = 2000) const;
 
  private:

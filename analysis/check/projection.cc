@@ -45,10 +45,10 @@ void same_world(const std::vector<CollectiveTrace>& traces) {
   }
 }
 
-// One name, one list of ranks, wherever the group is used.
+// Refuses a name that stands for different lists of ranks.
 void same_groups(const Projection& p) {
   std::map<std::string, std::map<std::vector<int>, std::vector<int>>>
-      meanings;  // name -> list -> who says so
+      meanings;  // name -> list -> ranks that use it so
   for (const int r : p.of_rank.ids()) {
     const CollectiveTrace& trace = *p.of_rank[r];
     std::set<int> used;
@@ -102,7 +102,7 @@ Projection project(const std::vector<CollectiveTrace>& traces) {
       int source = -1, destination = -1;
       if (row_of(e.kind).point_to_point) {
         const int other = ir::at(group.ranks, e.peer);
-        if (other == r) continue;  // to itself: nothing happens
+        if (other == r) continue;  // a transfer to itself does nothing
         source = e.kind == CollectiveKind::send ? r : other;
         destination = e.kind == CollectiveKind::send ? other : r;
       }
@@ -149,7 +149,7 @@ void compare(const Projection& p) {
         text +=
             fmt::format("\n  {} ({}): {}", ranks_text(who), source,
                         k < length    ? describe(p.event(who[0], s.events[first][k]))
-                        : length == 0 ? std::string("nothing: uses it never")
+                        : length == 0 ? std::string("nothing: never uses it")
                                       : fmt::format("nothing: stops after number {}, {}", length - 1,
                                                     describe(p.event(who[0], s.events[first][length - 1]))));
       }

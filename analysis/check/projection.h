@@ -1,5 +1,4 @@
-// The collectives of all ranks, matched with each other: what is compared, and what the deadlock proof works
-// on.
+// The collectives of all ranks, matched with each other: what compare() and the deadlock proof work on.
 #pragma once
 
 #include <map>
@@ -11,12 +10,12 @@
 
 namespace braid::check {
 
-// Where collectives are numbered: a group, or one direction between two members of it.
+// A sequence in which collectives are numbered: a group, or one direction between two of its members.
 struct Stream {
   std::string group;
   std::vector<int> ranks;                      // world ranks of the group
   int source = -1, destination = -1;           // world ranks; of sends and receives only
-  ir::IdVector<int, int> members;              // who takes part
+  ir::IdVector<int, int> members;              // ranks that take part
   ir::IdVector<int, std::vector<int>> events;  // of each member: indices of starts in its trace
 
   bool paired() const { return source >= 0; }
@@ -31,13 +30,13 @@ struct Projection {
   const ir::TraceEvent& event(int rank, int index) const { return ir::at(of_rank[rank]->events, index); }
 };
 
-// UserError BR0902, and BR0900 where ranks mean different groups by one name.
+// User error BR0902, and BR0900 if ranks use one name for different groups.
 Projection project(const std::vector<ir::CollectiveTrace>& traces);
 
-// UserError BR0900 where members of a stream do different things.
+// User error BR0900 if members of a stream do different things.
 void compare(const Projection& projection);
 
-// What a member does in terms that its peers must share: text without names.
+// What a member does, as text without names: what its peers must agree on.
 std::string agreement_key(const Stream& stream, const ir::TraceEvent& event);
 
 }  // namespace braid::check

@@ -16,7 +16,7 @@ using ir::Algorithm;
 using ir::CollectiveKind;
 using Curve = CollectiveCandidate::Curve;
 
-// What PyTorch's first model knew: Hopper as Ampere, and the row of one node for many.
+// PyTorch's first model treats Hopper as Ampere, and several nodes as one.
 constexpr std::array<double, 4> kClassicLLMax = {39, 87.7, 87.7, 87.7};
 
 CollectiveCandidate classic(const CollectiveSettings& c, CollectiveKind kind, const GroupTopology& g) {
@@ -26,17 +26,17 @@ CollectiveCandidate classic(const CollectiveSettings& c, CollectiveKind kind, co
   const double bus = std::min(kClassicLLMax[static_cast<std::size_t>(c.generation)], 2 * link * fraction);
   RingShape ring = ring_shape(kind, g);
   if (!multi) ring.net_steps = 0;
-  if (kind == CollectiveKind::all_to_all) ring.net_steps = g.nodes - 1;  // as that model has it
+  if (kind == CollectiveKind::all_to_all) ring.net_steps = g.nodes - 1;  // as in that model
   if (kind == CollectiveKind::all_reduce && multi) ring.net_steps = 2 * g.nodes;
   constexpr double kBaseLL = 6.6, kNetLL = 2.7;
   const double hop = multi ? 1.0 : 0.6;
-  // Sizes in GiB over bandwidths in GB/s: its unit slip, kept.
+  // That model divides GiB by GB/s; the slip is kept.
   const double gib = double(1 << 30) / 1e9;
   return {"ring LL", Curve::affine, 0,
           kBaseLL + (ring.steps - ring.net_steps) * hop + ring.net_steps * kNetLL, bus * ring.payload * gib};
 }
 
-// The shared-memory engine. Every rank copies link_gb_s, reads and writes counted; gb_s is payload over time.
+// The shared-memory engine. Every rank copies link_gb_s, counting reads and writes; gb_s is payload per time.
 std::vector<CollectiveCandidate> shared_memory(const CollectiveSettings& c, const CollectiveShape& shape,
                                                const GroupTopology& g) {
   const double n = g.ranks;
@@ -66,7 +66,7 @@ CollectiveCandidate paced_link(const CollectiveSettings& c, CollectiveKind kind,
   return {"paced link", Curve::affine, 0, c.link_latency_us, c.link_gb_s * payload};
 }
 
-// Of PyTorch's bucketing by saturation (pytorch#179935).
+// The constants of PyTorch's bucketing by saturation (pytorch#179935).
 struct SaturationProfile {
   double bus_gb_s, hop_us, base_us, least_bytes;
 };
@@ -89,12 +89,12 @@ const MeasuredTable* measured(const CollectiveSettings& c, const CollectiveShape
       continue;
     if (!result || t.symmetric) result = &t;
   }
-  // A table of the ordinary kernels says nothing where better ones would be taken.
+  // A table of the ordinary kernels does not apply where better ones would be used.
   return result && result->symmetric == symmetric ? result : nullptr;
 }
 
-// Between the first and the last point: latency and bytes over bandwidth, as every algorithm. (A line in the
-// logarithms would be 2.4 times too dear in the middle of 1 MiB and 1 GiB.)
+// Between the first and the last point: latency plus bytes over bandwidth, like every algorithm. (A line through
+// the logarithms would be 2.4 times too high halfway between 1 MiB and 1 GiB.)
 double interpolate(const MeasuredTable& table, double bytes) {
   const auto& p = table.points;
   std::size_t k = 1;
@@ -140,7 +140,7 @@ CollectiveEstimate estimate_collective(const Machine& machine, const CollectiveS
   const double us = best.us(bytes), floor_us = bytes / (limit * 1e3);
   const MeasuredTable* table = measured(machine.collectives, shape, group);
   if (!table) return {best.name, us, best.latency_us, floor_us};
-  // Outside of the table the model goes on from where it ends.
+  // Outside of the table the model continues from its ends.
   const auto scale = [&](const MeasuredTable::Point& p) {
     return p.us / cheapest(static_cast<double>(p.bytes))->us(static_cast<double>(p.bytes));
   };

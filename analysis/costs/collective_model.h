@@ -1,11 +1,11 @@
 // What a collective costs on a machine: NCCL's tuner and its relatives.
 //
-// Every algorithm that may run is one candidate; the cheapest is taken. For a fixed group a candidate's time
-// never falls with the size, and its time per byte never rises. Both carry over to the minimum, hence
+// Every algorithm that may run is a candidate, and the cheapest is taken. For a fixed group a candidate's time
+// never falls with the size, and its time per byte never rises. Both properties carry over to the minimum, hence
 //   * more bytes never cost less;
-//   * one collective is never dearer than the two it replaces: t(a + b) <= t(a) + t(b).
-// Where a published formula breaks this (NCCL's correction of trees by size), the cheapest smaller message
-// repeated takes its place, and a dearer smaller message is a lower bound.
+//   * one collective never costs more than the two it replaces: t(a + b) <= t(a) + t(b).
+// Where a published formula breaks this (NCCL's correction of trees by size), the time is capped by the cheapest
+// smaller message repeated, and is at least that of any smaller message.
 //
 // Sources: NCCL 2.28.9 src/graph/tuning.cc and sym_kernels.cc; torch/_inductor/comm_analysis.py of 2023 and
 // of mid-2026; network cards by ranks per node as in XLA's sol_gpu_cost_model.cc.
@@ -38,12 +38,12 @@ struct CollectiveCandidate {
   double gb_s = 0;        // payload (CollectiveShape::bytes) per time
 
   double us(double bytes) const;
-  // The best payload per time that it ever reaches.
+  // The highest payload per time over all sizes.
   double limit_gb_s() const;
 };
 
-// All candidates that the shape's `algorithm` allows, in a fixed order; never empty. What a machine cannot do
-// (one-shot over several nodes) is left to the library.
+// All candidates that the shape's `algorithm` allows, in a fixed order; never empty. If the machine cannot run
+// the algorithm (one-shot over several nodes), the library chooses.
 std::vector<CollectiveCandidate> collective_candidates(const Machine& machine, const CollectiveShape& shape,
                                                        const GroupTopology& group);
 
@@ -55,12 +55,12 @@ struct CollectiveEstimate {
 };
 CollectiveEstimate estimate_collective(const Machine& machine, const CollectiveShape& shape);
 
-// The payload from which on a collective over these ranks uses the network well: what bucketing fills up to.
+// The payload from which a collective over these ranks uses the network well: the size of a full bucket.
 enum class Saturation : std::uint8_t {
-  model,    // of this model: the size at which the widest algorithm reaches `efficiency` of its bandwidth,
+  model,    // this model: the size at which the widest algorithm reaches `efficiency` of its bandwidth,
             // latency * bandwidth * e / (1 - e)
-  inductor  // of PyTorch's bucketing: the same with a bandwidth, a base and a latency per hop of its own for
-            // each kind of link, and a least size for networks
+  inductor  // PyTorch's bucketing: the same with a bandwidth, a base and a latency per hop of its own for
+            // each kind of link, and a minimum for networks
 };
 std::int64_t saturation_bytes(const Machine& machine, const CollectiveShape& shape, double efficiency = 0.9,
                               Saturation method = Saturation::model);

@@ -12,7 +12,7 @@
 namespace braid::analysis {
 namespace {
 
-// What is dearer than this counts as this: eleven days, and a thousand of them still fit a Time.
+// Higher costs count as this: eleven days, a thousand of which still fit a Time.
 constexpr double kMaxNs = 1e15;
 
 }  // namespace
@@ -63,7 +63,7 @@ KernelCost CostModel::kernel(const ir::Graph& graph, std::span<const ir::OpId> o
 
 CollectiveShape CostModel::shape(const ir::Graph& graph, ir::OpId start) const {
   const auto* kernel = graph[start].as<ir::CollectiveKernel>();
-  ir::internal_check(kernel != nullptr, "'{}' is no collective", graph[start].name);
+  ir::internal_check(kernel != nullptr, "'{}' is not a collective", graph[start].name);
   CollectiveShape shape{.kind = kernel->kind, .reduce = kernel->reduce, .ranks = graph[kernel->group].ranks};
   if (kernel->algorithm != ir::Algorithm::automatic) shape.algorithm = kernel->algorithm;
   shape.symmetric = true;
@@ -88,7 +88,7 @@ CollectiveCost CostModel::collective(const ir::Graph& graph, ir::OpId start) con
     CollectiveCost cost;
     cost.time = cost.latency = cost.floor = Time::from_ns(*ns);
     cost.slowdown = machine_.collectives.slowdown;
-    // A made-up time may stand beside groups that the machine could not hold.
+    // An explicit time may be given for a group that the machine could not hold.
     cost.fabric = machine_.collectives.network && topology(machine_, s.ranks).nodes > 1 ? 1 : 0;
     cost.priced_by_size = false;
     return cost;
@@ -133,7 +133,7 @@ KernelCost KernelCosts::operator()(const ir::ScheduleNode& node) const {
   return cost;
 }
 
-// Members with a time of their own count with it, the others as one kernel of the machine.
+// Members with a time of their own count with it; the others count together as one kernel of the machine.
 double KernelCosts::ns(std::span<const ir::OpId> ops, Permille& slowdown) const {
   std::vector<ir::OpId> sorted(ops.begin(), ops.end());
   std::sort(sorted.begin(), sorted.end());

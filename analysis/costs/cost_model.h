@@ -1,12 +1,12 @@
 // What kernels and collectives cost: a pure function of the graph and a machine description (machine.h).
 //
-// Nothing is measured and no clock is read, so all ranks decide alike. Precedence, for each operation:
-//   1. the caller's function, where it answers;
-//   2. the cost file (a measured profile replaces single entries; cost_file.h);
+// Nothing is measured and no clock is read, so all ranks decide alike. In order of precedence, the cost of an
+// operation is given by:
+//   1. the caller's function, if it returns a value;
 //   3. `cost(ns T)` of the operation in the IR;
 //   4. the machine: roofline with an efficiency per kernel class (roofline.h) from the operation's body, or
 //      from its `cost(flops F, bytes B)`; NCCL's tuner model for collectives (collective_model.h).
-// Sizes that are not fixed count at their upper bound, or at the values given in `dims`.
+// Sizes that are not fixed count with their upper bound or the value given in `dims`.
 #pragma once
 
 #include <functional>
@@ -33,11 +33,11 @@ struct KernelCost {
 struct CollectiveCost {
   Time time;     // from when all ranks have started it until it is complete
   Time latency;  // the part of `time` that does not depend on the size
-  Time floor;    // what no merging, splitting or other algorithm goes below: its bytes at the best
-                 // bandwidth of the machine
+  Time floor;    // no merging, splitting or other algorithm is faster: its bytes at the best bandwidth of
+                 // the machine
   Permille slowdown = 1000;  // while the compute stream is busy
   int fabric = 0;            // collectives in flight on one fabric share it: 0 within a node, 1 between nodes
-  bool priced_by_size = true;  // false: an explicit cost (1 to 3 above), which says nothing about other
+  bool priced_by_size = true;  // false: an explicit cost (1 to 3 above), which tells nothing about other
                                // sizes, so that passes neither merge nor split it
   std::string algorithm;       // "ring LL128", ...; empty for explicit costs
 };
@@ -51,14 +51,14 @@ struct CollectiveShape {
                                // input; all-gather, recv: the output. Coalesced: the sum
   std::span<const int> ranks;  // of the group, in world numbering; node = rank / devices per node
   bool symmetric = false;      // all operands lie in symmetric communication memory
-  // `unasked`: whatever is best. `automatic` counts as that.
+  // `unasked`, like `automatic`: the cheapest.
   ir::Algorithm algorithm = ir::Algorithm::unasked;
 };
 
 struct CostOptions {
   std::map<std::string, std::int64_t> dims;  // values of dimensions; others count at their upper bound
   std::string cost_file;                     // empty: none
-  // Explicit time of an operation in ns; nothing: ask the others.
+  // Explicit time of an operation in ns; nullopt falls through to the next source.
   std::function<std::optional<double>(const ir::Graph&, ir::OpId)> function;
 };
 
@@ -67,20 +67,18 @@ class CostModel {
   explicit CostModel(Machine machine, CostOptions options = {});
 
   const Machine& machine() const { return machine_; }
-  // One kernel: a single operation, or the members of a fused node (what lives only inside costs no memory
-  // traffic). Collectives, waits, releases and views cost nothing here. A region costs what its operations
-  // cost in a row, a branch its dearer side. Linear in the graph when there are several: use KernelCosts for
-  // many kernels.
+  // One kernel: a single operation, or the members of a fused node (whose internal storages cause no memory
+  // traffic). Collectives, waits, releases and views are free here. A region costs the sum of its operations, a
+  // branch its more expensive side. Linear in the graph for several operations; for many kernels use KernelCosts.
   KernelCost kernel(const ir::Graph& graph, std::span<const ir::OpId> ops) const;
   // Of a CollectiveKernel.
   CollectiveCost collective(const ir::Graph& graph, ir::OpId start) const;
   CollectiveCost collective(const CollectiveShape& shape) const;
   CollectiveShape shape(const ir::Graph& graph, ir::OpId start) const;
-  // What a start, wait or release costs the compute stream itself, where an engine moves data in the thread
-  // that calls it. Only a cost file knows: under the name of the wait or release, or of the start with
-  // ".issue".
+  // What a start, wait or release costs the compute stream itself, if an engine moves data in the calling thread.
+  // Only a cost file gives it: under the name of the wait or release, or of the start with ".issue".
   Time call_overhead(const ir::Graph& graph, ir::OpId op) const;
-  // Elements or bytes of an expression at the chosen dims. User error 552 without an upper bound.
+  // Value of an expression at the chosen dims. User error 552 if it has no upper bound.
   std::int64_t value(const ir::Expr& e) const;
 
  private:
@@ -93,13 +91,12 @@ class CostModel {
   std::map<std::string, double> entries_;  // of the cost file: operation or node name -> ns
 };
 
-// Costs of many kernels of one graph, which must outlive it unchanged: who uses which storage is looked up
-// once.
+// Costs of many kernels of one graph, which must outlive this unchanged: the users of storages are looked up once.
 class KernelCosts {
  public:
   KernelCosts(const CostModel& model, const ir::Graph& graph);
   KernelCost operator()(std::span<const ir::OpId> ops) const;
-  // A single or fused node; a fused one may have a time of its own, under its name, in the cost file.
+  // A single or fused node; the cost file may have a time for a fused one under its own name.
   KernelCost operator()(const ir::ScheduleNode& node) const;
 
  private:
@@ -110,7 +107,7 @@ class KernelCosts {
   mutable std::optional<StorageUsers> users_;
 };
 
-// The model of the machine of that name or file; the same object for the same name (machine.h).
+// The model of the machine of this name or file; the same object for the same name (machine.h).
 // Empty: the default one. Safe to call from several threads.
 std::shared_ptr<const CostModel> cost_model_for(const std::string& machine);
 

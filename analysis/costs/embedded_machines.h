@@ -1,4 +1,4 @@
-// The files of analysis/costs/machines, as the build wrote them into the library (passes/CMakeLists.txt).
+// The files of analysis/costs/machines, as the build wrote them into the library (analysis/CMakeLists.txt).
 #pragma once
 
 #include <span>

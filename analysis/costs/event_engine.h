@@ -1,16 +1,15 @@
-// The event engine of both simulators (overlap/simulator.h: one rank of a program whose ranks do the same;
-// pipeline/simulate.h: many ranks): what runs at the same time on the modelled machine, how fast, and what
-// ends next. The simulators decide what begins; this is how time goes by.
+// The event engine of both simulators (analysis/simulator.h: one rank of a program whose ranks all do the same;
+// pipeline/simulate.h: many ranks). It knows what runs concurrently on the modelled machine, how fast, and what
+// ends next; the simulators decide what begins.
 //
 //   * A Work has `remaining` (whole picoseconds of work) and `resources`, an array of numbers below
 //     `resources` of the engine (-1: none), which it occupies from its begin to its end.
-//   * Time goes by from one event to the next. In between every work goes on at a constant rate, given by
-//     the user's function  std::int64_t factor(const Work&, int sharers) : how much longer than alone it
-//     takes, in thousandths. `sharers` is the largest number of works, itself included, on one of its
-//     resources.
-//   * What ends at the same moment ends in the order in which it began.
+//   * Time advances from one event to the next. In between every work proceeds at a constant rate. The user's
+//     function  std::int64_t factor(const Work&, int sharers)  says how much longer than alone it takes, in
+//     thousandths. `sharers` is the largest number of works, itself included, on one of its resources.
+//   * Works that end at the same moment end in the order in which they began.
 //
-// A value; copies are independent and O(resources + what runs).
+// A value; copies are independent and cost O(resources + running works).
 #pragma once
 
 #include <algorithm>
@@ -28,7 +27,7 @@ template <class Work>
 class EventEngine {
  public:
   struct Running : Work {
-    std::int64_t factor;  // of the time that went by last
+    std::int64_t factor;  // during the last advance
   };
 
   explicit EventEngine(int resources) : users_(ir::first_ids<std::int32_t>(resources), 0) {}
@@ -45,8 +44,8 @@ class EventEngine {
     }
   }
 
-  // Time goes by until the first work ends, but no longer than `at_most`; returns how much. Then
-  // ended(work) for each that is complete; it may begin others, which end at once if they have no work.
+  // Advances to the end of the first work, but by at most `at_most`; returns by how much. Then calls ended(work)
+  // for each that is complete; it may begin others, which end at once if they have no work.
   template <class Factor, class Ended>
   Time advance(Time at_most, const Factor& factor, const Ended& ended) {
     Time elapsed = at_most;
@@ -54,7 +53,7 @@ class EventEngine {
       w.factor = factor(w, sharers(w));
       elapsed = std::min(elapsed, stretched({w.remaining}, w.factor));
     }
-    // The rates are those of the time that goes by: nothing ends before all have gone on.
+    // The factors hold for the whole interval: nothing ends before all have advanced.
     bool any = false;
     for (Running& w : running_) {
       w.remaining -= std::min(w.remaining, done_in(elapsed, w.factor).ps);
@@ -79,7 +78,7 @@ class EventEngine {
     return elapsed;
   }
 
-  // Time goes by while nothing runs.
+  // Advances while nothing runs.
   void pass(Time elapsed) { now_ += elapsed; }
 
  private:

@@ -17,13 +17,13 @@ std::string step(std::string_view key) {
   return result;
 }
 
-// Walks over text that is known to be valid JSON and notes where each value begins.
+// Walks over valid JSON text and notes where each value begins.
 class OffsetScanner {
  public:
   OffsetScanner(std::string_view text, std::map<std::string, std::size_t>& offsets)
       : text_(text), offsets_(offsets) {}
 
-  // Answers the offset of a key that its object has already, if there is one.
+  // Returns the offset of a repeated key, if there is one.
   std::optional<std::size_t> run() {
     value("");
     return duplicate_;
@@ -99,7 +99,7 @@ void JsonValue::fail(const std::string& message, const std::string& hint) const 
 }
 
 double JsonValue::number(NumberRange range) const {
-  if (!value_->is_number()) fail(fmt::format("'{}' is no number", pointer_));
+  if (!value_->is_number()) fail(fmt::format("'{}' is not a number", pointer_));
   const double v = value_->get<double>();
   if (!std::isfinite(v) || v < range.min || v > range.max) {
     fail(fmt::format("'{}' is {}, expected {} to {}", pointer_, v, range.min, range.max));
@@ -108,7 +108,7 @@ double JsonValue::number(NumberRange range) const {
 }
 
 std::int64_t JsonValue::integer(std::int64_t min, std::int64_t max) const {
-  if (!value_->is_number_integer()) fail(fmt::format("'{}' is no whole number", pointer_));
+  if (!value_->is_number_integer()) fail(fmt::format("'{}' is not an integer", pointer_));
   const bool fits = !value_->is_number_unsigned() || value_->get<std::uint64_t>() <= INT64_MAX;
   const std::int64_t v = fits ? value_->get<std::int64_t>() : INT64_MAX;
   if (!fits || v < min || v > max) {
@@ -118,7 +118,7 @@ std::int64_t JsonValue::integer(std::int64_t min, std::int64_t max) const {
 }
 
 const std::string& JsonValue::string() const {
-  if (!value_->is_string()) fail(fmt::format("'{}' is no string", pointer_));
+  if (!value_->is_string()) fail(fmt::format("'{}' is not a string", pointer_));
   return value_->get_ref<const std::string&>();
 }
 
@@ -128,7 +128,7 @@ bool JsonValue::boolean() const {
 }
 
 std::vector<JsonValue> JsonValue::array() const {
-  if (!value_->is_array()) fail(fmt::format("'{}' is no array", pointer_));
+  if (!value_->is_array()) fail(fmt::format("'{}' is not an array", pointer_));
   std::vector<JsonValue> result;
   for (std::size_t k = 0; k < value_->size(); ++k) {
     result.emplace_back(*doc_, pointer_ + '/' + std::to_string(k), (*value_)[k]);
@@ -138,7 +138,7 @@ std::vector<JsonValue> JsonValue::array() const {
 
 JsonObject::JsonObject(const JsonValue& value) : JsonValue(value) {
   if (!value_->is_object())
-    fail(pointer_.empty() ? "the file is no JSON object" : fmt::format("'{}' is no object", pointer_));
+    fail(pointer_.empty() ? "the file is not a JSON object" : fmt::format("'{}' is not an object", pointer_));
 }
 
 JsonValue JsonObject::value(const std::string& key) {

@@ -1,10 +1,10 @@
-// JSON files of ours (machine descriptions, cost files), read strictly: every error names file, line and
-// column of what is wrong, and what is not known is refused.
+// Our JSON files (machine descriptions, cost files), read strictly: every error names the file, line and column of
+// the mistake, and unknown keys are refused.
 //
 //   JsonDocument doc(text, "h100.json", 550, 551);      // 550: not JSON; 551: JSON, but not what is expected
 //   JsonObject root = doc.object();
 //   double gb_s = root.number("memory_gb_s", {1, 1e6});
-//   root.finish();                                      // refuses keys that nobody asked for
+//   root.finish();                                      // refuses keys that were not read
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class JsonValue {
 
 class JsonObject : public JsonValue {
  public:
-  explicit JsonObject(const JsonValue& value);  // refuses what is no object
+  explicit JsonObject(const JsonValue& value);  // user error if it is not an object
 
   // Refuse a missing key.
   JsonValue value(const std::string& key);
@@ -63,7 +63,7 @@ class JsonObject : public JsonValue {
   const std::string& string(const std::string& key) { return value(key).string(); }
 
   std::optional<JsonValue> maybe(const std::string& key);
-  // All keys in alphabetical order, for objects that are tables; nothing is left for finish() then.
+  // All keys in alphabetical order, for objects that are tables; finish() then accepts them all.
   std::vector<std::pair<std::string, JsonValue>> entries();
   // Refuses keys that were not asked for.
   void finish() const;
@@ -74,7 +74,7 @@ class JsonObject : public JsonValue {
 
 class JsonDocument {
  public:
-  // Throws the user error `syntax` when the text is not JSON or an object has a key twice; all others are
+  // Throws the user error `syntax` if the text is not JSON or an object has a key twice; all other errors are
   // `schema`.
   JsonDocument(std::string text, std::string file, int syntax, int schema);
   JsonDocument(const JsonDocument&) = delete;

@@ -31,7 +31,7 @@ Permille slowdown(const JsonValue& value) {
   return static_cast<Permille>(std::lround(value.number({1, 100}) * 1000));
 }
 
-// Peak by data type. f32 must be given; the others count as the note says when they are not.
+// Peak by data type. f32 is required; other types default to it, f64 to half of it.
 std::array<double, ir::kDTypeCount> peaks(JsonObject object) {
   std::array<double, ir::kDTypeCount> result{};
   const auto at = [&](ir::DType d) -> double& { return result[static_cast<std::size_t>(d)]; };
@@ -48,7 +48,7 @@ std::array<double, ir::kDTypeCount> peaks(JsonObject object) {
 
 ir::CollectiveKind collective_kind(const JsonValue& value) {
   if (const auto kind = ir::collective_kind(value.string())) return *kind;
-  value.fail(fmt::format("'{}' is no collective", value.string()));
+  value.fail(fmt::format("'{}' is not a collective", value.string()));
 }
 
 MeasuredTable measured_table(JsonObject object) {

@@ -1,9 +1,9 @@
-// What a machine is to the cost model: one device, a node of several, and the network between nodes.
+// A machine as the cost model sees it: one device, a node of several, and the network between nodes.
 //
 // A machine is a JSON file (analysis/costs/machines, or the user's own; docs/scheduling.md describes every
-// key). It says nothing about how many ranks there are: the ranks of a group decide how many nodes it spans
-// (rank r lives on node r / devices_per_node). GB/s are 1e9 bytes per second, TFLOPS 1e12 per second;
-// bandwidths are what is reached, not what is printed on the box.
+// key). It says nothing about the number of ranks: the ranks of a group decide how many nodes it spans (rank r
+// lives on node r / devices_per_node). GB/s are 1e9 bytes per second, TFLOPS 1e12 per second; bandwidths are
+// achieved ones, not those of the data sheet.
 #pragma once
 
 #include <array>
@@ -18,14 +18,13 @@
 
 namespace braid::analysis {
 
-// Kernels are priced by what limits them. attention: kernels without a body that do products and a softmax.
-// other: the remaining ones without a body.
+// Kernels are priced by what limits them. attention: kernels without a body that compute products and a softmax.
+// other: all remaining kernels without a body.
 enum class KernelClass : std::uint8_t { gemm, conv, attention, elementwise, reduction, copy, gather, other };
 inline constexpr int kKernelClassCount = 8;
 std::string_view to_string(KernelClass c);
 
-// Which part of the device's peak a class of kernels reaches, and how it suffers from communication beside
-// it.
+// The share of the device's peak that a class of kernels reaches, and its slow-down beside communication.
 struct ClassEfficiency {
   double compute = 1;        // of the peak of the data type, in (0, 1]
   double memory = 1;         // of the memory's bandwidth, in (0, 1]
@@ -53,10 +52,9 @@ struct Network {
   double nic_gb_s = 0;  // each, one direction
 };
 
-// Times that somebody measured, for groups of exactly this form; they replace the model. Between points: a
-// straight line; below the first and after the last one: the model, scaled to meet the point. Neither time
-// nor bandwidth may fall from one point to the next, so that one large collective is never dearer than two
-// small ones.
+// Measured times, for groups of exactly this form; they replace the model. Between points: a straight line; below
+// the first and after the last one: the model, scaled to meet the point. Neither time nor bandwidth may fall from
+// one point to the next, so that one large collective never costs more than two small ones.
 struct MeasuredTable {
   struct Point {
     std::int64_t bytes = 0;
@@ -72,8 +70,8 @@ struct MeasuredTable {
 struct CollectiveSettings {
   CollectiveModelKind model = CollectiveModelKind::nccl;
   GpuGeneration generation = GpuGeneration::hopper;
-  double link_gb_s = 0;  // bus bandwidth of a ring within the node; shared_memory: what one rank can
-  // copy; paced_link: of the link
+  double link_gb_s = 0;  // bus bandwidth of a ring within the node; shared_memory: the copy bandwidth of
+  // a rank; paced_link: the link's
   double link_latency_us = 0;  // paced_link: of every collective
   double nvls_gb_s = 0;        // payload/time of a large all-reduce in the switch; 0: none
   std::optional<SymmetricKernels> symmetric;
@@ -87,7 +85,7 @@ struct Machine {
   std::string source;  // where the numbers come from
   int devices_per_node = 1;
   double memory_gb_s = 0;
-  double launch_us = 0;                                 // what every kernel costs at least
+  double launch_us = 0;                                 // the minimum cost of a kernel
   std::array<double, ir::kDTypeCount> matrix_tflops{};  // of products
   std::array<double, ir::kDTypeCount> vector_tflops{};  // of everything else
   std::array<ClassEfficiency, kKernelClassCount> classes;
@@ -97,24 +95,24 @@ struct Machine {
 };
 
 inline constexpr const char* kDefaultMachine = "h100";
-inline constexpr const char* kCpuMachine = "cpu";  // of programs for the CPU, unless their user names one
+inline constexpr const char* kCpuMachine = "cpu";  // default of programs for the CPU
 
 // The machines that are built in, in alphabetical order.
 std::vector<std::string> machine_names();
-// A built-in machine, or, where the name ends in ".json", the file of that path. User errors 550, 551 (what
-// is wrong in the file) and 553 (no such machine).
+// A built-in machine, or, if the name ends in ".json", the file of that path. User errors 550, 551 (what is
+// wrong in the file) and 553 (no such machine).
 Machine load_machine(const std::string& name_or_file);
-// Of the text of a machine file; `file` is for messages.
+// Parses a machine file; `file` is for messages.
 Machine parse_machine(const std::string& text, const std::string& file);
 
-// The same device with other collectives: over a link as the runtime's paced-link engine makes it.
+// The same device with collectives over a link as the runtime's paced-link engine makes it.
 Machine with_paced_link(Machine machine, double latency_us, double gb_s);
 
-// Two lines for people: name, device, node and network; and the source.
+// Two lines for people: name, device, node and network; the source.
 std::string to_string(const Machine& machine);
 
-// How a group lies on the machine. User error 554 if it leaves the only node of a machine without network, or
-// a rank is negative.
+// How a group lies on the machine. User error 554 if a rank is negative or the group spans several nodes of a
+// machine without a network.
 struct GroupTopology {
   int ranks = 1;
   int nodes = 1;

@@ -23,7 +23,7 @@ constexpr std::array<const char*, 3> kProtocolNames = {"LL", "LL128", "Simple"};
 constexpr std::array<double, 3> kTreeBase = {6.8, 14.0, 8.4}, kRingBase = {6.6, 14.0, 8.4};
 constexpr std::array<double, 3> kTreeLink = {0.6, 1.25, 4.0}, kRingLink = {0.6, 1.9, 3.4};
 constexpr std::array<double, 3> kTreeNet = {5.0, 8.5, 14.0}, kRingNet = {2.7, 4.0, 14.0};
-constexpr double kNetOverhead = 1.0;  // launching a step of a ring that crosses the network; 3 x for Simple
+constexpr double kNetOverhead = 1.0;  // launch of a ring step that crosses the network; 3 x for Simple
 constexpr double kNvlsLatency = 25.0;
 constexpr double kPatBase = 8.0, kPatPerRank = 2.8, kPatBandwidth = 0.75;
 // Groups of 4 on one node keep the ring (measured: 8 x H200, NCCL 2.30.7).
@@ -47,14 +47,14 @@ constexpr double kTreeCorrection[3][kTreeSteps] = {
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
 
 constexpr double kSaturatingFrom = 5e7, kSaturatingPower = 0.17;
-constexpr double kSaturatingTo = 0x1p34;  // our cap: without one no bandwidth would be the best
+constexpr double kSaturatingTo = 0x1p34;  // our cap: without one there is no highest bandwidth
 
 int log2_floor(int n) { return std::bit_width(static_cast<unsigned>(std::max(n, 1))) - 1; }
 
 double affine_us(double latency, double gb_s, double bytes) { return latency + bytes / (gb_s * 1e3); }
 
-// NCCL's tree, made so that time never falls and time per byte never rises: at every size the cheapest of the
-// formula and a smaller message sent again and again, and never less than a smaller message.
+// NCCL's tree, made so that time never falls and time per byte never rises: at every size the cheaper of the
+// formula and a repeated smaller message, and at least the time of any smaller message.
 double tree_us(const CollectiveCandidate& c, double bytes) {
   double best_ratio = INFINITY;  // us per byte over all smaller sizes
   double least = 0;              // what smaller sizes cost
@@ -94,7 +94,7 @@ class Tuner {
       if (inductor_) {
         bus_ = c.network->nic_gb_s * (0.77 + 0.23 * std::min(1.0, (g.nodes - 1) / 7.0));
       } else {
-        // One ring per network card: as many as the node has, and ranks of the group to drive them.
+        // One ring per network card, limited by the node's cards and the ranks of the group that drive them.
         const double net = c.network->nic_gb_s * std::min(g.ranks_per_node, c.network->nics);
         bus_ = g.ranks_per_node == 1 ? net : std::min(bus_, net);
       }
@@ -139,13 +139,13 @@ class Tuner {
     }
     return std::min(0.92 * bus_, channels * kTreeSimple[generation_][row_]);
   }
-  // LL128 needs stores of 128 bytes to arrive whole. NCCL uses it over network cards behind the same PCIe
-  // switch (all of our machines), PyTorch's estimate not over any.
+  // LL128 requires that stores of 128 bytes arrive whole. NCCL uses it over network cards behind the same PCIe
+  // switch (as on all our machines); PyTorch's estimate never does over a network.
   bool enabled(int p) const { return p != kLL128 || g_.nodes == 1 || !inductor_; }
 
   void add(const char* algorithm, int p, Curve curve, double latency, double gb_s) {
     if (inductor_ && g_.nodes > 2) {
-      // The model has no other curve with many nodes; a tree's correction is then left out.
+      // With many nodes the model has no other curve and drops a tree's correction.
       curve = Curve::saturating;
     }
     result_.push_back({fmt::format("{} {}", algorithm, kProtocolNames[static_cast<std::size_t>(p)]), curve, p,
@@ -175,7 +175,7 @@ class Tuner {
     add("ring", p, Curve::affine, latency, ring_bus(p) * shape.payload);
   }
 
-  // Send, recv, and an all-to-all made of them: every rank has its own link, and a share of the node's cards.
+  // Send, recv, and an all-to-all made of them: each rank has its own link and a share of the node's cards.
   void pairwise() {
     const bool multi = g_.nodes > 1;
     for (int p : {kLL, kSimple}) {
@@ -214,7 +214,7 @@ class Tuner {
     add("PAT", kSimple, Curve::affine, latency, kPatBandwidth * bus_ * ring_shape(shape_.kind, g_).payload);
   }
 
-  // Multicast and reduction in the switch: payload over time does not depend on the number of ranks.
+  // Multicast and reduction in the switch: payload per time does not depend on the number of ranks.
   void nvls() {
     if (shape_.kind != CollectiveKind::all_reduce || c_.nvls_gb_s == 0 || g_.nodes > 1 ||
         g_.ranks < kNvlsRanks)
@@ -228,7 +228,7 @@ class Tuner {
     const bool reduces_all = shape_.kind == CollectiveKind::all_reduce;
     const double n = g_.ranks;
     if (one_shot) {
-      // Every rank reads all of all inputs, with a flag beside each word.
+      // Every rank reads all inputs completely, with a flag beside each word.
       const double traffic = 2 * (reduces_all ? n - 1 : (n - 1) / n);
       result_.push_back({"symmetric one-shot", Curve::affine, kLL, s.one_shot_us, s.gb_s / traffic});
     }

@@ -1,6 +1,6 @@
-// The algorithms among which NCCL's tuner chooses, and what it believes that they cost: ring and tree with
-// the protocols LL, LL128 and Simple, PAT, NVLS, and the symmetric kernels. With
-// CollectiveModelKind::inductor the subset and the constants of PyTorch's estimate.
+// The algorithms among which NCCL's tuner chooses, and their costs by its estimate: ring and tree with the
+// protocols LL, LL128 and Simple, PAT, NVLS, and the symmetric kernels. CollectiveModelKind::inductor has the
+// subset and the constants of PyTorch's estimate.
 //
 // Not modelled: CollNet and SHARP, NVLS trees over several nodes, the extra channels of large point-to-point
 // transfers.
@@ -12,16 +12,16 @@
 
 namespace braid::analysis {
 
-// Groups of two ranks or more.
+// For groups of at least two ranks.
 std::vector<CollectiveCandidate> tuner_candidates(const CollectiveSettings& settings,
                                                   const CollectiveShape& shape, const GroupTopology& group);
 
-// One node; symmetric memory; sums of f32, f16 and bf16, or gathers of anything; and the program does not ask
-// for something else.
+// Whether the group is on one node, the operands are in symmetric memory, the collective is an all-gather or a sum
+// of f32, f16 or bf16, and the program does not ask for another algorithm.
 bool symmetric_kernels_apply(const CollectiveSettings& settings, const CollectiveShape& shape,
                              const GroupTopology& group);
 
-// How many times a ring turns for a collective.
+// The steps of a ring in a collective.
 struct RingShape {
   int steps;
   int net_steps;   // steps that cross the network

@@ -20,8 +20,8 @@ double bytes_of(const ir::Graph& graph, const ir::TensorRef& ref, const SizeOf& 
   return n;
 }
 
-// Elements of a buffer that loads of a body touch: per load, the extents of the indices that its address
-// depends on, never more than the buffer has.
+// The work of a body. Each load touches as many elements as the indices in its address have points, at most those
+// of the buffer.
 struct BodyWork {
   double flops = 0;  // per point
   double bytes = 0;
@@ -98,7 +98,7 @@ KernelWork of_gemm(const ir::Graph& graph, const ir::Gemm& gemm, const SizeOf& s
   return work;
 }
 
-// The class of a kernel without a body is read off the name that it calls: the first of these words in it.
+// The class of a kernel without a body, read off the name that it calls: the first of these words in it decides.
 KernelClass class_of(std::string_view callee) {
   struct Word {
     std::string_view word;

@@ -1,5 +1,5 @@
-// Time on the machine that is modelled: whole picoseconds, so that sums do not depend on their order and
-// every rank decides alike.
+// Time on the modelled machine, in whole picoseconds, so that sums do not depend on their order and all ranks
+// decide alike.
 #pragma once
 
 #include <cmath>
@@ -26,13 +26,12 @@ struct Time {
   constexpr Time& operator-=(Time b) { return ps -= b.ps, *this; }
 };
 
-// How much longer something takes while something else runs beside it, in thousandths: 1000 is not at all.
+// How much longer something takes while something else runs beside it, in thousandths; 1000 means no slow-down.
 using Permille = std::int32_t;
 
-// The law by which the event engine (event_engine.h) lets time go by: the time that `work` takes at a
-// slow-down, rounded up, and the work done in a time, rounded down. The factor is in thousandths; it may be a
-// slow-down times the number of those that share. So what is done in stretched(w, f) is never less than w.
-// Without 128-bit division where 64 bits hold the product.
+// The rates of the event engine (event_engine.h): the time that `work` takes at a factor, rounded up, and the work
+// done in a time, rounded down. The factor is in thousandths; it may be a slow-down times the number of sharers.
+// So the work done in stretched(w, f) is never less than w. 128-bit division is used only if the product needs it.
 constexpr std::int64_t kSmallPs = std::int64_t{1} << 46;
 
 constexpr Time stretched(Time work, std::int64_t factor) {

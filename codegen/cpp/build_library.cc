@@ -43,7 +43,7 @@ std::string build_library(const std::string& dir, const std::string& name, const
                    "set CXX and BRAID_CXXFLAGS for another compiler and other flags (default: c++ and -O3 "
                    "-march=native)");
   };
-  // The runtime inside stays inside: a process may load several programs of different versions.
+  // The runtime inside is not exported: a process may load several programs of different versions.
   const auto link_with = [&](const std::string& objects) {
     command = fmt::format("{} {} -shared -I{} {} {} -ldnnl -lrt -lpthread -Wl,--exclude-libs,ALL -o {}",
                           compiler, flags, shell_word(runtime.headers.string()), shell_word(source.string()),

@@ -57,7 +57,7 @@ CExprStyle expr_style(SymbolText symbol, ir::Extents extents) {
 
 void Writer::line(std::string_view text) {
   if (!text.empty()) {
-    // Directives of the preprocessor stand at the margin.
+    // Preprocessor directives begin in the first column.
     if (text.front() != '#') text_.append(static_cast<std::size_t>(depth_) * 2, ' ');
     text_ += text;
   }

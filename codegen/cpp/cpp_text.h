@@ -24,7 +24,7 @@ CExprStyle expr_style(SymbolText symbol, ir::Extents extents = {});
 class Writer {
  public:
   void line(std::string_view text = {});
-  // A statement, on several lines where it is long: broken behind commas outside of string literals.
+  // Writes a statement; a long one is broken after commas outside of string literals.
   void wrapped(std::string_view statement);
   void open(std::string_view text);
   void close(std::string_view text = "}");

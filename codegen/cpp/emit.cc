@@ -22,7 +22,7 @@ using namespace ir;
 
 namespace {
 
-// "past + seq", as the user knows the dimensions.
+// "past + seq": in terms of the user's dimensions.
 std::string readable(Expr e) { return to_string(e); }
 
 std::string upper(std::string text) {
@@ -111,7 +111,7 @@ void ProgramEmitter::index_interface() {
       output_alias_[k] = inputs_.at(root);  // a declared alias: its memory is the input's
       continue;
     }
-    // An activation that is this output and nothing else is computed in the caller's memory.
+    // An activation that is exactly this output is computed in the caller's memory.
     const StorageId activation = graph[unmutated(graph, buffer)].storage;
     const bool whole_storage = graph[root].kind == StorageKind::activation && activation == root &&
                                is_row_major(graph, buffer) && region(graph, buffer).offset.is_constant(0) &&
@@ -120,7 +120,7 @@ void ProgramEmitter::index_interface() {
       s_.graph[root].kind = StorageKind::output;
       continue;
     }
-    // Something else under the name of an output: copied when the step ends.
+    // Other values become an output by a copy when the step ends.
     const Buffer& b = graph[buffer];
     const BufferId target =
         s_.graph.add_owned(graph.outputs[k].name + ".result", b.dtype, b.sizes, StorageKind::output);
@@ -293,7 +293,7 @@ void ProgramEmitter::write_class(Writer& w) const {
     w.line();
   }
   if (!packed_.empty()) {
-    // The largest first: a matrix and its packed copy lie side by side while the copy is made.
+    // The largest first: while a copy is made, a matrix and its packed copy exist side by side.
     std::vector<std::size_t> order(packed_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(),

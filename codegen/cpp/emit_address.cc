@@ -1,4 +1,4 @@
-// Where buffers lie, as text.
+// The addresses of buffers, as text.
 #include <fmt/format.h>
 
 #include "codegen/cpp/program_emitter.h"
@@ -64,7 +64,7 @@ std::string ProgramEmitter::address(BufferId buffer, Expr elements, bool constan
                      storage_type(s_.graph[buffer].dtype), base, offset);
 }
 
-// Inputs and outputs are memory of the caller's and distinct, but for declared aliases, which share a root
+// Inputs and outputs are the caller's memory and distinct, except for declared aliases, which share a root
 // storage.
 bool ProgramEmitter::overlap(BufferId a, BufferId b) const {
   const Graph& graph = s_.graph;

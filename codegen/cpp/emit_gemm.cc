@@ -1,4 +1,4 @@
-// Matrix multiplications: shape, packed operand, what happens to the sum.
+// Matrix multiplications: shape, packed operand, epilogue.
 #include <fmt/format.h>
 
 #include <algorithm>

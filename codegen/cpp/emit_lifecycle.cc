@@ -1,4 +1,4 @@
-// What a checked program checks: the plan's lifetimes and the touches of each step. The touches come from the
+// The tables of a checked program: the plan's lifetimes and the touches of each step. The touches come from the
 // operations' effects, not from the plan, so that one can be checked against the other.
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ void ProgramEmitter::find_lifecycle() {
   for (const auto& [storage, place] : plan_.placements) {
     const StorageKind kind = graph[storage].kind;
     if (kind != StorageKind::activation && kind != StorageKind::comm)
-      continue;  // lies with the caller after all
+      continue;  // moved to the caller's memory
     if (shared.contains(storage)) continue;
     index.emplace(storage, static_cast<int>(planned_buffers_.size()));
     planned_buffers_.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}}},", c_string(graph[storage].name),
@@ -36,7 +36,7 @@ void ProgramEmitter::find_lifecycle() {
   struct Touch {
     bool reads = false, writes = false;
   };
-  std::map<OpId, std::set<int>> open;  // collectives under way: what peers may write
+  std::map<OpId, std::set<int>> open;  // collectives in flight: what peers may write
   for (std::size_t step = 0; step < s_.nodes.size(); ++step) {
     std::map<int, Touch> touches;
     for (OpId op : ops_of(s_.nodes[step])) {

@@ -1,4 +1,4 @@
-// Operations that hold others: a body that runs once, one of two, or several times.
+// Operations that contain others: a body that runs once, one of two bodies, or one several times.
 #include <fmt/format.h>
 
 #include "codegen/cpp/program_emitter.h"
@@ -7,7 +7,7 @@ namespace braid::codegen::cpp {
 
 using namespace ir;
 
-// The operations of a region, and what it yields into the memory of the results.
+// Emits the operations of a region, and copies of what it yields into the memory of the results.
 void ProgramEmitter::emit_body(OpId id, const Region& region) {
   const std::string name = s_.graph[id].name;
   const std::vector<BufferId> outputs = s_.graph[id].outputs;  // a copy: new operations move the table

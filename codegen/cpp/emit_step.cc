@@ -20,7 +20,7 @@ std::string ProgramEmitter::label(OpId op) const {
   return o.origins.empty() ? o.name : o.origins.front();
 }
 
-// A comment: the ONNX nodes, or the operations where there are none.
+// Emits a comment with the ONNX nodes, or the operations if there are none.
 void ProgramEmitter::note(const std::vector<OpId>& ops, const std::string& what) {
   std::vector<std::string> names;
   for (OpId op : ops) {
@@ -48,7 +48,7 @@ void ProgramEmitter::note(const std::vector<OpId>& ops, const std::string& what)
   }
 }
 
-// The next operation that is emitted begins this node; if nothing of it is emitted, it is none.
+// The next emitted operation begins this node; if none of its operations is emitted, there is no node.
 void ProgramEmitter::begin_node(const std::string& name, OpId op) {
   const Operation& o = s_.graph[op];
   Node node{name, label(op)};
@@ -187,7 +187,7 @@ void ProgramEmitter::emit_finish(OpId id, OpId start, const char* call) {
     step_.push_back(fmt::format("if (!{}({})) return false;", call, index));
 }
 
-// Contents of one buffer into another one of the same sizes, as a loop.
+// Copies the contents of a buffer into another one of the same sizes, as a loop.
 void ProgramEmitter::emit_copy(BufferId from, BufferId to, const std::string& why, bool own_node) {
   Graph& graph = s_.graph;
   Operation copy = copy_loop(graph, from, to);

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Where the shell would find the first word of the command, links resolved: "c++" may come to mean another
+// The file that the shell would run as the first word of the command, links resolved: "c++" may later mean another
 // file.
 std::string resolved(const std::string& command) {
   std::istringstream words(command);
@@ -36,10 +36,10 @@ std::string resolved(const std::string& command) {
   return program;
 }
 
-// Empty where the compiler does not say.
+// The key of the object; empty if the compiler does not report what it needs.
 //
-// With -v a compiler tells its version and what it passes to itself: there -march=native has become the
-// processor that it has found. The source comes preprocessed, with the contents of every header.
+// With -v a compiler prints its version and the options that it passes to itself, in which -march=native has
+// become the processor that it found. The preprocessed source has the contents of every header.
 std::string key_of(const std::string& compile, const std::string& compiler, const fs::path& source) {
   const CommandResult said =
       run_command(fmt::format("{{ {} -v -E {}; }} 2>&1", compile, shell_word(source.string())));

@@ -13,7 +13,7 @@ using namespace ir;
 
 namespace {
 
-// x^exponent by multiplication where the exponent is a small integer or a half.
+// x^exponent by multiplication if the exponent is a small integer or a half.
 std::string constant_power(const std::string& x, double exponent) {
   if (exponent == 1) return x;
   if (exponent == 2) return fmt::format("{0} * {0}", x);
@@ -27,10 +27,10 @@ std::string constant_power(const std::string& x, double exponent) {
 // An op as C++: {0}, {1}, {2} are its operands, {T} their type, {R} that of the result.
 struct Row {
   OpCode code;
-  int work;    // about how many simple operations it costs
+  int work;    // approximate cost in simple operations
   bool exact;  // values of a narrow float type give such a value: no rounding needed
   std::string_view text;
-  std::string_view integer = text;  // of integers and bool, where it differs
+  std::string_view integer = text;  // of integers and bool, if it differs
   std::string_view boolean = integer;
 };
 constexpr bool kExact = true, kRounds = false;

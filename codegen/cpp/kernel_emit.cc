@@ -205,7 +205,7 @@ class Emitter {
     return inner_lines_[static_cast<std::size_t>(level - 2)];
   }
 
-  // A new variable holding `rhs`, or the one that holds it already.
+  // A new variable with the value `rhs`, or one that already has it.
   Value define(DType dtype, const std::string& rhs, int level, bool reuse = true) {
     auto& known = level >= 2 ? group_known_ : known_;
     const std::string key = fmt::format("{}|{}|{}", level, to_string(dtype), rhs);
@@ -241,7 +241,7 @@ class Emitter {
       rhs = fmt::format(fmt::runtime(plain ? "{}[{}]" : "load({}[{}])"), p.name, text(instr.index));
     }
     if (made_here) level = std::max(level, 1);
-    // An element of what may be empty exists only where a loop that runs asks for it.
+    // A possibly empty buffer may be read only inside a loop that runs.
     if (level == 0 && bounds(numel(graph_[instr.buffer].sizes)).min <= 0)
       level = static_cast<int>(order_.size()) + 1;
     if (mask) rhs = fmt::format("{} ? {} : {}", mask->text, rhs, zero(instr.dtype));
@@ -252,7 +252,7 @@ class Emitter {
     return dtype == DType::boolean ? "false" : value_type(dtype) + "{0}";
   }
 
-  // All values of the member's body; returns that of the result.
+  // Emits all values of the member's body; returns that of the result.
   Value emit_body(const NestMember& m) {
     values_.assign(m.body.instrs.size(), {});
     for (std::size_t k = 0; k < m.body.instrs.size(); ++k) {
@@ -316,7 +316,7 @@ class Emitter {
     }
     return values_[static_cast<std::size_t>(m.body.result.index)];
   }
-  // Only what is in the loops of the group counts.
+  // Only work inside the group's loops counts.
   int level_of_work(const Value& v) const { return v.level >= 2 || order_.empty() ? 1 : 0; }
 
   std::string store_line(BufferId buffer, Expr index, const std::string& value) {
@@ -379,7 +379,7 @@ class Emitter {
         if (needs_store(m.out)) last.push_back(store_line(m.out, m.store, result));
         continue;
       }
-      // Pointwise, or folded over nothing.
+      // Pointwise, or a reduction over nothing.
       const int level = no_loop ? 1 : static_cast<int>(depth) + 1;
       registers_.push_back({m.out, m.store, value, !no_loop});
       if (needs_store(m.out)) lines(level).push_back(store_line(m.out, m.store, value.text));
@@ -416,7 +416,7 @@ class Emitter {
   }
   std::string column_loop(const NestGroup& group) { return loop_head(group.kept.back()); }
 
-  // The loops of a group go to the outer loop's lines, in order with everything else there.
+  // Adds the loops of a group to the outer loop's lines, in order with everything else there.
   void write_loops(const NestGroup& group, const std::vector<std::string>& clauses,
                    const std::vector<std::string>& before, const std::vector<std::string>& after,
                    const std::vector<std::string>& before_reduced,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kColumnTile = 64;
 
-// A member before loops are shared: over i0.. of its own `sizes`, dimensions of extent 1 removed.
+// A member before loops are shared: over i0.. of its own `sizes`, without dimensions of extent 1.
 struct Source {
   OpId op;
   BufferId out;
@@ -21,7 +21,7 @@ struct Source {
   const Loops* loops = nullptr;
   LoopBody body;
   Expr store = 0;
-  bool is_reduction() const { return sizes.size() > kept; }  // over extents of 1 only: a copy
+  bool is_reduction() const { return sizes.size() > kept; }  // a reduction over extents of 1 is a copy
   std::vector<Expr> inner(std::size_t outer) const {
     return {sizes.begin() + static_cast<std::ptrdiff_t>(outer), sizes.end()};
   }
@@ -69,8 +69,8 @@ Expr without(Expr e, int from, int to) {
   });
 }
 
-// Does every iteration of the first `outer` loops touch, of the producer's buffer, only what the same
-// iteration made?
+// Whether every iteration of the first `outer` loops touches, of the producer's buffer, only what the same
+// iteration wrote.
 bool separable(const Graph& graph, const Source& producer, const Source& consumer, Expr load, int outer) {
   ExprPool& pool = *graph.pool;
   for (int k = 0; k < outer; ++k) {
@@ -99,7 +99,7 @@ int common_outer(const Graph& graph, const std::vector<Source>& sources) {
           if (same_memory(graph, instr.buffer, sources[p].out)) {
             good = good && separable(graph, sources[p], sources[c], instr.index, static_cast<int>(outer));
           } else if (may_overlap(region(graph, instr.buffer), region(graph, sources[p].out))) {
-            good = false;  // reads it by way of another view: the producer must be through before
+            good = false;  // reads it through another view: the producer must finish first
           }
         }
       }
@@ -145,7 +145,7 @@ class Builder {
   }
 
  private:
-  // A member that reads an earlier one's output by way of a view reads that output itself: it may have no
+  // Makes a member that reads an earlier one's output through a view read that output itself, which may have no
   // memory.
   void see_through_views(Source& s) {
     for (Instr& instr : s.body.instrs) {
@@ -164,13 +164,13 @@ class Builder {
     }
   }
 
-  // Joins the member to a group with the same loops, or opens a new one.
+  // Adds the member to a group with the same loops, or opens a new one.
   void place(const Source& s, bool local) {
     const std::vector<Expr> inner = s.inner(static_cast<std::size_t>(nest_.outer));
     const std::size_t inner_kept = s.kept - static_cast<std::size_t>(nest_.outer);
     const bool mixed = s.is_reduction() && inner_kept > 0 && inner_kept < inner.size();
     const bool all_reduced = s.is_reduction() && inner_kept == 0;
-    std::size_t first = 0;  // earliest group it may stand in
+    std::size_t first = 0;  // the earliest group in which it may be
     for (std::size_t g = 0; g < nest_.groups.size(); ++g) {
       for (const NestMember& producer : nest_.groups[g].members) {
         for (const Instr& instr : s.body.instrs) {
@@ -186,8 +186,7 @@ class Builder {
         }
       }
     }
-    // What it overwrites in place must have been read; at the very element that it writes, or in an earlier
-    // group.
+    // What it overwrites in place must have been read: at the very element that it writes, or in an earlier group.
     for (std::size_t g = first; g < nest_.groups.size() && !local; ++g) {
       for (const NestMember& reader : nest_.groups[g].members) {
         for (const Instr& instr : reader.body.instrs) {
@@ -199,7 +198,7 @@ class Builder {
         }
       }
     }
-    // Out of order only if no other member could notice it.
+    // Local members may be moved forward, since no other member could notice it.
     if (!local && !nest_.groups.empty()) first = std::max(first, nest_.groups.size() - 1);
     for (std::size_t g = first; g < nest_.groups.size(); ++g) {
       if (mixed || group_mixed_[g] || inner != group_inner_[g]) continue;
@@ -240,8 +239,7 @@ class Builder {
     member.body = s.body;
     member.store = s.store;
     map_indices(member.body, member.store, [&](Expr e) { return rename(e, g, s); });
-    // The loops of a group are "kept" as soon as one member keeps them; a member says itself whether it
-    // reduces.
+    // The loops of a group are "kept" as soon as one member keeps them; each member knows whether it reduces.
     NestGroup& group = nest_.groups[g];
     if (!member.reduction && !group.reduced.empty() && !group_mixed_[g]) std::swap(group.kept, group.reduced);
     group.members.push_back(std::move(member));
@@ -280,7 +278,7 @@ class Builder {
     }
   }
 
-  // Without any inner loop the last outer one becomes that: something must be there for vectors.
+  // Without inner loops the last outer one becomes an inner loop, so that there is one to vectorise.
   void peel() {
     for (const NestGroup& group : nest_.groups) {
       if (!group.kept.empty() || !group.reduced.empty()) return;
@@ -290,7 +288,7 @@ class Builder {
     outer_vars_.pop_back();
   }
 
-  // Reductions whose adjacent elements belong to different results: accumulate a tile of results side by
+  // Tiles reductions whose adjacent elements belong to different results: a tile of results is accumulated side by
   // side.
   void columns() {
     for (NestGroup& group : nest_.groups) {
@@ -332,7 +330,7 @@ class Builder {
     }
   }
 
-  // Numbers without gaps, outer loops first.
+  // Renumbers the loops without gaps, outer loops first.
   void renumber() {
     std::vector<Expr> by(nest_.extents.size(), Expr(0));
     std::vector<int> number(nest_.extents.size(), -1);

@@ -11,7 +11,7 @@ using namespace ir;
 
 namespace {
 
-// As the runtime's kernels have it (runtime/gemm.h): float32 throughout, one scale.
+// The limits of the runtime's kernels (runtime/gemm.h): float32 throughout, one scale.
 std::size_t post_ops_taken(const Graph& graph, const Gemm& gemm) {
   if (graph[gemm.out.buffer].dtype != DType::f32 || graph[gemm.a.buffer].dtype != DType::f32) return 0;
   std::size_t taken = 0;

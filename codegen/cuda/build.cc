@@ -40,8 +40,8 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
   const fs::path source = fs::path(dir) / (name + ".cu");
   const fs::path target = fs::path(dir) / (name + ".emulated.so");
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
-  // -fsanitize=thread only instruments; the emulated device has the functions it calls, so it is not given to
-  // the linker.
+  // -fsanitize=thread only instruments: the emulated device provides the called functions, so the linker does not
+  // get the option.
   const std::string compile =
       fmt::format("{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread -DBRAID_EMULATED_DEVICE -I{}", compiler,
                   word(runtime.headers));

@@ -72,7 +72,7 @@ class ProgramWriter {
   }
 
  private:
-  // Inputs and outputs as lines of a comment.
+  // Inputs and outputs, one comment line each.
   std::string interface() const {
     std::string out;
     const auto add = [&](const char* what, const std::string& name, ir::BufferId id, const char* note) {

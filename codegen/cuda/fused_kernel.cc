@@ -68,9 +68,9 @@ class FusedWriter {
     const ir::Loops* loops;
     ir::OpId op;
     ir::BufferId out;
-    bool local = false;       // nobody outside reads it: not stored
+    bool local = false;       // not read outside, so not stored
     bool row = false;         // writes a row at each outer point, otherwise a single element
-    bool read_later = false;  // by a later member
+    bool read_later = false;  // read by a later member
     Expr row_offset = 0;      // in shared memory
   };
 
@@ -121,7 +121,7 @@ class FusedWriter {
                         k_.expr(members_[m].loops->store_index, members_[m].loops->sizes), value));
   }
 
-  // Every member is a point: one thread each.
+  // For nodes in which every member has one element per outer point: one thread each.
   void write_points(Expr points) {
     const char* type = k_.index_type();
     const std::string flat = outer_ == 1 ? "i0" : "i";
@@ -165,7 +165,7 @@ class FusedWriter {
       }
       if (!members_[m].row) store(m, fmt::format("value{}", m), "if (thread_in_block() == 0) ");
       k_.close();
-      // The next member reads this one's row and may overwrite what it read; the next point writes the rows
+      // The next member reads this one's row and may overwrite what this one read; the next point writes the rows
       // again.
       k_.line("__syncthreads();");
     }
@@ -179,7 +179,7 @@ class FusedWriter {
     return flat;
   }
 
-  // One element per outer point, folded by the whole block; every thread gets it.
+  // One element per outer point, reduced by the whole block; every thread gets the result.
   void write_fold(std::size_t m, DType dtype) {
     const ir::Loops& loops = *members_[m].loops;
     const std::span<const Expr> reduced = std::span(loops.sizes).subspan(outer_);
@@ -194,7 +194,7 @@ class FusedWriter {
                         converted(fmt::format("block_reduce<{}>(folded)", fold(loops.reduce)), acc, dtype)));
   }
 
-  // A row per outer point: one element per thread and turn, folded by that thread where the member reduces.
+  // A row per outer point: one element per thread and turn, reduced by that thread if the member reduces.
   void write_row_member(std::size_t m, DType dtype) {
     const ir::Loops& loops = *members_[m].loops;
     const std::span<const Expr> sizes = loops.sizes;
@@ -229,7 +229,7 @@ class FusedWriter {
     for (const Member& m : members_) {
       const std::vector<bool> of_member = used_indices(*m.loops);
       for (std::size_t d = 0; d < outer_; ++d) {
-        // A reading of a row in shared memory does not need the outer index, but says so only in its text.
+        // A read of a row in shared memory does not use the outer index, but only its text shows that.
         used[d] = used[d] || of_member[d];
       }
     }

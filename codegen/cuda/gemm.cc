@@ -49,7 +49,7 @@ std::optional<Matrix> matrix_of(const ir::TensorRef& ref) {
   return std::nullopt;
 }
 
-// Batch dimensions, neighbours merged where one stride describes both.
+// Batch dimensions; neighbours are merged if one stride describes both.
 std::vector<GemmPlan::OuterBatch> batches(const ir::Gemm& gemm) {
   std::vector<GemmPlan::OuterBatch> out;
   for (std::size_t d = 0; d + 2 < gemm.out.sizes.size(); ++d) {
@@ -72,7 +72,7 @@ struct Operands {
   Matrix a, b, d;
 };
 
-// Nothing if the library does not take the product.
+// nullopt if the library does not support the product.
 std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Gemm& gemm) {
   const DType in = graph[gemm.a.buffer].dtype;
   if (library_type(in) == nullptr || graph[gemm.b.buffer].dtype != in ||
@@ -107,7 +107,7 @@ std::size_t post_ops_taken(const ir::Graph& graph, const ir::Gemm& gemm) {
   std::size_t taken = 0;
   for (const ir::PostOp& op : gemm.post_ops) {
     if (op.kind == ir::PostOp::Kind::add_vector) {
-      // One, in the type of the output. A column-major output is computed as its transpose, in which the
+      // Only one, in the type of the output. A column-major output is computed as its transpose, in which the
       // vector would run along the rows.
       if (taken > 0 || operands->d.transposed ||
           graph[ir::operand_buffer(gemm, op)].dtype != graph[gemm.out.buffer].dtype)

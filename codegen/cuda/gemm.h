@@ -11,9 +11,9 @@
 
 namespace braid::codegen::cuda {
 
-// How many of the product's named steps the library applies, activation(acc + bias[column]) or a part of it;
-// kAnyEpilogue if the library does not take the product (its types, or operands that are no matrices with a
-// leading dimension): naive_gemm_kernel does it then.
+// How many of the product's named steps the library applies: activation(acc + bias[column]) or a part of it.
+// kAnyEpilogue if the library does not support the product (its types, or operands that are not matrices with a
+// leading dimension), for which there is naive_gemm_kernel.
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Gemm& gemm);
 
 struct GemmPlan {

@@ -23,7 +23,7 @@ CExprStyle host_style() {
   return {.symbol = [](Expr s) { return dim_identifier(s); }, .extents = {}, .functions = kFunctions};
 }
 
-// A value that holds a literal is written where it is used.
+// A literal is written where it is used.
 std::string value_name(const ir::LoopBody& body, ir::ValueId v) {
   const Instr& instr = body[v];
   if (instr.code != OpCode::constant) return fmt::format("v{}", v.index);
@@ -136,7 +136,7 @@ std::string KernelBuilder::instruction(const ir::LoopBody& body, std::size_t k, 
       return acc;
     case OpCode::check_index: {
       checks_indices_ = true;
-      // In 64 bits, whatever the index type: the value may be anything.
+      // In 64 bits, whatever the index type, because the value may be arbitrary.
       return fmt::format("math::checked_index({}, int64_t{{{}}}, error, site)", operands[0],
                          expr(instr.index, extents, name));
     }
@@ -177,7 +177,7 @@ Launch KernelBuilder::finish() {
 // arithmetic
 
 bool needs_wide_index(Expr e, const ir::LoopBody& body, std::span<const Expr> sizes, ir::ExprPool& pool) {
-  // A checked value is an index like the loop's own, with the checked size as its extent.
+  // A checked value acts like a loop index whose extent is the checked size.
   std::vector<Expr> extents(sizes.begin(), sizes.end());
   const auto first = static_cast<int>(extents.size());
   bool unchecked = false;

@@ -65,7 +65,7 @@ MemoryMap::MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& unit
     arena_bytes_ = schedule.plan->arena_bytes;
     segment_bytes_ = schedule.plan->comm_bytes;
   }
-  // Constants in the order of their storages, those that something reads.
+  // Constants that are read, in the order of their storages.
   std::set<ir::StorageId> read;
   const auto use = [&](ir::StorageId s) {
     if (s.valid() && graph_[s].kind == ir::StorageKind::constant) read.insert(s);

@@ -1,4 +1,4 @@
-// Where the program's memory lies: every storage as a base pointer of the instance plus an offset.
+// The places of the program's memory: every storage as a base pointer of the instance plus an offset.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class MemoryMap {
   std::int64_t arena_bytes() const { return arena_bytes_; }
   std::int64_t segment_bytes() const { return segment_bytes_; }
   const WeightLayout& weights() const { return weights_; }
-  const Slots& slots() const { return slots_; }  // those that pointers have named so far
+  const Slots& slots() const { return slots_; }  // those named by pointers so far
 
   // Graph outputs whose memory is not the caller's, which are copied at the end of a step.
   struct OutputCopy {

@@ -79,11 +79,11 @@ std::vector<std::string> peer_kernel_launches(const ir::Graph& graph, const Memo
     if (k.algorithm == Algorithm::one_shot && k.kind == CollectiveKind::all_reduce && in_place)
       kernel += "_in_place";
     kernel += ir::row_of(k.kind).reduces ? fmt::format("<{}, {}>", op, type) : fmt::format("<{}>", type);
-    // Others write a two_shot's result, too.
+    // Peers also write a two_shot's result.
     const std::string to = k.algorithm == Algorithm::two_shot ? memory.segment_offset(out.buffer, out.offset)
                                                               : memory.pointer(out.buffer, out.offset);
     const std::string member = ranks == graph.ranks ? "" : fmt::format(" && in_group({})", group);
-    // What one rank reduces or copies of one peer.
+    // The bytes that one rank reduces or copies from one peer.
     const std::string bytes =
         fmt::format("count * {}{}", ir::size_of(dtype),
                     k.algorithm == Algorithm::two_shot ? fmt::format(" / {}", ranks) : "");

@@ -20,8 +20,7 @@ namespace {
 struct Row {
   OpCode code;
   std::string_view text;
-  // Of float and double, where C has an operator; half types and integers have rounding and wrapping to be
-  // seen to.
+  // For float and double, if C has an operator; half types and integers need care with rounding and wrapping.
   std::string_view plain;
 };
 

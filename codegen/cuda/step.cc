@@ -19,7 +19,7 @@ using ir::CollectiveKind;
 using ir::DType;
 using ir::Expr;
 
-// NCCL has no 16-bit integers and no bool; what is only moved goes as bytes.
+// NCCL has no 16-bit integers and no bool; data that is only moved is sent as bytes.
 const char* nccl_type(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -217,8 +217,8 @@ class StepWriter {
     return u < units_.size() ? graph_[units_[u].ops[0]].as<ir::CollectiveKernel>() : nullptr;
   }
 
-  // The transfers that go together with the one at `first`, as each may need the other: sends and receives
-  // with nothing between them but kernels that do not need any of them (the copy of what the next one sends).
+  // The transfers that must be issued together with the one at `first`, since each may need the other: sends and
+  // receives with only kernels between them that do not need any of them (the copy of the next operand).
   std::vector<std::size_t> batch(std::size_t first) const {
     std::vector<std::size_t> out{first};
     if (!is_transfer(*collective(first))) return out;
@@ -247,7 +247,7 @@ class StepWriter {
     out_.peer_groups.insert(group);
   }
 
-  // The collective at `first` and its batch, after the kernels between them. Returns the last unit written.
+  // Writes the collective at `first` and its batch, after the kernels between them. Returns the last unit written.
   std::size_t write_collectives(std::size_t first) {
     const std::vector<std::size_t> members = batch(first);
     std::vector<std::string> calls;
@@ -283,13 +283,13 @@ class StepWriter {
       const std::string from = in != nullptr ? memory_.pointer(in->buffer, in->offset) : "";
       const std::string to = out != nullptr ? memory_.pointer(out->buffer, out->offset) : "";
       const char* type = nccl_type(dtype);
-      // Of the operand that the call counts by.
+      // The elements that the call counts.
       const auto count = [&](const ir::TensorRef& ref) {
         const Expr n = ir::numel(ref.sizes) * (type == nullptr ? ir::size_of(dtype) : 1);
         return fmt::format("static_cast<size_t>({})", host_expr(n));
       };
       const std::string typed = fmt::format("{}, ", type == nullptr ? "ncclUint8" : type);
-      // A rank outside the group skips it; so does one that would send to itself.
+      // A rank outside the group skips the call; so does one that would send to itself.
       std::string who;
       if (is_transfer(k)) {
         who = fmt::format("if (transfers({}, {})) ", group_index(k.group), k.root);

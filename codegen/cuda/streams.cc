@@ -12,7 +12,7 @@ struct Touch {
   std::optional<MemoryMap::Place> place;
 };
 
-// Previous tenants: different storages, the same planned bytes.
+// Whether both touch the same bytes, possibly as different storages with one place in the plan.
 bool same_bytes(const ir::Graph& graph, const Touch& a, const Touch& b) {
   if (a.access.region.storage == b.access.region.storage)
     return ir::may_overlap(graph, a.access.view, b.access.view);
@@ -25,7 +25,7 @@ bool same_bytes(const ir::Graph& graph, const Touch& a, const Touch& b) {
 
 enum class Conflict : std::uint8_t { none, overwrites_read, other };
 
-// Of a later kernel with an earlier collective; the strongest over all pairs.
+// The conflict of a later kernel with an earlier collective; the strongest over all pairs.
 Conflict conflict(const ir::Graph& graph, const std::vector<Touch>& kernel,
                   const std::vector<Touch>& collective) {
   Conflict found = Conflict::none;
@@ -62,13 +62,12 @@ StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, 
     for (ir::OpId op : units[u].ops) {
       for (ir::Access& a : ir::effects(graph, op).accesses) {
         std::optional<MemoryMap::Place> place = memory.place(a.region.storage);
-        if (place)
-          touches[u].push_back({std::move(a), place});  // without memory: only inside of a fused node
+        if (place) touches[u].push_back({std::move(a), place});  // values inside a fused node have no memory
       }
     }
   }
   int count_of_reason[3] = {0, 0, 0};
-  // True unless the edge is the one that a test leaves out.
+  // Adds the edge, unless a test leaves it out on purpose; returns whether it did.
   const auto add_edge = [&](std::size_t from, std::size_t to, EdgeReason reason) {
     const int number = count_of_reason[static_cast<std::size_t>(reason)]++;
     if (fault.planted && fault.reason == reason && fault.which == number) return false;
@@ -77,8 +76,8 @@ StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, 
     plan.waits[to].push_back(plan.records[from]);
     return true;
   };
-  // What each stream has seen of the other: units up to these are done before anything it runs next. What ran
-  // before the step is covered by the fork at its beginning.
+  // What each stream has seen of the other: units up to these are complete before anything that it runs next. The
+  // fork at the beginning of the step covers earlier work.
   int comm_has_seen = -1, compute_has_seen = -1;
   std::vector<std::size_t> collectives;
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -90,7 +89,7 @@ StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, 
         const auto b = static_cast<std::size_t>(before);
         if (kinds[b] != UnitKind::compute) continue;
         if (conflict(graph, touches[b], touches[u]) == Conflict::none) continue;
-        // Edges only ever cover less when one is left out on purpose.
+        // If an edge is left out on purpose, the stream has seen less.
         if (add_edge(b, u, EdgeReason::before_collective)) comm_has_seen = before;
         break;
       }
@@ -107,7 +106,7 @@ StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, 
       }
     }
   }
-  // Whatever runs next, this program's next step or the caller's work, comes after everything.
+  // The next work, this program's next step or the caller's, must come after everything.
   if (plan.collectives && compute_has_seen < plan.last_collective) {
     plan.join = true;
     auto& record = plan.records[static_cast<std::size_t>(plan.last_collective)];

@@ -1,4 +1,4 @@
-// What this target refuses, and why.
+// What this target does not support, and why.
 #include "codegen/cuda/supported.h"
 
 #include <fmt/format.h>
@@ -102,7 +102,7 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
       refused += (refused.empty() ? "" : ", ") + what + " (" + name + ")";
     }
   }
-  // All in one message.
+  // One message names them all.
   if (!refused.empty()) {
     ir::user_error(kNoSuchOperation, where, "the CUDA target does not support: " + refused,
                    "use --target cpu");

@@ -1,4 +1,4 @@
-// Where along an axis the largest or smallest element is: the extreme value first, then the first or last
+// The position of the largest or smallest element along an axis: the extreme value first, then the first or last
 // position that holds it.
 #include "frontend/ops/common.h"
 

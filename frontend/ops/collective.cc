@@ -86,8 +86,8 @@ ir::Algorithm algorithm(OpContext& c, ir::CollectiveKind kind) {
   return *asked == ir::Algorithm::automatic ? ir::Algorithm::unasked : *asked;
 }
 
-// Asks the collectives that `lower` makes for an algorithm. Their inputs lie in symmetric memory anyway; in
-// two_shot peers write the outputs as well.
+// Requests an algorithm for the collectives that `lower` makes. Their inputs lie in symmetric memory anyway; with
+// two_shot, peers write the outputs as well.
 template <class F>
 void with_algorithm(OpContext& c, ir::Algorithm asked, const F& lower) {
   ir::Graph& graph = c.lowering().graph();
@@ -138,7 +138,7 @@ std::vector<int> axis_of_each(OpContext& c) {
   return axes;
 }
 
-// All tensors of the node in one collective. A group of one rank has nothing to do.
+// All tensors of the node in one collective; nothing for a group of one rank.
 template <class F>
 void coalesced(OpContext& c, const std::vector<int>& ranks, const F& lower) {
   check_counts(c);
@@ -228,12 +228,12 @@ void braid_all_to_all(OpContext& c) {
       c, ranks, [&](int k, GroupId group) { return uneven_all_to_all(c, c.input(k), group, ranks, *sizes); });
 }
 
-// From being cut along one axis to being cut along another one; synchronous, as DTensor's.
+// Changes the axis along which a tensor is sharded; synchronous, like DTensor's.
 void braid_shard_dim_all_to_all(OpContext& c) {
   all_to_all(c, group_ranks(c), c.int_attribute("shard_dim"), c.int_attribute("gather_dim"), true);
 }
 
-// Functional collectives are complete when others see them: a wait of something waited for is the identity.
+// Functional collectives are complete when other nodes see them, so this wait is the identity.
 void braid_wait_tensor(OpContext& c) { c.set_output(0, c.input(0)); }
 
 // A position in the group.
@@ -269,7 +269,7 @@ void braid_recv(OpContext& c) {
   c.set_output(0, c.lowering().recv(dtype, sizes, make_group(c, ranks), member(c, "peer", ranks)));
 }
 
-// What every target received from its source; zeros on ranks without a source.
+// What every target receives from its source; zeros on ranks without a source.
 void braid_batch_send_recv(OpContext& c) {
   const std::vector<int> ranks = group_ranks(c);
   const auto n = static_cast<std::int64_t>(ranks.size());

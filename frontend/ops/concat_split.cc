@@ -1,4 +1,4 @@
-// Putting tensors one after the other, and taking them apart.
+// Concatenates and splits tensors.
 #include <algorithm>
 
 #include "frontend/ops/common.h"

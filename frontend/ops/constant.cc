@@ -1,4 +1,4 @@
-// Tensors that stand in the model or consist of one value.
+// Tensors that are part of the model or consist of one value.
 #include "frontend/ops/common.h"
 
 namespace braid::frontend {

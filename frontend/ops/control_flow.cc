@@ -1,4 +1,4 @@
-// Control flow: the condition is known while compiling (lower_graph.cc then takes the branch), or the model
+// Control flow: either the condition is known while compiling (then lower_graph.cc takes the branch), or the model
 // is refused.
 #include "frontend/ops/common.h"
 

@@ -1,5 +1,5 @@
-// CumSum, as a sum over all elements up to here. Quadratic in the length of the axis: meant for the short
-// axes that models use it on (positions from an attention mask).
+// CumSum, as a sum over all elements up to the present one. Quadratic in the length of the axis: meant for the
+// short axes on which models use it (positions from an attention mask).
 #include "frontend/ops/common.h"
 
 namespace braid::frontend {

@@ -1,5 +1,5 @@
-// Einsum: products summed over indices. Operands are taken from left to right, each pair as one matrix
-// product over the indices that it shares and that nobody needs afterwards.
+// Einsum: products summed over indices. Operands are taken from left to right, each pair as one matrix product
+// over the indices that both have and that are not needed afterwards.
 #include <algorithm>
 
 #include "frontend/ops/common.h"
@@ -63,7 +63,7 @@ Equation parse_equation(std::string text) {
   }
 }
 
-// A label that stands twice takes the diagonal.
+// A label that occurs twice takes the diagonal.
 Labelled with_distinct_labels(OpContext& c, Labelled x) {
   ir::Lowering& l = c.lowering();
   for (std::size_t k = 0; k < x.labels.size(); ++k) {
@@ -192,7 +192,7 @@ void lower_einsum(OpContext& c) {
   if (equation.result) {
     result = parse_labels(c, *equation.result, ellipsis_rank);
   } else {
-    // The ellipsis, then the letters that stand once, in alphabetic order.
+    // The ellipsis, then the letters that occur once, in alphabetical order.
     std::vector<int> letters;
     for (const std::string& term : equation.terms) {
       for (char ch : term) {

@@ -4,8 +4,8 @@
 namespace braid::frontend {
 namespace {
 
-// Before version 7 broadcasting is one-directional and asked for by attributes: the second operand's
-// dimensions start at `axis` of the first's, or end with them.
+// Before version 7, attributes request broadcasting, which is one-directional: the second operand's dimensions
+// start at `axis` of the first's, or end with them.
 TensorBox second_operand(OpContext& c) {
   TensorBox b = c.input(1);
   if (c.version() >= 7 || c.int_attribute("broadcast", 0) == 0 || !c.has_attribute("axis")) return b;

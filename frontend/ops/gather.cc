@@ -14,7 +14,7 @@ void lower_gather(OpContext& c) {
   const std::optional<Elements>& known = elements_of(c.value(1));
   if (known && known->values.size() == 1) {  // one row: a view
     const Expr index = wrapped_index(known->values[0], size);
-    // A view checks nothing when it is read: where the size may be too small, a guard does it.
+    // A view checks nothing when it is read, so a guard does if the size may be too small.
     l.require_equal(ir::max(index, 0), index);
     l.require_equal(ir::max(index + 1, size), size);
     TensorBox row = l.slice(x, axis, index, 1);
@@ -48,7 +48,7 @@ void lower_gather_elements(OpContext& c) {
     c.fail(kShapeMismatch, fmt::format("ranks {} and {} differ", x.rank(), indices.rank()));
   for (std::size_t k = 0; k < x.rank(); ++k) {
     if (k == axis) continue;
-    // Along the other axes an element of the indices stands where it reads; there must be data.
+    // Along the other axes an element of the indices reads at its own position, so there must be data.
     const Expr there = x.sizes()[k], wanted = indices.sizes()[k];
     if (ir::provably_less(there, wanted)) {
       c.fail(kShapeMismatch, fmt::format("the indices have size {} along axis {}, but the data has only {}",
@@ -63,8 +63,8 @@ void lower_gather_elements(OpContext& c) {
   }));
 }
 
-// Each vector of indices names a slice of the data, within its batch. `at` is made of the position of the
-// vector (which begins with the batch) and the position in the slice.
+// Each vector of indices names a slice of the data, within its batch. `at` consists of the position of the vector
+// (which begins with the batch) and the position in the slice.
 void lower_gather_nd(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::int64_t batch = c.version() < 12 ? 0 : c.int_attribute("batch_dims", 0);
@@ -89,7 +89,7 @@ void lower_gather_nd(OpContext& c) {
   }
   const TensorBox x = c.input(0), indices = c.input(1);
   const std::vector<TensorBox> columns =
-      c.value(1).columns;  // say more of themselves than what is joined of them
+      c.value(1).columns;  // tell more about their values than the tensor joined from them
   for (std::size_t k = 0; k < b0; ++k) l.require_equal(x.sizes()[k], indices.sizes()[k]);
   std::vector<Expr> sizes(indices.sizes().begin(), indices.sizes().end() - 1);
   sizes.insert(sizes.end(), x.sizes().begin() + batch + n, x.sizes().end());

@@ -8,7 +8,7 @@ struct Pads {
   std::vector<Expr> before, after;  // per axis of the data
 };
 
-// An attribute before version 11, an input since; of all axes, or since version 18 of those given.
+// An attribute before version 11, an input since; for all axes or, since version 18, for given ones.
 Pads pads_of(OpContext& c) {
   const int rank = c.rank(0);
   std::vector<Expr> numbers;

@@ -9,7 +9,7 @@
 namespace braid::frontend {
 namespace {
 
-// Rows of axis 0 in the order that the table of each rank says.
+// Rows of axis 0 in the order of each rank's table.
 TensorBox rows_of(OpContext& c, const TensorBox& x, const std::vector<std::vector<std::int64_t>>& rows) {
   const TensorBox table = rank_table(c, rows);
   std::vector<Expr> sizes = x.sizes();

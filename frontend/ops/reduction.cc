@@ -9,8 +9,8 @@ using ir::ReduceKind;
 enum class Before { none, absolute, square, exponential };
 enum class After { none, mean, root, logarithm };
 
-// Axes are an attribute in older definitions and input 1 in newer ones. Without axes all are reduced, or none
-// where the attribute noop_with_empty_axes says so.
+// Axes are an attribute in older definitions and input 1 in newer ones. Without axes all are reduced, or none if
+// the attribute noop_with_empty_axes is set.
 std::vector<int> reduced_axes(OpContext& c) {
   const int rank = c.rank(0);
   std::optional<std::vector<int>> axes = c.axes(1, rank);
@@ -43,7 +43,7 @@ TensorBox apply(ir::Lowering& l, After after, TensorBox x, Expr count) {
       });
     case After::root:
     case After::logarithm: {
-      // Of integers: computed in f64 and truncated, as NumPy does.
+      // For integers: computed in f64 and truncated, as NumPy does.
       const DType dtype = x.dtype(), compute = is_float(dtype) ? dtype : DType::f64;
       return l.cast(unary(l, after == After::root ? OpCode::sqrt : OpCode::log, l.cast(x, compute)), dtype);
     }
@@ -63,7 +63,7 @@ void lower(OpContext& c) {
   c.set_output(0, l.cast(apply(l, after, y, extent(c.sizes(0), axes)), dtype));
 }
 
-// log(sum(exp(x - max))) + max; where the maximum is infinite nothing may be subtracted from it.
+// log(sum(exp(x - max))) + max; an infinite maximum must not be subtracted.
 void lower_log_sum_exp(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::vector<int> axes = reduced_axes(c);

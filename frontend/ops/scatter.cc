@@ -1,6 +1,6 @@
-// Scatter: a copy of a tensor with elements or slices replaced at indices that are read. Loops write every
-// element of their output once, so each element asks which update hits it: cheap for the few positions of a
-// cache that a step writes, expensive (elements times updates) for many updates of a large tensor.
+// Scatter: a copy of a tensor with elements or slices replaced at given indices. Loops write every element of
+// their output once, so each element searches the update that hits it: cheap for the few positions of a cache that
+// a step writes, expensive (elements times updates) for many updates of a large tensor.
 #include "frontend/ops/index.h"
 
 namespace braid::frontend {
@@ -33,7 +33,7 @@ OpCode code_of(ReduceKind kind) {
   }
 }
 
-// `hits(b, at, k)`: does update k hit the element at `at`? `update(b, at, k, mask)` reads it.
+// `hits(b, at, k)`: whether update k hits the element at `at`. `update(b, at, k, mask)` reads it.
 struct Updates {
   Expr count = 0;
   std::vector<Expr> hit_sizes;  // leading dimensions of the data that decide whether an update hits
@@ -135,7 +135,7 @@ void lower_scatter_nd(OpContext& c) {
   set_scattered(c, data, updates);
 }
 
-// Update [.., k, ..] goes to the element with the same indices but for the one along the axis, which is read.
+// Update [.., k, ..] goes to the element with the same indices except along the axis, where the index is read.
 // Along the other axes there may be fewer updates than elements.
 void lower_scatter_elements(OpContext& c) {
   ir::Lowering& l = c.lowering();

@@ -20,7 +20,7 @@ bool communicates(const ChakraNode& n) {
          n.type == ChakraNodeType::comm_recv;
 }
 
-// CollectiveCommType of et_def.proto. What the IR does not have counts as what moves as many bytes.
+// CollectiveCommType of et_def.proto. A kind that the IR lacks counts as one that moves as many bytes.
 std::optional<ir::CollectiveKind> kind_of(std::int64_t comm_type) {
   using Kind = ir::CollectiveKind;
   constexpr Kind kKinds[] = {Kind::all_reduce,
@@ -37,7 +37,7 @@ std::optional<ir::CollectiveKind> kind_of(std::int64_t comm_type) {
   return kKinds[comm_type];
 }
 
-// A value of an AttributeProto, as far as anything of ours needs it.
+// The part of an AttributeProto's value that we need.
 struct Attribute {
   std::string name, text;
   double number = 0;
@@ -65,7 +65,7 @@ void set(ChakraNode& node, const Attribute& a) {
 // ---- binary
 // -------------------------------------------------------------------------------------------------
 
-// Messages one behind the other, each with its length in front (varint): GlobalMetadata, then nodes.
+// Messages one after another, each preceded by its length (varint): GlobalMetadata, then nodes.
 class BinaryReader {
  public:
   BinaryReader(std::string_view bytes, const std::string& file)
@@ -291,7 +291,7 @@ class JsonReader {
   JsonReader(std::string_view text, const std::string& file) : scanner_(text, file), builder_(file) {}
 
   RecordedTrace run() && {
-    // Objects one behind the other (jsonizer), or one object with a list of nodes (simulator).
+    // Objects one after another (jsonizer), or one object with a list of nodes (simulator).
     for (bool first = true; scanner_.peek() != '\0'; first = false) {
       const std::size_t offset = scanner_.offset();
       if (scanner_.peek() != '{') scanner_.expect('{');
@@ -359,7 +359,7 @@ class JsonReader {
         set(n, attribute_of(TraceEntry(scanner_, e.offset(), item)));
       }
     }
-    // The simulator's form has them beside the others.
+    // The simulator's form has these beside the attributes.
     for (const char* key :
          {"is_cpu_op", "stream", "comm_size", "comm_src", "comm_dst", "num_ops", "tensor_size"}) {
       const nlohmann::json* found = e.find({key});
@@ -418,7 +418,7 @@ RecordedTrace ChakraBuilder::finish() && {
     durations |= n.duration_us > 0;
     starts |= n.start_us > 0;
   }
-  double clock = 0;  // without starts: one behind the other, in the order of the file
+  double clock = 0;  // without starts: one after another, in the order of the file
   for (std::size_t k = 0; k < nodes_.size(); ++k) {
     const ChakraNode& n = nodes_[k];
     RecordedOp op;
@@ -474,8 +474,7 @@ RecordedTrace ChakraBuilder::finish() && {
     }
     trace_.ops.push_back(std::move(op));
   }
-  // The converter of PyTorch traces writes which stream ran a kernel and leaves the order within it to
-  // whoever reads.
+  // The converter of PyTorch traces writes which stream ran a kernel and leaves the order within it to the reader.
   for (auto& [stream, list] : streams) {
     std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
       return trace_.ops[static_cast<std::size_t>(a)].begin_ns <

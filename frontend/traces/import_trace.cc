@@ -11,7 +11,7 @@ namespace {
 
 enum class Format { kineto, chakra, chakra_json, gzip, host, other };
 
-// The format that the beginning of a file shows. Chakra's binary form has no mark: its first message is
+// The format, recognised by the beginning of the file. Chakra's binary form has no mark: its first message is
 // GlobalMetadata, an empty one or one whose first field is the version, "0.0.4".
 Format format_of(std::string_view head) {
   if (head.starts_with("\x1f\x8b")) return Format::gzip;
@@ -33,7 +33,7 @@ Format format_of(std::string_view head) {
       return k < head.size() ? static_cast<unsigned char>(head[k]) : 0;
     };
     if (length < 128) {
-      // Behind the metadata: the length of a node (one or two bytes), then its first field: id (0x08) or name
+      // After the metadata: the length of a node (one or two bytes), then its first field: id (0x08) or name
       // (0x12).
       const std::size_t node = 1U + length;
       const bool version = length == 0 || (byte(1) == 0x0a && (length < 3 || byte(2) + 2U <= length));

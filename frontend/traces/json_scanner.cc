@@ -46,7 +46,7 @@ std::string_view JsonScanner::raw_value() {
       closers.push_back(c == '{' ? '}' : ']');
       ++at_;
     } else if (c == '}' || c == ']') {
-      if (closers.empty()) break;  // of whoever contains this value
+      if (closers.empty()) break;  // closes the container of this value
       if (closers.back() != c) fail(at_, fmt::format("expected '{}', got '{}'", closers.back(), c));
       closers.pop_back();
       ++at_;
@@ -67,7 +67,7 @@ std::string_view JsonScanner::raw_value() {
 nlohmann::json JsonScanner::value() {
   const std::string_view raw = raw_value();
   const std::size_t begin = at_ - raw.size();
-  // Deeper than any trace; the parser recurses no further than this.
+  // Deeper than any trace; limits the recursion of the parser.
   std::size_t depth = 0, deepest = 0;
   for (char c : raw) {
     if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);

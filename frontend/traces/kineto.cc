@@ -1,14 +1,14 @@
-// Chrome trace of the PyTorch profiler. What it says about dependencies:
+// Chrome traces of the PyTorch profiler. They tell of dependencies:
 //
-//   streams      what one stream runs, runs in order
+//   streams      kernels of one stream run in order
 //   cuda_sync    "Stream Wait Event": the first kernel launched into `stream` after the call waits for the
-//                last one that was launched into `wait_on_stream` before the event was recorded. Only there
-//                with enable_cuda_sync_events; then nothing else between streams is assumed.
-//   launches     without them: NCCL's stream waits for what its thread launched before the collective, and
-//                the first kernel launched after the collective that began no earlier than its end is taken
-//                for the one that waits
+//                last one that was launched into `wait_on_stream` before the event was recorded. Recorded only
+//                with enable_cuda_sync_events; then no other dependency between streams is assumed.
+//   launches     without these events: NCCL's stream waits for what its thread launched before the collective,
+//                and the first kernel launched after the collective that began no earlier than its end is
+//                taken for the one that waits
 //
-// Times of ProcessGroupNCCL's kernels contain waiting for the other ranks.
+// Times of ProcessGroupNCCL's kernels include waiting for the other ranks.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kClockNs = 1;  // times are rounded to this
 
-// Of the host: launches and event calls.
+// A call of the host: a launch or an event call.
 struct HostCall {
   double ts = 0;
   std::int64_t thread = 0;
@@ -36,7 +36,7 @@ struct StreamWait {
 struct DeviceOp {
   RecordedOp op;
   std::int64_t device = 0, correlation = -1;
-  double launch = 0;  // time of the host's call; of the kernel itself where the call is not in the trace
+  double launch = 0;  // time of the host's call, or of the kernel itself if the trace lacks the call
   std::int64_t thread = -1;
 };
 
@@ -222,7 +222,7 @@ class Reader {
     const auto in = args.integer({"In msg nelems"}), out = args.integer({"Out msg nelems"});
     c.elements = std::clamp<std::int64_t>(in && *in > 0 ? *in : out.value_or(1), 1, std::int64_t{1} << 40);
 
-    // "[0, 1, 2, 3]", or with "..." in it where the list is long.
+    // "[0, 1, 2, 3]"; long lists contain "...".
     const std::string ranks = args.string({"Process Group Ranks"});
     std::int64_t value = -1;
     bool whole = ranks.find("...") == std::string::npos;
@@ -279,7 +279,7 @@ class Reader {
 
   DeviceOp& op(int k) { return ops_[static_cast<std::size_t>(k)]; }
 
-  // False if it did not happen that way.
+  // Adds a dependency; false if the recorded times contradict it.
   bool depend(int later, int earlier) {
     if (later == earlier || op(earlier).op.end_ns > op(later).op.begin_ns + kClockNs) return false;
     op(later).op.deps.push_back(earlier);
@@ -307,7 +307,7 @@ class Reader {
         ++dropped;
         continue;
       }
-      // Within a stream launches are in order, up to threads that launch side by side.
+      // Within a stream launches are in order, except for threads that launch concurrently.
       const auto launched = [&](int k) { return op(k).launch; };
       const auto after_record = std::partition_point(from->second.begin(), from->second.end(),
                                                      [&](int k) { return launched(k) <= record->second.ts; });
@@ -324,14 +324,14 @@ class Reader {
   }
 
   void infer() {
-    std::vector<int> kernels, by_end;  // no collectives; by begin
+    std::vector<int> kernels, by_end;  // without collectives; by begin
     for (int k = 0; k < static_cast<int>(ops_.size()); ++k) {
       if (!op(k).op.collective) kernels.push_back(k);
     }
     std::vector<int> launched = kernels;
     std::stable_sort(launched.begin(), launched.end(),
                      [&](int a, int b) { return op(a).launch < op(b).launch; });
-    // Kernels of several streams: each behind the last one of every other stream that had ended.
+    // Kernels of several streams: each after the last one of every other stream that had ended.
     for (const auto& [stream, list] : by_stream_) {
       if (op(list.front()).op.collective) continue;
       for (int k : kernels) {
@@ -376,7 +376,7 @@ std::optional<ir::CollectiveKind> collective_of_name(std::string_view name) {
     std::string_view word;
     ir::CollectiveKind kind;
   };
-  // The first that occurs; "reduce" alone is a part of others.
+  // The first one that occurs decides; "reduce" alone is part of others.
   static constexpr Word kWords[] = {
       {"reducescatter", ir::CollectiveKind::reduce_scatter},
       {"allreduce", ir::CollectiveKind::all_reduce},

@@ -13,9 +13,8 @@ namespace {
 using ir::BufferId;
 using ir::OpId;
 
-// Where an operation stands in the order, if its dependencies allow: a kernel when it ended, a collective
-// when it began. So a collective that began while a kernel ran stands before that kernel, beside which it
-// ran.
+// The position of an operation in the order, if its dependencies allow: a kernel's end, a collective's begin. So a
+// collective that began while a kernel ran stands before that kernel, with which it overlapped.
 double position(const RecordedOp& op) { return op.collective ? op.begin_ns : op.end_ns; }
 
 [[noreturn]] void circle(const RecordedTrace& trace, const std::vector<int>& missing) {
@@ -47,7 +46,7 @@ double position(const RecordedOp& op) { return op.collective ? op.begin_ns : op.
                  "the dependencies of operations form a cycle: " + names);
 }
 
-// All operations, each behind its dependencies, otherwise by position.
+// All operations, each after its dependencies, otherwise by position.
 std::vector<int> in_order(RecordedTrace& trace) {
   const std::size_t n = trace.ops.size();
   std::vector<int> missing(n, 0), order;
@@ -165,8 +164,8 @@ class Builder {
   ir::Graph& graph() { return out_.schedule.graph; }
   const RecordedOp& op(int k) const { return trace_.ops[static_cast<std::size_t>(k)]; }
 
-  // Kernels of several streams may run at once; ours run one after the other. Each is charged with the time
-  // that it adds to those that began before it, so that together they take as long as was recorded.
+  // Kernels of several streams may run concurrently; ours run one after another. Each is charged with the time
+  // that it adds to those that began before it, so that together they take as long as recorded.
   void charge() {
     std::vector<int> kernels;
     for (std::size_t k = 0; k < trace_.ops.size(); ++k) {
@@ -189,7 +188,7 @@ class Builder {
     }
   }
 
-  // Host operations that something on the device depends on.
+  // Marks the host operations that something on the device depends on.
   void mark_needed(const std::vector<int>& order) {
     needed_.assign(trace_.ops.size(), false);
     for (std::size_t i = order.size(); i-- > 0;) {
@@ -201,7 +200,7 @@ class Builder {
 
   // What an operation leaves for those that depend on it.
   struct Result {
-    std::vector<int> of;  // host operations pass on what they depend on: operations or joins
+    std::vector<int> of;  // host operations pass on their dependencies: operations or joins
     BufferId buffer;      // kernels; collectives when they were waited for
     OpId start;           // collectives
     bool used = false;
@@ -234,8 +233,8 @@ class Builder {
     }
   }
 
-  // A host operation behind several operations of the device becomes a kernel that costs nothing, so that the
-  // number of dependencies stays that of the trace.
+  // A host operation after several operations of the device becomes a kernel without cost, so that the number of
+  // dependencies stays that of the trace.
   void pass_on(int k) {
     std::vector<int> from;
     for (int d : op(k).deps) append(d, from);
@@ -294,7 +293,7 @@ class Builder {
     graph().ranks = std::max(graph().ranks, *std::max_element(c.ranks.begin(), c.ranks.end()) + 1);
     const auto [found, added] = groups_.try_emplace({c.group, c.ranks});
     if (added) {
-      // Groups of one name but other ranks (two traces of processes with counters of their own).
+      // Groups of one name but different ranks (two traces of processes with counters of their own).
       found->second = graph().add_group(group_names_.unique(c.group, "group"), c.ranks);
     }
     return found->second;
@@ -312,7 +311,7 @@ class Builder {
     }
     if (c.kind == ir::CollectiveKind::all_to_all) in = out = (in + n - 1) / n * n;
 
-    // The operand: there when everything that the collective depends on is.
+    // The operand, which exists once all dependencies of the collective are complete.
     const std::string name = op(k).name;
     ir::ExternKernel pack;
     pack.callee = "operand";
@@ -339,7 +338,7 @@ class Builder {
     ++out_.collectives;
   }
 
-  // Waits for a collective, once.
+  // Waits for a collective, but only once.
   void finish(int k) {
     Result& r = result(k);
     if (!r.start.valid()) return;

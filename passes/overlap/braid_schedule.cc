@@ -20,13 +20,13 @@ namespace {
 using namespace ir;
 using namespace analysis;
 
-// After the pass the schedule is in order.
+// Requires that the schedule is already in the order of the pass.
 OverlapReport report_of(const Measurement& before, const Schedule& schedule, const Problem& p,
                         const MemoryModel& model, const std::map<OpId, std::pair<NodeId, NodeId>>& was) {
   const Order order = identity_order(p.nodes());
   OverlapReport report =
       make_report(std::string(BraidSchedule::kName), before, measure(schedule, p, model, order));
-  std::size_t next = 0;  // reports stand in the order of the starts
+  std::size_t next = 0;  // reports are in the order of the starts
   for (const NodeId n : order) {
     for (const Step& step : p.steps_of(n)) {
       if (step.kind != Step::Kind::start) continue;

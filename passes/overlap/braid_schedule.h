@@ -1,4 +1,4 @@
-// Puts the nodes into the order in which the simulated program ends first, within a memory cap.
+// Orders the nodes for the shortest simulated makespan within a memory cap.
 //
 //   before   start ag1  wait ag1  mm1  start ag2  wait ag2  mm2  start rs  wait rs  use rs  mm3
 //   after    start ag1  wait ag1  start ag2  mm1  wait ag2  mm2  start rs  mm3  wait rs  use rs
@@ -8,18 +8,17 @@
 //      all see them in the same order. Programs with sends and receives, where ranks may differ, keep the
 //      order of collectives.
 //   2. The simulated makespan never becomes longer, unless the input order exceeds the cap.
-//   3. Planned bytes (memory_model.h) keep the smaller of the context's cap and, if `memory_growth` is not
-//      negative, what the input order needs and that many percent more. If no order is found that keeps the
-//      context's cap: user error 570, which names the step, the bytes and the buffers that are alive.
+//   3. Planned bytes (memory_model.h) stay within the smaller of the context's cap and, if `memory_growth` is not
+//      negative, the input order's planned bytes plus that many percent. If no order keeps the context's cap: user
+//      error 570, which names the step, the bytes and the buffers that are alive.
 //   4. A schedule without collectives stays as it is.
 //   5. Deterministic: the budget counts simulated nodes, not time.
-//   6. With `merge`, collectives of equal kind and group may become one coalesced collective
-//      (merge_collectives.h) where the schedule then ends earlier; costs that are given and not computed are
-//      never merged.
-//   7. With `split`, collectives may become several (splitting.h) where the schedule then ends earlier.
+//   6. With `merge`, collectives of equal kind and group may become one coalesced collective (merge_collectives.h)
+//      if that shortens the schedule; those with explicit costs are never merged.
+//   7. With `split`, collectives may become several (splitting.h) if that shortens the schedule.
 //
-// How: order_search.h, bucket_search.h, split_search.h. It builds orders on the simulator's state and
-// improves them by moves whose effect is simulated exactly; where the lower bound (bounds.h) is reached, it
+// How: order_search.h, bucket_search.h, split_search.h. It builds orders on the simulator's state and improves
+// them by moves whose effect is simulated exactly; it stops when it reaches the lower bound (bounds.h).
 // stops.
 #pragma once
 
@@ -49,8 +48,8 @@ struct BraidSchedule {
         {"budget", &BraidSchedule::budget, "how many nodes the search simulates, per node of the schedule"},
         {"memory_growth", &BraidSchedule::memory_growth,
          "percent by which planned bytes may exceed those of the input order; negative: any"},
-        {"merge", &BraidSchedule::merge, "merge collectives where that ends earlier"},
-        {"split", &BraidSchedule::split, "split collectives where that ends earlier"}};
+        {"merge", &BraidSchedule::merge, "merge collectives if that shortens the schedule"},
+        {"split", &BraidSchedule::split, "split collectives if that shortens the schedule"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
 };

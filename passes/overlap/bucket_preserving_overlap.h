@@ -1,8 +1,8 @@
-// Merges collectives up to a size where the simulated time does not grow: what was hidden stays hidden.
+// Merges collectives up to a size if the simulated time does not grow: what was hidden stays hidden.
 //
-// All buckets at once; where that is slower, halves of them, with at most `tries` simulations. The figure
-// that decides is the makespan of the whole schedule under the simulator's own rules (order of completion on
-// a channel, contention).
+// Tries all buckets at once; if that is slower, halves of them, with at most `tries` simulations. The criterion is
+// the makespan of the whole schedule under the simulator's own rules (order of completion on a channel,
+// contention).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,7 @@ namespace braid::passes {
 
 struct BucketPreservingOverlap {
   static constexpr std::string_view kName = "bucket_preserving_overlap";
-  static constexpr std::string_view kDescription =
-      "merges collectives where the simulated time does not grow";
+  static constexpr std::string_view kDescription = "merges collectives if the simulated time does not grow";
   static constexpr bool kMayReorderCollectives = true;
 
   double cap_mb = 500;  // 1e6 bytes
@@ -30,7 +29,7 @@ struct BucketPreservingOverlap {
   static std::vector<PassOption<BucketPreservingOverlap>> options() {
     return {
         {"cap_mb", &BucketPreservingOverlap::cap_mb, "size of a bucket, MB"},
-        {"tries", &BucketPreservingOverlap::tries, "simulations at most"},
+        {"tries", &BucketPreservingOverlap::tries, "maximum number of simulations"},
         {"all_gather", &BucketPreservingOverlap::all_gather, "bucket all-gathers"},
         {"reduce_scatter", &BucketPreservingOverlap::reduce_scatter, "bucket reduce-scatters"},
         {"all_reduce", &BucketPreservingOverlap::all_reduce, "bucket all-reduces"},

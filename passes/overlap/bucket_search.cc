@@ -10,8 +10,8 @@ namespace {
 using namespace ir;
 using namespace analysis;
 
-// Bytes at which latency has fallen to a share of the time, if time grows in proportion to what comes on top
-// of it.
+// The size at which latency has fallen to `share` of the time, if the rest of the time is proportional to the
+// size.
 std::int64_t bytes_of_share(const CollectiveShape& shape, const CostModel& costs, double share) {
   const CollectiveCost cost = costs.collective(shape);
   const double latency = static_cast<double>(cost.latency.ps),
@@ -46,7 +46,7 @@ class BucketSearch {
  private:
   TrialSearch trials_;
 
-  // Merging saves latency and nothing else: is there enough of it where it matters?
+  // Merging saves only latency. Whether there is enough of it where it matters.
   bool worthwhile() const {
     const Problem& problem = trials_.problem();
     IdVector<ChannelId, std::int64_t> latency(problem.channel_ids(), 0);
@@ -68,7 +68,7 @@ class BucketSearch {
     return std::ranges::equal(a, b, {}, &Bucket::collectives, &Bucket::collectives);
   }
 
-  // Keeps what comes out if it is shorter, or as short with fewer collectives.
+  // Keeps the result if it is shorter, or as short with fewer collectives.
   bool attempt(const std::vector<Bucket>& buckets) {
     return trials_.attempt(
         [&](Schedule& schedule) { return merge_collectives(schedule, trials_.problem(), buckets); },

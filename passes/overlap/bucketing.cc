@@ -63,7 +63,7 @@ std::vector<Bucket> greedy_buckets(const ir::Schedule& schedule, const Problem& 
 
 bool bucket(std::string_view pass, ir::Schedule& schedule, PassContext& context, const BucketRules& rules,
             const BucketTrials& trials) {
-  // Collectives of one bucket change places with others: their order is not a dependency here.
+  // Collectives of one bucket change places with others, so their order is not a dependency here.
   const auto analysis = analyse(schedule, context, {.channel_order = has_point_to_point(schedule)});
   const Problem& problem = analysis->problem;
   if (problem.collectives.empty()) return false;

@@ -1,4 +1,4 @@
-// Which collectives of a schedule go into one bucket: what the bucketing passes have in common.
+// Which collectives of a schedule go into one bucket: the common part of the bucketing passes.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,19 @@ struct BucketRules {
   std::function<std::int64_t(const analysis::CollectiveShape&)> cap;
 };
 
-// Greedy, in schedule order: every collective goes into the open bucket of its key if that has room and
-// neither depends on the other; else it opens a new one. Nothing is skipped for good: one that does not fit
-// closes the bucket and begins the next.
+// Greedy, in schedule order: each collective joins the open bucket of its key if there is room and neither depends
+// on the other; otherwise it closes that bucket and opens the next, so none is skipped for good.
 std::vector<Bucket> greedy_buckets(const ir::Schedule& schedule, const analysis::Problem& problem,
                                    const analysis::CostModel& costs, const BucketRules& rules);
 
 struct BucketTrials {
-  bool keep_makespan = false;  // buckets that make the simulated time longer are refused
-  int tries = 256;             // merges that are tried at most
+  bool keep_makespan = false;  // buckets that lengthen the simulated time are refused
+  int tries = 256;             // maximum number of merges that are tried
 };
 
-// Finds buckets, merges them, and adds an OverlapReport, also where nothing was merged. Sets of buckets that
-// would close a circle, or that are refused, are tried in halves. With a cap in the context, what exceeds it
-// is refused as well.
+// Finds buckets, merges them, and adds an OverlapReport even if nothing was merged. Sets of buckets that are
+// refused, or that would form a cycle, are tried in halves. If the context has a cap, sets that exceed it are
+// refused too.
 bool bucket(std::string_view pass, ir::Schedule& schedule, PassContext& context, const BucketRules& rules,
             const BucketTrials& trials = {});
 

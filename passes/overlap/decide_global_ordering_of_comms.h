@@ -1,4 +1,4 @@
-// Says in which order the collectives of a rank may be issued: in that of the input.
+// Fixes the order in which the collectives of a rank may be issued: that of the input.
 //
 // Dependencies of collectives on each other follow from the channel policy of the schedule
 // (ir/dependencies.h): `global` chains all of them, `communicator` those of each communicator, `pair` and

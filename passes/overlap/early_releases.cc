@@ -21,7 +21,7 @@ Order with_early_releases(const Problem& problem, OrderView order) {
   for (const NodeId next : order) {
     Position first = out.end_id();
     if (done[next] == 0) out.push_back(next);
-    // What has just come may let releases come, and those others.
+    // The new nodes may make releases ready, and these others.
     for (; first < out.end_id(); ++first) {
       done[out[first]] = 1;
       for (const NodeId after : problem.successors(out[first])) {

@@ -31,7 +31,7 @@ class Finder {
       if (const auto* k = schedule_.graph[node.op].as<WaitKernel>()) wait_of_[k->start] = n;
       if (const auto* k = schedule_.graph[node.op].as<ReleaseKernel>()) release_of_[k->start] = n;
     }
-    // What goes into a collective first: a copy between two of them belongs to the later one.
+    // Prologues of collectives first: a copy between two of them belongs to the later one.
     std::vector<std::pair<NodeId, std::size_t>> gathers;  // the wait, its group
     std::vector<int> gather_waits, scatter_waits;         // groups
     for (const NodeId n : nodes_of(schedule_)) {
@@ -64,7 +64,7 @@ class Finder {
   std::map<OpId, NodeId> wait_of_, release_of_;
   std::vector<NewGroup> groups_;
 
-  // The group of a start; that of its wait is the next one. At most `depth` are in flight.
+  // Adds the group of a start; that of its wait is the next one. At most `depth` are in flight.
   void add_start(std::string name, std::vector<NodeId> members, std::vector<int>& waits, std::int64_t depth) {
     NewGroup start{std::move(name), std::move(members), {}};
     if (std::ssize(waits) >= depth) start.after = {*(waits.end() - depth)};
@@ -80,7 +80,7 @@ class Finder {
   }
   bool loops(NodeId node) const { return is_loops(schedule_, at(schedule_.nodes, node)); }
 
-  // Loops that move elements and compute nothing from several of them; `scale`: also times a constant.
+  // Loops that only move elements; with `scale`, they may also multiply by a constant.
   bool copies(NodeId node, bool scale) const {
     if (!loops(node)) return false;
     for (OpId op : ops_of(at(schedule_.nodes, node))) {
@@ -130,13 +130,13 @@ class Finder {
     return unary && seen.size() <= kMostLoops + 1;
   }
 
-  // The start and the loops before it whose results nobody else reads. `wait`: if there is one.
+  // The start and the loops before it whose results nothing else reads. `wait`: invalid if there is none.
   std::set<NodeId> prologue(NodeId start, NodeId wait, bool only_copies) const {
     std::set<NodeId> members = {start};
     std::set<NodeId> readers = {start, wait};  // the wait pins the inputs
     if (const auto r = release_of_.find(at(schedule_.nodes, start).op); r != release_of_.end())
       readers.insert(r->second);
-    std::set<NodeId, std::greater<>> candidates;  // the latest first: all its readers are then decided on
+    std::set<NodeId, std::greater<>> candidates;  // the latest first: its readers are then decided
     for_each_data(deps_.predecessors(start.index), [&](NodeId p) { candidates.insert(p); });
     while (!candidates.empty()) {
       const NodeId n = *candidates.begin();
@@ -154,7 +154,7 @@ class Finder {
 
   std::set<NodeId> copies_behind(NodeId wait) const {
     std::set<NodeId> members = {wait};
-    std::set<NodeId> candidates;  // the earliest first: all that it reads is then decided on
+    std::set<NodeId> candidates;  // the earliest first: what it reads is then decided
     for_each_data(deps_.successors(wait.index), [&](NodeId s) { candidates.insert(s); });
     while (!candidates.empty()) {
       const NodeId n = *candidates.begin();
@@ -185,8 +185,8 @@ Measurement measured(const Schedule& schedule, const PassContext& context) {
 
 bool GroupFsdpCollectives::run(Schedule& schedule, PassContext& context) {
   if (depth < 1) {
-    user_error(542, {.node = std::string(kName)}, "a depth of " + std::to_string(depth),
-               "at least one gather has to be in flight: depth=1");
+    user_error(542, {.node = std::string(kName)}, "depth must be at least 1, got " + std::to_string(depth),
+               "use depth=1 for one gather in flight");
   }
   std::vector<NewGroup> groups = Finder(schedule).run(depth);
   if (groups.empty()) return false;

@@ -1,23 +1,23 @@
-// Groups around the collectives of fully sharded data parallelism, chained so that few of them are under way.
+// Groups around the collectives of fully sharded data parallelism, chained so that few of them are in flight.
 //
 //   p  -> cast -> copy_in -> all_gather         grouped g_gather  after f_gather_wait   {cast; copy_in; g}
 //   all_gather -> wait -> copy_out              grouped g_gather_wait                   {g.wait; copy_out}
 //   grad -> copy_in -> reduce_scatter           grouped r_scatter  after q_scatter_wait {copy_in; r}
 //   reduce_scatter -> wait -> output            grouped r_scatter_wait                  {r.wait}
 //
-// (PyTorch #131510.) Without it, passes that raise starts raise all gathers to the top, and all parameters
-// are there whole at once. Contract
-//   1. A gather is FSDP's if all that it is computed from are inputs and constants, through loops only: at
-//      most 16 of them. Loops whose results nobody else reads go into its group.
-//   2. A reduce-scatter is FSDP's if its results reach outputs only, through loops that read nothing else
-//      that is computed. Loops before it that copy, cast or scale, and that nobody else reads, go into its
+// (PyTorch #131510.) Without it, passes that raise starts raise all gathers to the top, and all parameters exist
+// whole at once. Contract
+//   1. A gather is FSDP's if it is computed only from inputs and constants, through at most 16 loops and nothing
+//      else. Loops whose results nothing else reads go into its group.
+//   2. A reduce-scatter is FSDP's if its results reach only outputs, through loops that read nothing else that is
+//      computed. Loops before it that copy, cast or scale, and whose results nothing else reads, go into its
 //      group.
-//   3. Loops behind the wait of a gather that only copy or cast what it brought go into the wait's group; not
+//   3. Loops after the wait of a gather that only copy or cast the gathered data go into the wait's group, except
 //      those that copy it into another collective, as in 2.
-//   4. Gather number k + depth comes after the wait of gather k, and so do reduce-scatters among themselves:
-//      with depth d at most d of each kind are in flight.
-//   5. Blocking collectives, and what is in a group already, stay as they are. A group that could not be
-//      contiguous is not made; a chain that dependencies contradict is not asked for.
+//   4. Gather number k + depth comes after the wait of gather k, and the same holds for reduce-scatters: with
+//      depth d, at most d of each kind are in flight.
+//   5. Blocking collectives and members of groups stay as they are. A group that could not be contiguous is not
+//      made; a chain that contradicts dependencies is not requested.
 #pragma once
 
 #include <string_view>

@@ -25,7 +25,7 @@ class Contraction {
     for (const int g : groups.ids()) {
       key_[nodes_ + g] = -1;
       for (const NodeId m : groups[g].members) {
-        internal_check(unit_[m.index] == m.index, "a node in two groups");
+        internal_check(unit_[m.index] == m.index, "a node is in two groups");
         unit_[m.index] = nodes_ + g;
         key_[nodes_ + g] = std::max(key_[nodes_ + g], m.index);
       }
@@ -49,11 +49,11 @@ class Contraction {
     }
   }
 
-  // Units in order; afterwards `made` and `dropped` say which groups and order-only dependencies are left.
+  // Units in order; afterwards `made` and `dropped` tell which groups and order-only dependencies remain.
   std::vector<int> run() {
     std::vector<int> order = pass();
     if (!broken_) return order;
-    // What had to give way is known; once more, so that nothing has run ahead of what a cycle held back.
+    // The second pass knows what had to give way, so nothing runs ahead of what a cycle delayed.
     done_.assign(done_.ids(), 0);
     return pass();
   }
@@ -70,7 +70,7 @@ class Contraction {
       if (missing_[unit] == 0) push(unit);
     }
     std::vector<int> order;
-    int first = 0;  // no living unit before is left
+    int first = 0;  // no living unit before it is left
     for (;;) {
       while (!ready_.empty()) {
         const int unit = ready_.top().second;
@@ -110,7 +110,7 @@ class Contraction {
       for (const NodeId m : groups_[unit - nodes_].members) f(m.index);
     }
   }
-  // Once per dependency, order-only ones of groups last.
+  // Calls f once per dependency, with order-only ones of groups last.
   template <class F>
   void for_each_predecessor(int unit, F&& f) const {
     for_each_node(unit, [&](int n) {
@@ -138,7 +138,7 @@ class Contraction {
     return n;
   }
 
-  // Nothing is ready: from any unit that is left, predecessors that are left lead into a cycle.
+  // Nothing is ready: from any remaining unit, the remaining predecessors lead into a cycle.
   void break_cycle(int from) {
     broken_ = true;
     std::vector<int> path;
@@ -155,7 +155,7 @@ class Contraction {
       at = next;
     }
     path.erase(path.begin(), std::find(path.begin(), path.end(), at));
-    // An order-only dependency is the first to go; otherwise the last group of the cycle.
+    // Drops an order-only dependency if there is one, otherwise the last group of the cycle.
     for (std::size_t k = 0; k < path.size(); ++k) {
       const int later = path[k] - nodes_, earlier = path[(k + 1) % path.size()] - nodes_;
       if (later < 0 || earlier < 0 || !std::ranges::count(after_[later], earlier)) continue;

@@ -1,6 +1,6 @@
-// Groups of schedule nodes (Inductor's GroupedSchedulerNode): members stay contiguous, nothing fuses into a
-// group or comes between its members, and groups can be chained by order-only dependencies that no effect
-// asks for (ScheduleNode::after).
+// Groups of schedule nodes (Inductor's GroupedSchedulerNode): members stay contiguous, nothing fuses into a group
+// or comes between its members, and groups can be chained by order-only dependencies beyond those of effects
+// (ScheduleNode::after).
 //
 //   before                    group_nodes: g = {cast, gather}, after f
 //     cast                      f { ... }
@@ -8,10 +8,10 @@
 //     f { ... }                 grouped g after f { cast; gather }
 //     gather
 //
-// A group stands where its last member stood, unless dependencies push it further down. Groups are acyclic
-// with all that is outside: one that a path leaves and enters again is not made, an order-only dependency
-// that would close a cycle is dropped, and the caller is told. Dependencies are computed afresh at each
-// call, so nodes that other passes made (a merged all-gather) are like any others.
+// A group stands where its last member stood, unless dependencies push it further down. Groups are acyclic with
+// the nodes outside: a group that a path leaves and enters again is not made, and an order-only dependency that
+// would close a cycle is dropped; the result lists both. Dependencies are computed anew at each call, so nodes
+// that other passes made (a merged all-gather) are like any others.
 #pragma once
 
 #include <set>
@@ -27,7 +27,7 @@ namespace braid::passes {
 struct NewGroup {
   std::string name;                       // made unique among operations and nodes
   std::vector<analysis::NodeId> members;  // single and fused nodes of Schedule::nodes, each in one group only
-  std::vector<int> after;                 // into the list of new groups
+  std::vector<int> after;                 // indices of the new groups that come before
 };
 struct Grouping {
   std::vector<std::string> names;            // of the groups, by index; empty: not made
@@ -35,16 +35,16 @@ struct Grouping {
 
   bool any() const;
 };
-// Puts nodes into groups, in a topological order of the result that is as near to the present one as the
-// groups allow. O((nodes + dependencies) log nodes). Leaves the schedule alone if no group can be made.
+// Puts nodes into groups, in the topological order of the result that is nearest to the present order.
+// O((nodes + dependencies) log nodes). Leaves the schedule unchanged if no group can be made.
 Grouping group_nodes(ir::Schedule& schedule, std::vector<NewGroup> groups);
 
-// Takes groups at the top level apart, members in order: all of them, or those named. Groups that were to
-// come after one of them no longer are. True if there were any.
+// Takes groups at the top level apart, members in order: all of them, or the named ones. Dependencies of other
+// groups on them end. Returns whether there were any.
 bool unpack_groups(ir::Schedule& schedule);
 bool unpack_groups(ir::Schedule& schedule, const std::set<std::string>& names);
 
-// Groups for as long as a pass drags several nodes along: gone, without fusion, when this goes.
+// Groups for a pass that moves several nodes together; the destructor takes them apart without fusion.
 class TemporaryGroups {
  public:
   TemporaryGroups(ir::Schedule& schedule, std::vector<NewGroup> groups);

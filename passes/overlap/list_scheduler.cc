@@ -49,8 +49,8 @@ class ListScheduler {
   }
 
  private:
-  // A heap of ready nodes: the most urgent first, ties in input order. Those that were taken otherwise stay
-  // in it until they come up.
+  // A heap of ready nodes: the most urgent first, ties in input order. Nodes taken otherwise stay in it until they
+  // come up.
   class Ready {
    public:
     void push(std::int64_t priority, NodeId node) { heap_.push({priority, -node.index}); }
@@ -91,7 +91,7 @@ class ListScheduler {
         starts = true;
         channel_[n] = p_.collectives[s.collective].channel;
       }
-      // A blocking collective stands still like a computation; waits for what the node itself starts as well.
+      // A blocking collective occupies the stream like a computation, and so does a wait for the node's own start.
       waits |= s.kind == Step::Kind::wait && p_.collectives[s.collective].start != n;
       if (s.kind == Step::Kind::start && s.blocking) {
         work_[n] += p_.collectives[s.collective].cost.time.ps;
@@ -100,7 +100,7 @@ class ListScheduler {
     class_[n] = waits ? Class::wait : starts ? Class::start : work_[n] > 0 ? Class::compute : Class::free;
   }
 
-  // All that a node waits for is complete.
+  // Whether everything that the node waits for is complete.
   bool is_over(NodeId n) const {
     for (const Step& s : p_.steps_of(n)) {
       if (s.kind == Step::Kind::wait && p_.collectives[s.collective].start != n && done_[s.collective] == 0) {
@@ -127,7 +127,7 @@ class ListScheduler {
         break;
     }
   }
-  // A wait that no longer blocks.
+  // Handles a wait that no longer blocks.
   void over(NodeId n) { work_[n] > 0 ? compute_.push(priority(n), n) : free_.push(priority(n), n); }
 
   void note_complete() {
@@ -143,7 +143,7 @@ class ListScheduler {
 
   bool may_take(NodeId n) { return admission_ == nullptr || admission_->may_take(n); }
 
-  // The most urgent nodes of a heap that may come next, `count` at most; looks at a few more than that.
+  // At most `count` of the most urgent nodes of a heap that may come next; looks at a few more than that.
   std::vector<NodeId> best(Ready& heap, int count) {
     const int most = count + (admission_ == nullptr ? 4 : rule_.patience);
     std::vector<NodeId> looked, found;
@@ -174,11 +174,11 @@ class ListScheduler {
       const NodeId next = admission_->next();
       if (ready_[next] != 0) return next;
     }
-    // Nothing to compute and nothing in flight: any start that is left.
+    // Nothing to compute and nothing in flight: any remaining start.
     return urgent_start(INT64_MAX);
   }
 
-  // The most urgent start of a channel that runs empty within the time.
+  // The most urgent start of a channel that becomes idle within the time.
   NodeId urgent_start(std::int64_t horizon) {
     NodeId found;
     for (ChannelId ch : p_.channel_ids()) {
@@ -192,7 +192,7 @@ class ListScheduler {
     return found;
   }
 
-  // Another channel of its fabric carries something that is more urgent.
+  // Whether another channel of its fabric carries something more urgent.
   bool fabric_is_busy(NodeId n, ChannelId channel) const {
     const int fabric = p_.collectives[p_.started_by(n)].cost.fabric;
     for (ChannelId ch : p_.channel_ids()) {
@@ -206,13 +206,13 @@ class ListScheduler {
 
   NodeId compute_or_wait(const std::vector<NodeId>& computes) {
     const std::int64_t now = simulator_.now().ps;
-    // The two longest tails of what could be computed.
+    // The two longest tails of the candidates for compute.
     std::int64_t urgent = 0, second = 0;
     for (const NodeId n : computes) {
       second = std::max(second, std::min(urgent, tail(n)));
       urgent = std::max(urgent, tail(n));
     }
-    // The waits that the channels come to next: when each would end.
+    // The next waits of the channels, and when each would end.
     NodeId wait;
     std::int64_t wait_end = 0;
     for (const ChannelId ch : issued_.ids()) {

@@ -1,14 +1,13 @@
-// One pass over a problem that builds an order on the state of the simulator itself: at each step it knows
-// what is in flight, what the channels still have to do and when a wait would end, contention included.
+// Builds an order in one pass over a problem on the state of the simulator itself: at each step it knows what is
+// in flight, what the channels still have to do and when a wait would end, contention included.
 //
-//   1. What costs nothing (views, releases, waits for what is complete) comes at once: it frees memory and
-//      makes others ready.
-//   2. A start comes just before its channel would run empty, the most urgent first: earlier it gains
-//      nothing, and could no longer be overtaken by a more urgent one that becomes ready meanwhile.
-//   3. Of the ready computations and the waits that could be blocked in, the one that leaves the shortest
-//      rest: the larger of the computations that are left and the longest tail, once the choice is made. So
-//      the stream stands still only if nothing is ready or if what it waits for is more urgent than all that
-//      is ready and cannot wait.
+//   1. Nodes that take no time (views, releases, waits for complete collectives) come at once: they free memory
+//      and make others ready.
+//   2. A start comes just before its channel would become idle, the most urgent first: an earlier start gains
+//      nothing and could no longer be overtaken by a more urgent one that becomes ready meanwhile.
+//   3. Of the ready computations and the waits that could block, the one that leaves the shortest rest: after the
+//      choice, the larger of the remaining computations and the longest tail. So the stream blocks only if nothing
+//      is ready or if the awaited collective is more urgent than everything that is ready.
 //
 // O((nodes + dependencies) log nodes) appends and heap operations.
 #pragma once
@@ -26,14 +25,14 @@ struct ListRule {
   analysis::IdSpan<analysis::NodeId, const std::int64_t> priority;  // larger is more urgent
   analysis::IdSpan<analysis::NodeId, const std::int64_t>
       tails;                 // ps from its begin to the end (tails.h), for rule 3
-  bool may_idle = true;      // rule 3; without, the stream never stands still while a computation is ready
-  bool share_fabric = true;  // without: a start waits for its fabric, not only for its channel
-  int candidates = 4;        // computations that rule 3 looks at
-  int patience = 16;         // nodes without admission that it looks past, of each kind
+  bool may_idle = true;      // rule 3; if false, the stream never blocks while a computation is ready
+  bool share_fabric = true;  // if false, a start waits for its fabric, not only for its channel
+  int candidates = 4;        // computations that rule 3 considers
+  int patience = 16;         // nodes of each kind without admission that it skips
 };
 
-// `admission`: may be null; else it is asked before each step, and where it refuses all the next node of its
-// reference comes.
+// `admission` may be null; otherwise it is asked before each step, and if it refuses every candidate, the next
+// node of its reference comes.
 analysis::Order list_schedule(const analysis::Problem& problem, const ListRule& rule,
                               analysis::Admission* admission = nullptr);
 

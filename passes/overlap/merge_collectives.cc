@@ -14,8 +14,8 @@ namespace {
 using namespace ir;
 using namespace analysis;
 
-// The nodes of the schedule, with the starts, the waits and the releases of each bucket contracted into one:
-// the first of them, which leads the others.
+// The nodes of the schedule, with the starts, the waits and the releases of each bucket contracted into one: the
+// first of them, the leader.
 class Contracted {
  public:
   Contracted(const Problem& p, std::span<const Bucket> buckets)
@@ -38,8 +38,8 @@ class Contracted {
     }
   }
 
-  // Leaders in a topological order; empty if there is a circle. Nodes keep their places where they can: a
-  // start counts as standing where its last member stood, a wait or release where its first one did.
+  // Leaders in a topological order; empty if there is a cycle. Nodes keep their places if they can: a start has
+  // the place of its last member, a wait or release that of its first one.
   std::vector<NodeId> order() const {
     IdVector<NodeId, int> missing(p_.nodes(), 0);
     for (NodeId n : p_.nodes()) {
@@ -79,11 +79,11 @@ class Contracted {
  private:
   const Problem& p_;
   IdVector<NodeId, NodeId> leader_;    // of each node: itself, or the first of its bucket
-  IdVector<NodeId, NodeId> next_;      // member of the same contracted node, if there is one more
-  IdVector<NodeId, NodeId> position_;  // of a leader: where it would like to stand
+  IdVector<NodeId, NodeId> next_;      // the next member of the same contracted node, if any
+  IdVector<NodeId, NodeId> position_;  // of a leader: its preferred position
 };
 
-// One release stands for all: they have one each, or none has.
+// Whether one release can stand for all: each has one, or none has.
 bool released_alike(const Problem& p, const Bucket& b) {
   return std::ranges::all_of(b.collectives, [&](CollectiveId c) {
     return p.collectives[c].release.valid() == p.collectives[b.collectives[0]].release.valid();
@@ -94,11 +94,11 @@ void append(std::vector<BufferId>& to, const std::vector<BufferId>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// The operations of the others go into those of the first; what is left over has no node and is removed.
+// Merges the operations of the others into those of the first; the rest has no node and is removed.
 void merge_operations(Schedule& schedule, const Problem& p, const Bucket& bucket) {
   Graph& g = schedule.graph;
   const auto op_of = [&](NodeId node) { return node.valid() ? at(schedule.nodes, node).op : OpId{}; };
-  // The operation that the contracted node keeps is that of its first member in the schedule.
+  // The contracted node keeps the operation of its first member in the schedule.
   const auto keeper = [&](NodeId Collective::*part) {
     NodeId first;
     for (CollectiveId c : bucket.collectives) {
@@ -182,7 +182,7 @@ std::optional<Time> merged_makespan(const Problem& problem, std::span<const Buck
   }
   const std::vector<NodeId> order = Contracted(problem, buckets).order();
   if (order.empty()) return std::nullopt;
-  Problem after;  // the simulator does not ask for dependencies
+  Problem after;  // the simulator does not need dependencies
   after.channels = problem.channels;
   after.fabrics = problem.fabrics;
   after.collectives = problem.collectives;
@@ -203,7 +203,8 @@ std::optional<Time> merged_makespan(const Problem& problem, std::span<const Buck
 bool merge_collectives(Schedule& schedule, const Problem& problem, std::span<const Bucket> buckets) {
   if (buckets.empty()) return false;
   for (const Bucket& b : buckets) {
-    internal_check(b.collectives.size() > 1, "a bucket of {} collectives", b.collectives.size());
+    internal_check(b.collectives.size() > 1, "a bucket has {} collectives, expected at least two",
+                   b.collectives.size());
     for (CollectiveId c : b.collectives) {
       internal_check(may_merge(schedule, problem, c), "'{}' cannot be merged",
                      schedule.graph[problem.collectives[c].op].name);

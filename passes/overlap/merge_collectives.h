@@ -1,4 +1,4 @@
-// Several collectives as one coalesced collective: what bucketing is made of.
+// Merges several collectives into one coalesced collective: the basis of bucketing.
 //
 //   %a = all_gather @dp (%x) as ga ... wait ga     ->   %a, %b = all_gather @dp (%x, %y) as ga ... wait ga
 //   %b = all_gather @dp (%y) as gb ... wait gb
@@ -31,8 +31,8 @@ struct MergeKey {
 };
 MergeKey merge_key(const ir::Graph& graph, ir::OpId start, bool mixed_dtypes);
 
-// Can this collective be merged with others at all: alone in its node, asynchronous, with a wait in a node of
-// its own (and a release, if any), priced by size, no send or receive.
+// Whether this collective can be merged at all: alone in its node, asynchronous, with a wait in a node of its own
+// (and a release, if any), priced by size, no send or receive.
 bool may_merge(const ir::Schedule& schedule, const analysis::Problem& problem,
                analysis::CollectiveId collective);
 
@@ -41,20 +41,20 @@ struct Bucket {
   std::vector<analysis::CollectiveId> collectives;  // of the problem; at least two
 };
 
-// What the merged collective costs.
+// The cost of the merged collective.
 analysis::CollectiveCost merged_cost(const ir::Schedule& schedule, const analysis::Problem& problem,
                                      const analysis::CostModel& costs, const Bucket& bucket);
 
-// The makespan of what merge_collectives() would make, without making it; nothing where it would refuse.
-// `costs`: of each bucket, merged. About as fast as one simulation.
+// The makespan after merge_collectives(), without merging; nullopt if it would refuse. `costs`: of each merged
+// bucket. About as fast as one simulation.
 std::optional<analysis::Time> merged_makespan(const analysis::Problem& problem,
                                               std::span<const Bucket> buckets,
                                               std::span<const analysis::CollectiveCost> costs);
 
-// Merges each bucket of a schedule (whose problem this is) and finds a place for what was merged: every start
-// comes when the last of its bucket is ready, every wait before the first user of the bucket; the other nodes
-// keep their order as far as dependencies allow. False, and nothing has changed, if that is impossible:
-// buckets that depend on themselves or on each other in a circle.
+// Merges each bucket of a schedule (whose problem this is) and places the merged nodes: a start where the last of
+// its bucket is ready, a wait before the first user of the bucket; the other nodes keep their order as far as
+// dependencies allow. Returns false, with nothing changed, if buckets depend on themselves or on each other in a
+// cycle.
 bool merge_collectives(ir::Schedule& schedule, const analysis::Problem& problem,
                        std::span<const Bucket> buckets);
 

@@ -23,14 +23,14 @@ bool is_order(const Dependency& d) {
   return d.hazard == Hazard::channel_order || d.hazard == Hazard::group_order;
 }
 
-// How far a start may go up, or a wait down.
+// The range in which a start may go up, or a wait down.
 struct Way {
-  std::vector<NodeId> carried;  // nodes that move, ascending, the start or wait itself among them
-  NodeId end{0};                // which they may not pass; -1, or the number of nodes: they may go all of it
-  bool by_order = false;        // what stands there must stay only because of an order between collectives
+  std::vector<NodeId> carried;  // nodes that move, ascending, with the start or wait itself
+  NodeId end{0};                // a node that they may not pass; -1, or the number of nodes: there is none
+  bool by_order = false;        // that node must stay only because of an order between collectives
 };
 
-// A place of the start or wait at which the program ends earlier.
+// A place of the start or wait at which the program is faster.
 struct Place {
   NodeId node;  // in front of it (start) or behind it (wait)
   Time makespan;
@@ -79,10 +79,10 @@ class Finder {
   const Timeline t_;
   MovedOrders orders_;
   const std::int64_t most_appends_;
-  bool cut_short_ = false;   // places of the present collective that were not looked at
-  std::int64_t placed_ = 0;  // nodes of the orders whose memory was looked at
+  bool cut_short_ = false;   // some places of the present collective were not examined
+  std::int64_t placed_ = 0;  // nodes of the orders whose memory was examined
   std::optional<MemoryModel> memory_;
-  std::int64_t live_ = 0, planned_ = 0;  // bytes of the order as it is
+  std::int64_t live_ = 0, planned_ = 0;  // bytes of the present order
   std::optional<std::map<std::string, Limit>> ungrouped_;
 
   const std::string& name_of_start(CollectiveId c) const {
@@ -109,7 +109,7 @@ class Finder {
     return waits_only ? limit_of_wait(c) : limit_of_start(c);
   }
 
-  // There are better places: what keeps it from all of them, if anything.
+  // Given better places: what keeps the collective from all of them, if anything.
   Limit limit_by(const std::vector<Place>& up, const std::vector<Place>& down, bool neither) const {
     const auto better = [](const Place& a, const Place& b) {
       return std::pair(a.over, a.makespan) < std::pair(b.over, b.makespan);
@@ -131,7 +131,7 @@ class Finder {
     return limit;
   }
 
-  // Up from a start: what it needs and takes no time goes with it. `order`: orders between collectives hold.
+  // Up from a start, with the nodes that it needs and that take no time. `order`: orders between collectives hold.
   Way way_up(NodeId start, bool order) const {
     Way way{{start}, {}, false};
     std::map<NodeId, bool> needed;  // node -> only by an order
@@ -184,7 +184,7 @@ class Finder {
 
   bool communicates(NodeId node) const { return p_.started_by(node).valid() || p_.waited_by(node).valid(); }
 
-  // When the transfer would begin at the earliest, with its start at a place on the way, from `first` on.
+  // The earliest begin of the transfer with its start at a place on the way, from `first` on.
   Time earliest_begin(CollectiveId c, const Way& way, NodeId first = {0}) {
     const NodeId start = p_.collectives[c].start;
     first = std::max(first, way.end + 1);
@@ -192,7 +192,7 @@ class Finder {
     const bool stops = std::ranges::any_of(steps, &Step::blocking) ||
                        std::ranges::any_of(way.carried, [&](NodeId n) { return p_.waited_by(n).valid(); });
     if (stops || steps.size() > 1) {
-      // What stops the stream lets others come later, so that a later place may be the best.
+      // A node that blocks the stream delays others, so a later place may be the best.
       Time begin = t_.collectives[c].begin;
       for (NodeId q = first; q < (stops ? start : std::min(start, first + 1)) && !exhausted(); ++q) {
         Order order = identity_order(p_.nodes());
@@ -202,7 +202,7 @@ class Finder {
       }
       return begin;
     }
-    // What comes before runs as it does now.
+    // The nodes before it run as they do now.
     Time begin = orders_.begin(first);
     for (const CollectiveId o : p_.collectives.ids()) {
       if (o != c && p_.collectives[o].channel == p_.collectives[c].channel && p_.collectives[o].start < first)
@@ -225,7 +225,7 @@ class Finder {
     return out;
   }
 
-  // The nodes from first to last, with those that are carried in front (else behind).
+  // The nodes from first to last, with the carried ones in front (else at the end).
   static std::vector<NodeId> moved(NodeId first, NodeId last, const Way& way, bool up) {
     const IdRange<NodeId> all(first, last + 1);
     std::vector<NodeId> nodes(all.begin(), all.end());
@@ -237,7 +237,7 @@ class Finder {
   std::vector<Place> places_of_wait(CollectiveId c) {
     const NodeId wait = p_.collectives[c].wait;
     std::vector<Place> out;
-    if (!takes_time(wait)) return out;  // nor does it further down
+    if (!takes_time(wait)) return out;  // nor would it further down
     const Way way = way_down(wait);
     for (NodeId q = wait + 1; q < way.end && !exhausted(); ++q) {
       if (std::ranges::binary_search(way.carried, q)) continue;
@@ -290,7 +290,7 @@ class Finder {
     return limit;
   }
 
-  // The one in its channel that ends when this one begins: behind that, no place lets it begin earlier.
+  // The collective of its channel that ends when this one begins: after that, no place lets it begin earlier.
   Limit limit_of_queue(CollectiveId c) {
     const Collective& collective = p_.collectives[c];
     for (const CollectiveId o : p_.collectives.ids()) {
@@ -306,7 +306,7 @@ class Finder {
     return {};
   }
 
-  // An order between collectives, or groups, is all that keeps it from beginning earlier.
+  // The case that only an order between collectives, or groups, keeps it from beginning earlier.
   Limit limit_of_order(CollectiveId c) {
     const NodeId start = p_.collectives[c].start;
     const Way way = way_up(start, true);
@@ -316,7 +316,7 @@ class Finder {
     return {.reason = LimitReason::order, .other = name_of(schedule_, way.end.index)};
   }
 
-  // No earlier place of the start is better.
+  // The case that no earlier place of the start is better.
   Limit limit_of_start(CollectiveId c) {
     if (const Limit queue = limit_of_queue(c); queue.reason != LimitReason::none) return queue;
     if (const Limit order = limit_of_order(c); order.reason != LimitReason::none) return order;
@@ -328,7 +328,7 @@ class Finder {
     return {.reason = LimitReason::data, .other = name_of(schedule_, free.end.index)};
   }
 
-  // Does the node depend on an earlier one, other than by an order between collectives?
+  // Whether the node depends on an earlier one, other than by an order between collectives.
   bool needs(NodeId node, NodeId earlier) const {
     std::vector<NodeId> look = {node};
     IdVector<int, char> seen(first_ids<int>(node - earlier + 1), 0);
@@ -344,7 +344,7 @@ class Finder {
     return false;
   }
 
-  // No later place of the wait is better.
+  // The case that no later place of the wait is better.
   Limit limit_of_wait(CollectiveId c) const {
     const Collective& collective = p_.collectives[c];
     if (t_.collectives[c].blocked.ps == 0) return exposed_elsewhere(c);
@@ -357,7 +357,7 @@ class Finder {
             .other = name_of(schedule_, way.end.index)};
   }
 
-  // It is exposed in the wait for another one, or behind the last node.
+  // The case that it is exposed in the wait for another one, or after the last node.
   Limit exposed_elsewhere(CollectiveId c) const {
     const CollectiveTimes& mine = t_.collectives[c];
     NodeId longest;

@@ -1,29 +1,28 @@
-// What stands in the way of less exposed communication in an order as it is: the reasons that reports print.
+// Why no more communication of an order is hidden: the reasons that reports print.
 //
-// A pass says what it moves and what it keeps to (Freedom), and never why it stopped: the reasons are found
-// in the order that it made, in one way for all passes, and each is a claim that the simulator can be asked
-// about. One collective moves at a time and all other nodes keep their order: its start goes up, with the
-// nodes that it needs and that take no time; its wait goes down, with the nodes that need it and take no
-// time.
+// A pass states what it moves and what it must keep (Freedom), never why it stopped. The reasons are found in the
+// order that it made, in one way for all passes, and each is a claim that can be checked with the simulator. One
+// collective moves at a time while all other nodes keep their order: its start goes up with the nodes that it
+// needs and that take no time; its wait goes down with the nodes that need it and take no time.
 //
-//   none      such a place exists, keeps the caps, and the program ends earlier; `where` names the best
-//   memory    places at which it ends earlier exist, but each exceeds a cap: the nearest by `bytes`, at
-//             `step` of the order that results
-//   group     no place, but there is one once all groups are taken apart; `other` is the group it is in
-//   form      as none, but the pass moves neither starts nor waits; or what the pass itself says of a
-//             collective that it cannot change
-//   cost      no place makes the program end earlier, though there are some at which the transfer would begin
-//             earlier; or the collective is hidden
+//   none      a place exists that keeps the caps and makes the program faster; `where` names the best
+//   memory    places that make it faster exist, but each exceeds a cap: the nearest by `bytes`, at `step` of
+//             the resulting order
+//   group     no such place, but there is one once all groups are taken apart; `other` is its group
+//   form      as none, but the pass moves neither starts nor waits; or the pass's own reason why it cannot
+//             change the collective
+//   cost      no place makes the program faster, though at some the transfer would begin earlier; or the
+//             collective is hidden
 //   data      the transfer cannot begin earlier because it needs `other`, which ends when the collective
 //             begins
-//   order     the same because `other` is in its channel before it, or must come first by the channel policy
+//   order     the same because `other` precedes it in its channel, or must come first by the channel policy
 //   boundary  it begins at the beginning of the schedule
 //
-// For passes that move waits and no starts: data, order and boundary are about what ends the wait's way down;
-// a collective that is exposed in another one's wait has its order with that wait.
+// For passes that move only waits, data, order and boundary are about what stops the wait on its way down; a
+// collective that is exposed in another one's wait has the limit `order` with that wait.
 //
-// Simulated nodes are counted: on large schedules the most exposed collectives come first, and those for
-// which nothing is left say so (none, "not examined"). Tests hold every kind of reason against the simulator.
+// The number of simulated nodes is limited: on large schedules the most exposed collectives come first, and those
+// beyond the limit say so (none, "not examined"). Tests check every kind of reason against the simulator.
 #pragma once
 
 #include <map>
@@ -36,12 +35,12 @@
 
 namespace braid::passes {
 
-// Of the schedule in its present order, by the name of the start. `pass`: for the words of `form`.
+// Of the schedule in its present order, by the name of the start. `pass` is named in the text of `form`.
 std::map<std::string, analysis::Limit> find_limits(const ir::Schedule& schedule,
                                                    const analysis::CostModel& costs,
                                                    const analysis::Freedom& freedom, std::string_view pass);
 
-// Puts them into the report of the pass that made this schedule, where the pass has not said anything itself.
+// Adds them to the report of the pass that made this schedule, except where the pass gave a reason itself.
 void explain(analysis::OverlapReport& report, const ir::Schedule& after, const analysis::CostModel& costs);
 
 }  // namespace braid::passes

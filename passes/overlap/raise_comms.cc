@@ -32,7 +32,7 @@ bool RaiseComms::run(ir::Schedule& schedule, PassContext& context) {
       reversed.push_back(start);
     };
     for (const NodeId n : std::views::reverse(p.nodes())) {
-      // Another start in between stays below this one: what is held goes up together, in its order.
+      // Another start in between stays below this one: the held starts go up together, in their order.
       if (!may_be_held(p, n)) {
         while (needs[n] > 0) let_go();
         if (r.starts(n)) {

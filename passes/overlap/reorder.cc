@@ -29,7 +29,7 @@ IdVector<CollectiveId, int> moves(const Problem& problem, OrderView order) {
 
 void check_topological(std::string_view pass, const ir::Schedule& schedule, const Problem& problem,
                        OrderView order) {
-  ir::internal_check(order.end_id().index == problem.size(), "{}: an order of {} nodes for {}", pass,
+  ir::internal_check(order.end_id().index == problem.size(), "{}: got an order of {} nodes for {}", pass,
                      order.size(), problem.size());
   IdVector<NodeId, char> done(problem.nodes(), 0);
   for (const NodeId n : order) {

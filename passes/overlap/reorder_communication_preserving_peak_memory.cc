@@ -29,7 +29,7 @@ bool ReorderCommunicationPreservingPeakMemory::run(ir::Schedule& schedule, PassC
           const NodeId before = order.at(s.first - 1);
           if (r.starts(before)) break;
           if (bubble.needs_node_before(s)) {
-            // What is needed comes along, but no wait: it would expose the collective that it waits for.
+            // A needed node comes along, except a wait: that would expose the collective that it waits for.
             if (r.waits(before) || s.last - s.first + 1 >= max_group) break;
             --s.first;
             continue;

@@ -1,11 +1,10 @@
-// Each start goes up, with what it needs, past compute that can hide it, as long as a budget of live bytes is
-// kept.
+// Moves each start up, with what it needs, past compute that can hide it, within a budget of live bytes.
 //
 // From torch/_inductor/comms.py (2025), with its known faults corrected:
-//   * collectives keep their order, always (there, with the default options, gathers end up reversed);
+//   * collectives always keep their order (there, with the default options, gathers end up reversed);
 //   * the walk that estimates exposure ends at the wait of a later collective on the same channel;
 //   * lifetimes are exact after every swap, in-place reuse included (adjacent_swaps.h);
-//   * the budget is one for the whole run and not a new one for each pass;
+//   * one budget holds for the whole run, not one for each pass;
 //   * costs are always used: a collective that is covered with a margin stops.
 #pragma once
 
@@ -29,11 +28,10 @@ struct ReorderCommunicationPreservingPeakMemory {
 
   static std::vector<PassOption<ReorderCommunicationPreservingPeakMemory>> options() {
     using P = ReorderCommunicationPreservingPeakMemory;
-    return {
-        {"budget", &P::budget, "how far the live peak may grow in all passes of the run, 0.2: by a fifth"},
-        {"extra_overlap", &P::extra_overlap,
-         "a collective stops when covered by this much more than its cost"},
-        {"max_group", &P::max_group, "how many nodes a start may take along"}};
+    return {{"budget", &P::budget, "growth of the live peak allowed to all passes of the run; 0.2: a fifth"},
+            {"extra_overlap", &P::extra_overlap,
+             "a collective stops when covered by this much more than its cost"},
+            {"max_group", &P::max_group, "how many nodes a start may take along"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
 };

@@ -12,7 +12,7 @@ namespace {
 
 using namespace analysis;
 
-// Values by rank, and the first one that is small enough.
+// Values by rank, with a search for the first one that is small enough.
 class Ranks {
  public:
   explicit Ranks(std::size_t size) {
@@ -25,7 +25,7 @@ class Ranks {
     while (node /= 2) least_[node] = std::min(least_[2 * node], least_[2 * node + 1]);
   }
   void clear(Position rank) { set(rank, kNone); }
-  // From this rank on, the first with a value below `bound`, if there is one.
+  // The first rank from `rank` on with a value below `bound`, if there is one.
   Position first_below(std::int64_t bound, Position rank) const {
     std::size_t node = ir::offset_of(rank) + width_;
     if (node >= least_.size()) return {};
@@ -59,7 +59,7 @@ class Reorderer {
       if (r.starts(n)) comms_.push_back(n);
     }
     readiness_.begin([&](NodeId n) { ready_.push_back(n); });
-    // By the first collective that each node feeds.
+    // Ranked by the first collective that each node feeds.
     const IdVector<NodeId, int> first_comm = r.first_start_of();
     by_rank_.assign(p_.nodes().begin(), p_.nodes().end());
     std::ranges::stable_sort(by_rank_, {}, [&](NodeId n) { return first_comm[n]; });
@@ -115,10 +115,10 @@ class Reorderer {
   std::vector<NodeId> comms_;
   IdVector<NodeId, char> done_;
   IdVector<NodeId, NodeId> seen_;     // the search that found a node
-  IdVector<NodeId, NodeId> depends_;  // in front of which it was found to depend on the previous collective
+  IdVector<NodeId, NodeId> depends_;  // the collective whose predecessor it was found to need
   Order by_rank_;                     // by (first collective that they feed, position)
   IdVector<NodeId, Position> rank_;
-  std::vector<NodeId> ready_;  // and not yet among the fillers; some have been emitted
+  std::vector<NodeId> ready_;  // not yet among the fillers; some have been emitted
   Ranks fillers_;              // ready nodes: their compute time
   Order order_;
 
@@ -129,7 +129,7 @@ class Reorderer {
     readiness_.take(n, [&](NodeId next) { ready_.push_back(next); });
   }
 
-  // Step 2 of the header. Returns what is hidden behind it.
+  // Step 2 of the header. Returns the compute placed behind the collective.
   Time fill(Time hidden, Time cost, NodeId comm) {
     std::vector<NodeId> ready = std::move(ready_);
     ready_.clear();
@@ -142,7 +142,7 @@ class Reorderer {
       }
     }
     for (Position rank{0}; hidden < cost; ++rank) {
-      // A node of which no more than half fits is skipped.
+      // A node is skipped if at most half of it fits.
       rank = fillers_.first_below(2 * (cost - hidden).ps, rank);
       if (!rank.valid()) break;
       const NodeId n = by_rank_[rank];
@@ -152,7 +152,7 @@ class Reorderer {
     return hidden;
   }
 
-  // In input order, without the node itself. What is found is emitted before the next call.
+  // In input order, without the node itself. The caller emits them before the next call.
   std::vector<NodeId> unscheduled_ancestors(NodeId node) {
     std::vector<NodeId> found = {node};
     for (std::size_t k = 0; k < found.size(); ++k) {

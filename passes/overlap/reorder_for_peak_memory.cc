@@ -16,7 +16,7 @@ namespace {
 
 using namespace analysis;
 
-// The least value of a prefix, and the first place that has any value.
+// Values at places: the least of a prefix, and the first place with a value.
 class PrefixMin {
  public:
   using Value = std::pair<std::int64_t, NodeId>;
@@ -80,11 +80,11 @@ class Lpmf {
     Readiness readiness(p_);
     readiness.begin([&](NodeId n) { make_ready(n); });
     std::int64_t live = 0, peak = 0;
-    // What lives at the end is reached in any order.
+    // Every order reaches what lives at the end.
     for (const Tenant& t : memory_.tenants()) peak = checked_add(peak, t.to_end ? t.bytes : 0);
     while (order.size() < p_.nodes().size()) {
       PrefixMin::Value best = least_of(peak - live);
-      // None fits: of the smallest size.
+      // None fits: take one of the smallest size.
       if (best == PrefixMin::kNone) best = least_of(size_[by_size_[ready_.first()]]);
       const NodeId node = best.second;
       ready_.set(place_[node], PrefixMin::kNone);
@@ -100,12 +100,12 @@ class Lpmf {
   const Problem& p_;
   const MemoryModel& memory_;
   PrefixMin ready_;
-  // Bytes born there in the input order, bytes that die there now.
+  // Bytes born there in the input order, and bytes that would die there now.
   IdVector<NodeId, std::int64_t> size_, freed_;
   IdVector<NodeId, char> is_ready_;
   IdVector<TenantId, char> born_;
-  IdVector<TenantId, std::size_t> left_;  // nodes
-  IdVector<TenantId, NodeId> all_left_;   // their exclusive or: of the last one, itself
+  IdVector<TenantId, std::size_t> left_;  // number of remaining nodes
+  IdVector<TenantId, NodeId> all_left_;   // their exclusive or: if one remains, that node
   Order by_size_;
   IdVector<NodeId, Position> place_;
 

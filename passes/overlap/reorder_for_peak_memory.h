@@ -1,17 +1,16 @@
-// Four topological orders that try to keep little alive, and the input order; the one with the smallest live
-// peak stays.
+// Keeps the order with the smallest live peak: the input order or one of four topological orders built for it.
 //
 //   LPMF      least peak memory first: among the ready nodes that fit below the highest peak so far (at first
-//             what lives at the end), the one that leaves the least behind; if none fits, of the smallest
-//             ones the one that leaves the least behind
+//             the bytes that live at the end), the one that leaves the least behind; if none fits, the same
+//             among the smallest
 //   BFS       nodes in the order in which their predecessors ran
-//   DFS       depth first from each node, cheap ones first, what it needs likewise
+//   DFS       depth first from each node, the lightest first, its predecessors likewise
 //   DFS back  the same from the nodes without users only
 //
-// The first three are those of torch/_inductor/memory.py, so the result is never worse than its own, by the
-// exact peak (memory_model.h): births before deaths, outputs kept, in-place reuse counted. On a tie the
-// earlier in the list input, LPMF, BFS, DFS, DFS back. It knows nothing of communication but dependencies: it
-// belongs in front of overlap passes. O(n log n).
+// The first three are those of torch/_inductor/memory.py, so the result is never worse than that one's, by the
+// exact peak (memory_model.h): births before deaths, outputs kept, in-place reuse counted. Ties go to the first in
+// the list input, LPMF, BFS, DFS, DFS back. It knows nothing of communication but dependencies, so it belongs
+// before overlap passes. O(n log n).
 #pragma once
 
 #include <string_view>
@@ -23,7 +22,7 @@ namespace braid::passes {
 
 struct ReorderForPeakMemory {
   static constexpr std::string_view kName = "reorder_for_peak_memory";
-  static constexpr std::string_view kDescription = "the order with the smallest live peak of five";
+  static constexpr std::string_view kDescription = "picks the order with the smallest live peak of five";
 
   bool run(ir::Schedule& schedule, PassContext& context);
 };

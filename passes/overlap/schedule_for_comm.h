@@ -1,16 +1,15 @@
-// One greedy list scheduler behind three wishes: starts early, waits late, compute under what is in flight.
+// One greedy list scheduler with three goals: starts early, waits late, compute under what is in flight.
 //
 // Second generation (torch/_inductor/comms.py, _schedule_for_comm, 2024). The next node is the ready one with
 // the smallest
 //
 //   ( raise:  index of the first collective that it blocks, none last
-//   , sink:   0 if it is no wait, 1 if it is one (or contains one)
+//   , sink:   1 if it is a wait or contains one, else 0
 //   , position in the input )
 //
-// With `overlap`, compute whose cost covers the collective's is taken right after each start, as far as
-// compute is ready. Nodes in front of a start (a cast, a copy into place) count as blocking it, so they rise
-// with it; mutations and the channel policy are dependencies like all others. Knows nothing of memory:
-// everything that can rises to the top. O(n log n).
+// With `overlap`, ready compute whose cost covers the collective's comes right after each start. Nodes in front of
+// a start (a cast, a copy into place) count as blocking it, so they rise with it; mutations and the channel policy
+// are dependencies like all others. Ignores memory: everything that can rises to the top. O(n log n).
 #pragma once
 
 #include <string_view>

@@ -1,9 +1,8 @@
-// Moves every wait down to the first node that needs it, its release right behind it; nothing else moves.
+// Moves every wait down to the first node that needs it, followed by its release; nothing else moves.
 //
 // First generation (torch/_inductor/comms.py, 2023): one scan that holds waits back until a user comes. Here
-// users are all dependencies: readers, writers of pinned memory, and what the channel policy orders. Held
-// nodes that are due at the same node come in input order; those that nobody needs go to the end.
-// O(dependencies).
+// all dependencies count as users: readers, writers of pinned memory, and the channel policy. Held nodes that are
+// due at the same node come in input order; those without a user go to the end. O(dependencies).
 #pragma once
 
 #include <string_view>

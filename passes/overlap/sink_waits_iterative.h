@@ -1,9 +1,8 @@
-// Each wait goes down, with its release and the nodes that need it at once, past compute that can hide its
-// collective, as long as a budget of live bytes is kept. The mirror image of
-// reorder_communication_preserving_peak_memory.
+// Moves each wait down, with its release and the nodes that need it at once, past compute that can hide its
+// collective, within a budget of live bytes. The mirror image of reorder_communication_preserving_peak_memory.
 //
-// From torch/_inductor/comms.py (2025), with its known faults corrected: exposure is what decides, with the
-// right sign, in all cases; last uses are exact after every swap; the budget is that of the whole run.
+// From torch/_inductor/comms.py (2025), with its known faults corrected: exposure decides in all cases, with the
+// right sign; last uses are exact after every swap; one budget holds for the whole run.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +26,12 @@ struct SinkWaitsIterative {
 
   static std::vector<PassOption<SinkWaitsIterative>> options() {
     using P = SinkWaitsIterative;
-    return {
-        {"budget", &P::budget, "how far the live peak may grow in all passes of the run, 0.2: by a fifth"},
-        {"extra_overlap", &P::extra_overlap,
-         "a wait stops when its collective is covered by this much more than its cost"},
-        {"swap_with_collectives", &P::swap_with_collectives,
-         "waits may go past the starts of other collectives"},
-        {"max_group", &P::max_group, "how many nodes a wait may take along"}};
+    return {{"budget", &P::budget, "growth of the live peak allowed to all passes of the run; 0.2: a fifth"},
+            {"extra_overlap", &P::extra_overlap,
+             "a wait stops when its collective is covered by this much more than its cost"},
+            {"swap_with_collectives", &P::swap_with_collectives,
+             "waits may go past the starts of other collectives"},
+            {"max_group", &P::max_group, "how many nodes a wait may take along"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
 };

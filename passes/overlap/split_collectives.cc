@@ -17,8 +17,8 @@ using namespace analysis;
 bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
   if ((chunks == 0) == (max_bytes == 0)) {
     ir::user_error(571, {.node = std::string(kName)},
-                   chunks == 0 ? "neither a number nor a size of the parts is given"
-                               : "a number and a size of the parts are given",
+                   chunks == 0 ? "exactly one of chunks and max_bytes must be given, got neither"
+                               : "exactly one of chunks and max_bytes must be given, got both",
                    "split_collectives{chunks=K} or split_collectives{max_bytes=N}");
   }
   constexpr std::int64_t kMostChunks = 1024;
@@ -26,7 +26,7 @@ bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
     ir::user_error(
         572, {.node = std::string(kName)},
         fmt::format("chunks={}, max_bytes={}, min_bytes={}", chunks, max_bytes, min_bytes),
-        fmt::format("chunks is from 2 to {}, max_bytes at least 1, min_bytes at least 0", kMostChunks));
+        fmt::format("use chunks from 2 to {}, max_bytes from 1 and min_bytes from 0 on", kMostChunks));
   }
   const auto analysis = analyse(schedule, context, {.channel_order = has_point_to_point(schedule)});
   const Problem& problem = analysis->problem;

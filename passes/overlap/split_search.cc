@@ -12,7 +12,7 @@ using namespace ir;
 using namespace analysis;
 
 constexpr std::int64_t kLeastGain =
-    2000;  // more starts must gain more than one part in so many of the makespan
+    2000;  // more starts must gain more than this fraction (1/2000) of the makespan
 
 class SplitSearch {
  public:
@@ -21,7 +21,7 @@ class SplitSearch {
       : trials_(best, costs, full, options.channel_order, options.tries), problem_(trials_.problem()) {}
 
   bool run() {
-    // Nothing that is not exposed can be gained.
+    // Only exposed time can be gained.
     const auto share_of_best = [&](std::int64_t part) { return trials_.best().found.makespan.ps / part; };
     if (trials_.above_bound().ps <= share_of_best(1000)) return false;
     find_candidates();
@@ -51,7 +51,7 @@ class SplitSearch {
 
   void find_candidates() {
     const Timeline t = simulate(problem_, identity_order(problem_.nodes()));
-    // What runs on a channel runs in the order of issue.
+    // A channel runs its collectives in the order of issue.
     IdVector<ChannelId, std::vector<CollectiveId>> on_channel(problem_.channel_ids());
     for (const CollectiveId c : problem_.collectives.ids())
       on_channel[problem_.collectives[c].channel].push_back(c);
@@ -73,7 +73,7 @@ class SplitSearch {
     }
   }
 
-  // When the last of what it needs is complete.
+  // When everything that it needs is complete.
   Time ready_at(CollectiveId collective, const Timeline& t) const {
     Time ready;
     for (const NodeId before : problem_.predecessors(problem_.collectives[collective].start)) {
@@ -97,7 +97,7 @@ class SplitSearch {
     return out;
   }
 
-  // Keeps what comes out if it is more than `gain` shorter, or with `gain` of -1: not longer.
+  // Keeps the result if it is more than `gain` shorter or, with a gain of -1, not longer.
   bool attempt(const std::vector<Split>& splits, std::int64_t gain) {
     return trials_.attempt(
         [&](Schedule& schedule) {

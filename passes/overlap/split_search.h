@@ -1,10 +1,11 @@
-// Which collectives braid_schedule splits: the set after which the graph, put in its best order, ends first.
+// Which collectives braid_schedule splits: the set with which the graph, in its best order, has the shortest
+// makespan.
 //
-// Splitting costs a latency per part and gains in two ways: a short urgent collective need not wait behind a
-// long one on its channel, and who needs a part need not wait for the whole. So the candidates are
-// collectives that run while one that is exposed is ready to run (those in its way), and exposed ones; parts
-// whose latency is larger than their transfer are never made. Every trial is judged as in bucket_search.h, by
-// the simulated makespan of the best order within the memory cap; what does not end earlier is not kept.
+// Splitting costs a latency per part and gains in two ways: a short urgent collective need not wait behind a long
+// one on its channel, and the user of a part need not wait for the whole. So the candidates are exposed
+// collectives, and those that run while an exposed one is ready to run (and delay it); parts whose latency exceeds
+// their transfer are never made. Every trial is judged as in bucket_search.h, by the simulated makespan of the
+// best order within the memory cap; only what shortens it is kept.
 #pragma once
 
 #include "passes/overlap/bucket_search.h"
@@ -16,8 +17,8 @@ struct SplitSearchOptions {
   int tries = 8;               // at most
 };
 
-// Replaces `best` by a schedule with split collectives if that ends earlier. True if it did. `full`: how the
-// winner's order is searched for in the end.
+// Replaces `best` by a schedule with split collectives if that is shorter. Returns whether it did. `full`: how the
+// order of the winner is searched in the end.
 bool search_splits(Scheduled& best, const analysis::CostModel& costs, const OrderSearchOptions& full,
                    const SplitSearchOptions& options);
 

@@ -16,7 +16,7 @@ namespace {
 using namespace ir;
 using namespace analysis;
 
-// Elements of a contiguous operand: `unit` (the product of what is not constant) times `count`.
+// Elements of a contiguous operand: `unit` (the product of the symbolic sizes) times `count`.
 struct Extent {
   Expr unit = 1;
   std::int64_t count = 1;
@@ -25,7 +25,7 @@ Extent extent_of(const std::vector<Expr>& sizes) {
   Extent e;
   for (const Expr& s : sizes) {
     if (s.is_constant()) {
-      e.count *= s.constant();  // its bytes are a number already
+      e.count *= s.constant();  // cannot overflow: the operand's bytes fit
     } else {
       e.unit = e.unit * s;
     }
@@ -33,8 +33,8 @@ Extent extent_of(const std::vector<Expr>& sizes) {
   return e;
 }
 
-// Where piece `number` begins, in units. Pieces of 256 bytes and more begin at such addresses if the tensor
-// does.
+// The begin of piece `number`, in units. Pieces of at least 256 bytes begin at multiples of 256 bytes from the
+// tensor's first element.
 std::int64_t begin_of(const Extent& e, std::int64_t number, std::int64_t of, std::int64_t item) {
   if (number == of) return e.count;
   const std::int64_t step = e.unit.is_constant(1) ? std::max<std::int64_t>(1, 256 / item) : 1;
@@ -42,7 +42,7 @@ std::int64_t begin_of(const Extent& e, std::int64_t number, std::int64_t of, std
   return e.count / of >= step ? begin / step * step : begin;
 }
 
-// Memory without a producer of its own, which views of it may fill.
+// Whether views may fill the memory because it has no producer of its own.
 bool may_be_filled(const Graph& g, StorageId storage) {
   return storage.valid() && g[storage].kind != StorageKind::input && g[storage].kind != StorageKind::constant;
 }
@@ -53,7 +53,7 @@ bool owns(const Buffer& b) {
          std::holds_alternative<FlexibleLayout>(b.layout);
 }
 
-// The owning buffer beneath a chain of views, if nobody produces it; else nothing.
+// The owning buffer beneath a chain of views, if it has no producer; else invalid.
 BufferId filled_base(const Graph& g, BufferId view) {
   while (const auto* v = std::get_if<NonOwningLayout>(&g[view].layout)) view = v->base;
   const Buffer& b = g[view];
@@ -185,7 +185,7 @@ Split Splitter::split(CollectiveId collective, const SplitLimits& limits, std::s
     for (std::int64_t p = 0; p < pieces; ++p)
       items.push_back({{k, static_cast<int>(p), static_cast<int>(pieces)}, bytes / pieces});
   }
-  // By size: a part is full. By number: an item goes where its middle lies.
+  // By size, a part is filled up; by number, an item goes to the part in which its middle lies.
   std::int64_t before = 0, part = -1, in_part = 0;
   for (const Item& item : items) {
     std::int64_t into = part;
@@ -223,7 +223,7 @@ class Cutter {
     const OpId start = c.op, wait = op_at(c.wait), release = !c.release.valid() ? OpId{} : op_at(c.release);
     const Operation whole_start = g_[start], whole_wait = g_[wait];
     const auto kernel = *whole_start.as<CollectiveKernel>();
-    // Which result goes with which operand: outputs of the operation stand in the order of its operands.
+    // Outputs of the operation are in the order of its operands.
     std::map<std::size_t, Target> targets;
     for (std::size_t part = 0; part < split.parts.size(); ++part) {
       Operation s = whole_start, w = whole_wait;
@@ -267,7 +267,7 @@ class Cutter {
   Schedule& schedule_;
   Graph& g_;
   const Problem& p_;
-  IdVector<NodeId, std::vector<OpId>> nodes_;  // what comes behind each
+  IdVector<NodeId, std::vector<OpId>> nodes_;  // operations behind each node
   std::map<BufferId, BufferId> renamed_;       // results of waits -> the memory that the pieces fill
 
   // Pieces are views of `base`, whose first element is that of the result.
@@ -297,7 +297,7 @@ class Cutter {
     return g_.add_buffer(std::move(b));
   }
 
-  // Makes the memory of result `o` one that is filled in pieces; who read `waited` reads it from now on.
+  // Makes the memory of result `o` one that is filled in pieces; readers of `waited` will read it.
   Target target_of(BufferId o, BufferId waited) {
     const std::string name = g_[o].name;
     const BufferId first = unmutated(g_, o);
@@ -308,7 +308,7 @@ class Cutter {
       renamed_[waited] = o;
       return {o, name};
     }
-    // In place. What was there before becomes a piece like the others, which the parts change afterwards.
+    // In place. The former contents become a piece like the others, which the parts change afterwards.
     Buffer base = g_[first];
     base.producer = {};
     base.name += ".all";
@@ -372,7 +372,8 @@ void split_collectives(Schedule& schedule, const Problem& problem, std::span<con
   if (splits.empty()) return;
   Cutter cutter(schedule, problem);
   for (const Split& s : splits) {
-    internal_check(s.parts.size() > 1, "a collective in {} parts", s.parts.size());
+    internal_check(s.parts.size() > 1, "a collective is split into {} parts, expected at least two",
+                   s.parts.size());
     cutter.add(s);
   }
   cutter.finish();

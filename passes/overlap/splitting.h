@@ -1,4 +1,4 @@
-// One collective as several: the inverse of merging, and cutting one tensor into pieces.
+// Makes several collectives of one: the inverse of merging, and cutting one tensor into pieces.
 //
 //   %a, %b = all_gather @dp (%x, %y)   ->   %a = all_gather @dp (%x)
 //                                           %b = all_gather @dp (%y)
@@ -8,15 +8,15 @@
 //                                           %r.part1 in %r at n/2 = all_reduce sum @dp (%x at n/2 [n/2])
 //                                           %r.part0.1 mutates %r.part0 = wait ..., and so on
 //
-// Nothing is copied and the memory is the same: what was the result is now memory that is filled in pieces,
-// and who reads it waits for the pieces that it reads. Starts, waits and releases of the parts stand where
-// that of the whole stood, in order.
+// Nothing is copied and the memory is the same: the former result is now memory that is filled in pieces, and each
+// reader waits for the pieces that it reads. Starts, waits and releases of the parts stand where that of the whole
+// stood, in order.
 //
-// Where cuts may be:
+// Possible cuts:
 //   between the operands of a coalesced collective: always;
 //   within an operand: of an all-reduce or a broadcast, which treat every element alike. The result of an
-//     all-gather (the input of a reduce-scatter or all-to-all) is one slab per rank, so a piece of each
-//     rank's part would be scattered over it, and operands of collectives are contiguous.
+//     all-gather (the input of a reduce-scatter or all-to-all) has one slab per rank, so a piece of each rank's
+//     part would be scattered over it, but operands of collectives must be contiguous.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@
 
 namespace braid::passes {
 
-// A run of elements of one operand: of `of` equal pieces (as equal as alignment allows) the piece `number`; 0
-// of 1 is the whole operand.
+// A run of elements of one operand: piece `number` of `of` equal pieces (as equal as alignment allows); 0 of 1 is
+// the whole operand.
 struct Piece {
   std::size_t operand = 0;
   int number = 0, of = 1;
@@ -42,10 +42,10 @@ struct Split {
   std::vector<std::vector<Piece>> parts;
 };
 
-// How to split. One of the two is given.
+// How to split. Exactly one of the two is given.
 struct SplitLimits {
-  int chunks = 0;              // as many parts as that
-  std::int64_t max_bytes = 0;  // parts of at most so many bytes of payload
+  int chunks = 0;              // number of parts
+  std::int64_t max_bytes = 0;  // maximum payload of a part
 };
 
 // Decides about the collectives of one schedule, whose problem this is.
@@ -53,12 +53,12 @@ class Splitter {
  public:
   Splitter(const ir::Schedule& schedule, const analysis::Problem& problem, const analysis::CostModel& costs);
 
-  // Why the collective cannot be split at all; empty: it can, at least between its operands.
+  // Why the collective cannot be split at all; empty if it can, at least between its operands.
   std::string why_whole(analysis::CollectiveId collective) const;
-  // Why an operand of it cannot be cut; empty: it can.
+  // Why an operand of it cannot be cut; empty if it can.
   std::string why_uncut(analysis::CollectiveId collective, std::size_t operand) const;
-  // Fewer than two parts: it stays whole, and `reason` (if asked for) says why, or is empty where it is small
-  // enough.
+  // Fewer than two parts mean that it stays whole; `reason` (if not null) then says why, or is empty if the
+  // collective is small enough.
   Split split(analysis::CollectiveId collective, const SplitLimits& limits,
               std::string* reason = nullptr) const;
   std::int64_t payload(analysis::CollectiveId collective) const;
@@ -69,11 +69,11 @@ class Splitter {
   const ir::Schedule& schedule_;
   const analysis::Problem& problem_;
   const analysis::CostModel& costs_;
-  ir::IdVector<ir::BufferId, char> written_through_view_;  // somebody writes a view of this very version
-  ir::IdVector<ir::BufferId, char> derived_;               // somebody changes this version
+  ir::IdVector<ir::BufferId, char> written_through_view_;  // a view of this very version is written
+  ir::IdVector<ir::BufferId, char> derived_;               // this version is changed
 };
 
-// Splits all of them; no two of the same collective. The order of all other nodes stays.
+// Performs all splits, each of a different collective. All other nodes keep their order.
 void split_collectives(ir::Schedule& schedule, const analysis::Problem& problem,
                        std::span<const Split> splits);
 

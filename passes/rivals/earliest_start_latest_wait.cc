@@ -19,7 +19,7 @@ Order earliest_starts(const Reordering& r) {
   return topological_order(r.problem, [&](NodeId n) { return std::pair(blocks[n], r.waits(n)); });
 }
 
-// Waits and releases down to what needs them, everything else stays.
+// Moves waits and releases down to the nodes that need them; everything else stays.
 Order latest_waits(const Reordering& r, const Order& order) {
   const Problem& p = r.problem;
   const auto passive = [&](NodeId n) {

@@ -20,12 +20,12 @@ constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 class BottomUp {
  public:
-  // `stall`: rule 4 may stall although there is compute.
+  // `stall`: rule 4 may stall even if there is compute.
   BottomUp(const Reordering& r, std::int64_t in_flight, std::int64_t memory_limit, bool stall)
       : r_(r), p_(r.problem), in_flight_(in_flight), memory_limit_(memory_limit), stall_(stall) {
     depth_.assign(p_.nodes(), 0);
     path_.assign(p_.nodes(), {});
-    // From the front: how many collectives lie on the way to a node, and the longest path to it.
+    // From the front: the number of collectives on the way to a node, and the longest path to it.
     for (const NodeId k : p_.nodes()) {
       for (NodeId before : p_.predecessors(k)) {
         depth_[k] = std::max(depth_[k], depth_[before]);
@@ -37,7 +37,7 @@ class BottomUp {
         path_[k] += p_.collectives[c].cost.time;
       }
     }
-    // Releases count for nothing: in the end they stand right behind what they depend on.
+    // Releases do not count: in the end they stand right behind what they depend on.
     for (const Tenant& t : r.memory.tenants()) {
       left_.push_back(std::ranges::count_if(t.nodes, [&](NodeId node) { return !only_releases(p_, node); }));
     }
@@ -98,7 +98,7 @@ class BottomUp {
     return static_cast<std::size_t>(
         r_.schedule.graph[p_.collectives[collective].op].as<ir::CollectiveKernel>()->kind);
   }
-  // One that waits and starts (a group, a blocking collective) is compute here: it opens and closes its
+  // A node that waits and starts (a group, a blocking collective) counts as compute: it opens and closes its
   // windows itself.
   bool opens(NodeId n) const { return p_.waited_by(n).valid() && !p_.started_by(n).valid(); }
   bool closes(NodeId n) const {
@@ -119,7 +119,7 @@ class BottomUp {
     }
   }
 
-  // Bytes alive in front of the node, less those behind it.
+  // Bytes alive in front of the node minus those behind it.
   std::int64_t growth(NodeId n) const {
     std::int64_t bytes = 0;
     for (TenantId t : r_.memory.touched_by(n)) {
@@ -132,7 +132,7 @@ class BottomUp {
 
   NodeId choose() const {
     if (live_ > memory_limit_) {
-      // The few best of each list are enough to tell.
+      // The best few of each list suffice.
       NodeId best;
       std::int64_t least = kNoLimit;
       const auto look = [&](NodeId n) {
@@ -164,7 +164,7 @@ class BottomUp {
     }
     if (!compute_.empty()) return std::get<2>(*compute_.rbegin());
     if (!starts_.empty()) return starts_.begin()->second;
-    // Only waits without a free resource are left, and nothing can free one: open one all the same.
+    // Only waits without a free resource are left, and nothing can free one, so one is opened anyway.
     for (const std::set<Key>& kind : waits_) {
       if (!kind.empty() && (wait == nullptr || *kind.rbegin() > *wait)) wait = &*kind.rbegin();
     }

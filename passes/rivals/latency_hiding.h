@@ -1,9 +1,9 @@
 // A rival to compare with: list scheduling from the end, as XLA's latency-hiding scheduler does it.
 //
-// Documented behaviour (xla/service/latency_hiding_scheduler.h) and how it is meant here:
+// Documented behaviour (xla/service/latency_hiding_scheduler.h) as implemented here:
 //   * bottom-up: a node is ready when all its users are placed; time runs backwards from the end
-//   * a wait opens a window that its start closes; a start is covered once the collective's latency has
-//     passed since
+//   * a wait opens a window that its start closes; a start is covered once the collective's latency has passed
+//     since the window opened
 //   * at most `in_flight` windows of one kind of collective are open at a time
 //   * of the ready nodes, by these rules in turn:
 //       1. memory      over the limit: the one that leaves the least alive
@@ -14,11 +14,11 @@
 //       5. depth       compute on the deepest chain of collectives, then on the longest path
 //       6. stall       an uncovered start, the one that is covered soonest; time passes idle until then
 //       7. input       later nodes of the input first
-//   * XLA itself has rule 4 behind compute, which misses uniform layers whose collectives are longer than
-//     their compute; in front of it, gradients that are only read at the end all stall there. Both orders are
-//     built and the one whose simulated time is shorter is kept: a stronger rival than its source
-//   * if the plan exceeds the cap, it runs again with a smaller memory limit (`reruns` times), and gives up
-//     to the input order
+//   * XLA itself has rule 4 after compute, which misses uniform layers whose collectives are longer than
+//     their compute; before it, gradients that are only read at the end all stall there. Both orders are built
+//     and the one with the shorter simulated time is kept: a stronger rival than its source
+//   * if the plan exceeds the cap, it runs again with a smaller memory limit (up to `reruns` times), and then
+//     falls back to the input order
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ struct LatencyHiding {
   std::int64_t reruns = 5;
 
   static std::vector<PassOption<LatencyHiding>> options() {
-    return {{"in_flight", &LatencyHiding::in_flight, "collectives of one kind in flight at most"},
-            {"reruns", &LatencyHiding::reruns, "how often the memory limit is made smaller"}};
+    return {{"in_flight", &LatencyHiding::in_flight, "maximum collectives of one kind in flight"},
+            {"reruns", &LatencyHiding::reruns, "how often the memory limit is reduced"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
 

@@ -36,8 +36,8 @@ std::vector<Bucket> buckets_of(const ir::Schedule& schedule, const Problem& p, c
   struct Open {
     Bucket bucket;
     CollectiveShape shape;
-    Time hides;        // compute between the bucket before this one and this one
-    NodeId last_wait;  // of the bucket before
+    Time hides;        // compute between the previous bucket and this one
+    NodeId last_wait;  // of the previous bucket
   };
   std::map<MergeKey, Open> open;
   std::vector<Bucket> out;
@@ -75,7 +75,7 @@ std::vector<Bucket> buckets_of(const ir::Schedule& schedule, const Problem& p, c
 
 bool prefetch(ir::Schedule& schedule, const CostModel& costs) {
   const Problem p = make_problem(schedule, costs, {.channel_order = false});
-  // (position, 0 in front of what stands there, 1 itself, 2 behind it)
+  // (position, 0 in front of the node there, 1 at it, 2 behind it)
   IdVector<NodeId, std::pair<NodeId, int>> wish;
   for (NodeId n : p.nodes()) wish.emplace_back(n, 1);
   std::map<ir::GroupId, CollectiveId> last_gather, last_scatter;
@@ -113,7 +113,7 @@ bool SimpleFsdp::run(ir::Schedule& schedule, PassContext& context) {
   if (!any) return false;
   const MeasureOptions cheap{.bounds = false, .planned = false};
   auto memory = static_cast<std::int64_t>(memory_mb * 1e6);
-  // Smaller buckets until the plan keeps the cap; at last none, and no prefetch either.
+  // Smaller buckets until the plan keeps the cap; if none does, nothing changes.
   for (int tries = 0; tries < 8; ++tries, memory /= 2) {
     ir::Schedule made = schedule;
     merge_collectives(made, problem, buckets_of(schedule, problem, costs, memory));

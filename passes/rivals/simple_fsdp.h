@@ -1,8 +1,8 @@
-// A rival to compare with: the automatic wrapping of SimpleFSDP (arXiv 2411.00284), greedy buckets and one of
-// them prefetched.
+// A rival to compare with: the automatic wrapping of SimpleFSDP (arXiv 2411.00284), with greedy buckets, one of
+// which is prefetched.
 //
 //   1. all-gathers, and reduce-scatters, in order: a bucket grows while its collective takes no longer than
-//      the compute that will hide it (what stands between the bucket before it and itself) and the gathered
+//      the compute that will hide it (the compute between the previous bucket and this one) and the gathered
 //      bytes stay within `memory_mb` (and the cap); each bucket has at least one collective
 //   2. the gather of bucket i+1 starts behind the wait for bucket i, in front of the compute that uses
 //      bucket i
@@ -26,10 +26,10 @@ struct SimpleFsdp {
       "rival: greedy buckets of FSDP collectives, one prefetched";
   static constexpr bool kMayReorderCollectives = true;
 
-  double memory_mb = 4000;  // 1e6 bytes, of one bucket
+  double memory_mb = 4000;  // 1e6 bytes per bucket
 
   static std::vector<PassOption<SimpleFsdp>> options() {
-    return {{"memory_mb", &SimpleFsdp::memory_mb, "bytes of one bucket at most, MB"}};
+    return {{"memory_mb", &SimpleFsdp::memory_mb, "maximum bytes of one bucket, MB"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
 };

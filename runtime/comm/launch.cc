@@ -61,7 +61,7 @@ class WaitableChildren {
   bool changed_ = false;
 };
 
-// The life of a child; does not return. It ends with its parent, even if it is stopped then.
+// The life of a child; does not return. It ends with its parent, even if it is stopped at that time.
 [[noreturn]] void child_main(const SharedMemory& memory, int rank, pid_t parent, const LaunchOptions& options,
                              const RankFunction& function) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -102,7 +102,7 @@ Status launch_threads(int n, const LaunchOptions& options, const RankFunction& f
 Status launch_processes(int n, const LaunchOptions& options, const RankFunction& function) {
   SharedMemory memory;
   if (Status made = SharedMemory::create(n, options.world, &memory); !made.ok()) return made;
-  std::fflush(nullptr);  // or every child would print again what is in our buffers
+  std::fflush(nullptr);  // otherwise every child would print the contents of our buffers again
   const pid_t parent = getpid();
   const WaitableChildren waitable;
   RankProcesses children(memory);

@@ -72,8 +72,8 @@ Status MpiCommunicator::start(const CollectiveCall& call, Ticket* ticket) {
 bool MpiCommunicator::progress() {
   bool busy = false;
   for (Stream& s : streams_) {
-    // Reductions take two transfers, and MPI wants those of one communicator in one order on all ranks: one
-    // collective after the other.
+    // Reductions take two transfers, and MPI requires those of one communicator in one order on all ranks: one
+    // collective after another.
     bool may_move = true;
     for (auto& [seq, op] : s.pending) {
       if (op->state() == Operation::State::done) continue;
@@ -135,7 +135,7 @@ Status MpiCommunicator::release(Ticket ticket) {
   if (world_.failed()) return world_.failure();
   if (find(ticket.value >> 32, ticket.value & 0xffffffffu) != nullptr)
     return Status::error(StatusCode::invalid_argument, "release of a collective that was not waited for");
-  return {};  // MPI has copied what it reads
+  return {};  // MPI has its own copy of what it reads
 }
 
 bool MpiCommunicator::test(Ticket ticket) {

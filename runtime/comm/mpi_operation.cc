@@ -120,7 +120,7 @@ int Operation::poll() {
   if (const int e = MPI_Test(&transfer_, &flag, MPI_STATUS_IGNORE)) return e;
   if (!flag) return MPI_SUCCESS;
   if (reduces(call_.kind) && !reduced_) return finish_exchange();
-  // Headers are in this object: it must live until they are sent.
+  // The headers are in this object, which must live until they are sent.
   if (const int e = MPI_Testall(size_, sends_.data(), &flag, MPI_STATUSES_IGNORE)) return e;
   if (flag) finish();
   return MPI_SUCCESS;

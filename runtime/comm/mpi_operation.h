@@ -37,7 +37,7 @@ class Operation {
   int begin();  // sends the header; returns MPI's error code
   enum class State : uint8_t { headers, ready, moving, done };
   State state() const { return state_; }
-  // May its data move now: operations of one order go one after the other. MPI's error code.
+  // Called when its data may move, since operations move one after another. Returns MPI's error code.
   int move_data();
   int poll();  // polls once; returns MPI's error code
 

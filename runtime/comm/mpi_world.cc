@@ -15,7 +15,7 @@ namespace braid::rt::mpi {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-constexpr std::chrono::seconds kLastWords{5};  // for the others to hear of an error
+constexpr std::chrono::seconds kLastWords{5};  // in which the others can hear of an error
 // Operations of failed Worlds: MPI may still write to their headers until MPI_Finalize.
 std::vector<std::unique_ptr<MpiCommunicator>> abandoned;
 bool we_finalize = false, world_failed = false;
@@ -45,8 +45,8 @@ MpiWorld::MpiWorld(const WorldOptions& options, int64_t timeout_ms)
 
 MpiWorld::~MpiWorld() {
   {
-    // No rank leaves before all are done: a peer may still need this rank's thread. After an error, when
-    // ranks may be missing, the wait is short.
+    // No rank leaves before all are done: a peer may still need this rank's thread. After an error, ranks may be
+    // missing, so the wait is short.
     const Lock held = lock();
     const auto now = [] { return std::chrono::steady_clock::now(); };
     auto deadline = now() + std::chrono::milliseconds(timeout_ms_);
@@ -188,7 +188,7 @@ Status MpiWorld::group(std::span<const int> ranks, std::string_view name, Commun
     if (made->name() == name && std::ranges::equal(made->members(), members)) ++occurrence;
   }
   const int tag =
-      2 + static_cast<int>(group_key(name, members, occurrence) % 30000);  // every MPI has this many
+      2 + static_cast<int>(group_key(name, members, occurrence) % 30000);  // every MPI has that many tags
   if (Status met = meet(members, name, tag); !met.ok()) return met;
 
   const Lock held = lock();
@@ -222,8 +222,8 @@ Status join_mpi_world(const WorldOptions& options, std::unique_ptr<World>* out) 
   if (ready) {
     MPI_Query_thread(&level);
   } else {
-    // Open MPI's blocking calls (making and freeing communicators) spin: where ranks and their threads
-    // outnumber the cores, that is all they do. This lets others run instead; a setting of the user's stays.
+    // Open MPI's blocking calls (making and freeing communicators) spin. If ranks and their threads outnumber the
+    // cores, nothing else runs; this setting lets others run. A setting of the user's stays.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     mpi::we_finalize = true;

@@ -10,7 +10,7 @@
 namespace braid::rt {
 namespace {
 
-constexpr int64_t kTimerSlackNs = 60'000;  // what the kernel may add to a sleep
+constexpr int64_t kTimerSlackNs = 60'000;  // that the kernel may add to a sleep
 
 }  // namespace
 

@@ -14,7 +14,7 @@
 namespace braid::rt::shm {
 namespace {
 
-// The kernel may move less than it was asked for.
+// The kernel may move less than requested.
 template <typename Transfer>
 bool transfer_all(Transfer transfer, size_t bytes) {
   size_t done = 0;
@@ -77,9 +77,9 @@ bool PeerMemory::reachable(int peer) {
 #ifdef __x86_64__
 namespace {
 
-// From here on, measured on one core of two that both copy, four pages at a time around the caches are faster
-// than memcpy: the memory reads of one page hide behind those of the others, and no line is read to be
-// written.
+// From this size on, copying four pages at a time around the caches is faster than memcpy, measured on one of two
+// cores that both copy: the memory reads of one page are hidden behind those of the others, and no line is read
+// only to be written.
 constexpr size_t kAround = 1 << 19;
 constexpr size_t kPages = 4;
 

@@ -18,7 +18,7 @@ struct Variables {
   const char* size;
   const char* local_rank;
   const char* local_size;
-  std::initializer_list<const char*> run;  // together they tell runs apart,
+  std::initializer_list<const char*> run;  // together they distinguish runs,
   std::initializer_list<const char*> job;  // if one of these is set
 };
 
@@ -67,8 +67,8 @@ std::string value_of(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// Two runs of the same user at once must not meet. A launcher numbers its jobs; without a number, the ranks
-// of one run are children of one process.
+// Two concurrent runs of one user must not meet. A launcher numbers its jobs; without a number, the ranks of one
+// run are children of one process.
 std::string run_id_of(const Variables& variables) {
   std::string id = variables.launcher;
   for (const char* name : variables.run) id += "/" + value_of(name);

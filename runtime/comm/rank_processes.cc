@@ -15,9 +15,9 @@
 namespace braid::rt {
 namespace {
 
-constexpr int64_t kLookNs = 100'000'000;      // between two looks at the ranks
-constexpr int kLookWithoutDescriptorsMs = 5;  // then nothing tells that a rank has ended
-constexpr int64_t kDeathNs = 5'000'000'000;   // in which a process that was killed ends
+constexpr int64_t kLookNs = 100'000'000;      // between two checks of the ranks
+constexpr int kLookWithoutDescriptorsMs = 5;  // the same, if no descriptor tells that a rank has ended
+constexpr int64_t kDeathNs = 5'000'000'000;   // in which a killed process must end
 
 std::string describe_signal(int signal) {
   return "signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
@@ -64,7 +64,7 @@ Status RankProcesses::wait() {
   return text.empty() ? Status{} : Status::error(StatusCode::peer_died, text);
 }
 
-// What has happened to a rank since the last check.
+// Records what has happened to a rank since the last check.
 void RankProcesses::collect(Rank& rank) {
   while (rank.running) {
     int state = 0;
@@ -110,7 +110,7 @@ void RankProcesses::judge(Rank& rank, int64_t passed_ns) {
   if (!rank.verdict.empty()) {
     rank.killed_ns += passed_ns;
     if (rank.killed_ns < kDeathNs) return;
-    rank.running = false;  // in a system call that does not return: nobody can end it
+    rank.running = false;  // in a system call that does not return: it cannot be ended
     rank.ending = rank.verdict + " and does not end although it has been killed";
     return;
   }

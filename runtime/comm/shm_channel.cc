@@ -9,8 +9,8 @@
 namespace braid::rt::shm {
 namespace {
 
-// From this many bytes on, reducing a slice each costs less than reducing everything everywhere. Measured by
-// bench/collectives/collectives_bench.cc for two ranks; the traffic that it saves grows with their number.
+// From this many bytes on, reducing one slice per rank costs less than reducing everything on all ranks. Measured
+// by bench/collectives/collectives_bench.cc for two ranks; the saved traffic grows with their number.
 size_t two_shot_threshold(int members) { return members == 2 ? 32 * 1024 : 16 * 1024; }
 
 // From this many bytes of a block on, reading a peer's ordinary memory costs less than staging: a system call
@@ -82,7 +82,7 @@ Status Channel::check_call(const CollectiveCall& call, size_t in_bytes, size_t o
   return overlap && !in_place ? invalid("input and output overlap") : Status{};
 }
 
-// All members choose alike, since only what they have agreed on is used.
+// All members choose alike, since the choice uses only what they have agreed on.
 void Channel::choose_rounds(Op& op, Algorithm hint) const {
   const size_t element = size_of(op.dtype);
   const size_t fit = staging_slot_ / staged_blocks(op.kind, members_.size()) / kLine * kLine / element;
@@ -195,8 +195,8 @@ void Channel::publish(std::atomic<uint32_t>& word, uint32_t value) {
   core_.ring(members_);
 }
 
-// Copies what fits of the inputs of started collectives, in order, and says so.
-// While posting, the post itself announces what was staged, unless earlier collectives waited for it too.
+// Copies inputs of started collectives into free staging, in order, and announces it. While posting, the post
+// itself announces its staging, unless earlier collectives waited for staging too.
 void Channel::stage_pending(bool posting) {
   uint32_t staged = avail_;
   const bool announced = posting && stage_head_ + 1 == next_;
@@ -236,7 +236,7 @@ struct Channel::Completion {
   Channel& channel;
   const Op& op;
   int poll() { return channel.progress_to(op.seq + 1); }
-  // Collectives finish in order: the oldest one is what this waits for.
+  // Collectives finish in order, so this waits for the oldest one.
   bool started(int rank) { return channel.has_started(channel.ops_[channel.head_ % kRing], rank); }
   std::string call() { return channel.describe(op); }
   std::string missing() { return channel.describe_missing(op); }
@@ -288,14 +288,14 @@ Status Channel::release(uint32_t seq) {
     return Status::error(StatusCode::invalid_argument, "release of a collective that was not waited for");
   }
   if (static_cast<int32_t>(next_ - seq) > kRing)
-    return {};  // its place in the ring was taken: proved long ago
+    return {};  // its place in the ring was taken, which proved that it was consumed
   const Op& op = ops_[seq % kRing];
   if (first_unconsumed(op.end_round()) == kReady) return {};
   return core_.block_until(Release{*this, op});
 }
 
 int Channel::progress_to(uint32_t end) {
-  while (!reached(head_, end)) {  // a blocked wait elsewhere may have gone further
+  while (!reached(head_, end)) {  // a blocked wait elsewhere may have advanced it further
     const int missing = advance(ops_[head_ % kRing]);
     if (missing != kReady) return missing;
     Op& op = ops_[head_ % kRing];
@@ -352,7 +352,7 @@ int Channel::disagree(const Op& op, int member) {
   return kFailed;
 }
 
-// What the posts say about where the data lies decides how it moves; all members see the same posts.
+// The posts tell where the data lies, which decides how it moves; all members see the same posts.
 void Channel::choose_path(Op& op) {
   if (size() == 1 || op.kind == CollectiveKind::barrier) return;
   if (op.kind == CollectiveKind::send && me_ == op.root) {
@@ -380,8 +380,8 @@ void Channel::choose_path(Op& op) {
   op.exposed =
       (op.remote && op.large) || (is_source(op, me_) && !(op.flags & kInputDirect) && (op.flags & kRemote));
   op.push = op.large && all_direct;
-  // Two ranks that stage do better one-shot: reading half as much of the peer's staging does not pay for the
-  // second hand-over. Not where an output would overwrite what the peer still reads.
+  // Two ranks that stage are faster one-shot: reading half as much of the peer's staging does not pay for the
+  // second hand-over. This is not possible if an output would overwrite what the peer still reads.
   op.two_shot = op.large && !all_direct && !op.remote && (size() > 2 || overwritten);
 }
 

@@ -3,9 +3,9 @@
 // Each member posts a collective (PostLine), and members find each other's data through the posts: in the
 // member's segment (direct) or in its staging area, through which it passes in rounds of at most one staging
 // slot. Rounds are numbered over the life of the channel, and a collective has the same number of rounds on
-// every member, whoever stages. So two counters per member (ProgressLine::avail, ::consumed) determine who
-// may read and overwrite what. Round r uses staging slot r % kStagingSlots, which is free once all have
-// consumed round r - kStagingSlots.
+// every member, whether or not a member stages. So two counters per member (ProgressLine::avail, ::consumed)
+// determine which members may read and overwrite what. Round r uses staging slot r % kStagingSlots, which is free
+// once all have consumed round r - kStagingSlots.
 //
 // Algorithms of all-reduce:
 //   one-shot      post -> reduce

@@ -18,7 +18,7 @@ void Channel::copy_to_staging(const Op& op, uint32_t round) {
   const size_t offset = (round - op.begin_round) * op.chunk;
   const size_t count = std::min(op.chunk, op.count - offset);
   std::byte* slot = staging(me_, round);
-  // Data in the segment is copied because the result takes its place, which is part of the algorithm.
+  // Data in the segment is copied because the result takes its place; that is part of the algorithm, not staging.
   if (op.misplaced) core_.count_staged(staged_blocks(op.kind, members_.size()) * count * element);
   for (size_t block = 0; block < staged_blocks(op.kind, members_.size()); ++block) {
     std::memcpy(slot + block * op.chunk * element, op.input + (block * op.count + offset) * element,
@@ -51,7 +51,7 @@ const std::byte* Channel::source(const Op& op, int member, size_t block, size_t 
 int Channel::advance_two_shot(Op& op, size_t offset, size_t count) {
   const size_t element = size_of(op.dtype);
   if (!op.reduced) {
-    // My slot takes the result, also if my input did not go through it.
+    // My slot takes the result, even if my input did not go through it.
     if (const int member = first_unconsumed(op.round + 1 - kStagingSlots); member != kReady)
       return members_[member];
     const Slice mine = slice(op, me_, count);
@@ -122,7 +122,7 @@ void Channel::move_data(const Op& op, size_t offset, size_t count) {
     case CollectiveKind::broadcast:
       copy(op.output + offset * element, source(op, op.root, 0, offset, round));
       return;
-    case CollectiveKind::send:  // as both sides of a pair call it
+    case CollectiveKind::send:  // both sides of a pair post a send
     case CollectiveKind::recv:
       if (me_ != op.root) copy(op.output + offset * element, source(op, op.root, 0, offset, round));
       return;

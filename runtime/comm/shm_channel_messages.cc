@@ -1,4 +1,4 @@
-// What the channel says when something is wrong: which collective it is, and what the others do instead.
+// The channel's error messages: which collective it is, and what the others do instead.
 #include <algorithm>
 #include <cstring>
 
@@ -40,7 +40,7 @@ std::string Channel::describe_posted(int member, uint32_t seq) const {
   return text + ")";
 }
 
-// Its post may have made room for a later one by now.
+// Its post may have been replaced by a later one.
 bool Channel::has_started(const Op& op, int rank) const {
   const int member = static_cast<int>(std::ranges::find(members_, rank) - members_.begin());
   return post(member, op.seq).seq.load() == op.seq + 1 ||
@@ -84,7 +84,7 @@ std::string Channel::describe_missing(const Op& op) const {
       name(member, "has started it but does not continue");
     }
   }
-  return any ? text : text + "nobody is missing";
+  return any ? text : text + "no rank is missing";
 }
 
 }  // namespace braid::rt::shm

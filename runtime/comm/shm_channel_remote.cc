@@ -9,9 +9,9 @@ namespace braid::rt::shm {
 namespace {
 
 constexpr size_t kPiece = 64 * 1024;    // bytes of each input that are reduced at a time
-constexpr int64_t kPatienceNs = 2'000;  // for which a sender leaves a small message to its receiver
+constexpr int64_t kPatienceNs = 2'000;  // time in which a sender leaves a small message to its receiver
 
-// Bytes that one side of a message copies at a time.
+// The number of bytes that one side of a message copies at a time.
 size_t claim_bytes(size_t bytes) {
   return std::clamp<size_t>(round_up(bytes / 8, kPage), 32 * 1024, 512 * 1024);
 }
@@ -39,7 +39,7 @@ void Channel::try_members() {
   own_progress().reads_all.store(1);
 }
 
-// Bytes of a member's input (output) from `offset` on; false if they cannot be read. To a place of my own.
+// Copies bytes of a member's input (output) from `offset` on to my memory; false if they cannot be read.
 bool Channel::fetch(const Op& op, int member, bool output, size_t offset, std::byte* to, size_t bytes) const {
   const PostLine& line = post(member, op.seq);
   const uint64_t base = output ? line.output_offset : line.input_offset;
@@ -78,7 +78,7 @@ int Channel::reduce_remote(const Op& op, size_t block, size_t offset, size_t cou
   return kReady;
 }
 
-// What a round needs of the inputs that are read where they are, while others are staged.
+// Fetches what a round needs of the inputs that are read in place, while others are staged.
 int Channel::fetch_round(const Op& op, size_t offset, size_t count) {
   const size_t element = size_of(op.dtype);
   const bool own_block = staged_blocks(op.kind, members_.size()) > 1;
@@ -115,9 +115,9 @@ int Channel::advance_remote_all_reduce(Op& op) {
   return kReady;
 }
 
-// A message, or a broadcast to one rank. Whichever side is present copies the next piece: the receiver reads
-// it, the sender writes it. A sender that does not wait costs the receiver nothing. A message of one piece is
-// left to the receiver if it arrives soon: reading is cheaper than writing, and only one side can copy it.
+// A message, or a broadcast to one rank. Whichever side is present copies the next piece: the receiver reads it,
+// the sender writes it. A sender that does not wait costs the receiver nothing. A message of one piece is left to
+// the receiver if it arrives soon: reading is cheaper than writing, and only one side can copy it.
 int Channel::advance_remote_message(Op& op) {
   const size_t bytes = op.count * size_of(op.dtype);
   const size_t piece = claim_bytes(bytes);
@@ -132,8 +132,8 @@ int Channel::advance_remote_message(Op& op) {
   std::atomic<uint64_t>& claims = progress_line(op.root).claims;
   const uint32_t tag = op.seq + 1;
   const uint64_t base = static_cast<uint64_t>(tag) << 32;
-  // Pieces of this message that have been claimed. Where the claims are a later one's, which is at most a
-  // ring ahead, the receiver has taken it all and gone on: its memory is its own again.
+  // The number of claimed pieces of this message. If the claims belong to a later message, which is at most a ring
+  // ahead, the receiver has taken all of this one and proceeded: its memory is its own again.
   const auto claimed = [&](uint64_t seen) -> uint64_t {
     const uint32_t ahead = static_cast<uint32_t>(seen >> 32) - tag;
     if (ahead == 0) return seen & 0xffffffff;

@@ -129,7 +129,7 @@ Status ShmCommunicator::compare_fingerprint(uint64_t hash, std::string_view desc
   for (int member = 0; member < size(); ++member)
     prints.push_back({fingerprints_[member].hash, fingerprints_[member].text});
   const std::string text = fingerprint_difference(name_, members_, prints);
-  if (text.empty()) return run(barrier);  // nobody overwrites what another still compares
+  if (text.empty()) return run(barrier);  // no rank overwrites what another still compares
   return core_.fail(StatusCode::disagreement, text);
 }
 

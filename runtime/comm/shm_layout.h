@@ -108,7 +108,7 @@ struct GroupHeader {
 // Written by one member, read by all. Both counters only grow.
 struct alignas(128) ProgressLine {
   std::atomic<uint32_t> avail;      // rounds whose input this member has put into its staging
-  std::atomic<uint32_t> consumed;   // rounds in which this member has finished with everybody else's memory
+  std::atomic<uint32_t> consumed;   // rounds in which this member has finished with all others' memory
   std::atomic<uint32_t> phase;      // rounds whose slice this member has reduced (two-shot)
   std::atomic<uint32_t> joined;     // 1 once the member has made its Communicator
   std::atomic<uint32_t> reads_all;  // 1 once the member knows that it can read all others' ordinary memory

@@ -1,7 +1,7 @@
-// How independent processes get shared memory. Rank 0 makes an anonymous file (memfd) and listens on a socket
-// in the abstract namespace; every other rank connects and receives the file once all are present. Neither
-// has an entry in a file system: nothing remains of a killed run, a later run cannot meet a dead one, and the
-// size of /dev/shm does not matter.
+// How independent processes get shared memory. Rank 0 makes an anonymous file (memfd) and listens on a socket in
+// the abstract namespace; every other rank connects and receives the file once all are present. Neither has an
+// entry in a file system: a killed run leaves nothing behind, a later run cannot meet a dead one, and the size of
+// /dev/shm does not matter.
 //
 // Any process on the machine can listen on such a name or connect to it. So both sides ask the kernel for the
 // other's user before they send or trust anything, and a rank that meets another user keeps looking for its
@@ -45,7 +45,7 @@ struct Answer {  // rank 0 to rank r; a file comes with it when code is ok
 };
 constexpr uint32_t kComeAgain = 1000;  // this rendezvous is over, the next one may be yours
 
-constexpr int64_t kHelloNs = 1'000'000'000;  // from connecting to saying who it is
+constexpr int64_t kHelloNs = 1'000'000'000;  // in which a connected rank must send its Hello
 
 class Socket {
  public:
@@ -98,7 +98,7 @@ bool wait_readable(int fd, int64_t deadline_ns) {
   }
 }
 
-// The process at the other end; for a listener, the one that listens.
+// The process at the other end; for a listening socket, the one that listens.
 ucred peer_of(const Socket& socket) {
   ucred peer{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
   socklen_t length = sizeof peer;
@@ -127,10 +127,10 @@ void send_answer(int fd, uint32_t code, const std::string& text, int file) {
     header->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(header), &file, sizeof file);
   }
-  (void)sendmsg(fd, &message, MSG_NOSIGNAL);  // a rank that is gone will be missed later, by name
+  (void)sendmsg(fd, &message, MSG_NOSIGNAL);  // a rank that is gone will be reported later, by name
 }
 
-// *again: nothing was said; the peer is of an earlier rendezvous, or has gone.
+// *again: no answer came; the peer belongs to an earlier rendezvous, or has gone.
 Status receive_answer(const Socket& socket, int* file, bool* again) {
   Answer answer{};
   iovec data{.iov_base = &answer, .iov_len = sizeof answer};
@@ -168,7 +168,7 @@ class Meeting {
         deadline_(monotonic_ns() + timeout_ms * 1'000'000),
         arrived_(size) {}
 
-  // Rank 0: takes the address; then collects one connection of every other rank; then tells them.
+  // Rank 0 takes the address, then collects one connection of every other rank, then answers them.
   Status take_address();
   Status collect();
   void answer(const Status& status, int file);
@@ -196,17 +196,17 @@ class Meeting {
   Socket listener_;
   std::vector<Arrived> arrived_;
   bool crowded_ = false;  // the address has more connections than its owner has accepted
-  ucred stranger_{};      // another user who has the address; pid 0: none was met
+  ucred stranger_{};      // another user that has the address; pid 0: none was met
 };
 
-// The time-out, with the stranger who may be its cause.
+// The time-out, with the stranger that may be its cause.
 Status Meeting::taken(const std::string& what) const {
   std::string text = "rendezvous: " + what;
   if (stranger_.pid != 0) {
     text += "; its address is taken by " + process(stranger_.pid) + " of user " +
             std::to_string(stranger_.uid) + ", which is not our process and was told nothing";
   } else if (crowded_) {
-    text += "; whoever has its address accepts nobody";
+    text += "; the process that has its address accepts no connections";
   }
   return Status::error(StatusCode::timed_out, text);
 }
@@ -226,7 +226,7 @@ Status Meeting::take_address() {
       if (!is_ours(peer)) {
         stranger_ = peer;
       } else if (Status answered = ask(holder, &none, &again); !answered.ok()) {
-        return answered;  // that one has learnt that there are two
+        return answered;  // the other one has learnt that there are two
       }
     } else {
       crowded_ = errno == EAGAIN;
@@ -259,7 +259,7 @@ std::string Meeting::difference(const Hello& hello, pid_t pid) const {
   return {};
 }
 
-// Takes one connection; strangers and those that say nothing are not counted.
+// Takes one connection; strangers and silent processes are not counted.
 Status Meeting::meet_next() {
   Socket peer(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   Hello hello{};
@@ -338,7 +338,7 @@ Status Meeting::reach_rank_0(Socket* out) {
 Status Meeting::ask(const Socket& rank_0, int* file, bool* again) const {
   *again = send(rank_0.fd(), &hello_, sizeof hello_, MSG_NOSIGNAL) != sizeof hello_;
   if (*again) return {};
-  // Rank 0 gives up at its own deadline and then says who is missing: leave it the time to.
+  // Rank 0 gives up at its own deadline and then says which ranks are missing; this leaves it the time to do so.
   if (!wait_readable(rank_0.fd(), deadline_ + 2'000'000'000)) {
     return Status::error(StatusCode::timed_out, "rendezvous: rank 0 of " + run_ + " (" +
                                                     process(peer_of(rank_0).pid) + ") does not answer");

@@ -14,7 +14,7 @@ bool shown(uint32_t number) { return number % 2 == 1; }
 int rank_of(uint32_t target) { return static_cast<int>(target / 2); }
 bool unstarted(uint32_t target) { return target % 2 == 1; }
 
-// The call that a rank shows; empty if it shows another one by now.
+// The call that a rank shows; empty if it shows another one by then.
 std::string call_of(const WaitLine& line, uint32_t number) {
   char text[kWaitBytes];
   for (int i = 0; i < kWaitBytes / 8; ++i) {
@@ -64,7 +64,7 @@ std::vector<Waiting::Seen> Waiting::find_circle() const {
     circle.push_back(seen);
     rank = rank_of(seen.target);
   } while (rank != rank_ && circle.size() < arena_.header().size);
-  if (rank != rank_) return {};  // a circle of others: they will say so
+  if (rank != rank_) return {};  // a cycle of others, which report it themselves
   return circle;
 }
 

@@ -8,7 +8,7 @@
 namespace braid::rt::shm {
 namespace {
 
-// Looks before the worker sleeps, some tens of microseconds; and the pauses between two looks, in which the
+// Checks before the worker sleeps, some tens of microseconds; and the pauses between two checks, in which the
 // rank's thread may take the lock.
 constexpr int kLooks = 200;
 constexpr int kPauses = 20;
@@ -46,7 +46,7 @@ void Worker::enter() {
   wanted_.store(false, std::memory_order_relaxed);
 }
 
-// A sleeping worker may have missed what this use began, and the news for which this use slept in its place.
+// A sleeping worker may have missed what this use began, and the events for which this use slept in its place.
 void Worker::leave() {
   const bool wake = asleep_ && core_.unfinished();
   if (wake) asleep_ = false;

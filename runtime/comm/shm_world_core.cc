@@ -16,8 +16,8 @@
 namespace braid::rt::shm {
 namespace {
 
-// Where every rank has a core, spinning for some tens of microseconds saves the two system calls of a sleep.
-// Where ranks share cores, spinning only keeps the peer from running.
+// If every rank has a core, spinning for some tens of microseconds saves the two system calls of a sleep. If ranks
+// share cores, spinning only keeps the peer from running.
 constexpr int kSpinsOwnCore = 2000;
 constexpr int kSpinsSharedCore = 100;
 
@@ -47,7 +47,7 @@ WorldCore::WorldCore(std::shared_ptr<Arena> arena, int rank)
   own_line_->state.store(static_cast<uint32_t>(RankState::attached));
 }
 
-// Launchers may bind each rank to a core of its own: what counts is how many cores all ranks have together.
+// Launchers may bind each rank to a core of its own, so the number of cores of all ranks together counts.
 int WorldCore::spins() {
   if (spins_ != 0) return spins_;
   uint64_t all[kCoreWords] = {};
@@ -86,7 +86,7 @@ Status WorldCore::fail(StatusCode code, const std::string& reason) {
 }
 
 Status WorldCore::failure() const {
-  // The writer is between two stores; if it dies just there, the text is lost but not the error.
+  // The writer is between two stores; if it dies there, the text is lost but not the error.
   const int64_t give_up = monotonic_ns() + 1'000'000'000;
   while (abort_->state.load(std::memory_order_acquire) != 2) {
     if (monotonic_ns() > give_up)
@@ -127,7 +127,7 @@ bool WorldCore::unfinished() const {
   return std::ranges::any_of(channels_, [](const Channel* channel) { return !channel->idle(); });
 }
 
-// A worker that has nothing unfinished is woken by its own rank only.
+// A worker without unfinished collectives is woken only by its own rank.
 uint32_t WorldCore::announce_sleep(bool for_news) {
   const uint32_t bell = own_line_->bell.load();
   own_line_->sleep_on.store(for_news ? kAnyone : kAwake);
@@ -148,7 +148,7 @@ void WorldCore::wake_self() {
   futex_wake_all(own_line_->bell);
 }
 
-// What a peer has called and this rank has not.
+// A collective that a peer has called and this rank has not.
 std::string WorldCore::unanswered(int peer) const {
   for (const Channel* channel : channels_) {
     if (std::string text = channel->unanswered(peer); !text.empty()) return text;

@@ -1,6 +1,6 @@
 // Matrix multiplication on a GPU by cuBLASLt.
 //
-// cuBLASLt's epilogues want a bias along the rows of a column-major D. A row-major D[m,n] is a column-major
+// cuBLASLt's epilogues require a bias along the rows of a column-major D. A row-major D[m,n] is a column-major
 // [n,m], so we compute D' = B' * A' with the operands exchanged: each row-major matrix is passed as the
 // column-major matrix of the same bytes, and our bias[n] lies along the rows.
 #include <cublasLt.h>
@@ -14,7 +14,7 @@
 namespace braid::rt::cuda {
 namespace {
 
-// A handle per process would be bound to one device's context: one per device, made at first use, never
+// A single handle would be bound to one device's context, so there is one per device, made at first use and never
 // destroyed (cuBLAS may be unloaded before static objects are).
 cublasLtHandle_t handle_of_device(cublasStatus_t* status) {
   static std::mutex mutex;
@@ -80,7 +80,7 @@ struct Gemm::Plan {
     return false;
   }
 
-  // Of `rows` rows of `columns` elements as stored, row-major.
+  // Describes a row-major matrix of `rows` rows with `columns` elements.
   bool describe(cublasLtMatrixLayout_t* layout, GemmType type, int64_t rows, int64_t columns, int64_t pitch,
                 int64_t stride) {
     const int32_t count = static_cast<int32_t>(problem.batch);
@@ -175,7 +175,7 @@ cudaError_t Gemm::run(const GemmOperands& o, cudaStream_t stream) const {
                                                    &o.bias, sizeof o.bias),
                     "bias"))
     return cudaErrorInvalidValue;
-  const void* c = p.beta == 0.0f ? o.d : o.c;  // not read then, but may not be null
+  const void* c = p.beta == 0.0f ? o.d : o.c;  // not read if beta is 0, but may not be null
   const cublasStatus_t status =
       cublasLtMatmul(plan_->handle, plan_->operation.value, &p.alpha, o.b, plan_->first.value, o.a,
                      plan_->second.value, &p.beta, c, plan_->c.value, o.d, plan_->d.value, &plan_->algorithm,

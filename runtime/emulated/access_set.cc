@@ -38,7 +38,7 @@ const std::string* AccessSet::record_slowly(uintptr_t address, size_t size, Acce
     if (at < page->begin || stop > page->end) {
       const DeviceMemory& memory = device_memory();
       int index = page->allocation;
-      const int before = memory.find(at - kPageBytes);  // the page behind an allocation belongs to nobody
+      const int before = memory.find(at - kPageBytes);  // the page behind an allocation is unowned
       if (index < 0) index = before;
       fault_ = kind == AccessKind::kRead ? "read" : kind == AccessKind::kWrite ? "write" : "atomic access";
       fault_ += " of " + std::to_string(size) + " bytes ";

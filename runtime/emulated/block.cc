@@ -63,7 +63,7 @@ const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, const 
   running_runner = nullptr;
   current_kernel_thread = nullptr;
   current_accesses = nullptr;
-  if (fault_) {  // fibers that hold abandoned threads start afresh
+  if (fault_) {  // fibers that hold abandoned threads are restarted
     for (auto& fiber : fibers_) fiber->restart();
     free_fibers_.clear();
     for (auto& fiber : fibers_) free_fibers_.push_back(fiber.get());
@@ -215,8 +215,8 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
   auto& exchanges = warps_[warp].exchanges;
   Exchange* exchange = nullptr;
   for (Exchange& candidate : exchanges) {
-    // Lanes may be at other operations that this lane reaches later; lanes that never get there are found at
-    // the end.
+    // Lanes may wait at other operations that this lane reaches later; those that never get here are found at the
+    // end.
     if (candidate.what != nullptr && candidate.arrived != candidate.mask && candidate.mask == mask &&
         same(candidate.what, what))
       exchange = &candidate;

@@ -43,7 +43,7 @@ bool Checker::report_overlap(const Operation& operation, const std::vector<Acces
           std::string(other_access) + " by " + describe(other.name, other.label, other_thread);
       std::string second_text =
           std::string(access) + " by " + describe(operation.name, operation.label, operation.id.thread);
-      // Which one finished first is chance; the text is not.
+      // The order of finishing is random; the text must not be.
       if (second_text < first_text) {
         std::swap(first, second);
         std::swap(first_text, second_text);

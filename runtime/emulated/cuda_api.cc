@@ -79,8 +79,7 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
 
 cudaError_t sticky() { return static_cast<cudaError_t>(current_device().error.load()); }
 
-// Allocating and freeing count as writes of the host thread: what uses the memory has to be ordered with
-// them.
+// Allocating and freeing count as writes of the host thread: uses of the memory must be ordered with them.
 void record_host_write(void* pointer, size_t size, const char* name) {
   const auto operation = host_thread().begin(name);
   const int allocation = device_memory().find(reinterpret_cast<uintptr_t>(pointer));
@@ -106,7 +105,7 @@ bool release(void* pointer, AllocationKind kind) {
   if (allocation.begin != reinterpret_cast<uintptr_t>(pointer) || allocation.freed || allocation.kind != kind)
     return false;
   report_registered(allocation);
-  // Freeing waits for the device's own work, as on a GPU; for nobody else's.
+  // Freeing waits for the device's own work only, as on a GPU.
   Device& device = device_at(allocation.device);
   std::vector<CUstream_st*> streams;
   {
@@ -292,7 +291,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrWarpSize:
       *value = kLanes;
       return cudaSuccess;
-    // Those of an H100, which the emulated device stands for.
+    // The values of an H100, which the emulated device stands for.
     case cudaDevAttrMultiProcessorCount:
       *value = 132;
       return cudaSuccess;

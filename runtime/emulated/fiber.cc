@@ -25,8 +25,8 @@ constexpr size_t kGuardBytes = 4096;
 }  // namespace
 
 #if defined(__x86_64__)
-// Saves what a function must keep, switches stacks, and returns on the other one. A switch is a call, so the
-// compiler has saved all other registers.
+// Saves the registers that a function must preserve, switches stacks, and returns on the other one. A switch is a
+// call, so the compiler has saved all other registers.
 extern "C" void braid_emulated_switch(void** save, void* load);
 extern "C" void braid_emulated_fiber_entry();
 asm(R"(
@@ -75,10 +75,10 @@ Fiber::Fiber(std::function<void()> entry) : entry_(std::move(entry)) {
     std::perror("emulated device: no memory for a fiber's stack");
     std::abort();
   }
-  // Stacks lie 68 KiB apart: with the same frame on all of them, they would fight for one set of the cache.
+  // Stacks lie 68 KiB apart: with the same frame on all of them, they would compete for one set of the cache.
   static std::atomic<size_t> made{0};
   color_ = made++ % 32 * 128;
-  mprotect(memory, kGuardBytes, PROT_NONE);  // without it, where mappings are scarce, we go on unguarded
+  mprotect(memory, kGuardBytes, PROT_NONE);  // optional: it may fail if mappings are scarce
   stack_ = static_cast<char*>(memory);
   prepare();
 }

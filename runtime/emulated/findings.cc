@@ -117,7 +117,7 @@ void FindingList::clear() {
   uninitialized_.clear();
 }
 
-// Never destroyed: stream workers may still find something while the process ends.
+// Never destroyed: stream workers may still add findings while the process ends.
 FindingList& finding_list() {
   static FindingList* list = [] {
     std::atexit(exit_with_findings);

@@ -31,14 +31,14 @@ Flags& flags() {
 bool change(uint32_t* flag, uint32_t from, KernelOperation& operation) {
   Flags& all = flags();
   const std::lock_guard lock(all.mutex);
-  // The value itself lies in device memory, where programs clear it.
+  // The value itself is in device memory, where programs clear it.
   uint32_t expected = from;
   if (!__atomic_compare_exchange_n(flag, &expected, 1 - from, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
     return false;
   if (from == 0) {
     all.raised_by[flag] = operation.raise();
   } else {
-    const auto raised = all.raised_by.find(flag);  // none: somebody wrote the 1 without raising it
+    const auto raised = all.raised_by.find(flag);  // none: the 1 was written without raising the flag
     operation.lower(raised == all.raised_by.end() ? VectorClock() : raised->second);
     if (raised != all.raised_by.end()) all.raised_by.erase(raised);
   }

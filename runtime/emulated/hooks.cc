@@ -2,7 +2,7 @@
 // with that instrumentation and linked with this library instead of libtsan, so that the actual accesses of
 // its kernels and host code are observed here.
 //
-// With the real thread sanitizer on, libtsan has these names: nothing is observed then, and it checks the
+// With the real thread sanitizer on, libtsan has these names: then nothing is observed here, and it checks the
 // emulated device itself.
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace braid::emulated {
 
-// Of the kernel that runs on this host thread; null outside kernels.
+// The accesses of the kernel that runs on this host thread; null outside kernels.
 __thread AccessSet* current_accesses __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
@@ -29,7 +29,7 @@ __attribute__((noinline)) void outside_kernel(uintptr_t address, size_t size, Ac
     const Allocation allocation = device_memory().at(index);
     where = allocation.describe() + (allocation.freed ? ", which is freed" : "");
   }
-  // A loop over a buffer is one finding.
+  // A loop over a buffer gives one finding.
   finding_list().add(FindingKind::kHostAccess, text + where,
                      text + std::to_string(size) + " bytes of device memory by itself: " + where);
 }
@@ -95,7 +95,7 @@ void __tsan_write_range(void* p, size_t size) {
   if (size > 0) observe(p, size, AccessKind::kWrite);
 }
 
-// Atomics replace the instruction, so they are carried out here; always with the strongest order.
+// Hooks of atomics replace the instruction, so they execute it, always with the strongest order.
 #define BRAID_ATOMICS(bits, type)                                                                         \
   type __tsan_atomic##bits##_load(const volatile type* p, int) {                                          \
     observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \

@@ -31,7 +31,7 @@ HostThread::HostThread() : id_(checker().add_thread(text_of(0))) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   const bool process = is_thread_of_process();
-  // The process's initial thread was started by no other: it knows nothing of live threads.
+  // The process's initial thread was not started by another one, so it inherits no live thread's clock.
   if (!process || s.main == nullptr) clock_ = s.main_clock;
   main_ = process || s.main == nullptr;
   if (main_) s.main = this;
@@ -52,7 +52,7 @@ void HostThread::set_device(int new_device) {
   checker().rename_thread(id_, text_of(device));
 }
 
-// What the main thread knows is seen by threads that begin later: after each change.
+// Publishes the main thread's clock after each change, for threads that begin later.
 void HostThread::update(const VectorClock* followed) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);

@@ -48,7 +48,7 @@ void KernelOperation::flush() {
 }
 
 void KernelOperation::finish() {
-  end_block();  // of a kernel that was given up: the block that it was in
+  end_block();  // of a kernel that was given up: its present block
   context_.clock.join(end_);
   checker().finish(whole_, context_.accesses.finish());
 }

@@ -18,7 +18,7 @@ bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
   return x < y + b_bytes && y < x + a_bytes;
 }
 
-// A collective may run in place in the one way that NCCL describes, and else its buffers are apart.
+// A collective may run in place only in the way that NCCL describes; otherwise its buffers must not overlap.
 bool buffers_fit(const CollectiveCall& call, const ncclComm& comm) {
   const int ranks = comm.group->size();
   const size_t send_bytes = call.send_bytes(ranks), recv_bytes = call.recv_bytes(ranks);

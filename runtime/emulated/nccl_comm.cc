@@ -65,7 +65,7 @@ size_t CollectiveCall::send_bytes(int ranks) const {
     case CollectiveKind::kRecv:
       return 0;
     case CollectiveKind::kBroadcast:
-      return send == nullptr ? 0 : bytes;  // cleared where it is not the root
+      return send == nullptr ? 0 : bytes;  // null on ranks other than the root
     default:
       return bytes;
   }

@@ -15,7 +15,7 @@ namespace {
 struct Communicators {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<CommGroup>> forming;  // by unique id
-  // Ends are kept: what a stream still runs, and a caller's stale handle, find something.
+  // Never removed, so that work still on a stream and a caller's stale handle find an object.
   std::vector<std::unique_ptr<ncclComm>> all;
 };
 
@@ -68,7 +68,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (id == nullptr) return ncclInvalidArgument;
   std::memset(id, 0, sizeof *id);
   std::snprintf(id->internal, sizeof id->internal, "communicator %d", next_id++);
-  host_thread().now();  // the main thread, if it is that, knows what was done with earlier ones
+  host_thread().now();  // orders this, on the main thread, after what was done with earlier ones
   return ncclSuccess;
 }
 

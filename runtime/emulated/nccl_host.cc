@@ -27,8 +27,8 @@ Group& group_of_thread() {
   return group;
 }
 
-// One task per stream, with all of its calls, so that sends and receives of one group do not wait for each
-// other.
+// Enqueues one task per stream, with all of its calls, so that sends and receives of one group do not wait for
+// each other.
 void enqueue(std::vector<PendingCollective> pending) {
   while (!pending.empty()) {
     CUstream_st* stream = pending.front().stream;

@@ -1,8 +1,8 @@
 // Collectives on the streams: ranks meet, their calls are compared, data moves, clocks are joined.
 //
-// A collective proves only this: a rank's result depends on the inputs of its source ranks, so everything
-// that those had done on the stream before is ordered before what follows here. It does not prove that a peer
-// has finished its collective or anything later.
+// A collective proves only this: a rank's result depends on the inputs of its source ranks, so everything that
+// those had done on the stream before is ordered before the later work here. It does not prove that a peer has
+// finished its collective or anything later.
 #include <algorithm>
 #include <cstdio>
 

@@ -43,7 +43,7 @@ bool remove(const void* handle) {
   return registrations().live.erase(handle) != 0;
 }
 
-// Empty, or why the buffer may not be registered.
+// Why the buffer may not be registered; empty if it may.
 std::string unsuitable(const void* buffer, size_t size) {
   const uintptr_t begin = reinterpret_cast<uintptr_t>(buffer);
   const int index = device_memory().find(begin);

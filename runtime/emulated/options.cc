@@ -9,7 +9,7 @@
 namespace braid::emulated {
 namespace {
 
-// A wrongly configured device is worse than none: an invalid value ends the program.
+// A wrongly configured device is worse than none, so an invalid value ends the program.
 int64_t number(const Variable& variable, int64_t otherwise) {
   int64_t value = otherwise;
   const std::string error = read_variable(variable, &value);
@@ -28,7 +28,7 @@ Options from_environment() {
   o.deterministic = number(kDeterministic, 0) != 0;
   o.check_accesses = number(kCheck, 1) != 0;
 #ifdef __SANITIZE_THREAD__
-  o.check_accesses = false;  // libtsan has the hooks: what kernels write is not known
+  o.check_accesses = false;  // libtsan has the hooks, so kernels' accesses are unknown
 #endif
   o.print_findings = number(kPrint, 1) != 0;
   return o;

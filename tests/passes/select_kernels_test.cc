@@ -154,7 +154,7 @@ TEST(SelectKernels, InductorsRuleIsSumsUpToAThreshold) {
   EXPECT_EQ(choice(reduction("32768"), on("cpu"), rule).kernel, "one_shot");  // 128 KiB
   EXPECT_EQ(choice(reduction("32769"), on("cpu"), rule).kernel, "");
   EXPECT_EQ(choice(reduction("64", "", "max"), on("cpu"), rule).kernel, "");
-  EXPECT_EQ(choice(reduction("64", "", "max"), on("cpu"), rule).detail, "max is no sum");
+  EXPECT_EQ(choice(reduction("64", "", "max"), on("cpu"), rule).detail, "max is not a sum");
   EXPECT_EQ(choice(reduction("n", "", "sum", "dim n in [1, 32769]\n"), on("cpu"), rule).reason,
             KernelReason::size_dependent);
 }

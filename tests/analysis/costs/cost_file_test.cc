@@ -30,7 +30,7 @@ TEST(CostFile, WhatIsNoJsonIsBR0556WithLineAndColumn) {
 TEST(CostFile, WhatIsNoCostFileIsBR0557WithLineAndColumn) {
   expect_refused("{\"ns\": {}}", 557, "'/version' is missing");
   expect_refused("{\"version\": 1,\n \"ns\": {\"a\": 1,\n  \"b\": -1}}", 557, "c.json:3:8: '/ns/b' is -1");
-  expect_refused("{\"version\": 1, \"ns\": {\"a\": \"1\"}}", 557, "'/ns/a' is no number");
+  expect_refused("{\"version\": 1, \"ns\": {\"a\": \"1\"}}", 557, "'/ns/a' is not a number");
   expect_refused("{\"version\": 1, \"ns\": {}, \"us\": {}}", 557, "'/us' is not known");
 }
 

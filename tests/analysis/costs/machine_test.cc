@@ -93,15 +93,15 @@ TEST(MachineErrors, WhatIsNoMachineIsBR0551WithLineAndColumn) {
   expect_refused(replaced(good, "\"launch_us\": 2.0", "\"launch_us\": 2.0, \"watts\": 700"), 551,
                  "'/device/watts' is not known");
   expect_refused(replaced(good, "\"launch_us\": 2.0", "\"launch_us\": \"2\""), 551,
-                 "'/device/launch_us' is no number");
+                 "'/device/launch_us' is not a number");
   expect_refused(replaced(good, "\"launch_us\": 2.0", "\"launch_us\": -1"), 551,
                  "'/device/launch_us' is -1, expected 0");
   expect_refused(replaced(good, "\"devices_per_node\": 8", "\"devices_per_node\": 8.5"), 551,
-                 "is no whole number");
+                 "is not an integer");
   expect_refused(replaced(good, "\"devices_per_node\": 8", "\"devices_per_node\": 18446744073709551615"), 551,
                  "expected 1 to");
   expect_refused(replaced(good, "\"model\": \"nccl\"", "\"model\": \"magic\""), 551, "'magic' is not known");
-  expect_refused(replaced(good, "\"name\": \"h100\"", "\"name\": 7"), 551, "'/name' is no string");
+  expect_refused(replaced(good, "\"name\": \"h100\"", "\"name\": 7"), 551, "'/name' is not a string");
   expect_refused(replaced(good, "\"nics\": 8", "\"nics\": 0"), 551, "/collectives/network/nics");
 }
 
