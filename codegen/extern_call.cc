@@ -19,7 +19,8 @@ using namespace ir;
 namespace {
 
 std::string value_text(std::int64_t value) {
-  return value == std::numeric_limits<std::int64_t>::min() ? "INT64_MIN" : fmt::format("int64_t{{{}}}", value);
+  return value == std::numeric_limits<std::int64_t>::min() ? "INT64_MIN"
+                                                           : fmt::format("int64_t{{{}}}", value);
 }
 std::string value_text(double value) {
   if (std::isnan(value)) return "__builtin_nan(\"\")";
@@ -71,15 +72,17 @@ std::string extern_arguments(const Graph& graph, const ExternKernel& kernel, con
     const std::string shown = std::visit([](const auto& v) { return value_text(v); }, value);
     attributes.push_back(fmt::format("attribute({}, {})", c_string(name), shown));
   }
-  return fmt::format("::{}, {{{}}}, {{{}}}, {{{}}}", kernel.callee, fmt::join(views(kernel.reads, false), ", "),
-                     fmt::join(views(kernel.writes, true), ", "), fmt::join(attributes, ", "));
+  return fmt::format("::{}, {{{}}}, {{{}}}, {{{}}}", kernel.callee,
+                     fmt::join(views(kernel.reads, false), ", "), fmt::join(views(kernel.writes, true), ", "),
+                     fmt::join(attributes, ", "));
 }
 
 std::vector<std::string> extern_sources(const Schedule& schedule, const std::string& target) {
   std::vector<std::string> called, sources;
   for (OpId id : nested_order(schedule)) {
     const auto* kernel = schedule.graph[id].as<ExternKernel>();
-    if (kernel == nullptr || std::find(called.begin(), called.end(), kernel->callee) != called.end()) continue;
+    if (kernel == nullptr || std::find(called.begin(), called.end(), kernel->callee) != called.end())
+      continue;
     called.push_back(kernel->callee);
     std::string source = find_extern_kernel(kernel->callee)->sources.at(target);
     if (source.empty() || source.back() != '\n') source += '\n';

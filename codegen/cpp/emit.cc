@@ -9,6 +9,7 @@
 #include "codegen/cpp/program_emitter.h"
 #include "codegen/extern_call.h"
 #include "codegen/program_folder.h"
+#include "codegen/refused_operations.h"
 #include "ir/collective_table.h"
 #include "ir/effects.h"
 #include "ir/element.h"
@@ -56,16 +57,12 @@ ProgramEmitter::ProgramEmitter(const Schedule& schedule, const EmitOptions& opti
 }
 
 void ProgramEmitter::refuse_unsupported() const {
-  std::vector<std::string> problems;
-  std::string first;
-  const auto refuse = [&](OpId id, const std::string& why) {
-    if (problems.empty()) first = label(id);
-    problems.push_back(fmt::format("'{}': {}", label(id), why));
-  };
+  RefusedOperations refused;
+  const auto refuse = [&](OpId id, const std::string& why) { refused.add(label(id), why); };
   for (OpId id : nested_order(s_)) {
     const Operation& op = s_.graph[id];
     if (op.as<ExternKernel>()) {
-      if (const std::string why = extern_refusal(s_.graph, op, kTargetName); !why.empty()) refuse(id, why);
+      refuse(id, extern_refusal(s_.graph, op, kTargetName));
     } else if (const auto* gemm = op.as<Gemm>()) {
       const DType a = s_.graph[gemm->a.buffer].dtype, b = s_.graph[gemm->b.buffer].dtype;
       if (a != b)
@@ -85,11 +82,7 @@ void ProgramEmitter::refuse_unsupported() const {
         refuse(id, fmt::format("the {} algorithm", to_string(c->algorithm)));
     }
   }
-  if (problems.empty()) return;
-  Location at;
-  at.node = first;
-  user_error(601, at, fmt::format("the C++ target does not support:\n    {}", fmt::join(problems, "\n    ")),
-             "compile for another target, or rewrite these nodes");
+  refused.report(601, "C++");
 }
 
 void ProgramEmitter::index_interface() {

@@ -9,6 +9,7 @@
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/step.h"
 #include "codegen/extern_call.h"
+#include "codegen/refused_operations.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
 
@@ -87,8 +88,7 @@ std::optional<PartedTransfer> parted_transfer(const ir::Schedule& schedule) {
 
 void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& units) {
   const ir::Graph& graph = schedule.graph;
-  std::string refused;
-  ir::Location where;
+  RefusedOperations refused;
   for (const Unit& unit : units) {
     for (const ir::OpId& id : unit.ops) {
       const ir::Operation& op = graph[id];
@@ -96,17 +96,10 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
       if (op.as<ir::ExternKernel>() != nullptr) what = extern_refusal(graph, op, kTargetName);
       if (const auto* k = op.as<ir::RegionKernel>()) what = fmt::format("a '{}' region", to_string(k->kind));
       if (const auto* k = op.as<ir::CollectiveKernel>()) check_collective(graph, id, *k);
-      if (what.empty()) continue;
-      const std::string name = node_names(graph, std::span(&id, 1));
-      if (refused.empty()) where.node = name;
-      refused += (refused.empty() ? "" : ", ") + what + " (" + name + ")";
+      refused.add(node_names(graph, std::span(&id, 1)), what);
     }
   }
-  // One message names them all.
-  if (!refused.empty()) {
-    ir::user_error(kNoSuchOperation, where, "the CUDA target does not support: " + refused,
-                   "use --target cpu");
-  }
+  refused.report(kNoSuchOperation, "CUDA");
   if (const auto parted = parted_transfer(schedule)) {
     ir::user_error(
         kNoSuchPolicy, {.node = node_names(graph, std::span(&parted->send, 1)), .op = "send"},

@@ -59,7 +59,8 @@ static const char* row_sort(const BraidExternCall* call) {
 )";
 
 // What a CUDA program calls. Each thread counts how many elements of its row come before its own.
-constexpr const char* kCudaSource = R"(__device__ inline bool row_sort_before(float a, float b, bool descending) {
+constexpr const char* kCudaSource =
+    R"(__device__ inline bool row_sort_before(float a, float b, bool descending) {
   if (a != a || b != b) return a == a && b != b;
   return descending ? b < a : a < b;
 }
@@ -105,7 +106,6 @@ void lower(braid::frontend::OpContext& c) {
                                            {{"descending", descending}})[0]);
 }
 
-const braid::frontend::RegisterOp kOperator{
-    {"com.example", "RowSort", 1, 1, {braid::ir::DType::f32}, lower}};
+const braid::frontend::RegisterOp kOperator{{"com.example", "RowSort", 1, 1, {braid::ir::DType::f32}, lower}};
 
 }  // namespace

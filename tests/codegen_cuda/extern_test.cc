@@ -33,8 +33,9 @@ TEST_F(Extern, AFailureEndsTheStepAndNamesTheNode) {
 
 TEST_F(Extern, AKernelWithoutASourceForTheTargetIsRefused) {
   register_extern_kernels();
-  ir::Schedule schedule = ir::parse_schedule("graph g\ninput %x: f32[2]\n"
-                                             "%y: f32[2] = extern \"host_only\" reads(%x)\noutput %y");
+  ir::Schedule schedule = ir::parse_schedule(
+      "graph g\ninput %x: f32[2]\n"
+      "%y: f32[2] = extern \"host_only\" reads(%x)\noutput %y");
   passes::run_passes(schedule, passes::parse_pass_list("plan_memory"));
   EXPECT_THAT(error_of([&] { codegen::cuda::emit_cuda(schedule); }),
               ::testing::AllOf(HasSubstr("BR0640"),

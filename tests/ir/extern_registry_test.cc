@@ -19,8 +19,7 @@ ExternFn fill(float value) {
 std::vector<Tensor> run_extern(const std::string& callee, const InterpreterOptions& options = {}) {
   const Schedule schedule = parse_schedule("graph g\ninput %x: f32[2]\n%y: f32[2] = extern \"" + callee +
                                            "\" reads(%x)\noutput %y");
-  const std::vector<std::vector<Tensor>> inputs = {
-      {make_tensor(DType::f32, {2}, std::vector<float>{1, 2})}};
+  const std::vector<std::vector<Tensor>> inputs = {{make_tensor(DType::f32, {2}, std::vector<float>{1, 2})}};
   return run(schedule, inputs, options).outputs[0];
 }
 

@@ -29,7 +29,8 @@ void interpret(ir::ExternCall& call) {
 }
 
 // {0}: the symbol, {1}: qualifiers of the function for all elements, {2}: how it is called.
-constexpr const char* kSource = R"({1} void {0}_all(BraidTensorView x, BraidTensorView old, BraidTensorView y, float scale, float shift) {{
+constexpr const char* kSource =
+    R"({1} void {0}_all(BraidTensorView x, BraidTensorView old, BraidTensorView y, float scale, float shift) {{
   int64_t count = 1;
   for (int32_t d = 0; d < y.rank; ++d) count *= y.sizes[d];
   for (int64_t k = 0; k < count; ++k) {{
@@ -66,20 +67,21 @@ std::string cpu_source(const std::string& symbol) {
 
 ir::ExternKernelSpec blend() {
   return {
-    .symbol = "blend",
-    .strided = true,
-    .interpret = interpret,
-    .flops = [](const ir::ExternShapes& shapes) {
-      double count = 3;
-      for (std::int64_t size : shapes.writes[0]) count *= static_cast<double>(size);
-      return count;
-    },
-    .sources = {{"cpu", cpu_source("blend")},
-                {"cuda", fmt::format(kSource, "blend", "static __global__",
-                                     "const cudaError_t e = BRAID_LAUNCH(blend_all, dim3(1), dim3(1), 0, "
-                                     "static_cast<cudaStream_t>(call->stream),\n"
-                                     "      call->reads[0], old, call->writes[0], scale, shifts);\n"
-                                     "  return e == cudaSuccess ? nullptr : cudaGetErrorString(e);")}},
+      .symbol = "blend",
+      .strided = true,
+      .interpret = interpret,
+      .flops =
+          [](const ir::ExternShapes& shapes) {
+            double count = 3;
+            for (std::int64_t size : shapes.writes[0]) count *= static_cast<double>(size);
+            return count;
+          },
+      .sources = {{"cpu", cpu_source("blend")},
+                  {"cuda", fmt::format(kSource, "blend", "static __global__",
+                                       "const cudaError_t e = BRAID_LAUNCH(blend_all, dim3(1), dim3(1), 0, "
+                                       "static_cast<cudaStream_t>(call->stream),\n"
+                                       "      call->reads[0], old, call->writes[0], scale, shifts);\n"
+                                       "  return e == cudaSuccess ? nullptr : cudaGetErrorString(e);")}},
   };
 }
 
