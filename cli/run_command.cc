@@ -14,6 +14,7 @@
 #include "cli/open_model.h"
 #include "cli/write_file.h"
 #include "codegen/temp_dir.h"
+#include "explain/measured_timeline_json.h"
 
 namespace braid::cli {
 namespace {

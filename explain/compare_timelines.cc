@@ -1,12 +1,11 @@
-// A simulated timeline beside a measured one, as text.
+#include "explain/compare_timelines.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
-
-#include "explain/measured_timeline.h"
 
 namespace braid::explain {
 namespace {

@@ -81,16 +81,4 @@ std::vector<std::pair<std::string, TimelineView>> views(const MeasuredTimeline& 
 // time comes from the machine model.
 analysis::CostEntries measured_costs(const MeasuredTimeline& t);
 
-// A Chrome trace of the median step, plus the data that parse_timeline needs.
-std::string to_json(const MeasuredTimeline& t);
-// User errors, with line and column: 558 (cannot be read, or not JSON) and 559 (not a timeline of `braid run
-// --trace`).
-MeasuredTimeline read_timeline(const std::string& path);
-MeasuredTimeline parse_timeline(const std::string& text, const std::string& file);
-
-// Compares a simulated timeline with the measured one: makespan, time by kind, a row per collective, and
-// where the orders differ.
-std::string compare(const OverlapStory& story, const ir::Schedule& schedule,
-                    const MeasuredTimeline& measured);
-
 }  // namespace braid::explain

@@ -1,4 +1,5 @@
-// Measured timelines as files.
+#include "explain/measured_timeline_json.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -7,7 +8,7 @@
 
 #include "analysis/costs/errors.h"
 #include "analysis/costs/json_document.h"
-#include "explain/measured_timeline.h"
+#include "explain/overlap_text.h"
 
 namespace braid::explain {
 namespace {

@@ -1,9 +1,8 @@
-// The story of the passes as one page: drawn as SVG, without external resources.
+#include "explain/overlap_html.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "explain/overlap_story.h"
 
 namespace braid::explain {
 namespace {

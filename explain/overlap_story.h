@@ -59,15 +59,4 @@ class OverlapObserver {
   bool begun_ = false;
 };
 
-// As text: a heading and a table per pass, then a summary.
-std::string to_text(const OverlapStory& story);
-// As JSON: version 1, times in ns, sizes in bytes.
-std::string to_json(const OverlapStory& story);
-// Chrome trace events of the timelines, one process each.
-std::string chrome_trace(const std::vector<std::pair<std::string, const TimelineView*>>& views);
-// One self-contained page with timelines, memory curves and tables. `views` holds names and timelines, in
-// order.
-std::string html_page(const OverlapStory& story,
-                      const std::vector<std::pair<std::string, const TimelineView*>>& views);
-
 }  // namespace braid::explain

@@ -1,10 +1,9 @@
-// The story of the passes as text and JSON.
+#include "explain/overlap_text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-
-#include "explain/overlap_story.h"
 
 namespace braid::explain {
 namespace {

@@ -2,27 +2,13 @@
 // node is lowered, never later.
 #pragma once
 
-#include <map>
 #include <string>
 #include <unordered_map>
 
+#include "frontend/check_structure.h"
 #include "frontend/load.h"
 
 namespace braid::frontend {
-
-// Imported version per domain; ONNX's own domain is "".
-using Opsets = std::map<std::string, int>;
-
-// Checks that the IR version and the operator sets are supported. UserErrors kIrVersion, kOpset.
-Opsets check_versions(const Model& model);
-
-// Checks names and edges of the graph: every value is defined once and before its use, there is no cycle,
-// domains are imported. ONNX's checker would copy the whole model and name no nodes.
-void check_structure(const Model& model, const Opsets& opsets);
-
-// Checks that repeated declarations of a value (say, a graph input that is also an output) agree; ONNX's
-// inference would use the last one. UserErrors kTypeMismatch, kShapeMismatch.
-void check_declarations(const Model& model);
 
 // Runs ONNX's checker: attributes and numbers of inputs and outputs against the operators' schemas.
 void check_with_onnx(const Model& model);

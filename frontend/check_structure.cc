@@ -1,11 +1,11 @@
-// Versions, names and edges.
+#include "frontend/check_structure.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "frontend/check.h"
 #include "frontend/errors.h"
 #include "frontend/functions.h"
 #include "frontend/op_registry.h"

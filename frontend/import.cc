@@ -8,6 +8,7 @@
 #include "frontend/errors.h"
 #include "frontend/inline.h"
 #include "frontend/load.h"
+#include "frontend/load_ranks.h"
 #include "frontend/lower_graph.h"
 #include "frontend/normalise.h"
 #include "frontend/schemas.h"

@@ -23,10 +23,6 @@ struct Model {
 // invalid.
 Model load_model(const std::string& path);
 
-// Reads one file per rank if `path` contains "{rank}". The graphs must be equal; initializers that differ get
-// one entry per rank in their ConstantData, equal ones are shared.
-Model load_ranks(const std::string& path, int ranks);
-
 // The location of a node for error messages. A node without a name is identified by its first output.
 ir::Location location_of(const std::string& path, const onnx::NodeProto& node);
 std::string name_of(const onnx::NodeProto& node);

@@ -1,11 +1,11 @@
-// One file per rank: the same graph with per-rank weights.
+#include "frontend/load_ranks.h"
+
 #include <fmt/format.h>
 
 #include <cstring>
 #include <filesystem>
 
 #include "frontend/errors.h"
-#include "frontend/load.h"
 
 namespace braid::frontend {
 namespace {

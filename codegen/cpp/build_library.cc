@@ -1,3 +1,5 @@
+#include "codegen/cpp/build_library.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -42,21 +42,7 @@ EmittedProgram emit_cpp(const ir::Schedule& schedule, const EmitOptions& options
 // Writes all files, unpublished, into `folder`. `graph` must be the one emitted: its constants are written.
 void write_program(const EmittedProgram& program, const ir::Graph& graph, ProgramFolder& folder);
 
-struct BuildOptions {
-  std::string compiler;     // empty: $CXX, else c++
-  std::string flags;        // empty: $BRAID_CXXFLAGS, else kDefaultFlags
-  std::string runtime_dir;  // see codegen/toolchain.h
-  bool verbose = false;     // print the command
-};
 // A source that contains this name multiplies matrices and is linked with the kernels for that.
 inline constexpr const char* kGemmKernels = "kHostGemm";
-inline constexpr const char* kDefaultFlags = "-O3 -march=native";
-// Always passed: without these the loops do not vectorise (see runtime/vec_math.h).
-inline constexpr const char* kNeededFlags =
-    "-std=c++20 -fopenmp -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast";
-
-// Compiles DIR/<name>.cc, links it with the runtime to DIR/<name>.so and returns the path of that. User error
-// BR0603, with the compiler's first lines, if this fails; BR0604 if the runtime library is not found.
-std::string build_library(const std::string& dir, const std::string& name, const BuildOptions& options = {});
 
 }  // namespace braid::codegen::cpp

@@ -1,6 +1,7 @@
 #include "codegen/cpp/target.h"
 
 #include "analysis/costs/machine.h"
+#include "codegen/cpp/build_library.h"
 #include "codegen/cpp/emit.h"
 #include "ir/post_ops.h"
 #include "runtime/gemm.h"

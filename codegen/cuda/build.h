@@ -18,13 +18,6 @@
 
 namespace braid::codegen::cuda {
 
-// Describes the program for people and tools: the fields of the C++ target's manifest and those of this
-// target.
-nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& schedule);
-
-// Writes all files, unpublished, into `folder`.
-void write_cuda(const CudaProgram& program, const ir::Schedule& schedule, ProgramFolder& folder);
-
 struct CudaBuildOptions {
   std::string runtime_dir;  // see codegen/toolchain.h
   std::string compiler;     // host compiler; empty: $CXX, else c++

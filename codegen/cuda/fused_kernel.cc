@@ -1,3 +1,5 @@
+#include "codegen/cuda/fused_kernel.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

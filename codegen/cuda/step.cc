@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/fused_kernel.h"
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/peer_kernels.h"
 #include "codegen/cuda/scalar.h"

@@ -4,9 +4,11 @@
 
 #include "analysis/costs/machine.h"
 #include "codegen/cuda/build.h"
+#include "codegen/cuda/fused_kernel.h"
 #include "codegen/cuda/gemm.h"
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/supported.h"
+#include "codegen/cuda/write_program.h"
 #include "ir/collective_table.h"
 
 namespace braid::codegen::cuda {

@@ -1,4 +1,5 @@
-#include "codegen/cuda/build.h"
+#include "codegen/cuda/write_program.h"
+
 #include "codegen/manifest.h"
 #include "runtime/cuda_abi.h"
 

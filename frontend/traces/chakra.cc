@@ -8,6 +8,7 @@
 
 #include "frontend/errors.h"
 #include "frontend/traces/json_scanner.h"
+#include "frontend/traces/kineto.h"
 
 namespace braid::frontend {
 namespace {

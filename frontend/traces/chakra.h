@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontend/traces/recorded_op.h"
@@ -52,5 +53,9 @@ class ChakraBuilder {
   std::map<std::uint64_t, int> index_;
   bool no_group_ = false, no_time_ = false;
 };
+
+// `text` and `bytes` are the whole file.
+RecordedTrace read_chakra_json(std::string_view text, const std::string& file);
+RecordedTrace read_chakra(std::string_view bytes, const std::string& file);
 
 }  // namespace braid::frontend

@@ -4,6 +4,9 @@
 
 #include "frontend/errors.h"
 #include "frontend/external_data.h"
+#include "frontend/traces/chakra.h"
+#include "frontend/traces/kineto.h"
+#include "frontend/traces/make_schedule.h"
 #include "frontend/traces/recorded_op.h"
 
 namespace braid::frontend {

@@ -1,10 +1,11 @@
+#include "frontend/traces/make_schedule.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <queue>
 
 #include "frontend/errors.h"
-#include "frontend/traces/recorded_op.h"
 #include "ir/error.h"
 
 namespace braid::frontend {

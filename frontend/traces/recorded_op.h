@@ -34,16 +34,4 @@ struct RecordedTrace {
   std::vector<std::string> assumptions;
 };
 
-// `deps` may be unordered and contain duplicates. User errors 563 (a cycle) and 564 (nothing on the device).
-ImportedTrace make_schedule(RecordedTrace trace);
-
-// The readers of the formats; text is the whole file.
-RecordedTrace read_kineto(std::string_view text, const std::string& file);
-RecordedTrace read_chakra_json(std::string_view text, const std::string& file);
-RecordedTrace read_chakra(std::string_view bytes, const std::string& file);
-
-// The kind that a name such as "allreduce", "_allgather_base" or
-// "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL" stands for; nullopt if unknown.
-std::optional<ir::CollectiveKind> collective_of_name(std::string_view name);
-
 }  // namespace braid::frontend

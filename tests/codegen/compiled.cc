@@ -10,6 +10,7 @@
 #include <fstream>
 #include <random>
 
+#include "codegen/cpp/build_library.h"
 #include "codegen/cpp/target.h"
 #include "driver/compile.h"
 #include "ir/element.h"

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "codegen/cuda/write_program.h"
 #include "ir/error.h"
 #include "runtime/cuda_abi.h"
 #include "tests/codegen_cuda/cases.h"

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "analysis/costs/machine.h"
+#include "explain/compare_timelines.h"
+#include "explain/measured_timeline_json.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 

@@ -10,6 +10,7 @@
 
 #include "analysis/measure.h"
 #include "explain/overlap_story.h"
+#include "explain/overlap_text.h"
 #include "passes/overlap/groups.h"
 #include "tests/passes/overlap/limit_oracle.h"
 #include "tests/support/orders.h"
