@@ -57,7 +57,6 @@ class ProgramEmitter {
   // emit.cc: checks and tables
   void refuse_unsupported() const;
   void index_interface();
-  void copy_outputs();
   std::string source_text() const;
   void write_tables(Writer& w) const;
   void write_class(Writer& w) const;

@@ -52,7 +52,6 @@ class TemporaryGroups {
   TemporaryGroups& operator=(const TemporaryGroups&) = delete;
   ~TemporaryGroups();
 
-  const Grouping& grouping() const { return grouping_; }
 
  private:
   ir::Schedule& schedule_;
