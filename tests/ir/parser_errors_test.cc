@@ -169,7 +169,7 @@ TEST(ParseErrors, BR0511Structure) {
     const std::string text =
         "~%y: f32[n, n] = gemm %x, transpose(%x) epilogue { %0 = acc f32 %2 = constant f32 0 "
         "%1 = max %0, %2 return %1 } as ";
-    expect_error_after_head(511, text + steps, "not those that the epilogue takes");
+    expect_error_after_head(511, text + steps, "not those of the epilogue");
   }
 }
 
