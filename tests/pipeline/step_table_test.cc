@@ -60,7 +60,7 @@ TEST(StepTable, G05TakesTheRowsOfTheRuntime) {
 }
 
 TEST(StepTable, G16RegistrySchedules) {
-  const auto steps = [](std::vector<std::int32_t> ranks, int microbatches, std::vector<std::string> rows) {
+  const auto steps = [](RankOfStage ranks, int microbatches, std::vector<std::string> rows) {
     const Schedule s = add_send_recv(schedule(std::move(ranks), microbatches, std::move(rows)));
     return std::pair(step_table(s).steps, step_table(s, {.peek = true}).steps);
   };

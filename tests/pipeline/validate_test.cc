@@ -27,7 +27,7 @@ TEST(PipelineValidate, G22ValidSchedules) {
 struct BadCase {
   const char* name;
   int code;  // user error
-  std::vector<std::int32_t> ranks;
+  RankOfStage ranks;
   int microbatches;
   std::vector<std::string> rows;
   const char* says;
