@@ -53,11 +53,13 @@ inline std::span<const Action> entries(const Row& row, std::size_t position) {
 }
 // The actions of the cell: the action itself, or the members of a container.
 inline std::span<const Action> members(const Row& row, std::size_t position) {
-  return entries(row, position).subspan(is_container(row[position].kind) ? 1 : 0);
+  const std::span all(row);
+  return is_container(row[position].kind) ? all.subspan(position + 1, cell_size(row, position) - 1)
+                                          : all.subspan(position, 1);
 }
 
 inline void append(Row& row, std::span<const Action> entries) {
-  row.insert(row.end(), entries.begin(), entries.end());
+  for (const Action a : entries) row.push_back(a);  // few: faster than an insertion of a range
 }
 
 // visit(std::size_t cell index, std::size_t position in the row, std::span<const Action> members)
