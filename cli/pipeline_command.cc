@@ -10,8 +10,9 @@
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
 #include "pipeline/csv.h"
-#include "pipeline/draw.h"
+#include "pipeline/draw_text.h"
 #include "pipeline/generators.h"
+#include "pipeline/memory_timeline.h"
 #include "pipeline/placement.h"
 #include "pipeline/validate.h"
 
@@ -47,7 +48,7 @@ struct ShowOptions {
 
 // "12", or "12, 9, 6" where ranks differ.
 template <class Value>
-std::string each_rank(const std::vector<pipeline::RankMemory>& memory, Value value) {
+std::string each_rank(const pipeline::PerRank<pipeline::RankMemory>& memory, Value value) {
   std::string text;
   bool equal = true;
   for (const pipeline::RankMemory& m : memory) {
@@ -66,7 +67,7 @@ int show(const ShowOptions& o) {
   validate(schedule, {.transfers = has_transfers(schedule)});
   const pipeline::PipelineCosts costs = unit_costs(schedule);
   const pipeline::Simulation simulation = simulate(schedule, costs);
-  const std::vector<pipeline::RankMemory> memory = memory_timeline(schedule, costs, simulation);
+  const pipeline::PerRank<pipeline::RankMemory> memory = memory_timeline(schedule, costs, simulation);
   const double all = simulation.makespan.us() * schedule.ranks();
   fmt::print("{} ranks, {} stages ({}), {} micro-batches\n", schedule.ranks(), schedule.stages(),
              pipeline::placement_text(schedule.rank_of_stage, schedule.ranks()), schedule.microbatches);

@@ -77,8 +77,8 @@ struct Task {
   std::optional<pipeline::PipelineCosts> costs;  // of the file
 };
 
-std::vector<std::int64_t> byte_caps(const Options& o) {
-  std::vector<std::int64_t> caps;
+pipeline::PerRank<std::int64_t> byte_caps(const Options& o) {
+  pipeline::PerRank<std::int64_t> caps;
   if (o.byte_cap.empty()) return caps;
   for (const double cap : numbers("--byte-cap", o.byte_cap, static_cast<std::size_t>(o.sizes.ranks))) {
     caps.push_back(bytes("--byte-cap", cap));

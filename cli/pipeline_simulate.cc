@@ -9,7 +9,9 @@
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
-#include "pipeline/draw.h"
+#include "pipeline/chrome_trace.h"
+#include "pipeline/draw_svg.h"
+#include "pipeline/draw_text.h"
 #include "pipeline/lower.h"
 #include "pipeline/step_table.h"
 
@@ -49,14 +51,15 @@ std::string size(std::int64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
-void print_times(const pipeline::Simulation& simulation, const std::vector<pipeline::RankMemory>& memory) {
+void print_times(const pipeline::Simulation& simulation,
+                 const pipeline::PerRank<pipeline::RankMemory>& memory) {
   const double all = simulation.makespan.us() * static_cast<double>(simulation.ranks.size());
   fmt::print("makespan {:.3f} us, idle {:.1f} %\n", simulation.makespan.us(),
              all > 0 ? 100 * simulation.idle().us() / all : 0.0);
   fmt::print("{:<6}{:>12}{:>12}{:>12}{:>14}{:>12}  {:>10}{:>14}{:>12}{:>12}{:>12}{:>12}\n", "rank", "busy us",
              "skew", "dependency", "head of line", "tail", "peak", "arena", "parameters", "gradients",
              "activations", "received");
-  for (std::size_t r = 0; r < simulation.ranks.size(); ++r) {
+  for (const int r : simulation.ranks.ids()) {
     const pipeline::RankTimes& t = simulation.ranks[r];
     const pipeline::RankMemory& m = memory[r];
     fmt::print(
@@ -74,7 +77,7 @@ int run(const Options& o) {
   const pipeline::PipelineCosts costs =
       o.costs.empty() ? unit_costs(schedule) : pipeline::read_costs(o.costs, schedule.stages());
   const pipeline::Simulation simulation = simulate(schedule, costs, policy);
-  const std::vector<pipeline::RankMemory> memory = memory_timeline(schedule, costs, simulation);
+  const pipeline::PerRank<pipeline::RankMemory> memory = memory_timeline(schedule, costs, simulation);
   print_times(simulation, memory);
   if (o.draw) fmt::print("{}", draw_text(schedule, simulation));
   if (!o.trace.empty()) write_output(o.trace, chrome_trace(schedule, simulation, memory));

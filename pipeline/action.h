@@ -53,6 +53,12 @@ constexpr bool is_compute(ActionKind k) { return k >= ActionKind::forward && k <
 constexpr bool is_backward(ActionKind k) {
   return k >= ActionKind::backward_input && k <= ActionKind::full_backward;
 }
+constexpr bool gives_input_gradient(ActionKind k) {
+  return k == ActionKind::backward_input || k == ActionKind::full_backward;
+}
+constexpr bool gives_weight_gradient(ActionKind k) {
+  return k == ActionKind::backward_weight || k == ActionKind::full_backward;
+}
 constexpr bool is_send(ActionKind k) {
   return k == ActionKind::send_forward || k == ActionKind::send_backward;
 }
@@ -82,10 +88,15 @@ constexpr Action counterpart(Action a) {
   }
 }
 
-// The SEND that a WAIT_SEND waits for.
+// The SEND that a WAIT_SEND waits for, and its inverse.
 constexpr Action send_of(Action wait) {
   return {wait.kind == ActionKind::wait_send_forward ? ActionKind::send_forward : ActionKind::send_backward,
           wait.stage, wait.microbatch};
+}
+constexpr Action wait_of(Action send) {
+  return {
+      send.kind == ActionKind::send_forward ? ActionKind::wait_send_forward : ActionKind::wait_send_backward,
+      send.stage, send.microbatch};
 }
 
 // "2SEND_F0"; the text of an idle cell is empty. text.h prints containers with their members.

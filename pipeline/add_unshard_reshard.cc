@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "ir/error.h"
 #include "pipeline/errors.h"
@@ -11,33 +12,25 @@
 namespace braid::pipeline {
 namespace {
 
-constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 // The stages of one rank by the entry at which they compute next.
 class NextUses {
  public:
-  NextUses(const Row& row, std::vector<std::int32_t>& scratch)
-      : next_(row.size(), kNever), cell_(row.size()) {
-    for (std::size_t p = 0; p < row.size(); p += cell_size(row, p))
-      for (std::size_t i = p; i < p + cell_size(row, p); ++i) cell_[i] = static_cast<std::int32_t>(p);
-    for (std::size_t i = row.size(); i-- > 0;) {
-      if (!is_compute(row[i].kind)) continue;
-      std::int32_t& first = scratch[static_cast<std::size_t>(row[i].stage)];
-      next_[i] = first;
-      first = static_cast<std::int32_t>(i);
-    }
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (!is_compute(row[i].kind)) continue;
-      std::int32_t& first = scratch[static_cast<std::size_t>(row[i].stage)];
-      if (first == kNever) continue;
-      order_.push_back({row[i].stage, first});
-      first = kNever;
+  NextUses(const Row& row, PerStage<std::size_t>& scratch) : next_(row.size(), kNever) {
+    cell_.reserve(row.size());
+    for (std::size_t p = 0; p < row.size(); p += cell_size(row, p)) cell_.resize(p + cell_size(row, p), p);
+    for (std::size_t i = row.size(); i-- > 0;)
+      if (is_compute(row[i].kind)) next_[i] = std::exchange(scratch[row[i].stage], i);
+    for (const Action a : row) {
+      if (!is_compute(a.kind) || scratch[a.stage] == kNever) continue;
+      order_.push_back({a.stage, std::exchange(scratch[a.stage], kNever)});
     }
   }
 
   struct Use {
     std::int32_t stage;
-    std::int32_t at;  // entry of the row
+    std::size_t at;  // entry of the row
   };
   const std::vector<Use>& order() const { return order_; }
 
@@ -48,13 +41,12 @@ class NextUses {
     return n;
   }
 
-  // The entry at the front is done. Whether the order of the stages changed.
+  // Passes the entry at the front. Returns whether the order of the stages changed.
   bool advance() {
-    const Use front = {order_.front().stage, next_[static_cast<std::size_t>(order_.front().at)]};
+    const Use front = {order_.front().stage, next_[order_.front().at]};
     if (front.at != kNever && (order_.size() == 1 || order_[1].at > front.at)) {
       order_.front() = front;
-      // In a container it may take the second along.
-      return cell_[static_cast<std::size_t>(front.at)] != front.at;
+      return cell_[front.at] != front.at;  // in a container, the window may grow by the second stage
     }
     std::size_t i = 1;
     for (; i < order_.size() && order_[i].at < front.at; ++i) order_[i - 1] = order_[i];
@@ -67,10 +59,10 @@ class NextUses {
   }
 
  private:
-  std::int32_t cell_of(std::size_t i) const { return cell_[static_cast<std::size_t>(order_[i].at)]; }
+  std::size_t cell_of(std::size_t i) const { return cell_[order_[i].at]; }
 
-  std::vector<std::int32_t> next_;  // the next entry that computes on the same stage
-  std::vector<std::int32_t> cell_;  // the first entry of the entry's cell
+  std::vector<std::size_t> next_;  // the next entry that computes on the same stage
+  std::vector<std::size_t> cell_;  // the first entry of the entry's cell
   std::vector<Use> order_;
 };
 
@@ -81,12 +73,12 @@ int lookahead_of(const UnshardOptions& options, int rank) {
     case UnshardOptions::Lookahead::automatic:
       return std::min(rank + 2, options.residency);
     case UnshardOptions::Lookahead::per_rank:
-      return std::min(options.per_rank[static_cast<std::size_t>(rank)], options.residency);
+      return std::min(options.per_rank[rank], options.residency);
   }
   return options.residency;
 }
 
-Row with_residency(const Row& row, int residency, int lookahead, std::vector<std::int32_t>& scratch) {
+Row with_residency(const Row& row, int residency, int lookahead, PerStage<std::size_t>& scratch) {
   NextUses uses(row, scratch);
   std::vector<std::int32_t> resident;  // ascending
   Row out;
@@ -108,21 +100,15 @@ Row with_residency(const Row& row, int residency, int lookahead, std::vector<std
       resident.insert(at, stage);
     }
   };
-  // Between two cells that change nothing in the order of the stages the window stays.
+  // The window is the same for consecutive cells that do not change the order of the stages.
   bool changed = true;
-  for (std::size_t p = 0; p < row.size();) {
-    const auto n = cell_size(row, p);
-    if (row[p].kind == ActionKind::idle) {
-      ++p;
-      continue;
-    }
+  for (std::size_t p = 0; p < row.size(); p += cell_size(row, p)) {
+    if (row[p].kind == ActionKind::idle) continue;
     if (changed) update();
-    changed = is_container(row[p].kind);  // they widen the window by what lies in one cell
-    for (std::size_t i = p; i < p + n; ++i) {
-      out.push_back(row[i]);
-      if (is_compute(row[i].kind)) changed = uses.advance() || changed;
-    }
-    p += n;
+    changed = is_container(row[p].kind);  // its members widen the window
+    append(out, entries(row, p));
+    for (const Action a : members(row, p))
+      if (is_compute(a.kind)) changed = uses.advance() || changed;
   }
   for (const auto stage : resident) out.push_back({ActionKind::reshard, stage, -1});
   return out;
@@ -144,13 +130,10 @@ Schedule add_unshard_reshard(const Schedule& schedule, const UnshardOptions& opt
       if (n < 1)
         ir::user_error(kBadLoweringOption, {}, fmt::format("look-ahead must be at least 1 stage, got {}", n));
   }
-  Schedule out{schedule.rank_of_stage, {}, schedule.microbatches};
-  out.rows.reserve(schedule.rows.size());
-  std::vector<std::int32_t> scratch(schedule.rank_of_stage.size(), kNever);
-  for (int rank = 0; rank < schedule.ranks(); ++rank)
-    out.rows.push_back(with_residency(schedule.rows[static_cast<std::size_t>(rank)], options.residency,
-                                      lookahead_of(options, rank), scratch));
-  return out;
+  PerStage<std::size_t> scratch(schedule.rank_of_stage.ids(), kNever);
+  return with_rows(schedule, [&](int rank, const Row& row) {
+    return with_residency(row, options.residency, lookahead_of(options, rank), scratch);
+  });
 }
 
 }  // namespace braid::pipeline

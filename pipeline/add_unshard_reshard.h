@@ -12,8 +12,6 @@
 // torch.distributed.pipelining, whose runtime has a residency of 3.
 #pragma once
 
-#include <vector>
-
 #include "pipeline/schedule.h"
 
 namespace braid::pipeline {
@@ -27,7 +25,7 @@ struct UnshardOptions {
     per_rank,
   };
   Lookahead lookahead = Lookahead::full;
-  std::vector<int> per_rank;
+  PerRank<int> per_rank;
 };
 
 // Throws BR0840 for a residency or look-ahead below 1, and for a list whose length is not the number of

@@ -32,14 +32,14 @@ class Chooser {
     const std::int64_t end = choice_.simulations + budget;
     for (bool progress = true; progress;) {
       progress = false;
-      for (std::size_t r = 0; r < choice_.orders.size(); ++r)
+      for (const int r : choice_.orders.ids())
         for (std::size_t j = 0; j + 1 < choice_.orders[r].size(); ++j) {
           if (choice_.simulated <= lower_bound || choice_.simulations >= end) return;
           Orders orders = choice_.orders;
           if (orders[r][j] == orders[r][j + 1]) continue;
           std::swap(orders[r][j], orders[r][j + 1]);
           const Evaluation e = evaluate(problem_, orders);
-          // The model's makespan is a lower bound of what the channels make of it.
+          // The channels can only make the schedule longer than in the model.
           if (e.status != Evaluation::Status::ok || e.makespan >= choice_.simulated) continue;
           if (!offer(orders, add_timed_send_recv(problem_, orders))) continue;
           ++choice_.improvements;
@@ -81,9 +81,9 @@ ChannelChoice choose_for_channels(const SearchProblem& p, const PipelineCosts& c
   Chooser chooser(p, costs, policy);
   int best = 0;
   analysis::Time first;
-  for (std::size_t c = 0; c < candidates.size(); ++c) {
+  for (int c = 0; c < count_of(candidates); ++c) {
     if (c > 0 && chooser.simulated() <= lower_bound) break;
-    if (chooser.offer(candidates[c])) best = static_cast<int>(c);
+    if (chooser.offer(candidates[ir::offset_of(c)])) best = c;
     if (c == 0) first = chooser.simulated();
   }
   chooser.improve(lower_bound, budget);

@@ -1,11 +1,8 @@
-// Assigns the transfers of a schedule to queues, as dense numbers.
+// Assigns the transfers of a schedule to queues and connections.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "pipeline/channels.h"
-#include "pipeline/schedule.h"
+#include "pipeline/transfers.h"
 
 namespace braid::pipeline {
 
@@ -15,29 +12,26 @@ class ChannelLayout {
  public:
   ChannelLayout(const Schedule& schedule, ChannelPolicy::Kind policy);
 
-  std::int32_t queue_of(Action transfer) const { return at(transfer).queue; }
-  std::int32_t connection_of(Action transfer) const { return at(transfer).connection; }
-  int queues() const { return queues_; }
-  int connections() const { return static_cast<int>(connections_.size()); }
+  QueueId queue_of(Action transfer) const { return entries_[entry_of(transfer)].queue; }
+  ConnectionId connection_of(Action transfer) const { return entries_[entry_of(transfer)].connection; }
+  IdRange<QueueId> queues() const { return first_ids<QueueId>(queues_); }
 
   struct Connection {
-    std::int32_t from, to;
+    int from, to;  // ranks
+
+    friend auto operator<=>(const Connection&, const Connection&) = default;
   };
-  const std::vector<Connection>& connection() const { return connections_; }
+  const IdVector<ConnectionId, Connection>& connections() const { return connections_; }
 
  private:
   struct Entry {
-    std::int32_t queue = -1;
-    std::int32_t connection = -1;
+    QueueId queue;
+    ConnectionId connection;
   };
-  // SEND_F, RECV_F, SEND_B and RECV_B of each stage.
-  const Entry& at(Action t) const {
-    return entries_[4 * static_cast<std::size_t>(t.stage) + static_cast<std::size_t>(t.kind) -
-                    static_cast<std::size_t>(ActionKind::send_forward)];
-  }
+  static int entry_of(Action t) { return 4 * t.stage + transfer_index(t.kind); }
 
-  std::vector<Entry> entries_;
-  std::vector<Connection> connections_;  // ascending
+  IdVector<int, Entry> entries_;                    // SEND_F, RECV_F, SEND_B and RECV_B of each stage
+  IdVector<ConnectionId, Connection> connections_;  // ascending
   int queues_ = 0;
 };
 

@@ -15,7 +15,11 @@ namespace {
 class Check {
  public:
   Check(const Schedule& s, const Certificate& c)
-      : s_(s), c_(c), layout_(s, c.policy.kind), at_(4 * dense_size(s), kNever), complete_(at_) {}
+      : s_(s),
+        c_(c),
+        layout_(s, c.policy.kind),
+        at_(first_ids<int>(4 * s.stages() * s.microbatches), kNever),
+        complete_(at_) {}
 
   std::string run() {
     std::size_t transfers = 0;
@@ -24,15 +28,15 @@ class Check {
     const bool rendezvous = c_.policy.buffered == 0;
     if (c_.order.size() != (rendezvous ? transfers / 2 : transfers))
       return fmt::format("the certificate has {} entries for {} transfers", c_.order.size(), transfers);
-    for (std::size_t i = 0; i < c_.order.size(); ++i) {
-      const Action t = c_.order[i];
+    for (int i = 0; i < count_of(c_.order); ++i) {
+      const Action t = ir::at(c_.order, i);
       const bool form = is_send(t.kind) || (!rendezvous && is_recv(t.kind));
       if (!form || t.stage < 0 || t.stage >= s_.stages() || t.microbatch < 0 ||
           t.microbatch >= s_.microbatches)
         return fmt::format("entry {} is not a transfer", i);
       if (at(t) != kNever) return fmt::format("{} occurs twice", to_string(t));
-      at(t) = static_cast<std::int32_t>(i);
-      if (rendezvous) at(counterpart(t)) = static_cast<std::int32_t>(i);
+      at(t) = i;
+      if (rendezvous) at(counterpart(t)) = i;
     }
     std::string problem = check_connections();
     for (const Row& row : s_.rows)
@@ -41,25 +45,22 @@ class Check {
   }
 
  private:
-  static constexpr std::int32_t kNever = -1;
+  static constexpr int kNever = -1;
 
-  std::size_t number(Action t) const {
-    return 4 * dense_id(s_, t) + static_cast<std::size_t>(t.kind) -
-           static_cast<std::size_t>(ActionKind::send_forward);
-  }
-  std::int32_t& at(Action t) { return at_[number(t)]; }
-  std::int32_t& complete(Action t) { return complete_[number(t)]; }
+  int number(Action t) const { return 4 * stage_microbatch(s_, t).index + transfer_index(t.kind); }
+  int& at(Action t) { return at_[number(t)]; }
+  int& complete(Action t) { return complete_[number(t)]; }
 
   // Equal orders at both ends; a message leaves before it arrives, and after a buffer is free for it.
   std::string check_connections() {
-    std::vector<std::vector<Action>> sends(static_cast<std::size_t>(layout_.connections())), recvs = sends;
+    IdVector<ConnectionId, std::vector<Action>> sends(layout_.connections().ids()), recvs = sends;
     for (const Row& row : s_.rows)
       for (const Action t : row) {
-        if (is_send(t.kind)) sends[static_cast<std::size_t>(layout_.connection_of(t))].push_back(t);
-        if (is_recv(t.kind)) recvs[static_cast<std::size_t>(layout_.connection_of(t))].push_back(t);
+        if (is_send(t.kind)) sends[layout_.connection_of(t)].push_back(t);
+        if (is_recv(t.kind)) recvs[layout_.connection_of(t)].push_back(t);
       }
     const auto buffered = static_cast<std::size_t>(c_.policy.buffered);
-    for (std::size_t c = 0; c < sends.size(); ++c) {
+    for (const ConnectionId c : sends.ids()) {
       if (sends[c].size() != recvs[c].size()) return "a SEND has no RECV";
       for (std::size_t i = 0; i < sends[c].size(); ++i) {
         const Action send = sends[c][i];
@@ -76,11 +77,11 @@ class Check {
     return {};
   }
 
-  // When all transfers of the queue so far are through, and when everything that the cells so far wait for
-  // is.
+  // `through`: the entry after which all transfers of the queue so far have passed; `computed`: the one after
+  // which all transfers that the cells so far wait for are complete.
   std::string check_row(const Row& row) {
-    std::vector<std::int32_t> through(static_cast<std::size_t>(layout_.queues()), kNever);
-    std::int32_t computed = kNever;
+    IdVector<QueueId, int> through(layout_.queues(), kNever);
+    int computed = kNever;
     for (std::size_t p = 0; p < row.size(); p += cell_size(row, p)) {
       const auto cell = members(row, p);
       if (!is_send(cell.front().kind) && !is_recv(cell.front().kind)) {
@@ -93,13 +94,13 @@ class Check {
         continue;
       }
       for (const Action t : cell)
-        if (at(t) <= std::max(computed, through[static_cast<std::size_t>(layout_.queue_of(t))]))
+        if (at(t) <= std::max(computed, through[layout_.queue_of(t)]))
           return fmt::format("{} passes before what precedes it in its queue or row", to_string(t));
       for (const Action t : cell) {
-        std::int32_t& all = through[static_cast<std::size_t>(layout_.queue_of(t))];
+        int& all = through[layout_.queue_of(t)];
         all = std::max(all, at(t));
       }
-      for (const Action t : cell) complete(t) = through[static_cast<std::size_t>(layout_.queue_of(t))];
+      for (const Action t : cell) complete(t) = through[layout_.queue_of(t)];
     }
     return {};
   }
@@ -107,8 +108,8 @@ class Check {
   const Schedule& s_;
   const Certificate& c_;
   ChannelLayout layout_;
-  std::vector<std::int32_t> at_;        // per transfer: its entry
-  std::vector<std::int32_t> complete_;  // per transfer: the entry after which nobody waits for it
+  IdVector<int, int> at_;        // by number(): the entry of the transfer
+  IdVector<int, int> complete_;  // the entry after which no action waits for the transfer
 };
 
 }  // namespace

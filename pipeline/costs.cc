@@ -15,7 +15,7 @@ using analysis::JsonValue;
 using analysis::Time;
 
 constexpr double kMaxUs = 1e9;
-constexpr double kMaxBytes = 1e15;
+constexpr std::int64_t kMaxBytes = 1'000'000'000'000'000;
 
 double number(JsonObject& object, const char* key, analysis::NumberRange range, double otherwise) {
   const auto value = object.maybe(key);
@@ -24,7 +24,7 @@ double number(JsonObject& object, const char* key, analysis::NumberRange range, 
 Time time(JsonObject& object, const char* key) { return Time::from_us(number(object, key, {0, kMaxUs}, 0)); }
 std::int64_t bytes(JsonObject& object, const char* key) {
   const auto value = object.maybe(key);
-  return value ? value->integer(0, static_cast<std::int64_t>(kMaxBytes)) : 0;
+  return value ? value->integer(0, kMaxBytes) : 0;
 }
 
 Link link(JsonObject& object) { return {time(object, "latency_us"), number(object, "gb_s", {1e-6, 1e6}, 0)}; }
@@ -59,7 +59,7 @@ analysis::Permille permille(JsonObject& object, const char* key, analysis::Numbe
 }  // namespace
 
 Time PipelineCosts::of(Action a) const {
-  const StageCosts& s = stages[static_cast<std::size_t>(a.stage)];
+  const StageCosts& s = stages[a.stage];
   switch (a.kind) {
     case ActionKind::forward:
       return s.forward;
@@ -85,7 +85,7 @@ Time PipelineCosts::transfer(Action send, std::int32_t from, std::int32_t to) co
                          return std::pair{l.from, l.to} < key;
                        });
   const Link& used = found != links.end() && found->from == from && found->to == to ? found->link : link;
-  const StageCosts& s = stages[static_cast<std::size_t>(send.stage)];
+  const StageCosts& s = stages[send.stage];
   const std::int64_t size = send.kind == ActionKind::send_forward ? s.forward_bytes : s.backward_bytes;
   if (size == 0 || used.gb_s <= 0) return used.latency;
   // A time beyond the limit of simulations stays beyond it, and stays finite.
@@ -99,7 +99,7 @@ PipelineCosts unit_costs(const Schedule& schedule) {
   s.forward = s.backward_input = s.backward_weight = Time::from_us(1);
   s.full_backward = Time::from_us(2);
   s.activation_bytes = s.weight_bytes = 1;
-  costs.stages.assign(schedule.rank_of_stage.size(), s);
+  costs.stages.assign(schedule.rank_of_stage.ids(), s);
   return costs;
 }
 
@@ -110,8 +110,8 @@ PipelineCosts parse_costs(const std::string& text, const std::string& file, int 
   PipelineCosts costs;
   const JsonValue list = root.value("stages");
   for (const JsonValue& s : list.array()) costs.stages.push_back(stage(s));
-  if (costs.stages.size() == 1) costs.stages.resize(static_cast<std::size_t>(stages), costs.stages[0]);
-  if (static_cast<int>(costs.stages.size()) != stages) {
+  if (costs.stages.size() == 1) costs.stages.assign(first_ids<int>(stages), StageCosts(costs.stages[0]));
+  if (count_of(costs.stages) != stages) {
     list.fail("expected the costs of " + std::to_string(stages) + " stages, or of one for all, got " +
               std::to_string(costs.stages.size()));
   }

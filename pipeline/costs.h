@@ -42,11 +42,11 @@ struct LinkBetween {
 };
 
 struct PipelineCosts {
-  std::vector<StageCosts> stages;
+  PerStage<StageCosts> stages;
   Link link;                       // between ranks that `links` does not name
   std::vector<LinkBetween> links;  // ascending by (from, to)
-  analysis::Permille overlap =
-      1000;  // time of OVERLAP_F_B relative to the sum of its members; at least the longest
+  // The time of OVERLAP_F_B relative to the sum of its members; at least that of the longest one.
+  analysis::Permille overlap = 1000;
   analysis::Permille slowdown = 1000;  // of computation during a transfer of the same rank
   bool shared_links = false;           // concurrent transfers from, or to, one rank share its bandwidth
 

@@ -13,18 +13,18 @@ constexpr std::size_t kTypicalCell = 9;  // characters, to reserve memory
 
 class LineParser {
  public:
-  LineParser(std::string_view line, TextPlace place, CsvDialect dialect)
-      : line_(line), place_(place), dialect_(dialect) {}
+  LineParser(std::string_view line, TextLocation location, CsvDialect dialect)
+      : line_(line), location_(location), dialect_(dialect) {}
 
   Row parse() {
     Row row;
     if (line_.empty()) return row;
     row.reserve(1 + static_cast<std::size_t>(std::count(line_.begin(), line_.end(), ',')));
-    for (place_.cell = 0;; ++place_.cell) {
-      place_.column = static_cast<int>(at_) + 1;
+    for (location_.cell = 0;; ++location_.cell) {
+      location_.column = static_cast<int>(at_) + 1;
       const std::string_view cell = next();
       const std::size_t begin = row.size();
-      parse_cell(cell, row, place_);
+      parse_cell(cell, row, location_);
       check_dialect(row[begin], cell);
       if (at_ == line_.size()) return row;
       ++at_;  // the comma
@@ -39,7 +39,7 @@ class LineParser {
       if (close == std::string_view::npos) fail(kBadCell, "the closing '\"' is missing");
       at_ = close + 1;
       if (at_ < line_.size() && line_[at_] != ',') fail(kBadCell, "unexpected text after the closing '\"'");
-      ++place_.column;
+      ++location_.column;
       return line_.substr(begin + 1, close - begin - 1);
     }
     at_ = std::min(line_.find(',', at_), line_.size());
@@ -57,17 +57,17 @@ class LineParser {
   }
 
   [[noreturn]] void fail(int code, const std::string& what) const {
-    ir::Location location{.file = std::string(place_.file)};
-    location.line = std::max(place_.rank, 0) + 1;
-    location.column = place_.column;
+    ir::Location location{.file = std::string(location_.file)};
+    location.line = std::max(location_.rank, 0) + 1;
+    location.column = location_.column;
     ir::user_error(
         code, location,
-        place_.rank < 0 ? what : fmt::format("rank {}, cell {}: {}", place_.rank, place_.cell, what),
+        location_.rank < 0 ? what : fmt::format("rank {}, cell {}: {}", location_.rank, location_.cell, what),
         "lowered files contain transfers and no idle cells, compute-only files idle cells and no transfers");
   }
 
   std::string_view line_;
-  TextPlace place_;
+  TextLocation location_;
   CsvDialect dialect_;
   std::size_t at_ = 0;
 };
@@ -83,13 +83,11 @@ class LineParser {
 // visit(rank, cell, action) for every action that has a stage.
 template <class Visit>
 void each_action(const Schedule& schedule, Visit visit) {
-  for (int rank = 0; rank < schedule.ranks(); ++rank) {
-    each_cell(schedule.rows[static_cast<std::size_t>(rank)],
-              [&](std::size_t cell, std::size_t, std::span<const Action> all) {
-                for (const Action a : all) {
-                  if (a.kind != ActionKind::idle) visit(rank, cell, a);
-                }
-              });
+  for (const int rank : schedule.rows.ids()) {
+    each_cell(schedule.rows[rank], [&](std::size_t cell, std::size_t, std::span<const Action> all) {
+      for (const Action a : all)
+        if (a.kind != ActionKind::idle) visit(rank, cell, a);
+    });
   }
 }
 
@@ -122,8 +120,7 @@ void count(Schedule& schedule, const CsvOptions& options, std::int32_t& stages) 
 
 void place_stages(Schedule& schedule, const CsvOptions& options, std::int32_t stages) {
   const bool given = !options.rank_of_stage.empty();
-  schedule.rank_of_stage =
-      given ? options.rank_of_stage : std::vector<std::int32_t>(static_cast<std::size_t>(stages), -1);
+  schedule.rank_of_stage = given ? options.rank_of_stage : RankOfStage(first_ids<int>(stages), -1);
   each_action(schedule, [&](int rank, std::size_t cell, Action a) {
     if (a.stage >= schedule.stages()) {
       fail(kStageOnTwoRanks, options, rank,
@@ -131,7 +128,7 @@ void place_stages(Schedule& schedule, const CsvOptions& options, std::int32_t st
                        schedule.stages()),
            "stages count from 0");
     }
-    std::int32_t& owner = schedule.rank_of_stage[static_cast<std::size_t>(a.stage)];
+    std::int32_t& owner = schedule.rank_of_stage[a.stage];
     if (owner == -1) owner = rank;
     if (owner != rank) {
       fail(kStageOnTwoRanks, options, rank,
@@ -140,8 +137,8 @@ void place_stages(Schedule& schedule, const CsvOptions& options, std::int32_t st
            "all actions of a stage must be in the row of one rank");
     }
   });
-  for (int s = 0; s < schedule.stages(); ++s) {
-    if (schedule.rank_of_stage[static_cast<std::size_t>(s)] == -1) {
+  for (const int s : schedule.rank_of_stage.ids()) {
+    if (schedule.rank_of_stage[s] == -1) {
       fail(kMissingStage, options, 0,
            fmt::format("stage {} appears on no rank, but there are {} stages", s, stages),
            "stages count from 0 without gaps");

@@ -13,7 +13,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "pipeline/schedule.h"
 
@@ -27,8 +26,8 @@ enum class CsvDialect {
 
 struct CsvOptions {
   CsvDialect dialect = CsvDialect::any;
-  std::string_view file = {};                    // for messages
-  std::vector<std::int32_t> rank_of_stage = {};  // empty: derived from the rows
+  std::string_view file = {};      // for messages
+  RankOfStage rank_of_stage = {};  // empty: derived from the rows
 };
 
 // Parses one line without its line end.

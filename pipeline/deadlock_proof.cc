@@ -15,71 +15,63 @@ namespace {
 
 template <class Visit>
 void each_transfer(const Schedule& s, Visit visit) {
-  for (int rank = 0; rank < s.ranks(); ++rank) {
-    const Row& row = s.rows[static_cast<std::size_t>(rank)];
+  for (const int rank : s.rows.ids()) {
+    const Row& row = s.rows[rank];
     for (std::size_t p = 0; p < row.size(); ++p)
       if (is_send(row[p].kind) || is_recv(row[p].kind)) visit(rank, p, row[p]);
   }
 }
 
-// The number of each message on its connection, as its SEND and as its RECV count it.
+// Whether the SENDs and the RECVs of every connection number the messages alike.
 bool same_order(const Schedule& s, const ChannelLayout& layout) {
   struct Numbers {
     std::int32_t send = 0, recv = 0;
   };
-  std::vector<Numbers> messages(2 * dense_size(s));
-  std::vector<Numbers> counts(static_cast<std::size_t>(layout.connections()));
+  IdVector<MessageId, Numbers> numbers(messages(s));
+  IdVector<ConnectionId, Numbers> counts(layout.connections().ids());
   for (const Row& row : s.rows) {
     for (const Action t : row) {
       if (is_send(t.kind)) {
-        messages[2 * dense_id(s, t) + (t.kind == ActionKind::send_backward)].send =
-            counts[static_cast<std::size_t>(layout.connection_of(t))].send++;
+        numbers[message_of(s, t)].send = counts[layout.connection_of(t)].send++;
       } else if (is_recv(t.kind)) {
-        messages[2 * dense_id(s, counterpart(t)) + (t.kind == ActionKind::recv_backward)].recv =
-            counts[static_cast<std::size_t>(layout.connection_of(t))].recv++;
+        numbers[message_of(s, counterpart(t))].recv = counts[layout.connection_of(t)].recv++;
       }
     }
   }
-  return std::ranges::all_of(messages, [](Numbers n) { return n.send == n.recv; });
-}
-
-// The entry of the cell that holds the entry.
-std::size_t cell_of(const Row& row, std::size_t position) {
-  std::size_t p = 0;
-  while (p + cell_size(row, p) <= position) p += cell_size(row, p);
-  return p;
+  return std::ranges::all_of(numbers, [](Numbers n) { return n.send == n.recv; });
 }
 
 ChannelMismatch first_mismatch(const Schedule& s, const ChannelLayout& layout) {
   struct Order {
-    std::vector<PlacedAction> sends, recvs;
+    std::vector<RowAction> sends, recvs;
   };
-  std::vector<Order> orders(static_cast<std::size_t>(layout.connections()));
+  IdVector<ConnectionId, Order> orders(layout.connections().ids());
   each_transfer(s, [&](int rank, std::size_t p, Action t) {
-    Order& order = orders[static_cast<std::size_t>(layout.connection_of(t))];
+    Order& order = orders[layout.connection_of(t)];
     (is_send(t.kind) ? order.sends : order.recvs).push_back({rank, p, t});
   });
-  for (std::size_t c = 0; c < orders.size(); ++c) {
+  for (const ConnectionId c : orders.ids()) {
     auto& [sends, recvs] = orders[c];
     for (std::size_t i = 0; i < sends.size() && i < recvs.size(); ++i) {
       if (counterpart(sends[i].action) == recvs[i].action) continue;
-      for (PlacedAction* a : {&sends[i], &recvs[i]})
-        a->position = cell_of(s.rows[static_cast<std::size_t>(a->rank)], a->position);
-      return {layout.connection()[c].from, layout.connection()[c].to, i, sends[i], recvs[i]};
+      for (RowAction* a : {&sends[i], &recvs[i]}) a->position = cell_begin(s.rows[a->rank], a->position);
+      const auto [from, to] = layout.connections()[c];
+      return {from, to, i, sends[i], recvs[i]};
     }
   }
   throw ir::InternalError("all connections have equal orders");
 }
 
-std::string describe(const Schedule& s, const PlacedAction& a) {
-  return fmt::format("{} ({})", to_string(a.action), place(s, a.rank, a.position));
+std::string describe(const Schedule& s, const RowAction& a) {
+  return fmt::format("{} ({})", to_string(a.action), location_text(s, a.rank, a.position));
 }
 
 }  // namespace
 
 Proof prove_deadlock_free(const Schedule& schedule, ChannelPolicy policy) {
   if (policy.buffered < 0)
-    ir::user_error(kBadLoweringOption, {}, fmt::format("{} buffered messages", policy.buffered));
+    ir::user_error(kBadLoweringOption, {},
+                   fmt::format("expected at least 0 buffered messages, got {}", policy.buffered));
   validate(schedule, {.transfers = true});
   const ChannelLayout layout(schedule, policy.kind);
   if (!same_order(schedule, layout)) return first_mismatch(schedule, layout);

@@ -35,25 +35,25 @@ struct Certificate {
   std::vector<Action> order;
 };
 
-struct PlacedAction {
+struct RowAction {
   int rank = 0;
   std::size_t position = 0;  // index in the row of the action or its container
   Action action;
 
-  friend bool operator==(const PlacedAction&, const PlacedAction&) = default;
+  friend bool operator==(const RowAction&, const RowAction&) = default;
 };
 
 // The first message of a connection whose SEND and RECV differ: each would be matched with the wrong partner.
 struct ChannelMismatch {
   int from = 0, to = 0;
   std::size_t message = 0;  // index in the connection, from 0
-  PlacedAction send, recv;  // those at this index
+  RowAction send, recv;     // those at this index
 };
 
 // `at` cannot proceed before `needs`, which is queued behind the next entry's `at` or follows it in its row;
 // the last entry waits for the first.
 struct BlockedAction {
-  PlacedAction at;
+  RowAction at;
   Action needs;
 };
 struct RendezvousCycle {

@@ -7,25 +7,25 @@
 namespace braid::pipeline {
 namespace {
 
-// RECVs that were passed and not emitted.
+// The RECVs that were passed and are not emitted yet.
 class Held {
  public:
-  explicit Held(const Schedule& s) : s_(s), held_(dense_size(s), 0) {}
+  explicit Held(const Schedule& s) : s_(s), held_(stage_microbatches(s)) {}
 
   void hold(Action recv) {
-    held_[dense_id(s_, recv)] |= bit(recv.kind);
+    held_[stage_microbatch(s_, recv)] |= bit(recv.kind);
     from(peer_of(s_, recv)).push_back({count_++, recv});
   }
 
   void emit(Action recv, Row& out) {
     if (recv.kind == ActionKind::idle) return;
-    KindSet& set = held_[dense_id(s_, recv)];
+    KindSet& set = held_[stage_microbatch(s_, recv)];
     if ((set & bit(recv.kind)) == 0) return;  // emitted before a SEND, or in a batch
     set &= static_cast<KindSet>(~bit(recv.kind));
     out.push_back(recv);
   }
 
-  // In the order of the row; so with emit_all.
+  // Emits in the order of the row, as emit_all does.
   void emit_from(int peer, Row& out) {
     auto& list = from(peer);
     for (const Entry& e : list) emit(e.recv, out);
@@ -48,7 +48,7 @@ class Held {
   };
   struct Peer {
     int rank = 0;
-    std::vector<Entry> list;  // with those that were emitted since
+    std::vector<Entry> list;  // includes those that were emitted since
   };
 
   std::vector<Entry>& from(int rank) {  // a rank has few peers
@@ -57,20 +57,17 @@ class Held {
   }
 
   const Schedule& s_;
-  std::vector<KindSet> held_;  // per (stage, micro-batch)
-  std::vector<Peer> peers_;    // of one row
+  IdVector<StageMicrobatch, KindSet> held_;
+  std::vector<Peer> peers_;  // of one row
   std::size_t count_ = 0;
 };
 
 }  // namespace
 
 Schedule defer_recv(const Schedule& schedule) {
-  Schedule out{schedule.rank_of_stage, {}, schedule.microbatches};
-  out.rows.reserve(schedule.rows.size());
   Held held(schedule);
-  for (int rank = 0; rank < schedule.ranks(); ++rank) {
-    const Row& row = schedule.rows[static_cast<std::size_t>(rank)];
-    Row& to = out.rows.emplace_back();
+  return with_rows(schedule, [&](int rank, const Row& row) {
+    Row to;
     to.reserve(row.size());
     for (std::size_t p = 0; p < row.size(); p += cell_size(row, p)) {
       if (is_recv(row[p].kind)) {
@@ -81,11 +78,11 @@ Schedule defer_recv(const Schedule& schedule) {
         for (const Action a : members(row, p)) held.emit(recv_before(schedule, a), to);
       if (is_send(row[p].kind))
         if (const int peer = peer_of(schedule, row[p]); rank < peer) held.emit_from(peer, to);
-      for (std::size_t i = p; i < p + cell_size(row, p); ++i) to.push_back(row[i]);
+      append(to, entries(row, p));
     }
     held.emit_all(to);
-  }
-  return out;
+    return to;
+  });
 }
 
 }  // namespace braid::pipeline

@@ -1,9 +1,10 @@
+#include "pipeline/draw_svg.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <span>
 
-#include "pipeline/draw.h"
 #include "pipeline/text.h"
 
 namespace braid::pipeline {
@@ -32,20 +33,20 @@ const char* colour(ActionKind k) {
 
 }  // namespace
 
-std::string draw_svg(const Schedule& s, const Simulation& simulation, const std::vector<RankMemory>& memory) {
+std::string draw_svg(const Schedule& s, const Simulation& simulation, const PerRank<RankMemory>& memory) {
   const double scale =
       simulation.makespan.ps > 0 ? (kWidth - kLeft - 10) / static_cast<double>(simulation.makespan.ps) : 0;
   const auto x = [&](Time t) { return kLeft + static_cast<double>(t.ps) * scale; };
   std::int64_t most = 0;
   for (const RankMemory& m : memory) most = std::max(most, m.peak);
   const double lane = kLane + (most > 0 ? kMemory : 0);
-  const auto y = [&](std::size_t rank) { return 30 + static_cast<double>(rank) * lane; };
+  const auto y = [&](int rank) { return 30 + rank * lane; };
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {:.0f}\" font-family=\"sans-serif\" "
       "font-size=\"11\">\n"
       "<text x=\"4\" y=\"16\">makespan {:.3f} us</text>\n",
-      kWidth, y(s.rows.size()) + 10, simulation.makespan.us());
-  for (std::size_t r = 0; r < s.rows.size(); ++r) {
+      kWidth, y(s.ranks()) + 10, simulation.makespan.us());
+  for (const int r : s.rows.ids()) {
     out += fmt::format("<text x=\"4\" y=\"{:.1f}\">rank {}</text>\n", y(r) + 15, r);
     for (const CellTimes& c : simulation.cells[r]) {
       if (c.begin == c.end) continue;
@@ -65,7 +66,7 @@ std::string draw_svg(const Schedule& s, const Simulation& simulation, const std:
                         x(c.begin) + width / 2, y(r) + 15, text);
       }
     }
-    if (most == 0 || r >= memory.size()) continue;
+    if (most == 0 || r >= count_of(memory)) continue;
     const double base = y(r) + kLane + kMemory - 8;
     const auto height = [&](std::int64_t bytes) {
       return base - (kMemory - 6) * static_cast<double>(bytes) / static_cast<double>(most);
@@ -86,9 +87,8 @@ std::string draw_svg(const Schedule& s, const Simulation& simulation, const std:
         "<line x1=\"{:.2f}\" y1=\"{:.1f}\" x2=\"{:.2f}\" y2=\"{:.1f}\" stroke=\"#777\" "
         "stroke-width=\"0.7\"><title>{} "
         "{:.3f} to {:.3f} us</title></line>\n",
-        x(t.begin), y(static_cast<std::size_t>(t.from)) + (t.to > t.from ? kBox : 0), x(t.end),
-        y(static_cast<std::size_t>(t.to)) + (t.to > t.from ? 0 : kBox), to_string(t.send), t.begin.us(),
-        t.end.us());
+        x(t.begin), y(t.from) + (t.to > t.from ? kBox : 0), x(t.end), y(t.to) + (t.to > t.from ? 0 : kBox),
+        to_string(t.send), t.begin.us(), t.end.us());
   }
   return out + "</svg>\n";
 }

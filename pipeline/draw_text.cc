@@ -1,9 +1,9 @@
+#include "pipeline/draw_text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <span>
-
-#include "pipeline/draw.h"
 
 namespace braid::pipeline {
 namespace {
@@ -27,7 +27,7 @@ char letter(ActionKind k) {
 
 Time shortest(const Schedule& s, const Simulation& simulation) {
   Time unit = Time::max();
-  for (std::size_t r = 0; r < s.rows.size(); ++r) {
+  for (const int r : s.rows.ids()) {
     for (const CellTimes& c : simulation.cells[r]) {
       if (occupies_stream(s.rows[r][c.position].kind) && c.begin < c.end)
         unit = std::min(unit, c.end - c.begin);
@@ -51,21 +51,21 @@ std::string draw_text(const Schedule& s, const Simulation& simulation, const Dra
     return text;
   };
   std::size_t width = 2;
-  for (std::size_t r = 0; r < s.rows.size(); ++r) {
+  for (const int r : s.rows.ids()) {
     for (const CellTimes& c : simulation.cells[r]) {
       if (!occupies_stream(s.rows[r][c.position].kind) || is_container(s.rows[r][c.position].kind)) continue;
       width = std::max(width, label(s.rows[r], c.position).size() + 1);
     }
   }
   const auto most = static_cast<std::size_t>(options.columns);
-  // No farther than what is cut off anyway: the shortest action may be a millionth of the longest.
+  // Limited to what is drawn: the shortest action may be a millionth of the longest.
   const auto column = [&](Time t) {
     const auto units = unit.ps > 0 ? static_cast<std::size_t>((t.ps + unit.ps / 2) / unit.ps) : 0;
     return std::min(units, most / width + 2) * width;
   };
   std::string out;
   const std::size_t digits = std::to_string(s.ranks() - 1).size();
-  for (std::size_t r = 0; r < s.rows.size(); ++r) {
+  for (const int r : s.rows.ids()) {
     std::string line;
     for (std::size_t k = 0; k < column(simulation.makespan); k += width)
       line += std::string(width - 1, ' ') + '.';

@@ -10,11 +10,8 @@ Schedule generate_1f1b(const GeneratorOptions& o) {
     refuse_sizes("1F1B", o, "it requires at least as many micro-batches as ranks");
   Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r) {
-    Row& row = schedule.rows[static_cast<std::size_t>(r)];
     const std::int32_t after = o.ranks - 1 - r;
-    row.reserve(2 * static_cast<std::size_t>(o.microbatches) + static_cast<std::size_t>(r) +
-                3 * static_cast<std::size_t>(after));
-    append_idle(row, r);
+    Row& row = schedule.rows[r] = row_after_idle(r, 2 * o.microbatches + 3 * after);
     std::int32_t forward = 0, backward = 0;
     while (forward < after) row.push_back({ActionKind::forward, r, forward++});
     append_idle(row, 2 * after);

@@ -17,14 +17,14 @@ class DualPipeRow {
 
   Row make() {
     const std::int32_t after = o_.ranks - 1 - rank_;
-    row_.reserve(6 * static_cast<std::size_t>(o_.microbatches) + 2 * static_cast<std::size_t>(o_.ranks));
+    row_ = row_after_idle(0, 6 * o_.microbatches + 2 * o_.ranks);
     // 1, 2: fill both arms of the V.
     for (std::int32_t k = 0; k < 2 * after; ++k) put(forward(0));
     for (std::int32_t k = 0; k <= rank_; ++k) {
       put(forward(0));
       put(forward(1));
     }
-    // 3: the first backwards of the upper arm, split so that the next rank can go on.
+    // 3: the first backwards of the upper arm, split so that the next rank can continue.
     for (std::int32_t k = 0; k < after; ++k) {
       split_backward(1);
       oldest_weight();
@@ -44,7 +44,7 @@ class DualPipeRow {
   // 4: forwards of one arm beside backwards of the other.
   void steady(std::int32_t pairs) {
     for (std::int32_t k = 0; k < pairs; ++k) {
-      if (k == 0 && rank_ == o_.ranks - 1) {  // one after the other: a smaller bubble
+      if (k == 0 && rank_ == o_.ranks - 1) {  // one after another: a smaller bubble
         put(forward(0));
         put(full_backward(1));
       } else {
@@ -54,7 +54,7 @@ class DualPipeRow {
     }
   }
 
-  // 6, 7, 8: halfway through the last backwards are split, and their weights fill the end.
+  // 6, 7, 8: the second half of the last backwards is split, and their W fill the end.
   void drain(std::int32_t after) {
     const std::int32_t change = (rank_ + 1) / 2;
     for (std::int32_t k = 0; k <= rank_; ++k) {
@@ -97,7 +97,7 @@ class DualPipeRow {
   std::int32_t rank_;
   std::int32_t stage_[2];
   std::int32_t forwards_[2] = {}, backwards_[2] = {};
-  Row row_, pending_;  // pending: W of the I so far
+  Row row_, pending_;  // pending: the W that follow the I so far
   std::size_t oldest_ = 0;
 };
 
@@ -108,8 +108,7 @@ Schedule generate_dualpipev(const GeneratorOptions& o) {
   if (o.microbatches < o.stages)
     refuse_sizes("DualPipeV", o, "it requires at least as many micro-batches as stages");
   Schedule schedule = empty_schedule(o, v_placement(o.ranks, o.stages));
-  for (std::int32_t r = 0; r < o.ranks; ++r)
-    schedule.rows[static_cast<std::size_t>(r)] = DualPipeRow(o, r).make();
+  for (std::int32_t r = 0; r < o.ranks; ++r) schedule.rows[r] = DualPipeRow(o, r).make();
   return schedule;
 }
 

@@ -8,11 +8,8 @@ Schedule generate_gpipe(const GeneratorOptions& o) {
   check_sizes("GPipe", o, 1);
   Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r) {
-    Row& row = schedule.rows[static_cast<std::size_t>(r)];
     const std::int32_t after = o.ranks - 1 - r;
-    row.reserve(static_cast<std::size_t>(r) + 2 * static_cast<std::size_t>(o.microbatches) +
-                3 * static_cast<std::size_t>(after));
-    append_idle(row, r);
+    Row& row = schedule.rows[r] = row_after_idle(r, 2 * o.microbatches + 3 * after);
     for (std::int32_t m = 0; m < o.microbatches; ++m) row.push_back({ActionKind::forward, r, m});
     append_idle(row, 3 * after);
     for (std::int32_t m = 0; m < o.microbatches; ++m) row.push_back({ActionKind::full_backward, r, m});

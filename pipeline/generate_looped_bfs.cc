@@ -9,11 +9,8 @@ Schedule generate_looped_bfs(const GeneratorOptions& o) {
   Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   const std::int32_t local = o.stages / o.ranks;
   for (std::int32_t r = 0; r < o.ranks; ++r) {
-    Row& row = schedule.rows[static_cast<std::size_t>(r)];
     const std::int32_t after = o.ranks - 1 - r;
-    row.reserve(2 * static_cast<std::size_t>(local) * static_cast<std::size_t>(o.microbatches) +
-                static_cast<std::size_t>(r) + 2 * static_cast<std::size_t>(after));
-    append_idle(row, r);
+    Row& row = schedule.rows[r] = row_after_idle(r, 2 * local * o.microbatches + 2 * after);
     for (std::int32_t c = 0; c < local; ++c) {
       for (std::int32_t m = 0; m < o.microbatches; ++m)
         row.push_back({ActionKind::forward, c * o.ranks + r, m});

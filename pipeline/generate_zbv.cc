@@ -19,8 +19,7 @@ class ZbvRow {
   }
 
   Row make() {
-    row_.reserve(6 * static_cast<std::size_t>(planned_) + static_cast<std::size_t>(rank_));
-    append_idle(row_, rank_);
+    row_ = row_after_idle(rank_, 6 * planned_);
     warm_up();
     steady();
     cool_down();
@@ -85,7 +84,7 @@ class ZbvRow {
 Schedule generate_zbv(const GeneratorOptions& o) {
   check_sizes("ZBVZeroBubble", o, 2);
   Schedule schedule = empty_schedule(o, v_placement(o.ranks, o.stages));
-  for (std::int32_t r = 0; r < o.ranks; ++r) schedule.rows[static_cast<std::size_t>(r)] = ZbvRow(o, r).make();
+  for (std::int32_t r = 0; r < o.ranks; ++r) schedule.rows[r] = ZbvRow(o, r).make();
   return schedule;
 }
 

@@ -24,7 +24,7 @@ void check_sizes(std::string_view name, const GeneratorOptions& o, std::int32_t 
     refuse_sizes(name, o,
                  local_stages == 1 ? "it requires one stage per rank" : "it requires two stages per rank");
   }
-  // A rank has up to so many idle cells for each of its stages.
+  // The number of idle cells that a rank may have for each of its stages.
   const std::int64_t idle = 4 * std::int64_t{o.ranks};
   if (o.stages >= kMostStageMicrobatches / (o.microbatches + idle)) {
     ir::user_error(
@@ -35,12 +35,19 @@ void check_sizes(std::string_view name, const GeneratorOptions& o, std::int32_t 
   }
 }
 
-Schedule empty_schedule(const GeneratorOptions& options, std::vector<std::int32_t> rank_of_stage) {
-  Schedule schedule;
-  schedule.rank_of_stage = std::move(rank_of_stage);
-  schedule.rows.resize(static_cast<std::size_t>(options.ranks));
-  schedule.microbatches = options.microbatches;
-  return schedule;
+Schedule empty_schedule(const GeneratorOptions& options, RankOfStage rank_of_stage) {
+  return {std::move(rank_of_stage), PerRank<Row>(first_ids<int>(options.ranks)), options.microbatches};
+}
+
+void append_idle(Row& row, int cells) {
+  if (cells > 0) row.resize(row.size() + ir::offset_of(cells));
+}
+
+Row row_after_idle(int idle, int cells) {
+  Row row;
+  row.reserve(ir::offset_of(idle + cells));
+  append_idle(row, idle);
+  return row;
 }
 
 }  // namespace braid::pipeline

@@ -15,10 +15,11 @@ void check_sizes(std::string_view name, const GeneratorOptions& options, std::in
 [[noreturn]] void refuse_sizes(std::string_view name, const GeneratorOptions& options, std::string_view what);
 
 // Rows without cells.
-Schedule empty_schedule(const GeneratorOptions& options, std::vector<std::int32_t> rank_of_stage);
+Schedule empty_schedule(const GeneratorOptions& options, RankOfStage rank_of_stage);
 
-inline void append_idle(Row& row, std::int32_t cells) {
-  if (cells > 0) row.insert(row.end(), static_cast<std::size_t>(cells), Action{});
-}
+// Appends `cells` idle cells, none if that is negative.
+void append_idle(Row& row, int cells);
+// A row that begins with `idle` cells and has memory for `cells` more.
+Row row_after_idle(int idle, int cells);
 
 }  // namespace braid::pipeline

@@ -27,21 +27,20 @@ class Interleave {
 
   std::int32_t per_round() const { return per_round_; }
   std::int32_t local_stages() const { return local_; }
-  std::int64_t actions() const { return std::int64_t{local_} * microbatches_; }
+  std::int32_t actions() const { return local_ * microbatches_; }
 
   // The k-th forward and the k-th backward of a rank, k from 0.
-  Action forward(std::int32_t rank, std::int64_t k) const {
+  Action forward(std::int32_t rank, std::int32_t k) const {
     return {ActionKind::forward, chunk(k) * ranks_ + rank, microbatch(k)};
   }
-  Action backward(ActionKind kind, std::int32_t rank, std::int64_t k) const {
+  Action backward(ActionKind kind, std::int32_t rank, std::int32_t k) const {
     return {kind, (local_ - 1 - chunk(k)) * ranks_ + rank, microbatch(k)};
   }
 
  private:
-  std::int32_t chunk(std::int64_t k) const { return static_cast<std::int32_t>(k / per_round_ % local_); }
-  std::int32_t microbatch(std::int64_t k) const {
-    const std::int64_t round = k / (std::int64_t{per_round_} * local_);
-    return static_cast<std::int32_t>(round * per_round_ + k % per_round_);
+  std::int32_t chunk(std::int32_t k) const { return k / per_round_ % local_; }
+  std::int32_t microbatch(std::int32_t k) const {
+    return k / (per_round_ * local_) * per_round_ + k % per_round_;
   }
 
   std::int32_t ranks_, local_, microbatches_, per_round_ = 1;

@@ -20,13 +20,13 @@ class ListScheduler {
         rule_(rule),
         counts_(counts_size(in), 0),
         times_(times_size(in), 0),
-        state_(view(in, counts_.data(), times_.data())) {
-    for (int j = 0; j < 3; ++j) place_[rule.first_to_last[j]] = j;
+        state_(view(in, counts_, times_)) {
+    for (int j = 0; j < 3; ++j) precedence_[rule.first_to_last[j]] = j;
   }
 
   std::optional<ListSchedule> run() {
     ListSchedule out;
-    out.orders.resize(static_cast<std::size_t>(in_.ranks));
+    out.orders.resize(in_.stages_of_rank.size());
     const std::int64_t actions = std::int64_t{in_.kinds} * in_.stages * in_.microbatches;
     for (std::int64_t step = 0; step < actions; ++step) {
       Choice first;
@@ -35,8 +35,7 @@ class ListScheduler {
           if (c.end < first.end || first.move.stage < 0) first = c;
         });
       if (first.move.stage < 0) return std::nullopt;
-      const auto rank =
-          static_cast<std::size_t>(in_.rank_of_stage[static_cast<std::size_t>(first.move.stage)]);
+      const int rank = in_.rank_of_stage[first.move.stage];
       Choice best = first;
       for (const int s : in_.stages_of_rank[rank])
         each_candidate(s, [&](const Choice& c) {
@@ -61,16 +60,14 @@ class ListScheduler {
       if (!is_candidate(in_, state_, s, kind)) continue;
       if (kind == kForward && state_.done[kForward][s] - state_.done[kInput][s] >= window(s)) continue;
       const std::int64_t start = start_of(in_, state_, s, kind);
-      visit({{static_cast<std::int16_t>(s), static_cast<std::int16_t>(kind)},
-             start,
-             start + in_.cost[kind][static_cast<std::size_t>(s)]});
+      visit({{s, kind}, start, start + in_.cost[kind][s]});
     }
   }
 
-  // Among stages: what is nearer to its end first, it releases memory.
+  // Among stages, the action that is nearer to the end of its micro-batch comes first: it releases memory.
   bool before(const Choice& a, const Choice& b) const {
     if (!rule_.wait && a.start != b.start) return a.start < b.start;
-    const int x = place_[a.move.kind], y = place_[b.move.kind];
+    const int x = precedence_[a.move.kind], y = precedence_[b.move.kind];
     if (x != y) return x < y;
     if (a.start != b.start) return a.start < b.start;
     return a.move.kind == kForward ? a.move.stage > b.move.stage : a.move.stage < b.move.stage;
@@ -78,7 +75,7 @@ class ListScheduler {
 
   const SearchInstance& in_;
   const ListRule& rule_;
-  int place_[3] = {};
+  int precedence_[3] = {};
   std::vector<std::uint16_t> counts_;
   std::vector<std::int64_t> times_;
   const SearchState state_;

@@ -19,16 +19,16 @@ enum class SlotGranularity {
   microbatch,  // one slot per micro-batch for all stages, from the first F to the last release
 };
 
-struct Lifetime {
+struct HeldActivation {
   std::int32_t stage = -1;  // -1: all stages
   std::int32_t microbatch = 0;
-  std::int32_t start = 0, end = 0;  // cells of the row, counting idle ones
-  std::int32_t slot = 0;
+  int start = 0, end = 0;  // cells of the row, counting idle ones: its lifetime
+  int slot = 0;
 };
 
 struct ActivationSlots {
   int slots = 0;
-  std::vector<Lifetime> lifetimes;  // by stage in the order of `stages`, then by micro-batch
+  std::vector<HeldActivation> activations;  // by stage in the order of `stages`, then by micro-batch
 };
 
 // The slots for `stages` of one rank. Throws BR0841 for an unknown rank, for missing, unknown or repeated

@@ -6,22 +6,20 @@
 namespace braid::pipeline {
 
 LowerBounds::LowerBounds(const SearchInstance& in) : in_(in) {
-  for (auto& h : head_)
-    h.assign(static_cast<std::size_t>(in.stages) * static_cast<std::size_t>(in.microbatches), 0);
+  for (auto& h : head_) h.assign(in.tail[kForward].ids(), 0);
 }
 
-// Heads of everything that is not scheduled, by rising micro-batch: an F looks at its stage's I and W of
-// earlier micro-batches only (inputs_before[k] <= k), so one sweep is enough.
+// Computes the heads of all unscheduled actions, micro-batch by micro-batch. An F depends only on I and W of
+// earlier micro-batches (inputs_before[k] <= k), so one sweep is enough.
 void LowerBounds::fill_heads(const SearchState& st) {
   const SearchInstance& in = in_;
   for (int k = 0; k < in.microbatches; ++k) {
     for (int s = 0; s < in.stages; ++s) {
       const int f = st.done[kForward][s];
       if (k < f) continue;
-      const auto u = static_cast<std::size_t>(s);
-      const std::size_t x = in.at(s, k);
-      const std::int64_t free = st.free[in.rank_of_stage[u]];
-      const std::int64_t cf = in.cost[kForward][u], ci = in.cost[kInput][u], cw = in.cost[kWeight][u];
+      const StageMicrobatch x = in.at(s, k);
+      const std::int64_t free = st.free[in.rank_of_stage[s]];
+      const std::int64_t cf = in.cost[kForward][s], ci = in.cost[kInput][s], cw = in.cost[kWeight][s];
       const int need_i = in.inputs_before[x], need_w = in.weights_before[x];
       std::int64_t h = free + (k - f) * cf + std::max(0, need_i - st.done[kInput][s]) * ci +
                        std::max(0, need_w - st.done[kWeight][s]) * cw;
@@ -30,26 +28,23 @@ void LowerBounds::fill_heads(const SearchState& st) {
         h = std::max(
             h, k < st.done[kForward][s - 1]
                    ? st.ready[kForward][x]
-                   : head_[kForward][in.at(s - 1, k)] + in.cost[kForward][u - 1] + in.forward_delay[u - 1]);
+                   : head_[kForward][in.at(s - 1, k)] + in.cost[kForward][s - 1] + in.forward_delay[s - 1]);
       if (need_i > st.done[kInput][s]) h = std::max(h, head_[kInput][in.at(s, need_i - 1)] + ci);
       if (need_w > st.done[kWeight][s]) h = std::max(h, head_[kWeight][in.at(s, need_w - 1)] + cw);
-      for (const SearchInstance::Ahead& a : in.ahead[u]) {
-        const std::int64_t later = k - a.room;
+      for (const SearchInstance::Ahead& a : in.ahead[s]) {
+        const int later = k - a.room;
         if (a.room > 0 && later >= st.done[kForward][a.later])
-          h = std::max(h, head_[kForward][in.at(a.later, static_cast<int>(later))] +
-                              in.cost[kForward][static_cast<std::size_t>(a.later)]);
-        const int need = a.inputs[static_cast<std::size_t>(k)];
+          h = std::max(h, head_[kForward][in.at(a.later, later)] + in.cost[kForward][a.later]);
+        const int need = a.inputs[k];
         if (need > st.done[kInput][a.later])
-          h = std::max(h, head_[kInput][in.at(a.later, need - 1)] +
-                              in.cost[kInput][static_cast<std::size_t>(a.later)]);
+          h = std::max(h, head_[kInput][in.at(a.later, need - 1)] + in.cost[kInput][a.later]);
       }
       head_[kForward][x] = h;
     }
     for (int s = in.stages - 1; s >= 0; --s) {
-      const auto u = static_cast<std::size_t>(s);
-      const std::size_t x = in.at(s, k);
-      const std::int64_t free = st.free[in.rank_of_stage[u]];
-      const std::int64_t cf = in.cost[kForward][u], ci = in.cost[kInput][u], cw = in.cost[kWeight][u];
+      const StageMicrobatch x = in.at(s, k);
+      const std::int64_t free = st.free[in.rank_of_stage[s]];
+      const std::int64_t cf = in.cost[kForward][s], ci = in.cost[kInput][s], cw = in.cost[kWeight][s];
       const int f = st.done[kForward][s], i = st.done[kInput][s], w = st.done[kWeight][s];
       if (k >= i) {
         std::int64_t h = free + (k - i) * ci + std::max(0, k + 1 - f) * cf;
@@ -60,7 +55,7 @@ void LowerBounds::fill_heads(const SearchState& st) {
         else
           h = std::max(h, k < st.done[kInput][s + 1] ? st.ready[kInput][x]
                                                      : head_[kInput][in.at(s + 1, k)] +
-                                                           in.cost[kInput][u + 1] + in.backward_delay[u]);
+                                                           in.cost[kInput][s + 1] + in.backward_delay[s]);
         head_[kInput][x] = h;
       }
       if (in.kinds == 3 && k >= w) {
@@ -73,7 +68,7 @@ void LowerBounds::fill_heads(const SearchState& st) {
   }
 }
 
-// Jackson's preemptive schedule of what the rank has left.
+// The makespan of Jackson's preemptive schedule of the rank's remaining actions.
 std::int64_t LowerBounds::one_machine(const SearchState& st, int rank) const {
   const SearchInstance& in = in_;
   struct Queue {  // one kind of one stage: only its first action can be the best choice
@@ -85,7 +80,7 @@ std::int64_t LowerBounds::one_machine(const SearchState& st, int rank) const {
   constexpr std::size_t kInline = 24;
   Queue fixed[kInline];
   std::vector<Queue> many;
-  const auto& stages = in.stages_of_rank[static_cast<std::size_t>(rank)];
+  const auto& stages = in.stages_of_rank[rank];
   if (stages.size() * 3 > kInline) many.resize(stages.size() * 3);
   Queue* const queues = many.empty() ? fixed : many.data();
   std::size_t n = 0;
@@ -94,8 +89,8 @@ std::int64_t LowerBounds::one_machine(const SearchState& st, int rank) const {
     for (int kind = 0; kind < in.kinds; ++kind) {
       const int k = st.done[kind][s];
       if (k >= in.microbatches) continue;
-      const std::size_t x = in.at(s, k);
-      const std::int64_t c = in.cost[kind][static_cast<std::size_t>(s)];
+      const StageMicrobatch x = in.at(s, k);
+      const std::int64_t c = in.cost[kind][s];
       queues[n++] = {&head_[kind][x], &in.tail[kind][x], &head_[kind][x] + (in.microbatches - k), c, c};
       t = std::min(t, head_[kind][x]);
     }
@@ -133,7 +128,7 @@ LowerBounds::Value LowerBounds::of(const SearchState& st) {
   Value value;
   for (int r = 0; r < in_.ranks; ++r) {
     std::int64_t next = std::numeric_limits<std::int64_t>::max();
-    for (const int s : in_.stages_of_rank[static_cast<std::size_t>(r)])
+    for (const int s : in_.stages_of_rank[r])
       for (int kind = 0; kind < in_.kinds; ++kind)
         if (st.done[kind][s] < in_.microbatches)
           next = std::min(next, head_[kind][in_.at(s, st.done[kind][s])]);
@@ -148,16 +143,16 @@ LowerBounds::Value LowerBounds::of(const SearchState& st) {
 RootBounds LowerBounds::root() {
   std::vector<std::uint16_t> counts(counts_size(in_), 0);
   std::vector<std::int64_t> times(times_size(in_), 0);
-  const SearchState st = view(in_, counts.data(), times.data());
+  const SearchState st = view(in_, counts, times);
   fill_heads(st);
   RootBounds out;
   for (int r = 0; r < in_.ranks; ++r) {
     std::int64_t head = std::numeric_limits<std::int64_t>::max(), tail = head, work = 0;
-    for (const int s : in_.stages_of_rank[static_cast<std::size_t>(r)])
+    for (const int s : in_.stages_of_rank[r])
       for (int kind = 0; kind < in_.kinds; ++kind) {
         for (int k = 0; k < in_.microbatches; ++k) {
-          const std::size_t x = in_.at(s, k);
-          const std::int64_t c = in_.cost[kind][static_cast<std::size_t>(s)];
+          const StageMicrobatch x = in_.at(s, k);
+          const std::int64_t c = in_.cost[kind][s];
           head = std::min(head, head_[kind][x]);
           tail = std::min(tail, in_.tail[kind][x]);
           work += c;

@@ -40,7 +40,7 @@ class LowerBounds {
   std::int64_t one_machine(const SearchState& st, int rank) const;
 
   const SearchInstance& in_;
-  std::vector<std::int64_t> head_[3];  // [kind][stage, k]
+  IdVector<StageMicrobatch, std::int64_t> head_[3];  // by kind
 };
 
 }  // namespace braid::pipeline

@@ -15,11 +15,9 @@ constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t kExactPieces = 4096;  // up to this many, the largest are placed first
 constexpr Time kNever{-1};
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 class Collector {
  public:
-  Collector(const Schedule& s, const PipelineCosts& costs, const Simulation& simulation, std::size_t rank)
+  Collector(const Schedule& s, const PipelineCosts& costs, const Simulation& simulation, int rank)
       : s_(s), costs_(costs), simulation_(simulation), rank_(rank) {}
 
   RankMemory run() {
@@ -27,40 +25,35 @@ class Collector {
     for (const CellTimes& cell : simulation_.cells[rank_]) {
       for (const Action a : members(s_.rows[rank_], cell.position)) take(a, cell);
     }
-    for (std::int32_t stage = 0; stage < s_.stages(); ++stage) {
-      if (s_.rank_of_stage[at(stage)] != static_cast<std::int32_t>(rank_)) continue;
-      const StageCosts& c = costs_.stages[at(stage)];
-      if (unsharded_[at(stage)] != kNever) {
-        add(MemoryUse::parameters, stage, -1, c.parameter_bytes, unsharded_[at(stage)], simulation_.makespan);
-      } else if (!sharded_[at(stage)]) {
+    for (const int stage : s_.rank_of_stage.ids()) {
+      if (s_.rank_of_stage[stage] != rank_) continue;
+      const StageCosts& c = costs_.stages[stage];
+      if (unsharded_[stage] != kNever) {
+        add(MemoryUse::parameters, stage, -1, c.parameter_bytes, unsharded_[stage], simulation_.makespan);
+      } else if (!sharded_[stage]) {
         add(MemoryUse::parameters, stage, -1, c.parameter_bytes, {}, simulation_.makespan);
       }
-      if (gradients_[at(stage)] != kNever)
-        add(MemoryUse::gradients, stage, -1, c.gradient_bytes, gradients_[at(stage)], simulation_.makespan);
+      if (gradients_[stage] != kNever)
+        add(MemoryUse::gradients, stage, -1, c.gradient_bytes, gradients_[stage], simulation_.makespan);
     }
     std::ranges::stable_sort(out_.pieces, {}, &MemoryPiece::begin);
     sum_up();
-    place();
+    assign_offsets();
     return std::move(out_);
   }
 
  private:
-  // When actions of this rank end that take or leave memory.
+  // Records when the actions of this rank that take or free memory end.
   void find_times() {
-    const std::size_t n = dense_size(s_);
-    input_end_.assign(n, kNever);
-    weight_end_.assign(n, kNever);
-    unsharded_.assign(s_.rank_of_stage.size(), kNever);
-    sharded_.assign(s_.rank_of_stage.size(), false);
-    gradients_.assign(s_.rank_of_stage.size(), kNever);
-    forward_end_.assign(n, kNever);
+    for (auto* ends : {&forward_end_, &input_end_, &weight_end_})
+      ends->assign(stage_microbatches(s_), kNever);
+    for (auto* begins : {&unsharded_, &gradients_}) begins->assign(s_.rank_of_stage.ids(), kNever);
+    sharded_.assign(s_.rank_of_stage.ids(), false);
     for (const CellTimes& cell : simulation_.cells[rank_]) {
       for (const Action a : members(s_.rows[rank_], cell.position)) {
-        if (a.kind == ActionKind::forward) forward_end_[dense_id(s_, a)] = cell.end;
-        if (a.kind == ActionKind::backward_input || a.kind == ActionKind::full_backward)
-          input_end_[dense_id(s_, a)] = cell.end;
-        if (a.kind == ActionKind::backward_weight || a.kind == ActionKind::full_backward)
-          weight_end_[dense_id(s_, a)] = cell.end;
+        if (a.kind == ActionKind::forward) forward_end_[stage_microbatch(s_, a)] = cell.end;
+        if (gives_input_gradient(a.kind)) input_end_[stage_microbatch(s_, a)] = cell.end;
+        if (gives_weight_gradient(a.kind)) weight_end_[stage_microbatch(s_, a)] = cell.end;
       }
     }
   }
@@ -70,9 +63,9 @@ class Collector {
     const auto or_whole = [&](Time t) { return t == kNever ? whole : t; };
     switch (a.kind) {
       case ActionKind::forward: {
-        const StageCosts& c = costs_.stages[at(a.stage)];
-        const std::size_t id = dense_id(s_, a);
-        // A program that goes forward only keeps nothing.
+        const StageCosts& c = costs_.stages[a.stage];
+        const StageMicrobatch id = stage_microbatch(s_, a);
+        // A forward-only schedule keeps no activations.
         const bool trains = input_end_[id] != kNever;
         const Time input = trains ? input_end_[id] : cell.end;
         const Time weight = trains ? std::max(input, or_whole(weight_end_[id])) : cell.end;
@@ -83,26 +76,26 @@ class Collector {
       }
       case ActionKind::backward_weight:
       case ActionKind::full_backward:
-        if (gradients_[at(a.stage)] == kNever) gradients_[at(a.stage)] = cell.begin;
+        if (gradients_[a.stage] == kNever) gradients_[a.stage] = cell.begin;
         break;
       case ActionKind::unshard:
-        sharded_[at(a.stage)] = true;
-        if (unsharded_[at(a.stage)] == kNever) unsharded_[at(a.stage)] = cell.begin;
+        sharded_[a.stage] = true;
+        if (unsharded_[a.stage] == kNever) unsharded_[a.stage] = cell.begin;
         break;
       case ActionKind::reshard:
-        if (unsharded_[at(a.stage)] != kNever) {
-          add(MemoryUse::parameters, a.stage, -1, costs_.stages[at(a.stage)].parameter_bytes,
-              unsharded_[at(a.stage)], cell.end);
-          unsharded_[at(a.stage)] = kNever;
+        if (unsharded_[a.stage] != kNever) {
+          add(MemoryUse::parameters, a.stage, -1, costs_.stages[a.stage].parameter_bytes, unsharded_[a.stage],
+              cell.end);
+          unsharded_[a.stage] = kNever;
         }
         break;
       case ActionKind::recv_forward:
-        add(MemoryUse::received, a.stage, a.microbatch, costs_.stages[at(a.stage) - 1].forward_bytes,
-            cell.begin, or_whole(forward_end_[dense_id(s_, a)]));
+        add(MemoryUse::received, a.stage, a.microbatch, costs_.stages[a.stage - 1].forward_bytes, cell.begin,
+            or_whole(forward_end_[stage_microbatch(s_, a)]));
         break;
       case ActionKind::recv_backward:
-        add(MemoryUse::received, a.stage, a.microbatch, costs_.stages[at(a.stage) + 1].backward_bytes,
-            cell.begin, or_whole(input_end_[dense_id(s_, a)]));
+        add(MemoryUse::received, a.stage, a.microbatch, costs_.stages[a.stage + 1].backward_bytes, cell.begin,
+            or_whole(input_end_[stage_microbatch(s_, a)]));
         break;
       default:
         break;
@@ -142,8 +135,8 @@ class Collector {
     }
   }
 
-  // Lifetimes as steps between the times at which something begins or ends.
-  void place() {
+  // A step of a lifetime is the interval between two successive times at which a piece begins or ends.
+  void assign_offsets() {
     std::vector<Time> times;
     for (const MemoryPiece& p : out_.pieces) {
       times.push_back(p.begin);
@@ -164,10 +157,10 @@ class Collector {
   const Schedule& s_;
   const PipelineCosts& costs_;
   const Simulation& simulation_;
-  std::size_t rank_;
-  std::vector<Time> forward_end_, input_end_, weight_end_;  // by (stage, micro-batch)
-  std::vector<Time> unsharded_, gradients_;                 // by stage: since when
-  std::vector<bool> sharded_;
+  const int rank_;
+  IdVector<StageMicrobatch, Time> forward_end_, input_end_, weight_end_;
+  PerStage<Time> unsharded_, gradients_;  // since when
+  PerStage<bool> sharded_;
   RankMemory out_;
 };
 
@@ -178,11 +171,10 @@ std::string_view to_string(MemoryUse use) {
   return kNames[static_cast<std::size_t>(use)];
 }
 
-std::vector<RankMemory> memory_timeline(const Schedule& schedule, const PipelineCosts& costs,
-                                        const Simulation& simulation) {
-  std::vector<RankMemory> all;
-  for (std::size_t r = 0; r < schedule.rows.size(); ++r)
-    all.push_back(Collector(schedule, costs, simulation, r).run());
+PerRank<RankMemory> memory_timeline(const Schedule& schedule, const PipelineCosts& costs,
+                                    const Simulation& simulation) {
+  PerRank<RankMemory> all;
+  for (const int r : schedule.rows.ids()) all.push_back(Collector(schedule, costs, simulation, r).run());
   return all;
 }
 

@@ -5,12 +5,10 @@
 
 namespace braid::pipeline {
 
-std::vector<std::vector<P2pConnection>> p2p_rounds(const std::vector<std::int32_t>& rank_of_stage,
-                                                   bool backward) {
+std::vector<std::vector<P2pConnection>> p2p_rounds(const RankOfStage& rank_of_stage, bool backward) {
   std::set<P2pConnection> connections;
-  for (std::size_t s = 0; s + 1 < rank_of_stage.size(); ++s) {
-    const int from = rank_of_stage[s];
-    const int to = rank_of_stage[s + 1];
+  for (int s = 0; s + 1 < count_of(rank_of_stage); ++s) {
+    const int from = rank_of_stage[s], to = rank_of_stage[s + 1];
     if (from == to) continue;
     connections.insert({from, to});
     if (backward) connections.insert({to, from});

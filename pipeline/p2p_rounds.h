@@ -18,7 +18,6 @@ struct P2pConnection {
 // One connection per ordered pair of distinct ranks with neighbouring stages. Each pair of ranks, in
 // ascending order, goes into the first round in which both are free; each round is then split into an upward
 // and a downward one. Without `backward` only activations flow.
-std::vector<std::vector<P2pConnection>> p2p_rounds(const std::vector<std::int32_t>& rank_of_stage,
-                                                   bool backward = true);
+std::vector<std::vector<P2pConnection>> p2p_rounds(const RankOfStage& rank_of_stage, bool backward = true);
 
 }  // namespace braid::pipeline

@@ -22,9 +22,9 @@ void check_blocks(std::string_view name, int ranks, int stages) {
   }
 }
 
-std::vector<std::int32_t> explicit_placement(std::string_view text, int ranks, int stages) {
-  std::vector<std::int32_t> placement;
-  std::vector<bool> used(static_cast<std::size_t>(ranks));
+RankOfStage explicit_placement(std::string_view text, int ranks, int stages) {
+  RankOfStage placement;
+  PerRank<bool> used(first_ids<int>(ranks));
   const char* at = text.data();
   const char* const end = at + text.size();
   while (true) {
@@ -37,50 +37,46 @@ std::vector<std::int32_t> explicit_placement(std::string_view text, int ranks, i
                        placement.size(), rank, ranks));
     }
     placement.push_back(rank);
-    used[static_cast<std::size_t>(rank)] = true;
+    used[rank] = true;
     if (next == end) break;
     if (*next != ',')
       fail(fmt::format("placement '{}': expected ',' at column {}", text, next - text.data() + 1));
     at = next + 1;
   }
-  if (placement.size() != static_cast<std::size_t>(stages)) {
+  if (count_of(placement) != stages) {
     fail(fmt::format("placement '{}' places {} stages, expected {}", text, placement.size(), stages));
   }
-  for (int r = 0; r < ranks; ++r) {
-    if (!used[static_cast<std::size_t>(r)])
-      fail(fmt::format("placement '{}' leaves rank {} without a stage", text, r));
-  }
+  for (const int r : used.ids())
+    if (!used[r]) fail(fmt::format("placement '{}' leaves rank {} without a stage", text, r));
   return placement;
 }
 
 }  // namespace
 
-std::vector<std::int32_t> loop_placement(int ranks, int stages) {
+RankOfStage loop_placement(int ranks, int stages) {
   check_blocks("loop", ranks, stages);
-  std::vector<std::int32_t> placement(static_cast<std::size_t>(stages));
-  for (int s = 0; s < stages; ++s) placement[static_cast<std::size_t>(s)] = s % ranks;
+  RankOfStage placement;
+  for (int s = 0; s < stages; ++s) placement.push_back(s % ranks);
   return placement;
 }
 
-std::vector<std::int32_t> v_placement(int ranks, int stages) {
+RankOfStage v_placement(int ranks, int stages) {
   check_blocks("v", ranks, stages);
-  std::vector<std::int32_t> placement(static_cast<std::size_t>(stages));
-  for (int s = 0; s < stages; ++s) {
-    const int column = s % ranks;
-    placement[static_cast<std::size_t>(s)] = (s / ranks) % 2 == 0 ? column : ranks - 1 - column;
-  }
+  RankOfStage placement;
+  for (int s = 0; s < stages; ++s)
+    placement.push_back((s / ranks) % 2 == 0 ? s % ranks : ranks - 1 - s % ranks);
   return placement;
 }
 
-std::vector<std::int32_t> parse_placement(std::string_view text, int ranks, int stages) {
+RankOfStage parse_placement(std::string_view text, int ranks, int stages) {
   if (text == "loop") return loop_placement(ranks, stages);
   if (text == "v") return v_placement(ranks, stages);
   if (ranks < 1) fail(fmt::format("a placement requires at least 1 rank, got {}", ranks));
   return explicit_placement(text, ranks, stages);
 }
 
-std::string placement_text(const std::vector<std::int32_t>& rank_of_stage, int ranks) {
-  const int stages = static_cast<int>(rank_of_stage.size());
+std::string placement_text(const RankOfStage& rank_of_stage, int ranks) {
+  const int stages = count_of(rank_of_stage);
   if (ranks >= 1 && stages >= ranks && stages % ranks == 0) {
     if (rank_of_stage == loop_placement(ranks, stages)) return "loop";
     if (rank_of_stage == v_placement(ranks, stages)) return "v";

@@ -11,14 +11,13 @@ Rendezvous::Rendezvous(const Schedule& schedule, const ChannelLayout& layout, in
     : s_(schedule),
       layout_(layout),
       buffered_(buffered),
-      shift_(static_cast<unsigned>(
-          std::bit_width(static_cast<unsigned>(std::max(1, schedule.microbatches) - 1)))),
-      ranks_(schedule.rows.size()),
-      queues_(static_cast<std::size_t>(layout.queues())),
-      next_(schedule.rank_of_stage.size() << shift_ << 2, kNone),
+      shift_(std::bit_width(static_cast<unsigned>(std::max(1, schedule.microbatches) - 1))),
+      ranks_(schedule.rows.ids()),
+      queues_(layout.queues()),
+      next_(schedule.rank_of_stage.size() << shift_ << 2),
       through_(schedule.rank_of_stage.size() << shift_, 0),
-      complete_(schedule.rank_of_stage.size() << shift_, 0) {
-  if (buffered_ > 0) under_way_.assign(static_cast<std::size_t>(layout.connections()), 0);
+      complete_(through_) {
+  if (buffered_ > 0) under_way_.assign(layout.connections().ids(), 0);
   std::size_t transfers = 0;
   for (const Row& row : schedule.rows)
     for (const Action a : row) {
@@ -31,10 +30,10 @@ Rendezvous::Rendezvous(const Schedule& schedule, const ChannelLayout& layout, in
 }
 
 std::vector<Action> Rendezvous::run() {
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+  for (const int r : ranks_.ids()) {
     todo_.push_back(r);
     while (!todo_.empty()) {
-      const std::size_t rank = todo_.back();
+      const int rank = todo_.back();
       todo_.pop_back();
       advance(rank);
     }
@@ -43,21 +42,20 @@ std::vector<Action> Rendezvous::run() {
 }
 
 bool Rendezvous::finished() const {
-  for (std::size_t r = 0; r < ranks_.size(); ++r)
+  for (const int r : ranks_.ids())
     if (ranks_[r].position < s_.rows[r].size()) return false;
-  return std::ranges::all_of(queues_, [](const Queue& q) { return q.front == kNone; });
+  return std::ranges::all_of(queues_, [](const Queue& q) { return !q.front.valid(); });
 }
 
-std::vector<Action> Rendezvous::front(int queue) const {
+std::vector<Action> Rendezvous::front(QueueId queue) const {
   std::vector<Action> out;
-  const Item first = queues_[static_cast<std::size_t>(queue)].front;
-  for (Item i = first; i != kNone; i = batched_ ? groups_[static_cast<std::size_t>(i)].next_member : kNone)
+  for (Item i = queues_[queue].front; i.valid(); i = next_member(i))
     if (!through(action(i))) out.push_back(action(i));
   return out;
 }
 
 // Advances in a row until something must be complete first.
-void Rendezvous::advance(std::size_t r) {
+void Rendezvous::advance(int r) {
   Rank& rank = ranks_[r];
   const Row& row = s_.rows[r];
   while (rank.position < row.size()) {
@@ -76,7 +74,7 @@ void Rendezvous::advance(std::size_t r) {
       continue;
     }
     rank.awaits = awaited(cell);
-    if (rank.awaits != kNone) return;
+    if (rank.awaits.valid()) return;
     rank.position += cell_size(row, rank.position);
   }
 }
@@ -86,7 +84,7 @@ Rendezvous::Item Rendezvous::awaited(std::span<const Action> cell) const {
     const Action t = awaited_transfer(s_, a);
     if (t.kind != idle && !complete(t)) return item(t);
   }
-  return kNone;
+  return {};
 }
 
 void Rendezvous::post(std::span<const Action> together) {
@@ -97,28 +95,28 @@ void Rendezvous::post(std::span<const Action> together) {
   // One group per queue: its members in the order in which they are listed.
   for (std::size_t i = 0; i < together.size(); ++i) {
     const Item first = item(together[i]);
-    if (groups_[static_cast<std::size_t>(first)].first != kNone) continue;  // with an earlier one
-    const auto queue = layout_.queue_of(together[i]);
-    Item last = kNone;
+    if (groups_[first].first.valid()) continue;  // in the group of an earlier one
+    const QueueId queue = layout_.queue_of(together[i]);
+    Item last;
     for (std::size_t j = i; j < together.size(); ++j) {
       if (layout_.queue_of(together[j]) != queue) continue;
       const Item member = item(together[j]);
-      if (last != kNone) groups_[static_cast<std::size_t>(last)].next_member = member;
-      groups_[static_cast<std::size_t>(member)].first = first;
-      ++groups_[static_cast<std::size_t>(first)].left;
+      if (last.valid()) groups_[last].next_member = member;
+      groups_[member].first = first;
+      ++groups_[first].left;
       last = member;
     }
-    enqueue(queues_[static_cast<std::size_t>(queue)], first);
+    enqueue(queues_[queue], first);
   }
 }
 
 void Rendezvous::enqueue(Queue& queue, Item first) {
-  if (queue.front == kNone) {
+  if (!queue.front.valid()) {
     queue.front = queue.last = first;
     attempt_front(queue);
     return;
   }
-  next_[static_cast<std::size_t>(queue.last)] = first;
+  next_[queue.last] = first;
   queue.last = first;
 }
 
@@ -126,15 +124,14 @@ bool Rendezvous::at_front(Action t) const {
   const Item i = item(t);
   const Item front = queue_of(t).front;
   if (!batched_) return front == i;
-  return front != kNone && groups_[static_cast<std::size_t>(i)].first == front;
+  return front.valid() && groups_[i].first == front;
 }
 
 // Messages of one connection leave, and arrive, in order, also those of one batch.
 bool Rendezvous::stands_behind_its_batch(Action t) const {
   if (!batched_) return false;
   const Item own = item(t);
-  for (Item i = groups_[static_cast<std::size_t>(own)].first; i != own;
-       i = groups_[static_cast<std::size_t>(i)].next_member) {
+  for (Item i = groups_[own].first; i != own; i = groups_[i].next_member) {
     const Action other = action(i);
     if (is_send(other.kind) == is_send(t.kind) && !through(other) &&
         layout_.connection_of(other) == layout_.connection_of(t))
@@ -144,9 +141,7 @@ bool Rendezvous::stands_behind_its_batch(Action t) const {
 }
 
 void Rendezvous::attempt_front(const Queue& queue) {
-  for (Item i = queue.front; i != kNone;
-       i = batched_ ? groups_[static_cast<std::size_t>(i)].next_member : kNone)
-    attempts_.push_back(i);
+  for (Item i = queue.front; i.valid(); i = next_member(i)) attempts_.push_back(i);
 }
 
 void Rendezvous::drain() {
@@ -171,7 +166,7 @@ void Rendezvous::attempt(Action t) {
     order_.push_back(t);
     pass(t);
     attempts_.push_back(item(other));
-    if (batched_) attempt_front(queue_of(t));  // what it was posted with may be next
+    if (batched_) attempt_front(queue_of(t));  // a transfer posted with it may be next
   } else {
     if (!through(other) || stands_behind_its_batch(t)) return;
     --under_way(t);
@@ -186,23 +181,22 @@ void Rendezvous::pass(Action t) {
   through_[index(t)] |= bit(t.kind);
   Item first = item(t);
   if (batched_) {
-    first = groups_[static_cast<std::size_t>(first)].first;
-    if (--groups_[static_cast<std::size_t>(first)].left > 0) return;
-    for (Item i = first; i != kNone; i = groups_[static_cast<std::size_t>(i)].next_member)
-      completed(action(i));
+    first = groups_[first].first;
+    if (--groups_[first].left > 0) return;
+    for (Item i = first; i.valid(); i = next_member(i)) completed(action(i));
   } else if (waits_ || is_recv(t.kind)) {
     completed(t);
   }
   Queue& queue = queue_of(t);
-  queue.front = queue.front == queue.last ? kNone : next_[static_cast<std::size_t>(first)];
+  queue.front = queue.front == queue.last ? Item{} : next_[first];
   attempt_front(queue);
 }
 
 void Rendezvous::completed(Action t) {
   complete_[index(t)] |= bit(t.kind);
-  const auto r = static_cast<std::size_t>(s_.rank_of_stage[static_cast<std::size_t>(t.stage)]);
+  const int r = s_.rank_of_stage[t.stage];
   if (ranks_[r].awaits != item(t)) return;
-  ranks_[r].awaits = kNone;
+  ranks_[r].awaits = {};
   todo_.push_back(r);
 }
 

@@ -1,6 +1,7 @@
 // The execution of a lowered schedule in which everything happens as early as possible (deadlock_proof.h).
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "pipeline/channel_layout.h"
@@ -19,47 +20,40 @@ class Rendezvous {
 
   bool finished() const;
   // After run(): where each rank and queue stopped.
-  std::size_t position(int rank) const { return ranks_[static_cast<std::size_t>(rank)].position; }
-  std::vector<Action> front(int queue) const;  // its incomplete transfers at the front; empty if the queue is
+  std::size_t position(int rank) const { return ranks_[rank].position; }
+  std::vector<Action> front(QueueId queue) const;  // its incomplete transfers at the front
   bool through(Action transfer) const { return (through_[index(transfer)] & bit(transfer.kind)) != 0; }
   // Whether everything posted into its queue together with it has passed.
   bool complete(Action transfer) const { return (complete_[index(transfer)] & bit(transfer.kind)) != 0; }
 
  private:
-  using Item = std::int32_t;
-  static constexpr Item kNone = -1;
+  using Item = ir::Id<struct ItemTag>;  // a transfer
 
   struct Queue {
-    Item front = kNone, last = kNone;  // first items of groups
+    Item front, last;  // first items of groups
   };
   struct Rank {
     std::size_t position = 0;
-    Item awaits = kNone;  // what the cell at `position` waits for: a RECV, or a WAIT_SEND's SEND
+    Item awaits;  // what the cell at `position` waits for: a RECV, or a WAIT_SEND's SEND
   };
   struct Group {  // with BATCH_P2P: transfers posted together into one queue
-    Item next_member = kNone;
-    Item first = kNone;
-    std::int32_t left = 0;  // in the first member: how many have not passed
+    Item next_member;
+    Item first;
+    int left = 0;  // in the first member: how many have not passed
   };
 
-  // Transfers as numbers that decode without a division: stage, micro-batch, kind.
-  static constexpr auto kFirstKind = static_cast<unsigned>(ActionKind::send_forward);
-  std::size_t index(Action t) const {
-    return static_cast<std::size_t>(t.stage) << shift_ | static_cast<std::size_t>(t.microbatch);
-  }
-  Item item(Action t) const {
-    return static_cast<Item>(4 * index(t) + static_cast<std::size_t>(t.kind) - kFirstKind);
-  }
+  // Numbers that decode without a division: stage, micro-batch; for items also the kind.
+  int index(Action t) const { return t.stage << shift_ | t.microbatch; }
+  Item item(Action t) const { return {4 * index(t) + transfer_index(t.kind)}; }
   Action action(Item i) const {
-    const auto u = static_cast<std::uint32_t>(i);
-    return {static_cast<ActionKind>(kFirstKind + (u & 3)), static_cast<std::int32_t>(u >> (shift_ + 2)),
-            static_cast<std::int32_t>(u >> 2 & ((1U << shift_) - 1))};
+    return {transfer_kind(i.index & 3), i.index >> (shift_ + 2), i.index >> 2 & ((1 << shift_) - 1)};
   }
-  Queue& queue_of(Action t) { return queues_[static_cast<std::size_t>(layout_.queue_of(t))]; }
-  const Queue& queue_of(Action t) const { return queues_[static_cast<std::size_t>(layout_.queue_of(t))]; }
-  std::int32_t& under_way(Action t) { return under_way_[static_cast<std::size_t>(layout_.connection_of(t))]; }
+  Item next_member(Item i) const { return batched_ ? groups_[i].next_member : Item{}; }
+  Queue& queue_of(Action t) { return queues_[layout_.queue_of(t)]; }
+  const Queue& queue_of(Action t) const { return queues_[layout_.queue_of(t)]; }
+  int& under_way(Action t) { return under_way_[layout_.connection_of(t)]; }
 
-  void advance(std::size_t rank);
+  void advance(int rank);
   Item awaited(std::span<const Action> cell) const;
   void post(std::span<const Action> together);
   void enqueue(Queue& queue, Item first);
@@ -73,18 +67,18 @@ class Rendezvous {
 
   const Schedule& s_;
   const ChannelLayout& layout_;
-  const std::int32_t buffered_;
-  unsigned shift_ = 0;    // bits of a micro-batch
+  const int buffered_;
+  int shift_ = 0;         // bits of a micro-batch
   bool batched_ = false;  // there is a BATCH_P2P
   bool waits_ = false;    // there is a WAIT_SEND, so completion of SENDs matters
-  std::vector<Rank> ranks_;
-  std::vector<Queue> queues_;
-  std::vector<Item> next_;                   // per item: the first item of the next group in its queue
-  std::vector<Group> groups_;                // per item; empty without BATCH_P2P
-  std::vector<std::int32_t> under_way_;      // per connection
-  std::vector<KindSet> through_, complete_;  // per (stage, micro-batch)
+  PerRank<Rank> ranks_;
+  IdVector<QueueId, Queue> queues_;
+  IdVector<Item, Item> next_;     // the first item of the next group in the queue
+  IdVector<Item, Group> groups_;  // empty without BATCH_P2P
+  IdVector<ConnectionId, int> under_way_;
+  IdVector<int, KindSet> through_, complete_;  // by index()
   std::vector<Item> attempts_;
-  std::vector<std::size_t> todo_;
+  std::vector<int> todo_;  // ranks
   std::vector<Action> order_;
 };
 

@@ -7,8 +7,8 @@
 namespace braid::pipeline {
 namespace {
 
-// Nodes are ranks at their positions, then fronts of queues. Each waits for another one, so following them
-// ends in a cycle.
+// The nodes are the ranks at their positions, then the fronts of the queues. Each waits for another one, so
+// following the waits ends in a cycle.
 class WaitGraph {
  public:
   WaitGraph(const Schedule& s, const ChannelLayout& layout, ChannelPolicy policy, const Rendezvous& stuck)
@@ -16,26 +16,23 @@ class WaitGraph {
         layout_(layout),
         policy_(policy),
         stuck_(stuck),
-        nodes_(s.rows.size() + static_cast<std::size_t>(layout.queues())) {
-    for (int rank = 0; rank < s.ranks(); ++rank) add_rank(rank);
+        waits_(s.rows.size() + layout.queues().size()) {
+    for (const int rank : s.rows.ids()) add_rank(rank);
     if (policy.buffered > 0) find_unreceived();
-    for (int queue = 0; queue < layout.queues(); ++queue) add_queue(queue);
-    place_fronts();
+    for (const QueueId queue : layout.queues()) add_queue(queue);
   }
 
   std::vector<BlockedAction> shortest_cycle() {
     check::EventGraph graph;
-    for (std::size_t n = 0; n < nodes_.size(); ++n) graph.add_event();
-    for (std::size_t n = 0; n < nodes_.size(); ++n) {
-      for (const Wait& w : nodes_[n].waits) graph.add_edge(static_cast<int>(n), static_cast<int>(w.for_node));
-    }
+    for (std::size_t n = 0; n < waits_.size(); ++n) graph.add_event();
+    for (const int node : waits_.ids())
+      for (const Wait& w : waits_[node]) graph.add_edge(node, w.for_node);
     const std::vector<int> cycle = graph.shortest_cycle(graph.size());
-    ir::internal_check(!cycle.empty(), "a schedule that cannot end has no cycle");
+    ir::internal_check(!cycle.empty(), "a schedule that cannot complete has no cycle");
     std::vector<BlockedAction> out;
     for (std::size_t i = 0; i < cycle.size(); ++i) {
-      const auto next = static_cast<std::size_t>(cycle[(i + 1) % cycle.size()]);
-      for (const Wait& w : nodes_[static_cast<std::size_t>(cycle[i])].waits) {
-        if (w.for_node != next) continue;
+      for (const Wait& w : waits_[cycle[i]]) {
+        if (w.for_node != cycle[(i + 1) % cycle.size()]) continue;
         out.push_back({w.at, w.needs});
         break;
       }
@@ -45,73 +42,54 @@ class WaitGraph {
 
  private:
   struct Wait {
-    PlacedAction at;
+    RowAction at;
     Action needs;
-    std::size_t for_node;
-  };
-  struct Node {
-    std::vector<Wait> waits;
+    int for_node;
   };
 
-  bool posted(Action t) const {
-    // Where the rank stands decides: what it needs has been posted when it stands before that rank's
-    // position.
-    return position_of(t) < stuck_.position(rank_of(t));
-  }
-  int rank_of(Action t) const { return s_.rank_of_stage[static_cast<std::size_t>(t.stage)]; }
+  int rank_of(Action t) const { return s_.rank_of_stage[t.stage]; }
   std::size_t position_of(Action t) const {
-    const Row& row = s_.rows[static_cast<std::size_t>(rank_of(t))];
+    const Row& row = s_.rows[rank_of(t)];
     return static_cast<std::size_t>(std::ranges::find(row, t) - row.begin());
   }
-  // What holds up a transfer that is not at the front of its queue, or is not posted.
-  std::size_t holder(Action t) const {
-    return posted(t) ? s_.rows.size() + static_cast<std::size_t>(layout_.queue_of(t))
-                     : static_cast<std::size_t>(rank_of(t));
+  int node_of(QueueId queue) const { return s_.ranks() + queue.index; }
+  // What holds up an incomplete transfer: its queue, or its rank if that has not posted it.
+  int holder(Action t) const {
+    const bool posted = position_of(t) < stuck_.position(rank_of(t));
+    return posted ? node_of(layout_.queue_of(t)) : rank_of(t);
   }
 
   void add_rank(int rank) {
-    const Row& row = s_.rows[static_cast<std::size_t>(rank)];
+    const Row& row = s_.rows[rank];
     const std::size_t p = stuck_.position(rank);
     if (p >= row.size()) return;
     for (const Action a : members(row, p)) {
       const Action t = awaited_transfer(s_, a);
       if (t.kind == ActionKind::idle || stuck_.complete(t)) continue;
-      nodes_[static_cast<std::size_t>(rank)].waits.push_back({{rank, p, a}, t, holder(t)});
+      waits_[rank].push_back({{rank, p, a}, t, holder(t)});
     }
   }
 
-  void add_queue(int queue) {
+  void add_queue(QueueId queue) {
     for (const Action t : stuck_.front(queue)) {
       Action needs = counterpart(t);
       if (policy_.buffered > 0 && is_send(t.kind)) {
-        needs = unreceived_[static_cast<std::size_t>(layout_.connection_of(t))];
+        needs = unreceived_[layout_.connection_of(t)];
         if (needs.kind == ActionKind::idle) continue;
       }
-      nodes_[s_.rows.size() + static_cast<std::size_t>(queue)].waits.push_back(
-          {{rank_of(t), 0, t}, needs, holder(needs)});
+      const std::size_t position = cell_begin(s_.rows[rank_of(t)], position_of(t));
+      waits_[node_of(queue)].push_back({{rank_of(t), position, t}, needs, holder(needs)});
     }
   }
 
-  // The first RECV of each connection that is not through: it frees the buffer.
+  // Finds the first RECV of each connection that has not passed: it frees a buffer.
   void find_unreceived() {
-    unreceived_.resize(static_cast<std::size_t>(layout_.connections()));
+    unreceived_.resize(layout_.connections().size());
     for (const Row& row : s_.rows)
       for (const Action t : row) {
         if (!is_recv(t.kind) || stuck_.through(t)) continue;
-        Action& first = unreceived_[static_cast<std::size_t>(layout_.connection_of(t))];
+        Action& first = unreceived_[layout_.connection_of(t)];
         if (first.kind == ActionKind::idle) first = t;
-      }
-  }
-
-  // Positions of the cells of the transfers at the fronts, in one go.
-  void place_fronts() {
-    for (std::size_t n = s_.rows.size(); n < nodes_.size(); ++n)
-      for (Wait& w : nodes_[n].waits) {
-        const Row& row = s_.rows[static_cast<std::size_t>(w.at.rank)];
-        const std::size_t at = position_of(w.at.action);
-        std::size_t p = 0;
-        while (p + cell_size(row, p) <= at) p += cell_size(row, p);
-        w.at.position = p;
       }
   }
 
@@ -119,8 +97,8 @@ class WaitGraph {
   const ChannelLayout& layout_;
   const ChannelPolicy policy_;
   const Rendezvous& stuck_;
-  std::vector<Node> nodes_;
-  std::vector<Action> unreceived_;  // per connection
+  IdVector<int, std::vector<Wait>> waits_;  // of each node
+  IdVector<ConnectionId, Action> unreceived_;
 };
 
 }  // namespace

@@ -15,21 +15,19 @@ namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// Whether each rank's orders hold what the problem asks for, each stage on its rank.
+// Whether the orders contain exactly the problem's actions, each on the rank of its stage.
 bool suits(const SearchProblem& p, const Schedule& schedule, const Orders& orders) {
-  if (schedule.rank_of_stage != p.rank_of_stage || orders.size() != static_cast<std::size_t>(p.ranks))
-    return false;
-  std::vector<std::int32_t> done(p.stages.size() * 3, 0);
-  for (std::size_t r = 0; r < orders.size(); ++r)
+  if (schedule.rank_of_stage != p.rank_of_stage || count_of(orders) != p.ranks) return false;
+  const PerStage<int> none(p.stages.ids());
+  PerStage<int> done[] = {none, none, none};
+  for (const int r : orders.ids())
     for (const Move move : orders[r]) {
-      if (move.stage < 0 || move.stage >= p.stage_count()) return false;
-      const auto s = static_cast<std::size_t>(move.stage);
-      if (p.rank_of_stage[s] != static_cast<std::int32_t>(r)) return false;
-      if (++done[s * 3 + static_cast<std::size_t>(move.kind)] > p.microbatches) return false;
+      if (move.stage < 0 || move.stage >= p.stage_count() || p.rank_of_stage[move.stage] != r) return false;
+      ++done[move.kind][move.stage];
     }
-  for (std::size_t x = 0; x < done.size(); ++x)
-    if (static_cast<int>(x % 3) < p.kinds() && done[x] != p.microbatches) return false;
-  return true;
+  return std::all_of(done, done + p.kinds(), [&](const PerStage<int>& kind) {
+    return std::ranges::all_of(kind, [&](int count) { return count == p.microbatches; });
+  });
 }
 
 KnownOutcome judge(const SearchProblem& p, const NamedSchedule& known, Orders& orders) {
@@ -73,7 +71,7 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
   check(p);
   SearchResult out;
   out.node_budget = options.node_budget > 0 ? options.node_budget : default_node_budget(p);
-  out.orders.resize(static_cast<std::size_t>(p.ranks));
+  out.orders.assign(first_ids<int>(p.ranks), {});
   std::int64_t incumbent = p.actions() == 0 ? 0 : kNever;
   std::vector<ChannelCandidate> candidates(1);  // the first is the result's
   for (const NamedSchedule& schedule : known) {
@@ -85,7 +83,7 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
     if (outcome.makespan.ps >= incumbent) continue;
     incumbent = outcome.makespan.ps;
     out.orders = std::move(orders);
-    out.best_known = static_cast<int>(out.known.size()) - 1;
+    out.best_known = count_of(out.known) - 1;
   }
   const SearchInstance instance(p);
   out.root_bounds = LowerBounds(instance).root();
@@ -104,7 +102,7 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
     beam.node_budget = out.node_budget;
     beam.max_bytes = options.max_bytes;
     beam.root_bound = out.lower_bound.ps;
-    // The first, narrow pass must come to the end of the schedule; it takes up to kinds * width states a
+    // The first, narrow pass must reach the end of the schedule; it takes up to kinds * width states per
     // layer.
     beam.first_width =
         std::clamp<std::int64_t>(out.node_budget / (8 * std::max<std::int64_t>(p.actions(), 1)), 1, 16);
@@ -133,7 +131,7 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
   out.executable =
       choose_for_channels(p, costs, options.channels, candidates, out.lower_bound,
                           options.simulations < 0 ? default_simulations(p) : options.simulations);
-  out.executable_source = candidates[static_cast<std::size_t>(out.executable.candidate)].name;
+  out.executable_source = ir::at(candidates, out.executable.candidate).name;
   return out;
 }
 
@@ -155,12 +153,11 @@ std::string to_text(const SearchResult& r) {
       r.executable.improvements == 0 ? ""
                                      : fmt::format(", improved by {} exchanges", r.executable.improvements),
       r.executable.certificate.order.size());
-  for (std::size_t j = 0; j < r.known.size(); ++j) {
-    const KnownOutcome& k = r.known[j];
-    text += k.status == KnownOutcome::Status::fits
-                ? fmt::format("{}: {:.3f} us{}\n", k.name, k.makespan.us(),
-                              static_cast<int>(j) == r.best_known ? ", the best known" : "")
-                : fmt::format("{}: {}\n", k.name, word(k.status));
+  for (int j = 0; j < count_of(r.known); ++j) {
+    const KnownOutcome& k = ir::at(r.known, j);
+    text += k.status == KnownOutcome::Status::fits ? fmt::format("{}: {:.3f} us{}\n", k.name, k.makespan.us(),
+                                                                 j == r.best_known ? ", the best known" : "")
+                                                   : fmt::format("{}: {}\n", k.name, word(k.status));
   }
   return text;
 }

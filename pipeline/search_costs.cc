@@ -4,9 +4,8 @@
 
 namespace braid::pipeline {
 
-SearchProblem search_problem(const PipelineCosts& costs, std::vector<std::int32_t> rank_of_stage,
-                             std::int32_t ranks, std::int32_t microbatches, bool split_backward,
-                             std::vector<std::int64_t> byte_cap) {
+SearchProblem search_problem(const PipelineCosts& costs, RankOfStage rank_of_stage, std::int32_t ranks,
+                             std::int32_t microbatches, bool split_backward, PerRank<std::int64_t> byte_cap) {
   ir::internal_check(costs.stages.size() == rank_of_stage.size(),
                      "search_problem: {} stages have costs, {} a rank", costs.stages.size(),
                      rank_of_stage.size());
@@ -19,14 +18,13 @@ SearchProblem search_problem(const PipelineCosts& costs, std::vector<std::int32_
     p.stages.push_back({c.forward, split_backward ? c.backward_input : c.full_backward,
                         split_backward ? c.backward_weight : analysis::Time{}, c.activation_bytes,
                         c.weight_bytes});
-  for (std::size_t s = 0; s + 1 < rank_of_stage.size(); ++s) {
-    const std::int32_t from = rank_of_stage[s], to = rank_of_stage[s + 1];
-    const auto stage = static_cast<std::int32_t>(s);
+  for (int s = 0; s + 1 < count_of(rank_of_stage); ++s) {
+    const int from = rank_of_stage[s], to = rank_of_stage[s + 1];
     const auto delay = [&](Action send, std::int32_t a, std::int32_t b) {
       return a == b ? analysis::Time{} : costs.transfer(send, a, b);
     };
-    p.forward_delay.push_back(delay({ActionKind::send_forward, stage, 0}, from, to));
-    p.backward_delay.push_back(delay({ActionKind::send_backward, stage + 1, 0}, to, from));
+    p.forward_delay.push_back(delay({ActionKind::send_forward, s, 0}, from, to));
+    p.backward_delay.push_back(delay({ActionKind::send_backward, s + 1, 0}, to, from));
   }
   p.rank_of_stage = std::move(rank_of_stage);
   return p;
@@ -35,13 +33,13 @@ SearchProblem search_problem(const PipelineCosts& costs, std::vector<std::int32_
 PipelineCosts simulation_costs(const SearchProblem& p) {
   PipelineCosts costs;
   costs.link.gb_s = 1000;
-  for (std::size_t s = 0; s < p.stages.size(); ++s) {
+  for (const int s : p.stages.ids()) {
     const SearchStage& stage = p.stages[s];
     StageCosts c;
     c.forward = stage.forward;
     c.backward_input = c.full_backward = stage.backward_input;
     c.backward_weight = stage.backward_weight;
-    if (s < p.forward_delay.size()) c.forward_bytes = p.forward_delay[s].ps;
+    if (s < count_of(p.forward_delay)) c.forward_bytes = p.forward_delay[s].ps;
     if (s > 0) c.backward_bytes = p.backward_delay[s - 1].ps;
     costs.stages.push_back(c);
   }

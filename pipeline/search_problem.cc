@@ -22,29 +22,28 @@ constexpr std::int64_t kMostActions = std::int64_t{1} << 24;
 }  // namespace
 
 void check(const SearchProblem& p) {
-  const std::size_t stages = p.stages.size();
-  const std::size_t links = stages == 0 ? 0 : stages - 1;
+  const int stages = p.stage_count(), links = std::max(0, stages - 1);
   if (p.ranks < 0 || p.microbatches < 0) bad("the number of ranks or micro-batches is negative");
-  if (p.rank_of_stage.size() != stages)
+  if (count_of(p.rank_of_stage) != stages)
     bad(fmt::format("{} stages have costs, but {} have a rank", stages, p.rank_of_stage.size()));
-  if (p.forward_delay.size() != links || p.backward_delay.size() != links)
+  if (count_of(p.forward_delay) != links || count_of(p.backward_delay) != links)
     bad(fmt::format("{} stages have {} links, but delays are given for {} forward and {} backward links",
                     stages, links, p.forward_delay.size(), p.backward_delay.size()));
-  if (!p.byte_cap.empty() && p.byte_cap.size() != static_cast<std::size_t>(p.ranks))
+  if (!p.byte_cap.empty() && count_of(p.byte_cap) != p.ranks)
     bad(fmt::format("got {} byte caps for {} ranks", p.byte_cap.size(), p.ranks));
-  // 16-bit counts and 32-bit positions hold what is below.
+  // Below these limits, 16-bit counts and 32-bit positions suffice.
   if (stages > 4096 || p.microbatches > 16384 || p.actions() > kMostActions)
     bad(fmt::format(
         "{} stages with {} micro-batches are too many for a search (4096 stages, 16384 micro-batches, "
         "{} actions)",
         stages, p.microbatches, kMostActions));
-  // Every time in the search is below the sum of everything.
+  // No time in the search exceeds the sum of all times.
   __int128 sum = 0, bytes = 0;
-  const auto add = [&](analysis::Time t, std::int64_t times, std::string_view what, std::size_t at) {
+  const auto add = [&](analysis::Time t, std::int64_t times, std::string_view what, int at) {
     if (t.ps < 0) bad(fmt::format("{} of stage {} is negative", what, at));
     sum += static_cast<__int128>(t.ps) * times;
   };
-  for (std::size_t s = 0; s < stages; ++s) {
+  for (const int s : p.stages.ids()) {
     const SearchStage& stage = p.stages[s];
     const std::int32_t rank = p.rank_of_stage[s];
     if (rank < 0 || rank >= p.ranks)
@@ -63,9 +62,9 @@ void check(const SearchProblem& p) {
   }
   if (sum > kMostTime || bytes > kMostTime) bad("the times or the bytes exceed 64 bits");
   if (p.microbatches == 0) return;
-  for (std::size_t s = 0; s < stages; ++s) {
+  for (const int s : p.stages.ids()) {
     const std::int32_t rank = p.rank_of_stage[s];
-    // A rank with several stages may have to hold one micro-batch in all of them; the search finds out.
+    // A rank with several stages may have to hold one micro-batch in all of them; the search detects that.
     if (p.stages[s].activation_bytes > p.cap(rank))
       ir::user_error(881, {},
                      fmt::format("one micro-batch of stage {} takes {} bytes, but rank {} may hold only {}",
@@ -75,40 +74,38 @@ void check(const SearchProblem& p) {
 }
 
 Evaluation evaluate(const SearchProblem& p, const Orders& orders, Timeline* timeline) {
-  const std::size_t stages = p.stages.size(), m = static_cast<std::size_t>(p.microbatches);
-  std::vector<std::int64_t> ends[2];  // F and I by stage and micro-batch
-  for (auto& e : ends) e.assign(stages * m, 0);
-  std::vector<std::size_t> done[3];
-  for (auto& d : done) d.assign(stages, 0);
-  std::vector<std::size_t> next(orders.size(), 0);
-  std::vector<std::int64_t> free(orders.size(), 0), bytes(orders.size(), 0);
+  const int last = p.stage_count() - 1;
+  const auto id = [&](int stage, int k) { return StageMicrobatch{stage * p.microbatches + k}; };
+  const IdVector<StageMicrobatch, std::int64_t> zero(first_ids<StageMicrobatch>((last + 1) * p.microbatches));
+  IdVector<StageMicrobatch, std::int64_t> ends[] = {zero, zero};  // of F and I
+  const PerStage<int> none(p.stages.ids());
+  PerStage<int> done[] = {none, none, none};
+  PerRank<std::size_t> next(orders.ids());
+  PerRank<std::int64_t> free(orders.ids()), bytes(orders.ids());
   Evaluation out;
-  if (timeline != nullptr) *timeline = {std::vector<std::vector<analysis::Time>>(orders.size()), {}};
-  std::vector<std::size_t> ready(orders.size());  // ranks that may be able to go on
-  for (std::size_t r = 0; r < ready.size(); ++r) ready[r] = r;
+  if (timeline != nullptr) *timeline = {PerRank<std::vector<analysis::Time>>(orders.ids()), {}};
+  std::vector<int> ready(orders.ids().begin(), orders.ids().end());  // ranks that may be able to go on
   while (!ready.empty()) {
-    const std::size_t r = ready.back();
+    const int r = ready.back();
     ready.pop_back();
     for (; next[r] < orders[r].size(); ++next[r]) {
-      const Move move = orders[r][next[r]];
-      const auto s = static_cast<std::size_t>(move.stage);
-      const auto kind = static_cast<std::size_t>(move.kind);
-      const std::size_t k = done[kind][s];
+      const int s = orders[r][next[r]].stage, kind = orders[r][next[r]].kind;
+      const int k = done[kind][s];
       const SearchStage& stage = p.stages[s];
       std::int64_t start = free[r];
       if (kind == 0) {
         if (s > 0) {
           if (k >= done[0][s - 1]) break;
-          start = std::max(start, ends[0][(s - 1) * m + k] + p.forward_delay[s - 1].ps);
+          start = std::max(start, ends[0][id(s - 1, k)] + p.forward_delay[s - 1].ps);
         }
         bytes[r] += stage.activation_bytes;
-        if (bytes[r] > p.cap(static_cast<int>(r))) return {Evaluation::Status::over_cap, {}};
-        ends[0][s * m + k] = free[r] = start + stage.forward.ps;
+        if (bytes[r] > p.cap(r)) return {Evaluation::Status::over_cap, {}};
+        ends[0][id(s, k)] = free[r] = start + stage.forward.ps;
       } else if (kind == 1) {
-        if (k >= done[0][s] || (s + 1 < stages && k >= done[1][s + 1])) break;
-        start = std::max(
-            start, s + 1 < stages ? ends[1][(s + 1) * m + k] + p.backward_delay[s].ps : ends[0][s * m + k]);
-        ends[1][s * m + k] = free[r] = start + stage.backward_input.ps;
+        if (k >= done[0][s] || (s < last && k >= done[1][s + 1])) break;
+        start =
+            std::max(start, s < last ? ends[1][id(s + 1, k)] + p.backward_delay[s].ps : ends[0][id(s, k)]);
+        ends[1][id(s, k)] = free[r] = start + stage.backward_input.ps;
         bytes[r] -= stage.activation_bytes - (p.split_backward ? stage.weight_bytes : 0);
       } else {
         if (k >= done[1][s]) break;
@@ -118,17 +115,14 @@ Evaluation evaluate(const SearchProblem& p, const Orders& orders, Timeline* time
       ++done[kind][s];
       if (timeline != nullptr) {
         timeline->ends[r].push_back({free[r]});
-        timeline->sequence.emplace_back(static_cast<std::int32_t>(r), static_cast<std::int32_t>(next[r]));
+        timeline->sequence.emplace_back(r, next[r]);
       }
-      const auto wake = [&](std::size_t neighbour) {
-        const auto other = static_cast<std::size_t>(p.rank_of_stage[neighbour]);
-        if (other != r) ready.push_back(other);
-      };
-      if (kind == 0 && s + 1 < stages) wake(s + 1);
-      if (kind == 1 && s > 0) wake(s - 1);
+      const int neighbour = kind == 0 ? s + 1 : s - 1;
+      if (kind == 2 || neighbour < 0 || neighbour > last) continue;
+      if (const int other = p.rank_of_stage[neighbour]; other != r) ready.push_back(other);
     }
   }
-  for (std::size_t r = 0; r < orders.size(); ++r) {
+  for (const int r : orders.ids()) {
     if (next[r] < orders[r].size()) return {Evaluation::Status::stuck, {}};
     out.makespan.ps = std::max(out.makespan.ps, free[r]);
   }
@@ -137,17 +131,13 @@ Evaluation evaluate(const SearchProblem& p, const Orders& orders, Timeline* time
 
 namespace {
 
-// visit(stage, kind) for what a cell of rows that only compute is in the problem's kinds of actions.
+// visit(move) for the members of a compute-only cell, in the problem's kinds of actions.
 template <class Visit>
 void each_move(const SearchProblem& p, std::span<const Action> cell, const Visit& visit) {
   for (const Action& a : cell) {
-    const auto move = [&](int kind) {
-      visit(Move{static_cast<std::int16_t>(a.stage), static_cast<std::int16_t>(kind)});
-    };
-    if (a.kind == ActionKind::forward) move(0);
-    if (a.kind == ActionKind::backward_input || a.kind == ActionKind::full_backward) move(1);
-    if (p.split_backward && (a.kind == ActionKind::backward_weight || a.kind == ActionKind::full_backward))
-      move(2);
+    if (a.kind == ActionKind::forward) visit(Move(a.stage, 0));
+    if (gives_input_gradient(a.kind)) visit(Move(a.stage, 1));
+    if (p.split_backward && gives_weight_gradient(a.kind)) visit(Move(a.stage, 2));
   }
 }
 
@@ -155,7 +145,7 @@ void each_move(const SearchProblem& p, std::span<const Action> cell, const Visit
 class Numbering {
  public:
   explicit Numbering(const SearchProblem& p) : p_(p) {
-    for (auto& d : done_) d.assign(p.stages.size(), 0);
+    for (auto& d : done_) d.assign(p.stages.ids(), 0);
   }
 
   Action next(Move move) {
@@ -163,12 +153,12 @@ class Numbering {
                             : move.kind == 2    ? ActionKind::backward_weight
                             : p_.split_backward ? ActionKind::backward_input
                                                 : ActionKind::full_backward;
-    return {kind, move.stage, done_[move.kind][static_cast<std::size_t>(move.stage)]++};
+    return {kind, move.stage, done_[move.kind][move.stage]++};
   }
 
  private:
   const SearchProblem& p_;
-  std::vector<std::int32_t> done_[3];
+  PerStage<int> done_[3];  // by kind
 };
 
 }  // namespace
@@ -184,8 +174,8 @@ Schedule to_schedule(const SearchProblem& p, const Orders& orders) {
 }
 
 Orders from_rows(const SearchProblem& p, const Schedule& schedule) {
-  Orders out(schedule.rows.size());
-  for (std::size_t r = 0; r < schedule.rows.size(); ++r) {
+  Orders out(schedule.rows.ids());
+  for (const int r : schedule.rows.ids()) {
     each_cell(schedule.rows[r], [&](std::size_t, std::size_t, std::span<const Action> cell) {
       each_move(p, cell, [&](Move move) { out[r].push_back(move); });
     });

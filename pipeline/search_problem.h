@@ -44,19 +44,17 @@ struct SearchStage {
 inline constexpr std::int64_t kNoByteCap = std::numeric_limits<std::int64_t>::max();
 
 struct SearchProblem {
-  std::vector<std::int32_t> rank_of_stage;
+  RankOfStage rank_of_stage;
   std::int32_t ranks = 0;
   std::int32_t microbatches = 0;
   bool split_backward = true;
-  std::vector<SearchStage> stages;
-  std::vector<analysis::Time> forward_delay;   // [s]: from stage s to stage s+1
-  std::vector<analysis::Time> backward_delay;  // [s]: from stage s+1 to stage s
-  std::vector<std::int64_t> byte_cap;          // per rank; empty: none
+  PerStage<SearchStage> stages;
+  PerStage<analysis::Time> forward_delay;   // [s]: from stage s to stage s+1
+  PerStage<analysis::Time> backward_delay;  // [s]: from stage s+1 to stage s
+  PerRank<std::int64_t> byte_cap;           // empty: none
 
-  int stage_count() const { return static_cast<int>(stages.size()); }
-  std::int64_t cap(int rank) const {
-    return byte_cap.empty() ? kNoByteCap : byte_cap[static_cast<std::size_t>(rank)];
-  }
+  int stage_count() const { return count_of(stages); }
+  std::int64_t cap(int rank) const { return byte_cap.empty() ? kNoByteCap : byte_cap[rank]; }
   // The number of kinds of compute actions of a stage.
   int kinds() const { return split_backward ? 3 : 2; }
   std::int64_t actions() const { return std::int64_t{kinds()} * stage_count() * microbatches; }
@@ -70,9 +68,13 @@ void check(const SearchProblem& problem);
 struct Move {
   std::int16_t stage = 0;
   std::int16_t kind = 0;  // 0: F, 1: I or B, 2: W
+
+  Move() = default;
+  Move(int stage, int kind)
+      : stage(static_cast<std::int16_t>(stage)), kind(static_cast<std::int16_t>(kind)) {}
   friend bool operator==(const Move&, const Move&) = default;
 };
-using Orders = std::vector<std::vector<Move>>;  // per rank
+using Orders = PerRank<std::vector<Move>>;
 
 struct Evaluation {
   enum class Status : std::uint8_t { ok, stuck, over_cap } status = Status::ok;
@@ -81,8 +83,8 @@ struct Evaluation {
 
 // The end of each move of each rank, and all moves as (rank, position) in an executable order.
 struct Timeline {
-  std::vector<std::vector<analysis::Time>> ends;
-  std::vector<std::pair<std::int32_t, std::int32_t>> sequence;
+  PerRank<std::vector<analysis::Time>> ends;
+  std::vector<std::pair<int, std::size_t>> sequence;
 };
 
 // Applies rules 1 to 4 to the given orders. `stuck`: the orders wait for each other. O(actions).

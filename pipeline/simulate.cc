@@ -21,25 +21,21 @@ namespace {
 using analysis::EventEngine;
 using analysis::Time;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 bool is_transfer(ActionKind k) { return is_send(k) || is_recv(k); }
-bool gives_gradient(ActionKind k) { return (bit(k) & kInputGradient) != 0; }
 
 class Engine {
  public:
   Engine(const Schedule& schedule, const PipelineCosts& costs, ChannelPolicy policy)
-      : s_(schedule), costs_(costs), queues_(schedule, policy), engine_(2 * schedule.rows.size()) {
+      : s_(schedule), costs_(costs), queues_(schedule, policy), engine_(2 * schedule.ranks()) {
     check();
-    const std::size_t n = dense_size(s_);
-    forward_end_.assign(n, kNotYet);
-    gradient_end_.assign(n, kNotYet);
-    ranks_.resize(at(s_.ranks()));
-    unsharded_.assign(s_.rank_of_stage.size(), Parameters::here);
-    reduced_.assign(s_.rank_of_stage.size(), kNotYet);
+    forward_end_.assign(stage_microbatches(s_), kNotYet);
+    gradient_end_.assign(stage_microbatches(s_), kNotYet);
+    ranks_.resize(s_.rows.size());
+    unsharded_.assign(s_.rank_of_stage.ids(), Parameters::here);
+    reduced_.assign(s_.rank_of_stage.ids(), kNotYet);
     result_.cells.resize(ranks_.size());
     result_.ranks.resize(ranks_.size());
-    for (std::size_t r = 0; r < ranks_.size(); ++r) result_.cells[r].reserve(s_.rows[r].size());
+    for (const int r : ranks_.ids()) result_.cells[r].reserve(s_.rows[r].size());
   }
 
   Simulation run() {
@@ -61,13 +57,12 @@ class Engine {
     bool computing = false;
     std::size_t running = 0;  // index into the rank's cells
     std::int64_t last_end = kNotYet;
-    std::int64_t waited_alone =
-        0;  // when the WAITs since then would have ended on links that nobody else uses
+    std::int64_t waited_alone = 0;  // when the WAITs since then would have ended without contention
     std::vector<std::size_t> side;  // the stream of parameters: indices into the rank's cells, in order
     std::size_t side_next = 0;
     bool side_busy = false;
   };
-  // Of a rank, or a transfer on its way from one rank to another.
+  // Work of a rank, or a transfer from one rank to another.
   struct Work {
     enum class Kind : std::uint8_t { computation, side, transfer } kind;
     int index;  // of the rank or the transfer
@@ -76,19 +71,18 @@ class Engine {
   };
   static constexpr std::array<std::int32_t, 2> kNothingShared{-1, -1};
 
-  // ---- before it begins
+  // ---- checks
 
   void check() {
     ir::internal_check(costs_.stages.size() == s_.rank_of_stage.size(), "costs of {} stages for {}",
                        costs_.stages.size(), s_.rank_of_stage.size());
     double sum = 0;
-    for (std::size_t r = 0; r < s_.rows.size(); ++r) {
+    for (const int r : s_.rows.ids()) {
       each_cell(s_.rows[r], [&](std::size_t cell, std::size_t, std::span<const Action> actions) {
         for (const Action a : actions) {
           if (a.kind == ActionKind::idle) continue;
           ir::internal_check(
-              a.stage >= 0 && a.stage < s_.stages() &&
-                  s_.rank_of_stage[at(a.stage)] == static_cast<std::int32_t>(r) &&
+              a.stage >= 0 && a.stage < s_.stages() && s_.rank_of_stage[a.stage] == r &&
                   (!has_microbatch(a.kind) || (a.microbatch >= 0 && a.microbatch < s_.microbatches)),
               "rank {}, cell {}: {} is no action of this rank", r, cell, to_string(a));
           if (is_transfer(a.kind)) {
@@ -97,13 +91,12 @@ class Engine {
                                to_string(a));
             lowered_ = true;
           }
-          const auto rank = static_cast<std::int32_t>(r);
-          sum += static_cast<double>(is_send(a.kind) ? costs_.transfer(a, rank, peer_of(s_, a)).ps
+          sum += static_cast<double>(is_send(a.kind) ? costs_.transfer(a, r, peer_of(s_, a)).ps
                                                      : costs_.of(a).ps);
-          // In compute-only rows the neighbours' values arrive by themselves.
+          // In compute-only rows, transfers are implied.
           const Action implied = is_compute(a.kind) ? send_after(s_, a) : Action{};
           if (implied.kind != ActionKind::idle)
-            sum += static_cast<double>(costs_.transfer(implied, rank, peer_of(s_, implied)).ps);
+            sum += static_cast<double>(costs_.transfer(implied, r, peer_of(s_, implied)).ps);
         }
       });
     }
@@ -115,18 +108,18 @@ class Engine {
     }
   }
 
-  // ---- one moment
+  // ---- what begins now
 
   void settle() {
     for (bool again = true; again;) {
       again = false;
-      for (std::size_t r = 0; r < ranks_.size(); ++r) again |= take_cells(r);
-      again |= queues_.settle(now(), [this](int transfer) { begin_transfer(transfer); });
+      for (const int r : ranks_.ids()) again |= take_cells(r);
+      again |= queues_.settle(now(), [this](TransferId transfer) { begin_transfer(transfer); });
     }
   }
 
-  // Goes on in the row as far as possible now.
-  bool take_cells(std::size_t r) {
+  // Takes as many cells of the row as possible now. Returns whether it took any.
+  bool take_cells(int r) {
     Rank& rank = ranks_[r];
     const Row& row = s_.rows[r];
     bool moved = false;
@@ -136,11 +129,11 @@ class Engine {
       const ActionKind kind = row[position].kind;
       if (kind != ActionKind::idle) {
         if (!std::ranges::all_of(actions, [&](Action a) { return ready(a); })) break;
-        result_.cells[r].push_back({static_cast<std::uint32_t>(position), {now()}, {now()}});
+        result_.cells[r].push_back({position, {now()}, {now()}});
         if (is_compute(kind) || kind == ActionKind::overlap_f_b) {
           begin_computation(r, actions);
         } else if (kind == ActionKind::unshard || kind == ActionKind::reduce_grad) {
-          if (kind == ActionKind::unshard) unsharded_[at(actions[0].stage)] = Parameters::coming;
+          if (kind == ActionKind::unshard) unsharded_[actions[0].stage] = Parameters::coming;
           rank.side.push_back(result_.cells[r].size() - 1);
           begin_side(r);
         } else if (is_wait_send(kind) || kind == ActionKind::wait_reduce_grad) {
@@ -157,20 +150,20 @@ class Engine {
   }
 
   bool ready(Action a) const {
-    const std::size_t id = has_microbatch(a.kind) ? dense_id(s_, a) : 0;
+    const StageMicrobatch id = stage_microbatch(s_, a);
     switch (a.kind) {
       case ActionKind::forward:
-        if (unsharded_[at(a.stage)] == Parameters::coming) return false;
+        if (unsharded_[a.stage] == Parameters::coming) return false;
         return a.stage == 0 || (sent_between(s_, a.stage - 1)
                                     ? queues_.usable({ActionKind::send_forward, a.stage - 1, a.microbatch})
-                                    : forward_end_[id - at(s_.microbatches)] != kNotYet);
+                                    : forward_end_[id - s_.microbatches] != kNotYet);
       case ActionKind::backward_input:
       case ActionKind::full_backward:
-        if (unsharded_[at(a.stage)] == Parameters::coming || forward_end_[id] == kNotYet) return false;
+        if (unsharded_[a.stage] == Parameters::coming || forward_end_[id] == kNotYet) return false;
         return a.stage + 1 == s_.stages() ||
                (sent_between(s_, a.stage)
                     ? queues_.usable({ActionKind::send_backward, a.stage + 1, a.microbatch})
-                    : gradient_end_[id + at(s_.microbatches)] != kNotYet);
+                    : gradient_end_[id + s_.microbatches] != kNotYet);
       case ActionKind::backward_weight:
         return gradient_end_[id] != kNotYet;
       case ActionKind::send_forward:
@@ -181,12 +174,12 @@ class Engine {
       case ActionKind::wait_send_backward:
         return queues_.left(send_of(a));
       case ActionKind::wait_reduce_grad:
-        return reduced_[at(a.stage)] != kNotYet;
+        return reduced_[a.stage] != kNotYet;
       default:
         return true;
     }
   }
-  void begin_computation(std::size_t r, std::span<const Action> actions) {
+  void begin_computation(int r, std::span<const Action> actions) {
     Rank& rank = ranks_[r];
     Time sum, longest;
     for (const Action a : actions) {
@@ -196,78 +189,76 @@ class Engine {
     if (actions.size() > 1) sum = std::max(longest, analysis::stretched(sum, costs_.overlap));
     rank.computing = true;
     rank.running = result_.cells[r].size() - 1;
-    engine_.begin({Work::Kind::computation, static_cast<int>(r), kNothingShared, sum.ps});
+    engine_.begin({Work::Kind::computation, r, kNothingShared, sum.ps});
     account_for_gap(r, actions);
   }
 
-  // Why the stream stood still until now.
-  void account_for_gap(std::size_t r, std::span<const Action> actions) {
+  // Attributes the idle time of the stream until now to its causes.
+  void account_for_gap(int r, std::span<const Action> actions) {
     RankTimes& times = result_.ranks[r];
     if (ranks_[r].last_end == kNotYet) {
       times.skew = {now()};
       return;
     }
     const std::int64_t from = ranks_[r].last_end;
-    std::int64_t earliest = std::max(from, ranks_[r].waited_alone);  // with links that nobody else uses
+    std::int64_t earliest = std::max(from, ranks_[r].waited_alone);  // without contention
     ranks_[r].waited_alone = 0;
     bool parameters = false;
     for (const Action a : actions) {
       earliest = std::max(earliest, arrival_alone(a));
-      parameters |= last_unshard_end_.size() > at(a.stage) && last_unshard_end_[at(a.stage)] == now();
+      parameters |= !last_unshard_end_.empty() && last_unshard_end_[a.stage] == now();
     }
     const std::int64_t dependency = parameters ? now() - from : std::min(now(), earliest) - from;
     times.dependency.ps += dependency;
     times.head_of_line.ps += now() - from - dependency;
   }
   std::int64_t arrival_alone(Action a) const {
-    const std::size_t id = dense_id(s_, a);
+    const StageMicrobatch id = stage_microbatch(s_, a);
     if (a.kind == ActionKind::forward && a.stage > 0) {
-      const std::int64_t made = forward_end_[id - at(s_.microbatches)];
+      const std::int64_t made = forward_end_[id - s_.microbatches];
       return made + alone({ActionKind::send_forward, a.stage - 1, a.microbatch});
     }
-    if (gives_gradient(a.kind) && a.stage + 1 < s_.stages()) {
-      const std::int64_t made = gradient_end_[id + at(s_.microbatches)];
+    if (gives_input_gradient(a.kind) && a.stage + 1 < s_.stages()) {
+      const std::int64_t made = gradient_end_[id + s_.microbatches];
       return made + alone({ActionKind::send_backward, a.stage + 1, a.microbatch});
     }
     return 0;
   }
   std::int64_t alone(Action send) const {
-    const std::int32_t from = s_.rank_of_stage[at(send.stage)],
-                       to = s_.rank_of_stage[at(counterpart(send).stage)];
+    const std::int32_t from = s_.rank_of_stage[send.stage], to = s_.rank_of_stage[counterpart(send).stage];
     return from == to ? 0 : costs_.transfer(send, from, to).ps;
   }
 
-  // Of a WAIT that has ended.
+  // When the awaited work of a WAIT that has ended would have ended without contention.
   std::int64_t gone_alone(Action wait) const {
-    if (wait.kind == ActionKind::wait_reduce_grad) return reduced_[at(wait.stage)];
+    if (wait.kind == ActionKind::wait_reduce_grad) return reduced_[wait.stage];
     const TransferQueues::Transfer& t = queues_.of(send_of(wait));
     const std::int64_t posted = queues_.meets() ? std::max(t.sent, t.received) : t.sent;
     return posted + costs_.transfer(t.send, t.from, t.to).ps;
   }
 
-  void begin_side(std::size_t r) {
+  void begin_side(int r) {
     Rank& rank = ranks_[r];
     if (rank.side_busy || rank.side_next == rank.side.size()) return;
     CellTimes& cell = result_.cells[r][rank.side[rank.side_next]];
     cell.begin = cell.end = {now()};
     rank.side_busy = true;
-    engine_.begin(
-        {Work::Kind::side, static_cast<int>(r), kNothingShared, costs_.of(s_.rows[r][cell.position]).ps});
+    engine_.begin({Work::Kind::side, r, kNothingShared, costs_.of(s_.rows[r][cell.position]).ps});
   }
 
-  void begin_transfer(int index) {
-    const TransferQueues::Transfer& t = queues_.transfers()[at(index)];
+  void begin_transfer(TransferId transfer) {
+    const TransferQueues::Transfer& t = queues_.transfers()[transfer];
     engine_.begin({Work::Kind::transfer,
-                   index,
+                   transfer.index,
                    {leaving(t.from), entering(t.to)},
                    costs_.transfer(t.send, t.from, t.to).ps});
   }
 
-  // ---- time goes by
+  // ---- what ends
 
   std::int64_t now() const { return engine_.now().ps; }
 
-  // The two sides of a rank's link.
+  // The resources of a rank: both directions of its link.
   static std::int32_t leaving(std::int32_t rank) { return 2 * rank; }
   static std::int32_t entering(std::int32_t rank) { return 2 * rank + 1; }
 
@@ -288,15 +279,15 @@ class Engine {
     last_ = now();
     switch (work.kind) {
       case Work::Kind::computation:
-        return end_computation(at(work.index));
+        return end_computation(work.index);
       case Work::Kind::side:
-        return end_side(at(work.index));
+        return end_side(work.index);
       case Work::Kind::transfer:
-        return queues_.end(work.index, now());
+        return queues_.end({work.index}, now());
     }
   }
 
-  void end_computation(std::size_t r) {
+  void end_computation(int r) {
     Rank& rank = ranks_[r];
     CellTimes& cell = result_.cells[r][rank.running];
     cell.end = {now()};
@@ -304,35 +295,35 @@ class Engine {
     rank.last_end = now();
     result_.ranks[r].busy += cell.end - cell.begin;
     for (const Action a : members(s_.rows[r], cell.position)) {
-      if (a.kind == ActionKind::forward) forward_end_[dense_id(s_, a)] = now();
-      if (gives_gradient(a.kind)) gradient_end_[dense_id(s_, a)] = now();
+      if (a.kind == ActionKind::forward) forward_end_[stage_microbatch(s_, a)] = now();
+      if (gives_input_gradient(a.kind)) gradient_end_[stage_microbatch(s_, a)] = now();
       const Action send = lowered_ ? Action{} : send_after(s_, a);
       if (send.kind == ActionKind::idle) continue;
       begin_transfer(queues_.send_by_itself(send, now()));
     }
   }
 
-  void end_side(std::size_t r) {
+  void end_side(int r) {
     Rank& rank = ranks_[r];
     CellTimes& cell = result_.cells[r][rank.side[rank.side_next++]];
     cell.end = {now()};
     rank.side_busy = false;
     const Action a = s_.rows[r][cell.position];
     if (a.kind == ActionKind::unshard) {
-      unsharded_[at(a.stage)] = Parameters::here;
+      unsharded_[a.stage] = Parameters::here;
       last_unshard_end_.resize(s_.rank_of_stage.size(), kNotYet);
-      last_unshard_end_[at(a.stage)] = now();
+      last_unshard_end_[a.stage] = now();
     } else {
-      reduced_[at(a.stage)] = now();
+      reduced_[a.stage] = now();
     }
     begin_side(r);
   }
 
-  // ---- at the end
+  // ---- results
 
   void finish() {
     std::string stuck;
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    for (const int r : ranks_.ids()) {
       const Row& row = s_.rows[r];
       if (ranks_[r].position >= row.size()) continue;
       std::string cell;
@@ -355,7 +346,7 @@ class Engine {
                      "'braid pipeline check' shows the cycle");
     }
     result_.makespan = {last_};
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    for (const int r : ranks_.ids()) {
       RankTimes& times = result_.ranks[r];
       if (ranks_[r].last_end == kNotYet) {
         times.skew = {last_};
@@ -363,15 +354,10 @@ class Engine {
         times.tail = {last_ - ranks_[r].last_end};
       }
     }
-    const std::vector<TransferQueues::Transfer>& transfers = queues_.transfers();
-    std::vector<int> order(transfers.size());
-    for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int>(k);
-    std::ranges::stable_sort(order, {}, [&](int k) { return transfers[at(k)].begin; });
-    result_.transfers.reserve(order.size());
-    for (const int k : order) {
-      const TransferQueues::Transfer& t = transfers[at(k)];
+    result_.transfers.reserve(queues_.transfers().size());
+    for (const TransferQueues::Transfer& t : queues_.transfers())
       result_.transfers.push_back({t.send, t.from, t.to, {t.sent}, {t.received}, {t.begin}, {t.end}});
-    }
+    std::ranges::stable_sort(result_.transfers, {}, &TransferTimes::begin);
   }
 
   const Schedule& s_;
@@ -380,12 +366,12 @@ class Engine {
   EventEngine<Work> engine_;
   bool lowered_ = false;
 
-  std::int64_t last_ = 0;  // end of what has ended last
-  std::vector<Rank> ranks_;
-  std::vector<std::int64_t> forward_end_, gradient_end_;  // by (stage, micro-batch)
-  std::vector<Parameters> unsharded_;                     // by stage
-  std::vector<std::int64_t> reduced_;                     // by stage: end of REDUCE_GRAD
-  std::vector<std::int64_t> last_unshard_end_;            // by stage; empty if there was none
+  std::int64_t last_ = 0;  // when the last work ended
+  PerRank<Rank> ranks_;
+  IdVector<StageMicrobatch, std::int64_t> forward_end_, gradient_end_;
+  PerStage<Parameters> unsharded_;
+  PerStage<std::int64_t> reduced_;           // end of REDUCE_GRAD
+  PerStage<std::int64_t> last_unshard_end_;  // empty if there was none
   Simulation result_;
 };
 

@@ -26,7 +26,7 @@ namespace braid::pipeline {
 
 // The position and times of a cell. Posting a transfer or freeing parameters takes no time.
 struct CellTimes {
-  std::uint32_t position = 0;
+  std::size_t position = 0;
   analysis::Time begin, end;
 };
 
@@ -50,9 +50,9 @@ struct RankTimes {
 
 struct Simulation {
   analysis::Time makespan;
-  std::vector<std::vector<CellTimes>> cells;  // per rank, in row order; idle cells are left out
-  std::vector<TransferTimes> transfers;       // in order of their begin
-  std::vector<RankTimes> ranks;
+  PerRank<std::vector<CellTimes>> cells;  // in row order; idle cells are left out
+  std::vector<TransferTimes> transfers;   // in order of their begin
+  PerRank<RankTimes> ranks;
 
   analysis::Time idle() const;  // of all ranks
 };

@@ -1,15 +1,13 @@
 // Whether an action may take its step as far as its own rank is concerned; RECVs depend on other ranks.
 #pragma once
 
-#include <vector>
-
 #include "pipeline/transfers.h"
 
 namespace braid::pipeline {
 
 class StepRules {
  public:
-  explicit StepRules(const Schedule& s) : s_(s), done_(dense_size(s), 0) {}
+  explicit StepRules(const Schedule& s) : s_(s), done_(stage_microbatches(s)) {}
 
   // Treats every RECV as ready, whatever its SEND. All else that `a` needs is on its own rank, except the
   // RECV that a WAIT_SEND needs.
@@ -36,15 +34,15 @@ class StepRules {
   }
 
   void record(Action a) {
-    if (has_microbatch(a.kind) && !is_wait_send(a.kind)) done_[dense_id(s_, a)] |= bit(a.kind);
+    if (has_microbatch(a.kind) && !is_wait_send(a.kind)) done_[stage_microbatch(s_, a)] |= bit(a.kind);
   }
   bool has(Action a, int stages_away, KindSet any_of) const {
-    return (done_[dense_id(s_, {a.kind, a.stage + stages_away, a.microbatch})] & any_of) != 0;
+    return (done_[stage_microbatch(s_, a) + stages_away * s_.microbatches] & any_of) != 0;
   }
 
  private:
   const Schedule& s_;
-  std::vector<KindSet> done_;  // per (stage, micro-batch)
+  IdVector<StageMicrobatch, KindSet> done_;
 };
 
 }  // namespace braid::pipeline

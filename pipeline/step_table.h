@@ -27,7 +27,7 @@ struct StepTable {
   std::int32_t steps = 0;
   // The step of each entry of each rank's row; -1 for idle cells, which take none, and for entries that are
   // never reached. Members of a container have its step.
-  std::vector<std::vector<std::int32_t>> step_of;
+  PerRank<std::vector<std::int32_t>> step_of;
 
   // In a deadlock, the entry at which each unfinished rank stands. The last step of the table is then the one
   // in which no rank moved.

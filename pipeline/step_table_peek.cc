@@ -1,5 +1,5 @@
-// Two passes over the ranks per step, as the older simulator went: what a pass executes is seen by the ranks
-// behind it, and the second pass looks again at the ranks whose step was a bubble.
+// Makes two sweeps over the ranks per step, as the older simulator did: later ranks see what a sweep has
+// executed, and the second sweep retries the ranks whose step was a bubble.
 #include "pipeline/step_rules.h"
 #include "pipeline/step_table.h"
 
@@ -8,35 +8,35 @@ namespace {
 
 class Peeking {
  public:
-  explicit Peeking(const Schedule& s) : s_(s), rules_(s), next_(s.rows.size(), 0) {
+  explicit Peeking(const Schedule& s) : s_(s), rules_(s), next_(s.rows.ids()) {
     for (const Row& row : s.rows) table_.step_of.emplace_back(row.size(), -1);
-    for (std::size_t r = 0; r < next_.size(); ++r) skip_idle(r);
+    for (const int r : next_.ids()) skip_idle(r);
   }
 
   StepTable run() && {
-    std::vector<char> bubble(next_.size());
+    PerRank<char> bubble(next_.ids());
     for (bool moved = true; moved;) {
       moved = false;
       bool open = false;
-      for (std::size_t r = 0; r < next_.size(); ++r) {
+      for (const int r : next_.ids()) {
         bubble[r] = 0;
         if (finished(r)) continue;
         open = true;
         bubble[r] = !execute(r);
         moved = moved || !bubble[r];
       }
-      for (std::size_t r = 0; r < next_.size(); ++r)
+      for (const int r : next_.ids())
         if (bubble[r] && execute(r)) moved = true;
       if (open) ++table_.steps;
     }
-    for (std::size_t r = 0; r < next_.size(); ++r)
-      if (!finished(r)) table_.waiting.push_back({static_cast<int>(r), next_[r]});
+    for (const int r : next_.ids())
+      if (!finished(r)) table_.waiting.push_back({r, next_[r]});
     return std::move(table_);
   }
 
  private:
-  bool finished(std::size_t r) const { return next_[r] == s_.rows[r].size(); }
-  void skip_idle(std::size_t r) {
+  bool finished(int r) const { return next_[r] == s_.rows[r].size(); }
+  void skip_idle(int r) {
     while (!finished(r) && s_.rows[r][next_[r]].kind == ActionKind::idle) ++next_[r];
   }
 
@@ -44,14 +44,14 @@ class Peeking {
     if (!is_recv(a.kind)) return rules_.ready(a);
     const Action send = counterpart(a);
     if (rules_.has(send, 0, bit(send.kind))) return true;
-    const auto peer = static_cast<std::size_t>(peer_of(s_, a));
+    const int peer = peer_of(s_, a);
     if (finished(peer)) return false;
     for (const Action n : members(s_.rows[peer], next_[peer]))
       if (n == send) return true;
     return false;
   }
 
-  bool execute(std::size_t r) {
+  bool execute(int r) {
     const Row& row = s_.rows[r];
     const std::size_t p = next_[r];
     for (const Action a : members(row, p))
@@ -64,7 +64,7 @@ class Peeking {
 
   const Schedule& s_;
   StepRules rules_;
-  std::vector<std::size_t> next_;
+  PerRank<std::size_t> next_;  // position in the row
   StepTable table_;
 };
 

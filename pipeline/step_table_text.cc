@@ -12,8 +12,8 @@ namespace {
 std::string text_of(const Schedule& s, const StepTable& table, std::optional<std::int32_t> error_step) {
   const std::size_t digits = fmt::formatted_size("{}", std::max(0, table.steps - 1));
   const std::size_t label = 5 + digits;  // "Step 07"
-  std::vector<std::size_t> widths;
-  for (std::size_t r = 0; r < s.rows.size(); ++r) {
+  PerRank<std::size_t> widths;
+  for (const int r : s.rows.ids()) {
     std::size_t width = std::max(label, fmt::formatted_size("Rank {}", r));
     for (std::size_t p = 0; p < s.rows[r].size(); p += cell_size(s.rows[r], p))
       if (table.step_of[r][p] >= 0) width = std::max(width, cell_text(s.rows[r], p).size());
@@ -21,13 +21,13 @@ std::string text_of(const Schedule& s, const StepTable& table, std::optional<std
   }
 
   std::string out(label + 2, ' ');
-  for (std::size_t r = 0; r < s.rows.size(); ++r)
+  for (const int r : s.rows.ids())
     out += fmt::format("{}{:<{}}", r == 0 ? "" : " ", fmt::format("Rank {}", r), widths[r]);
   out += '\n';
-  std::vector<std::size_t> next(s.rows.size(), 0);
+  PerRank<std::size_t> next(s.rows.ids());
   for (std::int32_t step = 0; step < table.steps; ++step) {
     out += fmt::format("Step {:0{}}: ", step, digits);
-    for (std::size_t r = 0; r < s.rows.size(); ++r) {
+    for (const int r : s.rows.ids()) {
       const Row& row = s.rows[r];
       std::size_t& p = next[r];
       while (p < row.size() && row[p].kind == ActionKind::idle) ++p;
@@ -57,9 +57,8 @@ std::string to_text(const Schedule& schedule, const StepTable& table, std::int32
 std::string deadlock_report(const Schedule& schedule, const StepTable& table) {
   std::string out = text_of(schedule, table, std::nullopt);
   for (const auto& [rank, position] : table.waiting)
-    out += fmt::format("Rank {} waits at {}, {}\n", rank,
-                       cell_text(schedule.rows[static_cast<std::size_t>(rank)], position),
-                       place(schedule, rank, position));
+    out += fmt::format("Rank {} waits at {}, {}\n", rank, cell_text(schedule.rows[rank], position),
+                       location_text(schedule, rank, position));
   return out;
 }
 

@@ -38,7 +38,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_kind_letter(char c) { return (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-// Text of the file in a message: short, and without control characters.
+// Text of the input as messages show it: shortened and without control characters.
 std::string quoted(std::string_view text) {
   constexpr std::size_t kLongest = 40;
   std::string shown;
@@ -51,7 +51,7 @@ std::string quoted(std::string_view text) {
 
 class CellParser {
  public:
-  CellParser(std::string_view text, const TextPlace& place) : text_(text), place_(place) {}
+  CellParser(std::string_view text, const TextLocation& location) : text_(text), location_(location) {}
 
   void parse(Row& row) {
     while (!text_.empty() && is_blank(text_.back())) text_.remove_suffix(1);
@@ -152,19 +152,19 @@ class CellParser {
   }
   [[noreturn]] void fail(int code, std::size_t at, const std::string& what,
                          const std::string& hint = kForms) const {
-    ir::Location location{.file = std::string(place_.file)};
-    location.line = std::max(place_.rank, 0) + 1;
-    location.column = place_.column + static_cast<int>(at);
+    ir::Location location{.file = std::string(location_.file)};
+    location.line = std::max(location_.rank, 0) + 1;
+    location.column = location_.column + static_cast<int>(at);
     const std::string cell = quoted(text_.substr(first_));
     ir::user_error(code, location,
-                   place_.rank < 0
+                   location_.rank < 0
                        ? fmt::format("{}: {}", cell, what)
-                       : fmt::format("rank {}, cell {}, {}: {}", place_.rank, place_.cell, cell, what),
+                       : fmt::format("rank {}, cell {}, {}: {}", location_.rank, location_.cell, cell, what),
                    hint);
   }
 
   std::string_view text_;
-  const TextPlace& place_;
+  const TextLocation& location_;
   std::size_t at_ = 0;
   std::size_t first_ = 0;
 };
@@ -177,8 +177,8 @@ void append_number(std::string& text, std::int32_t number) {
 
 }  // namespace
 
-void parse_cell(std::string_view text, Row& row, const TextPlace& place) {
-  CellParser(text, place).parse(row);
+void parse_cell(std::string_view text, Row& row, const TextLocation& location) {
+  CellParser(text, location).parse(row);
 }
 
 Action parse_action(std::string_view text) {

@@ -16,7 +16,7 @@
 namespace braid::pipeline {
 
 // The position of the text, for messages.
-struct TextPlace {
+struct TextLocation {
   std::string_view file;
   int rank = -1;   // -1: a single cell outside a table
   int cell = 0;    // from 0, as in every message about rows
@@ -25,7 +25,7 @@ struct TextPlace {
 
 // Parses a cell and appends it to the row: one entry, or a container with its members. Throws BR0800 to
 // BR0802 with the column of the first wrong character.
-void parse_cell(std::string_view text, Row& row, const TextPlace& place = {});
+void parse_cell(std::string_view text, Row& row, const TextLocation& location = {});
 
 // Parses one action that is neither a container nor idle.
 Action parse_action(std::string_view text);

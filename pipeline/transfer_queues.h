@@ -13,7 +13,6 @@
 
 #include "pipeline/channel_layout.h"
 #include "pipeline/channels.h"
-#include "pipeline/schedule.h"
 #include "pipeline/transfers.h"
 
 namespace braid::pipeline {
@@ -25,64 +24,66 @@ class TransferQueues {
  public:
   struct Transfer {
     Action send;
-    std::int32_t from = 0, to = 0;                                                    // ranks
+    int from = 0, to = 0;                                                             // ranks
     std::int64_t sent = kNotYet, received = kNotYet, begin = kNotYet, end = kNotYet;  // ps
     bool delivered = false;                                                           // the RECV is complete
-    bool usable = false;  // and so is everything posted with it into its queue
-    bool left = false;    // the SEND and everything posted with it into its queue are complete
+    bool usable = false;  // so is everything posted with the RECV into its queue
+    bool left = false;    // the SEND and everything posted with it into its queue is complete
 
    private:
     friend class TransferQueues;
-    std::int32_t send_queue = -1, recv_queue = -1, connection = -1;
+    QueueId send_queue, recv_queue;
+    ConnectionId connection;
     int send_batch = 0, recv_batch = 0;
   };
 
   // Requires a valid schedule, which must outlive this object.
   TransferQueues(const Schedule& schedule, ChannelPolicy policy);
 
-  const std::vector<Transfer>& transfers() const { return transfers_; }  // in the order they were named
+  const IdVector<TransferId, Transfer>& transfers() const {
+    return transfers_;
+  }  // in the order they were named
   bool usable(Action send) const {
-    const int t = transfer_of_[index_of(send)];
-    return t >= 0 && transfers_[static_cast<std::size_t>(t)].usable;
+    const TransferId t = transfer_of_[message_of(s_, send)];
+    return t.valid() && transfers_[t].usable;
   }
-
   bool left(Action send) const {
-    const int t = transfer_of_[index_of(send)];
-    return t >= 0 && transfers_[static_cast<std::size_t>(t)].left;
+    const TransferId t = transfer_of_[message_of(s_, send)];
+    return t.valid() && transfers_[t].left;
   }
   bool meets() const { return policy_.buffered == 0; }  // whether every SEND waits for its RECV
   const Transfer& of(Action posted_send) const {
-    return transfers_[static_cast<std::size_t>(transfer_of_[index_of(posted_send)])];
+    return transfers_[transfer_of_[message_of(s_, posted_send)]];
   }
 
   // Starts a new batch: what is posted until the next call belongs to it.
   void begin_batch() { ++batch_; }
   void post(Action transfer, std::int64_t now);
   // Begins a transfer outside the queues, for rows without SEND and RECV.
-  int send_by_itself(Action send, std::int64_t now);
-  // Begins and delivers every transfer that may; calls begins(index), which must not call back, for each that
-  // begins. Returns whether anything moved.
+  TransferId send_by_itself(Action send, std::int64_t now);
+  // Begins and delivers every transfer that may; calls begins(TransferId), which must not call back, for each
+  // that begins. Returns whether anything moved.
   template <class Begins>
   bool settle(std::int64_t now, const Begins& begins) {
     bool moved = false;
     while (!touched_.empty()) {
-      const int q = touched_.back();
+      const QueueId q = touched_.back();
       touched_.pop_back();
-      queues_[static_cast<std::size_t>(q)].touched = false;
+      queues_[q].touched = false;
       moved |= look_at_head(q, now);
-      for (const int t : begun_) begins(t);
+      for (const TransferId t : begun_) begins(t);
       begun_.clear();
     }
     return moved;
   }
-  void end(int transfer, std::int64_t now);
+  void end(TransferId transfer, std::int64_t now);
 
  private:
   // One end of a channel: the posted, incomplete transfers in order. Those of the first one's batch are at
   // the head.
   struct Queue {
     struct Entry {
-      int transfer;
+      TransferId transfer;
       bool send;
     };
     std::vector<Entry> entries;
@@ -90,42 +91,40 @@ class TransferQueues {
     bool touched = false;
   };
 
-  std::size_t index_of(Action send) const {
-    return 2 * dense_id(s_, send) + (send.kind == ActionKind::send_backward ? 1 : 0);
-  }
   Transfer& transfer(Action send);
-  void touch(int queue) {
-    if (queue < 0 || std::exchange(queues_[static_cast<std::size_t>(queue)].touched, true)) return;
+  void touch(QueueId queue) {
+    if (!queue.valid() || std::exchange(queues_[queue].touched, true)) return;
     touched_.push_back(queue);
   }
   int batch_of(const Queue::Entry& e) const {
-    const Transfer& t = transfers_[static_cast<std::size_t>(e.transfer)];
+    const Transfer& t = transfers_[e.transfer];
     return e.send ? t.send_batch : t.recv_batch;
   }
   bool complete(const Queue::Entry& e) const {
-    const Transfer& t = transfers_[static_cast<std::size_t>(e.transfer)];
+    const Transfer& t = transfers_[e.transfer];
     return e.send ? t.end != kNotYet : t.delivered;
   }
-  bool at_head(int queue, int batch) const {
-    const Queue& q = queues_[static_cast<std::size_t>(queue)];
+  bool at_head(QueueId queue, int batch) const {
+    const Queue& q = queues_[queue];
     return q.first < q.entries.size() && batch_of(q.entries[q.first]) == batch;
   }
   bool leave_complete_batches(Queue& queue);
-  bool look_at_head(int queue, std::int64_t now);
+  bool look_at_head(QueueId queue, std::int64_t now);
   bool may_begin(const Transfer& t) const;
   void deliver(Transfer& t);
-  const std::vector<int>& senders_of(int connection);
+  const std::vector<QueueId>& senders_of(ConnectionId connection);
 
   const Schedule& s_;
   ChannelPolicy policy_;
   ChannelLayout layout_;
   int batch_ = 0;
-  std::vector<int> transfer_of_;  // by (stage, micro-batch) of the SEND, forward and backward
-  std::vector<Transfer> transfers_;
-  std::vector<Queue> queues_;
-  std::vector<int> touched_, begun_;
-  std::vector<int> outstanding_;           // by connection: begun and not delivered
-  std::vector<std::vector<int>> senders_;  // by connection; made on first use
+  IdVector<MessageId, TransferId> transfer_of_;
+  IdVector<TransferId, Transfer> transfers_;
+  IdVector<QueueId, Queue> queues_;
+  std::vector<QueueId> touched_;
+  std::vector<TransferId> begun_;
+  IdVector<ConnectionId, int> outstanding_;               // transfers begun and not delivered
+  IdVector<ConnectionId, std::vector<QueueId>> senders_;  // made on first use
 };
 
 }  // namespace braid::pipeline

@@ -1,8 +1,7 @@
-// Shared by the passes over schedules: dense numbers of (stage, micro-batch), sets of kinds in one byte, and
-// which neighbouring stages exchange messages.
+// Shared by the passes over schedules: numbers of (stage, micro-batch) and of messages, sets of kinds in one
+// byte, and which neighbouring stages exchange messages.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "pipeline/schedule.h"
@@ -14,21 +13,34 @@ using KindSet = std::uint8_t;
 constexpr KindSet bit(ActionKind k) { return static_cast<KindSet>(1U << (static_cast<unsigned>(k) - 1)); }
 inline constexpr KindSet kInputGradient = bit(ActionKind::backward_input) | bit(ActionKind::full_backward);
 
-// Below kMostStageMicrobatches (validate.h).
-inline std::size_t dense_id(const Schedule& s, Action a) {
-  return static_cast<std::size_t>(a.stage) * static_cast<std::size_t>(s.microbatches) +
-         static_cast<std::size_t>(a.microbatch);
+// Stage by stage, below kMostStageMicrobatches (validate.h).
+inline StageMicrobatch stage_microbatch(const Schedule& s, Action a) {
+  return {a.stage * s.microbatches + a.microbatch};
 }
-inline std::size_t dense_size(const Schedule& s) {
-  return s.rank_of_stage.size() * static_cast<std::size_t>(s.microbatches);
+inline IdRange<StageMicrobatch> stage_microbatches(const Schedule& s) {
+  return first_ids<StageMicrobatch>(s.stages() * s.microbatches);
+}
+
+// A message has the number of its SEND: forward and backward of each stage and micro-batch.
+inline MessageId message_of(const Schedule& s, Action send) {
+  return {2 * stage_microbatch(s, send).index + (send.kind == ActionKind::send_backward ? 1 : 0)};
+}
+inline IdRange<MessageId> messages(const Schedule& s) {
+  return first_ids<MessageId>(2 * s.stages() * s.microbatches);
+}
+
+// SEND_F, RECV_F, SEND_B, RECV_B: 0 to 3.
+constexpr int transfer_index(ActionKind transfer) {
+  return static_cast<int>(transfer) - static_cast<int>(ActionKind::send_forward);
+}
+constexpr ActionKind transfer_kind(int index) {
+  return static_cast<ActionKind>(static_cast<int>(ActionKind::send_forward) + index);
 }
 
 // Whether `stage` and `stage + 1` exist and lie on different ranks, so that values between them are sent. On
 // one rank the tensor is passed directly.
 inline bool sent_between(const Schedule& s, int stage) {
-  return stage >= 0 && stage + 1 < s.stages() &&
-         s.rank_of_stage[static_cast<std::size_t>(stage)] !=
-             s.rank_of_stage[static_cast<std::size_t>(stage) + 1];
+  return stage >= 0 && stage + 1 < s.stages() && s.rank_of_stage[stage] != s.rank_of_stage[stage + 1];
 }
 inline bool handed_over_between(const Schedule& s, int stage) {
   return stage >= 0 && stage + 1 < s.stages() && !sent_between(s, stage);
@@ -36,23 +48,21 @@ inline bool handed_over_between(const Schedule& s, int stage) {
 
 // The rank at the other end of a SEND or RECV.
 inline int peer_of(const Schedule& s, Action transfer) {
-  return s.rank_of_stage[static_cast<std::size_t>(counterpart(transfer).stage)];
+  return s.rank_of_stage[counterpart(transfer).stage];
 }
 
 // The transfer after an action's result, or before its input; idle if there is none.
 inline Action send_after(const Schedule& s, Action a) {
   if (a.kind == ActionKind::forward && sent_between(s, a.stage))
     return {ActionKind::send_forward, a.stage, a.microbatch};
-  if ((a.kind == ActionKind::backward_input || a.kind == ActionKind::full_backward) &&
-      sent_between(s, a.stage - 1))
+  if (gives_input_gradient(a.kind) && sent_between(s, a.stage - 1))
     return {ActionKind::send_backward, a.stage, a.microbatch};
   return {};
 }
 inline Action recv_before(const Schedule& s, Action a) {
   if (a.kind == ActionKind::forward && sent_between(s, a.stage - 1))
     return {ActionKind::recv_forward, a.stage, a.microbatch};
-  if ((a.kind == ActionKind::backward_input || a.kind == ActionKind::full_backward) &&
-      sent_between(s, a.stage))
+  if (gives_input_gradient(a.kind) && sent_between(s, a.stage))
     return {ActionKind::recv_backward, a.stage, a.microbatch};
   return {};
 }

@@ -24,26 +24,25 @@ bool has_actions(const Schedule& s) {
 void check_placement(const Schedule& s) {
   if (s.microbatches < 0)
     ir::user_error(kTooLarge, {}, fmt::format("the number of micro-batches is {}", s.microbatches));
-  if (dense_size(s) >= static_cast<std::size_t>(kMostStageMicrobatches))
+  if (std::int64_t{s.stages()} * s.microbatches >= kMostStageMicrobatches)
     ir::user_error(kTooLarge, {},
                    fmt::format("{} stages with {} micro-batches are too many", s.stages(), s.microbatches),
                    fmt::format("stages * micro-batches must be below {}", kMostStageMicrobatches));
-  std::vector<char> owns(s.rows.size(), 0);
-  for (int stage = 0; stage < s.stages(); ++stage) {
-    const int rank = s.rank_of_stage[static_cast<std::size_t>(stage)];
+  PerRank<bool> owns(s.rows.ids());
+  for (const int stage : s.rank_of_stage.ids()) {
+    const int rank = s.rank_of_stage[stage];
     if (rank < 0 || rank >= s.ranks())
       ir::user_error(
           kBadPlacement, {},
           fmt::format("stage {} is placed on rank {}, but there are {} ranks", stage, rank, s.ranks()));
-    owns[static_cast<std::size_t>(rank)] = 1;
+    owns[rank] = true;
   }
   if (s.ranks() > s.stages() && (s.stages() > 0 || has_actions(s)))
     ir::user_error(kBadPlacement, {},
                    fmt::format("{} ranks are too many for {} stages", s.ranks(), s.stages()),
                    "every rank needs a stage: use fewer ranks or split the model into more stages");
   for (int rank = 0; rank < s.ranks() && s.stages() > 0; ++rank)
-    if (!owns[static_cast<std::size_t>(rank)])
-      ir::user_error(kBadPlacement, {}, fmt::format("rank {} owns no stage", rank));
+    if (!owns[rank]) ir::user_error(kBadPlacement, {}, fmt::format("rank {} owns no stage", rank));
 }
 
 class FormCheck {
@@ -53,7 +52,7 @@ class FormCheck {
   void run() {
     check_placement(s_);
     for (rank_ = 0; rank_ < s_.ranks(); ++rank_) {
-      const Row& row = s_.rows[static_cast<std::size_t>(rank_)];
+      const Row& row = s_.rows[rank_];
       for (std::size_t p = 0; p < row.size();) {
         if (row[p].kind > batch_p2p) fail(p, "is not an action");
         if (is_container(row[p].kind)) {
@@ -73,12 +72,12 @@ class FormCheck {
     if (header.microbatch < 1 || static_cast<std::size_t>(header.microbatch) > row.size() - p - 1)
       ir::user_error(
           kBadAction, {},
-          fmt::format("{}: {} cannot have {} members", place(s_, rank_, p), name, header.microbatch));
+          fmt::format("{}: {} cannot have {} members", location_text(s_, rank_, p), name, header.microbatch));
     for (const Action a : members(row, p)) {
       const bool fits = header.kind == overlap_f_b ? is_compute(a.kind) : is_send(a.kind) || is_recv(a.kind);
       if (!fits)
         ir::user_error(
-            kBadAction, {}, fmt::format("{}: {} holds '{}'", place(s_, rank_, p), name, to_string(a)),
+            kBadAction, {}, fmt::format("{}: {} holds '{}'", location_text(s_, rank_, p), name, to_string(a)),
             header.kind == overlap_f_b ? "its members are F, I, W and B" : "its members are SEND and RECV");
       check_action(p, a);
     }
@@ -89,7 +88,7 @@ class FormCheck {
       fail(p, a, kBadAction, fmt::format("there are {} stages", s_.stages()));
     if (has_microbatch(a.kind) ? a.microbatch < 0 || a.microbatch >= s_.microbatches : a.microbatch != -1)
       fail(p, a, kBadAction, fmt::format("there are {} micro-batches", s_.microbatches));
-    const int owner = s_.rank_of_stage[static_cast<std::size_t>(a.stage)];
+    const int owner = s_.rank_of_stage[a.stage];
     if (owner != rank_) fail(p, a, kWrongRank, fmt::format("stage {} belongs to rank {}", a.stage, owner));
     if (!is_send(a.kind) && !is_recv(a.kind) && !is_wait_send(a.kind)) return;
     const ActionKind k = is_wait_send(a.kind) ? send_of(a).kind : a.kind;
@@ -103,10 +102,10 @@ class FormCheck {
   }
 
   [[noreturn]] void fail(std::size_t p, const char* what) const {
-    ir::user_error(kBadAction, {}, fmt::format("{}: {}", place(s_, rank_, p), what));
+    ir::user_error(kBadAction, {}, fmt::format("{}: {}", location_text(s_, rank_, p), what));
   }
   [[noreturn]] void fail(std::size_t p, Action a, int code, const std::string& what) const {
-    ir::user_error(code, {}, fmt::format("{}: {}: {}", place(s_, rank_, p), to_string(a), what));
+    ir::user_error(code, {}, fmt::format("{}: {}: {}", location_text(s_, rank_, p), to_string(a), what));
   }
 
   const Schedule& s_;
@@ -120,11 +119,11 @@ class Validator {
   void run() {
     FormCheck(s_).run();
     check_forwards_suffice();
-    done_.assign(dense_size(s_), 0);
-    shard_.assign(s_.rank_of_stage.size(), Shard::unknown);
-    weights_.assign(s_.rank_of_stage.size(), 0);
-    reduced_.assign(s_.rank_of_stage.size(), Reduction::none);
-    computed_.assign(s_.rank_of_stage.size(), 0);
+    done_.assign(stage_microbatches(s_), 0);
+    shard_.assign(s_.rank_of_stage.ids(), Shard::unknown);
+    weights_.assign(s_.rank_of_stage.ids(), 0);
+    reduced_.assign(s_.rank_of_stage.ids(), Reduction::none);
+    computed_.assign(s_.rank_of_stage.ids(), false);
     for (rank_ = 0; rank_ < s_.ranks(); ++rank_) check_row();
     check_complete();
   }
@@ -133,29 +132,28 @@ class Validator {
   enum class Shard : char { unknown, gathered, freed };
   enum class Reduction : char { none, begun, awaited };
 
-  // A file with one large micro-batch number is an error, not gigabytes of state.
+  // Refuses a short file with one large micro-batch number before gigabytes of state are allocated for it.
   void check_forwards_suffice() const {
     std::size_t forwards = 0;
     for (const Row& row : s_.rows)
       for (const Action a : row) forwards += a.kind == forward;
-    if (forwards >= dense_size(s_)) return;
-    std::vector<std::size_t> present;
+    if (forwards >= stage_microbatches(s_).size()) return;
+    std::vector<StageMicrobatch> present;
     present.reserve(forwards);
     for (const Row& row : s_.rows)
       for (const Action a : row)
-        if (a.kind == forward) present.push_back(dense_id(s_, a));
+        if (a.kind == forward) present.push_back(stage_microbatch(s_, a));
     std::ranges::sort(present);
-    std::size_t expected = 0;
-    for (const std::size_t id : present) {
+    StageMicrobatch expected{0};
+    for (const StageMicrobatch id : present) {
       if (id > expected) break;
       if (id == expected) ++expected;
     }
-    const auto m = static_cast<std::size_t>(s_.microbatches);
-    fail_missing({forward, static_cast<int>(expected / m), static_cast<int>(expected % m)});
+    fail_missing({forward, expected.index / s_.microbatches, expected.index % s_.microbatches});
   }
 
   void check_row() {
-    const Row& row = s_.rows[static_cast<std::size_t>(rank_)];
+    const Row& row = s_.rows[rank_];
     for (std::size_t p = 0; p < row.size(); p += cell_size(row, p)) {
       position_ = p;
       if (row[p].kind == idle) continue;
@@ -164,15 +162,17 @@ class Validator {
         record(row[p]);
         continue;
       }
-      for (const Action a : members(row, p)) check_order(a);  // all of them before any of them is done
+      for (const Action a : members(row, p)) check_order(a);  // before any of them is recorded
       for (const Action a : members(row, p)) record(a);
     }
     for (const Action a : gathered_)
-      if (shard_[static_cast<std::size_t>(a.stage)] == Shard::gathered) fail_missing({reshard, a.stage, -1});
+      if (shard_[a.stage] == Shard::gathered) fail_missing({reshard, a.stage, -1});
     gathered_.clear();
   }
 
-  KindSet done(int stage, int microbatch) const { return done_[dense_id(s_, {forward, stage, microbatch})]; }
+  KindSet done(int stage, int microbatch) const {
+    return done_[stage_microbatch(s_, {forward, stage, microbatch})];
+  }
 
   void need(bool have, Action a, Action needed) const {
     if (!have) fail(a, kWrongOrder, fmt::format("{} must come before it", to_string(needed)));
@@ -207,19 +207,19 @@ class Validator {
         need((done(s, m) & bit(send_of(a).kind)) != 0, a, send_of(a));
         break;
       case wait_reduce_grad:
-        need(reduced_[static_cast<std::size_t>(s)] != Reduction::none, a, {reduce_grad, s, -1});
+        need(reduced_[s] != Reduction::none, a, {reduce_grad, s, -1});
         break;
       default:
         break;
     }
     if (options_.transfers)
       if (const Action r = recv_before(s_, a); r.kind != idle) need((done(s, m) & bit(r.kind)) != 0, a, r);
-    if (is_compute(a.kind) && shard_[static_cast<std::size_t>(s)] == Shard::freed)
+    if (is_compute(a.kind) && shard_[s] == Shard::freed)
       fail(a, kWrongOrder, fmt::format("the parameters of stage {} were freed before it", s));
   }
 
   void record(Action a) {
-    const auto stage = static_cast<std::size_t>(a.stage);
+    const int stage = a.stage;
     switch (a.kind) {
       case unshard:
         if (shard_[stage] == Shard::gathered) fail(a, kTwice, "the parameters are already gathered");
@@ -246,8 +246,8 @@ class Validator {
         return;
       case wait_send_forward:
       case wait_send_backward: {
-        if (waited_.empty()) waited_.assign(dense_size(s_), 0);
-        KindSet& waited = waited_[dense_id(s_, a)];
+        if (waited_.empty()) waited_.assign(stage_microbatches(s_), 0);
+        KindSet& waited = waited_[stage_microbatch(s_, a)];
         if ((waited & bit(send_of(a).kind)) != 0) fail(a, kTwice, "it occurs twice");
         waited |= bit(send_of(a).kind);
         return;
@@ -255,16 +255,16 @@ class Validator {
       default:
         break;
     }
-    KindSet& set = done_[dense_id(s_, a)];
+    KindSet& set = done_[stage_microbatch(s_, a)];
     KindSet excluded = bit(a.kind);
     if (a.kind == full_backward) excluded |= bit(backward_input) | bit(backward_weight);
     if (a.kind == backward_input || a.kind == backward_weight) excluded |= bit(full_backward);
     if ((set & excluded) != 0) fail(a, kTwice, "it occurs twice");
     set |= bit(a.kind);
     if (!is_compute(a.kind)) return;
-    computed_[stage] = 1;
+    computed_[stage] = true;
     backward_ = backward_ || is_backward(a.kind);
-    if (a.kind == backward_weight || a.kind == full_backward) {
+    if (gives_weight_gradient(a.kind)) {
       ++weights_[stage];
       if (reduced_[stage] != Reduction::none)
         fail(a, kWrongOrder, "it comes after the REDUCE_GRAD of its stage");
@@ -296,28 +296,29 @@ class Validator {
   }
 
   [[noreturn]] void fail(Action a, int code, const std::string& what) const {
-    ir::user_error(code, {}, fmt::format("{}: {}: {}", place(s_, rank_, position_), to_string(a), what));
+    ir::user_error(code, {},
+                   fmt::format("{}: {}: {}", location_text(s_, rank_, position_), to_string(a), what));
   }
   [[noreturn]] void fail_missing(Action a) const {
-    const int rank = s_.rank_of_stage[static_cast<std::size_t>(a.stage)];
+    const int rank = s_.rank_of_stage[a.stage];
     ir::user_error(kMissing, {},
                    fmt::format("rank {}, {} cells: {} is missing", rank, cells(rank), to_string(a)));
   }
   std::size_t cells(int rank) const {
     std::size_t n = 0;
-    each_cell(s_.rows[static_cast<std::size_t>(rank)], [&](std::size_t, std::size_t, auto) { ++n; });
+    each_cell(s_.rows[rank], [&](std::size_t, std::size_t, auto) { ++n; });
     return n;
   }
 
   const Schedule& s_;
   const ValidateOptions& options_;
-  std::vector<KindSet> done_;    // per (stage, micro-batch)
-  std::vector<KindSet> waited_;  // per (stage, micro-batch): SENDs; empty where none is waited for
-  std::vector<Shard> shard_;     // per stage
-  std::vector<std::int32_t> weights_;
-  std::vector<Reduction> reduced_;  // per stage
-  std::vector<char> computed_;      // per stage
-  std::vector<Action> gathered_;    // UNSHARDs of the row
+  IdVector<StageMicrobatch, KindSet> done_;
+  IdVector<StageMicrobatch, KindSet> waited_;  // the SENDs that have a WAIT_SEND; empty before the first one
+  PerStage<Shard> shard_;
+  PerStage<int> weights_;  // the number of weight gradients computed
+  PerStage<Reduction> reduced_;
+  PerStage<bool> computed_;
+  std::vector<Action> gathered_;  // the UNSHARDs of the row
   bool backward_ = false;
   int rank_ = 0;
   std::size_t position_ = 0;
@@ -331,8 +332,8 @@ void validate(const Schedule& schedule, const ValidateOptions& options) {
 
 void validate_form(const Schedule& schedule) { FormCheck(schedule).run(); }
 
-std::string place(const Schedule& schedule, int rank, std::size_t position) {
-  const Row& row = schedule.rows[static_cast<std::size_t>(rank)];
+std::string location_text(const Schedule& schedule, int rank, std::size_t position) {
+  const Row& row = schedule.rows[rank];
   std::size_t cell = 0;
   for (std::size_t p = 0; p < position && p < row.size(); p += cell_size(row, p)) ++cell;
   return fmt::format("rank {}, cell {}", rank, cell);

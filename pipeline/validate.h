@@ -39,7 +39,7 @@ void validate(const Schedule& schedule, const ValidateOptions& options = {});
 void validate_form(const Schedule& schedule);
 
 // "rank 1, cell 4"; `position` is that of the cell's first entry in the row.
-std::string place(const Schedule& schedule, int rank, std::size_t position);
+std::string location_text(const Schedule& schedule, int rank, std::size_t position);
 // "3F0" or "(3F0;2B1)OVERLAP_F_B"
 std::string cell_text(const Row& row, std::size_t position);
 

@@ -10,27 +10,28 @@ namespace braid::pipeline {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+using State = ir::Id<struct StateTag>;  // of a layer
 
 // States with equally many actions scheduled.
 struct Layer {
-  std::vector<std::uint16_t> counts;
-  std::vector<std::int64_t> times;
-  std::vector<LowerBounds::Value> values;
-  std::vector<std::uint32_t> parents;
-  std::vector<Move> moves;
-  std::vector<std::uint32_t> same_counts;  // next state with equal counts
-  std::vector<std::uint32_t> table;        // open addressing by counts: first state
+  std::vector<std::uint16_t> counts;  // counts_size() of each state
+  std::vector<std::int64_t> times;    // times_size() of each state
+  IdVector<State, LowerBounds::Value> values;
+  IdVector<State, State> parents;
+  IdVector<State, Move> moves;
+  IdVector<State, State> same_counts;  // the next state with equal counts
+  std::vector<State> table;            // the first state of each counts: a hash table with open addressing
 
   std::size_t size() const { return values.size(); }
   void clear() {
     counts.clear(), times.clear(), values.clear(), parents.clear(), moves.clear(), same_counts.clear();
-    std::fill(table.begin(), table.end(), kNone);
+    std::fill(table.begin(), table.end(), State{});
   }
 };
 
 struct Step {  // what is needed to read a schedule back
-  std::uint32_t parent;
+  State parent;
   Move move;
 };
 
@@ -50,7 +51,7 @@ class Beam {
     for (std::int64_t width = std::min(options_.first_width, most);; width = std::min(width * 4, most)) {
       result_.width = width;
       least_cut_ = kNever;
-      const bool finished = pass(static_cast<std::size_t>(width));
+      const bool finished = pass(width);
       if (finished) proved = std::max(proved, std::min(least_cut_, result_.makespan));
       if (finished && least_cut_ >= result_.makespan) proved = result_.makespan;
       if (!finished || proved >= result_.makespan || width == most) break;
@@ -61,8 +62,8 @@ class Beam {
   }
 
  private:
-  // One run. False when the budget ended it.
-  bool pass(std::size_t width) {
+  // One run. Returns false if the budget ended it.
+  bool pass(std::int64_t width) {
     steps_.clear();
     now_.clear();
     now_.counts.assign(counts_n_, 0);
@@ -71,11 +72,11 @@ class Beam {
     const std::int64_t layers = std::int64_t{in_.kinds} * in_.stages * in_.microbatches;
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       next_.clear();
-      for (std::uint32_t j = 0; j < now_.size(); ++j) {
+      for (const State j : now_.values.ids()) {
         if (now_.values[j].bound >= result_.makespan) continue;
-        scratch_counts_.assign(now_.counts.begin() + static_cast<std::ptrdiff_t>(j * counts_n_),
-                               now_.counts.begin() + static_cast<std::ptrdiff_t>((j + 1) * counts_n_));
-        parent_times_ = now_.times.data() + j * times_n_;
+        const auto counts = counts_of(now_, j);
+        scratch_counts_.assign(counts.begin(), counts.end());
+        parent_times_ = times_of(now_, j);
         if (!expand(j, layer + 1 == layers)) return false;
       }
       if (next_.size() == 0) return true;
@@ -85,10 +86,17 @@ class Beam {
     return true;
   }
 
-  // Children of the state in scratch_counts_ / parent_times_.
-  bool expand(std::uint32_t parent, bool last) {
+  std::span<std::uint16_t> counts_of(Layer& layer, State j) const {
+    return std::span(layer.counts).subspan(ir::offset_of(j) * counts_n_, counts_n_);
+  }
+  std::span<std::int64_t> times_of(Layer& layer, State j) const {
+    return std::span(layer.times).subspan(ir::offset_of(j) * times_n_, times_n_);
+  }
+
+  // Makes the children of the state in scratch_counts_ and parent_times_.
+  bool expand(State parent, bool last) {
     for (;;) {
-      const SearchState st = view(in_, scratch_counts_.data(), const_cast<std::int64_t*>(parent_times_));
+      const SearchState st = view(in_, scratch_counts_, parent_times_);
       Move first{-1, 0};
       std::int64_t first_end = kNever;
       each_candidate(st, [&](Move m, std::int64_t start) {
@@ -96,26 +104,26 @@ class Beam {
         if (end < first_end) first_end = end, first = m;
       });
       if (first.stage < 0) return true;  // stuck, or everything left is held
-      const int rank = in_.rank_of_stage[static_cast<std::size_t>(first.stage)];
+      const int rank = in_.rank_of_stage[first.stage];
       bool in_budget = true;
-      for (const int s : in_.stages_of_rank[static_cast<std::size_t>(rank)])
+      for (const int s : in_.stages_of_rank[rank])
         for (int kind = 0; kind < in_.kinds; ++kind) {
-          const Move m{static_cast<std::int16_t>(s), static_cast<std::int16_t>(kind)};
+          const Move m(s, kind);
           if (!is_candidate(in_, st, s, kind)) continue;
           if (start_of(in_, st, s, kind) < first_end || m == first) in_budget &= child(parent, m, last);
         }
       if (!in_budget) return false;
-      if (first.kind != kForward || !in_.may_hold[static_cast<std::size_t>(rank)]) return true;
-      scratch_counts_[3 * static_cast<std::size_t>(in_.stages) + static_cast<std::size_t>(first.stage)] = 1;
+      if (first.kind != kForward || !in_.may_hold[rank]) return true;
+      st.held[first.stage] = 1;
     }
   }
 
-  bool child(std::uint32_t parent, Move move, bool last) {
+  bool child(State parent, Move move, bool last) {
     if (result_.nodes >= options_.node_budget) return false;
     ++result_.nodes;
     child_counts_ = scratch_counts_;
-    child_times_.assign(parent_times_, parent_times_ + times_n_);
-    const SearchState st = view(in_, child_counts_.data(), child_times_.data());
+    child_times_.assign(parent_times_.begin(), parent_times_.end());
+    const SearchState st = view(in_, child_counts_, child_times_);
     apply(in_, st, move);
     const LowerBounds::Value value = bounds_.of(st);
     if (value.bound >= result_.makespan) return true;
@@ -129,30 +137,27 @@ class Beam {
     return true;
   }
 
-  void insert(LowerBounds::Value value, std::uint32_t parent, Move move) {
+  void insert(LowerBounds::Value value, State parent, Move move) {
     if (next_.table.size() < 2 * (next_.size() + 1)) grow_table();
-    const std::size_t slot = find(child_counts_.data());
-    std::uint32_t reuse = kNone;
-    for (std::uint32_t j = next_.table[slot]; j != kNone; j = next_.same_counts[j]) {
-      const int order = compare(next_.times.data() + j * times_n_);
+    const std::size_t slot = find(child_counts_);
+    State reuse;  // a state that the child dominates and replaces; further ones are dropped by their bound
+    for (State j = next_.table[slot]; j.valid(); j = next_.same_counts[j]) {
+      const int order = compare(times_of(next_, j));
       if (order <= 0) return;
-      if (order ==
-          1) {  // the new one is better: takes its place; of several, all but one fall at their bound
-        if (reuse == kNone)
-          reuse = j;
-        else
-          next_.values[j].bound = kNever;
-      }
+      if (order != 1) continue;
+      if (reuse.valid())
+        next_.values[j].bound = kNever;
+      else
+        reuse = j;
     }
-    if (reuse != kNone) {
-      std::copy(child_times_.begin(), child_times_.end(),
-                next_.times.begin() + static_cast<std::ptrdiff_t>(reuse * times_n_));
+    if (reuse.valid()) {
+      std::ranges::copy(child_times_, times_of(next_, reuse).begin());
       next_.values[reuse] = value;
       next_.parents[reuse] = parent;
       next_.moves[reuse] = move;
       return;
     }
-    const auto j = static_cast<std::uint32_t>(next_.size());
+    const State j = next_.values.end_id();
     next_.counts.insert(next_.counts.end(), child_counts_.begin(), child_counts_.end());
     next_.times.insert(next_.times.end(), child_times_.begin(), child_times_.end());
     next_.values.push_back(value);
@@ -162,65 +167,65 @@ class Beam {
     next_.table[slot] = j;
   }
 
-  // The stored state against the child: -1 or 0 it dominates, 1 it is dominated, 2 neither.
-  int compare(const std::int64_t* stored) {
-    const std::int64_t* mine = child_times_.data();
-    bool less = false, more = false;  // the stored one somewhere
+  // Compares a stored state that has the child's counts with the child. -1: it dominates; 0: both are equal; 1:
+  // the child dominates; 2: neither does.
+  int compare(std::span<std::int64_t> stored_times) {
+    const SearchState stored = view(in_, child_counts_, stored_times);
+    const SearchState mine = view(in_, child_counts_, child_times_);
+    bool less = false, more = false;  // whether a time of the stored state is less, is more
     const auto look = [&](std::int64_t theirs, std::int64_t ours) {
       less |= theirs < ours;
       more |= theirs > ours;
       return less && more;
     };
     for (int r = 0; r < in_.ranks; ++r)
-      if (look(stored[r], mine[r])) return 2;
-    const SearchState st = view(in_, child_counts_.data(), child_times_.data());
+      if (look(stored.free[r], mine.free[r])) return 2;
     for (int s = 0; s < in_.stages; ++s) {
-      const int r = in_.rank_of_stage[static_cast<std::size_t>(s)];
+      const int r = in_.rank_of_stage[s];
       for (int kind = 0; kind < 2; ++kind) {
         if (kind == kForward && s == 0) continue;
-        const int from = st.done[kind][s];
-        const int to = kind == kForward      ? st.done[kForward][s - 1]
-                       : s + 1 == in_.stages ? st.done[kForward][s]
-                                             : st.done[kInput][s + 1];
-        const std::size_t base = static_cast<std::size_t>(st.ready[kind] - mine);
+        const int from = mine.done[kind][s];
+        const int to = kind == kForward      ? mine.done[kForward][s - 1]
+                       : s + 1 == in_.stages ? mine.done[kForward][s]
+                                             : mine.done[kInput][s + 1];
         for (int k = from; k < to; ++k) {
-          const std::size_t x = base + in_.at(s, k);
-          if (look(std::max(stored[x], stored[r]), std::max(mine[x], mine[r]))) return 2;
+          const StageMicrobatch x = in_.at(s, k);
+          if (look(std::max(stored.ready[kind][x], stored.free[r]),
+                   std::max(mine.ready[kind][x], mine.free[r])))
+            return 2;
         }
       }
     }
     return less ? -1 : more ? 1 : 0;
   }
 
-  void keep_best(std::size_t width) {
-    std::vector<std::uint32_t> order;
-    for (std::uint32_t j = 0; j < next_.size(); ++j)
+  void keep_best(std::int64_t width) {
+    std::vector<State> order;
+    for (const State j : next_.values.ids())
       if (next_.values[j].bound < result_.makespan) order.push_back(j);
-    if (order.size() > width) {
-      const auto better = [&](std::uint32_t a, std::uint32_t b) {
+    if (std::ssize(order) > width) {
+      const auto better = [&](State a, State b) {
         const LowerBounds::Value &x = next_.values[a], &y = next_.values[b];
         if (x.bound != y.bound) return x.bound < y.bound;
         if (x.sum != y.sum) return x.sum < y.sum;
         return a < b;
       };
-      std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(width), order.end(),
-                       better);
-      for (std::size_t j = width; j < order.size(); ++j)
-        least_cut_ = std::min(least_cut_, next_.values[order[j]].bound);
-      order.resize(width);
-      std::sort(order.begin(), order.end());
+      const auto cut = order.begin() + width;
+      std::nth_element(order.begin(), cut, order.end(), better);
+      for (const State j : std::span(cut, order.end()))
+        least_cut_ = std::min(least_cut_, next_.values[j].bound);
+      order.erase(cut, order.end());
+      std::ranges::sort(order);
     }
-    // Compact in place: rising order.
-    std::vector<Step> kept;
+    // The order ascends, so the states can be compacted in place.
+    IdVector<State, Step> kept;
     kept.reserve(order.size());
-    for (std::size_t to = 0; to < order.size(); ++to) {
-      const std::size_t from = order[to];
+    for (const State from : order) {
+      const State to = kept.end_id();
       kept.push_back({next_.parents[from], next_.moves[from]});
       if (from == to) continue;
-      std::copy_n(next_.counts.begin() + static_cast<std::ptrdiff_t>(from * counts_n_), counts_n_,
-                  next_.counts.begin() + static_cast<std::ptrdiff_t>(to * counts_n_));
-      std::copy_n(next_.times.begin() + static_cast<std::ptrdiff_t>(from * times_n_), times_n_,
-                  next_.times.begin() + static_cast<std::ptrdiff_t>(to * times_n_));
+      std::ranges::copy(counts_of(next_, from), counts_of(next_, to).begin());
+      std::ranges::copy(times_of(next_, from), times_of(next_, to).begin());
       next_.values[to] = next_.values[from];
     }
     next_.counts.resize(order.size() * counts_n_);
@@ -229,12 +234,9 @@ class Beam {
     steps_.push_back(std::move(kept));
   }
 
-  void read_back(std::uint32_t parent, Move move) {
-    result_.orders.assign(static_cast<std::size_t>(in_.ranks), {});
-    const auto put = [&](Move m) {
-      const int r = in_.rank_of_stage[static_cast<std::size_t>(m.stage)];
-      result_.orders[static_cast<std::size_t>(r)].push_back(m);
-    };
+  void read_back(State parent, Move move) {
+    result_.orders.assign(in_.stages_of_rank.ids(), {});
+    const auto put = [&](Move m) { result_.orders[in_.rank_of_stage[m.stage]].push_back(m); };
     put(move);
     for (std::size_t layer = steps_.size(); layer-- > 0;) {
       put(steps_[layer][parent].move);
@@ -247,30 +249,27 @@ class Beam {
   void each_candidate(const SearchState& st, Visit visit) const {
     for (int s = 0; s < in_.stages; ++s)
       for (int kind = 0; kind < in_.kinds; ++kind)
-        if (is_candidate(in_, st, s, kind))
-          visit(Move{static_cast<std::int16_t>(s), static_cast<std::int16_t>(kind)},
-                start_of(in_, st, s, kind));
+        if (is_candidate(in_, st, s, kind)) visit(Move(s, kind), start_of(in_, st, s, kind));
   }
 
-  std::int64_t cost(Move m) const { return in_.cost[m.kind][static_cast<std::size_t>(m.stage)]; }
+  std::int64_t cost(Move m) const { return in_.cost[m.kind][m.stage]; }
 
   // The slot of these counts, or the empty one where they belong.
-  std::size_t find(const std::uint16_t* counts) const {
+  std::size_t find(std::span<const std::uint16_t> counts) {
     std::uint64_t h = 1469598103934665603u;
-    for (std::size_t j = 0; j < counts_n_; ++j) h = (h ^ counts[j]) * 1099511628211u;
+    for (const std::uint16_t count : counts) h = (h ^ count) * 1099511628211u;
     h ^= h >> 29;
     const std::size_t mask = next_.table.size() - 1;
     for (std::size_t slot = h & mask;; slot = (slot + 1) & mask) {
-      const std::uint32_t j = next_.table[slot];
-      if (j == kNone || std::equal(counts, counts + counts_n_, next_.counts.data() + j * counts_n_))
-        return slot;
+      const State j = next_.table[slot];
+      if (!j.valid() || std::ranges::equal(counts, counts_of(next_, j))) return slot;
     }
   }
 
   void grow_table() {
-    next_.table.assign(std::max<std::size_t>(1024, 4 * next_.table.size()), kNone);
-    for (std::uint32_t j = 0; j < next_.size(); ++j) {
-      const std::size_t slot = find(next_.counts.data() + j * counts_n_);
+    next_.table.assign(std::max<std::size_t>(1024, 4 * next_.table.size()), State{});
+    for (const State j : next_.values.ids()) {
+      const std::size_t slot = find(counts_of(next_, j));
       next_.same_counts[j] = next_.table[slot];
       next_.table[slot] = j;
     }
@@ -281,10 +280,10 @@ class Beam {
   LowerBounds bounds_;
   const std::size_t counts_n_, times_n_;
   Layer now_, next_;
-  std::vector<std::vector<Step>> steps_;  // per layer from the first
+  std::vector<IdVector<State, Step>> steps_;  // per layer from the first
   std::vector<std::uint16_t> scratch_counts_, child_counts_;
   std::vector<std::int64_t> child_times_;
-  const std::int64_t* parent_times_ = nullptr;
+  std::span<std::int64_t> parent_times_;
   std::int64_t least_cut_ = kNever;
   BeamResult result_;
 };

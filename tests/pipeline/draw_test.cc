@@ -1,7 +1,6 @@
-#include "pipeline/draw.h"
-
 #include <gtest/gtest.h>
 
+#include "pipeline/draw_text.h"
 #include "tests/pipeline/lowering_rows.h"
 
 namespace braid::test {

@@ -108,9 +108,9 @@ TEST(PipelineGenerators, EveryStageAndMicrobatchRunsOnceForwardAndOnceBackward) 
           ++schedules;
           std::multiset<Action> actions;
           for (int r = 0; r < s.ranks(); ++r) {
-            for (const Action a : s.rows[static_cast<std::size_t>(r)]) {
+            for (const Action a : s.rows[r]) {
               if (!is_compute(a.kind)) continue;
-              EXPECT_EQ(s.rank_of_stage[static_cast<std::size_t>(a.stage)], r);
+              EXPECT_EQ(s.rank_of_stage[a.stage], r);
               actions.insert(a);
             }
           }

@@ -101,7 +101,7 @@ class Clock {
   void finish(std::size_t what, std::int64_t end, std::int32_t neighbour) {
     ends_[what] = end;
     if (neighbour < 0 || neighbour >= s_.stages()) return;
-    const auto rank = static_cast<std::size_t>(s_.rank_of_stage[static_cast<std::size_t>(neighbour)]);
+    const auto rank = static_cast<std::size_t>(s_.rank_of_stage[neighbour]);
     if (needs_[rank] != what) return;
     needs_[rank] = kNothing;
     ready_.push_back(rank);

@@ -108,7 +108,7 @@ TEST(PipelineLowering, G10DeferralWithContainer) {
 }
 
 Schedule one_row(int microbatches, const std::string& text, int stages = 2) {
-  return schedule(std::vector<std::int32_t>(static_cast<std::size_t>(stages), 0), microbatches, {text});
+  return schedule(RankOfStage(first_ids<int>(stages)), microbatches, {text});
 }
 
 TEST(PipelineLowering, G11UnshardReshard) {
@@ -193,7 +193,7 @@ TEST(PipelineLowering, UnshardEqualsItsDescriptionOnRandomRows) {
       if (random() % 6 == 0) r.push_back({});
       if (random() % 9 == 0) r.push_back({ActionKind::reduce_grad, 0, -1});
     }
-    Schedule s{std::vector<std::int32_t>(static_cast<std::size_t>(stages), 0), {r}, 1};
+    Schedule s{RankOfStage(first_ids<int>(stages)), {r}, 1};
     const int residency = 1 + static_cast<int>(random() % 4);
     const int lookahead = 1 + static_cast<int>(random() % static_cast<unsigned>(residency));
     const Schedule fast = add_unshard_reshard(

@@ -15,8 +15,7 @@ namespace braid::test {
 
 using namespace braid::pipeline;
 
-inline Schedule schedule(std::vector<std::int32_t> rank_of_stage, int microbatches,
-                         std::vector<std::string> rows) {
+inline Schedule schedule(RankOfStage rank_of_stage, int microbatches, std::vector<std::string> rows) {
   Schedule s{std::move(rank_of_stage), {}, microbatches};
   for (const std::string& r : rows) s.rows.push_back(parse_row(r));
   return s;

@@ -78,9 +78,9 @@ Schedule random_compute(std::mt19937& random, const RandomScheduleOptions& o) {
   std::ranges::shuffle(s.rank_of_stage, random);
 
   // Any action whose needs are done, until all are: then one order of all ranks exists.
-  std::vector<KindSet> done(dense_size(s), 0);
+  IdVector<StageMicrobatch, KindSet> done(stage_microbatches(s));
   const auto has = [&](int stage, int m, KindSet set) {
-    return (done[dense_id(s, {forward, stage, m})] & set) != 0;
+    return (done[stage_microbatch(s, {forward, stage, m})] & set) != 0;
   };
   const bool split = o.split_backward && below(random, 2) == 0;
   for (;;) {
@@ -98,23 +98,21 @@ Schedule random_compute(std::mt19937& random, const RandomScheduleOptions& o) {
       }
     if (ready.empty()) break;
     const Action a = ready[static_cast<std::size_t>(below(random, static_cast<int>(ready.size())))];
-    Row& row = s.rows[static_cast<std::size_t>(s.rank_of_stage[static_cast<std::size_t>(a.stage)])];
+    Row& row = s.rows[s.rank_of_stage[a.stage]];
     if (o.idle && below(random, 5) == 0) row.push_back({});
     if (o.overlap && below(random, 4) == 0) {
       // A second one that is ready at the same time.
-      std::erase_if(ready, [&](Action b) {
-        return b == a || s.rank_of_stage[static_cast<std::size_t>(b.stage)] !=
-                             s.rank_of_stage[static_cast<std::size_t>(a.stage)];
-      });
+      std::erase_if(ready,
+                    [&](Action b) { return b == a || s.rank_of_stage[b.stage] != s.rank_of_stage[a.stage]; });
       if (!ready.empty()) {
         const Action b = ready[static_cast<std::size_t>(below(random, static_cast<int>(ready.size())))];
         row.insert(row.end(), {{overlap_f_b, -1, 2}, a, b});
-        for (const Action x : {a, b}) done[dense_id(s, x)] |= bit(x.kind);
+        for (const Action x : {a, b}) done[stage_microbatch(s, x)] |= bit(x.kind);
         continue;
       }
     }
     row.push_back(a);
-    done[dense_id(s, a)] |= bit(a.kind);
+    done[stage_microbatch(s, a)] |= bit(a.kind);
   }
   return s;
 }

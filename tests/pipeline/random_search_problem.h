@@ -40,7 +40,7 @@ inline SearchProblem random_search_problem(std::uint64_t seed, const RandomProbl
   p.split_backward = options.split_backward;
   p.ranks = between(options.ranks_least, options.ranks_most);
   p.microbatches = between(options.microbatches_least, options.microbatches_most);
-  p.rank_of_stage = placement;
+  p.rank_of_stage = RankOfStage(placement);
   if (placement.empty())
     for (int s = 0; s < p.ranks; ++s) p.rank_of_stage.push_back(s);
   else

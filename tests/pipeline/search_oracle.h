@@ -15,10 +15,10 @@ namespace braid::pipeline {
 inline std::vector<std::vector<Move>> all_orders(const SearchProblem& p, int rank) {
   std::vector<std::vector<Move>> out;
   std::vector<Move> order;
-  std::vector<std::array<int, 3>> done(p.stages.size());
+  PerStage<std::array<int, 3>> done(p.stages.ids());
   const auto extend = [&](auto&& self) -> void {
     bool complete = true;
-    for (std::size_t s = 0; s < p.stages.size(); ++s) {
+    for (const int s : p.stages.ids()) {
       if (p.rank_of_stage[s] != rank) continue;
       for (int kind = 0; kind < p.kinds(); ++kind) {
         const auto x = static_cast<std::size_t>(kind);
@@ -26,7 +26,7 @@ inline std::vector<std::vector<Move>> all_orders(const SearchProblem& p, int ran
         complete = false;
         if (kind > 0 && done[s][x] == done[s][x - 1]) continue;
         ++done[s][x];
-        order.push_back({static_cast<std::int16_t>(s), static_cast<std::int16_t>(kind)});
+        order.push_back({s, kind});
         self(self);
         order.pop_back();
         --done[s][x];

@@ -30,8 +30,7 @@ Orders orders(std::vector<std::vector<std::pair<int, int>>> rows) {
   Orders out;
   for (const auto& row : rows) {
     out.emplace_back();
-    for (const auto& [stage, kind] : row)
-      out.back().push_back({static_cast<std::int16_t>(stage), static_cast<std::int16_t>(kind)});
+    for (const auto& [stage, kind] : row) out.back().push_back({stage, kind});
   }
   return out;
 }

@@ -22,25 +22,21 @@ int error_of(const SearchProblem& p, const SearchOptions& options = {}) {
 
 // All F, then all B, in micro-batch order.
 NamedSchedule gpipe(const SearchProblem& p) {
-  NamedSchedule out{"gpipe",
-                    {p.rank_of_stage, std::vector<Row>(static_cast<std::size_t>(p.ranks)), p.microbatches}};
+  NamedSchedule out{"gpipe", {p.rank_of_stage, PerRank<Row>(first_ids<int>(p.ranks)), p.microbatches}};
   for (const ActionKind kind : {ActionKind::forward, ActionKind::full_backward})
     for (std::int32_t s = 0; s < p.stage_count(); ++s)
       for (std::int32_t k = 0; k < p.microbatches; ++k)
-        out.schedule.rows[static_cast<std::size_t>(p.rank_of_stage[static_cast<std::size_t>(s)])].push_back(
-            {kind, s, k});
+        out.schedule.rows[p.rank_of_stage[s]].push_back({kind, s, k});
   return out;
 }
 
 // One after the other, the order that any cap admits where each rank owns one stage.
 NamedSchedule one_by_one(const SearchProblem& p) {
-  NamedSchedule out{"one by one",
-                    {p.rank_of_stage, std::vector<Row>(static_cast<std::size_t>(p.ranks)), p.microbatches}};
+  NamedSchedule out{"one by one", {p.rank_of_stage, PerRank<Row>(first_ids<int>(p.ranks)), p.microbatches}};
   for (std::int32_t s = 0; s < p.stage_count(); ++s)
     for (std::int32_t k = 0; k < p.microbatches; ++k)
       for (const ActionKind kind : {ActionKind::forward, ActionKind::full_backward})
-        out.schedule.rows[static_cast<std::size_t>(p.rank_of_stage[static_cast<std::size_t>(s)])].push_back(
-            {kind, s, k});
+        out.schedule.rows[p.rank_of_stage[s]].push_back({kind, s, k});
   return out;
 }
 

@@ -191,7 +191,7 @@ struct Oracle {
 
   Time makespan() {
     std::map<Action, Time> begin, sent, received, through;  // through: of a transfer, by its SEND
-    const auto rank_of = [&](int stage) { return s.rank_of_stage[static_cast<std::size_t>(stage)]; };
+    const auto rank_of = [&](int stage) { return s.rank_of_stage[stage]; };
     const auto queue = [&](Action a) {
       const int own = rank_of(a.stage), peer = rank_of(counterpart(a).stage);
       return policy == ChannelPolicy::Kind::rank   ? std::tuple{own, -1, 0}

@@ -60,7 +60,7 @@ TEST(StepTable, G05TakesTheRowsOfTheRuntime) {
 }
 
 TEST(StepTable, G16RegistrySchedules) {
-  const auto steps = [](std::vector<std::int32_t> ranks, int microbatches, std::vector<std::string> rows) {
+  const auto steps = [](RankOfStage ranks, int microbatches, std::vector<std::string> rows) {
     const Schedule s = add_send_recv(schedule(std::move(ranks), microbatches, std::move(rows)));
     return std::pair(step_table(s).steps, step_table(s, {.peek = true}).steps);
   };
@@ -148,9 +148,7 @@ Literal literal(const Schedule& s, bool peek) {
   std::vector<std::size_t> head(ranks, 0);
   std::vector<std::set<Action>> done(ranks);
   std::vector<std::set<Action>> posted(ranks);  // SENDs of batches
-  const auto owner = [&](int stage) {
-    return static_cast<std::size_t>(s.rank_of_stage[static_cast<std::size_t>(stage)]);
-  };
+  const auto owner = [&](int stage) { return static_cast<std::size_t>(s.rank_of_stage[stage]); };
   const auto is_done = [&](Action a) {
     if (a.stage < 0 || a.stage >= s.stages()) return false;
     const std::size_t r = owner(a.stage);
@@ -239,8 +237,7 @@ void expect_literal(const Schedule& s, bool peek) {
   }
   EXPECT_EQ(t.steps, static_cast<int>(steps)) << print(s);
   std::vector<std::string> next;
-  for (const auto& w : t.waiting)
-    next.push_back(cell_text(s.rows[static_cast<std::size_t>(w.rank)], w.position));
+  for (const auto& w : t.waiting) next.push_back(cell_text(s.rows[w.rank], w.position));
   EXPECT_EQ(next, l.next);
 }
 

@@ -27,7 +27,7 @@ TEST(PipelineValidate, G22ValidSchedules) {
 struct BadCase {
   const char* name;
   int code;  // user error
-  std::vector<std::int32_t> ranks;
+  RankOfStage ranks;
   int microbatches;
   std::vector<std::string> rows;
   const char* says;
@@ -129,7 +129,7 @@ TEST(PipelineValidate, AcceptsWhatCanRunAndNoticesEveryMissingAction) {
 
 std::vector<int> slots(const ActivationSlots& a) {
   std::vector<int> out;
-  for (const Lifetime& l : a.lifetimes) out.push_back(l.slot);
+  for (const HeldActivation& l : a.activations) out.push_back(l.slot);
   return out;
 }
 
@@ -139,10 +139,10 @@ TEST(LivenessSlots, G15OfOneStage) {
   const ActivationSlots a = liveness_slots(s, 0, stages, SlotGranularity::stage_and_microbatch);
   EXPECT_EQ(a.slots, 3);
   EXPECT_THAT(slots(a), ::testing::ElementsAre(0, 1, 2, 0));
-  EXPECT_EQ(a.lifetimes[0].start, 0);
-  EXPECT_EQ(a.lifetimes[0].end, 4);
-  EXPECT_EQ(a.lifetimes[2].start, 3);
-  EXPECT_EQ(a.lifetimes[2].end, 9);
+  EXPECT_EQ(a.activations[0].start, 0);
+  EXPECT_EQ(a.activations[0].end, 4);
+  EXPECT_EQ(a.activations[2].start, 3);
+  EXPECT_EQ(a.activations[2].end, 9);
 }
 
 TEST(LivenessSlots, G15OfTwoStages) {
@@ -157,9 +157,9 @@ TEST(LivenessSlots, G15OfTwoStages) {
   const ActivationSlots together = liveness_slots(s, 0, stages, SlotGranularity::microbatch);
   EXPECT_EQ(together.slots, 2);
   EXPECT_THAT(slots(together), ::testing::ElementsAre(0, 1, 0));
-  EXPECT_EQ(together.lifetimes[0].end, 4);
-  EXPECT_EQ(together.lifetimes[1].start, 2);
-  EXPECT_EQ(together.lifetimes[1].end, 7);
+  EXPECT_EQ(together.activations[0].end, 4);
+  EXPECT_EQ(together.activations[1].start, 2);
+  EXPECT_EQ(together.activations[1].end, 7);
 }
 
 TEST(LivenessSlots, RefusesWhatDoesNotLive) {

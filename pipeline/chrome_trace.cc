@@ -1,9 +1,10 @@
+#include "pipeline/chrome_trace.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "pipeline/draw.h"
 #include "pipeline/text.h"
 
 namespace braid::pipeline {
@@ -15,17 +16,16 @@ using nlohmann::ordered_json;
 enum Lane { kCompute, kParameters, kSends, kReceives };
 constexpr const char* kLanes[] = {"compute", "parameters", "sends", "receives"};
 
-ordered_json span(std::size_t rank, Lane lane, const std::string& name, Time begin, Time end) {
+ordered_json span(int rank, Lane lane, const std::string& name, Time begin, Time end) {
   return {{"ph", "X"},    {"pid", rank},      {"tid", lane},
           {"name", name}, {"ts", begin.us()}, {"dur", (end - begin).us()}};
 }
 
 }  // namespace
 
-std::string chrome_trace(const Schedule& s, const Simulation& simulation,
-                         const std::vector<RankMemory>& memory) {
+std::string chrome_trace(const Schedule& s, const Simulation& simulation, const PerRank<RankMemory>& memory) {
   ordered_json events = ordered_json::array();
-  for (std::size_t r = 0; r < s.rows.size(); ++r) {
+  for (const int r : s.rows.ids()) {
     events.push_back(
         {{"ph", "M"}, {"pid", r}, {"name", "process_name"}, {"args", {{"name", fmt::format("rank {}", r)}}}});
     for (const Lane lane : {kCompute, kParameters, kSends, kReceives}) {
@@ -43,7 +43,7 @@ std::string chrome_trace(const Schedule& s, const Simulation& simulation,
       const bool beside = kind == ActionKind::unshard || kind == ActionKind::reduce_grad;
       events.push_back(span(r, beside ? kParameters : kCompute, name, c.begin, c.end));
     }
-    if (r >= memory.size()) continue;
+    if (r >= count_of(memory)) continue;
     for (const MemoryPoint& p : memory[r].live) {
       events.push_back({{"ph", "C"},
                         {"pid", r},
@@ -54,13 +54,12 @@ std::string chrome_trace(const Schedule& s, const Simulation& simulation,
   }
   int flow = 0;
   for (const TransferTimes& t : simulation.transfers) {
-    const auto from = static_cast<std::size_t>(t.from), to = static_cast<std::size_t>(t.to);
-    events.push_back(span(from, kSends, to_string(t.send), t.begin, t.end));
-    events.push_back(span(to, kReceives, to_string(counterpart(t.send)), t.begin, t.end));
+    events.push_back(span(t.from, kSends, to_string(t.send), t.begin, t.end));
+    events.push_back(span(t.to, kReceives, to_string(counterpart(t.send)), t.begin, t.end));
     const ordered_json arrow = {{"cat", "transfer"}, {"name", "transfer"}, {"id", flow++}};
     ordered_json begin = arrow, end = arrow;
-    begin.update({{"ph", "s"}, {"pid", from}, {"tid", kSends}, {"ts", t.begin.us()}});
-    end.update({{"ph", "f"}, {"bp", "e"}, {"pid", to}, {"tid", kReceives}, {"ts", t.end.us()}});
+    begin.update({{"ph", "s"}, {"pid", t.from}, {"tid", kSends}, {"ts", t.begin.us()}});
+    end.update({{"ph", "f"}, {"bp", "e"}, {"pid", t.to}, {"tid", kReceives}, {"ts", t.end.us()}});
     events.push_back(std::move(begin));
     events.push_back(std::move(end));
   }
