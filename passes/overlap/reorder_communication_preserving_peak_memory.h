@@ -4,7 +4,7 @@
 // From torch/_inductor/comms.py (2025), with its known faults corrected:
 //   * collectives keep their order, always (there, with the default options, gathers end up reversed);
 //   * the walk that estimates exposure ends at the wait of a later collective on the same channel;
-//   * lifetimes are exact after every swap, in-place reuse included (adjacent_swaps.h);
+//   * lifetimes are exact after every swap, in-place reuse included (live_order.h);
 //   * the budget is one for the whole run and not a new one for each pass;
 //   * costs are always used: a collective that is covered with a margin stops.
 #pragma once
