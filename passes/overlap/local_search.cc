@@ -34,22 +34,7 @@ void LocalSearch::set(Order order) {
   limit_ = std::max(limit_, total(live_.peaks()));
   blocked_.assign(p_.nodes().size(), 0);
   checkpoints_.assign(first_ids<int>(p_.size() / stride_ + 1), {Simulator(p_)});
-  simulate_from(Position{0});
-}
-
-// From a position whose checkpoint holds, to the end, or to where nothing but the time has changed.
-void LocalSearch::simulate_from(Position position) {
-  const Position begin = checkpoint_before(position);
-  auto [s, base] = checkpoint(begin);
-  for (const Position k : IdRange(begin, order().end_id())) {
-    if (k > begin && has_checkpoint(k)) checkpoint(k) = {s, base};
-    const std::int64_t before = s.blocked().ps;
-    s.append(order()[k]);
-    blocked_[k] = s.blocked().ps - before;
-  }
-  if (const Position end = order().end_id(); !order().empty() && has_checkpoint(end))
-    checkpoint(end) = {s, base};
-  makespan_ = s.finish() + Time{base};
+  simulate_from(Position{0}, live_.order().end_id());
 }
 
 Time LocalSearch::evaluate(Position lo, std::span<const NodeId> nodes, SearchBudget& budget) {
@@ -81,12 +66,13 @@ Time LocalSearch::evaluate(Position lo, std::span<const NodeId> nodes, SearchBud
 }
 
 void LocalSearch::apply(Position lo, std::span<const NodeId> nodes) {
-  const Position hi = lo + count_of(nodes);
   live_.replace(lo, nodes);
-  // Re-simulate until the states agree.
+  simulate_from(lo, lo + count_of(nodes));
+}
+
+void LocalSearch::simulate_from(Position lo, Position hi) {
   const Position begin = checkpoint_before(lo);
   auto [s, base] = checkpoint(begin);
-  bool met = false;
   for (const Position k : IdRange(begin, order().end_id())) {
     if (k > begin && has_checkpoint(k)) {
       const Checkpoint& was = checkpoint(k);
@@ -94,8 +80,7 @@ void LocalSearch::apply(Position lo, std::span<const NodeId> nodes) {
         const std::int64_t later = s.now().ps + base - was.state.now().ps - was.shift;
         for (Position j = k; j <= order().end_id(); j = j + stride_) checkpoint(j).shift += later;
         makespan_.ps += later;
-        met = true;
-        break;
+        return;
       }
       checkpoint(k) = {s, base};
     }
@@ -103,7 +88,7 @@ void LocalSearch::apply(Position lo, std::span<const NodeId> nodes) {
     s.append(order()[k]);
     blocked_[k] = s.blocked().ps - before;
   }
-  if (!met) makespan_ = s.finish() + Time{base};
+  makespan_ = s.finish() + Time{base};
 }
 
 bool LocalSearch::attempt(Position lo, std::span<const NodeId> nodes, SearchBudget& budget) {

@@ -73,7 +73,8 @@ class LocalSearch {
   bool relocate(analysis::Position position, SearchBudget& budget);
   bool sweep(SearchBudget& budget, bool everywhere);
   bool window(analysis::Position lo, SearchBudget& budget);
-  void simulate_from(analysis::Position position);
+  // To where the states agree, at or behind `hi`: from there on only the time has changed.
+  void simulate_from(analysis::Position lo, analysis::Position hi);
 
   const analysis::Problem& p_;
   std::int64_t limit_;

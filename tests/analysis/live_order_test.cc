@@ -31,18 +31,14 @@ LiveBytes any_memory(int nodes, std::mt19937_64& random) {
   return LiveBytes(nodes, std::move(tenants));
 }
 
-// Bytes of a tenant at a position; `behind`: after its node, else while it executes.
-bool is_alive(const LiveTenant& t, Position p, bool behind, const IdVector<NodeId, Position>& position) {
-  if (t.nodes.empty()) return t.from_begin;
-  const auto touch_before = [&](NodeId n) { return position[n] <= p; };
-  const auto touch_after = [&](NodeId n) { return behind ? position[n] > p : position[n] >= p; };
-  return (t.from_begin || std::ranges::any_of(t.nodes, touch_before)) &&
-         (t.to_end || std::ranges::any_of(t.nodes, touch_after));
-}
+// While the node at a position executes, or behind it.
 SpaceBytes alive(const LiveBytes& live, const Order& order, Position p, bool behind) {
+  const IdVector<NodeId, Position> position = positions_of(order);
   SpaceBytes bytes{};
   for (const LiveTenant& t : live.tenants()) {
-    if (is_alive(t, p, behind, positions_of(order))) bytes[t.space] += t.bytes;
+    const bool born = std::ranges::any_of(t.nodes, [&](NodeId n) { return position[n] <= p; });
+    const bool needed = std::ranges::any_of(t.nodes, [&](NodeId n) { return position[n] >= p + behind; });
+    if ((born || t.from_begin) && (needed || t.to_end || t.nodes.empty())) bytes[t.space] += t.bytes;
   }
   return bytes;
 }
@@ -103,7 +99,7 @@ TEST(LiveOrder, IsWhatCountingAnewFinds) {
 
 TEST(LiveOrder, WithInPlaceReuseIsTheMemoryModel) {
   const std::uint64_t first = first_seed();
-  std::size_t handed_on = 0;
+  std::ptrdiff_t handed_on = 0;
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(random_cases(100)); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const MemoryModel memory(random_program(seed, 20).schedule);
@@ -117,8 +113,7 @@ TEST(LiveOrder, WithInPlaceReuseIsTheMemoryModel) {
         ASSERT_EQ(total(kept.during(p)), anew.bytes[p]) << p.index;
         ASSERT_EQ(kept_apart.during(p), alive(live, kept.order(), p, false)) << p.index;
       }
-      handed_on += static_cast<std::size_t>(std::ranges::count_if(
-          memory.takes(kept.order()), [](TenantId taken) { return taken.valid(); }));
+      handed_on += std::ranges::count_if(memory.takes(kept.order()), &TenantId::valid);
       const Range range = any_change(kept.order(), random);
       const SpaceBytes expected = kept.peaks_with(range.first, range.nodes);
       kept.replace(range.first, range.nodes);
@@ -126,7 +121,7 @@ TEST(LiveOrder, WithInPlaceReuseIsTheMemoryModel) {
       ASSERT_EQ(kept.peaks(), expected);
     }
   }
-  EXPECT_GT(handed_on, 0U);
+  EXPECT_GT(handed_on, 0);
 }
 
 }  // namespace
