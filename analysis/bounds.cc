@@ -5,6 +5,8 @@
 #include <map>
 #include <queue>
 
+#include "analysis/chains.h"
+
 namespace braid::analysis {
 namespace {
 

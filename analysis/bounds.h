@@ -35,27 +35,6 @@ Bounds lower_bounds(const Problem& problem);
 // Of the input graph. If passes may reorder collectives, make the problem without channel order.
 Time input_bound(const Problem& problem);
 
-// Per step and per collective: the longest chain before it begins and after it has ended.
-struct HeadsAndTails {
-  IdVector<StepId, Time> step_head, step_tail;
-  IdVector<CollectiveId, Time> collective_head, collective_tail;
-  Time critical_path;
-};
-struct ChainOptions {
-  bool channel_order = true;  // collectives issued in a fixed order on one channel run one after the other
-  bool floors = false;        // collectives take their floor; of several tensors, that of the smallest
-};
-HeadsAndTails heads_and_tails(const Problem& problem, const ChainOptions& options = {});
-// What can run concurrently, by the dependencies alone.
-struct Beside {
-  // Per collective: how much of its work, at most, can overlap compute; all other compute work is before or
-  // after it.
-  IdVector<CollectiveId, Time> most_hidden;
-  // Per step: it computes, and some collective is neither before nor after it.
-  IdVector<StepId, char> with_any;
-};
-Beside what_runs_beside(const Problem& problem);
-
 // Jackson's preemptive schedule of jobs on one machine: a lower bound of max(end + tail).
 struct Job {
   Time head, work, tail;

@@ -1,10 +1,9 @@
-// Longest chains before and after everything, and which compute work is neither before nor after a
-// collective.
+#include "analysis/chains.h"
+
 #include <algorithm>
 #include <bit>
 #include <ranges>
 
-#include "analysis/bounds.h"
 #include "analysis/reach.h"
 
 namespace braid::analysis {

@@ -2,7 +2,7 @@
 
 namespace braid::analysis {
 
-Time walk_exposure(const Problem& problem, const AdjacentSwaps& order, CollectiveId collective) {
+Time walk_exposure(const Problem& problem, const LiveOrder& order, CollectiveId collective) {
   const Collective& c = problem.collectives[collective];
   Time exposed = c.cost.time;
   bool started = false;

@@ -2,7 +2,7 @@
 // node at a time.
 #pragma once
 
-#include "analysis/adjacent_swaps.h"
+#include "analysis/live_order.h"
 #include "analysis/problem.h"
 
 namespace braid::analysis {
@@ -10,6 +10,6 @@ namespace braid::analysis {
 // Time of the collective less the compute between its start and the first node that makes it complete: its
 // wait, the wait of a later collective on the same channel (which completes after it), or a blocking
 // collective. Negative: covered with room to spare. Contention is left out.
-Time walk_exposure(const Problem& problem, const AdjacentSwaps& order, CollectiveId collective);
+Time walk_exposure(const Problem& problem, const LiveOrder& order, CollectiveId collective);
 
 }  // namespace braid::analysis

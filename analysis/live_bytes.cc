@@ -12,46 +12,36 @@ constexpr std::int64_t kGone = std::int64_t{1} << 60;
 
 }  // namespace
 
-LiveBytes::LiveBytes(int nodes, IdVector<TenantId, LiveTenant> tenants)
-    : nodes_(nodes), tenants_(std::move(tenants)) {
+LiveBytes::LiveBytes(int nodes, IdVector<TenantId, LiveTenant> tenants) : tenants_(std::move(tenants)) {
   IdVector<NodeId, std::vector<TenantId>> touched(first_ids<NodeId>(nodes));
   for (const TenantId t : tenants_.ids()) {
     for (const NodeId n : tenants_[t].nodes) touched[n].push_back(t);
   }
-  for (const std::vector<TenantId>& of_node : touched) touched_.push_back(of_node);
+  for (const std::vector<TenantId>& of_node : touched) {
+    touched_.push_back(of_node);
+    reuses_.close();
+  }
 }
 
-SpaceBytes LiveBytes::peaks(OrderView order) const {
-  SpaceBytes now{}, peak{};
-  IdVector<TenantId, std::size_t> left(tenants_.ids());
-  for (TenantId t : tenants_.ids()) {
-    left[t] = tenants_[t].nodes.size();
-    if (tenants_[t].from_begin) now[tenants_[t].space] += tenants_[t].bytes;
+LiveBytes::LiveBytes(const MemoryModel& model, bool in_place) {
+  tenants_.reserve(model.tenants().size());
+  for (const Tenant& t : model.tenants())
+    tenants_.push_back({t.bytes, t.comm ? 1U : 0U, false, t.to_end, t.nodes});
+  for (const NodeId n : model.nodes()) {
+    touched_.push_back(model.touched_by(n));
+    reuses_.push_back(in_place ? model.reuses(n) : std::span<const MemoryModel::Reuse>());
   }
-  peak = now;
-  if (tenants_.empty()) return peak;
-  for (NodeId n : order) {
-    for (TenantId t : touched_by(n)) {
-      const LiveTenant& tenant = tenants_[t];
-      if (left[t] == tenant.nodes.size() && !tenant.from_begin) now[tenant.space] += tenant.bytes;
-    }
-    for (std::size_t s = 0; s < 2; ++s) peak[s] = std::max(peak[s], now[s]);
-    for (TenantId t : touched_by(n)) {
-      const LiveTenant& tenant = tenants_[t];
-      if (--left[t] == 0 && !tenant.to_end) now[tenant.space] -= tenant.bytes;
-    }
-  }
-  return peak;
 }
 
 LiveBytes LiveBytes::reversed(int virtuals) const {
+  const int all = virtuals + count_of(nodes());
   IdVector<TenantId, LiveTenant> out = tenants_;
   for (LiveTenant& t : out) {
     std::swap(t.from_begin, t.to_end);
-    for (NodeId& n : t.nodes) n = NodeId{virtuals + nodes_ - 1} - n.index;
+    for (NodeId& n : t.nodes) n = NodeId{all - 1} - n.index;
     std::reverse(t.nodes.begin(), t.nodes.end());
   }
-  return LiveBytes(nodes_ + virtuals, std::move(out));
+  return LiveBytes(all, std::move(out));
 }
 
 Admission::Admission(const LiveBytes& live, OrderView reference, std::int64_t limit)

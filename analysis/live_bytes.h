@@ -1,6 +1,6 @@
-// Bytes alive while a program is reordered: what a search can afford to ask at every step. In-place reuse and
-// the placement are left out, so it stands for the planned bytes (memory_model.h) but is not them: a search
-// keeps a limit in live bytes, and its result is measured in planned ones.
+// Bytes alive while a program is reordered: what a search can afford to ask at every step. The placement is left
+// out, and so is in-place reuse unless asked for, so it stands for the planned bytes (memory_model.h) but is not
+// them: a search keeps a limit in live bytes, and its result is measured in planned ones.
 //
 // Arena and communication segment have bytes of their own, so the peaks of both count, not the peak of their
 // sum.
@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/ids.h"
+#include "analysis/memory_model.h"
 
 namespace braid::analysis {
 
@@ -30,23 +30,27 @@ class LiveBytes {
  public:
   LiveBytes() = default;  // nothing is alive, ever
   LiveBytes(int nodes, IdVector<TenantId, LiveTenant> tenants);
+  // The tenants of a model. `in_place`: what one hands to another counts once.
+  LiveBytes(const MemoryModel& model, bool in_place);
 
   const IdVector<TenantId, LiveTenant>& tenants() const { return tenants_; }
   std::span<const TenantId> touched_by(NodeId node) const { return touched_[node]; }
+  std::span<const MemoryModel::Reuse> reuses(NodeId node) const { return reuses_[node]; }
+  IdRange<NodeId> nodes() const { return touched_.ids(); }
   bool empty() const { return tenants_.empty(); }
-  SpaceBytes peaks(OrderView order) const;
-  // Of the reversed problem (tails.h).
+  // Of the reversed problem (tails.h), without in-place reuse.
   LiveBytes reversed(int virtuals) const;
 
  private:
-  int nodes_ = 0;
   IdVector<TenantId, LiveTenant> tenants_;
   IdLists<NodeId, TenantId> touched_;
+  IdLists<NodeId, MemoryModel::Reuse> reuses_;
 };
 
 // Which nodes may come next so that the limit can be kept to the end: those after which the remaining nodes,
 // in the order of a reference, stay within it. The first remaining node of the reference always may, so a
-// list scheduler that asks here never ends in a dead end. Each question O(tenants of the node * log nodes).
+// list scheduler that asks here never ends in a dead end. In-place reuse is left out. Each question O(tenants
+// of the node * log nodes).
 class Admission {
  public:
   // `reference` keeps the limit.

@@ -44,6 +44,7 @@ class MemoryModel {
   // Of the same nodes in another order that keeps all dependencies: node k is the former node order[k].
   MemoryModel permuted(OrderView order) const;
 
+  IdRange<NodeId> nodes() const { return touched_.ids(); }
   const IdVector<TenantId, Tenant>& tenants() const { return tenants_; }
   // Ascending.
   std::span<const TenantId> touched_by(NodeId node) const { return touched_[node]; }

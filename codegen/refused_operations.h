@@ -23,9 +23,10 @@ class RefusedOperations {
   // Throws the user error if there are any.
   void report(int code, std::string_view target) const {
     if (lines_.empty()) return;
-    ir::user_error(code, first_,
-                   fmt::format("the {} target does not support:\n    {}", target, fmt::join(lines_, "\n    ")),
-                   "compile for another target, load the plug-in that has the kernel, or rewrite these nodes");
+    ir::user_error(
+        code, first_,
+        fmt::format("the {} target does not support:\n    {}", target, fmt::join(lines_, "\n    ")),
+        "compile for another target, load the plug-in that has the kernel, or rewrite these nodes");
   }
 
  private:

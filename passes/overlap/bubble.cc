@@ -24,12 +24,18 @@ bool Bubble::is_needed_by_node_behind(const Segment& s) const {
 }
 
 bool Bubble::swap_all(const std::vector<Position>& positions) {
+  const auto swap = [&](Position p) {
+    const NodeId swapped[] = {order_.at(p + 1), order_.at(p)};
+    order_.replace(p, swapped);
+  };
+  const auto live = [&](Position p) {
+    return std::max(total(order_.during(p)), total(order_.during(p + 1)));
+  };
   for (std::size_t k = 0; k < positions.size(); ++k) {
-    const Position p = positions[k];
-    const std::int64_t allowed = std::max({live_limit_, order_.live(p), order_.live(p + 1)});
-    const std::int64_t live = order_.swap(p);
-    if (live <= allowed) continue;
-    for (std::size_t undo = k + 1; undo-- > 0;) order_.swap(positions[undo]);
+    const std::int64_t allowed = std::max(live_limit_, live(positions[k]));
+    swap(positions[k]);
+    if (live(positions[k]) <= allowed) continue;
+    for (std::size_t undo = k + 1; undo-- > 0;) swap(positions[undo]);
     return false;
   }
   return true;

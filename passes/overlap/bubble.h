@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/adjacent_swaps.h"
+#include "analysis/live_order.h"
 #include "passes/overlap/reorder.h"
 
 namespace braid::passes {
@@ -17,7 +17,7 @@ struct Segment {
 class Bubble {
  public:
   // No position may come to hold more than `live_limit` bytes, unless it did before.
-  Bubble(Reordering& r, analysis::AdjacentSwaps& order, std::int64_t live_limit)
+  Bubble(Reordering& r, analysis::LiveOrder& order, std::int64_t live_limit)
       : r_(r), order_(order), live_limit_(live_limit) {}
 
   // Whether a node of the segment depends on the node in front of it, and whether the node behind it depends on
@@ -34,7 +34,7 @@ class Bubble {
   bool swap_all(const std::vector<analysis::Position>& positions);
 
   Reordering& r_;
-  analysis::AdjacentSwaps& order_;
+  analysis::LiveOrder& order_;
   std::int64_t live_limit_;
 };
 

@@ -52,7 +52,6 @@ class TemporaryGroups {
   TemporaryGroups& operator=(const TemporaryGroups&) = delete;
   ~TemporaryGroups();
 
-
  private:
   ir::Schedule& schedule_;
   Grouping grouping_;

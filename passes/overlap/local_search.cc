@@ -23,78 +23,27 @@ int random_below(int bound, std::uint64_t& state) {
 
 LocalSearch::LocalSearch(const Problem& problem, const LiveBytes* live, std::int64_t limit, Time bound)
     : p_(problem),
-      live_(live != nullptr && !live->empty() ? live : nullptr),
       limit_(limit),
       bound_(bound),
       stride_(std::clamp(static_cast<int>(std::sqrt(problem.size()) / 2), 4, 64)),
-      mark_(problem.nodes(), 0) {
-  if (live_ != nullptr) {
-    touches_.assign(live_->tenants().ids(), 0);
-    touches_seen_.assign(live_->tenants().ids(), 0);
-  }
-}
+      live_(live, {}),
+      mark_(problem.nodes(), 0) {}
 
 void LocalSearch::set(Order order) {
-  order_ = std::move(order);
-  position_ = positions_of(order_);
-  blocked_.assign(order_.ids(), 0);
-  checkpoints_.assign(first_ids<int>(order_.end_id().index / stride_ + 1), {Simulator(p_)});
-  simulate_from(Position{0});
-  if (live_ == nullptr) return;
-  peaks_ = {};
-  const auto& tenants = live_->tenants();
-  first_touch_.assign(tenants.ids(), {});
-  last_touch_.assign(tenants.ids(), {});
-  SpaceBytes now{};
-  for (TenantId t : tenants.ids()) {
-    if (tenants[t].from_begin) now[tenants[t].space] += tenants[t].bytes;
-    for (NodeId n : tenants[t].nodes) {
-      const Position k = position_[n];
-      if (!first_touch_[t].valid() || k < first_touch_[t]) first_touch_[t] = k;
-      last_touch_[t] = std::max(last_touch_[t], k);
-    }
-  }
-  alive_.assign(order_.size() + 1, {});
-  for (const Position k : order_.ids()) {
-    alive_[k] = now;
-    for (TenantId t : live_->touched_by(order_[k])) {
-      if (first_touch_[t] == k && !tenants[t].from_begin) {
-        now[tenants[t].space] += tenants[t].bytes;
-      }
-    }
-    for (std::size_t s = 0; s < 2; ++s) peaks_[s] = std::max(peaks_[s], now[s]);
-    for (TenantId t : live_->touched_by(order_[k])) {
-      if (last_touch_[t] == k && !tenants[t].to_end) {
-        now[tenants[t].space] -= tenants[t].bytes;
-      }
-    }
-  }
-  alive_.back() = now;
-  limit_ = std::max(limit_, total(peaks_));
-}
-
-// From a position whose checkpoint holds, to the end, or to where nothing but the time has changed.
-void LocalSearch::simulate_from(Position position) {
-  const Position begin = checkpoint_before(position);
-  auto [s, base] = checkpoint(begin);
-  for (const Position k : IdRange(begin, order_.end_id())) {
-    if (k > begin && has_checkpoint(k)) checkpoint(k) = {s, base};
-    const std::int64_t before = s.blocked().ps;
-    s.append(order_[k]);
-    blocked_[k] = s.blocked().ps - before;
-  }
-  if (const Position end = order_.end_id(); !order_.empty() && has_checkpoint(end))
-    checkpoint(end) = {s, base};
-  makespan_ = s.finish() + Time{base};
+  live_.set(std::move(order));
+  limit_ = std::max(limit_, total(live_.peaks()));
+  blocked_.assign(p_.nodes().size(), 0);
+  checkpoints_.assign(first_ids<int>(p_.size() / stride_ + 1), {Simulator(p_)});
+  simulate_from(Position{0}, live_.order().end_id());
 }
 
 Time LocalSearch::evaluate(Position lo, std::span<const NodeId> nodes, SearchBudget& budget) {
   const Position begin = checkpoint_before(lo), hi = lo + count_of(nodes);
   auto [s, base] = checkpoint(begin);
-  for (const Position k : IdRange(begin, lo)) s.append(order_[k]);
+  for (const Position k : IdRange(begin, lo)) s.append(order()[k]);
   for (const NodeId n : nodes) s.append(n);
   Position k = hi;
-  for (; k < order_.end_id(); ++k) {
+  for (; k < order().end_id(); ++k) {
     if (has_checkpoint(k)) {
       const Checkpoint& was = checkpoint(k);
       const std::int64_t later = s.now().ps + base - was.state.now().ps - was.shift;
@@ -110,95 +59,36 @@ Time LocalSearch::evaluate(Position lo, std::span<const NodeId> nodes, SearchBud
         return makespan_;
       }
     }
-    s.append(order_[k]);
+    s.append(order()[k]);
   }
   budget.appends -= k - begin;
   return s.finish() + Time{base};
 }
 
-bool LocalSearch::fits(Position lo, std::span<const NodeId> nodes) {
-  if (live_ == nullptr) return true;
-  const Position hi = lo + count_of(nodes) - 1;
-  const auto& tenants = live_->tenants();
-  for (NodeId n : nodes) {
-    for (TenantId t : live_->touched_by(n)) touches_[t] = touches_seen_[t] = 0;
-  }
-  for (NodeId n : nodes) {
-    for (TenantId t : live_->touched_by(n)) ++touches_[t];
-  }
-  SpaceBytes now = alive_[lo], peak = peaks_;
-  for (NodeId n : nodes) {
-    for (TenantId t : live_->touched_by(n)) {
-      const LiveTenant& tenant = tenants[t];
-      if (touches_seen_[t]++ == 0 && first_touch_[t] >= lo && !tenant.from_begin) {
-        now[tenant.space] += tenant.bytes;
-      }
-    }
-    for (std::size_t s = 0; s < 2; ++s) peak[s] = std::max(peak[s], now[s]);
-    if (total(peak) > limit_) return false;
-    for (TenantId t : live_->touched_by(n)) {
-      const LiveTenant& tenant = tenants[t];
-      if (touches_seen_[t] == touches_[t] && last_touch_[t] <= hi && !tenant.to_end) {
-        now[tenant.space] -= tenant.bytes;
-      }
-    }
-  }
-  return true;
+void LocalSearch::apply(Position lo, std::span<const NodeId> nodes) {
+  live_.replace(lo, nodes);
+  simulate_from(lo, lo + count_of(nodes));
 }
 
-void LocalSearch::apply(Position lo, std::span<const NodeId> nodes) {
-  const Position hi = lo + count_of(nodes);
-  std::ranges::copy(nodes, order_.begin() + lo.index);
-  for (const Position k : IdRange(lo, hi)) position_[order_[k]] = k;
-  // Re-simulate until the states agree.
+void LocalSearch::simulate_from(Position lo, Position hi) {
   const Position begin = checkpoint_before(lo);
   auto [s, base] = checkpoint(begin);
-  bool met = false;
-  for (const Position k : IdRange(begin, order_.end_id())) {
+  for (const Position k : IdRange(begin, order().end_id())) {
     if (k > begin && has_checkpoint(k)) {
       const Checkpoint& was = checkpoint(k);
       if (k >= hi && s.same_in_flight(was.state)) {
         const std::int64_t later = s.now().ps + base - was.state.now().ps - was.shift;
-        for (Position j = k; j <= order_.end_id(); j = j + stride_) checkpoint(j).shift += later;
+        for (Position j = k; j <= order().end_id(); j = j + stride_) checkpoint(j).shift += later;
         makespan_.ps += later;
-        met = true;
-        break;
+        return;
       }
       checkpoint(k) = {s, base};
     }
     const std::int64_t before = s.blocked().ps;
-    s.append(order_[k]);
+    s.append(order()[k]);
     blocked_[k] = s.blocked().ps - before;
   }
-  if (!met) makespan_ = s.finish() + Time{base};
-  if (live_ == nullptr) return;
-  const auto& tenants = live_->tenants();
-  for (const Position k : IdRange(lo, hi)) {
-    for (TenantId t : live_->touched_by(order_[k])) {
-      Position first = order_.end_id(), last;
-      for (NodeId n : tenants[t].nodes) {
-        first = std::min(first, position_[n]);
-        last = std::max(last, position_[n]);
-      }
-      first_touch_[t] = first;
-      last_touch_[t] = last;
-    }
-  }
-  SpaceBytes now = alive_[lo];
-  for (const Position k : IdRange(lo, hi)) {
-    alive_[k] = now;
-    for (TenantId t : live_->touched_by(order_[k])) {
-      if (first_touch_[t] == k && !tenants[t].from_begin) {
-        now[tenants[t].space] += tenants[t].bytes;
-      }
-    }
-    for (std::size_t i = 0; i < 2; ++i) peaks_[i] = std::max(peaks_[i], now[i]);
-    for (TenantId t : live_->touched_by(order_[k])) {
-      if (last_touch_[t] == k && !tenants[t].to_end) {
-        now[tenants[t].space] -= tenants[t].bytes;
-      }
-    }
-  }
+  makespan_ = s.finish() + Time{base};
 }
 
 bool LocalSearch::attempt(Position lo, std::span<const NodeId> nodes, SearchBudget& budget) {
@@ -211,9 +101,9 @@ bool LocalSearch::attempt(Position lo, std::span<const NodeId> nodes, SearchBudg
 std::vector<NodeId> LocalSearch::raised(Position from, Position to) {
   ++marks_;
   std::vector<NodeId> up, rest;
-  mark_[order_[from]] = marks_;
+  mark_[order()[from]] = marks_;
   for (Position k = from; k >= to; --k) {
-    const NodeId n = order_[k];
+    const NodeId n = order()[k];
     if (mark_[n] == marks_) {
       up.push_back(n);
       for (NodeId before : p_.predecessors(n)) mark_[before] = marks_;
@@ -230,9 +120,9 @@ std::vector<NodeId> LocalSearch::raised(Position from, Position to) {
 std::vector<NodeId> LocalSearch::sunk(Position from, Position to) {
   ++marks_;
   std::vector<NodeId> down, rest;
-  mark_[order_[from]] = marks_;
+  mark_[order()[from]] = marks_;
   for (Position k = from; k <= to; ++k) {
-    const NodeId n = order_[k];
+    const NodeId n = order()[k];
     if (mark_[n] == marks_) {
       down.push_back(n);
       for (NodeId after : p_.successors(n)) mark_[after] = marks_;
@@ -246,42 +136,42 @@ std::vector<NodeId> LocalSearch::sunk(Position from, Position to) {
 }
 
 bool LocalSearch::relocate(Position position, SearchBudget& budget) {
-  const NodeId wait = order_[position];
+  const NodeId wait = order()[position];
   const CollectiveId c = p_.waited_by(wait).valid() ? p_.waited_by(wait) : p_.started_by(wait);
   if (!c.valid()) return false;
   const NodeId start = p_.collectives[c].start;
   for (int d = 1; !done(budget); d *= 2) {
-    const Position from = position_[start];
+    const Position from = live_.position(start);
     const Position to = std::max(Position{0}, from - d);
     const std::vector<NodeId> nodes = raised(from, to);
     if (attempt(to, nodes, budget)) return true;
     if (to.index == 0 || d > (1 << 13)) break;
   }
   for (int d = 1; !done(budget); d *= 2) {
-    const Position from = position_[wait];
-    const Position to = std::min(order_.end_id() - 1, from + d);
+    const Position from = live_.position(wait);
+    const Position to = std::min(order().end_id() - 1, from + d);
     const std::vector<NodeId> nodes = sunk(from, to);
     if (attempt(from, nodes, budget)) return true;
-    if (to + 1 == order_.end_id() || d > (1 << 13)) break;
+    if (to + 1 == order().end_id() || d > (1 << 13)) break;
   }
   return false;
 }
 
 bool LocalSearch::window(Position lo, SearchBudget& budget) {
-  const Position hi = std::min(lo + kWindow, order_.end_id()), begin = checkpoint_before(lo);
+  const Position hi = std::min(lo + kWindow, order().end_id()), begin = checkpoint_before(lo);
   Simulator s = checkpoint(begin).state;
-  for (const Position k : IdRange(begin, lo)) s.append(order_[k]);
-  WindowSearch search(p_, s, order_.slice(lo, hi));
+  for (const Position k : IdRange(begin, lo)) s.append(order()[k]);
+  WindowSearch search(p_, s, order().slice(lo, hi));
   search.set_rest(tails_, tails_.stream[hi], [&](ChannelId channel) -> std::int64_t {
     const auto& list = starts_[channel];
     const auto next = std::ranges::lower_bound(list, std::pair{hi, CollectiveId{}});
     return next == list.end() ? 0 : tails_.collective[next->second];
   });
-  if (live_ != nullptr) search.set_memory(*live_, lo, alive_[lo], peaks_, limit_, first_touch_, last_touch_);
+  search.set_memory(live_, lo, limit_);
   budget.appends -= search.run(kBeam);
   bool changed = false;
   for (const std::vector<NodeId>& nodes : search.results()) {
-    if (std::equal(nodes.begin(), nodes.end(), order_.begin() + lo.index)) continue;
+    if (std::equal(nodes.begin(), nodes.end(), order().begin() + lo.index)) continue;
     if (attempt(lo, nodes, budget)) {
       changed = true;
       break;
@@ -292,27 +182,27 @@ bool LocalSearch::window(Position lo, SearchBudget& budget) {
 
 bool LocalSearch::sweep(SearchBudget& budget, bool everywhere) {
   // Windows change only what lies left of what they use of these.
-  tails_ = order_tails(p_, order_);
+  tails_ = order_tails(p_, order());
   starts_.assign(p_.channel_ids(), {});
-  for (const Position k : order_.ids()) {
-    for (const Step& step : p_.steps_of(order_[k])) {
+  for (const Position k : order().ids()) {
+    for (const Step& step : p_.steps_of(order()[k])) {
       if (step.kind == Step::Kind::start) {
         starts_[p_.collectives[step.collective].channel].push_back({k, step.collective});
       }
     }
   }
-  const Position end = order_.end_id();
-  IdVector<Position, char> wanted(order_.ids(), everywhere ? 1 : 0);
+  const Position end = order().end_id();
+  IdVector<Position, char> wanted(order().ids(), everywhere ? 1 : 0);
   if (!everywhere) {
     const auto want = [&](Position to) {
       for (const Position m : IdRange(std::max(Position{0}, to - kWindow + 3), to + 1)) wanted[m] = 1;
     };
-    for (const Position k : order_.ids()) {
+    for (const Position k : order().ids()) {
       if (blocked_[k] == 0) continue;
       // Where it blocks, and where what it waits for was started.
-      const CollectiveId c = p_.waited_by(order_[k]);
+      const CollectiveId c = p_.waited_by(order()[k]);
       want(k);
-      if (c.valid()) want(position_[p_.collectives[c].start]);
+      if (c.valid()) want(live_.position(p_.collectives[c].start));
     }
   }
   bool changed = false;
@@ -331,14 +221,14 @@ bool LocalSearch::improve(SearchBudget& budget) {
   for (int round = 0; round < 64 && !done(budget); ++round) {
     bool changed = sweep(budget, false);
     std::vector<NodeId> exposed;  // those in which the stream is blocked longest first
-    for (const Position k : order_.ids()) {
-      if (blocked_[k] > 0) exposed.push_back(order_[k]);
+    for (const Position k : order().ids()) {
+      if (blocked_[k] > 0) exposed.push_back(order()[k]);
     }
     std::ranges::stable_sort(exposed, std::ranges::greater(),
-                             [&](NodeId n) { return blocked_[position_[n]]; });
+                             [&](NodeId n) { return blocked_[live_.position(n)]; });
     for (NodeId n : exposed) {
       if (done(budget)) break;
-      if (blocked_[position_[n]] > 0) changed |= relocate(position_[n], budget);
+      if (blocked_[live_.position(n)] > 0) changed |= relocate(live_.position(n), budget);
     }
     if (!changed && !done(budget)) changed = sweep(budget, true);
     ever |= changed;
@@ -348,9 +238,9 @@ bool LocalSearch::improve(SearchBudget& budget) {
 }
 
 void LocalSearch::explore(SearchBudget& budget, std::uint64_t seed) {
-  const Position end = order_.end_id();
-  if (order_.size() < 3) return;
-  Order best = order_;
+  const Position end = order().end_id();
+  if (order().size() < 3) return;
+  Order best = order();
   Time shortest = makespan_;
   while (!done(budget)) {
     const int kicks = 1 + random_below(3, seed);
@@ -368,7 +258,7 @@ void LocalSearch::explore(SearchBudget& budget, std::uint64_t seed) {
     improve(budget);
     if (makespan_ < shortest) {
       shortest = makespan_;
-      best = order_;
+      best = order();
     } else if (makespan_ > shortest) {
       set(best);
       budget.appends -= end.index;

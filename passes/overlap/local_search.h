@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/live_bytes.h"
+#include "analysis/live_order.h"
 #include "analysis/problem.h"
 #include "analysis/simulator.h"
 #include "analysis/tails.h"
@@ -34,7 +34,7 @@ class LocalSearch {
               analysis::Time bound);
 
   void set(analysis::Order order);
-  const analysis::Order& order() const { return order_; }
+  const analysis::Order& order() const { return live_.order(); }
   analysis::Time makespan() const { return makespan_; }
 
   // All moves, over and over, until none gains anything or the budget is spent. True if the order changed.
@@ -60,7 +60,9 @@ class LocalSearch {
   // The makespan with `nodes` at positions lo, lo + 1, ...; the present one if it is seen to be no shorter.
   analysis::Time evaluate(analysis::Position lo, std::span<const analysis::NodeId> nodes,
                           SearchBudget& budget);
-  bool fits(analysis::Position lo, std::span<const analysis::NodeId> nodes);
+  bool fits(analysis::Position lo, std::span<const analysis::NodeId> nodes) {
+    return analysis::total(live_.peaks_with(lo, nodes)) <= limit_;
+  }
   void apply(analysis::Position lo, std::span<const analysis::NodeId> nodes);
   // apply() if that fits and is shorter.
   bool attempt(analysis::Position lo, std::span<const analysis::NodeId> nodes, SearchBudget& budget);
@@ -71,15 +73,14 @@ class LocalSearch {
   bool relocate(analysis::Position position, SearchBudget& budget);
   bool sweep(SearchBudget& budget, bool everywhere);
   bool window(analysis::Position lo, SearchBudget& budget);
-  void simulate_from(analysis::Position position);
+  // To where the states agree, at or behind `hi`: from there on only the time has changed.
+  void simulate_from(analysis::Position lo, analysis::Position hi);
 
   const analysis::Problem& p_;
-  const analysis::LiveBytes* live_;
   std::int64_t limit_;
   analysis::Time bound_;
   int stride_;
-  analysis::Order order_;
-  analysis::IdVector<analysis::NodeId, analysis::Position> position_;
+  analysis::LiveOrder live_;
   analysis::Time makespan_;
   analysis::IdVector<analysis::Position, std::int64_t> blocked_;  // ps
   analysis::IdVector<int, Checkpoint> checkpoints_;               // before positions 0, stride, 2 stride, ...
@@ -89,11 +90,6 @@ class LocalSearch {
       starts_;
   analysis::IdVector<analysis::NodeId, int> mark_;
   int marks_ = 0;
-  // Memory.
-  analysis::SpaceBytes peaks_{};
-  analysis::IdVector<analysis::Position, analysis::SpaceBytes> alive_;  // before each
-  analysis::IdVector<analysis::TenantId, analysis::Position> first_touch_, last_touch_;
-  analysis::IdVector<analysis::TenantId, int> touches_, touches_seen_;  // scratch
 };
 
 }  // namespace braid::passes

@@ -4,6 +4,7 @@
 #include <ranges>
 #include <utility>
 
+#include "analysis/live_order.h"
 #include "analysis/simulator.h"
 #include "analysis/tails.h"
 #include "passes/overlap/early_releases.h"
@@ -62,8 +63,7 @@ class OrderSearch {
       const FoundOrder from_thrifty = std::exchange(found_, std::move(free));
       local_search(INT64_MAX);
       for (const FoundOrder& other : {from_thrifty, thrifty}) {
-        if (std::pair(other.makespan, other.planned_bytes) < std::pair(found_.makespan, found_.planned_bytes))
-          found_ = other;
+        if (is_better(other, found_)) found_ = other;
       }
     } else {
       take(free);
@@ -101,19 +101,16 @@ class OrderSearch {
         found_ = {order, simulate_makespan(p_, order), bytes, false};
       return false;
     }
-    const Time t = simulate_makespan(p_, order);
-    if (!found_.keeps_cap || t < found_.makespan || (t == found_.makespan && bytes < found_.planned_bytes)) {
-      found_ = {order, t, bytes, true};
-    }
+    take({order, simulate_makespan(p_, order), bytes});
     return true;
   }
 
+  // Likewise of one that has its figures.
   void take(const FoundOrder& other) {
-    if (!keeps(other.planned_bytes)) return;
-    if (!found_.keeps_cap || other.makespan < found_.makespan ||
-        (other.makespan == found_.makespan && other.planned_bytes < found_.planned_bytes)) {
-      found_ = other;
-    }
+    if (keeps(other.planned_bytes) && (!found_.keeps_cap || is_better(other, found_))) found_ = other;
+  }
+  static bool is_better(const FoundOrder& a, const FoundOrder& b) {
+    return std::pair(a.makespan, a.planned_bytes) < std::pair(b.makespan, b.planned_bytes);
   }
 
   // By list scheduling without a limit; of equally short ones, that with the fewest live bytes.
@@ -171,7 +168,7 @@ class OrderSearch {
     Admission admission(live_backwards_, order, limit);
     return backwards_.order(list_schedule(backwards_.problem, rule, &admission));
   }
-  std::int64_t live(const Order& order) const { return total(memory_.live->peaks(order)); }
+  std::int64_t live(const Order& order) const { return total(LiveOrder(memory_.live, order).peaks()); }
 
   // `free`: the shortest order without a cap.
   void capped(const Order& input, const Order& free) {
@@ -231,14 +228,9 @@ class OrderSearch {
   Order shrunk(const Order& reference, std::int64_t limit) const {
     // Priority: what a node frees less what it takes, if it came in the order of the reference.
     NodeTails balance(p_.nodes(), 0);
-    const IdVector<NodeId, Position> position = positions_of(reference);
-    for (const LiveTenant& t : memory_.live->tenants()) {
-      if (t.nodes.empty()) continue;
-      const auto by_position = [&](NodeId a, NodeId b) { return position[a] < position[b]; };
-      const NodeId first = *std::min_element(t.nodes.begin(), t.nodes.end(), by_position);
-      const NodeId last = *std::max_element(t.nodes.begin(), t.nodes.end(), by_position);
-      if (!t.from_begin) balance[first] -= t.bytes;
-      if (!t.to_end) balance[last] += t.bytes;
+    const LiveOrder live(memory_.live, reference);
+    for (const Position k : reference.ids()) {
+      if (!live.empty()) balance[reference[k]] = total(live.before(k)) - total(live.before(k + 1));
     }
     Admission admission(*memory_.live, reference, limit);
     return list_schedule(p_, {.priority = balance, .tails = tails_, .may_idle = false}, &admission);

@@ -15,9 +15,10 @@ Time scaled(Time t, double factor) { return {static_cast<std::int64_t>(static_ca
 bool ReorderCommunicationPreservingPeakMemory::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [this](Reordering& r) {
     r.freedom.waits = false;
+    const LiveBytes live(r.memory, true);
     return within_cap(r, live_limit(r, budget), [&](std::int64_t limit) {
       const Problem& p = r.problem;
-      AdjacentSwaps order(p, r.memory);
+      LiveOrder order(&live, identity_order(p.nodes()));
       Bubble bubble(r, order, limit);
       for (CollectiveId c : p.collectives.ids()) {
         const Collective& collective = p.collectives[c];

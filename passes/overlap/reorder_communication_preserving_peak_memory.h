@@ -3,7 +3,7 @@
 // From torch/_inductor/comms.py (2025), with its known faults corrected:
 //   * collectives always keep their order (there, with the default options, gathers end up reversed);
 //   * the walk that estimates exposure ends at the wait of a later collective on the same channel;
-//   * lifetimes are exact after every swap, in-place reuse included (adjacent_swaps.h);
+//   * lifetimes are exact after every swap, in-place reuse included (live_order.h);
 //   * one budget holds for the whole run, not one for each pass;
 //   * costs are always used: a collective that is covered with a margin stops.
 #pragma once

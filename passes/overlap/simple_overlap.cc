@@ -8,9 +8,10 @@ using namespace analysis;
 
 bool SimpleOverlap::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [](Reordering& r) {
+    const LiveBytes live(r.memory, true);
     return within_cap(r, live_limit(r, 0), [&](std::int64_t limit) {
       const Problem& p = r.problem;
-      AdjacentSwaps order(p, r.memory);
+      LiveOrder order(&live, identity_order(p.nodes()));
       Bubble bubble(r, order, limit);
       for (CollectiveId c : p.collectives.ids()) {
         const NodeId start = p.collectives[c].start;

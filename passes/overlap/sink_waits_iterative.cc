@@ -10,9 +10,10 @@ using namespace analysis;
 bool SinkWaitsIterative::run(ir::Schedule& schedule, PassContext& context) {
   return reorder(kName, schedule, context, [this](Reordering& r) {
     r.freedom.starts = false;
+    const LiveBytes live(r.memory, true);
     return within_cap(r, live_limit(r, budget), [&](std::int64_t limit) {
       const Problem& p = r.problem;
-      AdjacentSwaps order(p, r.memory);
+      LiveOrder order(&live, identity_order(p.nodes()));
       Bubble bubble(r, order, limit);
       for (const CollectiveId c : std::views::reverse(p.collectives.ids())) {
         const Collective& collective = p.collectives[c];

@@ -11,11 +11,7 @@ FoundOrder order_of(const ir::Schedule& schedule, const CostModel& costs, const 
                     bool channel_order) {
   const Problem problem = make_problem(schedule, costs, {.channel_order = channel_order});
   const MemoryModel model(schedule);
-  IdVector<TenantId, LiveTenant> tenants;
-  tenants.reserve(model.tenants().size());
-  for (const Tenant& t : model.tenants())
-    tenants.push_back({t.bytes, t.comm ? 1U : 0U, false, t.to_end, t.nodes});
-  const LiveBytes live(problem.size(), std::move(tenants));
+  const LiveBytes live(model, false);
   const OrderMemory memory{&live, [&](OrderView order) { return model.planned_bytes(order); }};
   OrderSearchOptions bounded = options;
   bounded.bound = lower_bounds(problem).best();

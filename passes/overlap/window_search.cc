@@ -79,23 +79,22 @@ void WindowSearch::set_rest(const OrderTails& tails, std::int64_t stream,
   std::ranges::stable_sort(by_tail_, std::ranges::greater(), [&](Local i) { return tail_[i]; });
 }
 
-void WindowSearch::set_memory(const LiveBytes& live, Position lo, const SpaceBytes& alive,
-                              const SpaceBytes& peaks, std::int64_t limit, const Touch& first,
-                              const Touch& last) {
-  alive_ = alive;
-  peaks_ = peaks;
+void WindowSearch::set_memory(const LiveOrder& live, Position lo, std::int64_t limit) {
+  if (live.empty()) return;
+  alive_ = live.before(lo);
+  peaks_ = live.peaks();
   limit_ = limit;
   touches_.resize(nodes_.size());
-  const Position hi = lo + count_of(nodes_) - 1;
+  const Position hi = lo + count_of(nodes_);
   std::vector<std::pair<TenantId, Block>> seen;
   for (const Local i : nodes_.ids()) {
-    for (TenantId t : live.touched_by(nodes_[i])) {
+    for (TenantId t : live.bytes().touched_by(nodes_[i])) {
       auto it = std::lower_bound(seen.begin(), seen.end(), std::pair{t, Block{}});
       if (it == seen.end() || it->first != t) {
-        const LiveTenant& tenant = live.tenants()[t];
+        const LiveTenant& tenant = live.bytes().tenants()[t];
+        const LiveOrder::Life life = live.life(t);
         it = seen.insert(it, {t, tenants_.end_id()});
-        tenants_.push_back({tenant.bytes, tenant.space, 0, tenant.from_begin || first[t] < lo,
-                            tenant.to_end || last[t] > hi});
+        tenants_.push_back({tenant.bytes, tenant.space, 0, life.first < lo, life.last >= hi});
       }
       tenants_[it->second].touchers |= bit(i);
       touches_[i].push_back(it->second);

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/live_bytes.h"
+#include "analysis/live_order.h"
 #include "analysis/problem.h"
 #include "analysis/simulator.h"
 #include "analysis/tails.h"
@@ -28,12 +28,8 @@ class WindowSearch {
   // start on.
   void set_rest(const analysis::OrderTails& tails, std::int64_t stream,
                 const std::function<std::int64_t(analysis::ChannelId)>& next_on);
-  // `first`, `last`: positions of the first and last touch of each tenant; the window begins at position
-  // `lo`.
-  using Touch = analysis::IdVector<analysis::TenantId, analysis::Position>;
-  void set_memory(const analysis::LiveBytes& live, analysis::Position lo, const analysis::SpaceBytes& alive,
-                  const analysis::SpaceBytes& peaks, std::int64_t limit, const Touch& first,
-                  const Touch& last);
+  // The window begins at position `lo` of the order; no partial order takes the sum of its peaks above `limit`.
+  void set_memory(const analysis::LiveOrder& live, analysis::Position lo, std::int64_t limit);
   // Follows `beam` partial orders at a time; answers the number of appends.
   std::int64_t run(int beam);
   // Complete orders, the best first; a few at most. Empty if none keeps the limit.

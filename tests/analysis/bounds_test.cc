@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "analysis/chains.h"
 #include "analysis/simulator.h"
 #include "tests/support/build_problem.h"
 #include "tests/support/random_problem.h"

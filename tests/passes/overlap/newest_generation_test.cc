@@ -2,9 +2,6 @@
 // reorder_for_peak_memory.
 #include <gtest/gtest.h>
 
-#include <random>
-
-#include "analysis/adjacent_swaps.h"
 #include "analysis/measure.h"
 #include "analysis/order_analysis.h"
 #include "tests/support/orders.h"
@@ -68,27 +65,6 @@ TEST(ReorderPreservingPeakMemory, SaysWhichStepLacksHowManyBytes) {
   EXPECT_EQ(limit.reason, LimitReason::memory);
   EXPECT_EQ(limit.bytes, 256) << "two gathered weights and a result, not one and two results";
   EXPECT_EQ(limit.step, 4);
-}
-
-// Random swaps; the live bytes must be those that the memory model finds for the whole order.
-TEST(AdjacentSwaps, KeepLiveBytesExact) {
-  const std::uint64_t first = first_seed();
-  for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(random_cases(100)); ++seed) {
-    SCOPED_TRACE(fmt::format("seed {}", seed));
-    const RandomProgram program = random_program(seed, 20);
-    const analysis::Problem problem = analysis::make_problem(program.schedule, *PassContext().costs);
-    const analysis::MemoryModel memory(program.schedule);
-    analysis::AdjacentSwaps swaps(problem, memory);
-    std::mt19937_64 random(seed);
-    for (int k = 0; k < 200 && problem.size() > 1; ++k) {
-      const analysis::Position p{static_cast<int>(random() % static_cast<std::uint64_t>(problem.size() - 1))};
-      const auto needs = problem.predecessors(swaps.at(p + 1));
-      if (std::binary_search(needs.begin(), needs.end(), swaps.at(p))) continue;
-      swaps.swap(p);
-    }
-    const auto live = memory.live(swaps.order());
-    for (const analysis::Position p : live.bytes.ids()) ASSERT_EQ(swaps.live(p), live.bytes[p]) << p.index;
-  }
 }
 
 // What is kept between passes is what would be found anew: same steps, dependencies, collectives, lifetimes.
