@@ -59,7 +59,7 @@ std::string each_rank(const pipeline::PerRank<pipeline::RankMemory>& memory, Val
 }
 
 int show(const ShowOptions& o) {
-  const pipeline::Schedule schedule = o.input.read();
+  const pipeline::PipelineSchedule schedule = o.input.read();
   if (schedule.ranks() == 0) {
     fmt::print("an empty schedule\n");
     return 0;
@@ -80,7 +80,7 @@ int show(const ShowOptions& o) {
   return 0;
 }
 
-void add_generate(CLI::App& pipeline, Action& chosen) {
+void add_generate(CLI::App& pipeline, Task& chosen) {
   auto o = std::make_shared<GenerateOptions>();
   CLI::App* command = pipeline.add_subcommand("generate", "Write a published schedule as CSV");
   command->footer("Example: braid pipeline generate --schedule ZBV --ranks 4 --microbatches 8 -o zbv.csv");
@@ -91,7 +91,7 @@ void add_generate(CLI::App& pipeline, Action& chosen) {
   command->callback([o, &chosen] { chosen = [o] { return generate(*o); }; });
 }
 
-void add_show(CLI::App& pipeline, Action& chosen) {
+void add_show(CLI::App& pipeline, Task& chosen) {
   auto o = std::make_shared<ShowOptions>();
   CLI::App* command = pipeline.add_subcommand("show", "Draw the timeline at unit costs, as papers do");
   command->footer("Example: braid pipeline show --schedule 1F1B --ranks 4 --microbatches 8");
@@ -105,7 +105,7 @@ void add_show(CLI::App& pipeline, Action& chosen) {
 
 }  // namespace
 
-void add_pipeline(CLI::App& app, Action& chosen) {
+void add_pipeline(CLI::App& app, Task& chosen) {
   CLI::App* command =
       app.add_subcommand("pipeline", "Generate, lower, check, simulate, search and draw pipeline schedules");
   command->require_subcommand(1);

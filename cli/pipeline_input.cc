@@ -44,7 +44,7 @@ void PipelineInput::add_generator(CLI::App& command) {
   add_sizes(command);
 }
 
-pipeline::Schedule PipelineInput::read() const {
+pipeline::PipelineSchedule PipelineInput::read() const {
   if (!file.empty() && !schedule.empty()) {
     ir::user_error(kBadOption, {.file = file}, fmt::format("--schedule {} and a file are given", schedule),
                    "give one of them");
@@ -67,7 +67,7 @@ int PipelineInput::naming_file(const std::function<int()>& command) const {
   }
 }
 
-pipeline::Schedule PipelineInput::read_file() const {
+pipeline::PipelineSchedule PipelineInput::read_file() const {
   std::string text;
   if (file == "-") {
     text.assign(std::istreambuf_iterator<char>(std::cin), {});
@@ -93,7 +93,7 @@ pipeline::Schedule PipelineInput::read_file() const {
                                   : pipeline::parse_schedule(text, options).stages();
     options.rank_of_stage = pipeline::parse_placement(placement, rows, count);
   }
-  pipeline::Schedule schedule = pipeline::parse_schedule(text, options);
+  pipeline::PipelineSchedule schedule = pipeline::parse_schedule(text, options);
   const auto agree = [&](const char* option, int given, int found) {
     if (given == 0 || given == found) return;
     ir::user_error(kBadOption, {.file = file},
@@ -106,14 +106,15 @@ pipeline::Schedule PipelineInput::read_file() const {
   return schedule;
 }
 
-pipeline::Schedule PipelineInput::generate() const {
+pipeline::PipelineSchedule PipelineInput::generate() const {
   const pipeline::Generator& generator = pipeline::find_generator(schedule);
   if (ranks == 0 || microbatches == 0) {
     ir::user_error(kBadOption, {}, fmt::format("--schedule {} requires --ranks and --microbatches", schedule),
                    "--schedule 1F1B --ranks 4 --microbatches 8");
   }
   const int local = generator.sizes.starts_with("S = 2*P") ? 2 : 1;
-  pipeline::Schedule out = generator.generate({ranks, stages != 0 ? stages : local * ranks, microbatches});
+  pipeline::PipelineSchedule out =
+      generator.generate({ranks, stages != 0 ? stages : local * ranks, microbatches});
   if (!placement.empty() && out.rank_of_stage != pipeline::parse_placement(placement, ranks, out.stages())) {
     ir::user_error(kBadOption, {},
                    fmt::format("--placement {}: {} places its stages {}", placement, generator.name,
@@ -123,7 +124,7 @@ pipeline::Schedule PipelineInput::generate() const {
   return out;
 }
 
-bool has_transfers(const pipeline::Schedule& schedule) {
+bool has_transfers(const pipeline::PipelineSchedule& schedule) {
   return std::any_of(schedule.rows.begin(), schedule.rows.end(), [](const pipeline::Row& row) {
     return std::any_of(row.begin(), row.end(), [](const pipeline::Action& a) {
       return pipeline::is_send(a.kind) || pipeline::is_recv(a.kind);

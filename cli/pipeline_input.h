@@ -24,17 +24,17 @@ struct PipelineInput {
   void add_generator(CLI::App& command);  // --schedule, and the sizes
 
   // Throws BR0003 for conflicting options, BR0004 for a missing file, and what reading and generating throw.
-  pipeline::Schedule read() const;
+  pipeline::PipelineSchedule read() const;
   // Runs the command. An error that names no file is about the schedule and gets the name of its file.
   int naming_file(const std::function<int()>& command) const;
 
  private:
-  pipeline::Schedule read_file() const;
-  pipeline::Schedule generate() const;
+  pipeline::PipelineSchedule read_file() const;
+  pipeline::PipelineSchedule generate() const;
 };
 
 // Whether the rows already contain SENDs and RECVs.
-bool has_transfers(const pipeline::Schedule& schedule);
+bool has_transfers(const pipeline::PipelineSchedule& schedule);
 
 // Writes to the file, or to the terminal for "" and "-". Throws BR0010.
 void write_output(const std::string& path, const std::string& text);

@@ -55,13 +55,13 @@ pipeline::LowerOptions lower_options(const Options& o) {
   options.waits = o.waits;
   options.defer_recv = o.defer_recv || o.if_safe;
   if (o.if_safe) options.unsafe_deferral = pipeline::LowerOptions::UnsafeDeferral::leave_out;
-  options.channels = pipeline::parse_channel_policy(o.channels);
+  options.channels = pipeline::parse_queue_policy(o.channels);
   return options;
 }
 
 int lower_schedule(const Options& o) {
   const pipeline::LowerOptions options = lower_options(o);
-  const pipeline::Schedule schedule = o.input.read();
+  const pipeline::PipelineSchedule schedule = o.input.read();
   if (has_transfers(schedule)) {
     ir::user_error(kBadOption, {.file = o.input.file}, "the schedule already has transfers",
                    "braid pipeline check proves it, braid pipeline simulate runs it");
@@ -77,11 +77,11 @@ int lower_schedule(const Options& o) {
 
 // Checks a file with transfers as it is, and one with computations alone as lowered.
 int check(const Options& o) {
-  const pipeline::ChannelPolicy policy = pipeline::parse_channel_policy(o.channels);
-  const pipeline::Schedule input = o.input.read();
+  const pipeline::QueuePolicy policy = pipeline::parse_queue_policy(o.channels);
+  const pipeline::PipelineSchedule input = o.input.read();
   const bool lowered = has_transfers(input);
-  const pipeline::Schedule schedule = lowered ? input : lower(input, {.channels = policy}).schedule;
-  const pipeline::Certificate certificate = require_deadlock_free(schedule, policy);
+  const pipeline::PipelineSchedule schedule = lowered ? input : lower(input, {.channels = policy}).schedule;
+  const pipeline::PassingOrder certificate = require_deadlock_free(schedule, policy);
   const std::string contradiction = check_certificate(schedule, certificate);
   ir::internal_check(contradiction.empty(), "the certificate does not hold: {}", contradiction);
   std::string text = to_text(schedule, pipeline::Proof(certificate));
@@ -92,7 +92,7 @@ int check(const Options& o) {
 
 }  // namespace
 
-void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
+void add_pipeline_lower(CLI::App& pipeline, Task& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = pipeline.add_subcommand(
       "lower", "Add transfers and the requested actions, and prove that nothing can deadlock");
@@ -126,7 +126,7 @@ void add_pipeline_lower(CLI::App& pipeline, Action& chosen) {
       [o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return lower_schedule(*o); }); }; });
 }
 
-void add_pipeline_check(CLI::App& pipeline, Action& chosen) {
+void add_pipeline_check(CLI::App& pipeline, Task& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
       pipeline.add_subcommand("check", "Prove that a schedule cannot deadlock, or show what waits for what");

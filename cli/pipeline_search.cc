@@ -133,9 +133,9 @@ int run(const Options& o) {
   pipeline::SearchOptions options;
   options.node_budget = o.budget;
   if (searched.costs) options.costs = &*searched.costs;
-  options.channels = pipeline::parse_channel_policy(o.channels);
+  options.channels = pipeline::parse_queue_policy(o.channels);
   const pipeline::SearchResult result = search(p, known, options);
-  const pipeline::Schedule schedule =
+  const pipeline::PipelineSchedule schedule =
       o.lowered ? result.executable.lowered : to_schedule(p, result.executable.orders);
   const bool to_terminal = o.output.empty() || o.output == "-";
   fmt::print(to_terminal ? stderr : stdout, "{}", to_text(result));
@@ -145,7 +145,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_pipeline_search(CLI::App& pipeline, Action& chosen) {
+void add_pipeline_search(CLI::App& pipeline, Task& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
       pipeline.add_subcommand("search", "Find the shortest schedule and bound its distance from the optimum");

@@ -24,8 +24,8 @@ struct Options {
   bool steps = false, peek = false, draw = false, no_transfers = false;
 };
 
-pipeline::Schedule with_transfers(const Options& o, pipeline::ChannelPolicy policy) {
-  pipeline::Schedule schedule = o.input.read();
+pipeline::PipelineSchedule with_transfers(const Options& o, pipeline::QueuePolicy policy) {
+  pipeline::PipelineSchedule schedule = o.input.read();
   if (o.no_transfers || has_transfers(schedule)) {
     validate(schedule, {.transfers = has_transfers(schedule)});
     return schedule;
@@ -33,7 +33,7 @@ pipeline::Schedule with_transfers(const Options& o, pipeline::ChannelPolicy poli
   return lower(schedule, {.channels = policy}).schedule;
 }
 
-int print_steps(const Options& o, const pipeline::Schedule& schedule) {
+int print_steps(const Options& o, const pipeline::PipelineSchedule& schedule) {
   const pipeline::StepTable table = step_table(schedule, {.peek = o.peek});
   if (table.deadlock()) {
     fmt::print("{}", deadlock_report(schedule, table));
@@ -60,7 +60,7 @@ void print_times(const pipeline::Simulation& simulation,
              "skew", "dependency", "head of line", "tail", "peak", "arena", "parameters", "gradients",
              "activations", "received");
   for (const int r : simulation.ranks.ids()) {
-    const pipeline::RankTimes& t = simulation.ranks[r];
+    const pipeline::ComputeStreamTimes& t = simulation.ranks[r];
     const pipeline::RankMemory& m = memory[r];
     fmt::print(
         "{:<6} {:>11.3f} {:>11.3f} {:>11.3f} {:>13.3f} {:>11.3f}  {:>10} {:>13} {:>11} {:>11} {:>11} "
@@ -71,8 +71,8 @@ void print_times(const pipeline::Simulation& simulation,
 }
 
 int run(const Options& o) {
-  const pipeline::ChannelPolicy policy = pipeline::parse_channel_policy(o.channels);
-  const pipeline::Schedule schedule = with_transfers(o, policy);
+  const pipeline::QueuePolicy policy = pipeline::parse_queue_policy(o.channels);
+  const pipeline::PipelineSchedule schedule = with_transfers(o, policy);
   if (o.steps || o.peek) return print_steps(o, schedule);
   const pipeline::PipelineCosts costs =
       o.costs.empty() ? unit_costs(schedule) : pipeline::read_costs(o.costs, schedule.stages());
@@ -87,7 +87,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_pipeline_simulate(CLI::App& pipeline, Action& chosen) {
+void add_pipeline_simulate(CLI::App& pipeline, Task& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
       pipeline.add_subcommand("simulate", "Simulate a schedule: times, idle time by cause, memory");

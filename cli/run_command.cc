@@ -94,7 +94,7 @@ int run(Options o) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& chosen) {
+void add_run(CLI::App& app, Task& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "Run a model or a compiled program on its ranks");
   command->footer(

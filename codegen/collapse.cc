@@ -29,7 +29,7 @@ void remove(ir::Loops& loops, std::size_t k, Expr replacement, ir::ExprPool& poo
 }
 
 bool evenly(const ir::Loops& loops, std::size_t k, ir::ExprPool& pool) {
-  const Expr outer = pool.index(static_cast<int>(k)), inner = pool.index(static_cast<int>(k + 1));
+  const Expr outer = pool.index(k), inner = pool.index(static_cast<int>(k + 1));
   bool ok = true;
   for_each_expr(loops, [&](Expr e) {
     if (!ok) return;

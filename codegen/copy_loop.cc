@@ -10,8 +10,7 @@ Operation copy_loop(const Graph& graph, BufferId from, BufferId to) {
   const auto element = [&](BufferId b) {
     const std::vector<Expr> strides = strides_of(graph, b);
     Expr at = 0;
-    for (std::size_t d = 0; d < strides.size(); ++d)
-      at = at + graph.pool->index(static_cast<int>(d)) * strides[d];
+    for (std::size_t d = 0; d < strides.size(); ++d) at = at + graph.pool->index(d) * strides[d];
     return at;
   };
   BodyBuilder body(*graph.pool);

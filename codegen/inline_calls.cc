@@ -15,8 +15,7 @@ bool is_call(const ir::Operation& op) {
 Expr element(const ir::Graph& graph, ir::BufferId buffer) {
   const std::vector<Expr> strides = ir::strides_of(graph, buffer);
   Expr at = 0;
-  for (std::size_t d = 0; d < strides.size(); ++d)
-    at = at + graph.pool->index(static_cast<int>(d)) * strides[d];
+  for (std::size_t d = 0; d < strides.size(); ++d) at = at + graph.pool->index(d) * strides[d];
   return at;
 }
 

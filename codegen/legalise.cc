@@ -18,8 +18,7 @@ using namespace ir;
 // The element of the operand's buffer at the product's indices.
 Expr element(const Graph& graph, const TensorRef& ref) {
   Expr at = ref.offset;
-  for (std::size_t d = 0; d < ref.strides.size(); ++d)
-    at = at + graph.pool->index(static_cast<int>(d)) * ref.strides[d];
+  for (std::size_t d = 0; d < ref.strides.size(); ++d) at = at + graph.pool->index(d) * ref.strides[d];
   return at;
 }
 

@@ -139,6 +139,7 @@ class ExprPool {
   // The declared dimension with that name.
   std::optional<Expr> find_dim(std::string_view name) const;
   Expr index(int number);
+  Expr index(std::size_t number) { return index(static_cast<int>(number)); }
   Expr value(int number);
 
   struct Impl;

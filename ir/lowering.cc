@@ -15,7 +15,7 @@ constexpr std::size_t kMaxBody = 256;  // instructions in one lazy body; beyond,
 
 std::vector<Expr> index_symbols(ExprPool& pool, std::size_t count) {
   std::vector<Expr> indices(count);
-  for (std::size_t k = 0; k < count; ++k) indices[k] = pool.index(static_cast<int>(k));
+  for (std::size_t k = 0; k < count; ++k) indices[k] = pool.index(k);
   return indices;
 }
 
@@ -208,7 +208,7 @@ TensorBox Lowering::expand(TensorBox x, std::vector<Expr> sizes) {
       require_equal(have, want);
       result[k] = want.is_constant() ? want : have;
     }
-    if (in_x) map[xk] = have.is_constant(1) ? Expr(0) : pool().index(static_cast<int>(k));
+    if (in_x) map[xk] = have.is_constant(1) ? Expr(0) : pool().index(k);
   }
   return view(std::move(x), std::move(result), std::move(map));
 }
@@ -271,7 +271,7 @@ TensorBox Lowering::reduce(TensorBox x, ReduceKind kind, std::vector<int> axes, 
   for (bool pass : {false, true}) {
     for (std::size_t k = 0; k < rank; ++k) {
       if (reduced[k] != pass) continue;
-      source[k] = pool().index(static_cast<int>(r.sizes.size()));
+      source[k] = pool().index(r.sizes.size());
       r.sizes.push_back(x.sizes()[k]);
       if (pass) ++r.reduced;
     }
@@ -290,7 +290,7 @@ TensorBox Lowering::reduce(TensorBox x, ReduceKind kind, std::vector<int> axes, 
   std::vector<Expr> sizes(rank), map;
   for (std::size_t k = 0; k < rank; ++k) {
     sizes[k] = reduced[k] ? Expr(1) : x.sizes()[k];
-    if (!reduced[k] || axes.empty()) map.push_back(pool().index(static_cast<int>(k)));
+    if (!reduced[k] || axes.empty()) map.push_back(pool().index(k));
   }
   return view(std::move(out), std::move(sizes), std::move(map));
 }

@@ -128,7 +128,7 @@ std::optional<TensorRef> Lowering::strided(const TensorBox& x) {
   const Expr flat = simplify(flat_index(x.map_, strides_of(graph_, *buffer)), x.sizes());
   Expr rest = flat;
   for (std::size_t k = 0; k < x.rank(); ++k) {
-    const Expr i = pool().index(static_cast<int>(k));
+    const Expr i = pool().index(k);
     const std::optional<Expr> stride = stride_of(flat, i);
     if (!stride) return std::nullopt;
     bool affine = true;

@@ -26,7 +26,7 @@ TensorBox Lowering::permute(TensorBox x, std::vector<int> order) {
   for (std::size_t k = 0; k < order.size(); ++k) {
     const auto from = static_cast<std::size_t>(order[k]);
     sizes[k] = x.sizes()[from];
-    map[from] = pool().index(static_cast<int>(k));
+    map[from] = pool().index(k);
   }
   return view(std::move(x), std::move(sizes), std::move(map));
 }
@@ -87,8 +87,7 @@ std::optional<std::vector<Expr>> Lowering::reshape_map(const TensorBox& x, const
     const std::vector<Expr> new_strides = contiguous_strides(std::span(sizes).subspan(n0, n - n0));
     const std::vector<Expr> old_strides = contiguous_strides(std::span(old).subspan(o0, o - o0));
     Expr flat = 0;
-    for (std::size_t k = n0; k < n; ++k)
-      flat = flat + pool().index(static_cast<int>(k)) * new_strides[k - n0];
+    for (std::size_t k = n0; k < n; ++k) flat = flat + pool().index(k) * new_strides[k - n0];
     flat = simplify(flat, sizes);
     for (std::size_t k = o0; k < o; ++k) {
       Expr e = flat;

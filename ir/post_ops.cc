@@ -51,9 +51,8 @@ std::vector<std::size_t> cut_points(const LoopBody& body, std::size_t acc) {
 Expr without_unit_extents(Expr index, const TensorRef& out, ExprPool& pool) {
   for (std::size_t d = 0; d < out.sizes.size(); ++d) {
     if (!out.sizes[d].is_constant(1)) continue;
-    index = substitute(index, [&](Expr s) {
-      return s == pool.index(static_cast<int>(d)) ? std::optional<Expr>(0) : std::nullopt;
-    });
+    index =
+        substitute(index, [&](Expr s) { return s == pool.index(d) ? std::optional<Expr>(0) : std::nullopt; });
   }
   return index;
 }
@@ -67,8 +66,7 @@ bool depends_on_dimensions_only(Expr e) {
 // The element of the result at the product's indices, counted from the result's first.
 Expr in_result(const Graph& graph, const TensorRef& out) {
   Expr index = 0;
-  for (std::size_t d = 0; d < out.sizes.size(); ++d)
-    index = index + graph.pool->index(static_cast<int>(d)) * out.strides[d];
+  for (std::size_t d = 0; d < out.sizes.size(); ++d) index = index + graph.pool->index(d) * out.strides[d];
   return index;
 }
 

@@ -30,7 +30,7 @@ std::optional<Expr> default_index(const Graph& graph, BufferId buffer, std::span
   const std::vector<Expr> strides = strides_of(graph, buffer);
   Expr index = 0;
   for (std::size_t k = 0; k < sizes.size(); ++k) {
-    if (!sizes[k].is_constant(1)) index = index + graph.pool->index(static_cast<int>(k)) * strides[k];
+    if (!sizes[k].is_constant(1)) index = index + graph.pool->index(k) * strides[k];
   }
   return index;
 }

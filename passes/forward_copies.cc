@@ -22,7 +22,7 @@ bool only_moves(const Graph& graph, OpId op) {
 
 bool is_linear(Expr e, std::size_t rank, ExprPool& pool) {
   for (std::size_t k = 0; k < rank; ++k) {
-    const Expr index = pool.index(static_cast<int>(k));
+    const Expr index = pool.index(k);
     const std::optional<Expr> stride = stride_of(e, index);
     if (!stride) return false;
     e = e - index * *stride;
@@ -133,7 +133,7 @@ class Forwarder {
     if (const auto whole = index_in_source(copy, e, second.sizes)) return {{second.sizes, 0, 0, *whole}};
     const std::vector<Expr> strides = contiguous_strides(copy.sizes);
     for (std::size_t d = second.sizes.size(); d-- > 0;) {
-      const Expr index = graph_.pool->index(static_cast<int>(d));
+      const Expr index = graph_.pool->index(d);
       const std::optional<Expr> step = stride_of(e, index);
       if (!second.sizes[d].is_constant() || !step || step->is_constant(0)) continue;
       const std::int64_t extent = second.sizes[d].constant();
@@ -160,7 +160,7 @@ class Forwarder {
   bool stores_in_order(const Loops& loops, const std::vector<Expr>& strides) const {
     Expr own = 0;
     for (std::size_t k = 0; k < strides.size(); ++k) {
-      if (!loops.sizes[k].is_constant(1)) own = own + graph_.pool->index(static_cast<int>(k)) * strides[k];
+      if (!loops.sizes[k].is_constant(1)) own = own + graph_.pool->index(k) * strides[k];
     }
     return simplify(loops.store_index, loops.sizes) == simplify(own, loops.sizes);
   }

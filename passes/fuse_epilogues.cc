@@ -5,6 +5,7 @@
 
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/id_vector.h"
 #include "passes/compact.h"
 #include "passes/fusion_graph.h"
 #include "passes/reshape_loops.h"
@@ -20,11 +21,11 @@ DType accumulator_type(DType operand) {
 }
 
 // For each storage, the operations that touch it.
-std::vector<std::vector<OpId>> touchers(const Schedule& schedule) {
-  std::vector<std::vector<OpId>> out(schedule.graph.storages.size());
+IdVector<StorageId, std::vector<OpId>> touchers(const Schedule& schedule) {
+  IdVector<StorageId, std::vector<OpId>> out(schedule.graph.storages.size());
   for (OpId op : execution_order(schedule)) {
     for (const Access& a : effects(schedule.graph, op).accesses) {
-      std::vector<OpId>& list = out[static_cast<std::size_t>(a.region.storage.index)];
+      std::vector<OpId>& list = out[a.region.storage];
       if (list.empty() || list.back() != op) list.push_back(op);
     }
   }
@@ -41,7 +42,7 @@ class Fuser {
     is_output_.assign(graph_.storages.size(), false);
     for (const GraphOutput& o : graph_.outputs) {
       const StorageId s = root_storage(graph_, o.buffer);
-      if (s.valid()) is_output_[static_cast<std::size_t>(s.index)] = true;
+      if (s.valid()) is_output_[s] = true;
     }
   }
 
@@ -50,7 +51,7 @@ class Fuser {
     for (OpId op : execution_order(schedule_)) {
       if (graph_[op].as<Gemm>() == nullptr) continue;
       const int cluster = clusters_.cluster_of(op);
-      if (schedule_.nodes[static_cast<std::size_t>(cluster)].kind != ScheduleNode::Kind::single) continue;
+      if (at(schedule_.nodes, cluster).kind != ScheduleNode::Kind::single) continue;
       while (fuse_reader(op, cluster)) changed = true;
     }
     if (!changed) return false;
@@ -64,17 +65,16 @@ class Fuser {
   Schedule& schedule_;
   Graph& graph_;
   FusionGraph clusters_;
-  std::vector<std::vector<OpId>> touchers_;
-  std::vector<bool> is_output_;
+  IdVector<StorageId, std::vector<OpId>> touchers_;
+  IdVector<StorageId, bool> is_output_;
 
   // The only operation besides the GEMM that touches its result.
   std::optional<OpId> only_reader(OpId gemm) const {
     const StorageId s = root_storage(graph_, graph_[gemm].outputs[0]);
-    if (!s.valid() || graph_[s].kind != StorageKind::activation ||
-        is_output_[static_cast<std::size_t>(s.index)]) {
+    if (!s.valid() || graph_[s].kind != StorageKind::activation || is_output_[s]) {
       return std::nullopt;
     }
-    const std::vector<OpId>& all = touchers_[static_cast<std::size_t>(s.index)];
+    const std::vector<OpId>& all = touchers_[s];
     if (all.size() != 2 || all[0] != gemm) return std::nullopt;
     return all[1];
   }
@@ -85,8 +85,7 @@ class Fuser {
     const auto* loops = graph_[*reader].as<Loops>();
     if (loops == nullptr || loops->is_reduction() || graph_[*reader].outputs.size() != 1) return false;
     const int reader_cluster = clusters_.cluster_of(*reader);
-    if (schedule_.nodes[static_cast<std::size_t>(reader_cluster)].kind != ScheduleNode::Kind::single)
-      return false;
+    if (at(schedule_.nodes, reader_cluster).kind != ScheduleNode::Kind::single) return false;
     std::optional<Gemm> fused =
         with_epilogue(*graph_[gemm_op].as<Gemm>(), *loops, graph_[*reader].outputs[0]);
     if (!fused) return false;
@@ -104,7 +103,7 @@ class Fuser {
         op.origins.push_back(origin);
     }
     op.cost.reset();
-    std::vector<OpId>& list = touchers_[static_cast<std::size_t>(root_storage(graph_, op.outputs[0]).index)];
+    std::vector<OpId>& list = touchers_[root_storage(graph_, op.outputs[0])];
     std::replace(list.begin(), list.end(), *reader, gemm_op);
     return true;
   }
@@ -113,7 +112,7 @@ class Fuser {
   Expr out_index(const TensorRef& out) const {
     Expr e = out.offset;
     for (std::size_t k = 0; k < out.sizes.size(); ++k) {
-      if (!out.sizes[k].is_constant(1)) e = e + graph_.pool->index(static_cast<int>(k)) * out.strides[k];
+      if (!out.sizes[k].is_constant(1)) e = e + graph_.pool->index(k) * out.strides[k];
     }
     return simplify(e, out.sizes);
   }
@@ -122,7 +121,7 @@ class Fuser {
   std::optional<TensorRef> view_at(BufferId target, Expr store, const std::vector<Expr>& sizes) const {
     TensorRef ref{target, store, sizes, {}};
     for (std::size_t k = 0; k < sizes.size(); ++k) {
-      const Expr index = graph_.pool->index(static_cast<int>(k));
+      const Expr index = graph_.pool->index(k);
       const std::optional<Expr> stride =
           sizes[k].is_constant(1) ? Expr(std::int64_t{0}) : stride_of(ref.offset, index);
       if (!stride) return std::nullopt;
@@ -153,24 +152,23 @@ class Fuser {
     const Expr own = out_index(gemm.out);
     BodyBuilder body(*graph_.pool);
     std::vector<Expr> same;
-    for (std::size_t k = 0; k < sizes.size(); ++k) same.push_back(graph_.pool->index(static_cast<int>(k)));
+    for (std::size_t k = 0; k < sizes.size(); ++k) same.push_back(graph_.pool->index(k));
     const ValueId before = gemm.epilogue ? body.inline_body(*gemm.epilogue, same)
                                          : body.acc(accumulator_type(graph_[gemm.a.buffer].dtype));
     const ValueId value = body.cast(before, graph_[result].dtype);
-    std::vector<ValueId> map(loops.body.instrs.size());
-    for (std::size_t k = 0; k < loops.body.instrs.size(); ++k) {
-      Instr instr = loops.body.instrs[k];
-      for (ValueId& v : instr.operands) v = map[static_cast<std::size_t>(v.index)];
-      instr.index =
-          simplify(substitute(instr.index,
-                              [&](Expr s) -> std::optional<Expr> {
-                                if (s.is_symbol(SymbolKind::value))
-                                  return body.as_index(map[static_cast<std::size_t>(s.symbol_number())]);
-                                if (s.is_symbol(SymbolKind::index))
-                                  return (*indices)[static_cast<std::size_t>(s.symbol_number())];
-                                return std::nullopt;
-                              }),
-                   sizes);
+    IdVector<ValueId, ValueId> map(loops.body.instrs.size());
+    for (const ValueId k : map.ids()) {
+      Instr instr = ir::at(loops.body.instrs, k);
+      for (ValueId& v : instr.operands) v = map[v];
+      instr.index = simplify(substitute(instr.index,
+                                        [&](Expr s) -> std::optional<Expr> {
+                                          if (s.is_symbol(SymbolKind::value))
+                                            return body.as_index(map[ValueId{s.symbol_number()}]);
+                                          if (s.is_symbol(SymbolKind::index))
+                                            return ir::at(*indices, s.symbol_number());
+                                          return std::nullopt;
+                                        }),
+                             sizes);
       if (instr.code == OpCode::load && root_storage(graph_, instr.buffer) == memory) {
         const std::int64_t item = size_of(graph_[result].dtype);
         const auto shift = divide_exactly(region(graph_, instr.buffer).offset - written.offset, item);
@@ -186,7 +184,7 @@ class Fuser {
         return std::nullopt;
       map[k] = body.add(std::move(instr));
     }
-    const ValueId last = map[static_cast<std::size_t>(loops.body.result.index)];
+    const ValueId last = map[loops.body.result];
     return Gemm{gemm.a, gemm.b, std::move(*out), body.finish(body.cast(last, graph_[target].dtype))};
   }
 };

@@ -86,13 +86,13 @@ Loops split_dims(const Loops& loops, const Factors& factors, ExprPool& pool) {
   std::vector<Expr> sizes, by;
   for (std::size_t k = 0; k < loops.sizes.size(); ++k) {
     if (k >= factors.size()) {
-      by.push_back(pool.index(static_cast<int>(sizes.size())));
+      by.push_back(pool.index(sizes.size()));
       sizes.push_back(loops.sizes[k]);
       continue;
     }
     Expr index = zero();
     for (const Expr& factor : factors[k]) {
-      index = index * factor + pool.index(static_cast<int>(sizes.size()));
+      index = index * factor + pool.index(sizes.size());
       sizes.push_back(factor);
     }
     by.push_back(index);
@@ -125,9 +125,7 @@ bool can_merge_dims(const Loops& loops, std::size_t k) {
 Loops merge_dims(const Loops& loops, std::size_t k, ExprPool& pool) {
   std::vector<Expr> sizes = loops.sizes, by;
   for (std::size_t d = 0; d < loops.sizes.size(); ++d) {
-    by.push_back(d < k    ? pool.index(static_cast<int>(d))
-                 : d == k ? zero()
-                          : pool.index(static_cast<int>(d) - 1));
+    by.push_back(d < k ? pool.index(d) : d == k ? zero() : pool.index(static_cast<int>(d) - 1));
   }
   sizes[k] = sizes[k] * sizes[k + 1];
   sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(k) + 1);
@@ -162,7 +160,7 @@ std::optional<std::vector<Expr>> reindex(std::span<const Expr> sizes, std::span<
     }
     Expr flat = zero();
     for (std::size_t k = first_j; k < j; ++k) {
-      flat = flat * over[k] + (over[k].is_constant(1) ? zero() : pool.index(static_cast<int>(k)));
+      flat = flat * over[k] + (over[k].is_constant(1) ? zero() : pool.index(k));
     }
     Expr inner = 1;
     for (std::size_t k = i; k-- > first_i;) {

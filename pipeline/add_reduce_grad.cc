@@ -2,7 +2,7 @@
 
 namespace braid::pipeline {
 
-Schedule add_reduce_grad(const Schedule& schedule, bool wait) {
+PipelineSchedule add_reduce_grad(const PipelineSchedule& schedule, bool wait) {
   PerStage<int> gradients(schedule.rank_of_stage.ids());
   return with_rows(schedule, [&](int, const Row& row) {
     Row to;

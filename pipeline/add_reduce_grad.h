@@ -7,6 +7,6 @@
 
 namespace braid::pipeline {
 
-Schedule add_reduce_grad(const Schedule& schedule, bool wait = false);
+PipelineSchedule add_reduce_grad(const PipelineSchedule& schedule, bool wait = false);
 
 }  // namespace braid::pipeline

@@ -16,7 +16,7 @@ using enum ActionKind;
 
 class Inserter {
  public:
-  explicit Inserter(const Schedule& in)
+  explicit Inserter(const PipelineSchedule& in)
       : in_(in),
         out_{in.rank_of_stage, PerRank<Row>(in.rows.ids()), in.microbatches},
         placed_(stage_microbatches(in)),
@@ -27,7 +27,7 @@ class Inserter {
                          handed_over_between(in, s)});
   }
 
-  Schedule run() && {
+  PipelineSchedule run() && {
     reserve();
     for (const int r : in_.rows.ids())
       if (!in_.rows[r].empty()) wake(r);
@@ -135,8 +135,8 @@ class Inserter {
     return fmt::format("{} of rank {}", to_string(needed), in_.rank_of_stage[needed.stage]);
   }
 
-  const Schedule& in_;
-  Schedule out_;
+  const PipelineSchedule& in_;
+  PipelineSchedule out_;
   IdVector<StageMicrobatch, KindSet> placed_;
   PerRank<std::size_t> next_;              // position in the row
   IdVector<int, std::uint64_t> runnable_;  // a bit for each rank, set if its next cell may be ready
@@ -145,6 +145,6 @@ class Inserter {
 
 }  // namespace
 
-Schedule add_send_recv(const Schedule& schedule) { return Inserter(schedule).run(); }
+PipelineSchedule add_send_recv(const PipelineSchedule& schedule) { return Inserter(schedule).run(); }
 
 }  // namespace braid::pipeline

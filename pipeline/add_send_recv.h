@@ -21,6 +21,6 @@
 namespace braid::pipeline {
 
 // Throws BR0837 if the rows wait for each other, with the next cell of each rank and what it needs.
-Schedule add_send_recv(const Schedule& schedule);
+PipelineSchedule add_send_recv(const PipelineSchedule& schedule);
 
 }  // namespace braid::pipeline

@@ -116,7 +116,7 @@ Row with_residency(const Row& row, int residency, int lookahead, PerStage<std::s
 
 }  // namespace
 
-Schedule add_unshard_reshard(const Schedule& schedule, const UnshardOptions& options) {
+PipelineSchedule add_unshard_reshard(const PipelineSchedule& schedule, const UnshardOptions& options) {
   if (options.residency < 1)
     ir::user_error(kBadLoweringOption, {},
                    fmt::format("residency must be at least 1 stage, got {}", options.residency),

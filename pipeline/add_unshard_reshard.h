@@ -30,6 +30,6 @@ struct UnshardOptions {
 
 // Throws BR0840 for a residency or look-ahead below 1, and for a list whose length is not the number of
 // ranks.
-Schedule add_unshard_reshard(const Schedule& schedule, const UnshardOptions& options = {});
+PipelineSchedule add_unshard_reshard(const PipelineSchedule& schedule, const UnshardOptions& options = {});
 
 }  // namespace braid::pipeline

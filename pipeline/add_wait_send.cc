@@ -4,7 +4,7 @@
 
 namespace braid::pipeline {
 
-Schedule add_wait_send(const Schedule& schedule) {
+PipelineSchedule add_wait_send(const PipelineSchedule& schedule) {
   // The SENDs without a WAIT_SEND so far.
   IdVector<StageMicrobatch, KindSet> pending(stage_microbatches(schedule));
   return with_rows(schedule, [&](int, const Row& row) {

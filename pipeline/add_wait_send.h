@@ -11,6 +11,6 @@
 namespace braid::pipeline {
 
 // Takes a lowered schedule without WAIT_SENDs. Linear.
-Schedule add_wait_send(const Schedule& schedule);
+PipelineSchedule add_wait_send(const PipelineSchedule& schedule);
 
 }  // namespace braid::pipeline

@@ -13,7 +13,7 @@ namespace {
 
 class Chooser {
  public:
-  Chooser(const SearchProblem& p, const PipelineCosts& costs, ChannelPolicy policy)
+  Chooser(const SearchProblem& p, const PipelineCosts& costs, QueuePolicy policy)
       : problem_(p), costs_(costs), policy_(policy) {
     choice_.simulated = analysis::Time::max();
   }
@@ -56,7 +56,7 @@ class Chooser {
   }
 
  private:
-  bool offer(const Orders& orders, Schedule lowered) {
+  bool offer(const Orders& orders, PipelineSchedule lowered) {
     ++choice_.simulations;
     const analysis::Time t = simulate(lowered, costs_, policy_).makespan;
     if (t >= choice_.simulated) return false;
@@ -68,13 +68,13 @@ class Chooser {
 
   const SearchProblem& problem_;
   const PipelineCosts& costs_;
-  const ChannelPolicy policy_;
+  const QueuePolicy policy_;
   ChannelChoice choice_;
 };
 
 }  // namespace
 
-ChannelChoice choose_for_channels(const SearchProblem& p, const PipelineCosts& costs, ChannelPolicy policy,
+ChannelChoice choose_for_channels(const SearchProblem& p, const PipelineCosts& costs, QueuePolicy policy,
                                   std::span<const ChannelCandidate> candidates, analysis::Time lower_bound,
                                   std::int64_t budget) {
   ir::internal_check(!candidates.empty(), "choose_for_channels: no candidate");

@@ -11,24 +11,24 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/channels.h"
 #include "pipeline/costs.h"
 #include "pipeline/deadlock_proof.h"
+#include "pipeline/queue_policy.h"
 #include "pipeline/search_problem.h"
 
 namespace braid::pipeline {
 
 struct ChannelCandidate {
   std::string name;
-  Orders orders;       // accepted by evaluate()
-  Schedule published;  // the same with idle cells, if it has any; otherwise empty
+  Orders orders;               // accepted by evaluate()
+  PipelineSchedule published;  // the same with idle cells, if it has any; otherwise empty
 };
 
 struct ChannelChoice {
   int candidate = 0;  // index of the best one, from which the improvement started
   Orders orders;
-  Schedule lowered;         // with SEND and RECV
-  Certificate certificate;  // proves that it completes under these channels for any timing
+  PipelineSchedule lowered;  // with SEND and RECV
+  PassingOrder certificate;  // proves that it completes under these channels for any timing
   analysis::Time simulated;
   analysis::Time first_candidate;  // time of the first candidate under these channels
   int improvements = 0;
@@ -38,7 +38,7 @@ struct ChannelChoice {
 // Stops early if a candidate reaches `lower_bound`. `budget` counts simulations beyond those of the
 // candidates.
 ChannelChoice choose_for_channels(const SearchProblem& problem, const PipelineCosts& costs,
-                                  ChannelPolicy policy, std::span<const ChannelCandidate> candidates,
+                                  QueuePolicy policy, std::span<const ChannelCandidate> candidates,
                                   analysis::Time lower_bound, std::int64_t budget);
 
 }  // namespace braid::pipeline

@@ -19,7 +19,7 @@ I id_of(const IdVector<I, Key>& ascending, const Key& key) {
 
 }  // namespace
 
-ChannelLayout::ChannelLayout(const Schedule& s, ChannelPolicy::Kind policy)
+ChannelLayout::ChannelLayout(const PipelineSchedule& s, QueuePolicy::Kind policy)
     : entries_(4 * s.rank_of_stage.size()) {
   using Key = std::pair<int, int>;
   struct Use {
@@ -39,17 +39,17 @@ ChannelLayout::ChannelLayout(const Schedule& s, ChannelPolicy::Kind policy)
         const bool out = is_send(t.kind);
         Use use{entry_of(t), out ? Connection{own, peer} : Connection{peer, own}, {own, 0}};
         // The two ends of a channel are two queues, one on each rank.
-        if (policy == ChannelPolicy::Kind::pair) use.queue.second = peer;
-        if (policy == ChannelPolicy::Kind::edge) use.queue.second = 2 * peer + (out ? 1 : 0);
+        if (policy == QueuePolicy::Kind::pair) use.queue.second = peer;
+        if (policy == QueuePolicy::Kind::edge) use.queue.second = 2 * peer + (out ? 1 : 0);
         uses.push_back(use);
         connections_.push_back(use.connection);
-        if (policy != ChannelPolicy::Kind::rank) queues.push_back(use.queue);
+        if (policy != QueuePolicy::Kind::rank) queues.push_back(use.queue);
       }
     }
   }
   sort_unique(connections_);
   sort_unique(queues);
-  const bool by_rank = policy == ChannelPolicy::Kind::rank;
+  const bool by_rank = policy == QueuePolicy::Kind::rank;
   queues_ = by_rank ? s.ranks() : count_of(queues);
   for (const Use& u : uses)
     entries_[u.entry] = {by_rank ? QueueId{u.queue.first} : id_of(queues, u.queue),

@@ -1,7 +1,7 @@
 // Assigns the transfers of a schedule to queues and connections.
 #pragma once
 
-#include "pipeline/channels.h"
+#include "pipeline/queue_policy.h"
 #include "pipeline/transfers.h"
 
 namespace braid::pipeline {
@@ -10,7 +10,7 @@ namespace braid::pipeline {
 // is one end, on one rank, of a channel of the policy; its transfers proceed one after another.
 class ChannelLayout {
  public:
-  ChannelLayout(const Schedule& schedule, ChannelPolicy::Kind policy);
+  ChannelLayout(const PipelineSchedule& schedule, QueuePolicy::Kind policy);
 
   QueueId queue_of(Action transfer) const { return entries_[entry_of(transfer)].queue; }
   ConnectionId connection_of(Action transfer) const { return entries_[entry_of(transfer)].connection; }

@@ -14,7 +14,7 @@ namespace {
 
 class Check {
  public:
-  Check(const Schedule& s, const Certificate& c)
+  Check(const PipelineSchedule& s, const PassingOrder& c)
       : s_(s),
         c_(c),
         layout_(s, c.policy.kind),
@@ -105,8 +105,8 @@ class Check {
     return {};
   }
 
-  const Schedule& s_;
-  const Certificate& c_;
+  const PipelineSchedule& s_;
+  const PassingOrder& c_;
   ChannelLayout layout_;
   IdVector<int, int> at_;        // by number(): the entry of the transfer
   IdVector<int, int> complete_;  // the entry after which no action waits for the transfer
@@ -114,7 +114,7 @@ class Check {
 
 }  // namespace
 
-std::string check_certificate(const Schedule& schedule, const Certificate& certificate) {
+std::string check_certificate(const PipelineSchedule& schedule, const PassingOrder& certificate) {
   return Check(schedule, certificate).run();
 }
 

@@ -23,7 +23,8 @@ ordered_json span(int rank, Lane lane, const std::string& name, Time begin, Time
 
 }  // namespace
 
-std::string chrome_trace(const Schedule& s, const Simulation& simulation, const PerRank<RankMemory>& memory) {
+std::string chrome_trace(const PipelineSchedule& s, const Simulation& simulation,
+                         const PerRank<RankMemory>& memory) {
   ordered_json events = ordered_json::array();
   for (const int r : s.rows.ids()) {
     events.push_back(

@@ -8,7 +8,7 @@
 
 namespace braid::pipeline {
 
-std::string chrome_trace(const Schedule& schedule, const Simulation& simulation,
+std::string chrome_trace(const PipelineSchedule& schedule, const Simulation& simulation,
                          const PerRank<RankMemory>& memory);
 
 }  // namespace braid::pipeline

@@ -93,7 +93,7 @@ Time PipelineCosts::transfer(Action send, std::int32_t from, std::int32_t to) co
   return used.latency + Time::from_ns(std::min(static_cast<double>(size) / used.gb_s, kMostNs));
 }
 
-PipelineCosts unit_costs(const Schedule& schedule) {
+PipelineCosts unit_costs(const PipelineSchedule& schedule) {
   PipelineCosts costs;
   StageCosts s;
   s.forward = s.backward_input = s.backward_weight = Time::from_us(1);

@@ -59,7 +59,7 @@ struct PipelineCosts {
 
 // F, I and W take one unit (1 us) each, B takes two and transfers none; an activation is one byte, and W
 // needs all of it.
-PipelineCosts unit_costs(const Schedule& schedule);
+PipelineCosts unit_costs(const PipelineSchedule& schedule);
 
 // {"version": 1, "stages": [{"forward_us": 10, "backward_input_us": 12, "backward_weight_us": 8, ...}, ...],
 //  "link": {"latency_us": 5, "gb_s": 25}, "links": [{"from": 0, "to": 1, "latency_us": 9, "gb_s": 12}],

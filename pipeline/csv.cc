@@ -82,7 +82,7 @@ class LineParser {
 
 // visit(rank, cell, action) for every action that has a stage.
 template <class Visit>
-void each_action(const Schedule& schedule, Visit visit) {
+void each_action(const PipelineSchedule& schedule, Visit visit) {
   for (const int rank : schedule.rows.ids()) {
     each_cell(schedule.rows[rank], [&](std::size_t cell, std::size_t, std::span<const Action> all) {
       for (const Action a : all)
@@ -93,7 +93,7 @@ void each_action(const Schedule& schedule, Visit visit) {
 
 // Determines the sizes of the schedule; numbers that imply gaps are refused before anything is allocated for
 // them.
-void count(Schedule& schedule, const CsvOptions& options, std::int32_t& stages) {
+void count(PipelineSchedule& schedule, const CsvOptions& options, std::int32_t& stages) {
   std::int64_t actions = 0;
   each_action(schedule, [&](int, std::size_t, Action) { ++actions; });
   each_action(schedule, [&](int rank, std::size_t cell, Action a) {
@@ -118,7 +118,7 @@ void count(Schedule& schedule, const CsvOptions& options, std::int32_t& stages) 
   }
 }
 
-void place_stages(Schedule& schedule, const CsvOptions& options, std::int32_t stages) {
+void place_stages(PipelineSchedule& schedule, const CsvOptions& options, std::int32_t stages) {
   const bool given = !options.rank_of_stage.empty();
   schedule.rank_of_stage = given ? options.rank_of_stage : RankOfStage(first_ids<int>(stages), -1);
   each_action(schedule, [&](int rank, std::size_t cell, Action a) {
@@ -161,8 +161,8 @@ void append_row(std::string& text, const Row& row) {
 
 Row parse_row(std::string_view line) { return LineParser(line, {}, CsvDialect::any).parse(); }
 
-Schedule parse_schedule(std::string_view text, const CsvOptions& options) {
-  Schedule schedule;
+PipelineSchedule parse_schedule(std::string_view text, const CsvOptions& options) {
+  PipelineSchedule schedule;
   for (int rank = 0; !text.empty(); ++rank) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
@@ -176,7 +176,7 @@ Schedule parse_schedule(std::string_view text, const CsvOptions& options) {
   return schedule;
 }
 
-std::string print(const Schedule& schedule, LineEnd end) {
+std::string print(const PipelineSchedule& schedule, LineEnd end) {
   std::size_t cells = 0;
   for (const Row& row : schedule.rows) cells += row.size() + 1;
   std::string text;

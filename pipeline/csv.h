@@ -36,12 +36,12 @@ Row parse_row(std::string_view line);
 // Throws BR0800 to BR0805 with line, column, rank and cell. Does not check whether the schedule can run (see
 // validate.h). Stages and micro-batches count from 0; numbers too large for a file of this size are rejected,
 // so that allocations stay proportional to the text. Linear.
-Schedule parse_schedule(std::string_view text, const CsvOptions& options = {});
+PipelineSchedule parse_schedule(std::string_view text, const CsvOptions& options = {});
 
 enum class LineEnd { lf, crlf };
 
 // The inverse of parse_schedule for rows in which every stage appears. Linear.
-std::string print(const Schedule& schedule, LineEnd end = LineEnd::lf);
+std::string print(const PipelineSchedule& schedule, LineEnd end = LineEnd::lf);
 std::string print(const Row& row);
 
 }  // namespace braid::pipeline

@@ -14,7 +14,7 @@ namespace braid::pipeline {
 namespace {
 
 template <class Visit>
-void each_transfer(const Schedule& s, Visit visit) {
+void each_transfer(const PipelineSchedule& s, Visit visit) {
   for (const int rank : s.rows.ids()) {
     const Row& row = s.rows[rank];
     for (std::size_t p = 0; p < row.size(); ++p)
@@ -23,7 +23,7 @@ void each_transfer(const Schedule& s, Visit visit) {
 }
 
 // Whether the SENDs and the RECVs of every connection number the messages alike.
-bool same_order(const Schedule& s, const ChannelLayout& layout) {
+bool same_order(const PipelineSchedule& s, const ChannelLayout& layout) {
   struct Numbers {
     std::int32_t send = 0, recv = 0;
   };
@@ -41,7 +41,7 @@ bool same_order(const Schedule& s, const ChannelLayout& layout) {
   return std::ranges::all_of(numbers, [](Numbers n) { return n.send == n.recv; });
 }
 
-ChannelMismatch first_mismatch(const Schedule& s, const ChannelLayout& layout) {
+ChannelMismatch first_mismatch(const PipelineSchedule& s, const ChannelLayout& layout) {
   struct Order {
     std::vector<RowAction> sends, recvs;
   };
@@ -62,13 +62,13 @@ ChannelMismatch first_mismatch(const Schedule& s, const ChannelLayout& layout) {
   throw ir::InternalError("all connections have equal orders");
 }
 
-std::string describe(const Schedule& s, const RowAction& a) {
+std::string describe(const PipelineSchedule& s, const RowAction& a) {
   return fmt::format("{} ({})", to_string(a.action), location_text(s, a.rank, a.position));
 }
 
 }  // namespace
 
-Proof prove_deadlock_free(const Schedule& schedule, ChannelPolicy policy) {
+Proof prove_deadlock_free(const PipelineSchedule& schedule, QueuePolicy policy) {
   if (policy.buffered < 0)
     ir::user_error(kBadLoweringOption, {},
                    fmt::format("expected at least 0 buffered messages, got {}", policy.buffered));
@@ -77,12 +77,12 @@ Proof prove_deadlock_free(const Schedule& schedule, ChannelPolicy policy) {
   if (!same_order(schedule, layout)) return first_mismatch(schedule, layout);
   Rendezvous rendezvous(schedule, layout, policy.buffered);
   std::vector<Action> order = rendezvous.run();
-  if (rendezvous.finished()) return Certificate{policy, std::move(order)};
+  if (rendezvous.finished()) return PassingOrder{policy, std::move(order)};
   return RendezvousCycle{policy, shortest_cycle(schedule, layout, policy, rendezvous)};
 }
 
-std::string to_text(const Schedule& schedule, const Proof& proof) {
-  if (const auto* c = std::get_if<Certificate>(&proof))
+std::string to_text(const PipelineSchedule& schedule, const Proof& proof) {
+  if (const auto* c = std::get_if<PassingOrder>(&proof))
     return fmt::format("no deadlock for any timing with {}: {} transfers in one order", to_string(c->policy),
                        c->order.size());
   if (const auto* m = std::get_if<ChannelMismatch>(&proof))
@@ -99,9 +99,9 @@ std::string to_text(const Schedule& schedule, const Proof& proof) {
   return text;
 }
 
-Certificate require_deadlock_free(const Schedule& schedule, ChannelPolicy policy) {
+PassingOrder require_deadlock_free(const PipelineSchedule& schedule, QueuePolicy policy) {
   Proof proof = prove_deadlock_free(schedule, policy);
-  if (auto* c = std::get_if<Certificate>(&proof)) return std::move(*c);
+  if (auto* c = std::get_if<PassingOrder>(&proof)) return std::move(*c);
   if (std::holds_alternative<ChannelMismatch>(proof))
     ir::user_error(kChannelMismatch, {}, to_text(schedule, proof),
                    "a channel has no tags: its SENDs and RECVs must have the same order");

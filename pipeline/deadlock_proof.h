@@ -24,14 +24,14 @@
 #include <variant>
 #include <vector>
 
-#include "pipeline/channels.h"
+#include "pipeline/queue_policy.h"
 #include "pipeline/schedule.h"
 
 namespace braid::pipeline {
 
 // An order in which all messages pass, each named by its SEND; with buffering, SENDs and RECVs are separate.
-struct Certificate {
-  ChannelPolicy policy;
+struct PassingOrder {
+  QueuePolicy policy;
   std::vector<Action> order;
 };
 
@@ -57,25 +57,25 @@ struct BlockedAction {
   Action needs;
 };
 struct RendezvousCycle {
-  ChannelPolicy policy;
+  QueuePolicy policy;
   std::vector<BlockedAction> blocked;  // a shortest cycle
 };
 
-using Proof = std::variant<Certificate, ChannelMismatch, RendezvousCycle>;
+using Proof = std::variant<PassingOrder, ChannelMismatch, RendezvousCycle>;
 
 // Throws what validate (with transfers) throws for an invalid schedule.
-Proof prove_deadlock_free(const Schedule& schedule, ChannelPolicy policy);
+Proof prove_deadlock_free(const PipelineSchedule& schedule, QueuePolicy policy);
 
-inline bool is_safe(const Proof& proof) { return std::holds_alternative<Certificate>(proof); }
+inline bool is_safe(const Proof& proof) { return std::holds_alternative<PassingOrder>(proof); }
 
 // Describes the mismatch or the cycle; for a certificate, the number of messages.
-std::string to_text(const Schedule& schedule, const Proof& proof);
+std::string to_text(const PipelineSchedule& schedule, const Proof& proof);
 
 // Returns the certificate, or throws BR0838 or BR0839 with the mismatch or the cycle.
-Certificate require_deadlock_free(const Schedule& schedule, ChannelPolicy policy);
+PassingOrder require_deadlock_free(const PipelineSchedule& schedule, QueuePolicy policy);
 
 // Empty if the order shows that the schedule completes under the certificate's policy; otherwise what
 // contradicts it. Shares only the rules above with the proof.
-std::string check_certificate(const Schedule& schedule, const Certificate& certificate);
+std::string check_certificate(const PipelineSchedule& schedule, const PassingOrder& certificate);
 
 }  // namespace braid::pipeline

@@ -10,7 +10,7 @@ namespace {
 // The RECVs that were passed and are not emitted yet.
 class Held {
  public:
-  explicit Held(const Schedule& s) : s_(s), held_(stage_microbatches(s)) {}
+  explicit Held(const PipelineSchedule& s) : s_(s), held_(stage_microbatches(s)) {}
 
   void hold(Action recv) {
     held_[stage_microbatch(s_, recv)] |= bit(recv.kind);
@@ -56,7 +56,7 @@ class Held {
     return at != peers_.end() ? at->list : peers_.emplace_back(Peer{rank, {}}).list;
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   IdVector<StageMicrobatch, KindSet> held_;
   std::vector<Peer> peers_;  // of one row
   std::size_t count_ = 0;
@@ -64,7 +64,7 @@ class Held {
 
 }  // namespace
 
-Schedule defer_recv(const Schedule& schedule) {
+PipelineSchedule defer_recv(const PipelineSchedule& schedule) {
   Held held(schedule);
   return with_rows(schedule, [&](int rank, const Row& row) {
     Row to;

@@ -16,6 +16,6 @@
 namespace braid::pipeline {
 
 // Takes a lowered schedule.
-Schedule defer_recv(const Schedule& schedule);
+PipelineSchedule defer_recv(const PipelineSchedule& schedule);
 
 }  // namespace braid::pipeline

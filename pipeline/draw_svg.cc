@@ -33,7 +33,8 @@ const char* colour(ActionKind k) {
 
 }  // namespace
 
-std::string draw_svg(const Schedule& s, const Simulation& simulation, const PerRank<RankMemory>& memory) {
+std::string draw_svg(const PipelineSchedule& s, const Simulation& simulation,
+                     const PerRank<RankMemory>& memory) {
   const double scale =
       simulation.makespan.ps > 0 ? (kWidth - kLeft - 10) / static_cast<double>(simulation.makespan.ps) : 0;
   const auto x = [&](Time t) { return kLeft + static_cast<double>(t.ps) * scale; };

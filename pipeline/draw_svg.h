@@ -9,7 +9,7 @@
 
 namespace braid::pipeline {
 
-std::string draw_svg(const Schedule& schedule, const Simulation& simulation,
+std::string draw_svg(const PipelineSchedule& schedule, const Simulation& simulation,
                      const PerRank<RankMemory>& memory);
 
 }  // namespace braid::pipeline

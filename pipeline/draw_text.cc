@@ -25,7 +25,7 @@ char letter(ActionKind k) {
   }
 }
 
-Time shortest(const Schedule& s, const Simulation& simulation) {
+Time shortest(const PipelineSchedule& s, const Simulation& simulation) {
   Time unit = Time::max();
   for (const int r : s.rows.ids()) {
     for (const CellTimes& c : simulation.cells[r]) {
@@ -38,7 +38,7 @@ Time shortest(const Schedule& s, const Simulation& simulation) {
 
 }  // namespace
 
-std::string draw_text(const Schedule& s, const Simulation& simulation, const DrawOptions& options) {
+std::string draw_text(const PipelineSchedule& s, const Simulation& simulation, const DrawOptions& options) {
   const Time unit = options.unit.ps > 0 ? options.unit : shortest(s, simulation);
   const bool several = s.stages() > s.ranks();
   const auto label = [&](const Row& row, std::size_t position) {

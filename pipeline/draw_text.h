@@ -16,7 +16,7 @@ struct DrawOptions {
 };
 
 // One line per rank. If ranks have several stages, the stage number precedes the letter.
-std::string draw_text(const Schedule& schedule, const Simulation& simulation,
+std::string draw_text(const PipelineSchedule& schedule, const Simulation& simulation,
                       const DrawOptions& options = {});
 
 }  // namespace braid::pipeline

@@ -4,11 +4,11 @@
 
 namespace braid::pipeline {
 
-Schedule generate_1f1b(const GeneratorOptions& o) {
+PipelineSchedule generate_1f1b(const GeneratorOptions& o) {
   check_sizes("1F1B", o, 1);
   if (o.microbatches < o.ranks)
     refuse_sizes("1F1B", o, "it requires at least as many micro-batches as ranks");
-  Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
+  PipelineSchedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r) {
     const std::int32_t after = o.ranks - 1 - r;
     Row& row = schedule.rows[r] = row_after_idle(r, 2 * o.microbatches + 3 * after);

@@ -103,11 +103,11 @@ class DualPipeRow {
 
 }  // namespace
 
-Schedule generate_dualpipev(const GeneratorOptions& o) {
+PipelineSchedule generate_dualpipev(const GeneratorOptions& o) {
   check_sizes("DualPipeV", o, 2);
   if (o.microbatches < o.stages)
     refuse_sizes("DualPipeV", o, "it requires at least as many micro-batches as stages");
-  Schedule schedule = empty_schedule(o, v_placement(o.ranks, o.stages));
+  PipelineSchedule schedule = empty_schedule(o, v_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r) schedule.rows[r] = DualPipeRow(o, r).make();
   return schedule;
 }

@@ -4,9 +4,9 @@
 
 namespace braid::pipeline {
 
-Schedule generate_gpipe(const GeneratorOptions& o) {
+PipelineSchedule generate_gpipe(const GeneratorOptions& o) {
   check_sizes("GPipe", o, 1);
-  Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
+  PipelineSchedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r) {
     const std::int32_t after = o.ranks - 1 - r;
     Row& row = schedule.rows[r] = row_after_idle(r, 2 * o.microbatches + 3 * after);

@@ -6,9 +6,9 @@
 
 namespace braid::pipeline {
 
-Schedule generate_inference(const GeneratorOptions& o) {
+PipelineSchedule generate_inference(const GeneratorOptions& o) {
   check_sizes("Inference", o, 1);
-  Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
+  PipelineSchedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r) {
     Row& row = schedule.rows[r] = row_after_idle(r, o.microbatches);
     for (std::int32_t m = 0; m < o.microbatches; ++m) row.push_back({ActionKind::forward, r, m});
@@ -16,10 +16,10 @@ Schedule generate_inference(const GeneratorOptions& o) {
   return schedule;
 }
 
-Schedule generate_interleaved_inference(const GeneratorOptions& o) {
+PipelineSchedule generate_interleaved_inference(const GeneratorOptions& o) {
   check_sizes("InterleavedInference", o, 0);
   const Interleave order("InterleavedInference", o);
-  Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
+  PipelineSchedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   // A round with fewer micro-batches than ranks returns to the first rank late.
   const std::int32_t late = std::max(0, o.ranks - order.per_round());
   for (std::int32_t r = 0; r < o.ranks; ++r) {

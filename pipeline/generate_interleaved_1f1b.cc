@@ -6,10 +6,10 @@
 
 namespace braid::pipeline {
 
-Schedule generate_interleaved_1f1b(const GeneratorOptions& o) {
+PipelineSchedule generate_interleaved_1f1b(const GeneratorOptions& o) {
   check_sizes("Interleaved1F1B", o, 0);
   const Interleave order("Interleaved1F1B", o);
-  Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
+  PipelineSchedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   const std::int32_t all = order.actions();
   for (std::int32_t r = 0; r < o.ranks; ++r) {
     const std::int32_t after = o.ranks - 1 - r;

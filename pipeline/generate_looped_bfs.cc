@@ -4,9 +4,9 @@
 
 namespace braid::pipeline {
 
-Schedule generate_looped_bfs(const GeneratorOptions& o) {
+PipelineSchedule generate_looped_bfs(const GeneratorOptions& o) {
   check_sizes("LoopedBFS", o, 0);
-  Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
+  PipelineSchedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   const std::int32_t local = o.stages / o.ranks;
   for (std::int32_t r = 0; r < o.ranks; ++r) {
     const std::int32_t after = o.ranks - 1 - r;

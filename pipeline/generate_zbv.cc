@@ -81,9 +81,9 @@ class ZbvRow {
 
 }  // namespace
 
-Schedule generate_zbv(const GeneratorOptions& o) {
+PipelineSchedule generate_zbv(const GeneratorOptions& o) {
   check_sizes("ZBVZeroBubble", o, 2);
-  Schedule schedule = empty_schedule(o, v_placement(o.ranks, o.stages));
+  PipelineSchedule schedule = empty_schedule(o, v_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r) schedule.rows[r] = ZbvRow(o, r).make();
   return schedule;
 }

@@ -35,7 +35,7 @@ Row zero_bubble_row(const Interleave& order, std::int32_t rank, std::int32_t ran
 // is moved once.
 class ForwardColumns {
  public:
-  explicit ForwardColumns(Schedule& schedule)
+  explicit ForwardColumns(PipelineSchedule& schedule)
       : schedule_(schedule), column_(stage_microbatches(schedule), -1), ranks_(schedule.rows.ids()) {}
 
   void run() {
@@ -83,7 +83,7 @@ class ForwardColumns {
     }
   }
 
-  Schedule& schedule_;
+  PipelineSchedule& schedule_;
   IdVector<StageMicrobatch, int> column_;  // of the forward; -1: not known yet
   PerRank<Rank> ranks_;
   std::vector<int> ready_;  // ranks
@@ -91,10 +91,10 @@ class ForwardColumns {
 
 }  // namespace
 
-Schedule generate_interleaved_zero_bubble(const GeneratorOptions& o) {
+PipelineSchedule generate_interleaved_zero_bubble(const GeneratorOptions& o) {
   check_sizes("InterleavedZeroBubble", o, 0);
   const Interleave order("InterleavedZeroBubble", o);
-  Schedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
+  PipelineSchedule schedule = empty_schedule(o, loop_placement(o.ranks, o.stages));
   for (std::int32_t r = 0; r < o.ranks; ++r) schedule.rows[r] = zero_bubble_row(order, r, o.ranks);
   ForwardColumns(schedule).run();
   return schedule;

@@ -35,7 +35,7 @@ void check_sizes(std::string_view name, const GeneratorOptions& o, std::int32_t 
   }
 }
 
-Schedule empty_schedule(const GeneratorOptions& options, RankOfStage rank_of_stage) {
+PipelineSchedule empty_schedule(const GeneratorOptions& options, RankOfStage rank_of_stage) {
   return {std::move(rank_of_stage), PerRank<Row>(first_ids<int>(options.ranks)), options.microbatches};
 }
 

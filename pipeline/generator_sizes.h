@@ -15,7 +15,7 @@ void check_sizes(std::string_view name, const GeneratorOptions& options, std::in
 [[noreturn]] void refuse_sizes(std::string_view name, const GeneratorOptions& options, std::string_view what);
 
 // Rows without cells.
-Schedule empty_schedule(const GeneratorOptions& options, RankOfStage rank_of_stage);
+PipelineSchedule empty_schedule(const GeneratorOptions& options, RankOfStage rank_of_stage);
 
 // Appends `cells` idle cells, none if that is negative.
 void append_idle(Row& row, int cells);

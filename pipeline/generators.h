@@ -25,7 +25,7 @@ struct Generator {
   std::string_view summary;
   // Linear. Throws BR0809 for sizes for which the schedule is not defined, BR0810 if stages * (micro-batches
   // + 4 * ranks) reaches 2^27 (idle cells grow with the ranks).
-  Schedule (*generate)(const GeneratorOptions&);
+  PipelineSchedule (*generate)(const GeneratorOptions&);
 };
 
 std::span<const Generator> generators();

@@ -20,7 +20,8 @@ using Activations = IdVector<std::ptrdiff_t, HeldActivation>;
 
 class Collector {
  public:
-  Collector(const Schedule& s, int rank, std::span<const int> stages) : s_(s), rank_(rank), stages_(stages) {}
+  Collector(const PipelineSchedule& s, int rank, std::span<const int> stages)
+      : s_(s), rank_(rank), stages_(stages) {}
 
   Activations run() {
     check_arguments();
@@ -91,7 +92,7 @@ class Collector {
     fail(fmt::format("rank {}: {} is missing", rank_, to_string(a)));
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   const int rank_;
   const std::span<const int> stages_;
   Activations activations_;
@@ -136,7 +137,7 @@ int assign_slots(Activations& activations) {
 
 }  // namespace
 
-ActivationSlots liveness_slots(const Schedule& schedule, int rank, std::span<const int> stages,
+ActivationSlots liveness_slots(const PipelineSchedule& schedule, int rank, std::span<const int> stages,
                                SlotGranularity granularity) {
   Activations activations = Collector(schedule, rank, stages).run();
   if (granularity == SlotGranularity::microbatch)

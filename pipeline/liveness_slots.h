@@ -33,7 +33,7 @@ struct ActivationSlots {
 
 // The slots for `stages` of one rank. Throws BR0841 for an unknown rank, for missing, unknown or repeated
 // stages, and for a row in which a micro-batch is missing, repeated or out of order. O(n log n).
-ActivationSlots liveness_slots(const Schedule& schedule, int rank, std::span<const int> stages,
+ActivationSlots liveness_slots(const PipelineSchedule& schedule, int rank, std::span<const int> stages,
                                SlotGranularity granularity);
 
 }  // namespace braid::pipeline

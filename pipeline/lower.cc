@@ -11,27 +11,27 @@ namespace braid::pipeline {
 namespace {
 
 // Returns the rows without deferral if the option allows it and the proof rejects the deferral.
-Lowered with_deferral(Schedule plain, const LowerOptions& options) {
-  Schedule deferred = defer_recv(plain);
+Lowered with_deferral(PipelineSchedule plain, const LowerOptions& options) {
+  PipelineSchedule deferred = defer_recv(plain);
   if (options.unsafe_deferral == LowerOptions::UnsafeDeferral::refuse) {
-    Certificate certificate = require_deadlock_free(deferred, options.channels);
+    PassingOrder certificate = require_deadlock_free(deferred, options.channels);
     return {std::move(deferred), std::move(certificate), {}};
   }
   Proof proof = prove_deadlock_free(deferred, options.channels);
-  if (auto* certificate = std::get_if<Certificate>(&proof))
+  if (auto* certificate = std::get_if<PassingOrder>(&proof))
     return {std::move(deferred), std::move(*certificate), {}};
   std::string objection = to_text(deferred, proof);
-  Certificate certificate = require_deadlock_free(plain, options.channels);
+  PassingOrder certificate = require_deadlock_free(plain, options.channels);
   return {std::move(plain), std::move(certificate), std::move(objection)};
 }
 
 }  // namespace
 
-Lowered lower(const Schedule& schedule, const LowerOptions& options) {
+Lowered lower(const PipelineSchedule& schedule, const LowerOptions& options) {
   validate(schedule, {.phases = options.phases});
-  Schedule rows;
-  const Schedule* current = &schedule;
-  const auto apply = [&](Schedule next) {
+  PipelineSchedule rows;
+  const PipelineSchedule* current = &schedule;
+  const auto apply = [&](PipelineSchedule next) {
     rows = std::move(next);
     current = &rows;
     validate(rows, {.phases = options.phases});
@@ -42,7 +42,7 @@ Lowered lower(const Schedule& schedule, const LowerOptions& options) {
   rows = add_send_recv(*current);
   if (options.waits) rows = add_wait_send(rows);
   if (options.defer_recv) return with_deferral(std::move(rows), options);
-  Certificate certificate = require_deadlock_free(rows, options.channels);  // validates as well
+  PassingOrder certificate = require_deadlock_free(rows, options.channels);  // validates as well
   return {std::move(rows), std::move(certificate), {}};
 }
 

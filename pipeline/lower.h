@@ -22,18 +22,18 @@ struct LowerOptions {
   // What to do with a deferral that the proof rejects: raise an error, or leave it out.
   enum class UnsafeDeferral { refuse, leave_out };
   UnsafeDeferral unsafe_deferral = UnsafeDeferral::refuse;
-  ChannelPolicy channels;
+  QueuePolicy channels;
 };
 
 struct Lowered {
-  Schedule schedule;
-  Certificate certificate;
+  PipelineSchedule schedule;
+  PassingOrder certificate;
   // Why the deferral was left out; empty if it was not.
   std::string deferral_left_out;
 };
 
 // Throws the user errors of the passes, and BR0838 or BR0839 with the mismatch or cycle for a refused
 // deferral.
-Lowered lower(const Schedule& schedule, const LowerOptions& options = {});
+Lowered lower(const PipelineSchedule& schedule, const LowerOptions& options = {});
 
 }  // namespace braid::pipeline

@@ -17,7 +17,7 @@ constexpr Time kNever{-1};
 
 class Collector {
  public:
-  Collector(const Schedule& s, const PipelineCosts& costs, const Simulation& simulation, int rank)
+  Collector(const PipelineSchedule& s, const PipelineCosts& costs, const Simulation& simulation, int rank)
       : s_(s), costs_(costs), simulation_(simulation), rank_(rank) {}
 
   RankMemory run() {
@@ -154,7 +154,7 @@ class Collector {
     out_.arena_bytes = placed.bytes;
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   const PipelineCosts& costs_;
   const Simulation& simulation_;
   const int rank_;
@@ -171,7 +171,7 @@ std::string_view to_string(MemoryUse use) {
   return kNames[static_cast<std::size_t>(use)];
 }
 
-PerRank<RankMemory> memory_timeline(const Schedule& schedule, const PipelineCosts& costs,
+PerRank<RankMemory> memory_timeline(const PipelineSchedule& schedule, const PipelineCosts& costs,
                                     const Simulation& simulation) {
   PerRank<RankMemory> all;
   for (const int r : schedule.rows.ids()) all.push_back(Collector(schedule, costs, simulation, r).run());

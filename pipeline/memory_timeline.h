@@ -45,7 +45,7 @@ struct RankMemory {
   std::int64_t arena_bytes = 0;  // size needed by the offsets: at least `peak`
 };
 
-PerRank<RankMemory> memory_timeline(const Schedule& schedule, const PipelineCosts& costs,
+PerRank<RankMemory> memory_timeline(const PipelineSchedule& schedule, const PipelineCosts& costs,
                                     const Simulation& simulation);
 
 }  // namespace braid::pipeline

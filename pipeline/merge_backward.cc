@@ -4,7 +4,7 @@ namespace braid::pipeline {
 
 using enum ActionKind;
 
-Schedule merge_backward(const Schedule& schedule) {
+PipelineSchedule merge_backward(const PipelineSchedule& schedule) {
   return with_rows(schedule, [](int, const Row& row) {
     Row out;
     out.reserve(row.size());

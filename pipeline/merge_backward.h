@@ -7,6 +7,6 @@
 
 namespace braid::pipeline {
 
-Schedule merge_backward(const Schedule& schedule);
+PipelineSchedule merge_backward(const PipelineSchedule& schedule);
 
 }  // namespace braid::pipeline

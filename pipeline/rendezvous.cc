@@ -7,7 +7,7 @@ namespace braid::pipeline {
 
 using enum ActionKind;
 
-Rendezvous::Rendezvous(const Schedule& schedule, const ChannelLayout& layout, int buffered)
+Rendezvous::Rendezvous(const PipelineSchedule& schedule, const ChannelLayout& layout, int buffered)
     : s_(schedule),
       layout_(layout),
       buffered_(buffered),

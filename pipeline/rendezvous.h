@@ -12,7 +12,7 @@ namespace braid::pipeline {
 
 class Rendezvous {
  public:
-  Rendezvous(const Schedule& schedule, const ChannelLayout& layout, int buffered);
+  Rendezvous(const PipelineSchedule& schedule, const ChannelLayout& layout, int buffered);
 
   // Returns the order in which messages pass (Certificate::order). Afterwards all ranks are at the end of
   // their rows, or nothing can move.
@@ -65,7 +65,7 @@ class Rendezvous {
   void completed(Action t);
   void drain();
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   const ChannelLayout& layout_;
   const int buffered_;
   int shift_ = 0;         // bits of a micro-batch
@@ -83,7 +83,7 @@ class Rendezvous {
 };
 
 // A shortest cycle among the fronts of the queues and the ranks' positions in their rows.
-std::vector<BlockedAction> shortest_cycle(const Schedule& schedule, const ChannelLayout& layout,
-                                          ChannelPolicy policy, const Rendezvous& stuck);
+std::vector<BlockedAction> shortest_cycle(const PipelineSchedule& schedule, const ChannelLayout& layout,
+                                          QueuePolicy policy, const Rendezvous& stuck);
 
 }  // namespace braid::pipeline

@@ -11,7 +11,8 @@ namespace {
 // following the waits ends in a cycle.
 class WaitGraph {
  public:
-  WaitGraph(const Schedule& s, const ChannelLayout& layout, ChannelPolicy policy, const Rendezvous& stuck)
+  WaitGraph(const PipelineSchedule& s, const ChannelLayout& layout, QueuePolicy policy,
+            const Rendezvous& stuck)
       : s_(s),
         layout_(layout),
         policy_(policy),
@@ -93,9 +94,9 @@ class WaitGraph {
       }
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   const ChannelLayout& layout_;
-  const ChannelPolicy policy_;
+  const QueuePolicy policy_;
   const Rendezvous& stuck_;
   IdVector<int, std::vector<Wait>> waits_;  // of each node
   IdVector<ConnectionId, Action> unreceived_;
@@ -103,8 +104,8 @@ class WaitGraph {
 
 }  // namespace
 
-std::vector<BlockedAction> shortest_cycle(const Schedule& schedule, const ChannelLayout& layout,
-                                          ChannelPolicy policy, const Rendezvous& stuck) {
+std::vector<BlockedAction> shortest_cycle(const PipelineSchedule& schedule, const ChannelLayout& layout,
+                                          QueuePolicy policy, const Rendezvous& stuck) {
   return WaitGraph(schedule, layout, policy, stuck).shortest_cycle();
 }
 

@@ -14,7 +14,7 @@ namespace braid::pipeline {
 // The cells of one rank. A container is one cell: its header, directly followed by its members.
 using Row = std::vector<Action>;
 
-struct Schedule {
+struct PipelineSchedule {
   RankOfStage rank_of_stage;
   PerRank<Row> rows;
   std::int32_t microbatches = 0;
@@ -22,13 +22,13 @@ struct Schedule {
   int ranks() const { return count_of(rows); }
   int stages() const { return count_of(rank_of_stage); }
 
-  friend bool operator==(const Schedule&, const Schedule&) = default;
+  friend bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
 };
 
 // The schedule with the row that rewrite(rank, row) returns for each rank, called in ascending order.
 template <class Rewrite>
-Schedule with_rows(const Schedule& schedule, const Rewrite& rewrite) {
-  Schedule out{schedule.rank_of_stage, {}, schedule.microbatches};
+PipelineSchedule with_rows(const PipelineSchedule& schedule, const Rewrite& rewrite) {
+  PipelineSchedule out{schedule.rank_of_stage, {}, schedule.microbatches};
   out.rows.reserve(schedule.rows.size());
   for (const int rank : schedule.rows.ids()) out.rows.push_back(rewrite(rank, schedule.rows[rank]));
   return out;

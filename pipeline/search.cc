@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 // Whether the orders contain exactly the problem's actions, each on the rank of its stage.
-bool suits(const SearchProblem& p, const Schedule& schedule, const Orders& orders) {
+bool suits(const SearchProblem& p, const PipelineSchedule& schedule, const Orders& orders) {
   if (schedule.rank_of_stage != p.rank_of_stage || count_of(orders) != p.ranks) return false;
   const PerStage<int> none(p.stages.ids());
   PerStage<int> done[] = {none, none, none};

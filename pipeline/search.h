@@ -20,14 +20,14 @@ namespace braid::pipeline {
 
 struct NamedSchedule {
   std::string name;
-  Schedule schedule;  // for the problem's stages and micro-batches; only its compute actions are used
+  PipelineSchedule schedule;  // for the problem's stages and micro-batches; only its compute actions are used
 };
 
 struct SearchOptions {
   // States for which a bound is computed; 0: default_node_budget.
   std::int64_t node_budget = 0;
   std::int64_t max_bytes = std::int64_t{512} << 20;  // of the states held at one time
-  ChannelPolicy channels;
+  QueuePolicy channels;
   // The costs of the simulation under the channels; null: only the problem's times.
   const PipelineCosts* costs = nullptr;
   // Simulations that may be spent on improving the schedule under the channels; -1: default_simulations.
@@ -49,14 +49,14 @@ struct KnownOutcome {
 struct SearchResult {
   // The shortest in the model.
   Orders orders;
-  Schedule compute;  // the orders as rows
+  PipelineSchedule compute;  // the orders as rows
   analysis::Time makespan;
   // The one to run: of this one, the greedy and the known ones the shortest under the channels, then
   // improved. Its simulated time is not below lower_bound, since queues and contention can only lengthen a
   // schedule.
   ChannelChoice executable;
   std::string executable_source;  // "search", "greedy" or the name of a known schedule
-  ChannelPolicy channels;
+  QueuePolicy channels;
   RootBounds root_bounds;
   analysis::Time lower_bound;  // proved for every schedule
   bool proven_optimal = false;

@@ -73,7 +73,7 @@ void check(const SearchProblem& p) {
   }
 }
 
-Evaluation evaluate(const SearchProblem& p, const Orders& orders, Timeline* timeline) {
+Evaluation evaluate(const SearchProblem& p, const Orders& orders, MoveTimes* timeline) {
   const int last = p.stage_count() - 1;
   const auto id = [&](int stage, int k) { return StageMicrobatch{stage * p.microbatches + k}; };
   const IdVector<StageMicrobatch, std::int64_t> zero(first_ids<StageMicrobatch>((last + 1) * p.microbatches));
@@ -163,8 +163,8 @@ class Numbering {
 
 }  // namespace
 
-Schedule to_schedule(const SearchProblem& p, const Orders& orders) {
-  Schedule out{p.rank_of_stage, {}, p.microbatches};
+PipelineSchedule to_schedule(const SearchProblem& p, const Orders& orders) {
+  PipelineSchedule out{p.rank_of_stage, {}, p.microbatches};
   Numbering numbering(p);
   for (const auto& order : orders) {
     Row& row = out.rows.emplace_back();
@@ -173,7 +173,7 @@ Schedule to_schedule(const SearchProblem& p, const Orders& orders) {
   return out;
 }
 
-Orders from_rows(const SearchProblem& p, const Schedule& schedule) {
+Orders from_rows(const SearchProblem& p, const PipelineSchedule& schedule) {
   Orders out(schedule.rows.ids());
   for (const int r : schedule.rows.ids()) {
     each_cell(schedule.rows[r], [&](std::size_t, std::size_t, std::span<const Action> cell) {
@@ -183,8 +183,8 @@ Orders from_rows(const SearchProblem& p, const Schedule& schedule) {
   return out;
 }
 
-Schedule in_problem_kinds(const SearchProblem& p, const Schedule& schedule) {
-  Schedule out{p.rank_of_stage, {}, p.microbatches};
+PipelineSchedule in_problem_kinds(const SearchProblem& p, const PipelineSchedule& schedule) {
+  PipelineSchedule out{p.rank_of_stage, {}, p.microbatches};
   Numbering numbering(p);
   for (const Row& from : schedule.rows) {
     Row& row = out.rows.emplace_back();

@@ -82,21 +82,21 @@ struct Evaluation {
 };
 
 // The end of each move of each rank, and all moves as (rank, position) in an executable order.
-struct Timeline {
+struct MoveTimes {
   PerRank<std::vector<analysis::Time>> ends;
   std::vector<std::pair<int, std::size_t>> sequence;
 };
 
 // Applies rules 1 to 4 to the given orders. `stuck`: the orders wait for each other. O(actions).
-Evaluation evaluate(const SearchProblem& problem, const Orders& orders, Timeline* timeline = nullptr);
+Evaluation evaluate(const SearchProblem& problem, const Orders& orders, MoveTimes* timeline = nullptr);
 
 // Converts between orders and compute-only rows. from_rows reads compute actions only, splits containers and
 // renumbers micro-batches in order of execution; a B becomes I, W if backwards are split, otherwise I, W
 // become B at the place of I.
-Schedule to_schedule(const SearchProblem& problem, const Orders& orders);
-Orders from_rows(const SearchProblem& problem, const Schedule& schedule);
+PipelineSchedule to_schedule(const SearchProblem& problem, const Orders& orders);
+Orders from_rows(const SearchProblem& problem, const PipelineSchedule& schedule);
 // to_schedule(from_rows()) that keeps the rows' idle cells, since they affect where add_send_recv puts RECVs.
 // For rows with exactly the problem's actions.
-Schedule in_problem_kinds(const SearchProblem& problem, const Schedule& schedule);
+PipelineSchedule in_problem_kinds(const SearchProblem& problem, const PipelineSchedule& schedule);
 
 }  // namespace braid::pipeline

@@ -25,7 +25,7 @@ bool is_transfer(ActionKind k) { return is_send(k) || is_recv(k); }
 
 class Engine {
  public:
-  Engine(const Schedule& schedule, const PipelineCosts& costs, ChannelPolicy policy)
+  Engine(const PipelineSchedule& schedule, const PipelineCosts& costs, QueuePolicy policy)
       : s_(schedule), costs_(costs), queues_(schedule, policy), engine_(2 * schedule.ranks()) {
     check();
     forward_end_.assign(stage_microbatches(s_), kNotYet);
@@ -195,7 +195,7 @@ class Engine {
 
   // Attributes the idle time of the stream until now to its causes.
   void account_for_gap(int r, std::span<const Action> actions) {
-    RankTimes& times = result_.ranks[r];
+    ComputeStreamTimes& times = result_.ranks[r];
     if (ranks_[r].last_end == kNotYet) {
       times.skew = {now()};
       return;
@@ -347,7 +347,7 @@ class Engine {
     }
     result_.makespan = {last_};
     for (const int r : ranks_.ids()) {
-      RankTimes& times = result_.ranks[r];
+      ComputeStreamTimes& times = result_.ranks[r];
       if (ranks_[r].last_end == kNotYet) {
         times.skew = {last_};
       } else {
@@ -360,7 +360,7 @@ class Engine {
     std::ranges::stable_sort(result_.transfers, {}, &TransferTimes::begin);
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   const PipelineCosts& costs_;
   TransferQueues queues_;
   EventEngine<Work> engine_;
@@ -379,11 +379,11 @@ class Engine {
 
 Time Simulation::idle() const {
   Time sum;
-  for (const RankTimes& r : ranks) sum += r.idle();
+  for (const ComputeStreamTimes& r : ranks) sum += r.idle();
   return sum;
 }
 
-Simulation simulate(const Schedule& schedule, const PipelineCosts& costs, ChannelPolicy policy) {
+Simulation simulate(const PipelineSchedule& schedule, const PipelineCosts& costs, QueuePolicy policy) {
   return Engine(schedule, costs, policy).run();
 }
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "analysis/costs/time.h"
-#include "pipeline/channels.h"
 #include "pipeline/costs.h"
+#include "pipeline/queue_policy.h"
 #include "pipeline/schedule.h"
 
 namespace braid::pipeline {
@@ -38,7 +38,7 @@ struct TransferTimes {
 };
 
 // Times of the compute stream of one rank; they add up to the makespan.
-struct RankTimes {
+struct ComputeStreamTimes {
   analysis::Time busy;
   analysis::Time skew;          // before its first action
   analysis::Time dependency;    // what it waited for did not exist yet or was in transit
@@ -52,13 +52,13 @@ struct Simulation {
   analysis::Time makespan;
   PerRank<std::vector<CellTimes>> cells;  // in row order; idle cells are left out
   std::vector<TransferTimes> transfers;   // in order of their begin
-  PerRank<RankTimes> ranks;
+  PerRank<ComputeStreamTimes> ranks;
 
   analysis::Time idle() const;  // of all ranks
 };
 
 // Requires a valid schedule (validate.h). Throws BR0862 if ranks wait for each other forever, with what each
 // waits for, and BR0863 if the sum of all times overflows 64 bits.
-Simulation simulate(const Schedule& schedule, const PipelineCosts& costs, ChannelPolicy policy = {});
+Simulation simulate(const PipelineSchedule& schedule, const PipelineCosts& costs, QueuePolicy policy = {});
 
 }  // namespace braid::pipeline

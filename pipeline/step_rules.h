@@ -7,7 +7,7 @@ namespace braid::pipeline {
 
 class StepRules {
  public:
-  explicit StepRules(const Schedule& s) : s_(s), done_(stage_microbatches(s)) {}
+  explicit StepRules(const PipelineSchedule& s) : s_(s), done_(stage_microbatches(s)) {}
 
   // Treats every RECV as ready, whatever its SEND. All else that `a` needs is on its own rank, except the
   // RECV that a WAIT_SEND needs.
@@ -41,7 +41,7 @@ class StepRules {
   }
 
  private:
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   IdVector<StageMicrobatch, KindSet> done_;
 };
 

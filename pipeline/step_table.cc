@@ -11,7 +11,7 @@ using enum ActionKind;
 
 class Steps {
  public:
-  explicit Steps(const Schedule& s)
+  explicit Steps(const PipelineSchedule& s)
       : s_(s), rules_(s), sent_(messages(s), -1), received_(sent_), ranks_(s.rows.ids()) {
     table_.step_of.reserve(s.rows.size());
     for (const Row& row : s.rows) table_.step_of.emplace_back(row.size(), -1);
@@ -132,7 +132,7 @@ class Steps {
     todo_.push_back(peer);
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   StepRules rules_;
   IdVector<MessageId, std::int32_t> sent_, received_;  // the step of the SEND, of the RECV; -1: none so far
   PerRank<Rank> ranks_;
@@ -142,7 +142,7 @@ class Steps {
 
 }  // namespace
 
-StepTable step_table(const Schedule& schedule, const StepTableOptions& options) {
+StepTable step_table(const PipelineSchedule& schedule, const StepTableOptions& options) {
   return options.peek ? step_table_peek(schedule) : Steps(schedule).run();
 }
 

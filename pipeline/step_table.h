@@ -47,21 +47,21 @@ struct StepTableOptions {
 
 // Takes rows whose form is valid (validate_form), lowered or not: without transfers, only values within one
 // rank move.
-StepTable step_table(const Schedule& schedule, const StepTableOptions& options = {});
+StepTable step_table(const PipelineSchedule& schedule, const StepTableOptions& options = {});
 
 // A row per step, a column per rank:
 //           Rank 0   Rank 1
 //   Step 0: 0F0
 //   Step 1: 0SEND_F0 1RECV_F0
 // Steps are padded with zeros, columns with blanks to their widest text, bubbles are blank.
-std::string to_text(const Schedule& schedule, const StepTable& table);
+std::string to_text(const PipelineSchedule& schedule, const StepTable& table);
 // With "<-- ERROR HERE" on the row of one step.
-std::string to_text(const Schedule& schedule, const StepTable& table, std::int32_t error_step);
+std::string to_text(const PipelineSchedule& schedule, const StepTable& table, std::int32_t error_step);
 
 // The partial table and the next cell of each unfinished rank.
-std::string deadlock_report(const Schedule& schedule, const StepTable& table);
+std::string deadlock_report(const PipelineSchedule& schedule, const StepTable& table);
 
 // The unit-step table with the rule of the simulator before 2024: StepTableOptions::peek.
-StepTable step_table_peek(const Schedule& schedule);
+StepTable step_table_peek(const PipelineSchedule& schedule);
 
 }  // namespace braid::pipeline

@@ -8,7 +8,7 @@ namespace {
 
 class Peeking {
  public:
-  explicit Peeking(const Schedule& s) : s_(s), rules_(s), next_(s.rows.ids()) {
+  explicit Peeking(const PipelineSchedule& s) : s_(s), rules_(s), next_(s.rows.ids()) {
     for (const Row& row : s.rows) table_.step_of.emplace_back(row.size(), -1);
     for (const int r : next_.ids()) skip_idle(r);
   }
@@ -62,7 +62,7 @@ class Peeking {
     return true;
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   StepRules rules_;
   PerRank<std::size_t> next_;  // position in the row
   StepTable table_;
@@ -70,6 +70,6 @@ class Peeking {
 
 }  // namespace
 
-StepTable step_table_peek(const Schedule& schedule) { return Peeking(schedule).run(); }
+StepTable step_table_peek(const PipelineSchedule& schedule) { return Peeking(schedule).run(); }
 
 }  // namespace braid::pipeline

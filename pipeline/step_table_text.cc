@@ -9,7 +9,8 @@
 namespace braid::pipeline {
 namespace {
 
-std::string text_of(const Schedule& s, const StepTable& table, std::optional<std::int32_t> error_step) {
+std::string text_of(const PipelineSchedule& s, const StepTable& table,
+                    std::optional<std::int32_t> error_step) {
   const std::size_t digits = fmt::formatted_size("{}", std::max(0, table.steps - 1));
   const std::size_t label = 5 + digits;  // "Step 07"
   PerRank<std::size_t> widths;
@@ -46,15 +47,15 @@ std::string text_of(const Schedule& s, const StepTable& table, std::optional<std
 
 }  // namespace
 
-std::string to_text(const Schedule& schedule, const StepTable& table) {
+std::string to_text(const PipelineSchedule& schedule, const StepTable& table) {
   return text_of(schedule, table, std::nullopt);
 }
 
-std::string to_text(const Schedule& schedule, const StepTable& table, std::int32_t error_step) {
+std::string to_text(const PipelineSchedule& schedule, const StepTable& table, std::int32_t error_step) {
   return text_of(schedule, table, error_step);
 }
 
-std::string deadlock_report(const Schedule& schedule, const StepTable& table) {
+std::string deadlock_report(const PipelineSchedule& schedule, const StepTable& table) {
   std::string out = text_of(schedule, table, std::nullopt);
   for (const auto& [rank, position] : table.waiting)
     out += fmt::format("Rank {} waits at {}, {}\n", rank, cell_text(schedule.rows[rank], position),

@@ -7,13 +7,13 @@
 
 namespace braid::pipeline {
 
-Schedule add_timed_send_recv(const SearchProblem& p, const Orders& orders) {
-  Timeline timeline;
+PipelineSchedule add_timed_send_recv(const SearchProblem& p, const Orders& orders) {
+  MoveTimes timeline;
   const Evaluation evaluation = evaluate(p, orders, &timeline);
   ir::internal_check(evaluation.status == Evaluation::Status::ok,
                      "add_timed_send_recv: orders that cannot be executed");
-  const Schedule compute = to_schedule(p, orders);
-  Schedule out{compute.rank_of_stage, PerRank<Row>(compute.rows.ids()), compute.microbatches};
+  const PipelineSchedule compute = to_schedule(p, orders);
+  PipelineSchedule out{compute.rank_of_stage, PerRank<Row>(compute.rows.ids()), compute.microbatches};
   // The sort is stable, so an action that takes no time stays after the one that it waits for.
   std::ranges::stable_sort(timeline.sequence, {},
                            [&](const auto& at) { return timeline.ends[at.first][at.second]; });

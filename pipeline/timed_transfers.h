@@ -14,6 +14,6 @@
 namespace braid::pipeline {
 
 // evaluate() must accept the orders. O(actions log actions).
-Schedule add_timed_send_recv(const SearchProblem& problem, const Orders& orders);
+PipelineSchedule add_timed_send_recv(const SearchProblem& problem, const Orders& orders);
 
 }  // namespace braid::pipeline

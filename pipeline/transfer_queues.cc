@@ -6,7 +6,7 @@
 
 namespace braid::pipeline {
 
-TransferQueues::TransferQueues(const Schedule& schedule, ChannelPolicy policy)
+TransferQueues::TransferQueues(const PipelineSchedule& schedule, QueuePolicy policy)
     : s_(schedule),
       policy_(policy),
       layout_(schedule, policy.kind),

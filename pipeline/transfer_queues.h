@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "pipeline/channel_layout.h"
-#include "pipeline/channels.h"
+#include "pipeline/queue_policy.h"
 #include "pipeline/transfers.h"
 
 namespace braid::pipeline {
@@ -38,7 +38,7 @@ class TransferQueues {
   };
 
   // Requires a valid schedule, which must outlive this object.
-  TransferQueues(const Schedule& schedule, ChannelPolicy policy);
+  TransferQueues(const PipelineSchedule& schedule, QueuePolicy policy);
 
   const IdVector<TransferId, Transfer>& transfers() const {
     return transfers_;
@@ -114,8 +114,8 @@ class TransferQueues {
   void deliver(Transfer& t);
   const std::vector<QueueId>& senders_of(ConnectionId connection);
 
-  const Schedule& s_;
-  ChannelPolicy policy_;
+  const PipelineSchedule& s_;
+  QueuePolicy policy_;
   ChannelLayout layout_;
   int batch_ = 0;
   IdVector<MessageId, TransferId> transfer_of_;

@@ -15,13 +15,13 @@ namespace {
 
 using enum ActionKind;
 
-bool has_actions(const Schedule& s) {
+bool has_actions(const PipelineSchedule& s) {
   return std::ranges::any_of(s.rows, [](const Row& row) {
     return std::ranges::any_of(row, [](Action a) { return a.kind != idle; });
   });
 }
 
-void check_placement(const Schedule& s) {
+void check_placement(const PipelineSchedule& s) {
   if (s.microbatches < 0)
     ir::user_error(kTooLarge, {}, fmt::format("the number of micro-batches is {}", s.microbatches));
   if (std::int64_t{s.stages()} * s.microbatches >= kMostStageMicrobatches)
@@ -47,7 +47,7 @@ void check_placement(const Schedule& s) {
 
 class FormCheck {
  public:
-  explicit FormCheck(const Schedule& s) : s_(s) {}
+  explicit FormCheck(const PipelineSchedule& s) : s_(s) {}
 
   void run() {
     check_placement(s_);
@@ -108,13 +108,13 @@ class FormCheck {
     ir::user_error(code, {}, fmt::format("{}: {}: {}", location_text(s_, rank_, p), to_string(a), what));
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   int rank_ = 0;
 };
 
 class Validator {
  public:
-  Validator(const Schedule& s, const ValidateOptions& options) : s_(s), options_(options) {}
+  Validator(const PipelineSchedule& s, const ValidateOptions& options) : s_(s), options_(options) {}
 
   void run() {
     FormCheck(s_).run();
@@ -310,7 +310,7 @@ class Validator {
     return n;
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   const ValidateOptions& options_;
   IdVector<StageMicrobatch, KindSet> done_;
   IdVector<StageMicrobatch, KindSet> waited_;  // the SENDs that have a WAIT_SEND; empty before the first one
@@ -326,13 +326,13 @@ class Validator {
 
 }  // namespace
 
-void validate(const Schedule& schedule, const ValidateOptions& options) {
+void validate(const PipelineSchedule& schedule, const ValidateOptions& options) {
   Validator(schedule, options).run();
 }
 
-void validate_form(const Schedule& schedule) { FormCheck(schedule).run(); }
+void validate_form(const PipelineSchedule& schedule) { FormCheck(schedule).run(); }
 
-std::string location_text(const Schedule& schedule, int rank, std::size_t position) {
+std::string location_text(const PipelineSchedule& schedule, int rank, std::size_t position) {
   const Row& row = schedule.rows[rank];
   std::size_t cell = 0;
   for (std::size_t p = 0; p < position && p < row.size(); p += cell_size(row, p)) ++cell;

@@ -179,40 +179,26 @@ void visit_buffers(const ir::Operation& op, const std::function<void(ir::BufferI
 
 }  // namespace
 
-StorageUsers::StorageUsers(const ir::Graph& graph) : graph_(graph), kept_(graph.storages.size(), false) {
-  for (std::size_t s = 0; s < graph.storages.size(); ++s) {
-    kept_[s] = graph.storages[s].kind != ir::StorageKind::activation;
-  }
-  for (const ir::GraphOutput& output : graph.outputs) {
-    kept_[static_cast<std::size_t>(ir::root_storage(graph, output.buffer).index)] = true;
-  }
-  std::vector<std::pair<int, ir::OpId>> uses;
-  for (std::size_t k = 0; k < graph.ops.size(); ++k) {
-    const bool region = graph.ops[k].as<ir::RegionKernel>() != nullptr;
-    visit_buffers(graph.ops[k], [&](ir::BufferId b) {
-      const int storage = ir::root_storage(graph, b).index;
-      if (storage < 0) return;
-      uses.emplace_back(storage, ir::OpId{static_cast<std::int32_t>(k)});
-      if (region) kept_[static_cast<std::size_t>(storage)] = true;
+StorageUsers::StorageUsers(const ir::Graph& graph)
+    : graph_(graph), kept_(graph.storages.size(), false), users_(graph.storages.size()) {
+  for (ir::StorageId s : kept_.ids()) kept_[s] = graph[s].kind != ir::StorageKind::activation;
+  for (const ir::GraphOutput& output : graph.outputs) kept_[ir::root_storage(graph, output.buffer)] = true;
+  for (ir::OpId op : ir::first_ids<ir::OpId>(ir::count_of(graph.ops))) {
+    const bool region = graph[op].as<ir::RegionKernel>() != nullptr;
+    visit_buffers(graph[op], [&](ir::BufferId b) {
+      const ir::StorageId storage = ir::root_storage(graph, b);
+      if (!storage.valid()) return;
+      std::vector<ir::OpId>& users = users_[storage];
+      if (users.empty() || users.back() != op) users.push_back(op);
+      if (region) kept_[storage] = true;
     });
   }
-  std::sort(uses.begin(), uses.end());
-  uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
-  first_.assign(graph.storages.size() + 1, 0);
-  for (const auto& [storage, op] : uses) {
-    ++first_[static_cast<std::size_t>(storage) + 1];
-    users_.push_back(op);
-  }
-  for (std::size_t s = 1; s < first_.size(); ++s) first_[s] += first_[s - 1];
 }
 
 bool StorageUsers::only_inside(ir::StorageId root, std::span<const ir::OpId> ops) const {
-  if (!root.valid() || kept_[static_cast<std::size_t>(root.index)]) return false;
-  const auto s = static_cast<std::size_t>(root.index);
-  for (int k = first_[s]; k < first_[s + 1]; ++k) {
-    if (!std::binary_search(ops.begin(), ops.end(), users_[static_cast<std::size_t>(k)])) return false;
-  }
-  return true;
+  if (!root.valid() || kept_[root]) return false;
+  return std::all_of(users_[root].begin(), users_[root].end(),
+                     [&](ir::OpId op) { return std::binary_search(ops.begin(), ops.end(), op); });
 }
 
 KernelWork kernel_work(const ir::Graph& graph, const ir::Operation& op, const SizeOf& size,

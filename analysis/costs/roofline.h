@@ -16,6 +16,7 @@
 
 #include "analysis/costs/machine.h"
 #include "ir/graph.h"
+#include "ir/id_vector.h"
 
 namespace braid::analysis {
 
@@ -36,9 +37,8 @@ class StorageUsers {
 
  private:
   const ir::Graph& graph_;
-  std::vector<bool> kept_;  // by storage: used outside of any kernel
-  std::vector<int> first_ = {0};
-  std::vector<ir::OpId> users_;  // of storage s: users_[first_[s]] .. users_[first_[s + 1]], ascending
+  ir::IdVector<ir::StorageId, bool> kept_;                    // used outside of any kernel
+  ir::IdVector<ir::StorageId, std::vector<ir::OpId>> users_;  // ascending
 };
 
 using SizeOf = std::function<std::int64_t(const ir::Expr&)>;

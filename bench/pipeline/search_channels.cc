@@ -32,12 +32,12 @@ struct Excess {
 
 // The shortest known schedule that keeps the caps, with transfers as the plain lowering puts them.
 analysis::Time best_known(const SearchProblem& p, const std::vector<NamedSchedule>& known,
-                          const SearchResult& r, ChannelPolicy policy) {
+                          const SearchResult& r, QueuePolicy policy) {
   analysis::Time best = analysis::Time::max();
   const PipelineCosts costs = simulation_costs(p);
   for (std::size_t j = 0; j < known.size(); ++j) {
     if (r.known[j].status != KnownOutcome::Status::fits) continue;
-    const Schedule lowered = add_send_recv(to_schedule(p, from_rows(p, known[j].schedule)));
+    const PipelineSchedule lowered = add_send_recv(to_schedule(p, from_rows(p, known[j].schedule)));
     best = std::min(best, simulate(lowered, costs, policy).makespan);
   }
   return best;
@@ -52,12 +52,12 @@ bool print_channel_table(std::uint64_t seed, std::int64_t budget, int cases) {
       "mean, max above it | best known above the chosen: mean, max | proved optimal under the channels |\n"
       "|---|---:|---:|---:|---:|---:|---:|\n");
   bool sound = true;
-  for (const ChannelPolicy policy : {ChannelPolicy{ChannelPolicy::Kind::edge, 0},
-                                     {ChannelPolicy::Kind::edge, 2},
-                                     {ChannelPolicy::Kind::pair, 0},
-                                     {ChannelPolicy::Kind::pair, 2},
-                                     {ChannelPolicy::Kind::rank, 0},
-                                     {ChannelPolicy::Kind::rank, 2}}) {
+  for (const QueuePolicy policy : {QueuePolicy{QueuePolicy::Kind::edge, 0},
+                                   {QueuePolicy::Kind::edge, 2},
+                                   {QueuePolicy::Kind::pair, 0},
+                                   {QueuePolicy::Kind::pair, 2},
+                                   {QueuePolicy::Kind::rank, 0},
+                                   {QueuePolicy::Kind::rank, 2}}) {
     Excess first, chosen, known_above;
     int equal = 0, proved = 0;
     for (int j = 0; j < cases; ++j) {

@@ -47,10 +47,10 @@ void row(const char* schedule, int stages_per_rank, int microbatches, int ranks,
       us.push_back(us_since(last));
       last = Clock::now();
     };
-    const Schedule compute =
+    const PipelineSchedule compute =
         find_generator(schedule).generate({ranks, ranks * stages_per_rank, microbatches});
     lap();
-    const Schedule lowered = add_send_recv(compute);
+    const PipelineSchedule lowered = add_send_recv(compute);
     lap();
     const Proof proof = prove_deadlock_free(lowered, {});
     lap();

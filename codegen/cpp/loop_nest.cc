@@ -49,7 +49,7 @@ Source make_source(const Graph& graph, OpId id) {
       by.push_back(0);
       continue;
     }
-    by.push_back(graph.pool->index(static_cast<int>(s.sizes.size())));
+    by.push_back(graph.pool->index(s.sizes.size()));
     s.sizes.push_back(size);
     if (k < s.loops->kept()) s.kept = s.sizes.size();
   }

@@ -115,9 +115,9 @@ Launch naive_gemm_kernel(const ir::Graph& graph, ir::OpId op) {
   std::vector<Expr> extents = sizes;
   extents.push_back(depth);
   Expr a = gemm.a.offset, b = gemm.b.offset, out = gemm.out.offset;
-  const Expr along = pool.index(static_cast<int>(rank));
+  const Expr along = pool.index(rank);
   for (std::size_t d = 0; d < rank; ++d) {
-    const Expr i = pool.index(static_cast<int>(d));
+    const Expr i = pool.index(d);
     a = a + (d + 1 < rank ? i : along) * gemm.a.strides[d];
     b = b + (d + 2 < rank ? i : d + 2 == rank ? along : i) * gemm.b.strides[d];
     out = out + i * gemm.out.strides[d];

@@ -30,7 +30,7 @@ void lower_tile(OpContext& c) {
   for (std::size_t k = 0; k < x.rank(); ++k) {
     if (ir::bounds(repeats[k]).min < 0)
       c.fail(kShapeMismatch, fmt::format("repeats {} may be negative", to_string(repeats[k])));
-    const Expr index = l.pool().index(static_cast<int>(k));
+    const Expr index = l.pool().index(k);
     sizes.push_back(x.sizes()[k] * repeats[k]);
     map.push_back(repeats[k].is_constant(1) ? index : ir::mod(index, ir::max(x.sizes()[k], 1)));
   }

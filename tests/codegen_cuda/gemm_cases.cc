@@ -26,8 +26,7 @@ void set_epilogue(Net& net,
   ir::Gemm& gemm = *last_gemm(net.graph);
   BodyBuilder b(*net.graph.pool);
   std::vector<Expr> index;
-  for (std::size_t k = 0; k < gemm.out.sizes.size(); ++k)
-    index.push_back(net.graph.pool->index(static_cast<int>(k)));
+  for (std::size_t k = 0; k < gemm.out.sizes.size(); ++k) index.push_back(net.graph.pool->index(k));
   const ValueId result = make(b, b.acc(acc), index);
   const DType out = net.graph[gemm.out.buffer].dtype;
   gemm.epilogue = b.finish(b.cast(result, out));

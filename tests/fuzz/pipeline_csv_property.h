@@ -25,7 +25,7 @@ inline void require(bool condition, std::string_view what, std::string_view text
 
 inline CsvOutcome check_pipeline_csv(std::string_view text) {
   using namespace pipeline;
-  Schedule schedule;
+  PipelineSchedule schedule;
   try {
     schedule = parse_schedule(text);
   } catch (const ir::UserError& error) {
@@ -47,9 +47,9 @@ inline CsvOutcome check_pipeline_csv(std::string_view text) {
     return CsvOutcome::not_valid;
   }
   try {
-    const ChannelPolicy policy{ChannelPolicy::Kind::pair, 0};
-    const Schedule rows = transfers ? schedule : lower(schedule, {.channels = policy}).schedule;
-    const Certificate certificate = require_deadlock_free(rows, policy);
+    const QueuePolicy policy{QueuePolicy::Kind::pair, 0};
+    const PipelineSchedule rows = transfers ? schedule : lower(schedule, {.channels = policy}).schedule;
+    const PassingOrder certificate = require_deadlock_free(rows, policy);
     require(check_certificate(rows, certificate).empty(), "a certificate that does not hold", text);
     require(!step_table(rows).deadlock(), "proved, but the step table stops", text);
     const PipelineCosts costs = unit_costs(rows);

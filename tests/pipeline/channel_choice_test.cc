@@ -14,11 +14,11 @@
 namespace braid::pipeline {
 namespace {
 
-constexpr ChannelPolicy kPolicies[] = {{ChannelPolicy::Kind::rank, 0},
-                                       {ChannelPolicy::Kind::pair, 0},
-                                       {ChannelPolicy::Kind::edge, 0},
-                                       {ChannelPolicy::Kind::rank, 2},
-                                       {ChannelPolicy::Kind::edge, 1}};
+constexpr QueuePolicy kPolicies[] = {{QueuePolicy::Kind::rank, 0},
+                                     {QueuePolicy::Kind::pair, 0},
+                                     {QueuePolicy::Kind::edge, 0},
+                                     {QueuePolicy::Kind::rank, 2},
+                                     {QueuePolicy::Kind::edge, 1}};
 
 SearchProblem problem(std::uint64_t seed) {
   RandomProblemOptions options;
@@ -31,7 +31,7 @@ SearchProblem problem(std::uint64_t seed) {
 
 TEST(ChannelChoice, IsProvedAndSimulatedUnderEveryPolicyAndNotBelowTheBound) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed)
-    for (const ChannelPolicy policy : kPolicies) {
+    for (const QueuePolicy policy : kPolicies) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", channels " << to_string(policy));
       const SearchProblem p = problem(seed);
       SearchOptions options;
@@ -52,7 +52,7 @@ TEST(ChannelChoice, IsProvedAndSimulatedUnderEveryPolicyAndNotBelowTheBound) {
 
 TEST(ChannelChoice, IsNotLongerThanAnyKnownScheduleUnderTheSameChannels) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
-    for (const ChannelPolicy policy : kPolicies) {
+    for (const QueuePolicy policy : kPolicies) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", channels " << to_string(policy));
       SearchProblem p = problem(seed);
       p.byte_cap.clear();
@@ -63,11 +63,11 @@ TEST(ChannelChoice, IsNotLongerThanAnyKnownScheduleUnderTheSameChannels) {
       const SearchResult r = search(p, known, options);
       for (std::size_t j = 0; j < known.size(); ++j) {
         if (r.known[j].status != KnownOutcome::Status::fits) continue;
-        const Schedule lowered = add_timed_send_recv(p, from_rows(p, known[j].schedule));
+        const PipelineSchedule lowered = add_timed_send_recv(p, from_rows(p, known[j].schedule));
         EXPECT_LE(r.executable.simulated, simulate(lowered, simulation_costs(p), policy).makespan)
             << known[j].name;
         // What 'braid pipeline simulate --schedule' shows: idle cells move RECVs.
-        const Schedule published = add_send_recv(in_problem_kinds(p, known[j].schedule));
+        const PipelineSchedule published = add_send_recv(in_problem_kinds(p, known[j].schedule));
         EXPECT_LE(r.executable.simulated, simulate(published, simulation_costs(p), policy).makespan)
             << known[j].name;
       }
@@ -83,10 +83,10 @@ TEST(ChannelChoice, KnownSchedulesCountWithTheirIdleCells) {
                                     "costs.json", 3);
   const SearchProblem p = search_problem(costs, {0, 1, 2}, 3, 3, true);
   SearchOptions options;
-  options.channels = {ChannelPolicy::Kind::rank, 1};
+  options.channels = {QueuePolicy::Kind::rank, 1};
   options.costs = &costs;
   const SearchResult r = search(p, known_schedules(p), options);
-  const Schedule zero_bubble = find_generator("ZB1P").generate({3, 3, 3});
+  const PipelineSchedule zero_bubble = find_generator("ZB1P").generate({3, 3, 3});
   EXPECT_LE(r.executable.simulated, simulate(add_send_recv(zero_bubble), costs, options.channels).makespan);
 }
 
@@ -103,7 +103,7 @@ TEST(SearchModel, IsTheSimulationOfRowsThatOnlyCompute) {
 
 TEST(SearchModel, IsWhatTheChannelsDoWhereTransfersTakeNoTime) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed)
-    for (const ChannelPolicy policy : kPolicies) {
+    for (const QueuePolicy policy : kPolicies) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", channels " << to_string(policy));
       SearchProblem p = problem(seed);
       for (auto* delays : {&p.forward_delay, &p.backward_delay})

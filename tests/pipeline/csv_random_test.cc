@@ -16,7 +16,7 @@ std::vector<std::string> seeds() {
   std::vector<std::string> texts;
   for (const pipeline::Generator& g : pipeline::generators()) {
     const int local = g.sizes.starts_with("S = P") ? 1 : 2;
-    const pipeline::Schedule schedule = g.generate({2, 2 * local, 4});
+    const pipeline::PipelineSchedule schedule = g.generate({2, 2 * local, 4});
     texts.push_back(print(schedule));
     texts.push_back(print(add_send_recv(schedule)));
   }
@@ -55,7 +55,7 @@ TEST(PipelineCsvRandom, SwappedCellsBlockOrRun) {
   for (std::uint64_t seed = 0; seed < 4000; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    pipeline::Schedule schedule = pipeline::parse_schedule(texts[random() % 18]);
+    pipeline::PipelineSchedule schedule = pipeline::parse_schedule(texts[random() % 18]);
     for (std::uint64_t k = 1 + random() % 3; k > 0; --k) {
       pipeline::Row& row = schedule.rows[random() % schedule.rows.size()];
       const std::size_t at = random() % (row.size() - 1);

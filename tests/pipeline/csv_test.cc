@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 constexpr const char* kCompute = "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n";
 
 TEST(PipelineCsv, ReadsRowsStagesAndMicrobatches) {
-  const Schedule s = parse_schedule(kCompute, {.dialect = CsvDialect::compute_only});
+  const PipelineSchedule s = parse_schedule(kCompute, {.dialect = CsvDialect::compute_only});
   ASSERT_EQ(s.ranks(), 2);
   EXPECT_THAT(s.rank_of_stage, ElementsAre(0, 1));
   EXPECT_EQ(s.microbatches, 2);
@@ -41,7 +41,7 @@ TEST(PipelineCsv, PrintsWhatItRead) {
 }
 
 TEST(PipelineCsv, AnEmptyLineHasNoCellsAndTwoQuotesOneIdleCell) {
-  const Schedule s = parse_schedule("0F0\n\n\"\"\n,\n");
+  const PipelineSchedule s = parse_schedule("0F0\n\n\"\"\n,\n");
   ASSERT_EQ(s.ranks(), 4);
   EXPECT_EQ(s.rows[1].size(), 0u);
   EXPECT_EQ(s.rows[2].size(), 1u);
@@ -49,7 +49,7 @@ TEST(PipelineCsv, AnEmptyLineHasNoCellsAndTwoQuotesOneIdleCell) {
 }
 
 TEST(PipelineCsv, LineEndsAndTheLastOneDoNotMatter) {
-  const Schedule s = parse_schedule(kCompute);
+  const PipelineSchedule s = parse_schedule(kCompute);
   EXPECT_EQ(parse_schedule("0F0,0F1,,0B0,,0B1\r\n,1F0,1B0,1F1,1B1,\r\n"), s);
   EXPECT_EQ(parse_schedule("0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,"), s);
   EXPECT_EQ(parse_schedule("\"0F0\",0F1,\"\",0B0,,0B1\n,1F0,1B0,\" 1F1\",1B1,"), s);

@@ -9,7 +9,7 @@ namespace {
 using analysis::Time;
 
 std::string drawn(const PipelineCosts& costs, int columns) {
-  const Schedule s = schedule({0}, 2, {"0F0,0F1,0B0,0B1"});
+  const PipelineSchedule s = schedule({0}, 2, {"0F0,0F1,0B0,0B1"});
   return draw_text(s, simulate(s, costs), {.columns = columns});
 }
 

@@ -68,7 +68,8 @@ TEST_P(Formulas, HoldForAllSizes) {
         if (!f.holds(z)) continue;
         SCOPED_TRACE(::testing::Message() << f.schedule << ": " << ranks << " ranks, " << local
                                           << " stages on each, " << microbatches << " micro-batches");
-        const Schedule schedule = find_generator(f.schedule).generate({ranks, ranks * local, microbatches});
+        const PipelineSchedule schedule =
+            find_generator(f.schedule).generate({ranks, ranks * local, microbatches});
         const PipelineCosts costs = unit_costs(schedule);
         const Simulation simulation = simulate(schedule, costs);
         const std::vector<RankMemory> memory = memory_timeline(schedule, costs, simulation);
@@ -93,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Published, Formulas, ::testing::ValuesIn(kFormulas), []
 TEST(PipelineFormulas, ZbvLeavesNoRankIdleInBetween) {
   for (int ranks = 1; ranks <= 16; ++ranks) {
     for (int microbatches = 2 * ranks - 1; microbatches <= 64; ++microbatches) {
-      const Schedule schedule = find_generator("ZBV").generate({ranks, 2 * ranks, microbatches});
-      for (const RankTimes& rank : simulate(schedule, unit_costs(schedule)).ranks) {
+      const PipelineSchedule schedule = find_generator("ZBV").generate({ranks, 2 * ranks, microbatches});
+      for (const ComputeStreamTimes& rank : simulate(schedule, unit_costs(schedule)).ranks) {
         ASSERT_EQ(rank.dependency + rank.head_of_line, analysis::Time{});
       }
     }
@@ -107,7 +108,7 @@ TEST(PipelineFormulas, TheSimulationIsTheModelOfThePapers) {
     for (int ranks = 1; ranks <= 8; ++ranks) {
       for (int local = 1; local <= 3; ++local) {
         for (int microbatches = 1; microbatches <= 17; ++microbatches) {
-          Schedule schedule;
+          PipelineSchedule schedule;
           try {
             schedule = generator.generate({ranks, ranks * local, microbatches});
           } catch (const ir::UserError&) {

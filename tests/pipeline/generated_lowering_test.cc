@@ -14,7 +14,7 @@
 namespace braid::test {
 namespace {
 
-Schedule generate(const char* name, int stages_per_rank, int microbatches, int ranks) {
+PipelineSchedule generate(const char* name, int stages_per_rank, int microbatches, int ranks) {
   return find_generator(name).generate({ranks, stages_per_rank * ranks, microbatches});
 }
 
@@ -65,7 +65,7 @@ TEST(GeneratedLowering, G20StepCounts) {
 TEST(GeneratedLowering, G21ZbvTakes47Steps) { EXPECT_EQ(steps("ZBVZeroBubble", 2, 4, 2), 47); }
 
 TEST(GeneratedLowering, IdleCellsAndUnshardRowsMoveTheTransfers) {
-  Schedule s = generate("Interleaved1F1B", 2, 8, 4);
+  PipelineSchedule s = generate("Interleaved1F1B", 2, 8, 4);
   EXPECT_EQ(step_table(add_send_recv(s)).steps, 149);
   EXPECT_EQ(step_table(lower(s, {.unshard = UnshardOptions{}}).schedule).deadlock(), false);
   for (Row& row : s.rows) std::erase_if(row, [](Action a) { return a.kind == ActionKind::idle; });
@@ -73,7 +73,7 @@ TEST(GeneratedLowering, IdleCellsAndUnshardRowsMoveTheTransfers) {
 }
 
 int unshards(int window, int stage) {
-  const Schedule s =
+  const PipelineSchedule s =
       lower(generate("Interleaved1F1B", 4, 16, 4), {.unshard = UnshardOptions{.residency = window}}).schedule;
   int count = 0;
   for (const Row& row : s.rows) {
@@ -100,19 +100,19 @@ TEST(GeneratedLowering, EveryGeneratedScheduleIsProvedUnderEveryPolicy) {
                                                                    {2, 6, 4},
                                                                    {1, 1, 3},
                                                                    {1, 2, 2}}) {
-      Schedule s;
+      PipelineSchedule s;
       try {
         s = g.generate(o);
       } catch (const ir::UserError&) {
         continue;
       }
-      const Schedule lowered = add_send_recv(s);
-      for (const ChannelPolicy::Kind kind :
-           {ChannelPolicy::Kind::rank, ChannelPolicy::Kind::pair, ChannelPolicy::Kind::edge}) {
+      const PipelineSchedule lowered = add_send_recv(s);
+      for (const QueuePolicy::Kind kind :
+           {QueuePolicy::Kind::rank, QueuePolicy::Kind::pair, QueuePolicy::Kind::edge}) {
         for (const int buffered : {0, 1, 3}) {
           const Proof proof = prove_deadlock_free(lowered, {kind, buffered});
           ASSERT_TRUE(is_safe(proof)) << g.name << ": " << to_text(lowered, proof);
-          EXPECT_EQ(check_certificate(lowered, std::get<Certificate>(proof)), "") << g.name;
+          EXPECT_EQ(check_certificate(lowered, std::get<PassingOrder>(proof)), "") << g.name;
           ++proved;
         }
       }
@@ -125,60 +125,61 @@ TEST(GeneratedLowering, EveryGeneratedScheduleIsProvedUnderEveryPolicy) {
 TEST(GeneratedLowering, DeferredReceivesPassTheStepTableAndHangOnOneQueuePerRank) {
   for (const auto& [v, m, p] :
        std::vector<std::tuple<int, int, int>>{{2, 2, 2}, {2, 4, 4}, {2, 8, 4}, {4, 8, 4}}) {
-    const Schedule deferred = defer_recv(add_send_recv(generate("Interleaved1F1B", v, m, p)));
+    const PipelineSchedule deferred = defer_recv(add_send_recv(generate("Interleaved1F1B", v, m, p)));
     EXPECT_FALSE(step_table(deferred).deadlock());
-    for (const ChannelPolicy::Kind kind : {ChannelPolicy::Kind::rank, ChannelPolicy::Kind::pair}) {
+    for (const QueuePolicy::Kind kind : {QueuePolicy::Kind::rank, QueuePolicy::Kind::pair}) {
       const Proof proof = prove_deadlock_free(deferred, {kind, 0});
       ASSERT_TRUE(std::holds_alternative<RendezvousCycle>(proof)) << v << " " << m << " " << p;
       EXPECT_FALSE(std::get<RendezvousCycle>(proof).blocked.empty());
     }
-    EXPECT_TRUE(is_safe(prove_deadlock_free(deferred, {ChannelPolicy::Kind::edge, 0})));
+    EXPECT_TRUE(is_safe(prove_deadlock_free(deferred, {QueuePolicy::Kind::edge, 0})));
   }
 }
 
 TEST(GeneratedLowering, DeferredReceivesOfAVShapeMixUpTheMessagesOfAnEdge) {
-  const Schedule deferred = defer_recv(add_send_recv(generate("ZBVZeroBubble", 2, 4, 2)));
+  const PipelineSchedule deferred = defer_recv(add_send_recv(generate("ZBVZeroBubble", 2, 4, 2)));
   EXPECT_FALSE(step_table(deferred).deadlock());
-  const Proof proof = prove_deadlock_free(deferred, {ChannelPolicy::Kind::edge, 0});
+  const Proof proof = prove_deadlock_free(deferred, {QueuePolicy::Kind::edge, 0});
   ASSERT_TRUE(std::holds_alternative<ChannelMismatch>(proof)) << to_text(deferred, proof);
   const ChannelMismatch& m = std::get<ChannelMismatch>(proof);
   EXPECT_EQ(m.from, 0);
   EXPECT_EQ(m.to, 1);
   EXPECT_EQ(to_string(m.send.action), "0SEND_F2");
   EXPECT_EQ(to_string(m.recv.action), "2RECV_B0");
-  refused(838, [&] { require_deadlock_free(deferred, {ChannelPolicy::Kind::edge, 0}); });  // error BR0838
+  refused(838, [&] { require_deadlock_free(deferred, {QueuePolicy::Kind::edge, 0}); });  // error BR0838
 }
 
 // Rows whose RECVs stand before what they are an answer to: a rank that waits for each action in turn stands
 // still. On a queue per edge a posted RECV holds up nobody.
 TEST(GeneratedLowering, G09AndG18HangOnSharedQueuesOnly) {
-  const Schedule g09 = schedule({0, 1}, 2,
-                                {"0RECV_B0,0F0,0SEND_F0,0F1,0SEND_F1,0I0,0W0,0RECV_B1,0I1,0W1",
-                                 "1RECV_F0,1RECV_F1,1F0,1I0,1SEND_B0,1W0,1F1,1I1,1SEND_B1,1W1"});
-  const Schedule g18 = schedule({0, 1}, 1, {"0F0,0RECV_B0,0SEND_F0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
-  for (const Schedule& s : {g09, g18}) {
+  const PipelineSchedule g09 = schedule({0, 1}, 2,
+                                        {"0RECV_B0,0F0,0SEND_F0,0F1,0SEND_F1,0I0,0W0,0RECV_B1,0I1,0W1",
+                                         "1RECV_F0,1RECV_F1,1F0,1I0,1SEND_B0,1W0,1F1,1I1,1SEND_B1,1W1"});
+  const PipelineSchedule g18 =
+      schedule({0, 1}, 1, {"0F0,0RECV_B0,0SEND_F0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
+  for (const PipelineSchedule& s : {g09, g18}) {
     EXPECT_TRUE(step_table(s).deadlock());
-    EXPECT_FALSE(is_safe(prove_deadlock_free(s, {ChannelPolicy::Kind::rank, 0})));
-    EXPECT_FALSE(is_safe(prove_deadlock_free(s, {ChannelPolicy::Kind::pair, 0})));
-    EXPECT_TRUE(is_safe(prove_deadlock_free(s, {ChannelPolicy::Kind::edge, 0})));
+    EXPECT_FALSE(is_safe(prove_deadlock_free(s, {QueuePolicy::Kind::rank, 0})));
+    EXPECT_FALSE(is_safe(prove_deadlock_free(s, {QueuePolicy::Kind::pair, 0})));
+    EXPECT_TRUE(is_safe(prove_deadlock_free(s, {QueuePolicy::Kind::edge, 0})));
   }
 }
 
 // The hang that was seen on two nodes: each rank at a SEND whose RECV stands behind the other's.
 TEST(GeneratedLowering, TheReportedHangIsNamedOnBothRanks) {
-  const Schedule s =
+  const PipelineSchedule s =
       schedule({0, 1, 0, 1}, 2,
                {"0F0,0SEND_F0,0F1,0SEND_F1,2RECV_F0,2F0,2SEND_F0,2RECV_F1,2F1,2SEND_F1,2RECV_B0,2B0,"
                 "2SEND_B0,2RECV_B1,2B1,2SEND_B1,0RECV_B0,0B0,0RECV_B1,0B1",
                 "1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,3RECV_F0,3F0,3B0,3SEND_B0,3RECV_F1,3F1,"
                 "3B1,3SEND_B1,1RECV_B0,1B0,1SEND_B0,1RECV_B1,1B1,1SEND_B1"});
   EXPECT_FALSE(step_table(s).deadlock());
-  const Proof proof = prove_deadlock_free(s, {ChannelPolicy::Kind::rank, 0});
+  const Proof proof = prove_deadlock_free(s, {QueuePolicy::Kind::rank, 0});
   ASSERT_TRUE(std::holds_alternative<RendezvousCycle>(proof));
   const std::string text = to_text(s, proof);
   EXPECT_THAT(text, ::testing::HasSubstr("0SEND_F1"));
   EXPECT_THAT(text, ::testing::HasSubstr("1SEND_F0"));
-  refused(839, [&] { require_deadlock_free(s, {ChannelPolicy::Kind::rank, 0}); });  // error BR0839
+  refused(839, [&] { require_deadlock_free(s, {QueuePolicy::Kind::rank, 0}); });  // error BR0839
 }
 
 }  // namespace

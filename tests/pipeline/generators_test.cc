@@ -27,7 +27,7 @@ TEST(PipelineGenerators, GPipe) {
 
 TEST(PipelineGenerators, OneForwardOneBackward) {
   EXPECT_EQ(rows("1F1B", 2, 2, 3), "0F0,,,0F1,0B0,0F2,0B1,,0B2\n,1F0,1B0,1F1,1B1,1F2,1B2\n");
-  const Schedule s = find_generator("1f1b").generate({4, 4, 6});
+  const PipelineSchedule s = find_generator("1f1b").generate({4, 4, 6});
   EXPECT_EQ(print(s.rows[3]), ",,,3F0,3B0,3F1,3B1,3F2,3B2,3F3,3B3,3F4,3B4,3F5,3B5");
 }
 
@@ -77,7 +77,7 @@ TEST(PipelineGenerators, Inference) {
 TEST(PipelineGenerators, ZeroBubbleForwardsStandBehindThoseOfTheStageBefore) {
   for (const GeneratorOptions o :
        {GeneratorOptions{4, 8, 8}, {4, 16, 4}, {3, 12, 6}, {4, 8, 2}, {2, 2, 8}, {1, 3, 2}}) {
-    const Schedule s = find_generator("ZB1P").generate(o);
+    const PipelineSchedule s = find_generator("ZB1P").generate(o);
     std::map<std::pair<int, int>, std::size_t> column;
     for (const Row& row : s.rows) {
       for (std::size_t c = 0; c < row.size(); ++c) {
@@ -98,7 +98,7 @@ TEST(PipelineGenerators, EveryStageAndMicrobatchRunsOnceForwardAndOnceBackward) 
     for (int ranks = 1; ranks <= 6; ++ranks) {
       for (int local = 1; local <= 3; ++local) {
         for (int microbatches = 1; microbatches <= 13; ++microbatches) {
-          Schedule s;
+          PipelineSchedule s;
           try {
             s = g.generate({ranks, ranks * local, microbatches});
           } catch (const ir::UserError& error) {

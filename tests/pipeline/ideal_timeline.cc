@@ -13,7 +13,7 @@ std::int64_t units(ActionKind kind) {
 
 class Clock {
  public:
-  explicit Clock(const Schedule& schedule)
+  explicit Clock(const PipelineSchedule& schedule)
       : s_(schedule),
         ends_(2 * static_cast<std::size_t>(s_.stages()) * static_cast<std::size_t>(s_.microbatches), -1),
         at_(schedule.rows.size()),
@@ -107,7 +107,7 @@ class Clock {
     ready_.push_back(rank);
   }
 
-  const Schedule& s_;
+  const PipelineSchedule& s_;
   std::vector<std::int64_t> ends_;  // of each forward and each I or B, -1: not yet
   std::vector<std::size_t> at_;     // per rank: the entry it stands at
   std::vector<std::int64_t> now_, held_;
@@ -118,6 +118,6 @@ class Clock {
 
 }  // namespace
 
-IdealTimeline ideal_timeline(const Schedule& schedule) { return Clock(schedule).run(); }
+IdealTimeline ideal_timeline(const PipelineSchedule& schedule) { return Clock(schedule).run(); }
 
 }  // namespace braid::pipeline::test

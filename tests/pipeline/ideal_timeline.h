@@ -29,6 +29,6 @@ struct IdealTimeline {
 // or B of the stage after (on the last stage their own F), W its I. A container begins when all members can,
 // and runs them in their order. What the rows lack for certain, such as an F that another one needs, counts
 // as stuck. Takes any rows whose form is valid, lowered ones too. Linear.
-IdealTimeline ideal_timeline(const Schedule& schedule);
+IdealTimeline ideal_timeline(const PipelineSchedule& schedule);
 
 }  // namespace braid::pipeline::test

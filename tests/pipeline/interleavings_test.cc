@@ -28,7 +28,7 @@ struct State {
 
 class Interleavings {
  public:
-  Interleavings(const Schedule& s, ChannelPolicy policy) : s_(s), policy_(policy) {
+  Interleavings(const PipelineSchedule& s, QueuePolicy policy) : s_(s), policy_(policy) {
     for (int r = 0; r < s.ranks(); ++r) {
       each_cell(s.rows[r], [&](std::size_t, std::size_t position, std::span<const Action> actions) {
         for (const Action a : actions) {
@@ -73,11 +73,11 @@ class Interleavings {
   std::string queue_name(int rank, Action a) const {
     const int peer = peer_of(s_, a);
     switch (policy_.kind) {
-      case ChannelPolicy::Kind::rank:
+      case QueuePolicy::Kind::rank:
         return std::to_string(rank);
-      case ChannelPolicy::Kind::pair:
+      case QueuePolicy::Kind::pair:
         return std::to_string(rank) + " with " + std::to_string(peer);
-      case ChannelPolicy::Kind::edge:
+      case QueuePolicy::Kind::edge:
         return std::to_string(rank) + (is_send(a.kind) ? " to " : " from ") + std::to_string(peer);
     }
     return {};
@@ -159,8 +159,8 @@ class Interleavings {
     return std::ranges::all_of(state.through, [](char through) { return through != 0; });
   }
 
-  const Schedule& s_;
-  ChannelPolicy policy_;
+  const PipelineSchedule& s_;
+  QueuePolicy policy_;
   std::vector<Transfer> transfers_;
   std::map<std::string, int> number_;
 };
@@ -177,10 +177,10 @@ TEST(Interleavings, TheProofSaysSafeExactlyWhenNoneGetsStuck) {
     std::mt19937 random(seed);
     options.swaps = static_cast<int>(seed % 6);
     options.waits = seed % 4 == 3;
-    const Schedule schedule = test::random_lowered(random, options, /*keep_valid=*/true);
+    const PipelineSchedule schedule = test::random_lowered(random, options, /*keep_valid=*/true);
     if (schedule.stages() * schedule.microbatches > 8) continue;  // states grow with 2^transfers
     for (const char* name : {"rank", "pair", "edge", "rank:1", "pair:1", "edge:1", "edge:2"}) {
-      const ChannelPolicy policy = parse_channel_policy(name);
+      const QueuePolicy policy = parse_queue_policy(name);
       const Proof proof = prove_deadlock_free(schedule, policy);
       if (std::holds_alternative<ChannelMismatch>(proof)) continue;
       Interleavings all(schedule, policy);

@@ -20,13 +20,13 @@ namespace {
 using testing::ElementsAre;
 
 TEST(PipelineLowering, G01SendRecvOfTwoRanks) {
-  const Schedule s = schedule({0, 1}, 2, {"0F0,0F1,,0B0,,0B1", ",1F0,1B0,1F1,1B1,"});
+  const PipelineSchedule s = schedule({0, 1}, 2, {"0F0,0F1,,0B0,,0B1", ",1F0,1B0,1F1,1B1,"});
   EXPECT_THAT(texts(add_send_recv(s)), ElementsAre("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
                                                    "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1"));
 }
 
 // Interleaved 1F1B of 2 ranks, 2 stages each, 2 micro-batches.
-Schedule g05() {
+PipelineSchedule g05() {
   return schedule({0, 1, 0, 1}, 2,
                   {"0F0,0F1,2F0,2F1,,2B0,,2B1,,0B0,,0B1", ",1F0,1F1,3F0,3B0,3F1,3B1,,1B0,,1B1"});
 }
@@ -45,7 +45,7 @@ TEST(PipelineLowering, G05FullLoweringOfInterleaved1F1B) {
 
 // What torch 2.15 writes for ZBV of 2 ranks and 2 micro-batches, FSDP and all.
 TEST(PipelineLowering, WaitsStandWherePyTorchHasThem) {
-  const Schedule zbv = find_generator("ZBV").generate({2, 4, 2});
+  const PipelineSchedule zbv = find_generator("ZBV").generate({2, 4, 2});
   const Lowered lowered = lower(zbv, {.unshard = UnshardOptions{}, .reduce_grad = true, .waits = true});
   const std::string written =
       "0UNSHARD,3UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,3RECV_F0,3F0,3I0,3SEND_B0,3RECV_F1,3W0,3F1,3I1,3SEND_B1,"
@@ -60,54 +60,56 @@ TEST(PipelineLowering, WaitsStandWherePyTorchHasThem) {
 
 // In the last one rank 0 sends and waits before it receives, and so does rank 1.
 TEST(PipelineLowering, AWaitThatStandsTooEarlyHangs) {
-  const Schedule safe = schedule({0, 1}, 2,
-                                 {"0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0WAIT_SEND_F1,0B0,0RECV_B1,0B1",
-                                  "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1WAIT_SEND_B0,1F1,1B1,1SEND_B1"});
-  const Schedule hangs = schedule({0, 1}, 2,
-                                  {"0F0,0SEND_F0,0F1,0SEND_F1,0WAIT_SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
-                                   "1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1"});
+  const PipelineSchedule safe =
+      schedule({0, 1}, 2,
+               {"0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0WAIT_SEND_F1,0B0,0RECV_B1,0B1",
+                "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1WAIT_SEND_B0,1F1,1B1,1SEND_B1"});
+  const PipelineSchedule hangs =
+      schedule({0, 1}, 2,
+               {"0F0,0SEND_F0,0F1,0SEND_F1,0WAIT_SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
+                "1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1"});
   EXPECT_EQ(check_certificate(safe, require_deadlock_free(safe, {})), "");
   const std::string says = refused(839, [&] { require_deadlock_free(hangs, {}); });  // error BR0839
   EXPECT_THAT(says, testing::HasSubstr("0WAIT_SEND_F1 (rank 0, cell 4) needs 0SEND_F1"));
-  EXPECT_EQ(check_certificate(hangs, require_deadlock_free(hangs, {ChannelPolicy::Kind::edge, 1})), "");
+  EXPECT_EQ(check_certificate(hangs, require_deadlock_free(hangs, {QueuePolicy::Kind::edge, 1})), "");
   EXPECT_TRUE(step_table(hangs).deadlock());
 }
 
 TEST(PipelineLowering, ABatchOfReceivesFreesBuffersInTheOrderOfItsMessages) {
-  const Schedule s = schedule({0, 1}, 4,
-                              {"0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3",
-                               "(1RECV_F0;1RECV_F1;1RECV_F2)BATCH_P2P,1F0,1F1,1F2,1RECV_F3,1F3"});
+  const PipelineSchedule s = schedule({0, 1}, 4,
+                                      {"0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3",
+                                       "(1RECV_F0;1RECV_F1;1RECV_F2)BATCH_P2P,1F0,1F1,1F2,1RECV_F3,1F3"});
   for (const int buffered : {1, 2, 3})
-    EXPECT_EQ(check_certificate(s, require_deadlock_free(s, {ChannelPolicy::Kind::edge, buffered})), "")
+    EXPECT_EQ(check_certificate(s, require_deadlock_free(s, {QueuePolicy::Kind::edge, buffered})), "")
         << buffered;
 }
 
 TEST(PipelineLowering, G07DeferralSimple) {
-  const Schedule s = schedule({0, 1}, 2,
-                              {"0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
-                               "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1"});
+  const PipelineSchedule s = schedule({0, 1}, 2,
+                                      {"0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
+                                       "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1"});
   EXPECT_THAT(texts(defer_recv(s)),
               ElementsAre(print(s.rows[0]), "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1"));
 }
 
 TEST(PipelineLowering, G09DeferralWithInputAndWeightGradients) {
-  const Schedule s = schedule({0, 1}, 2,
-                              {"0RECV_B0,0F0,0SEND_F0,0F1,0SEND_F1,0I0,0W0,0RECV_B1,0I1,0W1",
-                               "1RECV_F0,1RECV_F1,1F0,1I0,1SEND_B0,1W0,1F1,1I1,1SEND_B1,1W1"});
+  const PipelineSchedule s = schedule({0, 1}, 2,
+                                      {"0RECV_B0,0F0,0SEND_F0,0F1,0SEND_F1,0I0,0W0,0RECV_B1,0I1,0W1",
+                                       "1RECV_F0,1RECV_F1,1F0,1I0,1SEND_B0,1W0,1F1,1I1,1SEND_B1,1W1"});
   EXPECT_THAT(texts(defer_recv(s)),
               ElementsAre("0F0,0RECV_B0,0SEND_F0,0F1,0SEND_F1,0I0,0W0,0RECV_B1,0I1,0W1",
                           "1RECV_F0,1F0,1I0,1SEND_B0,1W0,1RECV_F1,1F1,1I1,1SEND_B1,1W1"));
 }
 
 TEST(PipelineLowering, G10DeferralWithContainer) {
-  const Schedule s =
+  const PipelineSchedule s =
       schedule({0, 1, 1, 0}, 2,
                {"", "1RECV_F0,1RECV_F1,2RECV_B0,1F0,2F0,2SEND_F0,(1F1;2B0)OVERLAP_F_B,2W0,1B0,1SEND_B0,1W0"});
   EXPECT_EQ(print(defer_recv(s).rows[1]),
             "1RECV_F0,1F0,2F0,2SEND_F0,1RECV_F1,2RECV_B0,(1F1;2B0)OVERLAP_F_B,2W0,1B0,1SEND_B0,1W0");
 }
 
-Schedule one_row(int microbatches, const std::string& text, int stages = 2) {
+PipelineSchedule one_row(int microbatches, const std::string& text, int stages = 2) {
   return schedule(RankOfStage(first_ids<int>(stages)), microbatches, {text});
 }
 
@@ -116,7 +118,8 @@ TEST(PipelineLowering, G11UnshardReshard) {
             "0UNSHARD,0F0,0F1,0B0,0B1,0RESHARD");
   EXPECT_EQ(print(add_unshard_reshard(one_row(2, "0F0,0F1,1F0,1F1,1B0,1B1,0B0,0B1")).rows[0]),
             "0UNSHARD,1UNSHARD,0F0,0F1,1F0,1F1,1B0,1B1,1RESHARD,0B0,0B1,0RESHARD");
-  const Schedule four = one_row(2, "0F0,0F1,4F0,4F1,8F0,8F1,12F0,12F1,12B0,12B1,8B0,8B1,4B0,4B1,0B0,0B1", 16);
+  const PipelineSchedule four =
+      one_row(2, "0F0,0F1,4F0,4F1,8F0,8F1,12F0,12F1,12B0,12B1,8B0,8B1,4B0,4B1,0B0,0B1", 16);
   EXPECT_EQ(
       print(add_unshard_reshard(four).rows[0]),
       "0UNSHARD,4UNSHARD,8UNSHARD,0F0,0F1,0RESHARD,12UNSHARD,4F0,4F1,8F0,8F1,12F0,12F1,12B0,12B1,12RESHARD,"
@@ -124,7 +127,7 @@ TEST(PipelineLowering, G11UnshardReshard) {
 }
 
 TEST(PipelineLowering, LookaheadMovesOnlyTheUnshards) {
-  const Schedule s = one_row(1, "0F0,1F0,2F0,2B0,1B0,0B0", 3);
+  const PipelineSchedule s = one_row(1, "0F0,1F0,2F0,2B0,1B0,0B0", 3);
   using Lookahead = UnshardOptions::Lookahead;
   EXPECT_EQ(print(add_unshard_reshard(s, {.lookahead = Lookahead::automatic}).rows[0]),
             "0UNSHARD,1UNSHARD,0F0,2UNSHARD,1F0,2F0,2B0,2RESHARD,1B0,1RESHARD,0B0,0RESHARD");
@@ -133,7 +136,7 @@ TEST(PipelineLowering, LookaheadMovesOnlyTheUnshards) {
 }
 
 TEST(PipelineLowering, AContainerWidensTheWindow) {
-  const Schedule s = one_row(2, "0F0,1F0,0F1,1B0,(1F1;0B0)OVERLAP_F_B,1B1,0B1");
+  const PipelineSchedule s = one_row(2, "0F0,1F0,0F1,1B0,(1F1;0B0)OVERLAP_F_B,1B1,0B1");
   EXPECT_EQ(print(add_unshard_reshard(s, {.residency = 1}).rows[0]),
             "0UNSHARD,0F0,0RESHARD,1UNSHARD,1F0,1RESHARD,0UNSHARD,0F1,0RESHARD,1UNSHARD,1B0,0UNSHARD,"
             "(1F1;0B0)OVERLAP_F_B,0RESHARD,1B1,1RESHARD,0UNSHARD,0B1,0RESHARD");
@@ -193,10 +196,10 @@ TEST(PipelineLowering, UnshardEqualsItsDescriptionOnRandomRows) {
       if (random() % 6 == 0) r.push_back({});
       if (random() % 9 == 0) r.push_back({ActionKind::reduce_grad, 0, -1});
     }
-    Schedule s{RankOfStage(first_ids<int>(stages)), {r}, 1};
+    PipelineSchedule s{RankOfStage(first_ids<int>(stages)), {r}, 1};
     const int residency = 1 + static_cast<int>(random() % 4);
     const int lookahead = 1 + static_cast<int>(random() % static_cast<unsigned>(residency));
-    const Schedule fast = add_unshard_reshard(
+    const PipelineSchedule fast = add_unshard_reshard(
         s,
         {.residency = residency, .lookahead = UnshardOptions::Lookahead::per_rank, .per_rank = {lookahead}});
     ASSERT_EQ(print(fast.rows[0]), print(slow_unshard(r, residency, lookahead))) << print(r);
@@ -233,7 +236,7 @@ TEST(PipelineLowering, G19ConnectionRounds) {
 }
 
 TEST(PipelineLowering, AContainerSendsInTheOrderOfItsMembers) {
-  const Schedule s =
+  const PipelineSchedule s =
       schedule({0, 1, 2}, 2, {"0F0,0F1,0B0,0B1", "1F0,(1F1;1B0)OVERLAP_F_B,1B1", "2F0,2B0,2F1,2B1"});
   EXPECT_EQ(
       print(add_send_recv(s).rows[1]),
@@ -249,26 +252,26 @@ TEST(PipelineLowering, RowsThatWaitForEachOtherAreRefused) {
 }
 
 TEST(PipelineLowering, EmptyAndSingleRankSchedulesAreLowered) {
-  EXPECT_EQ(lower({}).schedule, Schedule{});
+  EXPECT_EQ(lower({}).schedule, PipelineSchedule{});
   EXPECT_EQ(print(lower(schedule({0, 0}, 1, {"0F0,1F0,1B0,0B0"})).schedule.rows[0]), "0F0,1F0,1B0,0B0");
   EXPECT_EQ(print(lower(schedule({0}, 0, {",,"})).schedule.rows[0]), "");
 }
 
 TEST(PipelineLowering, AnUnsafeDeferralIsRefusedOrLeftOut) {
-  LowerOptions options{.defer_recv = true, .channels = {ChannelPolicy::Kind::rank}};
+  LowerOptions options{.defer_recv = true, .channels = {QueuePolicy::Kind::rank}};
   EXPECT_THAT(refused(839, [&] { lower(g05(), options); }), testing::HasSubstr("needs"));
   options.unsafe_deferral = LowerOptions::UnsafeDeferral::leave_out;
   const Lowered lowered = lower(g05(), options);
   EXPECT_EQ(lowered.schedule, add_send_recv(g05()));
   EXPECT_THAT(lowered.deferral_left_out, testing::HasSubstr("wait for each other"));
   EXPECT_EQ(check_certificate(lowered.schedule, lowered.certificate), "");
-  options.channels.kind = ChannelPolicy::Kind::edge;
+  options.channels.kind = QueuePolicy::Kind::edge;
   EXPECT_EQ(lower(g05(), options).schedule, defer_recv(add_send_recv(g05())));
 }
 
 TEST(PipelineLowering, ResidencyAndLookaheadAreChecked) {
   using Lookahead = UnshardOptions::Lookahead;
-  const Schedule s = one_row(1, "0F0,0B0", 1);
+  const PipelineSchedule s = one_row(1, "0F0,0B0", 1);
   refused(840, [&] { add_unshard_reshard(s, {.residency = 0}); });
   refused(840, [&] { add_unshard_reshard(s, {.lookahead = Lookahead::per_rank, .per_rank = {1, 1}}); });
   refused(840, [&] { add_unshard_reshard(s, {.lookahead = Lookahead::per_rank, .per_rank = {0}}); });

@@ -15,13 +15,13 @@ namespace braid::test {
 
 using namespace braid::pipeline;
 
-inline Schedule schedule(RankOfStage rank_of_stage, int microbatches, std::vector<std::string> rows) {
-  Schedule s{std::move(rank_of_stage), {}, microbatches};
+inline PipelineSchedule schedule(RankOfStage rank_of_stage, int microbatches, std::vector<std::string> rows) {
+  PipelineSchedule s{std::move(rank_of_stage), {}, microbatches};
   for (const std::string& r : rows) s.rows.push_back(parse_row(r));
   return s;
 }
 
-inline std::vector<std::string> texts(const Schedule& s) {
+inline std::vector<std::string> texts(const PipelineSchedule& s) {
   std::vector<std::string> out;
   for (const Row& r : s.rows) out.push_back(print(r));
   return out;

@@ -27,7 +27,7 @@ std::int64_t live_at(const RankMemory& m, Time t) {
 }
 
 TEST(MemoryTimeline, TheInputGradientLeavesWhatTheWeightsNeed) {
-  const Schedule s = schedule({0}, 1, {"0F0,0I0,0W0"});
+  const PipelineSchedule s = schedule({0}, 1, {"0F0,0I0,0W0"});
   PipelineCosts costs = unit_costs(s);
   costs.stages[0].activation_bytes = 100;
   costs.stages[0].weight_bytes = 30;
@@ -44,7 +44,7 @@ TEST(MemoryTimeline, TheInputGradientLeavesWhatTheWeightsNeed) {
 }
 
 TEST(MemoryTimeline, ReceivedValuesLiveFromThePostOfTheirRecv) {
-  const Schedule s = schedule({0, 1}, 1, {"0F0,0SEND_F0,0RECV_B0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
+  const PipelineSchedule s = schedule({0, 1}, 1, {"0F0,0SEND_F0,0RECV_B0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
   PipelineCosts costs = unit_costs(s);
   for (StageCosts& c : costs.stages) c.activation_bytes = c.weight_bytes = 0;
   costs.stages[0].forward_bytes = 40;
@@ -57,7 +57,7 @@ TEST(MemoryTimeline, ReceivedValuesLiveFromThePostOfTheirRecv) {
 }
 
 TEST(MemoryTimeline, ParametersLiveFromUnshardToReshard) {
-  const Schedule s =
+  const PipelineSchedule s =
       schedule({0, 0}, 1, {"0UNSHARD,0F0,0RESHARD,1UNSHARD,1F0,1B0,1RESHARD,0UNSHARD,0B0,0RESHARD"});
   PipelineCosts costs = unit_costs(s);
   for (StageCosts& c : costs.stages) {
@@ -70,7 +70,7 @@ TEST(MemoryTimeline, ParametersLiveFromUnshardToReshard) {
 }
 
 TEST(MemoryTimeline, InferenceKeepsNothing) {
-  const Schedule s = schedule({0}, 3, {"0F0,0F1,0F2"});
+  const PipelineSchedule s = schedule({0}, 3, {"0F0,0F1,0F2"});
   const PipelineCosts costs = unit_costs(s);
   EXPECT_EQ(memory_timeline(s, costs, simulate(s, costs))[0].peak, 1);
 }
@@ -80,8 +80,8 @@ TEST(MemoryTimeline, OffsetsNeverOverlapAndThePeakIsTheSumOfWhatLives) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
-    const Schedule compute = random_compute(random);
-    const Schedule s = lower(compute, {.unshard = UnshardOptions{}, .reduce_grad = true}).schedule;
+    const PipelineSchedule compute = random_compute(random);
+    const PipelineSchedule s = lower(compute, {.unshard = UnshardOptions{}, .reduce_grad = true}).schedule;
     PipelineCosts costs = unit_costs(s);
     for (StageCosts& c : costs.stages) {
       c.activation_bytes = static_cast<std::int64_t>(random() % 5) * 256;

@@ -17,7 +17,7 @@ namespace {
 
 int below(std::mt19937& random, int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
 
-bool accepted(const Schedule& s, bool transfers) {
+bool accepted(const PipelineSchedule& s, bool transfers) {
   try {
     validate(s, {.transfers = transfers});
   } catch (const ir::UserError&) {
@@ -40,7 +40,7 @@ Row joined(const std::vector<Row>& cells) {
   return out;
 }
 
-void swap_neighbours(std::mt19937& random, Schedule& s) {
+void swap_neighbours(std::mt19937& random, PipelineSchedule& s) {
   Row& row = s.rows[static_cast<std::size_t>(below(random, s.ranks()))];
   auto cells = pieces(row);
   if (cells.size() < 2) return;
@@ -50,7 +50,7 @@ void swap_neighbours(std::mt19937& random, Schedule& s) {
 }
 
 // Puts runs of transfers into BATCH_P2P.
-void batch_transfers(std::mt19937& random, Schedule& s) {
+void batch_transfers(std::mt19937& random, PipelineSchedule& s) {
   for (Row& row : s.rows) {
     Row out;
     for (std::size_t p = 0; p < row.size();) {
@@ -68,8 +68,8 @@ void batch_transfers(std::mt19937& random, Schedule& s) {
 
 }  // namespace
 
-Schedule random_compute(std::mt19937& random, const RandomScheduleOptions& o) {
-  Schedule s;
+PipelineSchedule random_compute(std::mt19937& random, const RandomScheduleOptions& o) {
+  PipelineSchedule s;
   const int ranks = 1 + below(random, o.max_ranks);
   const int stages = ranks * (1 + below(random, o.max_stages_per_rank));
   s.microbatches = 1 + below(random, o.max_microbatches);
@@ -117,16 +117,16 @@ Schedule random_compute(std::mt19937& random, const RandomScheduleOptions& o) {
   return s;
 }
 
-Schedule random_lowered(std::mt19937& random, const RandomScheduleOptions& o, bool keep_valid) {
-  Schedule s = add_send_recv(random_compute(random, o));
+PipelineSchedule random_lowered(std::mt19937& random, const RandomScheduleOptions& o, bool keep_valid) {
+  PipelineSchedule s = add_send_recv(random_compute(random, o));
   if (o.waits) s = add_wait_send(s);
   for (int i = 0; i < o.swaps; ++i) {
-    Schedule swapped = s;
+    PipelineSchedule swapped = s;
     swap_neighbours(random, swapped);
     if (!keep_valid || accepted(swapped, true)) s = std::move(swapped);
   }
   if (o.batches) {
-    Schedule batched = s;
+    PipelineSchedule batched = s;
     batch_transfers(random, batched);
     if (!keep_valid || accepted(batched, true)) s = std::move(batched);
   }

@@ -22,10 +22,10 @@ struct RandomScheduleOptions {
 };
 
 // Rows that only compute, in an order that can run.
-pipeline::Schedule random_compute(std::mt19937& random, const RandomScheduleOptions& options = {});
+pipeline::PipelineSchedule random_compute(std::mt19937& random, const RandomScheduleOptions& options = {});
 
 // Lowered. With swaps still one that validate accepts, while `keep_valid`; otherwise anything.
-pipeline::Schedule random_lowered(std::mt19937& random, const RandomScheduleOptions& options = {},
-                                  bool keep_valid = false);
+pipeline::PipelineSchedule random_lowered(std::mt19937& random, const RandomScheduleOptions& options = {},
+                                          bool keep_valid = false);
 
 }  // namespace braid::test

@@ -69,7 +69,7 @@ TEST(SearchModel, OrdersAndRowsAreTheSame) {
   const SearchProblem p = two_ranks(2);
   const Orders o = orders(
       {{{0, 0}, {0, 0}, {0, 1}, {0, 2}, {0, 1}, {0, 2}}, {{1, 0}, {1, 1}, {1, 0}, {1, 2}, {1, 1}, {1, 2}}});
-  const Schedule schedule = to_schedule(p, o);
+  const PipelineSchedule schedule = to_schedule(p, o);
   EXPECT_EQ(schedule.rows[1][2], (Action{ActionKind::forward, 1, 1}));
   EXPECT_EQ(schedule.rows[0][5], (Action{ActionKind::backward_weight, 0, 1}));
   EXPECT_EQ(from_rows(p, schedule), o);
@@ -77,7 +77,7 @@ TEST(SearchModel, OrdersAndRowsAreTheSame) {
 
 TEST(SearchModel, AFullBackwardIsReadAsBothHalves) {
   SearchProblem p = two_ranks(1);
-  Schedule schedule;
+  PipelineSchedule schedule;
   schedule.rank_of_stage = {0, 1};
   schedule.microbatches = 1;
   schedule.rows = {{{ActionKind::idle}, {ActionKind::forward, 0, 0}, {ActionKind::full_backward, 0, 0}}, {}};

@@ -141,8 +141,8 @@ TEST(TimedTransfers, EveryReceiveStandsBeforeWhatItsRankIsInTheMidstOf) {
     free.byte_cap.clear();
     free.microbatches = std::min(free.microbatches, 4);
     const SearchResult r = search(free, {});
-    const Schedule lowered = add_timed_send_recv(free, r.orders);
-    Timeline timeline;
+    const PipelineSchedule lowered = add_timed_send_recv(free, r.orders);
+    MoveTimes timeline;
     evaluate(free, r.orders, &timeline);
     std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> sent[2];
     for (int pass = 0; pass < 2; ++pass)

@@ -22,11 +22,11 @@ using analysis::Time;
 
 Time us(double v) { return Time::from_us(v); }
 
-Schedule generate(const char* name, int stages_per_rank, int microbatches, int ranks) {
+PipelineSchedule generate(const char* name, int stages_per_rank, int microbatches, int ranks) {
   return find_generator(name).generate({ranks, stages_per_rank * ranks, microbatches});
 }
 
-PipelineCosts random_costs(std::mt19937& random, const Schedule& s) {
+PipelineCosts random_costs(std::mt19937& random, const PipelineSchedule& s) {
   PipelineCosts costs = unit_costs(s);
   const auto time = [&] { return us(static_cast<double>(1 + random() % 9)); };
   for (StageCosts& c : costs.stages) {
@@ -45,7 +45,7 @@ PipelineCosts random_costs(std::mt19937& random, const Schedule& s) {
 }
 
 TEST(Simulate, TwoRanksByHand) {
-  const Schedule s = schedule({0, 1}, 1, {"0F0,0SEND_F0,0RECV_B0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
+  const PipelineSchedule s = schedule({0, 1}, 1, {"0F0,0SEND_F0,0RECV_B0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
   PipelineCosts costs = unit_costs(s);
   costs.link.latency = us(0.5);
   const Simulation r = simulate(s, costs);
@@ -61,7 +61,7 @@ TEST(Simulate, TwoRanksByHand) {
 
 // 0F1 could begin at 1 us; 0SEND_F0 is through 4 us after it was posted.
 TEST(Simulate, AWaitHoldsUpTheRowUntilItsSendIsThrough) {
-  const Schedule s =
+  const PipelineSchedule s =
       schedule({0, 1}, 2, {"0F0,0SEND_F0,0WAIT_SEND_F0,0F1,0SEND_F1", "1RECV_F0,1RECV_F1,1F0,1F1"});
   PipelineCosts costs = unit_costs(s);
   costs.link.latency = us(4);
@@ -73,7 +73,7 @@ TEST(Simulate, AWaitHoldsUpTheRowUntilItsSendIsThrough) {
 }
 
 TEST(Simulate, AWaitHoldsUpTheRowUntilTheGradientsAreReduced) {
-  const Schedule s = schedule({0, 0}, 1, {"0F0,1F0,1B0,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,0B0"});
+  const PipelineSchedule s = schedule({0, 0}, 1, {"0F0,1F0,1B0,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,0B0"});
   PipelineCosts costs = unit_costs(s);
   costs.stages[1].reduce_grad = us(3);
   const Simulation r = simulate(s, costs);
@@ -83,7 +83,7 @@ TEST(Simulate, AWaitHoldsUpTheRowUntilTheGradientsAreReduced) {
 
 TEST(Simulate, AQueueMakesALaterMessageWaitForAnEarlierOne) {
   // Rank 1 asks for micro-batch 0 late; what is behind it in the queue waits although rank 1 could use it.
-  const Schedule s = schedule({0, 1}, 2, {"0F0,0SEND_F0,0F1,0SEND_F1", "1RECV_F0,1F0,1RECV_F1,1F1"});
+  const PipelineSchedule s = schedule({0, 1}, 2, {"0F0,0SEND_F0,0F1,0SEND_F1", "1RECV_F0,1F0,1RECV_F1,1F1"});
   PipelineCosts costs = unit_costs(s);
   costs.link.latency = us(3);
   const Simulation r = simulate(s, costs);
@@ -94,17 +94,17 @@ TEST(Simulate, AQueueMakesALaterMessageWaitForAnEarlierOne) {
 }
 
 TEST(Simulate, BufferedMessagesLeaveWithoutTheirReceive) {
-  const Schedule s = schedule({0, 1}, 2, {"0F0,0SEND_F0,0F1,0SEND_F1", "1RECV_F0,1F0,1RECV_F1,1F1"});
+  const PipelineSchedule s = schedule({0, 1}, 2, {"0F0,0SEND_F0,0F1,0SEND_F1", "1RECV_F0,1F0,1RECV_F1,1F1"});
   PipelineCosts costs = unit_costs(s);
   costs.stages[1].forward = us(10);
   costs.link.latency = us(3);
   EXPECT_EQ(simulate(s, costs).makespan, us(1 + 3 + 10 + 3 + 10));
-  EXPECT_EQ(simulate(s, costs, {ChannelPolicy::Kind::edge, 1}).makespan, us(1 + 3 + 10 + 10));
+  EXPECT_EQ(simulate(s, costs, {QueuePolicy::Kind::edge, 1}).makespan, us(1 + 3 + 10 + 10));
 }
 
 TEST(Simulate, SharedLinksShare) {
   // Rank 1 sends to both neighbours when its container ends.
-  const Schedule s = add_send_recv(
+  const PipelineSchedule s = add_send_recv(
       schedule({0, 1, 2}, 2, {"0F0,0F1,0B0,0B1", "1F0,(1F1;1B0)OVERLAP_F_B,1B1", "2F0,2B0,2F1,2B1"}));
   PipelineCosts costs = unit_costs(s);
   costs.link.latency = us(4);
@@ -122,7 +122,7 @@ TEST(Simulate, SharedLinksShare) {
 }
 
 TEST(Simulate, ComputationBesideATransferIsSlowedDown) {
-  const Schedule s = schedule({0, 1}, 2, {"0F0,0SEND_F0,0F1,0SEND_F1", "1RECV_F0,1RECV_F1,1F0,1F1"});
+  const PipelineSchedule s = schedule({0, 1}, 2, {"0F0,0SEND_F0,0F1,0SEND_F1", "1RECV_F0,1RECV_F1,1F0,1F1"});
   PipelineCosts costs = unit_costs(s);
   costs.link.latency = us(1);
   costs.slowdown = 2000;
@@ -134,7 +134,7 @@ TEST(Simulate, ComputationBesideATransferIsSlowedDown) {
 }
 
 TEST(Simulate, ParametersComeBesideTheComputation) {
-  const Schedule s =
+  const PipelineSchedule s =
       schedule({0, 0}, 1, {"0UNSHARD,1UNSHARD,0F0,1F0,1B0,1REDUCE_GRAD,1RESHARD,0B0,0REDUCE_GRAD,0RESHARD"});
   PipelineCosts costs = unit_costs(s);
   for (StageCosts& c : costs.stages) {
@@ -151,7 +151,7 @@ TEST(Simulate, ParametersComeBesideTheComputation) {
 }
 
 TEST(Simulate, OverlappedMembersTakeLess) {
-  const Schedule s = schedule({0}, 2, {"0F0,(0F1;0B0)OVERLAP_F_B,0B1"});
+  const PipelineSchedule s = schedule({0}, 2, {"0F0,(0F1;0B0)OVERLAP_F_B,0B1"});
   PipelineCosts costs = unit_costs(s);
   EXPECT_EQ(simulate(s, costs).makespan, us(6));
   costs.overlap = 800;
@@ -161,21 +161,21 @@ TEST(Simulate, OverlappedMembersTakeLess) {
 }
 
 TEST(Simulate, RanksThatWaitForEachOtherAreNamed) {
-  const Schedule s = schedule({0, 1}, 1, {"0F0,0RECV_B0,0SEND_F0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
+  const PipelineSchedule s = schedule({0, 1}, 1, {"0F0,0RECV_B0,0SEND_F0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
   const std::string message = refused(862, [&] {  // error BR0862
-    simulate(s, unit_costs(s), {ChannelPolicy::Kind::rank, 0});
+    simulate(s, unit_costs(s), {QueuePolicy::Kind::rank, 0});
   });
   EXPECT_THAT(message, ::testing::HasSubstr("1F0"));
   EXPECT_THAT(message, ::testing::HasSubstr("0B0"));
-  EXPECT_EQ(simulate(s, unit_costs(s), {ChannelPolicy::Kind::edge, 0}).makespan, us(6));
+  EXPECT_EQ(simulate(s, unit_costs(s), {QueuePolicy::Kind::edge, 0}).makespan, us(6));
 }
 
 TEST(Simulate, TimesThatLeave64BitsAreRefused) {
-  const Schedule s = schedule({0}, 2, {"0F0,0F1,0B0,0B1"});
+  const PipelineSchedule s = schedule({0}, 2, {"0F0,0F1,0B0,0B1"});
   PipelineCosts costs = unit_costs(s);
   costs.stages[0].forward = us(9e11);
   refused(863, [&] { simulate(s, costs); });  // error BR0863
-  const Schedule sends = schedule({0, 1}, 1, {"0F0,0SEND_F0", "1RECV_F0,1F0"});
+  const PipelineSchedule sends = schedule({0, 1}, 1, {"0F0,0SEND_F0", "1RECV_F0,1F0"});
   PipelineCosts slow = unit_costs(sends);
   slow.stages[0].forward_bytes = 1'000'000'000'000'000;
   slow.link.gb_s = 1e-6;  // 10^24 ps
@@ -185,18 +185,18 @@ TEST(Simulate, TimesThatLeave64BitsAreRefused) {
 // ---- the slow obvious version: times as unknowns, raised until all rules hold
 
 struct Oracle {
-  const Schedule& s;
+  const PipelineSchedule& s;
   const PipelineCosts& costs;
-  ChannelPolicy::Kind policy;
+  QueuePolicy::Kind policy;
 
   Time makespan() {
     std::map<Action, Time> begin, sent, received, through;  // through: of a transfer, by its SEND
     const auto rank_of = [&](int stage) { return s.rank_of_stage[stage]; };
     const auto queue = [&](Action a) {
       const int own = rank_of(a.stage), peer = rank_of(counterpart(a).stage);
-      return policy == ChannelPolicy::Kind::rank   ? std::tuple{own, -1, 0}
-             : policy == ChannelPolicy::Kind::pair ? std::tuple{own, peer, 0}
-                                                   : std::tuple{own, peer, is_send(a.kind) ? 1 : 2};
+      return policy == QueuePolicy::Kind::rank   ? std::tuple{own, -1, 0}
+             : policy == QueuePolicy::Kind::pair ? std::tuple{own, peer, 0}
+                                                 : std::tuple{own, peer, is_send(a.kind) ? 1 : 2};
     };
     Time last;
     for (bool again = true; again;) {
@@ -245,10 +245,10 @@ TEST(Simulate, EqualsTimesAsUnknownsOnRandomSchedules) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
-    const Schedule s = random_lowered(random, {.overlap = false});
+    const PipelineSchedule s = random_lowered(random, {.overlap = false});
     const PipelineCosts costs = random_costs(random, s);
-    for (const ChannelPolicy::Kind kind :
-         {ChannelPolicy::Kind::rank, ChannelPolicy::Kind::pair, ChannelPolicy::Kind::edge}) {
+    for (const QueuePolicy::Kind kind :
+         {QueuePolicy::Kind::rank, QueuePolicy::Kind::pair, QueuePolicy::Kind::edge}) {
       const Simulation r = simulate(s, costs, {kind, 0});
       ASSERT_EQ(r.makespan, (Oracle{s, costs, kind}.makespan())) << print(s);
       for (std::size_t rank = 0; rank < s.rows.size(); ++rank)
@@ -264,13 +264,13 @@ TEST(Simulate, EndsForAllTimingsOrForNoneAsTheProofSays) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
-    const Schedule s = random_lowered(
+    const PipelineSchedule s = random_lowered(
         random,
         {.swaps = static_cast<int>(random() % 12), .batches = random() % 2 == 0, .waits = random() % 3 == 0},
         true);
-    for (const ChannelPolicy::Kind kind :
-         {ChannelPolicy::Kind::rank, ChannelPolicy::Kind::pair, ChannelPolicy::Kind::edge}) {
-      const ChannelPolicy policy{kind, static_cast<int>(random() % 3)};
+    for (const QueuePolicy::Kind kind :
+         {QueuePolicy::Kind::rank, QueuePolicy::Kind::pair, QueuePolicy::Kind::edge}) {
+      const QueuePolicy policy{kind, static_cast<int>(random() % 3)};
       const Proof proof = prove_deadlock_free(s, policy);
       if (std::holds_alternative<ChannelMismatch>(proof)) continue;  // the simulator knows messages by name
       for (int timing = 0; timing < 4; ++timing) {
@@ -293,13 +293,13 @@ TEST(Simulate, EndsForAllTimingsOrForNoneAsTheProofSays) {
 }
 
 TEST(Simulate, ChannelPolicyDecidesAboutALoweredSchedule) {
-  Schedule s = generate("Interleaved1F1B", 2, 16, 8);
+  PipelineSchedule s = generate("Interleaved1F1B", 2, 16, 8);
   for (Row& row : s.rows) std::erase_if(row, [](Action a) { return a.kind == ActionKind::idle; });
   s = add_send_recv(s);
   PipelineCosts costs = unit_costs(s);
   costs.link.latency = us(0.25);
-  const Time by_rank = simulate(s, costs, {ChannelPolicy::Kind::rank, 0}).makespan;
-  const Time by_edge = simulate(s, costs, {ChannelPolicy::Kind::edge, 0}).makespan;
+  const Time by_rank = simulate(s, costs, {QueuePolicy::Kind::rank, 0}).makespan;
+  const Time by_edge = simulate(s, costs, {QueuePolicy::Kind::edge, 0}).makespan;
   EXPECT_EQ(by_edge, us(124.5));
   EXPECT_GT(by_rank.us(), 1.5 * by_edge.us());
 }

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // "0F0,.,0B0": a cell per step, without the bubbles behind the last one.
-std::string line(const Schedule& s, const StepTable& table, std::size_t rank) {
+std::string line(const PipelineSchedule& s, const StepTable& table, std::size_t rank) {
   std::map<int, std::string> cells;
   for (std::size_t p = 0; p < s.rows[rank].size(); p += cell_size(s.rows[rank], p))
     if (table.step_of[rank][p] >= 0) cells[table.step_of[rank][p]] = cell_text(s.rows[rank], p);
@@ -31,9 +31,9 @@ std::string line(const Schedule& s, const StepTable& table, std::size_t rank) {
   return out;
 }
 
-const Schedule g01 = schedule({0, 1}, 2,
-                              {"0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
-                               "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1"});
+const PipelineSchedule g01 = schedule({0, 1}, 2,
+                                      {"0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
+                                       "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1"});
 
 TEST(StepTable, G01ElevenSteps) {
   const StepTable t = step_table(g01);
@@ -50,9 +50,10 @@ TEST(StepTable, G01NineStepsWithPeek) {
 }
 
 TEST(StepTable, G05TakesTheRowsOfTheRuntime) {
-  const Schedule s = find_generator("Interleaved1F1B").generate({.ranks = 2, .stages = 4, .microbatches = 2});
+  const PipelineSchedule s =
+      find_generator("Interleaved1F1B").generate({.ranks = 2, .stages = 4, .microbatches = 2});
   EXPECT_EQ(step_table(add_send_recv(s)).steps, 26);
-  const Schedule full = lower(s, {.unshard = UnshardOptions{}, .reduce_grad = true}).schedule;
+  const PipelineSchedule full = lower(s, {.unshard = UnshardOptions{}, .reduce_grad = true}).schedule;
   const StepTable t = step_table(full);
   EXPECT_FALSE(t.deadlock());
   EXPECT_GE(t.steps, 30);  // two UNSHARD, REDUCE_GRAD and RESHARD for each rank
@@ -61,7 +62,7 @@ TEST(StepTable, G05TakesTheRowsOfTheRuntime) {
 
 TEST(StepTable, G16RegistrySchedules) {
   const auto steps = [](RankOfStage ranks, int microbatches, std::vector<std::string> rows) {
-    const Schedule s = add_send_recv(schedule(std::move(ranks), microbatches, std::move(rows)));
+    const PipelineSchedule s = add_send_recv(schedule(std::move(ranks), microbatches, std::move(rows)));
     return std::pair(step_table(s).steps, step_table(s, {.peek = true}).steps);
   };
   EXPECT_EQ(steps({0, 1, 1, 0}, 1, {"0F0,,,3F0,3B0,,,0B0", ",1F0,2F0,,,2B0,1B0,"}), std::pair(12, 8));
@@ -71,14 +72,14 @@ TEST(StepTable, G16RegistrySchedules) {
                   {"0F0,0F1,2F0,2F1,,2I0,2W0,0I0,2I1,0W0,0I1,2W1,0W1",
                    ",1F0,1F1,3F0,3I0,3F1,1I0,3I1,3W0,1I1,1W0,3W1,1W1"}),
             std::pair(30, 25));
-  const Schedule reordered = schedule({0, 1}, 2,
-                                      {"0F0,0F1,0SEND_F0,0SEND_F1,0RECV_B0,0RECV_B1,0B0,0B1",
-                                       "1RECV_F0,1RECV_F1,1F0,1F1,1B0,1B1,1SEND_B0,1SEND_B1"});
+  const PipelineSchedule reordered = schedule({0, 1}, 2,
+                                              {"0F0,0F1,0SEND_F0,0SEND_F1,0RECV_B0,0RECV_B1,0B0,0B1",
+                                               "1RECV_F0,1RECV_F1,1F0,1F1,1B0,1B1,1SEND_B0,1SEND_B1"});
   EXPECT_EQ(step_table(reordered).steps, 12);
 }
 
 TEST(StepTable, G18DeadlockNamesTheNextActionOfEachRank) {
-  const Schedule s = schedule({0, 1}, 1, {"0F0,0RECV_B0,0SEND_F0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
+  const PipelineSchedule s = schedule({0, 1}, 1, {"0F0,0RECV_B0,0SEND_F0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
   const StepTable t = step_table(s);
   ASSERT_TRUE(t.deadlock());
   EXPECT_EQ(deadlock_report(s, t),
@@ -90,7 +91,7 @@ TEST(StepTable, G18DeadlockNamesTheNextActionOfEachRank) {
 }
 
 TEST(StepTable, ThePrintedTable) {
-  const Schedule s = schedule({0, 1}, 1, {"0F0,0SEND_F0,0RECV_B0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
+  const PipelineSchedule s = schedule({0, 1}, 1, {"0F0,0SEND_F0,0RECV_B0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0"});
   EXPECT_EQ(to_text(s, step_table(s), 1),
             "        Rank 0   Rank 1  \n"
             "Step 0: 0F0              \n"
@@ -102,7 +103,7 @@ TEST(StepTable, ThePrintedTable) {
 }
 
 TEST(StepTable, FewerStepsThanRanksArePrinted) {
-  const Schedule s = schedule({0, 1, 2}, 1, {"0RECV_B0,0F0", "1RECV_F0,1F0", "2RECV_F0,2F0"});
+  const PipelineSchedule s = schedule({0, 1, 2}, 1, {"0RECV_B0,0F0", "1RECV_F0,1F0", "2RECV_F0,2F0"});
   EXPECT_EQ(to_text(s, step_table(s)),
             "        Rank 0 Rank 1 Rank 2\n"
             "Step 0:                     \n");
@@ -110,18 +111,19 @@ TEST(StepTable, FewerStepsThanRanksArePrinted) {
 }
 
 TEST(StepTable, AContainerIsOneStep) {
-  const Schedule s = schedule({0, 1, 1, 0}, 2, {"0F0,0SEND_F0", "1RECV_F0,1F0,2F0,(2B0;1F1)OVERLAP_F_B,1B0"});
+  const PipelineSchedule s =
+      schedule({0, 1, 1, 0}, 2, {"0F0,0SEND_F0", "1RECV_F0,1F0,2F0,(2B0;1F1)OVERLAP_F_B,1B0"});
   const StepTable t = step_table(s);
   EXPECT_EQ(line(s, t, 1), ".,1RECV_F0,1F0,2F0");  // 2RECV_B0 and 1RECV_F1 are missing
-  const Schedule whole = schedule(
+  const PipelineSchedule whole = schedule(
       {0, 1}, 2, {"0F0,0SEND_F0,0F1,0SEND_F1", "1RECV_F0,1RECV_F1,1F0,(1B0;1F1)OVERLAP_F_B,1SEND_B0"});
   EXPECT_EQ(line(whole, step_table(whole), 1), ".,1RECV_F0,.,1RECV_F1,1F0,(1B0;1F1)OVERLAP_F_B,1SEND_B0");
 }
 
 TEST(StepTable, BatchesOfTwoRanksMeet) {
-  const Schedule s = schedule({0, 1, 0}, 1,
-                              {"0F0,0SEND_F0,2RECV_F0,2F0,2B0,(2SEND_B0;0RECV_B0)BATCH_P2P,0B0",
-                               "1RECV_F0,1F0,1SEND_F0,1RECV_B0,1B0,1SEND_B0"});
+  const PipelineSchedule s = schedule({0, 1, 0}, 1,
+                                      {"0F0,0SEND_F0,2RECV_F0,2F0,2B0,(2SEND_B0;0RECV_B0)BATCH_P2P,0B0",
+                                       "1RECV_F0,1F0,1SEND_F0,1RECV_B0,1B0,1SEND_B0"});
   const StepTable t = step_table(s);
   EXPECT_EQ(line(s, t, 0), "0F0,0SEND_F0,.,2RECV_F0,2F0,2B0,.,.,(2SEND_B0;0RECV_B0)BATCH_P2P,0B0");
   EXPECT_EQ(line(s, t, 1), ".,1RECV_F0,1F0,1SEND_F0,.,.,1RECV_B0,1B0,1SEND_B0");
@@ -132,7 +134,7 @@ struct Literal {
   std::vector<std::vector<std::string>> slots;
   std::vector<std::string> next;  // of unfinished ranks
 };
-Literal literal(const Schedule& s, bool peek) {
+Literal literal(const PipelineSchedule& s, bool peek) {
   std::vector<std::vector<std::vector<Action>>> cells;
   std::vector<std::vector<std::string>> names;
   for (const Row& row : s.rows) {
@@ -223,7 +225,7 @@ Literal literal(const Schedule& s, bool peek) {
   return out;
 }
 
-void expect_literal(const Schedule& s, bool peek) {
+void expect_literal(const PipelineSchedule& s, bool peek) {
   const StepTable t = step_table(s, {.peek = peek});
   const Literal l = literal(s, peek);
   std::size_t steps = 0;
@@ -246,7 +248,7 @@ TEST(StepTable, EqualsTheLiteralSimulatorOnRandomSchedules) {
   for (unsigned seed = 0; seed < 800; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
-    const Schedule s = random_lowered(
+    const PipelineSchedule s = random_lowered(
         random,
         {.swaps = static_cast<int>(random() % 5), .batches = random() % 3 == 0, .waits = random() % 3 == 0});
     expect_literal(s, false);

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/channels.h"
 #include "pipeline/csv.h"
+#include "pipeline/queue_policy.h"
 #include "tests/pipeline/expect_error.h"
 
 namespace braid::pipeline {
@@ -87,14 +87,14 @@ TEST(PipelineText, ASingleActionIsNeitherIdleNorAContainer) {
 
 TEST(PipelineChannels, PoliciesPrintAsTheyAreParsed) {
   for (const char* text : {"rank", "pair", "edge", "rank:1", "edge:16"}) {
-    EXPECT_EQ(to_string(parse_channel_policy(text)), text);
+    EXPECT_EQ(to_string(parse_queue_policy(text)), text);
   }
-  EXPECT_EQ(parse_channel_policy("pair:3"), (ChannelPolicy{ChannelPolicy::Kind::pair, 3}));
+  EXPECT_EQ(parse_queue_policy("pair:3"), (QueuePolicy{QueuePolicy::Kind::pair, 3}));
 }
 
 TEST(PipelineChannels, RefusesOtherTexts) {
   for (const char* text : {"", "ranks", "edge:", "edge:-1", "edge:1x", "edge:99999999999", ":1"}) {
-    EXPECT_EQ(error_of([&] { parse_channel_policy(text); }).code(), 807) << text;
+    EXPECT_EQ(error_of([&] { parse_queue_policy(text); }).code(), 807) << text;
   }
 }
 

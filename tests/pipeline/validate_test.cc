@@ -20,7 +20,7 @@ TEST(PipelineValidate, G22ValidSchedules) {
   validate(schedule({0, 1}, 1, {"0F0,0B0", "1F0,1B0"}));
   validate(schedule({0, 1}, 1, {"0F0,0I0,0W0", "1F0,1I0,1W0"}));
   validate(schedule({0, 1}, 1, {"0F0", "1F0"}));  // inference
-  validate(Schedule{});
+  validate(PipelineSchedule{});
   validate(schedule({0, 0}, 1, {"0F0,1F0,1B0,0B0"}));
 }
 
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(PipelineValidate, SizesThatOverflowAreRefused) {
-  Schedule s = schedule({0}, 1, {"0F0,0B0"});
+  PipelineSchedule s = schedule({0}, 1, {"0F0,0B0"});
   s.microbatches = 1 << 30;
   refused(832, [&] { validate(s); });  // error BR0832
 }
@@ -118,7 +118,7 @@ TEST(PipelineValidate, AcceptsWhatCanRunAndNoticesEveryMissingAction) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
-    Schedule s = random_lowered(random, {.overlap = false});
+    PipelineSchedule s = random_lowered(random, {.overlap = false});
     validate(s, {.transfers = true});
     Row& row = s.rows[random() % s.rows.size()];
     row.erase(row.begin() + static_cast<std::ptrdiff_t>(random() % row.size()));
@@ -134,7 +134,7 @@ std::vector<int> slots(const ActivationSlots& a) {
 }
 
 TEST(LivenessSlots, G15OfOneStage) {
-  const Schedule s = schedule({0}, 4, {"0F0,0F1,0I0,0F2,0W0,0F3,0I1,0W1,0I2,0W2,0I3,0W3"});
+  const PipelineSchedule s = schedule({0}, 4, {"0F0,0F1,0I0,0F2,0W0,0F3,0I1,0W1,0I2,0W2,0I3,0W3"});
   const int stages[] = {0};
   const ActivationSlots a = liveness_slots(s, 0, stages, SlotGranularity::stage_and_microbatch);
   EXPECT_EQ(a.slots, 3);
@@ -146,7 +146,7 @@ TEST(LivenessSlots, G15OfOneStage) {
 }
 
 TEST(LivenessSlots, G15OfTwoStages) {
-  const Schedule s = schedule(
+  const PipelineSchedule s = schedule(
       {0, 1, 0, 1}, 3,
       {"0F0,2F0,0F1,2B0,0B0,2F1,2B1,0B1,0F2,2F2,2B2,0B2", "1F0,1F1,1F2,3F0,3F1,3F2,3B0,3B1,3B2,1B0,1B1,1B2"});
   const int stages[] = {0, 2};
@@ -163,8 +163,8 @@ TEST(LivenessSlots, G15OfTwoStages) {
 }
 
 TEST(LivenessSlots, RefusesWhatDoesNotLive) {
-  const Schedule s = schedule({0, 1}, 1, {"0F0,0B0", "1F0,1B0"});
-  const auto of = [&](const Schedule& schedule, int rank, std::vector<int> stages) {
+  const PipelineSchedule s = schedule({0, 1}, 1, {"0F0,0B0", "1F0,1B0"});
+  const auto of = [&](const PipelineSchedule& schedule, int rank, std::vector<int> stages) {
     refused(841,
             [&] { liveness_slots(schedule, rank, stages, SlotGranularity::microbatch); });  // error BR0841
   };

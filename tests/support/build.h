@@ -36,7 +36,7 @@ struct Builder {
     ir::Expr e = 0;
     const std::vector<ir::Expr> strides = ir::strides_of(graph, b);
     for (std::size_t k = 0; k < strides.size(); ++k) {
-      if (!graph[b].sizes[k].is_constant(1)) e = e + pool.index(static_cast<int>(k)) * strides[k];
+      if (!graph[b].sizes[k].is_constant(1)) e = e + pool.index(k) * strides[k];
     }
     return e;
   }

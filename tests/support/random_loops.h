@@ -31,7 +31,7 @@ class RandomLoops {
   ir::Graph& graph() { return b_.graph; }
   ir::ExprPool& pool() { return *graph().pool; }
   int pick(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
-  ir::Expr i(std::size_t k) { return pool().index(static_cast<int>(k)); }
+  ir::Expr i(std::size_t k) { return pool().index(k); }
 
   void add_dim(const std::string& name, std::int64_t min, std::int64_t max);
   void add(ir::BufferId b) { ready_.push_back(b); }

@@ -8,7 +8,7 @@
 
 namespace braid::pipeline {
 
-struct ChannelPolicy {
+struct QueuePolicy {
   enum class Kind : std::uint8_t {
     rank,  // one queue per rank for transfers with all peers
     pair,  // one queue per pair of ranks for both directions
@@ -18,12 +18,12 @@ struct ChannelPolicy {
   // How many messages of a connection may be sent before they are received; 0: SEND and RECV rendezvous.
   int buffered = 0;
 
-  friend bool operator==(const ChannelPolicy&, const ChannelPolicy&) = default;
+  friend bool operator==(const QueuePolicy&, const QueuePolicy&) = default;
 };
 
 // "rank", "pair" or "edge", optionally with ":K" for K buffered messages. Otherwise throws a user error that
 // lists these.
-ChannelPolicy parse_channel_policy(std::string_view text);
-std::string to_string(ChannelPolicy policy);
+QueuePolicy parse_queue_policy(std::string_view text);
+std::string to_string(QueuePolicy policy);
 
 }  // namespace braid::pipeline

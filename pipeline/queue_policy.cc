@@ -1,4 +1,4 @@
-#include "pipeline/channels.h"
+#include "pipeline/queue_policy.h"
 
 #include <charconv>
 #include <utility>
@@ -9,13 +9,12 @@
 namespace braid::pipeline {
 namespace {
 
-constexpr std::pair<std::string_view, ChannelPolicy::Kind> kKinds[] = {{"rank", ChannelPolicy::Kind::rank},
-                                                                       {"pair", ChannelPolicy::Kind::pair},
-                                                                       {"edge", ChannelPolicy::Kind::edge}};
+constexpr std::pair<std::string_view, QueuePolicy::Kind> kKinds[] = {
+    {"rank", QueuePolicy::Kind::rank}, {"pair", QueuePolicy::Kind::pair}, {"edge", QueuePolicy::Kind::edge}};
 
 }  // namespace
 
-ChannelPolicy parse_channel_policy(std::string_view text) {
+QueuePolicy parse_queue_policy(std::string_view text) {
   const auto bad = [&] {
     ir::user_error(
         kBadChannelPolicy, {}, fmt::format("'{}' is not a channel policy", text),
@@ -23,7 +22,7 @@ ChannelPolicy parse_channel_policy(std::string_view text) {
         "for K buffered messages: edge:2");
   };
   const std::size_t colon = text.find(':');
-  ChannelPolicy policy;
+  QueuePolicy policy;
   bool found = false;
   for (const auto& [name, kind] : kKinds) {
     if (name != text.substr(0, colon)) continue;
@@ -38,7 +37,7 @@ ChannelPolicy parse_channel_policy(std::string_view text) {
   return policy;
 }
 
-std::string to_string(ChannelPolicy policy) {
+std::string to_string(QueuePolicy policy) {
   std::string text;
   for (const auto& [name, kind] : kKinds) {
     if (kind == policy.kind) text = name;
