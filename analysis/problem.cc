@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/collective_table.h"
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
 
@@ -123,8 +124,7 @@ class Maker {
   // Whether pieces of it could run at different times. If everything before it writes the whole tensor and
   // everything after it reads the whole, cutting gains nothing. Another collective may itself be cut.
   bool may_be_cut(const CollectiveKernel& kernel) {
-    if (kernel.kind != CollectiveKind::all_reduce && kernel.kind != CollectiveKind::broadcast) return false;
-    if (kernel.blocking) return false;
+    if (!row_of(kernel.kind).elementwise() || kernel.blocking) return false;
     if (in_parts_.empty()) find_parts();
     for (const auto* refs : {&kernel.inputs, &kernel.outputs}) {
       for (const TensorRef& r : *refs) {
@@ -181,12 +181,10 @@ class Maker {
   }
 
   std::vector<int> channel_of(const CollectiveKernel& kernel) const {
-    const bool send = kernel.kind == CollectiveKind::send, recv = kernel.kind == CollectiveKind::recv;
-    const bool by_pair =
-        schedule_.channels == ChannelPolicy::pair || schedule_.channels == ChannelPolicy::edge;
-    if (!by_pair || !(send || recv)) return {kernel.group.index};
     const bool edge = schedule_.channels == ChannelPolicy::edge;
-    return {kernel.group.index, kernel.root, edge && recv ? 1 : 0};
+    const bool by_pair = edge || schedule_.channels == ChannelPolicy::pair;
+    if (!by_pair || !row_of(kernel.kind).point_to_point) return {kernel.group.index};
+    return {kernel.group.index, kernel.root, edge && kernel.kind == CollectiveKind::recv ? 1 : 0};
   }
 
   static void append(std::span<const Dependency> from, IdLists<NodeId, NodeId>& to) {

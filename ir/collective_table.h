@@ -47,6 +47,11 @@ struct CollectiveRow {
   // programs have kernels of their own that read peers' memory. NCCL takes no algorithm per call, so all that
   // it does, including its kernels on symmetric memory, is `library`.
   Algorithms algorithms, shared_memory, nccl;
+
+  // All members receive from one, whose operand alone counts.
+  constexpr bool from_root() const { return rooted && !point_to_point; }
+  // Element k of the result depends on elements k of the operands only: it can be in place, or cut anywhere.
+  constexpr bool elementwise() const { return in == Blocks::one && out == Blocks::one; }
 };
 
 inline constexpr auto kCollectiveTable = [] {

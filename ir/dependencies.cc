@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "ir/collective_table.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 
@@ -271,8 +272,8 @@ class Finder {
     }
     const auto* kernel = graph[c.start].as<CollectiveKernel>();
     const bool edge = schedule_.channels == ChannelPolicy::edge;
-    const bool send = c.kind == CollectiveKind::send, recv = c.kind == CollectiveKind::recv;
-    if ((send || recv) && kernel != nullptr) return {{group, kernel->root, edge && recv ? 1 : 0}};
+    if (row_of(c.kind).point_to_point && kernel != nullptr)
+      return {{group, kernel->root, edge && c.kind == CollectiveKind::recv ? 1 : 0}};
     std::vector<std::vector<int>> out;
     for (int peer = 0; peer < static_cast<int>(graph[c.group].ranks.size()); ++peer) {
       out.push_back({group, peer, 0});

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "ir/collective_table.h"
 #include "ir/effects.h"
 
 namespace braid::ir {
 namespace {
 
 bool runs_in_place(const CollectiveKernel& k) {
-  return (k.kind == CollectiveKind::all_reduce || k.kind == CollectiveKind::broadcast) &&
-         k.algorithm != Algorithm::one_shot;
+  return row_of(k.kind).elementwise() && k.algorithm != Algorithm::one_shot;
 }
 
 // The root storage if the operand is all of it; invalid if the operand is a part or outside of the segment.

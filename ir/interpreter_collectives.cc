@@ -53,42 +53,27 @@ Bytes slab(const Bytes& bytes, std::size_t k, std::size_t of) {
 }
 
 // What party `me` gets in output i, from input i of all parties.
-Bytes result(const Exchange& e, std::size_t me, std::size_t i, const std::vector<Bytes>& inputs) {
+Bytes result(const Exchange& e, std::size_t me, std::size_t i, std::vector<Bytes> inputs) {
   const Exchange::Party& party = e.parties[me];
-  const std::size_t n = e.parties.size();
-  switch (e.kind) {
-    case CollectiveKind::all_reduce:
-      return reduce(party.kernel->reduce, party.outputs[i].dtype, inputs);
-    case CollectiveKind::all_gather: {
-      Bytes out;
-      for (const Bytes& in : inputs) out.insert(out.end(), in.begin(), in.end());
-      return out;
-    }
-    case CollectiveKind::reduce_scatter: {
-      std::vector<Bytes> parts;
-      for (const Bytes& in : inputs) parts.push_back(slab(in, me, n));
-      return reduce(party.kernel->reduce, party.outputs[i].dtype, parts);
-    }
-    case CollectiveKind::broadcast:
-      return inputs[static_cast<std::size_t>(party.kernel->root)];
-    case CollectiveKind::all_to_all: {
-      Bytes out;
-      for (const Bytes& in : inputs) {
-        const Bytes s = slab(in, me, n);
-        out.insert(out.end(), s.begin(), s.end());
-      }
-      return out;
-    }
-    case CollectiveKind::send:
-    case CollectiveKind::recv:
-      return inputs[0];
+  const CollectiveRow& row = row_of(e.kind);
+  if (row.from_root()) inputs = {inputs[static_cast<std::size_t>(party.kernel->root)]};
+  if (row.in == Blocks::all) {
+    for (Bytes& in : inputs) in = slab(in, me, e.parties.size());
   }
-  return {};
+  if (row.reduces) return reduce(party.kernel->reduce, party.outputs[i].dtype, inputs);
+  Bytes out = std::move(inputs[0]);
+  for (std::size_t k = 1; k < inputs.size(); ++k) out.insert(out.end(), inputs[k].begin(), inputs[k].end());
+  return out;
+}
+
+// Of a party that only receives, what it receives.
+const std::vector<ByteView>& operands(const Exchange::Party& p) {
+  return row_of(p.kernel->kind).in == Blocks::none ? p.outputs : p.inputs;
 }
 
 std::string describe(const Exchange::Party& p) {
   std::string sizes;
-  for (const ByteView& v : p.kernel->kind == CollectiveKind::recv ? p.outputs : p.inputs) {
+  for (const ByteView& v : operands(p)) {
     sizes += fmt::format("{}{} {}", sizes.empty() ? "" : ", ", v.numel(), to_string(v.dtype));
   }
   return fmt::format("rank {}: '{}', {} {} of {}", p.rank, p.op->name, to_string(p.kernel->kind),
@@ -103,8 +88,7 @@ bool agree(const Exchange::Party& a, const Exchange::Party& b) {
   } else if (x.kind != y.kind || x.reduce != y.reduce || x.root != y.root || x.blocking != y.blocking) {
     return false;
   }
-  const auto& p = x.kind == CollectiveKind::recv ? a.outputs : a.inputs;
-  const auto& q = y.kind == CollectiveKind::recv ? b.outputs : b.inputs;
+  const auto &p = operands(a), &q = operands(b);
   return std::equal(p.begin(), p.end(), q.begin(), q.end(), [](const ByteView& v, const ByteView& w) {
     return v.dtype == w.dtype && v.numel() == w.numel();
   });
@@ -198,7 +182,7 @@ void Exchanges::finish(Exchange& e, int rank, bool keep) {
       if (i < p.inputs.size())
         inputs.push_back(p.copy ? (*p.copy)[i] : p.memory->read(p.inputs[i], p.op->name));
     }
-    party.memory->write(party.outputs[i], result(e, me, i, inputs), party.op->name);
+    party.memory->write(party.outputs[i], result(e, me, i, std::move(inputs)), party.op->name);
   }
   party.done = true;
   if (!keep) copy_inputs(party);

@@ -1,6 +1,7 @@
 // Collectives on buffers of the communication segment, and graph outputs.
 #include <algorithm>
 
+#include "ir/collective_table.h"
 #include "ir/comm_buffer.h"
 #include "ir/error.h"
 #include "ir/lowering_internal.h"
@@ -103,7 +104,7 @@ std::vector<TensorBox> Lowering::finish_collective(const Started& started) {
 TensorBox Lowering::collective(CollectiveKernel kernel, const TensorBox& x, DType dtype,
                                std::vector<Expr> out_sizes) {
   std::vector<std::vector<Expr>> outs;
-  if (kernel.kind != CollectiveKind::send) outs.push_back(std::move(out_sizes));
+  if (row_of(kernel.kind).out != Blocks::none) outs.push_back(std::move(out_sizes));
   std::vector<TensorBox> inputs;
   if (x.valid()) inputs.push_back(x);
   const std::vector<TensorBox> results =

@@ -480,8 +480,7 @@ class Printer {
     text += " " + group(k.group);
     if (!k.inputs.empty()) text += " " + refs(k.inputs);
     if (!wholes(k.outputs, op.outputs)) text += " into " + refs(k.outputs);
-    if (k.root != -1)
-      text += fmt::format(" {} {}", k.kind == CollectiveKind::broadcast ? "root" : "peer", k.root);
+    if (k.root != -1) text += fmt::format(" {} {}", row_of(k.kind).from_root() ? "root" : "peer", k.root);
     if (k.algorithm != Algorithm::unasked) text += fmt::format(" algorithm {}", to_string(k.algorithm));
     if (k.blocking) text += " blocking";
     line(text + clauses(op));

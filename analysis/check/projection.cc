@@ -78,7 +78,7 @@ std::string agreement_key(const Stream& stream, const TraceEvent& e) {
   std::string text;
   if (!stream.paired()) {
     text = fmt::format("{} {} {} {}", to_string(e.kind), e.reduce, e.algorithm, e.place);
-    if (e.kind == CollectiveKind::broadcast) text += fmt::format(" root {}", e.peer);
+    if (row_of(e.kind).from_root()) text += fmt::format(" root {}", e.peer);
   }
   return text + fmt::format(" {}{}", fmt::join(e.payload, ", "), e.repeat);
 }

@@ -54,7 +54,7 @@ std::vector<CollectiveCandidate> shared_memory(const CollectiveSettings& c, cons
     if (shape.algorithm == Algorithm::two_shot) return {two};
     return {one, two};
   }
-  if (shape.kind == CollectiveKind::reduce_scatter) {
+  if (row_of(shape.kind).reduces) {
     return {with("one-shot", c.symmetric->one_shot_us, (n + 1) / n)};
   }
   return {with("copy", c.symmetric->one_shot_us, 2)};
@@ -62,7 +62,9 @@ std::vector<CollectiveCandidate> shared_memory(const CollectiveSettings& c, cons
 
 CollectiveCandidate paced_link(const CollectiveSettings& c, CollectiveKind kind, const GroupTopology& g) {
   const double n = g.ranks;
-  const double payload = kind == CollectiveKind::all_to_all ? n / (n - 1) : ring_shape(kind, g).payload;
+  const ir::CollectiveRow& row = row_of(kind);
+  const bool slabs = row.in == ir::Blocks::all || row.out == ir::Blocks::all;
+  const double payload = slabs ? n / (n - 1) : ring_shape(kind, g).payload;
   return {"paced link", Curve::affine, 0, c.link_latency_us, c.link_gb_s * payload};
 }
 

@@ -76,9 +76,7 @@ double saturation_factor(double bytes) {
   return std::pow(std::clamp(bytes, kSaturatingFrom, kSaturatingTo) / kSaturatingFrom, kSaturatingPower);
 }
 
-bool gathers(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
-}
+bool gathers(CollectiveKind kind) { return row_of(kind).in != row_of(kind).out && !row_of(kind).rooted; }
 
 class Tuner {
  public:

@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "frontend/errors.h"
+#include "ir/collective_table.h"
 #include "ir/error.h"
 
 namespace braid::frontend {
@@ -304,13 +305,11 @@ class Builder {
     const RecordedCollective& c = *op(k).collective;
     const auto n = static_cast<std::int64_t>(c.ranks.size());
     const ir::GroupId group = group_of(c);
-    std::int64_t in = std::max<std::int64_t>(1, c.elements), out = in;
-    if (c.kind == ir::CollectiveKind::all_gather) out = in * n;
-    if (c.kind == ir::CollectiveKind::reduce_scatter) {
-      out = (in + n - 1) / n;
-      in = out * n;
-    }
-    if (c.kind == ir::CollectiveKind::all_to_all) in = out = (in + n - 1) / n * n;
+    const ir::CollectiveRow& row = ir::row_of(c.kind);
+    const std::int64_t given = std::max<std::int64_t>(1, c.elements);
+    const std::int64_t block = row.in == ir::Blocks::all ? (given + n - 1) / n : given;
+    const std::int64_t in = row.in == ir::Blocks::all ? block * n : block;
+    const std::int64_t out = row.out == ir::Blocks::all ? block * n : block;
 
     // The operand, which exists once all dependencies of the collective are complete.
     const std::string name = op(k).name;
@@ -324,11 +323,10 @@ class Builder {
     ir::CollectiveKernel kernel;
     kernel.kind = c.kind;
     kernel.group = group;
-    if (c.kind == ir::CollectiveKind::broadcast) kernel.root = 0;
+    if (row.rooted) kernel.root = 0;
     kernel.inputs = {whole(graph(), operand)};
-    const bool in_place = c.kind == ir::CollectiveKind::all_reduce || c.kind == ir::CollectiveKind::broadcast;
     const BufferId result_buffer =
-        in_place ? graph().add_mutation(operand, name) : comm_buffer(name, c.dtype, out, group);
+        row.elementwise() ? graph().add_mutation(operand, name) : comm_buffer(name, c.dtype, out, group);
     kernel.outputs = {whole(graph(), result_buffer)};
     std::optional<ir::Cost> cost;
     if (op(k).end_ns > op(k).begin_ns) cost = cost_of(k);

@@ -109,7 +109,7 @@ std::string Splitter::why_uncut(CollectiveId collective, std::size_t operand) co
   const Collective& c = problem_.collectives[collective];
   const Operation& start = g[c.op];
   const auto& kernel = *start.as<CollectiveKernel>();
-  if (kernel.kind != CollectiveKind::all_reduce && kernel.kind != CollectiveKind::broadcast)
+  if (!row_of(kernel.kind).elementwise())
     return fmt::format("{}: a piece of every rank's slab is not contiguous", to_string(kernel.kind));
   const TensorRef& out = kernel.outputs[operand];
   const BufferId o = out.buffer;

@@ -20,20 +20,24 @@ enum class Blocks : uint8_t {
 struct CollectiveRow {
   CollectiveKind kind;
   const char* name;
-  Blocks in, out;  // broadcast: the root's operand
+  Blocks in, out;
   bool reduces;
+  bool rooted;  // CollectiveCall::peer names the root or the other side
   bool point_to_point;
+
+  // All members receive from one, whose operand alone counts.
+  constexpr bool from_root() const { return rooted && !point_to_point; }
 };
 
 inline constexpr CollectiveRow kCollectiveTable[] = {
-    {CollectiveKind::all_reduce, "all_reduce", Blocks::one, Blocks::one, true, false},
-    {CollectiveKind::all_gather, "all_gather", Blocks::one, Blocks::all, false, false},
-    {CollectiveKind::reduce_scatter, "reduce_scatter", Blocks::all, Blocks::one, true, false},
-    {CollectiveKind::broadcast, "broadcast", Blocks::one, Blocks::one, false, false},
-    {CollectiveKind::all_to_all, "all_to_all", Blocks::all, Blocks::all, false, false},
-    {CollectiveKind::send, "send", Blocks::one, Blocks::none, false, true},
-    {CollectiveKind::recv, "recv", Blocks::none, Blocks::one, false, true},
-    {CollectiveKind::barrier, "barrier", Blocks::none, Blocks::none, false, false},
+    {CollectiveKind::all_reduce, "all_reduce", Blocks::one, Blocks::one, true, false, false},
+    {CollectiveKind::all_gather, "all_gather", Blocks::one, Blocks::all, false, false, false},
+    {CollectiveKind::reduce_scatter, "reduce_scatter", Blocks::all, Blocks::one, true, false, false},
+    {CollectiveKind::broadcast, "broadcast", Blocks::one, Blocks::one, false, true, false},
+    {CollectiveKind::all_to_all, "all_to_all", Blocks::all, Blocks::all, false, false, false},
+    {CollectiveKind::send, "send", Blocks::one, Blocks::none, false, true, true},
+    {CollectiveKind::recv, "recv", Blocks::none, Blocks::one, false, true, true},
+    {CollectiveKind::barrier, "barrier", Blocks::none, Blocks::none, false, false, false},
 };
 static_assert([] {
   size_t at = 0;

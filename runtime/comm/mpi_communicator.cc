@@ -29,17 +29,17 @@ Status MpiCommunicator::check(const CollectiveCall& call) const {
     return Status::error(StatusCode::invalid_argument, std::string(to_string(call.kind)) + " '" + call.label +
                                                            "' of group '" + name_ + "': " + what);
   };
-  if (call.peer < 0 || call.peer >= size() || (row_of(call.kind).point_to_point && call.peer == me_))
+  const CollectiveRow& row = row_of(call.kind);
+  if (call.peer < 0 || call.peer >= size() || (row.point_to_point && call.peer == me_))
     return invalid("no other member " + std::to_string(call.peer));
-  if (row_of(call.kind).reduces && !reducible(call.dtype, call.op))
+  if (row.reduces && !reducible(call.dtype, call.op))
     return invalid(std::string(to_string(call.op)) + " of " + to_string(call.dtype) + " has no meaning");
   if (call.count > static_cast<size_t>(INT_MAX) / members_.size())
     return invalid("more elements than MPI counts");
   if (call.count == 0 || call.kind == CollectiveKind::barrier) return {};
-  const bool reads =
-      call.kind != CollectiveKind::recv && (call.kind != CollectiveKind::broadcast || call.peer == me_);
+  const bool reads = row.in != Blocks::none && (!row.from_root() || call.peer == me_);
   if (reads && call.input == nullptr) return invalid("null input");
-  if (call.kind != CollectiveKind::send && call.output == nullptr) return invalid("null output");
+  if (row.out != Blocks::none && call.output == nullptr) return invalid("null output");
   return {};
 }
 

@@ -26,18 +26,14 @@ MPI_Datatype type_of_size(size_t bytes) {
   }
 }
 
-bool reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
-}
-
 }  // namespace
 
 std::string describe(const Header& h) {
   const auto kind = static_cast<CollectiveKind>(h.kind);
   std::string text = std::string(to_string(kind)) + " '" + h.label + "' (" +
                      to_string(static_cast<DType>(h.dtype)) + " x " + std::to_string(h.count);
-  if (reduces(kind)) text += std::string(", ") + to_string(static_cast<ReduceOp>(h.op));
-  if (kind == CollectiveKind::broadcast) text += ", root " + std::to_string(h.peer);
+  if (row_of(kind).reduces) text += std::string(", ") + to_string(static_cast<ReduceOp>(h.op));
+  if (row_of(kind).from_root()) text += ", root " + std::to_string(h.peer);
   if (h.algorithm != 0) text += h.algorithm == 1 ? ", one_shot" : ", two_shot";
   return text + ")";
 }
@@ -55,9 +51,9 @@ Operation::Operation(const CollectiveCall& call, uint64_t seq, const GroupComms&
       arrived_(static_cast<size_t>(size), 0) {
   header_.kind = static_cast<uint8_t>(call.kind);
   header_.dtype = static_cast<uint8_t>(call.dtype);
-  header_.op = reduces(call.kind) ? static_cast<uint8_t>(call.op) : 0;
+  header_.op = row_of(call.kind).reduces ? static_cast<uint8_t>(call.op) : 0;
   header_.algorithm = static_cast<uint8_t>(call.algorithm);
-  header_.peer = call.kind == CollectiveKind::broadcast || paired() ? call.peer : 0;
+  header_.peer = row_of(call.kind).rooted ? call.peer : 0;
   header_.seq = seq;
   header_.count = call.count;
   std::strncpy(header_.label, call.label, sizeof header_.label - 1);
@@ -119,7 +115,7 @@ int Operation::poll() {
   if (state_ != State::moving) return MPI_SUCCESS;
   if (const int e = MPI_Test(&transfer_, &flag, MPI_STATUS_IGNORE)) return e;
   if (!flag) return MPI_SUCCESS;
-  if (reduces(call_.kind) && !reduced_) return finish_exchange();
+  if (row_of(call_.kind).reduces && !reduced_) return finish_exchange();
   // The headers are in this object, which must live until they are sent.
   if (const int e = MPI_Testall(size_, sends_.data(), &flag, MPI_STATUSES_IGNORE)) return e;
   if (flag) finish();

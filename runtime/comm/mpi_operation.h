@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/comm/collective_kinds.h"
 #include "runtime/comm/communicator.h"
 
 namespace braid::rt::mpi {
@@ -47,7 +48,7 @@ class Operation {
   const Header& mine() const { return header_; }
   std::vector<int> missing_members() const;  // whose header has not arrived
   uint64_t seq() const { return header_.seq; }
-  bool paired() const { return call_.kind == CollectiveKind::send || call_.kind == CollectiveKind::recv; }
+  bool paired() const { return row_of(call_.kind).point_to_point; }
 
  private:
   int start_transfer();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "runtime/comm/collective_kinds.h"
 #include "runtime/comm/futex.h"
 
 namespace braid::rt {
@@ -16,21 +17,10 @@ constexpr int64_t kTimerSlackNs = 60'000;  // that the kernel may add to a sleep
 
 size_t link_bytes(CollectiveKind kind, size_t block_bytes, size_t members) {
   if (members < 2) return 0;
-  switch (kind) {
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::all_to_all:
-      return block_bytes * (members - 1);
-    case CollectiveKind::all_reduce:
-      return 2 * block_bytes * (members - 1) / members;
-    case CollectiveKind::broadcast:
-    case CollectiveKind::send:
-    case CollectiveKind::recv:
-      return block_bytes;
-    case CollectiveKind::barrier:
-      return 0;
-  }
-  return 0;
+  const CollectiveRow& row = row_of(kind);
+  if (row.in == Blocks::all || row.out == Blocks::all) return block_bytes * (members - 1);
+  if (row.reduces) return 2 * block_bytes * (members - 1) / members;
+  return row.in == row.out && row.in == Blocks::none ? 0 : block_bytes;
 }
 
 int64_t PacedLink::book(int64_t last_start_ns, size_t bytes) {

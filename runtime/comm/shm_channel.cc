@@ -49,15 +49,8 @@ std::byte* Channel::staging(int member, uint32_t round) const {
 }
 
 bool Channel::is_source(const Op& op, int member) const {
-  switch (op.kind) {
-    case CollectiveKind::broadcast:
-    case CollectiveKind::send:
-      return member == op.root;
-    case CollectiveKind::barrier:
-      return false;
-    default:
-      return true;
-  }
+  const CollectiveRow& row = row_of(op.kind);
+  return row.in != Blocks::none && (!row.rooted || member == op.root);
 }
 
 Status Channel::check_call(const CollectiveCall& call, size_t in_bytes, size_t out_bytes) const {
@@ -65,7 +58,8 @@ Status Channel::check_call(const CollectiveCall& call, size_t in_bytes, size_t o
     return Status::error(StatusCode::invalid_argument, std::string(to_string(call.kind)) + " '" + call.label +
                                                            "' of group '" + name_ + "': " + what);
   };
-  if (row_of(call.kind).reduces && !reducible(call.dtype, call.op)) {
+  const CollectiveRow& row = row_of(call.kind);
+  if (row.reduces && !reducible(call.dtype, call.op)) {
     return invalid(std::string(to_string(call.op)) + " of " + to_string(call.dtype) + " has no meaning");
   }
   if (call.peer < 0 || call.peer >= size()) return invalid("no member " + std::to_string(call.peer));
@@ -76,9 +70,8 @@ Status Channel::check_call(const CollectiveCall& call, size_t in_bytes, size_t o
   const auto* output = static_cast<const std::byte*>(call.output);
   const size_t block = call.count * size_of(call.dtype);
   const bool overlap = std::less<>()(input, output + out_bytes) && std::less<>()(output, input + in_bytes);
-  const bool in_place = input == output ||
-                        (call.kind == CollectiveKind::all_gather && input == output + block * me_) ||
-                        (call.kind == CollectiveKind::reduce_scatter && output == input + block * me_);
+  const bool in_place = input == output || (row.in < row.out && input == output + block * me_) ||
+                        (row.in > row.out && output == input + block * me_);
   return overlap && !in_place ? invalid("input and output overlap") : Status{};
 }
 
@@ -96,11 +89,11 @@ void Channel::choose_rounds(Op& op, Algorithm hint) const {
 
 Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   if (core_.failed()) return core_.failure();
-  const bool root = call.kind == CollectiveKind::broadcast && call.peer == me_;
+  const CollectiveRow& row = row_of(call.kind);
   const size_t block = call.count * size_of(call.dtype);
-  const bool gives = call.kind != CollectiveKind::broadcast || root;
-  const size_t in_bytes = gives ? block * count_of(row_of(call.kind).in, members_.size()) : 0;
-  const size_t out_bytes = block * count_of(row_of(call.kind).out, members_.size());
+  const bool gives = !row.from_root() || call.peer == me_;
+  const size_t in_bytes = gives ? block * count_of(row.in, members_.size()) : 0;
+  const size_t out_bytes = block * count_of(row.out, members_.size());
   if (Status checked = check_call(call, in_bytes, out_bytes); !checked.ok()) return checked;
 
   if (next_ - head_ == kRing) {
@@ -115,8 +108,8 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   // Fields that a kind does not use must not cause a disagreement.
   op.kind = call.kind == CollectiveKind::recv ? CollectiveKind::send : call.kind;
   op.dtype = call.dtype;
-  op.op = row_of(call.kind).reduces ? call.op : ReduceOp::sum;
-  op.root = call.kind == CollectiveKind::broadcast ? call.peer : 0;
+  op.op = row.reduces ? call.op : ReduceOp::sum;
+  op.root = row.from_root() ? call.peer : 0;
   op.count = call.count;
   op.input = static_cast<const std::byte*>(call.input);
   op.output = static_cast<std::byte*>(call.output);
@@ -142,8 +135,7 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   // slices needs no copy: a slice is overwritten by its only reader.
   const bool overwrites =
       in_bytes > 0 && op.output == op.input && size() > 1 &&
-      ((op.kind == CollectiveKind::all_reduce && !op.large) || op.kind == CollectiveKind::all_to_all ||
-       (op.kind != CollectiveKind::all_reduce && op.kind != CollectiveKind::broadcast && me_ != 0));
+      (row.in != row.out ? me_ != 0 : row.in == Blocks::all || (row.reduces && !op.large));
   op.flags = static_cast<uint8_t>(static_cast<int>(hint) << kAlgorithmShift);
   op.misplaced = !direct(op.input, in_bytes);
   if (!op.misplaced && !overwrites) op.flags |= kInputDirect;

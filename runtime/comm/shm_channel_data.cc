@@ -98,36 +98,23 @@ void Channel::move_data(const Op& op, size_t offset, size_t count) {
   const auto copy = [&](std::byte* to, const std::byte* from) {
     if (to != from) copy_block(to, from, count * element);
   };
-  switch (op.kind) {
-    case CollectiveKind::all_reduce:
-    case CollectiveKind::reduce_scatter: {
-      const size_t block = op.kind == CollectiveKind::reduce_scatter ? me_ : 0;
-      for (int member = 0; member < size(); ++member)
-        sources_[member] = source(op, member, block, offset, round);
-      destinations_[0] = op.output + offset * element;
-      reduce(op.dtype, op.op, sources_, std::span(destinations_).first(1), count,
-             op.count * element >= kStreamingBytes);
-      return;
-    }
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_to_all: {
-      const size_t block = op.kind == CollectiveKind::all_to_all ? me_ : 0;
-      // My own block first: in place, a peer's block may land on it.
-      for (int step = 0; step < size(); ++step) {
-        const int member = (me_ + step) % size();
-        copy(op.output + (member * op.count + offset) * element, source(op, member, block, offset, round));
-      }
-      return;
-    }
-    case CollectiveKind::broadcast:
-      copy(op.output + offset * element, source(op, op.root, 0, offset, round));
-      return;
-    case CollectiveKind::send:  // both sides of a pair post a send
-    case CollectiveKind::recv:
-      if (me_ != op.root) copy(op.output + offset * element, source(op, op.root, 0, offset, round));
-      return;
-    case CollectiveKind::barrier:
-      return;
+  const CollectiveRow& row = row_of(op.kind);
+  const size_t block = row.in == Blocks::all ? me_ : 0;
+  if (row.reduces) {
+    for (int member = 0; member < size(); ++member)
+      sources_[member] = source(op, member, block, offset, round);
+    destinations_[0] = op.output + offset * element;
+    reduce(op.dtype, op.op, sources_, std::span(destinations_).first(1), count,
+           op.count * element >= kStreamingBytes);
+    return;
+  }
+  if (row.point_to_point && me_ == op.root) return;  // both sides of a pair post a send
+  // My own block first: in place, a peer's block may land on it.
+  for (int step = 0; step < size(); ++step) {
+    const int member = (me_ + step) % size();
+    if (!is_source(op, member)) continue;
+    const size_t to = row.out == Blocks::all ? member * op.count : 0;
+    copy(op.output + (to + offset) * element, source(op, member, block, offset, round));
   }
 }
 

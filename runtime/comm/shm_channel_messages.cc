@@ -31,9 +31,10 @@ std::string Channel::describe_posted(int member, uint32_t seq) const {
   const auto kind = static_cast<CollectiveKind>(line.kind);
   std::string text = std::string(name_of(kind, member)) + " '" + label + "' (" +
                      to_string(static_cast<DType>(line.dtype)) + " x " + std::to_string(line.count);
-  if (static_cast<size_t>(kind) < std::size(kCollectiveTable) && row_of(kind).reduces)
-    text += std::string(", ") + to_string(static_cast<ReduceOp>(line.op));
-  if (kind == CollectiveKind::broadcast) text += ", root " + std::to_string(line.root);
+  if (static_cast<size_t>(kind) < std::size(kCollectiveTable)) {
+    if (row_of(kind).reduces) text += std::string(", ") + to_string(static_cast<ReduceOp>(line.op));
+    if (row_of(kind).from_root()) text += ", root " + std::to_string(line.root);
+  }
   if (line.flags >> kAlgorithmShift != 0) {
     text += line.flags >> kAlgorithmShift == 1 ? ", one_shot" : ", two_shot";
   }

@@ -124,7 +124,7 @@ int Channel::advance_remote_message(Op& op) {
   const int other = 1 - me_;
   const bool sends = me_ == op.root;
   const PostLine& line = post(other, op.seq);
-  if (sends && op.input != op.output && op.kind == CollectiveKind::broadcast && !op.reduced) {
+  if (sends && op.input != op.output && row_of(op.kind).from_root() && !op.reduced) {
     copy_block(op.output, op.input, bytes);
     op.reduced = true;
   }
@@ -171,37 +171,24 @@ int Channel::advance_remote_message(Op& op) {
 }
 
 int Channel::advance_remote(Op& op) {
+  const CollectiveRow& row = row_of(op.kind);
+  const size_t block = row.in == Blocks::all ? me_ : 0;
+  if (op.large) return advance_remote_all_reduce(op);
+  if (row.reduces) return reduce_remote(op, block, 0, op.count, op.output);
+  if (row.rooted && row.in == Blocks::one && size() == 2) return advance_remote_message(op);
   const size_t bytes = op.count * size_of(op.dtype);
-  switch (op.kind) {
-    case CollectiveKind::all_reduce:
-      if (op.large) return advance_remote_all_reduce(op);
-      return reduce_remote(op, 0, 0, op.count, op.output);
-    case CollectiveKind::reduce_scatter:
-      return reduce_remote(op, static_cast<size_t>(me_), 0, op.count, op.output);
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_to_all: {
-      const bool gather = op.kind == CollectiveKind::all_gather;
-      for (int step = 1; step <= size(); ++step) {  // my own block last: while the peers may still read it
-        const int member = (me_ + step) % size();
-        std::byte* to = op.output + static_cast<size_t>(member) * bytes;
-        if (member == me_) {
-          const std::byte* from = op.input + (gather ? 0 : static_cast<size_t>(me_) * bytes);
-          if (to != from) copy_block(to, from, bytes);
-        } else if (!fetch(op, member, false, gather ? 0 : static_cast<size_t>(me_) * bytes, to, bytes)) {
-          return members_[member];
-        }
-      }
-      return kReady;
+  for (int step = 1; step <= size(); ++step) {  // my own block last: while the peers may still read it
+    const int member = (me_ + step) % size();
+    if (!is_source(op, member)) continue;
+    std::byte* to = op.output + (row.out == Blocks::all ? member * bytes : 0);
+    if (member == me_) {
+      const std::byte* from = op.input + block * bytes;
+      if (to != from) copy_block(to, from, bytes);
+    } else if (!fetch(op, member, false, block * bytes, to, bytes)) {
+      return members_[member];
     }
-    case CollectiveKind::broadcast:
-    case CollectiveKind::send:
-      if (size() == 2) return advance_remote_message(op);
-      if (me_ != op.root) return fetch(op, op.root, false, 0, op.output, bytes) ? kReady : members_[op.root];
-      if (op.input != op.output) copy_block(op.output, op.input, bytes);
-      return kReady;
-    default:
-      return kReady;
   }
+  return kReady;
 }
 
 }  // namespace braid::rt::shm

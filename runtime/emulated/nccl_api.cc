@@ -26,16 +26,10 @@ bool buffers_fit(const CollectiveCall& call, const ncclComm& comm) {
   const char* send = static_cast<const char*>(call.send);
   const char* recv = static_cast<const char*>(call.recv);
   const size_t own = call.count * size_of(call.type) * static_cast<size_t>(comm.rank);
-  switch (call.kind) {
-    case CollectiveKind::kAllGather:
-      return send == recv + own;
-    case CollectiveKind::kReduceScatter:
-      return recv == send + own;
-    case CollectiveKind::kAllToAll:
-      return false;
-    default:
-      return send == recv;
-  }
+  const CollectiveRow& row = row_of(call.kind);
+  if (row.in < row.out) return send == recv + own;
+  if (row.in > row.out) return recv == send + own;
+  return row.in == braid::rt::Blocks::one && send == recv;
 }
 
 ncclResult_t start(CollectiveCall call, ncclComm_t comm, cudaStream_t handle) {
@@ -46,9 +40,7 @@ ncclResult_t start(CollectiveCall call, ncclComm_t comm, cudaStream_t handle) {
   if (size_of(call.type) == 0) return refuse(comm, ncclInvalidArgument, who + "unknown data type");
   if (call.root < 0 || call.root >= group.size())
     return refuse(comm, ncclInvalidArgument, who + "there is no rank " + std::to_string(call.root));
-  const bool reduces = call.kind == CollectiveKind::kAllReduce || call.kind == CollectiveKind::kReduce ||
-                       call.kind == CollectiveKind::kReduceScatter;
-  if (reduces && (call.op < ncclSum || call.op > ncclAvg || !reducible(call.type)))
+  if (row_of(call.kind).reduces && (call.op < ncclSum || call.op > ncclAvg || !reducible(call.type)))
     return refuse(comm, ncclInvalidArgument,
                   who + "the emulated device cannot reduce " + name_of(call.type) + " with operation " +
                       std::to_string(call.op));

@@ -4,28 +4,6 @@
 
 namespace braid::emulated {
 
-const char* name_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return "ncclAllReduce";
-    case CollectiveKind::kReduce:
-      return "ncclReduce";
-    case CollectiveKind::kAllGather:
-      return "ncclAllGather";
-    case CollectiveKind::kReduceScatter:
-      return "ncclReduceScatter";
-    case CollectiveKind::kBroadcast:
-      return "ncclBroadcast";
-    case CollectiveKind::kAllToAll:
-      return "ncclAlltoAll";
-    case CollectiveKind::kSend:
-      return "ncclSend";
-    case CollectiveKind::kRecv:
-      return "ncclRecv";
-  }
-  return "collective";
-}
-
 size_t size_of(ncclDataType_t type) {
   switch (type) {
     case ncclInt8:
@@ -57,56 +35,21 @@ const char* name_of(ncclDataType_t type) {
 }
 
 size_t CollectiveCall::send_bytes(int ranks) const {
-  const size_t bytes = count * size_of(type);
-  switch (kind) {
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllToAll:
-      return bytes * static_cast<size_t>(ranks);
-    case CollectiveKind::kRecv:
-      return 0;
-    case CollectiveKind::kBroadcast:
-      return send == nullptr ? 0 : bytes;  // null on ranks other than the root
-    default:
-      return bytes;
-  }
+  if (kind == CollectiveKind::kBroadcast && send == nullptr) return 0;  // on ranks other than the root
+  return count * size_of(type) * rt::count_of(row_of(kind).in, static_cast<size_t>(ranks));
 }
 
 size_t CollectiveCall::recv_bytes(int ranks) const {
-  const size_t bytes = count * size_of(type);
-  switch (kind) {
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kAllToAll:
-      return bytes * static_cast<size_t>(ranks);
-    case CollectiveKind::kSend:
-      return 0;
-    default:
-      return bytes;
-  }
+  return count * size_of(type) * rt::count_of(row_of(kind).out, static_cast<size_t>(ranks));
 }
 
 std::string CollectiveCall::signature() const {
-  std::string text = std::string(name_of(kind)) + "(" + std::to_string(count) + " x " + name_of(type);
+  const CollectiveRow& row = row_of(kind);
+  std::string text = std::string(row.name) + "(" + std::to_string(count) + " x " + name_of(type);
   static const char* const operations[] = {"sum", "prod", "max", "min", "avg"};
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-    case CollectiveKind::kReduceScatter:
-      text += std::string(", ") + operations[op];
-      break;
-    case CollectiveKind::kReduce:
-      text += std::string(", ") + operations[op] + ", root " + std::to_string(root);
-      break;
-    case CollectiveKind::kBroadcast:
-      text += ", root " + std::to_string(root);
-      break;
-    case CollectiveKind::kSend:
-      text += ", to " + std::to_string(root);
-      break;
-    case CollectiveKind::kRecv:
-      text += ", from " + std::to_string(root);
-      break;
-    default:
-      break;
-  }
+  if (row.reduces) text += std::string(", ") + operations[op];
+  if (row.rooted) text += ", root " + std::to_string(root);
+  if (row.transfer()) text += (kind == CollectiveKind::kSend ? ", to " : ", from ") + std::to_string(root);
   return text + ")";
 }
 

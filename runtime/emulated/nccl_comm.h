@@ -5,6 +5,7 @@
 // host.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/comm/collective_kinds.h"
 #include "runtime/emulated/checker.h"
 #include "runtime/emulated/device_memory.h"
 #include "runtime/emulated/nccl_api.h"
@@ -32,7 +34,34 @@ enum class CollectiveKind {
   kRecv
 };
 
-const char* name_of(CollectiveKind kind);
+// What a rank sends and receives, in multiples of CollectiveCall::count.
+struct CollectiveRow {
+  CollectiveKind kind;
+  const char* name;
+  rt::Blocks in, out;
+  bool reduces;
+  bool rooted;  // CollectiveCall::root is the root; of a transfer it is the peer
+
+  constexpr bool transfer() const { return in == rt::Blocks::none || out == rt::Blocks::none; }
+};
+
+inline constexpr auto kCollectiveTable = [] {
+  using enum CollectiveKind;
+  using enum rt::Blocks;
+  return std::to_array<CollectiveRow>({{kAllReduce, "ncclAllReduce", one, one, true, false},
+                                       {kReduce, "ncclReduce", one, one, true, true},
+                                       {kAllGather, "ncclAllGather", one, all, false, false},
+                                       {kReduceScatter, "ncclReduceScatter", all, one, true, false},
+                                       {kBroadcast, "ncclBroadcast", one, one, false, true},
+                                       {kAllToAll, "ncclAlltoAll", all, all, false, false},
+                                       {kSend, "ncclSend", one, none, false, false},
+                                       {kRecv, "ncclRecv", none, one, false, false}});
+}();
+
+constexpr const CollectiveRow& row_of(CollectiveKind kind) {
+  return kCollectiveTable[static_cast<size_t>(kind)];
+}
+inline const char* name_of(CollectiveKind kind) { return row_of(kind).name; }
 size_t size_of(ncclDataType_t type);
 const char* name_of(ncclDataType_t type);
 

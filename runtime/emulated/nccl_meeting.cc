@@ -14,10 +14,6 @@
 namespace braid::emulated {
 namespace {
 
-bool is_transfer(CollectiveKind kind) {
-  return kind == CollectiveKind::kSend || kind == CollectiveKind::kRecv;
-}
-
 std::string title(const CollectiveCall& call) {
   return std::string(name_of(call.kind)) + (call.label.empty() ? "" : " [" + call.label + "]");
 }
@@ -27,7 +23,7 @@ int seat(const ncclComm& comm, const CollectiveCall& call) {
   return call.kind == CollectiveKind::kSend ? 0 : call.kind == CollectiveKind::kRecv ? 1 : comm.rank;
 }
 int rank_at(const ncclComm& comm, const CollectiveCall& call, int seat_index) {
-  if (!is_transfer(call.kind)) return seat_index;
+  if (!row_of(call.kind).transfer()) return seat_index;
   return (seat_index == 0) == (call.kind == CollectiveKind::kSend) ? comm.rank : call.root;
 }
 
@@ -45,14 +41,15 @@ int64_t symmetric_offset(const CommGroup& group, int rank, const void* pointer) 
 // True: a finding has been added and the group failed.
 bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
   const CollectiveCall& first = *meeting.calls[0];
+  const CollectiveRow& row = row_of(first.kind);
   const std::string where = " number " + std::to_string(number) + " of " + group.name;
   for (size_t i = 1; i < meeting.calls.size(); ++i) {
     const CollectiveCall& other = *meeting.calls[i];
-    const bool same = is_transfer(first.kind) ? first.count == other.count && first.type == other.type
-                                              : first.signature() == other.signature();
+    const bool same = row.transfer() ? first.count == other.count && first.type == other.type
+                                     : first.signature() == other.signature();
     if (same) continue;
-    const int rank_a = is_transfer(first.kind) ? other.root : 0;
-    const int rank_b = is_transfer(first.kind) ? first.root : static_cast<int>(i);
+    const int rank_a = row.transfer() ? other.root : 0;
+    const int rank_b = row.transfer() ? first.root : static_cast<int>(i);
     const std::string message = "call" + where + " differs: " + group.rank_text(rank_a) + " calls " +
                                 first.signature() + (first.label.empty() ? "" : " [" + first.label + "]") +
                                 ", " + group.rank_text(rank_b) + " calls " + other.signature() +
@@ -61,7 +58,7 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
     group.fail(ncclInvalidUsage, message);
     return true;
   }
-  if (is_transfer(first.kind)) return false;
+  if (row.transfer()) return false;
   const auto check = [&](const char* what, auto pointer_of) {
     for (size_t i = 1; i < meeting.calls.size(); ++i) {
       const int64_t a = symmetric_offset(group, 0, pointer_of(*meeting.calls[0]));
@@ -88,14 +85,12 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
       const size_t bytes = call.count * size_of(call.type) * i;
       const char* send = static_cast<const char*>(call.send);
       const char* recv = static_cast<const char*>(call.recv);
-      if (call.kind == CollectiveKind::kAllGather ? send != recv + bytes : recv != send + bytes) return false;
+      if (row.in < row.out ? send != recv + bytes : recv != send + bytes) return false;
     }
     return true;
   }();
-  const bool gather = first.kind == CollectiveKind::kAllGather,
-             scatter = first.kind == CollectiveKind::kReduceScatter;
-  const bool rooted = first.kind == CollectiveKind::kBroadcast || first.kind == CollectiveKind::kReduce;
-  if (rooted) return false;
+  const bool gather = row.in<row.out, scatter = row.in> row.out;
+  if (row.rooted) return false;
   if (!(gather && in_place) && check("send", [](const CollectiveCall& c) { return c.send; })) return true;
   return !(scatter && in_place) && check("receive", [](const CollectiveCall& c) { return c.recv; });
 }
@@ -130,7 +125,7 @@ std::shared_ptr<Meeting> arrive(ncclComm& comm, const CollectiveCall& call, uint
   CommGroup& group = *comm.group;
   std::lock_guard lock(group.mutex);
   if (group.error != ncclSuccess) return nullptr;
-  const bool transfer = is_transfer(call.kind);
+  const bool transfer = row_of(call.kind).transfer();
   std::shared_ptr<Meeting>* entry = nullptr;
   if (transfer) {
     const int from = rank_at(comm, call, 0), to = rank_at(comm, call, 1);

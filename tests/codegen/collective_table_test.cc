@@ -18,6 +18,7 @@ TEST(CollectiveTable, CompilerAndRuntimeHaveTheSameRows) {
     EXPECT_EQ(static_cast<int>(compiler.in), static_cast<int>(runtime.in)) << compiler.name;
     EXPECT_EQ(static_cast<int>(compiler.out), static_cast<int>(runtime.out)) << compiler.name;
     EXPECT_EQ(compiler.reduces, runtime.reduces) << compiler.name;
+    EXPECT_EQ(compiler.rooted, runtime.rooted) << compiler.name;
     EXPECT_EQ(compiler.point_to_point, runtime.point_to_point) << compiler.name;
   }
 }
