@@ -94,7 +94,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Task& chosen) {
+void add_bench(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   o->execute.repeat = 20;
   o->execute.warmup = 3;

@@ -112,7 +112,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_check(CLI::App& app, Task& chosen) {
+void add_check(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("check", "Prove that all ranks agree on their collectives and cannot deadlock");

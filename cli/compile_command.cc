@@ -78,7 +78,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_compile(CLI::App& app, Task& chosen) {
+void add_compile(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("compile", "Compile a model to sources, weights and a library");
   command->footer(

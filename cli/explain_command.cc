@@ -233,7 +233,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, Task& chosen) {
+void add_explain(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "explain",

@@ -53,7 +53,7 @@ int finished(int code) {
   return code == 0 ? kUserError : code;
 }
 
-int guarded(const braid::cli::Task& action) {
+int guarded(const braid::cli::Invocation& action) {
   try {
     return action();
   } catch (const braid::ir::UserError& error) {
@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "braid 0.1.0");
   app.set_help_all_flag("--help-all", "Print the help of all subcommands");
 
-  braid::cli::Task chosen;
+  braid::cli::Invocation chosen;
   braid::cli::add_compile(app, chosen);
   braid::cli::add_run(app, chosen);
   braid::cli::add_bench(app, chosen);

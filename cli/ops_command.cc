@@ -46,7 +46,7 @@ int print_json() {
 
 }  // namespace
 
-void add_ops(CLI::App& app, Task& chosen) {
+void add_ops(CLI::App& app, Invocation& chosen) {
   struct Options {
     bool json = false;
     std::vector<std::string> plugins;

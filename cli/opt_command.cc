@@ -54,7 +54,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_opt(CLI::App& app, Task& chosen) {
+void add_opt(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("opt", "Run passes over IR text");
   command->footer("Example: braid opt graph.braid --passes=dead_code,fuse_vertical -o fused.braid");

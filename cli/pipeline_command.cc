@@ -80,7 +80,7 @@ int show(const ShowOptions& o) {
   return 0;
 }
 
-void add_generate(CLI::App& pipeline, Task& chosen) {
+void add_generate(CLI::App& pipeline, Invocation& chosen) {
   auto o = std::make_shared<GenerateOptions>();
   CLI::App* command = pipeline.add_subcommand("generate", "Write a published schedule as CSV");
   command->footer("Example: braid pipeline generate --schedule ZBV --ranks 4 --microbatches 8 -o zbv.csv");
@@ -91,7 +91,7 @@ void add_generate(CLI::App& pipeline, Task& chosen) {
   command->callback([o, &chosen] { chosen = [o] { return generate(*o); }; });
 }
 
-void add_show(CLI::App& pipeline, Task& chosen) {
+void add_show(CLI::App& pipeline, Invocation& chosen) {
   auto o = std::make_shared<ShowOptions>();
   CLI::App* command = pipeline.add_subcommand("show", "Draw the timeline at unit costs, as papers do");
   command->footer("Example: braid pipeline show --schedule 1F1B --ranks 4 --microbatches 8");
@@ -105,7 +105,7 @@ void add_show(CLI::App& pipeline, Task& chosen) {
 
 }  // namespace
 
-void add_pipeline(CLI::App& app, Task& chosen) {
+void add_pipeline(CLI::App& app, Invocation& chosen) {
   CLI::App* command =
       app.add_subcommand("pipeline", "Generate, lower, check, simulate, search and draw pipeline schedules");
   command->require_subcommand(1);

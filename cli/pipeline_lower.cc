@@ -92,7 +92,7 @@ int check(const Options& o) {
 
 }  // namespace
 
-void add_pipeline_lower(CLI::App& pipeline, Task& chosen) {
+void add_pipeline_lower(CLI::App& pipeline, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = pipeline.add_subcommand(
       "lower", "Add transfers and the requested actions, and prove that nothing can deadlock");
@@ -126,7 +126,7 @@ void add_pipeline_lower(CLI::App& pipeline, Task& chosen) {
       [o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return lower_schedule(*o); }); }; });
 }
 
-void add_pipeline_check(CLI::App& pipeline, Task& chosen) {
+void add_pipeline_check(CLI::App& pipeline, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
       pipeline.add_subcommand("check", "Prove that a schedule cannot deadlock, or show what waits for what");

@@ -145,7 +145,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_pipeline_search(CLI::App& pipeline, Task& chosen) {
+void add_pipeline_search(CLI::App& pipeline, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
       pipeline.add_subcommand("search", "Find the shortest schedule and bound its distance from the optimum");

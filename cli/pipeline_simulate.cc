@@ -87,7 +87,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_pipeline_simulate(CLI::App& pipeline, Task& chosen) {
+void add_pipeline_simulate(CLI::App& pipeline, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
       pipeline.add_subcommand("simulate", "Simulate a schedule: times, idle time by cause, memory");

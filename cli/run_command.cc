@@ -94,7 +94,7 @@ int run(Options o) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Task& chosen) {
+void add_run(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "Run a model or a compiled program on its ranks");
   command->footer(

@@ -147,7 +147,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_test(CLI::App& app, Task& chosen) {
+void add_test(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("test", "Run test cases in ONNX's backend test layout");
   command->footer(

@@ -61,7 +61,7 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, Task& chosen) {
+void add_verify(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("verify", "Compare the compiled program with the interpreter");
   command->footer("Example: braid verify small.onnx --dim batch=1..2 --dim sequence=1..16");
