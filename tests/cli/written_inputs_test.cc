@@ -31,7 +31,7 @@ class WrittenInputs : public ::testing::TestWithParam<const char*> {
   std::string program() const {
     const Folder folder;
     return compiled(std::string("written_") + GetParam(),
-                    {folder.file("written.braid", kWritten), "--target", GetParam()});
+                    {folder.file("written.braid", kWritten), "--target", one_architecture(GetParam())});
   }
 };
 INSTANTIATE_TEST_SUITE_P(Targets, WrittenInputs, ::testing::Values("cpu", "cuda"),
