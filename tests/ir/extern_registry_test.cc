@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "ir/error.h"
+#include "ir/lowering.h"
 #include "ir/parser.h"
 
 namespace braid::ir {
@@ -44,6 +47,33 @@ TEST(ExternRegistry, UnusableKernelsAreRefused) {
   EXPECT_THROW(register_extern_kernel({.symbol = "no_function"}), InternalError);
   register_extern_kernel({.symbol = "taken_fill", .interpret = fill(1)});
   EXPECT_THROW(register_extern_kernel({.symbol = "taken_fill", .interpret = fill(2)}), InternalError);
+}
+
+// A transposed input, as the operand of a kernel.
+Graph call_on_transposed(const std::string& symbol) {
+  Graph graph;
+  Lowering lowering(graph);
+  const TensorBox x = lowering.permute(lowering.input("x", DType::f32, {2, 8}), {1, 0});
+  lowering.output("y", lowering.extern_call(symbol, {x}, {{DType::f32, x.sizes()}})[0]);
+  return graph;
+}
+
+const ExternKernel& call_of(const Graph& graph) {
+  for (const Operation& op : graph.ops) {
+    if (const auto* kernel = op.as<ExternKernel>()) return *kernel;
+  }
+  throw std::runtime_error("no call");
+}
+
+TEST(ExternRegistry, OperandsAreRowMajorUnlessTheKernelTakesAnyStrides) {
+  register_extern_kernel({.symbol = "row_major_fill", .interpret = fill(1)});
+  register_extern_kernel({.symbol = "strided_fill", .strided = true, .interpret = fill(1)});
+  const Graph copied = call_on_transposed("row_major_fill"), viewed = call_on_transposed("strided_fill");
+  const TensorRef row_major = call_of(copied).reads[0], strided = call_of(viewed).reads[0];
+  EXPECT_TRUE(is_contiguous(row_major.sizes, row_major.strides));
+  EXPECT_NE(row_major.buffer, copied.inputs[0].buffer);
+  EXPECT_EQ(strided.buffer, viewed.inputs[0].buffer);
+  EXPECT_EQ(strided.strides, (std::vector<Expr>{1, 8}));
 }
 
 }  // namespace
