@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "ir/error.h"
+#include "ir/extern_registry.h"
 #include "ir/parser.h"
 #include "tests/support/build.h"
 
@@ -54,6 +55,20 @@ TEST(KernelCosts, AProductCosts2MNKFlopsOrItsBytes) {
   const KernelCost cost = CostModel(round_machine()).kernel(b.graph, std::vector{op});
   EXPECT_DOUBLE_EQ(cost.time.us(), 1 + std::max(2 * 500.0 * 500 * 500 / 1e6, 3 * 500 * 500 * 4 / 1e3));
   EXPECT_EQ(cost.slowdown, 1500);
+}
+
+TEST(KernelCosts, AnExternKernelCostsTheFlopsThatItIsRegisteredWithOrItsBytes) {
+  const auto flops = [](const ir::ExternShapes& shapes) {
+    return 2e4 * static_cast<double>(shapes.writes[0][0]);
+  };
+  ir::register_extern_kernel({.symbol = "priced", .interpret = [](ir::ExternCall&) {}, .flops = flops});
+  for (const auto& [callee, expected] : {std::pair("priced", 1 + 20.0), std::pair("unpriced", 1 + 8.0)}) {
+    Builder b;
+    const ir::BufferId x = b.input("x", {1000}), out = b.result("out", {1000});
+    ir::ExternKernel kernel{.callee = callee, .reads = {whole(b.graph, x)}, .writes = {whole(b.graph, out)}};
+    const ir::OpId op = b.graph.add_op({.name = "call", .kernel = kernel, .outputs = {out}});
+    EXPECT_DOUBLE_EQ(us(CostModel(round_machine()), b, {op}), expected) << callee;
+  }
 }
 
 TEST(KernelCosts, WhatLivesOnlyInsideOfAFusedNodeCostsNoTraffic) {
