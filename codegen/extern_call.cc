@@ -58,7 +58,8 @@ std::string extern_refusal(const Graph& graph, const Operation& op, const std::s
                            graph[ref.buffer].name);
     }
   }
-  return {};
+  const std::string why = spec->refuses(graph, kernel);
+  return why.empty() ? why : fmt::format("extern kernel '{}', which {}", kernel.callee, why);
 }
 
 std::string extern_arguments(const Graph& graph, const ExternKernel& kernel, const ExternText& text) {

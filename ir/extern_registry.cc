@@ -26,8 +26,7 @@ bool is_identifier(const std::string& text) {
 void register_extern_kernel(ExternKernelSpec spec) {
   internal_check(is_identifier(spec.symbol), "the symbol '{}' of an extern kernel is no C identifier",
                  spec.symbol);
-  internal_check(static_cast<bool>(spec.interpret),
-                 "the extern kernel '{}' has no function for the interpreter", spec.symbol);
+  internal_check(spec.interpret && spec.refuses, "the extern kernel '{}' lacks a function", spec.symbol);
   const std::string symbol = spec.symbol;
   const auto [at, fresh] = table().try_emplace(symbol, std::move(spec));
   internal_check(fresh, "there are two extern kernels '{}'", at->first);

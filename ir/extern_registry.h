@@ -4,6 +4,7 @@
 //   static const RegisterExternKernel registered{{
 //       .symbol = "row_sort",
 //       .interpret = [](ExternCall& call) { ... },
+//       .refuses = [](const Graph& graph, const ExternKernel& kernel) -> std::string { ... },
 //       .flops = [](const ExternShapes& shapes) { ... },
 //       .sources = {{"cpu", "static const char* row_sort(const BraidExternCall* call) { ... }"}},
 //   }};
@@ -34,6 +35,9 @@ struct ExternKernelSpec {
   // Operands may have any strides; otherwise they are row-major, and others are copied before the call.
   bool strided = false;
   ExternFn interpret;
+  // Why the kernel cannot take such a call (operands, types, sizes, attributes): "takes one f32 tensor"; empty if it
+  // can. The interpreter and the targets ask before they call it: `interpret` and `sources` need not check.
+  std::function<std::string(const Graph&, const ExternKernel&)> refuses;
   // Floating-point operations of one call; none where it is empty. The bytes of its operands are counted anyway.
   std::function<double(const ExternShapes&)> flops;
   // By the name of the target (`--target`): text at file scope that defines
@@ -43,7 +47,7 @@ struct ExternKernelSpec {
   std::map<std::string, std::string> sources;
 };
 
-// Internal error where the symbol is no C identifier, is taken, or has no function `interpret`.
+// Internal error where the symbol is no C identifier, is taken, or a function is missing: `interpret`, `refuses`.
 void register_extern_kernel(ExternKernelSpec spec);
 // Null where there is none.
 const ExternKernelSpec* find_extern_kernel(const std::string& symbol);

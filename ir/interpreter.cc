@@ -137,16 +137,21 @@ class Rank {
     return enter(id, op, *op.as<RegionKernel>());
   }
 
-  const ExternFn* function_of(const std::string& callee) const {
-    const auto given = options_.externs.find(callee);
+  const ExternFn* function_of(const Operation& op, const ExternKernel& k) const {
+    const auto given = options_.externs.find(k.callee);
     if (given != options_.externs.end()) return &given->second;
-    if (const ExternKernelSpec* spec = find_extern_kernel(callee)) return &spec->interpret;
+    if (const ExternKernelSpec* spec = find_extern_kernel(k.callee)) {
+      const std::string why = spec->refuses(g_, k);
+      if (!why.empty())
+        user_error(703, {{}, op.name, {}}, fmt::format("the extern kernel '{}' {}", k.callee, why));
+      return &spec->interpret;
+    }
     const auto other = options_.externs.find("");
     return other == options_.externs.end() ? nullptr : &other->second;
   }
 
   void call(const Operation& op, const ExternKernel& k) {
-    const ExternFn* function = function_of(k.callee);
+    const ExternFn* function = function_of(op, k);
     if (function == nullptr) {
       if (k.writes.empty()) return;
       user_error(703, {{}, op.name, {}},

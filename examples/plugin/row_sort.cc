@@ -17,6 +17,21 @@ bool before(float a, float b, bool descending) {
   return descending ? b < a : a < b;
 }
 
+// Which calls it takes; an operator's lowering makes only such ones, but a text may hold any.
+std::string refuses(const braid::ir::Graph& graph, const braid::ir::ExternKernel& kernel) {
+  const auto is_f32 = [&](const braid::ir::TensorRef& ref) {
+    return graph[ref.buffer].dtype == braid::ir::DType::f32;
+  };
+  if (kernel.reads.size() != 1 || kernel.writes.size() != 1 || !is_f32(kernel.reads[0]) ||
+      !is_f32(kernel.writes[0]) || kernel.reads[0].sizes.empty() ||
+      kernel.reads[0].sizes != kernel.writes[0].sizes)
+    return "takes one float32 tensor with rows and makes one of the same sizes";
+  const auto descending = kernel.attributes.find("descending");
+  if (descending == kernel.attributes.end() || !std::holds_alternative<std::int64_t>(descending->second))
+    return "needs the attribute descending, an integer";
+  return {};
+}
+
 // What it means: the interpreter computes it, and folds constants with it.
 void interpret(ExternCall& call) {
   const auto& kernel = *call.op.as<braid::ir::ExternKernel>();
@@ -94,6 +109,7 @@ static const char* row_sort(const BraidExternCall* call) {
 const braid::ir::RegisterExternKernel kKernel{{
     .symbol = "row_sort",
     .interpret = interpret,
+    .refuses = refuses,
     .flops = flops,
     .sources = {{"cpu", kCpuSource}, {"cuda", kCudaSource}},
 }};

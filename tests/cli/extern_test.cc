@@ -24,6 +24,19 @@ TEST(Extern, WithoutItsPluginTheOperatorIsNotSupported) {
   EXPECT_THAT(result.err, HasSubstr("com.example.RowSort (node '/RowSort')"));
 }
 
+// In a text, which no operator's lowering has checked.
+TEST(Extern, CallsThatTheKernelCannotTakeAreRefused) {
+  const Folder folder;
+  for (const char* call : {"%y: f32[2] = extern \"row_sort\" reads(%x)",
+                           "%y: f64[2] = extern \"row_sort\" reads(%x) attributes(descending = 0)"}) {
+    const std::string text =
+        folder.file("call.braid", std::string("graph g\ninput %x: f32[2]\n") + call + "\noutput %y\n");
+    const ProcessResult result = braid({"verify", text, "--plugin", BRAID_ROW_SORT});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("BR0601"));
+  }
+}
+
 class ExternTargets : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ExternTargets, AgreeWithTheInterpreter) {

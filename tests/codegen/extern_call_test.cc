@@ -84,6 +84,10 @@ TEST_F(ExternCall, WhatTheTargetCannotCallIsRefused) {
               HasSubstr("extern kernel 'host_only' on 'x', which is not row-major"));
   EXPECT_THAT(refusal("%y: f32[1, 1, 1, 1, 1, 1, 1, 2, 3] = extern \"host_only\" reads(%x)"),
               HasSubstr("which has 9 dimensions; at most 8"));
+  EXPECT_THAT(refusal("%y: f32[2, 3] = extern \"blend\" reads(%x)"),
+              HasSubstr("extern kernel 'blend', which needs the attribute scale"));
+  EXPECT_THAT(refusal("%y: f64[2, 3] = extern \"blend\" reads(%x)"),
+              HasSubstr("which takes one or two f32 tensors of the sizes of its result"));
 }
 
 }  // namespace

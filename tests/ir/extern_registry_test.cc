@@ -19,6 +19,8 @@ ExternFn fill(float value) {
   };
 }
 
+std::string takes_all(const Graph&, const ExternKernel&) { return {}; }
+
 std::vector<Tensor> run_extern(const std::string& callee, const InterpreterOptions& options = {}) {
   const Schedule schedule = parse_schedule("graph g\ninput %x: f32[2]\n%y: f32[2] = extern \"" + callee +
                                            "\" reads(%x)\noutput %y");
@@ -27,7 +29,7 @@ std::vector<Tensor> run_extern(const std::string& callee, const InterpreterOptio
 }
 
 TEST(ExternRegistry, TheInterpreterCallsWhatIsRegisteredUnlessItIsGivenAnother) {
-  register_extern_kernel({.symbol = "registered_fill", .interpret = fill(7)});
+  register_extern_kernel({.symbol = "registered_fill", .interpret = fill(7), .refuses = takes_all});
   ASSERT_NE(find_extern_kernel("registered_fill"), nullptr);
   const auto filled = [](float v) { return make_tensor(DType::f32, {2}, std::vector<float>{v, v}).bytes; };
   EXPECT_EQ(run_extern("registered_fill")[0].bytes, filled(7));
@@ -40,13 +42,31 @@ TEST(ExternRegistry, TheInterpreterCallsWhatIsRegisteredUnlessItIsGivenAnother) 
   EXPECT_EQ(run_extern("registered_fill", given)[0].bytes, filled(5));
 }
 
+TEST(ExternRegistry, ACallThatTheKernelCannotTakeIsAUserError) {
+  register_extern_kernel({.symbol = "picky_fill",
+                          .interpret = fill(1),
+                          .refuses = [](const Graph&, const ExternKernel&) { return "takes nothing"; }});
+  try {
+    run_extern("picky_fill");
+    FAIL() << "it was called";
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.code(), 703);
+    EXPECT_NE(e.message().find("the extern kernel 'picky_fill' takes nothing"), std::string::npos);
+  }
+}
+
 TEST(ExternRegistry, UnusableKernelsAreRefused) {
-  EXPECT_THROW(register_extern_kernel({.symbol = "two words", .interpret = fill(1)}), InternalError);
-  EXPECT_THROW(register_extern_kernel({.symbol = "", .interpret = fill(1)}), InternalError);
-  EXPECT_THROW(register_extern_kernel({.symbol = "1st", .interpret = fill(1)}), InternalError);
-  EXPECT_THROW(register_extern_kernel({.symbol = "no_function"}), InternalError);
-  register_extern_kernel({.symbol = "taken_fill", .interpret = fill(1)});
-  EXPECT_THROW(register_extern_kernel({.symbol = "taken_fill", .interpret = fill(2)}), InternalError);
+  EXPECT_THROW(register_extern_kernel({.symbol = "two words", .interpret = fill(1), .refuses = takes_all}),
+               InternalError);
+  EXPECT_THROW(register_extern_kernel({.symbol = "", .interpret = fill(1), .refuses = takes_all}),
+               InternalError);
+  EXPECT_THROW(register_extern_kernel({.symbol = "1st", .interpret = fill(1), .refuses = takes_all}),
+               InternalError);
+  EXPECT_THROW(register_extern_kernel({.symbol = "no_interpret", .refuses = takes_all}), InternalError);
+  EXPECT_THROW(register_extern_kernel({.symbol = "no_refuses", .interpret = fill(1)}), InternalError);
+  register_extern_kernel({.symbol = "taken_fill", .interpret = fill(1), .refuses = takes_all});
+  EXPECT_THROW(register_extern_kernel({.symbol = "taken_fill", .interpret = fill(2), .refuses = takes_all}),
+               InternalError);
 }
 
 // A transposed input, as the operand of a kernel.
@@ -66,8 +86,9 @@ const ExternKernel& call_of(const Graph& graph) {
 }
 
 TEST(ExternRegistry, OperandsAreRowMajorUnlessTheKernelTakesAnyStrides) {
-  register_extern_kernel({.symbol = "row_major_fill", .interpret = fill(1)});
-  register_extern_kernel({.symbol = "strided_fill", .strided = true, .interpret = fill(1)});
+  register_extern_kernel({.symbol = "row_major_fill", .interpret = fill(1), .refuses = takes_all});
+  register_extern_kernel(
+      {.symbol = "strided_fill", .strided = true, .interpret = fill(1), .refuses = takes_all});
   const Graph copied = call_on_transposed("row_major_fill"), viewed = call_on_transposed("strided_fill");
   const TensorRef row_major = call_of(copied).reads[0], strided = call_of(viewed).reads[0];
   EXPECT_TRUE(is_contiguous(row_major.sizes, row_major.strides));

@@ -28,6 +28,20 @@ void interpret(ir::ExternCall& call) {
   }
 }
 
+std::string refuses(const ir::Graph& graph, const ir::ExternKernel& kernel) {
+  const bool numbers = kernel.writes.size() == 1 && (kernel.reads.size() == 1 || kernel.reads.size() == 2);
+  for (const auto* refs : {&kernel.reads, &kernel.writes}) {
+    for (const ir::TensorRef& ref : *refs) {
+      if (!numbers || graph[ref.buffer].dtype != ir::DType::f32 || ref.sizes != kernel.writes[0].sizes)
+        return "takes one or two f32 tensors of the sizes of its result";
+    }
+  }
+  for (const char* name : {"scale", "shift", "text"}) {
+    if (!kernel.attributes.contains(name)) return std::string("needs the attribute ") + name;
+  }
+  return {};
+}
+
 // {0}: the symbol, {1}: qualifiers of the function for all elements, {2}: how it is called.
 constexpr const char* kSource =
     R"({1} void {0}_all(BraidTensorView x, BraidTensorView old, BraidTensorView y, float scale, float shift) {{
@@ -70,6 +84,7 @@ ir::ExternKernelSpec blend() {
       .symbol = "blend",
       .strided = true,
       .interpret = interpret,
+      .refuses = refuses,
       .flops =
           [](const ir::ExternShapes& shapes) {
             double count = 3;
@@ -93,6 +108,7 @@ void register_extern_kernels() {
   ir::register_extern_kernel({
       .symbol = "host_only",
       .interpret = interpret,
+      .refuses = refuses,
       .sources = {{"cpu", cpu_source("host_only")}},
   });
 }

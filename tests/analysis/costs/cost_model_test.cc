@@ -61,7 +61,11 @@ TEST(KernelCosts, AnExternKernelCostsTheFlopsThatItIsRegisteredWithOrItsBytes) {
   const auto flops = [](const ir::ExternShapes& shapes) {
     return 2e4 * static_cast<double>(shapes.writes[0][0]);
   };
-  ir::register_extern_kernel({.symbol = "priced", .interpret = [](ir::ExternCall&) {}, .flops = flops});
+  ir::register_extern_kernel(
+      {.symbol = "priced",
+       .interpret = [](ir::ExternCall&) {},
+       .refuses = [](const ir::Graph&, const ir::ExternKernel&) { return std::string(); },
+       .flops = flops});
   for (const auto& [callee, expected] : {std::pair("priced", 1 + 20.0), std::pair("unpriced", 1 + 8.0)}) {
     Builder b;
     const ir::BufferId x = b.input("x", {1000}), out = b.result("out", {1000});
