@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "codegen/copy_loop.h"
+#include "codegen/window_loops.h"
 #include "ir/error.h"
+#include "ir/kernel_parts.h"
 #include "ir/post_ops.h"
 #include "ir/typing.h"
 #include "passes/name_post_ops.h"
@@ -96,68 +98,93 @@ class Legaliser {
         }
         graph_[id].as<RegionKernel>()->regions[r].ops = std::move(ops);
       }
-    } else if (const auto* gemm = graph_[id].as<Gemm>(); gemm != nullptr && gemm->epilogue) {
-      const std::size_t steps = limits_.post_ops(graph_, *gemm);
-      const bool all = steps == kAnyEpilogue || (steps == gemm->post_ops.size() && named_to_the_end(*gemm));
-      if (!all || reads_result(*gemm)) return {id, split_epilogue(id, steps)};
+    } else if (is_window_kernel(graph_[id].kernel) &&
+               !(limits_.window_kernel && limits_.window_kernel(graph_, graph_[id]))) {
+      return as_loops(id);
+    } else if (const Product* product = as_product(graph_[id].kernel); product != nullptr && product->epilogue) {
+      const std::size_t steps = limits_.post_ops(graph_, *product);
+      const bool all = steps == kAnyEpilogue || (steps == product->post_ops.size() && named_to_the_end(*product));
+      if (!all || reads_result(*product)) return {id, split_epilogue(id, steps)};
     }
     return {id};
   }
 
+  std::vector<OpId> as_loops(OpId id) {
+    changed_ = true;
+    std::optional<OpId> rest;
+    if (const Product* product = as_product(graph_[id].kernel)) {
+      const DType sums = accumulator_of(graph_[product->a.buffer].dtype);
+      if (product->epilogue || graph_[product->out.buffer].dtype != sums) rest = split_epilogue(id, 0);
+    }
+    std::vector<OpId> ops = window_loops(graph_, id);
+    if (rest) ops.push_back(*rest);
+    return ops;
+  }
+
   // A plan gives a product's result no bytes that its step reads, but both may name the same memory.
-  bool reads_result(const Gemm& gemm) const {
-    const MemoryRegion written = region(graph_, gemm.out.buffer);
-    return std::any_of(gemm.epilogue->instrs.begin(), gemm.epilogue->instrs.end(), [&](const Instr& instr) {
+  bool reads_result(const Product& product) const {
+    const MemoryRegion written = region(graph_, product.out.buffer);
+    return std::any_of(product.epilogue->instrs.begin(), product.epilogue->instrs.end(), [&](const Instr& instr) {
       if (instr.code != OpCode::load) return false;
       const MemoryRegion read = region(graph_, instr.buffer);
       return read.storage == written.storage && may_overlap(read, written);
     });
   }
 
+  LoopBody converted_sum(const Product& product) {
+    BodyBuilder body(*graph_.pool);
+    const ValueId sum = body.acc(accumulator_of(graph_[product.a.buffer].dtype));
+    return body.finish(body.cast(sum, graph_[product.out.buffer].dtype));
+  }
+
   // Makes the product store its value after so many steps; the returned operation computes the result from it.
   OpId split_epilogue(OpId id, std::size_t steps) {
     changed_ = true;
-    const Gemm gemm = *graph_[id].as<Gemm>();
-    const LoopBody& epilogue = *gemm.epilogue;
-    const BufferId result = gemm.out.buffer;
-    const bool separate = reads_result(gemm);
+    Product& product = *as_product(graph_[id].kernel);
+    const Product given = product;
+    // Without an epilogue the sums are only converted.
+    const LoopBody epilogue = product.epilogue ? *product.epilogue : converted_sum(product);
+    const BufferId result = product.out.buffer;
+    const bool separate = product.epilogue && reads_result(product);
     if (separate) steps = 0;
     // The epilogue may stop only where its value has the result's type, so that nothing is rounded in between.
-    while (steps > 0 && epilogue[gemm.post_ops[steps - 1].result].dtype != graph_[result].dtype) --steps;
-    const DType type = steps > 0 ? graph_[result].dtype : accumulator_of(graph_[gemm.a.buffer].dtype);
+    while (steps > 0 && epilogue[given.post_ops[steps - 1].result].dtype != graph_[result].dtype) --steps;
+    const DType type = steps > 0 ? graph_[result].dtype : accumulator_of(graph_[given.a.buffer].dtype);
 
-    Gemm product{gemm.a, gemm.b, gemm.out, std::nullopt};
+    TensorRef stored = product.out;
     if (separate || type != graph_[result].dtype) {
-      product.out = whole(graph_, graph_.add_owned(graph_[result].name + ".sum", type, gemm.out.sizes));
+      stored = whole(graph_, graph_.add_owned(graph_[result].name + ".sum", type, given.out.sizes));
     } else {
       Buffer sums = graph_[result];
       sums.name += ".sum";
-      product.out.buffer = graph_.add_buffer(std::move(sums));
-      graph_[result].layout = MutationOutput{product.out.buffer};
+      stored.buffer = graph_.add_buffer(std::move(sums));
+      graph_[result].layout = MutationOutput{stored.buffer};
       graph_[result].storage = {};
     }
-    const BufferId sums = product.out.buffer;
+    const BufferId sums = stored.buffer;
+    product.out = stored;
+    product.epilogue.reset();
+    product.post_ops.clear();
     if (steps > 0) {
-      product.epilogue = without_dead_code({epilogue.instrs, gemm.post_ops[steps - 1].result}, *graph_.pool);
+      product.epilogue = without_dead_code({epilogue.instrs, given.post_ops[steps - 1].result}, *graph_.pool);
       product.post_ops = find_post_ops(graph_, product);
     }
     Loops loops;
-    loops.sizes = gemm.out.sizes;
-    loops.store_index = element(graph_, gemm.out);
+    loops.sizes = given.out.sizes;
+    loops.store_index = element(graph_, given.out);
     loops.body = epilogue;
     for (std::size_t k = 0; k < loops.body.instrs.size(); ++k) {
       Instr& instr = loops.body.instrs[k];
-      const bool stored = steps > 0 ? ValueId{static_cast<std::int32_t>(k)} == gemm.post_ops[steps - 1].result
+      const bool from_memory = steps > 0 ? ValueId{static_cast<std::int32_t>(k)} == given.post_ops[steps - 1].result
                                     : instr.code == OpCode::acc;
-      if (!stored) continue;
-      instr = {.code = OpCode::load, .dtype = type, .buffer = sums, .index = element(graph_, product.out)};
+      if (!from_memory) continue;
+      instr = {.code = OpCode::load, .dtype = type, .buffer = sums, .index = element(graph_, stored)};
     }
     loops.body = without_dead_code(loops.body, *graph_.pool);
 
     Operation finish{graph_[id].name + ".epilogue", std::move(loops), graph_[id].outputs, graph_[id].origins,
                      std::nullopt};
     Operation& op = graph_[id];
-    op.kernel = std::move(product);
     op.outputs = {sums};
     op.cost.reset();
     graph_[sums].producer = id;

@@ -9,6 +9,7 @@
 //                                                       %z : f16 = pointwise { ... load %z.sum }
 //     fused f { %t = ...; %u = ... }                    %t = ...   %u = ...
 //                                                         (if no kernel can hold the rows)
+//     %y = convolution ...                              %y = reduction sum ...   (if the target has no kernel for it)
 //     output %y                                         %y.result = pointwise { load %y }   output %y.result
 //       (column-major, or a part of an input)
 #pragma once
@@ -26,11 +27,13 @@ namespace braid::codegen {
 inline constexpr std::size_t kAnyEpilogue = std::numeric_limits<std::size_t>::max();
 
 struct KernelLimits {
-  // How many of the product's named steps (Gemm::post_ops) its kernel applies before it stores the result, or
+  // How many of the product's named steps (Product::post_ops) its kernel applies before it stores the result, or
   // kAnyEpilogue. Only asked about products with an epilogue.
-  std::function<std::size_t(const ir::Graph&, const ir::Gemm&)> post_ops;
+  std::function<std::size_t(const ir::Graph&, const ir::Product&)> post_ops;
   // Whether one kernel computes the fused node. Null: always.
   std::function<bool(const ir::Graph&, const ir::FusedLoops&)> one_kernel;
+  // Whether a kernel of the target computes this convolution or pool; others become loops. Null: none does.
+  std::function<bool(const ir::Graph&, const ir::Operation&)> window_kernel = {};
 };
 
 // Returns whether something changed; then the plan is dropped. Nodes keep their order, and the parts of one stay

@@ -112,6 +112,12 @@ std::optional<std::vector<float>> OpContext::floats_attribute(const char* name) 
   return std::vector<float>(attribute->floats().begin(), attribute->floats().end());
 }
 
+std::optional<std::vector<std::string>> OpContext::strings_attribute(const char* name) const {
+  const onnx::AttributeProto* attribute = find(name);
+  if (!attribute) return std::nullopt;
+  return std::vector<std::string>(attribute->strings().begin(), attribute->strings().end());
+}
+
 std::optional<Tensor> OpContext::tensor_attribute(const char* name) const {
   const onnx::AttributeProto* attribute = find(name);
   if (!attribute) return std::nullopt;

@@ -57,6 +57,7 @@ class OpContext {
   std::string string_attribute(const char* name, const std::string& fallback) const;
   std::optional<std::vector<std::int64_t>> ints_attribute(const char* name) const;
   std::optional<std::vector<float>> floats_attribute(const char* name) const;
+  std::optional<std::vector<std::string>> strings_attribute(const char* name) const;
   std::optional<Tensor> tensor_attribute(const char* name) const;
   // An element type given as an ONNX number.
   ir::DType dtype_of(std::int64_t onnx_type) const;

@@ -51,7 +51,7 @@ void of_kernel(const Graph& graph, OpId, const Operation& op, const Loops& k, Ef
   }
 }
 
-void of_kernel(const Graph& graph, OpId, const Operation&, const Gemm& k, Effects& out) {
+void of_kernel(const Graph& graph, OpId, const Operation&, const Product& k, Effects& out) {
   Collector c(graph, out);
   c.add(k.a, AccessKind::read);
   c.add(k.b, AccessKind::read);
@@ -59,10 +59,22 @@ void of_kernel(const Graph& graph, OpId, const Operation&, const Gemm& k, Effect
   c.add_write(k.out);
 }
 
-void of_kernel(const Graph& graph, OpId, const Operation&, const ExternKernel& k, Effects& out) {
+// Kernels that only read and write the views that they name.
+void of_operands(const Graph& graph, const Operation& op, Effects& out) {
   Collector c(graph, out);
-  for (const TensorRef& r : k.reads) c.add(r, AccessKind::read);
-  for (const TensorRef& r : k.writes) c.add_write(r);
+  for_each_operand(op.kernel, [&](const TensorRef& ref, bool written) {
+    written ? c.add_write(ref) : c.add(ref, AccessKind::read);
+  });
+}
+void of_kernel(const Graph& graph, OpId, const Operation& op, const Pooling&, Effects& out) {
+  of_operands(graph, op, out);
+}
+void of_kernel(const Graph& graph, OpId, const Operation& op, const Recurrence&, Effects& out) {
+  of_operands(graph, op, out);
+}
+
+void of_kernel(const Graph& graph, OpId, const Operation& op, const ExternKernel& k, Effects& out) {
+  of_operands(graph, op, out);
   out.barrier = k.barrier;
 }
 

@@ -209,6 +209,16 @@ std::string_view to_string(PostOp::Kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+std::string_view to_string(PoolKind kind) {
+  constexpr std::string_view names[] = {"max", "arg_max", "sum", "average"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::string_view to_string(CellKind kind) {
+  constexpr std::string_view names[] = {"rnn", "gru", "lstm"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 std::string_view to_string(StorageKind kind) {
   constexpr std::string_view names[] = {"input", "output", "constant", "activation", "comm"};
   return names[static_cast<std::size_t>(kind)];
@@ -228,7 +238,8 @@ std::string_view kind_name(const Kernel& kernel) {
   if (const auto* loops = std::get_if<Loops>(&kernel))
     return loops->is_reduction() ? "reduction" : "pointwise";
   if (const auto* collective = std::get_if<CollectiveKernel>(&kernel)) return to_string(collective->kind);
-  constexpr std::string_view names[] = {"loops", "gemm", "extern", "collective", "wait", "release", "region"};
+  constexpr std::string_view names[] = {"loops",  "gemm",       "convolution", "pool",    "recurrence",
+                                        "extern", "collective", "wait",        "release", "region"};
   static_assert(std::size(names) == std::variant_size_v<Kernel>);
   return names[kernel.index()];
 }

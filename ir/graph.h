@@ -189,15 +189,83 @@ struct PostOp {
   friend bool operator==(const PostOp&, const PostOp&) = default;
 };
 
-// out[..., m, n] = epilogue(sum_k a[..., m, k] * b[..., k, n]); leading dimensions are batch dimensions of
-// equal extent (a broadcast one has stride 0). Accumulates in f32 (f64 for f64, i32 for integers). The
-// epilogue's indices are those of `out`, its `acc` the accumulator.
-struct Gemm {
+// What matrix products and convolutions have in common: out = epilogue(sum of products of a and b). Accumulates in
+// f32 (f64 for f64, i32 for integers). The epilogue's indices are those of `out`, its `acc` the accumulator.
+struct Product {
   TensorRef a, b, out;
   std::optional<LoopBody> epilogue;
   // The steps with which the epilogue begins, as ir/post_ops.h finds them; empty until a pass has named them.
   std::vector<PostOp> post_ops = {};
+  friend bool operator==(const Product&, const Product&) = default;
+};
+
+// out[..., m, n] = epilogue(sum_k a[..., m, k] * b[..., k, n]); leading dimensions are batch dimensions of
+// equal extent (a broadcast one has stride 0).
+struct Gemm : Product {
   friend bool operator==(const Gemm&, const Gemm&) = default;
+};
+
+// How a window moves along one spatial dimension: tap t of position p is element p*stride + t*dilation - pad.
+struct Window {
+  std::int64_t taps = 1;
+  std::int64_t stride = 1;
+  std::int64_t dilation = 1;
+  Expr pad = 0;
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+// Channels are the last dimension of every operand, wherever the strides put them in memory:
+//
+//   a   [n, spatial..., groups * c]      out [n, spatial..., groups * m]
+//   b   [groups, taps..., c, m]
+//   out[n, p, g*m + j] = epilogue(sum over taps t and channels i of a[n, q, g*c + i] * b[g, t, i, j])
+//
+// where q is the element that tap t of the window at p reads; elements outside of `a` are 0. Transposed: of the windows
+// over `out`, tap t of the one at q writes p (what a convolution's gradient computes).
+struct Convolution : Product {
+  std::vector<Window> windows;  // one per spatial dimension
+  bool transposed = false;
+  friend bool operator==(const Convolution&, const Convolution&) = default;
+};
+
+enum class PoolKind : std::uint8_t {
+  max,      // of no element: the lowest value
+  arg_max,  // i64: where the first maximum is, counted in row-major order over the spatial dimensions of x; -1: nowhere
+  sum,
+  average,  // of the elements inside of x
+};
+
+// out[n, p, c] = what the window at p covers of x[n, ..., c]. Dimensions are those of a convolution.
+struct Pooling {
+  PoolKind kind = PoolKind::max;
+  TensorRef x, out;
+  std::vector<Window> windows;
+  friend bool operator==(const Pooling&, const Pooling&) = default;
+};
+
+enum class CellKind : std::uint8_t { rnn, gru, lstm };
+
+// A recurrent layer in one direction, t = 0, 1, ... (or backwards), h hidden values per element of the batch, and g = 1, 3,
+// 4 gates in ONNX's order: rnn; gru z r h; lstm i o f c. The products of the input are computed before, for all t at once.
+//
+//   gates    [t, batch, g * h]  input times weights, and what is added to it
+//   weights  [h, g * h]         recurrent
+//   bias     [g * h]            added to the recurrent product
+//   results  y [t, batch, h], the last h [batch, h], lstm: the last c [batch, h], and work [batch, g * h], whose contents
+//            are undefined; its type is that of the sums
+//
+// All but the weights are row-major. From position lengths[batch] on (backwards: before it), y is 0 and the state stays.
+struct Recurrence {
+  CellKind cell = CellKind::rnn;
+  bool reverse = false;
+  bool linear_before_reset = false;  // gru: the reset gate scales the recurrent product instead of h
+  bool coupled = false;              // lstm: the forget gate is 1 - the input gate
+  TensorRef gates, weights, initial_h;
+  std::optional<TensorRef> bias, initial_c, peepholes /* [3, h]: i, o, f */, lengths /* i32 [batch] */;
+  std::vector<TensorRef> results;
+  std::vector<LoopBody> activations;  // of `acc`: rnn f; gru f g; lstm f g h
+  double clip = 0;                    // operands of activations are limited to [-clip, clip]; 0: not at all
+  friend bool operator==(const Recurrence&, const Recurrence&) = default;
 };
 
 // A kernel without a body: it has effects and a cost. `callee` names a runtime function, or nothing
@@ -280,7 +348,8 @@ struct RegionKernel {
 };
 
 using Kernel =
-    std::variant<Loops, Gemm, ExternKernel, CollectiveKernel, WaitKernel, ReleaseKernel, RegionKernel>;
+    std::variant<Loops, Gemm, Convolution, Pooling, Recurrence, ExternKernel, CollectiveKernel, WaitKernel,
+                 ReleaseKernel, RegionKernel>;
 
 struct Operation {
   std::string name;
@@ -393,6 +462,8 @@ bool may_overlap(const MemoryRegion& a, const MemoryRegion& b);
 
 std::string_view to_string(ReduceKind kind);
 std::string_view to_string(PostOp::Kind kind);
+std::string_view to_string(PoolKind kind);
+std::string_view to_string(CellKind kind);
 std::string_view to_string(CollectiveKind kind);
 std::string_view to_string(Algorithm algorithm);  // "" for `unasked`
 std::string_view to_string(StorageKind kind);

@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "ir/extern_registry.h"
 #include "ir/interpreter_collectives.h"
+#include "ir/interpreter_kernels.h"
 #include "ir/interpreter_loops.h"
 #include "ir/interpreter_memory.h"
 #include "ir/kernel_parts.h"
@@ -130,6 +131,9 @@ class Rank {
     const Operation& op = g_[id];
     if (const auto* k = op.as<Loops>()) return run_loops(memory_, op, *k), true;
     if (const auto* k = op.as<Gemm>()) return run_gemm(memory_, op, *k), true;
+    if (const auto* k = op.as<Convolution>()) return run_convolution(memory_, op, *k), true;
+    if (const auto* k = op.as<Pooling>()) return run_pooling(memory_, op, *k), true;
+    if (const auto* k = op.as<Recurrence>()) return run_recurrence(memory_, op, *k), true;
     if (const auto* k = op.as<ExternKernel>()) return call(op, *k), true;
     if (const auto* k = op.as<CollectiveKernel>()) return start(id, op, *k);
     if (const auto* k = op.as<WaitKernel>()) return wait(op, k->start);

@@ -185,10 +185,24 @@ void Lowering::require_equal(Expr a, Expr b) {
                "check the shapes of the inputs and the bounds of the dimensions");
   }
   if (compare(a, b) > 0) std::swap(a, b);
-  for (const Guard& g : graph_.guards) {
-    if (g.relation == Guard::Relation::equal && g.lhs == a && g.rhs == b) return;
+  add_guard({a, b, Guard::Relation::equal, origin_});
+}
+
+void Lowering::require_at_most(Expr a, Expr b) {
+  if (provably_non_negative(b - a)) return;
+  if (bounds(b - a).max < 0) {
+    user_error(kSizesDiffer, {.node = origin_},
+               fmt::format("{} can never be at most {}", to_string(a), to_string(b)),
+               "check the shapes of the inputs and the bounds of the dimensions");
   }
-  graph_.guards.push_back({a, b, Guard::Relation::equal, origin_});
+  add_guard({a, b, Guard::Relation::less_equal, origin_});
+}
+
+void Lowering::add_guard(Guard guard) {
+  const bool known = std::any_of(graph_.guards.begin(), graph_.guards.end(), [&](const Guard& g) {
+    return g.relation == guard.relation && g.lhs == guard.lhs && g.rhs == guard.rhs;
+  });
+  if (!known) graph_.guards.push_back(std::move(guard));
 }
 
 TensorBox Lowering::expand(TensorBox x, std::vector<Expr> sizes) {

@@ -113,6 +113,17 @@ class Lowering {
   // Each part is written into its slice of the result (NonOwningLayout).
   TensorBox concat(std::vector<TensorBox> parts, int axis);
   TensorBox matmul(TensorBox a, TensorBox b);  // numpy's matmul, 1-D operands included
+  // The kernels of ir/graph.h, with operands and results in its order of dimensions (channels last); in memory the channels
+  // of results are in front of the spatial dimensions, whose sizes are `spatial`.
+  TensorBox convolution(TensorBox a, TensorBox b, std::vector<Window> windows, std::vector<Expr> spatial,
+                        bool transposed = false);
+  TensorBox pool(PoolKind kind, TensorBox x, std::vector<Window> windows, std::vector<Expr> spatial);
+  // A recurrent layer in one direction: y, the last h and, of an lstm, the last c. Operands that are not valid() are absent;
+  // `layer` has all that is no operand.
+  struct RecurrenceOperands {
+    TensorBox gates, weights, initial_h, bias, initial_c, peepholes, lengths;
+  };
+  std::vector<TensorBox> recurrence(Recurrence layer, const RecurrenceOperands& operands);
   // Calls a registered extern kernel (ir/extern_registry.h) and returns its results, each with memory of its own.
   // Operands are views of existing memory where the kernel takes any strides, and otherwise row-major.
   struct ExternResult {
@@ -172,6 +183,8 @@ class Lowering {
 
   // Requires a == b: adds a guard unless this is provable. A user error if it can never hold.
   void require_equal(Expr a, Expr b);
+  // Requires a <= b in the same way.
+  void require_at_most(Expr a, Expr b);
 
  private:
   Graph& graph_;
@@ -180,6 +193,7 @@ class Lowering {
   // For values that cannot lie in the segment: views of them and their copies in the segment.
   std::map<BufferId, std::vector<std::pair<TensorRef, TensorRef>>> copied_in_;
 
+  void add_guard(Guard guard);
   TensorBox box(StorageBox storage, DType dtype);
   BufferId realize_box(StorageBox& box);
   BufferId realize_into(StorageBox& box, BufferId target);
@@ -196,6 +210,9 @@ class Lowering {
   bool freeze_permuted(const TensorBox& x);
   std::optional<TensorRef> strided(const TensorBox& x);
   TensorRef gemm_operand(TensorBox x);
+  TensorRef view_operand(TensorBox x);
+  TensorRef channels_last(const std::string& name, DType dtype, const Expr& batch, std::vector<Expr> spatial,
+                          const Expr& channels);
   TensorRef extern_operand(const TensorBox& x, bool any_strides);
   std::optional<std::vector<Expr>> reshape_map(const TensorBox& x, const std::vector<Expr>& sizes);
   bool cheap_to_index(const TensorBox& x);

@@ -115,6 +115,13 @@ class Parser {
   Kernel kernel(Operation& op, std::string& name);
   Kernel loops(Operation& op, std::string& name, bool reduction);
   Kernel gemm(Operation& op, std::string& name);
+  Kernel convolution(Operation& op, std::string& name);
+  Kernel pooling(Operation& op, std::string& name);
+  Kernel recurrence(Operation& op, std::string& name);
+  void epilogue(Product& product);
+  std::vector<std::int64_t> integers();  // "[" ... "]"
+  // "window [...] stride [...] dilation [...] pad [...]", one number per window; the first only if `taps` is null.
+  std::vector<Window> windows(std::size_t count, const std::vector<std::int64_t>* taps);
   PostOp post_op();
   Kernel extern_kernel(Operation& op, std::string& name);
   Kernel collective(Operation& op, std::string& name, CollectiveKind kind);

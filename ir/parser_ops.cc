@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/collective_table.h"
 #include "ir/error.h"
 #include "ir/parser_impl.h"
@@ -94,6 +96,9 @@ Kernel Parser::kernel(Operation& op, std::string& given) {
   if (t.text == "pointwise") return loops(op, given, false);
   if (t.text == "reduction") return loops(op, given, true);
   if (t.text == "gemm") return gemm(op, given);
+  if (t.text == "convolution") return convolution(op, given);
+  if (t.text == "pool") return pooling(op, given);
+  if (t.text == "recurrence") return recurrence(op, given);
   if (t.text == "extern") return extern_kernel(op, given);
   if (t.text == "wait") {
     const OpId start = op_ref();
@@ -293,16 +298,132 @@ Kernel Parser::gemm(Operation& op, std::string& given) {
     fail(kWrongCount, start, fmt::format("a gemm must have one result, got {}", op.outputs.size()));
   k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
   given = clauses(op);
-  if (accept_word("epilogue")) {
-    const BodyContext context{k.out.sizes.size(), accumulator_of(graph_[k.a.buffer].dtype)};
-    k.epilogue = body(context, k.out.sizes, "return");
-    expect_punct("}");
-    if (accept_word("as")) {
-      do k.post_ops.push_back(post_op());
-      while (accept_punct(","));
-    }
-    values_.clear();
+  epilogue(k);
+  return k;
+}
+
+void Parser::epilogue(Product& k) {
+  if (!accept_word("epilogue")) return;
+  const BodyContext context{k.out.sizes.size(), accumulator_of(graph_[k.a.buffer].dtype)};
+  k.epilogue = body(context, k.out.sizes, "return");
+  expect_punct("}");
+  if (accept_word("as")) {
+    do k.post_ops.push_back(post_op());
+    while (accept_punct(","));
   }
+  values_.clear();
+}
+
+std::vector<std::int64_t> Parser::integers() {
+  std::vector<std::int64_t> out;
+  expect_punct("[");
+  while (!accept_punct("]")) {
+    out.push_back(integer());
+    if (!at_punct("]")) expect_punct(",");
+  }
+  return out;
+}
+
+std::vector<Window> Parser::windows(std::size_t count, const std::vector<std::int64_t>* taps) {
+  std::vector<Window> out(count);
+  const Token start = peek();
+  const auto check = [&](std::size_t given) {
+    if (given != count)
+      fail(kWrongCount, start, fmt::format("got {} numbers for {} spatial dimensions", given, count));
+  };
+  const auto fill = [&](std::int64_t Window::*member, const std::vector<std::int64_t>& numbers) {
+    check(numbers.size());
+    for (std::size_t d = 0; d < count; ++d) out[d].*member = numbers[d];
+  };
+  if (taps != nullptr) {
+    fill(&Window::taps, *taps);
+  } else {
+    expect_word("window");
+    fill(&Window::taps, integers());
+  }
+  if (accept_word("stride")) fill(&Window::stride, integers());
+  if (accept_word("dilation")) fill(&Window::dilation, integers());
+  if (accept_word("pad")) {
+    const std::vector<Expr> pads = expr_list();
+    check(pads.size());
+    for (std::size_t d = 0; d < count; ++d) out[d].pad = pads[d];
+  }
+  return out;
+}
+
+Kernel Parser::convolution(Operation& op, std::string& given) {
+  Convolution k;
+  const Token start = peek();
+  k.transposed = accept_word("transposed");
+  k.a = tensor_ref();
+  expect_punct(",");
+  k.b = tensor_ref();
+  if (op.outputs.size() != 1)
+    fail(kWrongCount, start, fmt::format("a convolution must have one result, got {}", op.outputs.size()));
+  if (k.a.sizes.size() < 3 || k.b.sizes.size() != k.a.sizes.size() + 1) {
+    fail(kShapeMismatch, start,
+         "the operands of a convolution are [n, spatial..., channels] and [groups, taps..., channels, results]");
+  }
+  std::vector<std::int64_t> taps;
+  for (std::size_t d = 1; d + 2 < k.b.sizes.size(); ++d) {
+    if (!k.b.sizes[d].is_constant()) fail(kShapeMismatch, start, "the number of taps of a window must be known");
+    taps.push_back(k.b.sizes[d].constant());
+  }
+  k.windows = windows(taps.size(), &taps);
+  k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
+  given = clauses(op);
+  epilogue(k);
+  return k;
+}
+
+Kernel Parser::pooling(Operation& op, std::string& given) {
+  Pooling k;
+  const Token start = peek();
+  if (op.outputs.size() != 1)
+    fail(kWrongCount, start, fmt::format("a pool must have one result, got {}", op.outputs.size()));
+  const PoolKind kinds[] = {PoolKind::max, PoolKind::arg_max, PoolKind::sum, PoolKind::average};
+  const auto kind = std::find_if(std::begin(kinds), std::end(kinds),
+                                 [&](PoolKind candidate) { return at_word(to_string(candidate)); });
+  if (kind == std::end(kinds)) fail_expected("max, arg_max, sum or average");
+  next();
+  k.kind = *kind;
+  k.x = tensor_ref();
+  if (k.x.sizes.size() < 3) fail(kShapeMismatch, start, "the operand of a pool is [n, spatial..., channels]");
+  k.windows = windows(k.x.sizes.size() - 2, nullptr);
+  k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
+  given = clauses(op);
+  return k;
+}
+
+Kernel Parser::recurrence(Operation& op, std::string& given) {
+  Recurrence k;
+  const CellKind kinds[] = {CellKind::rnn, CellKind::gru, CellKind::lstm};
+  const auto kind = std::find_if(std::begin(kinds), std::end(kinds),
+                                 [&](CellKind candidate) { return at_word(to_string(candidate)); });
+  if (kind == std::end(kinds)) fail_expected("rnn, gru or lstm");
+  next();
+  k.cell = *kind;
+  k.reverse = accept_word("reverse");
+  k.linear_before_reset = accept_word("linear_before_reset");
+  k.coupled = accept_word("coupled");
+  if (accept_word("clip")) k.clip = std::get<double>(literal(DType::f64));
+  k.gates = tensor_ref();
+  expect_punct(",");
+  k.weights = tensor_ref();
+  expect_punct(",");
+  k.initial_h = tensor_ref();
+  if (accept_word("bias")) k.bias = tensor_ref();
+  if (accept_word("cell_state")) k.initial_c = tensor_ref();
+  if (accept_word("peepholes")) k.peepholes = tensor_ref();
+  if (accept_word("lengths")) k.lengths = tensor_ref();
+  k.results = accept_word("into") ? tensor_refs() : outputs_of(op);
+  given = clauses(op);
+  const BodyContext context{0, accumulator_of(graph_[k.gates.buffer].dtype)};
+  while (accept_word("activation")) {
+    k.activations.push_back(body(context, {}, "return"));
+    expect_punct("}");
+  }
+  values_.clear();
   return k;
 }
 

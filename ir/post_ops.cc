@@ -124,14 +124,14 @@ std::optional<PostOp> binary_post_op(const LoopBody& body, std::size_t from, std
 
 }  // namespace
 
-std::vector<PostOp> find_post_ops(const Graph& graph, const Gemm& gemm) {
-  if (!gemm.epilogue) return {};
-  const LoopBody& body = *gemm.epilogue;
+std::vector<PostOp> find_post_ops(const Graph& graph, const Product& product) {
+  if (!product.epilogue) return {};
+  const LoopBody& body = *product.epilogue;
   const auto is_acc = [](const Instr& instr) { return instr.code == OpCode::acc; };
   if (std::count_if(body.instrs.begin(), body.instrs.end(), is_acc) != 1) return {};
   const auto acc = static_cast<std::size_t>(std::find_if(body.instrs.begin(), body.instrs.end(), is_acc) -
                                             body.instrs.begin());
-  const DType result = graph[gemm.out.buffer].dtype;
+  const DType result = graph[product.out.buffer].dtype;
   if (!holds(body.instrs[acc].dtype, result)) return {};
   const std::vector<std::size_t> cuts = cut_points(body, acc);
   if (cuts.empty()) return {};
@@ -150,7 +150,7 @@ std::vector<PostOp> find_post_ops(const Graph& graph, const Gemm& gemm) {
       ops.push_back({.kind = *activation, .result = rounded});
     } else {
       next = c + 1;
-      std::optional<PostOp> op = binary_post_op(body, cuts[c], cuts[next], graph, gemm.out);
+      std::optional<PostOp> op = binary_post_op(body, cuts[c], cuts[next], graph, product.out);
       if (!op) break;
       op->result = ValueId{static_cast<std::int32_t>(cuts[next])};
       ops.push_back(*op);
@@ -162,12 +162,12 @@ std::vector<PostOp> find_post_ops(const Graph& graph, const Gemm& gemm) {
   return ops;
 }
 
-bool begins_with(const Graph& graph, const Gemm& gemm, std::span<const PostOp> steps) {
+bool begins_with(const Graph& graph, const Product& product, std::span<const PostOp> steps) {
   if (steps.empty()) return true;
-  const std::vector<PostOp> found = find_post_ops(graph, gemm);
+  const std::vector<PostOp> found = find_post_ops(graph, product);
   const auto holds = [&](PostOp found, const PostOp& stated) {
     if (stated.kind == PostOp::Kind::add_matrix && found.kind == PostOp::Kind::add_vector &&
-        offset_of((*gemm.epilogue)[found.operand], stated.kind, graph, gemm.out))
+        offset_of((*product.epilogue)[found.operand], stated.kind, graph, product.out))
       found.kind = stated.kind;
     return found == stated;
   };
@@ -177,14 +177,14 @@ bool begins_with(const Graph& graph, const Gemm& gemm, std::span<const PostOp> s
                     [&](const PostOp& s, const PostOp& f) { return holds(f, s); });
 }
 
-bool named_to_the_end(const Gemm& gemm) {
-  return !gemm.post_ops.empty() && gemm.post_ops.back().result == gemm.epilogue->result;
+bool named_to_the_end(const Product& product) {
+  return !product.post_ops.empty() && product.post_ops.back().result == product.epilogue->result;
 }
 
-BufferId operand_buffer(const Gemm& gemm, const PostOp& op) { return (*gemm.epilogue)[op.operand].buffer; }
+BufferId operand_buffer(const Product& product, const PostOp& op) { return (*product.epilogue)[op.operand].buffer; }
 
-Expr operand_offset(const Graph& graph, const Gemm& gemm, const PostOp& op) {
-  const std::optional<Expr> offset = offset_of((*gemm.epilogue)[op.operand], op.kind, graph, gemm.out);
+Expr operand_offset(const Graph& graph, const Product& product, const PostOp& op) {
+  const std::optional<Expr> offset = offset_of((*product.epilogue)[op.operand], op.kind, graph, product.out);
   internal_check(offset.has_value(), "post-op '{}' adds what is neither a row nor a matrix",
                  to_string(op.kind));
   return *offset;

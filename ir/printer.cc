@@ -434,9 +434,11 @@ class Printer {
   }
 
   void kernel_text(const std::string& head, const Operation& op, const Gemm& k) {
-    std::string text = head + "gemm " + ref(k.a) + ", " + ref(k.b);
-    if (op.outputs.size() != 1 || !(k.out == whole(g_, op.outputs[0]))) text += " into " + ref(k.out);
-    text += clauses(op);
+    const std::string text = head + "gemm " + ref(k.a) + ", " + ref(k.b);
+    with_epilogue(text + into(k.out, op) + clauses(op), k);
+  }
+
+  void with_epilogue(const std::string& text, const Product& k) {
     if (!k.epilogue) return line(text);
     line(text + " epilogue {");
     ++indent_;
@@ -452,6 +454,64 @@ class Printer {
       if (step.operand.valid()) steps += fmt::format(" %{}", step.operand.index);
     }
     line("}" + steps);
+  }
+
+  static std::string windows(const std::vector<Window>& windows, bool taps) {
+    std::string text;
+    const auto add = [&](const char* word, const auto& number, bool always) {
+      std::string numbers;
+      bool plain = true;
+      for (const Window& w : windows) {
+        const Expr n = number(w);
+        plain &= n.is_constant(std::string_view(word) == "pad" ? 0 : 1);
+        numbers += (numbers.empty() ? "" : ", ") + to_string(n);
+      }
+      if (always || !plain) text += fmt::format(" {} [{}]", word, numbers);
+    };
+    if (taps) add("window", [](const Window& w) { return Expr(w.taps); }, true);
+    add("stride", [](const Window& w) { return Expr(w.stride); }, false);
+    add("dilation", [](const Window& w) { return Expr(w.dilation); }, false);
+    add("pad", [](const Window& w) { return w.pad; }, false);
+    return text;
+  }
+
+  std::string into(const TensorRef& out, const Operation& op) const {
+    return op.outputs.size() != 1 || !(out == whole(g_, op.outputs[0])) ? " into " + ref(out) : "";
+  }
+
+  void kernel_text(const std::string& head, const Operation& op, const Convolution& k) {
+    with_epilogue(head + "convolution " + (k.transposed ? "transposed " : "") + ref(k.a) + ", " + ref(k.b) +
+                      windows(k.windows, false) + into(k.out, op) + clauses(op),
+                  k);
+  }
+
+  void kernel_text(const std::string& head, const Operation& op, const Pooling& k) {
+    line(fmt::format("{}pool {} {}{}{}{}", head, to_string(k.kind), ref(k.x), windows(k.windows, true),
+                     into(k.out, op), clauses(op)));
+  }
+
+  void kernel_text(const std::string& head, const Operation& op, const Recurrence& k) {
+    std::string text = fmt::format("{}recurrence {}", head, to_string(k.cell));
+    if (k.reverse) text += " reverse";
+    if (k.linear_before_reset) text += " linear_before_reset";
+    if (k.coupled) text += " coupled";
+    if (k.clip != 0) text += " clip " + literal_text(DType::f64, k.clip);
+    text += " " + ref(k.gates) + ", " + ref(k.weights) + ", " + ref(k.initial_h);
+    if (k.bias) text += " bias " + ref(*k.bias);
+    if (k.initial_c) text += " cell_state " + ref(*k.initial_c);
+    if (k.peepholes) text += " peepholes " + ref(*k.peepholes);
+    if (k.lengths) text += " lengths " + ref(*k.lengths);
+    if (!wholes(k.results, op.outputs)) text += " into " + refs(k.results);
+    text += clauses(op);
+    for (const LoopBody& body : k.activations) {
+      line(text + " activation {");
+      ++indent_;
+      instrs(body, {});
+      line(fmt::format("return %{}", body.result.index));
+      --indent_;
+      text = "}";
+    }
+    line(text);
   }
 
   void kernel_text(const std::string& head, const Operation& op, const ExternKernel& k) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/collective_table.h"
+#include "ir/kernel_parts.h"
 #include "ir/post_ops.h"
 
 namespace braid::ir {
@@ -252,7 +253,7 @@ class OperationCheck {
         return wrong(Kind::shape, "operands of a gemm must have equal ranks of at least 2");
       }
     }
-    const DType a = g_[k.a.buffer].dtype, b = g_[k.b.buffer].dtype, out = g_[k.out.buffer].dtype;
+    const DType a = g_[k.a.buffer].dtype, b = g_[k.b.buffer].dtype;
     if (a == DType::boolean || b == DType::boolean) return wrong(Kind::type, "a gemm does not support bool");
     if (a != b && !(is_integer(a) && is_integer(b)))
       return wrong(Kind::type, "a gemm does not support {} with {}", to_string(a), to_string(b));
@@ -268,8 +269,13 @@ class OperationCheck {
       return wrong(Kind::shape, "a has {} columns, but b has {} rows", to_string(k.a.sizes[rank - 1]),
                    to_string(k.b.sizes[rank - 2]));
     }
+    return check_epilogue(k);
+  }
+
+  Result check_epilogue(const Product& k) {
+    const DType a = g_[k.a.buffer].dtype, out = g_[k.out.buffer].dtype;
     if (k.epilogue) {
-      if (Result r = check_body(*k.epilogue, {rank, accumulator_of(a)}, out)) return r;
+      if (Result r = check_body(*k.epilogue, {k.out.sizes.size(), accumulator_of(a)}, out)) return r;
       if (!begins_with(g_, k, k.post_ops))
         return wrong(Kind::structure, "the steps behind 'as' are not those of the epilogue");
       return std::nullopt;
@@ -277,7 +283,162 @@ class OperationCheck {
     if (!k.post_ops.empty())
       return wrong(Kind::structure, "steps of an epilogue are given without the epilogue");
     if (is_float(a) != is_float(out))
-      return wrong(Kind::type, "a gemm of {} cannot write {}", to_string(a), to_string(out));
+      return wrong(Kind::type, "a {} of {} cannot write {}", kind_name(op_.kernel), to_string(a), to_string(out));
+    return std::nullopt;
+  }
+
+  // Operands of one rank, a batch dimension, one dimension per window and the channels.
+  Result check_windows(const std::vector<Window>& windows, const TensorRef& x, const TensorRef& out) {
+    const std::size_t rank = windows.size() + 2;
+    const std::string_view name = kind_name(op_.kernel);
+    if (windows.empty()) return wrong(Kind::structure, "a {} needs a window", name);
+    if (x.sizes.size() != rank || out.sizes.size() != rank)
+      return wrong(Kind::shape, "operands of a {} with {} windows must have rank {}", name, windows.size(), rank);
+    if (provably_different(x.sizes[0], out.sizes[0]))
+      return wrong(Kind::shape, "the batches of operand and result differ");
+    for (std::size_t d = 0; d < windows.size(); ++d) {
+      const Window& w = windows[d];
+      constexpr std::int64_t kMost = std::int64_t{1} << 31;
+      if (w.taps < 1 || w.stride < 1 || w.dilation < 1 || w.taps > kMost || w.stride > kMost || w.dilation > kMost)
+        return wrong(Kind::structure, "window {} has sizes that are not positive or too large", d);
+      bool known = true;
+      for_each_symbol(w.pad, [&](Expr s) { known &= s.is_symbol(SymbolKind::dim); });
+      if (!known) return wrong(Kind::index, "the pad of window {} depends on more than dimensions", d);
+    }
+    return std::nullopt;
+  }
+
+  Result check(const Convolution& k) {
+    if (op_.outputs.size() != 1 || op_.outputs[0] != k.out.buffer)
+      return wrong(Kind::operands, "a convolution must have one output");
+    for (const TensorRef* r : {&k.a, &k.b, &k.out}) {
+      if (Result e = check_ref(*r)) return e;
+    }
+    if (Result r = check_windows(k.windows, k.a, k.out)) return r;
+    const std::size_t spatial = k.windows.size(), channel = spatial + 1;
+    const DType a = g_[k.a.buffer].dtype, b = g_[k.b.buffer].dtype;
+    if (a == DType::boolean || b == DType::boolean)
+      return wrong(Kind::type, "a convolution does not support bool");
+    if (a != b && !(is_integer(a) && is_integer(b)))
+      return wrong(Kind::type, "a convolution does not support {} with {}", to_string(a), to_string(b));
+    if (k.b.sizes.size() != spatial + 3)
+      return wrong(Kind::shape, "the weights of a convolution with {} windows must have rank {}", spatial, spatial + 3);
+    for (std::size_t d = 0; d < spatial; ++d) {
+      if (!k.b.sizes[d + 1].is_constant(k.windows[d].taps))
+        return wrong(Kind::shape, "window {} has {} taps, but the weights have {}", d, k.windows[d].taps,
+                     to_string(k.b.sizes[d + 1]));
+    }
+    if (!k.b.sizes[0].is_constant() || k.b.sizes[0].is_constant(0))
+      return wrong(Kind::shape, "the number of groups must be known and positive");
+    if (provably_different(k.a.sizes[channel], k.b.sizes[0] * k.b.sizes[spatial + 1]))
+      return wrong(Kind::shape, "a has {} channels, but the weights read {} groups of {}",
+                   to_string(k.a.sizes[channel]), to_string(k.b.sizes[0]), to_string(k.b.sizes[spatial + 1]));
+    if (provably_different(k.out.sizes[channel], k.b.sizes[0] * k.b.sizes[spatial + 2]))
+      return wrong(Kind::shape, "the result has {} channels, but the weights write {} groups of {}",
+                   to_string(k.out.sizes[channel]), to_string(k.b.sizes[0]), to_string(k.b.sizes[spatial + 2]));
+    return check_epilogue(k);
+  }
+
+  Result check(const Pooling& k) {
+    if (op_.outputs.size() != 1 || op_.outputs[0] != k.out.buffer)
+      return wrong(Kind::operands, "a pool must have one output");
+    for (const TensorRef* r : {&k.x, &k.out}) {
+      if (Result e = check_ref(*r)) return e;
+    }
+    if (Result r = check_windows(k.windows, k.x, k.out)) return r;
+    const DType x = g_[k.x.buffer].dtype, out = g_[k.out.buffer].dtype;
+    if (x == DType::boolean) return wrong(Kind::type, "a pool does not support bool");
+    const DType wanted = k.kind == PoolKind::arg_max ? DType::i64 : x;
+    if (out != wanted)
+      return wrong(Kind::type, "a pool '{}' of {} yields {}, not {}", to_string(k.kind), to_string(x),
+                   to_string(wanted), to_string(out));
+    if (provably_different(k.x.sizes.back(), k.out.sizes.back()))
+      return wrong(Kind::shape, "the channels of operand and result differ");
+    return std::nullopt;
+  }
+
+  Result check_sizes(const TensorRef& r, std::string_view what, std::initializer_list<Expr> sizes) {
+    bool fits = r.sizes.size() == sizes.size();
+    std::size_t d = 0;
+    for (const Expr& size : sizes) fits = fits && !provably_different(r.sizes[d++], size);
+    if (fits) return std::nullopt;
+    std::vector<std::string> wanted;
+    for (const Expr& size : sizes) wanted.push_back(to_string(size));
+    return wrong(Kind::shape, "{} must have sizes [{}]", what, fmt::join(wanted, ", "));
+  }
+
+  Result check(const Recurrence& k) {
+    const bool lstm = k.cell == CellKind::lstm;
+    const std::string_view cell = to_string(k.cell);
+    Result bad;
+    for_each_operand(op_.kernel, [&](const TensorRef& r, bool) {
+      if (!bad) bad = check_ref(r);
+    });
+    if (bad) return bad;
+    if (k.results.size() != (lstm ? 4u : 3u) || k.results.size() != op_.outputs.size())
+      return wrong(Kind::operands, "{} has {} results", cell, op_.outputs.size());
+    for (std::size_t i = 0; i < k.results.size(); ++i) {
+      if (k.results[i].buffer != op_.outputs[i])
+        return wrong(Kind::structure, "result {} is not the operation's", i);
+    }
+    if (k.gates.sizes.size() != 3 || k.weights.sizes.size() != 2)
+      return wrong(Kind::shape, "the gates of {} must have rank 3 and its weights rank 2", cell);
+    const std::int64_t count = lstm ? 4 : k.cell == CellKind::gru ? 3 : 1;
+    const Expr steps = k.gates.sizes[0], batch = k.gates.sizes[1], hidden = k.weights.sizes[0];
+    const Expr columns = hidden * count;
+    if (Result r = check_sizes(k.gates, "the gates", {steps, batch, columns})) return r;
+    if (Result r = check_sizes(k.weights, "the weights", {hidden, columns})) return r;
+    if (Result r = check_sizes(k.initial_h, "the initial h", {batch, hidden})) return r;
+    if (Result r = check_sizes(k.results[0], "the result", {steps, batch, hidden})) return r;
+    if (Result r = check_sizes(k.results[1], "the last h", {batch, hidden})) return r;
+    if (lstm) {
+      if (Result r = check_sizes(k.results[2], "the last c", {batch, hidden})) return r;
+    }
+    if (Result r = check_sizes(k.results.back(), "the working memory", {batch, columns})) return r;
+    if (k.bias) {
+      if (Result r = check_sizes(*k.bias, "the bias", {columns})) return r;
+    }
+    if (k.initial_c) {
+      if (Result r = check_sizes(*k.initial_c, "the initial c", {batch, hidden})) return r;
+    }
+    if (k.peepholes) {
+      if (Result r = check_sizes(*k.peepholes, "the peepholes", {3, hidden})) return r;
+    }
+    if (k.lengths) {
+      if (Result r = check_sizes(*k.lengths, "the lengths", {batch})) return r;
+      if (g_[k.lengths->buffer].dtype != DType::i32) return wrong(Kind::type, "the lengths must be i32");
+    }
+    if ((k.initial_c || k.peepholes || k.coupled) && !lstm)
+      return wrong(Kind::structure, "only lstm has a cell state, peepholes and coupled gates");
+    if (k.linear_before_reset && k.cell != CellKind::gru)
+      return wrong(Kind::structure, "only gru has a reset gate");
+    const DType type = g_[k.gates.buffer].dtype;
+    if (!is_float(type)) return wrong(Kind::type, "{} does not support {}", cell, to_string(type));
+    for_each_operand(op_.kernel, [&](const TensorRef& r, bool written) {
+      if (bad || (k.lengths && r.buffer == k.lengths->buffer)) return;
+      const bool work = written && r.buffer == k.results.back().buffer;
+      const DType wanted = work ? accumulator_of(type) : type;
+      if (g_[r.buffer].dtype != wanted)
+        bad = wrong(Kind::type, "'{}' is {}, expected {}", g_[r.buffer].name, to_string(g_[r.buffer].dtype),
+                    to_string(wanted));
+    });
+    if (bad) return bad;
+    for_each_operand(op_.kernel, [&](const TensorRef& r, bool) {
+      if (!bad && &r != &k.weights && !is_contiguous(r.sizes, r.strides))
+        bad = wrong(Kind::shape, "operands of {} other than the weights must be row-major", cell);
+    });
+    if (bad) return bad;
+    if (!(k.clip >= 0)) return wrong(Kind::structure, "the limit of a clip must not be negative");
+    const std::size_t functions = lstm ? 3 : k.cell == CellKind::gru ? 2 : 1;
+    if (k.activations.size() != functions)
+      return wrong(Kind::operands, "{} has {} activations, got {}", cell, functions, k.activations.size());
+    for (const LoopBody& body : k.activations) {
+      if (Result r = check_body(body, {0, accumulator_of(type)}, accumulator_of(type))) return r;
+      for (const Instr& i : body.instrs) {
+        if (i.code == OpCode::load || i.code == OpCode::index || i.code == OpCode::check_index)
+          return wrong(Kind::structure, "an activation depends only on its operand");
+      }
+    }
     return std::nullopt;
   }
 

@@ -1,11 +1,14 @@
 #include "passes/fuse_epilogues.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/id_vector.h"
+#include "ir/kernel_parts.h"
+#include "ir/typing.h"
 #include "passes/compact.h"
 #include "passes/fusion_graph.h"
 #include "passes/reshape_loops.h"
@@ -14,11 +17,6 @@ namespace braid::passes {
 namespace {
 
 using namespace ir;
-
-DType accumulator_type(DType operand) {
-  if (operand == DType::f64) return DType::f64;
-  return is_float(operand) ? DType::f32 : DType::i32;
-}
 
 // For each storage, the operations that touch it.
 IdVector<StorageId, std::vector<OpId>> touchers(const Schedule& schedule) {
@@ -49,7 +47,7 @@ class Fuser {
   bool run() {
     bool changed = false;
     for (OpId op : execution_order(schedule_)) {
-      if (graph_[op].as<Gemm>() == nullptr) continue;
+      if (as_product(graph_[op].kernel) == nullptr) continue;
       const int cluster = clusters_.cluster_of(op);
       if (at(schedule_.nodes, cluster).kind != ScheduleNode::Kind::single) continue;
       while (fuse_reader(op, cluster)) changed = true;
@@ -68,47 +66,50 @@ class Fuser {
   IdVector<StorageId, std::vector<OpId>> touchers_;
   IdVector<StorageId, bool> is_output_;
 
-  // The only operation besides the GEMM that touches its result.
-  std::optional<OpId> only_reader(OpId gemm) const {
-    const StorageId s = root_storage(graph_, graph_[gemm].outputs[0]);
+  // The only operation besides the product that touches its result.
+  std::optional<OpId> only_reader(OpId product) const {
+    const StorageId s = root_storage(graph_, graph_[product].outputs[0]);
     if (!s.valid() || graph_[s].kind != StorageKind::activation || is_output_[s]) {
       return std::nullopt;
     }
     const std::vector<OpId>& all = touchers_[s];
-    if (all.size() != 2 || all[0] != gemm) return std::nullopt;
+    if (all.size() != 2 || all[0] != product) return std::nullopt;
     return all[1];
   }
 
-  bool fuse_reader(OpId gemm_op, int cluster) {
-    const std::optional<OpId> reader = only_reader(gemm_op);
+  bool fuse_reader(OpId product, int cluster) {
+    const std::optional<OpId> reader = only_reader(product);
     if (!reader) return false;
     const auto* loops = graph_[*reader].as<Loops>();
     if (loops == nullptr || loops->is_reduction() || graph_[*reader].outputs.size() != 1) return false;
     const int reader_cluster = clusters_.cluster_of(*reader);
     if (at(schedule_.nodes, reader_cluster).kind != ScheduleNode::Kind::single) return false;
-    std::optional<Gemm> fused =
-        with_epilogue(*graph_[gemm_op].as<Gemm>(), *loops, graph_[*reader].outputs[0]);
+    std::optional<Fused> fused =
+        with_epilogue(*as_product(graph_[product].kernel), *loops, graph_[*reader].outputs[0]);
     if (!fused) return false;
     const std::optional<double> position = clusters_.joint_position(cluster, reader_cluster);
     if (!position) return false;
-    clusters_.merge(cluster, reader_cluster, *position, std::vector<OpId>{gemm_op});
-    Operation& op = graph_[gemm_op];
+    clusters_.merge(cluster, reader_cluster, *position, std::vector<OpId>{product});
+    Operation& op = graph_[product];
     Operation& gone = graph_[*reader];
-    op.kernel = std::move(*fused);
+    Product& kernel = *as_product(op.kernel);
+    kernel.out = std::move(fused->out);
+    kernel.epilogue = std::move(fused->epilogue);
+    kernel.post_ops.clear();
     op.outputs = std::move(gone.outputs);
     gone.outputs.clear();
-    for (BufferId b : op.outputs) graph_[b].producer = gemm_op;
+    for (BufferId b : op.outputs) graph_[b].producer = product;
     for (std::string& origin : gone.origins) {
       if (std::find(op.origins.begin(), op.origins.end(), origin) == op.origins.end())
         op.origins.push_back(origin);
     }
     op.cost.reset();
     std::vector<OpId>& list = touchers_[root_storage(graph_, op.outputs[0])];
-    std::replace(list.begin(), list.end(), *reader, gemm_op);
+    std::replace(list.begin(), list.end(), *reader, product);
     return true;
   }
 
-  // The element of `out` at the GEMM's indices.
+  // The element of `out` at the product's indices.
   Expr out_index(const TensorRef& out) const {
     Expr e = out.offset;
     for (std::size_t k = 0; k < out.sizes.size(); ++k) {
@@ -117,7 +118,7 @@ class Fuser {
     return simplify(e, out.sizes);
   }
 
-  // `target` as a view whose element at the GEMM's indices is `store`.
+  // `target` as a view whose element at the product's indices is `store`.
   std::optional<TensorRef> view_at(BufferId target, Expr store, const std::vector<Expr>& sizes) const {
     TensorRef ref{target, store, sizes, {}};
     for (std::size_t k = 0; k < sizes.size(); ++k) {
@@ -136,25 +137,57 @@ class Fuser {
     return ref;
   }
 
-  std::optional<Gemm> with_epilogue(const Gemm& gemm, const Loops& loops, BufferId target) const {
-    const std::vector<Expr>& sizes = gemm.out.sizes;
-    const auto indices = reindex(loops.sizes, sizes, *graph_.pool);
+  // The dimensions of the result in the order of memory: a convolution has the channels last in `out`, but often not in
+  // memory.
+  static std::vector<std::size_t> memory_order(const TensorRef& out) {
+    std::vector<std::size_t> order(out.sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return !(out.strides[a] == out.strides[b]) && provably_less(out.strides[b], out.strides[a]);
+    });
+    return order;
+  }
+
+  // The indices of a loop over the result's elements, in the order of memory or in that of `out`, over those of `out`.
+  std::optional<std::vector<Expr>> indices_of(const Loops& loops, const TensorRef& out) const {
+    if (auto same = reindex(loops.sizes, out.sizes, *graph_.pool)) return same;
+    const std::vector<std::size_t> order = memory_order(out);
+    std::vector<Expr> sizes, symbols;
+    for (std::size_t d : order) {
+      sizes.push_back(out.sizes[d]);
+      symbols.push_back(graph_.pool->index(d));
+    }
+    std::optional<std::vector<Expr>> indices = reindex(loops.sizes, sizes, *graph_.pool);
+    if (indices) {
+      for (Expr& index : *indices) index = substitute_indices(index, symbols);
+    }
+    return indices;
+  }
+
+  struct Fused {
+    TensorRef out;
+    LoopBody epilogue;
+  };
+  // The product with the loop as the rest of its epilogue.
+  std::optional<Fused> with_epilogue(const Product& product, const Loops& loops, BufferId target) const {
+    const std::vector<Expr>& sizes = product.out.sizes;
+    const auto indices = indices_of(loops, product.out);
     if (!indices) return std::nullopt;
     const auto at = [&](Expr e) { return simplify(substitute_indices(e, *indices), sizes); };
     std::optional<TensorRef> out = view_at(target, at(loops.store_index), sizes);
     if (!out) return std::nullopt;
-    if (may_overlap(graph_, *out, gemm.a) || may_overlap(graph_, *out, gemm.b)) return std::nullopt;
+    if (may_overlap(graph_, *out, product.a) || may_overlap(graph_, *out, product.b)) return std::nullopt;
 
-    const BufferId result = gemm.out.buffer;
+    const BufferId result = product.out.buffer;
     const StorageId memory = root_storage(graph_, result);
     if (root_storage(graph_, target) == memory) return std::nullopt;
     const MemoryRegion written = region(graph_, result);
-    const Expr own = out_index(gemm.out);
+    const Expr own = out_index(product.out);
     BodyBuilder body(*graph_.pool);
     std::vector<Expr> same;
     for (std::size_t k = 0; k < sizes.size(); ++k) same.push_back(graph_.pool->index(k));
-    const ValueId before = gemm.epilogue ? body.inline_body(*gemm.epilogue, same)
-                                         : body.acc(accumulator_type(graph_[gemm.a.buffer].dtype));
+    const ValueId before = product.epilogue ? body.inline_body(*product.epilogue, same)
+                                         : body.acc(accumulator_of(graph_[product.a.buffer].dtype));
     const ValueId value = body.cast(before, graph_[result].dtype);
     IdVector<ValueId, ValueId> map(loops.body.instrs.size());
     for (const ValueId k : map.ids()) {
@@ -185,7 +218,7 @@ class Fuser {
       map[k] = body.add(std::move(instr));
     }
     const ValueId last = map[loops.body.result];
-    return Gemm{gemm.a, gemm.b, std::move(*out), body.finish(body.cast(last, graph_[target].dtype))};
+    return Fused{std::move(*out), body.finish(body.cast(last, graph_[target].dtype))};
   }
 };
 

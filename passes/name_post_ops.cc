@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/kernel_parts.h"
 #include "ir/post_ops.h"
 
 namespace braid::passes {
@@ -10,11 +11,11 @@ namespace braid::passes {
 bool NamePostOps::run(ir::Schedule& schedule) {
   bool changed = false;
   for (ir::Operation& op : schedule.graph.ops) {
-    auto* gemm = op.as<ir::Gemm>();
-    if (gemm == nullptr || !gemm->epilogue) continue;
-    std::vector<ir::PostOp> steps = ir::find_post_ops(schedule.graph, *gemm);
-    changed |= steps != gemm->post_ops;
-    gemm->post_ops = std::move(steps);
+    ir::Product* product = ir::as_product(op.kernel);
+    if (product == nullptr || !product->epilogue) continue;
+    std::vector<ir::PostOp> steps = ir::find_post_ops(schedule.graph, *product);
+    changed |= steps != product->post_ops;
+    product->post_ops = std::move(steps);
   }
   return changed;
 }

@@ -20,6 +20,12 @@ double bytes_of(const ir::Graph& graph, const ir::TensorRef& ref, const SizeOf& 
   return n;
 }
 
+double points_of(const ir::TensorRef& ref, const SizeOf& size) {
+  double points = 1;
+  for (const Expr& e : ref.sizes) points *= static_cast<double>(size(e));
+  return points;
+}
+
 // The work of a body. Each load touches as many elements as the indices in its address have points, at most those
 // of the buffer.
 struct BodyWork {
@@ -83,18 +89,62 @@ KernelWork of_loops(const ir::Graph& graph, const ir::Operation& op, const ir::L
   return work;
 }
 
-KernelWork of_gemm(const ir::Graph& graph, const ir::Gemm& gemm, const SizeOf& size,
-                   const std::function<bool(ir::BufferId)>& inside) {
+// Twice the multiplications: for each element of the result, of a transposed convolution of its operand.
+double flops_of(const ir::Gemm& gemm, const SizeOf& size) {
+  return 2 * points_of(gemm.out, size) * static_cast<double>(size(gemm.a.sizes.back()));
+}
+double flops_of(const ir::Convolution& k, const SizeOf& size) {
+  double per_point = static_cast<double>(size(k.b.sizes[k.b.sizes.size() - (k.transposed ? 1 : 2)]));
+  for (const ir::Window& w : k.windows) per_point *= static_cast<double>(w.taps);
+  return 2 * points_of(k.transposed ? k.a : k.out, size) * per_point;
+}
+
+template <class K>
+KernelWork of_product(const ir::Graph& graph, const K& product, KernelClass kernel_class, const SizeOf& size,
+                      const std::function<bool(ir::BufferId)>& inside) {
   KernelWork work;
-  work.kernel_class = KernelClass::gemm;
-  work.dtype = graph[gemm.a.buffer].dtype;
-  double points = 1;
-  for (const Expr& e : gemm.out.sizes) points *= static_cast<double>(size(e));
-  work.flops = 2 * points * static_cast<double>(size(gemm.a.sizes.back()));
-  for (const ir::TensorRef* ref : {&gemm.a, &gemm.b, &gemm.out}) {
+  work.kernel_class = kernel_class;
+  work.dtype = graph[product.a.buffer].dtype;
+  work.flops = flops_of(product, size);
+  for (const ir::TensorRef* ref : {&product.a, &product.b, &product.out}) {
     if (!inside(ref->buffer)) work.bytes += bytes_of(graph, *ref, size);
   }
-  if (gemm.epilogue) work.bytes += body_work(graph, *gemm.epilogue, gemm.out.sizes, size, inside).bytes;
+  if (product.epilogue)
+    work.bytes += body_work(graph, *product.epilogue, product.out.sizes, size, inside).bytes;
+  return work;
+}
+
+// Kernels without loads of their own: the bytes of their operands.
+double operand_bytes(const ir::Graph& graph, const ir::Operation& op, const SizeOf& size,
+                     const std::function<bool(ir::BufferId)>& inside) {
+  double bytes = 0;
+  ir::for_each_operand(op.kernel, [&](const ir::TensorRef& ref, bool) {
+    if (!inside(ref.buffer)) bytes += bytes_of(graph, ref, size);
+  });
+  return bytes;
+}
+
+KernelWork of_pooling(const ir::Graph& graph, const ir::Operation& op, const ir::Pooling& k, const SizeOf& size,
+                      const std::function<bool(ir::BufferId)>& inside) {
+  double per_point = 1;
+  for (const ir::Window& w : k.windows) per_point *= static_cast<double>(w.taps);
+  KernelWork work;
+  work.kernel_class = KernelClass::reduction;
+  work.dtype = graph[k.x.buffer].dtype;
+  work.flops = points_of(k.out, size) * per_point;
+  work.bytes = operand_bytes(graph, op, size, inside);
+  return work;
+}
+
+KernelWork of_recurrence(const ir::Graph& graph, const ir::Operation& op, const ir::Recurrence& k,
+                         const SizeOf& size, const std::function<bool(ir::BufferId)>& inside) {
+  KernelWork work;
+  work.kernel_class = KernelClass::gemm;
+  work.dtype = graph[k.gates.buffer].dtype;
+  work.flops = 2 * points_of(k.gates, size) * static_cast<double>(size(k.weights.sizes[0]));
+  work.bytes = operand_bytes(graph, op, size, inside);
+  // The weights are read again at every step.
+  work.bytes += (static_cast<double>(size(k.gates.sizes[0])) - 1) * bytes_of(graph, k.weights, size);
   return work;
 }
 
@@ -204,7 +254,10 @@ bool StorageUsers::only_inside(ir::StorageId root, std::span<const ir::OpId> ops
 KernelWork kernel_work(const ir::Graph& graph, const ir::Operation& op, const SizeOf& size,
                        const std::function<bool(ir::BufferId)>& inside) {
   if (const auto* loops = op.as<ir::Loops>()) return of_loops(graph, op, *loops, size, inside);
-  if (const auto* gemm = op.as<ir::Gemm>()) return of_gemm(graph, *gemm, size, inside);
+  if (const auto* k = op.as<ir::Gemm>()) return of_product(graph, *k, KernelClass::gemm, size, inside);
+  if (const auto* k = op.as<ir::Convolution>()) return of_product(graph, *k, KernelClass::conv, size, inside);
+  if (const auto* k = op.as<ir::Pooling>()) return of_pooling(graph, op, *k, size, inside);
+  if (const auto* k = op.as<ir::Recurrence>()) return of_recurrence(graph, op, *k, size, inside);
   if (const auto* kernel = op.as<ir::ExternKernel>()) return of_extern(graph, *kernel, size, inside);
   return {};
 }

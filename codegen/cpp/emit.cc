@@ -370,6 +370,7 @@ std::string ProgramEmitter::source_text() const {
   if (!externs.empty()) w.line("#include \"runtime/extern_kernel.h\"");
   w.line("#include \"runtime/instance.h\"");
   w.line("#include \"runtime/kernel_support.h\"");
+  if (recurrences_ > 0) w.line("#include \"runtime/recurrence.h\"");
   if (checked_) w.line("#include \"runtime/lifecycle.h\"");
   if (!externs.empty()) write_section(w, "extern kernels");
   for (const std::string& source : externs) {
@@ -392,6 +393,12 @@ std::string ProgramEmitter::source_text() const {
   w.line();
   write_sizes(w);
   write_section(w, "kernels");
+  for (std::size_t k = 0; k < functors_.size(); ++k) {
+    w.line();
+    w.line(fmt::format("struct Activation{} {{", k));
+    w.raw(functors_[k]);
+    w.line("};");
+  }
   for (const KernelFunction& k : kernels_) {
     w.line();
     std::vector<std::string> users;

@@ -46,14 +46,9 @@ std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
   return packed_.size() - 1;
 }
 
-void ProgramEmitter::emit_gemm(OpId id) {
-  const Operation& op = s_.graph[id];
-  const Gemm& gemm = *op.as<Gemm>();
+ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::string& label) {
   const DType type = s_.graph[gemm.a.buffer].dtype, c_type = s_.graph[gemm.out.buffer].dtype;
-  internal_check(!gemm.epilogue || named_to_the_end(gemm),
-                 "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
   const TensorRef& c = gemm.out;
-
   const std::size_t rank = gemm.out.sizes.size();
   Writer w;
   const auto set = [&](const std::string& field, Expr value) {
@@ -79,28 +74,38 @@ void ProgramEmitter::emit_gemm(OpId id) {
       set(fmt::format("c_batch[{}]", d), c.strides[d]);
     }
   }
+  std::size_t steps = 0;
+  for (const PostOp& step : gemm.post_ops) {
+    if (step.kind == PostOp::Kind::identity) continue;
+    w.line(fmt::format("s.epilogue.ops[{}] = PostOp::{};", steps++, to_string(step.kind)));
+    if (step.kind == PostOp::Kind::scale)
+      w.line(fmt::format("s.epilogue.scale = {};", literal(DType::f32, step.factor)));
+  }
+  std::optional<std::size_t> packed;
+  if (type == DType::f32 && c_type == DType::f32) packed = packed_weight(gemm);
+  gemms_.push_back({gemm_shape(w.text()), packed, label});
+  return {gemms_.size() - 1, packed ? fmt::format(", &packed_[{}]", *packed) : ""};
+}
+
+void ProgramEmitter::emit_gemm(OpId id) {
+  const Operation& op = s_.graph[id];
+  const Gemm& gemm = *op.as<Gemm>();
+  internal_check(!gemm.epilogue || named_to_the_end(gemm),
+                 "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
   std::vector<std::string> vectors;
   for (const PostOp& step : gemm.post_ops) {
     if (step.kind == PostOp::Kind::identity) continue;
-    w.line(fmt::format("s.epilogue.ops[{}] = PostOp::{};", vectors.size(), to_string(step.kind)));
     vectors.push_back(step.operand.valid()
                           ? address(operand_buffer(gemm, step), operand_offset(s_.graph, gemm, step))
                           : "nullptr");
   }
-  for (const PostOp& step : gemm.post_ops) {
-    if (step.kind == PostOp::Kind::scale)
-      w.line(fmt::format("s.epilogue.scale = {};", literal(DType::f32, step.factor)));
-  }
-  const std::size_t index = gemms_.size();
-  std::optional<std::size_t> packed;
-  if (type == DType::f32 && c_type == DType::f32) packed = packed_weight(gemm);
-  gemms_.push_back({gemm_shape(w.text()), packed, label(id)});
+  const GemmCall call = use_gemm(gemm, label(id));
   note({id}, fmt::format("{} x {}", s_.graph[gemm.a.buffer].name, s_.graph[gemm.b.buffer].name));
   std::string args = fmt::format("{{{}, {}, {}", address(gemm.a.buffer, gemm.a.offset),
-                                 address(gemm.b.buffer, gemm.b.offset), address(c.buffer, c.offset, false));
+                                 address(gemm.b.buffer, gemm.b.offset),
+                                 address(gemm.out.buffer, gemm.out.offset, false));
   if (!vectors.empty()) args += fmt::format(", {{{}}}", fmt::join(vectors, ", "));
-  step_.push_back(
-      fmt::format("gemm({}, {}}}{});", index, args, packed ? fmt::format(", &packed_[{}]", *packed) : ""));
+  step_.push_back(fmt::format("gemm({}, {}}}{});", call.index, args, call.packed));
 }
 
 }  // namespace braid::codegen::cpp

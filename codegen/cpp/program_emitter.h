@@ -88,6 +88,15 @@ class ProgramEmitter {
   void emit_gemm(ir::OpId op);
   std::size_t gemm_shape(const std::string& body);
   std::optional<std::size_t> packed_weight(const ir::Gemm& gemm);
+  struct GemmCall {
+    std::size_t index;
+    std::string packed;  // last argument of the call: ", &packed_[0]", or nothing
+  };
+  GemmCall use_gemm(const ir::Gemm& gemm, const std::string& label);
+
+  // emit_recurrence.cc
+  void emit_recurrence(ir::OpId op);
+  std::string activation_functor(const ir::LoopBody& body);  // its name
 
   // emit_address.cc
   std::string address(ir::BufferId buffer, ir::Expr elements = 0, bool constant = true);
@@ -120,6 +129,9 @@ class ProgramEmitter {
   std::vector<std::string> shapes_;
   std::vector<Packed> packed_;
   std::vector<GemmUse> gemms_;
+  std::map<std::string, std::size_t> functor_index_;
+  std::vector<std::string> functors_;
+  std::size_t recurrences_ = 0;
   std::vector<std::string> sites_;
   std::vector<Node> nodes_;
   std::optional<Node> begun_;  // not emitted yet

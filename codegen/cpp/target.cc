@@ -13,14 +13,14 @@ using namespace ir;
 namespace {
 
 // The limits of the runtime's kernels (runtime/gemm.h): float32 throughout, one scale.
-std::size_t post_ops_taken(const Graph& graph, const Gemm& gemm) {
-  if (graph[gemm.out.buffer].dtype != DType::f32 || graph[gemm.a.buffer].dtype != DType::f32) return 0;
+std::size_t post_ops_taken(const Graph& graph, const Product& product) {
+  if (graph[product.out.buffer].dtype != DType::f32 || graph[product.a.buffer].dtype != DType::f32) return 0;
   std::size_t taken = 0;
   int scales = 0;
-  for (const PostOp& op : gemm.post_ops) {
+  for (const PostOp& op : product.post_ops) {
     scales += op.kind == PostOp::Kind::scale;
     if (taken == rt::kMaxPostOps || scales > 1) break;
-    if (op.operand.valid() && graph[operand_buffer(gemm, op)].dtype != DType::f32) break;
+    if (op.operand.valid() && graph[operand_buffer(product, op)].dtype != DType::f32) break;
     ++taken;
   }
   return taken;

@@ -73,7 +73,7 @@ struct Operands {
 };
 
 // nullopt if the library does not support the product.
-std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Gemm& gemm) {
+std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Product& gemm) {
   const DType in = graph[gemm.a.buffer].dtype;
   if (library_type(in) == nullptr || graph[gemm.b.buffer].dtype != in ||
       library_type(graph[gemm.out.buffer].dtype) == nullptr)
@@ -101,16 +101,16 @@ const char* library_activation(ir::PostOp::Kind kind) {
 
 }  // namespace
 
-std::size_t post_ops_taken(const ir::Graph& graph, const ir::Gemm& gemm) {
-  const std::optional<Operands> operands = operands_of(graph, gemm);
+std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
+  const std::optional<Operands> operands = operands_of(graph, product);
   if (!operands) return kAnyEpilogue;
   std::size_t taken = 0;
-  for (const ir::PostOp& op : gemm.post_ops) {
+  for (const ir::PostOp& op : product.post_ops) {
     if (op.kind == ir::PostOp::Kind::add_vector) {
       // Only one, in the type of the output. A column-major output is computed as its transpose, in which the
       // vector would run along the rows.
       if (taken > 0 || operands->d.transposed ||
-          graph[ir::operand_buffer(gemm, op)].dtype != graph[gemm.out.buffer].dtype)
+          graph[ir::operand_buffer(product, op)].dtype != graph[product.out.buffer].dtype)
         return taken;
     } else if (op.kind != ir::PostOp::Kind::identity) {
       return taken + (library_activation(op.kind) != nullptr);

@@ -14,7 +14,7 @@ namespace braid::codegen::cuda {
 // How many of the product's named steps the library applies: activation(acc + bias[column]) or a part of it.
 // kAnyEpilogue if the library does not support the product (its types, or operands that are not matrices with a
 // leading dimension), for which there is naive_gemm_kernel.
-std::size_t post_ops_taken(const ir::Graph& graph, const ir::Gemm& gemm);
+std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product);
 
 struct GemmPlan {
   // The problem except for the sizes that prepare() evaluates: one C initializer per distinct problem, over

@@ -1,0 +1,34 @@
+// Attributes that convolutions and pools share: kernel_shape, strides, dilations, pads, auto_pad, ceil_mode.
+#pragma once
+
+#include <vector>
+
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+
+struct Windows {
+  std::vector<ir::Window> windows;
+  std::vector<Expr> pads_after;  // at the end of each spatial dimension
+  std::vector<Expr> sizes;       // of the result
+};
+
+// The windows that move over spatial dimensions of these sizes. BR0111: attributes of wrong length or sign; BR0114: a window
+// larger than what it moves over.
+Windows windows_of(OpContext& c, const std::vector<Expr>& spatial, const std::vector<std::int64_t>& taps);
+
+// The same of ConvTranspose, of whose result the windows move over.
+Windows transposed_windows_of(OpContext& c, const std::vector<Expr>& spatial,
+                              const std::vector<std::int64_t>& taps);
+
+// Attribute kernel_shape of a pool with so many spatial dimensions.
+std::vector<std::int64_t> kernel_shape(OpContext& c, std::size_t spatial);
+
+// The sizes after batch and channels of input 0. BR0114: it has none.
+std::vector<Expr> spatial_sizes(OpContext& c);
+
+// [n, channels, spatial...] with the channels last, and back.
+TensorBox channels_last(ir::Lowering& l, TensorBox x);
+TensorBox channels_first(ir::Lowering& l, TensorBox x);
+
+}  // namespace braid::frontend
