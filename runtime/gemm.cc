@@ -1,17 +1,15 @@
 #include "runtime/gemm.h"
 
 #include <omp.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <new>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <stdexcept>
 #include <string>
+
+#include "runtime/onednn_support.h"
 
 namespace braid::rt {
 namespace {
@@ -19,21 +17,6 @@ namespace {
 constexpr int64_t kPanelRows = 2;      // up to this many, our own kernel streams the packed matrix
 constexpr int64_t kFewRows = 2;        // up to this many, our own kernel reads unpacked operands
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
-
-struct AlignedDelete {
-  void operator()(void* p) const { std::free(p); }
-};
-using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
-// Weights are streamed: with huge pages they need a thousandth of the address translations.
-AlignedBytes aligned_bytes(size_t bytes) {
-  constexpr size_t kHugePage = size_t{2} << 20;
-  const size_t alignment = bytes >= kHugePage ? kHugePage : 64;
-  void* p =
-      std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
-  if (!p) throw std::bad_alloc();
-  if (bytes >= kHugePage) ::madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // may be refused
-  return AlignedBytes(static_cast<std::byte*>(p));
-}
 
 dnnl::memory::desc plain(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   return {{rows, cols}, dnnl::memory::data_type::f32, {row_stride, col_stride}};
@@ -284,109 +267,58 @@ class SgemmKernel final : public GemmKernel {
   int threads_;
 };
 
-// oneDNN's execute takes its arguments in an unordered_map; the C interface underneath takes a plain array.
 class MatmulKernel final : public GemmKernel {
  public:
   MatmulKernel(const GemmShape& shape, const dnnl::matmul::primitive_desc& pd, const dnnl::engine& engine,
-               const dnnl::stream& stream, AlignedBytes* scratch, size_t* scratch_bytes)
-      : shape_(shape), primitive_(pd), stream_(stream), scratch_(scratch) {
-    const size_t wanted = pd.scratchpad_desc().get_size();
-    if (wanted > *scratch_bytes) {
-      *scratch = aligned_bytes(wanted);
-      *scratch_bytes = wanted;
-    }
-    add(DNNL_ARG_SRC, pd.src_desc(), engine);
-    add(DNNL_ARG_WEIGHTS, pd.weights_desc(), engine);
-    add(DNNL_ARG_DST, pd.dst_desc(), engine);
-    add(DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc(), engine);
-    int index = 0;  // among the library's post-ops
+               const dnnl::stream& stream, Scratch* scratch)
+      : primitive_(pd), stream_(stream), scratch_(scratch) {
+    scratch->reserve(pd.scratchpad_desc().get_size());
+    args_.add(DNNL_ARG_SRC, pd.src_desc(), engine);
+    args_.add(DNNL_ARG_WEIGHTS, pd.weights_desc(), engine);
+    args_.add(DNNL_ARG_DST, pd.dst_desc(), engine);
+    args_.add(DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc(), engine);
     for (int p = 0; p < kMaxPostOps; ++p) {
       const PostOp op = shape.epilogue.ops[p];
       if (op == PostOp::none) break;
-      const bool vector = op == PostOp::add_vector;
-      if (vector || op == PostOp::add_matrix) {
-        const auto desc =
-            vector ? plain(1, shape.n, shape.n, 1) : plain(shape.m, shape.n, shape.c_row, shape.c_col);
-        add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1, desc, engine);
-        operands_.push_back(p);
-      }
-      ++index;
+      if (op != PostOp::add_vector && op != PostOp::add_matrix) continue;
+      args_.add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(p) | DNNL_ARG_SRC_1, operand_of(shape, op), engine);
+      operands_.push_back(p);
     }
-    for (size_t k = 0; k < memories_.size(); ++k) args_.push_back({ids_[k], memories_[k].get()});
   }
   void run(const GemmArgs& args, const PackedMatrix* packed) const override {
-    set(0, args.a);
-    set(1, packed->impl()->bytes.get());
-    set(2, args.c);
-    set(3, scratch_->get());
-    for (size_t k = 0; k < operands_.size(); ++k) set(4 + k, args.vectors[operands_[k]]);
-    dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(args_.size()), args_.data());
+    args_.set(0, args.a);
+    args_.set(1, packed->impl()->bytes.get());
+    args_.set(2, args.c);
+    args_.set(3, scratch_->memory.get());
+    for (size_t k = 0; k < operands_.size(); ++k) args_.set(4 + k, args.vectors[operands_[k]]);
+    args_.execute(primitive_, stream_);
   }
   const char* name() const override { return "matmul"; }
 
- private:
-  void add(int id, const dnnl::memory::desc& desc, const dnnl::engine& engine) {
-    ids_.push_back(id);
-    memories_.emplace_back(desc, engine, nullptr);
-  }
-  void set(size_t k, const void* p) const {
-    dnnl_memory_set_data_handle(memories_[k].get(), const_cast<void*>(p));
+  // The epilogue as the library's post-ops.
+  static dnnl::primitive_attr attributes(const GemmShape& s) {
+    dnnl::post_ops ops;
+    for (PostOp op : s.epilogue.ops) {
+      if (op == PostOp::none) break;
+      append_post_op(ops, op, s.epilogue.scale, operand_of(s, op));
+    }
+    dnnl::primitive_attr attr;
+    attr.set_post_ops(ops);
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return attr;
   }
 
-  GemmShape shape_;
+ private:
+  static dnnl::memory::desc operand_of(const GemmShape& s, PostOp op) {
+    return op == PostOp::add_matrix ? plain(s.m, s.n, s.c_row, s.c_col) : plain(1, s.n, s.n, 1);
+  }
+
   dnnl::matmul primitive_;
   const dnnl::stream& stream_;
-  AlignedBytes* scratch_;
-  std::vector<int> ids_;
-  std::vector<dnnl::memory> memories_;
+  Scratch* scratch_;
+  PrimitiveArgs args_;
   std::vector<int> operands_;
-  std::vector<dnnl_exec_arg_t> args_;
 };
-
-// The epilogue as the library's post-ops.
-dnnl::primitive_attr attributes(const GemmShape& s) {
-  dnnl::post_ops ops;
-  for (PostOp op : s.epilogue.ops) {
-    using dnnl::algorithm;
-    switch (op) {
-      case PostOp::none:
-        break;
-      case PostOp::scale:
-        ops.append_eltwise(1.0f, algorithm::eltwise_linear, s.epilogue.scale, 0.0f);
-        break;
-      case PostOp::add_vector:
-        ops.append_binary(algorithm::binary_add, plain(1, s.n, s.n, 1));
-        break;
-      case PostOp::add_matrix:
-        ops.append_binary(algorithm::binary_add, plain(s.m, s.n, s.c_row, s.c_col));
-        break;
-      case PostOp::relu:
-        ops.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
-        break;
-      case PostOp::gelu_tanh:
-        ops.append_eltwise(1.0f, algorithm::eltwise_gelu_tanh, 0.0f, 0.0f);
-        break;
-      case PostOp::gelu_erf:
-        ops.append_eltwise(1.0f, algorithm::eltwise_gelu_erf, 0.0f, 0.0f);
-        break;
-      case PostOp::tanh:
-        ops.append_eltwise(1.0f, algorithm::eltwise_tanh, 0.0f, 0.0f);
-        break;
-      case PostOp::sigmoid:
-        ops.append_eltwise(1.0f, algorithm::eltwise_logistic, 0.0f, 0.0f);
-        break;
-    }
-    if (op == PostOp::none) break;
-  }
-  dnnl::primitive_attr attr;
-  attr.set_post_ops(ops);
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attr;
-}
-
-bool slow(const dnnl::matmul::primitive_desc& pd) {
-  return std::string(pd.impl_info_str()).find("ref") != std::string::npos;
-}
 
 }  // namespace
 
@@ -395,8 +327,7 @@ struct GemmLibrary::Impl {
   HostGemm host;
   dnnl::engine engine;
   dnnl::stream stream;
-  AlignedBytes scratch;
-  size_t scratch_bytes = 0;
+  Scratch scratch;
   // Keyed by shape, packed layout and threads.
   struct Key {
     GemmShape shape;
@@ -466,10 +397,9 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
       try {
         const dnnl::matmul::desc desc(plain(shape.m, shape.k, shape.a_row, shape.a_col), packed->impl()->desc,
                                       plain(shape.m, shape.n, shape.c_row, shape.c_col));
-        const dnnl::matmul::primitive_desc pd(desc, attributes(shape), impl_->engine);
-        if (!slow(pd)) {
-          slot = std::make_unique<MatmulKernel>(shape, pd, impl_->engine, impl_->stream, &impl_->scratch,
-                                                &impl_->scratch_bytes);
+        const dnnl::matmul::primitive_desc pd(desc, MatmulKernel::attributes(shape), impl_->engine);
+        if (!is_reference(pd.impl_info_str())) {
+          slot = std::make_unique<MatmulKernel>(shape, pd, impl_->engine, impl_->stream, &impl_->scratch);
           return slot.get();
         }
       } catch (const dnnl::error&) {

@@ -177,17 +177,29 @@ PackedMatrix Instance::pack(int64_t k, int64_t n, const float* b, int64_t b_row,
                             int64_t typical_m) {
   PackedMatrix packed = gemms_.pack(k, n, b, b_row, b_col, typical_m);
   if (!packed.valid()) return packed;  // nothing was read
-  MappedWeights& file = rank_file_.holds(b) ? rank_file_ : shared_file_;
   const int64_t down = (k - 1) * b_row, across = (n - 1) * b_col;
-  file.check(b + std::min<int64_t>(down, 0) + std::min<int64_t>(across, 0),
-             b + std::max<int64_t>(down, 0) + std::max<int64_t>(across, 0) + 1);
-  if (weights_mapped_ && b_row >= 0 && b_col >= 0) {
-    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-    const auto begin = reinterpret_cast<uintptr_t>(b) / page * page;
-    const auto end = reinterpret_cast<uintptr_t>(b + (k - 1) * b_row + (n - 1) * b_col + 1);
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // may be refused
-  }
+  weights_packed(b + std::min<int64_t>(down, 0) + std::min<int64_t>(across, 0),
+                 b + std::max<int64_t>(down, 0) + std::max<int64_t>(across, 0) + 1);
   return packed;
+}
+
+void Instance::pack(const ConvolutionShape& shape, const float* b) {
+  windows_.kernel(shape, b);
+  if (shape.weights() == 0) return;
+  int64_t last = (shape.groups - 1) * shape.b_group + (shape.channels - 1) * shape.b_channel +
+                 (shape.filters - 1) * shape.b_filter;
+  for (int d = 0; d < shape.spatial; ++d) last += (shape.taps[d] - 1) * shape.b_tap[d];
+  weights_packed(b, b + last + 1);
+}
+
+void Instance::weights_packed(const float* begin, const float* end) {
+  MappedWeights& file = rank_file_.holds(begin) ? rank_file_ : shared_file_;
+  file.check(begin, end);
+  if (!weights_mapped_) return;
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<uintptr_t>(begin) / page * page;
+  ::madvise(reinterpret_cast<void*>(first), reinterpret_cast<uintptr_t>(end) - first,
+            MADV_DONTNEED);  // may be refused
 }
 
 void Instance::join_groups() {
@@ -240,6 +252,7 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
       auto made = std::make_unique<Prepared>();
       made->dims = key;
       choose_gemms(dims, made->gemms);
+      choose_windows(dims, made->windows);
       slot = std::move(made);
       undo.armed = false;
     }

@@ -16,6 +16,7 @@
 #include "runtime/mapped_weights.h"
 #include "runtime/owned.h"
 #include "runtime/program_abi.h"
+#include "runtime/window_kernels.h"
 
 namespace braid::rt {
 
@@ -54,6 +55,11 @@ class Instance {
     (void)dims;
     (void)kernels;
   }
+  // The same for convolutions and pools.
+  virtual void choose_windows(const int64_t* dims, std::vector<const WindowKernel*>& kernels) {
+    (void)dims;
+    (void)kernels;
+  }
   // For programs compiled with checks (runtime/lifecycle.h).
   virtual const LifecyclePlan* lifecycle_plan() const { return nullptr; }
   // False after one of the calls below failed.
@@ -63,11 +69,15 @@ class Instance {
   // For pack_weights: GemmLibrary::pack of a constant matrix, whose checksums are checked if it is packed.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
 
+  // The same for the weights of a convolution whose shape depends on no dimension.
+  void pack(const ConvolutionShape& shape, const float* b);
+
   // ---- for step
   const int64_t* dims() const { return current_->dims.data(); }
   void gemm(size_t index, const GemmArgs& args, const PackedMatrix* packed = nullptr) const {
     current_->gemms[index]->run(args, packed);
   }
+  void window(size_t index, const WindowArgs& args) const { current_->windows[index]->run(args); }
   // Marks the beginning of node `index` of the table. Costs one register test unless times are recorded.
   void node(size_t index) {
     if (times_ != nullptr) [[unlikely]]
@@ -99,12 +109,16 @@ class Instance {
   int32_t rank_ = 0;
   IndexError index_error_;
   GemmLibrary gemms_;
+  WindowLibrary windows_;
 
  private:
   struct Prepared {
     std::vector<int64_t> dims;
     std::vector<const GemmKernel*> gemms;
+    std::vector<const WindowKernel*> windows;
   };
+  // Constant weights were read, and what is packed from them is used from now on.
+  void weights_packed(const float* begin, const float* end);
   void begin_node(size_t index);
   bool check(Status status, size_t collective);
   bool plan_held(bool held);

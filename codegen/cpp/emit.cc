@@ -285,7 +285,9 @@ void ProgramEmitter::write_class(Writer& w) const {
     w.line("const LifecyclePlan* lifecycle_plan() const override { return &kLifecycle; }");
     w.line();
   }
-  if (!packed_.empty()) {
+  const bool packs_windows =
+      std::any_of(windows_.begin(), windows_.end(), [](const WindowUse& use) { return use.packs; });
+  if (!packed_.empty() || packs_windows) {
     // The largest first: while a copy is made, a matrix and its packed copy exist side by side.
     std::vector<std::size_t> order(packed_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -295,6 +297,10 @@ void ProgramEmitter::write_class(Writer& w) const {
     for (std::size_t k : order)
       w.line(
           fmt::format("packed_[{}] = {};  // {}", k, packed_[k].call, c_comment(graph[packed_[k].b].name)));
+    for (const WindowUse& use : windows_) {
+      if (use.packs)
+        w.line(fmt::format("pack({}(nullptr), {});  // {}", shape_name(use.shape), use.weights, c_comment(use.label)));
+    }
     w.close();
     w.line();
   }
@@ -317,9 +323,22 @@ void ProgramEmitter::write_class(Writer& w) const {
         "override {");
     w.open("kernels = {");
     for (const GemmUse& use : gemms_) {
-      w.line(fmt::format("gemms_.kernel(gemm_shape_{}(d), {}),  // {}", use.shape,
+      w.line(fmt::format("gemms_.kernel({}(d), {}),  // {}", shape_name(use.shape),
                          use.packed ? fmt::format("&packed_[{}]", *use.packed) : "nullptr",
                          c_comment(use.label)));
+    }
+    w.close("};");
+    w.close();
+    w.line();
+  }
+  if (!windows_.empty()) {
+    w.open(
+        "void choose_windows([[maybe_unused]] const int64_t* d, std::vector<const WindowKernel*>& kernels) "
+        "override {");
+    w.open("kernels = {");
+    for (const WindowUse& use : windows_) {
+      const std::string weights = use.weights.empty() ? "" : ", " + use.weights;
+      w.line(fmt::format("windows_.kernel({}(d){}),  // {}", shape_name(use.shape), weights, c_comment(use.label)));
     }
     w.close("};");
     w.close();
@@ -414,16 +433,17 @@ std::string ProgramEmitter::source_text() const {
   }
   for (std::size_t k = 0; k < shapes_.size(); ++k) {
     w.line();
-    w.open(fmt::format("GemmShape gemm_shape_{}([[maybe_unused]] const int64_t* d) {{", k));
+    const auto& [type, body] = shapes_[k];
+    w.open(fmt::format("{} {}([[maybe_unused]] const int64_t* d) {{", type, shape_name(k)));
     for (std::size_t i = 0; i < graph.dims.size(); ++i) {
-      if (shapes_[k].find(names_(graph.dims[i])) != std::string::npos) {
+      if (body.find(names_(graph.dims[i])) != std::string::npos) {
         w.line(fmt::format("[[maybe_unused]] const int64_t {} = d[{}];", names_(graph.dims[i]), i));
       }
     }
-    w.line("GemmShape s;");
-    for (std::size_t from = 0; from < shapes_[k].size();) {
-      const std::size_t to = shapes_[k].find('\n', from);
-      w.line(shapes_[k].substr(from, to - from));
+    w.line(type + " s;");
+    for (std::size_t from = 0; from < body.size();) {
+      const std::size_t to = body.find('\n', from);
+      w.line(body.substr(from, to - from));
       from = to + 1;
     }
     w.line("return s;");

@@ -11,16 +11,44 @@ namespace braid::codegen::cpp {
 
 using namespace ir;
 
+void write_epilogue(Writer& w, const Product& product) {
+  std::size_t steps = 0;
+  for (const PostOp& step : product.post_ops) {
+    if (step.kind == PostOp::Kind::identity) continue;
+    w.line(fmt::format("s.epilogue.ops[{}] = PostOp::{};", steps++, to_string(step.kind)));
+    if (step.kind == PostOp::Kind::scale)
+      w.line(fmt::format("s.epilogue.scale = {};", literal(DType::f32, step.factor)));
+  }
+}
+
 namespace {
 
 Expr last(const std::vector<Expr>& v, std::size_t from_end) { return v[v.size() - 1 - from_end]; }
 
 }  // namespace
 
-std::size_t ProgramEmitter::gemm_shape(const std::string& body) {
-  const auto [it, fresh] = shape_index_.try_emplace(body, shapes_.size());
-  if (fresh) shapes_.push_back(body);
+std::size_t ProgramEmitter::shape(const Shape& shape) {
+  const auto [it, fresh] = shape_index_.try_emplace(shape, shapes_.size());
+  if (fresh) shapes_.push_back(shape);
   return it->second;
+}
+
+std::string ProgramEmitter::shape_name(std::size_t shape) const {
+  const std::string& type = shapes_[shape].type;
+  const char* of = type == "GemmShape" ? "gemm" : type == "PoolShape" ? "pool" : "convolution";
+  return fmt::format("{}_shape_{}", of, shape);
+}
+
+// The addresses of what the steps of an epilogue add, "nullptr" for those that add nothing.
+std::vector<std::string> ProgramEmitter::post_op_operands(const Product& product) {
+  std::vector<std::string> operands;
+  for (const PostOp& step : product.post_ops) {
+    if (step.kind == PostOp::Kind::identity) continue;
+    operands.push_back(step.operand.valid()
+                           ? address(operand_buffer(product, step), operand_offset(s_.graph, product, step))
+                           : "nullptr");
+  }
+  return operands;
 }
 
 // A constant b that is one f32 matrix.
@@ -74,16 +102,10 @@ ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::s
       set(fmt::format("c_batch[{}]", d), c.strides[d]);
     }
   }
-  std::size_t steps = 0;
-  for (const PostOp& step : gemm.post_ops) {
-    if (step.kind == PostOp::Kind::identity) continue;
-    w.line(fmt::format("s.epilogue.ops[{}] = PostOp::{};", steps++, to_string(step.kind)));
-    if (step.kind == PostOp::Kind::scale)
-      w.line(fmt::format("s.epilogue.scale = {};", literal(DType::f32, step.factor)));
-  }
+  write_epilogue(w, gemm);
   std::optional<std::size_t> packed;
   if (type == DType::f32 && c_type == DType::f32) packed = packed_weight(gemm);
-  gemms_.push_back({gemm_shape(w.text()), packed, label});
+  gemms_.push_back({shape({"GemmShape", w.text()}), packed, label});
   return {gemms_.size() - 1, packed ? fmt::format(", &packed_[{}]", *packed) : ""};
 }
 
@@ -92,13 +114,7 @@ void ProgramEmitter::emit_gemm(OpId id) {
   const Gemm& gemm = *op.as<Gemm>();
   internal_check(!gemm.epilogue || named_to_the_end(gemm),
                  "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
-  std::vector<std::string> vectors;
-  for (const PostOp& step : gemm.post_ops) {
-    if (step.kind == PostOp::Kind::identity) continue;
-    vectors.push_back(step.operand.valid()
-                          ? address(operand_buffer(gemm, step), operand_offset(s_.graph, gemm, step))
-                          : "nullptr");
-  }
+  const std::vector<std::string> vectors = post_op_operands(gemm);
   const GemmCall call = use_gemm(gemm, label(id));
   note({id}, fmt::format("{} x {}", s_.graph[gemm.a.buffer].name, s_.graph[gemm.b.buffer].name));
   std::string args = fmt::format("{{{}, {}, {}", address(gemm.a.buffer, gemm.a.offset),

@@ -135,6 +135,7 @@ void ProgramEmitter::emit_op(OpId id) {
   const Operation& op = s_.graph[id];
   if (op.as<Loops>()) return emit_loops({id});
   if (op.as<Gemm>()) return emit_gemm(id);
+  if (op.as<Convolution>() || op.as<Pooling>()) return emit_window(id);
   if (op.as<Recurrence>()) return emit_recurrence(id);
   if (op.as<ExternKernel>()) return emit_extern(id);
   if (op.as<CollectiveKernel>()) return emit_collective(id);

@@ -13,6 +13,9 @@
 
 namespace braid::codegen::cpp {
 
+// The steps of the epilogue as statements that fill in the shape `s`.
+void write_epilogue(Writer& w, const ir::Product& product);
+
 class ProgramEmitter {
  public:
   ProgramEmitter(const ir::Schedule& schedule, const EmitOptions& options);
@@ -41,9 +44,21 @@ class ProgramEmitter {
     std::string call;  // of Instance::pack
     std::int64_t elements = 0;
   };
+  // A function of the sizes that returns the shape of a product, convolution or pool.
+  struct Shape {
+    std::string type;  // of runtime/: GemmShape, ConvolutionShape, PoolShape
+    std::string body;
+    friend auto operator<=>(const Shape&, const Shape&) = default;
+  };
   struct GemmUse {
     std::size_t shape = 0;
     std::optional<std::size_t> packed;
+    std::string label;
+  };
+  struct WindowUse {
+    std::size_t shape = 0;
+    std::string weights;  // constant ones of a convolution: their address
+    bool packs = false;   // at creation: the shape depends on no dimension
     std::string label;
   };
 
@@ -86,13 +101,18 @@ class ProgramEmitter {
 
   // emit_gemm.cc
   void emit_gemm(ir::OpId op);
-  std::size_t gemm_shape(const std::string& body);
+  std::size_t shape(const Shape& shape);
+  std::string shape_name(std::size_t shape) const;  // of its function
   std::optional<std::size_t> packed_weight(const ir::Gemm& gemm);
   struct GemmCall {
     std::size_t index;
     std::string packed;  // last argument of the call: ", &packed_[0]", or nothing
   };
   GemmCall use_gemm(const ir::Gemm& gemm, const std::string& label);
+
+  // emit_window.cc
+  void emit_window(ir::OpId op);
+  std::vector<std::string> post_op_operands(const ir::Product& product);
 
   // emit_recurrence.cc
   void emit_recurrence(ir::OpId op);
@@ -125,10 +145,11 @@ class ProgramEmitter {
   std::vector<KernelFunction> kernels_;
   std::vector<Collective> collectives_;
   std::map<ir::OpId, std::vector<std::size_t>> collective_of_;
-  std::map<std::string, std::size_t> shape_index_;
-  std::vector<std::string> shapes_;
+  std::map<Shape, std::size_t> shape_index_;
+  std::vector<Shape> shapes_;
   std::vector<Packed> packed_;
   std::vector<GemmUse> gemms_;
+  std::vector<WindowUse> windows_;
   std::map<std::string, std::size_t> functor_index_;
   std::vector<std::string> functors_;
   std::size_t recurrences_ = 0;

@@ -4,7 +4,7 @@
 #include "codegen/cpp/build_library.h"
 #include "codegen/cpp/emit.h"
 #include "ir/post_ops.h"
-#include "runtime/gemm.h"
+#include "runtime/window_kernels.h"
 
 namespace braid::codegen::cpp {
 
@@ -26,9 +26,34 @@ std::size_t post_ops_taken(const Graph& graph, const Product& product) {
   return taken;
 }
 
+bool at_least(Expr e, std::int64_t least) { return bounds(e).min >= least; }
+
+// What oneDNN's convolutions and pools take (runtime/window_kernels.h).
+bool has_window_kernel(const Graph& graph, const Operation& op) {
+  const auto* convolution = op.as<Convolution>();
+  const auto* pool = op.as<Pooling>();
+  const TensorRef &a = convolution != nullptr ? convolution->a : pool->x,
+                  &out = convolution != nullptr ? convolution->out : pool->out;
+  const std::vector<Window>& windows = convolution != nullptr ? convolution->windows : pool->windows;
+  if (graph[a.buffer].dtype != DType::f32 || graph[out.buffer].dtype != DType::f32) return false;
+  if (windows.size() > rt::kMaxSpatial || !at_least(a.sizes.back(), 1)) return false;
+  for (std::size_t d = 0; d < windows.size(); ++d) {
+    const Window& w = windows[d];
+    if (!at_least(a.sizes[d + 1], 1) || !at_least(w.pad, 0)) return false;
+    const Expr extent = (w.taps - 1) * w.dilation + 1;
+    if (convolution != nullptr && convolution->transposed) {
+      // The padding at the end.
+      if (!at_least((a.sizes[d + 1] - 1) * w.stride + extent - w.pad - out.sizes[d + 1], 0)) return false;
+    }
+    // Pools whose windows may lie outside entirely have no maximum there.
+    if (pool != nullptr && bounds(w.pad).max >= w.taps) return false;
+  }
+  return pool == nullptr || pool->kind == PoolKind::max || pool->kind == PoolKind::average;
+}
+
 }  // namespace
 
-KernelLimits kernel_limits() { return {post_ops_taken, {}}; }
+KernelLimits kernel_limits() { return {post_ops_taken, {}, has_window_kernel}; }
 
 Target target() {
   return {

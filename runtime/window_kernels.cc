@@ -1,0 +1,331 @@
+#include "runtime/window_kernels.h"
+
+#include <omp.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "runtime/onednn_support.h"
+
+namespace braid::rt {
+namespace {
+
+using Dims = dnnl::memory::dims;
+using Desc = dnnl::memory::desc;
+constexpr auto kFloat = dnnl::memory::data_type::f32;
+constexpr auto kAnyLayout = dnnl::memory::format_tag::any;
+
+// The numbers of the used spatial dimensions.
+Dims spatial(const WindowShape& s, const std::array<int64_t, kMaxSpatial>& numbers) {
+  return Dims(numbers.begin(), numbers.begin() + s.spatial);
+}
+// oneDNN's order: batch or filters, channels, spatial dimensions.
+Dims dims(const WindowShape& s, int64_t first, int64_t second, const std::array<int64_t, kMaxSpatial>& rest) {
+  Dims out = spatial(s, rest);
+  out.insert(out.begin(), {first, second});
+  return out;
+}
+
+struct Operands {
+  Desc a, out;
+};
+Operands operands_of(const WindowShape& s, int64_t a_channels, int64_t out_channels) {
+  return {Desc(dims(s, s.batch, a_channels, s.in), kFloat, dims(s, s.a_batch, s.a_channel, s.a_spatial)),
+          Desc(dims(s, s.batch, out_channels, s.out), kFloat, dims(s, s.out_batch, s.out_channel, s.out_spatial))};
+}
+Desc in_any_layout(const Desc& desc) { return Desc(desc.dims(), kFloat, kAnyLayout); }
+
+// The padding at the end up to which the last windows reach.
+Dims pads_after(const WindowShape& s, bool transposed) {
+  Dims after;
+  for (int d = 0; d < s.spatial; ++d) {
+    const int64_t extent = (s.taps[d] - 1) * s.dilation[d] + 1;
+    const int64_t full = transposed ? (s.in[d] - 1) * s.stride[d] + extent - s.pad[d] - s.out[d]
+                                    : (s.out[d] - 1) * s.stride[d] + extent - s.in[d] - s.pad[d];
+    after.push_back(transposed ? full : std::max<int64_t>(full, 0));
+  }
+  return after;
+}
+Dims gaps(const WindowShape& s) {  // oneDNN counts the elements between two taps
+  Dims out;
+  for (int d = 0; d < s.spatial; ++d) out.push_back(s.dilation[d] - 1);
+  return out;
+}
+
+Desc weights_dims(const ConvolutionShape& s, const Dims& strides) {
+  Dims sizes = dims(s, s.filters, s.channels, s.taps);
+  if (s.groups > 1) sizes.insert(sizes.begin(), s.groups);
+  return strides.empty() ? Desc(sizes, kFloat, kAnyLayout) : Desc(sizes, kFloat, strides);
+}
+Desc given_weights(const ConvolutionShape& s) {
+  Dims strides = dims(s, s.b_filter, s.b_channel, s.b_tap);
+  if (s.groups > 1) strides.insert(strides.begin(), s.b_group);
+  return weights_dims(s, strides);
+}
+
+// A bias is cheaper than an addition after the sum.
+bool begins_with_bias(const ConvolutionShape& s) { return s.epilogue.ops[0] == PostOp::add_vector; }
+
+Desc vector_desc(const ConvolutionShape& s) {
+  Dims sizes(static_cast<size_t>(s.spatial) + 2, 1);
+  sizes[1] = s.groups * s.filters;
+  Dims strides(sizes.size(), 1);
+  strides[0] = sizes[1];
+  return Desc(sizes, kFloat, strides);
+}
+
+dnnl::primitive_attr attributes(const ConvolutionShape& s, const Desc& out) {
+  dnnl::post_ops ops;
+  for (int p = begins_with_bias(s) ? 1 : 0; p < kMaxPostOps && s.epilogue.ops[p] != PostOp::none; ++p) {
+    const bool vector = s.epilogue.ops[p] == PostOp::add_vector;
+    append_post_op(ops, s.epilogue.ops[p], s.epilogue.scale, vector ? vector_desc(s) : out);
+  }
+  dnnl::primitive_attr attr;
+  attr.set_post_ops(ops);
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+// A primitive with its operands' layouts, whatever its kind.
+struct Chosen {
+  dnnl::primitive primitive;
+  Desc a, b, out, scratch;
+  std::string name;
+  bool reference = true;
+};
+
+template <class Primitive>
+Chosen chosen(const typename Primitive::primitive_desc& pd) {
+  return {Primitive(pd), pd.src_desc(), {}, pd.dst_desc(), pd.scratchpad_desc(), pd.impl_info_str(),
+          is_reference(pd.impl_info_str())};
+}
+
+template <class Primitive>
+std::optional<Chosen> convolution(const ConvolutionShape& s, dnnl::algorithm algorithm, const Operands& layouts,
+                                  const Desc& out, const dnnl::engine& engine) {
+  const Desc any = weights_dims(s, {});
+  const Desc bias = begins_with_bias(s) ? Desc({s.groups * s.filters}, kFloat, Dims{1}) : Desc();
+  const typename Primitive::desc desc(dnnl::prop_kind::forward_inference, algorithm, layouts.a, any, bias,
+                                      layouts.out, spatial(s, s.stride), gaps(s), spatial(s, s.pad),
+                                      pads_after(s, s.transposed));
+  const typename Primitive::primitive_desc pd(desc, attributes(s, out), engine, true);
+  if (!pd) return std::nullopt;
+  Chosen c = chosen<Primitive>(pd);
+  c.b = pd.weights_desc();
+  return c;
+}
+
+std::optional<Chosen> convolution(const ConvolutionShape& s, const Operands& layouts, const Desc& out,
+                                  const dnnl::engine& engine) {
+  if (s.transposed)
+    return convolution<dnnl::deconvolution_forward>(s, dnnl::algorithm::deconvolution_direct, layouts, out, engine);
+  return convolution<dnnl::convolution_forward>(s, dnnl::algorithm::convolution_direct, layouts, out, engine);
+}
+
+std::optional<Chosen> pooling(const PoolShape& s, const Operands& layouts, const dnnl::engine& engine) {
+  const dnnl::algorithm algorithm =
+      s.average ? dnnl::algorithm::pooling_avg_exclude_padding : dnnl::algorithm::pooling_max;
+  const dnnl::pooling_v2_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, layouts.a, layouts.out,
+                                            spatial(s, s.stride), spatial(s, s.taps), gaps(s), spatial(s, s.pad),
+                                            pads_after(s, false));
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::pooling_v2_forward::primitive_desc pd(desc, attr, engine, true);
+  return pd ? std::optional(chosen<dnnl::pooling_v2_forward>(pd)) : std::nullopt;
+}
+
+// Copies one operand into another layout; without effect if both are the same.
+class Reorder {
+ public:
+  Reorder(const Desc& from, const Desc& to, const dnnl::engine& engine) : needed_(!(from == to)) {
+    if (!needed_) return;
+    const dnnl::reorder::primitive_desc pd(engine, from, engine, to);
+    primitive_ = dnnl::reorder(pd);
+    args_.add(DNNL_ARG_FROM, from, engine);
+    args_.add(DNNL_ARG_TO, to, engine);
+  }
+  bool needed() const { return needed_; }
+  void run(const void* from, void* to, const dnnl::stream& stream) const {
+    args_.set(0, from);
+    args_.set(1, to);
+    args_.execute(primitive_, stream);
+  }
+
+ private:
+  bool needed_;
+  dnnl::primitive primitive_;
+  PrimitiveArgs args_;
+};
+
+size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// A primitive, with copies of its operands around it where it wants other layouts.
+class Kernel final : public WindowKernel {
+ public:
+  // `given_b` is empty for pools; `packed_b` is null if the weights are not constant.
+  Kernel(const Chosen& c, const Operands& given, const Desc& given_b, const std::byte* packed_b,
+         const ConvolutionShape* shape, const dnnl::engine& engine, const dnnl::stream& stream, Scratch* scratch)
+      : primitive_(c.primitive),
+        name_(c.name),
+        a_(given.a, c.a, engine),
+        out_(c.out, given.out, engine),
+        b_(packed_b != nullptr ? c.b : given_b, c.b, engine),
+        packed_b_(packed_b),
+        stream_(stream),
+        scratch_(scratch) {
+    scratch_bytes_ = rounded(c.scratch.get_size());
+    a_at_ = scratch_bytes_;
+    b_at_ = a_at_ + (a_.needed() ? rounded(c.a.get_size()) : 0);
+    out_at_ = b_at_ + (b_.needed() ? rounded(c.b.get_size()) : 0);
+    scratch->reserve(out_at_ + (out_.needed() ? c.out.get_size() : 0));
+    args_.add(DNNL_ARG_SRC, c.a, engine);
+    args_.add(DNNL_ARG_DST, c.out, engine);
+    args_.add(DNNL_ARG_SCRATCHPAD, c.scratch, engine);
+    if (shape == nullptr) return;
+    args_.add(DNNL_ARG_WEIGHTS, c.b, engine);
+    const bool bias = begins_with_bias(*shape);
+    for (int p = 0; p < kMaxPostOps && shape->epilogue.ops[p] != PostOp::none; ++p) {
+      const PostOp op = shape->epilogue.ops[p];
+      if (op != PostOp::add_vector && op != PostOp::add_matrix) continue;
+      if (p == 0 && bias) {
+        args_.add(DNNL_ARG_BIAS, Desc({shape->groups * shape->filters}, kFloat, Dims{1}), engine);
+      } else {
+        args_.add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(p - bias) | DNNL_ARG_SRC_1,
+                  op == PostOp::add_vector ? vector_desc(*shape) : given.out, engine);
+      }
+      operands_.push_back(p);
+    }
+    has_weights_ = true;
+  }
+
+  void run(const WindowArgs& args) const override {
+    std::byte* const memory = scratch_->memory.get();
+    const void* a = args.a;
+    if (a_.needed()) a_.run(args.a, memory + a_at_, stream_), a = memory + a_at_;
+    args_.set(0, a);
+    args_.set(1, out_.needed() ? memory + out_at_ : args.out);
+    args_.set(2, memory);
+    if (has_weights_) {
+      const void* b = packed_b_ != nullptr ? packed_b_ : args.b;
+      if (b_.needed()) b_.run(b, memory + b_at_, stream_), b = memory + b_at_;
+      args_.set(3, b);
+      for (size_t k = 0; k < operands_.size(); ++k) args_.set(4 + k, args.vectors[operands_[k]]);
+    }
+    args_.execute(primitive_, stream_);
+    if (out_.needed()) out_.run(memory + out_at_, args.out, stream_);
+  }
+  const char* name() const override { return name_.c_str(); }
+
+ private:
+  dnnl::primitive primitive_;
+  std::string name_;
+  Reorder a_, out_, b_;
+  const std::byte* packed_b_;
+  const dnnl::stream& stream_;
+  Scratch* scratch_;
+  size_t scratch_bytes_ = 0, a_at_ = 0, b_at_ = 0, out_at_ = 0;
+  PrimitiveArgs args_;
+  std::vector<int> operands_;
+  bool has_weights_ = false;
+};
+
+// For a result without elements.
+class Nothing final : public WindowKernel {
+ public:
+  void run(const WindowArgs&) const override {}
+  const char* name() const override { return "nothing"; }
+};
+
+bool empty(const WindowShape& s, int64_t channels) {
+  int64_t elements = s.batch * channels;
+  for (int d = 0; d < s.spatial; ++d) elements *= s.out[d];
+  return elements == 0;
+}
+
+}  // namespace
+
+struct WindowLibrary::Impl {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  Scratch scratch;
+  struct Packed {
+    const float* b;
+    Desc given, layout;
+    AlignedBytes bytes;
+  };
+  std::vector<Packed> packed;
+  // Keyed by shape, constant weights and threads.
+  std::map<std::tuple<ConvolutionShape, const float*, int>, std::unique_ptr<WindowKernel>> convolutions;
+  std::map<std::tuple<PoolShape, int>, std::unique_ptr<WindowKernel>> pools;
+
+  const std::byte* pack(const float* b, const Desc& given, const Desc& layout) {
+    if (given == layout) return reinterpret_cast<const std::byte*>(b);
+    for (const Packed& p : packed) {
+      if (p.b == b && p.given == given && p.layout == layout) return p.bytes.get();
+    }
+    AlignedBytes bytes = aligned_bytes(layout.get_size());
+    Reorder(given, layout, engine).run(b, bytes.get(), stream);
+    stream.wait();
+    packed.push_back({b, given, layout, std::move(bytes)});
+    return packed.back().bytes.get();
+  }
+
+  // In the given layouts if a fast kernel takes them, otherwise in those that suit the library best.
+  template <class Make>
+  Chosen best(const Operands& given, const char* what, const Make& make) {
+    std::optional<Chosen> direct;
+    try {
+      direct = make(given);
+      if (direct && !direct->reference) return *direct;
+      const std::optional<Chosen> other = make({in_any_layout(given.a), in_any_layout(given.out)});
+      if (other && (!direct || !other->reference)) return *other;
+    } catch (const dnnl::error& e) {
+      if (!direct) throw std::runtime_error(std::string("oneDNN has no ") + what + ": " + e.what());
+    }
+    if (!direct) throw std::runtime_error(std::string("oneDNN has no ") + what);
+    return *direct;
+  }
+};
+
+WindowLibrary::WindowLibrary() : impl_(new Impl) {}
+WindowLibrary::~WindowLibrary() = default;
+
+const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const float* constant_b) {
+  Impl& im = *impl_;
+  std::unique_ptr<WindowKernel>& slot = im.convolutions[{shape, constant_b, omp_get_max_threads()}];
+  if (slot) return slot.get();
+  if (empty(shape, shape.groups * shape.filters)) {
+    slot = std::make_unique<Nothing>();
+    return slot.get();
+  }
+  const Operands given = operands_of(shape, shape.groups * shape.channels, shape.groups * shape.filters);
+  const Chosen c = im.best(given, "convolution", [&](const Operands& layouts) {
+    return convolution(shape, layouts, given.out, im.engine);
+  });
+  const Desc b = given_weights(shape);
+  const std::byte* packed = constant_b != nullptr ? im.pack(constant_b, b, c.b) : nullptr;
+  slot = std::make_unique<Kernel>(c, given, b, packed, &shape, im.engine, im.stream, &im.scratch);
+  return slot.get();
+}
+
+const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
+  Impl& im = *impl_;
+  std::unique_ptr<WindowKernel>& slot = im.pools[{shape, omp_get_max_threads()}];
+  if (slot) return slot.get();
+  if (empty(shape, shape.channels)) {
+    slot = std::make_unique<Nothing>();
+    return slot.get();
+  }
+  const Operands given = operands_of(shape, shape.channels, shape.channels);
+  const Chosen c =
+      im.best(given, "pool", [&](const Operands& layouts) { return pooling(shape, layouts, im.engine); });
+  slot = std::make_unique<Kernel>(c, given, Desc(), nullptr, nullptr, im.engine, im.stream, &im.scratch);
+  return slot.get();
+}
+
+}  // namespace braid::rt

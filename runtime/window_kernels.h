@@ -1,0 +1,76 @@
+// Convolutions and pools of generated CPU programs, f32, in any dense layout; ir::Convolution and ir::Pooling (ir/graph.h)
+// have their meaning. oneDNN computes them. Weights that are constant are packed once per layout.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/gemm.h"
+#include "runtime/owned.h"
+
+namespace braid::rt {
+
+inline constexpr int kMaxSpatial = 3;
+
+// Strides count elements. Spatial dimensions outermost first; unused ones are left as they are.
+struct WindowShape {
+  int spatial = 0;
+  int64_t batch = 0;
+  std::array<int64_t, kMaxSpatial> in = {1, 1, 1}, out = {1, 1, 1};
+  std::array<int64_t, kMaxSpatial> taps = {1, 1, 1}, stride = {1, 1, 1}, dilation = {1, 1, 1}, pad = {};
+  int64_t a_batch = 0, a_channel = 0, out_batch = 0, out_channel = 0;
+  std::array<int64_t, kMaxSpatial> a_spatial = {}, out_spatial = {};
+  friend auto operator<=>(const WindowShape&, const WindowShape&) = default;
+};
+
+struct ConvolutionShape : WindowShape {
+  bool transposed = false;
+  int64_t groups = 1, channels = 0, filters = 0;  // channels and filters of one group
+  int64_t b_group = 0, b_channel = 0, b_filter = 0;
+  std::array<int64_t, kMaxSpatial> b_tap = {};
+  Epilogue epilogue;
+  friend auto operator<=>(const ConvolutionShape&, const ConvolutionShape&) = default;
+
+  int64_t weights() const { return groups * channels * filters * taps[0] * taps[1] * taps[2]; }
+};
+
+struct PoolShape : WindowShape {
+  int64_t channels = 0;
+  bool average = false;  // of the elements inside of a; otherwise the maximum
+  friend auto operator<=>(const PoolShape&, const PoolShape&) = default;
+};
+
+struct WindowArgs {
+  const void* a = nullptr;
+  const void* b = nullptr;  // convolutions
+  void* out = nullptr;
+  const void* vectors[kMaxPostOps] = {};  // operand of post-op k, as in GemmArgs
+};
+
+// A kernel for one shape. It allocates nothing when it runs.
+class WindowKernel {
+ public:
+  virtual ~WindowKernel() = default;
+  virtual void run(const WindowArgs& args) const = 0;
+  // What oneDNN calls its implementation, for tests and tuning.
+  virtual const char* name() const = 0;
+};
+
+// The kernels of one instance. Throws std::runtime_error with oneDNN's message if it has none.
+class WindowLibrary {
+ public:
+  WindowLibrary();
+  ~WindowLibrary();
+
+  // Kernels live as long as the library. `constant_b` is the address of weights that never change, or null.
+  const WindowKernel* kernel(const ConvolutionShape& shape, const float* constant_b);
+  const WindowKernel* kernel(const PoolShape& shape);
+
+ private:
+  struct Impl;
+  Owned<Impl> impl_;
+};
+
+}  // namespace braid::rt
