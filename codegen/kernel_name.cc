@@ -30,7 +30,7 @@ void add_words(const Loops& loops, Words& words) {
   for (std::size_t k = 0; k < loops.body.instrs.size(); ++k) {
     const OpCode code = loops.body.instrs[k].code;
     if (code == OpCode::load || code == OpCode::constant || code == OpCode::index || code == OpCode::cast ||
-        index[k])
+        code == OpCode::bitcast || index[k])
       continue;
     words.push_back(code == OpCode::check_index ? "gather" : to_string(code));
   }

@@ -135,6 +135,8 @@ class BodyEvaluation {
         return acc;
       case OpCode::cast:
         return cast(s.operand_type, s.type, values_[s.operands[0]]);
+      case OpCode::bitcast:
+        return bitcast(s.operand_type, s.type, values_[s.operands[0]]);
       case OpCode::check_index: {
         const Scalar v = values_[s.operands[0]];
         const std::int64_t size = s.index.at(indices, values_.data());

@@ -84,6 +84,12 @@ ValueId BodyBuilder::cast(ValueId v, DType dtype) {
   return add({OpCode::cast, dtype, {v}});
 }
 
+ValueId BodyBuilder::bitcast(ValueId v, DType dtype) {
+  internal_check(size_of(this->dtype(v)) == size_of(dtype), "bitcast from {} to {}",
+                 to_string(this->dtype(v)), to_string(dtype));
+  return this->dtype(v) == dtype ? v : add({OpCode::bitcast, dtype, {v}});
+}
+
 ValueId BodyBuilder::unary(OpCode code, ValueId a) {
   return add({code, yields_bool(code) ? DType::boolean : dtype(a), {a}});
 }

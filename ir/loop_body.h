@@ -62,7 +62,8 @@ class BodyBuilder {
   ValueId index(Expr e, DType dtype = DType::i64);
   ValueId acc(DType dtype);
   ValueId check_index(ValueId v, Expr size);
-  ValueId cast(ValueId v, DType dtype);  // adds nothing if the value has that type
+  ValueId cast(ValueId v, DType dtype);     // adds nothing if the value has that type
+  ValueId bitcast(ValueId v, DType dtype);  // to a type of the same size
   ValueId unary(OpCode code, ValueId a);
   ValueId binary(OpCode code, ValueId a, ValueId b);
   ValueId where(ValueId condition, ValueId a, ValueId b);

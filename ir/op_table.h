@@ -27,11 +27,14 @@ enum class Repetition : std::uint8_t { cheap, dear };
   OP(acc,         "acc",         0, any,      given,   0,  cheap) /* of the GEMM, in its epilogue */         \
   OP(check_index, "check_index", 1, integer,  same,    0,  cheap) /* fails and yields 0 outside [0, index) */\
   OP(cast,        "cast",        1, any,      given,   1,  cheap)                                            \
+  OP(bitcast,     "bitcast",     1, any,      given,   0,  cheap) /* same bits, sizes are equal */           \
   OP(neg,         "neg",         1, numeric,  same,    1,  cheap)                                            \
   OP(abs,         "abs",         1, numeric,  same,    1,  cheap)                                            \
   OP(sign,        "sign",        1, numeric,  same,    1,  cheap)                                            \
   OP(exp,         "exp",         1, floating, same,    10, dear)                                             \
+  OP(expm1,       "expm1",       1, floating, same,    10, dear)  /* exp(x) - 1, exact near 0 */             \
   OP(log,         "log",         1, floating, same,    10, dear)                                             \
+  OP(log1p,       "log1p",       1, floating, same,    10, dear)  /* log(1 + x), exact near 0 */             \
   OP(sqrt,        "sqrt",        1, floating, same,    10, dear)                                             \
   OP(rsqrt,       "rsqrt",       1, floating, same,    10, dear)                                             \
   OP(reciprocal,  "reciprocal",  1, floating, same,    10, cheap)                                            \
@@ -40,12 +43,22 @@ enum class Repetition : std::uint8_t { cheap, dear };
   OP(sigmoid,     "sigmoid",     1, floating, same,    10, dear)                                             \
   OP(sin,         "sin",         1, floating, same,    10, dear)                                             \
   OP(cos,         "cos",         1, floating, same,    10, dear)                                             \
+  OP(tan,         "tan",         1, floating, same,    10, dear)                                             \
+  OP(asin,        "asin",        1, floating, same,    10, dear)                                             \
+  OP(acos,        "acos",        1, floating, same,    10, dear)                                             \
+  OP(atan,        "atan",        1, floating, same,    10, dear)                                             \
+  OP(sinh,        "sinh",        1, floating, same,    10, dear)                                             \
+  OP(cosh,        "cosh",        1, floating, same,    10, dear)                                             \
+  OP(asinh,       "asinh",       1, floating, same,    10, dear)                                             \
+  OP(acosh,       "acosh",       1, floating, same,    10, dear)                                             \
+  OP(atanh,       "atanh",       1, floating, same,    10, dear)                                             \
   OP(floor,       "floor",       1, floating, same,    1,  cheap)                                            \
   OP(ceil,        "ceil",        1, floating, same,    1,  cheap)                                            \
   OP(round,       "round",       1, floating, same,    1,  cheap)                                            \
   OP(is_nan,      "is_nan",      1, floating, boolean, 1,  cheap)                                            \
   OP(is_inf,      "is_inf",      1, floating, boolean, 1,  cheap)                                            \
   OP(logical_not, "not",         1, boolean,  same,    1,  cheap)                                            \
+  OP(bit_not,     "bit_not",     1, integer,  same,    1,  cheap)                                            \
   OP(add,         "add",         2, numeric,  same,    1,  cheap)                                            \
   OP(sub,         "sub",         2, numeric,  same,    1,  cheap)                                            \
   OP(mul,         "mul",         2, numeric,  same,    1,  cheap)                                            \
@@ -58,6 +71,11 @@ enum class Repetition : std::uint8_t { cheap, dear };
   OP(logical_and, "and",         2, boolean,  same,    1,  cheap)                                            \
   OP(logical_or,  "or",          2, boolean,  same,    1,  cheap)                                            \
   OP(logical_xor, "xor",         2, boolean,  same,    1,  cheap)                                            \
+  OP(bit_and,     "bit_and",     2, integer,  same,    1,  cheap)                                            \
+  OP(bit_or,      "bit_or",      2, integer,  same,    1,  cheap)                                            \
+  OP(bit_xor,     "bit_xor",     2, integer,  same,    1,  cheap)                                            \
+  OP(shift_left,  "shift_left",  2, integer,  same,    1,  cheap) /* by all bits or more: 0 */               \
+  OP(shift_right, "shift_right", 2, integer,  same,    1,  cheap) /* by all bits or more: 0 or -1 */         \
   OP(eq,          "eq",          2, any,      boolean, 1,  cheap)                                            \
   OP(ne,          "ne",          2, any,      boolean, 1,  cheap)                                            \
   OP(lt,          "lt",          2, numeric,  boolean, 1,  cheap)                                            \

@@ -229,6 +229,7 @@ void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const E
       type = dtype();
       break;
     case OpCode::cast:
+    case OpCode::bitcast:
       type = dtype();
       i.operands.push_back(value_ref());
       break;

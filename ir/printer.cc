@@ -422,7 +422,9 @@ class Printer {
       case OpCode::acc:
         return fmt::format("acc {}", to_string(i.dtype));
       case OpCode::cast:
-        return fmt::format("cast {} %{}", to_string(i.dtype), i.operands.empty() ? -1 : i.operands[0].index);
+      case OpCode::bitcast:
+        return fmt::format("{} {} %{}", name, to_string(i.dtype),
+                           i.operands.empty() ? -1 : i.operands[0].index);
       default: {
         std::string text = name;
         for (std::size_t n = 0; n < i.operands.size(); ++n)

@@ -1,6 +1,7 @@
 #include "ir/scalar.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <functional>
@@ -81,6 +82,7 @@ Scalar evaluate(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
   const bool is_real = is_float(type), u = is_unsigned(type);
   // Wrapping arithmetic is done in unsigned numbers.
   const auto x = static_cast<std::uint64_t>(a.i), y = static_cast<std::uint64_t>(b.i);
+  const auto width = static_cast<std::uint64_t>(size_of(type)) * 8;
   const auto real = [&](double d) {
     internal_check(is_real, "{} of {}", to_string(code), to_string(type));
     return of(d);
@@ -103,8 +105,12 @@ Scalar evaluate(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
       return number(std::isnan(a.d) ? a.d : (a.d > 0) - (a.d < 0), u ? x != 0 : (a.i > 0) - (a.i < 0));
     case OpCode::exp:
       return real(std::exp(a.d));
+    case OpCode::expm1:
+      return real(std::expm1(a.d));
     case OpCode::log:
       return real(std::log(a.d));
+    case OpCode::log1p:
+      return real(std::log1p(a.d));
     case OpCode::sqrt:
       return real(std::sqrt(a.d));
     case OpCode::rsqrt:
@@ -121,6 +127,24 @@ Scalar evaluate(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
       return real(std::sin(a.d));
     case OpCode::cos:
       return real(std::cos(a.d));
+    case OpCode::tan:
+      return real(std::tan(a.d));
+    case OpCode::asin:
+      return real(std::asin(a.d));
+    case OpCode::acos:
+      return real(std::acos(a.d));
+    case OpCode::atan:
+      return real(std::atan(a.d));
+    case OpCode::sinh:
+      return real(std::sinh(a.d));
+    case OpCode::cosh:
+      return real(std::cosh(a.d));
+    case OpCode::asinh:
+      return real(std::asinh(a.d));
+    case OpCode::acosh:
+      return real(std::acosh(a.d));
+    case OpCode::atanh:
+      return real(std::atanh(a.d));
     case OpCode::floor:
       return real(std::floor(a.d));
     case OpCode::ceil:
@@ -133,6 +157,8 @@ Scalar evaluate(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
       return of_bool(std::isinf(a.d));
     case OpCode::logical_not:
       return of_bool(!a.i);
+    case OpCode::bit_not:
+      return of_int(~a.i);
     case OpCode::add:
       return number(a.d + b.d, x + y);
     case OpCode::sub:
@@ -157,6 +183,18 @@ Scalar evaluate(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
       return of_bool(a.i || b.i);
     case OpCode::logical_xor:
       return of_bool(!a.i != !b.i);
+    case OpCode::bit_and:
+      return of_int(a.i & b.i);
+    case OpCode::bit_or:
+      return of_int(a.i | b.i);
+    case OpCode::bit_xor:
+      return of_int(a.i ^ b.i);
+    // An amount counts as unsigned: a negative one is larger than any width.
+    case OpCode::shift_left:
+      return of_int(y < width ? static_cast<std::int64_t>(x << y) : 0);
+    case OpCode::shift_right:
+      if (u) return of_int(y < width ? static_cast<std::int64_t>(x >> y) : 0);
+      return of_int(a.i >> std::min(y, width - 1));
     case OpCode::eq:
       return holds(std::equal_to<>());
     case OpCode::ne:
@@ -177,6 +215,7 @@ Scalar evaluate(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {
     case OpCode::acc:
     case OpCode::check_index:
     case OpCode::cast:
+    case OpCode::bitcast:
       break;
   }
   throw InternalError(fmt::format("apply() does not support {}", to_string(code)));
@@ -245,6 +284,12 @@ Scalar cast(DType from, DType to, Scalar v) {
     return of_int(saturate(to, v.d));
   }
   return of_int(wrap(to, v.i));
+}
+
+Scalar bitcast(DType from, DType to, Scalar v) {
+  std::array<std::byte, sizeof(std::uint64_t)> bytes{};
+  write_element(from, bytes.data(), to_literal(from, v));
+  return to_scalar(read_element(to, bytes.data()));
 }
 
 Scalar apply(OpCode code, DType type, Scalar a, Scalar b, Scalar c) {

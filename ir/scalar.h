@@ -25,9 +25,12 @@ Literal to_literal(DType dtype, Scalar value);
 std::int64_t wrap(DType dtype, std::int64_t value);
 
 Scalar cast(DType from, DType to, Scalar value);
+// The value of type `to` with the same bits; the types have one size. The bits of a NaN may change, as
+// conversions make it quiet.
+Scalar bitcast(DType from, DType to, Scalar value);
 // Applies a unary, binary or ternary operation; `type` is that of the operands (for `where`, of the
 // alternatives). Integer division by zero is a user error (BR0711). Not for load, constant, index, acc,
-// check_index and cast.
+// check_index, cast and bitcast.
 Scalar apply(OpCode code, DType type, Scalar a, Scalar b = {}, Scalar c = {});
 
 // Folding with sum, prod, max, min. Sums and products of floats stay in double; the caller rounds at the end.

@@ -161,6 +161,12 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
       return std::nullopt;
     case OpCode::cast:
       return std::nullopt;
+    case OpCode::bitcast:
+      if (size_of(type_of(0)) != size_of(i.dtype)) {
+        return wrong(Kind::type, "bitcast from {} to {}, which has another size", to_string(type_of(0)),
+                     to_string(i.dtype));
+      }
+      return std::nullopt;
     case OpCode::where:
       if (type_of(0) != DType::boolean) return wrong(Kind::type, "the condition of where must be bool");
       if (type_of(1) != type_of(2)) {

@@ -1,5 +1,6 @@
 #include "passes/default_passes.h"
 
+#include "passes/choose_layouts.h"
 #include "passes/dead_code.h"
 #include "passes/forward_copies.h"
 #include "passes/fuse_epilogues.h"
@@ -38,6 +39,8 @@ constexpr PipelineStep kDefault[] = {
     {"dead_code", "first, so that no pass optimises unused operations and unread results do not stop fusion"},
     {"forward_copies",
      "before fusion, which would make one node of two copies and keep the tensor between them"},
+    {"choose_layouts",
+     "before fusion, so that loops and the results of convolutions that take them in have one order"},
     {"fuse_epilogues",
      "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
     {"fuse_vertical",
@@ -71,6 +74,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<BucketCollectives>();
   registry.add<BucketPreservingOverlap>();
   registry.add<BucketSaturated>();
+  registry.add<ChooseLayouts>();
   registry.add<DeadCode>();
   registry.add<DecideGlobalOrderingOfComms>();
   registry.add<EarliestStartLatestWait>();

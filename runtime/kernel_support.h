@@ -136,6 +136,20 @@ inline T float_mod(T a, T b) {
   return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;
 }
 
+// Amounts count as unsigned. By all bits or more: 0, or -1 for a negative number shifted to the right.
+template <class T>
+inline T shift_left(T a, T b) {
+  const auto n = static_cast<std::make_unsigned_t<T>>(b);
+  return n < sizeof(T) * 8 ? static_cast<T>(static_cast<Wide<T>>(a) << n) : T{0};
+}
+template <class T>
+inline T shift_right(T a, T b) {
+  constexpr std::make_unsigned_t<T> kMost = sizeof(T) * 8 - 1;
+  const auto n = static_cast<std::make_unsigned_t<T>>(b);
+  const T shifted = static_cast<T>(a >> (n < kMost ? n : kMost));
+  return std::is_signed_v<T> || n <= kMost ? shifted : T{0};
+}
+
 // NaN wins.
 template <class T>
 inline T vmin(T a, T b) {
@@ -210,6 +224,18 @@ inline To convert(From x) {
   } else {
     return static_cast<To>(x);
   }
+}
+
+// The value of an element of type To with the same bits as one of type From: types in memory.
+template <class To, class From, class V>
+inline auto same_bits(V v) {
+  static_assert(sizeof(To) == sizeof(From));
+  From from;
+  store(from, v);
+  if constexpr (std::is_same_v<To, bool>)
+    return std::bit_cast<uint8_t>(from) != 0;
+  else
+    return load(std::bit_cast<To>(from));
 }
 
 }  // namespace braid::rt

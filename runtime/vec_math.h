@@ -1,7 +1,7 @@
 // Elementary functions of generated loops: branch-free and inlined, so that the host compiler vectorises the
 // enclosing loop. Largest errors over all of float, with FMA (checked by tests/codegen/vec_math_test.cc):
 //
-//   exp 1.5 ulp   log 2   tanh 3   erf 2   sigmoid 3   sin, cos 1   pow 1   rsqrt 1.5
+//   exp 1.5 ulp   log 2   tanh 3   erf 2   sigmoid 3   sin, cos 1   pow 1   rsqrt 1.5   all others 1
 //
 // Infinities, NaN, subnormals and (for sin, cos) huge arguments give libm's results. Doubles use libm.
 //
@@ -121,6 +121,49 @@ inline double cos_core(double r) {
   p = p * z - 1.3888888888888889e-3;
   p = p * z + 4.1666666666666664e-2;
   return 1.0 - 0.5 * z + z * z * p;
+}
+
+// log(1 + x) for finite x > -1.
+inline double log1p_core(double x) {
+  const double w = 1.0 + x;
+  return log_core(w) + (x - (w - 1.0)) / w;  // the second term is what rounding took from w
+}
+
+// exp(x) - 1 for |x| < 1/2.
+inline double expm1_core(double x) {
+  double p = 1.0 / 3628800.0;
+  p = p * x + 1.0 / 362880.0;
+  p = p * x + 1.0 / 40320.0;
+  p = p * x + 1.0 / 5040.0;
+  p = p * x + 1.0 / 720.0;
+  p = p * x + 1.0 / 120.0;
+  p = p * x + 1.0 / 24.0;
+  p = p * x + 1.0 / 6.0;
+  p = p * x + 0.5;
+  return p * (x * x) + x;
+}
+
+// The angle in [0, pi/2] of the point (x, y), both not negative.
+inline double angle_core(double y, double x) {
+  const bool steep = y > x;
+  double t = steep ? x / y : y / x;
+  const bool middle = t > 0.4142135623730951;  // tan(pi/8): atan(t) = pi/4 + atan((t - 1) / (t + 1))
+  t = middle ? (t - 1.0) / (t + 1.0) : t;
+  const double z = t * t;
+  double p = 1.0 / 25.0;
+  p = p * z - 1.0 / 23.0;
+  p = p * z + 1.0 / 21.0;
+  p = p * z - 1.0 / 19.0;
+  p = p * z + 1.0 / 17.0;
+  p = p * z - 1.0 / 15.0;
+  p = p * z + 1.0 / 13.0;
+  p = p * z - 1.0 / 11.0;
+  p = p * z + 1.0 / 9.0;
+  p = p * z - 1.0 / 7.0;
+  p = p * z + 1.0 / 5.0;
+  p = p * z - 1.0 / 3.0;
+  const double small = (middle ? 0.7853981633974483 : 0.0) + (t + t * z * p);
+  return steep ? 1.5707963267948966 - small : small;
 }
 
 }  // namespace vec
@@ -257,6 +300,92 @@ inline float vpow(float x, float y) {
   return static_cast<float>(r);
 }
 
+inline float vexpm1(float x) {
+  const double d = static_cast<double>(x);
+  double c = d > 90.0 ? 90.0 : d;  // exp(90) is beyond float
+  c = c < -90.0 ? -90.0 : c;
+  const double y = __builtin_fabs(c) < 0.5 ? vec::expm1_core(c) : vec::exp_core(c) - 1.0;
+  return static_cast<float>(y);
+}
+
+inline float vlog1p(float x) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  float y = static_cast<float>(vec::log1p_core(static_cast<double>(x)));
+  y = x == infinity ? x : y;
+  y = x == -1.0f ? -infinity : y;
+  y = x < -1.0f ? std::numeric_limits<float>::quiet_NaN() : y;
+  return x == 0.0f ? x : y;
+}
+
+inline float vtan(float x) {
+  const vec::Reduced a = vec::reduce_angle(x);
+  const double s = vec::sin_core(a.r);
+  const double c = vec::cos_core(a.r);
+  const bool odd = a.quadrant & 1u;
+  const double y = (odd ? -c : s) / (odd ? s : c);
+  return x == 0.0f ? x : static_cast<float>(y);
+}
+
+inline float vasin(float x) {
+  const double a = __builtin_fabs(static_cast<double>(x));
+  const double y = vec::angle_core(a, __builtin_sqrt((1.0 - a) * (1.0 + a)));
+  return __builtin_copysignf(static_cast<float>(y), x);
+}
+
+inline float vacos(float x) {
+  const double a = __builtin_fabs(static_cast<double>(x));
+  const double y = vec::angle_core(__builtin_sqrt((1.0 - a) * (1.0 + a)), a);
+  return static_cast<float>(x < 0.0f ? 3.141592653589793 - y : y);
+}
+
+inline float vatan(float x) {
+  const double y = vec::angle_core(__builtin_fabs(static_cast<double>(x)), 1.0);
+  return __builtin_copysignf(static_cast<float>(y), x);
+}
+
+inline float vsinh(float x) {
+  const double d = static_cast<double>(x);
+  const double a = __builtin_fabs(d);
+  const double e = vec::exp_core(a > 91.0 ? 91.0 : a);  // beyond, the result is infinite
+  const double z = d * d;
+  double p = 1.0 / 362880.0;
+  p = p * z + 1.0 / 5040.0;
+  p = p * z + 1.0 / 120.0;
+  p = p * z + 1.0 / 6.0;
+  const double small = d + d * z * p;
+  const double large = __builtin_copysign(0.5 * (e - 1.0 / e), d);
+  return static_cast<float>(a < 0.5 ? small : large);
+}
+
+inline float vcosh(float x) {
+  const double a = __builtin_fabs(static_cast<double>(x));
+  const double e = vec::exp_core(a > 91.0 ? 91.0 : a);
+  return static_cast<float>(0.5 * (e + 1.0 / e));
+}
+
+inline float vasinh(float x) {
+  const double a = __builtin_fabs(static_cast<double>(x));
+  const double z = a * a;
+  const double y = vec::log1p_core(a + z / (1.0 + __builtin_sqrt(z + 1.0)));
+  const float result = __builtin_copysignf(static_cast<float>(y), x);
+  return __builtin_fabsf(x) == std::numeric_limits<float>::infinity() ? x : result;
+}
+
+inline float vacosh(float x) {
+  const double t = static_cast<double>(x) - 1.0;
+  const float y = static_cast<float>(vec::log1p_core(t + __builtin_sqrt(t * (t + 2.0))));
+  const float result = x < 1.0f ? std::numeric_limits<float>::quiet_NaN() : y;
+  return x == std::numeric_limits<float>::infinity() ? x : result;
+}
+
+inline float vatanh(float x) {
+  const double a = __builtin_fabs(static_cast<double>(x));
+  const float y = static_cast<float>(0.5 * vec::log1p_core(2.0 * a / (1.0 - a)));
+  float result = a == 1.0 ? std::numeric_limits<float>::infinity() : y;
+  result = a > 1.0 ? std::numeric_limits<float>::quiet_NaN() : result;
+  return __builtin_copysignf(result, x);
+}
+
 inline float vsqrt(float x) { return __builtin_sqrtf(x); }
 inline float vrsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 inline float vfloor(float x) { return __builtin_floorf(x); }
@@ -265,7 +394,9 @@ inline float vround(float x) { return __builtin_rintf(x); }  // ties to even, as
 inline float vabs(float x) { return __builtin_fabsf(x); }
 
 inline double vexp(double x) { return std::exp(x); }
+inline double vexpm1(double x) { return std::expm1(x); }
 inline double vlog(double x) { return std::log(x); }
+inline double vlog1p(double x) { return std::log1p(x); }
 inline double vtanh(double x) { return std::tanh(x); }
 inline double verf(double x) { return std::erf(x); }
 inline double vsigmoid(double x) {
@@ -274,6 +405,15 @@ inline double vsigmoid(double x) {
 }
 inline double vsin(double x) { return std::sin(x); }
 inline double vcos(double x) { return std::cos(x); }
+inline double vtan(double x) { return std::tan(x); }
+inline double vasin(double x) { return std::asin(x); }
+inline double vacos(double x) { return std::acos(x); }
+inline double vatan(double x) { return std::atan(x); }
+inline double vsinh(double x) { return std::sinh(x); }
+inline double vcosh(double x) { return std::cosh(x); }
+inline double vasinh(double x) { return std::asinh(x); }
+inline double vacosh(double x) { return std::acosh(x); }
+inline double vatanh(double x) { return std::atanh(x); }
 inline double vpow(double x, double y) { return std::pow(x, y); }
 inline double vsqrt(double x) { return __builtin_sqrt(x); }
 inline double vrsqrt(double x) { return 1.0 / __builtin_sqrt(x); }

@@ -16,6 +16,8 @@ void write_epilogue(Writer& w, const Product& product) {
   for (const PostOp& step : product.post_ops) {
     if (step.kind == PostOp::Kind::identity) continue;
     w.line(fmt::format("s.epilogue.ops[{}] = PostOp::{};", steps++, to_string(step.kind)));
+  }
+  for (const PostOp& step : product.post_ops) {
     if (step.kind == PostOp::Kind::scale)
       w.line(fmt::format("s.epilogue.scale = {};", literal(DType::f32, step.factor)));
   }

@@ -16,7 +16,7 @@ using ir::OpCode;
 
 namespace {
 
-// An op as CUDA C++ of its operands {0}, {1}, {2}.
+// An op as CUDA C++ of its operands {0}, {1}, {2}; {R} is the type of its result.
 struct Row {
   OpCode code;
   std::string_view text;
@@ -31,11 +31,14 @@ constexpr Row kRows[] = {
     {OpCode::acc},
     {OpCode::check_index},
     {OpCode::cast},
+    {OpCode::bitcast, "math::same_bits<{R}>({0})"},
     {OpCode::neg, "math::neg({0})", "-{0}"},
     {OpCode::abs, "math::abs({0})"},
     {OpCode::sign, "math::sign({0})"},
     {OpCode::exp, "math::exp({0})"},
+    {OpCode::expm1, "math::expm1({0})"},
     {OpCode::log, "math::log({0})"},
+    {OpCode::log1p, "math::log1p({0})"},
     {OpCode::sqrt, "math::sqrt({0})"},
     {OpCode::rsqrt, "math::rsqrt({0})"},
     {OpCode::reciprocal, "math::reciprocal({0})"},
@@ -44,12 +47,22 @@ constexpr Row kRows[] = {
     {OpCode::sigmoid, "math::sigmoid({0})"},
     {OpCode::sin, "math::sin({0})"},
     {OpCode::cos, "math::cos({0})"},
+    {OpCode::tan, "math::tan({0})"},
+    {OpCode::asin, "math::asin({0})"},
+    {OpCode::acos, "math::acos({0})"},
+    {OpCode::atan, "math::atan({0})"},
+    {OpCode::sinh, "math::sinh({0})"},
+    {OpCode::cosh, "math::cosh({0})"},
+    {OpCode::asinh, "math::asinh({0})"},
+    {OpCode::acosh, "math::acosh({0})"},
+    {OpCode::atanh, "math::atanh({0})"},
     {OpCode::floor, "math::floor({0})"},
     {OpCode::ceil, "math::ceil({0})"},
     {OpCode::round, "math::round({0})"},
     {OpCode::is_nan, "math::is_nan({0})"},
     {OpCode::is_inf, "math::is_inf({0})"},
     {OpCode::logical_not, "!{0}"},
+    {OpCode::bit_not, "math::bit_not({0})"},
     {OpCode::add, "math::add({0}, {1})", "{0} + {1}"},
     {OpCode::sub, "math::sub({0}, {1})", "{0} - {1}"},
     {OpCode::mul, "math::mul({0}, {1})", "{0} * {1}"},
@@ -62,6 +75,11 @@ constexpr Row kRows[] = {
     {OpCode::logical_and, "{0} && {1}"},
     {OpCode::logical_or, "{0} || {1}"},
     {OpCode::logical_xor, "{0} != {1}"},
+    {OpCode::bit_and, "math::bit_and({0}, {1})"},
+    {OpCode::bit_or, "math::bit_or({0}, {1})"},
+    {OpCode::bit_xor, "math::bit_xor({0}, {1})"},
+    {OpCode::shift_left, "math::shift_left({0}, {1})"},
+    {OpCode::shift_right, "math::shift_right({0}, {1})"},
     {OpCode::eq, "{0} == {1}"},
     {OpCode::ne, "{0} != {1}"},
     {OpCode::lt, "{0} < {1}"},
@@ -190,7 +208,8 @@ std::string arithmetic(OpCode code, DType operand_type, DType result_type,
   const std::string_view pattern = plain ? row.plain : row.text;
   ir::internal_check(!pattern.empty(), "codegen: {} is not arithmetic", ir::to_string(code));
   const auto operand = [&](std::size_t k) { return k < v.size() ? v[k] : std::string(); };
-  return fmt::format(fmt::runtime(pattern), operand(0), operand(1), operand(2));
+  return fmt::format(fmt::runtime(pattern), operand(0), operand(1), operand(2),
+                     fmt::arg("R", value_type(result_type)));
 }
 
 }  // namespace braid::codegen::cuda

@@ -254,6 +254,50 @@ __device__ inline bool is_inf(T a) {
   }
 }
 
+// --------------------------------------------------------------------------------------------------- bits
+
+template <class T>
+__device__ inline T bit_not(T a) {
+  return static_cast<T>(~a);
+}
+template <class T>
+__device__ inline T bit_and(T a, T b) {
+  return static_cast<T>(a & b);
+}
+template <class T>
+__device__ inline T bit_or(T a, T b) {
+  return static_cast<T>(a | b);
+}
+template <class T>
+__device__ inline T bit_xor(T a, T b) {
+  return static_cast<T>(a ^ b);
+}
+// Amounts count as unsigned. By all bits or more: 0, or -1 for a negative number shifted to the right.
+template <class T>
+__device__ inline T shift_left(T a, T b) {
+  const Bits<T> n = static_cast<Bits<T>>(b);
+  return n < sizeof(T) * 8 ? static_cast<T>(static_cast<uint64_t>(a) << n) : T(0);
+}
+template <class T>
+__device__ inline T shift_right(T a, T b) {
+  const Bits<T> n = static_cast<Bits<T>>(b);
+  return n < sizeof(T) * 8 ? static_cast<T>(a >> n) : negative(a) ? static_cast<T>(-1) : T(0);
+}
+// The value of another type with the same bits; any byte but 0 is true.
+template <class To, class From>
+__device__ inline To same_bits(From a) {
+  static_assert(sizeof(To) == sizeof(From), "a bitcast keeps the size");
+  if constexpr (std::is_same_v<To, From>) {
+    return a;
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return same_bits<uint8_t>(a) != 0;
+  } else {
+    To result;
+    memcpy(&result, &a, sizeof(To));
+    return result;
+  }
+}
+
 // ------------------------------------------------------------------------------------------------- floats
 // only
 
@@ -272,7 +316,9 @@ __device__ inline bool is_inf(T a) {
     }                                                 \
   }
 BRAID_DEVICE_MATH(exp, ::expf(x), ::exp(x))
+BRAID_DEVICE_MATH(expm1, ::expm1f(x), ::expm1(x))
 BRAID_DEVICE_MATH(log, ::logf(x), ::log(x))
+BRAID_DEVICE_MATH(log1p, ::log1pf(x), ::log1p(x))
 BRAID_DEVICE_MATH(sqrt, ::sqrtf(x), ::sqrt(x))
 BRAID_DEVICE_MATH(rsqrt, 1.0f / ::sqrtf(x), 1.0 / ::sqrt(x))
 BRAID_DEVICE_MATH(reciprocal, 1.0f / x, 1.0 / x)
@@ -281,6 +327,15 @@ BRAID_DEVICE_MATH(tanh, ::tanhf(x), ::tanh(x))
 BRAID_DEVICE_MATH(sigmoid, 1.0f / (1.0f + ::expf(-x)), 1.0 / (1.0 + ::exp(-x)))
 BRAID_DEVICE_MATH(sin, ::sinf(x), ::sin(x))
 BRAID_DEVICE_MATH(cos, ::cosf(x), ::cos(x))
+BRAID_DEVICE_MATH(tan, ::tanf(x), ::tan(x))
+BRAID_DEVICE_MATH(asin, ::asinf(x), ::asin(x))
+BRAID_DEVICE_MATH(acos, ::acosf(x), ::acos(x))
+BRAID_DEVICE_MATH(atan, ::atanf(x), ::atan(x))
+BRAID_DEVICE_MATH(sinh, ::sinhf(x), ::sinh(x))
+BRAID_DEVICE_MATH(cosh, ::coshf(x), ::cosh(x))
+BRAID_DEVICE_MATH(asinh, ::asinhf(x), ::asinh(x))
+BRAID_DEVICE_MATH(acosh, ::acoshf(x), ::acosh(x))
+BRAID_DEVICE_MATH(atanh, ::atanhf(x), ::atanh(x))
 BRAID_DEVICE_MATH(floor, ::floorf(x), ::floor(x))
 BRAID_DEVICE_MATH(ceil, ::ceilf(x), ::ceil(x))
 BRAID_DEVICE_MATH(round, ::rintf(x), ::rint(x))  // ties to even

@@ -17,7 +17,9 @@ using ir::DType;
 
 const std::vector<std::string> kFloats = {"f32", "f64", "f16", "bf16"};
 const std::vector<std::string> kIntegers = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"};
-const std::vector<std::string> kIntBinary = {"add", "sub", "mul", "min", "max"};
+const std::vector<std::string> kIntUnary = {"neg", "abs", "sign", "bit_not"};
+const std::vector<std::string> kIntBinary = {"add",     "sub",    "mul",     "min",        "max",
+                                             "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"};
 const std::vector<std::string> kIntDivide = {"div", "mod", "fmod"};
 const std::vector<std::string> kCompare = {"eq", "ne", "lt", "le", "gt", "ge"};
 constexpr int kCount = 21;
@@ -103,8 +105,7 @@ class CppInstructions : public ::testing::Test {
     for (const std::string& type : kIntegers) {
       Suite s;
       s.text += fmt::format("input %x: {}[{}]\n", type, n);
-      for (const auto& op : {"neg", "abs", "sign"})
-        s.one(type, n, fmt::format("%0 = load %x %1 = {} %0 store %1", op));
+      for (const auto& op : kIntUnary) s.one(type, n, fmt::format("%0 = load %x %1 = {} %0 store %1", op));
       for (const auto& op : kIntBinary)
         s.one(type, nn, fmt::format("%0 = load %x[i0] %1 = load %x[i1] %2 = {} %0, %1 store %2", op));
       for (const auto& op : kCompare)
@@ -126,7 +127,10 @@ class CppInstructions : public ::testing::Test {
       Suite s;
       s.text += fmt::format("input %x: {}[{}]\n", from, n);
       for (const std::string& to : all) {
-        if (to != from) s.one(to, n, fmt::format("%0 = load %x %1 = cast {} %0 store %1", to));
+        if (to == from) continue;
+        s.one(to, n, fmt::format("%0 = load %x %1 = cast {} %0 store %1", to));
+        if (ir::size_of(*ir::dtype_from_string(to)) == ir::size_of(*ir::dtype_from_string(from)))
+          s.one(to, n, fmt::format("%0 = load %x %1 = bitcast {} %0 store %1", to));
       }
       compiled_->add("cast_" + from, s.text + s.outputs, "plan_memory");
     }

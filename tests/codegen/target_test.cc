@@ -33,7 +33,7 @@ TEST(Targets, ARegisteredOneIsAskedAtEveryStep) {
     asked.push_back("first");
     return false;
   })};
-  target.limits.post_ops = [](const ir::Graph&, const ir::Gemm& gemm) {
+  target.limits.post_ops = [](const ir::Graph&, const ir::Product& gemm) {
     asked.push_back("limits");
     return gemm.post_ops.size();
   };

@@ -72,6 +72,17 @@ TEST(VecMath, SigmoidIsExactToFourUlp) {
 }
 TEST(VecMath, SinIsExactToTwoUlpForAllArguments) { expect_within(2, BRAID_BOTH(vsin, std::sin(x)), "sin"); }
 TEST(VecMath, CosIsExactToTwoUlpForAllArguments) { expect_within(2, BRAID_BOTH(vcos, std::cos(x)), "cos"); }
+TEST(VecMath, Expm1IsExactToOneUlp) { expect_within(1, BRAID_BOTH(vexpm1, std::expm1(x)), "expm1"); }
+TEST(VecMath, Log1pIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vlog1p, std::log1p(x)), "log1p"); }
+TEST(VecMath, TanIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vtan, std::tan(x)), "tan"); }
+TEST(VecMath, AsinIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vasin, std::asin(x)), "asin"); }
+TEST(VecMath, AcosIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vacos, std::acos(x)), "acos"); }
+TEST(VecMath, AtanIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vatan, std::atan(x)), "atan"); }
+TEST(VecMath, SinhIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vsinh, std::sinh(x)), "sinh"); }
+TEST(VecMath, CoshIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vcosh, std::cosh(x)), "cosh"); }
+TEST(VecMath, AsinhIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vasinh, std::asinh(x)), "asinh"); }
+TEST(VecMath, AcoshIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vacosh, std::acosh(x)), "acosh"); }
+TEST(VecMath, AtanhIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vatanh, std::atanh(x)), "atanh"); }
 TEST(VecMath, RsqrtIsExactToTwoUlp) { expect_within(2, BRAID_BOTH(vrsqrt, 1 / std::sqrt(x)), "rsqrt"); }
 
 TEST(VecMath, PowIsExactToTwoUlpAndKeepsTheSpecialCases) {

@@ -28,7 +28,12 @@ ir::Schedule every_opcode(DType dtype) {
   for (OpCode code : ops_of(dtype, 1)) out(net.unary(code, x));
   for (OpCode code : ops_of(dtype, 2)) out(net.binary(code, x, y));
   for (DType to : kAll) {
-    if (to != dtype) out(net.lowering.cast(x, to));
+    if (to == dtype) continue;
+    out(net.lowering.cast(x, to));
+    if (ir::size_of(to) == ir::size_of(dtype)) {
+      out(net.lowering.pointwise(
+          {x}, [&](BodyBuilder& b, std::span<const ValueId> v) { return b.bitcast(v[0], to); }));
+    }
   }
   out(net.lowering.generate({3, 8}, [&](BodyBuilder& b, std::span<const Expr> i) {
     const ValueId a = net.lowering.load(b, x, i), c = net.lowering.load(b, y, i.subspan(1));

@@ -1,0 +1,427 @@
+#include "passes/choose_layouts.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ir/id_vector.h"
+#include "ir/kernel_parts.h"
+#include "passes/visit_ids.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+// Strides with dimension 1, the channels, last in memory.
+std::vector<Expr> channels_last_strides(std::span<const Expr> sizes) {
+  std::vector<Expr> strides(sizes.size());
+  strides[1] = 1;
+  Expr next = sizes[1];
+  for (std::size_t d = sizes.size(); d-- > 2;) {
+    strides[d] = next;
+    next = next * sizes[d];
+  }
+  strides[0] = next;
+  return strides;
+}
+
+// The sum of index expressions times strides, as an element's coordinates in a buffer of these sizes and strides. Each
+// term belongs to the dimension with the largest stride that divides it. Coordinates within their sizes are unique, so the
+// result, if there is one, is right whatever led to it.
+std::optional<std::vector<Expr>> coordinates(Expr element, std::span<const Expr> sizes,
+                                             std::span<const Expr> strides, Extents extents) {
+  std::vector<std::size_t> order;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (!sizes[d].is_constant(1)) order.push_back(d);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return !(strides[a] == strides[b]) && provably_non_negative(strides[a] - strides[b]);
+  });
+  std::vector<Expr> at(sizes.size(), 0);
+  for (const Term& term : terms(element)) {
+    std::vector<Expr> factors = term.atoms;
+    factors.emplace_back(term.coefficient);
+    const Expr value = product(factors);
+    std::optional<Expr> quotient;
+    for (std::size_t d : order) {
+      quotient = divide_exactly(value, strides[d]);
+      if (!quotient) continue;
+      at[d] = at[d] + *quotient;
+      break;
+    }
+    if (!quotient) return std::nullopt;
+  }
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (!provably_non_negative(at[d], extents) || !provably_less(at[d], sizes[d], extents)) return std::nullopt;
+  }
+  return at;
+}
+
+class Chooser {
+ public:
+  explicit Chooser(Schedule& schedule)
+      : schedule_(schedule),
+        graph_(schedule.graph),
+        family_(graph_.buffers.size()),
+        families_(graph_.buffers.size()),
+        single_(graph_.ops.size(), false) {
+    for (const ScheduleNode& node : schedule.nodes) {
+      if (node.kind == ScheduleNode::Kind::single) single_[node.op] = true;
+    }
+  }
+
+  bool run() {
+    find_families();
+    for (const ScheduleNode& node : schedule_.nodes) find_users(node);
+    find_region();
+    drop_unchangeable();
+    bool changed = false;
+    for (BufferId b : families_.ids()) changed |= chosen(b);
+    if (!changed) return false;
+    copy_at_borders();
+    rewrite();
+    schedule_.plan.reset();
+    return true;
+  }
+
+ private:
+  struct Family {
+    bool candidate = false;
+    bool in_region = false;
+    std::vector<BufferId> members;  // the owning buffer first
+    std::vector<OpId> users;        // operations that this pass rewrites
+    std::vector<OpId> others;       // readers that are given a copy
+  };
+
+  bool chosen(BufferId owner) const { return families_[owner].candidate && families_[owner].in_region; }
+
+  // ---- candidates: row-major activations and the views of their parts
+
+  void find_families() {
+    IdVector<StorageId, int> owners(graph_.storages.size(), 0);
+    for (const Buffer& b : graph_.buffers) {
+      if (b.storage.valid()) ++owners[b.storage];
+    }
+    for (BufferId b : families_.ids()) {
+      const Buffer& buffer = graph_[b];
+      const auto* fixed = std::get_if<FixedLayout>(&buffer.layout);
+      if (fixed == nullptr || buffer.sizes.size() < 3 || !buffer.storage.valid()) continue;
+      const Storage& storage = graph_[buffer.storage];
+      if (storage.kind != StorageKind::activation || storage.alias_of.valid() || owners[buffer.storage] != 1) continue;
+      if (fixed->strides != contiguous_strides(buffer.sizes)) continue;
+      families_[b].candidate = true;
+      families_[b].members.push_back(b);
+      family_[b] = b;
+    }
+    for (const Storage& s : graph_.storages) {
+      if (!s.alias_of.valid()) continue;
+      for (BufferId b : families_.ids()) {
+        if (graph_[b].storage == s.alias_of) families_[b].candidate = false;
+      }
+    }
+    for (BufferId b : families_.ids()) join(b);
+    for (const GraphOutput& o : graph_.outputs) refuse(o.buffer);
+  }
+
+  // Adds a view to the family of its base.
+  void join(BufferId b) {
+    const Buffer& buffer = graph_[b];
+    if (const auto* mutation = std::get_if<MutationOutput>(&buffer.layout)) {
+      refuse(b), refuse(mutation->of);
+      return;
+    }
+    const auto* view = std::get_if<NonOwningLayout>(&buffer.layout);
+    if (view == nullptr) return;
+    const BufferId owner = family_[view->base];
+    if (!owner.valid() || owner != view->base) {
+      refuse(view->base);
+      return;
+    }
+    if (buffer.dtype != graph_[owner].dtype || view->strides != strides_of(graph_, owner) ||
+        !coordinates(view->offset, graph_[owner].sizes, view->strides, {})) {
+      refuse(owner);
+      return;
+    }
+    family_[b] = owner;
+    families_[owner].members.push_back(b);
+  }
+
+  void refuse(BufferId b) {
+    if (family_[b].valid()) families_[family_[b]].candidate = false;
+  }
+
+  // ---- who touches them
+
+  void find_users(const ScheduleNode& node) {
+    if (node.kind != ScheduleNode::Kind::single) {
+      for (OpId op : ops_of(node)) refuse_all(op);
+      return;
+    }
+    const OpId id = node.op;
+    Operation& op = graph_[id];
+    const bool window = op.as<Convolution>() != nullptr || op.as<Pooling>() != nullptr;
+    if (window || op.as<Loops>() != nullptr) {
+      visit_ids(op, [&](BufferId& b) { add(b, id, &Family::users); }, [](OpId) {});
+    } else if (op.as<Gemm>() != nullptr || op.as<Recurrence>() != nullptr || op.as<ExternKernel>() != nullptr) {
+      for_each_operand(op.kernel, [&](const TensorRef& ref, bool written) {
+        if (written || family_[ref.buffer] != ref.buffer) return refuse(ref.buffer);
+        add(ref.buffer, id, &Family::others);
+      });
+      for_each_load(op.kernel, [&](const Instr& load) { refuse(load.buffer); });
+    } else {
+      refuse_all(id);
+    }
+  }
+
+  void refuse_all(OpId id) {
+    visit_ids(graph_[id], [&](BufferId& b) { refuse(b); }, [](OpId) {});
+    if (const auto* region = graph_[id].as<RegionKernel>()) {
+      for (const Region& r : region->regions) {
+        for (OpId inner : r.ops) refuse_all(inner);
+      }
+    }
+  }
+
+  void add(BufferId b, OpId op, std::vector<OpId> Family::*list) {
+    const BufferId owner = family_[b];
+    if (!owner.valid()) return;
+    std::vector<OpId>& ops = families_[owner].*list;
+    if (ops.empty() || ops.back() != op) ops.push_back(op);
+  }
+
+  // ---- the region: operands of convolutions and pools, and what is elementwise with them
+
+  void find_region() {
+    std::vector<BufferId> open;
+    const auto enter = [&](BufferId owner) {
+      if (!owner.valid() || !families_[owner].candidate || families_[owner].in_region) return;
+      families_[owner].in_region = true;
+      open.push_back(owner);
+    };
+    for (OpId id : first_ids<OpId>(count_of(graph_.ops))) {
+      const Operation& op = graph_[id];
+      if (!single_[id]) continue;
+      if (const auto* k = op.as<Convolution>()) {
+        enter(family_[k->a.buffer]);
+        enter(family_[k->out.buffer]);
+      } else if (const auto* k = op.as<Pooling>()) {
+        enter(family_[k->x.buffer]);
+        enter(family_[k->out.buffer]);
+      }
+    }
+    while (!open.empty()) {
+      const BufferId owner = open.back();
+      open.pop_back();
+      for (OpId id : families_[owner].users) {
+        const auto* loops = graph_[id].as<Loops>();
+        if (loops == nullptr || loops->is_reduction()) continue;
+        visit_ids(
+            graph_[id],
+            [&](BufferId& b) {
+              if (family_[b].valid() && graph_[b].sizes.size() == graph_[owner].sizes.size()) enter(family_[b]);
+            },
+            [](OpId) {});
+      }
+    }
+  }
+
+  // ---- accesses
+
+  // Element `e` of `b`, counted from the buffer's first, in the new layout.
+  std::optional<Expr> moved(BufferId b, Expr e, Extents extents) const {
+    const std::vector<Expr>& sizes = graph_[b].sizes;
+    const auto at = coordinates(e, sizes, strides_of(graph_, b), extents);
+    if (!at) return std::nullopt;
+    const std::vector<Expr> strides = new_strides(family_[b]);
+    Expr out = 0;
+    for (std::size_t d = 0; d < sizes.size(); ++d) out = out + (*at)[d] * strides[d];
+    return out;
+  }
+  std::vector<Expr> new_strides(BufferId owner) const { return channels_last_strides(graph_[owner].sizes); }
+
+  std::optional<TensorRef> moved(const TensorRef& ref) const {
+    Expr element = ref.offset;
+    for (std::size_t k = 0; k < ref.sizes.size(); ++k) {
+      if (!ref.sizes[k].is_constant(1)) element = element + graph_.pool->index(k) * ref.strides[k];
+    }
+    const std::optional<Expr> e = moved(ref.buffer, element, ref.sizes);
+    if (!e) return std::nullopt;
+    TensorRef out{ref.buffer, *e, ref.sizes, {}};
+    for (std::size_t k = 0; k < ref.sizes.size(); ++k) {
+      const Expr index = graph_.pool->index(k);
+      const std::optional<Expr> stride = stride_of(*e, index);
+      if (!stride) return std::nullopt;
+      out.strides.push_back(*stride);
+      out.offset = out.offset - index * *stride;
+    }
+    // The strides of single elements are those of a dense layout.
+    for (std::size_t k = ref.sizes.size(); k-- > 0;) {
+      if (ref.sizes[k].is_constant(1)) out.strides[k] = k + 1 < ref.sizes.size() ? out.strides[k + 1] * out.sizes[k + 1] : Expr(1);
+    }
+    return out;
+  }
+
+  bool changeable(BufferId owner, OpId id) const {
+    const auto in_family = [&](BufferId b) { return family_[b] == owner; };
+    const Operation& op = graph_[id];
+    bool ok = true;
+    for_each_operand(op.kernel, [&](const TensorRef& ref, bool) {
+      if (in_family(ref.buffer)) ok = ok && moved(ref);
+    });
+    for_each_body(op.kernel, [&](const LoopBody& body, const std::vector<Expr>& sizes) {
+      for (const Instr& instr : body.instrs) {
+        if (instr.code == OpCode::load && in_family(instr.buffer)) ok = ok && moved(instr.buffer, instr.index, sizes);
+      }
+    });
+    if (const auto* loops = op.as<Loops>(); ok && loops != nullptr && in_family(op.outputs[0])) {
+      const std::span<const Expr> kept = std::span(loops->sizes).first(loops->kept());
+      ok = moved(op.outputs[0], loops->store_index, kept).has_value();
+    }
+    return ok;
+  }
+
+  void drop_unchangeable() {
+    for (BufferId owner : families_.ids()) {
+      Family& f = families_[owner];
+      if (!chosen(owner)) continue;
+      f.candidate = std::all_of(f.users.begin(), f.users.end(), [&](OpId op) { return changeable(owner, op); });
+    }
+  }
+
+  // ---- rewriting
+
+  // Row-major copies for the other readers, in front of the first.
+  void copy_at_borders() {
+    IdVector<OpId, std::vector<OpId>> before(graph_.ops.size());
+    for (BufferId owner : families_.ids()) {
+      if (!chosen(owner) || families_[owner].others.empty()) continue;
+      const Buffer& from = graph_[owner];
+      const std::vector<Expr> sizes = from.sizes;
+      const std::string name = from.name + ".rows";
+      const BufferId to = graph_.add_owned(name, from.dtype, sizes);
+      Loops loops;
+      loops.sizes = sizes;
+      Expr element = 0;
+      const std::vector<Expr> strides = contiguous_strides(sizes);
+      for (std::size_t d = 0; d < sizes.size(); ++d) {
+        if (!sizes[d].is_constant(1)) element = element + graph_.pool->index(d) * strides[d];
+      }
+      BodyBuilder body(*graph_.pool);
+      loops.body = body.finish(body.load(owner, graph_[owner].dtype, element));
+      loops.store_index = element;
+      const OpId producer = graph_[owner].producer;
+      const OpId copy = graph_.add_op(
+          {name, std::move(loops), {to}, producer.valid() ? graph_[producer].origins : std::vector<std::string>{}, std::nullopt});
+      const std::vector<OpId>& readers = families_[owner].others;
+      before[readers.front()].push_back(copy);
+      for (OpId reader : readers) {
+        for_each_operand(graph_[reader].kernel, [&](TensorRef& ref, bool) {
+          if (ref.buffer == owner) ref.buffer = to;
+        });
+      }
+    }
+    std::vector<ScheduleNode> nodes;
+    for (ScheduleNode& node : schedule_.nodes) {
+      if (node.kind == ScheduleNode::Kind::single) {
+        for (OpId copy : before[node.op]) nodes.push_back(ScheduleNode::single(copy));
+      }
+      nodes.push_back(std::move(node));
+    }
+    schedule_.nodes = std::move(nodes);
+  }
+
+  bool moves(BufferId b) const {
+    return static_cast<std::size_t>(b.index) < family_.size() && family_[b].valid() && chosen(family_[b]);
+  }
+
+  void rewrite() {
+    for (const ScheduleNode& node : schedule_.nodes) {
+      if (node.kind == ScheduleNode::Kind::single) rewrite(node.op);
+    }
+    for (BufferId owner : families_.ids()) {
+      if (!chosen(owner)) continue;
+      const std::vector<Expr> strides = new_strides(owner);
+      for (BufferId b : families_[owner].members) {
+        if (auto* view = std::get_if<NonOwningLayout>(&graph_[b].layout)) {
+          view->offset = *moved(owner, view->offset, {});
+          view->strides = strides;
+        }
+      }
+      graph_[owner].layout = FixedLayout{strides};
+    }
+  }
+
+  void rewrite(OpId id) {
+    Operation& op = graph_[id];
+    bool touched = false;
+    for_each_operand(op.kernel, [&](TensorRef& ref, bool) {
+      if (moves(ref.buffer)) ref = *moved(ref), touched = true;
+    });
+    for_each_body(op.kernel, [&](LoopBody& body, const std::vector<Expr>& sizes) {
+      for (Instr& instr : body.instrs) {
+        if (instr.code == OpCode::load && moves(instr.buffer))
+          instr.index = *moved(instr.buffer, instr.index, sizes), touched = true;
+      }
+    });
+    auto* loops = op.as<Loops>();
+    if (loops == nullptr) return;
+    if (moves(op.outputs[0])) {
+      const std::span<const Expr> kept = std::span(loops->sizes).first(loops->kept());
+      loops->store_index = *moved(op.outputs[0], loops->store_index, kept);
+      touched = true;
+    }
+    if (touched) iterate_in_memory_order(*loops);
+  }
+
+  // The kept indices in the order of descending strides of what the loop writes.
+  void iterate_in_memory_order(Loops& loops) {
+    const std::size_t kept = loops.kept();
+    std::vector<std::size_t> order(kept);
+    std::vector<Expr> strides;
+    for (std::size_t k = 0; k < kept; ++k) {
+      order[k] = k;
+      const std::optional<Expr> stride = stride_of(loops.store_index, graph_.pool->index(k));
+      if (!stride || !provably_non_negative(*stride)) return;
+      strides.push_back(*stride);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      // Indices of one element have no stride and stay in front.
+      const bool first = loops.sizes[a].is_constant(1), second = loops.sizes[b].is_constant(1);
+      if (first || second) return first && !second;
+      return !(strides[a] == strides[b]) && provably_non_negative(strides[a] - strides[b]);
+    });
+    std::vector<Expr> sizes = loops.sizes, symbols(loops.sizes.size());
+    for (std::size_t k = 0; k < loops.sizes.size(); ++k) {
+      const std::size_t from = k < kept ? order[k] : k;
+      sizes[k] = loops.sizes[from];
+      symbols[from] = graph_.pool->index(k);
+    }
+    if (sizes == loops.sizes && std::is_sorted(order.begin(), order.end())) return;
+    const auto replace = [&](Expr s) -> std::optional<Expr> {
+      if (!s.is_symbol(SymbolKind::index)) return std::nullopt;
+      return symbols[static_cast<std::size_t>(s.symbol_number())];
+    };
+    loops.sizes = std::move(sizes);
+    loops.body = substitute(loops.body, replace);
+    loops.store_index = substitute(loops.store_index, replace);
+  }
+
+  Schedule& schedule_;
+  Graph& graph_;
+  IdVector<BufferId, BufferId> family_;  // the owning buffer, if that is a candidate
+  IdVector<BufferId, Family> families_;  // by owning buffer
+  IdVector<OpId, bool> single_;
+};
+
+}  // namespace
+
+bool ChooseLayouts::run(ir::Schedule& schedule) {
+  const bool any = std::any_of(schedule.graph.ops.begin(), schedule.graph.ops.end(), [](const Operation& op) {
+    return op.as<Convolution>() != nullptr || op.as<Pooling>() != nullptr;
+  });
+  return any && Chooser(schedule).run();
+}
+
+}  // namespace braid::passes
