@@ -65,6 +65,21 @@ Table& table() {
                               control_flow_ops,
                               cumsum_ops,
                               identity_ops,
+                              resize_ops,
+                              depth_space_ops,
+                              reverse_sequence_ops,
+                              center_crop_pad_ops,
+                              col2im_ops,
+                              max_unpool_ops,
+                              top_k_ops,
+                              roi_align_ops,
+                              grid_sample_ops,
+                              deform_conv_ops,
+                              signal_ops,
+                              integer_matmul_ops,
+                              tensor_scatter_ops,
+                              causal_conv_ops,
+                              data_dependent_ops,
                               collective_ops}) {
       for (const OpSpec& spec : family()) add(t, spec);
     }

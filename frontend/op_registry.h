@@ -103,6 +103,21 @@ std::span<const OpSpec> one_hot_ops();
 std::span<const OpSpec> control_flow_ops();
 std::span<const OpSpec> cumsum_ops();
 std::span<const OpSpec> identity_ops();
+std::span<const OpSpec> resize_ops();
+std::span<const OpSpec> depth_space_ops();
+std::span<const OpSpec> reverse_sequence_ops();
+std::span<const OpSpec> center_crop_pad_ops();
+std::span<const OpSpec> col2im_ops();
+std::span<const OpSpec> max_unpool_ops();
+std::span<const OpSpec> top_k_ops();
+std::span<const OpSpec> roi_align_ops();
+std::span<const OpSpec> grid_sample_ops();
+std::span<const OpSpec> deform_conv_ops();
+std::span<const OpSpec> signal_ops();
+std::span<const OpSpec> integer_matmul_ops();
+std::span<const OpSpec> tensor_scatter_ops();
+std::span<const OpSpec> causal_conv_ops();
+std::span<const OpSpec> data_dependent_ops();
 std::span<const OpSpec> collective_ops();
 
 }  // namespace braid::frontend

@@ -1,0 +1,18 @@
+// The source of an extern kernel that comes with Braid: its function lies in a header of the runtime, below
+// runtime/host and runtime/device, and the generated program calls it.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace braid::codegen {
+
+inline std::map<std::string, std::string> runtime_sources(const std::string& symbol) {
+  const auto text = [&](const std::string& folder, const std::string& space) {
+    return "#include \"runtime/" + folder + "/" + symbol + ".h\"\n\nstatic const char* " + symbol +
+           "(const BraidExternCall* call) { return " + space + "::" + symbol + "(call); }\n";
+  };
+  return {{"cpu", text("host", "braid::rt")}, {"cuda", text("device", "braid::rt::cuda")}};
+}
+
+}  // namespace braid::codegen

@@ -1,0 +1,81 @@
+// MaxUnpool: elements go to the positions that MaxPool took them from, zeros elsewhere. Indices count through the
+// whole unpooled tensor, without padding.
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+namespace {
+
+std::vector<std::int64_t> list(OpContext& c, const char* name, std::size_t count, std::int64_t fallback) {
+  const auto given = c.ints_attribute(name).value_or(std::vector<std::int64_t>(count, fallback));
+  if (given.size() != count)
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute '{}' has {} elements, expected {}", name, given.size(), count));
+  return given;
+}
+
+// The sizes of what was pooled, as attributes tell.
+std::vector<Expr> unpooled_sizes(OpContext& c) {
+  const std::vector<Expr>& in = c.sizes(0);
+  const std::size_t n = in.size() - 2;
+  if (!c.has_attribute("kernel_shape")) c.fail(kInvalidAttribute, "attribute 'kernel_shape' is missing");
+  const auto kernel = list(c, "kernel_shape", n, 1), strides = list(c, "strides", n, 1),
+             pads = list(c, "pads", 2 * n, 0);
+  std::vector<Expr> sizes(in.begin(), in.begin() + 2);
+  for (std::size_t k = 0; k < n; ++k) {
+    if (kernel[k] < 1 || strides[k] < 1)
+      c.fail(kInvalidAttribute, "windows and strides must be at least 1");
+    sizes.push_back((in[2 + k] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + n]);
+    if (ir::bounds(sizes.back()).min < 0)
+      c.fail(kShapeMismatch, fmt::format("axis {} would have size {}", 2 + k, to_string(sizes.back())));
+  }
+  return sizes;
+}
+
+void lower_max_unpool(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  if (c.rank(0) < 3 || c.rank(1) != c.rank(0)) {
+    c.fail(kShapeMismatch,
+           fmt::format("the input has rank {} and the indices have rank {}, expected equal ones of at least 3",
+                       c.rank(0), c.rank(1)));
+  }
+  const std::vector<Expr> inner = unpooled_sizes(c);
+  const std::vector<Expr> sizes = c.has_input(2) ? c.shape_values(2, "the sizes of the output") : inner;
+  if (sizes.size() != inner.size())
+    c.fail(kShapeMismatch, fmt::format("{} sizes of the output, expected {}", sizes.size(), inner.size()));
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    if (ir::provably_less(sizes[k], inner[k])) {
+      c.fail(kShapeMismatch, fmt::format("axis {} of the output has size {}, expected at least {}", k,
+                                         to_string(sizes[k]), to_string(inner[k])));
+    }
+    l.require_equal(ir::max(sizes[k], inner[k]), sizes[k]);
+    l.require_equal(c.sizes(0)[k], c.sizes(1)[k]);
+  }
+  const Expr count = ir::product(c.sizes(0)), range = ir::product(inner);
+  const TensorBox x = l.reshape(c.input(0), {count}), indices = l.reshape(c.input(1), {count});
+  const TensorBox positions = l.generate({count}, [&](BodyBuilder& b, std::span<const Expr> at) {
+    return b.check_index(b.cast(l.load(b, indices, at), DType::i64), range);
+  });
+  const TensorBox writer = l.extern_call("last_writer", {positions}, {{DType::i64, {range}}})[0];
+  c.set_output(0, l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
+    Expr flat = 0;
+    std::optional<ValueId> inside;
+    for (std::size_t k = 0; k < at.size(); ++k) {
+      flat = flat * inner[k] + at[k];
+      if (sizes[k] == inner[k]) continue;
+      const ValueId here = b.binary(OpCode::lt, b.index(at[k]), b.index(inner[k]));
+      inside = inside ? b.binary(OpCode::logical_and, *inside, here) : here;
+    }
+    const ValueId from = l.load(b, writer, std::vector<Expr>{flat}, inside);
+    ValueId hit = b.binary(OpCode::ge, from, b.constant(DType::i64, std::int64_t{0}));
+    if (inside) hit = b.binary(OpCode::logical_and, *inside, hit);
+    return l.load(b, x, std::vector<Expr>{b.as_index(from)}, hit);
+  }));
+}
+
+const OpSpec kOps[] = {{"", "MaxUnpool", 9, kNewestOpset, kFloats, lower_max_unpool}};
+
+}  // namespace
+
+std::span<const OpSpec> max_unpool_ops() { return kOps; }
+
+}  // namespace braid::frontend
