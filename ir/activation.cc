@@ -126,6 +126,10 @@ Formula half_of_one_plus(FormulaAlgebra& f, const Formula& p) {
   return f.scale(f.add(f.constant(1), p), 0.5);
 }
 
+Formula limited(FormulaAlgebra& f, const Formula& p, double low, double high) {
+  return f.min(f.max(p, f.constant(low)), f.constant(high));
+}
+
 std::vector<std::pair<PostOp::Kind, Formula>> definitions(FormulaAlgebra& f) {
   const Formula x = f.variable();
   const Formula bent = f.scale(f.add(x, f.scale(f.power(x, 3), kCubic)), kRootTwoOverPi);
@@ -137,6 +141,10 @@ std::vector<std::pair<PostOp::Kind, Formula>> definitions(FormulaAlgebra& f) {
       {Kind::gelu_erf, f.multiply(x, half_of_one_plus(f, f.erf(f.scale(x, 1 / std::numbers::sqrt2))))},
       {Kind::tanh, f.tanh(x)},
       {Kind::sigmoid, f.sigmoid(x)},
+      {Kind::swish, f.multiply(x, f.sigmoid(x))},
+      {Kind::relu6, limited(f, x, 0, 6)},
+      {Kind::hard_swish, f.multiply(x, f.scale(limited(f, f.add(x, f.constant(3)), 0, 6), 1.0 / 6))},
+      {Kind::hard_swish, f.multiply(x, limited(f, f.add(f.scale(x, 1.0 / 6), f.constant(0.5)), 0, 1))},
   };
 }
 

@@ -178,10 +178,15 @@ struct PostOp {
     gelu_erf,
     tanh,
     sigmoid,
+    swish,       // x * sigmoid(x)
+    relu6,       // limited to [0, 6]
+    hard_swish,  // x * relu6(x + 3) / 6
     scale,       // times `factor`, a normal float32
+    mul_vector,  // times `operand`, the same in every row
     add_vector,  // `operand`, the same in every row
     add_matrix,  // `operand`, with the layout of the result
   };
+  static constexpr bool takes_operand(Kind kind) { return kind >= Kind::mul_vector; }
   Kind kind = Kind::identity;
   ValueId result;
   double factor = 1;

@@ -439,7 +439,7 @@ PostOp Parser::post_op() {
   if (kind > kLast) fail(kSyntaxError, name, fmt::format("'{}' is not a step of an epilogue", name.text));
   op.kind = static_cast<PostOp::Kind>(kind);
   if (op.kind == PostOp::Kind::scale) op.factor = std::get<double>(literal(DType::f64));
-  if (op.kind == PostOp::Kind::add_vector || op.kind == PostOp::Kind::add_matrix) op.operand = value_ref();
+  if (PostOp::takes_operand(op.kind)) op.operand = value_ref();
   return op;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 
@@ -70,22 +71,22 @@ Expr in_result(const Graph& graph, const TensorRef& out) {
   return index;
 }
 
-// The offset of an addition's operand if the load is the same in every row (add_vector) or has the layout of the
-// result (add_matrix).
+// The offset of an operand if the load is the same in every row (vectors) or has the layout of the result (add_matrix).
 std::optional<Expr> offset_of(const Instr& load, PostOp::Kind kind, const Graph& graph,
                               const TensorRef& out) {
   ExprPool& pool = *graph.pool;
   const Expr column = pool.index(static_cast<int>(out.sizes.size()) - 1);
-  const Expr own = kind == PostOp::Kind::add_vector ? column : in_result(graph, out);
+  const Expr own = kind == PostOp::Kind::add_matrix ? in_result(graph, out) : column;
   const Expr offset = without_unit_extents(load.index, out, pool) - without_unit_extents(own, out, pool);
   return depends_on_dimensions_only(offset) ? std::optional(offset) : std::nullopt;
 }
 
-std::optional<PostOp> addition_of(ValueId operand, const LoopBody& body, const Graph& graph,
-                                  const TensorRef& out) {
+// The first of the kinds that the load suits.
+std::optional<PostOp> with_operand(std::initializer_list<PostOp::Kind> kinds, ValueId operand, const LoopBody& body,
+                                   const Graph& graph, const TensorRef& out) {
   const Instr& load = body[operand];
   if (load.code != OpCode::load || !load.operands.empty()) return std::nullopt;
-  for (PostOp::Kind kind : {PostOp::Kind::add_vector, PostOp::Kind::add_matrix}) {
+  for (PostOp::Kind kind : kinds) {
     if (offset_of(load, kind, graph, out)) return PostOp{.kind = kind, .operand = operand};
   }
   return std::nullopt;
@@ -116,7 +117,11 @@ std::optional<PostOp> binary_post_op(const LoopBody& body, std::size_t from, std
   // Widening changes nothing; narrowing is refused here as everywhere.
   while (body[other].code == OpCode::cast && holds(body[other].dtype, body[body[other].operands[0]].dtype))
     other = body[other].operands[0];
-  if (instr.code == OpCode::add) return addition_of(other, body, graph, out);
+  using Kind = PostOp::Kind;
+  if (instr.code == OpCode::add)
+    return with_operand({Kind::add_vector, Kind::add_matrix}, other, body, graph, out);
+  if (instr.code == OpCode::mul && body[other].code == OpCode::load)
+    return with_operand({Kind::mul_vector}, other, body, graph, out);
   if (instr.code == OpCode::mul) return scaling_by(body[other], false);
   if (instr.code == OpCode::div && first) return scaling_by(body[other], true);
   return std::nullopt;

@@ -147,7 +147,7 @@ class HostColumns final : public GemmKernel {
       part.b = static_cast<const float*>(args.b) + n * s.b_col;
       part.c = static_cast<float*>(args.c) + n * s.c_col;
       for (int k = 0; k < kMaxPostOps; ++k) {
-        const int64_t at = s.epilogue.ops[k] == PostOp::add_vector ? n : n * s.c_col;
+        const int64_t at = s.epilogue.ops[k] == PostOp::add_matrix ? n * s.c_col : n;
         if (args.vectors[k]) part.vectors[k] = static_cast<const float*>(args.vectors[k]) + at;
       }
       host_.run(s, part, 0, s.batches() * s.m);
@@ -280,7 +280,7 @@ class MatmulKernel final : public GemmKernel {
     for (int p = 0; p < kMaxPostOps; ++p) {
       const PostOp op = shape.epilogue.ops[p];
       if (op == PostOp::none) break;
-      if (op != PostOp::add_vector && op != PostOp::add_matrix) continue;
+      if (!takes_operand(op)) continue;
       args_.add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(p) | DNNL_ARG_SRC_1, operand_of(shape, op), engine);
       operands_.push_back(p);
     }

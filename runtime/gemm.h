@@ -26,9 +26,26 @@ namespace braid::rt {
 inline constexpr int kMaxGemmBatchRank = 6;
 inline constexpr int kMaxPostOps = 4;
 
-// What happens to the sum before it is stored, in this order. The vector has n elements; the matrix is laid
+// What happens to the sum before it is stored, in this order. Vectors have n elements; the matrix is laid
 // out like c (it may be c itself). Both have c's type.
-enum class PostOp : uint8_t { none, scale, add_vector, add_matrix, relu, gelu_tanh, gelu_erf, tanh, sigmoid };
+enum class PostOp : uint8_t {
+  none,
+  scale,
+  mul_vector,
+  add_vector,
+  add_matrix,
+  relu,
+  gelu_tanh,
+  gelu_erf,
+  tanh,
+  sigmoid,
+  swish,
+  relu6,
+  hard_swish,
+};
+inline constexpr bool takes_operand(PostOp op) {
+  return op == PostOp::mul_vector || op == PostOp::add_vector || op == PostOp::add_matrix;
+}
 struct Epilogue {
   std::array<PostOp, kMaxPostOps> ops = {};
   float scale = 1.0f;

@@ -23,6 +23,10 @@ inline void finish_row(const Epilogue& epilogue, const GemmArgs& args, float* c,
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) c[i] *= scale;
         break;
+      case PostOp::mul_vector:
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) c[i] *= v[column + i];
+        break;
       case PostOp::add_vector:
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) c[i] += v[column + i];
@@ -53,6 +57,18 @@ inline void finish_row(const Epilogue& epilogue, const GemmArgs& args, float* c,
       case PostOp::sigmoid:
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) c[i] = vsigmoid(c[i]);
+        break;
+      case PostOp::swish:
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) c[i] *= vsigmoid(c[i]);
+        break;
+      case PostOp::relu6:
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) c[i] = vmin(vmax(c[i], 0.0f), 6.0f);
+        break;
+      case PostOp::hard_swish:
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) c[i] *= vmin(vmax(c[i] + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f);
         break;
     }
   }

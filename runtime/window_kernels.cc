@@ -82,8 +82,8 @@ Desc vector_desc(const ConvolutionShape& s) {
 dnnl::primitive_attr attributes(const ConvolutionShape& s, const Desc& out) {
   dnnl::post_ops ops;
   for (int p = begins_with_bias(s) ? 1 : 0; p < kMaxPostOps && s.epilogue.ops[p] != PostOp::none; ++p) {
-    const bool vector = s.epilogue.ops[p] == PostOp::add_vector;
-    append_post_op(ops, s.epilogue.ops[p], s.epilogue.scale, vector ? vector_desc(s) : out);
+    const bool matrix = s.epilogue.ops[p] == PostOp::add_matrix;
+    append_post_op(ops, s.epilogue.ops[p], s.epilogue.scale, matrix ? out : vector_desc(s));
   }
   dnnl::primitive_attr attr;
   attr.set_post_ops(ops);
@@ -191,12 +191,12 @@ class Kernel final : public WindowKernel {
     const bool bias = begins_with_bias(*shape);
     for (int p = 0; p < kMaxPostOps && shape->epilogue.ops[p] != PostOp::none; ++p) {
       const PostOp op = shape->epilogue.ops[p];
-      if (op != PostOp::add_vector && op != PostOp::add_matrix) continue;
+      if (!takes_operand(op)) continue;
       if (p == 0 && bias) {
         args_.add(DNNL_ARG_BIAS, Desc({shape->groups * shape->filters}, kFloat, Dims{1}), engine);
       } else {
         args_.add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(p - bias) | DNNL_ARG_SRC_1,
-                  op == PostOp::add_vector ? vector_desc(*shape) : given.out, engine);
+                  op == PostOp::add_matrix ? given.out : vector_desc(*shape), engine);
       }
       operands_.push_back(p);
     }

@@ -9,6 +9,7 @@
 #include "codegen/cpp/emit.h"
 #include "ir/interpreter.h"
 #include "runtime/program.h"
+#include "tests/support/random_tensors.h"
 
 namespace braid::test {
 
@@ -59,11 +60,6 @@ class Compiled {
   void* library_ = nullptr;
 };
 
-// Small whole numbers (exact in every type), or real ones.
-ir::Tensor random_tensor(ir::DType dtype, std::vector<std::int64_t> sizes, std::uint64_t seed,
-                         bool whole = false);
-std::vector<ir::Tensor> random_inputs(const ir::Graph& graph, const std::map<std::string, std::int64_t>& dims,
-                                      std::uint64_t seed, bool whole = false);
 void expect_close(const ir::Tensor& got, const ir::Tensor& want, double tolerance, const std::string& what);
 
 rt::DType runtime_dtype(ir::DType dtype);

@@ -1,0 +1,104 @@
+// Convolutions, pools and recurrent layers: compiled programs and loops that take the place of kernels, against the
+// interpreter.
+#include <gtest/gtest.h>
+
+#include "codegen/legalise.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "passes/default_passes.h"
+#include "passes/runner.h"
+#include "tests/codegen/compiled.h"
+#include "tests/support/random.h"
+#include "tests/support/random_windows.h"
+
+namespace braid::test {
+namespace {
+
+std::vector<std::vector<ir::Tensor>> whole_inputs(const RandomWindows& program, std::uint64_t seed) {
+  return {random_inputs(program.schedule.graph, program.dims, seed, true)};
+}
+
+// For a target without a kernel for any of them.
+TEST(WindowLoops, ComputeWhatTheKernelsWould) {
+  const ir::DType types[] = {ir::DType::f32, ir::DType::f64, ir::DType::i32, ir::DType::i8, ir::DType::f16};
+  const codegen::KernelLimits none{[](const ir::Graph&, const ir::Product&) { return codegen::kAnyEpilogue; }, {}};
+  for (int k = 0; k < random_cases(150); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    const ir::DType type = types[seed % 5];
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const RandomWindows program = random_windows(seed, type);
+    const auto inputs = whole_inputs(program, seed);
+    const auto want = ir::run(program.schedule, inputs).outputs[0];
+    ir::Schedule schedule = program.schedule;
+    if (seed % 2 == 0) {
+      // With epilogues.
+      passes::run_passes(schedule, passes::parse_pass_list("choose_layouts,fuse_epilogues,name_post_ops"));
+    }
+    codegen::legalise(schedule, none);
+    ir::verify(schedule);
+    for (ir::OpId op : ir::execution_order(schedule)) {
+      ASSERT_EQ(schedule.graph[op].as<ir::Convolution>(), nullptr);
+      ASSERT_EQ(schedule.graph[op].as<ir::Pooling>(), nullptr);
+    }
+    const auto got = ir::run(schedule, inputs).outputs[0];
+    for (std::size_t o = 0; o < want.size(); ++o)
+      expect_close(got[o], want[o], type == ir::DType::f16 ? 2e-3 : 1e-6, ir::print(schedule));
+    if (HasFailure()) return;
+  }
+}
+
+struct Program {
+  std::string name;
+  std::uint64_t seed;
+  RandomWindows random;
+  double tolerance;
+};
+
+// Everything in one library; every second program holds itself to its memory plan.
+void compile_and_compare(std::vector<Program> programs) {
+  Compiled compiled("-O1 -march=native");
+  for (const Program& p : programs) {
+    ir::Schedule schedule = p.random.schedule;
+    passes::run_passes(schedule, passes::default_passes());
+    compiled.add_schedule(p.name, std::move(schedule), p.seed % 2 == 0);
+  }
+  compiled.build();
+  for (const Program& p : programs) {
+    SCOPED_TRACE(p.name + "\n" + ir::print(compiled.schedule(p.name)));
+    const auto inputs = whole_inputs(p.random, p.seed);
+    const auto want = ir::run(p.random.schedule, inputs).outputs[0];
+    rt::Program program = compiled.open(p.name);
+    for (int step = 0; step < 2; ++step) {
+      const auto got = compiled.run(program, inputs[0]);
+      for (std::size_t o = 0; o < want.size(); ++o)
+        expect_close(got[o], want[o], p.tolerance, "output " + std::to_string(o));
+    }
+  }
+}
+
+TEST(WindowKernels, CompiledProgramsAgreeWithTheInterpreter) {
+  std::vector<Program> programs;
+  for (int k = 0; k < random_cases(40); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    const bool half = seed % 8 == 3, wide = seed % 8 == 5;
+    const ir::DType type = half ? ir::DType::bf16 : wide ? ir::DType::f64 : ir::DType::f32;
+    programs.push_back(
+        {"windows" + std::to_string(seed), seed, random_windows(seed, type), half ? 2e-2 : 1e-5});
+  }
+  compile_and_compare(std::move(programs));
+}
+
+TEST(Recurrences, CompiledProgramsAgreeWithTheInterpreter) {
+  std::vector<Program> programs;
+  for (int k = 0; k < random_cases(30); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    const bool half = seed % 6 == 3, wide = seed % 6 == 5;
+    const ir::DType type = half ? ir::DType::f16 : wide ? ir::DType::f64 : ir::DType::f32;
+    programs.push_back(
+        {"recurrence" + std::to_string(seed), seed, random_recurrence(seed, type), half ? 2e-3 : 1e-5});
+  }
+  compile_and_compare(std::move(programs));
+}
+
+}  // namespace
+}  // namespace braid::test
