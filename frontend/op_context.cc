@@ -147,8 +147,12 @@ std::optional<std::vector<int>> OpContext::axes(int k, int rank) {
   std::optional<std::vector<std::int64_t>> given = ints_attribute("axes");
   if (!given && has_input(k)) given = constant_ints(k, "axes");
   if (!given) return std::nullopt;
+  return normalize_axes(*given, rank);
+}
+
+std::vector<int> OpContext::normalize_axes(const std::vector<std::int64_t>& axes, int rank) const {
   std::vector<int> result;
-  for (std::int64_t axis : *given) result.push_back(normalize_axis(axis, rank, "an axis"));
+  for (std::int64_t axis : axes) result.push_back(normalize_axis(axis, rank, "an axis"));
   std::sort(result.begin(), result.end());
   if (std::adjacent_find(result.begin(), result.end()) != result.end())
     fail(kInvalidAttribute, "an axis is given twice");

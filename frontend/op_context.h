@@ -64,6 +64,8 @@ class OpContext {
 
   // An axis in [-rank, rank) as one in [0, rank).
   int normalize_axis(std::int64_t axis, int rank, const char* what = "axis") const;
+  // Several of them: distinct, ascending.
+  std::vector<int> normalize_axes(const std::vector<std::int64_t>& axes, int rank) const;
   // Attribute `axis`.
   int axis_attribute(int rank, std::int64_t fallback) const {
     return normalize_axis(int_attribute("axis", fallback), rank);

@@ -282,6 +282,27 @@ void register_simplified_layer_normalization() {
   RegisterSchema(std::move(schema));
 }
 
+// ONNX marks version 18 as deprecated since version 21 gives scale and bias one number per channel instead of per
+// group. Models of operator sets 18 to 20 have it all the same, and other runtimes accept them.
+void restore_group_normalization() {
+  const char* name = "GroupNormalization";
+  constexpr int kVersion = 18;
+  const OpSchema* old = onnx::OpSchemaRegistry::Schema(name, kVersion, "");
+  if (old == nullptr || !old->Deprecated()) return;
+  OpSchema schema(name, __FILE__, __LINE__);
+  schema.SetDomain("").SinceVersion(kVersion);
+  schema.Attr("epsilon", "added to the variance", AttributeProto::FLOAT, 1e-5f);
+  schema.Attr("num_groups", "divides the number of channels", AttributeProto::INT, true);
+  schema.Input(0, "X", "(N, C, ...)", "T")
+      .Input(1, "scale", "(num_groups)", "T")
+      .Input(2, "bias", "(num_groups)", "T");
+  schema.Output(0, "Y", "of the same shape as X", "T");
+  schema.TypeConstraint("T", old->typeConstraintParams().front().allowed_type_strs, "floating-point types");
+  schema.TypeAndShapeInferenceFunction(onnx::propagateShapeAndTypeFromFirstInput);
+  onnx::DeregisterSchema(name, kVersion, "");
+  RegisterSchema(std::move(schema));
+}
+
 }  // namespace
 
 void register_schemas() {
@@ -295,6 +316,7 @@ void register_schemas() {
     register_braid();
     register_dist_collective();
     register_simplified_layer_normalization();
+    restore_group_normalization();
   });
 }
 

@@ -31,6 +31,15 @@ inline TensorBox binary(ir::Lowering& lowering, OpCode code, TensorBox x, Tensor
   });
 }
 
+// Output 0 is f of every element of input 0, computed in compute_type and rounded once.
+template <class F>
+void set_elementwise(OpContext& c, const F& f) {
+  const DType dtype = c.dtype(0);
+  c.set_output(0, c.lowering().pointwise({c.input(0)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.cast(f(b, b.cast(v[0], compute_type(dtype))), dtype);
+  }));
+}
+
 // Axes axis, axis + 1, ..., rank - 1.
 inline std::vector<int> axes_from(int axis, int rank) {
   std::vector<int> axes;

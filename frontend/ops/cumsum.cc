@@ -1,11 +1,12 @@
-// CumSum, as a sum over all elements up to the present one. Quadratic in the length of the axis: meant for the
-// short axes on which models use it (positions from an attention mask).
+// CumSum and CumProd, as a sum or product over all elements up to the present one. Quadratic in the length of the
+// axis: meant for the short axes on which models use them (positions from an attention mask).
 #include "frontend/ops/common.h"
 
 namespace braid::frontend {
 namespace {
 
-void lower_cumsum(OpContext& c) {
+template <ir::ReduceKind kind>
+void lower(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const TensorBox x = c.input(0);
   const std::vector<std::int64_t> given = c.constant_ints(1, "the axis");
@@ -21,12 +22,16 @@ void lower_cumsum(OpContext& c) {
     source[axis] = at.back();
     const OpCode before = exclusive ? OpCode::lt : OpCode::le;
     const ValueId counts = reverse ? b.binary(before, here, other) : b.binary(before, other, here);
-    return b.where(counts, b.cast(l.load(b, x, source), compute), b.constant_of(compute, 0));
+    return b.where(counts, b.cast(l.load(b, x, source), compute),
+                   b.constant_of(compute, kind == ir::ReduceKind::prod ? 1 : 0));
   });
-  c.set_output(0, l.cast(l.reduce(terms, ir::ReduceKind::sum, {static_cast<int>(x.rank())}, false), dtype));
+  c.set_output(0, l.cast(l.reduce(terms, kind, {static_cast<int>(x.rank())}, false), dtype));
 }
 
-const OpSpec kOps[] = {{"", "CumSum", 11, kNewestOpset, kNumbers, lower_cumsum}};
+const OpSpec kOps[] = {
+    {"", "CumProd", 26, kNewestOpset, kNumbers, lower<ir::ReduceKind::prod>},
+    {"", "CumSum", 11, kNewestOpset, kNumbers, lower<ir::ReduceKind::sum>},
+};
 
 }  // namespace
 

@@ -23,8 +23,15 @@ void lower_is_inf(OpContext& c) {
 
 const OpSpec kOps[] = {
     {"", "Abs", 1, kNewestOpset, kNumbers, lower<OpCode::abs>},
+    {"", "Acos", 7, kNewestOpset, kFloats, lower<OpCode::acos>},
+    {"", "Acosh", 9, kNewestOpset, kFloats, lower<OpCode::acosh>},
+    {"", "Asin", 7, kNewestOpset, kFloats, lower<OpCode::asin>},
+    {"", "Asinh", 9, kNewestOpset, kFloats, lower<OpCode::asinh>},
+    {"", "Atan", 7, kNewestOpset, kFloats, lower<OpCode::atan>},
+    {"", "Atanh", 9, kNewestOpset, kFloats, lower<OpCode::atanh>},
     {"", "Ceil", 1, kNewestOpset, kFloats, lower<OpCode::ceil>},
     {"", "Cos", 7, kNewestOpset, kFloats, lower<OpCode::cos>},
+    {"", "Cosh", 9, kNewestOpset, kFloats, lower<OpCode::cosh>},
     {"", "Erf", 9, kNewestOpset, kFloats, lower<OpCode::erf>},
     {"", "Exp", 1, kNewestOpset, kFloats, lower<OpCode::exp>},
     {"", "Floor", 1, kNewestOpset, kFloats, lower<OpCode::floor>},
@@ -38,7 +45,9 @@ const OpSpec kOps[] = {
     {"", "Sigmoid", 1, kNewestOpset, kFloats, lower<OpCode::sigmoid>},
     {"", "Sign", 9, kNewestOpset, kNumbers, lower<OpCode::sign>},
     {"", "Sin", 7, kNewestOpset, kFloats, lower<OpCode::sin>},
+    {"", "Sinh", 9, kNewestOpset, kFloats, lower<OpCode::sinh>},
     {"", "Sqrt", 1, kNewestOpset, kFloats, lower<OpCode::sqrt>},
+    {"", "Tan", 7, kNewestOpset, kFloats, lower<OpCode::tan>},
     {"", "Tanh", 1, kNewestOpset, kFloats, lower<OpCode::tanh>},
 };
 

@@ -194,12 +194,12 @@ TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreName
 TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
-      "<then_branch = t () => (float[m] a) { [first] b = Unique(x) [second] a = RandomNormalLike(b) }, "
+      "<then_branch = t () => (float[m] a) { [first] b = Unique(x) [second] a = NonMaxSuppression(b, b) }, "
       "else_branch = f () => (float[m] b) { b = Abs(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(
       error.what(),
-      HasSubstr("2 operators are not supported: Unique (node 'first'), RandomNormalLike (node 'second')"));
+      HasSubstr("2 operators are not supported: Unique (node 'first'), NonMaxSuppression (node 'second')"));
 }
 
 TEST(FrontendErrors, StringInput) {

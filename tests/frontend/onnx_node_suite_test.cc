@@ -26,6 +26,14 @@ struct Report {
 // A later change must not lose cases without anybody noticing: raise this with every operator that is added.
 constexpr int kPassing = 1100;
 
+// Random numbers of seeded operators: ONNX does not fix them, and its files hold those of one implementation.
+bool has_free_values(const onnx::ModelProto& model) {
+  return std::any_of(model.graph().node().begin(), model.graph().node().end(),
+                     [](const onnx::NodeProto& node) {
+                       return node.op_type() == "Bernoulli" || node.op_type() == "RandomUniformLike";
+                     });
+}
+
 // Turns inputs that may decide shapes into initializers; returns the inputs that are left.
 std::vector<ir::Tensor> bind_inputs(onnx::ModelProto& model, const std::vector<ir::Tensor>& inputs) {
   onnx::GraphProto& graph = *model.mutable_graph();
@@ -75,6 +83,7 @@ Report run_case(const fs::path& folder) {
       const std::vector<std::vector<ir::Tensor>> per_rank = {inputs};
       const ir::InterpreterResult result = ir::run(schedule, per_rank);
       const std::vector<ir::Tensor>& expected = sets[0][0].outputs;
+      if (has_free_values(model)) return {Outcome::skipped, "random numbers"};
       for (std::size_t k = 0; k < expected.size(); ++k) {
         const std::string d = test::difference(result.outputs[0][k], expected[k], 1e-3, 1e-7);
         if (!d.empty()) return {Outcome::failed, fmt::format("output {}: {}", k, d)};
