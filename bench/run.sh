@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder, and
 # overlap/TABLE.md, which is equal on every machine.
-#   bench/run.sh [BUILD_DIR] [onnxruntime|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pipeline|tensor_parallel]...
+#   bench/run.sh [BUILD_DIR] [onnxruntime|networks|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pipeline|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 if [[ $# -gt 0 && -d $1 ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime memory collectives comm_plan compile overlap overlap_table paced pipeline tensor_parallel
+[[ $# -gt 0 ]] || set -- onnxruntime networks memory collectives comm_plan compile overlap overlap_table paced pipeline tensor_parallel
 braid=$build/bin/braid
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
 
@@ -29,6 +29,11 @@ write() {
 onnxruntime() {
   header "# GPT-2 small beside ONNX Runtime"
   scripts/python_run.sh bench/onnxruntime/compare.py --braid "$braid"
+}
+
+networks() {
+  header "# Vision and recurrent networks beside ONNX Runtime"
+  scripts/python_run.sh bench/onnxruntime/networks.py --braid "$braid"
 }
 
 memory() {
@@ -133,6 +138,7 @@ tensor_parallel() {
 for what in "$@"; do
   case $what in
     overlap_table) write bench/overlap/TABLE.md overlap_table ;;
+    networks) write bench/onnxruntime/NETWORKS.md networks ;;
     memory) write bench/onnxruntime/MEMORY.md memory ;;
     onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;

@@ -65,6 +65,21 @@ void collect_names(const onnx::ValueInfoProto& value, std::set<std::string>& nam
   }
 }
 
+// Exporters write these for sizes that they do not know; they name nothing, so that two of them need not be equal.
+bool unknown(const Dimension& dim) {
+  return (dim.has_dim_value() && dim.dim_value() == -1) || (dim.has_dim_param() && dim.dim_param() == "?") ||
+         (!dim.has_dim_value() && dim.dim_param().empty());
+}
+
+// Sizes of results are computed. A name that stands for another size there than in the inputs is a common mistake of
+// exporters, and no reason to refuse the model.
+void forget_names(onnx::ValueInfoProto& output) {
+  if (!output.type().has_tensor_type() || !output.type().tensor_type().has_shape()) return;
+  for (Dimension& dim : *output.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+    if (dim.has_dim_param() || unknown(dim)) dim.clear_value();
+  }
+}
+
 void fix(onnx::ValueInfoProto& value, const DimBounds& bounds) {
   if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return;
   for (Dimension& dim : *value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
@@ -96,14 +111,14 @@ std::set<std::string> name_dims(Model& model) {
     check_type(model, input);
     int axis = 0;
     for (Dimension& dim : *input.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
-      if (dim.has_dim_value() && dim.dim_value() < 0) {
+      if (unknown(dim)) {
+        dim.set_dim_param(fmt::format("{}_{}", input.name(), axis));
+      } else if (dim.has_dim_value() && dim.dim_value() < 0) {
         user_error(
             kInvalidDimension, {.file = model.path},
             fmt::format("input '{}' has the size {} along axis {}", input.name(), dim.dim_value(), axis),
             "sizes must be at least 0; name a size that varies");
       }
-      if (!dim.has_dim_value() && dim.dim_param().empty())
-        dim.set_dim_param(fmt::format("{}_{}", input.name(), axis));
       ++axis;
     }
     collect_names(input, known);
@@ -177,9 +192,10 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
                hint + ", or =SIZE for a fixed size");
   }
   for (const onnx::ValueInfoProto* input : true_inputs(model)) check_total(model, *input, bounds);
-  for (auto* list : {graph.mutable_input(), graph.mutable_output(), graph.mutable_value_info()}) {
+  for (auto* list : {graph.mutable_input(), graph.mutable_value_info()}) {
     for (onnx::ValueInfoProto& value : *list) fix(value, bounds);
   }
+  for (onnx::ValueInfoProto& output : *graph.mutable_output()) forget_names(output);
 }
 
 std::vector<ir::Expr> input_sizes(const onnx::ValueInfoProto& input, const DimBounds& bounds,

@@ -127,25 +127,26 @@ def servers(options, model, case, threads):
     return result
 
 
-def measure(options, model, graph, threads):
-    """Latencies in milliseconds by name, one list per turn."""
-    running = servers(options, model, CASES[graph], threads)
+def measure(options, model, case, threads):
+    """Latencies in milliseconds by name, one list per turn, and the peak of each process's memory in bytes."""
+    running = servers(options, model, case, threads)
     latencies = {name: [] for name in running}
     for turn in range(options.turns + 1):
         for name, server in running.items():
             values = server.turn(options.runs)
             if turn > 0:  # the first one warms up
                 latencies[name].append([ns / 1e6 for ns in values])
+    peaks = {name: server.peak_bytes() for name, server in running.items()}
     for server in running.values():
         server.close()
-    return latencies
+    return latencies, peaks
 
 
-def table_row(graph, threads, latencies):
+def table_row(title, threads, latencies):
     def median(name):
         return statistics.median(v for turn in latencies[name] for v in turn)
 
-    cells = [TITLES[graph], str(threads), f"{median('ONNX Runtime'):.2f}"]
+    cells = [title, str(threads), f"{median('ONNX Runtime'):.2f}"]
     if "Braid" in latencies:
         turns = zip(latencies["Braid"], latencies["ONNX Runtime"])
         low, high = np.quantile([statistics.median(b) / statistics.median(o) for b, o in turns], [0.25, 0.75])
@@ -200,7 +201,8 @@ def main():
     for graph in options.graphs:
         model = make_model(options.work, graph, model_options)
         for threads in options.threads:
-            print(table_row(graph, threads, measure(options, model, graph, threads)), flush=True)
+            latencies, _ = measure(options, model, CASES[graph], threads)
+            print(table_row(TITLES[graph], threads, latencies), flush=True)
 
 
 if __name__ == "__main__":
