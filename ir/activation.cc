@@ -126,14 +126,10 @@ Formula half_of_one_plus(FormulaAlgebra& f, const Formula& p) {
   return f.scale(f.add(f.constant(1), p), 0.5);
 }
 
-Formula limited(FormulaAlgebra& f, const Formula& p, double low, double high) {
-  return f.min(f.max(p, f.constant(low)), f.constant(high));
-}
-
 std::vector<std::pair<PostOp::Kind, Formula>> definitions(FormulaAlgebra& f) {
   const Formula x = f.variable();
   const Formula bent = f.scale(f.add(x, f.scale(f.power(x, 3), kCubic)), kRootTwoOverPi);
-  return {
+  std::vector<std::pair<Kind, Formula>> all = {
       {Kind::identity, x},
       {Kind::relu, f.multiply(x, f.is_positive(x))},
       {Kind::relu, f.multiply(x, f.is_not_negative(x))},
@@ -142,10 +138,20 @@ std::vector<std::pair<PostOp::Kind, Formula>> definitions(FormulaAlgebra& f) {
       {Kind::tanh, f.tanh(x)},
       {Kind::sigmoid, f.sigmoid(x)},
       {Kind::swish, f.multiply(x, f.sigmoid(x))},
-      {Kind::relu6, limited(f, x, 0, 6)},
-      {Kind::hard_swish, f.multiply(x, f.scale(limited(f, f.add(x, f.constant(3)), 0, 6), 1.0 / 6))},
-      {Kind::hard_swish, f.multiply(x, limited(f, f.add(f.scale(x, 1.0 / 6), f.constant(0.5)), 0, 1))},
   };
+  // From below first or from above: equal values, but two formulas.
+  const auto limited = [&](const Formula& p, double high, bool below_first) {
+    const Formula low = f.constant(0), top = f.constant(high);
+    return below_first ? f.min(f.max(p, low), top) : f.max(f.min(p, top), low);
+  };
+  const Formula sixths = f.add(f.scale(x, 1.0 / 6), f.constant(0.5));
+  for (const bool below_first : {true, false}) {
+    all.emplace_back(Kind::relu6, limited(x, 6, below_first));
+    all.emplace_back(Kind::hard_swish,
+                     f.multiply(x, f.scale(limited(f.add(x, f.constant(3)), 6, below_first), 1.0 / 6)));
+    all.emplace_back(Kind::hard_swish, f.multiply(x, limited(sixths, 1, below_first)));
+  }
+  return all;
 }
 
 }  // namespace

@@ -200,15 +200,18 @@ class Chooser {
       families_[owner].in_region = true;
       open.push_back(owner);
     };
+    // Only where the channels are dimension 1; elsewhere they are where they should be, or the shape is an unusual one.
+    const auto enter_operand = [&](const TensorRef& ref) {
+      const std::vector<Expr> strides = strides_of(graph_, ref.buffer);
+      if (strides.size() == ref.sizes.size() && ref.strides.back() == strides[1]) enter(family_[ref.buffer]);
+    };
     for (OpId id : first_ids<OpId>(count_of(graph_.ops))) {
       const Operation& op = graph_[id];
       if (!single_[id]) continue;
       if (const auto* k = op.as<Convolution>()) {
-        enter(family_[k->a.buffer]);
-        enter(family_[k->out.buffer]);
+        enter_operand(k->a), enter_operand(k->out);
       } else if (const auto* k = op.as<Pooling>()) {
-        enter(family_[k->x.buffer]);
-        enter(family_[k->out.buffer]);
+        enter_operand(k->x), enter_operand(k->out);
       }
     }
     while (!open.empty()) {

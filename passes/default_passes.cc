@@ -6,6 +6,7 @@
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_horizontal.h"
 #include "passes/fuse_vertical.h"
+#include "passes/hoist_invariants.h"
 #include "passes/merge_loops.h"
 #include "passes/name_post_ops.h"
 #include "passes/overlap/braid_schedule.h"
@@ -41,6 +42,8 @@ constexpr PipelineStep kDefault[] = {
      "before fusion, which would make one node of two copies and keep the tensor between them"},
     {"choose_layouts",
      "before fusion, so that loops and the results of convolutions that take them in have one order"},
+    {"hoist_invariants",
+     "loops iterate as they will; before fusion, so that an epilogue may take the new loop in"},
     {"fuse_epilogues",
      "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
     {"fuse_vertical",
@@ -83,6 +86,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<FuseHorizontal>();
   registry.add<FuseVertical>();
   registry.add<GroupFsdpCollectives>();
+  registry.add<HoistInvariants>();
   registry.add<LatencyHiding>();
   registry.add<MergeLoops>();
   registry.add<NamePostOps>();

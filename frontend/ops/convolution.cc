@@ -65,7 +65,8 @@ TensorBox convolved(OpContext& c, const TensorBox& x, const TensorBox& w, bool t
   const std::vector<Expr> spatial = spatial_sizes(c);
   const Filters f = filters_of(c, transposed);
   const Windows windows = transposed ? transposed_windows_of(c, spatial, f.taps) : windows_of(c, spatial, f.taps);
-  return l.convolution(channels_last(l, x), grouped(l, w, f, transposed), windows.windows, windows.sizes, transposed);
+  return channels_first(
+      l, l.convolution(channels_last(l, x), grouped(l, w, f, transposed), windows.windows, windows.sizes, transposed));
 }
 
 template <bool transposed>
@@ -74,15 +75,18 @@ void lower_convolution(OpContext& c) {
   TensorBox y = convolved(c, c.input(0), c.input(1), transposed);
   if (c.has_input(2)) {
     if (c.rank(2) != 1) c.fail(kShapeMismatch, fmt::format("the bias has rank {}, expected 1", c.rank(2)));
-    const Expr filters = y.sizes().back(), given = c.sizes(2)[0];
+    const Expr filters = y.sizes()[1], given = c.sizes(2)[0];
     if (given.is_constant() && !(given == filters)) {
       c.fail(kShapeMismatch,
              fmt::format("the bias has {} values for {} filters", to_string(given), to_string(filters)));
     }
     l.require_equal(given, filters);
-    y = binary(l, OpCode::add, y, c.input(2));
+    TensorBox bias = c.input(2);
+    for (std::size_t d = 2; d < y.rank(); ++d) bias = l.unsqueeze(bias, static_cast<int>(d) - 1);
+    // A loop of its own becomes the beginning of the epilogue; together with what follows, it might have no name there.
+    y = l.realize(binary(l, OpCode::add, y, bias));
   }
-  c.set_output(0, channels_first(l, y));
+  c.set_output(0, y);
 }
 
 // Integers less their zero point, in i32. `k` is the zero point: a scalar, or one value per filter.
@@ -102,7 +106,7 @@ TensorBox centered(OpContext& c, TensorBox x, int k, bool per_filter) {
 
 void lower_conv_integer(OpContext& c) {
   const TensorBox x = centered(c, c.input(0), 2, false), w = centered(c, c.input(1), 3, true);
-  c.set_output(0, channels_first(c.lowering(), convolved(c, x, w, false)));
+  c.set_output(0, convolved(c, x, w, false));
 }
 
 constexpr TypeSet kBytes = {DType::i8, DType::u8};
