@@ -111,6 +111,7 @@ TestCase read_test_case(const std::string& dir) {
   const frontend::Signature signature = frontend::read_signature(test.model);
   require_tensors(test.model, "input", signature.inputs);
   require_tensors(test.model, "output", signature.outputs);
+  for (const frontend::SignatureValue& input : signature.inputs) test.input_names.push_back(input.name);
   if (const int ranks = count_ranks(sets[0]); ranks > 0) test.ranks = ranks;
   for (const fs::path& set : sets) {
     TestData data{set.filename().string(), {}, {}};
