@@ -87,7 +87,8 @@ void require_tensors(const std::string& model, const char* what,
   for (const frontend::SignatureValue& value : values) {
     if (value.kind == "tensor" || value.kind.empty()) continue;
     ir::user_error(frontend::kUnsupportedType, {.file = model},
-                   fmt::format("{} '{}' is not a tensor but a {}", what, value.name, value.kind),
+                   fmt::format("{} '{}' is not a tensor but {} {}", what, value.name,
+                               value.kind == "optional" ? "an" : "a", value.kind),
                    "inputs and outputs of a program must be tensors");
   }
 }

@@ -18,16 +18,16 @@ namespace braid::frontend {
 namespace {
 
 [[noreturn]] void cannot_convert(const Model& model, int opset, const std::string& why) {
-  ir::user_error(kVersionConversion, {.file = model.path},
-                 fmt::format("the model cannot be converted from operator set {} to {}: {}", opset,
-                             kOldestOpset, why),
-                 fmt::format("export it for operator set {} or newer", kOldestOpset));
+  ir::user_error(
+      kVersionConversion, {.file = model.path},
+      fmt::format("the model cannot be converted from operator set {} to {}: {}", opset, kOldestOpset, why),
+      fmt::format("export it for operator set {} or newer", kOldestOpset));
 }
 
 // Before operator set 7, the second operand of these lay along the axes of the first from `axis` on if `broadcast`
 // was set; since then along the last ones.
-const std::set<std::string> kBroadcasting = {"Add", "And", "Div",  "Equal", "Greater", "Less",
-                                             "Mul", "Or",  "Pow",  "Sub",   "Xor"};
+const std::set<std::string> kBroadcasting = {"Add", "And", "Div", "Equal", "Greater", "Less",
+                                             "Mul", "Or",  "Pow", "Sub",   "Xor"};
 
 const onnx::AttributeProto* find_attribute(const onnx::NodeProto& node, const char* name) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -38,7 +38,8 @@ const onnx::AttributeProto* find_attribute(const onnx::NodeProto& node, const ch
 
 void remove_attribute(onnx::NodeProto& node, const char* name) {
   auto& all = *node.mutable_attribute();
-  all.erase(std::remove_if(all.begin(), all.end(), [&](const auto& a) { return a.name() == name; }), all.end());
+  all.erase(std::remove_if(all.begin(), all.end(), [&](const auto& a) { return a.name() == name; }),
+            all.end());
 }
 
 // Gives such an operand trailing axes of size 1 where `axis` asks for them. ONNX's converter adds as many as the ranks
@@ -113,7 +114,8 @@ class OperandAxes {
     for (const onnx::NodeProto& node : graph.node()) {
       if (lies_along_axis(node))
         cannot_convert(model_, opset_,
-                       fmt::format("node '{}' ({}) in a branch has the attribute 'axis'", name_of(node), node.op_type()));
+                       fmt::format("node '{}' ({}) in a branch has the attribute 'axis'", name_of(node),
+                                   node.op_type()));
       for (const onnx::AttributeProto& attribute : node.attribute()) {
         if (attribute.has_g()) refuse_inside(attribute.g());
       }
@@ -132,7 +134,8 @@ onnx::ModelProto converted(const Model& model, int opset) {
     converter::DefaultVersionConverter all;
     // Rules that it lacks.
     for (const char* op : {"And", "Equal", "Greater", "Less", "Or", "Xor"}) {
-      all.registerAdapter(std::make_unique<converter::BroadcastForwardCompatibility>(op, onnx::OpSetID(6), onnx::OpSetID(7)));
+      all.registerAdapter(
+          std::make_unique<converter::BroadcastForwardCompatibility>(op, onnx::OpSetID(6), onnx::OpSetID(7)));
     }
     for (const char* op : {"GRU", "LSTM", "RNN"})
       all.registerAdapter(op, 6, 7, converter::RemoveAttribute(onnx::Symbol("output_sequence")));

@@ -36,7 +36,8 @@ TEST(BindInputs, OnlyInputsBehindSizesBecomeConstants) {
 
 TEST(BindInputs, AValueMayBeComputedFromSeveralInputs) {
   const ir::Schedule schedule = import_text(
-      "g (float[6] x, int64[1] a, int64[1] b) => (float[r, c] y) { s = Concat <axis = 0> (a, b) y = Reshape(x, s) }",
+      "g (float[6] x, int64[1] a, int64[1] b) => (float[r, c] y) { s = Concat <axis = 0> (a, b) y = "
+      "Reshape(x, s) }",
       {.bindable = {{"a", ints({2})}, {"b", ints({3})}}});
   EXPECT_THAT(inputs_of(schedule), ElementsAre("x"));
 }
@@ -44,7 +45,8 @@ TEST(BindInputs, AValueMayBeComputedFromSeveralInputs) {
 // The size of x is known without its values.
 TEST(BindInputs, SizesOfAnInputDoNotNeedItsValues) {
   const ir::Schedule schedule = import_text(
-      "g (float[6] x, int64[1] a) => (float[r, c] y) { n = Shape(x) m = Div(n, a) s = Concat <axis = 0> (a, m) "
+      "g (float[6] x, int64[1] a) => (float[r, c] y) { n = Shape(x) m = Div(n, a) s = Concat <axis = 0> (a, "
+      "m) "
       "y = Reshape(x, s) }",
       {.bindable = {{"x", floats({1, 2, 3, 4, 5, 6})}, {"a", ints({2})}}});
   EXPECT_THAT(inputs_of(schedule), ElementsAre("x"));
@@ -52,7 +54,8 @@ TEST(BindInputs, SizesOfAnInputDoNotNeedItsValues) {
 
 TEST(BindInputs, AConditionIsBoundToo) {
   const ir::Schedule schedule = import_text(
-      "g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] a) { a = Abs(x) }, "
+      "g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] a) { a = Abs(x) "
+      "}, "
       "else_branch = f () => (float[2] b) { b = Neg(x) }> }",
       {.bindable = {{"c", ir::make_tensor<std::uint8_t>(ir::DType::boolean, {}, {0})}}});
   EXPECT_THAT(inputs_of(schedule), ElementsAre("x"));
@@ -90,7 +93,8 @@ TEST(BindInputs, InputsBehindAValueAreFoundThroughBranches) {
   Model model;
   model.proto = parse_model(
       "g (bool c, float[2] x, float[2] z, float[2] w) => (float[2] y, float[2] v) { n = Neg(x) y = If (c) "
-      "<then_branch = t () => (float[2] a) { a = Abs(n) }, else_branch = f () => (float[2] b) { b = Neg(z) }> "
+      "<then_branch = t () => (float[2] a) { a = Abs(n) }, else_branch = f () => (float[2] b) { b = Neg(z) "
+      "}> "
       "v = Abs(w) }");
   EXPECT_THAT(inputs_behind(model, "y"), UnorderedElementsAre("c", "x", "z"));
 }

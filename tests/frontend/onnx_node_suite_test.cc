@@ -1,5 +1,5 @@
 // ONNX's own node tests (written by tests/models/make_onnx_cases.py), run by the interpreter. None may give a wrong
-// result; docs/onnx-support.md lists what is refused. Inputs on which sizes depend arrive as graph inputs: each case is
+// result; docs/onnx-support.md, which a test of its own holds against a run, lists what passes and what is refused. Inputs on which sizes depend arrive as graph inputs: each case is
 // also run with these bound to their values.
 #include <gtest/gtest.h>
 
@@ -22,9 +22,6 @@ struct Report {
   Outcome outcome;
   std::string text;
 };
-
-// A later change must not lose cases without anybody noticing: raise this with every operator that is added.
-constexpr int kPassing = 1212;
 
 // Every size of an input becomes the one that the data have.
 void bind_dims(onnx::ModelProto& model, const std::vector<ir::Tensor>& inputs) {
@@ -97,7 +94,6 @@ TEST(OnnxNodeSuite, NoCaseIsWrong) {
       "failed\n",
       count[Outcome::passed] + count[Outcome::bound], cases.size(), count[Outcome::bound],
       count[Outcome::refused], count[Outcome::failed]);
-  EXPECT_GE(count[Outcome::passed] + count[Outcome::bound], kPassing);
 }
 
 }  // namespace
