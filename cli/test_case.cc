@@ -87,7 +87,8 @@ void require_tensors(const std::string& model, const char* what,
   for (const frontend::SignatureValue& value : values) {
     if (value.kind == "tensor" || value.kind.empty()) continue;
     ir::user_error(frontend::kUnsupportedType, {.file = model},
-                   fmt::format("{} '{}' is not a tensor but a {}", what, value.name, value.kind),
+                   fmt::format("{} '{}' is not a tensor but {} {}", what, value.name,
+                               value.kind == "optional" ? "an" : "a", value.kind),
                    "inputs and outputs of a program must be tensors");
   }
 }
@@ -111,6 +112,7 @@ TestCase read_test_case(const std::string& dir) {
   const frontend::Signature signature = frontend::read_signature(test.model);
   require_tensors(test.model, "input", signature.inputs);
   require_tensors(test.model, "output", signature.outputs);
+  for (const frontend::SignatureValue& input : signature.inputs) test.input_names.push_back(input.name);
   if (const int ranks = count_ranks(sets[0]); ranks > 0) test.ranks = ranks;
   for (const fs::path& set : sets) {
     TestData data{set.filename().string(), {}, {}};

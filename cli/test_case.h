@@ -24,6 +24,7 @@ struct TestCase {
   std::string dir;
   std::string model;  // may contain {rank}
   int ranks = 1;
+  std::vector<std::string> input_names;  // of the model, in the order of the data's
   std::vector<TestData> data;
   std::map<std::string, ir::Bounds> dims;  // from dims.json, otherwise from the data sets
 };

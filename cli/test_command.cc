@@ -4,7 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/compare.h"
@@ -12,6 +16,7 @@
 #include "cli/launched.h"
 #include "cli/model_options.h"
 #include "cli/test_case.h"
+#include "cli/write_file.h"
 #include "codegen/temp_dir.h"
 #include "frontend/errors.h"
 #include "ir/error.h"
@@ -27,6 +32,8 @@ struct Options {
   ExecuteOptions execute;
   Tolerance tolerance;
   std::string target = "cpu";
+  bool bind_shapes = false;
+  std::string report;  // file
   bool quiet = false;
 };
 
@@ -40,13 +47,21 @@ Tolerance tolerance_for(const Options& o, ir::DType dtype) {
   return tolerance;
 }
 
-enum class Outcome { passed, failed, skipped };
+enum class Outcome { passed, failed, refused };
 
-// Error numbers of unsupported features: such a case is skipped, not failed.
+constexpr const char* kOutcomeNames[] = {"passed", "failed", "refused"};
+
+// Error numbers of unsupported features: such a case is refused, not failed.
 bool unsupported(int code) {
   return code == 109 || code == 110 || code == 115 || code == 116 || code == 117 || code == 119 ||
-         code == 103 || code == 601;
+         code == 122 || code == 103 || code == 601;
 }
+
+// What --report writes of a case.
+struct CaseReport {
+  std::set<std::string> bound;   // inputs that were bound to their values
+  nlohmann::ordered_json error;  // of a case that is refused, or failed before it gave results
+};
 
 Outcome compare_data(const Options& o, const TestCase& test, const TestData& data,
                      const std::vector<RankResult>& results) {
@@ -75,7 +90,78 @@ Outcome compare_data(const Options& o, const TestCase& test, const TestData& dat
   return outcome;
 }
 
-Outcome run_case(const Options& o, const std::string& dir) {
+using Inputs = std::vector<std::vector<ir::Tensor>>;  // per rank
+
+// The inputs of a data set by name; only those that are equal on all ranks, which run one program.
+std::map<std::string, ir::Tensor> bindable_inputs(const TestCase& test, const TestData& data) {
+  std::map<std::string, ir::Tensor> values;
+  for (std::size_t k = 0; k < std::min(test.input_names.size(), data.inputs[0].size()); ++k) {
+    const auto same = [&](const auto& rank) { return k < rank.size() && rank[k] == data.inputs[0][k]; };
+    if (std::all_of(data.inputs.begin(), data.inputs.end(), same))
+      values.emplace(test.input_names[k], data.inputs[0][k]);
+  }
+  return values;
+}
+
+// The model of a case, lowered for the interpreter or compiled for a target.
+class CaseProgram {
+ public:
+  CaseProgram(const Options& o, CompileOptions options, const TestCase& test)
+      : o_(o), schedule_(lower(options)) {
+    for (std::size_t k = 0; k < test.input_names.size(); ++k) {
+      const std::string& name = test.input_names[k];
+      const auto has_name = [&](const ir::GraphInput& input) { return input.name == name; };
+      const auto& left = schedule_.graph.inputs;
+      if (!options.import.bindable.count(name) || std::any_of(left.begin(), left.end(), has_name)) continue;
+      bound_.insert(name);
+      bound_positions_.push_back(k);
+    }
+    optimise(schedule_, options);
+    if (o.target == "interpreter") return;
+    options.output_dir = temporary_.path();
+    emit_program(schedule_, options);
+    program_ = find_program(options.output_dir);
+  }
+
+  // The inputs that are constants of the program.
+  const std::set<std::string>& bound() const { return bound_; }
+
+  std::vector<RankResult> run(Inputs inputs) const {
+    for (std::vector<ir::Tensor>& rank : inputs) {
+      for (auto k = bound_positions_.rbegin(); k != bound_positions_.rend(); ++k)
+        rank.erase(rank.begin() + static_cast<std::ptrdiff_t>(*k));
+    }
+    if (o_.target != "interpreter") return execute(program_, inputs, o_.execute);
+    std::vector<RankResult> results;
+    for (std::vector<ir::Tensor>& outputs :
+         ir::run(schedule_, inputs, {.use_plan = schedule_.plan.has_value()}).outputs) {
+      const int rank = static_cast<int>(results.size());
+      results.push_back({.rank = rank, .outputs = std::move(outputs)});
+    }
+    return results;
+  }
+
+ private:
+  const Options& o_;
+  ir::Schedule schedule_;
+  std::set<std::string> bound_;
+  std::vector<std::size_t> bound_positions_;  // ascending
+  codegen::TempDir temporary_;
+  ProgramFiles program_;
+};
+
+// The compiled program of --program.
+ProgramFiles program_for(const Options& o, const TestCase& test) {
+  ProgramFiles program = find_program(o.program);
+  if (const int ranks = interface_of(program).ranks; ranks != test.ranks) {
+    ir::user_error(frontend::kRankCount, {.file = test.dir},
+                   fmt::format("the case is for {} ranks, but the program is for {}", test.ranks, ranks),
+                   fmt::format("compile the program with --ranks {}", test.ranks));
+  }
+  return program;
+}
+
+Outcome run_case(const Options& o, const std::string& dir, CaseReport& report) {
   const TestCase test = read_test_case(dir);
   CompileOptions options = o.model.compile_options();
   options.model = test.model;
@@ -88,60 +174,62 @@ Outcome run_case(const Options& o, const std::string& dir) {
         fmt::format("run it with --ranks {}", test.ranks));
   }
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);
-  codegen::TempDir temporary;
-  ir::Schedule schedule;
-  ProgramFiles program;
+  bool passed = true;
+  const auto check = [&](const TestData& data, const std::vector<RankResult>& results) {
+    passed &= compare_data(o, test, data, results) == Outcome::passed;
+  };
   if (!o.program.empty()) {
-    program = find_program(o.program);
-    if (const int ranks = interface_of(program).ranks; ranks != test.ranks) {
-      ir::user_error(frontend::kRankCount, {.file = dir},
-                     fmt::format("the case is for {} ranks, but the program is for {}", test.ranks, ranks),
-                     fmt::format("compile the program with --ranks {}", test.ranks));
-    }
+    const ProgramFiles program = program_for(o, test);
+    for (const TestData& data : test.data) check(data, execute(program, data.inputs, o.execute));
   } else {
-    schedule = lower(options);
-    optimise(schedule, options);
-  }
-  if (o.program.empty() && o.target != "interpreter") {
-    options.output_dir = temporary.path();
-    emit_program(schedule, options);
-    program = find_program(options.output_dir);
-  }
-  Outcome outcome = Outcome::passed;
-  for (const TestData& data : test.data) {
-    std::vector<RankResult> results;
-    if (o.program.empty() && o.target == "interpreter") {
-      for (std::vector<ir::Tensor>& outputs :
-           ir::run(schedule, data.inputs, {.use_plan = schedule.plan.has_value()}).outputs) {
-        const int rank = static_cast<int>(results.size());
-        results.push_back({.rank = rank, .outputs = std::move(outputs)});
+    std::optional<CaseProgram> program;
+    for (const TestData& data : test.data) {
+      if (o.bind_shapes) {
+        options.import.bindable = bindable_inputs(test, data);
+        program.reset();
       }
-    } else {
-      results = execute(program, data.inputs, o.execute);
+      if (!program) program.emplace(o, options, test);
+      report.bound.insert(program->bound().begin(), program->bound().end());
+      check(data, program->run(data.inputs));
     }
-    if (compare_data(o, test, data, results) == Outcome::failed) outcome = Outcome::failed;
   }
-  return outcome;
+  return passed ? Outcome::passed : Outcome::failed;
+}
+
+nlohmann::ordered_json error_of(const std::exception& error) {
+  const auto* user = dynamic_cast<const ir::UserError*>(&error);
+  if (!user) return {{"message", error.what()}};
+  return {{"number", fmt::format("BR{:04}", user->code())},
+          {"operator", user->location().op},
+          {"message", user->message()}};
 }
 
 int run(const Options& o) {
   int counts[3] = {0, 0, 0};
+  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
   for (const std::string& dir : o.cases) {
     Outcome outcome = Outcome::failed;
+    CaseReport report;
     try {
-      outcome = run_case(o, dir);
-    } catch (const ir::UserError& error) {
-      outcome = unsupported(error.code()) ? Outcome::skipped : Outcome::failed;
-      fmt::print("{}{} {}: {}\n", rank_prefix(), outcome == Outcome::skipped ? "skipped" : "FAILED", dir,
-                 error.what());
+      outcome = run_case(o, dir, report);
     } catch (const std::exception& error) {
-      fmt::print("{}FAILED {}: {}\n", rank_prefix(), dir, error.what());
+      const auto* user = dynamic_cast<const ir::UserError*>(&error);
+      if (user && unsupported(user->code())) outcome = Outcome::refused;
+      report.error = error_of(error);
+      fmt::print("{}{} {}: {}\n", rank_prefix(), outcome == Outcome::refused ? "refused" : "FAILED", dir,
+                 error.what());
     }
     ++counts[static_cast<int>(outcome)];
+    nlohmann::ordered_json& entry = cases.emplace_back();
+    entry["case"] = dir;
+    entry["outcome"] = kOutcomeNames[static_cast<int>(outcome)];
+    if (!report.bound.empty()) entry["bound"] = report.bound;
+    if (!report.error.is_null()) entry["error"] = report.error;
     std::fflush(stdout);
   }
-  fmt::print("{}{} passed, {} failed, {} skipped\n", rank_prefix(), counts[0], counts[1], counts[2]);
-  if (counts[0] + counts[1] == 0) fmt::print(stderr, "{}no case was run: all were skipped\n", rank_prefix());
+  fmt::print("{}{} passed, {} failed, {} refused\n", rank_prefix(), counts[0], counts[1], counts[2]);
+  if (counts[0] + counts[1] == 0) fmt::print(stderr, "{}no case was run: all were refused\n", rank_prefix());
+  if (!o.report.empty()) write_file(o.report, cases.dump(1) + "\n");
   return counts[0] > 0 && counts[1] == 0 ? 0 : 1;
 }
 
@@ -152,7 +240,7 @@ void add_test(CLI::App& app, Invocation& chosen) {
   CLI::App* command = app.add_subcommand("test", "Run test cases in ONNX's backend test layout");
   command->footer(
       "Example: braid test cases/test_add cases/test_gelu\n         braid test --target interpreter "
-      "cases/test_add");
+      "--bind-shapes cases/test_reshape_extended_dims");
   command->add_option("CASE_DIR", o->cases, "Folders with model.onnx and test_data_set_*")->required();
   command->add_option("--target", o->target, "cpu, cuda (on the emulated device), or interpreter")
       ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}));
@@ -166,6 +254,12 @@ void add_test(CLI::App& app, Invocation& chosen) {
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
+  command
+      ->add_flag("--bind-shapes", o->bind_shapes,
+                 "Make constants of inputs on which sizes, axes or choices depend that must be known while "
+                 "compiling; each data set is compiled with its own")
+      ->excludes("--program");
+  command->add_option("--report", o->report, "Write a JSON file with the outcome of each case");
   command->add_flag("-q,--quiet", o->quiet, "Do not list passed cases");
   o->model.add_dimensions(*command);
   o->model.add_passes(*command);

@@ -1,5 +1,5 @@
 # ONNX's C++ library, from its source distribution, as a subdirectory in one unity build.
-set(BRAID_ONNX_VERSION 1.22.0)
+set(BRAID_ONNX_VERSION 1.23.2)
 set(ONNX_SOURCE_DIR "" CACHE PATH "ONNX ${BRAID_ONNX_VERSION} sources; empty: fetched once by scripts/fetch_onnx.sh")
 if(NOT ONNX_SOURCE_DIR)
   execute_process(COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/fetch_onnx.sh"
@@ -11,7 +11,7 @@ else()
     message(FATAL_ERROR "ONNX_SOURCE_DIR=${braid_onnx_dir} holds ONNX ${found_version}; Braid needs ${BRAID_ONNX_VERSION}")
   endif()
 endif()
-set(BRAID_ONNX_DIR "${braid_onnx_dir}" CACHE INTERNAL "where ONNX's sources and test data lie")
+set(BRAID_ONNX_DIR "${braid_onnx_dir}" CACHE INTERNAL "where ONNX's sources lie")
 
 # A function: what is set in here reaches ONNX's own directory and nothing else.
 function(braid_add_onnx)

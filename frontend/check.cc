@@ -7,14 +7,9 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include <algorithm>
-#include <set>
-#include <utility>
 
 #include "frontend/errors.h"
-#include "frontend/functions.h"
 #include "frontend/guarded_schemas.h"
-#include "frontend/inline.h"
-#include "frontend/op_registry.h"
 
 namespace braid::frontend {
 
@@ -117,119 +112,6 @@ InferredTypes types_of(const Model& model) {
     for (const onnx::ValueInfoProto& value : *list) types[value.name()] = &value.type();
   }
   return types;
-}
-
-namespace {
-
-using Problems = std::vector<std::pair<std::string, std::vector<std::string>>>;  // in the order of the graph
-
-void add_problem(Problems& problems, const std::string& what, const std::string& origin) {
-  for (auto& [known, nodes] : problems) {
-    if (known == what) return nodes.push_back(origin);
-  }
-  problems.push_back({what, {origin}});
-}
-
-class SupportCheck {
- public:
-  SupportCheck(const Model& model, const Opsets& opsets, const InferredTypes* types)
-      : opsets_(opsets), types_(types) {
-    for (const onnx::FunctionProto& f : model.proto.functions()) functions_[function_key(f)] = &f;
-    for (const onnx::NodeProto& node : model.proto.graph().node()) visit(node, name_of(node));
-  }
-  // The nodes of a branch that is taken.
-  SupportCheck(const Opsets& opsets, const onnx::GraphProto& branch) : opsets_(opsets), inlines_(false) {
-    for (const onnx::NodeProto& node : branch.node()) visit(node, name_of(node));
-  }
-
-  void report(const Model& model) {
-    if (problems_.empty()) return;
-    // A branch with unsupported operators may never be taken; if the model is refused anyway, they are
-    // reported too.
-    for (const auto& [what, nodes] : inner_problems_) {
-      for (const std::string& node : nodes) add_problem(problems_, what, node);
-    }
-    std::vector<std::string> lines;
-    for (const auto& [what, nodes] : problems_) {
-      std::string line = fmt::format("{} (node '{}'", what, nodes.front());
-      if (nodes.size() > 1) line += fmt::format(" and {} more", nodes.size() - 1);
-      lines.push_back(line + ")");
-    }
-    user_error(kUnsupportedOperators, {.file = model.path},
-               fmt::format("{} operator{} not supported: {}", lines.size(),
-                           lines.size() == 1 ? " is" : "s are", fmt::join(lines, ", ")),
-               "`braid ops` lists the supported operators with their versions and types");
-  }
-
- private:
-  void visit(const onnx::NodeProto& node, const std::string& origin) {
-    const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
-    const std::string key = function_key(node);
-    const auto opset = opsets_.find(domain);
-    const int version = opset == opsets_.end() ? 1 : opset->second;
-    const std::string name = domain.empty() ? node.op_type() : domain + "." + node.op_type();
-    if (const auto local = functions_.find(key); local != functions_.end()) {
-      visit_function(node, name, *local->second, origin);
-    } else if (const OpSpec* spec = find_op(domain, node.op_type(), version)) {
-      check_type(node, *spec, name, origin);
-    } else if (!inlines_ || !has_function_body(domain, node.op_type(), version)) {
-      add_problem(*problems_of_place_, name, origin);
-    } else if (const onnx::FunctionProto* body =
-                   onnx::OpSchemaRegistry::Schema(node.op_type(), version, domain)
-                       ->GetFunction(version, false)) {
-      visit_function(node, name, *body, origin);
-    }
-    for (const onnx::AttributeProto& attribute : node.attribute()) {
-      if (attribute.has_g()) visit_inner_graph(attribute.g(), origin);
-      for (const onnx::GraphProto& graph : attribute.graphs()) visit_inner_graph(graph, origin);
-    }
-  }
-
-  // Functions are replaced by their bodies only in the graph itself.
-  void visit_function(const onnx::NodeProto& call, const std::string& name, const onnx::FunctionProto& body,
-                      const std::string& origin) {
-    if (!inlines_) return add_problem(*problems_of_place_, name, origin);
-    if (!visited_.insert(function_key(call)).second) return;
-    for (const onnx::NodeProto& inner : body.node()) visit(inner, origin);
-  }
-
-  void visit_inner_graph(const onnx::GraphProto& graph, const std::string& origin) {
-    const bool inlines = std::exchange(inlines_, false);
-    Problems* const outer = std::exchange(problems_of_place_, &inner_problems_);
-    for (const onnx::NodeProto& inner : graph.node())
-      visit(inner, inner.name().empty() ? origin : inner.name());
-    problems_of_place_ = outer;
-    inlines_ = inlines;
-  }
-
-  void check_type(const onnx::NodeProto& node, const OpSpec& spec, const std::string& name,
-                  const std::string& origin) {
-    if (!types_ || node.input_size() == 0) return;
-    const auto found = types_->find(node.input(0));
-    if (found == types_->end() || !found->second->has_tensor_type()) return;
-    const int type = found->second->tensor_type().elem_type();
-    const std::optional<ir::DType> dtype = dtype_of_onnx(type);
-    if (!dtype || !spec.types.contains(*dtype))
-      add_problem(*problems_of_place_, fmt::format("{} of {}", name, onnx_type_name(type)), origin);
-  }
-
-  const Opsets& opsets_;
-  const InferredTypes* types_ = nullptr;
-  bool inlines_ = true;
-  std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
-  std::set<std::string> visited_;
-  Problems problems_, inner_problems_;  // inner: in graphs that are attributes of nodes
-  Problems* problems_of_place_ = &problems_;
-};
-
-}  // namespace
-
-void check_supported(const Model& model, const Opsets& opsets, const InferredTypes* types) {
-  SupportCheck(model, opsets, types).report(model);
-}
-
-void check_supported(const Model& model, const Opsets& opsets, const onnx::GraphProto& branch) {
-  SupportCheck(opsets, branch).report(model);
 }
 
 }  // namespace braid::frontend

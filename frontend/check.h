@@ -1,4 +1,4 @@
-// Checks that the model is valid ONNX and can be lowered. Every error in a model is found here or while a
+// ONNX's checker and shape inference on a model. Every error in a model is found here, by check_supported.h or while a
 // node is lowered, never later.
 #pragma once
 
@@ -24,13 +24,5 @@ InferredTypes types_of(const Model& model);
 // infer sizes (those that depend on the number of ranks).
 using DeclaredTypes = std::unordered_map<std::string, onnx::TypeProto>;
 DeclaredTypes declared_types(const Model& model);
-
-// Reports all operators that can neither be lowered nor replaced by a function body in one UserError,
-// including those in function bodies and, if there are any, those in subgraphs. An operator missing only in a
-// branch is no error until the branch is known to be taken. If `types` is null, element types are not
-// checked.
-void check_supported(const Model& model, const Opsets& opsets, const InferredTypes* types);
-// The same for a branch that is taken. Functions are not inlined in it.
-void check_supported(const Model& model, const Opsets& opsets, const onnx::GraphProto& branch);
 
 }  // namespace braid::frontend

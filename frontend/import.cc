@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include "frontend/alias.h"
+#include "frontend/bind_inputs.h"
 #include "frontend/check.h"
+#include "frontend/check_supported.h"
+#include "frontend/convert_version.h"
 #include "frontend/dims.h"
 #include "frontend/errors.h"
 #include "frontend/inline.h"
@@ -12,38 +15,77 @@
 #include "frontend/lower_graph.h"
 #include "frontend/normalise.h"
 #include "frontend/schemas.h"
+#include "frontend/value_needed.h"
 
 namespace braid::frontend {
 
-ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
-  register_schemas();
-  if (options.ranks < 1)
-    ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
-                   "the number of ranks must be at least 1");
+namespace {
 
+// The model's dimensions without those that only inputs in `bound` have.
+DimBounds dims_left(const Model& with_all_inputs, const Model& bound, DimBounds dims) {
+  const std::set<std::string> before = dimension_names(with_all_inputs), left = dimension_names(bound);
+  std::erase_if(dims, [&](const auto& d) { return before.count(d.first) > 0 && left.count(d.first) == 0; });
+  return dims;
+}
+
+// Lowers the model with the inputs in `bound` as constants. nullopt if more inputs must be bound; these have been
+// added to `bound`.
+std::optional<ir::Schedule> import_bound(const std::string& path, const ImportOptions& options,
+                                         std::set<std::string>& bound) {
   Model model = load_ranks(path, options.ranks);
+  DimBounds dims = options.dims;
+  if (!bound.empty()) {
+    const Model unbound = model;
+    bind_inputs(model, options.bindable, bound);
+    dims = dims_left(unbound, model, std::move(dims));
+  }
 
   Opsets opsets = check_versions(model);
   check_structure(model, opsets);
-  check_supported(model, opsets, nullptr);
-  resolve_dims(model, options.dims);
+  lift_old_constants(model, opsets);
+  if (convert_old_model(model, opsets)) {
+    opsets = check_versions(model);
+    lift_old_constants(model, opsets);  // the converter makes some
+  }
+  check_supported(model, opsets);
+  resolve_dims(model, dims);
   check_declarations(model);
   declare_initializers(model);
   check_with_onnx(model);
 
   if (inline_functions(model)) {
     opsets = check_versions(model);  // functions bring imports of their own
-    check_supported(model, opsets, nullptr);
+    check_supported(model, opsets);
     check_with_onnx(model);
   }
   const DeclaredTypes declared = declared_types(model);
   infer_shapes(model);
   const InferredTypes types = types_of(model);
-  check_supported(model, opsets, &types);
+  check_supported(model, opsets, types);
 
-  ir::Schedule schedule = lower_graph(model, opsets, types, declared, {options.dims, options.ranks});
-  for (const auto& [output, input] : options.aliases) add_alias(schedule, output, input);
-  return schedule;
+  try {
+    return lower_graph(model, opsets, types, declared, {dims, options.ranks});
+  } catch (const ValueNeeded& needed) {
+    bool more = false;
+    for (const std::string& input : inputs_behind(model, needed.value()))
+      more |= options.bindable.count(input) > 0 && bound.insert(input).second;
+    if (!more) throw;
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
+  register_schemas();
+  if (options.ranks < 1)
+    ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
+                   "the number of ranks must be at least 1");
+  std::set<std::string> bound;
+  std::optional<ir::Schedule> schedule;
+  while (!schedule) schedule = import_bound(path, options, bound);
+  for (const auto& [output, input] : options.aliases) add_alias(*schedule, output, input);
+  return std::move(*schedule);
 }
 
 std::set<std::string> dimension_names(const std::string& path) { return dimension_names(load_model(path)); }

@@ -9,6 +9,7 @@
 
 #include "ir/expr.h"
 #include "ir/schedule.h"
+#include "ir/tensor.h"
 
 namespace braid::frontend {
 
@@ -19,6 +20,9 @@ struct ImportOptions {
   int ranks = 1;  // world size
   // Pairs (graph output, graph input): the output shares the input's memory.
   std::vector<std::pair<std::string, std::string>> aliases;
+  // Values of graph inputs, by name. An input becomes a constant with its value if a size, an axis or a choice
+  // depends on it that must be known while compiling; it is then no input of the result. All others stay inputs.
+  std::map<std::string, ir::Tensor> bindable;
 };
 
 // The names of a model's dimensions that accept bounds.

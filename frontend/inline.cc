@@ -18,6 +18,15 @@ namespace {
 
 std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
+void add_defaults(onnx::NodeProto& node, const onnx::OpSchema& schema) {
+  for (const auto& [name, attribute] : schema.attributes()) {
+    const bool given = std::any_of(node.attribute().begin(), node.attribute().end(),
+                                   [&](const auto& a) { return a.name() == name; });
+    if (given || attribute.default_value.name().empty()) continue;
+    *node.add_attribute() = attribute.default_value;
+  }
+}
+
 class Inliner {
  public:
   explicit Inliner(Model& model) : model_(model), graph_(*model.proto.mutable_graph()) {
@@ -95,37 +104,18 @@ class Inliner {
     }
     if (!is_schema_call(node)) return std::nullopt;
     const int opset = version(node.domain());
-    const onnx::OpSchema& schema =
-        *onnx::OpSchemaRegistry::Schema(node.op_type(), opset, normal_domain(node.domain()));
-    if (const onnx::FunctionProto* body = schema.GetFunction(opset, false)) return *body;
-    std::vector<onnx::TypeProto> inputs;
-    for (const std::string& input : node.input()) {
-      const auto found = types_.find(input);
-      inputs.push_back(found == types_.end() ? onnx::TypeProto() : *found->second);
-    }
-    onnx::FunctionProto body;
-    bool built = false;
+    std::optional<onnx::FunctionProto> body;
     try {
-      built =
-          schema.BuildContextDependentFunction(onnx::FunctionBodyBuildContextImpl(node, inputs), body, opset);
+      body = schema_function_body(node, opset, types_);
     } catch (const std::runtime_error& error) {
       user_error(kUnsupportedForm, location_of(model_.path, node),
                  fmt::format("its function body cannot be built: {}", error.what()));
     }
-    if (!built) {
+    if (!body) {
       user_error(kUnsupportedForm, location_of(model_.path, node),
                  "ONNX has no function body for this form of the operator");
     }
     return body;
-  }
-
-  static void add_defaults(onnx::NodeProto& node, const onnx::OpSchema& schema) {
-    for (const auto& [name, attribute] : schema.attributes()) {
-      const bool given = std::any_of(node.attribute().begin(), node.attribute().end(),
-                                     [&](const auto& a) { return a.name() == name; });
-      if (given || attribute.default_value.name().empty()) continue;
-      *node.add_attribute() = attribute.default_value;
-    }
   }
 
   // A function's operator sets become the model's; one graph cannot have two versions of a domain.
@@ -261,6 +251,23 @@ bool has_function_body(const std::string& domain, const std::string& name, int v
   const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(name, version, domain);
   return schema && (schema->GetFunction(version, false) != nullptr ||
                     schema->HasContextDependentFunctionWithOpsetVersion(version));
+}
+
+std::optional<onnx::FunctionProto> schema_function_body(onnx::NodeProto node, int version,
+                                                        const InferredTypes& types) {
+  const onnx::OpSchema& schema =
+      *onnx::OpSchemaRegistry::Schema(node.op_type(), version, normal_domain(node.domain()));
+  if (const onnx::FunctionProto* body = schema.GetFunction(version, false)) return *body;
+  add_defaults(node, schema);
+  std::vector<onnx::TypeProto> inputs;
+  for (const std::string& input : node.input()) {
+    const auto found = types.find(input);
+    inputs.push_back(found == types.end() ? onnx::TypeProto() : *found->second);
+  }
+  onnx::FunctionProto body;
+  if (!schema.BuildContextDependentFunction(onnx::FunctionBodyBuildContextImpl(node, inputs), body, version))
+    return std::nullopt;
+  return body;
 }
 
 bool inline_functions(Model& model) { return Inliner(model).run(); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "frontend/check_supported.h"
 #include "frontend/errors.h"
 #include "frontend/external_data.h"
 #include "frontend/fold.h"
@@ -12,6 +13,7 @@
 #include "frontend/op_registry.h"
 #include "frontend/shape_rules.h"
 #include "frontend/shape_values.h"
+#include "frontend/value_needed.h"
 
 namespace braid::frontend {
 namespace {
@@ -109,6 +111,8 @@ class GraphLowering {
   void located(const ir::Location& at, const F& f) {
     try {
       f();
+    } catch (const ValueNeeded&) {  // names its node
+      throw;
     } catch (const ShapeRuleError& error) {
       user_error(error.code, at, error.message, error.hint);
     } catch (const ir::UserError& error) {

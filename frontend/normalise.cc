@@ -1,10 +1,42 @@
 #include "frontend/normalise.h"
 
+#include <optional>
 #include <set>
+#include <utility>
 
+#include "frontend/external_data.h"
 #include "frontend/value.h"
 
 namespace braid::frontend {
+
+namespace {
+
+bool is_old_constant(const onnx::NodeProto& node) {
+  if (node.op_type() != "Constant" || (node.domain() != "" && node.domain() != "ai.onnx")) return false;
+  if (node.attribute_size() != 1 || node.attribute(0).name() != "value" || node.output_size() != 1)
+    return false;
+  const std::optional<ir::DType> dtype = dtype_of_onnx(node.attribute(0).t().data_type());
+  return dtype && (!is_float(*dtype) || *dtype == ir::DType::bf16);
+}
+
+}  // namespace
+
+void lift_old_constants(Model& model, const Opsets& opsets) {
+  constexpr int kConstantOfAllTypes = 9;
+  const auto own = opsets.find("");
+  if (own == opsets.end() || own->second >= kConstantOfAllTypes) return;
+  FileMap files{std::filesystem::path(model.path)};
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+  nodes.Swap(model.proto.mutable_graph()->mutable_node());
+  for (onnx::NodeProto& node : nodes) {
+    if (is_old_constant(node)) {
+      onnx::TensorProto& value = *node.mutable_attribute(0)->mutable_t();
+      model.initializers.emplace(node.output(0), take_tensor(value, files, location_of(model.path, node)));
+    } else {
+      *model.proto.mutable_graph()->add_node() = std::move(node);
+    }
+  }
+}
 
 void declare_initializers(Model& model) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();

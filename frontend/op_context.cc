@@ -4,6 +4,7 @@
 
 #include "frontend/external_data.h"
 #include "frontend/load.h"
+#include "frontend/value_needed.h"
 
 namespace braid::frontend {
 
@@ -33,6 +34,10 @@ void OpContext::fail(int code, std::string message, std::string hint) const {
   ir::user_error(code, location_of(path_, node_), std::move(message), std::move(hint));
 }
 
+void OpContext::fail_unknown(int k, int code, std::string message, std::string hint) {
+  throw ValueNeeded(code, location_of(path_, node_), std::move(message), std::move(hint), value(k).name);
+}
+
 Value& OpContext::value(int k) {
   if (!has_input(k)) fail(kInvalidNode, fmt::format("input {} is missing", k));
   return *inputs_[static_cast<std::size_t>(k)];
@@ -46,9 +51,9 @@ std::vector<Expr> OpContext::shape_values(int k, const char* what) {
          fmt::format("{} come from '{}', whose values differ between the ranks' files", what, v.name),
          "all ranks run one program, so values that determine shapes must be equal on all ranks");
   }
-  fail(kDataDependentSize,
-       fmt::format("{} come from '{}', whose values are known only at run time", what, v.name),
-       "sizes may depend on the sizes of inputs, not on their values: make it a constant");
+  fail_unknown(k, kDataDependentSize,
+               fmt::format("{} come from '{}', whose values are known only at run time", what, v.name),
+               "sizes may depend on the sizes of inputs, not on their values: make it a constant");
 }
 
 std::vector<std::int64_t> OpContext::constant_ints(int k, const char* what) {

@@ -86,6 +86,9 @@ class OpContext {
   const std::vector<std::optional<Tensor>>& constants() const { return constants_; }
 
   [[noreturn]] void fail(int code, std::string message, std::string hint = {}) const;
+  // Refuses the node because the values of input k are known only at run time. If the caller has offered values
+  // for the graph inputs behind it (ImportOptions::bindable), the import starts again with these.
+  [[noreturn]] void fail_unknown(int k, int code, std::string message, std::string hint = {});
 
  private:
   const onnx::AttributeProto* find(const char* name) const;

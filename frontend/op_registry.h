@@ -54,8 +54,10 @@ struct OpSpec {
   bool effect = false;  // communicates: lowered even if its outputs are unused
 };
 
-// The newest supported operator set of ONNX's own domain.
-inline constexpr int kNewestOpset = 27;
+// The newest supported operator set of ONNX's own domain, and the oldest one whose definitions are lowered: older
+// models are converted to it (convert_version.h).
+inline constexpr int kNewestOpset = 28;
+inline constexpr int kOldestOpset = 7;
 
 // Adds an operator, or replaces the one with the same domain and name and overlapping versions. For plug-ins;
 // call before any import.

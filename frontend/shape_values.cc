@@ -296,7 +296,6 @@ Result unsqueeze(OpContext& c) {
 }
 
 Result reshape(OpContext& c) {
-  if (c.version() < 5) return std::nullopt;
   const std::optional<Sizes> sizes = constant_sizes(
       reshaped(c.sizes(0), c.shape_values(1, "the sizes"), c.int_attribute("allowzero", 0) != 0));
   if (!sizes) return std::nullopt;

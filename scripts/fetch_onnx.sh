@@ -2,8 +2,8 @@
 # Brings ONNX's source distribution into the cache (outside the tree) and prints where it lies.
 # Does nothing when it is there already. BRAID_CACHE_DIR moves the cache.
 set -euo pipefail
-version=1.22.0
-sha256=ef40c0aaf0b643857ea9306fc7eddce17eaf9fb0407e4801f1fc5758443a38e0
+version=1.23.2
+sha256=008cb0467b2bbee41448acc7da8b6f4e704624cb0d327a2d5adafc7ce19bc5b8
 cache=${BRAID_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/braid}
 dir=$cache/onnx-$version
 if [ ! -e "$dir/.complete" ]; then

@@ -8,8 +8,7 @@ namespace {
 
 void lower_concat(OpContext& c) {
   const int rank = c.rank(0);
-  const int axis =
-      c.version() < 4 ? c.axis_attribute(rank, 1) : c.normalize_axis(c.int_attribute("axis"), rank);
+  const int axis = c.normalize_axis(c.int_attribute("axis"), rank);
   std::vector<TensorBox> parts;
   for (int k = 0; k < c.input_count(); ++k) {
     if (c.rank(k) != rank) {

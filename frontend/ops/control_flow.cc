@@ -6,8 +6,8 @@ namespace braid::frontend {
 namespace {
 
 void lower_if(OpContext& c) {
-  c.fail(kUnsupportedForm, "its condition is known only at run time",
-         "conditions may depend only on sizes and constants: use Where to choose between two values");
+  c.fail_unknown(0, kUnsupportedForm, "its condition is known only at run time",
+                 "conditions may depend only on sizes and constants: use Where to choose between two values");
 }
 
 const OpSpec kOps[] = {{"", "If", 1, kNewestOpset, kBool, lower_if}};

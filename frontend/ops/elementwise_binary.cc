@@ -20,12 +20,28 @@ void lower(OpContext& c) {
 }
 
 void lower_mod(OpContext& c) {
-  const bool sign_of_dividend = c.int_attribute("fmod", 0) != 0;
-  if (!sign_of_dividend && is_float(c.dtype(0))) {
-    c.fail(kInvalidAttribute, "attribute 'fmod' must be 1 for floating-point types");
+  if (c.int_attribute("fmod", 0) != 0) {
+    c.set_output(0, binary(c.lowering(), OpCode::fmod, c.input(0), c.input(1)));
+    return;
   }
-  c.set_output(0,
-               binary(c.lowering(), sign_of_dividend ? OpCode::fmod : OpCode::mod, c.input(0), c.input(1)));
+  const DType dtype = c.dtype(0);
+  if (!is_float(dtype)) {
+    c.set_output(0, binary(c.lowering(), OpCode::mod, c.input(0), c.input(1)));
+    return;
+  }
+  if (c.version() < 28) {
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute 'fmod' must be 1 for floating-point types in operator set {}", c.version()),
+           "operator set 28 defines it");
+  }
+  // A zero has the sign of the divisor.
+  c.set_output(
+      0, c.lowering().pointwise({c.input(0), c.input(1)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+        const ValueId zero = b.constant_of(dtype, 0), remainder = b.binary(OpCode::mod, v[0], v[1]);
+        const ValueId signed_zero =
+            b.where(b.binary(OpCode::lt, v[1], zero), b.constant_of(dtype, -0.0), zero);
+        return b.where(b.binary(OpCode::eq, remainder, zero), signed_zero, remainder);
+      }));
 }
 
 // Base and exponent may have different types; the result has the base's. Usual exponents become

@@ -15,15 +15,7 @@ void lower_expand(OpContext& c) {
 void lower_tile(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const TensorBox x = c.input(0);
-  std::vector<Expr> repeats;
-  if (c.version() < 6) {  // input 1: how often, input 2: along which axis
-    const std::vector<std::int64_t> axis = c.constant_ints(2, "the axis");
-    repeats.assign(x.rank(), 1);
-    repeats[static_cast<std::size_t>(c.normalize_axis(axis.at(0), c.rank(0)))] =
-        c.shape_values(1, "the repeats").at(0);
-  } else {
-    repeats = c.shape_values(1, "the repeats");
-  }
+  const std::vector<Expr> repeats = c.shape_values(1, "the repeats");
   if (repeats.size() != x.rank())
     c.fail(kShapeMismatch, fmt::format("got {} repeats for rank {}", repeats.size(), x.rank()));
   std::vector<Expr> sizes, map;
@@ -39,7 +31,7 @@ void lower_tile(OpContext& c) {
 
 const OpSpec kOps[] = {
     {"", "Expand", 8, kNewestOpset, kAllTypes, lower_expand},
-    {"", "Tile", 1, kNewestOpset, kAllTypes, lower_tile},
+    {"", "Tile", 6, kNewestOpset, kAllTypes, lower_tile},
 };
 
 }  // namespace

@@ -9,12 +9,11 @@ void lower_identity(OpContext& c) { c.set_output(0, c.input(0)); }
 void lower_dropout(OpContext& c) {
   if (c.has_input(2)) {
     const std::optional<double> training = c.constant_scalar(2);
-    if (!training || *training != 0) {
-      c.fail(kUnsupportedForm, "training_mode is true or not a constant", "export the model for inference");
+    if (!training) {
+      c.fail_unknown(2, kUnsupportedForm, "training_mode is known only at run time",
+                     "export the model for inference");
     }
-  } else if (c.version() < 7 && c.int_attribute("is_test", 0) == 0) {
-    c.fail(kUnsupportedForm, "attribute 'is_test' is 0: this Dropout is for training",
-           "export the model for inference");
+    if (*training != 0) c.fail(kUnsupportedForm, "training_mode is true", "export the model for inference");
   }
   c.set_output(0, c.input(0));
   if (!c.has_output(1)) return;

@@ -12,7 +12,8 @@ void lower_float_range(OpContext& c) {
   const auto constant = [&](int k, const char* what) {
     const std::optional<double> value = c.constant_scalar(k);
     if (!value) {
-      c.fail(kDataDependentSize, fmt::format("{} is known only at run time", what), "make it a constant");
+      c.fail_unknown(k, kDataDependentSize, fmt::format("{} is known only at run time", what),
+                     "make it a constant");
     }
     return *value;
   };

@@ -8,14 +8,7 @@ namespace braid::frontend {
 namespace {
 
 void lower_reshape(OpContext& c) {
-  std::vector<Expr> target;
-  if (c.version() < 5) {
-    const auto given = c.ints_attribute("shape");
-    if (!given) c.fail(kInvalidAttribute, "attribute 'shape' is missing");
-    target.assign(given->begin(), given->end());
-  } else {
-    target = c.shape_values(1, "the sizes");
-  }
+  const std::vector<Expr> target = c.shape_values(1, "the sizes");
   c.set_output(0, c.lowering().reshape(c.input(0),
                                        reshaped(c.sizes(0), target, c.int_attribute("allowzero", 0) != 0)));
 }

@@ -188,7 +188,8 @@ TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreName
       "{ a = NonMaxSuppression(x, x) }, else_branch = f () => (float[m] b) { b = Unique(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(),
-              HasSubstr("2 operators are not supported: Unique (node 'u' and 1 more), NonMaxSuppression"));
+              HasSubstr("2 operators are not supported:\n    Unique-11 (node 'u' and 1 more): not "
+                        "implemented\n    NonMaxSuppression-11 (node"));
 }
 
 TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
@@ -197,9 +198,48 @@ TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
       "<then_branch = t () => (float[m] a) { [first] b = Unique(x) [second] a = NonMaxSuppression(b, b) }, "
       "else_branch = f () => (float[m] b) { b = Abs(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
-  EXPECT_THAT(
-      error.what(),
-      HasSubstr("2 operators are not supported: Unique (node 'first'), NonMaxSuppression (node 'second')"));
+  EXPECT_THAT(error.what(),
+              HasSubstr("2 operators are not supported:\n    Unique-11 (node 'first'): not implemented\n    "
+                        "NonMaxSuppression-11 (node 'second'): not implemented"));
+}
+
+TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
+  const ir::UserError error = error_in(
+      "g (float[2] x, string[2] s) => (bool[2] y) { [unique] u = Unique(x) [gelu] g = Gelu(u) "
+      "[scan] h = HardSwish(g) [typo] t = Cast0(h) [other] o = com.microsoft.Pack(t) [text] e = Equal(s, s) "
+      "[like] c = CastLike(e, x) [up] p = Upsample(c, x) y = Identity(p) }",
+      {}, 11);
+  EXPECT_EQ(error.code(), kUnsupportedOperators);
+  for (const char* line : {"Unique-11 (node 'unique'): not implemented",
+                           "Gelu-11 (node 'gelu'): it is defined from operator set 20 on",
+                           "HardSwish-11 (node 'scan'): it is defined from operator set 14 on",
+                           "Cast0-11 (node 'typo'): this operator is unknown",
+                           "com.microsoft.Pack-1 (node 'other'): this operator is unknown",
+                           "CastLike-11 (node 'like'): it is defined from operator set 15 on",
+                           "Upsample-10 (node 'up'): this operator is deprecated"}) {
+    EXPECT_THAT(error.what(), HasSubstr(line));
+  }
+}
+
+// The element type of Equal's operands is known although what follows is not supported.
+TEST(FrontendErrors, UnsupportedElementTypesAreNamedBesideUnsupportedOperators) {
+  const ir::UserError error = error_in(
+      "g (float[2] x) => (float[n] y) { [cast] s = Cast <to = 8> (x) [text] e = Equal(s, s) [rows] y = "
+      "Unique(x) }",
+      {}, 19);
+  EXPECT_EQ(error.code(), kUnsupportedOperators);
+  EXPECT_THAT(error.what(), HasSubstr("Equal-19 (node 'text'): not implemented for the element type STRING"));
+  EXPECT_THAT(error.what(), HasSubstr("Unique-11 (node 'rows'): not implemented"));
+}
+
+// ONNX makes the body of this function for the types of its inputs.
+TEST(FrontendErrors, UnsupportedOperatorsInABodyThatIsMadeForTypesAreNamed) {
+  const ir::UserError error = error_in(
+      "g (float[2, 3] x, int64[2] t) => (float l, float[n] y) { [loss] l = SoftmaxCrossEntropyLoss(x, t) "
+      "[rows] "
+      "y = Unique(x) }",
+      {}, 11);
+  EXPECT_THAT(error.what(), HasSubstr("Unique-11 (node 'rows'): not implemented"));
 }
 
 TEST(FrontendErrors, StringInput) {

@@ -2,8 +2,10 @@
 // lowered programs says.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <set>
 
 #include "frontend/errors.h"
@@ -119,6 +121,19 @@ TEST(Div, IntegersTruncate) {
   const ir::Schedule schedule = import_text("g (int64[2] a, int64[2] b) => (int64[2] y) { y = Div(a, b) }");
   EXPECT_THAT(run_one(schedule, {ints({2}, {-7, 7}), ints({2}, {2, -2})})[0].values<std::int64_t>(),
               ElementsAre(-3, -3));
+}
+
+// From operator set 28 on; zeros have the divisor's sign, which ONNX's own cases do not compare.
+TEST(Mod, FloatsTakeTheSignOfTheDivisor) {
+  const std::string graph = "g (float[6] x, float[6] d) => (float[6] y) { y = Mod(x, d) }";
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto y = run_one(import_text(graph, {}, 28),
+                         {floats({6}, {5, -5, 4, -4, 0, 2}), floats({6}, {-3, 3, -2, 2, -3, -infinity})})[0]
+                     .values<float>();
+  EXPECT_THAT(y, ElementsAre(-1, 1, 0, 0, 0, -infinity));
+  for (const std::size_t k : {2, 4}) EXPECT_TRUE(std::signbit(y[k])) << k;
+  EXPECT_FALSE(std::signbit(y[3]));
+  EXPECT_EQ(error_of([&] { import_text(graph, {}, 27); }).code(), kInvalidAttribute);
 }
 
 TEST(Softmax, LargeInputsDoNotOverflow) {

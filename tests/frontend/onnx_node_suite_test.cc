@@ -1,6 +1,6 @@
-// ONNX's own node tests (onnx/backend/test/data/node), run by the interpreter. Inputs that decide sizes or
-// axes arrive there as graph inputs; where the frontend says that a size depends on data, integer and scalar
-// inputs are made constants of the model and the case is counted as "bound".
+// ONNX's own node tests (written by tests/models/make_onnx_cases.py), run by the interpreter. None may give a wrong
+// result; docs/onnx-support.md, which a test of its own holds against a run, lists what passes and what is refused. Inputs on which sizes depend arrive as graph inputs: each case is
+// also run with these bound to their values.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,15 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Outcome { passed, bound, skipped, failed };
+enum class Outcome { passed, bound, refused, failed };
 
 struct Report {
   Outcome outcome;
   std::string text;
 };
-
-// A later change must not lose cases without anybody noticing: raise this with every operator that is added.
-constexpr int kPassing = 1100;
 
 // Random numbers of seeded operators: ONNX does not fix them, and its files hold those of one implementation.
 bool has_free_values(const onnx::ModelProto& model) {
@@ -32,28 +29,6 @@ bool has_free_values(const onnx::ModelProto& model) {
                      [](const onnx::NodeProto& node) {
                        return node.op_type() == "Bernoulli" || node.op_type() == "RandomUniformLike";
                      });
-}
-
-// Turns inputs that may decide shapes into initializers; returns the inputs that are left.
-std::vector<ir::Tensor> bind_inputs(onnx::ModelProto& model, const std::vector<ir::Tensor>& inputs) {
-  onnx::GraphProto& graph = *model.mutable_graph();
-  google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> left;
-  std::vector<ir::Tensor> rest;
-  for (int k = 0; k < graph.input_size(); ++k) {
-    const ir::Tensor& tensor = inputs[static_cast<std::size_t>(k)];
-    if (is_float(tensor.dtype) && tensor.numel() != 1) {
-      *left.Add() = graph.input(k);
-      rest.push_back(tensor);
-      continue;
-    }
-    onnx::TensorProto& proto = *graph.add_initializer();
-    proto.set_name(graph.input(k).name());
-    proto.set_data_type(onnx_type_of(tensor.dtype));
-    for (std::int64_t s : tensor.sizes) proto.add_dims(s);
-    proto.set_raw_data(tensor.bytes.data(), tensor.bytes.size());
-  }
-  graph.mutable_input()->Swap(&left);
-  return rest;
 }
 
 // Every size of an input becomes the one that the data have.
@@ -67,46 +42,50 @@ void bind_dims(onnx::ModelProto& model, const std::vector<ir::Tensor>& inputs) {
   }
 }
 
+// ONNX's runner allows 1e-3, and for bf16 two units in the last place; so do we for f16, where 1e-3 is one.
+double relative_tolerance(ir::DType dtype) {
+  return dtype == ir::DType::bf16 ? 0x1p-6 : dtype == ir::DType::f16 ? 0x1p-9 : 1e-3;
+}
+
 Report run_case(const fs::path& folder) {
   onnx::ModelProto model;
   if (!model.ParseFromString(test::read_file(folder / "model.onnx"))) return {Outcome::failed, "no model"};
   const std::vector<std::vector<test::DataSet>> sets = test::read_data_sets(folder, 1);
-  if (sets.empty()) return {Outcome::skipped, "data of other types"};
+  if (sets.empty()) return {Outcome::refused, "data of other types"};
   std::vector<ir::Tensor> inputs = sets[0][0].inputs;
   if (static_cast<int>(inputs.size()) != model.graph().input_size())
-    return {Outcome::skipped, "optional inputs"};
+    return {Outcome::refused, "optional inputs"};
   bind_dims(model, inputs);
-  bool bound = false;
-  for (;;) {
-    try {
-      const ir::Schedule schedule = import_proto(model);
-      const std::vector<std::vector<ir::Tensor>> per_rank = {inputs};
-      const ir::InterpreterResult result = ir::run(schedule, per_rank);
-      const std::vector<ir::Tensor>& expected = sets[0][0].outputs;
-      if (has_free_values(model)) return {Outcome::skipped, "random numbers"};
-      for (std::size_t k = 0; k < expected.size(); ++k) {
-        const std::string d = test::difference(result.outputs[0][k], expected[k], 1e-3, 1e-7);
-        if (!d.empty()) return {Outcome::failed, fmt::format("output {}: {}", k, d)};
-      }
-      return {bound ? Outcome::bound : Outcome::passed, ""};
-    } catch (const ir::UserError& error) {
-      if (!bound && error.code() == kDataDependentSize) {
-        bound = true;
-        inputs = bind_inputs(model, inputs);
-        continue;
-      }
-      const bool unsupported = error.code() == kUnsupportedOperators || error.code() == kUnsupportedType ||
-                               error.code() == kUnsupportedForm;
-      return {unsupported ? Outcome::skipped : Outcome::failed, error.what()};
-    } catch (const std::exception& error) {
-      return {Outcome::failed, error.what()};
+  ImportOptions options;
+  for (std::size_t k = 0; k < inputs.size(); ++k)
+    options.bindable.emplace(model.graph().input(static_cast<int>(k)).name(), inputs[k]);
+  try {
+    const ir::Schedule schedule = import_proto(model, options);
+    std::vector<std::vector<ir::Tensor>> left(1);
+    for (const ir::GraphInput& input : schedule.graph.inputs)
+      left[0].push_back(options.bindable.at(input.name));
+    const ir::InterpreterResult result = ir::run(schedule, left);
+    if (has_free_values(model)) return {Outcome::refused, "random numbers"};
+    const std::vector<ir::Tensor>& expected = sets[0][0].outputs;
+    for (std::size_t k = 0; k < expected.size(); ++k) {
+      const double relative = relative_tolerance(expected[k].dtype);
+      const std::string d = test::difference(result.outputs[0][k], expected[k], relative, 1e-7);
+      if (!d.empty()) return {Outcome::failed, fmt::format("output {}: {}", k, d)};
     }
+    return {left[0].size() < inputs.size() ? Outcome::bound : Outcome::passed, ""};
+  } catch (const ir::UserError& error) {
+    const bool unsupported = error.code() == kUnsupportedOperators || error.code() == kUnsupportedType ||
+                             error.code() == kUnsupportedForm || error.code() == kDataDependentSize;
+    return {unsupported ? Outcome::refused : Outcome::failed, error.what()};
+  } catch (const std::exception& error) {
+    return {Outcome::failed, error.what()};
   }
 }
 
-TEST(OnnxNodeSuite, SupportedOperatorsPass) {
-  const fs::path root = fs::path(BRAID_ONNX_DIR) / "onnx/backend/test/data/node";
-  if (!fs::exists(root)) GTEST_SKIP() << "no test data in " << root;
+TEST(OnnxNodeSuite, NoCaseIsWrong) {
+  const fs::path root = fs::path(BRAID_ONNX_CASES) / "node";
+  if (!fs::exists(root.parent_path() / "fingerprint"))
+    GTEST_SKIP() << "tests/models/make_onnx_cases.py has not written " << root;
   std::vector<fs::path> cases;
   for (const auto& entry : fs::directory_iterator(root)) cases.push_back(entry.path());
   std::sort(cases.begin(), cases.end());
@@ -117,14 +96,13 @@ TEST(OnnxNodeSuite, SupportedOperatorsPass) {
     const Report report = run_case(path);
     ++count[report.outcome];
     if (report.outcome == Outcome::failed) ADD_FAILURE() << name << ": " << report.text;
-    if (verbose && report.outcome == Outcome::skipped) fmt::print("skipped {}: {}\n", name, report.text);
+    if (verbose && report.outcome == Outcome::refused) fmt::print("refused {}: {}\n", name, report.text);
   }
   fmt::print(
-      "ONNX node suite: {} of {} cases pass ({} of them with integer inputs bound as constants), {} are not "
-      "supported, {} failed\n",
+      "ONNX node suite: {} of {} cases pass ({} of them with inputs bound as constants), {} are refused, {} "
+      "failed\n",
       count[Outcome::passed] + count[Outcome::bound], cases.size(), count[Outcome::bound],
-      count[Outcome::skipped], count[Outcome::failed]);
-  EXPECT_GE(count[Outcome::passed] + count[Outcome::bound], kPassing);
+      count[Outcome::refused], count[Outcome::failed]);
 }
 
 }  // namespace

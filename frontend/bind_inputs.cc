@@ -1,0 +1,69 @@
+#include "frontend/bind_inputs.h"
+
+#include <unordered_map>
+#include <vector>
+
+namespace braid::frontend {
+
+void bind_inputs(Model& model, const InputValues& values, const std::set<std::string>& bound) {
+  for (const std::string& name : bound) {
+    const ir::Tensor& value = values.at(name);
+    model.initializers.emplace(name, Tensor{value.dtype, value.sizes, ir::own_bytes(value.bytes)});
+  }
+}
+
+namespace {
+
+// What each value is computed from. A node of a branch belongs to the node that holds the branch too: whoever
+// needs an output of If needs what its branches read.
+class Sources {
+ public:
+  explicit Sources(const onnx::GraphProto& graph) { visit(graph); }
+
+  std::set<std::string> of(const std::string& value) const {
+    std::set<std::string> found;
+    std::vector<std::string> open{value};
+    while (!open.empty()) {
+      const std::string name = open.back();
+      open.pop_back();
+      if (!found.insert(name).second) continue;
+      if (const auto producer = reads_.find(name); producer != reads_.end())
+        open.insert(open.end(), producer->second.begin(), producer->second.end());
+    }
+    return found;
+  }
+
+ private:
+  std::vector<std::string> visit(const onnx::GraphProto& graph) {
+    std::vector<std::string> all;
+    for (const onnx::NodeProto& node : graph.node()) {
+      std::vector<std::string> reads;
+      // Sizes are no values of the input.
+      if (node.op_type() != "Shape" && node.op_type() != "Size")
+        reads.assign(node.input().begin(), node.input().end());
+      for (const onnx::AttributeProto& attribute : node.attribute()) {
+        if (!attribute.has_g()) continue;
+        const std::vector<std::string> inner = visit(attribute.g());
+        reads.insert(reads.end(), inner.begin(), inner.end());
+      }
+      all.insert(all.end(), reads.begin(), reads.end());
+      for (const std::string& output : node.output()) reads_[output] = reads;
+    }
+    return all;
+  }
+
+  std::unordered_map<std::string, std::vector<std::string>> reads_;  // by output
+};
+
+}  // namespace
+
+std::set<std::string> inputs_behind(const Model& model, const std::string& value) {
+  std::set<std::string> inputs;
+  const std::set<std::string> sources = Sources(model.proto.graph()).of(value);
+  for (const onnx::ValueInfoProto& input : model.proto.graph().input()) {
+    if (sources.count(input.name()) && !model.initializers.count(input.name())) inputs.insert(input.name());
+  }
+  return inputs;
+}
+
+}  // namespace braid::frontend

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Writes docs/onnx-support.md from a run of ONNX's test cases by the interpreter.
+
+  scripts/python_run.sh scripts/update_onnx_support.py build/release/bin/braid build/release/onnx_cases [--check]
+
+The cases are those of tests/models/make_onnx_cases.py; `ctest --preset release -R models/make_onnx_cases` writes them. With
+--check nothing is written: the exit code is 1 if the page differs from the run or a case fails, 77 if there are no cases.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import onnx
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "onnx-support.md"
+SUITES = ("node", "simple", "pytorch-operator", "pytorch-converted", "light")
+HEAD = """# ONNX's test cases
+
+Written by `scripts/update_onnx_support.py` from a run of ONNX {version}'s backend test cases by the interpreter; a test fails if
+the run gives anything else. Do not edit it.
+
+Programs have static types and sizes that follow from the sizes of their inputs. ONNX's cases pass everything as graph inputs, also
+what models hold as constants: axes, pads, target shapes. "Bound" is the run with `braid test --bind-shapes`, which makes constants
+of the inputs on which sizes, axes or choices depend, with the values of the case. Tolerances are those of `braid test`: ONNX's 1e-3
+relative and 1e-7 absolute, at least 1e-2 and 1e-3 for half types.
+"""
+
+
+def run(braid, folders, options):
+    """Outcome and error of each case, by name."""
+    with tempfile.TemporaryDirectory() as temporary:
+        report = pathlib.Path(temporary) / "report.json"
+        command = [braid, "test", "--target", "interpreter", "-q", "--report", report, *options, *folders]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return {pathlib.Path(entry["case"]).name: entry for entry in json.loads(report.read_text())}
+
+
+def qualified(domain, name):
+    return name if domain in ("", "ai.onnx") else f"{domain}.{name}"
+
+
+def operators_of_node_cases(folder):
+    """The operator that each node case tests; cases with its function body belong to it too."""
+    operators = {}
+    for case in sorted(folder.iterdir()):
+        node = onnx.load(case / "model.onnx", load_external_data=False).graph.node[0]
+        operators[case.name] = qualified(node.domain, node.op_type)
+    for name in operators:
+        base = re.sub(r"_expanded(_ver\d+)?$", "", name)
+        operators[name] = operators.get(base, operators[name])
+    return operators
+
+
+def implemented_versions(braid):
+    versions = collections.defaultdict(list)
+    for row in json.loads(subprocess.check_output([braid, "ops", "--json"])):
+        first, last = row["first_version"], row["last_version"]
+        versions[qualified(row["domain"], row["name"])].append(str(first) if first == last else f"{first}-{last}")
+    return {name: ", ".join(ranges) for name, ranges in versions.items()}
+
+
+def reason(error):
+    """Why a case is refused, without names of its nodes and values."""
+    message = error["message"]
+    if error["number"] == "BR0109":
+        lines = re.findall(r"^ *(\S+) \(node .*?\): (.*)$", message, re.MULTILINE)
+        reasons = collections.defaultdict(list)
+        for operator, why in lines:
+            reasons[why].append(operator)
+        message = "; ".join(f"{', '.join(sorted(operators))} {why}" for why, operators in sorted(reasons.items()))
+    else:
+        message = re.sub(r"\b(\w+) '[^']*' ", r"the \1 ", message.split("\n")[0])
+        message = re.sub(r"'[^']*'", "a value", message)
+        if error["operator"]:
+            message = f"{error['operator']}: {message}"
+    return f"{error['number']} {message}"
+
+
+def count(cases, outcome):
+    return sum(entry["outcome"] == outcome for entry in cases.values())
+
+
+def page(braid, root):
+    """The text, and the names of cases that fail."""
+    unbound, bound = {}, {}
+    for suite in SUITES:
+        folders = sorted(str(case) for case in (root / suite).iterdir())
+        unbound[suite] = run(braid, folders, [])
+        bound[suite] = run(braid, folders, ["--bind-shapes"])
+    lines = [HEAD.format(version=onnx.__version__), "## Totals", ""]
+    lines += ["| suite | cases | pass | pass bound | refused bound | wrong |", "|---|---|---|---|---|---|"]
+    for suite in SUITES:
+        wrong = count(unbound[suite], "failed") + count(bound[suite], "failed")
+        lines.append(
+            f"| {suite} | {len(bound[suite])} | {count(unbound[suite], 'passed')} | {count(bound[suite], 'passed')} "
+            f"| {count(bound[suite], 'refused')} | {wrong} |"
+        )
+    lines += ["", "## Operators", ""]
+    lines.append(
+        "Node cases that pass, of all cases of the operator. Versions are those of `braid ops`; where there are none, cases pass "
+        "through the operator's function body, or not at all."
+    )
+    lines += ["", "| operator | versions | pass | pass bound |", "|---|---|---|---|"]
+    operators, versions = operators_of_node_cases(root / "node"), implemented_versions(braid)
+    by_operator = collections.defaultdict(list)
+    for name, operator in operators.items():
+        by_operator[operator].append(name)
+    for operator, names in sorted(by_operator.items(), key=lambda item: (item[0].count("."), item[0])):
+        passing = [sum(outcomes["node"][name]["outcome"] == "passed" for name in names) for outcomes in (unbound, bound)]
+        lines.append(
+            f"| {operator} | {versions.get(operator, '')} | {passing[0]}/{len(names)} | {passing[1]}/{len(names)} |"
+        )
+    lines += ["", "## Refused with bound inputs", ""]
+    lines.append("Numbers are explained in [errors.md](errors.md). Names of node cases are without `test_`.")
+    groups = collections.defaultdict(list)
+    for suite in SUITES:
+        for name, entry in bound[suite].items():
+            if entry["outcome"] == "refused":
+                short = name.removeprefix("test_")
+                groups[reason(entry["error"])].append(short if suite == "node" else f"{suite}/{short}")
+    for why, names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        lines += ["", f"**{why}** ({len(names)}): {', '.join(sorted(names))}"]
+    failed = sorted(
+        name for runs in (unbound, bound) for cases in runs.values() for name, e in cases.items() if e["outcome"] == "failed"
+    )
+    return "\n".join(lines) + "\n", failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("braid", help="the program")
+    parser.add_argument("cases", type=pathlib.Path, help="folder of make_onnx_cases.py")
+    parser.add_argument("--check", action="store_true", help="compare only")
+    arguments = parser.parse_args()
+    if not (arguments.cases / "fingerprint").exists():
+        print(f"no cases in {arguments.cases}")
+        return 77
+    text, failed = page(arguments.braid, arguments.cases)
+    for name in failed:
+        print(f"wrong: {name}")
+    if not arguments.check:
+        PAGE.write_text(text, encoding="utf-8")
+    elif text != PAGE.read_text(encoding="utf-8"):
+        print(f"{PAGE.name} is not what the run gives; write it again with scripts/update_onnx_support.py")
+        return 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
