@@ -54,6 +54,10 @@ bool fold_constants(OpContext& context, const OpSpec& spec) {
   OpContext lowered = context.in(lowering, inputs);
   spec.lower(lowered);
   if (!all_small(lowered)) return false;
+  for (int k = 0; k < context.output_count(); ++k) {
+    if (const std::optional<Tensor>& known = lowered.constants()[static_cast<std::size_t>(k)])
+      context.set_output(k, *known);
+  }
   std::vector<int> outputs;
   for (int k = 0; k < context.output_count(); ++k) {
     const ir::TensorBox& box = lowered.outputs()[static_cast<std::size_t>(k)];

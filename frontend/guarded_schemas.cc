@@ -90,6 +90,15 @@ void forget_sum_of_sizes(onnx::InferenceContext& context) {
   }
 }
 
+// ONNX takes an absent `onesided` for 0, but its default is 1.
+void forget_number_of_bins(onnx::InferenceContext& context) {
+  TypeProto* output = context.getOutputType(0);
+  if (context.getAttribute("onesided") || !output->has_tensor_type() || !output->tensor_type().has_shape())
+    return;
+  TensorShapeProto& shape = *output->mutable_tensor_type()->mutable_shape();
+  if (shape.dim_size() == 4) shape.mutable_dim(2)->clear_dim_value();
+}
+
 // Propagates values of short integer tensors; long ones stay unknown.
 class ShortValues final : public onnx::DataPropagationContext {
  public:
@@ -139,6 +148,7 @@ const onnx::OpSchema* GuardedSchemas::GetSchema(const std::string& name, int ver
       KnownSizes node(context);
       schema->GetTypeAndShapeInferenceFunction()(node);
       if (schema->Name() == "Concat") forget_sum_of_sizes(node);
+      if (schema->Name() == "STFT") forget_number_of_bins(node);
     });
   }
   if (schema->has_data_propagation_function()) {

@@ -13,6 +13,7 @@
 #include "frontend/op_registry.h"
 #include "frontend/shape_rules.h"
 #include "frontend/shape_values.h"
+#include "frontend/unroll.h"
 #include "frontend/value_needed.h"
 
 namespace braid::frontend {
@@ -133,7 +134,7 @@ class GraphLowering {
           define_elements(node, static_cast<int>(k), values->dtype, values->outputs[k]);
         return;
       }
-      if (lower_branch(node, context)) return;
+      if (lower_branch(node, context) || lower_loop(node, context)) return;
       const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
       ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators",
                          node.op_type());
@@ -150,26 +151,64 @@ class GraphLowering {
     if (!condition) return false;
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       if (attribute.name() != (*condition != 0 ? "then_branch" : "else_branch")) continue;
-      const onnx::GraphProto& branch = attribute.g();
-      FileMap files{std::filesystem::path(model_.path)};
-      for (onnx::TensorProto initializer : branch.initializer()) {
-        define_initializer(initializer.name(),
-                           take_tensor(initializer, files, location_of(model_.path, node)));
-      }
-      check_supported(model_, opsets_, branch);
-      for (const onnx::NodeProto& inner : branch.node()) lower(inner);
+      lower_body(node, attribute.g());
       lowering_.set_origin(name_of(node));
-      for (int k = 0; k < std::min(node.output_size(), branch.output_size()); ++k) {
-        if (node.output(k).empty()) continue;
-        Value value = values_.at(branch.output(k).name());
-        value.name = node.output(k);
-        define(std::move(value));
-        const Value& defined = values_.at(node.output(k));
-        if (defined.box.valid()) lowering_.mark_reuse(defined.box, defined.uses);
-      }
+      const onnx::GraphProto& branch = attribute.g();
+      for (int k = 0; k < std::min(node.output_size(), branch.output_size()); ++k)
+        define_as_output(node, k, values_.at(branch.output(k).name()));
       return true;
     }
     return false;
+  }
+
+  // Lowers a Loop or Scan as copies of its body.
+  bool lower_loop(const onnx::NodeProto& node, OpContext& context) {
+    const BodyLowering body{[&](const onnx::GraphProto& graph) {
+                              unrolled_nodes_ += graph.node_size() + 1;
+                              if (unrolled_nodes_ > kMaxUnrolledNodes) {
+                                context.fail(
+                                    kUnsupportedForm,
+                                    fmt::format("the iterations of the model's loops have more than {} "
+                                                "nodes",
+                                                kMaxUnrolledNodes),
+                                    "every iteration becomes a part of the program");
+                              }
+                              lower_body(node, graph);
+                            },
+                            [&](Value value) {
+                              const std::string name = value.name;
+                              define(std::move(value));
+                              mark_uses(name);
+                            },
+                            [&](const std::string& name) -> Value& { return values_.at(name); }};
+    const std::optional<std::vector<Value>> results = unrolled(node, context, body);
+    if (!results) return false;
+    lowering_.set_origin(name_of(node));
+    for (int k = 0; k < std::min(node.output_size(), static_cast<int>(results->size())); ++k)
+      define_as_output(node, k, (*results)[static_cast<std::size_t>(k)]);
+    return true;
+  }
+
+  // Lowers the nodes of an inner graph, whose inputs are defined.
+  void lower_body(const onnx::NodeProto& node, const onnx::GraphProto& body) {
+    FileMap files{std::filesystem::path(model_.path)};
+    for (onnx::TensorProto initializer : body.initializer()) {
+      define_initializer(initializer.name(), take_tensor(initializer, files, location_of(model_.path, node)));
+    }
+    check_supported(model_, opsets_, body);
+    for (const onnx::NodeProto& inner : body.node()) lower(inner);
+  }
+
+  void define_as_output(const onnx::NodeProto& node, int k, Value value) {
+    if (node.output(k).empty()) return;
+    value.name = node.output(k);
+    define(std::move(value));
+    mark_uses(node.output(k));
+  }
+
+  void mark_uses(const std::string& name) {
+    const Value& defined = values_.at(name);
+    if (defined.box.valid()) lowering_.mark_reuse(defined.box, defined.uses);
   }
 
   void define_elements(const onnx::NodeProto& node, int k, ir::DType dtype, Elements elements) {
@@ -294,6 +333,7 @@ class GraphLowering {
   std::vector<bool> live_;  // by node
   std::unordered_map<std::string, int> uses_;
   Values values_;
+  std::int64_t unrolled_nodes_ = 0;
 };
 
 }  // namespace

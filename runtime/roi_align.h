@@ -33,7 +33,8 @@ BRAID_HOST_DEVICE inline int64_t roi_align_samples(T bin, int64_t sampling_ratio
 
 // Along one axis: the two neighbours and the weight of the second. False outside of the image.
 template <class T>
-BRAID_HOST_DEVICE inline bool roi_align_neighbours(T at, int64_t size, int64_t& low, int64_t& high, T& weight) {
+BRAID_HOST_DEVICE inline bool roi_align_neighbours(T at, int64_t size, int64_t& low, int64_t& high,
+                                                   T& weight) {
   if (!(at >= T(-1)) || at > static_cast<T>(size)) return false;
   if (at < T(0)) at = T(0);
   low = static_cast<int64_t>(at);
@@ -58,7 +59,8 @@ BRAID_HOST_DEVICE inline T roi_align_element(const T* image, const T* region, in
     if (!(width > T(1))) width = T(1);
     if (!(height > T(1))) height = T(1);
   }
-  const T bin_height = height / static_cast<T>(o.pooled_height), bin_width = width / static_cast<T>(o.pooled_width);
+  const T bin_height = height / static_cast<T>(o.pooled_height),
+          bin_width = width / static_cast<T>(o.pooled_width);
   const int64_t rows = roi_align_samples(bin_height, o.sampling_ratio),
                 columns = roi_align_samples(bin_width, o.sampling_ratio);
   T result = T(0);

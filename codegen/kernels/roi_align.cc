@@ -1,7 +1,8 @@
 // The extern kernel `roi_align` (runtime/host/roi_align.h).
+#include "runtime/roi_align.h"
+
 #include "codegen/kernels/source_text.h"
 #include "ir/extern_registry.h"
-#include "runtime/roi_align.h"
 
 namespace braid::codegen {
 namespace {
@@ -72,7 +73,8 @@ void interpret(ir::ExternCall& call) {
 double flops(const ir::ExternShapes& shapes) {
   double count = 1;
   for (const std::int64_t size : shapes.writes[0]) count *= static_cast<double>(size);
-  const auto ratio = static_cast<double>(std::get<std::int64_t>(shapes.kernel.attributes.at("sampling_ratio")));
+  const auto ratio =
+      static_cast<double>(std::get<std::int64_t>(shapes.kernel.attributes.at("sampling_ratio")));
   constexpr double kFlopsPerSample = 24;
   return count * kFlopsPerSample * (ratio > 0 ? ratio * ratio : 4);
 }

@@ -69,8 +69,7 @@ void interpret(ir::ExternCall& call) {
 
 // Comparisons of a heap of k elements.
 double flops(const ir::ExternShapes& shapes) {
-  const double count =
-      static_cast<double>(shapes.reads[0][0]) * static_cast<double>(shapes.reads[0][1]);
+  const double count = static_cast<double>(shapes.reads[0][0]) * static_cast<double>(shapes.reads[0][1]);
   return count * std::log2(std::max<double>(2, static_cast<double>(shapes.writes[0][1])));
 }
 

@@ -61,9 +61,10 @@ void lower_causal_conv(OpContext& c) {
   if (bias) y = binary(l, OpCode::add, y, l.reshape(l.cast(*bias, compute), {x.sizes()[1], 1}));
   y = l.cast(y, dtype);
   c.set_output(0, activation == "none" ? y : silu(l, y));
-  c.set_output(1, l.generate({x.sizes()[0], x.sizes()[1], past}, [&](BodyBuilder& b, std::span<const Expr> at) {
-    return element(b, at[0], at[1], at[2] + x.sizes()[2]);
-  }));
+  c.set_output(1,
+               l.generate({x.sizes()[0], x.sizes()[1], past}, [&](BodyBuilder& b, std::span<const Expr> at) {
+                 return element(b, at[0], at[1], at[2] + x.sizes()[2]);
+               }));
 }
 
 const OpSpec kOps[] = {{"", "CausalConvWithState", 27, kNewestOpset, kFloats, lower_causal_conv}};

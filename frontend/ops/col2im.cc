@@ -28,7 +28,8 @@ std::vector<Window> windows_of(OpContext& c) {
              fmt::format("attribute '{}' has {} elements, expected {}", name, given.size(), count));
     return given;
   };
-  const auto strides = list("strides", n, 1), dilations = list("dilations", n, 1), pads = list("pads", 2 * n, 0);
+  const auto strides = list("strides", n, 1), dilations = list("dilations", n, 1),
+             pads = list("pads", 2 * n, 0);
   std::vector<Window> windows;
   for (std::size_t k = 0; k < n; ++k) {
     if (strides[k] < 1 || dilations[k] < 1 || block[k] < 1 || pads[k] < 0 || pads[k + n] < 0)

@@ -16,7 +16,8 @@ struct Windows {
 
 Windows windows_of(OpContext& c) {
   Windows w{};
-  const auto list = [&](const char* name, std::size_t count, std::int64_t lowest, auto fallback, std::int64_t* to) {
+  const auto list = [&](const char* name, std::size_t count, std::int64_t lowest, auto fallback,
+                        std::int64_t* to) {
     const auto given = c.ints_attribute(name);
     if (given && given->size() != count)
       c.fail(kInvalidAttribute,
@@ -24,27 +25,29 @@ Windows windows_of(OpContext& c) {
     for (std::size_t k = 0; k < count; ++k) {
       to[k] = given ? (*given)[k] : fallback(k);
       if (to[k] < lowest)
-        c.fail(kInvalidAttribute, fmt::format("attribute '{}' has the element {}, expected at least {}", name, to[k],
-                                              lowest));
+        c.fail(kInvalidAttribute,
+               fmt::format("attribute '{}' has the element {}, expected at least {}", name, to[k], lowest));
     }
   };
   const auto number = [](std::int64_t value) { return [value](std::size_t) { return value; }; };
-  list("kernel_shape", kAxes, 1,
-       [&](std::size_t k) {
-         const Expr size = c.sizes(1)[2 + k];
-         if (!size.is_constant())
-           c.fail(kUnsupportedForm, fmt::format("the window size {} depends on a dimension", to_string(size)));
-         return size.constant();
-       },
-       w.kernel);
+  list(
+      "kernel_shape", kAxes, 1,
+      [&](std::size_t k) {
+        const Expr size = c.sizes(1)[2 + k];
+        if (!size.is_constant())
+          c.fail(kUnsupportedForm, fmt::format("the window size {} depends on a dimension", to_string(size)));
+        return size.constant();
+      },
+      w.kernel);
   list("strides", kAxes, 1, number(1), w.strides);
   list("dilations", kAxes, 1, number(1), w.dilations);
   list("pads", 2 * kAxes, 0, number(0), w.pads);
   w.groups = c.int_attribute("group", 1);
   w.offset_groups = c.int_attribute("offset_group", 1);
   if (w.groups < 1 || w.offset_groups < 1)
-    c.fail(kInvalidAttribute, fmt::format("attributes 'group' and 'offset_group' are {} and {}, expected at least 1",
-                                          w.groups, w.offset_groups));
+    c.fail(kInvalidAttribute,
+           fmt::format("attributes 'group' and 'offset_group' are {} and {}, expected at least 1", w.groups,
+                       w.offset_groups));
   return w;
 }
 
@@ -88,8 +91,8 @@ Real sample(ir::Lowering& l, const TensorBox& x, std::span<const Expr> plane, co
       const Expr size = x.sizes()[2 + k];
       const Real position = second ? first[k] + 1 : first[k], t = at[k] - first[k];
       const Real part = second ? t : 1.0 - t;
-      const ValueId here = b.binary(OpCode::logical_and, literal(t, 0) <= position,
-                                    position < real(b, size, compute));
+      const ValueId here =
+          b.binary(OpCode::logical_and, literal(t, 0) <= position, position < real(b, size, compute));
       source.push_back(clamped_index(position, size));
       inside = inside ? b.binary(OpCode::logical_and, *inside, here) : here;
       weight = weight ? *weight * part : part;
@@ -106,23 +109,23 @@ TensorBox columns_of(OpContext& c, const Windows& w, DType compute) {
   const TensorBox x = c.input(0), offset = c.input(2);
   const std::vector<Expr>&in = x.sizes(), &out = offset.sizes();
   const Expr per_offset_group = ir::floor_div(in[1], w.offset_groups);
-  return l.generate({in[0], in[1], w.kernel[0], w.kernel[1], out[2], out[3]},
-                    [&](BodyBuilder& b, std::span<const Expr> at) {
-                      const Expr position =
-                          (ir::floor_div(at[1], per_offset_group) * w.kernel[0] + at[2]) * w.kernel[1] + at[3];
-                      const auto coordinate = [&](std::size_t k) {
-                        const std::vector<Expr> from{at[0], position * 2 + k, at[4], at[5]};
-                        const Expr fixed = at[4 + k] * w.strides[k] - w.pads[k] + at[2 + k] * w.dilations[k];
-                        return real(b, fixed, compute) + Real{&b, b.cast(l.load(b, offset, from), compute)};
-                      };
-                      const Real coordinates[kAxes] = {coordinate(0), coordinate(1)};
-                      Real value = sample(l, x, at.first(2), coordinates);
-                      if (c.has_input(4)) {
-                        const std::vector<Expr> from{at[0], position, at[4], at[5]};
-                        value = value * Real{&b, b.cast(l.load(b, c.input(4), from), compute)};
-                      }
-                      return value.v;
-                    });
+  return l.generate({in[0], in[1], w.kernel[0], w.kernel[1], out[2], out[3]}, [&](BodyBuilder& b,
+                                                                                  std::span<const Expr> at) {
+    const Expr position =
+        (ir::floor_div(at[1], per_offset_group) * w.kernel[0] + at[2]) * w.kernel[1] + at[3];
+    const auto coordinate = [&](std::size_t k) {
+      const std::vector<Expr> from{at[0], position * 2 + k, at[4], at[5]};
+      const Expr fixed = at[4 + k] * w.strides[k] - w.pads[k] + at[2 + k] * w.dilations[k];
+      return real(b, fixed, compute) + Real{&b, b.cast(l.load(b, offset, from), compute)};
+    };
+    const Real coordinates[kAxes] = {coordinate(0), coordinate(1)};
+    Real value = sample(l, x, at.first(2), coordinates);
+    if (c.has_input(4)) {
+      const std::vector<Expr> from{at[0], position, at[4], at[5]};
+      value = value * Real{&b, b.cast(l.load(b, c.input(4), from), compute)};
+    }
+    return value.v;
+  });
 }
 
 void lower_deform_conv(OpContext& c) {
@@ -132,7 +135,8 @@ void lower_deform_conv(OpContext& c) {
            fmt::format("the input has rank {}; supported are images, which have rank 4", c.rank(0)));
   }
   if (c.rank(1) != 4 || c.rank(2) != 4)
-    c.fail(kShapeMismatch, fmt::format("weights of rank {} and offsets of rank {}, expected 4", c.rank(1), c.rank(2)));
+    c.fail(kShapeMismatch,
+           fmt::format("weights of rank {} and offsets of rank {}, expected 4", c.rank(1), c.rank(2)));
   const Windows w = windows_of(c);
   check_sizes(c, w);
   const DType dtype = c.dtype(0), compute = compute_type(dtype);

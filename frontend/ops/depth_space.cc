@@ -16,7 +16,8 @@ Image image_of(OpContext& c) {
 
 std::int64_t block_of(OpContext& c) {
   const std::int64_t block = c.int_attribute("blocksize");
-  if (block < 1) c.fail(kInvalidAttribute, fmt::format("attribute 'blocksize' is {}, expected at least 1", block));
+  if (block < 1)
+    c.fail(kInvalidAttribute, fmt::format("attribute 'blocksize' is {}, expected at least 1", block));
   return block;
 }
 

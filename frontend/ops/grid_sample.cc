@@ -102,7 +102,8 @@ std::vector<Tap> taps_of(const Axis& axis, Real x) {
   if (axis.o.mode == Mode::linear) return {tap_at(axis, first, 1.0 - t), tap_at(axis, first + 1, t)};
   const std::vector<Real> weights = cubic_weights(t);
   std::vector<Tap> taps;
-  for (int k = 0; k < 4; ++k) taps.push_back(tap_at(axis, first + (k - 1), weights[static_cast<std::size_t>(k)]));
+  for (int k = 0; k < 4; ++k)
+    taps.push_back(tap_at(axis, first + (k - 1), weights[static_cast<std::size_t>(k)]));
   return taps;
 }
 
@@ -131,8 +132,9 @@ void lower_grid_sample(OpContext& c) {
   const std::size_t n = x.rank() - std::min<std::size_t>(x.rank(), 2);  // spatial axes
   const bool ranks_fit = n >= 1 && grid.rank() == x.rank() && (c.version() >= 20 || n == 2);
   if (!ranks_fit) {
-    c.fail(kShapeMismatch, fmt::format("the input has rank {} and the grid has rank {}, expected equal ones{}",
-                                       x.rank(), grid.rank(), c.version() < 20 ? " of 4" : ""));
+    c.fail(kShapeMismatch,
+           fmt::format("the input has rank {} and the grid has rank {}, expected equal ones{}", x.rank(),
+                       grid.rank(), c.version() < 20 ? " of 4" : ""));
   }
   constexpr std::size_t kMostAxes = 3;
   if (n > kMostAxes) c.fail(kUnsupportedForm, fmt::format("{} spatial axes are not supported", n));
@@ -143,6 +145,7 @@ void lower_grid_sample(OpContext& c) {
   for (std::size_t k = 0; k < n; ++k) {
     axes.push_back({o, x.sizes()[2 + k]});
     if (axes[k].size.is_constant(0)) c.fail(kShapeMismatch, fmt::format("axis {} has no elements", 2 + k));
+    l.require_equal(ir::max(axes[k].size, 1), axes[k].size);
     sizes.push_back(grid.sizes()[1 + k]);
   }
   const DType dtype = x.dtype(), position_type = compute_type(grid.dtype());

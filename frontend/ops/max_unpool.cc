@@ -22,8 +22,7 @@ std::vector<Expr> unpooled_sizes(OpContext& c) {
              pads = list(c, "pads", 2 * n, 0);
   std::vector<Expr> sizes(in.begin(), in.begin() + 2);
   for (std::size_t k = 0; k < n; ++k) {
-    if (kernel[k] < 1 || strides[k] < 1)
-      c.fail(kInvalidAttribute, "windows and strides must be at least 1");
+    if (kernel[k] < 1 || strides[k] < 1) c.fail(kInvalidAttribute, "windows and strides must be at least 1");
     sizes.push_back((in[2 + k] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + n]);
     if (ir::bounds(sizes.back()).min < 0)
       c.fail(kShapeMismatch, fmt::format("axis {} would have size {}", 2 + k, to_string(sizes.back())));
@@ -34,9 +33,10 @@ std::vector<Expr> unpooled_sizes(OpContext& c) {
 void lower_max_unpool(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.rank(0) < 3 || c.rank(1) != c.rank(0)) {
-    c.fail(kShapeMismatch,
-           fmt::format("the input has rank {} and the indices have rank {}, expected equal ones of at least 3",
-                       c.rank(0), c.rank(1)));
+    c.fail(
+        kShapeMismatch,
+        fmt::format("the input has rank {} and the indices have rank {}, expected equal ones of at least 3",
+                    c.rank(0), c.rank(1)));
   }
   const std::vector<Expr> inner = unpooled_sizes(c);
   const std::vector<Expr> sizes = c.has_input(2) ? c.shape_values(2, "the sizes of the output") : inner;

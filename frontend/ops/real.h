@@ -37,8 +37,7 @@ inline Real select(ValueId condition, double a, Real b) { return select(conditio
 // A position in [0, size), whatever x is.
 inline Expr clamped_index(Real x, Expr size) {
   BodyBuilder& b = *x.b;
-  const ValueId low =
-      b.binary(OpCode::max, b.cast(x.v, DType::i64), b.constant(DType::i64, std::int64_t{0}));
+  const ValueId low = b.binary(OpCode::max, b.cast(x.v, DType::i64), b.constant(DType::i64, std::int64_t{0}));
   return b.as_index(b.binary(OpCode::min, low, b.index(size - 1)));
 }
 

@@ -90,8 +90,7 @@ Real nearest(const Options& o, const Axis& axis, Real x) {
   }
   if (o.nearest_mode == "floor") return apply(OpCode::floor, x);
   if (o.nearest_mode == "ceil") return apply(OpCode::ceil, x);
-  return o.nearest_mode == "round_prefer_ceil" ? apply(OpCode::floor, x + 0.5)
-                                               : apply(OpCode::ceil, x - 0.5);
+  return o.nearest_mode == "round_prefer_ceil" ? apply(OpCode::floor, x + 0.5) : apply(OpCode::ceil, x - 0.5);
 }
 
 std::vector<std::int64_t> nearest_table(const Options& o, const Axis& axis) {
@@ -133,6 +132,7 @@ using Position = std::function<Expr(BodyBuilder&, Expr at)>;
 Position nearest_position(OpContext& c, const Options& o, const Axis& axis) {
   if (const std::optional<std::int64_t> factor = plain_factor(o, axis))
     return [factor](BodyBuilder&, Expr at) { return ir::floor_div(at, *factor); };
+  if (axis.out.is_constant(0)) return [](BodyBuilder&, Expr at) { return at; };
   if (!axis.is_static()) {
     return [o, axis](BodyBuilder& b, Expr at) {
       return clamped_index(nearest(o, axis, source_of(o, axis, b, at)), axis.in);
@@ -142,8 +142,7 @@ Position nearest_position(OpContext& c, const Options& o, const Axis& axis) {
   const std::int64_t common = std::gcd(axis.in.constant(), axis.out.constant());
   const std::int64_t p = axis.in.constant() / common, q = axis.out.constant() / common;
   bool divides = true;
-  for (std::size_t k = 0; k < table.size(); ++k)
-    divides &= table[k] == static_cast<std::int64_t>(k) * p / q;
+  for (std::size_t k = 0; k < table.size(); ++k) divides &= table[k] == static_cast<std::int64_t>(k) * p / q;
   if (divides) return [p, q](BodyBuilder&, Expr at) { return ir::floor_div(at * p, q); };
   const TensorBox positions = constant_table(c, "resize_positions", DType::i64, {axis.out.constant()},
                                              std::vector<double>(table.begin(), table.end()));
@@ -231,17 +230,22 @@ Sampling static_sampling(OpContext& c, const Options& o, const Axis& axis, DType
   const std::vector<std::int64_t> sizes{axis.out.constant(), taps.count};
   ir::Lowering& l = c.lowering();
   return {taps.count,
-          [&l, t = constant_table(c, "resize_positions", DType::i64, sizes, all.positions)](
-              BodyBuilder& b, Expr at, Expr k) { return b.as_index(l.load(b, t, std::vector<Expr>{at, k})); },
-          [&l, t = constant_table(c, "resize_weights", compute, sizes, all.weights)](
-              BodyBuilder& b, Expr at, Expr k) { return l.load(b, t, std::vector<Expr>{at, k}); }};
+          [&l, t = constant_table(c, "resize_positions", DType::i64, sizes, all.positions)](BodyBuilder& b,
+                                                                                            Expr at, Expr k) {
+            return b.as_index(l.load(b, t, std::vector<Expr>{at, k}));
+          },
+          [&l, t = constant_table(c, "resize_weights", compute, sizes, all.weights)](BodyBuilder& b, Expr at,
+                                                                                     Expr k) {
+            return l.load(b, t, std::vector<Expr>{at, k});
+          }};
 }
 
 Sampling dynamic_sampling(OpContext& c, const Options& o, const Axis& axis, DType compute) {
   if (o.antialias) {
-    c.fail(kUnsupportedForm,
-           fmt::format("attribute 'antialias' is 1, but the size of axis {} depends on a dimension", axis.index),
-           "fix the dimension to one value");
+    c.fail(
+        kUnsupportedForm,
+        fmt::format("attribute 'antialias' is 1, but the size of axis {} depends on a dimension", axis.index),
+        "fix the dimension to one value");
   }
   const Taps taps = taps_of(o, 1);
   const auto before = [o, axis](BodyBuilder& b, Expr at) {
@@ -273,8 +277,8 @@ Sampling dynamic_sampling(OpContext& c, const Options& o, const Axis& axis, DTyp
 // x resampled along one axis; its type is the one computed in.
 TensorBox resampled(OpContext& c, const Options& o, const Axis& axis, const TensorBox& x) {
   ir::Lowering& l = c.lowering();
-  const Sampling sampling = axis.is_static() ? static_sampling(c, o, axis, x.dtype())
-                                             : dynamic_sampling(c, o, axis, x.dtype());
+  const Sampling sampling =
+      axis.is_static() ? static_sampling(c, o, axis, x.dtype()) : dynamic_sampling(c, o, axis, x.dtype());
   std::vector<Expr> sizes = x.sizes();
   sizes[axis.index] = axis.out;
   const auto term = [&](BodyBuilder& b, std::span<const Expr> at, Expr k) {
@@ -324,8 +328,7 @@ TensorBox nearest_resized(OpContext& c, const Options& o, const std::vector<Axis
   }
   return c.lowering().generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
     std::vector<Expr> source(at.begin(), at.end());
-    for (std::size_t k = 0; k < axes.size(); ++k)
-      source[axes[k].index] = positions[k](b, at[axes[k].index]);
+    for (std::size_t k = 0; k < axes.size(); ++k) source[axes[k].index] = positions[k](b, at[axes[k].index]);
     return c.lowering().load(b, x, source);
   });
 }
@@ -336,6 +339,8 @@ void set_resized(OpContext& c, const Options& o, const std::vector<Axis>& axes) 
   for (const Axis& axis : axes) {
     if (axis.in.is_constant(0) && !axis.out.is_constant(0))
       c.fail(kShapeMismatch, fmt::format("axis {} has no elements to resize", axis.index));
+    // A fixed size has elements even if the input, whose size is known later, has none.
+    if (!axis.scale) l.require_equal(ir::max(axis.in, 1), axis.in);
   }
   if (axes.empty()) return c.set_output(0, x);
   if (o.mode == Mode::nearest)
@@ -383,7 +388,8 @@ Options options_of(OpContext& c) {
   o.exclude_outside = c.int_attribute("exclude_outside", 0) != 0;
   o.cubic_a = c.float_attribute("cubic_coeff_a", -0.75F);
   o.extrapolation = c.float_attribute("extrapolation_value", 0);
-  if (!std::isfinite(o.cubic_a)) c.fail(kInvalidAttribute, "attribute 'cubic_coeff_a' is not a finite number");
+  if (!std::isfinite(o.cubic_a))
+    c.fail(kInvalidAttribute, "attribute 'cubic_coeff_a' is not a finite number");
   if (o.mode == Mode::nearest && (o.antialias || o.exclude_outside)) {
     c.fail(kUnsupportedForm,
            fmt::format("attribute '{}' is 1 in mode nearest, which has no weights",
@@ -415,7 +421,8 @@ Expr scaled_size(OpContext& c, Expr size, double scale) {
     c.fail(kInvalidNode, fmt::format("a scale is {}, expected a positive number below 1000000", scale));
   if (size.is_constant()) {
     const double scaled = std::floor(static_cast<double>(size.constant()) * scale);
-    if (!(scaled < 9e15)) c.fail(kSizeOverflow, fmt::format("size {} times {} is too large", size.constant(), scale));
+    if (!(scaled < 9e15))
+      c.fail(kSizeOverflow, fmt::format("size {} times {} is too large", size.constant(), scale));
     return static_cast<std::int64_t>(scaled);
   }
   int exponent = 0;

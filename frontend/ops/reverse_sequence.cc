@@ -6,16 +6,19 @@ namespace {
 
 void lower_reverse_sequence(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  const std::int64_t time_axis = c.int_attribute("time_axis", 0), batch_axis = c.int_attribute("batch_axis", 1);
+  const std::int64_t time_axis = c.int_attribute("time_axis", 0),
+                     batch_axis = c.int_attribute("batch_axis", 1);
   if (time_axis < 0 || time_axis > 1 || batch_axis != 1 - time_axis) {
-    c.fail(kInvalidAttribute, fmt::format("attributes 'time_axis' and 'batch_axis' are {} and {}, expected 0 and "
-                                          "1 or 1 and 0",
-                                          time_axis, batch_axis));
+    c.fail(kInvalidAttribute,
+           fmt::format("attributes 'time_axis' and 'batch_axis' are {} and {}, expected 0 and "
+                       "1 or 1 and 0",
+                       time_axis, batch_axis));
   }
   if (c.rank(0) < 2 || c.rank(1) != 1) {
-    c.fail(kShapeMismatch, fmt::format("the input has rank {} and the lengths have rank {}, expected at least 2 "
-                                       "and 1",
-                                       c.rank(0), c.rank(1)));
+    c.fail(kShapeMismatch,
+           fmt::format("the input has rank {} and the lengths have rank {}, expected at least 2 "
+                       "and 1",
+                       c.rank(0), c.rank(1)));
   }
   const auto time = static_cast<std::size_t>(time_axis), batch = static_cast<std::size_t>(batch_axis);
   const TensorBox x = c.input(0), lengths = c.input(1);

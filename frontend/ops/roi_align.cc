@@ -8,9 +8,10 @@ bool half_pixel(OpContext& c) {
   if (c.version() < 16) return false;
   const std::string mode = c.string_attribute("coordinate_transformation_mode", "half_pixel");
   if (mode != "half_pixel" && mode != "output_half_pixel") {
-    c.fail(kInvalidAttribute, fmt::format("attribute 'coordinate_transformation_mode' is '{}', expected half_pixel "
-                                          "or output_half_pixel",
-                                          mode));
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute 'coordinate_transformation_mode' is '{}', expected half_pixel "
+                       "or output_half_pixel",
+                       mode));
   }
   return mode == "half_pixel";
 }
@@ -24,16 +25,19 @@ void lower_roi_align(OpContext& c) {
                      sampling_ratio = c.int_attribute("sampling_ratio", 0);
   if (height < 1 || width < 1 || sampling_ratio < 0) {
     c.fail(kInvalidAttribute,
-           fmt::format("attributes 'output_height', 'output_width' and 'sampling_ratio' are {}, {} and {}, expected "
-                       "at least 1, 1 and 0",
-                       height, width, sampling_ratio));
+           fmt::format(
+               "attributes 'output_height', 'output_width' and 'sampling_ratio' are {}, {} and {}, expected "
+               "at least 1, 1 and 0",
+               height, width, sampling_ratio));
   }
   if (c.rank(0) != 4 || c.rank(1) != 2 || c.rank(2) != 1) {
-    c.fail(kShapeMismatch, fmt::format("inputs of ranks {}, {} and {}, expected 4, 2 and 1", c.rank(0), c.rank(1),
-                                       c.rank(2)));
+    c.fail(kShapeMismatch, fmt::format("inputs of ranks {}, {} and {}, expected 4, 2 and 1", c.rank(0),
+                                       c.rank(1), c.rank(2)));
   }
   const std::vector<Expr>& sizes = c.sizes(0);
   if (sizes[2].is_constant(0) || sizes[3].is_constant(0)) c.fail(kShapeMismatch, "the images have no pixels");
+  for (const std::size_t axis : {std::size_t{2}, std::size_t{3}})
+    l.require_equal(ir::max(sizes[axis], 1), sizes[axis]);
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
   const TensorBox x = l.cast(c.input(0), compute), batch = c.input(2);
   const Expr regions = c.sizes(1)[0];
@@ -43,11 +47,12 @@ void lower_roi_align(OpContext& c) {
   const TensorBox images = l.generate({regions}, [&](BodyBuilder& b, std::span<const Expr> at) {
     return b.check_index(b.cast(l.load(b, batch, at), DType::i64), sizes[0]);
   });
-  const TensorBox y = l.extern_call("roi_align", {x, boxes, images}, {{compute, {regions, sizes[1], height, width}}},
-                                    {{"half_pixel", std::int64_t{half_pixel(c)}},
-                                     {"maximum", std::int64_t{mode == "max"}},
-                                     {"sampling_ratio", sampling_ratio},
-                                     {"spatial_scale", double{c.float_attribute("spatial_scale", 1)}}})[0];
+  const TensorBox y =
+      l.extern_call("roi_align", {x, boxes, images}, {{compute, {regions, sizes[1], height, width}}},
+                    {{"half_pixel", std::int64_t{half_pixel(c)}},
+                     {"maximum", std::int64_t{mode == "max"}},
+                     {"sampling_ratio", sampling_ratio},
+                     {"spatial_scale", double{c.float_attribute("spatial_scale", 1)}}})[0];
   c.set_output(0, l.cast(y, dtype));
 }
 

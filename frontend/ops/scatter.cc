@@ -173,6 +173,7 @@ void lower_scatter_elements(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
+    {"", "Scatter", 9, 10, kAllTypes, lower_scatter_elements},
     {"", "ScatterElements", 11, kNewestOpset, kAllTypes, lower_scatter_elements},
     {"", "ScatterND", 11, kNewestOpset, kAllTypes, lower_scatter_nd},
 };

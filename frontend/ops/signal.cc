@@ -14,7 +14,8 @@ namespace {
 // Sum of cosine terms: a[0] - a[1] cos(p) + a[2] cos(2 p) for the phase p of an element.
 void lower_window(OpContext& c, const std::vector<double>& a) {
   const std::vector<Expr> size = c.shape_values(0, "the size");
-  if (size.size() != 1) c.fail(kShapeMismatch, fmt::format("the size must be one number, got {}", size.size()));
+  if (size.size() != 1)
+    c.fail(kShapeMismatch, fmt::format("the size must be one number, got {}", size.size()));
   if (ir::bounds(size[0]).min < 0) c.fail(kInvalidNode, fmt::format("the size is {}", to_string(size[0])));
   constexpr std::int64_t kOnnxFloat = 1;
   const DType dtype = c.dtype_of(c.int_attribute("output_datatype", kOnnxFloat));
@@ -50,7 +51,8 @@ struct Transform {
 // The entry of the matrix by which part `p` (0 real, 1 imaginary) of input n contributes to part q of output k.
 double entry(const Transform& t, std::int64_t n, int p, std::int64_t k, int q) {
   const double sign = t.inverse ? 1 : -1;
-  const double phase = 2 * std::numbers::pi * static_cast<double>(n * k % t.length) / static_cast<double>(t.length);
+  const double phase =
+      2 * std::numbers::pi * static_cast<double>(n * k % t.length) / static_cast<double>(t.length);
   const double cosine = std::cos(phase), sine = sign * std::sin(phase);
   double value = p == q ? cosine : p == 0 ? sine : -sine;
   if (t.half_spectrum) {
@@ -64,9 +66,10 @@ double entry(const Transform& t, std::int64_t n, int p, std::int64_t k, int q) {
 TensorBox matrix_of(OpContext& c, const Transform& t, DType dtype) {
   constexpr std::int64_t kMostEntries = std::int64_t{1} << 25;
   if (t.rows() > 0 && t.columns() > kMostEntries / t.rows()) {
-    c.fail(kUnsupportedForm, fmt::format("a transform of {} points is too long, its matrix would have more than {} "
-                                         "entries",
-                                         t.length, kMostEntries));
+    c.fail(kUnsupportedForm,
+           fmt::format("a transform of {} points is too long, its matrix would have more than {} "
+                       "entries",
+                       t.length, kMostEntries));
   }
   std::vector<double> entries;
   for (std::int64_t n = 0; n < t.inputs; ++n) {
@@ -116,13 +119,15 @@ int transform_axis(OpContext& c) {
     axis = given[0];
   }
   const int normal = c.normalize_axis(axis, rank);
-  if (normal == rank - 1) c.fail(kInvalidAttribute, "the axis is the last one, which holds the parts of numbers");
+  if (normal == rank - 1)
+    c.fail(kInvalidAttribute, "the axis is the last one, which holds the parts of numbers");
   return normal;
 }
 
 void lower_dft(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(0) < 2) c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected at least 2", c.rank(0)));
+  if (c.rank(0) < 2)
+    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected at least 2", c.rank(0)));
   const int axis = transform_axis(c), last = c.rank(0) - 1;
   const bool inverse = c.int_attribute("inverse", 0) != 0, onesided = c.int_attribute("onesided", 0) != 0;
   const std::int64_t given = fixed(c, c.sizes(0)[static_cast<std::size_t>(axis)], "the length of the signal");
@@ -141,7 +146,8 @@ void lower_dft(OpContext& c) {
     if (length.size() != 1) c.fail(kShapeMismatch, "the length of the transform must be one number");
     t.length = length[0];
   }
-  if (t.length < 1) c.fail(kInvalidNode, fmt::format("the transform has length {}, expected at least 1", t.length));
+  if (t.length < 1)
+    c.fail(kInvalidNode, fmt::format("the transform has length {}, expected at least 1", t.length));
   // A shorter signal is followed by zeros, which contribute nothing.
   t.inputs = std::min(given, t.half_spectrum ? t.length / 2 + 1 : t.length);
   t.outputs = onesided && !inverse ? t.length / 2 + 1 : t.length;
@@ -165,7 +171,8 @@ void lower_stft(OpContext& c) {
   const TensorBox signal = c.input(0);
   const auto scalar = [&](int k, const char* what) {
     const std::vector<std::int64_t> given = c.constant_ints(k, what);
-    if (given.size() != 1 || given[0] < 1) c.fail(kInvalidNode, fmt::format("{} must be one positive number", what));
+    if (given.size() != 1 || given[0] < 1)
+      c.fail(kInvalidNode, fmt::format("{} must be one positive number", what));
     return given[0];
   };
   const std::int64_t step = scalar(1, "the step");
@@ -202,7 +209,8 @@ void lower_stft(OpContext& c) {
 
 // The spectrogram bin of each mel bin's lower edge, and of the two edges after the last one.
 std::vector<std::int64_t> edges_of(OpContext& c, std::int64_t bins, std::int64_t length) {
-  const double rate = constant_number(c, 2, "the sample rate"), lowest = constant_number(c, 3, "the lower edge"),
+  const double rate = constant_number(c, 2, "the sample rate"),
+               lowest = constant_number(c, 3, "the lower edge"),
                highest = constant_number(c, 4, "the upper edge");
   const auto mel = [](double hertz) { return 2595 * std::log1p(hertz / 700) / std::log(10.0); };
   const double low = mel(lowest), step = (mel(highest) - low) / static_cast<double>(bins + 2);
@@ -212,7 +220,8 @@ std::vector<std::int64_t> edges_of(OpContext& c, std::int64_t bins, std::int64_t
     const double hertz = 700 * std::expm1(at / 2595 * std::log(10.0));
     const double edge = std::floor(static_cast<double>(length + 1) * hertz / rate);
     if (!(edge >= 0) || !(edge <= static_cast<double>(length / 2))) {
-      c.fail(kInvalidNode, fmt::format("mel bin {} lies at spectrogram bin {}, expected 0 to {}", k, edge, length / 2),
+      c.fail(kInvalidNode,
+             fmt::format("mel bin {} lies at spectrogram bin {}, expected 0 to {}", k, edge, length / 2),
              "the edges must lie between 0 and half of the sample rate");
     }
     edges.push_back(static_cast<std::int64_t>(edge));
@@ -228,9 +237,11 @@ void lower_mel_weight_matrix(OpContext& c) {
       c.fail(kInvalidNode, fmt::format("{} is {}, expected 0 to {}", what, number, kMostEntries));
     return static_cast<std::int64_t>(number);
   };
-  const std::int64_t bins = whole(0, "the number of mel bins"), length = whole(1, "the length of the transform");
+  const std::int64_t bins = whole(0, "the number of mel bins"),
+                     length = whole(1, "the length of the transform");
   const std::int64_t rows = length / 2 + 1;
-  if (bins > kMostEntries / rows) c.fail(kSizeOverflow, fmt::format("{} times {} weights are too many", rows, bins));
+  if (bins > kMostEntries / rows)
+    c.fail(kSizeOverflow, fmt::format("{} times {} weights are too many", rows, bins));
   const std::vector<std::int64_t> edges = edges_of(c, bins, length);
   std::vector<double> weights(static_cast<std::size_t>(rows * bins), 0);
   for (std::int64_t bin = 0; bin < bins; ++bin) {

@@ -25,17 +25,15 @@ void lower_tensor_scatter(OpContext& c) {
   l.require_equal(ir::max(size, count), size);
   std::optional<TensorBox> begins;
   if (c.has_input(2)) {
-    if (c.rank(2) != 1) c.fail(kShapeMismatch, fmt::format("the positions have rank {}, expected 1", c.rank(2)));
+    if (c.rank(2) != 1)
+      c.fail(kShapeMismatch, fmt::format("the positions have rank {}, expected 1", c.rank(2)));
     begins = c.input(2);
     l.require_equal(begins->sizes()[0], cache.sizes()[0]);
   }
   c.set_output(0, l.generate(cache.sizes(), [&](BodyBuilder& b, std::span<const Expr> at) {
     const ValueId zero = b.constant(DType::i64, std::int64_t{0});
     ValueId begin = begins ? b.cast(l.load(b, *begins, at.first(1)), DType::i64) : zero;
-    if (mode == "linear")  // the whole update must fit
-      begin = b.check_index(begin, size - count + 1);
-    else
-      begin = b.check_index(begin, size);
+    if (mode == "linear") begin = b.check_index(begin, size - count + 1);  // the whole update must fit
     ValueId distance = b.binary(OpCode::sub, b.index(at[axis]), begin);
     if (mode == "circular") distance = b.binary(OpCode::mod, distance, b.index(size));
     const ValueId written = b.binary(OpCode::logical_and, b.binary(OpCode::ge, distance, zero),

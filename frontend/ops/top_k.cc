@@ -39,9 +39,9 @@ void lower_top_k(OpContext& c) {
   sizes.back() = k;
   const Expr rows = ir::product(std::span(sizes).first(sizes.size() - 1));
   const bool largest = c.int_attribute("largest", 1) != 0;
-  const std::vector<TensorBox> found = l.extern_call("top_k", {l.reshape(x, {rows, size})},
-                                                     {{compute, {rows, k}}, {DType::i64, {rows, k}}},
-                                                     {{"largest", std::int64_t{largest}}});
+  const std::vector<TensorBox> found =
+      l.extern_call("top_k", {l.reshape(x, {rows, size})}, {{compute, {rows, k}}, {DType::i64, {rows, k}}},
+                    {{"largest", std::int64_t{largest}}});
   c.set_output(0, l.cast(l.permute(l.reshape(found[0], sizes), back), dtype));
   c.set_output(1, l.permute(l.reshape(found[1], sizes), back));
 }

@@ -18,10 +18,10 @@ inline const char* last_writer(const BraidExternCall* call) {
   const int64_t n = call->reads[0].sizes[0], m = call->writes[0].sizes[0];
   if (m == 0) return nullptr;
   constexpr int64_t kThreads = 256;
-  const cudaError_t error =
-      BRAID_LAUNCH(last_writer_kernel, dim3(static_cast<unsigned>((m + kThreads - 1) / kThreads)), dim3(kThreads),
-                   0, static_cast<cudaStream_t>(call->stream), static_cast<const int64_t*>(call->reads[0].data), n,
-                   static_cast<int64_t*>(call->writes[0].data), m);
+  const cudaError_t error = BRAID_LAUNCH(
+      last_writer_kernel, dim3(static_cast<unsigned>((m + kThreads - 1) / kThreads)), dim3(kThreads), 0,
+      static_cast<cudaStream_t>(call->stream), static_cast<const int64_t*>(call->reads[0].data), n,
+      static_cast<int64_t*>(call->writes[0].data), m);
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 

@@ -25,8 +25,8 @@ const char* roi_align_all(const BraidExternCall* call) {
   if (count == 0) return nullptr;
   constexpr int64_t kThreads = 256;
   const cudaError_t error = BRAID_LAUNCH(
-      (roi_align_kernel<T>), dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads)), dim3(kThreads), 0,
-      static_cast<cudaStream_t>(call->stream), static_cast<const T*>(call->reads[0].data),
+      (roi_align_kernel<T>), dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads)), dim3(kThreads),
+      0, static_cast<cudaStream_t>(call->stream), static_cast<const T*>(call->reads[0].data),
       static_cast<const T*>(call->reads[1].data), static_cast<const int64_t*>(call->reads[2].data),
       static_cast<T*>(y.data), y.sizes[1], count, rt::roi_align_options(call));
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);

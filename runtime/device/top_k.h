@@ -34,10 +34,10 @@ const char* top_k_rows(const BraidExternCall* call) {
   const int64_t rows = x.sizes[0], n = x.sizes[1], k = values.sizes[1];
   const bool largest = braid_find_attribute(call, "largest", BRAID_INTEGER)->integer != 0;
   if (rows == 0 || k == 0) return nullptr;
-  const cudaError_t error = BRAID_LAUNCH(
-      (top_k_kernel<T>), dim3(static_cast<unsigned>(rows)), dim3(256), 0, static_cast<cudaStream_t>(call->stream),
-      static_cast<const T*>(x.data), n, k, largest, static_cast<T*>(values.data),
-      static_cast<int64_t*>(positions.data));
+  const cudaError_t error =
+      BRAID_LAUNCH((top_k_kernel<T>), dim3(static_cast<unsigned>(rows)), dim3(256), 0,
+                   static_cast<cudaStream_t>(call->stream), static_cast<const T*>(x.data), n, k, largest,
+                   static_cast<T*>(values.data), static_cast<int64_t*>(positions.data));
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 

@@ -8,7 +8,9 @@
 namespace braid::rt {
 
 inline RoiAlignOptions roi_align_options(const BraidExternCall* call) {
-  const auto integer = [&](const char* name) { return braid_find_attribute(call, name, BRAID_INTEGER)->integer; };
+  const auto integer = [&](const char* name) {
+    return braid_find_attribute(call, name, BRAID_INTEGER)->integer;
+  };
   const BraidTensorView &x = call->reads[0], &y = call->writes[0];
   return {x.sizes[2],
           x.sizes[3],
@@ -25,7 +27,8 @@ const char* roi_align_all(const BraidExternCall* call) {
   const RoiAlignOptions o = roi_align_options(call);
   const BraidTensorView& y = call->writes[0];
   const int64_t channels = y.sizes[1], planes = y.sizes[0] * channels;
-  const T *x = static_cast<const T*>(call->reads[0].data), *regions = static_cast<const T*>(call->reads[1].data);
+  const T *x = static_cast<const T*>(call->reads[0].data),
+          *regions = static_cast<const T*>(call->reads[1].data);
   const int64_t* images = static_cast<const int64_t*>(call->reads[2].data);
   T* to = static_cast<T*>(y.data);
 #pragma omp parallel for if (planes * o.pooled_height * o.pooled_width > 1024)

@@ -48,12 +48,47 @@ ir::Schedule around_a_collective() {
   return net.finish();
 }
 
+// Ties among few different numbers, and all lengths of a selection.
+constexpr const char* kTopK = R"(graph g
+dim n in [0, 5] dim k in [0, 9]
+input %x: f32[n, 9] input %i: i64[n, 9] input %size: f32[k]
+%r: f32[n, 9] = pointwise { %0 = load %x %1 = round %0 store %1 }
+%v: f32[n, k], %p: i64[n, k] = extern "top_k" reads(%r) attributes(largest = 1)
+%w: i64[n, k], %q: i64[n, k] = extern "top_k" reads(%i) attributes(largest = 0)
+output %v output %p output %w output %q output %size)";
+
+// Positions outside of the result are ignored.
+constexpr const char* kLastWriter = R"(graph g
+dim n in [0, 9]
+input %x: i64[n]
+%y: i64[7] = extern "last_writer" reads(%x)
+output %y)";
+
+ir::Schedule roi_align(bool maximum, std::int64_t sampling_ratio) {
+  Net net;
+  const ir::TensorBox x = net.input("x", ir::DType::f32, {2, 3, 6, 5}),
+                      corners = net.input("corners", ir::DType::f32, {4, 4});
+  const ir::TensorBox images = net.lowering.generate(
+      {4}, [](ir::BodyBuilder& b, std::span<const ir::Expr> at) { return b.index(ir::mod(at[0], 2)); });
+  net.lowering.output(
+      "y", net.lowering.extern_call("roi_align", {x, corners, images}, {{ir::DType::f32, {4, 3, 2, 3}}},
+                                    {{"half_pixel", std::int64_t{maximum}},
+                                     {"maximum", std::int64_t{maximum}},
+                                     {"sampling_ratio", sampling_ratio},
+                                     {"spatial_scale", 2.0}})[0]);
+  return net.finish();
+}
+
 }  // namespace
 
 void add_extern_cases(std::vector<Case>& out) {
   out.push_back({"extern_views", [] { return parsed(kViews); }});
   out.push_back({"extern_around_a_collective", around_a_collective});
   out.push_back({"extern_fails", [] { return parsed(kFails); }});
+  out.push_back({"extern_top_k", [] { return parsed(kTopK); }});
+  out.push_back({"extern_last_writer", [] { return parsed(kLastWriter); }});
+  out.push_back({"extern_roi_align_mean", [] { return roi_align(false, 0); }});
+  out.push_back({"extern_roi_align_maximum", [] { return roi_align(true, 2); }});
 }
 
 }  // namespace braid::test

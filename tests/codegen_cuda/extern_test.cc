@@ -19,6 +19,15 @@ TEST_F(Extern, ProgramsCallWhatTheInterpreterCalls) {
   for (std::int64_t n : {0, 1, 5}) expect_equal(run_case("extern_views", {{"n", n}}), 0);
 }
 
+TEST_F(Extern, KernelsThatComeWithBraidEqualTheInterpreter) {
+  for (std::int64_t n : {0, 5}) {
+    for (std::int64_t k : {0, 1, 4, 9}) expect_equal(run_case("extern_top_k", {{"n", n}, {"k", k}}), 0);
+    expect_equal(run_case("extern_last_writer", {{"n", n}}), 0);
+  }
+  expect_equal(run_case("extern_roi_align_mean"), 1e-5);
+  expect_equal(run_case("extern_roi_align_maximum"), 1e-5);
+}
+
 TEST_F(Extern, CallsAreOrderedWithCollectives) {
   RunOptions options;
   options.steps = 3;

@@ -95,7 +95,7 @@ TEST(Epilogue, LookAlikesAreLoops) {
   const char* const bodies[] = {
       // Clip at 10, ReLU6, capped by a difference of two, switched off above 20.
       "%1 = constant f32 0 %2 = max %0, %1 %3 = constant f32 10 %4 = min %2, %3 return %4",
-      "%1 = constant f32 6 %2 = min %0, %1 %3 = constant f32 0 %4 = max %2, %3 return %4",
+      "%1 = constant f32 5 %2 = min %0, %1 %3 = constant f32 0 %4 = max %2, %3 return %4",
       "%1 = constant f32 0 %2 = max %0, %1 %3 = constant f32 9 %4 = sub %0, %3 %5 = max %4, %1 %6 = sub %2, "
       "%5 "
       "return %6",
@@ -139,9 +139,26 @@ TEST(Epilogue, LookAlikesAreLoops) {
       "return %6",
       "%1 = sin %0 return %1",
       "%1 = load %b[i0] %2 = add %0, %1 return %2",
-      "%1 = load %b[i1] %2 = mul %0, %1 return %2",
+      "%1 = load %b[i0] %2 = mul %0, %1 return %2",
+      // Limits of a ReLU6 the wrong way round, and a sixth that is a fifth.
+      "%1 = constant f32 0 %2 = min %0, %1 %3 = constant f32 6 %4 = max %2, %3 return %4",
+      "%1 = constant f32 3 %2 = add %0, %1 %3 = constant f32 0 %4 = max %2, %3 %5 = constant f32 6 %6 = min %4, %5 "
+      "%7 = mul %0, %6 %8 = constant f32 5 %9 = div %7, %8 return %9",
   };
   for (const char* body : bodies) EXPECT_EQ(found(body), "-") << body;
+}
+
+TEST(Epilogue, LimitsAndGates) {
+  EXPECT_EQ(found("%1 = constant f32 6 %2 = min %0, %1 %3 = constant f32 0 %4 = max %2, %3 return %4"), "relu6");
+  EXPECT_EQ(found("%1 = constant f32 0 %2 = max %0, %1 %3 = constant f32 6 %4 = min %2, %3 return %4"), "relu6");
+  EXPECT_EQ(found("%1 = sigmoid %0 %2 = mul %1, %0 return %2"), "swish");
+  EXPECT_EQ(found("%1 = constant f32 3 %2 = add %0, %1 %3 = constant f32 0 %4 = max %2, %3 %5 = constant f32 6 "
+                  "%6 = min %4, %5 %7 = mul %0, %6 %8 = constant f32 6 %9 = div %7, %8 return %9"),
+            "hard_swish");
+  EXPECT_EQ(found("%1 = constant f32 0.16666667 %2 = mul %0, %1 %3 = constant f32 0.5 %4 = add %2, %3 "
+                  "%5 = constant f32 1 %6 = min %4, %5 %7 = constant f32 0 %8 = max %6, %7 %9 = mul %0, %8 return %9"),
+            "hard_swish");
+  EXPECT_EQ(found("%1 = load %b[i1] %2 = mul %0, %1 return %2"), "mul_vector");
 }
 
 TEST(Epilogue, ListsOfOperations) {

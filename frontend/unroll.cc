@@ -1,0 +1,230 @@
+#include "frontend/unroll.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+
+namespace braid::frontend {
+namespace {
+
+using ir::DType;
+using ir::Expr;
+using ir::TensorBox;
+
+Value value_of(TensorBox box) {
+  Value value{"", box.dtype(), box.sizes()};
+  value.box = std::move(box);
+  return value;
+}
+
+Value known_integer(DType dtype, std::int64_t number, bool scalar) {
+  Value value{"", dtype, {}};
+  std::vector<std::int64_t> sizes(scalar ? 0 : 1, 1);
+  value.sizes.assign(sizes.begin(), sizes.end());
+  value.elements = Elements{std::move(sizes), {number}};
+  return value;
+}
+
+std::optional<bool> known_condition(Value& value) {
+  const std::optional<Elements>& elements = elements_of(value);
+  if (!elements || elements->values.size() != 1 || !elements->values[0].is_constant()) return std::nullopt;
+  return !elements->values[0].is_constant(0);
+}
+
+class Unroller {
+ public:
+  Unroller(const onnx::NodeProto& node, OpContext& c, const BodyLowering& lowering)
+      : node_(node), c_(c), lowering_(lowering), body_(*body_of(node)) {}
+
+  static const onnx::GraphProto* body_of(const onnx::NodeProto& node) {
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.name() == "body" && attribute.has_g()) return &attribute.g();
+    }
+    return nullptr;
+  }
+
+  std::vector<Value> loop() {
+    const int states = std::max(node_.input_size() - 2, 0);
+    if (body_.input_size() != states + 2 || body_.output_size() < states + 1)
+      c_.fail(kInvalidNode, fmt::format("its body has {} inputs and {} outputs for {} values carried along",
+                                        body_.input_size(), body_.output_size(), states));
+    const std::optional<std::int64_t> most = trip_count();
+    std::optional<bool> condition = true;
+    if (c_.has_input(1)) condition = known_condition(c_.value(1));
+    std::vector<Value> carried;
+    for (int k = 0; k < states; ++k) carried.push_back(c_.value(2 + k));
+    std::vector<std::vector<TensorBox>> scanned(static_cast<std::size_t>(body_.output_size() - states - 1));
+    for (std::int64_t step = 0; !most || step < *most; ++step) {
+      if (!condition) {
+        c_.fail(kUnsupportedForm, "its condition is known only at run time",
+                "the number of iterations may depend only on sizes and constants");
+      }
+      if (!*condition) break;
+      check_count(step + 1);
+      define_input(0, known_integer(DType::i64, step, is_scalar(0)));
+      define_input(1, known_integer(DType::boolean, 1, is_scalar(1)));
+      for (int k = 0; k < states; ++k) define_input(2 + k, carried[static_cast<std::size_t>(k)]);
+      lowering_.lower(body_);
+      condition = known_condition(result(0));
+      for (int k = 0; k < states; ++k) carried[static_cast<std::size_t>(k)] = carried_on(1 + k);
+      for (std::size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(box(1 + states + static_cast<int>(k)));
+    }
+    for (const std::vector<TensorBox>& parts : scanned)
+      carried.push_back(value_of(joined(parts, 0)));
+    return carried;
+  }
+
+  std::vector<Value> scan() {
+    const bool batched = c_.version() < 9;
+    const int first = batched ? 1 : 0, inputs = node_.input_size() - first;
+    const auto scans = static_cast<int>(c_.int_attribute("num_scan_inputs"));
+    const int states = inputs - scans;
+    if (scans < 1 || states < 0 || body_.input_size() != inputs || body_.output_size() < states)
+      c_.fail(kInvalidNode, fmt::format("its body has {} inputs and {} outputs for {} inputs, {} of them scanned",
+                                        body_.input_size(), body_.output_size(), inputs, scans));
+    if (batched && c_.has_input(0))
+      c_.fail(kUnsupportedForm, "lengths of sequences are not supported", "pad the sequences");
+    std::vector<TensorBox> given;
+    for (int k = 0; k < inputs; ++k) given.push_back(c_.input(first + k));
+    if (!batched) {
+      std::vector<Value> results;
+      for (TensorBox& y : scan_one(states, given)) results.push_back(value_of(std::move(y)));
+      return results;
+    }
+    std::vector<std::vector<TensorBox>> by_output(static_cast<std::size_t>(body_.output_size()));
+    const std::int64_t batch = fixed(given[0].sizes()[0]);
+    check_count(batch);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      std::vector<TensorBox> of_sequence;
+      for (const TensorBox& x : given) of_sequence.push_back(element(x, 0, b));
+      const std::vector<TensorBox> results = scan_one(states, of_sequence);
+      for (std::size_t k = 0; k < results.size(); ++k) by_output[k].push_back(results[k]);
+    }
+    std::vector<Value> results;
+    for (const std::vector<TensorBox>& parts : by_output) results.push_back(value_of(joined(parts, 0)));
+    return results;
+  }
+
+ private:
+  ir::Lowering& l() { return c_.lowering(); }
+  Value& result(int k) { return lowering_.value(body_.output(k).name()); }
+  TensorBox box(int k) { return box_of(result(k), l()); }
+
+  // A result that the next iteration reads. It is computed here: bodies of several iterations must not grow into one.
+  Value carried_on(int k) {
+    Value value = result(k);
+    if (value.box.valid() && !value.elements && !value.constant) value.box = l().realize(value.box);
+    value.columns.clear();
+    return value;
+  }
+
+  bool is_scalar(int k) const {
+    const onnx::TypeProto& type = body_.input(k).type();
+    return !type.has_tensor_type() || !type.tensor_type().has_shape() || type.tensor_type().shape().dim_size() == 0;
+  }
+
+  void define_input(int k, Value value) {
+    value.name = body_.input(k).name();
+    lowering_.define(std::move(value));
+  }
+
+  void check_count(std::int64_t iterations) const {
+    if (iterations <= kMaxIterations) return;
+    c_.fail(kUnsupportedForm, fmt::format("it has more than {} iterations", kMaxIterations),
+            "every iteration becomes a part of the program");
+  }
+
+  std::int64_t fixed(Expr count) const {
+    if (!count.is_constant()) {
+      c_.fail(kUnsupportedForm, fmt::format("its number of iterations {} depends on a dimension", to_string(count)),
+              "fix the dimension to one value");
+    }
+    return count.constant();
+  }
+
+  std::optional<std::int64_t> trip_count() {
+    if (!c_.has_input(0)) return std::nullopt;
+    const std::vector<Expr> count = c_.shape_values(0, "the number of iterations");
+    if (count.size() != 1) c_.fail(kShapeMismatch, "the number of iterations must be one number");
+    return fixed(count[0]);
+  }
+
+  TensorBox element(const TensorBox& x, int axis, std::int64_t at) {
+    return l().squeeze(l().slice(x, axis, at, 1), axis);
+  }
+
+  TensorBox joined(const std::vector<TensorBox>& parts, int axis) {
+    if (parts.empty())
+      c_.fail(kUnsupportedForm, "it has no iteration, so the sizes of the results that it joins are unknown");
+    std::vector<TensorBox> slabs;
+    for (const TensorBox& part : parts) slabs.push_back(l().unsqueeze(part, axis));
+    return l().concat(slabs, axis);
+  }
+
+  // Entry k of an attribute with one number per scanned value.
+  std::int64_t entry(const char* name, std::size_t k) const {
+    const auto given = c_.ints_attribute(name);
+    if (!given) return 0;
+    if (k >= given->size())
+      c_.fail(kInvalidAttribute, fmt::format("attribute '{}' has {} elements", name, given->size()));
+    return (*given)[k];
+  }
+
+  // One sequence: the final states, then what the scanned results join to.
+  std::vector<TensorBox> scan_one(int states, const std::vector<TensorBox>& given) {
+    const bool old = c_.version() < 9;
+    std::vector<Value> carried;
+    for (int k = 0; k < states; ++k) carried.push_back(value_of(given[static_cast<std::size_t>(k)]));
+    const std::size_t scans = given.size() - carried.size();
+    std::vector<int> axes;
+    Expr count = 0;
+    for (std::size_t k = 0; k < scans; ++k) {
+      const TensorBox& x = given[carried.size() + k];
+      const auto rank = static_cast<int>(x.rank());
+      if (rank == 0) c_.fail(kShapeMismatch, "a scanned input is a scalar");
+      axes.push_back(old ? 0 : c_.normalize_axis(entry("scan_input_axes", k), rank, "an axis"));
+      const Expr size = x.sizes()[static_cast<std::size_t>(axes[k])];
+      if (k > 0) l().require_equal(size, count);
+      count = size;
+    }
+    const std::int64_t steps = fixed(count);
+    check_count(steps);
+    std::vector<std::vector<TensorBox>> scanned(static_cast<std::size_t>(body_.output_size() - states));
+    for (std::int64_t step = 0; step < steps; ++step) {
+      for (int k = 0; k < states; ++k) define_input(k, carried[static_cast<std::size_t>(k)]);
+      for (std::size_t k = 0; k < scans; ++k) {
+        const bool backwards = entry(old ? "directions" : "scan_input_directions", k) != 0;
+        define_input(states + static_cast<int>(k), value_of(element(given[carried.size() + k], axes[k],
+                                                                    backwards ? steps - 1 - step : step)));
+      }
+      lowering_.lower(body_);
+      for (int k = 0; k < states; ++k) carried[static_cast<std::size_t>(k)] = carried_on(k);
+      for (std::size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(box(states + static_cast<int>(k)));
+    }
+    std::vector<TensorBox> results;
+    for (Value& state : carried) results.push_back(box_of(state, l()));
+    for (std::size_t k = 0; k < scanned.size(); ++k) {
+      if (!old && entry("scan_output_directions", k) != 0) std::reverse(scanned[k].begin(), scanned[k].end());
+      const int rank = scanned[k].empty() ? 1 : static_cast<int>(scanned[k][0].rank()) + 1;
+      results.push_back(joined(scanned[k], old ? 0 : c_.normalize_axis(entry("scan_output_axes", k), rank, "an axis")));
+    }
+    return results;
+  }
+
+  const onnx::NodeProto& node_;
+  OpContext& c_;
+  const BodyLowering& lowering_;
+  const onnx::GraphProto& body_;
+};
+
+}  // namespace
+
+std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body) {
+  const bool is_loop = node.op_type() == "Loop";
+  if ((!is_loop && node.op_type() != "Scan") || !c.domain().empty()) return std::nullopt;
+  if (!Unroller::body_of(node)) c.fail(kInvalidAttribute, "attribute 'body' is missing");
+  Unroller unroller(node, c, body);
+  return is_loop ? unroller.loop() : unroller.scan();
+}
+
+}  // namespace braid::frontend

@@ -1,0 +1,33 @@
+// Loop and Scan: as many copies of the body as there are iterations, whose number must be known while compiling.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontend/op_context.h"
+
+namespace onnx {
+class GraphProto;
+}
+
+namespace braid::frontend {
+
+// More copies make programs that take too long to compile: iterations of one loop, nodes of all loops of a model.
+inline constexpr std::int64_t kMaxIterations = 1024;
+inline constexpr std::int64_t kMaxUnrolledNodes = 20000;
+
+// What unrolling needs of the lowering of the graph around the loop.
+struct BodyLowering {
+  // Lowers the nodes of a body, whose inputs are defined. BR0119 after too many nodes.
+  std::function<void(const onnx::GraphProto&)> lower;
+  std::function<void(Value)> define;
+  std::function<Value&(const std::string&)> value;
+};
+
+// The values of the node's outputs, without names; nullopt if it is neither Loop nor Scan. BR0119 if the number of
+// iterations is known only at run time or too large, or if there is none but its results are to be joined.
+std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body);
+
+}  // namespace braid::frontend

@@ -1,0 +1,115 @@
+// The extern kernels that come with Braid (codegen/kernels) in C++ programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "ir/parser.h"
+#include "tests/codegen/compiled.h"
+#include "tests/support/user_error.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kTopK = R"(graph g
+dim n in [0, 5] dim k in [0, 9]
+input %x: f32[n, 9] input %i: u64[n, 9] input %size: f32[k]
+%v: f32[n, k], %p: i64[n, k] = extern "top_k" reads(%x) attributes(largest = 1)
+%w: u64[n, k], %q: i64[n, k] = extern "top_k" reads(%i) attributes(largest = 0)
+output %v output %p output %w output %q output %size)";
+
+// Few different numbers, so that there are ties, and a NaN.
+ir::Tensor floats(std::int64_t rows) {
+  std::vector<float> values;
+  for (std::int64_t k = 0; k < rows * 9; ++k) values.push_back(static_cast<float>(k * 7 % 5) - 2);
+  if (rows > 1) values[12] = std::numeric_limits<float>::quiet_NaN();
+  return ir::make_tensor(ir::DType::f32, {rows, 9}, values);
+}
+
+// One beyond the range of int64.
+ir::Tensor integers(std::int64_t rows) {
+  std::vector<std::uint64_t> values;
+  for (std::int64_t k = 0; k < rows * 9; ++k) values.push_back(static_cast<std::uint64_t>(k * 11 % 4));
+  if (rows > 0) values[3] = ~std::uint64_t{0};
+  return ir::make_tensor(ir::DType::u64, {rows, 9}, values);
+}
+
+TEST(Kernels, TopKEqualsTheInterpreter) {
+  Compiled compiled("-O2");
+  compiled.add("top_k", kTopK);
+  compiled.build();
+  for (std::int64_t n : {0, 1, 5}) {
+    for (std::int64_t k = 0; k <= 9; ++k) {
+      compiled.expect_like_interpreter_on(
+          "top_k", {floats(n), integers(n), ir::make_tensor(ir::DType::f32, {k})}, 0);
+    }
+  }
+}
+
+TEST(Kernels, LastWriterEqualsTheInterpreter) {
+  Compiled compiled("-O2");
+  compiled.add("last_writer", R"(graph g
+dim n in [0, 9]
+input %x: i64[n]
+%y: i64[7] = extern "last_writer" reads(%x)
+output %y)");
+  compiled.build();
+  for (const std::vector<std::int64_t>& positions :
+       {std::vector<std::int64_t>{}, {3}, {0, 6, 3, 3, 0}, {-1, 7, 5, 5, 1}}) {
+    const auto count = static_cast<std::int64_t>(positions.size());
+    compiled.expect_like_interpreter_on("last_writer", {ir::make_tensor(ir::DType::i64, {count}, positions)}, 0);
+  }
+}
+
+TEST(Kernels, RoiAlignEqualsTheInterpreter) {
+  Compiled compiled("-O2");
+  for (const char* maximum : {"0", "1"}) {
+    for (const char* type : {"f32", "f64"}) {
+      compiled.add(fmt::format("roi_align_{}_{}", maximum, type),
+                   fmt::format(R"(graph g
+input %x: {0}[2, 3, 6, 5] input %r: {0}[3, 4] input %b: i64[3]
+%y: {0}[3, 3, 2, 4] = extern "roi_align" reads(%x, %r, %b) attributes(half_pixel = 1, maximum = {1}, sampling_ratio = 0, spatial_scale = 0.5)
+output %y)",
+                               type, maximum));
+    }
+  }
+  compiled.build();
+  const std::vector<double> corners = {0, 0, 9, 11, 2, 3, 1, 2, -4, -4, 30, 30};
+  const ir::Tensor images = ir::make_tensor(ir::DType::i64, {3}, std::vector<std::int64_t>{1, 0, 1});
+  for (const char* maximum : {"0", "1"}) {
+    compiled.expect_like_interpreter_on(
+        fmt::format("roi_align_{}_f32", maximum),
+        {random_tensor(ir::DType::f32, {2, 3, 6, 5}, 1),
+         ir::make_tensor(ir::DType::f32, {3, 4}, std::vector<float>(corners.begin(), corners.end())), images},
+        1e-5);
+    compiled.expect_like_interpreter_on(
+        fmt::format("roi_align_{}_f64", maximum),
+        {random_tensor(ir::DType::f64, {2, 3, 6, 5}, 1), ir::make_tensor(ir::DType::f64, {3, 4}, corners), images},
+        1e-12);
+  }
+}
+
+std::string refusal(const std::string& program) {
+  return error_of([&] {
+    Compiled compiled;
+    compiled.add("refused", "graph g\n" + program);
+  });
+}
+
+TEST(Kernels, RefuseOtherCalls) {
+  EXPECT_THAT(refusal("input %x: f16[2, 3]\n%v: f16[2, 1], %p: i64[2, 1] = extern \"top_k\" reads(%x) "
+                      "attributes(largest = 1)\noutput %v output %p"),
+              HasSubstr("takes float32, float64 and integers"));
+  EXPECT_THAT(refusal("input %x: f32[2, 3]\n%v: f32[2, 4], %p: i64[2, 4] = extern \"top_k\" reads(%x) "
+                      "attributes(largest = 1)\noutput %v output %p"),
+              HasSubstr("takes at most all elements of a row"));
+  EXPECT_THAT(refusal("input %x: i32[3]\n%y: i64[2] = extern \"last_writer\" reads(%x)\noutput %y"),
+              HasSubstr("takes one list of int64 positions"));
+  EXPECT_THAT(refusal("input %x: f32[2]\n%y: f32[2] = extern \"roi_align\" reads(%x)\noutput %y"),
+              HasSubstr("takes three tensors"));
+}
+
+}  // namespace
+}  // namespace braid::test

@@ -1,0 +1,42 @@
+"""Writes random cases of every operator of every family below a folder, one folder per operator:
+
+    make_cases.py DIR [--only OPERATOR]
+
+Case i of an operator depends on the seed BRAID_TEST_SEED + i only. BRAID_RANDOM_SCALE is how many times the cases of the
+fast tier are made.
+"""
+
+import argparse
+import os
+import shutil
+import zlib
+
+import numpy as np
+import reference_case
+import vision
+
+FAMILIES = [vision]
+FAST_CASES = 3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder")
+    parser.add_argument("--only", help="one operator")
+    arguments = parser.parse_args()
+    first = int(os.environ.get("BRAID_TEST_SEED", "1"))
+    count = int(FAST_CASES * float(os.environ.get("BRAID_RANDOM_SCALE", "1")))
+    for family in FAMILIES:
+        for operator, make in family.OPERATORS.items():
+            if arguments.only not in (None, operator):
+                continue
+            root = os.path.join(arguments.folder, operator)
+            shutil.rmtree(root, ignore_errors=True)
+            for seed in range(first, first + count):
+                rng = np.random.Generator(np.random.PCG64([zlib.crc32(operator.encode()), seed]))
+                with np.errstate(all="ignore"):
+                    reference_case.write(make(rng), os.path.join(root, f"seed_{seed}"))
+
+
+if __name__ == "__main__":
+    main()
