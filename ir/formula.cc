@@ -62,7 +62,9 @@ std::optional<int> FormulaAlgebra::degree(const Formula& p) const {
   return all;
 }
 
-Formula FormulaAlgebra::add(const Formula& p, const Formula& q) {
+Formula FormulaAlgebra::add(const Formula& p, const Formula& q) { return sum(p, q, true); }
+
+Formula FormulaAlgebra::sum(const Formula& p, const Formula& q, bool computed) {
   if (!p.known || !q.known) return Formula::unknown();
   Formula sum = p;
   bool cancels = false;
@@ -76,7 +78,7 @@ Formula FormulaAlgebra::add(const Formula& p, const Formula& q) {
       return Formula::unknown();
   }
   if (sum.terms.size() > kMostTerms) return Formula::unknown();
-  if (cancels) {
+  if (computed && cancels) {
     const std::optional<int> a = degree(p), b = degree(q);
     if (!a || a != b) return Formula::unknown();
   }
@@ -182,7 +184,7 @@ Formula FormulaAlgebra::is_not_negative(const Formula& p) {
 }
 
 Formula FormulaAlgebra::max(const Formula& p, const Formula& q) {
-  const Formula more = subtract(p, q);
+  const Formula more = sum(p, scale(q, -1), false);
   if (begins_negative(more)) return max(q, p);
   return add(q, multiply(more, is_positive(more)));
 }

@@ -74,6 +74,8 @@ class FormulaAlgebra {
   };
   std::vector<Atom> atoms_;
 
+  // p + q; not `computed`: a sum that only says what a maximum is, and that no instruction rounds.
+  Formula sum(const Formula& p, const Formula& q, bool computed);
   Formula atom(Function function, const Formula& argument);
   Formula step(Function function, const Formula& argument);
   bool is_step(int atom) const;

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <optional>
 
 #include "ir/interpreter_body.h"
@@ -94,7 +95,9 @@ void run_pooling(RankMemory& memory, const Operation& op, const Pooling& k) {
                        x.offset + indices[0] * x.strides[0] + indices[channel] * x.strides[channel] + offset;
                    const Scalar element = to_scalar(read_element(x.dtype, byte_at(x, at, op)));
                    const Scalar folded = fold(reduce, x.dtype, value, element);
-                   if (best < 0 || apply(OpCode::gt, x.dtype, element, value).i != 0) best = index;
+                   const bool greater = apply(OpCode::gt, x.dtype, element, value).i != 0;
+                   const bool first_nan = std::isnan(element.d) && !std::isnan(value.d);
+                   if (best < 0 || greater || first_nan) best = index;
                    value = folded;
                    ++count;
                  });

@@ -2,8 +2,10 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -31,12 +33,41 @@ Dims dims(const WindowShape& s, int64_t first, int64_t second, const std::array<
   return out;
 }
 
+// Row-major strides of these sizes with the dimensions in this order, outermost first.
+Dims dense(const Dims& sizes, const std::vector<size_t>& order) {
+  Dims strides(sizes.size());
+  int64_t next = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    strides[order[k]] = next;
+    next *= sizes[order[k]];
+  }
+  return strides;
+}
+
+// What the library's kernels look for is channels-last or row-major in every dimension, and strides of dimensions of one
+// element may be anything.
+Desc activations(const Dims& sizes, Dims strides) {
+  std::vector<size_t> channels_first(sizes.size());
+  std::iota(channels_first.begin(), channels_first.end(), size_t{0});
+  std::vector<size_t> channels_last = channels_first;
+  std::rotate(channels_last.begin() + 1, channels_last.begin() + 2, channels_last.end());
+  for (const std::vector<size_t>& order : {channels_last, channels_first}) {
+    const Dims wanted = dense(sizes, order);
+    bool same = true;
+    for (size_t d = 0; d < sizes.size(); ++d) same &= sizes[d] == 1 || strides[d] == wanted[d];
+    if (!same) continue;
+    strides = wanted;
+    break;
+  }
+  return Desc(sizes, kFloat, strides);
+}
+
 struct Operands {
   Desc a, out;
 };
 Operands operands_of(const WindowShape& s, int64_t a_channels, int64_t out_channels) {
-  return {Desc(dims(s, s.batch, a_channels, s.in), kFloat, dims(s, s.a_batch, s.a_channel, s.a_spatial)),
-          Desc(dims(s, s.batch, out_channels, s.out), kFloat, dims(s, s.out_batch, s.out_channel, s.out_spatial))};
+  return {activations(dims(s, s.batch, a_channels, s.in), dims(s, s.a_batch, s.a_channel, s.a_spatial)),
+          activations(dims(s, s.batch, out_channels, s.out), dims(s, s.out_batch, s.out_channel, s.out_spatial))};
 }
 Desc in_any_layout(const Desc& desc) { return Desc(desc.dims(), kFloat, kAnyLayout); }
 

@@ -248,6 +248,12 @@ double activated(PostOp::Kind a, double x) {
       return std::tanh(x);
     case PostOp::Kind::sigmoid:
       return 1 / (1 + std::exp(-x));
+    case PostOp::Kind::swish:
+      return x / (1 + std::exp(-x));
+    case PostOp::Kind::relu6:
+      return std::min(std::max(x, 0.0), 6.0);
+    case PostOp::Kind::hard_swish:
+      return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
     default:
       return NAN;
   }
@@ -258,7 +264,7 @@ ir::LoopBody random_body(std::mt19937_64& random, ir::ExprPool& pool) {
   const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   ir::BodyBuilder b(pool);
   std::vector<ValueId> values = {b.acc(DType::f32)};
-  constexpr double kConstants[] = {0,    0,     1,   -1,       0.5,          2,          3,          10,
+  constexpr double kConstants[] = {0,    0,     1,   -1,       0.5,          2,          3,          6,   10,
                                    0.01, 1e-30, 1e7, 0.044715, 0.7978845608, 0.70710678, 1.41421356, 1.702,
                                    -0.0};
   constexpr OpCode kUnary[] = {OpCode::neg, OpCode::abs, OpCode::tanh,      OpCode::sigmoid,

@@ -170,7 +170,7 @@ TEST(WindowKernels, WhatDoesNotFitIsRefused) {
        "graph main input %x: f32[1, 4, 2] input %w: f32[1, 2, 2, 4] %y: f32[1, 3, 5] = convolution %x, %w output %y"},
       {512, "the batches of operand and result differ",
        "graph main input %x: f32[2, 4, 2] input %w: f32[1, 2, 2, 5] %y: f32[1, 3, 5] = convolution %x, %w output %y"},
-      {513, "sizes that are not positive",
+      {511, "sizes that are not positive",
        "graph main input %x: f32[1, 4, 2] input %w: f32[1, 2, 2, 5] %y: f32[1, 3, 5] = convolution %x, %w stride [0] "
        "output %y"},
       {505, "yields i64, not f32",
