@@ -15,6 +15,7 @@ namespace braid::rt {
 namespace {
 
 constexpr int64_t kPanelRows = 2;      // up to this many, our own kernel streams the packed matrix
+constexpr int64_t kManyRows = 64;      // from here on sgemm is as fast on plain operands as others on packed ones
 constexpr int64_t kFewRows = 2;        // up to this many, our own kernel reads unpacked operands
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 
@@ -25,8 +26,14 @@ dnnl::memory::desc plain(int64_t rows, int64_t cols, int64_t row_stride, int64_t
 // The panels of a weight layout; width 0 if it has no panels.
 Panels panels_of(const dnnl::memory::desc& desc) {
   const dnnl_memory_desc_t& d = desc.data;
-  if (d.format_kind != dnnl_blocked || d.data_type != dnnl_f32 || d.ndims != 2 || d.offset0 != 0) return {};
+  if (d.format_kind != dnnl_blocked || d.data_type != dnnl_f32 || d.offset0 != 0) return {};
   const dnnl_blocking_desc_t& b = d.format_desc.blocking;
+  if (d.ndims == 4) {  // [n / 8][k / 8][8 rows][8 columns] of a convolution: panels of 8 columns
+    const bool eights = b.inner_nblks == 2 && b.inner_idxs[0] == 1 && b.inner_idxs[1] == 0 && b.inner_blks[0] == 8 &&
+                        b.inner_blks[1] == 8;
+    return eights && b.strides[1] == 64 ? Panels{8, b.strides[0]} : Panels{};
+  }
+  if (d.ndims != 2) return {};
   int64_t k_block = 1, width = 0;
   if (b.inner_nblks == 2 && b.inner_idxs[0] == 0 && b.inner_idxs[1] == 1) {
     k_block = b.inner_blks[0];
@@ -58,7 +65,9 @@ void split(int threads, int64_t count, const F& f) {
 }  // namespace
 
 struct PackedMatrix::Impl {
+  enum class Form : uint8_t { matmul, convolution };
   int64_t k = 0, n = 0;
+  Form form = Form::matmul;
   dnnl::memory::desc desc;
   Panels panels;
   AlignedBytes bytes;
@@ -267,9 +276,50 @@ class SgemmKernel final : public GemmKernel {
   int threads_;
 };
 
-class MatmulKernel final : public GemmKernel {
+// A product as the library's matmul, or as its convolution with one tap: rows are pixels, columns are channels. Without
+// matrix instructions only the latter has kernels for packed weights (ConvolutionForm).
+struct MatmulForm {
+  using Primitive = dnnl::matmul;
+  static constexpr const char* kName = "matmul";
+
+  static dnnl::memory::desc matrix(int64_t rows, int64_t cols, int64_t row_stride) {
+    return plain(rows, cols, row_stride, 1);
+  }
+  static dnnl::memory::desc vector(int64_t n) { return plain(1, n, n, 1); }
+  static dnnl::memory::desc weights(int64_t k, int64_t n) {
+    return {{k, n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+  }
+  static dnnl::memory::desc given_weights(int64_t k, int64_t n, int64_t row, int64_t col) { return plain(k, n, row, col); }
+  static dnnl::matmul::desc desc(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& c) {
+    return {a, b, c};
+  }
+};
+struct ConvolutionForm {
+  using Primitive = dnnl::convolution_forward;
+  static constexpr const char* kName = "convolution";
+
+  static dnnl::memory::desc matrix(int64_t rows, int64_t cols, int64_t row_stride) {
+    return {{1, cols, 1, rows}, dnnl::memory::data_type::f32, {rows * row_stride, 1, rows * row_stride, row_stride}};
+  }
+  static dnnl::memory::desc vector(int64_t n) { return {{1, n, 1, 1}, dnnl::memory::data_type::f32, {n, 1, n, n}}; }
+  static dnnl::memory::desc weights(int64_t k, int64_t n) {
+    return {{n, k, 1, 1}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+  }
+  static dnnl::memory::desc given_weights(int64_t k, int64_t n, int64_t row, int64_t col) {
+    return {{n, k, 1, 1}, dnnl::memory::data_type::f32, {col, row, 1, 1}};
+  }
+  static dnnl::convolution_forward::desc desc(const dnnl::memory::desc& a, const dnnl::memory::desc& b,
+                                              const dnnl::memory::desc& c) {
+    return {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, a, b, c, {1, 1}, {0, 0}, {0, 0}};
+  }
+};
+
+template <class Form>
+class PackedKernel final : public GemmKernel {
  public:
-  MatmulKernel(const GemmShape& shape, const dnnl::matmul::primitive_desc& pd, const dnnl::engine& engine,
+  using Primitive = typename Form::Primitive;
+
+  PackedKernel(const GemmShape& shape, const typename Primitive::primitive_desc& pd, const dnnl::engine& engine,
                const dnnl::stream& stream, Scratch* scratch)
       : primitive_(pd), stream_(stream), scratch_(scratch) {
     scratch->reserve(pd.scratchpad_desc().get_size());
@@ -285,6 +335,14 @@ class MatmulKernel final : public GemmKernel {
       operands_.push_back(p);
     }
   }
+  // Null if the library has no fast kernel for the shape and layout.
+  static std::unique_ptr<GemmKernel> make(const GemmShape& s, const dnnl::memory::desc& packed,
+                                          const dnnl::engine& engine, const dnnl::stream& stream, Scratch* scratch) {
+    const auto desc = Form::desc(Form::matrix(s.m, s.k, s.a_row), packed, Form::matrix(s.m, s.n, s.c_row));
+    const typename Primitive::primitive_desc pd(desc, attributes(s), engine, true);
+    if (!pd || is_reference(pd.impl_info_str())) return nullptr;
+    return std::make_unique<PackedKernel>(s, pd, engine, stream, scratch);
+  }
   void run(const GemmArgs& args, const PackedMatrix* packed) const override {
     args_.set(0, args.a);
     args_.set(1, packed->impl()->bytes.get());
@@ -293,8 +351,12 @@ class MatmulKernel final : public GemmKernel {
     for (size_t k = 0; k < operands_.size(); ++k) args_.set(4 + k, args.vectors[operands_[k]]);
     args_.execute(primitive_, stream_);
   }
-  const char* name() const override { return "matmul"; }
+  const char* name() const override { return Form::kName; }
 
+ private:
+  static dnnl::memory::desc operand_of(const GemmShape& s, PostOp op) {
+    return op == PostOp::add_matrix ? Form::matrix(s.m, s.n, s.c_row) : Form::vector(s.n);
+  }
   // The epilogue as the library's post-ops.
   static dnnl::primitive_attr attributes(const GemmShape& s) {
     dnnl::post_ops ops;
@@ -308,17 +370,23 @@ class MatmulKernel final : public GemmKernel {
     return attr;
   }
 
- private:
-  static dnnl::memory::desc operand_of(const GemmShape& s, PostOp op) {
-    return op == PostOp::add_matrix ? plain(s.m, s.n, s.c_row, s.c_col) : plain(1, s.n, s.n, 1);
-  }
-
-  dnnl::matmul primitive_;
+  Primitive primitive_;
   const dnnl::stream& stream_;
   Scratch* scratch_;
   PrimitiveArgs args_;
   std::vector<int> operands_;
 };
+
+// How the library lays out b for products of about `m` rows with this form, and what computes them.
+template <class Form>
+typename Form::Primitive::primitive_desc typical(int64_t m, int64_t k, int64_t n, const dnnl::engine& engine) {
+  const auto desc = Form::desc(Form::matrix(m, k, k), Form::weights(k, n), Form::matrix(m, n, n));
+  return typename Form::Primitive::primitive_desc(desc, engine, true);
+}
+
+bool has_matrix_kernels(const char* implementation) {
+  return std::string(implementation).find("brg") != std::string::npos;
+}
 
 }  // namespace
 
@@ -350,16 +418,27 @@ PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_r
   if (k == 0 || n == 0) return packed;
   try {
     const int64_t m = std::max<int64_t>(typical_m, 1);
-    const dnnl::memory::desc any({k, n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any);
-    const dnnl::matmul::desc desc(plain(m, k, k, 1), any, plain(m, n, n, 1));
-    const dnnl::matmul::primitive_desc pd(desc, impl_->engine);
     auto p = std::make_unique<PackedMatrix::Impl>();
     p->k = k;
     p->n = n;
-    p->desc = pd.weights_desc();
+    dnnl::memory::desc source_desc;
+    const auto matmul = typical<MatmulForm>(m, k, n, impl_->engine);
+    if (matmul && has_matrix_kernels(matmul.impl_info_str())) {
+      p->desc = matmul.weights_desc();
+      source_desc = MatmulForm::given_weights(k, n, b_row, b_col);
+    } else {
+      // sgemm packs as it goes, which many rows pay for.
+      char trans = 'N';
+      int64_t ld = 0;
+      if (m >= kManyRows && leading(k, n, b_row, b_col, &trans, &ld)) return packed;
+      const auto convolution = typical<ConvolutionForm>(m, k, n, impl_->engine);
+      if (!convolution || is_reference(convolution.impl_info_str())) return packed;
+      p->desc = convolution.weights_desc();
+      p->form = PackedMatrix::Impl::Form::convolution;
+      source_desc = ConvolutionForm::given_weights(k, n, b_row, b_col);
+    }
     p->panels = panels_of(p->desc);
     p->bytes = aligned_bytes(p->desc.get_size());
-    const dnnl::memory::desc source_desc({k, n}, dnnl::memory::data_type::f32, {b_row, b_col});
     if (source_desc == p->desc) return packed;
     dnnl::memory source(source_desc, impl_->engine, const_cast<float*>(b));
     dnnl::memory target(p->desc, impl_->engine, p->bytes.get());
@@ -393,15 +472,12 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
       slot = std::make_unique<PanelKernel>(shape, host, useful);
       return slot.get();
     }
-    if (plain_rows && shape.a_col == 1 && shape.m > 0) {
+    if (plain_rows && shape.a_col == 1) {
+      const bool convolution = packed->impl()->form == PackedMatrix::Impl::Form::convolution;
+      const auto make = convolution ? PackedKernel<ConvolutionForm>::make : PackedKernel<MatmulForm>::make;
       try {
-        const dnnl::matmul::desc desc(plain(shape.m, shape.k, shape.a_row, shape.a_col), packed->impl()->desc,
-                                      plain(shape.m, shape.n, shape.c_row, shape.c_col));
-        const dnnl::matmul::primitive_desc pd(desc, MatmulKernel::attributes(shape), impl_->engine);
-        if (!is_reference(pd.impl_info_str())) {
-          slot = std::make_unique<MatmulKernel>(shape, pd, impl_->engine, impl_->stream, &impl_->scratch);
-          return slot.get();
-        }
+        slot = make(shape, packed->impl()->desc, impl_->engine, impl_->stream, &impl_->scratch);
+        if (slot) return slot.get();
       } catch (const dnnl::error&) {
         // The layout does not suit this shape: the kernels below read the plain matrix.
       }
