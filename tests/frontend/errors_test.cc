@@ -35,10 +35,10 @@ TEST(FrontendErrors, BranchThatDependsOnDataIsRefused) {
 TEST(FrontendErrors, OperatorThatIsNotSupportedInTheBranchTaken) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
-      "<then_branch = t () => (float[n] a) { [unique] a = Unique(x) }, "
+      "<then_branch = t () => (float[n] a) { [random] a = RandomNormalLike(x) }, "
       "else_branch = f () => (float[m] b) { b = Identity(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
-  EXPECT_THAT(error.what(), HasSubstr("unique"));
+  EXPECT_THAT(error.what(), HasSubstr("random"));
 }
 
 TEST(FrontendErrors, ConstantIndexOutOfRangeIsFoundWhileCompiling) {
@@ -184,22 +184,23 @@ TEST(FrontendErrors, TheHintForAnUnboundedDimensionCanBePastedIntoAShell) {
 // All that is missing is told at once, wherever it stands.
 TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreNamed) {
   const ir::UserError error = error_in(
-      "g (bool c, float[2] x) => (float[n] y) { u = Unique(x) y = If (c) <then_branch = t () => (float[m] a) "
-      "{ a = NonMaxSuppression(x, x) }, else_branch = f () => (float[m] b) { b = Unique(x) }> }");
+      "g (bool c, float[2] x) => (float[n] y) { u = Bernoulli(x) y = If (c) <then_branch = t () => (float[m] "
+      "a) "
+      "{ a = RandomNormalLike(x) }, else_branch = f () => (float[m] b) { b = Bernoulli(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(),
-              HasSubstr("2 operators are not supported: Unique (node 'u' and 1 more), NonMaxSuppression"));
+              HasSubstr("2 operators are not supported: Bernoulli (node 'u' and 1 more), RandomNormalLike"));
 }
 
 TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
-      "<then_branch = t () => (float[m] a) { [first] b = Unique(x) [second] a = RandomNormalLike(b) }, "
+      "<then_branch = t () => (float[m] a) { [first] b = Bernoulli(x) [second] a = RandomNormalLike(b) }, "
       "else_branch = f () => (float[m] b) { b = Abs(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(
       error.what(),
-      HasSubstr("2 operators are not supported: Unique (node 'first'), RandomNormalLike (node 'second')"));
+      HasSubstr("2 operators are not supported: Bernoulli (node 'first'), RandomNormalLike (node 'second')"));
 }
 
 TEST(FrontendErrors, StringInput) {

@@ -26,7 +26,7 @@ struct Report {
 };
 
 // A later change must not lose cases without anybody noticing: raise this with every operator that is added.
-constexpr int kPassing = 1100;
+constexpr int kPassing = 1290;
 
 // Turns inputs that may decide shapes into initializers; returns the inputs that are left.
 std::vector<ir::Tensor> bind_inputs(onnx::ModelProto& model, const std::vector<ir::Tensor>& inputs,
