@@ -147,7 +147,7 @@ class Unroller {
 
   std::optional<std::int64_t> trip_count() {
     if (!c_.has_input(0)) return std::nullopt;
-    const std::vector<Expr> count = c_.shape_values(0, "the number of iterations");
+    const std::vector<Expr> count = c_.shape_values(0, "the bounds of the loop");
     if (count.size() != 1) c_.fail(kShapeMismatch, "the number of iterations must be one number");
     return fixed(count[0]);
   }
