@@ -42,8 +42,10 @@ void expect_refused(const Refused& model) {
 
 TEST(Resize, NearestByAWholeFactorIsADivisionForAnySize) {
   const ir::Schedule schedule = import_text(
-      "g (float[1,1,n,n] x) => (float[1,1,a,b] y) { s = Constant <value = float[4] {1, 1, 2, 3}> () y = Resize <mode "
-      "= \"nearest\", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"> (x, \"\", s) }",
+      "g (float[1,1,n,n] x) => (float[1,1,a,b] y) { s = Constant <value = float[4] {1, 1, 2, 3}> () y = "
+      "Resize <mode "
+      "= \"nearest\", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"> (x, \"\", "
+      "s) }",
       {.dims = {{"n", {1, 8}}}});
   EXPECT_THAT(print(schedule), HasSubstr("floordiv(i3, 3)"));
   const ir::Tensor y = run_one(schedule, {floats({1, 1, 1, 1}, {5})});
@@ -53,7 +55,8 @@ TEST(Resize, NearestByAWholeFactorIsADivisionForAnySize) {
 
 TEST(Resize, LinearToAFixedSizeForAnySize) {
   const ir::Schedule schedule = import_text(
-      "g (float[n] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <mode = \"linear\", "
+      "g (float[n] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <mode = "
+      "\"linear\", "
       "coordinate_transformation_mode = \"align_corners\"> (x, \"\", \"\", s) }",
       {.dims = {{"n", {0, 8}}}});
   EXPECT_THAT(run_one(schedule, {floats({2}, {1, 3})}).values<float>(), ElementsAre(1, 2, 3));
@@ -66,18 +69,22 @@ TEST(Resize, WhatCannotBeResizedIsRefused) {
   const Refused models[] = {
       {"g (float[n] x, float[1] s) => (float[a] y) { y = Resize (x, \"\", s) }", 17, kDataDependentSize,
        "the scales come from 's', whose values are known only at run time"},
-      {"g (float[4] x) => (float[a] y) { s = Constant <value = float[1] {-2}> () y = Resize (x, \"\", s) }", 17,
-       kInvalidNode, "a scale is -2"},
-      {"g (float[4,4] x) => (float[a,b] y) { s = Constant <value = int64[1] {3}> () y = Resize <axes = [0, 0]> (x, "
+      {"g (float[4] x) => (float[a] y) { s = Constant <value = float[1] {-2}> () y = Resize (x, \"\", s) }",
+       17, kInvalidNode, "a scale is -2"},
+      {"g (float[4,4] x) => (float[a,b] y) { s = Constant <value = int64[1] {3}> () y = Resize <axes = [0, "
+       "0]> (x, "
        "\"\", \"\", s) }",
-       18, kInvalidAttribute, "an axis"},
-      {"g (float[4] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <mode = \"bogus\"> (x, \"\", "
+       18, kInvalidAttribute, "Axis 0 is referred to more than once"},
+      {"g (float[4] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <mode = "
+       "\"bogus\"> (x, \"\", "
        "\"\", s) }",
        17, kInvalidAttribute, "attribute 'mode' is 'bogus', expected nearest, linear, cubic"},
-      {"g (float[4] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <exclude_outside = 1> (x, "
+      {"g (float[4] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <exclude_outside "
+       "= 1> (x, "
        "\"\", \"\", s) }",
        17, kUnsupportedForm, "attribute 'exclude_outside' is 1 in mode nearest"},
-      {"g (float[n] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <antialias = 1, mode = "
+      {"g (float[n] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <antialias = 1, "
+       "mode = "
        "\"linear\"> (x, \"\", \"\", s) }",
        18, kUnsupportedForm, "attribute 'antialias' is 1, but the size of axis 0 depends on a dimension"},
   };
@@ -86,18 +93,19 @@ TEST(Resize, WhatCannotBeResizedIsRefused) {
 
 TEST(TopK, NaNIsLargestAndTheFirstOfEqualsComesFirst) {
   const ir::Schedule schedule = import_text(
-      "g (float[6] x) => (float[4] y, int64[4] i) { k = Constant <value = int64[1] {4}> () y, i = TopK (x, k) }");
-  const std::vector<ir::Tensor> x = {
-      floats({6}, {2, 3, std::numeric_limits<float>::quiet_NaN(), 3, 1, 2})};
+      "g (float[6] x) => (float[4] y, int64[4] i) { k = Constant <value = int64[1] {4}> () y, i = TopK (x, "
+      "k) }");
+  const std::vector<ir::Tensor> x = {floats({6}, {2, 3, std::numeric_limits<float>::quiet_NaN(), 3, 1, 2})};
   EXPECT_THAT(run_one(schedule, x, 1).values<std::int64_t>(), ElementsAre(2, 1, 3, 0));
 }
 
 TEST(TopK, WhatCannotBeSelectedIsRefused) {
   const Refused models[] = {
-      {"g (float[3] x, int64[1] k) => (float[a] y, int64[a] i) { y, i = TopK (x, k) }", 17, kDataDependentSize,
-       "the values of k come from 'k'"},
-      {"g (float[n] x) => (float[a] y, int64[a] i) { k = Constant <value = int64[1] {9}> () y, i = TopK (x, k) }", 17,
-       kShapeMismatch, "9 elements along axis 0, which has size n"},
+      {"g (float[3] x, int64[1] k) => (float[a] y, int64[a] i) { y, i = TopK (x, k) }", 17,
+       kDataDependentSize, "the values of k come from 'k'"},
+      {"g (float[n] x) => (float[a] y, int64[a] i) { k = Constant <value = int64[1] {9}> () y, i = TopK (x, "
+       "k) }",
+       17, kShapeMismatch, "9 elements along axis 0, which has size n"},
   };
   for (const Refused& model : models) expect_refused(model);
 }
@@ -118,33 +126,39 @@ TEST(DataDependentSizes, AreRefusedByName) {
 
 TEST(MaxUnpool, AnIndexOutOfRangeEndsTheStep) {
   const ir::Schedule schedule = import_text(
-      "g (float[1,1,2] x, int64[1,1,2] i) => (float[1,1,4] y) { y = MaxUnpool <kernel_shape = [2], strides = [2]> (x, "
+      "g (float[1,1,2] x, int64[1,1,2] i) => (float[1,1,4] y) { y = MaxUnpool <kernel_shape = [2], strides = "
+      "[2]> (x, "
       "i) }");
-  const auto indices = [](std::vector<std::int64_t> v) { return ir::make_tensor(ir::DType::i64, {1, 1, 2}, v); };
+  const auto indices = [](std::vector<std::int64_t> v) {
+    return ir::make_tensor(ir::DType::i64, {1, 1, 2}, v);
+  };
   EXPECT_THAT(run_one(schedule, {floats({1, 1, 2}, {7, 8}), indices({3, 0})}).values<float>(),
               ElementsAre(8, 0, 0, 7));
   EXPECT_EQ(error_of([&] { run_one(schedule, {floats({1, 1, 2}, {7, 8}), indices({4, 0})}); }).code(), 711);
 }
 
 constexpr const char* kDouble =
-    "<body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] u) { d = Identity(c) t = Add(s, s) u = "
+    "<body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] u) { d = Identity(c) t = "
+    "Add(s, s) u = "
     "Add(s, x) }>";
 
 TEST(Loops, AreCopiedWhenTheirNumberIsKnown) {
-  const ir::Schedule schedule = import_text(std::string("g (float[2] x) => (float[2] y, float[3,2] z) { n = Constant "
-                                                        "<value = int64 {3}> () y, z = Loop ") +
-                                            kDouble + " (n, \"\", x) }");
+  const ir::Schedule schedule =
+      import_text(std::string("g (float[2] x) => (float[2] y, float[3,2] z) { n = Constant "
+                              "<value = int64 {3}> () y, z = Loop ") +
+                  kDouble + " (n, \"\", x) }");
   EXPECT_THAT(run_one(schedule, {floats({2}, {1, 10})}).values<float>(), ElementsAre(8, 80));
-  EXPECT_THAT(run_one(schedule, {floats({2}, {1, 10})}, 1).values<float>(),
-              ElementsAre(2, 20, 3, 30, 5, 50));
+  EXPECT_THAT(run_one(schedule, {floats({2}, {1, 10})}, 1).values<float>(), ElementsAre(2, 20, 3, 30, 5, 50));
 }
 
 TEST(Loops, AreRefusedWhenTheirNumberIsNotKnown) {
   const auto model = [](const std::string& inputs, const std::string& count) {
-    return "g (float[2] x" + inputs + ") => (float[2] y, float[a,2] z) { " + count + " y, z = Loop " + kDouble;
+    return "g (float[2] x" + inputs + ") => (float[2] y, float[a,2] z) { " + count + " y, z = Loop " +
+           kDouble;
   };
   const std::string by_data = model(", int64 n", "") + " (n, \"\", x) }",
-                    by_condition = model(", bool go", "n = Constant <value = int64 {3}> ()") + " (n, go, x) }",
+                    by_condition =
+                        model(", bool go", "n = Constant <value = int64 {3}> ()") + " (n, go, x) }",
                     too_many = model("", "n = Constant <value = int64 {2000}> ()") + " (n, \"\", x) }",
                     none = model("", "n = Constant <value = int64 {0}> ()") + " (n, \"\", x) }";
   expect_refused({by_data.c_str(), 17, kDataDependentSize, "the bounds of the loop come from 'n'"});
