@@ -67,10 +67,10 @@ class Unroller {
       lowering_.lower(body_);
       condition = known_condition(result(0));
       for (int k = 0; k < states; ++k) carried[static_cast<std::size_t>(k)] = carried_on(1 + k);
-      for (std::size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(box(1 + states + static_cast<int>(k)));
+      for (std::size_t k = 0; k < scanned.size(); ++k)
+        scanned[k].push_back(box(1 + states + static_cast<int>(k)));
     }
-    for (const std::vector<TensorBox>& parts : scanned)
-      carried.push_back(value_of(joined(parts, 0)));
+    for (const std::vector<TensorBox>& parts : scanned) carried.push_back(value_of(joined(parts, 0)));
     return carried;
   }
 
@@ -80,8 +80,9 @@ class Unroller {
     const auto scans = static_cast<int>(c_.int_attribute("num_scan_inputs"));
     const int states = inputs - scans;
     if (scans < 1 || states < 0 || body_.input_size() != inputs || body_.output_size() < states)
-      c_.fail(kInvalidNode, fmt::format("its body has {} inputs and {} outputs for {} inputs, {} of them scanned",
-                                        body_.input_size(), body_.output_size(), inputs, scans));
+      c_.fail(kInvalidNode,
+              fmt::format("its body has {} inputs and {} outputs for {} inputs, {} of them scanned",
+                          body_.input_size(), body_.output_size(), inputs, scans));
     if (batched && c_.has_input(0))
       c_.fail(kUnsupportedForm, "lengths of sequences are not supported", "pad the sequences");
     std::vector<TensorBox> given;
@@ -120,7 +121,8 @@ class Unroller {
 
   bool is_scalar(int k) const {
     const onnx::TypeProto& type = body_.input(k).type();
-    return !type.has_tensor_type() || !type.tensor_type().has_shape() || type.tensor_type().shape().dim_size() == 0;
+    return !type.has_tensor_type() || !type.tensor_type().has_shape() ||
+           type.tensor_type().shape().dim_size() == 0;
   }
 
   void define_input(int k, Value value) {
@@ -136,7 +138,8 @@ class Unroller {
 
   std::int64_t fixed(Expr count) const {
     if (!count.is_constant()) {
-      c_.fail(kUnsupportedForm, fmt::format("its number of iterations {} depends on a dimension", to_string(count)),
+      c_.fail(kUnsupportedForm,
+              fmt::format("its number of iterations {} depends on a dimension", to_string(count)),
               "fix the dimension to one value");
     }
     return count.constant();
@@ -144,7 +147,7 @@ class Unroller {
 
   std::optional<std::int64_t> trip_count() {
     if (!c_.has_input(0)) return std::nullopt;
-    const std::vector<Expr> count = c_.shape_values(0, "the number of iterations");
+    const std::vector<Expr> count = c_.shape_values(0, "the bounds of the loop");
     if (count.size() != 1) c_.fail(kShapeMismatch, "the number of iterations must be one number");
     return fixed(count[0]);
   }
@@ -199,14 +202,16 @@ class Unroller {
       }
       lowering_.lower(body_);
       for (int k = 0; k < states; ++k) carried[static_cast<std::size_t>(k)] = carried_on(k);
-      for (std::size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(box(states + static_cast<int>(k)));
+      for (std::size_t k = 0; k < scanned.size(); ++k)
+        scanned[k].push_back(box(states + static_cast<int>(k)));
     }
     std::vector<TensorBox> results;
     for (Value& state : carried) results.push_back(box_of(state, l()));
     for (std::size_t k = 0; k < scanned.size(); ++k) {
       if (!old && entry("scan_output_directions", k) != 0) std::reverse(scanned[k].begin(), scanned[k].end());
       const int rank = scanned[k].empty() ? 1 : static_cast<int>(scanned[k][0].rank()) + 1;
-      results.push_back(joined(scanned[k], old ? 0 : c_.normalize_axis(entry("scan_output_axes", k), rank, "an axis")));
+      results.push_back(
+          joined(scanned[k], old ? 0 : c_.normalize_axis(entry("scan_output_axes", k), rank, "an axis")));
     }
     return results;
   }
@@ -219,7 +224,8 @@ class Unroller {
 
 }  // namespace
 
-std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body) {
+std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContext& c,
+                                           const BodyLowering& body) {
   const bool is_loop = node.op_type() == "Loop";
   if ((!is_loop && node.op_type() != "Scan") || !c.domain().empty()) return std::nullopt;
   if (!Unroller::body_of(node)) c.fail(kInvalidAttribute, "attribute 'body' is missing");

@@ -28,6 +28,7 @@ struct BodyLowering {
 
 // The values of the node's outputs, without names; nullopt if it is neither Loop nor Scan. BR0119 if the number of
 // iterations is known only at run time or too large, or if there is none but its results are to be joined.
-std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body);
+std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContext& c,
+                                           const BodyLowering& body);
 
 }  // namespace braid::frontend

@@ -69,8 +69,9 @@ void interpret(ir::ExternCall& call) {
     interpret_as<float>(call, o);
 }
 
-// Four samples per bin where the region decides their number.
+// Four samples per bin where the region decides their number. Asked for calls that are refused, too.
 double flops(const ir::ExternShapes& shapes) {
+  if (shapes.writes.empty() || !has<std::int64_t>(shapes.kernel, "sampling_ratio")) return 0;
   double count = 1;
   for (const std::int64_t size : shapes.writes[0]) count *= static_cast<double>(size);
   const auto ratio =

@@ -1,5 +1,6 @@
 // The source of an extern kernel that comes with Braid: its function lies in a header of the runtime, below
-// runtime/host and runtime/device, and the generated program calls it.
+// runtime/host and runtime/device, and the generated program calls it. The text may stand in a file several times, if
+// several programs are compiled together.
 #pragma once
 
 #include <map>
@@ -9,8 +10,10 @@ namespace braid::codegen {
 
 inline std::map<std::string, std::string> runtime_sources(const std::string& symbol) {
   const auto text = [&](const std::string& folder, const std::string& space) {
-    return "#include \"runtime/" + folder + "/" + symbol + ".h\"\n\nstatic const char* " + symbol +
-           "(const BraidExternCall* call) { return " + space + "::" + symbol + "(call); }\n";
+    const std::string defined = "BRAID_EXTERN_" + symbol;
+    return "#ifndef " + defined + "\n#define " + defined + "\n#include \"runtime/" + folder + "/" + symbol +
+           ".h\"\n\nstatic const char* " + symbol + "(const BraidExternCall* call) { return " + space +
+           "::" + symbol + "(call); }\n#endif\n";
   };
   return {{"cpu", text("host", "braid::rt")}, {"cuda", text("device", "braid::rt::cuda")}};
 }

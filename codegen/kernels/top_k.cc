@@ -67,10 +67,12 @@ void interpret(ir::ExternCall& call) {
   }
 }
 
-// Comparisons of a heap of k elements.
+// Comparisons of a heap of k elements. Asked for calls that are refused, too.
 double flops(const ir::ExternShapes& shapes) {
-  const double count = static_cast<double>(shapes.reads[0][0]) * static_cast<double>(shapes.reads[0][1]);
-  return count * std::log2(std::max<double>(2, static_cast<double>(shapes.writes[0][1])));
+  if (shapes.reads.empty() || shapes.writes.empty() || shapes.writes[0].empty()) return 0;
+  double count = 1;
+  for (const std::int64_t size : shapes.reads[0]) count *= static_cast<double>(size);
+  return count * std::log2(std::max<double>(2, static_cast<double>(shapes.writes[0].back())));
 }
 
 const ir::RegisterExternKernel kKernel{{

@@ -10,11 +10,13 @@
 namespace braid::frontend {
 namespace {
 
+constexpr const char* kWhat = "the sizes of the result";  // what comes from values, in messages
+
 void lower_compress(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.rank(1) != 1) c.fail(kShapeMismatch, fmt::format("the condition has rank {}, expected 1", c.rank(1)));
   std::vector<std::int64_t> kept;
-  const std::vector<double> condition = constant_numbers(c, 1, "the number of elements that are kept");
+  const std::vector<double> condition = constant_numbers(c, 1, kWhat);
   for (std::size_t k = 0; k < condition.size(); ++k) {
     if (condition[k] != 0) kept.push_back(static_cast<std::int64_t>(k));
   }
@@ -38,7 +40,7 @@ void lower_compress(OpContext& c) {
 }
 
 void lower_non_zero(OpContext& c) {
-  const std::vector<double> values = constant_numbers(c, 0, "the number of nonzero elements");
+  const std::vector<double> values = constant_numbers(c, 0, kWhat);
   std::vector<std::int64_t> sizes;
   for (const Expr& size : c.sizes(0)) sizes.push_back(size.constant());
   if (sizes.empty()) sizes.push_back(1);                           // a scalar counts as one row
@@ -82,7 +84,6 @@ double overlap(const Box& a, const Box& b) {
 }
 
 void lower_non_max_suppression(OpContext& c) {
-  constexpr const char* kWhat = "the number of selected boxes";
   const std::vector<double> boxes = constant_numbers(c, 0, kWhat), scores = constant_numbers(c, 1, kWhat);
   const double most = c.has_input(2) ? constant_number(c, 2, kWhat) : 0,
                threshold = c.has_input(3) ? constant_number(c, 3, kWhat) : 0;
@@ -143,7 +144,7 @@ bool less(DType dtype, const ir::Literal& a, const ir::Literal& b) {
 
 // Slices along an axis, and which of them are equal.
 void lower_unique(OpContext& c) {
-  const std::vector<ir::Literal> x = literals(c, "the number of distinct elements");
+  const std::vector<ir::Literal> x = literals(c, kWhat);
   const bool is_nan = std::any_of(x.begin(), x.end(), [](const ir::Literal& v) {
     return std::holds_alternative<double>(v) && std::isnan(std::get<double>(v));
   });

@@ -11,7 +11,7 @@ Expr count_of(OpContext& c) {
     if (k < 0) c.fail(kInvalidAttribute, fmt::format("attribute 'k' is {}, expected at least 0", k));
     return k;
   }
-  const std::vector<Expr> k = c.shape_values(1, "the number of elements");
+  const std::vector<Expr> k = c.shape_values(1, "the values of k");
   if (k.size() != 1) c.fail(kShapeMismatch, fmt::format("k must be one number, got {}", k.size()));
   return k[0];
 }

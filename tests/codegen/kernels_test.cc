@@ -42,8 +42,8 @@ TEST(Kernels, TopKEqualsTheInterpreter) {
   compiled.build();
   for (std::int64_t n : {0, 1, 5}) {
     for (std::int64_t k = 0; k <= 9; ++k) {
-      compiled.expect_like_interpreter_on(
-          "top_k", {floats(n), integers(n), ir::make_tensor(ir::DType::f32, {k})}, 0);
+      compiled.expect_like_interpreter_on("top_k",
+                                          {floats(n), integers(n), ir::make_tensor(ir::DType::f32, {k})}, 0);
     }
   }
 }
@@ -59,7 +59,8 @@ output %y)");
   for (const std::vector<std::int64_t>& positions :
        {std::vector<std::int64_t>{}, {3}, {0, 6, 3, 3, 0}, {-1, 7, 5, 5, 1}}) {
     const auto count = static_cast<std::int64_t>(positions.size());
-    compiled.expect_like_interpreter_on("last_writer", {ir::make_tensor(ir::DType::i64, {count}, positions)}, 0);
+    compiled.expect_like_interpreter_on("last_writer", {ir::make_tensor(ir::DType::i64, {count}, positions)},
+                                        0);
   }
 }
 
@@ -67,12 +68,11 @@ TEST(Kernels, RoiAlignEqualsTheInterpreter) {
   Compiled compiled("-O2");
   for (const char* maximum : {"0", "1"}) {
     for (const char* type : {"f32", "f64"}) {
-      compiled.add(fmt::format("roi_align_{}_{}", maximum, type),
-                   fmt::format(R"(graph g
+      compiled.add(fmt::format("roi_align_{}_{}", maximum, type), fmt::format(R"(graph g
 input %x: {0}[2, 3, 6, 5] input %r: {0}[3, 4] input %b: i64[3]
 %y: {0}[3, 3, 2, 4] = extern "roi_align" reads(%x, %r, %b) attributes(half_pixel = 1, maximum = {1}, sampling_ratio = 0, spatial_scale = 0.5)
 output %y)",
-                               type, maximum));
+                                                                              type, maximum));
     }
   }
   compiled.build();
@@ -84,10 +84,10 @@ output %y)",
         {random_tensor(ir::DType::f32, {2, 3, 6, 5}, 1),
          ir::make_tensor(ir::DType::f32, {3, 4}, std::vector<float>(corners.begin(), corners.end())), images},
         1e-5);
-    compiled.expect_like_interpreter_on(
-        fmt::format("roi_align_{}_f64", maximum),
-        {random_tensor(ir::DType::f64, {2, 3, 6, 5}, 1), ir::make_tensor(ir::DType::f64, {3, 4}, corners), images},
-        1e-12);
+    compiled.expect_like_interpreter_on(fmt::format("roi_align_{}_f64", maximum),
+                                        {random_tensor(ir::DType::f64, {2, 3, 6, 5}, 1),
+                                         ir::make_tensor(ir::DType::f64, {3, 4}, corners), images},
+                                        1e-12);
   }
 }
 

@@ -184,33 +184,33 @@ TEST(FrontendErrors, TheHintForAnUnboundedDimensionCanBePastedIntoAShell) {
 // All that is missing is told at once, wherever it stands.
 TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreNamed) {
   const ir::UserError error = error_in(
-      "g (bool c, float[2] x) => (float[n] y) { u = Unique(x) y = If (c) <then_branch = t () => (float[m] a) "
-      "{ a = NonMaxSuppression(x, x) }, else_branch = f () => (float[m] b) { b = Unique(x) }> }");
+      "g (bool c, float[2] x) => (float[n] y) { u = QuantizeLinear(x, x) y = If (c) <then_branch = t () => (float[m] a) "
+      "{ a = DequantizeLinear(x, x) }, else_branch = f () => (float[m] b) { b = QuantizeLinear(x, x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(),
-              HasSubstr("2 operators are not supported:\n    Unique-11 (node 'u' and 1 more): not "
-                        "implemented\n    NonMaxSuppression-11 (node"));
+              HasSubstr("2 operators are not supported:\n    QuantizeLinear-10 (node 'u' and 1 more): not "
+                        "implemented\n    DequantizeLinear-10 (node"));
 }
 
 TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
-      "<then_branch = t () => (float[m] a) { [first] b = Unique(x) [second] a = NonMaxSuppression(b, b) }, "
+      "<then_branch = t () => (float[m] a) { [first] b = QuantizeLinear(x, x) [second] a = DequantizeLinear(b, x) }, "
       "else_branch = f () => (float[m] b) { b = Abs(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(),
-              HasSubstr("2 operators are not supported:\n    Unique-11 (node 'first'): not implemented\n    "
-                        "NonMaxSuppression-11 (node 'second'): not implemented"));
+              HasSubstr("2 operators are not supported:\n    QuantizeLinear-10 (node 'first'): not implemented\n    "
+                        "DequantizeLinear-10 (node 'second'): not implemented"));
 }
 
 TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
   const ir::UserError error = error_in(
-      "g (float[2] x, string[2] s) => (bool[2] y) { [unique] u = Unique(x) [gelu] g = Gelu(u) "
+      "g (float[2] x, string[2] s) => (bool[2] y) { [unique] u = QuantizeLinear(x, x) [gelu] g = Gelu(u) "
       "[scan] h = HardSwish(g) [typo] t = Cast0(h) [other] o = com.microsoft.Pack(t) [text] e = Equal(s, s) "
       "[like] c = CastLike(e, x) [up] p = Upsample(c, x) y = Identity(p) }",
       {}, 11);
   EXPECT_EQ(error.code(), kUnsupportedOperators);
-  for (const char* line : {"Unique-11 (node 'unique'): not implemented",
+  for (const char* line : {"QuantizeLinear-10 (node 'unique'): not implemented",
                            "Gelu-11 (node 'gelu'): it is defined from operator set 20 on",
                            "HardSwish-11 (node 'scan'): it is defined from operator set 14 on",
                            "Cast0-11 (node 'typo'): this operator is unknown",
@@ -225,11 +225,11 @@ TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
 TEST(FrontendErrors, UnsupportedElementTypesAreNamedBesideUnsupportedOperators) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { [cast] s = Cast <to = 8> (x) [text] e = Equal(s, s) [rows] y = "
-      "Unique(x) }",
+      "QuantizeLinear(x, x) }",
       {}, 19);
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(), HasSubstr("Equal-19 (node 'text'): not implemented for the element type STRING"));
-  EXPECT_THAT(error.what(), HasSubstr("Unique-11 (node 'rows'): not implemented"));
+  EXPECT_THAT(error.what(), HasSubstr("QuantizeLinear-10 (node 'rows'): not implemented"));
 }
 
 // ONNX makes the body of this function for the types of its inputs.
@@ -237,9 +237,9 @@ TEST(FrontendErrors, UnsupportedOperatorsInABodyThatIsMadeForTypesAreNamed) {
   const ir::UserError error = error_in(
       "g (float[2, 3] x, int64[2] t) => (float l, float[n] y) { [loss] l = SoftmaxCrossEntropyLoss(x, t) "
       "[rows] "
-      "y = Unique(x) }",
+      "y = QuantizeLinear(x, x) }",
       {}, 11);
-  EXPECT_THAT(error.what(), HasSubstr("Unique-11 (node 'rows'): not implemented"));
+  EXPECT_THAT(error.what(), HasSubstr("QuantizeLinear-10 (node 'rows'): not implemented"));
 }
 
 TEST(FrontendErrors, StringInput) {

@@ -39,7 +39,7 @@ TEST(Import, SameFileGivesTheSameText) {
 TEST(Import, TheBranchNotTakenIsNotLowered) {
   const ir::Schedule schedule = import_text(
       "g (float[2] x) => (float[n] y) { c = Constant <value = bool {0}> () y = If (c) "
-      "<then_branch = t () => (float[n] a) { a = Unique(x) }, "
+      "<then_branch = t () => (float[n] a) { a = RandomNormalLike(x) }, "
       "else_branch = f () => (float[m] b) { b = Abs(x) }> }");
   EXPECT_THAT(print(schedule), HasSubstr("= abs"));
 }

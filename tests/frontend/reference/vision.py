@@ -434,7 +434,18 @@ def unique(rng):
     attributes = dict(sorted=int(rng.integers(2)))
     if rng.integers(2):
         attributes["axis"] = int(rng.integers(-x.ndim, x.ndim))
-    return Case("Unique", 11, [x], attributes, constants=(0,), outputs=4)
+
+    def expected(x):
+        axis = attributes.get("axis")
+        y, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
+        inverse = inverse.reshape(-1)
+        if not attributes["sorted"]:
+            order = np.argsort(first)
+            y, first, counts = np.take(y, order, 0 if axis is None else axis), first[order], counts[order]
+            inverse = np.argsort(order)[inverse]
+        return y, *(a.astype(np.int64) for a in (first, inverse, counts))
+
+    return Case("Unique", 11, [x], attributes, constants=(0,), outputs=4, expected=expected)
 
 
 # ---- caches
