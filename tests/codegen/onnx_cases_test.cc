@@ -58,7 +58,8 @@ TEST(OnnxCases, CompiledProgramsPass) {
   int passed = 0;
   for (std::size_t k = 0; k < paths.size(); k += kCasesPerLibrary) {
     const auto first = paths.begin() + static_cast<std::ptrdiff_t>(k);
-    const auto last = paths.begin() + static_cast<std::ptrdiff_t>(std::min(k + kCasesPerLibrary, paths.size()));
+    const auto last =
+        paths.begin() + static_cast<std::ptrdiff_t>(std::min(k + kCasesPerLibrary, paths.size()));
     expect_cases_pass({first, last}, passed);
   }
   fmt::print("compiled ONNX node cases: {} of {} pass\n", passed, paths.size());
