@@ -61,7 +61,9 @@ def implemented_versions(braid):
     versions = collections.defaultdict(list)
     for row in json.loads(subprocess.check_output([braid, "ops", "--json"])):
         first, last = row["first_version"], row["last_version"]
-        versions[qualified(row["domain"], row["name"])].append(str(first) if first == last else f"{first}-{last}")
+        versions[qualified(row["domain"], row["name"])].append(
+            str(first) if first == last else f"{first}-{last}"
+        )
     return {name: ", ".join(ranges) for name, ranges in versions.items()}
 
 
@@ -73,7 +75,9 @@ def reason(error):
         reasons = collections.defaultdict(list)
         for operator, why in lines:
             reasons[why].append(operator)
-        message = "; ".join(f"{', '.join(sorted(operators))} {why}" for why, operators in sorted(reasons.items()))
+        message = "; ".join(
+            f"{', '.join(sorted(operators))} {why}" for why, operators in sorted(reasons.items())
+        )
     else:
         message = re.sub(r"\b(\w+) '[^']*' ", r"the \1 ", message.split("\n")[0])
         message = re.sub(r"'[^']*'", "a value", message)
@@ -112,7 +116,10 @@ def page(braid, root):
     for name, operator in operators.items():
         by_operator[operator].append(name)
     for operator, names in sorted(by_operator.items(), key=lambda item: (item[0].count("."), item[0])):
-        passing = [sum(outcomes["node"][name]["outcome"] == "passed" for name in names) for outcomes in (unbound, bound)]
+        passing = [
+            sum(outcomes["node"][name]["outcome"] == "passed" for name in names)
+            for outcomes in (unbound, bound)
+        ]
         lines.append(
             f"| {operator} | {versions.get(operator, '')} | {passing[0]}/{len(names)} | {passing[1]}/{len(names)} |"
         )
@@ -127,13 +134,19 @@ def page(braid, root):
     for why, names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         lines += ["", f"**{why}** ({len(names)}): {', '.join(sorted(names))}"]
     failed = sorted(
-        name for runs in (unbound, bound) for cases in runs.values() for name, e in cases.items() if e["outcome"] == "failed"
+        name
+        for runs in (unbound, bound)
+        for cases in runs.values()
+        for name, e in cases.items()
+        if e["outcome"] == "failed"
     )
     return "\n".join(lines) + "\n", failed
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("braid", help="the program")
     parser.add_argument("cases", type=pathlib.Path, help="folder of make_onnx_cases.py")
     parser.add_argument("--check", action="store_true", help="compare only")

@@ -21,7 +21,7 @@ TEST(Extern, OperatorsOfPluginsAreListed) {
 TEST(Extern, WithoutItsPluginTheOperatorIsNotSupported) {
   const ProcessResult result = braid({"verify", kScores});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("com.example.RowSort (node '/RowSort')"));
+  EXPECT_THAT(result.err, HasSubstr("com.example.RowSort-1 (node '/RowSort')"));
 }
 
 // In a text, which no operator's lowering has checked.

@@ -50,7 +50,7 @@ std::vector<fs::path> files_below(const fs::path& root, const char* extension) {
 std::vector<Seed> model_seeds() {
   const fs::path corpus = fs::path(BRAID_SOURCE_DIR) / "tests/corpus";
   std::vector<Seed> seeds;
-  for (const fs::path& root : {corpus, fs::path(BRAID_ONNX_CASES) / "node"}) {
+  for (const fs::path& root : {corpus, fs::path(BRAID_ONNX_CASES)}) {
     for (const fs::path& path : files_below(root, ".onnx")) {
       Seed seed{test::read_file(path)};
       if (path.string().find("rank") != std::string::npos) seed.ranks = 2;

@@ -55,7 +55,9 @@ def write_node_cases(folder):
     for case in cases:
         write(os.path.join(folder, case.name, "model.onnx"), case.model)
         for i, values in enumerate(case.data_sets):
-            for stem, given, declared in zip(("input", "output"), values, (case.model.graph.input, case.model.graph.output)):
+            for stem, given, declared in zip(
+                ("input", "output"), values, (case.model.graph.input, case.model.graph.output)
+            ):
                 for j, value in enumerate(given):
                     path = os.path.join(folder, case.name, f"test_data_set_{i}", f"{stem}_{j}.pb")
                     write(path, value_message(value, declared[j]))
