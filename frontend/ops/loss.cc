@@ -15,18 +15,28 @@ struct Losses {
 Losses losses(OpContext& c, const TensorBox& x) {
   ir::Lowering& l = c.lowering();
   if (x.rank() < 2 || c.rank(1) + 1 != static_cast<int>(x.rank())) {
-    c.fail(kShapeMismatch, fmt::format("ranks {} and {} of input and target, expected [N, C, ...] and [N, ...]",
-                                       x.rank(), c.rank(1)));
+    c.fail(kShapeMismatch,
+           fmt::format("ranks {} and {} of input and target, expected [N, C, ...] and [N, ...]", x.rank(),
+                       c.rank(1)));
   }
   const Expr classes = x.sizes()[1];
   std::vector<Expr> sizes = x.sizes();
   sizes.erase(sizes.begin() + 1);
-  for (std::size_t k = 0; k < sizes.size(); ++k) l.require_equal(sizes[k], c.sizes(1)[k]);
+  const auto require_equal = [&](Expr size, Expr expected, const char* what) {
+    if (size.is_constant() && expected.is_constant() && !(size == expected)) {
+      c.fail(kShapeMismatch,
+             fmt::format("{} has size {}, expected {}", what, to_string(size), to_string(expected)));
+    }
+    l.require_equal(size, expected);
+  };
+  for (std::size_t k = 0; k < sizes.size(); ++k)
+    require_equal(c.sizes(1)[k], sizes[k], "a dimension of the target");
   const TensorBox target = l.cast(c.input(1), DType::i64);
   std::optional<TensorBox> weights;
   if (c.has_input(2)) {
-    if (c.rank(2) != 1) c.fail(kShapeMismatch, fmt::format("the weights have rank {}, expected 1", c.rank(2)));
-    l.require_equal(c.sizes(2)[0], classes);
+    if (c.rank(2) != 1)
+      c.fail(kShapeMismatch, fmt::format("the weights have rank {}, expected 1", c.rank(2)));
+    require_equal(c.sizes(2)[0], classes, "the vector of weights");
     weights = l.cast(c.input(2), x.dtype());
   }
   const bool ignores = c.has_attribute("ignore_index");
@@ -47,8 +57,9 @@ Losses losses(OpContext& c, const TensorBox& x) {
     }
     return ignores ? b.where(ignored, zero, value) : value;
   };
-  return {l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) { return at_target(b, at, true); }),
-          l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) { return at_target(b, at, false); })};
+  return {
+      l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) { return at_target(b, at, true); }),
+      l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) { return at_target(b, at, false); })};
 }
 
 void set_loss(OpContext& c, const TensorBox& x) {
@@ -67,9 +78,7 @@ void set_loss(OpContext& c, const TensorBox& x) {
   c.set_output(0, l.cast(result, c.dtype(0)));
 }
 
-void lower_likelihood(OpContext& c) {
-  set_loss(c, c.lowering().cast(c.input(0), compute_type(c.dtype(0))));
-}
+void lower_likelihood(OpContext& c) { set_loss(c, c.lowering().cast(c.input(0), compute_type(c.dtype(0)))); }
 
 void lower_cross_entropy(OpContext& c) {
   ir::Lowering& l = c.lowering();

@@ -96,8 +96,7 @@ std::vector<Expr> part_sizes(OpContext& c, Expr size) {
   if (part < 1) c.fail(kInvalidNode, fmt::format("the size of the parts is {}, expected at least 1", part));
   constexpr std::int64_t kMost = 1 << 16;
   if (!size.is_constant() || size.constant() / part > kMost) {
-    c.fail(kDataDependentSize,
-           fmt::format("the number of parts depends on the size {}", to_string(size)),
+    c.fail(kDataDependentSize, fmt::format("the number of parts depends on the size {}", to_string(size)),
            size.is_constant() ? fmt::format("at most {} parts are supported", kMost)
                               : "fix the dimension to one value");
   }

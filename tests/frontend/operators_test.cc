@@ -53,7 +53,7 @@ TEST(BitShift, ByAllBitsAndMoreIsZero) {
       "r = BitShift <direction = \"RIGHT\"> (x, n) }");
   using Bytes = std::vector<std::uint8_t>;
   const auto out = run_program(schedule, {ir::make_tensor(ir::DType::u8, {4}, Bytes{255, 255, 255, 255}),
-                                  ir::make_tensor(ir::DType::u8, {4}, Bytes{1, 7, 8, 200})});
+                                          ir::make_tensor(ir::DType::u8, {4}, Bytes{1, 7, 8, 200})});
   EXPECT_THAT(out[0].values<std::uint8_t>(), ElementsAre(254, 128, 0, 0));
   EXPECT_THAT(out[1].values<std::uint8_t>(), ElementsAre(127, 1, 0, 0));
 }
@@ -77,26 +77,29 @@ TEST(BatchNormalization, OfConstantsIsTheEpilogueOfTheProductBefore) {
 }
 
 TEST(BatchNormalization, OneProductAndOneSumPerElement) {
-  const ir::Schedule schedule =
-      import_text("g (float[1, 2, 2] x) => (float[1, 2, 2] y) { " + kStatistics +
-                  "y = BatchNormalization <epsilon = 1.0> (x, s, b, m, v) }");
+  const ir::Schedule schedule = import_text("g (float[1, 2, 2] x) => (float[1, 2, 2] y) { " + kStatistics +
+                                            "y = BatchNormalization <epsilon = 1.0> (x, s, b, m, v) }");
   ASSERT_EQ(schedule.graph.ops.size(), 1u);
   EXPECT_EQ(schedule.graph.ops[0].as<ir::Loops>()->body.instrs.size(), 5u);  // three loads
-  const auto out = run_program(schedule, {ir::make_tensor(ir::DType::f32, {1, 2, 2}, std::vector<float>{1, 3, 2, 5})});
+  const auto out =
+      run_program(schedule, {ir::make_tensor(ir::DType::f32, {1, 2, 2}, std::vector<float>{1, 3, 2, 5})});
   EXPECT_THAT(out[0].values<float>(), ElementsAre(1, 3, 0, 9));
 }
 
 TEST(Hardmax, MarksTheFirstMaximumOfTheMatrixThatOldVersionsSee) {
-  const ir::Schedule schedule = import_text("g (float[2, 2, 2] x) => (float[2, 2, 2] y) { y = Hardmax(x) }", {}, 11);
-  const auto out = run_program(schedule, {ir::make_tensor(ir::DType::f32, {2, 2, 2}, std::vector<float>{1, 3, 3, 0, 5, 5, 5, 5})});
+  const ir::Schedule schedule =
+      import_text("g (float[2, 2, 2] x) => (float[2, 2, 2] y) { y = Hardmax(x) }", {}, 11);
+  const auto out = run_program(
+      schedule, {ir::make_tensor(ir::DType::f32, {2, 2, 2}, std::vector<float>{1, 3, 3, 0, 5, 5, 5, 5})});
   EXPECT_THAT(out[0].values<float>(), ElementsAre(0, 1, 0, 0, 1, 0, 0, 0));
 }
 
 // The first two outputs of SplitMix64 that starts at 0 are e220a8397b1dcdaf and 6e789e6aa1b965f4.
 TEST(RandomNumbers, AreThoseOfTheDocumentedGenerator) {
-  const ir::Schedule schedule = import_text(
-      "g () => (double[2] y) { y = RandomUniform <seed = 0.0, dtype = 11, shape = [2]> () }");
-  EXPECT_THAT(run_program(schedule, {})[0].values<double>(), ElementsAre(0.8833108082136426, 0.43152799704850997));
+  const ir::Schedule schedule =
+      import_text("g () => (double[2] y) { y = RandomUniform <seed = 0.0, dtype = 11, shape = [2]> () }");
+  EXPECT_THAT(run_program(schedule, {})[0].values<double>(),
+              ElementsAre(0.8833108082136426, 0.43152799704850997));
 }
 
 TEST(RandomNumbers, HaveTheDistributionThatIsAskedFor) {
@@ -126,9 +129,10 @@ TEST(RandomNumbers, DrawClassesByTheirWeights) {
   const ir::Schedule schedule = import_text(
       "g (float[1, 3] x) => (int32[1, 4000] y) { y = Multinomial <seed = 1.0, sample_size = 4000> (x) }");
   const float low = -INFINITY;
-  const auto drawn = run_program(schedule, {ir::make_tensor(ir::DType::f32, {1, 3},
-                                                    std::vector<float>{std::log(1.0f), low, std::log(3.0f)})})[0]
-                         .values<std::int32_t>();
+  const auto drawn =
+      run_program(schedule, {ir::make_tensor(ir::DType::f32, {1, 3},
+                                             std::vector<float>{std::log(1.0f), low, std::log(3.0f)})})[0]
+          .values<std::int32_t>();
   EXPECT_THAT(drawn, Each(::testing::AnyOf(0, 2)));
   EXPECT_NEAR(static_cast<double>(std::count(drawn.begin(), drawn.end(), 0)) / 4000, 0.25, 0.03);
 }
@@ -164,20 +168,24 @@ TEST(OperatorErrors, ImpossibleAttributes) {
   EXPECT_EQ(code("float[1, 2, 2]", "LRN <size = 0>"), kInvalidAttribute);
   EXPECT_EQ(error_in("g (uint8[2] x) => (uint8[2] y) { y = BitShift <direction = \"UP\"> (x, x) }").code(),
             kInvalidAttribute);
-  EXPECT_EQ(error_in("g (uint8[2] x) => (int16[2] y) { y = BitCast <to = 5> (x) }", 26).code(), kTypeMismatch);
-  EXPECT_EQ(error_in("g (float[2, 3] x, int64[2] t) => (float y) { y = NegativeLogLikelihoodLoss <reduction = "
-                     "\"max\"> (x, t) }")
-                .code(),
-            kInvalidAttribute);
+  EXPECT_EQ(error_in("g (uint8[2] x) => (int16[2] y) { y = BitCast <to = 5> (x) }", 26).code(),
+            kTypeMismatch);
+  EXPECT_EQ(
+      error_in("g (float[2, 3] x, int64[2] t) => (float y) { y = NegativeLogLikelihoodLoss <reduction = "
+               "\"max\"> (x, t) }")
+          .code(),
+      kInvalidAttribute);
 }
 
 TEST(OperatorErrors, ShapesThatDoNotFit) {
   const auto code = [](const std::string& graph, int opset = 21) { return error_in(graph, opset).code(); };
-  EXPECT_EQ(code("g (float[1, 4, 2] x, float[4] s) => (float[n, m, k] y) { y = GroupNormalization <num_groups = 3> "
-                 "(x, s, s) }"),
-            kShapeMismatch);
-  EXPECT_EQ(code("g (float[1, 4, 2] x, float[3] s) => (float[n, m, k] y) { y = InstanceNormalization (x, s, s) }"),
-            kShapeMismatch);
+  EXPECT_EQ(
+      code("g (float[1, 4, 2] x, float[4] s) => (float[n, m, k] y) { y = GroupNormalization <num_groups = 3> "
+           "(x, s, s) }"),
+      kShapeMismatch);
+  EXPECT_EQ(
+      code("g (float[1, 4, 2] x, float[3] s) => (float[n, m, k] y) { y = InstanceNormalization (x, s, s) }"),
+      kShapeMismatch);
   EXPECT_EQ(code("g (float[2] x, float[3] s) => (float[n] y) { y = PRelu (x, s) }"), kShapeMismatch);
   EXPECT_EQ(code("g (float[7, 7] x) => (float y) { y = Det (x) }"), kUnsupportedForm);
 }

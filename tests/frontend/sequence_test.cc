@@ -35,19 +35,22 @@ TEST(Sequences, PartsOfATensor) {
 }
 
 TEST(Sequences, ElementsAreInsertedAndErased) {
-  EXPECT_THAT(run(kTwos + "z = Constant <value = int64 {0}> () t = SequenceInsert(s, x, z) u = SequenceErase(t, two) "
-                          "y = ConcatFromSequence <axis = 0> (u)"),
-              ElementsAre(1, 2, 3, 4, 5, 1, 2, 5));
-  EXPECT_THAT(run("e = SequenceEmpty() a = SequenceInsert(e, x) n = Neg(x) b = SequenceInsert(a, n) c = SequenceErase(b) "
+  EXPECT_THAT(
+      run(kTwos + "z = Constant <value = int64 {0}> () t = SequenceInsert(s, x, z) u = SequenceErase(t, two) "
+                  "y = ConcatFromSequence <axis = 0> (u)"),
+      ElementsAre(1, 2, 3, 4, 5, 1, 2, 5));
+  EXPECT_THAT(run("e = SequenceEmpty() a = SequenceInsert(e, x) n = Neg(x) b = SequenceInsert(a, n) c = "
+                  "SequenceErase(b) "
                   "y = ConcatFromSequence <axis = -1> (c)"),
               ElementsAre(1, 2, 3, 4, 5));
 }
 
 TEST(Sequences, AreStackedAlongANewAxis) {
-  EXPECT_THAT(run("s = SplitToSequence <keepdims = 0> (x) t = ConcatFromSequence <axis = 0, new_axis = 1> (s) "
-                  "n = Neg(t) u = SequenceConstruct(t, n) v = ConcatFromSequence <axis = 1, new_axis = 1> (u) "
-                  "m = Constant <value = int64[1] {-1}> () y = Reshape(v, m)"),
-              ElementsAre(1, -1, 2, -2, 3, -3, 4, -4, 5, -5));
+  EXPECT_THAT(
+      run("s = SplitToSequence <keepdims = 0> (x) t = ConcatFromSequence <axis = 0, new_axis = 1> (s) "
+          "n = Neg(t) u = SequenceConstruct(t, n) v = ConcatFromSequence <axis = 1, new_axis = 1> (u) "
+          "m = Constant <value = int64[1] {-1}> () y = Reshape(v, m)"),
+      ElementsAre(1, -1, 2, -2, 3, -3, 4, -4, 5, -5));
 }
 
 TEST(Sequences, TheLengthIsAConstant) {
@@ -57,10 +60,11 @@ TEST(Sequences, TheLengthIsAConstant) {
 }
 
 TEST(Sequences, ElementsMayHaveDynamicSizes) {
-  EXPECT_THAT(run("a = Neg(x) s = SequenceConstruct(x, a) i = Identity(s) p = Constant <value = int64 {1}> () "
-                  "y = SequenceAt(i, p)",
-                  {.dims = {{"length", {1, 9}}}}, 18, "float[length] x", {3}),
-              ElementsAre(-1, -2, -3));
+  EXPECT_THAT(
+      run("a = Neg(x) s = SequenceConstruct(x, a) i = Identity(s) p = Constant <value = int64 {1}> () "
+          "y = SequenceAt(i, p)",
+          {.dims = {{"length", {1, 9}}}}, 18, "float[length] x", {3}),
+      ElementsAre(-1, -2, -3));
 }
 
 TEST(Sequences, OptionalValuesDecideBranches) {
@@ -75,15 +79,18 @@ TEST(Sequences, OptionalValuesDecideBranches) {
 
 TEST(Sequences, PositionsAtRunTimeAreRefused) {
   const ir::UserError error = error_in(
-      "g (float[5] x, int64 p) => (float[n] y) { s = SequenceConstruct(x, x) [choice] y = SequenceAt(s, p) }");
+      "g (float[5] x, int64 p) => (float[n] y) { s = SequenceConstruct(x, x) [choice] y = SequenceAt(s, p) "
+      "}");
   EXPECT_EQ(error.code(), kDataDependentSize);
   EXPECT_THAT(error.what(), HasSubstr("choice"));
 }
 
 TEST(Sequences, PositionsOutOfRangeAreRefused) {
   const auto code = [](const std::string& op) {
-    return error_in("g (float[5] x) => (float[n] y) { p = Constant <value = int64 {-3}> () "
-                    "s = SequenceConstruct(x, x) " + op + " }")
+    return error_in(
+               "g (float[5] x) => (float[n] y) { p = Constant <value = int64 {-3}> () "
+               "s = SequenceConstruct(x, x) " +
+               op + " }")
         .code();
   };
   EXPECT_EQ(code("y = SequenceAt(s, p)"), kIndexOutOfRange);
@@ -92,9 +99,10 @@ TEST(Sequences, PositionsOutOfRangeAreRefused) {
 }
 
 TEST(Sequences, EmptyOnesHaveNothingToGive) {
-  EXPECT_EQ(error_in("g (float[5] x) => (float[n] y) { s = SequenceEmpty() y = ConcatFromSequence <axis = 0> (s) }")
-                .code(),
-            kInvalidNode);
+  EXPECT_EQ(
+      error_in("g (float[5] x) => (float[n] y) { s = SequenceEmpty() y = ConcatFromSequence <axis = 0> (s) }")
+          .code(),
+      kInvalidNode);
   EXPECT_EQ(error_in("g (float[5] x) => (float[n] y) { s = SequenceEmpty() t = SequenceErase(s) "
                      "y = ConcatFromSequence <axis = 0> (t) }")
                 .code(),
