@@ -35,6 +35,12 @@ bool all_small(const OpContext& lowered) {
   });
 }
 
+// Sequences and optional values, which hold boxes of the graph that they were lowered into.
+bool has_values(const OpContext& lowered) {
+  return std::any_of(lowered.values().begin(), lowered.values().end(),
+                     [](const std::optional<Value>& value) { return value.has_value(); });
+}
+
 }  // namespace
 
 bool fold_constants(OpContext& context, const OpSpec& spec) {
@@ -53,7 +59,7 @@ bool fold_constants(OpContext& context, const OpSpec& spec) {
   ir::Lowering lowering(program.graph);
   OpContext lowered = context.in(lowering, inputs);
   spec.lower(lowered);
-  if (!all_small(lowered)) return false;
+  if (!all_small(lowered) || has_values(lowered)) return false;
   for (int k = 0; k < context.output_count(); ++k) {
     if (const std::optional<Tensor>& known = lowered.constants()[static_cast<std::size_t>(k)])
       context.set_output(k, *known);

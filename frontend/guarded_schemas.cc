@@ -151,6 +151,15 @@ const onnx::OpSchema* GuardedSchemas::GetSchema(const std::string& name, int ver
       if (schema->Name() == "STFT") forget_number_of_bins(node);
     });
   }
+  // ONNX would infer through the function body, some of whose constants are f32 whatever the input is.
+  if (!schema->has_type_and_shape_inference_function() &&
+      (name == "MeanVarianceNormalization" || name == "GroupNormalization")) {
+    guarded->TypeAndShapeInferenceFunction([schema](onnx::InferenceContext& context) {
+      check_attributes(*schema, context);
+      KnownSizes node(context);
+      onnx::propagateShapeAndTypeFromFirstInput(node);
+    });
+  }
   if (schema->has_data_propagation_function()) {
     guarded->PartialDataPropagationFunction([schema, this](onnx::DataPropagationContext& context) {
       ShortValues node(context, elements_left_);

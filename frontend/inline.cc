@@ -249,8 +249,7 @@ class Inliner {
 
 bool has_function_body(const std::string& domain, const std::string& name, int version) {
   const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(name, version, domain);
-  return schema && (schema->GetFunction(version, false) != nullptr ||
-                    schema->HasContextDependentFunctionWithOpsetVersion(version));
+  return schema && (schema->GetFunction(version, false) != nullptr || schema->HasContextDependentFunction());
 }
 
 std::optional<onnx::FunctionProto> schema_function_body(onnx::NodeProto node, int version,

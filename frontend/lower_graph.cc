@@ -45,6 +45,11 @@ class GraphLowering {
     }
     for (const onnx::ValueInfoProto& output : model_.proto.graph().output()) {
       lowering_.set_origin(output.name());
+      if (!output.type().has_tensor_type()) {
+        user_error(kUnsupportedType, {.file = model_.path},
+                   fmt::format("the output '{}' is a sequence or an optional value", output.name()),
+                   "return its tensors as outputs of their own");
+      }
       located({.file = model_.path},
               [&] { lowering_.output(output.name(), box_of(values_.at(output.name()), lowering_)); });
     }
@@ -155,7 +160,7 @@ class GraphLowering {
       lowering_.set_origin(name_of(node));
       const onnx::GraphProto& branch = attribute.g();
       for (int k = 0; k < std::min(node.output_size(), branch.output_size()); ++k)
-        define_as_output(node, k, values_.at(branch.output(k).name()));
+        define_copy(node, k, values_.at(branch.output(k).name()));
       return true;
     }
     return false;
@@ -185,7 +190,7 @@ class GraphLowering {
     if (!results) return false;
     lowering_.set_origin(name_of(node));
     for (int k = 0; k < std::min(node.output_size(), static_cast<int>(results->size())); ++k)
-      define_as_output(node, k, (*results)[static_cast<std::size_t>(k)]);
+      define_copy(node, k, (*results)[static_cast<std::size_t>(k)]);
     return true;
   }
 
@@ -197,13 +202,6 @@ class GraphLowering {
     }
     check_supported(model_, opsets_, body);
     for (const onnx::NodeProto& inner : body.node()) lower(inner);
-  }
-
-  void define_as_output(const onnx::NodeProto& node, int k, Value value) {
-    if (node.output(k).empty()) return;
-    value.name = node.output(k);
-    define(std::move(value));
-    mark_uses(node.output(k));
   }
 
   void mark_uses(const std::string& name) {
@@ -222,6 +220,7 @@ class GraphLowering {
   void define_output(const onnx::NodeProto& node, int k, OpContext& context) {
     if (node.output(k).empty()) return;
     const auto index = static_cast<std::size_t>(k);
+    if (context.values()[index]) return define_copy(node, k, *context.values()[index]);
     Value value{node.output(k)};
     if (context.constants()[index]) {
       value.constant = context.constants()[index];
@@ -244,6 +243,20 @@ class GraphLowering {
     define(std::move(value));
     const Value& defined = values_.at(node.output(k));
     if (has_box) lowering_.mark_reuse(defined.box, defined.uses);
+  }
+
+  // Output k is an existing value, or a sequence of some.
+  void define_copy(const onnx::NodeProto& node, int k, Value value) {
+    if (node.output(k).empty()) return;
+    value.name = node.output(k);
+    define(std::move(value));
+    const Value& defined = values_.at(node.output(k));
+    const auto read_by = [&](const Value& v) {
+      if (v.box.valid()) lowering_.mark_reuse(v.box, defined.uses);
+    };
+    read_by(defined);
+    if (!defined.sequence) return;
+    for (const Value& element : *defined.sequence) read_by(element);
   }
 
   // Bytes at the upper bounds must fit 64 bits, even if nothing of that size is ever stored.

@@ -21,6 +21,7 @@ OpContext::OpContext(const std::string& path, const onnx::NodeProto& node, int v
       inputs_(std::move(inputs)) {
   outputs_.resize(static_cast<std::size_t>(node.output_size()));
   constants_.resize(outputs_.size());
+  values_.resize(outputs_.size());
 }
 
 const std::string& OpContext::op_type() const { return node_.op_type(); }
@@ -174,6 +175,10 @@ void OpContext::set_output(int k, ir::TensorBox box) {
 
 void OpContext::set_output(int k, Tensor constant) {
   if (k < output_count()) constants_[static_cast<std::size_t>(k)] = std::move(constant);
+}
+
+void OpContext::set_output(int k, Value value) {
+  if (k < output_count()) values_[static_cast<std::size_t>(k)] = std::move(value);
 }
 
 }  // namespace braid::frontend

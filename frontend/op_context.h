@@ -78,12 +78,14 @@ class OpContext {
   bool has_output(int k) const;  // named, so it may be read
   void set_output(int k, ir::TensorBox box);
   void set_output(int k, Tensor constant);  // known at compile time
+  void set_output(int k, Value value);      // a sequence or an optional value
   // Output 0 is the concatenation of these along the last axis, in which each has size 1 (Value::columns).
   void set_columns(std::vector<ir::TensorBox> columns) { columns_ = std::move(columns); }
   const std::vector<ir::TensorBox>& columns() const { return columns_; }
   // The element k of each list is set where output k was.
   const std::vector<ir::TensorBox>& outputs() const { return outputs_; }
   const std::vector<std::optional<Tensor>>& constants() const { return constants_; }
+  const std::vector<std::optional<Value>>& values() const { return values_; }
 
   [[noreturn]] void fail(int code, std::string message, std::string hint = {}) const;
   // Refuses the node because the values of input k are known only at run time. If the caller has offered values
@@ -101,6 +103,7 @@ class OpContext {
   std::vector<Value*> inputs_;
   std::vector<ir::TensorBox> outputs_;
   std::vector<std::optional<Tensor>> constants_;
+  std::vector<std::optional<Value>> values_;
   std::vector<ir::TensorBox> columns_;
 };
 

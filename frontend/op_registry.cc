@@ -64,6 +64,8 @@ Table& table() {
                               eye_like_ops,
                               det_ops,
                               random_ops,
+                              loss_ops,
+                              sequence_ops,
                               scatter_ops,
                               arg_reduction_ops,
                               einsum_ops,

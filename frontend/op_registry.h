@@ -104,6 +104,8 @@ std::span<const OpSpec> trilu_ops();
 std::span<const OpSpec> eye_like_ops();
 std::span<const OpSpec> det_ops();
 std::span<const OpSpec> random_ops();
+std::span<const OpSpec> loss_ops();
+std::span<const OpSpec> sequence_ops();
 std::span<const OpSpec> scatter_ops();
 std::span<const OpSpec> arg_reduction_ops();
 std::span<const OpSpec> einsum_ops();

@@ -29,6 +29,11 @@ struct Value {
   ir::TensorBox box;                   // made on first use
   std::vector<ir::TensorBox> columns;  // if known: the parts of size 1 along the last axis that it joins
   int uses = 0;                        // nodes that read it, and graph outputs
+
+  // A sequence has elements instead of a type and sizes, an empty optional nothing at all; an optional that holds
+  // a value is this value.
+  std::optional<std::vector<Value>> sequence;
+  bool empty_optional = false;
 };
 
 // The elements of an integer or bool tensor with at most kMaxElements, equal on all ranks. Computed once.

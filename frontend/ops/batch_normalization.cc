@@ -73,7 +73,8 @@ void lower_batch_normalization(OpContext& c) {
   for (int k = 1; k < 5; ++k) parameters.push_back(l.cast(parameter(c, k), compute));
   const TensorBox x = l.cast(c.input(0), compute);
   if (const std::optional<Line> line = known_line(c, compute, epsilon)) {
-    c.set_output(0, l.cast(binary(l, OpCode::add, binary(l, OpCode::mul, x, line->factor), line->shift), dtype));
+    c.set_output(0,
+                 l.cast(binary(l, OpCode::add, binary(l, OpCode::mul, x, line->factor), line->shift), dtype));
     return;
   }
   const TensorBox factor =

@@ -29,11 +29,11 @@ void require_broadcast_to_first(OpContext& c, int k) {
 TensorBox per_channel(OpContext& c, int k) {
   const int rank = c.rank(0);
   const Expr channels = rank < 2 ? Expr(1) : c.sizes(0)[1];
-  const bool fits = c.rank(k) == 1 && (!c.sizes(k)[0].is_constant() || !channels.is_constant() ||
-                                       c.sizes(k)[0] == channels);
+  const bool fits = c.rank(k) == 1 &&
+                    (!c.sizes(k)[0].is_constant() || !channels.is_constant() || c.sizes(k)[0] == channels);
   if (!fits) {
-    c.fail(kShapeMismatch, fmt::format("input {} has the sizes [{}], expected [{}]: one number per channel", k,
-                                       list_of(c.sizes(k)), to_string(channels)));
+    c.fail(kShapeMismatch, fmt::format("input {} has the sizes [{}], expected [{}]: one number per channel",
+                                       k, list_of(c.sizes(k)), to_string(channels)));
   }
   c.lowering().require_equal(c.sizes(k)[0], channels);
   TensorBox x = c.input(k);

@@ -16,13 +16,14 @@ void lower_det(OpContext& c) {
   if (rank < 2) c.fail(kShapeMismatch, "the input must be a matrix or a stack of matrices");
   const Expr rows = x.sizes()[rank - 2], columns = x.sizes()[rank - 1];
   if (!rows.is_constant() || !columns.is_constant()) {
-    c.fail(kUnsupportedForm, fmt::format("the size {} x {} of the matrices depends on a dimension",
-                                         to_string(rows), to_string(columns)),
+    c.fail(kUnsupportedForm,
+           fmt::format("the size {} x {} of the matrices depends on a dimension", to_string(rows),
+                       to_string(columns)),
            "fix the dimension to one value");
   }
   if (!(rows == columns))
-    c.fail(kShapeMismatch, fmt::format("the matrices have {} rows and {} columns", rows.constant(),
-                                       columns.constant()));
+    c.fail(kShapeMismatch,
+           fmt::format("the matrices have {} rows and {} columns", rows.constant(), columns.constant()));
   const std::int64_t n = rows.constant();
   if (n > kLargest) {
     c.fail(kUnsupportedForm,
@@ -44,7 +45,7 @@ void lower_det(OpContext& c) {
         const ValueId element = b.cast(l.load(b, x, source), DType::f64);
         const ValueId product = b.binary(OpCode::mul, element, minors[set & ~(1u << column)]);
         const bool minus = (row + position++) % 2 != 0;
-        sum = sum       ? b.binary(minus ? OpCode::sub : OpCode::add, *sum, product)
+        sum = sum     ? b.binary(minus ? OpCode::sub : OpCode::add, *sum, product)
               : minus ? b.unary(OpCode::neg, product)
                       : product;
       }

@@ -6,7 +6,8 @@ namespace braid::frontend {
 namespace {
 
 void require_image(OpContext& c) {
-  if (c.rank(0) < 2) c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
+  if (c.rank(0) < 2)
+    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
 }
 
 // scale * x + bias, in the type of x
@@ -49,8 +50,8 @@ void lower_group_normalization(OpContext& c) {
   }
   const auto of_group = [&](int k) {
     if (c.rank(k) != 1 || !c.sizes(k)[0].is_constant(groups)) {
-      c.fail(kShapeMismatch, fmt::format("input {} must be a vector with one number for each of {} groups", k,
-                                         groups));
+      c.fail(kShapeMismatch,
+             fmt::format("input {} must be a vector with one number for each of {} groups", k, groups));
     }
     TensorBox p = c.input(k);
     while (p.rank() + 1 < grouped.size()) p = l.unsqueeze(p, static_cast<int>(p.rank()));

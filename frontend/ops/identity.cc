@@ -4,7 +4,11 @@
 namespace braid::frontend {
 namespace {
 
-void lower_identity(OpContext& c) { c.set_output(0, c.input(0)); }
+void lower_identity(OpContext& c) {
+  const Value& x = c.value(0);
+  if (x.sequence || x.empty_optional) return c.set_output(0, x);
+  c.set_output(0, c.input(0));
+}
 
 void lower_dropout(OpContext& c) {
   if (c.has_input(2)) {

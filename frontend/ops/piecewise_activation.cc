@@ -9,8 +9,8 @@ namespace {
 // max(0, min(1, alpha * x + beta))
 ValueId hard_sigmoid(BodyBuilder& b, ValueId x, double alpha, double beta) {
   const DType t = b.dtype(x);
-  const ValueId line = b.binary(OpCode::add, b.binary(OpCode::mul, x, b.constant_of(t, alpha)),
-                                b.constant_of(t, beta));
+  const ValueId line =
+      b.binary(OpCode::add, b.binary(OpCode::mul, x, b.constant_of(t, alpha)), b.constant_of(t, beta));
   return b.binary(OpCode::max, b.binary(OpCode::min, line, b.constant_of(t, 1)), b.constant_of(t, 0));
 }
 
@@ -36,11 +36,11 @@ TensorBox slope_of(OpContext& c) {
 }
 
 void lower_prelu(OpContext& c) {
-  c.set_output(0, c.lowering().pointwise({c.input(0), slope_of(c)}, [](BodyBuilder& b,
-                                                                       std::span<const ValueId> v) {
-    const ValueId negative = b.binary(OpCode::lt, v[0], b.constant_of(b.dtype(v[0]), 0));
-    return b.where(negative, b.binary(OpCode::mul, v[1], v[0]), v[0]);
-  }));
+  c.set_output(
+      0, c.lowering().pointwise({c.input(0), slope_of(c)}, [](BodyBuilder& b, std::span<const ValueId> v) {
+        const ValueId negative = b.binary(OpCode::lt, v[0], b.constant_of(b.dtype(v[0]), 0));
+        return b.where(negative, b.binary(OpCode::mul, v[1], v[0]), v[0]);
+      }));
 }
 
 void lower_thresholded_relu(OpContext& c) {

@@ -1,12 +1,5 @@
-// Random numbers with a seed. ONNX does not fix the values; here element k (row-major) of a node depends only on k
-// and the seed, so that every run, target and number of threads gives the same:
-//
-//   bits(j)   = the j-th output of SplitMix64 (Steele, Lea, Flood, 2014) that starts at the bits of the f32 seed
-//   u(j)      = (bits(j) >> 11) * 2^-53, in [0, 1)
-//   uniform_k = low + u(k) * (high - low)
-//   normal_k  = mean + scale * sqrt(-2 log(1 - u(2k))) * cos(2 pi u(2k + 1))     (Box and Muller)
-//
-// in f64, rounded to the type of the result. Without a seed the values would have to differ from run to run: refused.
+// Random numbers with a seed, from the generator of docs/random-numbers.md. Without a seed the values would have to
+// differ from run to run: refused.
 #include <bit>
 #include <cmath>
 #include <numbers>
@@ -29,7 +22,7 @@ ValueId unsigned_constant(BodyBuilder& b, std::uint64_t value) {
   return b.constant(DType::u64, static_cast<std::int64_t>(value));
 }
 
-// u(j) of the header.
+// u(j): output j of SplitMix64 in [0, 1).
 ValueId unit_random(BodyBuilder& b, std::uint64_t seed, Expr j) {
   constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15;
   ValueId z = b.binary(OpCode::add, unsigned_constant(b, seed),
@@ -125,25 +118,29 @@ void lower_multinomial(OpContext& c) {
     c.fail(kInvalidAttribute, fmt::format("attribute 'sample_size' is {}, expected at least 1", samples));
   const DType dtype = c.dtype_of(c.int_attribute("dtype", 6));
   if (dtype != DType::i32 && dtype != DType::i64)
-    c.fail(kInvalidAttribute, fmt::format("attribute 'dtype' is {}, expected int32 or int64", to_string(dtype)));
-  if (c.rank(0) != 2) c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected a matrix", c.rank(0)));
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute 'dtype' is {}, expected int32 or int64", to_string(dtype)));
+  if (c.rank(0) != 2)
+    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected a matrix", c.rank(0)));
   const TensorBox x = l.cast(c.input(0), DType::f64);
   l.mark_reuse(x, 2);
   const Expr batch = x.sizes()[0], classes = x.sizes()[1];
   const TensorBox weights =
       l.realize(unary(l, OpCode::exp, binary(l, OpCode::sub, x, l.reduce(x, ReduceKind::max, {1}, true))));
-  const TensorBox parts = l.generate({batch, classes, classes}, [&](BodyBuilder& b, std::span<const Expr> at) {
-    const std::vector<Expr> source{at[0], at[2]};
-    return b.where(b.binary(OpCode::le, b.index(at[2]), b.index(at[1])), l.load(b, weights, source),
-                   b.constant_of(DType::f64, 0));
-  });
+  const TensorBox parts =
+      l.generate({batch, classes, classes}, [&](BodyBuilder& b, std::span<const Expr> at) {
+        const std::vector<Expr> source{at[0], at[2]};
+        return b.where(b.binary(OpCode::le, b.index(at[2]), b.index(at[1])), l.load(b, weights, source),
+                       b.constant_of(DType::f64, 0));
+      });
   const TensorBox sums = l.realize(l.reduce(parts, ReduceKind::sum, {2}, false));
-  const TensorBox passed = l.generate({batch, samples, classes}, [&](BodyBuilder& b, std::span<const Expr> at) {
-    const std::vector<Expr> here{at[0], at[2]}, last{at[0], classes - 1};
-    const ValueId u = unit_random(b, seed, at[0] * samples + at[1]);
-    const ValueId wanted = b.binary(OpCode::mul, u, l.load(b, sums, last));
-    return b.cast(b.binary(OpCode::le, l.load(b, sums, here), wanted), DType::i64);
-  });
+  const TensorBox passed =
+      l.generate({batch, samples, classes}, [&](BodyBuilder& b, std::span<const Expr> at) {
+        const std::vector<Expr> here{at[0], at[2]}, last{at[0], classes - 1};
+        const ValueId u = unit_random(b, seed, at[0] * samples + at[1]);
+        const ValueId wanted = b.binary(OpCode::mul, u, l.load(b, sums, last));
+        return b.cast(b.binary(OpCode::le, l.load(b, sums, here), wanted), DType::i64);
+      });
   const TensorBox found = l.reduce(passed, ReduceKind::sum, {2}, false);
   c.set_output(0, l.pointwise({found}, [&](BodyBuilder& b, std::span<const ValueId> v) {
     return b.cast(b.binary(OpCode::min, v[0], b.index(classes - 1)), dtype);

@@ -79,6 +79,60 @@ BINARY = [
          "m = Mul(x, w_s) p = Less(x, z) y = Where(p, m, x) }"),
 ]  # fmt: skip
 
+ACTIVATION = [
+    *unary("Tan", -1.4, 1.4),
+    *unary("Asin", -1.0, 1.0),
+    *unary("Acos", -1.0, 1.0),
+    *unary("Atan"),
+    *unary("Sinh"),
+    *unary("Cosh"),
+    *unary("Asinh"),
+    *unary("Acosh", 1.0, 9.0),
+    *unary("Atanh", -0.9, 0.9),
+    *unary("Softplus", -90.0, 90.0),
+    *unary("Softsign"),
+    *unary("Elu"),
+    *unary("Selu"),
+    *unary("Celu"),
+    *unary("HardSigmoid"),
+    *unary("HardSwish", -5.0, 5.0),
+    *unary("ThresholdedRelu"),
+    *unary("Mish", -30.0, 30.0, opset=18),
+    Case("shrink", "(float[40] x) => (float y) { y = Shrink <bias = 0.25, lambd = 0.75> (x) }"),
+    Case("prelu", "(float[n,5,4] x, float[5,1] w_s) => (float y) { y = PRelu(x, w_s) }", **BATCH),
+    Case("bit_shift", '(uint32[9] a, uint32[9] b) => (uint32 y) { y = BitShift <direction = "LEFT"> (a, b) }',
+         ranges={"a": (0, 1000), "b": (0, 31)}),
+    Case("bitwise", "(int16[9] a, int16[9] b) => (int16 y) { c = BitwiseAnd(a, b) d = BitwiseXor(c, a) e = BitwiseOr(d, b) "
+         "y = BitwiseNot(e) }", ranges={"a": (-999, 999), "b": (-999, 999)}, opset=18),
+]  # fmt: skip
+
+NORMALIZATION = [
+    Case("batch_normalization", "(float[n,5,4,3] x, float[5] w_s, float[5] w_b, float[5] w_m, float[5] w_v) => (float y) "
+         "{ y = BatchNormalization(x, w_s, w_b, w_m, w_v) }", ranges={"w_v": (0.1, 2.0)}, **BATCH),
+    Case("batch_normalization_of_product", "(float[n,6] x, float[6,5] w_p, float[5] w_s, float[5] w_b, float[5] w_m, "
+         "float[5] w_v) => (float y) { p = MatMul(x, w_p) b = BatchNormalization(p, w_s, w_b, w_m, w_v) y = Relu(b) }",
+         ranges={"w_v": (0.1, 2.0)}, **BATCH),
+    Case("batch_normalization_inputs", "(float[2,5,4] x, float[5] s, float[5] b, float[5] m, float[5] v) => (float y) "
+         "{ y = BatchNormalization <epsilon = 0.01> (x, s, b, m, v) }", ranges={"v": (0.1, 2.0)}),
+    Case("instance_normalization", "(float[batch,3,sequence,4] x, float[3] w_s, float[3] w_b) => (float y) "
+         "{ y = InstanceNormalization(x, w_s, w_b) }", **BATCH_AND_SEQUENCE),
+    Case("group_normalization", "(float[batch,6,sequence] x, float[6] w_s, float[6] w_b) => (float y) "
+         "{ y = GroupNormalization <num_groups = 3> (x, w_s, w_b) }", opset=21, **BATCH_AND_SEQUENCE),
+    Case("lp_normalization", "(float[3,4,5] x) => (float y) { y = LpNormalization <axis = 1, p = 1> (x) }"),
+    Case("lrn", "(float[n,7,3,2] x) => (float y) { y = LRN <size = 4, alpha = 0.5> (x) }", **BATCH),
+    Case("mean_variance_normalization", "(float[3,4,5,6] x) => (float y) { y = MeanVarianceNormalization(x) }"),
+    Case("global_average_pool", "(float[batch,3,sequence,4] x) => (float y) { y = GlobalAveragePool(x) }",
+         **BATCH_AND_SEQUENCE),
+    Case("global_max_pool", "(float[batch,3,sequence] x) => (float y) { y = GlobalMaxPool(x) }", **BATCH_AND_SEQUENCE),
+    Case("global_lp_pool", "(float[2,3,4,5] x) => (float y) { y = GlobalLpPool <p = 3> (x) }"),
+    Case("hardmax", "(float[3,4,5] x) => (float y) { y = Hardmax(x) }"),
+    Case("hardmax_of_matrix", "(float[3,4,5] x) => (float y) { y = Hardmax <axis = 1> (x) }", opset=11),
+    Case("det", "(float[n,3,3] x) => (float y) { y = Det(x) }", **BATCH),
+    Case("eye_like", "(float[4,6] x) => (int64 y) { y = EyeLike <k = -1, dtype = 7> (x) }"),
+    Case("split_to_sequence", "(float[6,n] x) => (float y) { two = Constant <value = int64 {2}> () "
+         "s = SplitToSequence <axis = 0> (x, two) t = SequenceErase(s) y = ConcatFromSequence <axis = 1> (t) }", **BATCH),
+]  # fmt: skip
+
 LOGICAL = [
     binary("And", "2,3", "3", "bool"),
     binary("Or", "2,3", "2,1", "bool"),
@@ -366,4 +420,4 @@ COLLECTIVE = [
     Case("all_reduce_4_ranks", "(float[37] x) => (float y) { y = com.microsoft.AllReduce(x) }", ranks=4),
 ]  # fmt: skip
 
-OP_CASES = [*UNARY, *BINARY, *LOGICAL, *CAST, *MATMUL, *GEMM, *REDUCE, *SHAPE, *MOVE, *GENERATE]
+OP_CASES = [*UNARY, *BINARY, *ACTIVATION, *NORMALIZATION, *LOGICAL, *CAST, *MATMUL, *GEMM, *REDUCE, *SHAPE, *MOVE, *GENERATE]

@@ -56,11 +56,28 @@ inline NodeCase read_node_case(const fs::path& folder) {
     result.refused = error.what();
     return result;
   }
+  // ONNX does not fix which numbers are drawn; the files hold those of one implementation.
+  const std::string name = folder.filename();
+  if (name.starts_with("test_bernoulli") || name.starts_with("test_randomuniformlike")) {
+    result.refused = "random numbers";
+    return result;
+  }
   for (const ir::GraphInput& input : result.schedule.graph.inputs)
     result.inputs.push_back(options.bindable.at(input.name));
   result.expected = sets[0][0].outputs;
   result.bound = result.inputs.size() < options.bindable.size();
   return result;
+}
+
+// What one rounding of the largest element leaves where a sum should cancel to zero, as in a Fourier transform.
+inline double noise(const ir::Tensor& expected) {
+  double largest = 0;
+  if (expected.dtype == ir::DType::f32) {
+    for (const float x : expected.values<float>()) {
+      if (std::isfinite(x)) largest = std::max(largest, std::abs(static_cast<double>(x)));
+    }
+  }
+  return std::max(1e-7, largest * std::numeric_limits<float>::epsilon());
 }
 
 // "" if the outputs are those of the case. ONNX's runner allows 1e-3, and for bf16 two units in the last place; so do
@@ -71,7 +88,7 @@ inline std::string difference(const std::vector<ir::Tensor>& outputs, const Node
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const ir::DType dtype = node_case.expected[k].dtype;
     const double relative = dtype == ir::DType::bf16 ? 0x1p-6 : dtype == ir::DType::f16 ? 0x1p-9 : 1e-3;
-    const std::string found = difference(outputs[k], node_case.expected[k], relative, 1e-7);
+    const std::string found = difference(outputs[k], node_case.expected[k], relative, noise(node_case.expected[k]));
     if (!found.empty()) return fmt::format("output {}: {}", k, found);
   }
   return {};
