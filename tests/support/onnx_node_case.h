@@ -1,6 +1,9 @@
 // ONNX's node cases (tests/models/make_onnx_cases.py), imported with the inputs that decide sizes bound to their values.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
