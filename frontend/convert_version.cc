@@ -64,9 +64,11 @@ class OperandAxes {
 
  private:
   static bool lies_along_axis(const onnx::NodeProto& node) {
+    if (!node.domain().empty()) return false;
+    // PRelu's slopes, if there are several, belonged to the channels.
+    if (node.op_type() == "PRelu") return true;
     const onnx::AttributeProto* broadcast = find_attribute(node, "broadcast");
-    return node.domain().empty() && kBroadcasting.count(node.op_type()) > 0 && broadcast &&
-           broadcast->i() != 0 && find_attribute(node, "axis");
+    return kBroadcasting.count(node.op_type()) > 0 && broadcast && broadcast->i() != 0 && find_attribute(node, "axis");
   }
 
   int rank_of(const std::string& value) const {
@@ -78,7 +80,9 @@ class OperandAxes {
 
   void add_axes(onnx::NodeProto& node, onnx::GraphProto& graph) {
     const int first = rank_of(node.input(0)), second = rank_of(node.input(1));
-    std::int64_t axis = find_attribute(node, "axis")->i();
+    const onnx::AttributeProto* given = find_attribute(node, "axis");
+    if (given == nullptr && (first < 2 || second != 1)) return;  // one slope
+    std::int64_t axis = given != nullptr ? given->i() : 1;
     if (axis < 0) axis += first;
     const std::int64_t trailing = first - axis - second;
     if (axis < 0 || trailing < 0) {
@@ -114,7 +118,7 @@ class OperandAxes {
     for (const onnx::NodeProto& node : graph.node()) {
       if (lies_along_axis(node))
         cannot_convert(model_, opset_,
-                       fmt::format("node '{}' ({}) in a branch has the attribute 'axis'", name_of(node),
+                       fmt::format("node '{}' ({}) in a branch lays its operand along an axis", name_of(node),
                                    node.op_type()));
       for (const onnx::AttributeProto& attribute : node.attribute()) {
         if (attribute.has_g()) refuse_inside(attribute.g());

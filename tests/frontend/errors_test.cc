@@ -35,7 +35,7 @@ TEST(FrontendErrors, BranchThatDependsOnDataIsRefused) {
 TEST(FrontendErrors, OperatorThatIsNotSupportedInTheBranchTaken) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
-      "<then_branch = t () => (float[n] a) { [unique] a = Unique(x) }, "
+      "<then_branch = t () => (float[n] a) { [unique] a = QuantizeLinear(x, x) }, "
       "else_branch = f () => (float[m] b) { b = Identity(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(), HasSubstr("unique"));
@@ -188,8 +188,8 @@ TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreName
       "{ a = DequantizeLinear(x, x) }, else_branch = f () => (float[m] b) { b = QuantizeLinear(x, x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(),
-              HasSubstr("2 operators are not supported:\n    QuantizeLinear-10 (node 'u' and 1 more): not "
-                        "implemented\n    DequantizeLinear-10 (node"));
+              HasSubstr("2 operators are not supported:\n    QuantizeLinear-13 (node 'u' and 1 more): not "
+                        "implemented\n    DequantizeLinear-13 (node"));
 }
 
 TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
@@ -199,8 +199,8 @@ TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
       "else_branch = f () => (float[m] b) { b = Abs(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(),
-              HasSubstr("2 operators are not supported:\n    QuantizeLinear-10 (node 'first'): not implemented\n    "
-                        "DequantizeLinear-10 (node 'second'): not implemented"));
+              HasSubstr("2 operators are not supported:\n    QuantizeLinear-13 (node 'first'): not implemented\n    "
+                        "DequantizeLinear-13 (node 'second'): not implemented"));
 }
 
 TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
@@ -224,12 +224,12 @@ TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
 // The element type of Equal's operands is known although what follows is not supported.
 TEST(FrontendErrors, UnsupportedElementTypesAreNamedBesideUnsupportedOperators) {
   const ir::UserError error = error_in(
-      "g (float[2] x) => (float[n] y) { [cast] s = Cast <to = 8> (x) [text] e = Equal(s, s) [rows] y = "
-      "QuantizeLinear(x, x) }",
+      "g (float[2] x) => (float[n] y) { [cast] s = Cast <to = 8> (x) [text] e = Equal(s, s) i = Cast <to = 3> (x) [rows] y = "
+      "DequantizeLinear(i, x) }",
       {}, 19);
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(), HasSubstr("Equal-19 (node 'text'): not implemented for the element type STRING"));
-  EXPECT_THAT(error.what(), HasSubstr("QuantizeLinear-10 (node 'rows'): not implemented"));
+  EXPECT_THAT(error.what(), HasSubstr("DequantizeLinear-19 (node 'rows'): not implemented"));
 }
 
 // ONNX makes the body of this function for the types of its inputs.

@@ -119,7 +119,7 @@ NORMALIZATION = [
     Case("group_normalization", "(float[batch,6,sequence] x, float[6] w_s, float[6] w_b) => (float y) "
          "{ y = GroupNormalization <num_groups = 3> (x, w_s, w_b) }", opset=21, **BATCH_AND_SEQUENCE),
     Case("lp_normalization", "(float[3,4,5] x) => (float y) { y = LpNormalization <axis = 1, p = 1> (x) }"),
-    Case("lrn", "(float[n,7,3,2] x) => (float y) { y = LRN <size = 4, alpha = 0.5> (x) }", **BATCH),
+    Case("lrn", "(float[n,7,3,2] x) => (float y) { y = LRN <size = 5, alpha = 0.5> (x) }", **BATCH),
     Case("mean_variance_normalization", "(float[3,4,5,6] x) => (float y) { y = MeanVarianceNormalization(x) }"),
     Case("global_average_pool", "(float[batch,3,sequence,4] x) => (float y) { y = GlobalAveragePool(x) }",
          **BATCH_AND_SEQUENCE),
