@@ -101,9 +101,11 @@ class Legaliser {
     } else if (is_window_kernel(graph_[id].kernel) &&
                !(limits_.window_kernel && limits_.window_kernel(graph_, graph_[id]))) {
       return as_loops(id);
-    } else if (const Product* product = as_product(graph_[id].kernel); product != nullptr && product->epilogue) {
+    } else if (const Product* product = as_product(graph_[id].kernel);
+               product != nullptr && product->epilogue) {
       const std::size_t steps = limits_.post_ops(graph_, *product);
-      const bool all = steps == kAnyEpilogue || (steps == product->post_ops.size() && named_to_the_end(*product));
+      const bool all =
+          steps == kAnyEpilogue || (steps == product->post_ops.size() && named_to_the_end(*product));
       if (!all || reads_result(*product)) return {id, split_epilogue(id, steps)};
     }
     return {id};
@@ -124,11 +126,12 @@ class Legaliser {
   // A plan gives a product's result no bytes that its step reads, but both may name the same memory.
   bool reads_result(const Product& product) const {
     const MemoryRegion written = region(graph_, product.out.buffer);
-    return std::any_of(product.epilogue->instrs.begin(), product.epilogue->instrs.end(), [&](const Instr& instr) {
-      if (instr.code != OpCode::load) return false;
-      const MemoryRegion read = region(graph_, instr.buffer);
-      return read.storage == written.storage && may_overlap(read, written);
-    });
+    return std::any_of(product.epilogue->instrs.begin(), product.epilogue->instrs.end(),
+                       [&](const Instr& instr) {
+                         if (instr.code != OpCode::load) return false;
+                         const MemoryRegion read = region(graph_, instr.buffer);
+                         return read.storage == written.storage && may_overlap(read, written);
+                       });
   }
 
   LoopBody converted_sum(const Product& product) {
@@ -175,8 +178,9 @@ class Legaliser {
     loops.body = epilogue;
     for (std::size_t k = 0; k < loops.body.instrs.size(); ++k) {
       Instr& instr = loops.body.instrs[k];
-      const bool from_memory = steps > 0 ? ValueId{static_cast<std::int32_t>(k)} == given.post_ops[steps - 1].result
-                                    : instr.code == OpCode::acc;
+      const bool from_memory = steps > 0
+                                   ? ValueId{static_cast<std::int32_t>(k)} == given.post_ops[steps - 1].result
+                                   : instr.code == OpCode::acc;
       if (!from_memory) continue;
       instr = {.code = OpCode::load, .dtype = type, .buffer = sums, .index = element(graph_, stored)};
     }

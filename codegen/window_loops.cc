@@ -142,7 +142,8 @@ class PoolLoops {
     const bool maximum = kind == PoolKind::max;
     if (maximum && p.body.inside())
       value = p.body.where(*p.body.inside(), value, p.body.constant(type, lowest(type)));
-    return p.body.loops(p.kept, maximum ? ReduceKind::max : ReduceKind::sum, value, p.body.offset(out, p.out));
+    return p.body.loops(p.kept, maximum ? ReduceKind::max : ReduceKind::sum, value,
+                        p.body.offset(out, p.out));
   }
 
   // The number of taps of the window at each position that read inside of x.
@@ -167,8 +168,8 @@ class PoolLoops {
     const Expr count = simplify(taps_inside(at), body.sizes());
     const ValueId divisor = body.cast(body.index(count), wide);
     const ValueId mean = body.binary(OpCode::div, body.element_of(sums, at), divisor);
-    const OpId finish = add(".average", body.loops(at.size(), ReduceKind::sum, body.cast(mean, type),
-                                                   body.offset(k_.out, at)));
+    const OpId finish = add(
+        ".average", body.loops(at.size(), ReduceKind::sum, body.cast(mean, type), body.offset(k_.out, at)));
     replace(sum, sums.buffer);
     return {id_, finish};
   }
@@ -186,10 +187,10 @@ class PoolLoops {
     if (b.inside()) found = b.binary(OpCode::logical_and, *b.inside(), found);
     constexpr std::int64_t kNowhere = std::numeric_limits<std::int64_t>::max();
     const ValueId nowhere = b.constant(DType::i64, kNowhere);
-    const OpId search =
-        add(".search", b.loops(p.kept, ReduceKind::min, b.where(found, b.index(p.position), nowhere),
-                               b.offset(first, p.out)),
-            first.buffer);
+    const OpId search = add(".search",
+                            b.loops(p.kept, ReduceKind::min, b.where(found, b.index(p.position), nowhere),
+                                    b.offset(first, p.out)),
+                            first.buffer);
     Body last(graph_, k_.out.sizes);
     const std::vector<Expr> at = indices(last);
     const ValueId index = last.element_of(first, at);
@@ -212,7 +213,8 @@ class PoolLoops {
   // A further operation, which defines the result of the pool or `output`.
   OpId add(const char* suffix, Loops loops, BufferId output = {}) {
     const std::vector<BufferId> outputs = output.valid() ? std::vector{output} : graph_[id_].outputs;
-    return graph_.add_op({graph_[id_].name + suffix, std::move(loops), outputs, graph_[id_].origins, std::nullopt});
+    return graph_.add_op(
+        {graph_[id_].name + suffix, std::move(loops), outputs, graph_[id_].origins, std::nullopt});
   }
   // The pool becomes this loop, which defines `output` if the result is defined by a later one.
   void replace(Loops loops, BufferId output = {}) {

@@ -68,7 +68,8 @@ class OperandAxes {
     // PRelu's slopes, if there are several, belonged to the channels.
     if (node.op_type() == "PRelu") return true;
     const onnx::AttributeProto* broadcast = find_attribute(node, "broadcast");
-    return kBroadcasting.count(node.op_type()) > 0 && broadcast && broadcast->i() != 0 && find_attribute(node, "axis");
+    return kBroadcasting.count(node.op_type()) > 0 && broadcast && broadcast->i() != 0 &&
+           find_attribute(node, "axis");
   }
 
   int rank_of(const std::string& value) const {

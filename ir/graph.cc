@@ -204,8 +204,9 @@ std::string_view to_string(ReduceKind kind) {
 }
 
 std::string_view to_string(PostOp::Kind kind) {
-  constexpr std::string_view names[] = {"identity", "relu",       "gelu_tanh", "gelu_erf",   "tanh",       "sigmoid",   "swish",
-                                        "relu6",    "hard_swish", "scale",     "mul_vector", "add_vector", "add_matrix"};
+  constexpr std::string_view names[] = {"identity",   "relu",       "gelu_tanh", "gelu_erf",   "tanh",
+                                        "sigmoid",    "swish",      "relu6",     "hard_swish", "scale",
+                                        "mul_vector", "add_vector", "add_matrix"};
   return names[static_cast<std::size_t>(kind)];
 }
 

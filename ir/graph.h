@@ -234,7 +234,7 @@ struct Convolution : Product {
 };
 
 enum class PoolKind : std::uint8_t {
-  max,      // of no element: the lowest value
+  max,  // of no element: the lowest value
   arg_max,  // i64: where the first maximum is, counted in row-major order over the spatial dimensions of x; -1: nowhere
   sum,
   average,  // of the elements inside of x
@@ -352,9 +352,8 @@ struct RegionKernel {
   friend bool operator==(const RegionKernel&, const RegionKernel&) = default;
 };
 
-using Kernel =
-    std::variant<Loops, Gemm, Convolution, Pooling, Recurrence, ExternKernel, CollectiveKernel, WaitKernel,
-                 ReleaseKernel, RegionKernel>;
+using Kernel = std::variant<Loops, Gemm, Convolution, Pooling, Recurrence, ExternKernel, CollectiveKernel,
+                            WaitKernel, ReleaseKernel, RegionKernel>;
 
 struct Operation {
   std::string name;

@@ -26,7 +26,8 @@ class IndexEvaluation {
         } else if (a.is_symbol(SymbolKind::index) || a.is_symbol(SymbolKind::value)) {
           p.atoms.push_back({a.kind(), a.is_symbol(SymbolKind::value), a.symbol_number(), {}, {}});
         } else {
-          p.atoms.push_back({a.kind(), false, 0, {IndexEvaluation(a.lhs(), memory)}, {IndexEvaluation(a.rhs(), memory)}});
+          p.atoms.push_back(
+              {a.kind(), false, 0, {IndexEvaluation(a.lhs(), memory)}, {IndexEvaluation(a.rhs(), memory)}});
         }
       }
       if (p.atoms.empty()) {

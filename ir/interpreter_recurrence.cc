@@ -26,10 +26,11 @@ class Layer {
       std::int64_t length = steps;
       if (k_.lengths) {
         const ByteView lengths = memory_.view(*k_.lengths);
-        const Scalar given =
-            to_scalar(read_element(lengths.dtype, byte_at(lengths, lengths.offset + n * lengths.strides[0], op_)));
+        const Scalar given = to_scalar(
+            read_element(lengths.dtype, byte_at(lengths, lengths.offset + n * lengths.strides[0], op_)));
         if (given.i < 0 || given.i > steps) {
-          user_error(711, {{}, op_.name, {}}, fmt::format("index {} is out of range [0, {})", given.i, steps + 1));
+          user_error(711, {{}, op_.name, {}},
+                     fmt::format("index {} is out of range [0, {})", given.i, steps + 1));
         }
         length = given.i;
       }
@@ -53,7 +54,8 @@ class Layer {
     return to_scalar(read_element(v.dtype, byte_at(v, offset(v, at), op_))).d;
   }
   void store(const ByteView& v, std::initializer_list<std::int64_t> at, double value) {
-    write_element(v.dtype, byte_at(v, offset(v, at), op_, true), to_literal(v.dtype, rounded(v.dtype, {value, 0})));
+    write_element(v.dtype, byte_at(v, offset(v, at), op_, true),
+                  to_literal(v.dtype, rounded(v.dtype, {value, 0})));
   }
   static std::int64_t offset(const ByteView& v, std::initializer_list<std::int64_t> at) {
     std::int64_t bytes = v.offset;
@@ -71,16 +73,15 @@ class Layer {
     const ByteView v = memory_.view(ref);
     for (std::int64_t j = 0; j < hidden_; ++j) store(v, {n, j}, values[static_cast<std::size_t>(j)]);
   }
-  double bias(std::int64_t gate) {
-    return k_.bias ? load(memory_.view(*k_.bias), {gate}) : 0;
-  }
+  double bias(std::int64_t gate) { return k_.bias ? load(memory_.view(*k_.bias), {gate}) : 0; }
   double peephole(std::int64_t p, std::int64_t j) {
     return k_.peepholes ? load(memory_.view(*k_.peepholes), {p, j}) : 0;
   }
   // Row `h` times one column of the recurrent weights.
   double product(const std::vector<double>& h, std::int64_t column) const {
     double sum = 0;
-    for (std::int64_t i = 0; i < hidden_; ++i) sum += h[static_cast<std::size_t>(i)] * load(weights_, {i, column});
+    for (std::int64_t i = 0; i < hidden_; ++i)
+      sum += h[static_cast<std::size_t>(i)] * load(weights_, {i, column});
     return sum;
   }
   double activate(std::size_t function, double value) {

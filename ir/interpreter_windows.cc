@@ -11,7 +11,8 @@ namespace {
 // The element of a spatial dimension of `size` that tap `tap` of the window at `position` reads; nullopt: outside.
 std::optional<std::int64_t> tapped(const Window& w, std::int64_t pad, bool transposed, std::int64_t position,
                                    std::int64_t tap, std::int64_t size) {
-  std::int64_t at = transposed ? position + pad - tap * w.dilation : position * w.stride + tap * w.dilation - pad;
+  std::int64_t at =
+      transposed ? position + pad - tap * w.dilation : position * w.stride + tap * w.dilation - pad;
   if (transposed) {
     if (at < 0 || at % w.stride != 0) return std::nullopt;
     at /= w.stride;
@@ -101,7 +102,8 @@ void run_pooling(RankMemory& memory, const Operation& op, const Pooling& k) {
                    value = folded;
                    ++count;
                  });
-    if (k.kind == PoolKind::average) value = apply(OpCode::div, x.dtype, value, cast(DType::i64, x.dtype, {0, count}));
+    if (k.kind == PoolKind::average)
+      value = apply(OpCode::div, x.dtype, value, cast(DType::i64, x.dtype, {0, count}));
     std::int64_t po = out.offset;
     for (std::size_t d = 0; d < out.sizes.size(); ++d) po += indices[d] * out.strides[d];
     const Scalar result = k.kind == PoolKind::arg_max ? Scalar{0, best} : rounded(x.dtype, value);

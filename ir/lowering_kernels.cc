@@ -38,8 +38,8 @@ std::vector<int> channels_to_the_end(std::size_t rank) {
 
 }  // namespace
 
-TensorBox Lowering::convolution(TensorBox a, TensorBox b, std::vector<Window> windows, std::vector<Expr> spatial,
-                                bool transposed) {
+TensorBox Lowering::convolution(TensorBox a, TensorBox b, std::vector<Window> windows,
+                                std::vector<Expr> spatial, bool transposed) {
   const std::size_t n = windows.size();
   require_equal(a.sizes().back(), b.sizes()[0] * b.sizes()[n + 1]);
   Convolution k;
@@ -48,8 +48,9 @@ TensorBox Lowering::convolution(TensorBox a, TensorBox b, std::vector<Window> wi
   k.windows = std::move(windows);
   k.transposed = transposed;
   const DType dtype = graph_[k.a.buffer].dtype;
-  k.out = channels_last(origin_.empty() ? "convolution" : origin_, is_float(dtype) ? dtype : accumulator_of(dtype),
-                        k.a.sizes[0], std::move(spatial), k.b.sizes[0] * k.b.sizes[n + 2]);
+  k.out = channels_last(origin_.empty() ? "convolution" : origin_,
+                        is_float(dtype) ? dtype : accumulator_of(dtype), k.a.sizes[0], std::move(spatial),
+                        k.b.sizes[0] * k.b.sizes[n + 2]);
   const BufferId out = k.out.buffer;
   const std::size_t rank = k.out.sizes.size();
   emit({graph_[out].name, std::move(k), {out}, {origin_}, std::nullopt});

@@ -363,11 +363,13 @@ Kernel Parser::convolution(Operation& op, std::string& given) {
     fail(kWrongCount, start, fmt::format("a convolution must have one result, got {}", op.outputs.size()));
   if (k.a.sizes.size() < 3 || k.b.sizes.size() != k.a.sizes.size() + 1) {
     fail(kShapeMismatch, start,
-         "the operands of a convolution are [n, spatial..., channels] and [groups, taps..., channels, results]");
+         "the operands of a convolution are [n, spatial..., channels] and [groups, taps..., channels, "
+         "results]");
   }
   std::vector<std::int64_t> taps;
   for (std::size_t d = 1; d + 2 < k.b.sizes.size(); ++d) {
-    if (!k.b.sizes[d].is_constant()) fail(kShapeMismatch, start, "the number of taps of a window must be known");
+    if (!k.b.sizes[d].is_constant())
+      fail(kShapeMismatch, start, "the number of taps of a window must be known");
     taps.push_back(k.b.sizes[d].constant());
   }
   k.windows = windows(taps.size(), &taps);

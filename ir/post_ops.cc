@@ -82,8 +82,8 @@ std::optional<Expr> offset_of(const Instr& load, PostOp::Kind kind, const Graph&
 }
 
 // The first of the kinds that the load suits.
-std::optional<PostOp> with_operand(std::initializer_list<PostOp::Kind> kinds, ValueId operand, const LoopBody& body,
-                                   const Graph& graph, const TensorRef& out) {
+std::optional<PostOp> with_operand(std::initializer_list<PostOp::Kind> kinds, ValueId operand,
+                                   const LoopBody& body, const Graph& graph, const TensorRef& out) {
   const Instr& load = body[operand];
   if (load.code != OpCode::load || !load.operands.empty()) return std::nullopt;
   for (PostOp::Kind kind : kinds) {
@@ -186,7 +186,9 @@ bool named_to_the_end(const Product& product) {
   return !product.post_ops.empty() && product.post_ops.back().result == product.epilogue->result;
 }
 
-BufferId operand_buffer(const Product& product, const PostOp& op) { return (*product.epilogue)[op.operand].buffer; }
+BufferId operand_buffer(const Product& product, const PostOp& op) {
+  return (*product.epilogue)[op.operand].buffer;
+}
 
 Expr operand_offset(const Graph& graph, const Product& product, const PostOp& op) {
   const std::optional<Expr> offset = offset_of((*product.epilogue)[op.operand], op.kind, graph, product.out);

@@ -470,10 +470,15 @@ class Printer {
       }
       if (always || !plain) text += fmt::format(" {} [{}]", word, numbers);
     };
-    if (taps) add("window", [](const Window& w) { return Expr(w.taps); }, true);
-    add("stride", [](const Window& w) { return Expr(w.stride); }, false);
-    add("dilation", [](const Window& w) { return Expr(w.dilation); }, false);
-    add("pad", [](const Window& w) { return w.pad; }, false);
+    if (taps)
+      add(
+          "window", [](const Window& w) { return Expr(w.taps); }, true);
+    add(
+        "stride", [](const Window& w) { return Expr(w.stride); }, false);
+    add(
+        "dilation", [](const Window& w) { return Expr(w.dilation); }, false);
+    add(
+        "pad", [](const Window& w) { return w.pad; }, false);
     return text;
   }
 

@@ -289,7 +289,8 @@ class OperationCheck {
     if (!k.post_ops.empty())
       return wrong(Kind::structure, "steps of an epilogue are given without the epilogue");
     if (is_float(a) != is_float(out))
-      return wrong(Kind::type, "a {} of {} cannot write {}", kind_name(op_.kernel), to_string(a), to_string(out));
+      return wrong(Kind::type, "a {} of {} cannot write {}", kind_name(op_.kernel), to_string(a),
+                   to_string(out));
     return std::nullopt;
   }
 
@@ -299,13 +300,15 @@ class OperationCheck {
     const std::string_view name = kind_name(op_.kernel);
     if (windows.empty()) return wrong(Kind::structure, "a {} needs a window", name);
     if (x.sizes.size() != rank || out.sizes.size() != rank)
-      return wrong(Kind::shape, "operands of a {} with {} windows must have rank {}", name, windows.size(), rank);
+      return wrong(Kind::shape, "operands of a {} with {} windows must have rank {}", name, windows.size(),
+                   rank);
     if (provably_different(x.sizes[0], out.sizes[0]))
       return wrong(Kind::shape, "the batches of operand and result differ");
     for (std::size_t d = 0; d < windows.size(); ++d) {
       const Window& w = windows[d];
       constexpr std::int64_t kMost = std::int64_t{1} << 31;
-      if (w.taps < 1 || w.stride < 1 || w.dilation < 1 || w.taps > kMost || w.stride > kMost || w.dilation > kMost)
+      if (w.taps < 1 || w.stride < 1 || w.dilation < 1 || w.taps > kMost || w.stride > kMost ||
+          w.dilation > kMost)
         return wrong(Kind::structure, "window {} has sizes that are not positive or too large", d);
       bool known = true;
       for_each_symbol(w.pad, [&](Expr s) { known &= s.is_symbol(SymbolKind::dim); });
@@ -328,7 +331,8 @@ class OperationCheck {
     if (a != b && !(is_integer(a) && is_integer(b)))
       return wrong(Kind::type, "a convolution does not support {} with {}", to_string(a), to_string(b));
     if (k.b.sizes.size() != spatial + 3)
-      return wrong(Kind::shape, "the weights of a convolution with {} windows must have rank {}", spatial, spatial + 3);
+      return wrong(Kind::shape, "the weights of a convolution with {} windows must have rank {}", spatial,
+                   spatial + 3);
     for (std::size_t d = 0; d < spatial; ++d) {
       if (!k.b.sizes[d + 1].is_constant(k.windows[d].taps))
         return wrong(Kind::shape, "window {} has {} taps, but the weights have {}", d, k.windows[d].taps,
@@ -341,7 +345,8 @@ class OperationCheck {
                    to_string(k.a.sizes[channel]), to_string(k.b.sizes[0]), to_string(k.b.sizes[spatial + 1]));
     if (provably_different(k.out.sizes[channel], k.b.sizes[0] * k.b.sizes[spatial + 2]))
       return wrong(Kind::shape, "the result has {} channels, but the weights write {} groups of {}",
-                   to_string(k.out.sizes[channel]), to_string(k.b.sizes[0]), to_string(k.b.sizes[spatial + 2]));
+                   to_string(k.out.sizes[channel]), to_string(k.b.sizes[0]),
+                   to_string(k.b.sizes[spatial + 2]));
     return check_epilogue(k);
   }
 

@@ -54,7 +54,8 @@ std::optional<std::vector<Expr>> coordinates(Expr element, std::span<const Expr>
     if (!quotient) return std::nullopt;
   }
   for (std::size_t d = 0; d < sizes.size(); ++d) {
-    if (!provably_non_negative(at[d], extents) || !provably_less(at[d], sizes[d], extents)) return std::nullopt;
+    if (!provably_non_negative(at[d], extents) || !provably_less(at[d], sizes[d], extents))
+      return std::nullopt;
   }
   return at;
 }
@@ -109,7 +110,8 @@ class Chooser {
       const auto* fixed = std::get_if<FixedLayout>(&buffer.layout);
       if (fixed == nullptr || buffer.sizes.size() < 3 || !buffer.storage.valid()) continue;
       const Storage& storage = graph_[buffer.storage];
-      if (storage.kind != StorageKind::activation || storage.alias_of.valid() || owners[buffer.storage] != 1) continue;
+      if (storage.kind != StorageKind::activation || storage.alias_of.valid() || owners[buffer.storage] != 1)
+        continue;
       if (fixed->strides != contiguous_strides(buffer.sizes)) continue;
       families_[b].candidate = true;
       families_[b].members.push_back(b);
@@ -163,8 +165,10 @@ class Chooser {
     Operation& op = graph_[id];
     const bool window = op.as<Convolution>() != nullptr || op.as<Pooling>() != nullptr;
     if (window || op.as<Loops>() != nullptr) {
-      visit_ids(op, [&](BufferId& b) { add(b, id, &Family::users); }, [](OpId) {});
-    } else if (op.as<Gemm>() != nullptr || op.as<Recurrence>() != nullptr || op.as<ExternKernel>() != nullptr) {
+      visit_ids(
+          op, [&](BufferId& b) { add(b, id, &Family::users); }, [](OpId) {});
+    } else if (op.as<Gemm>() != nullptr || op.as<Recurrence>() != nullptr ||
+               op.as<ExternKernel>() != nullptr) {
       for_each_operand(op.kernel, [&](const TensorRef& ref, bool written) {
         if (written || family_[ref.buffer] != ref.buffer) return refuse(ref.buffer);
         add(ref.buffer, id, &Family::others);
@@ -176,7 +180,8 @@ class Chooser {
   }
 
   void refuse_all(OpId id) {
-    visit_ids(graph_[id], [&](BufferId& b) { refuse(b); }, [](OpId) {});
+    visit_ids(
+        graph_[id], [&](BufferId& b) { refuse(b); }, [](OpId) {});
     if (const auto* region = graph_[id].as<RegionKernel>()) {
       for (const Region& r : region->regions) {
         for (OpId inner : r.ops) refuse_all(inner);
@@ -223,7 +228,8 @@ class Chooser {
         visit_ids(
             graph_[id],
             [&](BufferId& b) {
-              if (family_[b].valid() && graph_[b].sizes.size() == graph_[owner].sizes.size()) enter(family_[b]);
+              if (family_[b].valid() && graph_[b].sizes.size() == graph_[owner].sizes.size())
+                enter(family_[b]);
             },
             [](OpId) {});
       }
@@ -261,7 +267,8 @@ class Chooser {
     }
     // The strides of single elements are those of a dense layout.
     for (std::size_t k = ref.sizes.size(); k-- > 0;) {
-      if (ref.sizes[k].is_constant(1)) out.strides[k] = k + 1 < ref.sizes.size() ? out.strides[k + 1] * out.sizes[k + 1] : Expr(1);
+      if (ref.sizes[k].is_constant(1))
+        out.strides[k] = k + 1 < ref.sizes.size() ? out.strides[k + 1] * out.sizes[k + 1] : Expr(1);
     }
     return out;
   }
@@ -275,7 +282,8 @@ class Chooser {
     });
     for_each_body(op.kernel, [&](const LoopBody& body, const std::vector<Expr>& sizes) {
       for (const Instr& instr : body.instrs) {
-        if (instr.code == OpCode::load && in_family(instr.buffer)) ok = ok && moved(instr.buffer, instr.index, sizes);
+        if (instr.code == OpCode::load && in_family(instr.buffer))
+          ok = ok && moved(instr.buffer, instr.index, sizes);
       }
     });
     if (const auto* loops = op.as<Loops>(); ok && loops != nullptr && in_family(op.outputs[0])) {
@@ -289,7 +297,8 @@ class Chooser {
     for (BufferId owner : families_.ids()) {
       Family& f = families_[owner];
       if (!chosen(owner)) continue;
-      f.candidate = std::all_of(f.users.begin(), f.users.end(), [&](OpId op) { return changeable(owner, op); });
+      f.candidate =
+          std::all_of(f.users.begin(), f.users.end(), [&](OpId op) { return changeable(owner, op); });
     }
   }
 
@@ -315,8 +324,12 @@ class Chooser {
       loops.body = body.finish(body.load(owner, graph_[owner].dtype, element));
       loops.store_index = element;
       const OpId producer = graph_[owner].producer;
-      const OpId copy = graph_.add_op(
-          {name, std::move(loops), {to}, producer.valid() ? graph_[producer].origins : std::vector<std::string>{}, std::nullopt});
+      const OpId copy =
+          graph_.add_op({name,
+                         std::move(loops),
+                         {to},
+                         producer.valid() ? graph_[producer].origins : std::vector<std::string>{},
+                         std::nullopt});
       const std::vector<OpId>& readers = families_[owner].others;
       before[readers.front()].push_back(copy);
       for (OpId reader : readers) {

@@ -187,7 +187,7 @@ class Fuser {
     std::vector<Expr> same;
     for (std::size_t k = 0; k < sizes.size(); ++k) same.push_back(graph_.pool->index(k));
     const ValueId before = product.epilogue ? body.inline_body(*product.epilogue, same)
-                                         : body.acc(accumulator_of(graph_[product.a.buffer].dtype));
+                                            : body.acc(accumulator_of(graph_[product.a.buffer].dtype));
     const ValueId value = body.cast(before, graph_[result].dtype);
     IdVector<ValueId, ValueId> map(loops.body.instrs.size());
     for (const ValueId k : map.ids()) {

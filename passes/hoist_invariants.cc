@@ -139,7 +139,8 @@ bool HoistInvariants::run(ir::Schedule& schedule) {
     if (node.kind == ScheduleNode::Kind::single) {
       const auto* loops = schedule.graph[node.op].as<Loops>();
       if (loops != nullptr && !loops->is_reduction()) {
-        for (OpId op : Hoister(schedule.graph, node.op, min_flops).run()) nodes.push_back(ScheduleNode::single(op));
+        for (OpId op : Hoister(schedule.graph, node.op, min_flops).run())
+          nodes.push_back(ScheduleNode::single(op));
       }
     }
     nodes.push_back(std::move(node));

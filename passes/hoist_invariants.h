@@ -23,7 +23,8 @@ namespace braid::passes {
 
 struct HoistInvariants {
   static constexpr std::string_view kName = "hoist_invariants";
-  static constexpr std::string_view kDescription = "computes what an inner dimension decides once, not at every outer point";
+  static constexpr std::string_view kDescription =
+      "computes what an inner dimension decides once, not at every outer point";
 
   std::int64_t min_flops = 10;
 

@@ -14,9 +14,9 @@
 namespace braid::rt {
 namespace {
 
-constexpr int64_t kPanelRows = 2;      // up to this many, our own kernel streams the packed matrix
-constexpr int64_t kManyRows = 64;      // from here on sgemm is as fast on plain operands as others on packed ones
-constexpr int64_t kFewRows = 2;        // up to this many, our own kernel reads unpacked operands
+constexpr int64_t kPanelRows = 2;  // up to this many, our own kernel streams the packed matrix
+constexpr int64_t kManyRows = 64;  // from here on sgemm is as fast on plain operands as others on packed ones
+constexpr int64_t kFewRows = 2;    // up to this many, our own kernel reads unpacked operands
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 
 dnnl::memory::desc plain(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
@@ -29,8 +29,8 @@ Panels panels_of(const dnnl::memory::desc& desc) {
   if (d.format_kind != dnnl_blocked || d.data_type != dnnl_f32 || d.offset0 != 0) return {};
   const dnnl_blocking_desc_t& b = d.format_desc.blocking;
   if (d.ndims == 4) {  // [n / 8][k / 8][8 rows][8 columns] of a convolution: panels of 8 columns
-    const bool eights = b.inner_nblks == 2 && b.inner_idxs[0] == 1 && b.inner_idxs[1] == 0 && b.inner_blks[0] == 8 &&
-                        b.inner_blks[1] == 8;
+    const bool eights = b.inner_nblks == 2 && b.inner_idxs[0] == 1 && b.inner_idxs[1] == 0 &&
+                        b.inner_blks[0] == 8 && b.inner_blks[1] == 8;
     return eights && b.strides[1] == 64 ? Panels{8, b.strides[0]} : Panels{};
   }
   if (d.ndims != 2) return {};
@@ -289,8 +289,11 @@ struct MatmulForm {
   static dnnl::memory::desc weights(int64_t k, int64_t n) {
     return {{k, n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
   }
-  static dnnl::memory::desc given_weights(int64_t k, int64_t n, int64_t row, int64_t col) { return plain(k, n, row, col); }
-  static dnnl::matmul::desc desc(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& c) {
+  static dnnl::memory::desc given_weights(int64_t k, int64_t n, int64_t row, int64_t col) {
+    return plain(k, n, row, col);
+  }
+  static dnnl::matmul::desc desc(const dnnl::memory::desc& a, const dnnl::memory::desc& b,
+                                 const dnnl::memory::desc& c) {
     return {a, b, c};
   }
 };
@@ -299,9 +302,13 @@ struct ConvolutionForm {
   static constexpr const char* kName = "convolution";
 
   static dnnl::memory::desc matrix(int64_t rows, int64_t cols, int64_t row_stride) {
-    return {{1, cols, 1, rows}, dnnl::memory::data_type::f32, {rows * row_stride, 1, rows * row_stride, row_stride}};
+    return {{1, cols, 1, rows},
+            dnnl::memory::data_type::f32,
+            {rows * row_stride, 1, rows * row_stride, row_stride}};
   }
-  static dnnl::memory::desc vector(int64_t n) { return {{1, n, 1, 1}, dnnl::memory::data_type::f32, {n, 1, n, n}}; }
+  static dnnl::memory::desc vector(int64_t n) {
+    return {{1, n, 1, 1}, dnnl::memory::data_type::f32, {n, 1, n, n}};
+  }
   static dnnl::memory::desc weights(int64_t k, int64_t n) {
     return {{n, k, 1, 1}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
   }
@@ -310,7 +317,14 @@ struct ConvolutionForm {
   }
   static dnnl::convolution_forward::desc desc(const dnnl::memory::desc& a, const dnnl::memory::desc& b,
                                               const dnnl::memory::desc& c) {
-    return {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, a, b, c, {1, 1}, {0, 0}, {0, 0}};
+    return {dnnl::prop_kind::forward_inference,
+            dnnl::algorithm::convolution_direct,
+            a,
+            b,
+            c,
+            {1, 1},
+            {0, 0},
+            {0, 0}};
   }
 };
 
@@ -319,8 +333,8 @@ class PackedKernel final : public GemmKernel {
  public:
   using Primitive = typename Form::Primitive;
 
-  PackedKernel(const GemmShape& shape, const typename Primitive::primitive_desc& pd, const dnnl::engine& engine,
-               const dnnl::stream& stream, Scratch* scratch)
+  PackedKernel(const GemmShape& shape, const typename Primitive::primitive_desc& pd,
+               const dnnl::engine& engine, const dnnl::stream& stream, Scratch* scratch)
       : primitive_(pd), stream_(stream), scratch_(scratch) {
     scratch->reserve(pd.scratchpad_desc().get_size());
     args_.add(DNNL_ARG_SRC, pd.src_desc(), engine);
@@ -337,7 +351,8 @@ class PackedKernel final : public GemmKernel {
   }
   // Null if the library has no fast kernel for the shape and layout.
   static std::unique_ptr<GemmKernel> make(const GemmShape& s, const dnnl::memory::desc& packed,
-                                          const dnnl::engine& engine, const dnnl::stream& stream, Scratch* scratch) {
+                                          const dnnl::engine& engine, const dnnl::stream& stream,
+                                          Scratch* scratch) {
     const auto desc = Form::desc(Form::matrix(s.m, s.k, s.a_row), packed, Form::matrix(s.m, s.n, s.c_row));
     const typename Primitive::primitive_desc pd(desc, attributes(s), engine, true);
     if (!pd || is_reference(pd.impl_info_str())) return nullptr;
@@ -379,7 +394,8 @@ class PackedKernel final : public GemmKernel {
 
 // How the library lays out b for products of about `m` rows with this form, and what computes them.
 template <class Form>
-typename Form::Primitive::primitive_desc typical(int64_t m, int64_t k, int64_t n, const dnnl::engine& engine) {
+typename Form::Primitive::primitive_desc typical(int64_t m, int64_t k, int64_t n,
+                                                 const dnnl::engine& engine) {
   const auto desc = Form::desc(Form::matrix(m, k, k), Form::weights(k, n), Form::matrix(m, n, n));
   return typename Form::Primitive::primitive_desc(desc, engine, true);
 }

@@ -86,7 +86,8 @@ void run_rnn(const RecurrenceArgs<T, Sum>& args, const Product& product, const F
     const T* const gates = args.gates + t * args.batch * hidden;
     update_state(args, t, [&](int64_t row, int64_t j, Sum) {
       const int64_t at = row * hidden + j;
-      return args.apply(f, load(gates[at]) + args.work[at] + (args.bias != nullptr ? load(args.bias[j]) : Sum{0}));
+      return args.apply(
+          f, load(gates[at]) + args.work[at] + (args.bias != nullptr ? load(args.bias[j]) : Sum{0}));
     });
   });
 }
@@ -126,7 +127,8 @@ void run_gru(const RecurrenceArgs<T, Sum>& args, const Product& product, const F
 }
 
 template <class T, class Sum, class Product, class F, class G, class H>
-void run_lstm(const RecurrenceArgs<T, Sum>& args, const Product& product, const F& f, const G& g, const H& h) {
+void run_lstm(const RecurrenceArgs<T, Sum>& args, const Product& product, const F& f, const G& g,
+              const H& h) {
   const int64_t hidden = args.hidden, width = 4 * hidden;
   for_each_step(args, [&](int64_t t) {
     const T* const gates = args.gates + t * args.batch * width;

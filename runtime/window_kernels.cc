@@ -66,8 +66,9 @@ struct Operands {
   Desc a, out;
 };
 Operands operands_of(const WindowShape& s, int64_t a_channels, int64_t out_channels) {
-  return {activations(dims(s, s.batch, a_channels, s.in), dims(s, s.a_batch, s.a_channel, s.a_spatial)),
-          activations(dims(s, s.batch, out_channels, s.out), dims(s, s.out_batch, s.out_channel, s.out_spatial))};
+  return {
+      activations(dims(s, s.batch, a_channels, s.in), dims(s, s.a_batch, s.a_channel, s.a_spatial)),
+      activations(dims(s, s.batch, out_channels, s.out), dims(s, s.out_batch, s.out_channel, s.out_spatial))};
 }
 Desc in_any_layout(const Desc& desc) { return Desc(desc.dims(), kFloat, kAnyLayout); }
 
@@ -132,13 +133,18 @@ struct Chosen {
 
 template <class Primitive>
 Chosen chosen(const typename Primitive::primitive_desc& pd) {
-  return {Primitive(pd), pd.src_desc(), {}, pd.dst_desc(), pd.scratchpad_desc(), pd.impl_info_str(),
+  return {Primitive(pd),
+          pd.src_desc(),
+          {},
+          pd.dst_desc(),
+          pd.scratchpad_desc(),
+          pd.impl_info_str(),
           is_reference(pd.impl_info_str())};
 }
 
 template <class Primitive>
-std::optional<Chosen> convolution(const ConvolutionShape& s, dnnl::algorithm algorithm, const Operands& layouts,
-                                  const Desc& out, const dnnl::engine& engine) {
+std::optional<Chosen> convolution(const ConvolutionShape& s, dnnl::algorithm algorithm,
+                                  const Operands& layouts, const Desc& out, const dnnl::engine& engine) {
   const Desc any = weights_dims(s, {});
   const Desc bias = begins_with_bias(s) ? Desc({s.groups * s.filters}, kFloat, Dims{1}) : Desc();
   const typename Primitive::desc desc(dnnl::prop_kind::forward_inference, algorithm, layouts.a, any, bias,
@@ -154,16 +160,17 @@ std::optional<Chosen> convolution(const ConvolutionShape& s, dnnl::algorithm alg
 std::optional<Chosen> convolution(const ConvolutionShape& s, const Operands& layouts, const Desc& out,
                                   const dnnl::engine& engine) {
   if (s.transposed)
-    return convolution<dnnl::deconvolution_forward>(s, dnnl::algorithm::deconvolution_direct, layouts, out, engine);
+    return convolution<dnnl::deconvolution_forward>(s, dnnl::algorithm::deconvolution_direct, layouts, out,
+                                                    engine);
   return convolution<dnnl::convolution_forward>(s, dnnl::algorithm::convolution_direct, layouts, out, engine);
 }
 
 std::optional<Chosen> pooling(const PoolShape& s, const Operands& layouts, const dnnl::engine& engine) {
   const dnnl::algorithm algorithm =
       s.average ? dnnl::algorithm::pooling_avg_exclude_padding : dnnl::algorithm::pooling_max;
-  const dnnl::pooling_v2_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, layouts.a, layouts.out,
-                                            spatial(s, s.stride), spatial(s, s.taps), gaps(s), spatial(s, s.pad),
-                                            pads_after(s, false));
+  const dnnl::pooling_v2_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, layouts.a,
+                                            layouts.out, spatial(s, s.stride), spatial(s, s.taps), gaps(s),
+                                            spatial(s, s.pad), pads_after(s, false));
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::pooling_v2_forward::primitive_desc pd(desc, attr, engine, true);
@@ -214,7 +221,8 @@ class Kernel final : public WindowKernel {
  public:
   // `given_b` is empty for pools; `packed_b` is null if the weights are not constant.
   Kernel(const Chosen& c, const Operands& given, const Desc& given_b, const std::byte* packed_b,
-         const ConvolutionShape* shape, const dnnl::engine& engine, const dnnl::stream& stream, Scratch* scratch)
+         const ConvolutionShape* shape, const dnnl::engine& engine, const dnnl::stream& stream,
+         Scratch* scratch)
       : primitive_(c.primitive),
         name_(c.name),
         a_(given.a, c.a, engine),
@@ -350,9 +358,10 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const f
     return slot.get();
   }
   const Operands given = operands_of(shape, shape.groups * shape.channels, shape.groups * shape.filters);
-  const Chosen c = im.best(given, "convolution", [&](const Operands& layouts) {
-    return convolution(shape, layouts, given.out, im.engine);
-  }, [&](const Chosen& direct) { return rereads_rows(shape, direct); });
+  const Chosen c = im.best(
+      given, "convolution",
+      [&](const Operands& layouts) { return convolution(shape, layouts, given.out, im.engine); },
+      [&](const Chosen& direct) { return rereads_rows(shape, direct); });
   const Desc b = given_weights(shape);
   const std::byte* packed = constant_b != nullptr ? im.pack(constant_b, b, c.b) : nullptr;
   slot = std::make_unique<Kernel>(c, given, b, packed, &shape, im.engine, im.stream, &im.scratch);
@@ -368,9 +377,9 @@ const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
     return slot.get();
   }
   const Operands given = operands_of(shape, shape.channels, shape.channels);
-  const Chosen c =
-      im.best(given, "pool", [&](const Operands& layouts) { return pooling(shape, layouts, im.engine); },
-              [](const Chosen&) { return false; });
+  const Chosen c = im.best(
+      given, "pool", [&](const Operands& layouts) { return pooling(shape, layouts, im.engine); },
+      [](const Chosen&) { return false; });
   slot = std::make_unique<Kernel>(c, given, Desc(), nullptr, nullptr, im.engine, im.stream, &im.scratch);
   return slot.get();
 }

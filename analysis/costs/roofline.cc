@@ -124,8 +124,8 @@ double operand_bytes(const ir::Graph& graph, const ir::Operation& op, const Size
   return bytes;
 }
 
-KernelWork of_pooling(const ir::Graph& graph, const ir::Operation& op, const ir::Pooling& k, const SizeOf& size,
-                      const std::function<bool(ir::BufferId)>& inside) {
+KernelWork of_pooling(const ir::Graph& graph, const ir::Operation& op, const ir::Pooling& k,
+                      const SizeOf& size, const std::function<bool(ir::BufferId)>& inside) {
   double per_point = 1;
   for (const ir::Window& w : k.windows) per_point *= static_cast<double>(w.taps);
   KernelWork work;

@@ -299,7 +299,8 @@ void ProgramEmitter::write_class(Writer& w) const {
           fmt::format("packed_[{}] = {};  // {}", k, packed_[k].call, c_comment(graph[packed_[k].b].name)));
     for (const WindowUse& use : windows_) {
       if (use.packs)
-        w.line(fmt::format("pack({}(nullptr), {});  // {}", shape_name(use.shape), use.weights, c_comment(use.label)));
+        w.line(fmt::format("pack({}(nullptr), {});  // {}", shape_name(use.shape), use.weights,
+                           c_comment(use.label)));
     }
     w.close();
     w.line();
@@ -338,7 +339,8 @@ void ProgramEmitter::write_class(Writer& w) const {
     w.open("kernels = {");
     for (const WindowUse& use : windows_) {
       const std::string weights = use.weights.empty() ? "" : ", " + use.weights;
-      w.line(fmt::format("windows_.kernel({}(d){}),  // {}", shape_name(use.shape), weights, c_comment(use.label)));
+      w.line(fmt::format("windows_.kernel({}(d){}),  // {}", shape_name(use.shape), weights,
+                         c_comment(use.label)));
     }
     w.close("};");
     w.close();

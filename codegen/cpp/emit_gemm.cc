@@ -119,9 +119,9 @@ void ProgramEmitter::emit_gemm(OpId id) {
   const std::vector<std::string> vectors = post_op_operands(gemm);
   const GemmCall call = use_gemm(gemm, label(id));
   note({id}, fmt::format("{} x {}", s_.graph[gemm.a.buffer].name, s_.graph[gemm.b.buffer].name));
-  std::string args = fmt::format("{{{}, {}, {}", address(gemm.a.buffer, gemm.a.offset),
-                                 address(gemm.b.buffer, gemm.b.offset),
-                                 address(gemm.out.buffer, gemm.out.offset, false));
+  std::string args =
+      fmt::format("{{{}, {}, {}", address(gemm.a.buffer, gemm.a.offset),
+                  address(gemm.b.buffer, gemm.b.offset), address(gemm.out.buffer, gemm.out.offset, false));
   if (!vectors.empty()) args += fmt::format(", {{{}}}", fmt::join(vectors, ", "));
   step_.push_back(fmt::format("gemm({}, {}}}{});", call.index, args, call.packed));
 }

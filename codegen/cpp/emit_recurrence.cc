@@ -72,8 +72,8 @@ void ProgramEmitter::emit_recurrence(OpId id) {
     gemm.out = columns(work, parts[p].first, parts[p].second);
     const GemmCall call = use_gemm(gemm, label(id));
     products += fmt::format("{}gemm({}, {{rows, {}, {}}}{});", p == 0 ? "" : " else ", call.index,
-                            address(gemm.b.buffer, gemm.b.offset), address(gemm.out.buffer, gemm.out.offset, false),
-                            call.packed);
+                            address(gemm.b.buffer, gemm.b.offset),
+                            address(gemm.out.buffer, gemm.out.offset, false), call.packed);
     if (p == 0 && parts.size() > 1) products = "if (part == 0) " + products;
   }
 

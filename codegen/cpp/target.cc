@@ -48,7 +48,8 @@ bool has_window_kernel(const Graph& graph, const Operation& op) {
     // A window that lies outside entirely has no maximum.
     if (pool != nullptr && w.dilation == 1 && bounds(w.pad).max >= w.taps) return false;
     if (pool != nullptr && w.dilation > 1 &&
-        (!w.pad.is_constant(0) || !at_least(a.sizes[d + 1] - ((out.sizes[d + 1] - 1) * w.stride + extent), 0)))
+        (!w.pad.is_constant(0) ||
+         !at_least(a.sizes[d + 1] - ((out.sizes[d + 1] - 1) * w.stride + extent), 0)))
       return false;
   }
   return pool == nullptr || pool->kind == PoolKind::max || pool->kind == PoolKind::average;

@@ -12,7 +12,8 @@ struct Filters {
 
 std::int64_t known(OpContext& c, Expr size) {
   if (!size.is_constant())
-    c.fail(kUnsupportedForm, fmt::format("the weights have the size '{}', which must be known", to_string(size)));
+    c.fail(kUnsupportedForm,
+           fmt::format("the weights have the size '{}', which must be known", to_string(size)));
   return size.constant();
 }
 
@@ -26,23 +27,23 @@ Filters filters_of(OpContext& c, bool transposed) {
   for (std::size_t d = 2; d < sizes.size(); ++d) f.taps.push_back(known(c, sizes[d]));
   const std::int64_t outer = known(c, sizes[0]), inner = known(c, sizes[1]);
   if (f.groups < 1 || outer % f.groups != 0) {
-    c.fail(kInvalidAttribute, fmt::format("attribute 'group' is {}, which does not divide the {} {}", f.groups,
-                                          outer, transposed ? "channels" : "filters"));
+    c.fail(kInvalidAttribute, fmt::format("attribute 'group' is {}, which does not divide the {} {}",
+                                          f.groups, outer, transposed ? "channels" : "filters"));
   }
   f.channels = transposed ? outer / f.groups : inner;
   f.per_group = transposed ? inner : outer / f.groups;
   const Expr channels = c.sizes(0)[1];
   if (channels.is_constant() && channels.constant() != f.groups * f.channels) {
-    c.fail(kShapeMismatch,
-           fmt::format("the input has {} channels, but the weights are for {} groups of {}",
-                       channels.constant(), f.groups, f.channels));
+    c.fail(kShapeMismatch, fmt::format("the input has {} channels, but the weights are for {} groups of {}",
+                                       channels.constant(), f.groups, f.channels));
   }
   for (std::int64_t taps : f.taps) {
     if (taps < 1) c.fail(kShapeMismatch, "a window of the weights has no elements");
   }
   if (const auto shape = c.ints_attribute("kernel_shape"); shape && *shape != f.taps) {
-    c.fail(kShapeMismatch, fmt::format("attribute 'kernel_shape' is [{}], but the weights have windows of [{}]",
-                                       fmt::join(*shape, ", "), fmt::join(f.taps, ", ")));
+    c.fail(kShapeMismatch,
+           fmt::format("attribute 'kernel_shape' is [{}], but the weights have windows of [{}]",
+                       fmt::join(*shape, ", "), fmt::join(f.taps, ", ")));
   }
   return f;
 }
@@ -64,9 +65,10 @@ TensorBox convolved(OpContext& c, const TensorBox& x, const TensorBox& w, bool t
   ir::Lowering& l = c.lowering();
   const std::vector<Expr> spatial = spatial_sizes(c);
   const Filters f = filters_of(c, transposed);
-  const Windows windows = transposed ? transposed_windows_of(c, spatial, f.taps) : windows_of(c, spatial, f.taps);
-  return channels_first(
-      l, l.convolution(channels_last(l, x), grouped(l, w, f, transposed), windows.windows, windows.sizes, transposed));
+  const Windows windows =
+      transposed ? transposed_windows_of(c, spatial, f.taps) : windows_of(c, spatial, f.taps);
+  return channels_first(l, l.convolution(channels_last(l, x), grouped(l, w, f, transposed), windows.windows,
+                                         windows.sizes, transposed));
 }
 
 template <bool transposed>

@@ -78,9 +78,8 @@ struct Cell {
 };
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 class Layers {
@@ -143,7 +142,8 @@ class Layers {
   }
 
   void read_sizes() {
-    if (c_.rank(0) != 3) c_.fail(kShapeMismatch, fmt::format("the input has rank {}, expected 3", c_.rank(0)));
+    if (c_.rank(0) != 3)
+      c_.fail(kShapeMismatch, fmt::format("the input has rank {}, expected 3", c_.rank(0)));
     if (c_.rank(2) != 3)
       c_.fail(kShapeMismatch, fmt::format("the recurrent weights have rank {}, expected 3", c_.rank(2)));
     const bool batch_first = c_.int_attribute("layout", 0) != 0;
@@ -151,15 +151,17 @@ class Layers {
     hidden_ = c_.sizes(2)[2];
     if (const std::int64_t given = c_.int_attribute("hidden_size", 0);
         given != 0 && hidden_.is_constant() && given != hidden_.constant()) {
-      c_.fail(kInvalidAttribute, fmt::format("attribute 'hidden_size' is {}, but the recurrent weights are for {}",
-                                             given, to_string(hidden_)));
+      c_.fail(kInvalidAttribute,
+              fmt::format("attribute 'hidden_size' is {}, but the recurrent weights are for {}", given,
+                          to_string(hidden_)));
     }
     const Expr d = directions_, columns = hidden_ * cell_.gates;
     expect(1, "the weights", {d, columns, inputs});
     expect(2, "the recurrent weights", {d, columns, hidden_});
     expect(3, "the biases", {d, columns * 2});
     expect(4, "the lengths", {batch});
-    const std::vector<Expr> state = batch_first ? std::vector<Expr>{batch, d, hidden_} : std::vector<Expr>{d, batch, hidden_};
+    const std::vector<Expr> state =
+        batch_first ? std::vector<Expr>{batch, d, hidden_} : std::vector<Expr>{d, batch, hidden_};
     expect(5, "the initial values", state);
     if (cell_.kind == CellKind::lstm) {
       expect(6, "the initial cell values", state);
@@ -186,8 +188,9 @@ class Layers {
     std::size_t alpha = 0, beta = 0;
     const DType wide = compute_type(c_.dtype(0));
     for (const std::string& name : names) {
-      const auto* found = std::find_if(std::begin(kActivations), std::end(kActivations),
-                                       [&](const Activation& a) { return equal_ignoring_case(a.name, name); });
+      const auto* found =
+          std::find_if(std::begin(kActivations), std::end(kActivations),
+                       [&](const Activation& a) { return equal_ignoring_case(a.name, name); });
       if (found == std::end(kActivations))
         c_.fail(kInvalidAttribute, fmt::format("attribute 'activations' has '{}', which is unknown", name));
       // Values are consumed by the functions that take them, in order.
@@ -213,7 +216,8 @@ class Layers {
     layer.coupled = cell_.kind == CellKind::lstm && c_.int_attribute("input_forget", 0) != 0;
     layer.clip = clip;
     const std::size_t functions = cell_.activations.size();
-    const auto first = activations_.begin() + static_cast<std::ptrdiff_t>(functions * static_cast<std::size_t>(d));
+    const auto first =
+        activations_.begin() + static_cast<std::ptrdiff_t>(functions * static_cast<std::size_t>(d));
     layer.activations.assign(first, first + static_cast<std::ptrdiff_t>(functions));
 
     ir::Lowering::RecurrenceOperands operands;
@@ -233,7 +237,8 @@ class Layers {
     operands.gates = gates;
     operands.weights = l_.permute(of_direction(2, d), {1, 0});
     const int axis = batch_first ? 1 : 0;
-    operands.initial_h = c_.has_input(5) ? of_direction(5, d, axis) : l_.full({batch_, hidden_}, c_.dtype(0), 0);
+    operands.initial_h =
+        c_.has_input(5) ? of_direction(5, d, axis) : l_.full({batch_, hidden_}, c_.dtype(0), 0);
     if (c_.has_input(4)) operands.lengths = c_.input(4);
     if (cell_.kind == CellKind::lstm) {
       if (c_.has_input(6)) operands.initial_c = of_direction(6, d, axis);

@@ -17,7 +17,8 @@ double select(bool condition, double a, double b) { return condition ? a : b; }
 // Where element x of the result lies in the input: ONNX's formulas, with its order of operations, since
 // roundings decide ties. `in` is the size of the input, `out` that of the result.
 template <class Number>
-Number source_of(const std::string& mode, const ResizeAxis& axis, Number x, Number in, Number out, Number scale) {
+Number source_of(const std::string& mode, const ResizeAxis& axis, Number x, Number in, Number out,
+                 Number scale) {
   const Number width = scale * in;  // of the result, before it was made an integer
   if (mode == "align_corners") return select(width == 1.0, 0.0, x * (in - 1.0) / (width - 1.0));
   if (mode == "asymmetric") return x / scale;
@@ -283,7 +284,8 @@ ValueId is_outside(const ResizeOptions& o, const ResizeAxis& axis, BodyBuilder& 
   return b.binary(OpCode::logical_or, x < literal(x, 0), real(b, axis.in - 1) < x);
 }
 
-TensorBox with_extrapolation(OpContext& c, const ResizeOptions& o, const std::vector<ResizeAxis>& axes, TensorBox y) {
+TensorBox with_extrapolation(OpContext& c, const ResizeOptions& o, const std::vector<ResizeAxis>& axes,
+                             TensorBox y) {
   if (o.coordinates != "tf_crop_and_resize") return y;
   return c.lowering().generate(y.sizes(), [&](BodyBuilder& b, std::span<const Expr> at) {
     ValueId value = c.lowering().load(b, y, at);
@@ -294,7 +296,8 @@ TensorBox with_extrapolation(OpContext& c, const ResizeOptions& o, const std::ve
   });
 }
 
-TensorBox nearest_resized(OpContext& c, const ResizeOptions& o, const std::vector<ResizeAxis>& axes, const TensorBox& x) {
+TensorBox nearest_resized(OpContext& c, const ResizeOptions& o, const std::vector<ResizeAxis>& axes,
+                          const TensorBox& x) {
   std::vector<Expr> sizes = x.sizes();
   std::vector<Position> positions;
   for (const ResizeAxis& axis : axes) {
@@ -320,8 +323,7 @@ TensorBox resized(OpContext& c, const ResizeOptions& o, const std::vector<Resize
     if (!axis.scale) l.require_equal(ir::max(axis.in, 1), axis.in);
   }
   if (axes.empty()) return x;
-  if (o.mode == ResizeMode::nearest)
-    return with_extrapolation(c, o, axes, nearest_resized(c, o, axes, x));
+  if (o.mode == ResizeMode::nearest) return with_extrapolation(c, o, axes, nearest_resized(c, o, axes, x));
   const DType dtype = x.dtype(), compute = is_float(dtype) ? compute_type(dtype) : DType::f64;
   TensorBox y = l.cast(x, compute);
   for (std::size_t k = 0; k < axes.size(); ++k) {

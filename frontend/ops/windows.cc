@@ -10,8 +10,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 // An attribute with one number in [least, kMost] per spatial dimension, or so many times `fallback`.
 std::vector<std::int64_t> numbers(OpContext& c, const char* name, std::size_t count, std::int64_t least,
                                   std::int64_t fallback) {
-  std::vector<std::int64_t> out =
-      c.ints_attribute(name).value_or(std::vector<std::int64_t>(count, fallback));
+  std::vector<std::int64_t> out = c.ints_attribute(name).value_or(std::vector<std::int64_t>(count, fallback));
   if (out.size() != count) {
     c.fail(kInvalidAttribute,
            fmt::format("attribute '{}' has {} numbers, expected {}", name, out.size(), count));
@@ -44,8 +43,8 @@ std::vector<ir::Window> windows_without_pads(OpContext& c, const std::vector<std
   std::vector<ir::Window> windows;
   for (std::size_t d = 0; d < count; ++d) {
     if ((taps[d] - 1) * dilations[d] > kMost) {
-      c.fail(kInvalidAttribute, fmt::format("a window of {} taps with dilation {} is too large", taps[d],
-                                            dilations[d]));
+      c.fail(kInvalidAttribute,
+             fmt::format("a window of {} taps with dilation {} is too large", taps[d], dilations[d]));
     }
     windows.push_back({taps[d], strides[d], dilations[d], 0});
   }
@@ -58,9 +57,10 @@ Expr extent_of(const ir::Window& w) { return (w.taps - 1) * w.dilation + 1; }
 
 std::vector<Expr> spatial_sizes(OpContext& c) {
   if (c.rank(0) < 3) {
-    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected batch, channels and at least one spatial "
-                                       "dimension",
-                                       c.rank(0)));
+    c.fail(kShapeMismatch,
+           fmt::format("the input has rank {}, expected batch, channels and at least one spatial "
+                       "dimension",
+                       c.rank(0)));
   }
   return {c.sizes(0).begin() + 2, c.sizes(0).end()};
 }

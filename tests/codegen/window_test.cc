@@ -21,7 +21,8 @@ std::vector<std::vector<ir::Tensor>> whole_inputs(const RandomWindows& program, 
 // For a target without a kernel for any of them.
 TEST(WindowLoops, ComputeWhatTheKernelsWould) {
   const ir::DType types[] = {ir::DType::f32, ir::DType::f64, ir::DType::i32, ir::DType::i8, ir::DType::f16};
-  const codegen::KernelLimits none{[](const ir::Graph&, const ir::Product&) { return codegen::kAnyEpilogue; }, {}};
+  const codegen::KernelLimits none{[](const ir::Graph&, const ir::Product&) { return codegen::kAnyEpilogue; },
+                                   {}};
   for (int k = 0; k < random_cases(150); ++k) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     const ir::DType type = types[seed % 5];

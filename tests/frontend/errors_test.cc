@@ -184,7 +184,8 @@ TEST(FrontendErrors, TheHintForAnUnboundedDimensionCanBePastedIntoAShell) {
 // All that is missing is told at once, wherever it stands.
 TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreNamed) {
   const ir::UserError error = error_in(
-      "g (bool c, float[2] x) => (float[n] y) { u = QuantizeLinear(x, x) y = If (c) <then_branch = t () => (float[m] a) "
+      "g (bool c, float[2] x) => (float[n] y) { u = QuantizeLinear(x, x) y = If (c) <then_branch = t () => "
+      "(float[m] a) "
       "{ a = DequantizeLinear(x, x) }, else_branch = f () => (float[m] b) { b = QuantizeLinear(x, x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(),
@@ -195,12 +196,14 @@ TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreName
 TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
-      "<then_branch = t () => (float[m] a) { [first] b = QuantizeLinear(x, x) [second] a = DequantizeLinear(b, x) }, "
+      "<then_branch = t () => (float[m] a) { [first] b = QuantizeLinear(x, x) [second] a = "
+      "DequantizeLinear(b, x) }, "
       "else_branch = f () => (float[m] b) { b = Abs(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
-  EXPECT_THAT(error.what(),
-              HasSubstr("2 operators are not supported:\n    QuantizeLinear-13 (node 'first'): not implemented\n    "
-                        "DequantizeLinear-13 (node 'second'): not implemented"));
+  EXPECT_THAT(
+      error.what(),
+      HasSubstr("2 operators are not supported:\n    QuantizeLinear-13 (node 'first'): not implemented\n    "
+                "DequantizeLinear-13 (node 'second'): not implemented"));
 }
 
 TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
@@ -224,7 +227,8 @@ TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
 // The element type of Equal's operands is known although what follows is not supported.
 TEST(FrontendErrors, UnsupportedElementTypesAreNamedBesideUnsupportedOperators) {
   const ir::UserError error = error_in(
-      "g (float[2] x) => (float[n] y) { [cast] s = Cast <to = 8> (x) [text] e = Equal(s, s) i = Cast <to = 3> (x) [rows] y = "
+      "g (float[2] x) => (float[n] y) { [cast] s = Cast <to = 8> (x) [text] e = Equal(s, s) i = Cast <to = "
+      "3> (x) [rows] y = "
       "DequantizeLinear(i, x) }",
       {}, 19);
   EXPECT_EQ(error.code(), kUnsupportedOperators);

@@ -142,21 +142,26 @@ TEST(Epilogue, LookAlikesAreLoops) {
       "%1 = load %b[i0] %2 = mul %0, %1 return %2",
       // Limits of a ReLU6 the wrong way round, and a sixth that is a fifth.
       "%1 = constant f32 0 %2 = min %0, %1 %3 = constant f32 6 %4 = max %2, %3 return %4",
-      "%1 = constant f32 3 %2 = add %0, %1 %3 = constant f32 0 %4 = max %2, %3 %5 = constant f32 6 %6 = min %4, %5 "
+      "%1 = constant f32 3 %2 = add %0, %1 %3 = constant f32 0 %4 = max %2, %3 %5 = constant f32 6 %6 = min "
+      "%4, %5 "
       "%7 = mul %0, %6 %8 = constant f32 5 %9 = div %7, %8 return %9",
   };
   for (const char* body : bodies) EXPECT_EQ(found(body), "-") << body;
 }
 
 TEST(Epilogue, LimitsAndGates) {
-  EXPECT_EQ(found("%1 = constant f32 6 %2 = min %0, %1 %3 = constant f32 0 %4 = max %2, %3 return %4"), "relu6");
-  EXPECT_EQ(found("%1 = constant f32 0 %2 = max %0, %1 %3 = constant f32 6 %4 = min %2, %3 return %4"), "relu6");
+  EXPECT_EQ(found("%1 = constant f32 6 %2 = min %0, %1 %3 = constant f32 0 %4 = max %2, %3 return %4"),
+            "relu6");
+  EXPECT_EQ(found("%1 = constant f32 0 %2 = max %0, %1 %3 = constant f32 6 %4 = min %2, %3 return %4"),
+            "relu6");
   EXPECT_EQ(found("%1 = sigmoid %0 %2 = mul %1, %0 return %2"), "swish");
-  EXPECT_EQ(found("%1 = constant f32 3 %2 = add %0, %1 %3 = constant f32 0 %4 = max %2, %3 %5 = constant f32 6 "
-                  "%6 = min %4, %5 %7 = mul %0, %6 %8 = constant f32 6 %9 = div %7, %8 return %9"),
-            "hard_swish");
+  EXPECT_EQ(
+      found("%1 = constant f32 3 %2 = add %0, %1 %3 = constant f32 0 %4 = max %2, %3 %5 = constant f32 6 "
+            "%6 = min %4, %5 %7 = mul %0, %6 %8 = constant f32 6 %9 = div %7, %8 return %9"),
+      "hard_swish");
   EXPECT_EQ(found("%1 = constant f32 0.16666667 %2 = mul %0, %1 %3 = constant f32 0.5 %4 = add %2, %3 "
-                  "%5 = constant f32 1 %6 = min %4, %5 %7 = constant f32 0 %8 = max %6, %7 %9 = mul %0, %8 return %9"),
+                  "%5 = constant f32 1 %6 = min %4, %5 %7 = constant f32 0 %8 = max %6, %7 %9 = mul %0, %8 "
+                  "return %9"),
             "hard_swish");
   EXPECT_EQ(found("%1 = load %b[i1] %2 = mul %0, %1 return %2"), "mul_vector");
 }
@@ -264,9 +269,9 @@ ir::LoopBody random_body(std::mt19937_64& random, ir::ExprPool& pool) {
   const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   ir::BodyBuilder b(pool);
   std::vector<ValueId> values = {b.acc(DType::f32)};
-  constexpr double kConstants[] = {0,    0,     1,   -1,       0.5,          2,          3,          6,   10,
-                                   0.01, 1e-30, 1e7, 0.044715, 0.7978845608, 0.70710678, 1.41421356, 1.702,
-                                   -0.0};
+  constexpr double kConstants[] = {0,          0,          1,     -1,    0.5, 2,        3,
+                                   6,          10,         0.01,  1e-30, 1e7, 0.044715, 0.7978845608,
+                                   0.70710678, 1.41421356, 1.702, -0.0};
   constexpr OpCode kUnary[] = {OpCode::neg, OpCode::abs, OpCode::tanh,      OpCode::sigmoid,
                                OpCode::erf, OpCode::exp, OpCode::reciprocal};
   constexpr OpCode kBinary[] = {OpCode::add, OpCode::add, OpCode::sub, OpCode::mul,

@@ -91,7 +91,8 @@ inline std::string difference(const std::vector<ir::Tensor>& outputs, const Node
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const ir::DType dtype = node_case.expected[k].dtype;
     const double relative = dtype == ir::DType::bf16 ? 0x1p-6 : dtype == ir::DType::f16 ? 0x1p-9 : 1e-3;
-    const std::string found = difference(outputs[k], node_case.expected[k], relative, noise(node_case.expected[k]));
+    const std::string found =
+        difference(outputs[k], node_case.expected[k], relative, noise(node_case.expected[k]));
     if (!found.empty()) return fmt::format("output {}: {}", k, found);
   }
   return {};

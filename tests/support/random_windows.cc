@@ -124,14 +124,18 @@ class Images {
       extent = 1;
     }
     f.window.pad = pool && f.window.taps == 1 ? 0 : before;
-    f.size = floor_div(size + f.window.pad + (pool && f.window.taps == 1 ? 0 : after) - extent, f.window.stride) + 1;
+    f.size =
+        floor_div(size + f.window.pad + (pool && f.window.taps == 1 ? 0 : after) - extent, f.window.stride) +
+        1;
     return f;
   }
 
   TensorBox convolution(const TensorBox& x) {
     const bool transposed = random_.below(4) == 0;
     const std::int64_t channels = x.sizes()[1].constant();
-    const std::int64_t groups = random_.below(3) == 0 ? channels : channels % 2 == 0 && random_.flip() ? 2 : 1;
+    const std::int64_t groups = random_.below(3) == 0                 ? channels
+                                : channels % 2 == 0 && random_.flip() ? 2
+                                                                      : 1;
     const std::int64_t filters = random_.from(1, 4);
     std::vector<Window> windows;
     std::vector<Expr> spatial, weights = {groups};
@@ -204,7 +208,9 @@ RandomWindows random_recurrence(std::uint64_t seed, DType dtype) {
     const OpCode codes[] = {OpCode::tanh, OpCode::sigmoid, OpCode::abs};
     layer.activations.push_back(body.finish(body.unary(codes[random.below(3)], body.acc(inside))));
   }
-  const auto input = [&](const char* name, std::vector<Expr> sizes) { return l.input(name, dtype, std::move(sizes)); };
+  const auto input = [&](const char* name, std::vector<Expr> sizes) {
+    return l.input(name, dtype, std::move(sizes));
+  };
   // Recurrent sums stay small, so that rounding does not grow from step to step.
   const auto small = [&](TensorBox x) {
     return l.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
