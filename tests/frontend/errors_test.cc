@@ -35,7 +35,7 @@ TEST(FrontendErrors, BranchThatDependsOnDataIsRefused) {
 TEST(FrontendErrors, OperatorThatIsNotSupportedInTheBranchTaken) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
-      "<then_branch = t () => (float[n] a) { [unique] a = QuantizeLinear(x, x) }, "
+      "<then_branch = t () => (float[n] a) { i = Cast <to = 3> (x) [unique] a = DequantizeLinear(i, x) }, "
       "else_branch = f () => (float[m] b) { b = Identity(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(), HasSubstr("unique"));
