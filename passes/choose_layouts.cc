@@ -113,6 +113,7 @@ class Chooser {
       if (storage.kind != StorageKind::activation || storage.alias_of.valid() || owners[buffer.storage] != 1)
         continue;
       if (fixed->strides != contiguous_strides(buffer.sizes)) continue;
+      if (fixed->strides == channels_last_strides(buffer.sizes)) continue;  // one channel, or one pixel
       families_[b].candidate = true;
       families_[b].members.push_back(b);
       family_[b] = b;

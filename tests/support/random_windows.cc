@@ -58,10 +58,12 @@ class Images {
   }
 
   TensorBox step(const TensorBox& x, const std::vector<TensorBox>& values) {
-    switch (random_.below(6)) {
+    switch (random_.below(7)) {
       case 0:
       case 1:
         return convolution(x);
+      case 6:
+        return residual(x);
       case 2:
         return pool(x);
       case 3: {
@@ -72,6 +74,31 @@ class Images {
       default:
         return elementwise(x, values);
     }
+  }
+
+  // A convolution that keeps the sizes, its bias, and its operand added: what becomes an epilogue of three steps.
+  TensorBox residual(const TensorBox& x) {
+    std::vector<Window> windows;
+    std::vector<Expr> spatial, weights = {1};
+    for (std::size_t d = 2; d < x.rank(); ++d) {
+      windows.push_back({3, 1, 1, 1});
+      spatial.push_back(x.sizes()[d]);
+      weights.emplace_back(3);
+    }
+    weights.insert(weights.end(), {x.sizes()[1], x.sizes()[1]});
+    const TensorBox w = l_.input("w" + std::to_string(inputs_++), dtype_, weights);
+    TensorBox bias = l_.input("b" + std::to_string(inputs_++), dtype_, {x.sizes()[1]});
+    for (std::size_t d = 2; d < x.rank(); ++d) bias = l_.unsqueeze(bias, static_cast<int>(bias.rank()));
+    const auto sum = [&](const TensorBox& a, const TensorBox& b) {
+      return l_.realize(l_.pointwise({a, b}, [](BodyBuilder& body, std::span<const ValueId> v) {
+        return body.binary(OpCode::add, v[0], v[1]);
+      }));
+    };
+    const TensorBox y = first(l_.convolution(last(x), w, windows, spatial));
+    const TensorBox z = sum(sum(y.dtype() == dtype_ ? y : l_.cast(y, dtype_), bias), x);
+    return l_.realize(l_.pointwise({z}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+      return b.binary(OpCode::max, v[0], b.constant_of(dtype_, 0));
+    }));
   }
 
   TensorBox elementwise(const TensorBox& x, const std::vector<TensorBox>& values) {
