@@ -3,6 +3,7 @@
 #include "analysis/costs/machine.h"
 #include "codegen/cpp/build_library.h"
 #include "codegen/cpp/emit.h"
+#include "ir/kernel_parts.h"
 #include "ir/post_ops.h"
 #include "runtime/window_kernels.h"
 
@@ -37,6 +38,13 @@ bool has_window_kernel(const Graph& graph, const Operation& op) {
   const std::vector<Window>& windows = convolution != nullptr ? convolution->windows : pool->windows;
   if (graph[a.buffer].dtype != DType::f32 || graph[out.buffer].dtype != DType::f32) return false;
   if (windows.size() > rt::kMaxSpatial || !at_least(a.sizes.back(), 1)) return false;
+  // oneDNN describes no operand that repeats elements or runs backwards.
+  bool forwards = true;
+  for_each_operand(op.kernel, [&](const TensorRef& ref, bool) {
+    for (std::size_t k = 0; k < ref.sizes.size(); ++k)
+      forwards = forwards && (ref.sizes[k].is_constant(1) || bounds(ref.strides[k]).max >= 1);
+  });
+  if (!forwards) return false;
   for (std::size_t d = 0; d < windows.size(); ++d) {
     const Window& w = windows[d];
     if (!at_least(a.sizes[d + 1], 1) || !at_least(w.pad, 0)) return false;

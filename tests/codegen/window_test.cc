@@ -89,6 +89,23 @@ TEST(WindowKernels, CompiledProgramsAgreeWithTheInterpreter) {
   compile_and_compare(std::move(programs));
 }
 
+// Repeated and reversed operands, which oneDNN does not describe.
+TEST(WindowKernels, OperandsMayRepeatElementsOrRunBackwards) {
+  Compiled compiled("-O1 -march=native");
+  compiled.add("strides", R"(graph strides
+input %x: f32[1, 6, 6, 2]
+input %w: f32[1, 3, 3, 2, 4]
+%y: f32[2, 4, 4, 4] output = convolution %x [2, 6, 6, 2] strides [0, 12, 2, 1], %w
+%r: f32[1, 4, 4, 4] output = convolution %x at 60 [1, 6, 6, 2] strides [72, -12, 2, 1], %w
+%p: f32[2, 5, 5, 2] output = pool max %x [2, 6, 6, 2] strides [0, 12, 2, 1] window [2, 2]
+output %y
+output %r
+output %p
+)");
+  compiled.build();
+  compiled.expect_like_interpreter("strides");
+}
+
 TEST(Recurrences, CompiledProgramsAgreeWithTheInterpreter) {
   std::vector<Program> programs;
   for (int k = 0; k < random_cases(30); ++k) {
