@@ -55,6 +55,7 @@ void run_all(const std::string& part, double rtol, double atol) {
 TEST(TestModels, OperatorsEqualOnnxRuntime) { run_all("ops", 1e-5, 1e-5); }
 TEST(TestModels, CollectivesEqualTheReference) { run_all("collectives", 1e-5, 1e-6); }
 TEST(TestModels, TransformersEqualOnnxRuntimeWholeAndSplit) { run_all("transformers", 1e-4, 1e-5); }
+TEST(TestModels, ArchitecturesEqualOnnxRuntime) { run_all("architectures", 1e-4, 1e-5); }
 
 // Written by tests/models/export_torch.py, those of several ranks by examples/from_pytorch.
 TEST(ExportedModels, EqualOnnxRuntimeOrPyTorch) {

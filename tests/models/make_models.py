@@ -7,6 +7,7 @@
     DIR/collectives/NAME/                collectives on 2 or 4 ranks, in lock-step on ONNX's reference evaluator
     DIR/transformers/STYLE_GRAPH/        small transformers, plain
     DIR/transformers/STYLE_GRAPH_tpN/    the same, split over N ranks; expected outputs are those of the plain model
+    DIR/architectures/NAME/              exports of real architectures, with stored outputs (see architecture_cases.py)
 
 The layout of a case is described in case_writer.py. Nothing is written again where DIR is up to date.
 """
@@ -17,6 +18,7 @@ import os
 import shutil
 import sys
 
+import architecture_cases
 import case_writer  # first: it makes the example's modules known
 import op_cases
 from make_decoder import make_config, write_case
@@ -74,8 +76,9 @@ def fingerprint():
         for f in sorted(os.listdir(folder))
         if f.endswith(".py")
     ]
+    stored = sorted(str(path) for path in architecture_cases.CORPUS.rglob("*") if path.is_file())
     digest = hashlib.sha256()
-    for path in [*paths, os.path.join(root, "scripts", "requirements.txt")]:
+    for path in [*paths, *stored, os.path.join(root, "scripts", "requirements.txt")]:
         with open(path, "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()
@@ -90,13 +93,14 @@ def main():
     stamp, current = os.path.join(folder, "fingerprint"), fingerprint()
     if os.path.exists(stamp) and open(stamp).read() == current:
         return
-    for part in ("ops", "collectives", "transformers"):
+    for part in ("ops", "collectives", "transformers", "architectures"):
         shutil.rmtree(os.path.join(folder, part), ignore_errors=True)
     for case in op_cases.OP_CASES:
         case_writer.write(os.path.join(folder, "ops"), case)
     for case in op_cases.COLLECTIVE:
         case_writer.write(os.path.join(folder, "collectives"), case)
     write_transformers(os.path.join(folder, "transformers"))
+    architecture_cases.write_cases(os.path.join(folder, "architectures"))
     with open(stamp, "w") as file:
         file.write(current)
 
