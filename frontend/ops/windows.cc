@@ -91,12 +91,14 @@ Windows windows_of(OpContext& c, const std::vector<Expr>& spatial, const std::ve
     window.pad = before;
     w.pads_after.push_back(after);
     const Expr room = spatial[d] + before + after - extent_of(window);
-    if (ir::bounds(room).max < 0) {
+    // Rounded up, a window that reaches beyond the end counts if its last stride begins inside.
+    const std::int64_t beyond = ceil_mode ? window.stride - 1 : 0;
+    if (ir::bounds(room).max + beyond < 0) {
       c.fail(kShapeMismatch,
              fmt::format("a window of {} is larger than the {} elements of spatial dimension {}",
                          to_string(extent_of(window)), to_string(spatial[d] + before + after), d));
     }
-    c.lowering().require_at_most(extent_of(window), spatial[d] + before + after);
+    c.lowering().require_at_most(extent_of(window), spatial[d] + before + after + beyond);
     Expr size = ir::floor_div(room, window.stride) + 1;
     if (ceil_mode) {
       // Windows that would start in the padding at the end are left out.

@@ -91,6 +91,18 @@ TEST(Resize, WhatCannotBeResizedIsRefused) {
   for (const Refused& model : models) expect_refused(model);
 }
 
+// Rounded up, a window may reach beyond the end if its last stride begins inside (op_cases.py computes such pools).
+TEST(Pools, AWindowThatFitsNowhereIsRefused) {
+  const Refused models[] = {
+      {"g (float[1,1,3] x) => (float[1,1,a] y) { y = MaxPool <kernel_shape = [4]> (x) }", 17, kShapeMismatch,
+       "a window of 4 is larger than the 3 elements of spatial dimension 0"},
+      {"g (float[1,1,3] x) => (float[1,1,a] y) { y = MaxPool <kernel_shape = [5], strides = [2], ceil_mode = "
+       "1> (x) }",
+       17, kShapeMismatch, "a window of 5 is larger than the 3 elements of spatial dimension 0"},
+  };
+  for (const Refused& model : models) expect_refused(model);
+}
+
 TEST(TopK, NaNIsLargestAndTheFirstOfEqualsComesFirst) {
   const ir::Schedule schedule = import_text(
       "g (float[6] x) => (float[4] y, int64[4] i) { k = Constant <value = int64[1] {4}> () y, i = TopK (x, "

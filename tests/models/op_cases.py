@@ -125,6 +125,14 @@ NORMALIZATION = [
          **BATCH_AND_SEQUENCE),
     Case("global_max_pool", "(float[batch,3,sequence] x) => (float y) { y = GlobalMaxPool(x) }", **BATCH_AND_SEQUENCE),
     Case("global_lp_pool", "(float[2,3,4,5] x) => (float y) { y = GlobalLpPool <p = 3> (x) }"),
+    # Larger than the input, which rounding up allows: EfficientNet pools so.
+    Case("pool_window_beyond_the_end", "(float[2,3,height,width] x) => (float y, float z, float m, float p) "
+         "{ y = AveragePool <kernel_shape = [9,7], strides = [9,7], ceil_mode = 1, count_include_pad = 1> (x) "
+         "z = AveragePool <kernel_shape = [9,7], strides = [9,7], ceil_mode = 1> (x) "
+         "m = MaxPool <kernel_shape = [9,7], strides = [9,7], ceil_mode = 1> (x) "
+         "p = LpPool <kernel_shape = [9,7], strides = [9,7], ceil_mode = 1> (x) }", opset=18,
+         dims={"height": (1, 9), "width": (1, 20)},
+         sizes=(dict(height=2, width=3), dict(height=9, width=20), dict(height=1, width=1))),
     Case("hardmax", "(float[3,4,5] x) => (float y) { y = Hardmax(x) }"),
     Case("hardmax_of_matrix", "(float[3,4,5] x) => (float y) { y = Hardmax <axis = 1> (x) }", opset=11),
     Case("det", "(float[n,3,3] x) => (float y) { y = Det(x) }", **BATCH),
