@@ -13,6 +13,7 @@
 #include "frontend/op_registry.h"
 #include "frontend/shape_rules.h"
 #include "frontend/shape_values.h"
+#include "frontend/size_fractions.h"
 #include "frontend/unroll.h"
 #include "frontend/value_needed.h"
 
@@ -145,6 +146,9 @@ class GraphLowering {
                          node.op_type());
       if (!fold_constants(context, *spec)) spec->lower(context);
       for (int k = 0; k < node.output_size(); ++k) define_output(node, k, context);
+      if (node.output_size() == 0 || node.output(0).empty()) return;
+      if (std::optional<Fractions> fractions = size_fractions(context))
+        values_.at(node.output(0)).fractions = std::move(fractions);
     });
   }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 
 #include "frontend/shape_rules.h"
+#include "frontend/size_fractions.h"
 
 namespace braid::frontend {
 namespace {
@@ -58,6 +60,13 @@ Result rearranged(OpContext& c, Sizes sizes,
   return one(c.dtype(0), std::move(sizes), std::move(values));
 }
 
+// 0, 1, ..., n - 1
+Sizes identity(std::size_t n) {
+  Sizes result(n);
+  std::iota(result.begin(), result.end(), std::int64_t{0});
+  return result;
+}
+
 // The same elements in another shape.
 Result same_elements(OpContext& c, Sizes sizes) {
   const Elements& in = *elements_of(c.value(0));
@@ -88,6 +97,14 @@ std::optional<Sizes> broadcast_sizes(const std::vector<const Elements*>& inputs)
     }
   }
   return result;
+}
+
+// Matrices of numbers are tables rather than sizes, and are folded as bytes.
+bool is_table(OpContext& c) {
+  for (int k = 0; k < c.input_count(); ++k) {
+    if (c.has_input(k) && !c.value(k).constant) return false;
+  }
+  return c.rank(0) > 1;
 }
 
 using Function = std::function<std::optional<Expr>(const std::vector<Expr>&)>;
@@ -180,56 +197,114 @@ Result reduce(OpContext& c, Expr (*f)(Expr, Expr), std::optional<Expr> empty) {
 }
 
 Result gather(OpContext& c) {
+  if (is_table(c)) return std::nullopt;
   const Elements &data = *elements_of(c.value(0)), &indices = *elements_of(c.value(1));
-  if (data.sizes.size() != 1) return std::nullopt;
-  std::vector<Expr> values;
+  const auto axis = static_cast<std::size_t>(c.axis_attribute(static_cast<int>(data.sizes.size()), 0));
+  Sizes taken;
   for (const Expr& e : indices.values) {
-    const Expr index = wrapped_index(e, data.sizes[0]);
+    if (!e.is_constant() && data.sizes.size() > 1) return std::nullopt;
+    const Expr index = wrapped_index(e, data.sizes[axis]);
     if (!index.is_constant()) return std::nullopt;
-    values.push_back(data.values[static_cast<std::size_t>(index.constant())]);
+    taken.push_back(index.constant());
   }
-  return one(c.dtype(0), indices.sizes, std::move(values));
+  Sizes sizes(data.sizes.begin(), data.sizes.begin() + static_cast<std::ptrdiff_t>(axis));
+  sizes.insert(sizes.end(), indices.sizes.begin(), indices.sizes.end());
+  sizes.insert(sizes.end(), data.sizes.begin() + static_cast<std::ptrdiff_t>(axis) + 1, data.sizes.end());
+  const std::size_t rank = indices.sizes.size();
+  return rearranged(c, std::move(sizes), [&](const Sizes& position) {
+    std::int64_t which = 0, index = 0;
+    for (std::size_t k = 0; k < rank; ++k) which = which * indices.sizes[k] + position[axis + k];
+    for (std::size_t k = 0; k < data.sizes.size(); ++k) {
+      const std::int64_t p = k < axis ? position[k] : k > axis ? position[k + rank - 1] : taken[static_cast<std::size_t>(which)];
+      index = index * data.sizes[k] + p;
+    }
+    return index;
+  });
+}
+
+Result transpose(OpContext& c) {
+  if (is_table(c)) return std::nullopt;
+  const Elements& in = *elements_of(c.value(0));
+  const std::size_t rank = in.sizes.size();
+  Sizes order(rank), sizes(rank);
+  for (std::size_t k = 0; k < rank; ++k) order[k] = static_cast<std::int64_t>(rank - 1 - k);
+  if (const auto given = c.ints_attribute("perm")) order = *given;
+  const Sizes axes = identity(rank);
+  if (!std::is_permutation(order.begin(), order.end(), axes.begin(), axes.end())) return std::nullopt;
+  for (std::size_t k = 0; k < rank; ++k) sizes[k] = in.sizes[static_cast<std::size_t>(order[k])];
+  return rearranged(c, std::move(sizes), [&](const Sizes& position) {
+    Sizes from(rank);
+    for (std::size_t k = 0; k < rank; ++k) from[static_cast<std::size_t>(order[k])] = position[k];
+    return broadcast_source(in.sizes, from);
+  });
 }
 
 Result concat(OpContext& c) {
-  std::vector<Expr> values;
+  if (is_table(c)) return std::nullopt;
+  const auto rank = static_cast<int>(elements_of(c.value(0))->sizes.size());
+  if (rank == 0) return std::nullopt;
+  const auto axis = static_cast<std::size_t>(c.axis_attribute(rank, 0));
+  Sizes sizes = elements_of(c.value(0))->sizes;
+  sizes[axis] = 0;
   for (int k = 0; k < c.input_count(); ++k) {
     const Elements& in = *elements_of(c.value(k));
-    if (in.sizes.size() != 1) return std::nullopt;
-    // A vector joined with itself doubles with every node.
-    if (static_cast<std::int64_t>(values.size() + in.values.size()) > kMaxElements) return std::nullopt;
-    values.insert(values.end(), in.values.begin(), in.values.end());
+    Sizes others = in.sizes;
+    if (others.size() != sizes.size()) return std::nullopt;
+    others[axis] = sizes[axis];
+    if (others != sizes) return std::nullopt;
+    sizes[axis] += in.sizes[axis];
+    // A tensor joined with itself doubles with every node.
+    if (count(sizes) > kMaxElements) return std::nullopt;
   }
-  const auto n = static_cast<std::int64_t>(values.size());
-  return one(c.dtype(0), {n}, std::move(values));
+  // Rows are what lies between two steps along the axes before this one.
+  std::int64_t rows = 1;
+  for (std::size_t k = 0; k < axis; ++k) rows *= sizes[k];
+  std::vector<Expr> values;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (int k = 0; k < c.input_count(); ++k) {
+      const Elements& in = *elements_of(c.value(k));
+      const auto length = static_cast<std::ptrdiff_t>(in.values.size()) / static_cast<std::ptrdiff_t>(rows);
+      values.insert(values.end(), in.values.begin() + row * length, in.values.begin() + (row + 1) * length);
+    }
+  }
+  return one(c.dtype(0), std::move(sizes), std::move(values));
 }
 
 Result slice(OpContext& c) {
+  if (is_table(c)) return std::nullopt;
   const Elements& in = *elements_of(c.value(0));
-  if (in.sizes.size() != 1) return std::nullopt;
+  const auto rank = static_cast<int>(in.sizes.size());
   std::vector<Expr> start, end;
-  std::int64_t step = 1;
+  std::optional<Sizes> axes, steps;
   if (c.version() < 10) {
     const auto starts = c.ints_attribute("starts"), ends = c.ints_attribute("ends");
     if (!starts || !ends) return std::nullopt;
     start.assign(starts->begin(), starts->end());
     end.assign(ends->begin(), ends->end());
+    axes = c.ints_attribute("axes");
   } else {
     start = c.shape_values(1, "the starts");
     end = c.shape_values(2, "the ends");
-    if (c.has_input(4)) {
-      const std::vector<std::int64_t> steps = c.constant_ints(4, "the steps");
-      if (steps.size() == 1) step = steps[0];
-    }
+    if (c.has_input(3)) axes = c.constant_ints(3, "the axes");
+    if (c.has_input(4)) steps = c.constant_ints(4, "the steps");
   }
-  if (start.size() != 1 || end.size() != 1) return std::nullopt;
-  const Range range = sliced(in.sizes[0], start[0], end[0], step);
-  if (!range.start.is_constant() || !range.count.is_constant()) return std::nullopt;
-  std::vector<Expr> values;
-  for (std::int64_t k = 0; k < range.count.constant(); ++k) {
-    values.push_back(in.values[static_cast<std::size_t>(range.start.constant() + k * range.step)]);
+  if (!axes) axes = identity(start.size());
+  if (!steps) steps = Sizes(start.size(), 1);
+  if (end.size() != start.size() || axes->size() != start.size() || steps->size() != start.size()) return std::nullopt;
+  Sizes begins(in.sizes.size(), 0), strides(in.sizes.size(), 1), sizes = in.sizes;
+  for (std::size_t k = 0; k < start.size(); ++k) {
+    const auto axis = static_cast<std::size_t>(c.normalize_axis((*axes)[k], rank));
+    const Range range = sliced(in.sizes[axis], start[k], end[k], (*steps)[k]);
+    if (!range.start.is_constant() || !range.count.is_constant()) return std::nullopt;
+    begins[axis] = range.start.constant();
+    strides[axis] = range.step;
+    sizes[axis] = range.count.constant();
   }
-  return one(c.dtype(0), {range.count.constant()}, std::move(values));
+  return rearranged(c, std::move(sizes), [&](const Sizes& position) {
+    Sizes from(position.size());
+    for (std::size_t k = 0; k < from.size(); ++k) from[k] = begins[k] + position[k] * strides[k];
+    return broadcast_source(in.sizes, from);
+  });
 }
 
 Result split(OpContext& c) {
@@ -346,10 +421,25 @@ Result where(OpContext& c) {
   });
 }
 
+Result cast_fractions(OpContext& c, DType to) {
+  const std::optional<Fractions>& in = c.value(0).fractions;
+  if (!in || to == DType::boolean) return std::nullopt;
+  std::vector<Expr> values;
+  for (const Fraction& f : in->values) {
+    const std::optional<Expr> value = truncated(f);
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+  }
+  return one(to, in->sizes, std::move(values));
+}
+
 Result cast(OpContext& c) {
+  if (!c.has_input(0)) return std::nullopt;
   const DType to = c.op_type() == "Cast" ? c.dtype_of(c.int_attribute("to")) : c.dtype(1);
-  const Elements& in = *elements_of(c.value(0));
   if (!tracked(to)) return std::nullopt;
+  if (is_float(c.dtype(0))) return cast_fractions(c, to);
+  if (!tracked(c.dtype(0)) || !elements_of(c.value(0))) return std::nullopt;
+  const Elements& in = *elements_of(c.value(0));
   if (to != DType::boolean || c.dtype(0) == DType::boolean) return one(to, in.sizes, in.values);
   std::vector<Expr> values;
   for (const Expr& e : in.values) {
@@ -384,8 +474,8 @@ const std::unordered_map<std::string, Rule>& rules() {
         }}},
       {"Add", {true, [](OpContext& c) { return fold(c, add); }}},
       {"And", {true, [](OpContext& c) { return logic(c, [](bool a, bool b) { return a && b; }); }}},
-      {"Cast", {true, cast}},
-      {"CastLike", {false, [](OpContext& c) { return elements_of(c.value(0)) ? cast(c) : std::nullopt; }}},
+      {"Cast", {false, cast}},
+      {"CastLike", {false, cast}},
       {"Concat", {true, concat}},
       {"ConstantOfShape", {true, constant_of_shape}},
       {"Div", {true, [](OpContext& c) { return elementwise(c, c.dtype(0), divide); }}},
@@ -437,6 +527,7 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"Squeeze", {true, squeeze}},
       {"Sub", {true, [](OpContext& c) { return fold(c, subtract); }}},
       {"Sum", {true, [](OpContext& c) { return fold(c, add); }}},
+      {"Transpose", {true, transpose}},
       {"Unsqueeze", {true, unsqueeze}},
       {"Where", {true, where}},
   };

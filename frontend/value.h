@@ -20,12 +20,23 @@ struct Elements {
 // Larger tensors are not propagated.
 inline constexpr std::int64_t kMaxElements = 4096;
 
+// Floats that are computed from sizes (size_fractions.h).
+struct Fraction {
+  ir::Expr numerator = 0;
+  std::int64_t denominator = 1;  // positive
+};
+struct Fractions {
+  std::vector<std::int64_t> sizes;
+  std::vector<Fraction> values;  // row-major
+};
+
 struct Value {
   std::string name;
   ir::DType dtype = ir::DType::f32;
   std::vector<ir::Expr> sizes;
   std::optional<Tensor> constant;      // bytes known at compile time
   std::optional<Elements> elements;    // integers known at compile time, possibly as expressions
+  std::optional<Fractions> fractions;  // floats computed from sizes, beside the tensor itself
   ir::TensorBox box;                   // made on first use
   std::vector<ir::TensorBox> columns;  // if known: the parts of size 1 along the last axis that it joins
   int uses = 0;                        // nodes that read it, and graph outputs

@@ -4,9 +4,28 @@
 
 #include "frontend/ops/common.h"
 #include "frontend/shape_rules.h"
+#include "frontend/size_fractions.h"
 
 namespace braid::frontend {
 namespace {
+
+// The number of elements, where the limit may be computed from sizes.
+Expr float_range_count(OpContext& c, double start, double delta) {
+  if (const std::optional<double> limit = c.constant_scalar(1)) {
+    const double count = std::max(std::ceil((*limit - start) / delta), 0.0);
+    if (!(count < 9e18)) c.fail(kSizeOverflow, "the range has too many elements");
+    return static_cast<std::int64_t>(count);
+  }
+  const std::optional<Fractions> begin = fractions_of(c.value(0)), end = fractions_of(c.value(1)),
+                                 step = fractions_of(c.value(2));
+  if (begin && end && step && end->values.size() == 1) {
+    const DType dtype = c.dtype(0);
+    const std::optional<Fraction> length = difference(end->values[0], begin->values[0], dtype);
+    if (const auto count = length ? quotient(*length, step->values[0], dtype) : std::nullopt)
+      return ir::max(rounded_up(*count), 0);
+  }
+  c.fail_unknown(1, kDataDependentSize, "the limit is known only at run time", "make it a constant");
+}
 
 void lower_float_range(OpContext& c) {
   const auto constant = [&](int k, const char* what) {
@@ -17,14 +36,11 @@ void lower_float_range(OpContext& c) {
     }
     return *value;
   };
-  const double start = constant(0, "the start"), limit = constant(1, "the limit"),
-               delta = constant(2, "the delta");
+  const double start = constant(0, "the start"), delta = constant(2, "the delta");
   if (delta == 0) c.fail(kInvalidNode, "delta is 0");
-  const double count = std::max(std::ceil((limit - start) / delta), 0.0);
-  if (!(count < 9e18)) c.fail(kSizeOverflow, "the range has too many elements");
+  const Expr count = float_range_count(c, start, delta);
   const DType dtype = c.dtype(0);
-  c.set_output(0, c.lowering().generate({static_cast<std::int64_t>(count)}, [&](BodyBuilder& b,
-                                                                                std::span<const Expr> at) {
+  c.set_output(0, c.lowering().generate({count}, [&](BodyBuilder& b, std::span<const Expr> at) {
     const ValueId offset = b.binary(OpCode::mul, b.cast(b.index(at[0]), dtype), b.constant_of(dtype, delta));
     return b.binary(OpCode::add, b.constant_of(dtype, start), offset);
   }));
