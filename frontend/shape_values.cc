@@ -143,9 +143,10 @@ std::optional<Expr> divide(const std::vector<Expr>& v) {
   if (const std::optional<Expr> exact =
           ir::bounds(v[1]).min > 0 ? ir::divide_exactly(v[0], v[1]) : std::nullopt)
     return exact;
-  // For non-negative numbers, truncation rounds down.
-  if (ir::provably_non_negative(v[0]) && ir::bounds(v[1]).min > 0) return ir::floor_div(v[0], v[1]);
-  return std::nullopt;
+  if (ir::bounds(v[1]).min <= 0) return std::nullopt;
+  // Truncation rounds down what is not negative, and up what is not positive.
+  if (ir::provably_non_negative(v[0])) return ir::floor_div(v[0], v[1]);
+  return ir::floor_div(ir::max(v[0], 0), v[1]) - ir::floor_div(ir::max(-v[0], 0), v[1]);
 }
 
 std::optional<Expr> modulo(const std::vector<Expr>& v) {

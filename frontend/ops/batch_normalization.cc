@@ -1,19 +1,55 @@
-// BatchNormalization in inference: a factor and a shift per channel, computed from constants here, so that the
-// product or convolution before it takes both as its epilogue.
+// BatchNormalization. In inference: a factor and a shift per channel, computed from constants here, so that the
+// product or convolution before it takes both as its epilogue. With the statistics of its own input ("training"), by which
+// exporters also write standardised weights.
 #include <cmath>
 #include <memory>
 
 #include "frontend/ops/broadcast.h"
+#include "frontend/ops/statistics.h"
 
 namespace braid::frontend {
 namespace {
 
-void require_inference(OpContext& c) {
-  const bool training = c.version() >= 14  ? c.int_attribute("training_mode", 0) != 0
-                        : c.version() >= 7 ? c.has_output(1)  // only training updates the statistics
-                                           : c.int_attribute("is_test", 0) == 0;
-  if (!training) return;
-  c.fail(kUnsupportedForm, "this BatchNormalization is for training", "export the model for inference");
+bool is_training(OpContext& c) {
+  if (c.version() >= 14) return c.int_attribute("training_mode", 0) != 0;
+  const bool training = c.version() >= 7 ? c.has_output(1)  // only training updates the statistics
+                                         : c.int_attribute("is_test", 0) == 0;
+  if (training) {
+    c.fail(kUnsupportedForm, "this BatchNormalization is for training",
+           "export the model for inference, or for operator set 14 or newer");
+  }
+  return false;
+}
+
+// given * momentum + current * (1 - momentum), of one channel per element
+TensorBox running(OpContext& c, int k, const TensorBox& current) {
+  const double momentum = c.float_attribute("momentum", 0.9f);
+  ir::Lowering& l = c.lowering();
+  const DType compute = current.dtype();
+  const TensorBox flat = l.reshape(current, c.sizes(k)), given = l.cast(c.input(k), compute);
+  const TensorBox y = l.pointwise({given, flat}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.binary(OpCode::add, b.binary(OpCode::mul, v[0], b.constant_of(compute, momentum)),
+                    b.binary(OpCode::mul, v[1], b.constant_of(compute, 1 - momentum)));
+  });
+  return l.cast(y, c.dtype(k));
+}
+
+void lower_with_own_statistics(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  const DType compute = compute_type(c.dtype(0));
+  if (c.rank(0) < 2) c.fail(kShapeMismatch, "the input must have at least two dimensions");
+  std::vector<int> axes;
+  for (int k = 0; k < c.rank(0); ++k) {
+    if (k != 1) axes.push_back(k);
+  }
+  const TensorBox x = l.cast(c.input(0), compute);
+  const Normalized n = normalized(l, x, axes, c.float_attribute("epsilon", 1e-5f));
+  const TensorBox scale = l.cast(per_channel(c, 1), compute), bias = l.cast(per_channel(c, 2), compute);
+  c.set_output(0, l.cast(binary(l, OpCode::add, binary(l, OpCode::mul, n.value, scale), bias), c.dtype(0)));
+  if (c.has_output(1)) c.set_output(1, running(c, 3, n.mean));
+  if (!c.has_output(2)) return;
+  const TensorBox centered = binary(l, OpCode::sub, x, n.mean);
+  c.set_output(2, running(c, 4, mean(l, binary(l, OpCode::mul, centered, centered), axes)));
 }
 
 // Before version 9, spatial = 0 requests statistics for every position of the image.
@@ -64,7 +100,7 @@ std::optional<Line> known_line(OpContext& c, DType compute, double epsilon) {
 }
 
 void lower_batch_normalization(OpContext& c) {
-  require_inference(c);
+  if (is_training(c)) return lower_with_own_statistics(c);
   ir::Lowering& l = c.lowering();
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
   if (c.rank(0) < 1) c.fail(kShapeMismatch, "the input must have at least one dimension");

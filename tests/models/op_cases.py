@@ -114,6 +114,10 @@ NORMALIZATION = [
          ranges={"w_v": (0.1, 2.0)}, **BATCH),
     Case("batch_normalization_inputs", "(float[2,5,4] x, float[5] s, float[5] b, float[5] m, float[5] v) => (float y) "
          "{ y = BatchNormalization <epsilon = 0.01> (x, s, b, m, v) }", ranges={"v": (0.1, 2.0)}),
+    # As exporters standardise weights.
+    Case("batch_normalization_own_statistics", "(float[n,5,4] x, float[5] w_s, float[5] w_b, float[5] w_m, float[5] w_v) => "
+         "(float y, float mean, float var) { y, mean, var = BatchNormalization <training_mode = 1, momentum = 0.75> "
+         "(x, w_s, w_b, w_m, w_v) }", ranges={"w_v": (0.1, 2.0)}, **BATCH),
     Case("instance_normalization", "(float[batch,3,sequence,4] x, float[3] w_s, float[3] w_b) => (float y) "
          "{ y = InstanceNormalization(x, w_s, w_b) }", **BATCH_AND_SEQUENCE),
     Case("group_normalization", "(float[batch,6,sequence] x, float[6] w_s, float[6] w_b) => (float y) "
