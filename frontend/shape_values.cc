@@ -216,7 +216,9 @@ Result gather(OpContext& c) {
     std::int64_t which = 0, index = 0;
     for (std::size_t k = 0; k < rank; ++k) which = which * indices.sizes[k] + position[axis + k];
     for (std::size_t k = 0; k < data.sizes.size(); ++k) {
-      const std::int64_t p = k < axis ? position[k] : k > axis ? position[k + rank - 1] : taken[static_cast<std::size_t>(which)];
+      const std::int64_t p = k < axis   ? position[k]
+                             : k > axis ? position[k + rank - 1]
+                                        : taken[static_cast<std::size_t>(which)];
       index = index * data.sizes[k] + p;
     }
     return index;
@@ -291,7 +293,8 @@ Result slice(OpContext& c) {
   }
   if (!axes) axes = identity(start.size());
   if (!steps) steps = Sizes(start.size(), 1);
-  if (end.size() != start.size() || axes->size() != start.size() || steps->size() != start.size()) return std::nullopt;
+  if (end.size() != start.size() || axes->size() != start.size() || steps->size() != start.size())
+    return std::nullopt;
   Sizes begins(in.sizes.size(), 0), strides(in.sizes.size(), 1), sizes = in.sizes;
   for (std::size_t k = 0; k < start.size(); ++k) {
     const auto axis = static_cast<std::size_t>(c.normalize_axis((*axes)[k], rank));

@@ -48,8 +48,8 @@ Result reduced(Expr numerator, std::int64_t denominator, DType dtype) {
 Result sum(const Fraction& a, const Fraction& b, int sign, DType dtype) {
   if (!is_exact(a) || !is_exact(b)) return std::nullopt;
   const std::int64_t common = std::max(a.denominator, b.denominator);
-  return reduced(a.numerator * (common / a.denominator) + sign * (b.numerator * (common / b.denominator)), common,
-                 dtype);
+  return reduced(a.numerator * (common / a.denominator) + sign * (b.numerator * (common / b.denominator)),
+                 common, dtype);
 }
 
 Result product(const Fraction& a, const Fraction& b, DType dtype) {
@@ -104,7 +104,8 @@ std::optional<Fractions> elementwise(OpContext& c,
   if (!one && !other && a->sizes != b->sizes) return std::nullopt;
   Fractions result{one ? a->sizes : b->sizes, {}};
   for (std::size_t k = 0; k < std::max(a->values.size(), b->values.size()); ++k) {
-    const Result value = f(a->values[a->values.size() == 1 ? 0 : k], b->values[b->values.size() == 1 ? 0 : k]);
+    const Result value =
+        f(a->values[a->values.size() == 1 ? 0 : k], b->values[b->values.size() == 1 ? 0 : k]);
     if (!value) return std::nullopt;
     result.values.push_back(*value);
   }
@@ -146,7 +147,8 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"CastLike", cast},
       {"Ceil",
        [](OpContext& c) {
-         return elementwise(c, [&](const auto& a, const auto&) { return reduced(rounded_up(a), 1, c.dtype(0)); });
+         return elementwise(
+             c, [&](const auto& a, const auto&) { return reduced(rounded_up(a), 1, c.dtype(0)); });
        }},
       {"Concat", concat},
       {"Div",
@@ -218,7 +220,8 @@ std::optional<Expr> truncated(const Fraction& fraction) {
 Result difference(const Fraction& a, const Fraction& b, DType dtype) { return sum(a, b, -1, dtype); }
 
 Result quotient(const Fraction& a, const Fraction& b, DType dtype) {
-  if (!is_exact(a) || !is_exact(b) || !b.numerator.is_constant() || b.numerator.is_constant(0)) return std::nullopt;
+  if (!is_exact(a) || !is_exact(b) || !b.numerator.is_constant() || b.numerator.is_constant(0))
+    return std::nullopt;
   const std::int64_t divisor = b.numerator.constant();
   return reduced(a.numerator * (divisor > 0 ? b.denominator : -b.denominator),
                  a.denominator * std::abs(divisor), dtype);

@@ -1,5 +1,6 @@
 #include "frontend/ops/windows.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace braid::frontend {
@@ -105,6 +106,10 @@ Windows windows_of(OpContext& c, const std::vector<Expr>& spatial, const std::ve
       size = ir::min(ir::ceil_div(room, window.stride) + 1, ir::ceil_div(spatial[d] + before, window.stride));
     }
     w.sizes.push_back(size);
+    // Taps that are beyond the end for every size would cost time: EfficientNet's last pool has 320 by 320 over 7 by 7.
+    const std::int64_t room_at_most = ir::bounds(spatial[d] + before + after).max;
+    if (ceil_mode)
+      window.taps = std::clamp((room_at_most - 1) / window.dilation + 1, std::int64_t{1}, window.taps);
   }
   return w;
 }

@@ -26,35 +26,39 @@ ir::Schedule of_size(const std::string& type, const std::string& nodes) {
                      {.dims = {{"n", {1, 20}}}});
 }
 
-constexpr char kHalves[] = "two = Constant <value = float {2.0}> () f = Cast <to = 1> (size) h = Div(f, two) ";
+constexpr char kHalves[] =
+    "two = Constant <value = float {2.0}> () f = Cast <to = 1> (size) h = Div(f, two) ";
 
 TEST(FractionsOfSizes, AreRoundedUpDownAndTowardsZero) {
   const ir::Schedule schedule = of_size(
-      "int64[3]", std::string(kHalves) +
-                      "u = Ceil(h) d = Floor(h) a = Cast <to = 7> (u) b = Cast <to = 7> (d) c = Cast <to = 7> (h) "
-                      "y = Concat <axis = 0> (a, b, c)");
+      "int64[3]",
+      std::string(kHalves) +
+          "u = Ceil(h) d = Floor(h) a = Cast <to = 7> (u) b = Cast <to = 7> (d) c = Cast <to = 7> (h) "
+          "y = Concat <axis = 0> (a, b, c)");
   EXPECT_THAT(run_sizes(schedule, {7})[0].values<std::int64_t>(), ElementsAre(4, 3, 3));
   EXPECT_THAT(run_sizes(schedule, {8})[0].values<std::int64_t>(), ElementsAre(4, 4, 4));
 }
 
 TEST(FractionsOfSizes, BecomeSizes) {
-  const ir::Schedule schedule =
-      of_size("float[a]", std::string(kHalves) + "u = Ceil(h) r = Mul(u, two) t = Cast <to = 7> (r) "
-                                                 "y = ConstantOfShape(t)");
+  const ir::Schedule schedule = of_size("float[a]", std::string(kHalves) +
+                                                        "u = Ceil(h) r = Mul(u, two) t = Cast <to = 7> (r) "
+                                                        "y = ConstantOfShape(t)");
   EXPECT_THAT(run_sizes(schedule, {7})[0].sizes, ElementsAre(8));
   EXPECT_THAT(run_sizes(schedule, {8})[0].sizes, ElementsAre(8));
 }
 
 // A third of a size is rounded, but its ceiling is exact for all sizes; sums of thirds are not followed.
 TEST(FractionsOfSizes, AreFollowedWhereRoundingCannotBeSeen) {
-  const std::string third = "three = Constant <value = float {3.0}> () f = Cast <to = 1> (size) t = Div(f, three) ";
+  const std::string third =
+      "three = Constant <value = float {3.0}> () f = Cast <to = 1> (size) t = Div(f, three) ";
   const ir::Schedule schedule =
       of_size("float[a]", third + "u = Ceil(t) s = Cast <to = 7> (u) y = ConstantOfShape(s)");
   for (std::int64_t n = 1; n <= 20; ++n)
     EXPECT_THAT(run_sizes(schedule, {n})[0].sizes, ElementsAre((n + 2) / 3)) << n;
   const std::string end = "s = Cast <to = 7> (u) y = ConstantOfShape(s)";
   for (const std::string& nodes :
-       {third + "u = Add(t, t) " + end, "k = Constant <value = float {0.3}> () f = Cast <to = 1> (size) u = Mul(f, k) " + end,
+       {third + "u = Add(t, t) " + end,
+        "k = Constant <value = float {0.3}> () f = Cast <to = 1> (size) u = Mul(f, k) " + end,
         "f = Cast <to = 10> (size) u = Cast <to = 1> (f) " + end}) {
     EXPECT_EQ(error_of([&] { of_size("float[a]", nodes); }).code(), kDataDependentSize) << nodes;
   }
@@ -62,7 +66,8 @@ TEST(FractionsOfSizes, AreFollowedWhereRoundingCannotBeSeen) {
 
 TEST(FractionsOfSizes, CountFloatRanges) {
   const ir::Schedule schedule = import_text(
-      "g (float[n] x) => (float[a] y) { size = Size(x) limit = Cast <to = 1> (size) start = Constant <value = float {0.5}> () "
+      "g (float[n] x) => (float[a] y) { size = Size(x) limit = Cast <to = 1> (size) start = Constant <value "
+      "= float {0.5}> () "
       "step = Constant <value = float {1.5}> () y = Range(start, limit, step) }",
       {.dims = {{"n", {1, 20}}}});
   EXPECT_THAT(run_sizes(schedule, {4})[0].values<float>(), ElementsAre(0.5f, 2.0f, 3.5f));
@@ -71,9 +76,10 @@ TEST(FractionsOfSizes, CountFloatRanges) {
 }
 
 TEST(SizeValues, DivisionTruncatesBelowZero) {
-  const ir::Schedule schedule =
-      of_size("int64[1]", "five = Constant <value = int64 {5}> () two = Constant <value = int64 {2}> () d = Sub(size, five) "
-                          "y = Div(d, two)");
+  const ir::Schedule schedule = of_size(
+      "int64[1]",
+      "five = Constant <value = int64 {5}> () two = Constant <value = int64 {2}> () d = Sub(size, five) "
+      "y = Div(d, two)");
   EXPECT_THAT(run_sizes(schedule, {2})[0].values<std::int64_t>(), ElementsAre(-1));
   EXPECT_THAT(run_sizes(schedule, {4})[0].values<std::int64_t>(), ElementsAre(0));
   EXPECT_THAT(run_sizes(schedule, {10})[0].values<std::int64_t>(), ElementsAre(2));

@@ -234,6 +234,58 @@ def densenet():
     )
 
 
+def big_transfer():
+    """Convolutions with standardised weights, and pads that keep the size."""
+    import transformers
+
+    config = transformers.BitConfig(
+        embedding_size=8, hidden_sizes=[32, 32, 32, 64], depths=[1, 1, 1, 1], global_padding="SAME", num_groups=4, num_labels=7
+    )
+    return architecture(
+        transformers.BitForImageClassification(config), IMAGE, ["logits"], lambda m, x: (m(pixel_values=x).logits,),
+        **of_pixels((2, 64, 96), (3, 64, 96), (1, 64, 96)),
+    )
+
+
+def mobilevit():
+    """Rounds the size of the image up to whole patches."""
+    import transformers
+
+    config = transformers.MobileViTConfig(
+        hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 8, 16, 16, 16, 24, 64], num_attention_heads=2, image_size=64,
+        patch_size=2, num_labels=7,
+    )
+    return architecture(
+        transformers.MobileViTForImageClassification(config), fixed(("batch", 3, "height", 64)), ["logits"],
+        lambda m, x: (m(pixel_values=x).logits,), dims={"batch": (1, 4), "height": (64, 96)},
+        sizes=[dict(batch=2, height=64), dict(batch=3, height=64), dict(batch=1, height=64)],
+    )
+
+
+def rt_detr():
+    """Float ranges over the size of the image; the best queries by TopK; deformable attention by GridSample."""
+    import transformers
+
+    backbone = transformers.RTDetrResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1], layer_type="basic",
+        out_features=["stage2", "stage3", "stage4"],
+    )
+    config = transformers.RTDetrConfig(
+        backbone_config=backbone, encoder_hidden_dim=32, encoder_in_channels=[16, 24, 32], encoder_ffn_dim=32,
+        encoder_attention_heads=4, d_model=32, num_queries=6, decoder_in_channels=[32, 32, 32], decoder_ffn_dim=32,
+        decoder_layers=2, decoder_attention_heads=4, num_labels=4, num_denoising=0, anchor_image_size=None,
+    )
+
+    def call(m, image):
+        out = m(pixel_values=image)
+        return out.logits, out.pred_boxes
+
+    return architecture(
+        transformers.RTDetrForObjectDetection(config), IMAGE, ["logits", "boxes"], call,
+        **of_pixels((2, 64, 96), (1, 96, 64), (3, 64, 64)),
+    )
+
+
 def mobilenet_v3():
     import torchvision
 
@@ -536,7 +588,7 @@ def dense_experts():
 ARCHITECTURES = {
     f.__name__: f
     for f in (
-        vit, vit_resized, swin, swin_v2, clip, resnet, detr, segformer, convnext, densenet, mobilenet_v3, efficientnet, unet,
+        vit, vit_resized, swin, swin_v2, clip, resnet, detr, segformer, convnext, densenet, big_transfer, mobilevit, rt_detr, mobilenet_v3, efficientnet, unet,
         whisper_encoder, whisper_decoder, wav2vec2, lstm_tagger, gru_tagger, mamba, mamba_associative, state_space_scan,
         mixtral, qwen_moe, dense_experts,
     )

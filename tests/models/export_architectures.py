@@ -37,7 +37,7 @@ from onnx import numpy_helper
 WAYS = [("script", 17, False), ("dynamo", 18, True)]
 OTHER_WAYS = [("dynamo", 20, False), ("script", 17, True)]
 BY_SCRIPT = {"vit_resized", "clip", "segformer", "efficientnet", "whisper_decoder", "wav2vec2", "gru_tagger", "qwen_moe",
-             "state_space_scan"}
+             "state_space_scan", "big_transfer"}
 # Weights with at least so many elements become random numbers.
 LARGE = 64
 
