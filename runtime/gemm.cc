@@ -9,7 +9,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "runtime/gemm_isa.h"
 #include "runtime/onednn_support.h"
+#include "runtime/processor.h"
 
 namespace braid::rt {
 namespace {
@@ -18,6 +20,14 @@ constexpr int64_t kPanelRows = 2;  // up to this many, our own kernel streams th
 constexpr int64_t kManyRows = 64;  // from here on sgemm is as fast on plain operands as others on packed ones
 constexpr int64_t kFewRows = 2;    // up to this many, our own kernel reads unpacked operands
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
+
+const GemmKernels& own_kernels() {
+#ifdef __x86_64__
+  if (instruction_set() == InstructionSet::avx512) return avx512::kGemmKernels;
+  if (instruction_set() == InstructionSet::avx2) return avx2::kGemmKernels;
+#endif
+  return baseline::kGemmKernels;
+}
 
 dnnl::memory::desc plain(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   return {{rows, cols}, dnnl::memory::data_type::f32, {row_stride, col_stride}};
@@ -119,24 +129,22 @@ GemmShape normalise(GemmShape s) {
 
 class HostKernel final : public GemmKernel {
  public:
-  HostKernel(const GemmShape& shape, const HostGemm& host, int threads)
-      : shape_(shape), host_(host), threads_(threads) {}
+  HostKernel(const GemmShape& shape, int threads) : shape_(shape), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix*) const override {
     split(threads_, shape_.batches() * shape_.m,
-          [&](int64_t begin, int64_t end) { host_.run(shape_, args, begin, end); });
+          [&](int64_t begin, int64_t end) { own_kernels().run(shape_, args, begin, end); });
   }
   const char* name() const override { return "host"; }
 
  private:
   GemmShape shape_;
-  const HostGemm& host_;
   int threads_;
 };
 
 // One long row of an unpacked b: columns are split over the threads instead of rows.
 class HostColumns final : public GemmKernel {
  public:
-  HostColumns(const GemmShape& shape, const HostGemm& host, int threads) : host_(host) {
+  HostColumns(const GemmShape& shape, int threads) {
     const int64_t step = (shape.n + threads - 1) / threads;
     const int64_t tile = (step + 63) / 64 * 64;
     for (int64_t n = 0; n < shape.n; n += tile) {
@@ -159,7 +167,7 @@ class HostColumns final : public GemmKernel {
         const int64_t at = s.epilogue.ops[k] == PostOp::add_matrix ? n * s.c_col : n;
         if (args.vectors[k]) part.vectors[k] = static_cast<const float*>(args.vectors[k]) + at;
       }
-      host_.run(s, part, 0, s.batches() * s.m);
+      own_kernels().run(s, part, 0, s.batches() * s.m);
     }
   }
   const char* name() const override { return "host columns"; }
@@ -167,25 +175,22 @@ class HostColumns final : public GemmKernel {
  private:
   std::vector<GemmShape> parts_;
   std::vector<int64_t> columns_;
-  const HostGemm& host_;
 };
 
 class PanelKernel final : public GemmKernel {
  public:
-  PanelKernel(const GemmShape& shape, const HostGemm& host, int threads)
-      : shape_(shape), host_(host), threads_(threads) {}
+  PanelKernel(const GemmShape& shape, int threads) : shape_(shape), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix* packed) const override {
     const Panels panels = packed->impl()->panels;
     const float* b = reinterpret_cast<const float*>(packed->impl()->bytes.get());
     const int64_t count = (shape_.n + panels.width - 1) / panels.width;
     split(threads_, count,
-          [&](int64_t begin, int64_t end) { host_.run_panels(shape_, args, b, panels, begin, end); });
+          [&](int64_t begin, int64_t end) { own_kernels().run_panels(shape_, args, b, panels, begin, end); });
   }
   const char* name() const override { return "panels"; }
 
  private:
   GemmShape shape_;
-  const HostGemm& host_;
   int threads_;
 };
 
@@ -225,15 +230,15 @@ SgemmCall sgemm_call(const GemmShape& s) {
 
 class SgemmKernel final : public GemmKernel {
  public:
-  SgemmKernel(const GemmShape& shape, const SgemmCall& call, const HostGemm& host, int threads)
-      : shape_(shape), call_(call), host_(host), threads_(threads) {}
+  SgemmKernel(const GemmShape& shape, const SgemmCall& call, int threads)
+      : shape_(shape), call_(call), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix*) const override {
     const int64_t batches = shape_.batches();
     if (batches == 1) {  // uses the library's own threads
       one(args, 0);
       if (!shape_.epilogue.empty()) {
         split(threads_, shape_.m,
-              [&](int64_t begin, int64_t end) { host_.finish(shape_, args, 0, begin, end); });
+              [&](int64_t begin, int64_t end) { own_kernels().finish(shape_, args, 0, begin, end); });
       }
       return;
     }
@@ -241,7 +246,7 @@ class SgemmKernel final : public GemmKernel {
     split(threads_, batches, [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
         const int64_t c = one(args, index);
-        if (!shape_.epilogue.empty()) host_.finish(shape_, args, c, 0, shape_.m);
+        if (!shape_.epilogue.empty()) own_kernels().finish(shape_, args, c, 0, shape_.m);
       }
     });
   }
@@ -272,7 +277,6 @@ class SgemmKernel final : public GemmKernel {
   }
   GemmShape shape_;
   SgemmCall call_;
-  const HostGemm& host_;
   int threads_;
 };
 
@@ -407,8 +411,7 @@ bool has_matrix_kernels(const char* implementation) {
 }  // namespace
 
 struct GemmLibrary::Impl {
-  explicit Impl(const HostGemm& h) : host(h), engine(dnnl::engine::kind::cpu, 0), stream(engine) {}
-  HostGemm host;
+  Impl() : engine(dnnl::engine::kind::cpu, 0), stream(engine) {}
   dnnl::engine engine;
   dnnl::stream stream;
   Scratch scratch;
@@ -425,7 +428,7 @@ struct GemmLibrary::Impl {
   std::map<Key, std::unique_ptr<GemmKernel>> kernels;
 };
 
-GemmLibrary::GemmLibrary(const HostGemm& host) : impl_(new Impl(host)) {}
+GemmLibrary::GemmLibrary() : impl_(new Impl) {}
 GemmLibrary::~GemmLibrary() = default;
 
 PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col,
@@ -477,15 +480,14 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
   if (slot) return slot.get();
 
   const int useful = work_of(shape) < kParallelWork ? 1 : threads;
-  const HostGemm& host = impl_->host;
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
-    slot = std::make_unique<HostKernel>(shape, host, 1);
+    slot = std::make_unique<HostKernel>(shape, 1);
     return slot.get();
   }
   if (packed) {
     const bool plain_rows = shape.batch_rank == 0 && shape.c_col == 1;
     if (plain_rows && panels.width > 0 && shape.m <= kPanelRows) {
-      slot = std::make_unique<PanelKernel>(shape, host, useful);
+      slot = std::make_unique<PanelKernel>(shape, useful);
       return slot.get();
     }
     if (plain_rows && shape.a_col == 1) {
@@ -502,11 +504,11 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
   const SgemmCall call = shape.type == DType::f32 ? sgemm_call(shape) : SgemmCall{};
   const bool one_row = shape.type == DType::f32 && shape.m <= kFewRows;
   if (one_row && useful > 1 && shape.batches() * shape.m < threads) {
-    slot = std::make_unique<HostColumns>(shape, host, useful);
+    slot = std::make_unique<HostColumns>(shape, useful);
   } else if (call.usable && !one_row) {
-    slot = std::make_unique<SgemmKernel>(shape, call, host, useful);
+    slot = std::make_unique<SgemmKernel>(shape, call, useful);
   } else {
-    slot = std::make_unique<HostKernel>(shape, host, useful);
+    slot = std::make_unique<HostKernel>(shape, useful);
   }
   return slot.get();
 }

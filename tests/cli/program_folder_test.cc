@@ -254,6 +254,36 @@ TEST_F(ProgramFolder, WhoHasTheOldFilesMappedKeepsThem) {
   }
 }
 
+TEST_F(ProgramFolder, TheSameProgramKeepsItsWeightsFileIfThatIsWhole) {
+  const Folder folder;
+  const std::string dir = copy_of("2", folder), weights = dir + "/weights.bin";
+  const auto inode = [&] {
+    struct stat info = {};
+    EXPECT_EQ(::lstat(weights.c_str(), &info), 0);
+    return S_ISREG(info.st_mode) ? info.st_ino : 0;
+  };
+  const ino_t first = inode();
+  ASSERT_EQ(compile("2", dir).exit_code, 0);
+  EXPECT_EQ(inode(), first);
+  EXPECT_EQ(runs(dir), "2");
+  const std::string whole = read_text(weights);
+  for (const std::size_t at : {std::size_t{3}, sizeof(std::uint64_t) * 8 + 1, whole.size() - 1}) {
+    std::string damaged = whole;
+    damaged[at] ^= 1;
+    std::ofstream(weights, std::ios::binary) << damaged;
+    ASSERT_EQ(compile("2", dir).exit_code, 0) << at;
+    EXPECT_EQ(read_text(weights), whole) << at;
+    EXPECT_EQ(runs(dir), "2") << at;
+  }
+  fs::rename(weights, folder.path() / "elsewhere");
+  fs::create_symlink(folder.path() / "elsewhere", weights);
+  ASSERT_EQ(compile("2", dir).exit_code, 0);
+  EXPECT_NE(inode(), 0u);
+  EXPECT_EQ(read_text(folder / "elsewhere"), whole);
+  ASSERT_EQ(compile("3", dir).exit_code, 0);
+  EXPECT_EQ(runs(dir), "3");
+}
+
 TEST_F(ProgramFolder, CompilationsAtOnceDoNotMix) {
   const Folder folder;
   const std::string dir = copy_of("2", folder);
