@@ -26,12 +26,17 @@ std::set<std::string> kernels_flags() {
 TEST(Processor, HasTheFeaturesThatTheKernelLists) {
   const std::set<std::string> flags = kernels_flags();
   if (flags.empty()) GTEST_SKIP() << "/proc/cpuinfo has no flags";
-  for (const auto& [feature, name] :
-       {std::pair{rt::kFeatureAvx, "avx"}, {rt::kFeatureAvx2, "avx2"}, {rt::kFeatureFma, "fma"},
-        {rt::kFeatureBmi2, "bmi2"}, {rt::kFeatureAvx512f, "avx512f"}, {rt::kFeatureAvx512bw, "avx512bw"},
-        {rt::kFeatureAvx512dq, "avx512dq"}, {rt::kFeatureAvx512vl, "avx512vl"},
-        {rt::kFeatureAvx512vbmi, "avx512vbmi"}, {rt::kFeatureAvx512vnni, "avx512_vnni"},
-        {rt::kFeatureAvx512bf16, "avx512_bf16"}}) {
+  for (const auto& [feature, name] : {std::pair{rt::kFeatureAvx, "avx"},
+                                      {rt::kFeatureAvx2, "avx2"},
+                                      {rt::kFeatureFma, "fma"},
+                                      {rt::kFeatureBmi2, "bmi2"},
+                                      {rt::kFeatureAvx512f, "avx512f"},
+                                      {rt::kFeatureAvx512bw, "avx512bw"},
+                                      {rt::kFeatureAvx512dq, "avx512dq"},
+                                      {rt::kFeatureAvx512vl, "avx512vl"},
+                                      {rt::kFeatureAvx512vbmi, "avx512vbmi"},
+                                      {rt::kFeatureAvx512vnni, "avx512_vnni"},
+                                      {rt::kFeatureAvx512bf16, "avx512_bf16"}}) {
     const char* missing = rt::missing_feature(feature);
     EXPECT_EQ(missing == nullptr, flags.count(name) > 0) << name;
   }
