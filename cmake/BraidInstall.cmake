@@ -18,6 +18,8 @@ endforeach()
 install(FILES runtime/device/cuda_gemm_cublaslt.cc DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime/device")
 install(FILES runtime/cuda_host.cu DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime")
 
+install(FILES "${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libbraid_runtime.link" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+
 install(EXPORT braidTargets NAMESPACE braid:: DESTINATION "${braid_package_dir}")
 configure_package_config_file(cmake/braidConfig.cmake.in "${PROJECT_BINARY_DIR}/braidConfig.cmake"
                               INSTALL_DESTINATION "${braid_package_dir}")

@@ -27,11 +27,11 @@ std::string build_library(const std::string& dir, const std::string& name, const
   const fs::path target = fs::path(dir) / (name + ".so");
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
   // The runtime inside is not exported: a process may load several programs of different versions.
-  constexpr const char* kLink = "-ldnnl -lrt -lpthread -Wl,--exclude-libs,ALL";
+  const std::string link = runtime.link + " -Wl,--exclude-libs,ALL";
   const auto build = [&] {
     const std::string command =
         fmt::format("{} -shared {} {} {} -o {}", compile, shell_word(source.string()),
-                    shell_word(runtime.library.string()), kLink, shell_word(partial.string()));
+                    shell_word(runtime.library.string()), link, shell_word(partial.string()));
     run_compiler(command, partial, target, options.verbose, [&](const std::string& lines) {
       ir::user_error(603, {.file = source.string()},
                      fmt::format("the host compiler failed:\n    {}{}", command, lines),
@@ -42,7 +42,7 @@ std::string build_library(const std::string& dir, const std::string& name, const
   std::ostringstream linked;
   linked << std::ifstream(runtime.library, std::ios::binary).rdbuf();
   const std::string also =
-      fmt::format("library {} {:016x}", kLink, rt::checksum(linked.view().data(), linked.view().size()));
+      fmt::format("library {} {:016x}", link, rt::checksum(linked.view().data(), linked.view().size()));
   build_cached(compile, source, also, target, build);
   return target.string();
 }

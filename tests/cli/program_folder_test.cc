@@ -393,6 +393,23 @@ TEST_F(ProgramFolder, DamageInAPackedMatrixIsFound) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("BR0721"), HasSubstr("weights.bin is damaged")));
 }
 
+TEST_F(ProgramFolder, DamageInTheWeightsOfAConvolutionIsFound) {
+  const Folder folder;
+  const std::string text =
+      "graph windows\ninput %x: f32[1, 8, 8, 64]\nconstant %w: f32[1, 3, 3, 64, 64] = splat(0.01)\n"
+      "%y: f32[1, 6, 6, 64] output = convolution %x, %w\noutput %y\n";
+  const std::string dir = folder / "program";
+  ASSERT_EQ(braid({"compile", folder.file("windows.braid", text), "-o", dir}).exit_code, 0);
+  ASSERT_EQ(braid({"run", dir, "--random", "1"}).exit_code, 0);
+  std::fstream weights(dir + "/weights.bin", std::ios::binary | std::ios::in | std::ios::out);
+  weights.seekp(3 * 3 * 64 * 64 * 4 / 2);
+  weights.put('!');
+  weights.close();
+  const ProcessResult result = braid({"run", dir, "--random", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("BR0721"), HasSubstr("weights.bin is damaged")));
+}
+
 // Every field of the manifest: missing, of every wrong type, out of range.
 TEST_F(ProgramFolder, HostileManifestsAreTheUsersError) {
   const Folder folder;
