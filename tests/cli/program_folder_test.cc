@@ -396,13 +396,13 @@ TEST_F(ProgramFolder, DamageInAPackedMatrixIsFound) {
 TEST_F(ProgramFolder, DamageInTheWeightsOfAConvolutionIsFound) {
   const Folder folder;
   const std::string text =
-      "graph windows\ninput %x: f32[1, 8, 8, 64]\nconstant %w: f32[1, 3, 3, 64, 64] = splat(0.01)\n"
-      "%y: f32[1, 6, 6, 64] output = convolution %x, %w\noutput %y\n";
+      "graph windows\ninput %x: f32[1, 8, 8, 256]\nconstant %w: f32[1, 3, 3, 256, 256] = splat(0.01)\n"
+      "%y: f32[1, 6, 6, 256] output = convolution %x, %w\noutput %y\n";
   const std::string dir = folder / "program";
   ASSERT_EQ(braid({"compile", folder.file("windows.braid", text), "-o", dir}).exit_code, 0);
   ASSERT_EQ(braid({"run", dir, "--random", "1"}).exit_code, 0);
   std::fstream weights(dir + "/weights.bin", std::ios::binary | std::ios::in | std::ios::out);
-  weights.seekp(3 * 3 * 64 * 64 * 4 / 2);
+  weights.seekp(3 * 3 * 256 * 256 * 4 / 2);
   weights.put('!');
   weights.close();
   const ProcessResult result = braid({"run", dir, "--random", "1"});
