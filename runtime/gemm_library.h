@@ -12,7 +12,8 @@
 
 namespace braid::rt {
 
-inline constexpr int64_t kManyRows = 64;  // from here on sgemm is as fast on plain operands as others on packed ones
+inline constexpr int64_t kManyRows =
+    64;  // from here on sgemm is as fast on plain operands as others on packed ones
 
 struct PackedMatrix::Impl {
   virtual ~Impl() = default;

@@ -70,7 +70,8 @@ void for_each_result(const WindowShape& s, int threads, const F& f) {
 
 class PlainConvolution final : public WindowKernel {
  public:
-  PlainConvolution(const ConvolutionShape& shape, int threads) : s_(in_three_dimensions(shape)), threads_(threads) {
+  PlainConvolution(const ConvolutionShape& shape, int threads)
+      : s_(in_three_dimensions(shape)), threads_(threads) {
     element_.m = element_.n = element_.k = 1;
     element_.c_row = element_.c_col = 1;
     element_.epilogue = shape.epilogue;

@@ -1,6 +1,7 @@
 // A compiled folder holds one program: whatever ends a compilation, whoever else works in it, and whatever
 // has been done to its files, it runs the old program, the new one, or none.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -394,15 +395,19 @@ TEST_F(ProgramFolder, DamageInAPackedMatrixIsFound) {
 }
 
 TEST_F(ProgramFolder, DamageInTheWeightsOfAConvolutionIsFound) {
+  constexpr int kConvolutions = 16, kBytes = 3 * 3 * 64 * 64 * 4;
+  std::string text = "graph windows\ninput %x0: f32[1, 8, 8, 64]\n";
+  for (int k = 1; k <= kConvolutions; ++k)
+    text += fmt::format("constant %w{}: f32[1, 3, 3, 64, 64] = splat(0.0{})\n", k, k);
+  for (int k = 1; k <= kConvolutions; ++k)
+    text += fmt::format("%x{0}: f32[1, 8, 8, 64] = convolution %x{1}, %w{0} pad [1, 1]\n", k, k - 1);
   const Folder folder;
-  const std::string text =
-      "graph windows\ninput %x: f32[1, 8, 8, 256]\nconstant %w: f32[1, 3, 3, 256, 256] = splat(0.01)\n"
-      "%y: f32[1, 6, 6, 256] output = convolution %x, %w\noutput %y\n";
   const std::string dir = folder / "program";
+  text += fmt::format("output %x{}\n", kConvolutions);
   ASSERT_EQ(braid({"compile", folder.file("windows.braid", text), "-o", dir}).exit_code, 0);
   ASSERT_EQ(braid({"run", dir, "--random", "1"}).exit_code, 0);
   std::fstream weights(dir + "/weights.bin", std::ios::binary | std::ios::in | std::ios::out);
-  weights.seekp(3 * 3 * 256 * 256 * 4 / 2);
+  weights.seekp(kConvolutions * kBytes / 2);
   weights.put('!');
   weights.close();
   const ProcessResult result = braid({"run", dir, "--random", "1"});
