@@ -85,6 +85,10 @@ compile() {
       awk -v n=$((layers * (ranks > 1 ? 10 : 8))) -v r=$ranks -v s="$row" 'BEGIN { printf "| %d | %d | %.2f | %.0f |\n", n, r, s, s / n * 1e6 }'
     done
   done
+  echo
+  echo "From a file to a library, and a large model to its source, medians of 3 (bench/compile/whole_models.py):"
+  echo
+  scripts/python_run.sh bench/compile/whole_models.py --braid "$braid" --work "$work"
 }
 
 # Tests compare it with what they compute (bench/check_tables.py), so nothing in it may differ from run to run.

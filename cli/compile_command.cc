@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/model_options.h"
+#include "cli/status_line.h"
 #include "cli/write_file.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -22,6 +23,7 @@ struct Options {
   std::string output;
   std::string name;
   std::string emit = "library";
+  std::string cpu;
   bool timing = false;
   bool checked = false;
 };
@@ -44,11 +46,18 @@ int run(const Options& o) {
     ir::user_error(kBadOption, {}, "--checked supports only programs for cpu",
                    "run the CUDA program on the emulated device, which checks all accesses");
   }
+  if (!o.cpu.empty() && codegen::target_named(options.target).abi != codegen::ProgramAbi::host) {
+    ir::user_error(kBadOption, {}, "--cpu is for programs that run on a processor",
+                   fmt::format("--target {}:ARCHITECTURE says for which devices", options.target));
+  }
   options.name = o.name.empty() ? program_name(o.model.model) : o.name;
 
+  StatusLine status;
   const auto start = Clock::now();
+  status.show(fmt::format("reading {}", options.model));
   ir::Schedule schedule = lower(options);
   const auto lowered = Clock::now();
+  status.clear();
   const std::string text_path = (std::filesystem::path(o.output) / (options.name + ".braid")).string();
   if (o.emit == "ir") {
     std::filesystem::create_directories(o.output);
@@ -62,10 +71,13 @@ int run(const Options& o) {
     write_text(text_path, ir::print(schedule));
     return 0;
   }
+  status.show("writing source and weights");
   StagedProgram program(schedule, options);
   const auto emitted = Clock::now();
-  if (o.emit == "library") program.build({.architectures = options.architectures});
+  status.show("compiling the source");
+  if (o.emit == "library") program.build({.architectures = options.architectures, .cpu = o.cpu});
   const auto built = Clock::now();
+  status.clear();
   for (const std::string& file : program.publish()) fmt::print("{}\n", file);
   if (o.timing) {
     fmt::print(stderr, "{}", passes::to_string(records));
@@ -92,6 +104,9 @@ void add_compile(CLI::App& app, Invocation& chosen) {
   command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
   command->add_option("--emit", o->emit, "ir (as lowered), schedule (after the passes), source, library")
       ->check(CLI::IsMember({"ir", "schedule", "source", "library"}));
+  command->add_option("--cpu", o->cpu,
+                      "Processor of the library, as the compiler's -march names it: x86-64-v3, znver4, ... "
+                      "(default: this machine's)");
   command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
   command->add_flag("--checked", o->checked,
                     "Make the program check its buffers' lifetimes against the plan (slow)");

@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
   braid::codegen::end_cleanly_on_signals();
   CLI::App app{"Compiles ONNX graphs with collectives into C++ or CUDA+NCCL programs.", "braid"};
   app.require_subcommand(1);
-  app.set_version_flag("--version", "braid 0.1.0");
+  app.set_version_flag("--version", "braid 0.1.0\nCPU programs: " BRAID_ONEDNN_VERSION);
   app.set_help_all_flag("--help-all", "Print the help of all subcommands");
 
   braid::cli::Invocation chosen;

@@ -16,9 +16,9 @@ foreach(part ir analysis passes pipeline frontend codegen driver explain runtime
 endforeach()
 # Compiled with a CUDA program by nvcc, where that is.
 install(FILES runtime/device/cuda_gemm_cublaslt.cc DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime/device")
-# Compiled with the programs that multiply matrices, for their machine.
-install(FILES runtime/host/gemm_kernels.cc DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime/host")
 install(FILES runtime/cuda_host.cu DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime")
+
+install(FILES "${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libbraid_runtime.link" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 
 install(EXPORT braidTargets NAMESPACE braid:: DESTINATION "${braid_package_dir}")
 configure_package_config_file(cmake/braidConfig.cmake.in "${PROJECT_BINARY_DIR}/braidConfig.cmake"

@@ -1,4 +1,4 @@
-// Compiled objects shared by all programs of a user, in a private folder: $BRAID_CACHE_DIR/objects, else
+// Objects and libraries that a compiler made, shared by all programs of a user, in a private folder: $BRAID_CACHE_DIR/objects, else
 // $XDG_CACHE_HOME/braid/objects, else ~/.cache/braid/objects. Its contents are linked into programs, so the
 // user must own it, no one else may read or write it, and links to it are not followed.
 #pragma once
@@ -14,7 +14,7 @@ namespace braid::codegen {
 
 class ObjectCache {
  public:
-  static constexpr std::uint64_t kLimit = std::uint64_t{64} << 20;
+  static constexpr std::uint64_t kLimit = std::uint64_t{256} << 20;
 
   // nullopt if the folder does not exist and cannot be made; then every program builds its own object.
   static std::optional<ObjectCache> of_user();

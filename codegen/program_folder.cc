@@ -122,7 +122,7 @@ void ProgramFolder::write(const std::vector<TextFile>& sources, const ir::Graph&
     write_text(fs::path(aside_) / source.name, source.text);
     written_.push_back(source.name);
   }
-  write_weights(graph, weights, id, aside_);
+  write_weights(graph, weights, id, aside_, dir_);
   for (const std::string& file : weight_files(graph, weights)) written_.push_back(file);
   write_text(manifest_path(aside_), manifest_text(manifest));
   written_.emplace_back("manifest.json");

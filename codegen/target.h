@@ -30,6 +30,7 @@ struct Emitted {
 struct BuildRequest {
   std::vector<std::string> architectures;  // of GPUs: "sm_90", ...; empty: the target's choice
   bool emulated = false;                   // for the emulated device, if the target has one
+  std::string cpu;                         // for -march of the host compiler; empty: this machine's
 };
 
 // The interface that the target's libraries export.

@@ -105,7 +105,11 @@ RuntimeFiles find_runtime(const std::string& given, const std::string& library_f
       for (const fs::path& headers :
            {root / "include" / "braid", root, root / "..", fs::path(BRAID_SOURCE_TREE)}) {
         if (!fs::exists(headers / "runtime" / "program_abi.h")) continue;
-        return {fs::weakly_canonical(headers), library.empty() ? library : fs::weakly_canonical(library)};
+        std::ifstream file(fs::path(library).replace_extension(".link"));
+        std::string link;
+        std::getline(file, link);
+        return {fs::weakly_canonical(headers), library.empty() ? library : fs::weakly_canonical(library),
+                link};
       }
     }
     tried.push_back(root.lexically_normal().string());

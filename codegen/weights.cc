@@ -1,10 +1,13 @@
 #include "codegen/weights.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "ir/error.h"
@@ -14,6 +17,7 @@
 namespace braid::codegen {
 
 using namespace ir;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -21,7 +25,19 @@ std::int64_t aligned(std::int64_t offset) {
   return (offset + rt::kWeightAlignment - 1) / rt::kWeightAlignment * rt::kWeightAlignment;
 }
 
-// Passes the contents between the header of a file and its checksums to `take(bytes, count)`, piece by piece.
+constexpr std::size_t kPiece = std::size_t{1} << 18;  // stays in the cache between two uses
+
+// Maps these bytes at once, if they are those of a file: page by page, faults take longer than the bytes are worth.
+void map_in(const std::byte* bytes, std::size_t count) {
+#ifdef MADV_POPULATE_READ
+  const auto page = static_cast<std::uintptr_t>(::getpagesize());
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(bytes) / page * page;
+  ::madvise(reinterpret_cast<void*>(begin), reinterpret_cast<std::uintptr_t>(bytes) + count - begin,
+            MADV_POPULATE_READ);  // a hint
+#endif
+}
+
+// Passes the contents between the header of a file and its checksums to `take(bytes, count)`, in pieces of at most kPiece.
 template <class Take>
 void tensors(const Graph& graph, const WeightLayout& layout, int rank, const Take& take) {
   constexpr std::array<std::byte, rt::kWeightAlignment> zeros = {};
@@ -30,7 +46,12 @@ void tensors(const Graph& graph, const WeightLayout& layout, int rank, const Tak
     if (place.per_rank != (rank >= 0)) continue;
     take(zeros.data(), static_cast<std::size_t>(place.offset - at));
     const auto bytes = graph[storage].data.of_rank(std::max(rank, 0));
-    take(bytes.data(), static_cast<std::size_t>(place.bytes));
+    const auto count = static_cast<std::size_t>(place.bytes);
+    for (std::size_t from = 0; from < count; from += kPiece) {
+      const std::size_t piece = std::min(kPiece, count - from);
+      if (piece == kPiece) map_in(bytes.data() + from, piece);
+      take(bytes.data() + from, piece);
+    }
     at = place.offset + place.bytes;
   }
   take(zeros.data(), static_cast<std::size_t>(aligned(at) - at));
@@ -60,12 +81,8 @@ std::vector<std::uint64_t> checksums(const Graph& graph, const WeightLayout& lay
   return sums;
 }
 
-void write_file(const Graph& graph, const WeightLayout& layout, std::uint64_t id, int rank,
-                const std::vector<std::uint64_t>& sums, const std::string& path) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  const auto write = [&](const void* bytes, std::size_t count) {
-    file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
-  };
+rt::WeightFileHeader header_of(const WeightLayout& layout, std::uint64_t id, int rank,
+                               const std::vector<std::uint64_t>& sums) {
   rt::WeightFileHeader head = {};
   std::memcpy(head.magic, rt::kWeightMagic, sizeof head.magic);
   head.version = rt::kWeightVersion;
@@ -73,8 +90,46 @@ void write_file(const Graph& graph, const WeightLayout& layout, std::uint64_t id
   head.compilation_id = id;
   head.bytes = static_cast<std::uint64_t>(rank < 0 ? layout.shared_bytes : layout.rank_bytes);
   head.tensors_end = head.bytes - sums.size() * sizeof sums[0];
+  return head;
+}
+
+// Whether the file at `path` is what write_file would write, by its checksums.
+bool holds(const std::string& path, const rt::WeightFileHeader& head,
+           const std::vector<std::uint64_t>& sums) {
+  std::error_code none;
+  if (!fs::is_regular_file(fs::symlink_status(path, none)) || fs::file_size(path, none) != head.bytes)
+    return false;
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> buffer(std::max(sizeof head, std::size_t{rt::kWeightBlock}));
+  const auto read = [&](std::size_t count) {
+    return bool(file.read(buffer.data(), static_cast<std::streamsize>(count)));
+  };
+  if (!read(sizeof head) || std::memcmp(buffer.data(), &head, sizeof head) != 0) return false;
+  std::uint64_t left = head.tensors_end - sizeof head;
+  for (const std::uint64_t sum : sums) {
+    const std::size_t count = std::min<std::uint64_t>(left, rt::kWeightBlock);
+    if (!read(count) || rt::checksum(buffer.data(), count) != sum) return false;
+    left -= count;
+  }
+  for (const std::uint64_t sum : sums) {
+    if (!read(sizeof sum) || std::memcmp(buffer.data(), &sum, sizeof sum) != 0) return false;
+  }
+  return true;
+}
+
+void write_file(const Graph& graph, const WeightLayout& layout, const rt::WeightFileHeader& head,
+                const std::vector<std::uint64_t>& sums, const std::string& path) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  const auto write = [&](const void* bytes, std::size_t count) {
+    file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+  };
   write(&head, sizeof head);
-  tensors(graph, layout, rank, write);
+  // Not from the mapped file itself: the kernel copies from pages that it has to look for, one after the other.
+  std::vector<std::byte> piece(kPiece);
+  tensors(graph, layout, head.rank, [&](const std::byte* bytes, std::size_t count) {
+    std::memcpy(piece.data(), bytes, count);
+    write(piece.data(), count);
+  });
   write(sums.data(), sums.size() * sizeof sums[0]);
   file.close();
   if (!file)
@@ -131,12 +186,20 @@ std::vector<std::string> weight_files(const Graph& graph, const WeightLayout& la
   return files;
 }
 
-void write_weights(const Graph& graph, const WeightLayout& layout, std::uint64_t id, const std::string& dir) {
-  std::size_t file = 0;
-  if (layout.shared_bytes > 0)
-    write_file(graph, layout, id, -1, layout.checksums[file++], dir + "/weights.bin");
-  for (int r = 0; layout.rank_bytes > 0 && r < graph.ranks; ++r) {
-    write_file(graph, layout, id, r, layout.checksums[file++], fmt::format("{}/weights.rank{}.bin", dir, r));
+void write_weights(const Graph& graph, const WeightLayout& layout, std::uint64_t id, const std::string& dir,
+                   const std::string& published) {
+  const std::vector<std::string> names = weight_files(graph, layout);
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    // The shared file, if there is one, comes first.
+    const int rank = static_cast<int>(k) - (layout.shared_bytes > 0 ? 1 : 0);
+    const rt::WeightFileHeader head = header_of(layout, id, rank, layout.checksums[k]);
+    const std::string path = dir + "/" + names[k], old = published + "/" + names[k];
+    std::error_code no_link;  // some file systems have none
+    if (!published.empty() && holds(old, head, layout.checksums[k])) {
+      fs::create_hard_link(old, path, no_link);
+      if (!no_link) continue;
+    }
+    write_file(graph, layout, head, layout.checksums[k], path);
   }
 }
 

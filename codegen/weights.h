@@ -28,9 +28,10 @@ struct WeightLayout {
 // Places the constants `used`, in order. User error BR0602 if the bytes of one are unknown.
 WeightLayout layout_weights(const ir::Graph& graph, const std::vector<ir::StorageId>& used);
 
-// Writes the weight files that are needed into `dir`. User error BR0010 on failure.
+// Puts the weight files that are needed into `dir`: hard links to those in the folder `published` that hold the same bytes,
+// else new files. User error BR0010 on failure.
 void write_weights(const ir::Graph& graph, const WeightLayout& layout, std::uint64_t id,
-                   const std::string& dir);
+                   const std::string& dir, const std::string& published = {});
 
 // Identifies a program: a hash of its source (without the id) and its weights. Never 0.
 std::uint64_t compilation_id(const std::string& source, const WeightLayout& layout);

@@ -9,8 +9,7 @@
 //   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
 //   generic loops   all other types and strides
 //
-// Our own kernels are templates in gemm_kernels.h. They are compiled for the program's target machine, not
-// with this library, and passed in as function pointers (HostGemm).
+// Our own kernels (gemm_kernels.inc) are built once per instruction set; the processor decides which of them run.
 #pragma once
 
 #include <array>
@@ -75,25 +74,6 @@ struct GemmArgs {
   const void* vectors[kMaxPostOps] = {};  // operand of post-op k: the vector or the matrix
 };
 
-// b in panels of `width` columns: element (k, n) at (n / width) * panel_stride + k * width + n % width.
-struct Panels {
-  int64_t width = 0;
-  int64_t panel_stride = 0;
-};
-
-// Kernels compiled for the generated program's machine. A program without matrix products has none.
-struct HostGemm {
-  // Any shape and type; [begin, end) are rows of c, counted over all batch matrices.
-  void (*run)(const GemmShape& shape, const GemmArgs& args, int64_t begin, int64_t end);
-  // One batch, f32, b in panels, c_col == 1; [begin, end) are panels. `b` is the packed matrix.
-  void (*run_panels)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
-                     int64_t begin, int64_t end);
-  // Applies the epilogue in place to rows [begin, end) of the c matrix at `c`, f32.
-  void (*finish)(const GemmShape& shape, const GemmArgs& args, int64_t c_offset, int64_t begin, int64_t end);
-};
-
-extern const HostGemm kHostGemm;  // runtime/host/gemm_kernels.cc
-
 // A constant b in the layout of its kernels.
 class PackedMatrix {
  public:
@@ -126,7 +106,7 @@ class GemmKernel {
 // library's message if that fails.
 class GemmLibrary {
  public:
-  explicit GemmLibrary(const HostGemm& host);
+  GemmLibrary();
   ~GemmLibrary();
 
   // Copies b (k x n, f32, any strides) into the library's layout, chosen for about `typical_m` rows. The

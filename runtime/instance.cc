@@ -99,9 +99,8 @@ struct Instance::PreparedByDims {
   std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> sets;
 };
 
-Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, const HostGemm& host_gemm,
-                   size_t scratch_bytes)
-    : gemms_(host_gemm), table_(table), prepared_(new PreparedByDims) {
+Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, size_t scratch_bytes)
+    : table_(table), prepared_(new PreparedByDims) {
   if (info.abi_version != BRAID_ABI_VERSION || info.struct_size != sizeof(BraidCreateInfo)) {
     fail(BRAID_INVALID_ARGUMENT, "the caller was built for version " + std::to_string(info.abi_version) +
                                      " of the program interface, the program for version " +
@@ -368,6 +367,13 @@ BraidStatus report(BraidStatus status, const char* message) {
   return status;
 }
 const char* reported() { return last.c_str(); }
+BraidStatus check_processor(uint32_t features) {
+  const char* missing = missing_feature(features);
+  if (missing == nullptr) return BRAID_OK;
+  const std::string message = std::string("the program was compiled for a processor with ") + missing +
+                              ", which this one lacks: compile it here, or with --cpu";
+  return report(BRAID_INVALID_ARGUMENT, message.c_str());
+}
 BraidStatus current_exception() noexcept {
   try {
     throw;

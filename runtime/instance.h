@@ -15,6 +15,7 @@
 #include "runtime/kernel_support.h"
 #include "runtime/mapped_weights.h"
 #include "runtime/owned.h"
+#include "runtime/processor.h"
 #include "runtime/program_abi.h"
 #include "runtime/window_kernels.h"
 
@@ -32,8 +33,7 @@ struct InstanceError {
 class Instance {
  public:
   // Checks `info` against the table. Throws InstanceError.
-  Instance(const BraidProgram& table, const BraidCreateInfo& info, const HostGemm& host_gemm,
-           size_t scratch_bytes);
+  Instance(const BraidProgram& table, const BraidCreateInfo& info, size_t scratch_bytes);
   virtual ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -147,6 +147,8 @@ namespace abi {
 
 BraidStatus report(BraidStatus status, const char* message);  // for last_error(null)
 const char* reported();
+// BRAID_INVALID_ARGUMENT if this processor lacks one of the features (runtime/processor.h) that a program was built for.
+BraidStatus check_processor(uint32_t features);
 // Converts the exception being handled to a status and reports its message.
 BraidStatus current_exception() noexcept;
 
@@ -157,6 +159,7 @@ template <class Program>
 BraidStatus create(const BraidCreateInfo* info, BraidInstance** out) {
   if (!info || !out) return report(BRAID_INVALID_ARGUMENT, "create: null argument");
   *out = nullptr;
+  if (const BraidStatus fits = check_processor(kCompiledFeatures); fits != BRAID_OK) return fits;
   try {
     Owned<Program> program(new Program(*info));
     program->set_up();

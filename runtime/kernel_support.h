@@ -1,5 +1,5 @@
 // Support for the kernels of generated CPU programs: addresses, wrapping integer arithmetic, reductions that
-// vectorise, casts as ONNX defines them. Only generated source includes it.
+// vectorise, casts as ONNX defines them. Generated source includes it, and our own kernels.
 #pragma once
 
 #include <omp.h>

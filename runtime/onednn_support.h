@@ -1,35 +1,17 @@
-// What the kernels that call oneDNN have in common. Private to the runtime library.
+// What the kernels that call oneDNN have in common, and what differs between its versions 2.6 and 3. Private to the runtime
+// library.
 #pragma once
 
-#include <sys/mman.h>
-
-#include <algorithm>
 #include <cstddef>
-#include <cstdlib>
-#include <memory>
-#include <new>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/aligned_bytes.h"
 #include "runtime/gemm.h"
 
 namespace braid::rt {
-
-struct AlignedDelete {
-  void operator()(void* p) const { std::free(p); }
-};
-using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
-// Weights are streamed: with huge pages they need a thousandth of the address translations.
-inline AlignedBytes aligned_bytes(size_t bytes) {
-  constexpr size_t kHugePage = size_t{2} << 20;
-  const size_t alignment = bytes >= kHugePage ? kHugePage : 64;
-  void* p =
-      std::aligned_alloc(alignment, (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
-  if (!p) throw std::bad_alloc();
-  if (bytes >= kHugePage) ::madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // may be refused
-  return AlignedBytes(static_cast<std::byte*>(p));
-}
 
 // Working memory of the kernels of one library, of which one runs at a time.
 struct Scratch {
@@ -42,6 +24,42 @@ struct Scratch {
     bytes = wanted;
   }
 };
+
+// The layout of a blocked memory descriptor (dnnl_blocking_desc_t of version 2.6).
+struct Blocking {
+  dnnl::memory::dims strides;
+  dnnl::memory::dims inner_blocks, inner_dims;  // outermost first
+};
+// nullopt if the layout is the library's secret, or none.
+std::optional<Blocking> blocking_of(const dnnl::memory::desc& desc);
+
+// The same sizes and type, the layout left to the library.
+dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc);
+
+struct WindowGeometry {
+  dnnl::memory::dims stride, taps, dilation, pad_before, pad_after;  // dilation: elements between two taps
+};
+#if DNNL_VERSION_MAJOR >= 3
+using PoolPrimitive = dnnl::pooling_forward;
+#else
+using PoolPrimitive = dnnl::pooling_v2_forward;
+#endif
+
+// Descriptors of primitives; false in a condition if the library has none. `bias` may be empty.
+dnnl::matmul::primitive_desc describe_matmul(const dnnl::memory::desc& a, const dnnl::memory::desc& b,
+                                             const dnnl::memory::desc& c, const dnnl::primitive_attr& attr,
+                                             const dnnl::engine& engine);
+dnnl::convolution_forward::primitive_desc describe_convolution(
+    const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
+    const dnnl::memory::desc& c, const WindowGeometry& windows, const dnnl::primitive_attr& attr,
+    const dnnl::engine& engine);
+dnnl::deconvolution_forward::primitive_desc describe_deconvolution(
+    const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
+    const dnnl::memory::desc& c, const WindowGeometry& windows, const dnnl::primitive_attr& attr,
+    const dnnl::engine& engine);
+PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const dnnl::memory::desc& a,
+                                            const dnnl::memory::desc& c, const WindowGeometry& windows,
+                                            const dnnl::primitive_attr& attr, const dnnl::engine& engine);
 
 // Appends post-op `op`; `operand` describes what an addition adds.
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const dnnl::memory::desc& operand);

@@ -12,14 +12,28 @@
 
 namespace braid::rt {
 
-// All operands are row-major. Absent ones are null.
-template <class T, class Sum>
-struct RecurrenceArgs {
-  int64_t steps = 0, batch = 0, hidden = 0;
+// What a layer has, known when the program is compiled: a test of it within the loop over the columns of the state would
+// keep that loop from being vectorised.
+struct RecurrenceForm {
   bool reverse = false;
   bool linear_before_reset = false;  // gru
   bool coupled = false;              // lstm
-  Sum clip = 0;                      // 0: none
+  bool clip = false;
+  bool initial_c = false;
+  bool bias = false;
+  bool peepholes = false;
+  bool lengths = false;
+};
+
+// All operands are row-major. Those that the form lacks are not read.
+template <class T, class Sum, RecurrenceForm form>
+struct RecurrenceArgs {
+  using Storage = T;
+  using Value = Sum;
+  static constexpr RecurrenceForm kForm = form;
+
+  int64_t steps = 0, batch = 0, hidden = 0;
+  Sum clip = 0;
   const T* gates = nullptr;          // [steps, batch, g * hidden]
   const T* initial_h = nullptr;      // [batch, hidden]
   const T* initial_c = nullptr;      // [batch, hidden]
@@ -34,32 +48,49 @@ struct RecurrenceArgs {
   int32_t site = 0;
 
   bool active(int64_t t, int64_t row) const {
-    return lengths == nullptr || t < check_index(lengths[row], steps + 1, error, site);
+    if constexpr (!form.lengths) return true;
+    return t < check_index(lengths[row], steps + 1, error, site);
   }
   template <class F>
   Sum apply(const F& f, Sum x) const {
-    if (clip > 0) x = vmin<Sum>(vmax<Sum>(x, -clip), clip);
+    if constexpr (form.clip) x = vmin<Sum>(vmax<Sum>(x, -clip), clip);
     return f(x);
+  }
+  Sum bias_of(int64_t column) const {
+    if constexpr (form.bias) return load(bias[column]);
+    return 0;
+  }
+  // The part of gate k = 0 to 2 that comes from column j of the cell's state.
+  Sum peephole(int64_t k, int64_t j, Sum cell) const {
+    if constexpr (form.peepholes) return load(peepholes[k * hidden + j]) * cell;
+    return 0;
   }
 };
 
 // Elements below which a second thread costs more than it saves.
 inline constexpr int64_t kParallelCells = 8192;
 
-template <class T, class Sum, class Step>
-void for_each_step(const RecurrenceArgs<T, Sum>& args, const Step& step) {
+template <class Args, class Step>
+void for_each_step(const Args& args, const Step& step) {
   const int64_t cells = args.batch * args.hidden;
   for (int64_t k = 0; k < cells; ++k) {
     args.h[k] = args.initial_h[k];
-    if (args.c != nullptr) store(args.c[k], args.initial_c != nullptr ? load(args.initial_c[k]) : Sum{0});
+    if (args.c == nullptr) continue;
+    if constexpr (Args::kForm.initial_c) {
+      args.c[k] = args.initial_c[k];
+    } else {
+      store(args.c[k], typename Args::Value{0});
+    }
   }
-  for (int64_t s = 0; s < args.steps; ++s) step(args.reverse ? args.steps - 1 - s : s);
+  for (int64_t s = 0; s < args.steps; ++s) step(Args::kForm.reverse ? args.steps - 1 - s : s);
 }
 
 // Calls cell(row, column, before) for every element of the state of active rows and stores y; rows that are not active
 // keep their state. `cell` returns the new h.
-template <class T, class Sum, class Cell>
-void update_state(const RecurrenceArgs<T, Sum>& args, int64_t t, const Cell& cell) {
+template <class Args, class Cell>
+void update_state(const Args& args, int64_t t, const Cell& cell) {
+  using T = typename Args::Storage;
+  using Sum = typename Args::Value;
   T* const y = args.y + t * args.batch * args.hidden;
 #pragma omp parallel for schedule(static) if (args.batch > 1 && args.batch * args.hidden >= kParallelCells)
   for (int64_t row = 0; row < args.batch; ++row) {
@@ -78,34 +109,35 @@ void update_state(const RecurrenceArgs<T, Sum>& args, int64_t t, const Cell& cel
   }
 }
 
-template <class T, class Sum, class Product, class F>
-void run_rnn(const RecurrenceArgs<T, Sum>& args, const Product& product, const F& f) {
+template <class Args, class Product, class F>
+void run_rnn(const Args& args, const Product& product, const F& f) {
+  using Sum = typename Args::Value;
   const int64_t hidden = args.hidden;
   for_each_step(args, [&](int64_t t) {
     product(0, args.h);
-    const T* const gates = args.gates + t * args.batch * hidden;
+    const auto* const gates = args.gates + t * args.batch * hidden;
     update_state(args, t, [&](int64_t row, int64_t j, Sum) {
       const int64_t at = row * hidden + j;
-      return args.apply(
-          f, load(gates[at]) + args.work[at] + (args.bias != nullptr ? load(args.bias[j]) : Sum{0}));
+      return args.apply(f, load(gates[at]) + args.work[at] + args.bias_of(j));
     });
   });
 }
 
-template <class T, class Sum, class Product, class F, class G>
-void run_gru(const RecurrenceArgs<T, Sum>& args, const Product& product, const F& f, const G& g) {
+template <class Args, class Product, class F, class G>
+void run_gru(const Args& args, const Product& product, const F& f, const G& g) {
+  using Sum = typename Args::Value;
+  constexpr bool kLinearBeforeReset = Args::kForm.linear_before_reset;
   const int64_t hidden = args.hidden, width = 3 * hidden;
-  const auto bias = [&](int64_t column) { return args.bias != nullptr ? load(args.bias[column]) : Sum{0}; };
   for_each_step(args, [&](int64_t t) {
-    const T* const gates = args.gates + t * args.batch * width;
+    const auto* const gates = args.gates + t * args.batch * width;
     product(0, args.h);
     const auto gate = [&](int64_t row, int64_t column) {
       const int64_t at = row * width + column;
-      return load(gates[at]) + args.work[at] + bias(column);
+      return load(gates[at]) + args.work[at] + args.bias_of(column);
     };
-    if (!args.linear_before_reset) {
+    if constexpr (!kLinearBeforeReset) {
       // The product for the candidate is of r * h, for which y of this step has memory.
-      T* const reset = args.y + t * args.batch * hidden;
+      auto* const reset = args.y + t * args.batch * hidden;
       for (int64_t row = 0; row < args.batch; ++row) {
 #pragma omp simd
         for (int64_t j = 0; j < hidden; ++j) {
@@ -118,35 +150,33 @@ void run_gru(const RecurrenceArgs<T, Sum>& args, const Product& product, const F
     update_state(args, t, [&](int64_t row, int64_t j, Sum before) {
       const int64_t candidate_at = row * width + 2 * hidden + j;
       const Sum update = args.apply(f, gate(row, j));
-      Sum recurrent = args.work[candidate_at] + bias(2 * hidden + j);
-      if (args.linear_before_reset) recurrent *= args.apply(f, gate(row, hidden + j));
+      Sum recurrent = args.work[candidate_at] + args.bias_of(2 * hidden + j);
+      if constexpr (kLinearBeforeReset) recurrent *= args.apply(f, gate(row, hidden + j));
       const Sum candidate = args.apply(g, load(gates[candidate_at]) + recurrent);
       return (1 - update) * candidate + update * before;
     });
   });
 }
 
-template <class T, class Sum, class Product, class F, class G, class H>
-void run_lstm(const RecurrenceArgs<T, Sum>& args, const Product& product, const F& f, const G& g,
-              const H& h) {
+template <class Args, class Product, class F, class G, class H>
+void run_lstm(const Args& args, const Product& product, const F& f, const G& g, const H& h) {
+  using Sum = typename Args::Value;
   const int64_t hidden = args.hidden, width = 4 * hidden;
   for_each_step(args, [&](int64_t t) {
-    const T* const gates = args.gates + t * args.batch * width;
+    const auto* const gates = args.gates + t * args.batch * width;
     product(0, args.h);
     update_state(args, t, [&](int64_t row, int64_t j, Sum) {
       const auto gate = [&](int64_t k) {
         const int64_t column = k * hidden + j, at = row * width + column;
-        return load(gates[at]) + args.work[at] + (args.bias != nullptr ? load(args.bias[column]) : Sum{0});
+        return load(gates[at]) + args.work[at] + args.bias_of(column);
       };
-      const auto peephole = [&](int64_t k, Sum cell) {
-        return args.peepholes != nullptr ? load(args.peepholes[k * hidden + j]) * cell : Sum{0};
-      };
-      T& state = args.c[row * hidden + j];
+      auto& state = args.c[row * hidden + j];
       const Sum before = load(state);
-      const Sum in = args.apply(f, gate(0) + peephole(0, before));
-      const Sum forget = args.coupled ? 1 - in : args.apply(f, gate(2) + peephole(2, before));
+      const Sum in = args.apply(f, gate(0) + args.peephole(0, j, before));
+      Sum forget = 1 - in;
+      if constexpr (!Args::kForm.coupled) forget = args.apply(f, gate(2) + args.peephole(2, j, before));
       const Sum cell = forget * before + in * args.apply(g, gate(3));
-      const Sum out = args.apply(f, gate(1) + peephole(1, cell));
+      const Sum out = args.apply(f, gate(1) + args.peephole(1, j, cell));
       store(state, cell);
       return out * args.apply(h, cell);
     });

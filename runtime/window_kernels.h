@@ -1,5 +1,6 @@
 // Convolutions and pools of generated CPU programs, f32, in any dense layout; ir::Convolution and ir::Pooling (ir/graph.h)
-// have their meaning. oneDNN computes them. Weights that are constant are packed once per layout.
+// have their meaning. oneDNN computes them, or plain loops in a build without it. Weights that are constant are packed once per
+// layout.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@ namespace braid::rt {
 
 inline constexpr int kMaxSpatial = 3;
 
-// Strides count elements. Spatial dimensions outermost first; unused ones are left as they are.
+// Strides count elements. Spatial dimensions outermost first; the numbers of unused ones mean nothing.
 struct WindowShape {
   int spatial = 0;
   int64_t batch = 0;
@@ -33,7 +34,11 @@ struct ConvolutionShape : WindowShape {
   Epilogue epilogue;
   friend auto operator<=>(const ConvolutionShape&, const ConvolutionShape&) = default;
 
-  int64_t weights() const { return groups * channels * filters * taps[0] * taps[1] * taps[2]; }
+  int64_t weights() const {
+    int64_t count = groups * channels * filters;
+    for (int d = 0; d < spatial; ++d) count *= taps[d];
+    return count;
+  }
 };
 
 struct PoolShape : WindowShape {

@@ -8,6 +8,7 @@ namespace braid::codegen::cpp {
 struct BuildOptions {
   std::string compiler;     // empty: $CXX, else c++
   std::string flags;        // empty: $BRAID_CXXFLAGS, else kDefaultFlags
+  std::string cpu;          // for -march; empty: what the flags say
   std::string runtime_dir;  // see codegen/toolchain.h
   bool verbose = false;     // print the command
 };

@@ -455,7 +455,7 @@ std::string ProgramEmitter::source_text() const {
   w.line();
   write_class(w);
   w.line();
-  w.open("BraidProgram table() {");
+  w.open("constexpr BraidProgram table() {");
   w.line("BraidProgram p = {};");
   const auto field = [&](const char* f, const std::string& v) { w.line(fmt::format("p.{} = {};", f, v)); };
   const auto array = [&](const char* f, const char* constant, std::size_t n) {
@@ -478,10 +478,10 @@ std::string ProgramEmitter::source_text() const {
   field("sizes", "sizes");
   w.line("return make_program<Program>(p);");
   w.close();
-  w.line("const BraidProgram kProgram = table();");
+  w.line("constinit const BraidProgram kProgram = table();");
   w.line();
-  w.line(fmt::format("Program::Program(const BraidCreateInfo& info) : Instance(kProgram, info, {}, {}) {{}}",
-                     gemms_.empty() ? "HostGemm{}" : kGemmKernels, scratch_bytes_));
+  w.line(fmt::format("Program::Program(const BraidCreateInfo& info) : Instance(kProgram, info, {}) {{}}",
+                     scratch_bytes_));
   w.line();
   w.line("}  // namespace");
   w.line(fmt::format("}}  // namespace generated_{}", name_));

@@ -42,7 +42,4 @@ EmittedProgram emit_cpp(const ir::Schedule& schedule, const EmitOptions& options
 // Writes all files, unpublished, into `folder`. `graph` must be the one emitted: its constants are written.
 void write_program(const EmittedProgram& program, const ir::Graph& graph, ProgramFolder& folder);
 
-// A source that contains this name multiplies matrices and is linked with the kernels for that.
-inline constexpr const char* kGemmKernels = "kHostGemm";
-
 }  // namespace braid::codegen::cpp

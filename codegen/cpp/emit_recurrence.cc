@@ -79,7 +79,19 @@ void ProgramEmitter::emit_recurrence(OpId id) {
 
   const std::string element = storage_type(type), sum = value_type(accumulator_of(type));
   const std::string args = fmt::format("layer{}", recurrences_++);
-  step_.push_back(fmt::format("RecurrenceArgs<{}, {}> {};", element, sum, args));
+  std::string form;
+  for (const auto& [has, name] :
+       std::initializer_list<std::pair<bool, const char*>>{{k.reverse, "reverse"},
+                                                           {k.linear_before_reset, "linear_before_reset"},
+                                                           {k.coupled, "coupled"},
+                                                           {k.clip > 0, "clip"},
+                                                           {k.initial_c.has_value(), "initial_c"},
+                                                           {k.bias.has_value(), "bias"},
+                                                           {k.peepholes.has_value(), "peepholes"},
+                                                           {k.lengths.has_value(), "lengths"}}) {
+    if (has) form += fmt::format("{}.{} = true", form.empty() ? "" : ", ", name);
+  }
+  step_.push_back(fmt::format("RecurrenceArgs<{}, {}, RecurrenceForm{{{}}}> {};", element, sum, form, args));
   const auto set = [&](const char* field, const std::string& value) {
     step_.push_back(fmt::format("{}.{} = {};", args, field, value));
   };
@@ -89,9 +101,6 @@ void ProgramEmitter::emit_recurrence(OpId id) {
   set("steps", size(k.gates.sizes[0]));
   set("batch", size(k.gates.sizes[1]));
   set("hidden", size(hidden));
-  if (k.reverse) set("reverse", "true");
-  if (k.linear_before_reset) set("linear_before_reset", "true");
-  if (k.coupled) set("coupled", "true");
   if (k.clip > 0) set("clip", literal(accumulator_of(type), k.clip));
   operand("gates", k.gates);
   operand("initial_h", k.initial_h);

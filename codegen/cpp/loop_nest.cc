@@ -289,12 +289,13 @@ class Builder {
   }
 
   // Tiles reductions whose adjacent elements belong to different results: a tile of results is accumulated side by
-  // side.
+  // side. If the results are those of the outer loop, groups without loops of their own go through the tile as well.
   void columns() {
-    for (NestGroup& group : nest_.groups) {
+    for (std::size_t g = 0; g < nest_.groups.size(); ++g) {
+      NestGroup& group = nest_.groups[g];
       if (group.members.size() != 1 || !group.members[0].reduction || group.reduced.empty()) continue;
       const bool from_outer = group.kept.empty();
-      if (from_outer && (nest_.groups.size() != 1 || outer_vars_.empty())) continue;
+      if (from_outer && (outer_vars_.empty() || !others_have_no_loops(g))) continue;
       const int column = from_outer ? outer_vars_.back() : group.kept.back();
       const int row = group.reduced.back();
       NestMember& m = group.members[0];
@@ -308,26 +309,54 @@ class Builder {
       }
       if (by_column <= by_row) continue;
       const Expr size = nest_.extents[static_cast<std::size_t>(column)];
+      const std::int64_t width = tile_width(size, from_outer);
       const int tile = static_cast<int>(nest_.extents.size());
       const Expr t = pool_.index(tile);
-      nest_.extents.push_back(ceil_div(size, kColumnTile));
-      nest_.extents.push_back(ir::min(Expr(kColumnTile), size - t * kColumnTile));
-      const Expr replacement = t * kColumnTile + pool_.index(tile + 1);
-      map_indices(m.body, m.store, [&](Expr e) {
-        return ir::substitute(e, [&](Expr s) -> std::optional<Expr> {
-          if (s == pool_.index(column)) return replacement;
-          return std::nullopt;
+      nest_.extents.push_back(ceil_div(size, width));
+      const bool divides = size.is_constant() && size.constant() % width == 0;
+      nest_.extents.push_back(divides ? Expr(width) : ir::min(Expr(width), size - t * width));
+      const Expr replacement = t * width + pool_.index(tile + 1);
+      const auto tiled = [&](NestMember& member) {
+        map_indices(member.body, member.store, [&](Expr e) {
+          return ir::substitute(e, [&](Expr s) -> std::optional<Expr> {
+            if (s == pool_.index(column)) return replacement;
+            return std::nullopt;
+          });
         });
-      });
+      };
       if (from_outer) {
         outer_vars_.back() = tile;
-        group.kept = {tile + 1};
+        for (NestGroup& all : nest_.groups) {
+          all.kept = {tile + 1};
+          for (NestMember& member : all.members) tiled(member);
+        }
       } else {
+        tiled(m);
         group.kept.back() = tile;
         group.kept.push_back(tile + 1);
       }
       group.columns = true;
     }
+  }
+
+  bool others_have_no_loops(std::size_t g) const {
+    for (std::size_t k = 0; k < nest_.groups.size(); ++k) {
+      if (k != g && !(nest_.groups[k].kept.empty() && nest_.groups[k].reduced.empty())) return false;
+    }
+    return true;
+  }
+
+  // The width of the tiles of `results`: one that divides them, so that accumulators stay in registers; several tiles if
+  // they are the iterations of the outer loop, for as many threads.
+  static std::int64_t tile_width(Expr results, bool from_outer) {
+    constexpr std::int64_t kHalfVector = 8, kLeast = 16, kTiles = 4;
+    if (!results.is_constant()) return kColumnTile;
+    std::int64_t best = 0;
+    for (std::int64_t width = kLeast; width <= kColumnTile; width += kHalfVector) {
+      if (results.constant() % width != 0) continue;
+      if (best == 0 || !from_outer || results.constant() / width >= kTiles) best = width;
+    }
+    return best > 0 ? best : kColumnTile;
   }
 
   // Renumbers the loops without gaps, outer loops first.

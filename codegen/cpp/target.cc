@@ -83,7 +83,7 @@ Target target() {
         return {program.name, program.id};
       },
       .build = [](const std::string& dir, const std::string& name,
-                  const BuildRequest&) { return build_library(dir, name); },
+                  const BuildRequest& request) { return build_library(dir, name, {.cpu = request.cpu}); },
   };
 }
 

@@ -6,6 +6,8 @@
 #include <cctype>
 #include <sstream>
 
+#include "codegen/build_cached.h"
+#include "codegen/temp_dir.h"
 #include "codegen/toolchain.h"
 #include "ir/error.h"
 
@@ -45,18 +47,21 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
   const std::string compile =
       fmt::format("{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread -DBRAID_EMULATED_DEVICE -I{}", compiler,
                   word(runtime.headers));
-  const std::string command = fmt::format(
-      "program=\"$TMPDIR\"/program.o; host=\"$TMPDIR\"/host.o; "
-      "{0} -c {1} -o \"$program\" && {0} -c {2} -o \"$host\" && "
-      "{3} -shared \"$program\" \"$host\" {4} -Wl,-rpath,{5} -pthread -o {6}",
-      compile, word(source), word(runtime.headers / "runtime" / "cuda_host.cu"), compiler,
-      word(runtime.library), word(runtime.library.parent_path()), word(partial));
-  return run_compiler(command, partial, target, options.verbose, [&](const std::string& lines) {
+  const auto fail = [&](const std::string& command, const std::string& lines) {
     ir::user_error(603, {.file = source.string()},
                    fmt::format("the host compiler failed on the source for the emulated device:\n    {}{}",
-                               compile, lines),
+                               command, lines),
                    "set CXX to another compiler: g++ 12 or later");
-  });
+  };
+  const TempDir objects;
+  const fs::path program = fs::path(objects.path()) / "program.o", host = fs::path(objects.path()) / "host.o";
+  compile_object(compile, source, program, options.verbose, fail);
+  compile_object(compile, runtime.headers / "runtime" / "cuda_host.cu", host, options.verbose, fail);
+  const std::string link =
+      fmt::format("{} -shared {} {} {} -Wl,-rpath,{} -pthread -o {}", compiler, word(program), word(host),
+                  word(runtime.library), word(runtime.library.parent_path()), word(partial));
+  return run_compiler(link, partial, target, options.verbose,
+                      [&](const std::string& lines) { fail(link, lines); });
 }
 
 std::optional<std::string> find_nvcc() {

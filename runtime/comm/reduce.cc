@@ -1,6 +1,7 @@
 #include "runtime/comm/reduce.h"
 
 #include "runtime/comm/reduce_isa.h"
+#include "runtime/processor.h"
 
 namespace braid::rt {
 namespace {
@@ -9,12 +10,8 @@ using ReduceFunction = decltype(&baseline::reduce);
 
 ReduceFunction select() {
 #ifdef __x86_64__
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-    return &avx512::reduce;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return &avx2::reduce;
+  if (instruction_set() == InstructionSet::avx512) return &avx512::reduce;
+  if (instruction_set() == InstructionSet::avx2) return &avx2::reduce;
 #endif
   return &baseline::reduce;
 }

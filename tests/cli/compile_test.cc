@@ -14,6 +14,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 
 constexpr const char* kTwice = R"(graph twice
@@ -122,6 +123,47 @@ TEST(Compile, AFolderThatCannotBeMadeIsAUserError) {
   EXPECT_THAT(result.err, HasSubstr("BR0010"));
 }
 
+TEST(Compile, ALibraryIsBuiltOncePerSourceFlagsAndProcessor) {
+  const Folder folder;
+  const std::string log = folder / "log";
+  const std::string compiler = folder.file(
+      "c++", "#!/bin/sh\ncase \"$*\" in *-E*) ;; *) echo built >> " + log + ";; esac\nexec c++ \"$@\"\n");
+  fs::permissions(compiler, fs::perms::owner_all);
+  const auto builds = [&](const std::string& out, const std::vector<std::string>& more,
+                          const std::string& flags = "-O1") {
+    std::vector<std::string> arguments = {"compile", folder.file("twice.braid", kTwice), "-o", folder / out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const std::string before = fs::exists(log) ? read_text(log) : "";
+    const ProcessResult result = braid(
+        arguments, {}, {"CXX=" + compiler, "BRAID_CXXFLAGS=" + flags, "BRAID_CACHE_DIR=" + folder / "cache"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return (read_text(log).size() - before.size()) / std::string("built\n").size();
+  };
+  EXPECT_EQ(builds("a", {}), 1u);
+  EXPECT_EQ(builds("a", {}), 0u);
+  EXPECT_EQ(builds("b", {}), 0u);
+  EXPECT_EQ(read_text(folder / "a/twice.so"), read_text(folder / "b/twice.so"));
+  EXPECT_EQ(builds("b", {"--cpu", "x86-64-v2"}), 1u);
+  EXPECT_EQ(builds("b", {"--cpu", "x86-64"}), 1u);
+  EXPECT_EQ(builds("b", {"--name", "other"}), 1u);
+  EXPECT_EQ(builds("b", {}, "-O0"), 1u);
+  EXPECT_EQ(builds("a", {}), 0u);
+}
+
+TEST(Compile, AnUnknownProcessorIsTheCompilersError) {
+  const Folder folder;
+  const ProcessResult unknown = braid({"compile", folder.file("twice.braid", kTwice), "-o", folder / "out",
+                                       "--cpu", "abacus; touch " + folder / "x"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("BR0603"));
+  EXPECT_THAT(unknown.err, HasSubstr("abacus"));
+  EXPECT_FALSE(fs::exists(folder / "x"));
+  const ProcessResult cuda = braid({"compile", folder.file("twice.braid", kTwice), "-o", folder / "out",
+                                    "--cpu", "x86-64", "--target", "cuda", "--emit", "source"});
+  EXPECT_EQ(cuda.exit_code, 1);
+  EXPECT_THAT(cuda.err, HasSubstr("BR0003"));
+}
+
 TEST(Compile, HostCompilersFailureIsShownAndLeavesNoLibrary) {
   const Folder folder;
   const ProcessResult result =
@@ -226,7 +268,8 @@ TEST(CommandLine, WrongUsageIsExitCode1AndHelpIs0) {
   EXPECT_EQ(braid({}).exit_code, 1);
   EXPECT_EQ(braid({"no_such_command"}).exit_code, 1);
   EXPECT_EQ(braid({"compile"}).exit_code, 1);
-  EXPECT_EQ(braid({"--version"}).out, "braid 0.1.0\n");
+  EXPECT_THAT(braid({"--version"}).out,
+              MatchesRegex("braid 0\\.1\\.0\nCPU programs: (oneDNN [0-9.]+|without oneDNN)\n"));
   for (const char* command : {"compile", "run", "bench", "test", "verify", "explain", "opt", "ops"}) {
     const ProcessResult help = braid({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);

@@ -1,6 +1,7 @@
 // A compiled folder holds one program: whatever ends a compilation, whoever else works in it, and whatever
 // has been done to its files, it runs the old program, the new one, or none.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -254,6 +255,36 @@ TEST_F(ProgramFolder, WhoHasTheOldFilesMappedKeepsThem) {
   }
 }
 
+TEST_F(ProgramFolder, TheSameProgramKeepsItsWeightsFileIfThatIsWhole) {
+  const Folder folder;
+  const std::string dir = copy_of("2", folder), weights = dir + "/weights.bin";
+  const auto inode = [&] {
+    struct stat info = {};
+    EXPECT_EQ(::lstat(weights.c_str(), &info), 0);
+    return S_ISREG(info.st_mode) ? info.st_ino : 0;
+  };
+  const ino_t first = inode();
+  ASSERT_EQ(compile("2", dir).exit_code, 0);
+  EXPECT_EQ(inode(), first);
+  EXPECT_EQ(runs(dir), "2");
+  const std::string whole = read_text(weights);
+  for (const std::size_t at : {std::size_t{3}, sizeof(std::uint64_t) * 8 + 1, whole.size() - 1}) {
+    std::string damaged = whole;
+    damaged[at] ^= 1;
+    std::ofstream(weights, std::ios::binary) << damaged;
+    ASSERT_EQ(compile("2", dir).exit_code, 0) << at;
+    EXPECT_EQ(read_text(weights), whole) << at;
+    EXPECT_EQ(runs(dir), "2") << at;
+  }
+  fs::rename(weights, folder.path() / "elsewhere");
+  fs::create_symlink(folder.path() / "elsewhere", weights);
+  ASSERT_EQ(compile("2", dir).exit_code, 0);
+  EXPECT_NE(inode(), 0u);
+  EXPECT_EQ(read_text(folder / "elsewhere"), whole);
+  ASSERT_EQ(compile("3", dir).exit_code, 0);
+  EXPECT_EQ(runs(dir), "3");
+}
+
 TEST_F(ProgramFolder, CompilationsAtOnceDoNotMix) {
   const Folder folder;
   const std::string dir = copy_of("2", folder);
@@ -359,6 +390,27 @@ TEST_F(ProgramFolder, DamageInAPackedMatrixIsFound) {
   weights.put('!');
   weights.close();
   const ProcessResult result = braid({"run", folder.path().string(), "--random", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("BR0721"), HasSubstr("weights.bin is damaged")));
+}
+
+TEST_F(ProgramFolder, DamageInTheWeightsOfAConvolutionIsFound) {
+  constexpr int kConvolutions = 16, kBytes = 3 * 3 * 64 * 64 * 4;
+  std::string text = "graph windows\ninput %x0: f32[1, 8, 8, 64]\n";
+  for (int k = 1; k <= kConvolutions; ++k)
+    text += fmt::format("constant %w{}: f32[1, 3, 3, 64, 64] = splat(0.0{})\n", k, k);
+  for (int k = 1; k <= kConvolutions; ++k)
+    text += fmt::format("%x{0}: f32[1, 8, 8, 64] = convolution %x{1}, %w{0} pad [1, 1]\n", k, k - 1);
+  const Folder folder;
+  const std::string dir = folder / "program";
+  text += fmt::format("output %x{}\n", kConvolutions);
+  ASSERT_EQ(braid({"compile", folder.file("windows.braid", text), "-o", dir}).exit_code, 0);
+  ASSERT_EQ(braid({"run", dir, "--random", "1"}).exit_code, 0);
+  std::fstream weights(dir + "/weights.bin", std::ios::binary | std::ios::in | std::ios::out);
+  weights.seekp(kConvolutions * kBytes / 2);
+  weights.put('!');
+  weights.close();
+  const ProcessResult result = braid({"run", dir, "--random", "1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, AllOf(HasSubstr("BR0721"), HasSubstr("weights.bin is damaged")));
 }

@@ -1,4 +1,4 @@
-// The cache of compiled objects, and the matrix kernels that programs take from it.
+// The cache of compiled objects, and what is compiled through it.
 #include "codegen/object_cache.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "codegen/cpp/gemm_object.h"
+#include "codegen/build_cached.h"
 
 namespace braid::test {
 namespace {
@@ -164,13 +164,13 @@ TEST_F(Cache, ManyStoreAndFindTheSame) {
 }
 
 // A compiler that counts what it compiles, and says what a compiler says of itself.
-class GemmObject : public Cache {
+class CompiledObject : public Cache {
  protected:
   void SetUp() override {
     Cache::SetUp();
     ::setenv("BRAID_CACHE_DIR", (dir_ / "cache").c_str(), 1);
-    write(headers() / "runtime/host/gemm_kernels.cc", "source");
-    write(headers() / "runtime/gemm.h", "// first");
+    write(source(), "source");
+    write(header(), "// first");
     set_version("12.2");
     write_compiler("c++");
   }
@@ -178,12 +178,13 @@ class GemmObject : public Cache {
     ::unsetenv("BRAID_CACHE_DIR");
     Cache::TearDown();
   }
-  fs::path headers() const { return dir_ / "headers"; }
+  fs::path source() const { return dir_ / "source/program.cc"; }
+  fs::path header() const { return dir_ / "source/header.h"; }
   std::string compiler(const std::string& name = "c++") const { return (dir_ / name).string(); }
   void set_version(const std::string& version) { write(dir_ / "version", version); }
   void write_compiler(const std::string& name) {
     write(compiler(name), "#!/bin/sh\nhere=" + dir_.string() + R"sh(
-said() { cat "$here/version" "$here"/headers/runtime/*.h "$here/headers/runtime/host/gemm_kernels.cc"; }
+said() { cat "$here"/version "$here"/source/*; }
 for word in "$@"; do
   case "$previous" in -o) out="$word";; esac
   case "$word" in -E) said; exit;; esac
@@ -198,14 +199,15 @@ echo compiled >> "$here/log"
   bool compiles(const std::string& flags = "-O3", const std::string& name = "c++") {
     const std::size_t before = read(dir_ / "log").size();
     fs::remove(dir_ / "out.o");
-    codegen::cpp::make_gemm_object(compiler(name), flags, headers(), dir_ / "out.o", false,
-                                   [](const std::string& lines) { throw std::runtime_error(lines); });
+    codegen::compile_object(
+        compiler(name) + " " + flags, source(), dir_ / "out.o", false,
+        [](const std::string&, const std::string& lines) { throw std::runtime_error(lines); });
     EXPECT_THAT(read(dir_ / "out.o"), ::testing::StartsWith("object of " + read(dir_ / "version")));
     return read(dir_ / "log").size() > before;
   }
 };
 
-TEST_F(GemmObject, IsCompiledOncePerCompilerProcessorFlagsAndHeaders) {
+TEST_F(CompiledObject, IsCompiledOncePerCompilerProcessorFlagsAndHeaders) {
   EXPECT_TRUE(compiles());
   EXPECT_FALSE(compiles());
   EXPECT_TRUE(compiles("-O2"));
@@ -213,19 +215,19 @@ TEST_F(GemmObject, IsCompiledOncePerCompilerProcessorFlagsAndHeaders) {
   set_version("12.3");  // or what -march=native means: both are what the compiler says of itself
   EXPECT_TRUE(compiles());
   EXPECT_FALSE(compiles());
-  write(headers() / "runtime/gemm.h", "// a header");
+  write(header(), "// a header");
   EXPECT_TRUE(compiles());
   EXPECT_FALSE(compiles());
-  write(headers() / "runtime/gemm.h", "// another");
+  write(header(), "// another");
   EXPECT_TRUE(compiles());
   write_compiler("clang");
   EXPECT_TRUE(compiles("-O3", "clang"));
   EXPECT_FALSE(compiles("-O3", "clang"));
-  write(headers() / "runtime/gemm.h", "// a header");
+  write(header(), "// a header");
   EXPECT_FALSE(compiles());  // still there
 }
 
-TEST_F(GemmObject, IsCompiledAgainWhereTheEntryIsDamaged) {
+TEST_F(CompiledObject, IsCompiledAgainWhereTheEntryIsDamaged) {
   EXPECT_TRUE(compiles());
   for (const auto& entry : fs::directory_iterator(dir_ / "cache/objects")) {
     std::fstream file(entry.path(), std::ios::binary | std::ios::in | std::ios::out);
@@ -236,7 +238,7 @@ TEST_F(GemmObject, IsCompiledAgainWhereTheEntryIsDamaged) {
   EXPECT_FALSE(compiles());
 }
 
-TEST_F(GemmObject, IsCompiledWithoutACacheWhereThereIsNone) {
+TEST_F(CompiledObject, IsCompiledWithoutACacheWhereThereIsNone) {
   ::unsetenv("BRAID_CACHE_DIR");
   const std::string home = std::getenv("HOME") ? std::getenv("HOME") : "";
   ::unsetenv("XDG_CACHE_HOME");
@@ -257,7 +259,7 @@ TEST_F(GemmObject, IsCompiledWithoutACacheWhereThereIsNone) {
   ::setenv("HOME", home.c_str(), 1);
 }
 
-TEST_F(GemmObject, AFailureIsReported) {
+TEST_F(CompiledObject, AFailureIsReported) {
   write(compiler(), "#!/bin/sh\necho no such processor\nexit 1\n");
   EXPECT_THROW(compiles(), std::runtime_error);
   EXPECT_FALSE(fs::exists(dir_ / "out.o"));

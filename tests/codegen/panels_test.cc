@@ -5,12 +5,21 @@
 #include <random>
 #include <vector>
 
-#include "runtime/gemm_kernels.h"
+#include "runtime/gemm_isa.h"
+#include "runtime/processor.h"
 
 namespace braid::test {
 namespace {
 
-constexpr rt::HostGemm kKernels = {rt::run_rows, rt::run_panels, rt::finish_rows};
+// Those that this processor can run.
+std::vector<const rt::GemmKernels*> kernels() {
+  std::vector<const rt::GemmKernels*> out = {&rt::baseline::kGemmKernels};
+#ifdef __x86_64__
+  if (rt::instruction_set() >= rt::InstructionSet::avx2) out.push_back(&rt::avx2::kGemmKernels);
+  if (rt::instruction_set() >= rt::InstructionSet::avx512) out.push_back(&rt::avx512::kGemmKernels);
+#endif
+  return out;
+}
 
 struct Case {
   int64_t width, m, n, k;
@@ -37,7 +46,6 @@ TEST_P(CppPanels, MultiplyAsWrittenOut) {
       packed[static_cast<size_t>(j / width * width * k + i * width + j % width)] =
           b[static_cast<size_t>(i * n + j)];
   }
-  std::vector<float> c(static_cast<size_t>(m * n + 1), -1.0f);
   rt::GemmShape shape;
   shape.m = m;
   shape.n = n;
@@ -47,22 +55,25 @@ TEST_P(CppPanels, MultiplyAsWrittenOut) {
   shape.c_row = n;
   shape.c_col = 1;
   shape.epilogue.ops[0] = rt::PostOp::add_vector;
-  rt::GemmArgs args;
-  args.a = a.data();
-  args.c = c.data();
-  args.vectors[0] = bias.data();
-  // Two threads' shares, the second one may be empty.
-  kKernels.run_panels(shape, args, packed.data(), {width, width * k}, 0, panels / 2);
-  kKernels.run_panels(shape, args, packed.data(), {width, width * k}, panels / 2, panels);
-  for (int64_t r = 0; r < m; ++r) {
-    for (int64_t j = 0; j < n; ++j) {
-      float want = bias[static_cast<size_t>(j)];
-      for (int64_t i = 0; i < k; ++i)
-        want += a[static_cast<size_t>(r * k + i)] * b[static_cast<size_t>(i * n + j)];
-      ASSERT_EQ(c[static_cast<size_t>(r * n + j)], want) << "row " << r << " column " << j;
+  for (const rt::GemmKernels* own : kernels()) {
+    std::vector<float> c(static_cast<size_t>(m * n + 1), -1.0f);
+    rt::GemmArgs args;
+    args.a = a.data();
+    args.c = c.data();
+    args.vectors[0] = bias.data();
+    // Two threads' shares, the second one may be empty.
+    own->run_panels(shape, args, packed.data(), {width, width * k}, 0, panels / 2);
+    own->run_panels(shape, args, packed.data(), {width, width * k}, panels / 2, panels);
+    for (int64_t r = 0; r < m; ++r) {
+      for (int64_t j = 0; j < n; ++j) {
+        float want = bias[static_cast<size_t>(j)];
+        for (int64_t i = 0; i < k; ++i)
+          want += a[static_cast<size_t>(r * k + i)] * b[static_cast<size_t>(i * n + j)];
+        ASSERT_EQ(c[static_cast<size_t>(r * n + j)], want) << "row " << r << " column " << j;
+      }
     }
+    EXPECT_EQ(c.back(), -1.0f) << "written behind the end";
   }
-  EXPECT_EQ(c.back(), -1.0f) << "written behind the end";
 }
 
 std::vector<Case> cases() {

@@ -34,6 +34,21 @@ class CppReductions : public ::testing::Test {
     c.add("columns",
           "graph main dim n in [1, 50] input %x: f32[n, 150] %y: f32[150] = reduction sum over [n] { %0 = "
           "load %x[150*i1 + i0] store %0 } output %y");
+    // What follows works on the tile of results: of their own width, of several, and of an unknown number.
+    for (const int columns : {5, 24, 96, 150, 700}) {
+      c.add(fmt::format("mean_of_columns_{}", columns),
+            fmt::format(
+                "graph main dim n in [1, 50] input %x: f32[n, {0}] %s: f32[{0}] = reduction sum over [n] {{ "
+                "%0 = load %x[{0}*i1 + i0] store %0 }} %y: f32[{0}] = pointwise {{ %0 = load %s %1 = "
+                "constant f32 0.125 %2 = mul %0, %1 store %2 }} output %y",
+                columns));
+    }
+    c.add("mean_of_columns",
+          "graph main dim n in [1, 50] dim m in [1, 99] input %x: f32[n, m] %s: f32[m] = reduction sum over "
+          "[n] { "
+          "%0 = load %x[m*i1 + i0] store %0 } %y: f32[m] = pointwise { %0 = load %s %1 = constant f32 0.125 "
+          "%2 = "
+          "mul %0, %1 store %2 } output %y");
     c.add("columns_max",
           "graph main dim n in [1, 50] input %x: f32[n, 150] %y: f32[150] = reduction max over [n] { %0 = "
           "load %x[150*i1 + i0] store %0 } output %y");
@@ -67,6 +82,15 @@ TEST_F(CppReductions, EveryKindAndTypeAlongRowsAlsoEmptyOnes) {
 TEST_F(CppReductions, OverOtherAxes) {
   for (const char* name : {"columns", "columns_max", "middle", "all", "two_axes"}) {
     for (int n : {1, 9, 50}) compiled_->expect_like_interpreter(name, {{"n", n}}, 2e-5);
+  }
+}
+
+TEST_F(CppReductions, OfColumnsWithWhatFollows) {
+  for (const int n : {1, 50}) {
+    for (const int columns : {5, 24, 96, 150, 700})
+      compiled_->expect_like_interpreter(fmt::format("mean_of_columns_{}", columns), {{"n", n}}, 2e-5);
+    for (const int m : {1, 64, 99})
+      compiled_->expect_like_interpreter("mean_of_columns", {{"n", n}, {"m", m}}, 2e-5);
   }
 }
 

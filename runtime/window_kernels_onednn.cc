@@ -1,5 +1,3 @@
-#include "runtime/window_kernels.h"
-
 #include <omp.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <utility>
 
 #include "runtime/onednn_support.h"
+#include "runtime/window_kernels.h"
 
 namespace braid::rt {
 namespace {
@@ -70,7 +69,6 @@ Operands operands_of(const WindowShape& s, int64_t a_channels, int64_t out_chann
       activations(dims(s, s.batch, a_channels, s.in), dims(s, s.a_batch, s.a_channel, s.a_spatial)),
       activations(dims(s, s.batch, out_channels, s.out), dims(s, s.out_batch, s.out_channel, s.out_spatial))};
 }
-Desc in_any_layout(const Desc& desc) { return Desc(desc.dims(), kFloat, kAnyLayout); }
 
 // The padding at the end up to which the last windows reach.
 Dims pads_after(const WindowShape& s, bool transposed) {
@@ -142,39 +140,38 @@ Chosen chosen(const typename Primitive::primitive_desc& pd) {
           is_reference(pd.impl_info_str())};
 }
 
-template <class Primitive>
-std::optional<Chosen> convolution(const ConvolutionShape& s, dnnl::algorithm algorithm,
-                                  const Operands& layouts, const Desc& out, const dnnl::engine& engine) {
-  const Desc any = weights_dims(s, {});
-  const Desc bias = begins_with_bias(s) ? Desc({s.groups * s.filters}, kFloat, Dims{1}) : Desc();
-  const typename Primitive::desc desc(dnnl::prop_kind::forward_inference, algorithm, layouts.a, any, bias,
-                                      layouts.out, spatial(s, s.stride), gaps(s), spatial(s, s.pad),
-                                      pads_after(s, s.transposed));
-  const typename Primitive::primitive_desc pd(desc, attributes(s, out), engine, true);
-  if (!pd) return std::nullopt;
-  Chosen c = chosen<Primitive>(pd);
-  c.b = pd.weights_desc();
-  return c;
+WindowGeometry geometry(const WindowShape& s, bool transposed) {
+  return {spatial(s, s.stride), spatial(s, s.taps), gaps(s), spatial(s, s.pad), pads_after(s, transposed)};
 }
 
 std::optional<Chosen> convolution(const ConvolutionShape& s, const Operands& layouts, const Desc& out,
                                   const dnnl::engine& engine) {
-  if (s.transposed)
-    return convolution<dnnl::deconvolution_forward>(s, dnnl::algorithm::deconvolution_direct, layouts, out,
-                                                    engine);
-  return convolution<dnnl::convolution_forward>(s, dnnl::algorithm::convolution_direct, layouts, out, engine);
+  const Desc any = weights_dims(s, {});
+  const Desc bias = begins_with_bias(s) ? Desc({s.groups * s.filters}, kFloat, Dims{1}) : Desc();
+  const auto with_weights = [](const auto& pd, auto primitive) -> std::optional<Chosen> {
+    if (!pd) return std::nullopt;
+    Chosen c = chosen<decltype(primitive)>(pd);
+    c.b = pd.weights_desc();
+    return c;
+  };
+  const WindowGeometry windows = geometry(s, s.transposed);
+  if (s.transposed) {
+    return with_weights(
+        describe_deconvolution(layouts.a, any, bias, layouts.out, windows, attributes(s, out), engine),
+        dnnl::deconvolution_forward());
+  }
+  return with_weights(
+      describe_convolution(layouts.a, any, bias, layouts.out, windows, attributes(s, out), engine),
+      dnnl::convolution_forward());
 }
 
 std::optional<Chosen> pooling(const PoolShape& s, const Operands& layouts, const dnnl::engine& engine) {
   const dnnl::algorithm algorithm =
       s.average ? dnnl::algorithm::pooling_avg_exclude_padding : dnnl::algorithm::pooling_max;
-  const dnnl::pooling_v2_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, layouts.a,
-                                            layouts.out, spatial(s, s.stride), spatial(s, s.taps), gaps(s),
-                                            spatial(s, s.pad), pads_after(s, false));
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const dnnl::pooling_v2_forward::primitive_desc pd(desc, attr, engine, true);
-  return pd ? std::optional(chosen<dnnl::pooling_v2_forward>(pd)) : std::nullopt;
+  const auto pd = describe_pool(algorithm, layouts.a, layouts.out, geometry(s, false), attr, engine);
+  return pd ? std::optional(chosen<PoolPrimitive>(pd)) : std::nullopt;
 }
 
 // Kernels without matrix instructions read the rows that a window covers once per block of filters. If all channels of an
@@ -186,9 +183,9 @@ bool rereads_rows(const ConvolutionShape& s, const Chosen& direct) {
   int64_t taps = 1;
   for (int d = 0; d < s.spatial; ++d) taps *= s.taps[d];
   const int64_t bytes = s.in[last] * s.channels * s.taps[0] * static_cast<int64_t>(sizeof(float));
+  const std::optional<Blocking> plain = blocking_of(direct.a);
   return !s.transposed && s.groups == 1 && taps > 1 && s.filters > 8 && bytes >= kCached &&
-         direct.name.find("brg") == std::string::npos && direct.a.data.format_kind == dnnl_blocked &&
-         direct.a.data.format_desc.blocking.inner_nblks == 0;
+         direct.name.find("brg") == std::string::npos && plain && plain->inner_blocks.empty();
 }
 
 // Copies one operand into another layout; without effect if both are the same.

@@ -1,0 +1,23 @@
+// What a compiler makes of one source file, or the same from the user's cache.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace braid::codegen {
+
+// Makes `output` with `build`, or copies it from the user's cache (codegen/object_cache.h) if that holds what the same compiler
+// made for the same processor from the same flags, source, headers and `also`, all compared by content. `compile` is the
+// compiler with its flags, as words of a shell; `also` is whatever else decides the output.
+void build_cached(const std::string& compile, const std::filesystem::path& source, const std::string& also,
+                  const std::filesystem::path& output, const std::function<void()>& build);
+
+// Must throw; gets the failed command and the first lines of what the compiler said.
+using CompilerFailure = std::function<void(const std::string& command, const std::string& lines)>;
+
+// Compiles `source` to `object` in that way. Prints the command, if one is run, first if `verbose`.
+void compile_object(const std::string& compile, const std::filesystem::path& source,
+                    const std::filesystem::path& object, bool verbose, const CompilerFailure& fail);
+
+}  // namespace braid::codegen

@@ -1,0 +1,17 @@
+// Matrix kernels with 256-bit vectors.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "runtime/gemm_isa.h"
+#include "runtime/kernel_support.h"
+
+#ifdef __x86_64__
+// After the includes: inline functions, which other files have too, must not be built for this target.
+#pragma GCC target("avx2,fma")
+
+namespace braid::rt::avx2 {
+#include "runtime/gemm_kernels.inc"
+}  // namespace braid::rt::avx2
+#endif

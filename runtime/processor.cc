@@ -1,0 +1,48 @@
+#include "runtime/processor.h"
+
+namespace braid::rt {
+namespace {
+
+InstructionSet detect() {
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  const bool avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    return InstructionSet::avx512;
+  }
+  if (avx2) return InstructionSet::avx2;
+#endif
+  return InstructionSet::baseline;
+}
+
+}  // namespace
+
+InstructionSet instruction_set() {
+  static const InstructionSet found = detect();
+  return found;
+}
+
+const char* missing_feature([[maybe_unused]] uint32_t features) {
+#ifdef __x86_64__
+  __builtin_cpu_init();
+#define BRAID_LACKS(feature, name) \
+  if ((features & feature) != 0 && !__builtin_cpu_supports(name)) return name;
+  BRAID_LACKS(kFeatureAvx, "avx")
+  BRAID_LACKS(kFeatureAvx2, "avx2")
+  BRAID_LACKS(kFeatureFma, "fma")
+  BRAID_LACKS(kFeatureBmi2, "bmi2")
+  BRAID_LACKS(kFeatureAvx512f, "avx512f")
+  BRAID_LACKS(kFeatureAvx512bw, "avx512bw")
+  BRAID_LACKS(kFeatureAvx512dq, "avx512dq")
+  BRAID_LACKS(kFeatureAvx512vl, "avx512vl")
+  BRAID_LACKS(kFeatureAvx512vbmi, "avx512vbmi")
+  BRAID_LACKS(kFeatureAvx512vnni, "avx512vnni")
+  BRAID_LACKS(kFeatureAvx512bf16, "avx512bf16")
+#undef BRAID_LACKS
+#endif
+  return nullptr;
+}
+
+}  // namespace braid::rt
