@@ -12,10 +12,11 @@ import json
 import pathlib
 import zlib
 
-import case_writer  # first: it makes the example's modules known
 import numpy as np
 import onnx
 from onnx import numpy_helper
+
+import case_writer  # first: it makes the example's modules known
 from test_vectors import write_data_set
 
 CORPUS = pathlib.Path(__file__).resolve().parent.parent / "corpus" / "architectures"

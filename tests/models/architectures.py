@@ -28,7 +28,10 @@ def of_batch(*sizes):
 
 def of_pixels(*sizes):
     """`sizes`: batch, height, width."""
-    bound = lambda k: (min(s[k] for s in sizes), max(s[k] for s in sizes))
+
+    def bound(k):
+        return (min(s[k] for s in sizes), max(s[k] for s in sizes))
+
     return dict(
         dims={"batch": (1, 4), "height": bound(1), "width": bound(2)},
         sizes=[dict(batch=b, height=h, width=w) for b, h, w in sizes],
@@ -48,8 +51,13 @@ def randomised(module):
     import torch
 
     generator = torch.Generator().manual_seed(0)
-    normal = lambda t: torch.randn(t.shape, generator=generator)
-    uniform = lambda t: torch.rand(t.shape, generator=generator)
+
+    def normal(t):
+        return torch.randn(t.shape, generator=generator)
+
+    def uniform(t):
+        return torch.rand(t.shape, generator=generator)
+
     with torch.no_grad():
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             last = name.rsplit(".", 1)[-1]
@@ -95,12 +103,20 @@ def vit():
     import transformers
 
     config = transformers.ViTConfig(
-        hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, image_size=32, patch_size=8,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        image_size=32,
+        patch_size=8,
         num_labels=7,
     )
     return architecture(
         transformers.ViTForImageClassification(config),
-        fixed(("batch", 3, 32, 32)), ["logits"], lambda m, x: (m(pixel_values=x).logits,), **of_batch(2, 3, 1),
+        fixed(("batch", 3, 32, 32)),
+        ["logits"],
+        lambda m, x: (m(pixel_values=x).logits,),
+        **of_batch(2, 3, 1),
     )
 
 
@@ -109,11 +125,18 @@ def vit_resized():
     import transformers
 
     config = transformers.ViTConfig(
-        hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4, image_size=32, patch_size=8,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        image_size=32,
+        patch_size=8,
         num_labels=7,
     )
     return architecture(
-        transformers.ViTForImageClassification(config), IMAGE, ["logits"],
+        transformers.ViTForImageClassification(config),
+        IMAGE,
+        ["logits"],
         lambda m, x: (m(pixel_values=x, interpolate_pos_encoding=True).logits,),
         **of_pixels((2, 48, 40), (1, 24, 64), (3, 64, 24)),
     )
@@ -128,7 +151,10 @@ def swin():
     config._attn_implementation = "eager"  # torch.export fails with the other
     return architecture(
         transformers.SwinForImageClassification(config),
-        fixed(("batch", 3, 32, 32)), ["logits"], lambda m, x: (m(pixel_values=x).logits,), **of_batch(2, 3, 1),
+        fixed(("batch", 3, 32, 32)),
+        ["logits"],
+        lambda m, x: (m(pixel_values=x).logits,),
+        **of_batch(2, 3, 1),
     )
 
 
@@ -136,7 +162,13 @@ def swin_v2():
     import timm
 
     module = timm.create_model(
-        "swinv2_cr_tiny_224", img_size=32, patch_size=2, embed_dim=16, depths=(2, 2), num_heads=(2, 4), window_size=4,
+        "swinv2_cr_tiny_224",
+        img_size=32,
+        patch_size=2,
+        embed_dim=16,
+        depths=(2, 2),
+        num_heads=(2, 4),
+        window_size=4,
         num_classes=7,
     )
     return architecture(module, fixed(("batch", 3, 32, 32)), ["logits"], lambda m, x: (m(x),), **of_batch(2, 3, 1))
@@ -149,7 +181,9 @@ def clip():
     import transformers
 
     config = transformers.CLIPConfig(
-        text_config=dict(CLIP_LAYERS, vocab_size=40, max_position_embeddings=16, eos_token_id=39, bos_token_id=1, pad_token_id=0),
+        text_config=dict(
+            CLIP_LAYERS, vocab_size=40, max_position_embeddings=16, eos_token_id=39, bos_token_id=1, pad_token_id=0
+        ),
         vision_config=dict(CLIP_LAYERS, image_size=32, patch_size=8),
         projection_dim=16,
     )
@@ -164,7 +198,10 @@ def clip():
         return out.logits_per_image, out.text_embeds
 
     return architecture(
-        transformers.CLIPModel(config), inputs, ["logits", "text_embeds"], call,
+        transformers.CLIPModel(config),
+        inputs,
+        ["logits", "text_embeds"],
+        call,
         dims={"batch": (1, 4), "texts": (1, 4), "length": (2, 16)},
         sizes=[dict(batch=2, texts=3, length=7), dict(batch=1, texts=4, length=16), dict(batch=3, texts=2, length=3)],
     )
@@ -178,7 +215,10 @@ def resnet():
 
     return architecture(
         transformers.ResNetForImageClassification(transformers.ResNetConfig(**RESNET, num_labels=7)),
-        IMAGE, ["logits"], lambda m, x: (m(pixel_values=x).logits,), **of_pixels((2, 32, 48), (1, 64, 40), (3, 33, 35)),
+        IMAGE,
+        ["logits"],
+        lambda m, x: (m(pixel_values=x).logits,),
+        **of_pixels((2, 32, 48), (1, 64, 40), (3, 33, 35)),
     )
 
 
@@ -187,9 +227,19 @@ def detr():
 
     backbone = transformers.ResNetConfig(**RESNET, out_features=["stage4"])
     config = transformers.DetrConfig(
-        use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=backbone, d_model=32,
-        encoder_layers=1, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=64,
-        decoder_ffn_dim=64, num_queries=5, num_labels=6,
+        use_timm_backbone=False,
+        use_pretrained_backbone=False,
+        backbone=None,
+        backbone_config=backbone,
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        num_queries=5,
+        num_labels=6,
     )
 
     def call(m, image):
@@ -197,7 +247,10 @@ def detr():
         return out.logits, out.pred_boxes
 
     return architecture(
-        transformers.DetrForObjectDetection(config), IMAGE, ["logits", "boxes"], call,
+        transformers.DetrForObjectDetection(config),
+        IMAGE,
+        ["logits", "boxes"],
+        call,
         **of_pixels((2, 64, 96), (1, 96, 64), (3, 65, 80)),
     )
 
@@ -206,12 +259,19 @@ def segformer():
     import transformers
 
     config = transformers.SegformerConfig(
-        hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 3, 4], mlp_ratios=[2, 2, 2, 2],
-        decoder_hidden_size=16, num_labels=4,
+        hidden_sizes=[8, 16, 24, 32],
+        depths=[1, 1, 1, 1],
+        num_attention_heads=[1, 2, 3, 4],
+        mlp_ratios=[2, 2, 2, 2],
+        decoder_hidden_size=16,
+        num_labels=4,
     )
     return architecture(
-        transformers.SegformerForSemanticSegmentation(config), IMAGE, ["logits"],
-        lambda m, x: (m(pixel_values=x).logits,), **of_pixels((2, 64, 96), (1, 32, 32), (1, 48, 80)),
+        transformers.SegformerForSemanticSegmentation(config),
+        IMAGE,
+        ["logits"],
+        lambda m, x: (m(pixel_values=x).logits,),
+        **of_pixels((2, 64, 96), (1, 32, 32), (1, 48, 80)),
     )
 
 
@@ -220,8 +280,11 @@ def convnext():
 
     config = transformers.ConvNextConfig(hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1], num_labels=7)
     return architecture(
-        transformers.ConvNextForImageClassification(config), IMAGE, ["logits"],
-        lambda m, x: (m(pixel_values=x).logits,), **of_pixels((2, 64, 96), (1, 48, 80), (3, 33, 35)),
+        transformers.ConvNextForImageClassification(config),
+        IMAGE,
+        ["logits"],
+        lambda m, x: (m(pixel_values=x).logits,),
+        **of_pixels((2, 64, 96), (1, 48, 80), (3, 33, 35)),
     )
 
 
@@ -229,9 +292,7 @@ def densenet():
     import torchvision
 
     module = torchvision.models.DenseNet(growth_rate=4, block_config=(2, 2, 2), num_init_features=8, num_classes=7)
-    return architecture(
-        module, IMAGE, ["logits"], lambda m, x: (m(x),), **of_pixels((2, 32, 48), (1, 64, 40), (3, 33, 35))
-    )
+    return architecture(module, IMAGE, ["logits"], lambda m, x: (m(x),), **of_pixels((2, 32, 48), (1, 64, 40), (3, 33, 35)))
 
 
 def big_transfer():
@@ -242,7 +303,10 @@ def big_transfer():
         embedding_size=8, hidden_sizes=[32, 32, 32, 64], depths=[1, 1, 1, 1], global_padding="SAME", num_groups=4, num_labels=7
     )
     return architecture(
-        transformers.BitForImageClassification(config), IMAGE, ["logits"], lambda m, x: (m(pixel_values=x).logits,),
+        transformers.BitForImageClassification(config),
+        IMAGE,
+        ["logits"],
+        lambda m, x: (m(pixel_values=x).logits,),
         **of_pixels((2, 64, 96), (3, 64, 96), (1, 64, 96)),
     )
 
@@ -252,12 +316,19 @@ def mobilevit():
     import transformers
 
     config = transformers.MobileViTConfig(
-        hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 8, 16, 16, 16, 24, 64], num_attention_heads=2, image_size=64,
-        patch_size=2, num_labels=7,
+        hidden_sizes=[16, 24, 32],
+        neck_hidden_sizes=[8, 8, 16, 16, 16, 24, 64],
+        num_attention_heads=2,
+        image_size=64,
+        patch_size=2,
+        num_labels=7,
     )
     return architecture(
-        transformers.MobileViTForImageClassification(config), fixed(("batch", 3, "height", 64)), ["logits"],
-        lambda m, x: (m(pixel_values=x).logits,), dims={"batch": (1, 4), "height": (64, 96)},
+        transformers.MobileViTForImageClassification(config),
+        fixed(("batch", 3, "height", 64)),
+        ["logits"],
+        lambda m, x: (m(pixel_values=x).logits,),
+        dims={"batch": (1, 4), "height": (64, 96)},
         sizes=[dict(batch=2, height=64), dict(batch=3, height=64), dict(batch=1, height=64)],
     )
 
@@ -267,13 +338,27 @@ def rt_detr():
     import transformers
 
     backbone = transformers.RTDetrResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1], layer_type="basic",
+        embedding_size=8,
+        hidden_sizes=[8, 16, 24, 32],
+        depths=[1, 1, 1, 1],
+        layer_type="basic",
         out_features=["stage2", "stage3", "stage4"],
     )
     config = transformers.RTDetrConfig(
-        backbone_config=backbone, encoder_hidden_dim=32, encoder_in_channels=[16, 24, 32], encoder_ffn_dim=32,
-        encoder_attention_heads=4, d_model=32, num_queries=6, decoder_in_channels=[32, 32, 32], decoder_ffn_dim=32,
-        decoder_layers=2, decoder_attention_heads=4, num_labels=4, num_denoising=0, anchor_image_size=None,
+        backbone_config=backbone,
+        encoder_hidden_dim=32,
+        encoder_in_channels=[16, 24, 32],
+        encoder_ffn_dim=32,
+        encoder_attention_heads=4,
+        d_model=32,
+        num_queries=6,
+        decoder_in_channels=[32, 32, 32],
+        decoder_ffn_dim=32,
+        decoder_layers=2,
+        decoder_attention_heads=4,
+        num_labels=4,
+        num_denoising=0,
+        anchor_image_size=None,
     )
 
     def call(m, image):
@@ -281,7 +366,10 @@ def rt_detr():
         return out.logits, out.pred_boxes
 
     return architecture(
-        transformers.RTDetrForObjectDetection(config), IMAGE, ["logits", "boxes"], call,
+        transformers.RTDetrForObjectDetection(config),
+        IMAGE,
+        ["logits", "boxes"],
+        call,
         **of_pixels((2, 64, 96), (1, 96, 64), (3, 64, 64)),
     )
 
@@ -290,9 +378,7 @@ def mobilenet_v3():
     import torchvision
 
     module = torchvision.models.mobilenet_v3_small(width_mult=0.25, num_classes=7)
-    return architecture(
-        module, IMAGE, ["logits"], lambda m, x: (m(x),), **of_pixels((2, 32, 48), (1, 64, 40), (3, 33, 35))
-    )
+    return architecture(module, IMAGE, ["logits"], lambda m, x: (m(x),), **of_pixels((2, 32, 48), (1, 64, 40), (3, 33, 35)))
 
 
 def efficientnet():
@@ -300,8 +386,11 @@ def efficientnet():
 
     config = transformers.EfficientNetConfig(width_coefficient=0.25, depth_coefficient=0.3, num_labels=7, hidden_dim=320)
     return architecture(
-        transformers.EfficientNetForImageClassification(config), IMAGE, ["logits"],
-        lambda m, x: (m(pixel_values=x).logits,), **of_pixels((2, 64, 96), (1, 64, 40), (3, 33, 35)),
+        transformers.EfficientNetForImageClassification(config),
+        IMAGE,
+        ["logits"],
+        lambda m, x: (m(pixel_values=x).logits,),
+        **of_pixels((2, 64, 96), (1, 64, 40), (3, 33, 35)),
     )
 
 
@@ -355,9 +444,7 @@ def unet():
             return (self.end(F.silu(x)),)
 
     inputs = {**IMAGE, "step": (("batch",), 1000)}
-    return architecture(
-        Net(), inputs, ["noise"], lambda m, x, t: m(x, t), **of_pixels((2, 16, 24), (1, 32, 16), (1, 24, 20))
-    )
+    return architecture(Net(), inputs, ["noise"], lambda m, x, t: m(x, t), **of_pixels((2, 16, 24), (1, 32, 16), (1, 24, 20)))
 
 
 # ---- speech
@@ -374,8 +461,11 @@ def whisper_encoder():
 
     model = transformers.WhisperModel(transformers.WhisperConfig(**WHISPER))
     return architecture(
-        model.encoder, {"features": (("batch", 8, 32), "normal")}, ["hidden"],
-        lambda m, x: (m(x).last_hidden_state,), **of_batch(2, 3, 1),
+        model.encoder,
+        {"features": (("batch", 8, 32), "normal")},
+        ["hidden"],
+        lambda m, x: (m(x).last_hidden_state,),
+        **of_batch(2, 3, 1),
     )
 
 
@@ -407,7 +497,10 @@ def whisper_decoder():
         return (m.proj_out(out.last_hidden_state), *[t for layer in layers for t in (layer.keys, layer.values)])
 
     return architecture(
-        model, inputs, ["logits", *[n.replace("past", "present") for n in names]], call,
+        model,
+        inputs,
+        ["logits", *[n.replace("past", "present") for n in names]],
+        call,
         dims={"batch": (1, 4), "length": (1, 8), "frames": (1, 16), "past": (1, 12)},
         sizes=[
             dict(batch=2, length=3, frames=6, past=4),
@@ -421,13 +514,25 @@ def wav2vec2():
     import transformers
 
     config = transformers.Wav2Vec2Config(
-        hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, conv_dim=(16, 16, 16),
-        conv_kernel=(10, 3, 2), conv_stride=(5, 2, 2), num_feat_extract_layers=3, num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=4, vocab_size=12, feat_extract_norm="group",
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        conv_dim=(16, 16, 16),
+        conv_kernel=(10, 3, 2),
+        conv_stride=(5, 2, 2),
+        num_feat_extract_layers=3,
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+        vocab_size=12,
+        feat_extract_norm="group",
     )
     return architecture(
-        transformers.Wav2Vec2ForCTC(config), {"samples": (("batch", "length"), "normal")}, ["logits"],
-        lambda m, x: (m(x).logits,), **of_length(bound=(40, 800), sizes=((2, 400), (1, 800), (3, 337))),
+        transformers.Wav2Vec2ForCTC(config),
+        {"samples": (("batch", "length"), "normal")},
+        ["logits"],
+        lambda m, x: (m(x).logits,),
+        **of_length(bound=(40, 800), sizes=((2, 400), (1, 800), (3, 337))),
     )
 
 
@@ -447,9 +552,7 @@ def tagger(kind):
         def forward(self, words):
             return (self.score(self.layers(self.embed(words))[0]),)
 
-    return architecture(
-        Tagger(), {"words": (("batch", "length"), 50)}, ["scores"], lambda m, x: m(x), **of_length()
-    )
+    return architecture(Tagger(), {"words": (("batch", "length"), 50)}, ["scores"], lambda m, x: m(x), **of_length())
 
 
 def lstm_tagger():
@@ -469,8 +572,11 @@ def mamba():
 
     config = transformers.MambaConfig(**MAMBA, use_cache=False)
     return architecture(
-        transformers.MambaForCausalLM(config), {"tokens": (("batch", 6), 40)}, ["logits"],
-        lambda m, x: (m(input_ids=x).logits,), **of_batch(2, 3, 1),
+        transformers.MambaForCausalLM(config),
+        {"tokens": (("batch", 6), 40)},
+        ["logits"],
+        lambda m, x: (m(input_ids=x).logits,),
+        **of_batch(2, 3, 1),
     )
 
 
@@ -480,8 +586,11 @@ def mamba_associative():
 
     config = transformers.MambaConfig(**MAMBA, use_cache=False, use_associative_scan=True)
     return architecture(
-        transformers.MambaForCausalLM(config), {"tokens": (("batch", 7), 40)}, ["logits"],
-        lambda m, x: (m(input_ids=x).logits,), **of_batch(2, 3, 1),
+        transformers.MambaForCausalLM(config),
+        {"tokens": (("batch", 7), 40)},
+        ["logits"],
+        lambda m, x: (m(input_ids=x).logits,),
+        **of_batch(2, 3, 1),
     )
 
 
@@ -515,14 +624,20 @@ def state_space_scan():
             _, y = scan(advance, torch.zeros((2, 16, 4)), first)
             return (self.head(y.transpose(0, 1) + x),)
 
-    return architecture(
-        Layer(), {"tokens": ((2, 9), 40)}, ["logits"], lambda m, x: m(x), dims={}, sizes=[{}]
-    )
+    return architecture(Layer(), {"tokens": ((2, 9), 40)}, ["logits"], lambda m, x: m(x), dims={}, sizes=[{}])
 
 
 EXPERTS = dict(
-    hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=32, vocab_size=40,
-    num_experts_per_tok=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=32,
+    vocab_size=40,
+    num_experts_per_tok=2,
+    pad_token_id=0,
+    bos_token_id=1,
+    eos_token_id=2,
 )
 
 
@@ -543,7 +658,10 @@ def experts(kind):
     config._experts_implementation = "batched_mm"
     inputs = {"tokens": (("batch", "length"), 40), "mask": (("batch", "length"), "mask")}
     return architecture(
-        model(config), inputs, ["logits"], lambda m, x, mask: (m(input_ids=x, attention_mask=mask, use_cache=False).logits,),
+        model(config),
+        inputs,
+        ["logits"],
+        lambda m, x, mask: (m(input_ids=x, attention_mask=mask, use_cache=False).logits,),
         **of_length(),
     )
 
@@ -580,9 +698,7 @@ def dense_experts():
             y = torch.einsum("beli,eih->bleh", inner, self.down)
             return (self.head(x + (y * weights[..., None]).sum(2)),)
 
-    return architecture(
-        Experts(), {"tokens": (("batch", "length"), 40)}, ["logits"], lambda m, x: m(x), **of_length()
-    )
+    return architecture(Experts(), {"tokens": (("batch", "length"), 40)}, ["logits"], lambda m, x: m(x), **of_length())
 
 
 ARCHITECTURES = {

@@ -7,9 +7,10 @@ Nothing here runs in the tests: they read what is stored (architecture_cases.py 
 
     export_architectures.py tests/corpus/architectures
 
-with torch 2.15.0, torchvision 0.29.2, timm 1.0.31, transformers 5.23.0, onnxscript 0.7.2, and the versions of scripts/requirements.txt, on a
-CPU. Each architecture is exported once with static sizes and once, where it can be, with dynamic ones. ONNX Runtime must agree
-with PyTorch on what is exported, at every size. Then random weights with the same mean and deviation replace the large ones, so
+with torch 2.15.0, torchvision 0.29.2, timm 1.0.31, transformers 5.23.0, onnxscript 0.7.2, and the versions of
+scripts/requirements.txt, on a CPU. Each architecture is exported once with static sizes and once, where it can be, with dynamic
+ones. ONNX Runtime must agree with PyTorch on the export; sizes for which the exporter has fixed something are named and left
+out. Then random weights with the same mean and deviation replace the large ones, so
 that they need not be stored, and ONNX Runtime computes the expected outputs.
 """
 
@@ -25,19 +26,30 @@ import tempfile
 import traceback
 import warnings
 
-import architecture_cases
 import numpy as np
 import onnx
+from onnx import numpy_helper
+
+import architecture_cases
 from architectures import ARCHITECTURES
 from export_torch import without_traces
-from onnx import numpy_helper
 
 # (exporter, operator set, dynamic sizes?). Both write shapes differently where they are dynamic, and both are compared:
 # architectures that compute many shapes are exported by the older one.
 WAYS = [("script", 17, False), ("dynamo", 18, True)]
 OTHER_WAYS = [("dynamo", 20, False), ("script", 17, True)]
-BY_SCRIPT = {"vit_resized", "clip", "segformer", "efficientnet", "whisper_decoder", "wav2vec2", "gru_tagger", "qwen_moe",
-             "state_space_scan", "big_transfer"}
+BY_SCRIPT = {
+    "vit_resized",
+    "clip",
+    "segformer",
+    "efficientnet",
+    "whisper_decoder",
+    "wav2vec2",
+    "gru_tagger",
+    "qwen_moe",
+    "state_space_scan",
+    "big_transfer",
+}
 # Weights with at least so many elements become random numbers.
 LARGE = 64
 
@@ -45,10 +57,7 @@ LARGE = 64
 def export(architecture, example, path, exporter, opset, dynamic):
     import torch
 
-    axes = {
-        name: {k: s for k, s in enumerate(shape) if isinstance(s, str)}
-        for name, (shape, _) in architecture.inputs.items()
-    }
+    axes = {name: {k: s for k, s in enumerate(shape) if isinstance(s, str)} for name, (shape, _) in architecture.inputs.items()}
     arguments = dict(
         input_names=list(architecture.inputs), output_names=architecture.outputs, opset_version=opset, verbose=False
     )
