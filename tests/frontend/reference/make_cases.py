@@ -11,11 +11,24 @@ import os
 import shutil
 import zlib
 
+import axes
+import convolution
+import elementwise
+import indexing
+import matrices
+import normalization
 import numpy as np
+import pooling
+import rearranging
+import recurrence
 import reference_case
-import vision
+import resize
+import sampling
+import selection
+import signals
 
-FAMILIES = [vision]
+FAMILIES = [axes, convolution, elementwise, indexing, matrices, normalization, pooling, rearranging, recurrence, resize,
+            sampling, selection, signals]  # fmt: skip
 FAST_CASES = 3
 
 
