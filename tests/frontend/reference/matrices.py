@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 from onnx import helper
-from reference_case import Case, a_shape, a_type, array, maybe, pick, sometimes, uniform, version
+from reference_case import Case, a_shape, a_type, array, integers, maybe, pick, sometimes, uniform, version
 
 
 def det(rng):
@@ -43,14 +43,14 @@ def einsum(rng):
     sizes = {letter: int(rng.integers(1, 4)) for letter in letters}
     if rng.integers(12) == 0:
         sizes[letters[0]] = 0
-    ellipsis = integers_of_ellipsis(rng) if rng.integers(3) == 0 else None
+    ellipsis = integers(rng, 1, 3, rng.integers(0, 3)) if rng.integers(3) == 0 else None
     terms, shapes = [], []
     for _ in range(int(pick(rng, [1, 2, 2, 2, 3]))):
         term = [pick(rng, letters) for _ in range(int(rng.integers(0, 4)))]
         shape = [sizes[letter] for letter in term]
         if ellipsis is not None and rng.integers(4):
-            # Axes of an ellipsis are broadcast.
-            own = [1 if rng.integers(4) == 0 else n for n in ellipsis][int(rng.integers(0, len(ellipsis) + 1)) :]
+            # Axes of an ellipsis are broadcast, but each ellipsis has as many.
+            own = [1 if rng.integers(4) == 0 else n for n in ellipsis]
             at = int(rng.integers(0, len(term) + 1))
             term, shape = [*term[:at], "...", *term[at:]], [*shape[:at], *own, *shape[at:]]
         terms.append("".join(term))
@@ -66,10 +66,6 @@ def einsum(rng):
     compute = equation.replace(" ", "")
     return Case("Einsum", opset, [array(rng, dtype, shape) for shape in shapes], dict(equation=equation),
                 expected=lambda *arrays: np.asarray(np.einsum(compute, *arrays, optimize=False)))  # fmt: skip
-
-
-def integers_of_ellipsis(rng):
-    return [int(n) for n in rng.integers(1, 4, rng.integers(0, 3))]
 
 
 def matmul_integer(rng):

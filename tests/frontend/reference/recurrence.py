@@ -7,14 +7,14 @@ from reference_case import Case, a_type, array, pick, sometimes, version
 
 # activation: function of x, alpha and beta; defaults of those that it takes
 ACTIVATIONS = {
-    "Affine": (lambda x, alpha, beta: alpha * x + beta, (1.0, 0.0)),
+    "Affine": (lambda x, alpha, beta: alpha * x + beta, (None, None)),
     "Elu": (lambda x, alpha: np.where(x >= 0, x, alpha * np.expm1(x)), (1.0,)),
     "HardSigmoid": (lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), (0.2, 0.5)),
     "LeakyRelu": (lambda x, alpha: np.where(x >= 0, x, alpha * x), (0.01,)),
     "Relu": (lambda x: np.maximum(x, 0), ()),
-    "ScaledTanh": (lambda x, alpha, beta: alpha * np.tanh(beta * x), (1.0, 1.0)),
+    "ScaledTanh": (lambda x, alpha, beta: alpha * np.tanh(beta * x), (None, None)),
     "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), ()),
-    "Softplus": (lambda x: np.log1p(np.exp(x)), ()),
+    "Softplus": (lambda x: np.logaddexp(0, x), ()),
     "Softsign": (lambda x: x / (1 + np.abs(x)), ()),
     "Tanh": (np.tanh, ()),
     "ThresholdedRelu": (lambda x, alpha: np.where(x > alpha, x, 0), (1.0,)),
@@ -32,7 +32,7 @@ def activations(rng, defaults, directions, clip):
             names = ["ThresholdedRelu"]
         attributes["activations"] = [name.lower() if rng.integers(5) == 0 else name for name in names]
     alphas, betas, functions = [], [], []
-    give = bool(rng.integers(2))
+    give = bool(rng.integers(2)) or not {"Affine", "ScaledTanh"}.isdisjoint(names)  # whose defaults ONNX does not tell
     for name in names:
         function, parameters = ACTIVATIONS[name]
         if give:
@@ -104,10 +104,13 @@ def recurrent(operator, rng):
     optional = lambda value: value if rng.integers(2) else None
     inputs = [array(rng, dtype, (batch, steps, width) if batch_first else (steps, batch, width)),
               array(rng, dtype, (directions, gates * hidden, width)), array(rng, dtype, (directions, gates * hidden, hidden)),
-              optional(array(rng, dtype, (directions, 2 * gates * hidden))),
-              optional(rng.integers(0, steps + 1, batch).astype(np.int32)), optional(array(rng, dtype, state))]  # fmt: skip
+              optional(array(rng, dtype, (directions, 2 * gates * hidden))), None, optional(array(rng, dtype, state))]  # fmt: skip
     if operator == "LSTM":
         inputs += [optional(array(rng, dtype, state)), optional(array(rng, dtype, (directions, 3 * hidden)))]
+    if rng.integers(2):
+        # ONNX does not say whether the last state of an empty sequence is its initial one, or zero.
+        least = 0 if steps == 0 or all(a is None for a in inputs[5:7]) else 1
+        inputs[4] = rng.integers(least, steps + 1, batch).astype(np.int32)
     results = 3 if operator == "LSTM" else 2
     outputs = int(rng.integers(1, results + 1))
     absent = tuple(k for k in range(outputs - 1) if rng.integers(4) == 0)

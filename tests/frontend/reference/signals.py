@@ -1,7 +1,7 @@
 """Windows and transforms of signals."""
 
 import numpy as np
-from reference_case import Case, array, pick
+from reference_case import Case, a_type, array, pick, version
 
 
 def window(operator):
@@ -19,29 +19,43 @@ def window(operator):
 
 
 def dft(rng):
-    opset = int(pick(rng, [17, 20, 22]))
-    shape = [int(n) for n in rng.integers(1, 8, rng.integers(2, 4))]
+    opset = version(rng, "DFT")
+    shape = [int(n) for n in rng.integers(1, 8, rng.integers(1, 4))]
     axis = int(rng.integers(0, len(shape)))
-    inverse = int(rng.integers(2))
-    parts = int(rng.integers(1, 3))
-    onesided = int(rng.integers(2)) if parts == 1 and not inverse else 0
+    inverse, onesided = int(rng.integers(2)), int(rng.integers(3) == 0)
+    if opset < 20:
+        inverse = 0 if onesided else inverse
+    parts = int(rng.integers(1, 3)) if not onesided else 2 if inverse else 1
+    if onesided and inverse and shape[axis] == 1:
+        shape[axis] = 2
     length = int(rng.integers(1, 10)) if rng.integers(2) else None
-    dtype = pick(rng, [np.float32, np.float64, np.float16])
-    x = array(rng, dtype, (*shape, parts))
+    x = array(rng, a_type(rng, "DFT", opset), (*shape, parts))
 
     def expected(x, *_):
-        signal = x[..., 0] + (1j * x[..., 1] if parts == 2 else 0)
-        n = length or shape[axis]
-        y = (np.fft.ifft if inverse else np.fft.fft)(signal.astype(np.complex128), n, axis)
-        y = np.take(y, np.arange(n // 2 + 1 if onesided else n), axis)
-        return np.stack([y.real, y.imag], -1).astype(x.dtype)
+        signal = np.moveaxis(x[..., 0] + (1j * x[..., 1] if parts == 2 else 0), axis, -1)
+        n = length or (2 * (shape[axis] - 1) if onesided and inverse else shape[axis])
+        known = n // 2 + 1 if onesided and inverse else n
+        signal = np.concatenate([signal, np.zeros((*signal.shape[:-1], n))], -1)[..., :known]
+        if onesided and inverse:  # the spectrum of a real signal: the other half is conjugate
+            signal = np.concatenate([signal, np.conj(signal[..., 1 : n - known + 1][..., ::-1])], -1)
+            signal.imag[..., [0, n // 2] if n % 2 == 0 else [0]] = 0
+        turns = np.outer(np.arange(n), np.arange(n)) / n * (1 if inverse else -1)
+        y = signal @ np.exp(2j * np.pi * turns) / (n if inverse else 1)
+        y = np.moveaxis(y[..., : n // 2 + 1 if onesided and not inverse else n], -1, axis)
+        return y.real[..., None] if onesided and inverse else np.stack([y.real, y.imag], -1)
 
-    count = None if length is None else np.array(length)
-    attributes = dict(inverse=inverse, onesided=onesided)
+    count = None if length is None else np.array(length, pick(rng, [np.int32, np.int64]))
+    attributes = {}
+    if inverse or rng.integers(2):
+        attributes["inverse"] = inverse
+    if onesided or rng.integers(2):
+        attributes["onesided"] = onesided
     given = axis - len(shape) - 1 if rng.integers(2) else axis
     if opset < 20:
-        return Case("DFT", opset, [x, count], attributes | dict(axis=given), constants=(1,), expected=expected)
-    return Case("DFT", opset, [x, count, np.array(given)], attributes, constants=(1, 2), expected=expected)
+        attributes |= {} if axis == 1 and rng.integers(2) else dict(axis=given)
+        return Case("DFT", opset, [x, count], attributes, constants=(1,), expected=expected)
+    given = None if axis == len(shape) - 1 and rng.integers(2) else np.array(given)
+    return Case("DFT", opset, [x, count, given], attributes, constants=(1, 2), expected=expected)
 
 
 def stft(rng):
