@@ -1,9 +1,11 @@
 // Operators with random attributes and shapes, which tests/frontend/reference/make_cases.py writes together with what
-// ONNX's reference evaluator or NumPy computes, run by the interpreter.
+// ONNX's reference evaluator or NumPy computes, run by the interpreter, as imported and after the default passes.
 #include <gtest/gtest.h>
 
 #include "frontend/import.h"
 #include "ir/interpreter.h"
+#include "passes/default_passes.h"
+#include "passes/runner.h"
 #include "tests/support/onnx_cases.h"
 #include "tests/support/schedule_checks.h"
 
@@ -33,23 +35,31 @@ double tolerance(ir::DType dtype) {
   }
 }
 
+// What is wrong with the results; empty if nothing is.
+std::string difference(const ir::Schedule& schedule, const test::DataSet& data) {
+  const std::vector<std::vector<ir::Tensor>> inputs = {data.inputs};
+  const std::vector<ir::Tensor> outputs = ir::run(schedule, inputs).outputs[0];
+  if (outputs.size() != data.outputs.size()) return "another number of outputs";
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const double t = tolerance(data.outputs[k].dtype);
+    const std::string found = test::difference(outputs[k], data.outputs[k], t, t);
+    if (!found.empty()) return fmt::format("output {}: {}", k, found);
+  }
+  return {};
+}
+
 // What is wrong with the case; empty if nothing is.
 std::string complaint(const fs::path& folder) {
   std::string path;
   const ImportOptions options = test::import_options_of(folder, path);
   try {
-    const ir::Schedule schedule = import_model(path, options);
+    ir::Schedule schedule = import_model(path, options);
     if (std::string wrong = test::text_and_verifier_complaints(schedule); !wrong.empty()) return wrong;
     const auto sets = test::read_data_sets(folder, 1);
     if (sets.empty()) return "no data";
-    const std::vector<std::vector<ir::Tensor>> inputs = {sets[0][0].inputs};
-    const ir::InterpreterResult result = ir::run(schedule, inputs);
-    const std::vector<ir::Tensor>& expected = sets[0][0].outputs;
-    for (std::size_t k = 0; k < expected.size(); ++k) {
-      const double t = tolerance(expected[k].dtype);
-      const std::string d = test::difference(result.outputs[0][k], expected[k], t, t);
-      if (!d.empty()) return fmt::format("output {}: {}", k, d);
-    }
+    if (std::string wrong = difference(schedule, sets[0][0]); !wrong.empty()) return wrong;
+    passes::run_passes(schedule, passes::default_passes(), {});
+    if (std::string wrong = difference(schedule, sets[0][0]); !wrong.empty()) return "optimised: " + wrong;
   } catch (const std::exception& error) {
     return error.what();
   }

@@ -85,16 +85,12 @@ def conv_transpose(rng):
         mode = pick(rng, ["SAME_UPPER", "SAME_LOWER", "VALID"]) if form != "output_shape" else "NOTSET"
         wanted = [int(rng.integers(max(1, n - 3), n + 1)) for n in full]
         if form == "auto_pad":
-            # SAME takes a result that is as large as the strides make it; one that reaches it has nothing to cut.
-            wanted = [n * s for n, s in zip(size, windows.strides)] if mode != "VALID" else full
+            wanted = [min(n * s, f) for n, s, f in zip(size, windows.strides, full)] if mode != "VALID" else full
         else:
             mode = "NOTSET" if mode == "VALID" else mode
             changes["output_shape"] = wanted
             # Before version 11, the text had the sides of odd paddings the other way round.
             opset = max(opset, 11)
-        if any(n < w for n, w in zip(full, wanted)):
-            added = [a + max(0, w - n) for a, n, w in zip(added, full, wanted)]
-            full = [max(n, w) for n, w in zip(full, wanted)]
         total = [n - w for n, w in zip(full, wanted)]
         windows.before = [t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total]
         windows.after = [t - b for t, b in zip(total, windows.before)]
