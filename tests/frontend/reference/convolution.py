@@ -1,5 +1,7 @@
 """Convolutions: products of windows with filters, and their transposes."""
 
+import itertools
+
 import numpy as np
 from reference_case import FLOATS, NUMBERS, Case, a_type, array, integers, pick, sometimes, version
 from windows import a_padded_window, a_window, output_size
@@ -127,28 +129,57 @@ def conv_transpose(rng):
                 dynamic=dynamic_sizes(rng, axes) if "output_shape" not in changes else sometimes(rng, ((0, 0),)))  # fmt: skip
 
 
+def bilinear(x, h, w):
+    """The channels of x at a position between its elements; zero outside."""
+    value = np.zeros(x.shape[0])
+    for i, j in itertools.product((int(np.floor(h)), int(np.floor(h)) + 1), (int(np.floor(w)), int(np.floor(w)) + 1)):
+        if 0 <= i < x.shape[1] and 0 <= j < x.shape[2]:
+            value += x[:, i, j] * (1 - abs(h - i)) * (1 - abs(w - j))
+    return value
+
+
 def deform_conv(rng):
-    groups, offset_groups = int(rng.integers(1, 3)), int(rng.integers(1, 3))
-    channels = groups * offset_groups * int(rng.integers(1, 3))
-    kernel, strides, dilations = rng.integers(1, 3, 2), rng.integers(1, 3, 2), rng.integers(1, 3, 2)
-    pads = rng.integers(0, 2, 4)
-    size = rng.integers(3, 6, 2)
-    out = (size + pads[:2] + pads[2:] - (kernel - 1) * dilations - 1) // strides + 1
-    opset = int(pick(rng, [19, 22]))
-    batch, dtype = int(rng.integers(1, 3)), pick(rng, FLOATS if opset >= 22 else FLOATS[:3])
-    filters = groups * int(rng.integers(1, 3))
-    positions = offset_groups * int(kernel.prod())
-    inputs = [array(rng, dtype, (batch, channels, *size)), array(rng, dtype, (filters, channels // groups, *kernel)),
+    opset = version(rng, "DeformConv")
+    group, offset_groups = int(rng.integers(1, 3)), int(rng.integers(1, 3))
+    channels, filters = group * offset_groups * int(rng.integers(1, 3)), group * int(rng.integers(1, 3))
+    windows = a_window(rng, 2)
+    windows.before, windows.after = integers(rng, 0, 1, 2), integers(rng, 0, 1, 2)
+    size = [max(1, windows.extent(d) - windows.before[d] - windows.after[d]) + int(rng.integers(0, 3)) for d in range(2)]
+    out = output_size(windows, size)
+    batch, dtype = int(rng.integers(1, 3)), a_type(rng, "DeformConv", opset)
+    positions = offset_groups * int(np.prod(windows.kernel))
+    inputs = [array(rng, dtype, (batch, channels, *size)), array(rng, dtype, (filters, channels // group, *windows.kernel)),
               array(rng, dtype, (batch, 2 * positions, *out)), array(rng, dtype, filters),
               array(rng, dtype, (batch, positions, *out))]  # fmt: skip
     for k in (3, 4):
         if rng.integers(2):
             inputs[k] = None
-    attributes = dict(group=groups, offset_group=offset_groups, strides=[int(s) for s in strides],
-                      dilations=[int(d) for d in dilations], pads=[int(p) for p in pads])  # fmt: skip
+    attributes = windows.attributes(rng)
+    for name, value in dict(group=group, offset_group=offset_groups).items():
+        if value > 1 or rng.integers(2):
+            attributes[name] = value
     if rng.integers(2):
-        attributes["kernel_shape"] = [int(k) for k in kernel]
-    return Case("DeformConv", opset, inputs, attributes)
+        attributes["kernel_shape"] = windows.kernel
+
+    def expected(x, w, offsets, bias=None, mask=None):
+        offsets = offsets.reshape(batch, offset_groups, *windows.kernel, 2, *out)
+        mask = np.ones((batch, positions, *out)) if mask is None else mask
+        mask = mask.reshape(batch, offset_groups, *windows.kernel, *out)
+        y = np.zeros((batch, filters, *out)) + (0 if bias is None else bias[:, None, None])
+        for n, h, v in np.ndindex(batch, *out):
+            for tap in np.ndindex(*windows.kernel):
+                at = [p * windows.strides[d] - windows.before[d] + tap[d] * windows.dilations[d] for d, p in enumerate((h, v))]
+                sampled = []
+                for g, part in enumerate(np.split(x[n], offset_groups)):
+                    dh, dw = offsets[(n, g, *tap, slice(None), h, v)]
+                    sampled.append(bilinear(part, at[0] + dh, at[1] + dw) * mask[(n, g, *tap, h, v)])
+                per_group = np.split(np.concatenate(sampled), group)
+                for m in range(filters):
+                    y[n, m, h, v] += per_group[m // (filters // group)] @ w[(m, slice(None), *tap)]
+        return y
+
+    return Case("DeformConv", opset, inputs, attributes, expected=expected, constants=sometimes(rng, (1, 3), 2),
+                dynamic=sometimes(rng, tuple((k, 0) for k in (0, 2, 4) if inputs[k] is not None)))  # fmt: skip
 
 
 def col2im(rng):

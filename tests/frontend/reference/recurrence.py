@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-from reference_case import Case, a_type, array, pick, sometimes, version
+from reference_case import HALVES, Case, a_type, array, pick, sometimes, version
 
 # activation: function of x, alpha and beta; defaults of those that it takes
 ACTIVATIONS = {
@@ -102,8 +102,10 @@ def recurrent(operator, rng):
     dtype = a_type(rng, operator, opset)
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
     optional = lambda value: value if rng.integers(2) else None
+    # States of half types are rounded after each step, which large weights would amplify.
+    weights = lambda shape: (array(rng, np.float64, shape) * (0.3 if dtype in HALVES else 1)).astype(dtype)
     inputs = [array(rng, dtype, (batch, steps, width) if batch_first else (steps, batch, width)),
-              array(rng, dtype, (directions, gates * hidden, width)), array(rng, dtype, (directions, gates * hidden, hidden)),
+              weights((directions, gates * hidden, width)), weights((directions, gates * hidden, hidden)),
               optional(array(rng, dtype, (directions, 2 * gates * hidden))), None, optional(array(rng, dtype, state))]  # fmt: skip
     if operator == "LSTM":
         inputs += [optional(array(rng, dtype, state)), optional(array(rng, dtype, (directions, 3 * hidden)))]

@@ -1,28 +1,75 @@
 """Sampling between elements: grids and regions."""
 
+import itertools
+
 import numpy as np
-from reference_case import FLOATS, Case, array, pick
+from reference_case import FLOATS, Case, a_type, allowed_types, array, is_float, pick, sometimes, version
+
+
+def reflected(x, low, high):
+    """x mirrored at both ends until it lies between them."""
+    while high > low and not low <= x <= high:
+        x = 2 * low - x if x < low else 2 * high - x
+    return x if high > low else 0
+
+
+def keys(x, a=-0.75):
+    x = abs(x)
+    if x <= 1:
+        return (a + 2) * x**3 - (a + 3) * x**2 + 1
+    return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a if x < 2 else 0.0
+
+
+def taps_of(position, n, mode, padding, align):
+    """Positions in an axis of n elements and their weights, for a position between -1 and 1."""
+    low, high = (0, n - 1) if align else (-0.5, n - 0.5)
+    x = (position + 1) / 2 * (n - 1) if align else ((position + 1) * n - 1) / 2
+    x = np.rint(x) if mode == "nearest" else x
+    if not low <= x <= high and padding != "zeros":
+        x = min(max(x, 0), n - 1) if padding == "border" else reflected(x, low, high)
+    first = int(np.floor(x))
+    if mode == "nearest":
+        taps = [(first, 1)]
+    elif mode == "linear":
+        taps = [(first, first + 1 - x), (first + 1, x - first)]
+    else:
+        taps = [(first + k, keys(first + k - x)) for k in (-1, 0, 1, 2)]
+    if padding == "zeros":
+        return [(t, weight) for t, weight in taps if 0 <= t < n]
+    if padding == "border":
+        return [(min(max(t, 0), n - 1), weight) for t, weight in taps]
+    return [(int(reflected(t, low, high)), weight) for t, weight in taps]
 
 
 def grid_sample(rng):
-    opset = int(pick(rng, [16, 20, 22]))
+    opset = version(rng, "GridSample")
     axes = 2 if opset < 20 else int(rng.integers(1, 4))
     mode = pick(rng, ["nearest", "linear", "cubic"])
-    batch, channels = rng.integers(1, 3, 2)
-    types = (FLOATS if opset >= 22 else FLOATS[:3]) + ([np.int32, np.uint8, np.bool_] if mode == "nearest" else [])
-    x = array(rng, pick(rng, types),
-              (batch, channels, *rng.integers(1 if axes < 3 else 2, 5, axes)))  # fmt: skip
-    position = np.float64 if x.dtype == np.float64 else np.float32
-    grid = (rng.standard_normal((batch, *rng.integers(1, 4, axes), axes)) * 0.9).astype(position)
-    align = int(rng.integers(2)) if min(x.shape[2:]) > 1 else 0
-    attributes = dict(mode=mode, padding_mode=pick(rng, ["zeros", "border", "reflection"]), align_corners=align)
-    evaluate_as = None
+    types = [t for t in allowed_types("GridSample", opset) if mode == "nearest" or is_float(t)]
+    batch, channels = (int(n) for n in rng.integers(1, 3, 2))
+    x = array(rng, pick(rng, types), (batch, channels, *rng.integers(1, 5, axes)))
+    of_grid = x.dtype if is_float(x.dtype) and rng.integers(2) else pick(rng, allowed_types("GridSample", opset, 1))
+    shape = [int(n) for n in rng.integers(0 if rng.integers(10) == 0 else 1, 4, axes)]
+    grid = (rng.standard_normal((batch, *shape, axes)) * 0.9).astype(of_grid)
+    padding = pick(rng, ["zeros", "border", "reflection"])
+    align = int(rng.integers(2))
+    names = dict(nearest="nearest", linear="linear", cubic="cubic")
     if opset < 20:
-        evaluate_as = (attributes, 20)
-        attributes = attributes | dict(mode=dict(nearest="nearest", linear="bilinear", cubic="bicubic")[mode])
-    if opset >= 22 and x.dtype.kind == "f" and x.dtype.itemsize == 2:
-        grid = grid.astype(x.dtype)
-    return Case("GridSample", opset, [x, grid], attributes, evaluate_as=evaluate_as, dynamic=(0, 1) if rng.integers(4) == 0 else ())
+        names |= dict(linear="bilinear", cubic="bicubic")
+    attributes = dict(mode=names[mode], padding_mode=padding, align_corners=align)
+
+    def expected(x, grid):
+        y = np.zeros((batch, channels, *shape), np.float64 if is_float(x.dtype) else x.dtype)
+        for n, *at in np.ndindex(batch, *shape):
+            # The last axis is the first of a position.
+            lines = [taps_of(p, s, mode, padding, align) for p, s in zip(grid[(n, *at)][::-1], x.shape[2:])]
+            for taps in itertools.product(*lines):
+                value = x[(n, slice(None), *(t for t, _ in taps))]
+                y[(n, slice(None), *at)] += value if mode == "nearest" else value * np.prod([weight for _, weight in taps])
+        return y
+
+    return Case("GridSample", opset, [x, grid], attributes, expected=expected, dtype=x.dtype,
+                dynamic=sometimes(rng, (0, 1), 4))  # fmt: skip
 
 
 def affine_grid(rng):
