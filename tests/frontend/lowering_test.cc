@@ -333,6 +333,14 @@ TEST(Lowering, EpiloguesOfEmptyProducts) {
   EXPECT_THAT(out[0].sizes, ElementsAre(5, 0, 3));
 }
 
+TEST(Lowering, CopiesWithoutElements) {
+  const ir::Schedule schedule = import_text(
+      "g (float a, float[1,1,3] b, float[3,0,0] c) => (float[0,1] y) { y = Einsum <equation = \", eed, daa -> ae\"> "
+      "(a, b, c) }");
+  const auto out = run_optimised(schedule, {floats({}, {2}), floats({1, 1, 3}, {1, 2, 3}), floats({3, 0, 0}, {})});
+  EXPECT_THAT(out[0].sizes, ElementsAre(0, 1));
+}
+
 TEST(OpRegistry, ListsEveryOperatorOnceAndSorted) {
   const std::vector<OpSpec> ops = all_ops();
   EXPECT_GT(ops.size(), 90u);

@@ -77,7 +77,7 @@ def resize_axis(data, axis, size_out, scale, o, roi):
 def resized(data, axes, sizes, scales, rois, o):
     result = data if o["mode"] == "nearest" else data.astype(np.float64)
     for axis, size, scale, roi in zip(axes, sizes, scales, rois):
-        if size == data.shape[axis] and scale == 1 and tuple(roi) == (0, 1):
+        if size == data.shape[axis] and scale == 1 and tuple(roi) == (0, 1):  # as others do; it matters to tf_half_pixel_for_nn only
             continue
         result = resize_axis(result, axis, size, scale, o, roi)
     if data.dtype.kind in "iu" and o["mode"] != "nearest":
@@ -100,7 +100,7 @@ def resize(rng):
     data = array(rng, pick(rng, types), rng.integers(1, 7, rank))
     coordinates = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"]
     coordinates += ["half_pixel_symmetric"] if opset >= 19 else []
-    coordinates += ["tf_half_pixel_for_nn"] if opset < 13 else []
+    coordinates += ["tf_half_pixel_for_nn"] if opset < 13 and mode == "nearest" else []
     o = plain_options(mode=mode, coordinates=pick(rng, coordinates), a=float(np.float32(pick(rng, [-0.75, -0.5]))))
     attributes = dict(mode=mode, coordinate_transformation_mode=o["coordinates"])
     if mode == "nearest":
@@ -142,11 +142,15 @@ def resize(rng):
             factor = min(factors) if policy == "not_larger" else max(factors)
             factors = [factor] * len(axes)
             wanted = [int(np.floor(factor * n + 0.5)) for n in shape]
-    dynamic = (0,) if not o["antialias"] and "keep_aspect_ratio_policy" not in attributes and rng.integers(3) == 0 else ()
-    if mode != "nearest" and data.dtype.kind in "iu":
+    dynamic = (0,) if not o["antialias"] and o["coordinates"] != "tf_half_pixel_for_nn" and "keep_aspect_ratio_policy" not in attributes and rng.integers(3) == 0 else ()
+    if mode != "nearest":
         exact = resized(data.astype(np.float64), axes, wanted, factors, rois, o)
-        if np.any(np.abs(exact - np.floor(exact) - 0.5) < 1e-6):  # the order of additions would decide
-            data = data.astype(np.float32)
+        if np.any(np.isnan(exact)):  # all weights are excluded
+            o["exclude_outside"] = False
+            attributes["exclude_outside"] = 0
+            exact = resized(data.astype(np.float64), axes, wanted, factors, rois, o)
+        if data.dtype.kind in "iu" and np.any(np.abs(exact - np.floor(exact) - 0.5) < 1e-6):
+            data = data.astype(np.float32)  # the order of additions would decide
     return Case(
         "Resize",
         opset,
