@@ -299,24 +299,26 @@ TEST_P(WindowSizesTest, AreThoseOfTheWindowsThatFit) {
 INSTANTIATE_TEST_SUITE_P(
     Lowering, WindowSizesTest,
     ::testing::Values(
-        WindowSizes{"CeilModeWithoutWindowsInThePadding",
-                    "g (float[1,1,3] x) => (float[1,1,1] y) { y = MaxPool <kernel_shape = [2], strides = [3], "
-                    "ceil_mode = 1> (x) }",
-                    13,
-                    {1, 1, 3},
-                    {2}},
+        WindowSizes{
+            "CeilModeWithoutWindowsInThePadding",
+            "g (float[1,1,3] x) => (float[1,1,1] y) { y = MaxPool <kernel_shape = [2], strides = [3], "
+            "ceil_mode = 1> (x) }",
+            13,
+            {1, 1, 3},
+            {2}},
         WindowSizes{"AutomaticPaddingOfWindowsShorterThanTheirStride",
                     "g (float[1,1,2] x) => (float[1,1,3] y) { w = Constant <value = float[1,1,1] {1.0}> () "
                     "y = ConvTranspose <strides = [2], auto_pad = \"SAME_UPPER\"> (x, w) }",
                     17,
                     {1, 1, 2},
                     {1, 0, 2}},
-        WindowSizes{"AutomaticPaddingAndOutputPadding",
-                    "g (float[1,1,1] x) => (float[1,1,2] y) { w = Constant <value = float[1,1,3] {1.0, 2.0, 3.0}> () "
-                    "y = ConvTranspose <strides = [2], auto_pad = \"SAME_LOWER\", output_padding = [1]> (x, w) }",
-                    17,
-                    {1, 1, 1},
-                    {2, 3}},
+        WindowSizes{
+            "AutomaticPaddingAndOutputPadding",
+            "g (float[1,1,1] x) => (float[1,1,2] y) { w = Constant <value = float[1,1,3] {1.0, 2.0, 3.0}> () "
+            "y = ConvTranspose <strides = [2], auto_pad = \"SAME_LOWER\", output_padding = [1]> (x, w) }",
+            17,
+            {1, 1, 1},
+            {2, 3}},
         WindowSizes{"OutputShapeSmallerThanTheInput",
                     "g (float[1,1,4] x) => (float[1,1,2] y) { w = Constant <value = float[1,1,1] {1.0}> () "
                     "y = ConvTranspose <output_shape = [2]> (x, w) }",
@@ -327,7 +329,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Lowering, EpiloguesOfEmptyProducts) {
   const ir::Schedule schedule = import_text(
-      "g (float[5,0,2] x, float[3] bias) => (float[5,0,3] y) { w = Constant <value = float[2,3] {1.0, 2.0, 3.0, "
+      "g (float[5,0,2] x, float[3] bias) => (float[5,0,3] y) { w = Constant <value = float[2,3] {1.0, 2.0, "
+      "3.0, "
       "4.0, 5.0, 6.0}> () p = MatMul(x, w) y = Add(p, bias) }");
   const auto out = run_optimised(schedule, {floats({5, 0, 2}, {}), floats({3}, {1, 2, 3})});
   EXPECT_THAT(out[0].sizes, ElementsAre(5, 0, 3));
@@ -335,9 +338,11 @@ TEST(Lowering, EpiloguesOfEmptyProducts) {
 
 TEST(Lowering, CopiesWithoutElements) {
   const ir::Schedule schedule = import_text(
-      "g (float a, float[1,1,3] b, float[3,0,0] c) => (float[0,1] y) { y = Einsum <equation = \", eed, daa -> ae\"> "
+      "g (float a, float[1,1,3] b, float[3,0,0] c) => (float[0,1] y) { y = Einsum <equation = \", eed, daa "
+      "-> ae\"> "
       "(a, b, c) }");
-  const auto out = run_optimised(schedule, {floats({}, {2}), floats({1, 1, 3}, {1, 2, 3}), floats({3, 0, 0}, {})});
+  const auto out =
+      run_optimised(schedule, {floats({}, {2}), floats({1, 1, 3}, {1, 2, 3}), floats({3, 0, 0}, {})});
   EXPECT_THAT(out[0].sizes, ElementsAre(0, 1));
 }
 

@@ -14,40 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> sorted_entries(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
-
-// Expected values are rounded once to the type; a few roundings may lie between them and ours.
-double tolerance(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::f64:
-      return 1e-9;
-    case ir::DType::f16:
-      return 4e-3;
-    case ir::DType::bf16:
-      return 3e-2;
-    default:
-      return 2e-5;
-  }
-}
-
-// What is wrong with the results; empty if nothing is.
-std::string difference(const ir::Schedule& schedule, const test::DataSet& data) {
-  const std::vector<std::vector<ir::Tensor>> inputs = {data.inputs};
-  const std::vector<ir::Tensor> outputs = ir::run(schedule, inputs).outputs[0];
-  if (outputs.size() != data.outputs.size()) return "another number of outputs";
-  for (std::size_t k = 0; k < outputs.size(); ++k) {
-    const double t = tolerance(data.outputs[k].dtype);
-    const std::string found = test::difference(outputs[k], data.outputs[k], t, t);
-    if (!found.empty()) return fmt::format("output {}: {}", k, found);
-  }
-  return {};
-}
-
 // What is wrong with the case; empty if nothing is.
 std::string complaint(const fs::path& folder) {
   std::string path;
@@ -57,9 +23,13 @@ std::string complaint(const fs::path& folder) {
     if (std::string wrong = test::text_and_verifier_complaints(schedule); !wrong.empty()) return wrong;
     const auto sets = test::read_data_sets(folder, 1);
     if (sets.empty()) return "no data";
-    if (std::string wrong = difference(schedule, sets[0][0]); !wrong.empty()) return wrong;
+    const std::vector<std::vector<ir::Tensor>> inputs = {sets[0][0].inputs};
+    const auto wrong_results = [&] {
+      return test::reference_difference(ir::run(schedule, inputs).outputs[0], sets[0][0].outputs);
+    };
+    if (std::string wrong = wrong_results(); !wrong.empty()) return wrong;
     passes::run_passes(schedule, passes::default_passes(), {});
-    if (std::string wrong = difference(schedule, sets[0][0]); !wrong.empty()) return "optimised: " + wrong;
+    if (std::string wrong = wrong_results(); !wrong.empty()) return "optimised: " + wrong;
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -69,9 +39,9 @@ std::string complaint(const fs::path& folder) {
 TEST(ReferenceCases, OperatorsComputeWhatOnnxDefines) {
   const fs::path root = fs::path(BRAID_TEST_MODELS) / "reference";
   if (!fs::exists(root)) GTEST_SKIP() << "no cases in " << root << "; ctest makes them";
-  for (const fs::path& op : sorted_entries(root)) {
+  for (const fs::path& op : test::sorted_entries(root)) {
     int count = 0, wrong = 0;
-    for (const fs::path& folder : sorted_entries(op)) {
+    for (const fs::path& folder : test::sorted_entries(op)) {
       ++count;
       const std::string text = complaint(folder);
       if (text.empty()) continue;

@@ -26,8 +26,10 @@ ir::Tensor run_one(const ir::Schedule& schedule, std::vector<ir::Tensor> inputs,
 
 TEST(Resize, ExtrapolatesBoolsWithTrue) {
   const ir::Schedule schedule = import_text(
-      "g (bool[2] x) => (bool[2] y) { roi = Constant <value = float[2] {0.0, 2.0}> () sizes = Constant <value = "
-      "int64[1] {2}> () y = Resize <mode = \"nearest\", coordinate_transformation_mode = \"tf_crop_and_resize\", "
+      "g (bool[2] x) => (bool[2] y) { roi = Constant <value = float[2] {0.0, 2.0}> () sizes = Constant "
+      "<value = "
+      "int64[1] {2}> () y = Resize <mode = \"nearest\", coordinate_transformation_mode = "
+      "\"tf_crop_and_resize\", "
       "extrapolation_value = 10.0> (x, roi, , sizes) }",
       {}, 13);
   const ir::Tensor x = ir::make_tensor(ir::DType::boolean, {2}, std::vector<std::uint8_t>{0, 0});

@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-from reference_case import Case, a_shape, a_type, integers, is_float, maybe, pick, sometimes, uniform, version
+from reference_case import Case, a_shape, a_type, maybe, pick, sometimes, uniform, version
 
 # ---- Softmax and its relatives
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 from onnx import helper
-from reference_case import ALL_TYPES, INTEGERS, Case, a_shape, a_type, is_float, maybe, pick, sometimes, uniform, version
+from reference_case import ALL_TYPES, Case, a_shape, a_type, is_float, maybe, pick, sometimes, uniform, version
 
 
 def softplus(x):

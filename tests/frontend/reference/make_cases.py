@@ -29,7 +29,7 @@ import signals
 
 FAMILIES = [axes, convolution, elementwise, indexing, matrices, normalization, pooling, rearranging, recurrence, resize,
             sampling, selection, signals]  # fmt: skip
-FAST_CASES = 3
+FAST_CASES = 8
 
 
 def main():

@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-from reference_case import FLOATS, Case, a_shape, a_type, array, maybe, pick, sometimes, uniform, version
+from reference_case import FLOATS, Case, a_shape, a_type, array, maybe, pick, uniform, version
 from windows import a_padded_window, output_size
 
 

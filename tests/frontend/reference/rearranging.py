@@ -1,7 +1,7 @@
 """The same elements elsewhere: blocks, sequences, borders, ranges."""
 
 import numpy as np
-from reference_case import ALL_TYPES, Case, a_shape, a_type, array, integers, maybe, pick, sometimes, uniform, version
+from reference_case import ALL_TYPES, Case, a_shape, a_type, array, pick, sometimes, uniform, version
 
 
 def depth_to_space(rng):

@@ -1,7 +1,7 @@
 """Resizing, with the formulas of ONNX on doubles."""
 
 import numpy as np
-from reference_case import ALL_TYPES, FLOATS, NUMBERS, Case, array, pick
+from reference_case import ALL_TYPES, FLOATS, NUMBERS, Case, array, pick, sometimes
 
 
 def coordinate(mode, x, scale, size_in, size_out, roi):
@@ -77,7 +77,8 @@ def resize_axis(data, axis, size_out, scale, o, roi):
 def resized(data, axes, sizes, scales, rois, o):
     result = data if o["mode"] == "nearest" else data.astype(np.float64)
     for axis, size, scale, roi in zip(axes, sizes, scales, rois):
-        if size == data.shape[axis] and scale == 1 and tuple(roi) == (0, 1):  # as others do; it matters to tf_half_pixel_for_nn only
+        # Which matters to tf_half_pixel_for_nn only; others do the same.
+        if size == data.shape[axis] and scale == 1 and tuple(roi) == (0, 1):
             continue
         result = resize_axis(result, axis, size, scale, o, roi)
     if data.dtype.kind in "iu" and o["mode"] != "nearest":
@@ -142,7 +143,8 @@ def resize(rng):
             factor = min(factors) if policy == "not_larger" else max(factors)
             factors = [factor] * len(axes)
             wanted = [int(np.floor(factor * n + 0.5)) for n in shape]
-    dynamic = (0,) if not o["antialias"] and o["coordinates"] != "tf_half_pixel_for_nn" and "keep_aspect_ratio_policy" not in attributes and rng.integers(3) == 0 else ()
+    needs_sizes = o["antialias"] or o["coordinates"] == "tf_half_pixel_for_nn" or "keep_aspect_ratio_policy" in attributes
+    dynamic = () if needs_sizes else sometimes(rng, (0,))
     if mode != "nearest":
         exact = resized(data.astype(np.float64), axes, wanted, factors, rois, o)
         if np.any(np.isnan(exact)):  # all weights are excluded

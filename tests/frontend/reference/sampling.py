@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from reference_case import FLOATS, Case, a_type, allowed_types, array, is_float, pick, sometimes, version
+from reference_case import FLOATS, Case, allowed_types, array, is_float, pick, sometimes, version
 
 
 def reflected(x, low, high):
