@@ -49,7 +49,8 @@ def gather_elements(rng):
             y[at] = x[(*at[:axis], indices[at], *at[axis + 1 :])]
         return y
 
-    return Case("GatherElements", opset, [x, indices], attributes, expected=expected, constants=sometimes(rng, (1,)))
+    return Case("GatherElements", opset, [x, indices], attributes, expected=expected, constants=sometimes(rng, (1,)),
+                dynamic=sometimes(rng, (0, 1)))  # fmt: skip
 
 
 def gather_nd(rng):
@@ -67,7 +68,8 @@ def gather_nd(rng):
             y[at] = x[(*at[:batched], *indices[at])]
         return y
 
-    return Case("GatherND", opset, [x, indices], attributes, expected=expected, constants=sometimes(rng, (1,)))
+    return Case("GatherND", opset, [x, indices], attributes, expected=expected, constants=sometimes(rng, (1,)),
+                dynamic=sometimes(rng, (0, *((1, d) for d in range(indices.ndim - 1)))))  # fmt: skip
 
 
 # ---- writing
@@ -113,7 +115,8 @@ def scatter_elements(operator, rng):
         return y
 
     inputs = [x, indices.astype(pick(rng, INDEX_TYPES)), array(rng, dtype, shape)]
-    return Case(operator, opset, inputs, attributes, expected=expected, constants=sometimes(rng, (1,)))
+    return Case(operator, opset, inputs, attributes, expected=expected, constants=sometimes(rng, (1,)),
+                dynamic=sometimes(rng, (0, 1, 2)))  # fmt: skip
 
 
 def scatter_nd(rng):
@@ -140,7 +143,8 @@ def scatter_nd(rng):
         return y
 
     inputs = [x, indices, array(rng, dtype, [*outer, *x.shape[k:]])]
-    return Case("ScatterND", opset, inputs, attributes, expected=expected, constants=sometimes(rng, (1,)))
+    return Case("ScatterND", opset, inputs, attributes, expected=expected, constants=sometimes(rng, (1,)),
+                dynamic=sometimes(rng, (0, *((1, d) for d in range(indices.ndim - 1)), 2)))  # fmt: skip
 
 
 def tensor_scatter(rng):

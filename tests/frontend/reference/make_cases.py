@@ -38,7 +38,9 @@ def main():
     parser.add_argument("--only", help="one operator")
     arguments = parser.parse_args()
     first = int(os.environ.get("BRAID_TEST_SEED", "1"))
-    count = int(FAST_CASES * float(os.environ.get("BRAID_RANDOM_SCALE", "1")))
+    count = max(1, int(FAST_CASES * float(os.environ.get("BRAID_RANDOM_SCALE", "1"))))
+    if arguments.only is None:
+        shutil.rmtree(arguments.folder, ignore_errors=True)
     for family in FAMILIES:
         for operator, make in family.OPERATORS.items():
             if arguments.only not in (None, operator):

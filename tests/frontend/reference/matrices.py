@@ -65,6 +65,8 @@ def einsum(rng):
         equation += f"{space}->{space}" + "".join(kept)
     compute = equation.replace(" ", "")
     return Case("Einsum", opset, [array(rng, dtype, shape) for shape in shapes], dict(equation=equation),
+                # A named size of an ellipsis would have to be equal in all operands.
+                dynamic=sometimes(rng, tuple(range(len(shapes))) if "." not in equation else ()),
                 expected=lambda *arrays: np.asarray(np.einsum(compute, *arrays, optimize=False)))  # fmt: skip
 
 
@@ -83,7 +85,7 @@ def matmul_integer(rng):
         zb = np.zeros(1) if zb is None else zb
         return (a.astype(np.int32) - za.astype(np.int32)) @ (b.astype(np.int32) - zb.astype(np.int32))
 
-    return Case("MatMulInteger", 10, [a, b, zeros_a, zeros_b], expected=expected)
+    return Case("MatMulInteger", 10, [a, b, zeros_a, zeros_b], expected=expected, dynamic=sometimes(rng, (0, 1)))
 
 
 OPERATORS = {

@@ -122,7 +122,7 @@ def pad(rng):
     if axes is not None:
         inputs += [np.array([a - x.ndim if rng.integers(2) else a for a in axes])]
     return Case("Pad", opset, inputs, attributes, constants=(1, *sometimes(rng, (2,), 2), 3), expected=expected,
-                dynamic=sometimes(rng, (0,) if mode == "constant" and min(pads, default=0) >= 0 else ()))  # fmt: skip
+                dynamic=sometimes(rng, (0,) if mode != "reflect" and min(pads) >= 0 else ()))  # fmt: skip
 
 
 def slices(rng):
