@@ -39,7 +39,8 @@ class Case:
     absent: tuple = ()  # numbers of the outputs that are left out
     # Inputs, or pairs of an input and an axis, whose sizes become named dimensions, unless they are 0. One name is one size.
     dynamic: tuple = ()
-    # Computes the outputs from the inputs, of which floats come in double precision; None: the reference evaluator does.
+    # Computes the outputs, or more, from the inputs, of which floats come in double precision; None: the reference
+    # evaluator does.
     expected: Callable | None = None
     # Attributes and version that the evaluator takes instead, if it does not know those of the case.
     evaluate_as: tuple | None = None
@@ -187,7 +188,7 @@ def expected_outputs(case):
         wide = [a.astype(np.float64) if a is not None and is_float(a.dtype) else a for a in case.inputs]
         results = case.expected(*wide)
         results = list(results) if isinstance(results, (tuple, list)) else [results]
-        results = [r for k, r in enumerate(results) if k not in case.absent]
+        results = [r for k, r in enumerate(results[: case.outputs]) if k not in case.absent]
     results = [np.asarray(r) for r in results]
     dtype = case.dtype or (floats[0] if floats else None)
     return [r.astype(dtype) if dtype is not None and is_float(r.dtype) else r for r in results]
