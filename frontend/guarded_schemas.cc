@@ -99,6 +99,33 @@ void forget_number_of_bins(onnx::InferenceContext& context) {
   if (shape.dim_size() == 4) shape.mutable_dim(2)->clear_dim_value();
 }
 
+bool is_set(onnx::InferenceContext& context, const char* name) {
+  const AttributeProto* given = context.getAttribute(name);
+  return given && (given->i() != 0 || given->ints_size() > 0);
+}
+
+// Of pools and convolutions.
+void forget_spatial_sizes(onnx::InferenceContext& context) {
+  for (std::size_t k = 0; k < context.getNumOutputs(); ++k) {
+    TypeProto* output = context.getOutputType(k);
+    if (!output->has_tensor_type() || !output->tensor_type().has_shape()) continue;
+    TensorShapeProto& shape = *output->mutable_tensor_type()->mutable_shape();
+    for (int d = 2; d < shape.dim_size(); ++d) shape.mutable_dim(d)->clear_dim_value();
+  }
+}
+
+// ONNX adds output_padding to sizes that auto_pad fixes, and leaves off dimensions if output_shape is smaller than the input.
+void forget_sizes_of_transposed(onnx::InferenceContext& context) {
+  if (context.getAttribute("output_shape")) {
+    TypeProto* output = context.getOutputType(0);
+    if (output->has_tensor_type() && onnx::hasInputShape(context, 0) &&
+        output->tensor_type().shape().dim_size() != onnx::getInputShape(context, 0).dim_size())
+      output->mutable_tensor_type()->clear_shape();
+  } else if (is_set(context, "output_padding") && context.getAttribute("auto_pad")) {
+    forget_spatial_sizes(context);
+  }
+}
+
 // Propagates values of short integer tensors; long ones stay unknown.
 class ShortValues final : public onnx::DataPropagationContext {
  public:
@@ -149,6 +176,9 @@ const onnx::OpSchema* GuardedSchemas::GetSchema(const std::string& name, int ver
       schema->GetTypeAndShapeInferenceFunction()(node);
       if (schema->Name() == "Concat") forget_sum_of_sizes(node);
       if (schema->Name() == "STFT") forget_number_of_bins(node);
+      if (schema->Name() == "ConvTranspose") forget_sizes_of_transposed(node);
+      // Before version 22 ONNX also counts windows that would begin in the padding at the end.
+      if (schema->SinceVersion() < 22 && is_set(node, "ceil_mode")) forget_spatial_sizes(node);
     });
   }
   // ONNX would infer through the function body, some of whose constants are f32 whatever the input is.

@@ -62,6 +62,7 @@ ValueId BodyBuilder::constant(DType dtype, Literal literal) {
 ValueId BodyBuilder::constant_of(DType dtype, double value) {
   if (dtype == DType::f32) return constant(dtype, static_cast<double>(static_cast<float>(value)));
   if (is_float(dtype)) return constant(dtype, value);
+  if (dtype == DType::boolean) return constant(dtype, std::int64_t{value != 0});
   return constant(dtype, static_cast<std::int64_t>(value));
 }
 

@@ -109,9 +109,12 @@ class Forwarder {
     return all[0].op;
   }
 
-  // Index into the copy's source for element `e` of its result, with e over a loop of these sizes.
+  // Index into the copy's source for element `e` of its result, with e over a loop of these sizes. A copy without elements
+  // has none.
   std::optional<Expr> index_in_source(const Loops& copy, Expr e, const std::vector<Expr>& sizes) const {
     const std::vector<Expr> strides = contiguous_strides(copy.sizes);
+    if (std::any_of(copy.sizes.begin(), copy.sizes.end(), [](Expr e) { return e.is_constant(0); }))
+      return std::nullopt;
     std::vector<Expr> indices;
     bool outermost = true;
     for (std::size_t k = 0; k < copy.sizes.size(); ++k) {

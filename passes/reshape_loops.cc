@@ -137,6 +137,11 @@ Loops merge_dims(const Loops& loops, std::size_t k, ExprPool& pool) {
 std::optional<std::vector<Expr>> reindex(std::span<const Expr> sizes, std::span<const Expr> over,
                                          ExprPool& pool) {
   std::vector<Expr> out(sizes.size(), zero());
+  const auto empty = [](std::span<const Expr> s) {
+    return std::any_of(s.begin(), s.end(), [](Expr e) { return e.is_constant(0); });
+  };
+  // Without elements no index is ever used, and sizes of 0 have no factors.
+  if (empty(sizes) || empty(over)) return empty(sizes) && empty(over) ? std::optional(out) : std::nullopt;
   const auto skip_ones = [](std::span<const Expr> s, std::size_t& k) {
     while (k < s.size() && s[k].is_constant(1)) ++k;
   };

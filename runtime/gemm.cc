@@ -24,6 +24,7 @@ const GemmKernels& own_kernels() {
 namespace {
 
 constexpr int64_t kPanelRows = 2;      // up to this many, our own kernel streams the packed matrix
+constexpr int64_t kColumnRows = 16;    // the same, if it is asked for parts of the columns
 constexpr int64_t kFewRows = 2;        // up to this many, our own kernel reads unpacked operands
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 
@@ -128,7 +129,8 @@ class HostColumns final : public GemmKernel {
 
 class PanelKernel final : public GemmKernel {
  public:
-  PanelKernel(const GemmShape& shape, int threads) : shape_(shape), threads_(threads) {}
+  PanelKernel(const GemmShape& shape, int64_t width, int threads)
+      : shape_(shape), width_(width), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix* packed) const override {
     const Panels panels = packed->impl()->panels;
     const float* b = reinterpret_cast<const float*>(packed->impl()->bytes.get());
@@ -137,9 +139,17 @@ class PanelKernel final : public GemmKernel {
           [&](int64_t begin, int64_t end) { own_kernels().run_panels(shape_, args, b, panels, begin, end); });
   }
   const char* name() const override { return "panels"; }
+  int64_t column_block() const override { return width_; }
+  void run_columns(const GemmArgs& args, const PackedMatrix* packed, int64_t begin,
+                   int64_t end) const override {
+    const float* b = reinterpret_cast<const float*>(packed->impl()->bytes.get());
+    own_kernels().run_panels(shape_, args, b, packed->impl()->panels, begin / width_,
+                             (end + width_ - 1) / width_);
+  }
 
  private:
   GemmShape shape_;
+  int64_t width_;
   int threads_;
 };
 
@@ -188,8 +198,8 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
   }
   if (packed) {
     const bool plain_rows = shape.batch_rank == 0 && shape.c_col == 1;
-    if (plain_rows && panels.width > 0 && shape.m <= kPanelRows) {
-      slot = std::make_unique<PanelKernel>(shape, useful);
+    if (plain_rows && panels.width > 0 && shape.m <= (shape.by_columns ? kColumnRows : kPanelRows)) {
+      slot = std::make_unique<PanelKernel>(shape, panels.width, useful);
       return slot.get();
     }
     if (plain_rows && shape.a_col == 1) {

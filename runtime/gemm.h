@@ -62,6 +62,8 @@ struct GemmShape {
   std::array<int64_t, kMaxGemmBatchRank> batch = {1, 1, 1, 1, 1, 1};
   std::array<int64_t, kMaxGemmBatchRank> a_batch = {}, b_batch = {}, c_batch = {};
   Epilogue epilogue;
+  bool by_columns =
+      false;  // to be computed in parts (GemmKernel::run_columns), if there is a kernel for that
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 
   int64_t batches() const;
@@ -100,6 +102,10 @@ class GemmKernel {
   virtual ~GemmKernel() = default;
   virtual void run(const GemmArgs& args, const PackedMatrix* packed) const = 0;
   virtual const char* name() const = 0;
+  // The columns that a part of the result begins at multiples of; 0: there are no parts.
+  virtual int64_t column_block() const { return 0; }
+  // Columns [begin, end) of c, by the calling thread.
+  virtual void run_columns(const GemmArgs&, const PackedMatrix*, int64_t /*begin*/, int64_t /*end*/) const {}
 };
 
 // The kernels of one instance, shared by all operations of equal shape. Throws std::runtime_error with the

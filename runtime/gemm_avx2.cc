@@ -11,6 +11,8 @@
 // After the includes: inline functions, which other files have too, must not be built for this target.
 #pragma GCC target("avx2,fma")
 
+#define BRAID_GEMM_LANES 8
+
 namespace braid::rt::avx2 {
 #include "runtime/gemm_kernels.inc"
 }  // namespace braid::rt::avx2

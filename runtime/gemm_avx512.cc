@@ -11,6 +11,8 @@
 // After the includes: inline functions, which other files have too, must not be built for this target.
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma")
 
+#define BRAID_GEMM_LANES 16
+
 namespace braid::rt::avx512 {
 #include "runtime/gemm_kernels.inc"
 }  // namespace braid::rt::avx512

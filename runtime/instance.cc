@@ -191,6 +191,14 @@ void Instance::pack(const ConvolutionShape& shape, const float* b) {
   weights_packed(b, b + last + 1);
 }
 
+int64_t Instance::column_block(size_t first, size_t count) const {
+  const int64_t block = current_->gemms[first]->column_block();
+  for (size_t k = first + 1; k < first + count; ++k) {
+    if (current_->gemms[k]->column_block() != block) return 0;
+  }
+  return block;
+}
+
 void Instance::weights_packed(const float* begin, const float* end) {
   MappedWeights& file = rank_file_.holds(begin) ? rank_file_ : shared_file_;
   file.check(begin, end);

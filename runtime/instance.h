@@ -77,6 +77,16 @@ class Instance {
   void gemm(size_t index, const GemmArgs& args, const PackedMatrix* packed = nullptr) const {
     current_->gemms[index]->run(args, packed);
   }
+  // Columns [begin, end) of the product, by the calling thread; `end` 0: all of them, by all threads.
+  void gemm_columns(size_t index, const GemmArgs& args, const PackedMatrix* packed, int64_t begin,
+                    int64_t end) const {
+    if (end == 0)
+      gemm(index, args, packed);
+    else
+      current_->gemms[index]->run_columns(args, packed, begin, end);
+  }
+  // The columns that parts of products [first, first + count) begin at multiples of; 0 if there are none.
+  int64_t column_block(size_t first, size_t count) const;
   void window(size_t index, const WindowArgs& args) const { current_->windows[index]->run(args); }
   // Marks the beginning of node `index` of the table. Costs one register test unless times are recorded.
   void node(size_t index) {

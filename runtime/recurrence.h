@@ -1,8 +1,9 @@
 // Recurrent layers of generated CPU programs, in one direction; ir::Recurrence (ir/graph.h) has their meaning. Only generated
 // source includes it: activations are functors that the compiler inlines.
 //
-// The recurrent products are matrix products of the program, which `product(part, rows)` computes: rows [batch, hidden]
-// times the weights of a part of the gates, into the columns of `work` that belong to it.
+// The recurrent products are matrix products of the program (RecurrentProducts). A thread computes the same columns of the state
+// in every step, with those of the products that they need: half of the weights stay in its cache, and there is one barrier
+// for the products and one for the state.
 #pragma once
 
 #include <algorithm>
@@ -67,11 +68,30 @@ struct RecurrenceArgs {
   }
 };
 
+// run(part, rows, begin, end): rows [batch, hidden] times columns [begin, end) of the weights of a part of the gates, into the columns
+// of `work` that belong to them; `end` 0: all columns, by as many threads as are useful.
+template <class Run>
+struct RecurrentProducts {
+  int64_t block;  // parts begin at multiples of it; 0: there are none
+  Run run;
+};
+template <class Run>
+RecurrentProducts(int64_t, Run) -> RecurrentProducts<Run>;
+
+// Of the state, for one thread.
+struct Columns {
+  int64_t begin = 0, end = 0;
+  bool all = true;
+};
+
+// Multiplications in a step below which a second thread costs more than it saves.
+inline constexpr int64_t kParallelProducts = 100000;
 // Elements below which a second thread costs more than it saves.
 inline constexpr int64_t kParallelCells = 8192;
 
-template <class Args, class Step>
-void for_each_step(const Args& args, const Step& step) {
+// Calls step(t, columns) for every step, on all threads of a team at once: a step contains its barriers.
+template <class Args, class Products, class Step>
+void for_each_step(const Args& args, const Products& products, int64_t gates, const Step& step) {
   const int64_t cells = args.batch * args.hidden;
   for (int64_t k = 0; k < cells; ++k) {
     args.h[k] = args.initial_h[k];
@@ -82,55 +102,81 @@ void for_each_step(const Args& args, const Step& step) {
       store(args.c[k], typename Args::Value{0});
     }
   }
-  for (int64_t s = 0; s < args.steps; ++s) step(Args::kForm.reverse ? args.steps - 1 - s : s);
+  const auto all_steps = [&](const Columns& columns) {
+    for (int64_t s = 0; s < args.steps; ++s) step(Args::kForm.reverse ? args.steps - 1 - s : s, columns);
+  };
+  const int64_t block = products.block;
+  const bool parts =
+      block > 0 && args.hidden % block == 0 && cells * args.hidden * gates >= kParallelProducts;
+  const int64_t blocks = parts ? args.hidden / block : 1;
+  const auto threads = static_cast<int>(smaller(omp_get_max_threads(), blocks));
+  if (threads == 1) return all_steps({0, args.hidden, true});
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
+    all_steps({blocks * me / team * block, blocks * (me + 1) / team * block, false});
+  }
 }
 
-// Calls cell(row, column, before) for every element of the state of active rows and stores y; rows that are not active
-// keep their state. `cell` returns the new h.
+// The columns of the first `gates` gates of a part that belong to `columns` of the state.
+template <class Products, class T>
+void multiply(const Products& products, int part, int64_t gates, int64_t hidden, const T* rows,
+              const Columns& columns) {
+  if (columns.all) return products.run(part, rows, 0, 0);
+  for (int64_t g = 0; g < gates; ++g)
+    products.run(part, rows, g * hidden + columns.begin, g * hidden + columns.end);
+}
+
+// Calls cell(row, column, before) for every element of the columns of the state of active rows and stores y; rows that are not
+// active keep their state. `cell` returns the new h. What was computed from the old state must be complete on all threads;
+// the new state is on return.
 template <class Args, class Cell>
-void update_state(const Args& args, int64_t t, const Cell& cell) {
+void update_state(const Args& args, int64_t t, const Columns& columns, const Cell& cell) {
   using T = typename Args::Storage;
   using Sum = typename Args::Value;
   T* const y = args.y + t * args.batch * args.hidden;
-#pragma omp parallel for schedule(static) if (args.batch > 1 && args.batch * args.hidden >= kParallelCells)
+#pragma omp barrier
+#pragma omp parallel for schedule(static) if (columns.all && args.batch > 1 && \
+                                              args.batch * args.hidden >= kParallelCells)
   for (int64_t row = 0; row < args.batch; ++row) {
     T* const out = y + row * args.hidden;
     T* const h = args.h + row * args.hidden;
     if (!args.active(t, row)) {
-      for (int64_t j = 0; j < args.hidden; ++j) store(out[j], Sum{0});
+      for (int64_t j = columns.begin; j < columns.end; ++j) store(out[j], Sum{0});
       continue;
     }
 #pragma omp simd
-    for (int64_t j = 0; j < args.hidden; ++j) {
+    for (int64_t j = columns.begin; j < columns.end; ++j) {
       const Sum next = cell(row, j, load(h[j]));
       store(h[j], next);
       store(out[j], next);
     }
   }
+#pragma omp barrier
 }
 
-template <class Args, class Product, class F>
-void run_rnn(const Args& args, const Product& product, const F& f) {
+template <class Args, class Products, class F>
+void run_rnn(const Args& args, const Products& products, const F& f) {
   using Sum = typename Args::Value;
   const int64_t hidden = args.hidden;
-  for_each_step(args, [&](int64_t t) {
-    product(0, args.h);
+  for_each_step(args, products, 1, [&](int64_t t, const Columns& columns) {
+    multiply(products, 0, 1, hidden, args.h, columns);
     const auto* const gates = args.gates + t * args.batch * hidden;
-    update_state(args, t, [&](int64_t row, int64_t j, Sum) {
+    update_state(args, t, columns, [&](int64_t row, int64_t j, Sum) {
       const int64_t at = row * hidden + j;
       return args.apply(f, load(gates[at]) + args.work[at] + args.bias_of(j));
     });
   });
 }
 
-template <class Args, class Product, class F, class G>
-void run_gru(const Args& args, const Product& product, const F& f, const G& g) {
+template <class Args, class Products, class F, class G>
+void run_gru(const Args& args, const Products& products, const F& f, const G& g) {
   using Sum = typename Args::Value;
   constexpr bool kLinearBeforeReset = Args::kForm.linear_before_reset;
   const int64_t hidden = args.hidden, width = 3 * hidden;
-  for_each_step(args, [&](int64_t t) {
+  for_each_step(args, products, 3, [&](int64_t t, const Columns& columns) {
     const auto* const gates = args.gates + t * args.batch * width;
-    product(0, args.h);
+    multiply(products, 0, kLinearBeforeReset ? 3 : 2, hidden, args.h, columns);
     const auto gate = [&](int64_t row, int64_t column) {
       const int64_t at = row * width + column;
       return load(gates[at]) + args.work[at] + args.bias_of(column);
@@ -140,14 +186,15 @@ void run_gru(const Args& args, const Product& product, const F& f, const G& g) {
       auto* const reset = args.y + t * args.batch * hidden;
       for (int64_t row = 0; row < args.batch; ++row) {
 #pragma omp simd
-        for (int64_t j = 0; j < hidden; ++j) {
+        for (int64_t j = columns.begin; j < columns.end; ++j) {
           const int64_t at = row * hidden + j;
           store(reset[at], args.apply(f, gate(row, hidden + j)) * load(args.h[at]));
         }
       }
-      product(1, reset);
+#pragma omp barrier
+      multiply(products, 1, 1, hidden, reset, columns);
     }
-    update_state(args, t, [&](int64_t row, int64_t j, Sum before) {
+    update_state(args, t, columns, [&](int64_t row, int64_t j, Sum before) {
       const int64_t candidate_at = row * width + 2 * hidden + j;
       const Sum update = args.apply(f, gate(row, j));
       Sum recurrent = args.work[candidate_at] + args.bias_of(2 * hidden + j);
@@ -158,14 +205,14 @@ void run_gru(const Args& args, const Product& product, const F& f, const G& g) {
   });
 }
 
-template <class Args, class Product, class F, class G, class H>
-void run_lstm(const Args& args, const Product& product, const F& f, const G& g, const H& h) {
+template <class Args, class Products, class F, class G, class H>
+void run_lstm(const Args& args, const Products& products, const F& f, const G& g, const H& h) {
   using Sum = typename Args::Value;
   const int64_t hidden = args.hidden, width = 4 * hidden;
-  for_each_step(args, [&](int64_t t) {
+  for_each_step(args, products, 4, [&](int64_t t, const Columns& columns) {
     const auto* const gates = args.gates + t * args.batch * width;
-    product(0, args.h);
-    update_state(args, t, [&](int64_t row, int64_t j, Sum) {
+    multiply(products, 0, 4, hidden, args.h, columns);
+    update_state(args, t, columns, [&](int64_t row, int64_t j, Sum) {
       const auto gate = [&](int64_t k) {
         const int64_t column = k * hidden + j, at = row * width + column;
         return load(gates[at]) + args.work[at] + args.bias_of(column);

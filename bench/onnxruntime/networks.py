@@ -26,6 +26,7 @@ CASES = {
     "detector": dict(batch=1),
     "unet": dict(batch=1),
     "lstm_tagger": dict(batch=4, length=64),
+    "vit_base": dict(batch=1),
 }
 
 

@@ -76,7 +76,8 @@ std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
   return packed_.size() - 1;
 }
 
-ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::string& label) {
+ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::string& label,
+                                                  bool by_columns) {
   const DType type = s_.graph[gemm.a.buffer].dtype, c_type = s_.graph[gemm.out.buffer].dtype;
   const TensorRef& c = gemm.out;
   const std::size_t rank = gemm.out.sizes.size();
@@ -105,6 +106,7 @@ ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::s
     }
   }
   write_epilogue(w, gemm);
+  if (by_columns) w.line("s.by_columns = true;");
   std::optional<std::size_t> packed;
   if (type == DType::f32 && c_type == DType::f32) packed = packed_weight(gemm);
   gemms_.push_back({shape({"GemmShape", w.text()}), packed, label});

@@ -65,15 +65,17 @@ void ProgramEmitter::emit_recurrence(OpId id) {
   std::vector<std::pair<Expr, Expr>> parts = {{0, k.weights.sizes[1]}};
   if (k.cell == CellKind::gru && !k.linear_before_reset) parts = {{0, hidden * 2}, {hidden * 2, hidden}};
   std::string products;
+  const std::size_t first = gemms_.size();
   for (std::size_t p = 0; p < parts.size(); ++p) {
     Gemm gemm;
     gemm.a = h;
     gemm.b = columns(k.weights, parts[p].first, parts[p].second);
     gemm.out = columns(work, parts[p].first, parts[p].second);
-    const GemmCall call = use_gemm(gemm, label(id));
-    products += fmt::format("{}gemm({}, {{rows, {}, {}}}{});", p == 0 ? "" : " else ", call.index,
-                            address(gemm.b.buffer, gemm.b.offset),
-                            address(gemm.out.buffer, gemm.out.offset, false), call.packed);
+    const GemmCall call = use_gemm(gemm, label(id), true);
+    products += fmt::format("{}gemm_columns({}, {{rows, {}, {}}}, {}, begin, end);", p == 0 ? "" : " else ",
+                            call.index, address(gemm.b.buffer, gemm.b.offset),
+                            address(gemm.out.buffer, gemm.out.offset, false),
+                            call.packed.empty() ? "nullptr" : call.packed.substr(2));
     if (p == 0 && parts.size() > 1) products = "if (part == 0) " + products;
   }
 
@@ -119,8 +121,10 @@ void ProgramEmitter::emit_recurrence(OpId id) {
   operand("work", work, true);
   std::string functors;
   for (const LoopBody& body : k.activations) functors += fmt::format(", {}{{}}", activation_functor(body));
-  step_.push_back(fmt::format("run_{}({}, [&]([[maybe_unused]] int part, const {}* rows) {{ {} }}{});",
-                              to_string(k.cell), args, element, products, functors));
+  step_.push_back(fmt::format(
+      "run_{}({}, RecurrentProducts{{column_block({}, {}), [&]([[maybe_unused]] int part, const {}* "
+      "rows, int64_t begin, int64_t end) {{ {} }}}}{});",
+      to_string(k.cell), args, first, parts.size(), element, products, functors));
   if (k.lengths) step_.push_back("if (!indices_ok(kIndexSites)) return false;");
 }
 

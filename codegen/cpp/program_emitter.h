@@ -108,7 +108,7 @@ class ProgramEmitter {
     std::size_t index;
     std::string packed;  // last argument of the call: ", &packed_[0]", or nothing
   };
-  GemmCall use_gemm(const ir::Gemm& gemm, const std::string& label);
+  GemmCall use_gemm(const ir::Gemm& gemm, const std::string& label, bool by_columns = false);
 
   // emit_window.cc
   void emit_window(ir::OpId op);

@@ -148,7 +148,8 @@ void lower_grid_sample(OpContext& c) {
     l.require_equal(ir::max(axes[k].size, 1), axes[k].size);
     sizes.push_back(grid.sizes()[1 + k]);
   }
-  const DType dtype = x.dtype(), position_type = compute_type(grid.dtype());
+  const DType dtype = x.dtype();
+  const DType position_type = dtype == DType::f64 ? DType::f64 : compute_type(grid.dtype());
   const DType compute = o.mode == Mode::nearest ? dtype : is_float(dtype) ? compute_type(dtype) : DType::f64;
   const TensorBox y = l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
     std::vector<std::vector<Tap>> taps;

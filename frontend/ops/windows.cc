@@ -134,8 +134,8 @@ Windows transposed_windows_of(OpContext& c, const std::vector<Expr>& spatial,
     const bool same = automatic == AutoPad::same_upper || automatic == AutoPad::same_lower;
     if (automatic == AutoPad::valid) before = after = 0;
     if (wanted || same) {
-      const Expr size = wanted ? Expr((*wanted)[d]) : spatial[d] * window.stride;
-      const Expr total = full - size;
+      // For auto_pad, nothing is added where windows are shorter than their stride.
+      const Expr total = wanted ? full - (*wanted)[d] : ir::max(full - spatial[d] * window.stride, 0);
       const Expr small = ir::floor_div(total, 2);
       before = automatic == AutoPad::same_upper ? small : total - small;
       after = total - before;

@@ -1,6 +1,7 @@
-// ONNX's node cases, compiled: every case that the interpreter passes (tests/frontend/onnx_node_suite_test.cc) gives the
-// same as a program. Many cases share one library, since the host compiler needs longer for its headers than for a case.
-// The fast tier takes some cases, the deep one (scripts/test_deep.sh) all of them.
+// ONNX's node cases and random cases of operators, compiled: what the interpreter passes (tests/frontend/
+// onnx_node_suite_test.cc, reference_test.cc) gives the same as a program. Many cases share one library, since the host
+// compiler needs longer for its headers than for a case. The fast tier takes some cases, the deep one
+// (scripts/test_deep.sh) all of ONNX's and several random ones of each operator.
 #include <gtest/gtest.h>
 
 #include "driver/compile.h"
@@ -14,15 +15,20 @@ namespace {
 constexpr std::size_t kCasesPerLibrary = 100;
 constexpr std::size_t kSampleEvery = 16;
 
+struct Suite {
+  NodeCase (*read)(const fs::path& folder);
+  std::string (*difference)(const std::vector<ir::Tensor>& outputs, const NodeCase& expected);
+};
+
 // Compiles the cases into one library and runs each.
-void expect_cases_pass(const std::vector<fs::path>& paths, int& passed) {
+void expect_cases_pass(const std::vector<fs::path>& paths, const Suite& suite, int& passed) {
   Compiled compiled("-O1 -march=native");
   std::map<std::string, NodeCase> cases;
   for (std::size_t k = 0; k < paths.size(); ++k) {
-    SCOPED_TRACE(paths[k].filename());
+    SCOPED_TRACE(paths[k]);
     const std::string name = fmt::format("case_{}", k);
     try {
-      NodeCase node_case = read_node_case(paths[k]);
+      NodeCase node_case = suite.read(paths[k]);
       if (!node_case.refused.empty()) continue;
       optimise(node_case.schedule, {});
       compiled.add_schedule(name, node_case.schedule);
@@ -34,10 +40,10 @@ void expect_cases_pass(const std::vector<fs::path>& paths, int& passed) {
   if (cases.empty()) return;
   compiled.build();
   for (const auto& [name, node_case] : cases) {
-    SCOPED_TRACE(paths[std::stoul(name.substr(name.find('_') + 1))].filename());
+    SCOPED_TRACE(paths[std::stoul(name.substr(name.find('_') + 1))]);
     try {
       rt::Program program = compiled.open(name);
-      const std::string wrong = difference(compiled.run(program, node_case.inputs), node_case);
+      const std::string wrong = suite.difference(compiled.run(program, node_case.inputs), node_case);
       EXPECT_EQ(wrong, "");
       passed += wrong.empty();
     } catch (const std::exception& error) {
@@ -46,23 +52,53 @@ void expect_cases_pass(const std::vector<fs::path>& paths, int& passed) {
   }
 }
 
-TEST(OnnxCases, CompiledProgramsPass) {
-  std::vector<fs::path> paths = node_cases(BRAID_ONNX_CASES);
-  if (paths.empty()) GTEST_SKIP() << "tests/models/make_onnx_cases.py has written no cases";
-  const bool all = random_cases(100) >= 100 * 100;  // BRAID_RANDOM_SCALE as scripts/test_deep.sh sets it
-  if (!all) {
-    std::vector<fs::path> sample;
-    for (std::size_t k = 0; k < paths.size(); k += kSampleEvery) sample.push_back(paths[k]);
-    paths = std::move(sample);
-  }
+// Returns how many pass.
+int compile_and_run(const std::vector<fs::path>& paths, const Suite& suite) {
   int passed = 0;
   for (std::size_t k = 0; k < paths.size(); k += kCasesPerLibrary) {
     const auto first = paths.begin() + static_cast<std::ptrdiff_t>(k);
     const auto last =
         paths.begin() + static_cast<std::ptrdiff_t>(std::min(k + kCasesPerLibrary, paths.size()));
-    expect_cases_pass({first, last}, passed);
+    expect_cases_pass({first, last}, suite, passed);
   }
+  return passed;
+}
+
+bool is_deep() {
+  return random_cases(100) >= 100 * 100;
+}  // BRAID_RANDOM_SCALE as scripts/test_deep.sh sets it
+
+std::vector<fs::path> every(std::size_t step, const std::vector<fs::path>& paths) {
+  std::vector<fs::path> sample;
+  for (std::size_t k = 0; k < paths.size(); k += step) sample.push_back(paths[k]);
+  return sample;
+}
+
+TEST(OnnxCases, CompiledProgramsPass) {
+  std::vector<fs::path> paths = node_cases(BRAID_ONNX_CASES);
+  if (paths.empty()) GTEST_SKIP() << "tests/models/make_onnx_cases.py has written no cases";
+  if (!is_deep()) paths = every(kSampleEvery, paths);
+  const int passed = compile_and_run(paths, {read_node_case, difference});
   fmt::print("compiled ONNX node cases: {} of {} pass\n", passed, paths.size());
+}
+
+TEST(ReferenceCases, CompiledProgramsPass) {
+  constexpr std::size_t kOfEachOperator = 10;
+  const fs::path root = fs::path(BRAID_TEST_MODELS) / "reference";
+  if (!fs::exists(root)) GTEST_SKIP() << "no cases in " << root << "; ctest makes them";
+  std::vector<fs::path> paths;
+  for (const fs::path& op : sorted_entries(root)) {
+    const std::vector<fs::path> cases = sorted_entries(op);
+    paths.insert(
+        paths.end(), cases.begin(),
+        cases.begin() + static_cast<std::ptrdiff_t>(std::min(is_deep() ? kOfEachOperator : 1, cases.size())));
+  }
+  if (!is_deep()) paths = every(kSampleEvery, paths);
+  const auto difference = [](const std::vector<ir::Tensor>& outputs, const NodeCase& reference) {
+    return reference_difference(outputs, reference.expected);
+  };
+  const int passed = compile_and_run(paths, {read_reference_case, difference});
+  fmt::print("compiled random cases: {} of {} pass\n", passed, paths.size());
 }
 
 }  // namespace

@@ -118,5 +118,16 @@ TEST(Recurrences, CompiledProgramsAgreeWithTheInterpreter) {
   compile_and_compare(std::move(programs));
 }
 
+// With several threads, each of which computes its columns.
+TEST(Recurrences, WideLayersAgreeWithTheInterpreter) {
+  std::vector<Program> programs;
+  for (int k = 0; k < random_cases(16); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    programs.push_back(
+        {"wide" + std::to_string(seed), seed, random_recurrence(seed, ir::DType::f32, true), 2e-5});
+  }
+  compile_and_compare(std::move(programs));
+}
+
 }  // namespace
 }  // namespace braid::test

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "frontend/errors.h"
@@ -20,6 +21,7 @@ namespace braid::frontend {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& values) {
@@ -274,6 +276,74 @@ TEST(Functions, LocalFunctionsAreInlinedWithTheirAttributes) {
   const onnx::Common::Status status = onnx::OnnxParser::Parse(model, text);
   ASSERT_TRUE(status.IsOK()) << status.ErrorMessage();
   EXPECT_THAT(run_one(import_proto(model), {floats({2}, {1, 2})})[0].values<float>(), ElementsAre(3, 6));
+}
+
+// Sizes that ONNX's inference takes for larger, smaller or fewer than they are.
+struct WindowSizes {
+  const char *name, *graph;
+  int opset;
+  std::vector<std::int64_t> input;
+  std::vector<float> expected;
+};
+
+class WindowSizesTest : public ::testing::TestWithParam<WindowSizes> {};
+
+TEST_P(WindowSizesTest, AreThoseOfTheWindowsThatFit) {
+  std::vector<float> values(static_cast<std::size_t>(GetParam().input[2]));
+  std::iota(values.begin(), values.end(), 1.0f);
+  const ir::Schedule schedule = import_text(GetParam().graph, {}, GetParam().opset);
+  const ir::Tensor y = run_one(schedule, {floats(GetParam().input, values)})[0];
+  EXPECT_THAT(y.values<float>(), ElementsAreArray(GetParam().expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lowering, WindowSizesTest,
+    ::testing::Values(
+        WindowSizes{
+            "CeilModeWithoutWindowsInThePadding",
+            "g (float[1,1,3] x) => (float[1,1,1] y) { y = MaxPool <kernel_shape = [2], strides = [3], "
+            "ceil_mode = 1> (x) }",
+            13,
+            {1, 1, 3},
+            {2}},
+        WindowSizes{"AutomaticPaddingOfWindowsShorterThanTheirStride",
+                    "g (float[1,1,2] x) => (float[1,1,3] y) { w = Constant <value = float[1,1,1] {1.0}> () "
+                    "y = ConvTranspose <strides = [2], auto_pad = \"SAME_UPPER\"> (x, w) }",
+                    17,
+                    {1, 1, 2},
+                    {1, 0, 2}},
+        WindowSizes{
+            "AutomaticPaddingAndOutputPadding",
+            "g (float[1,1,1] x) => (float[1,1,2] y) { w = Constant <value = float[1,1,3] {1.0, 2.0, 3.0}> () "
+            "y = ConvTranspose <strides = [2], auto_pad = \"SAME_LOWER\", output_padding = [1]> (x, w) }",
+            17,
+            {1, 1, 1},
+            {2, 3}},
+        WindowSizes{"OutputShapeSmallerThanTheInput",
+                    "g (float[1,1,4] x) => (float[1,1,2] y) { w = Constant <value = float[1,1,1] {1.0}> () "
+                    "y = ConvTranspose <output_shape = [2]> (x, w) }",
+                    17,
+                    {1, 1, 4},
+                    {2, 3}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Lowering, EpiloguesOfEmptyProducts) {
+  const ir::Schedule schedule = import_text(
+      "g (float[5,0,2] x, float[3] bias) => (float[5,0,3] y) { w = Constant <value = float[2,3] {1.0, 2.0, "
+      "3.0, "
+      "4.0, 5.0, 6.0}> () p = MatMul(x, w) y = Add(p, bias) }");
+  const auto out = run_optimised(schedule, {floats({5, 0, 2}, {}), floats({3}, {1, 2, 3})});
+  EXPECT_THAT(out[0].sizes, ElementsAre(5, 0, 3));
+}
+
+TEST(Lowering, CopiesWithoutElements) {
+  const ir::Schedule schedule = import_text(
+      "g (float a, float[1,1,3] b, float[3,0,0] c) => (float[0,1] y) { y = Einsum <equation = \", eed, daa "
+      "-> ae\"> "
+      "(a, b, c) }");
+  const auto out =
+      run_optimised(schedule, {floats({}, {2}), floats({1, 1, 3}, {1, 2, 3}), floats({3, 0, 0}, {})});
+  EXPECT_THAT(out[0].sizes, ElementsAre(0, 1));
 }
 
 TEST(OpRegistry, ListsEveryOperatorOnceAndSorted) {

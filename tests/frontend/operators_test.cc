@@ -1,4 +1,4 @@
-// What random cases of operators (random_ops_test.cc) do not show: accuracy where formulas cancel, the form of the
+// What random cases of operators (reference_test.cc) do not show: accuracy where formulas cancel, the form of the
 // lowered program, random numbers, and what is refused.
 #include <gmock/gmock.h>
 

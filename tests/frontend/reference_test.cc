@@ -1,9 +1,11 @@
 // Operators with random attributes and shapes, which tests/frontend/reference/make_cases.py writes together with what
-// ONNX's reference evaluator or NumPy computes, run by the interpreter.
+// ONNX's reference evaluator or NumPy computes, run by the interpreter, as imported and after the default passes.
 #include <gtest/gtest.h>
 
 #include "frontend/import.h"
 #include "ir/interpreter.h"
+#include "passes/default_passes.h"
+#include "passes/runner.h"
 #include "tests/support/onnx_cases.h"
 #include "tests/support/schedule_checks.h"
 
@@ -12,31 +14,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> sorted_entries(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
-
 // What is wrong with the case; empty if nothing is.
 std::string complaint(const fs::path& folder) {
   std::string path;
   const ImportOptions options = test::import_options_of(folder, path);
   try {
-    const ir::Schedule schedule = import_model(path, options);
+    ir::Schedule schedule = import_model(path, options);
     if (std::string wrong = test::text_and_verifier_complaints(schedule); !wrong.empty()) return wrong;
     const auto sets = test::read_data_sets(folder, 1);
     if (sets.empty()) return "no data";
     const std::vector<std::vector<ir::Tensor>> inputs = {sets[0][0].inputs};
-    const ir::InterpreterResult result = ir::run(schedule, inputs);
-    const std::vector<ir::Tensor>& expected = sets[0][0].outputs;
-    for (std::size_t k = 0; k < expected.size(); ++k) {
-      const bool half = ir::size_of(expected[k].dtype) == 2 && is_float(expected[k].dtype);
-      const std::string d =
-          test::difference(result.outputs[0][k], expected[k], half ? 1e-2 : 1e-4, half ? 2e-2 : 2e-5);
-      if (!d.empty()) return fmt::format("output {}: {}", k, d);
-    }
+    const auto wrong_results = [&] {
+      return test::reference_difference(ir::run(schedule, inputs).outputs[0], sets[0][0].outputs);
+    };
+    if (std::string wrong = wrong_results(); !wrong.empty()) return wrong;
+    passes::run_passes(schedule, passes::default_passes(), {});
+    if (std::string wrong = wrong_results(); !wrong.empty()) return "optimised: " + wrong;
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -46,9 +39,9 @@ std::string complaint(const fs::path& folder) {
 TEST(ReferenceCases, OperatorsComputeWhatOnnxDefines) {
   const fs::path root = fs::path(BRAID_TEST_MODELS) / "reference";
   if (!fs::exists(root)) GTEST_SKIP() << "no cases in " << root << "; ctest makes them";
-  for (const fs::path& op : sorted_entries(root)) {
+  for (const fs::path& op : test::sorted_entries(root)) {
     int count = 0, wrong = 0;
-    for (const fs::path& folder : sorted_entries(op)) {
+    for (const fs::path& folder : test::sorted_entries(op)) {
       ++count;
       const std::string text = complaint(folder);
       if (text.empty()) continue;

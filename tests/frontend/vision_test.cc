@@ -6,6 +6,7 @@
 
 #include "frontend/errors.h"
 #include "ir/interpreter.h"
+#include "ir/parser.h"
 #include "ir/printer.h"
 #include "tests/frontend/models.h"
 
@@ -21,6 +22,19 @@ ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& val
 ir::Tensor run_one(const ir::Schedule& schedule, std::vector<ir::Tensor> inputs, std::size_t output = 0) {
   const std::vector<std::vector<ir::Tensor>> per_rank = {std::move(inputs)};
   return ir::run(schedule, per_rank).outputs[0][output];
+}
+
+TEST(Resize, ExtrapolatesBoolsWithTrue) {
+  const ir::Schedule schedule = import_text(
+      "g (bool[2] x) => (bool[2] y) { roi = Constant <value = float[2] {0.0, 2.0}> () sizes = Constant "
+      "<value = "
+      "int64[1] {2}> () y = Resize <mode = \"nearest\", coordinate_transformation_mode = "
+      "\"tf_crop_and_resize\", "
+      "extrapolation_value = 10.0> (x, roi, , sizes) }",
+      {}, 13);
+  const ir::Tensor x = ir::make_tensor(ir::DType::boolean, {2}, std::vector<std::uint8_t>{0, 0});
+  EXPECT_THAT(run_one(schedule, {x}).values<std::uint8_t>(), ElementsAre(0, 1));
+  EXPECT_EQ(ir::print(ir::parse_schedule(ir::print(schedule))), ir::print(schedule));
 }
 
 struct Refused {

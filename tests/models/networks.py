@@ -31,7 +31,7 @@ class Network:
 
     def constant(self, array, kind="weight"):
         name = self.name(kind)
-        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.weights.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
     def normal(self, *shape, scale=1.0):
@@ -259,7 +259,56 @@ def lstm_tagger(small, dynamic):
     return n.model([scores], [["batch", "length", tags]])
 
 
-NETWORKS = {f.__name__: f for f in (resnet50, mobilenet_v3, efficientnet_b0, unet, detector, lstm_tagger)}
+def vit_base(small, dynamic):
+    """Vision Transformer, patches of 16 pixels; always of a fixed size, since there is a position for each patch."""
+    n = Network()
+    width, heads, layers, size, classes = (32, 4, 2, 64, 10) if small else (768, 12, 12, 224, 1000)
+    patches = (size // 16) ** 2
+
+    def linear(x, inputs, outputs):
+        product = n.op("MatMul", x, n.constant(n.normal(inputs, outputs, scale=inputs**-0.5)))
+        return n.op("Add", product, n.constant(n.normal(outputs, scale=0.1), "bias"))
+
+    def norm(x):
+        scale, bias = n.constant(1 + n.normal(width, scale=0.1), "scale"), n.constant(n.normal(width, scale=0.1), "bias")
+        return n.op("LayerNormalization", x, scale, bias, axis=-1, epsilon=1e-6)
+
+    def scalar(value):
+        return n.constant(np.array(value, np.float32), "scalar")
+
+    def shape(*sizes):
+        return n.constant(np.array(sizes, np.int64), "shape")
+
+    def attention(x):
+        qkv = n.op("Reshape", linear(x, width, 3 * width), shape(0, 0, 3, heads, width // heads))
+        qkv = n.op("Transpose", qkv, perm=[2, 0, 3, 1, 4])
+        q, k, v = (n.op("Gather", qkv, n.constant(np.array(part, np.int64), "part"), axis=0) for part in range(3))
+        q = n.op("Mul", q, scalar((width // heads) ** -0.5))
+        weights = n.op("Softmax", n.op("MatMul", q, n.op("Transpose", k, perm=[0, 1, 3, 2])), axis=-1)
+        y = n.op("Transpose", n.op("MatMul", weights, v), perm=[0, 2, 1, 3])
+        return linear(n.op("Reshape", y, shape(0, 0, width)), width, width)
+
+    def gelu(x):
+        erf = n.op("Add", n.op("Erf", n.op("Div", x, scalar(2**0.5))), scalar(1.0))
+        return n.op("Mul", n.op("Mul", x, erf), scalar(0.5))
+
+    filters = n.constant(n.normal(width, 3, 16, 16, scale=(3 * 256) ** -0.5))
+    x = n.op("Conv", n.image(size, False), filters, n.constant(n.normal(width, scale=0.1), "bias"), strides=[16, 16])
+    x = n.op("Transpose", n.op("Reshape", x, shape(0, width, patches)), perm=[0, 2, 1])
+    batch = n.op("Gather", n.op("Shape", x), n.constant(np.array([0], np.int64), "axis"), axis=0)
+    many = n.op("Concat", batch, shape(1, width), axis=0)
+    x = n.op("Concat", n.op("Expand", n.constant(n.normal(1, 1, width), "class_token"), many), x, axis=1)
+    x = n.op("Add", x, n.constant(n.normal(1, patches + 1, width, scale=0.1), "positions"))
+    for _ in range(layers):
+        x = n.op("Add", x, attention(norm(x)))
+        x = n.op("Add", x, linear(gelu(linear(norm(x), width, 4 * width)), 4 * width, width))
+    first = n.op("Gather", norm(x), n.constant(np.array(0, np.int64), "first"), axis=1)
+    return n.model([n.linear(first, width, classes)], [["batch", classes]])
+
+
+NETWORKS = {f.__name__: f for f in (resnet50, mobilenet_v3, efficientnet_b0, unet, detector, lstm_tagger, vit_base)}
+# Those whose pixels have no dynamic form.
+ONE_FORM = ("lstm_tagger", "vit_base")
 
 
 def main():

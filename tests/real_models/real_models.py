@@ -186,7 +186,7 @@ def test_networks(options):
     for network in networks.NETWORKS:
         if options.only and network != options.only:
             continue
-        for dynamic in (False, True) if network != "lstm_tagger" else (False,):
+        for dynamic in (False, True) if network not in networks.ONE_FORM else (False,):
             print(f"{network}{' with dynamic sizes' if dynamic else ''}", flush=True)
             for problem in run_network(network, dynamic, options):
                 failed += 1

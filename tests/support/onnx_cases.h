@@ -24,6 +24,13 @@ namespace braid::test {
 
 namespace fs = std::filesystem;
 
+inline std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
 inline std::string read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -126,6 +133,24 @@ inline std::string difference(const ir::Tensor& actual, const ir::Tensor& expect
     if (a == e || (std::isnan(a) && std::isnan(e))) continue;
     if (!(std::abs(a - e) <= atol + rtol * std::abs(e)))
       return fmt::format("element {} is {} instead of {}", k, a, e);
+  }
+  return {};
+}
+
+// Of the cases of tests/frontend/reference/: their values are rounded once to the type, and a few roundings may lie between
+// them and ours. "" if nothing is wrong.
+inline std::string reference_difference(const std::vector<ir::Tensor>& outputs,
+                                        const std::vector<ir::Tensor>& expected) {
+  if (outputs.size() != expected.size())
+    return fmt::format("{} outputs instead of {}", outputs.size(), expected.size());
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const ir::DType dtype = expected[k].dtype;
+    const double tolerance = dtype == ir::DType::f64    ? 1e-9
+                             : dtype == ir::DType::f16  ? 4e-3
+                             : dtype == ir::DType::bf16 ? 3e-2
+                                                        : 2e-5;
+    const std::string found = difference(outputs[k], expected[k], tolerance, tolerance);
+    if (!found.empty()) return fmt::format("output {}: {}", k, found);
   }
   return {};
 }

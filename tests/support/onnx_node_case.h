@@ -1,4 +1,5 @@
-// ONNX's node cases (tests/models/make_onnx_cases.py), imported with the inputs that decide sizes bound to their values.
+// ONNX's node cases (tests/models/make_onnx_cases.py), imported with the inputs that decide sizes bound to their values, and
+// random cases of operators.
 #pragma once
 
 #include <algorithm>
@@ -72,6 +73,18 @@ inline NodeCase read_node_case(const fs::path& folder) {
   return result;
 }
 
+// One of the random cases of tests/frontend/reference/, which are never refused.
+inline NodeCase read_reference_case(const fs::path& folder) {
+  NodeCase result;
+  std::string model;
+  const frontend::ImportOptions options = import_options_of(folder, model);
+  result.schedule = frontend::import_model(model, options);
+  const std::vector<std::vector<DataSet>> sets = read_data_sets(folder, 1);
+  result.inputs = sets.at(0)[0].inputs;
+  result.expected = sets[0][0].outputs;
+  return result;
+}
+
 // What one rounding of the largest element leaves where a sum should cancel to zero, as in a Fourier transform.
 inline double noise(const ir::Tensor& expected) {
   double largest = 0;
@@ -100,11 +113,7 @@ inline std::string difference(const std::vector<ir::Tensor>& outputs, const Node
 
 // The folders, sorted; empty if they have not been written.
 inline std::vector<fs::path> node_cases(const fs::path& root) {
-  std::vector<fs::path> cases;
-  if (!fs::exists(root / "fingerprint")) return cases;
-  for (const auto& entry : fs::directory_iterator(root / "node")) cases.push_back(entry.path());
-  std::sort(cases.begin(), cases.end());
-  return cases;
+  return fs::exists(root / "fingerprint") ? sorted_entries(root / "node") : std::vector<fs::path>();
 }
 
 }  // namespace braid::test

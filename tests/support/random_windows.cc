@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/lowering.h"
+#include "tests/support/random_tensors.h"
 
 namespace braid::test {
 namespace {
@@ -209,7 +210,7 @@ class Images {
 
 RandomWindows random_windows(std::uint64_t seed, DType dtype) { return Images(seed, dtype).make(); }
 
-RandomWindows random_recurrence(std::uint64_t seed, DType dtype) {
+RandomWindows random_recurrence(std::uint64_t seed, DType dtype, bool wide) {
   Random random(seed);
   Graph graph;
   Lowering l(graph);
@@ -219,7 +220,8 @@ RandomWindows random_recurrence(std::uint64_t seed, DType dtype) {
     out.dims[name] = random.from(low, high);
     return graph.add_dim(name, {low, high});
   };
-  const Expr steps = size("t", 1, 6), batch = size("n", 1, 4), hidden = random.from(1, 20);
+  const Expr steps = size("t", 1, 6), batch = size("n", 1, wide ? 18 : 4);
+  const std::int64_t hidden = wide ? 64 * random.from(1, 4) : random.from(1, 20);
   Recurrence layer;
   const CellKind kinds[] = {CellKind::rnn, CellKind::gru, CellKind::lstm};
   layer.cell = kinds[random.below(3)];
@@ -246,9 +248,17 @@ RandomWindows random_recurrence(std::uint64_t seed, DType dtype) {
   };
   Lowering::RecurrenceOperands operands;
   operands.gates = small(input("gates", {steps, batch, hidden * gates}));
-  const TensorBox weights = random.flip() ? input("weights", {hidden, hidden * gates})
-                                          : l.permute(input("weights", {hidden * gates, hidden}), {1, 0});
-  operands.weights = small(weights);
+  if (wide) {
+    std::vector<float> values = random_tensor(dtype, {hidden * gates, hidden}, seed).values<float>();
+    for (float& x : values) x /= 256;
+    const TensorBox constant =
+        l.constant("weights", dtype, {hidden * gates, hidden},
+                   own_bytes(make_tensor(dtype, {hidden * gates, hidden}, values).bytes));
+    operands.weights = l.permute(constant, {1, 0});
+  } else {
+    operands.weights = small(random.flip() ? input("weights", {hidden, hidden * gates})
+                                           : l.permute(input("weights", {hidden * gates, hidden}), {1, 0}));
+  }
   operands.initial_h = small(input("h", {batch, hidden}));
   if (random.flip()) operands.bias = small(input("bias", {hidden * gates}));
   if (lstm && random.flip()) operands.initial_c = small(input("c", {batch, hidden}));

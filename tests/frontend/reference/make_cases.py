@@ -11,12 +11,25 @@ import os
 import shutil
 import zlib
 
+import axes
+import convolution
+import elementwise
+import indexing
+import matrices
+import normalization
 import numpy as np
+import pooling
+import rearranging
+import recurrence
 import reference_case
-import vision
+import resize
+import sampling
+import selection
+import signals
 
-FAMILIES = [vision]
-FAST_CASES = 3
+FAMILIES = [axes, convolution, elementwise, indexing, matrices, normalization, pooling, rearranging, recurrence, resize,
+            sampling, selection, signals]  # fmt: skip
+FAST_CASES = 8
 
 
 def main():
@@ -25,7 +38,9 @@ def main():
     parser.add_argument("--only", help="one operator")
     arguments = parser.parse_args()
     first = int(os.environ.get("BRAID_TEST_SEED", "1"))
-    count = int(FAST_CASES * float(os.environ.get("BRAID_RANDOM_SCALE", "1")))
+    count = max(1, int(FAST_CASES * float(os.environ.get("BRAID_RANDOM_SCALE", "1"))))
+    if arguments.only is None:
+        shutil.rmtree(arguments.folder, ignore_errors=True)
     for family in FAMILIES:
         for operator, make in family.OPERATORS.items():
             if arguments.only not in (None, operator):

@@ -3,9 +3,12 @@
 A family is a module with a dict OPERATORS: name -> function of a numpy Generator that returns a Case. make_cases.py writes
 the cases of all families; tests/frontend/reference_test.cc runs them. A case becomes a folder in the layout of ONNX's
 backend tests, with dims.json where dimensions are named.
+
+Definitions in NumPy are written out, slow and obvious: they must share no idea with the compiler.
 """
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -16,11 +19,13 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+NEWEST = min(28, onnx.defs.onnx_opset_version())
 FLOATS = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 NUMBERS = [*FLOATS, *INTEGERS]
 ALL_TYPES = [*NUMBERS, np.bool_]
 HALVES = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+TYPE_NAMES = {"float32": "float", "float64": "double"}  # ONNX's, where NumPy has others
 
 
 @dataclasses.dataclass
@@ -31,16 +36,78 @@ class Case:
     attributes: dict = dataclasses.field(default_factory=dict)
     constants: tuple = ()  # numbers of the inputs that are initializers
     outputs: int = 1
-    # Inputs whose sizes become named dimensions, unless they are 0. One name is one size.
+    absent: tuple = ()  # numbers of the outputs that are left out
+    # Inputs, or pairs of an input and an axis, whose sizes become named dimensions, unless they are 0. One name is one size.
     dynamic: tuple = ()
-    # Computes the outputs from the inputs; None: the reference evaluator does.
+    # Computes the outputs, or more, from the inputs, of which floats come in double precision; None: the reference
+    # evaluator does.
     expected: Callable | None = None
     # Attributes and version that the evaluator takes instead, if it does not know those of the case.
     evaluate_as: tuple | None = None
+    dtype: type | None = None  # of float results; None: that of the first float input
+
+    def __post_init__(self):
+        self.inputs = [None if a is None else np.asarray(a) for a in self.inputs]
+
+
+def is_float(dtype):
+    return np.dtype(dtype) in [np.dtype(t) for t in FLOATS]
+
+
+# ---- choices
 
 
 def pick(rng, choices):
     return choices[rng.integers(len(choices))]
+
+
+def integers(rng, low, high, count):
+    """`count` numbers from low to high, both inclusive, as an attribute takes them."""
+    return [int(n) for n in rng.integers(low, high + 1, count)]
+
+
+def sometimes(rng, value, one_in=3):
+    """For `dynamic` and `constants`: the tuple, or an empty one."""
+    return value if rng.integers(one_in) == 0 else ()
+
+
+def maybe(rng, attributes, name, value, default):
+    """Sets the attribute, or leaves it to its default; returns what holds."""
+    if isinstance(value, float):  # attributes are in single precision
+        value, default = float(np.float32(value)), float(np.float32(default))
+    if rng.integers(10) < 7:
+        attributes[name] = value
+        return value
+    return default
+
+
+@functools.lru_cache
+def first_version(operator):
+    return min(s.since_version for s in onnx.defs.get_all_schemas_with_history() if (s.domain, s.name) == ("", operator))
+
+
+def version(rng, operator, first=7):
+    return int(rng.integers(max(first, first_version(operator)), NEWEST + 1))
+
+
+def allowed_types(operator, opset, k=0):
+    """The types that the schema has for input k."""
+    types = onnx.defs.get_schema(operator, opset).inputs[k].types
+    return [t for t in ALL_TYPES if f"tensor({TYPE_NAMES.get(np.dtype(t).name, np.dtype(t).name)})" in types]
+
+
+def a_type(rng, operator, opset, k=0):
+    """One of them: half of the time single precision, if it is one."""
+    types = allowed_types(operator, opset, k)
+    return np.float32 if np.float32 in types and rng.integers(2) else pick(rng, types)
+
+
+def a_shape(rng, low_rank=0, high_rank=4, high=5, empty=True):
+    """Sizes from 1 on; of every tenth one is 0 if it may be `empty`."""
+    sizes = integers(rng, 1, high, rng.integers(low_rank, high_rank + 1))
+    if empty and sizes and rng.integers(10) == 0:
+        sizes[rng.integers(len(sizes))] = 0
+    return sizes
 
 
 def array(rng, dtype, shape):
@@ -50,7 +117,29 @@ def array(rng, dtype, shape):
         return rng.integers(0, 2, shape).astype(np.bool_)
     if dtype.kind in "iu":
         return rng.integers(0 if dtype.kind == "u" else -50, 100, shape).astype(dtype)
-    return rng.standard_normal(shape).astype(np.float32).astype(dtype)
+    return np.asarray(rng.standard_normal(shape)).astype(np.float32).astype(dtype)
+
+
+def uniform(rng, dtype, shape, low=-4.0, high=4.0):
+    """Floats in [low, high]; integers that are small or, in some arrays, any."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if rng.integers(3) == 0:
+            return rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+        return rng.integers(max(-9, limits.min), 9, shape).astype(dtype)
+    if is_float(dtype):
+        return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
+    return array(rng, dtype, shape)
+
+
+# ---- models
+
+
+def declared_shape(case, k):
+    """Sizes, and names of those that are dynamic."""
+    named = lambda d: k in case.dynamic or (k, d) in case.dynamic
+    return [f"n{size}" if named(d) and size > 0 else size for d, size in enumerate(case.inputs[k].shape)]
 
 
 def model_of(case, arrays, attributes, opset, outputs):
@@ -58,7 +147,7 @@ def model_of(case, arrays, attributes, opset, outputs):
     names = [f"x{k}" if a is not None else "" for k, a in enumerate(arrays)]
     while names and not names[-1]:
         names.pop()
-    results = [f"y{k}" for k in range(case.outputs)]
+    results = [f"y{k}" if k not in case.absent else "" for k in range(case.outputs)]
     node = helper.make_node(case.operator, names, results, name="node", **attributes)
     values, initializers = [], []
     for k, a in enumerate(arrays):
@@ -67,50 +156,58 @@ def model_of(case, arrays, attributes, opset, outputs):
         if k in case.constants:
             initializers.append(numpy_helper.from_array(a, names[k]))
             continue
-        shape = [f"n{size}" if k in case.dynamic and size > 0 else size for size in a.shape]
-        values.append(helper.make_tensor_value_info(names[k], helper.np_dtype_to_tensor_dtype(a.dtype), shape))
+        number = helper.np_dtype_to_tensor_dtype(a.dtype)
+        values.append(helper.make_tensor_value_info(names[k], number, declared_shape(case, k)))
+    sizes = lambda a: [None] * a.ndim if case.dynamic else a.shape
     types = [
-        (onnx.TensorProto.FLOAT, None)
-        if a is None
-        else (helper.np_dtype_to_tensor_dtype(a.dtype), [None] * a.ndim)
+        (onnx.TensorProto.FLOAT, None) if a is None else (helper.np_dtype_to_tensor_dtype(a.dtype), sizes(a))
         for a in outputs
     ]
-    declared = [helper.make_tensor_value_info(name, *t) for name, t in zip(results, types)]
+    declared = [helper.make_tensor_value_info(name, *t) for name, t in zip(filter(None, results), types)]
     graph = helper.make_graph([node], case.operator, values, declared, initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     model.ir_version = 8 if opset < 19 else 10
     return model
 
 
-def expected_outputs(case):
-    """In float32 where the case has half types, rounded at the end."""
-    halves = [a.dtype for a in case.inputs if a is not None and a.dtype in HALVES]
+def evaluated(case):
+    """What the reference evaluator computes, which knows no bfloat16: half types are evaluated in single precision."""
     arrays = [a.astype(np.float32) if a is not None and a.dtype in HALVES else a for a in case.inputs]
-    if case.expected is not None:
-        results = case.expected(*arrays)
-        results = list(results) if isinstance(results, (tuple, list)) else [results]
+    attributes, opset = case.evaluate_as or (case.attributes, case.opset)
+    model = model_of(case, arrays, attributes, opset, [None] * (case.outputs - len(case.absent)))
+    feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None and k not in case.constants}
+    return ReferenceEvaluator(model).run(None, feeds)
+
+
+def expected_outputs(case):
+    """Those that are not absent, computed in higher precision and rounded once."""
+    floats = [a.dtype for a in case.inputs if a is not None and is_float(a.dtype)]
+    if case.expected is None:
+        results = evaluated(case)
     else:
-        attributes, opset = case.evaluate_as or (case.attributes, case.opset)
-        model = model_of(case, arrays, attributes, opset, [None] * case.outputs)
-        feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None and k not in case.constants}
-        results = ReferenceEvaluator(model).run(None, feeds)
+        wide = [a.astype(np.float64) if a is not None and is_float(a.dtype) else a for a in case.inputs]
+        results = case.expected(*wide)
+        results = list(results) if isinstance(results, (tuple, list)) else [results]
+        results = [r for k, r in enumerate(results[: case.outputs]) if k not in case.absent]
     results = [np.asarray(r) for r in results]
-    if halves:
-        results = [r.astype(halves[0]) if r.dtype.kind == "f" else r for r in results]
-    return results
+    dtype = case.dtype or (floats[0] if floats else None)
+    return [r.astype(dtype) if dtype is not None and is_float(r.dtype) else r for r in results]
 
 
 def write(case, folder):
     outputs = expected_outputs(case)
     data = os.path.join(folder, "test_data_set_0")
     os.makedirs(data)
-    onnx.save(model_of(case, case.inputs, case.attributes, case.opset, outputs), os.path.join(folder, "model.onnx"))
+    model = model_of(case, case.inputs, case.attributes, case.opset, outputs)
+    with open(os.path.join(folder, "model.onnx"), "wb") as f:
+        f.write(model.SerializeToString(deterministic=True))
     given = [a for k, a in enumerate(case.inputs) if a is not None and k not in case.constants]
     for prefix, arrays in (("input", given), ("output", outputs)):
         for k, a in enumerate(arrays):
             with open(os.path.join(data, f"{prefix}_{k}.pb"), "wb") as f:
                 f.write(numpy_helper.from_array(np.ascontiguousarray(a).reshape(a.shape)).SerializeToString())
-    sizes = {s for k in case.dynamic if case.inputs[k] is not None for s in case.inputs[k].shape if s > 0}
-    if sizes:
+    variable = [k for k, a in enumerate(case.inputs) if a is not None and k not in case.constants]
+    names = {n: s for k in variable for n, s in zip(declared_shape(case, k), case.inputs[k].shape) if n != s}
+    if names:
         with open(os.path.join(folder, "dims.json"), "w", encoding="utf-8") as f:
-            json.dump({f"n{s}": [1, max(s, 8)] for s in sizes}, f)
+            json.dump({n: [1, max(s, 8)] for n, s in sorted(names.items())}, f)
