@@ -66,7 +66,8 @@ class ProgramMemory : public ::testing::Test {
     const int file = ::open((compiled_->folder("few") + "/weights.bin").c_str(), O_RDONLY);
     void* weights = ::mmap(nullptr, table->weights_bytes, PROT_READ, MAP_PRIVATE, file, 0);
     ::close(file);
-    std::unique_ptr<void, void (*)(void*)> arena(std::aligned_alloc(4096, table->arena_bytes), std::free);
+    std::unique_ptr<void, void (*)(void*)> arena(std::aligned_alloc(64, (table->arena_bytes + 63) / 64 * 64),
+                                                 std::free);
     BraidCreateInfo info = {};
     info.abi_version = BRAID_ABI_VERSION;
     info.struct_size = sizeof info;
