@@ -105,7 +105,7 @@ void add_compile(CLI::App& app, Invocation& chosen) {
   command->add_option("--emit", o->emit, "ir (as lowered), schedule (after the passes), source, library")
       ->check(CLI::IsMember({"ir", "schedule", "source", "library"}));
   command->add_option("--cpu", o->cpu,
-                      "Processor of the library, as the compiler's -march names it: x86-64-v3, znver4, ... "
+                      "Processor of the library, as the compiler's -march names it: x86-64-v3, znver3, ... "
                       "(default: this machine's)");
   command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
   command->add_flag("--checked", o->checked,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -17,19 +16,21 @@ bool erases_lines() {
   return ::isatty(STDERR_FILENO) == 1 && terminal != nullptr && std::string(terminal) != "dumb";
 }
 
+// A terminal that has gone away is no reason to stop.
+void put(std::string_view text) { (void)!::write(STDERR_FILENO, text.data(), text.size()); }
+
 }  // namespace
 
 StatusLine::StatusLine() : terminal_(erases_lines()) {}
 
 void StatusLine::show(std::string_view text) {
   if (!terminal_) return;
-  fmt::print(stderr, "{}{}", kEraseLine, text);
-  std::fflush(stderr);
+  put(fmt::format("{}{}", kEraseLine, text));
   shown_ = true;
 }
 
 void StatusLine::clear() {
-  if (shown_) fmt::print(stderr, "{}", kEraseLine);
+  if (shown_) put(kEraseLine);
   shown_ = false;
 }
 

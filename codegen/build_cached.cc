@@ -1,8 +1,11 @@
 #include "codegen/build_cached.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <vector>
 
@@ -36,17 +39,74 @@ std::string resolved(const std::string& command) {
   return program;
 }
 
-// Empty if the compiler does not report what is needed.
+// Whether the words after the compiler decide the output by themselves and by the headers that they lead to: none of them names
+// another file, passes words to the linker, or is for the shell to expand.
+bool flags_say_all(const std::string& compile) {
+  if (compile.find_first_of("\\\"$`;&|<>()*?[]{}~\n") != std::string::npos) return false;
+  constexpr std::string_view kHarmless[] = {"-O", "-g", "-m",    "-f",       "-W", "-D",
+                                            "-U", "-I", "-std=", "-pthread", "-x"};
+  constexpr std::string_view kHarmful[] = {"-Wl,",           "-Wa,",     "-Wp,",     "-fprofile-use",
+                                           "-fauto-profile", "-fplugin", "-fuse-ld="};
+  const auto one_of = [](std::string_view word, const auto& list) {
+    return std::any_of(std::begin(list), std::end(list),
+                       [&](std::string_view p) { return word.starts_with(p); });
+  };
+  std::istringstream words(compile);
+  std::string word;
+  words >> word;  // the compiler
+  bool quoted = false;
+  while (words >> word) {
+    // A quoted path may contain blanks; only our own options are quoted.
+    const bool inside = quoted;
+    if (std::count(word.begin(), word.end(), '\'') % 2 != 0) quoted = !quoted;
+    if (inside || word == "c++") continue;
+    if (word.front() == '\'') word.erase(0, 1);
+    if (!one_of(word, kHarmless) || one_of(word, kHarmful)) return false;
+  }
+  return true;
+}
+
+std::string contents_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// What the environment adds to a compilation, beyond headers. A script may look at all of it.
+std::string surroundings(const std::string& compiler) {
+  std::string text;
+  for (const char* name : {"LD_RUN_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"})
+    text += environment(name, "") + "\n";
+  char magic[2] = {};
+  std::ifstream(compiler, std::ios::binary).read(magic, sizeof magic);
+  if (magic[0] != '#' || magic[1] != '!') return text;
+  text += contents_of(compiler);
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view setting = *variable;
+    if (!setting.starts_with("_=") && !setting.starts_with("SHLVL=")) text += std::string(setting) + "\n";
+  }
+  return text;
+}
+
+void replace_all(std::string& text, const std::string& what, std::string_view with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+}
+
+// Empty if the flags do not say all, or the compiler does not report what is needed.
 //
 // With -v a compiler prints its version and the options that it passes to itself, in which -march=native has become the
-// processor that it found. The preprocessed source has the contents of every header; with -P and from the source's own folder
-// it does not say where they are.
+// processor that it found. The preprocessed source has the contents of every header; with -P it does not say where they are.
 std::string key_of(const std::string& compile, const fs::path& source, const std::string& also) {
-  const CommandResult said = run_command(fmt::format("cd {} && {{ {} -v -E -P {}; }} 2>&1",
-                                                     shell_word(source.parent_path().string()), compile,
-                                                     shell_word(source.filename().string())));
+  if (!flags_say_all(compile)) return {};
+  const CommandResult said =
+      run_command(fmt::format("{{ {} -v -E -P {}; }} 2>&1", compile, shell_word(source.string())));
   if (said.status != 0) return {};
-  const std::string text = resolved(compile) + "\n" + compile + "\n" + also + "\n" + said.output;
+  std::string report = said.output;
+  replace_all(report, source.string(), "SOURCE");  // which lies in a folder of its own each time
+  replace_all(report, source.parent_path().string(), "FOLDER");
+  const std::string compiler = resolved(compile);
+  const std::string text = compiler + "\n" + compile + "\n" + also + "\n" + surroundings(compiler) + report;
   return fmt::format("{:016x}{:016x}", rt::fnv1a(text), rt::checksum(text.data(), text.size()));
 }
 
@@ -70,10 +130,7 @@ void build_cached(const std::string& compile, const fs::path& source, const std:
   }
   build();
   if (key.empty()) return;
-  std::ifstream file(output, std::ios::binary);
-  std::ostringstream contents;
-  contents << file.rdbuf();
-  if (file) cache->store(key, contents.str());
+  cache->store(key, contents_of(output));
 }
 
 void compile_object(const std::string& compile, const fs::path& source, const fs::path& object, bool verbose,

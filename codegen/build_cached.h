@@ -9,7 +9,8 @@ namespace braid::codegen {
 
 // Makes `output` with `build`, or copies it from the user's cache (codegen/object_cache.h) if that holds what the same compiler
 // made for the same processor from the same flags, source, headers and `also`, all compared by content. `compile` is the
-// compiler with its flags, as words of a shell; `also` is whatever else decides the output.
+// compiler with its flags, as words of a shell; `also` is whatever else decides the output. Flags that may name files for the linker
+// or the compiler, beyond headers, make it build always.
 void build_cached(const std::string& compile, const std::filesystem::path& source, const std::string& also,
                   const std::filesystem::path& output, const std::function<void()>& build);
 

@@ -194,10 +194,12 @@ void write_weights(const Graph& graph, const WeightLayout& layout, std::uint64_t
     const int rank = static_cast<int>(k) - (layout.shared_bytes > 0 ? 1 : 0);
     const rt::WeightFileHeader head = header_of(layout, id, rank, layout.checksums[k]);
     const std::string path = dir + "/" + names[k], old = published + "/" + names[k];
-    std::error_code no_link;  // some file systems have none
-    if (!published.empty() && holds(old, head, layout.checksums[k])) {
+    std::error_code no_link;  // there is no such file, or the file system has no links
+    if (!published.empty()) {
+      // First the link, then the look: another compilation may replace the published file in between.
       fs::create_hard_link(old, path, no_link);
-      if (!no_link) continue;
+      if (!no_link && holds(path, head, layout.checksums[k])) continue;
+      fs::remove(path, no_link);
     }
     write_file(graph, layout, head, layout.checksums[k], path);
   }

@@ -26,7 +26,7 @@ inline constexpr int kMaxGemmBatchRank = 6;
 inline constexpr int kMaxPostOps = 4;
 
 // What happens to the sum before it is stored, in this order. Vectors have n elements; the matrix is laid
-// out like c (it may be c itself). Both have c's type.
+// out like c, with which it shares no memory. Both have c's type.
 enum class PostOp : uint8_t {
   none,
   scale,

@@ -40,6 +40,20 @@ const char* missing_feature([[maybe_unused]] uint32_t features) {
   BRAID_LACKS(kFeatureAvx512vbmi, "avx512vbmi")
   BRAID_LACKS(kFeatureAvx512vnni, "avx512vnni")
   BRAID_LACKS(kFeatureAvx512bf16, "avx512bf16")
+  BRAID_LACKS(kFeatureSse42, "sse4.2")
+  BRAID_LACKS(kFeaturePopcnt, "popcnt")
+  BRAID_LACKS(kFeatureBmi, "bmi")
+  BRAID_LACKS(kFeatureF16c, "f16c")
+  BRAID_LACKS(kFeatureAvx512ifma, "avx512ifma")
+  BRAID_LACKS(kFeatureAvx512vbmi2, "avx512vbmi2")
+  BRAID_LACKS(kFeatureAvx512bitalg, "avx512bitalg")
+  BRAID_LACKS(kFeatureAvx512vpopcntdq, "avx512vpopcntdq")
+  BRAID_LACKS(kFeatureGfni, "gfni")
+  BRAID_LACKS(kFeatureVpclmulqdq, "vpclmulqdq")
+#ifndef __clang__  // which does not know these names
+  BRAID_LACKS(kFeatureAvxVnni, "avxvnni")
+  BRAID_LACKS(kFeatureAvx512fp16, "avx512fp16")
+#endif
 #undef BRAID_LACKS
 #endif
   return nullptr;

@@ -27,6 +27,18 @@ enum ProcessorFeature : uint32_t {
   kFeatureAvx512vbmi = 1 << 8,
   kFeatureAvx512vnni = 1 << 9,
   kFeatureAvx512bf16 = 1 << 10,
+  kFeatureSse42 = 1 << 11,
+  kFeaturePopcnt = 1 << 12,
+  kFeatureBmi = 1 << 13,
+  kFeatureF16c = 1 << 14,
+  kFeatureAvx512ifma = 1 << 15,
+  kFeatureAvx512vbmi2 = 1 << 16,
+  kFeatureAvx512bitalg = 1 << 17,
+  kFeatureAvx512vpopcntdq = 1 << 18,
+  kFeatureGfni = 1 << 19,
+  kFeatureVpclmulqdq = 1 << 20,
+  kFeatureAvxVnni = 1 << 21,
+  kFeatureAvx512fp16 = 1 << 22,
 };
 
 // Those for which the including translation unit is built.
@@ -63,6 +75,42 @@ static constexpr uint32_t kCompiledFeatures = 0
 #endif
 #ifdef __AVX512BF16__
                                               | kFeatureAvx512bf16
+#endif
+#ifdef __SSE4_2__
+                                              | kFeatureSse42
+#endif
+#ifdef __POPCNT__
+                                              | kFeaturePopcnt
+#endif
+#ifdef __BMI__
+                                              | kFeatureBmi
+#endif
+#ifdef __F16C__
+                                              | kFeatureF16c
+#endif
+#ifdef __AVX512IFMA__
+                                              | kFeatureAvx512ifma
+#endif
+#ifdef __AVX512VBMI2__
+                                              | kFeatureAvx512vbmi2
+#endif
+#ifdef __AVX512BITALG__
+                                              | kFeatureAvx512bitalg
+#endif
+#ifdef __AVX512VPOPCNTDQ__
+                                              | kFeatureAvx512vpopcntdq
+#endif
+#ifdef __GFNI__
+                                              | kFeatureGfni
+#endif
+#ifdef __VPCLMULQDQ__
+                                              | kFeatureVpclmulqdq
+#endif
+#ifdef __AVXVNNI__
+                                              | kFeatureAvxVnni
+#endif
+#ifdef __AVX512FP16__
+                                              | kFeatureAvx512fp16
 #endif
     ;
 

@@ -86,6 +86,12 @@ struct Columns {
 
 // Multiplications in a step below which a second thread costs more than it saves.
 inline constexpr int64_t kParallelProducts = 100000;
+// Of the team. Without one there must be none: the caller's threads may be a team of their own.
+inline void wait_for_team(const Columns& columns) {
+  if (columns.all) return;
+#pragma omp barrier
+}
+
 // Elements below which a second thread costs more than it saves.
 inline constexpr int64_t kParallelCells = 8192;
 
@@ -135,7 +141,7 @@ void update_state(const Args& args, int64_t t, const Columns& columns, const Cel
   using T = typename Args::Storage;
   using Sum = typename Args::Value;
   T* const y = args.y + t * args.batch * args.hidden;
-#pragma omp barrier
+  wait_for_team(columns);
 #pragma omp parallel for schedule(static) if (columns.all && args.batch > 1 && \
                                               args.batch * args.hidden >= kParallelCells)
   for (int64_t row = 0; row < args.batch; ++row) {
@@ -152,7 +158,7 @@ void update_state(const Args& args, int64_t t, const Columns& columns, const Cel
       store(out[j], next);
     }
   }
-#pragma omp barrier
+  wait_for_team(columns);
 }
 
 template <class Args, class Products, class F>
@@ -191,7 +197,7 @@ void run_gru(const Args& args, const Products& products, const F& f, const G& g)
           store(reset[at], args.apply(f, gate(row, hidden + j)) * load(args.h[at]));
         }
       }
-#pragma omp barrier
+      wait_for_team(columns);
       multiply(products, 1, 1, hidden, reset, columns);
     }
     update_state(args, t, columns, [&](int64_t row, int64_t j, Sum before) {

@@ -44,6 +44,13 @@ std::string build_library(const std::string& dir, const std::string& name, const
   const std::string also =
       fmt::format("library {} {:016x}", link, rt::checksum(linked.view().data(), linked.view().size()));
   build_cached(compile, source, also, target, build);
+  // As a linker leaves it, wherever it came from.
+  const fs::perms may = fs::status(target).permissions();
+  for (const auto& [read, run] : {std::pair{fs::perms::owner_read, fs::perms::owner_exec},
+                                  {fs::perms::group_read, fs::perms::group_exec},
+                                  {fs::perms::others_read, fs::perms::others_exec}}) {
+    if ((may & read) != fs::perms::none) fs::permissions(target, run, fs::perm_options::add);
+  }
   return target.string();
 }
 

@@ -148,6 +148,12 @@ TEST(Compile, ALibraryIsBuiltOncePerSourceFlagsAndProcessor) {
   EXPECT_EQ(builds("b", {"--name", "other"}), 1u);
   EXPECT_EQ(builds("b", {}, "-O0"), 1u);
   EXPECT_EQ(builds("a", {}), 0u);
+  EXPECT_EQ(fs::status(folder / "a/twice.so").permissions(), fs::status(folder / "b/twice.so").permissions());
+  // What the linker may find elsewhere is not known.
+  for (const std::string flags : {"-O1 -Wl,-soname,x", "-O1 -lm", "-O1 -L."}) {
+    EXPECT_EQ(builds("c", {}, flags), 1u) << flags;
+    EXPECT_EQ(builds("c", {}, flags), 1u) << flags;
+  }
 }
 
 TEST(Compile, AnUnknownProcessorIsTheCompilersError) {

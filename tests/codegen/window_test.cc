@@ -129,5 +129,28 @@ TEST(Recurrences, WideLayersAgreeWithTheInterpreter) {
   compile_and_compare(std::move(programs));
 }
 
+// Some of the caller's threads run a layer, others do not: the layer must not wait for them.
+TEST(Recurrences, RunInsideTheCallersParallelRegion) {
+  Compiled compiled("-O1 -march=native");
+  RandomWindows random = random_recurrence(first_seed());
+  for (std::uint64_t seed = first_seed(); random.schedule.graph.outputs.size() < 2; ++seed)
+    random = random_recurrence(seed);
+  ir::Schedule schedule = random.schedule;
+  passes::run_passes(schedule, passes::default_passes());
+  compiled.add_schedule("layer", std::move(schedule));
+  compiled.build();
+  const auto inputs = whole_inputs(random, 1);
+  const auto want = ir::run(random.schedule, inputs).outputs[0];
+  constexpr int kPrograms = 3;
+  std::vector<rt::Program> programs;
+  for (int k = 0; k < kPrograms; ++k) programs.push_back(compiled.open("layer"));
+  std::vector<std::vector<ir::Tensor>> got(kPrograms);
+#pragma omp parallel for num_threads(2) schedule(static, 1)
+  for (int k = 0; k < kPrograms; ++k) got[k] = compiled.run(programs[k], inputs[0]);
+  for (int k = 0; k < kPrograms; ++k) {
+    for (std::size_t o = 0; o < want.size(); ++o) expect_close(got[k][o], want[o], 1e-5, "output");
+  }
+}
+
 }  // namespace
 }  // namespace braid::test

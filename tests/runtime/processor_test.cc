@@ -36,7 +36,19 @@ TEST(Processor, HasTheFeaturesThatTheKernelLists) {
                                       {rt::kFeatureAvx512vl, "avx512vl"},
                                       {rt::kFeatureAvx512vbmi, "avx512vbmi"},
                                       {rt::kFeatureAvx512vnni, "avx512_vnni"},
-                                      {rt::kFeatureAvx512bf16, "avx512_bf16"}}) {
+                                      {rt::kFeatureAvx512bf16, "avx512_bf16"},
+                                      {rt::kFeatureSse42, "sse4_2"},
+                                      {rt::kFeaturePopcnt, "popcnt"},
+                                      {rt::kFeatureBmi, "bmi1"},
+                                      {rt::kFeatureF16c, "f16c"},
+                                      {rt::kFeatureAvx512ifma, "avx512ifma"},
+                                      {rt::kFeatureAvx512vbmi2, "avx512_vbmi2"},
+                                      {rt::kFeatureAvx512bitalg, "avx512_bitalg"},
+                                      {rt::kFeatureAvx512vpopcntdq, "avx512_vpopcntdq"},
+                                      {rt::kFeatureGfni, "gfni"},
+                                      {rt::kFeatureVpclmulqdq, "vpclmulqdq"},
+                                      {rt::kFeatureAvxVnni, "avx_vnni"},
+                                      {rt::kFeatureAvx512fp16, "avx512_fp16"}}) {
     const char* missing = rt::missing_feature(feature);
     EXPECT_EQ(missing == nullptr, flags.count(name) > 0) << name;
   }
