@@ -89,6 +89,7 @@ std::string surroundings(const std::string& compiler) {
 }
 
 void replace_all(std::string& text, const std::string& what, std::string_view with) {
+  if (what.empty()) return;  // a source without a folder
   for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
     text.replace(at, what.size(), with);
 }
