@@ -67,7 +67,7 @@ int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int 
 
 int run(const Options& o) {
   codegen::TempDir temporary;
-  const auto [program, table] = open_model(o.model, temporary);
+  const auto [program, table] = open_model(o.model, o.execute.device, temporary);
   InputOptions inputs = o.inputs;
   if (!inputs.random) inputs.random = 1;
   const auto tensors =
@@ -81,8 +81,13 @@ int run(const Options& o) {
   ExecuteOptions execution = o.execute;
   execution.link = link_pacing(o.model);
   const std::vector<RankResult> results = execute(program, tensors, execution);
+  if (const std::string device = device_line(program); !device.empty()) fmt::print("on {}\n", device);
   for (const RankResult& result : results) {
     std::vector<std::int64_t> times = result.step_ns;
+    if (times.empty()) {
+      fmt::print("rank {}: {} steps\n", result.rank, execution.repeat);
+      continue;
+    }
     std::sort(times.begin(), times.end());
     const std::size_t p99 = std::min(times.size() - 1, times.size() * 99 / 100);
     fmt::print("rank {}: {} steps, min {:.3f} ms, median {:.3f} ms, p99 {:.3f} ms\n", result.rank,
@@ -110,6 +115,7 @@ void add_bench(CLI::App& app, Invocation& chosen) {
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
   command->add_flag("--serve", o->serve,
                     "Run one step per line 'run' on standard input and print its nanoseconds");
+  add_device(*command, o->execute.device);
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
   o->model.add_passes(*command);

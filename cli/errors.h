@@ -12,5 +12,6 @@ inline constexpr int kNoTestCase = 9;
 inline constexpr int kCannotWrite = 10;
 inline constexpr int kLaunchedRanks = 11;
 inline constexpr int kBadVariable = 12;
+inline constexpr int kNoGpu = 13;
 
 }  // namespace braid::cli

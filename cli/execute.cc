@@ -62,13 +62,30 @@ bool is_program_dir(const std::string& path) {
   return std::filesystem::exists(std::filesystem::path(path) / "manifest.json");
 }
 
-ProgramFiles find_program(const std::string& dir) {
+ProgramFiles find_program(const std::string& dir, DeviceChoice device) {
   const codegen::Manifest manifest = codegen::read_manifest(dir);
   const codegen::Target& target = codegen::target_named(manifest.target);
-  ProgramFiles program{dir, manifest.name, target.abi, {}, manifest.id};
-  program.library = (std::filesystem::path(dir) / (manifest.name + target.library)).string();
-  if (!std::filesystem::exists(program.library)) program.library = build_program(dir, {.emulated = true});
+  ProgramFiles program{.dir = dir, .name = manifest.name, .abi = target.abi, .id = manifest.id};
+  std::string library = target.library;
+  codegen::BuildRequest request;
+  if (target.abi == codegen::ProgramAbi::cuda) {
+    program.emulated = request.emulated = choose_emulated(device);
+    if (!program.emulated) {
+      library = target.device_library;
+      request.architectures = {find_gpus().front().architecture()};
+    }
+  } else if (device != DeviceChoice::automatic) {
+    ir::user_error(kBadOption, {.file = dir}, "--device is for CUDA programs, and this one is for the CPU",
+                   "compile it with --target cuda, or leave --device out");
+  }
+  program.library = (std::filesystem::path(dir) / (manifest.name + library)).string();
+  if (!std::filesystem::exists(program.library)) program.library = build_program(dir, request);
   return program;
+}
+
+std::string device_line(const ProgramFiles& program) {
+  if (program.abi != codegen::ProgramAbi::cuda) return {};
+  return program.emulated ? "the emulated device, whose times mean nothing" : describe_gpu(0);
 }
 
 ir::DType to_ir(BraidDType dtype) {
@@ -122,14 +139,14 @@ std::vector<RankResult> execute(const ProgramFiles& program,
                                 const ExecuteOptions& options) {
   if (program.abi != codegen::ProgramAbi::host && (options.record || options.link)) {
     ir::user_error(kBadOption, {.file = program.dir},
-                   "--trace, --trace-costs and --link support only CPU programs",
-                   "times on the emulated device are meaningless; leave the options out");
+                   "--trace, --trace-costs and --link support only CPU programs", "leave the options out");
   }
   const int ranks = interface_of(program).ranks;
   check_environment(program, ranks);
   if (const auto environment = launched()) check_launched(*environment, program, ranks, options);
-  return program.abi == codegen::ProgramAbi::host ? execute_cpu(program, inputs, options)
-                                                  : execute_emulated_cuda(program, inputs, options);
+  if (program.abi == codegen::ProgramAbi::host) return execute_cpu(program, inputs, options);
+  if (!program.emulated) require_gpus(ranks);
+  return execute_cuda(program, inputs, options);
 }
 
 std::optional<rt::LinkPacing> link_pacing(const ModelOptions& options) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/gpu.h"
 #include "cli/inputs.h"
 #include "cli/model_options.h"
 #include "driver/compile.h"
@@ -22,12 +23,14 @@ struct ProgramFiles {
   std::string dir;
   std::string name;
   codegen::ProgramAbi abi = codegen::ProgramAbi::host;
-  std::string library;   // built if missing; for CUDA, the one for the emulated device
-  std::uint64_t id = 0;  // of the compilation; must match the library's
+  std::string library;    // built if missing
+  bool emulated = false;  // CUDA: for the emulated device, not for GPUs
+  std::uint64_t id = 0;   // of the compilation; must match the library's
 };
 bool is_program_dir(const std::string& path);
-// UserErrors: BR0008 if the folder holds no program, BR0016 if a compilation into it was interrupted.
-ProgramFiles find_program(const std::string& dir);
+// UserErrors: BR0008 if the folder holds no program, BR0016 if a compilation into it was interrupted, BR0003 and BR0013
+// if the program cannot run on the chosen device.
+ProgramFiles find_program(const std::string& dir, DeviceChoice device);
 
 // What a program's table contains for every target.
 struct ProgramInterface {
@@ -53,6 +56,7 @@ struct ProgramInterface {
 ProgramInterface interface_of(const ProgramFiles& program);
 
 struct ExecuteOptions {
+  DeviceChoice device = DeviceChoice::automatic;
   bool threads_as_ranks = false;       // ranks as threads of one process instead of processes (CUDA: always)
   int omp_threads = 0;                 // per rank; 0: cores / ranks, at least 1
   int warmup = 0;                      // steps before the measured ones
@@ -61,10 +65,13 @@ struct ExecuteOptions {
   std::optional<rt::LinkPacing> link;  // CPU, several ranks: communicate over a paced link
 };
 
+// A line about the device for what is printed with times; empty on the CPU.
+std::string device_line(const ProgramFiles& program);
+
 struct RankResult {
   int rank = 0;
   std::vector<ir::Tensor> outputs;    // of the last step
-  std::vector<std::int64_t> step_ns;  // one per measured step
+  std::vector<std::int64_t> step_ns;  // one per measured step; empty if there is nothing to measure: emulated
   // If they were recorded: one row per measured step, of BraidProgram::node_count + 1 entries.
   std::vector<std::vector<BraidNodeTimes>> node_times;
 };
@@ -79,11 +86,11 @@ std::vector<RankResult> execute(const ProgramFiles& program,
 std::vector<RankResult> execute_cpu(const ProgramFiles& program,
                                     const std::vector<std::vector<ir::Tensor>>& inputs,
                                     const ExecuteOptions& options);
-// Runs on the emulated device. What its checkers find (races, accesses out of bounds, poison) is an error
-// too.
-std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& program,
-                                              const std::vector<std::vector<ir::Tensor>>& inputs,
-                                              const ExecuteOptions& options);
+// Runs on GPUs, a rank on each, or on the emulated device. What the latter's checkers find (races, accesses out of
+// bounds, poison) is an error too.
+std::vector<RankResult> execute_cuda(const ProgramFiles& program,
+                                     const std::vector<std::vector<ir::Tensor>>& inputs,
+                                     const ExecuteOptions& options);
 
 // The value of --link for the ranks of a program.
 std::optional<rt::LinkPacing> link_pacing(const ModelOptions& options);

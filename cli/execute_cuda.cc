@@ -1,17 +1,18 @@
-// CUDA programs on the emulated device.
+// CUDA programs on GPUs and on the emulated device.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <mutex>
 
 #include "cli/cuda_library.h"
 #include "cli/errors.h"
+#include "cli/status_line.h"
 #include "driver/compile.h"
 #include "ir/error.h"
 #include "runtime/library_file.h"
+#include "runtime/mapped_file.h"
 #include "runtime/program.h"
 
 namespace braid::cli {
@@ -30,13 +31,38 @@ void* symbol(const ProgramFiles& program, const std::string& name) {
   return found;
 }
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    ir::user_error(codegen::kNoProgram, {.file = path.string()}, "the program's weights are missing",
-                   "compile the model again");
-  return {std::istreambuf_iterator<char>(file), {}};
+rt::MappedFile map_weights(const ProgramFiles& program, const std::string& name) {
+  const std::string path = (std::filesystem::path(program.dir) / name).string();
+  try {
+    return rt::MappedFile(path);
+  } catch (const rt::ProgramError& error) {
+    ir::user_error(codegen::kNoProgram, {.file = path},
+                   fmt::format("the program's weights: {}", error.what()), "compile the model again");
+  }
 }
+
+// Shows how much of the weights has reached the devices.
+class UploadLine {
+ public:
+  static void progress(void* self, std::uint64_t done, std::uint64_t total) {
+    static_cast<UploadLine*>(self)->add(done, total);
+  }
+
+ private:
+  static constexpr std::uint64_t kShownFrom = std::uint64_t{256} << 20;
+
+  void add(std::uint64_t done, std::uint64_t total) {
+    if (total < kShownFrom) return;
+    const std::lock_guard lock(mutex_);
+    if (done == total) {
+      line_.clear();
+    } else {
+      line_.show(fmt::format("weights: {} of {} MiB on the device", done >> 20, total >> 20));
+    }
+  }
+  std::mutex mutex_;
+  StatusLine line_;
+};
 
 // The sizes of the dimensions, from the inputs of all ranks.
 std::vector<std::int64_t> dims_of(const ProgramInterface& program,
@@ -77,9 +103,9 @@ std::string take_emulated_findings(const ProgramFiles& program) {
   return text;
 }
 
-std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files,
-                                              const std::vector<std::vector<ir::Tensor>>& inputs,
-                                              const ExecuteOptions& options) {
+std::vector<RankResult> execute_cuda(const ProgramFiles& files,
+                                     const std::vector<std::vector<ir::Tensor>>& inputs,
+                                     const ExecuteOptions& options) {
   const BraidCudaProgram& table = *load_cuda_program(files);
   const ProgramInterface program = interface_of(files);
   const std::vector<std::int64_t> dims = dims_of(program, inputs);
@@ -100,18 +126,18 @@ std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files,
     output_sizes.emplace_back(next, next + o.rank);
     next += o.rank;
   }
-  const std::string weights =
-      table.weights_bytes ? read_file(std::filesystem::path(files.dir) / "weights.bin") : std::string();
-  std::vector<std::string> rank_weights;
+  const rt::MappedFile weights =
+      table.weights_bytes > 0 ? map_weights(files, "weights.bin") : rt::MappedFile();
+  std::vector<rt::MappedFile> rank_weights;
   std::vector<std::vector<const void*>> in(inputs.size());
   std::vector<std::vector<void*>> out(inputs.size());
   std::vector<BraidCudaHostRank> ranks;
   std::vector<RankResult> results(inputs.size());
   for (std::size_t r = 0; r < inputs.size(); ++r) {
     results[r].rank = static_cast<int>(r);
-    rank_weights.push_back(table.rank_weights_bytes ? read_file(std::filesystem::path(files.dir) /
-                                                                fmt::format("weights.rank{}.bin", r))
-                                                    : std::string());
+    rank_weights.push_back(table.rank_weights_bytes > 0
+                               ? map_weights(files, fmt::format("weights.rank{}.bin", r))
+                               : rt::MappedFile());
   }
   for (std::size_t r = 0; r < inputs.size(); ++r) {
     for (std::size_t k = 0; k < inputs[r].size(); ++k) {
@@ -128,30 +154,35 @@ std::vector<RankResult> execute_emulated_cuda(const ProgramFiles& files,
       results[r].outputs.push_back(ir::make_tensor(program.outputs[k].dtype, output_sizes[k]));
       out[r].push_back(results[r].outputs[k].bytes.data());
     }
-    ranks.push_back({in[r].data(), out[r].data(), rank_weights[r].data(), rank_weights[r].size()});
+    ranks.push_back(
+        {in[r].data(), out[r].data(), rank_weights[r].bytes().data(), rank_weights[r].bytes().size()});
   }
   const int steps = options.warmup + options.repeat;
-  std::vector<double> step_us(static_cast<std::size_t>(steps) * ranks.size());
+  std::vector<double> step_us(files.emulated ? 0 : static_cast<std::size_t>(steps) * ranks.size());
   BraidCudaHostRun run{};
   run.struct_size = sizeof run;
   run.program = &table;
-  run.weights = weights.data();
-  run.weights_bytes = weights.size();
+  run.weights = weights.bytes().data();
+  run.weights_bytes = weights.bytes().size();
   run.ranks = ranks.data();
   run.dims = dims.data();
   run.steps = steps;
   run.on_own_stream = 1;
   run.timeout_ms = -1;
-  run.step_us = step_us.data();
+  run.step_us = files.emulated ? nullptr : step_us.data();
+  UploadLine upload;
+  run.progress = &UploadLine::progress;
+  run.progress_user = &upload;
   char message[4096] = "";
   const BraidStatus status = load_host_run(files)(&run, message, sizeof message);
-  const std::string findings = take_emulated_findings(files);
+  const std::string findings = files.emulated ? take_emulated_findings(files) : std::string();
   if (status != BRAID_OK || !findings.empty()) {
-    ir::user_error(kRankFailed, {.file = files.dir},
-                   fmt::format("the program failed on the emulated device: {}{}{}", message,
-                               findings.empty() ? "" : "\n", findings));
+    ir::user_error(
+        kRankFailed, {.file = files.dir},
+        fmt::format("the program failed on the {}: {}{}{}", files.emulated ? "emulated device" : "GPU",
+                    message, findings.empty() ? "" : "\n", findings));
   }
-  for (std::size_t r = 0; r < results.size(); ++r) {
+  for (std::size_t r = 0; r < results.size() && !step_us.empty(); ++r) {
     for (int step = options.warmup; step < steps; ++step) {
       results[r].step_ns.push_back(static_cast<std::int64_t>(
           step_us[r * static_cast<std::size_t>(steps) + static_cast<std::size_t>(step)] * 1e3));

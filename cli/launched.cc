@@ -58,7 +58,7 @@ void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& 
                                environment.launcher),
                    "start braid without a launcher: it starts the ranks itself");
   };
-  if (program.abi != codegen::ProgramAbi::host) refuse("the emulated device");
+  if (program.abi != codegen::ProgramAbi::host) refuse("a CUDA program");
   if (options.threads_as_ranks) refuse("--ranks-as-threads");
   if (options.record) refuse("a timeline (--trace, --trace-costs)");
   if (options.link) refuse("--link");

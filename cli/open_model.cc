@@ -7,7 +7,7 @@
 
 namespace braid::cli {
 
-OpenedModel open_model(const ModelOptions& options, const codegen::TempDir& temporary) {
+OpenedModel open_model(const ModelOptions& options, DeviceChoice device, const codegen::TempDir& temporary) {
   const bool compiled = is_program_dir(options.model);
   std::string dir = options.model;
   if (!compiled) {
@@ -15,7 +15,7 @@ OpenedModel open_model(const ModelOptions& options, const codegen::TempDir& temp
     to_compile.output_dir = dir = temporary.path();
     compile(to_compile);
   }
-  OpenedModel opened{find_program(dir), {}};
+  OpenedModel opened{find_program(dir, device), {}};
   opened.table = interface_of(opened.files);
   if (compiled && options.ranks != 1 && options.ranks != opened.table.ranks) {
     ir::user_error(

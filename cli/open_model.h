@@ -15,6 +15,6 @@ struct OpenedModel {
 
 // A model is compiled into `temporary`, which must outlive the result. UserError if a compiled program is not
 // for the given --ranks.
-OpenedModel open_model(const ModelOptions& options, const codegen::TempDir& temporary);
+OpenedModel open_model(const ModelOptions& options, DeviceChoice device, const codegen::TempDir& temporary);
 
 }  // namespace braid::cli

@@ -66,7 +66,7 @@ int run(Options o) {
   }
   o.execute.repeat = std::max(o.execute.repeat, 1);
   o.execute.link = link_pacing(o.model);
-  const auto [program, table] = open_model(o.model, temporary);
+  const auto [program, table] = open_model(o.model, o.execute.device, temporary);
   const std::vector<std::vector<ir::Tensor>> inputs =
       make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), o.inputs);
   const std::vector<RankResult> results = execute(program, inputs, o.execute);
@@ -84,7 +84,9 @@ int run(Options o) {
     }
   }
   if (o.execute.repeat > 1) {
+    if (const std::string device = device_line(program); !device.empty()) fmt::print("on {}\n", device);
     for (const RankResult& result : results) {
+      if (result.step_ns.empty()) continue;
       fmt::print("rank {}: median {:.3f} ms of {} steps\n", result.rank,
                  static_cast<double>(median(result.step_ns)) / 1e6, o.execute.repeat);
     }
@@ -116,6 +118,7 @@ void add_run(CLI::App& app, Invocation& chosen) {
   command->add_option("--trace", o->trace, "Write the timeline of the median step as a Chrome trace (CPU)");
   command->add_option("--trace-costs", o->costs,
                       "Write the measured times of kernels as a cost file for --costs (CPU)");
+  add_device(*command, o->execute.device);
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
   o->model.add_target(*command);

@@ -120,7 +120,7 @@ class CaseProgram {
     if (o.target == "interpreter") return;
     options.output_dir = temporary_.path();
     emit_program(schedule_, options);
-    program_ = find_program(options.output_dir);
+    program_ = find_program(options.output_dir, o.execute.device);
   }
 
   // The inputs that are constants of the program.
@@ -152,7 +152,7 @@ class CaseProgram {
 
 // The compiled program of --program.
 ProgramFiles program_for(const Options& o, const TestCase& test) {
-  ProgramFiles program = find_program(o.program);
+  ProgramFiles program = find_program(o.program, o.execute.device);
   if (const int ranks = interface_of(program).ranks; ranks != test.ranks) {
     ir::user_error(frontend::kRankCount, {.file = test.dir},
                    fmt::format("the case is for {} ranks, but the program is for {}", test.ranks, ranks),
@@ -242,8 +242,9 @@ void add_test(CLI::App& app, Invocation& chosen) {
       "Example: braid test cases/test_add cases/test_gelu\n         braid test --target interpreter "
       "--bind-shapes cases/test_reshape_extended_dims");
   command->add_option("CASE_DIR", o->cases, "Folders with model.onnx and test_data_set_*")->required();
-  command->add_option("--target", o->target, "cpu, cuda (on the emulated device), or interpreter")
+  command->add_option("--target", o->target, "cpu, cuda, or interpreter")
       ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}));
+  add_device(*command, o->execute.device);
   command->add_option(
       "--program", o->program,
       "Folder of a compiled program to run on the cases' data instead of compiling their models");

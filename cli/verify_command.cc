@@ -33,7 +33,7 @@ int run(const Options& o) {
   codegen::TempDir temporary;
   options.output_dir = temporary.path();
   emit_program(schedule, options);
-  const ProgramFiles program = find_program(temporary.path());
+  const ProgramFiles program = find_program(temporary.path(), o.execute.device);
   const ProgramInterface table = interface_of(program);
 
   InputOptions given = o.inputs;
@@ -71,6 +71,7 @@ void add_verify(CLI::App& app, Invocation& chosen) {
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
+  add_device(*command, o->execute.device);
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
   o->model.add_target(*command);

@@ -45,8 +45,9 @@ struct Target {
   passes::CommEngine engine;  // executes the collectives
   ProgramAbi abi;
   std::vector<std::string>
-      files;            // kinds of files that a program may have: ".cc", ".h", ".so"; the source first
-  std::string library;  // the one among them that runs here, with or without a GPU
+      files;                   // kinds of files that a program may have: ".cc", ".h", ".so"; the source first
+  std::string library;         // the one among them that runs here, with or without a GPU
+  std::string device_library;  // the one for GPUs, if the target has one
   bool has_architectures = false;   // --target NAME:ARCHITECTURE,...
   bool has_checked = false;         // EmitRequest::checked
   std::vector<passes::Pass> first;  // run before all other passes

@@ -19,12 +19,12 @@
 extern "C" {
 #endif
 
-#define BRAID_CUDA_ABI_VERSION 2u
+#define BRAID_CUDA_ABI_VERSION 3u
 
 typedef struct BraidCudaInstance BraidCudaInstance;
 
-/* Weights are copied to the device and may be freed after create; the caller owns the communicator, which
- * must outlive the instance. A field may be null if the program does not need it. */
+/* Weights are copied to the device, once for all instances of a process, and may be freed after create; the caller
+ * owns the communicator, which must outlive the instance. A field may be null if the program does not need it. */
 typedef struct BraidCudaCreateInfo {
   uint32_t abi_version;
   uint32_t struct_size; /* sizeof(BraidCudaCreateInfo) */
@@ -33,6 +33,9 @@ typedef struct BraidCudaCreateInfo {
   const void* rank_weights; /* the file weights.rank<r>.bin */
   uint64_t rank_weights_bytes;
   void* comm; /* ncclComm_t of all ranks of the program */
+  /* Null, or told of each piece of a weight file that has reached the device, from any thread. */
+  void (*progress)(void* user, uint64_t done, uint64_t total);
+  void* progress_user;
 } BraidCudaCreateInfo;
 
 typedef struct BraidCudaProgram {

@@ -1,4 +1,3 @@
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -18,6 +17,9 @@ class Rank {
   ~Rank() {
     if (instance_ != nullptr) program_.destroy(instance_);
     for (void* memory : memory_) cudaFree(memory);
+    for (const auto* events : {&begins_, &ends_}) {
+      for (cudaEvent_t event : *events) cudaEventDestroy(event);
+    }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
     if (comm_ != nullptr) ncclCommDestroy(comm_);
   }
@@ -57,6 +59,8 @@ class Rank {
     info.rank_weights = mine.rank_weights;
     info.rank_weights_bytes = mine.rank_weights_bytes;
     info.comm = comm_;
+    info.progress = run_.progress;
+    info.progress_user = run_.progress_user;
     return ok(program_.create(&info, &instance_)) && ok(program_.prepare(instance_, run_.dims)) &&
            ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
@@ -130,17 +134,42 @@ class Rank {
   }
 
   bool steps() {
-    void* stream = run_.on_own_stream != 0 ? nullptr : stream_;
+    const bool timed = run_.step_us != nullptr;
+    void* stream = run_.on_own_stream != 0 && !timed ? nullptr : stream_;
     for (int s = 0; s < run_.steps; ++s) {
       if (s > 0 && !restore_inputs()) return false;
-      const auto begin = std::chrono::steady_clock::now();
+      const auto k = static_cast<size_t>(s % kTimedAtOnce);
+      if (timed && k == 0 && !read_times(s - kTimedAtOnce, kTimedAtOnce)) return false;
+      if (timed && !record(begins_, k)) return false;
       if (!ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream))) return false;
-      if (run_.step_us == nullptr) continue;
-      if (!ok(program_.synchronize(instance_, run_.timeout_ms))) return false;
-      run_.step_us[rank_ * run_.steps + s] =
-          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+      if (timed && !record(ends_, k)) return false;
     }
-    return ok(program_.synchronize(instance_, run_.timeout_ms));
+    if (!ok(program_.synchronize(instance_, run_.timeout_ms))) return false;
+    const int rest = run_.steps > 0 ? (run_.steps - 1) % kTimedAtOnce + 1 : 0;
+    return !timed || read_times(run_.steps - rest, rest);
+  }
+
+  bool record(std::vector<cudaEvent_t>& events, size_t k) {
+    if (k == events.size()) {
+      events.push_back(nullptr);
+      if (!ok(cudaEventCreate(&events[k]), "cudaEventCreate")) return false;
+    }
+    return ok(cudaEventRecord(events[k], stream_), "cudaEventRecord");
+  }
+
+  // Reads the times of the last `count` steps, which began with step `first`; a negative one: none.
+  bool read_times(int first, int count) {
+    if (first < 0 || count == 0) return true;
+    if (!ok(program_.synchronize(instance_, run_.timeout_ms))) return false;
+    for (int k = 0; k < count; ++k) {
+      const auto at = static_cast<size_t>(k);
+      float ms = 0;
+      if (!ok(cudaEventSynchronize(ends_[at]), "cudaEventSynchronize") ||
+          !ok(cudaEventElapsedTime(&ms, begins_[at], ends_[at]), "cudaEventElapsedTime"))
+        return false;
+      run_.step_us[rank_ * run_.steps + first + k] = 1e3 * static_cast<double>(ms);
+    }
+    return true;
   }
 
   bool copy_out() {
@@ -157,6 +186,8 @@ class Rank {
     return ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
+  static constexpr int kTimedAtOnce = 256;
+
   const BraidCudaHostRun& run_;
   const BraidCudaProgram& program_;
   const int rank_;
@@ -167,6 +198,7 @@ class Rank {
   std::vector<const void*> inputs_;
   std::vector<size_t> input_bytes_;
   std::vector<void*> outputs_;
+  std::vector<cudaEvent_t> begins_, ends_;  // of the latest steps
   BraidStatus status_ = BRAID_OK;
   std::string message_;
 };

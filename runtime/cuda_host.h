@@ -30,7 +30,11 @@ typedef struct BraidCudaHostRun {
                     then restored */
   int32_t on_own_stream; /* 1: call run without a stream; 0: with the caller's */
   int64_t timeout_ms;    /* of all steps together; negative: none */
-  double* step_us; /* steps * ranks doubles, rank by rank, or null: wall time of each step, run with waits */
+  double*
+      step_us; /* steps * ranks doubles, rank by rank, or null: the time of each step on its stream, by CUDA's
+                      events; the steps then run on the caller's stream */
+  void (*progress)(void* user, uint64_t done, uint64_t total); /* as in BraidCudaCreateInfo */
+  void* progress_user;
 } BraidCudaHostRun;
 
 /* The status of the first rank that failed; its message, with the rank's number, in `message`. */

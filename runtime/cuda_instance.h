@@ -15,9 +15,9 @@
 #include "runtime/cuda_abi.h"
 #include "runtime/cuda_gemm.h"
 #include "runtime/cuda_program.h"
+#include "runtime/cuda_weights.h"
 #include "runtime/device/math.h"
 #include "runtime/extern_kernel.h"
-#include "runtime/weight_file.h"
 
 // Returns from the step (or any function that returns bool) if a call failed; the message names the current
 // ONNX node.
@@ -179,7 +179,7 @@ class Instance {
   };
 
   bool make_streams();
-  bool upload(const void* file, uint64_t bytes, uint64_t expected, const char* name, char** out);
+  bool upload(const BraidCudaCreateInfo& info, bool of_rank);
   bool make_groups(ncclComm_t world);
   bool make_segment();
   bool check_peers();
@@ -207,6 +207,7 @@ class Instance {
   std::vector<ncclWindow_t> windows_;  // per group; null: none
   uint64_t flags_offset_ = 0;          // in the segment, after the plan's bytes: flags of peer kernels
   int* abandoned_ = nullptr;           // pinned; 1: kernels that wait for peers must end
+  std::vector<std::shared_ptr<DeviceWeights>> shared_weights_;  // what weights_ and rank_weights_ point to
   void* workspace_ = nullptr;
   size_t workspace_bytes_ = 0;
   int* device_flag_ = nullptr;  // INT_MAX - site of the first index check that failed; 0: none

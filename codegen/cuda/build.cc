@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <sstream>
+#include <utility>
 
 #include "codegen/build_cached.h"
 #include "codegen/temp_dir.h"
@@ -83,13 +85,24 @@ std::optional<std::string> find_nvcc() {
 std::string build_nvcc(const std::string& dir, const std::string& name,
                        std::vector<std::string> architectures, const CudaBuildOptions& options) {
   if (architectures.empty()) architectures = {"sm_80", "sm_90"};
-  std::string targets;
+  std::vector<std::string> numbers;
   for (const std::string& text : architectures) {
     const std::optional<std::string> number = architecture(text);
     if (!number)
       ir::user_error(kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture", text),
                      "give for example sm_80 or sm_90a");
-    targets += fmt::format(" -gencode=arch=compute_{0},code=sm_{0}", *number);
+    numbers.push_back(*number);
+  }
+  // Machine code for each, and for the newest also PTX, which drivers translate for later ones.
+  std::sort(numbers.begin(), numbers.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(std::stoi(a), a) < std::pair(std::stoi(b), b);
+  });
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  std::string targets;
+  for (const std::string& number : numbers) {
+    const std::string code =
+        number == numbers.back() ? fmt::format("[sm_{0},compute_{0}]", number) : "sm_" + number;
+    targets += fmt::format(" -gencode=arch=compute_{},code={}", number, code);
   }
   const std::optional<std::string> nvcc = find_nvcc();
   if (!nvcc) {

@@ -40,6 +40,7 @@ Target target() {
       .abi = ProgramAbi::cuda,
       .files = {".cu", ".h", ".emulated.so", ".cuda.so"},
       .library = ".emulated.so",
+      .device_library = ".cuda.so",
       .has_architectures = true,
       .first = {OneIssueOrder()},
       .limits = kernel_limits(),

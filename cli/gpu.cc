@@ -1,0 +1,149 @@
+#include "cli/gpu.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <utility>
+
+#include "cli/errors.h"
+#include "ir/error.h"
+
+namespace braid::cli {
+namespace {
+
+// A library of the driver, which stays loaded. Its functions are declared here: the headers belong to the toolkit.
+class DriverLibrary {
+ public:
+  explicit DriverLibrary(const char* file) : handle_(dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) why_ = dlerror();
+  }
+  bool loaded() const { return handle_ != nullptr; }
+  const std::string& why() const { return why_; }
+  // The result of the named function: 0 is success. -1 if the library lacks it.
+  template <class... Arguments>
+  int call(const char* name, Arguments... arguments) const {
+    auto* function =
+        handle_ == nullptr ? nullptr : reinterpret_cast<int (*)(Arguments...)>(dlsym(handle_, name));
+    return function == nullptr ? -1 : function(arguments...);
+  }
+
+ private:
+  void* handle_;
+  std::string why_;
+};
+
+const DriverLibrary& cuda() {
+  static const DriverLibrary library("libcuda.so.1");
+  return library;
+}
+const DriverLibrary& nvml() {
+  static const DriverLibrary library("libnvidia-ml.so.1");
+  static const int ready = library.call("nvmlInit_v2");
+  (void)ready;
+  return library;
+}
+
+// CUdevice_attribute and nvmlClockType_t
+constexpr int kCapabilityMajor = 75, kCapabilityMinor = 76, kSmClock = 1, kMemoryClock = 2;
+
+std::vector<Gpu> ask_driver(std::string& why) {
+  std::vector<Gpu> gpus;
+  if (!cuda().loaded()) {
+    why = "NVIDIA's driver is not installed";
+    return gpus;
+  }
+  int count = 0;
+  if (const int status = cuda().call("cuInit", 0u); status != 0) {
+    why = status == 100 ? "NVIDIA's driver found no device" : fmt::format("cuInit failed with {}", status);
+    return gpus;
+  }
+  if (cuda().call("cuDeviceGetCount", &count) != 0 || count == 0) why = "NVIDIA's driver found no device";
+  for (int k = 0; k < count; ++k) {
+    int device = 0;
+    char text[256] = "";
+    Gpu gpu;
+    cuda().call("cuDeviceGet", &device, k);
+    if (cuda().call("cuDeviceGetName", &text[0], static_cast<int>(sizeof text), device) == 0) gpu.name = text;
+    cuda().call("cuDeviceGetAttribute", &gpu.major, kCapabilityMajor, device);
+    cuda().call("cuDeviceGetAttribute", &gpu.minor, kCapabilityMinor, device);
+    if (cuda().call("cuDeviceGetPCIBusId", &text[0], static_cast<int>(sizeof text), device) == 0)
+      gpu.pci_bus = text;
+    gpus.push_back(gpu);
+  }
+  return gpus;
+}
+
+}  // namespace
+
+std::string Gpu::architecture() const { return fmt::format("sm_{}{}", major, minor); }
+
+const std::vector<Gpu>& find_gpus(std::string* why) {
+  static std::string reason;
+  static const std::vector<Gpu> gpus = ask_driver(reason);
+  if (why != nullptr) *why = reason;
+  return gpus;
+}
+
+std::string describe_gpu(int device) {
+  const Gpu& gpu = find_gpus().at(static_cast<std::size_t>(device));
+  std::string text = fmt::format("{} ({})", gpu.name, gpu.architecture());
+  char version[96] = "";
+  if (nvml().call("nvmlSystemGetDriverVersion", &version[0], static_cast<unsigned>(sizeof version)) == 0)
+    text += fmt::format(", driver {}", version);
+  int cuda_version = 0;
+  if (cuda().call("cuDriverGetVersion", &cuda_version) == 0)
+    text += fmt::format(", CUDA {}.{}", cuda_version / 1000, cuda_version % 1000 / 10);
+  void* handle = nullptr;
+  if (nvml().call("nvmlDeviceGetHandleByPciBusId_v2", gpu.pci_bus.c_str(), &handle) != 0) return text;
+  for (const auto& [clock, name] : {std::pair{kSmClock, "SM"}, std::pair{kMemoryClock, "memory"}}) {
+    unsigned now = 0, most = 0;
+    if (nvml().call("nvmlDeviceGetClockInfo", handle, clock, &now) == 0 &&
+        nvml().call("nvmlDeviceGetMaxClockInfo", handle, clock, &most) == 0)
+      text += fmt::format(", {} clock {} of {} MHz", name, now, most);
+  }
+  return text;
+}
+
+void add_device(CLI::App& command, DeviceChoice& choice) {
+  command
+      .add_option_function<std::string>(
+          "--device",
+          [&choice](const std::string& name) {
+            choice = name == "gpu" ? DeviceChoice::gpu : DeviceChoice::emulated;
+          },
+          "Where CUDA programs run: gpu, or emulated, which checks all accesses (default: gpu, if there is "
+          "one)")
+      ->check(CLI::IsMember({"gpu", "emulated"}))
+      ->type_name("gpu|emulated");
+}
+
+bool choose_emulated(DeviceChoice choice) {
+  if (choice == DeviceChoice::emulated) return true;
+  std::string why;
+  if (!find_gpus(&why).empty()) return false;
+  if (choice == DeviceChoice::gpu)
+    ir::user_error(kNoGpu, {}, fmt::format("there is no GPU: {}", why), "--device emulated needs none");
+  static bool said = false;
+  if (!said) {
+    fmt::print(stderr,
+               "{}: the program runs on the emulated device, which checks all accesses; its times mean "
+               "nothing\n",
+               why);
+  }
+  said = true;
+  return true;
+}
+
+void require_gpus(int ranks) {
+  const std::size_t gpus = find_gpus().size();
+  if (gpus >= static_cast<std::size_t>(ranks)) return;
+  ir::user_error(kNoGpu, {},
+                 fmt::format("the program has {} ranks, but the driver shows {} GPU{}", ranks, gpus,
+                             gpus == 1 ? "" : "s"),
+                 "each rank needs a GPU of its own ($CUDA_VISIBLE_DEVICES may hide some); --device emulated "
+                 "needs none");
+}
+
+}  // namespace braid::cli
