@@ -12,7 +12,7 @@ class App;
 namespace braid::cli {
 
 struct Gpu {
-  std::string name;  // "NVIDIA H100 80GB HBM3"
+  std::string name;          // "NVIDIA H100 80GB HBM3"
   int major = 0, minor = 0;  // compute capability
   std::string pci_bus;       // "0000:1b:00.0"
 

@@ -7,6 +7,7 @@
 // (descriptors, choice of algorithm); `run` only enqueues, so it may be captured in a graph.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,8 @@ struct GemmProblem {
   // Elements from one matrix of a batch to the next; 0: all use the same one (not for D).
   int64_t batch = 1;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0, stride_d = 0;
+  // A, B and D are `batch` matrices at the addresses in device arrays; no strides, bias, epilogue or C.
+  bool batch_by_pointers = false;
   GemmType input_type = GemmType::kFloat32;   // of A and B
   GemmType output_type = GemmType::kFloat32;  // of C, D and bias
   float alpha = 1.0f, beta = 0.0f;
@@ -41,10 +44,12 @@ struct GemmProblem {
   // The most workspace that an algorithm may use; the caller provides workspace_bytes() to `run`. 32 MiB is
   // usual for Hopper.
   size_t workspace_limit = size_t{32} << 20;
+
+  auto operator<=>(const GemmProblem&) const = default;
 };
 
 struct GemmOperands {
-  const void* a = nullptr;
+  const void* a = nullptr;  // batch_by_pointers: an array of pointers, as b and d
   const void* b = nullptr;
   const void* c = nullptr;  // read when beta != 0; may be D
   const void* bias = nullptr;
@@ -55,7 +60,9 @@ struct GemmOperands {
 // Why no implementation accepts the problem; null if some do.
 inline const char* reason_against(const GemmProblem& p) {
   if (p.m < 0 || p.n < 0 || p.k < 0 || p.batch < 0) return "a GEMM's sizes are negative";
-  if (p.batch > 1 && p.stride_d == 0) return "a batched GEMM requires a stride of D";
+  if (p.batch > 1 && p.stride_d == 0 && !p.batch_by_pointers) return "a batched GEMM requires a stride of D";
+  if (p.batch_by_pointers && (p.has_bias || p.epilogue != GemmEpilogue::kNone || p.beta != 0.0f))
+    return "a GEMM over arrays of pointers has neither bias nor epilogue nor C";
   const GemmType in = p.input_type, out = p.output_type;
   if (in == GemmType::kFloat32 && out != GemmType::kFloat32)
     return "a GEMM of float32 inputs must have a float32 output";

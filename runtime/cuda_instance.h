@@ -2,6 +2,7 @@
 // program, by nvcc or for the emulated device.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "runtime/cuda_gemm.h"
 #include "runtime/cuda_program.h"
 #include "runtime/cuda_weights.h"
+#include "runtime/device/gemm_pointers.h"
 #include "runtime/device/math.h"
 #include "runtime/extern_kernel.h"
 
@@ -124,19 +126,16 @@ class Instance {
 
   // Runs problem `index` of gemm_problems, as prepared for the current dims.
   bool gemm(int index, const void* a, const void* b, const void* bias, void* d) {
-    const size_t k = static_cast<size_t>(index);
-    const GemmProblem& p = current_->problems[k];
-    if (p.m == 0 || p.n == 0 || p.batch == 0) return true;
     GemmOperands operands;
     operands.a = a;
     operands.b = b;
     operands.bias = bias;
     operands.d = d;
     operands.workspace = workspace_;
-    const cudaError_t e = current_->gemms[k].run(operands, compute_);
-    return e == cudaSuccess ||
-           fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + current_->gemms[k].error());
+    return run_gemm(index, operands);
   }
+  // The same for a problem over arrays of pointers, to matrices in these batch dimensions, outermost first.
+  bool gemm(int index, std::initializer_list<GemmBatch> batches, const void* a, const void* b, void* d);
 
   bool call_extern(BraidExternKernel kernel, std::initializer_list<BraidTensorView> reads,
                    std::initializer_list<BraidTensorView> writes,
@@ -175,8 +174,10 @@ class Instance {
   struct Prepared {
     std::vector<int64_t> dims;
     std::vector<GemmProblem> problems;
-    std::vector<Gemm> gemms;
+    std::vector<std::shared_ptr<const Gemm>> gemms;
+    uint64_t used = 0;  // count of prepare() at the last use
   };
+  static constexpr size_t kMostPrepared = 1024;
 
   bool make_streams();
   bool upload(const BraidCudaCreateInfo& info, bool of_rank);
@@ -184,6 +185,8 @@ class Instance {
   bool make_segment();
   bool check_peers();
   bool prepare_gemms(Prepared& prepared);
+  bool run_gemm(int index, const GemmOperands& operands);
+  void forget_oldest();
   bool enqueue(cudaStream_t stream);
   bool healthy();
   void tear_down();
@@ -212,8 +215,10 @@ class Instance {
   size_t workspace_bytes_ = 0;
   int* device_flag_ = nullptr;  // INT_MAX - site of the first index check that failed; 0: none
   int* host_flag_ = nullptr;    // pinned, copied at the end of every step
-  std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;
+  std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;  // by dims, the latest kMostPrepared
+  std::map<GemmProblem, std::weak_ptr<const Gemm>> gemms_;              // those of prepared_
   Prepared* current_ = nullptr;
+  uint64_t prepare_count_ = 0;
   const char* node_ = nullptr;
   bool broken_ = false;   // a step failed midway, or its data is wrong
   bool overdue_ = false;  // a step exceeded the caller's time-out

@@ -34,8 +34,9 @@ class DeviceWeights {
 
   // The copy on the current device of a file whose header, `head`, has been checked. What is enqueued on `stream` later
   // follows the copying. Null if a call failed, or the file is damaged: then *error is cudaSuccess.
-  static std::shared_ptr<DeviceWeights> of(const void* file, const WeightFileHeader& head, cudaStream_t stream,
-                                           const UploadProgress& progress, cudaError_t* error) {
+  static std::shared_ptr<DeviceWeights> of(const void* file, const WeightFileHeader& head,
+                                           cudaStream_t stream, const UploadProgress& progress,
+                                           cudaError_t* error) {
     int device = 0;
     if ((*error = cudaGetDevice(&device)) != cudaSuccess) return nullptr;
     const std::shared_ptr<Slot> slot = slot_of({device, head.compilation_id, head.rank});
@@ -113,10 +114,12 @@ class DeviceWeights {
   // Checks the blocks that begin in these bytes of the file.
   static bool piece_intact(const void* file, uint64_t tensors_end, uint64_t begin, uint64_t end) {
     const auto block_at = [](uint64_t byte) {
-      return byte <= sizeof(WeightFileHeader) ? 0
-                                              : (byte - sizeof(WeightFileHeader) + kWeightBlock - 1) / kWeightBlock;
+      return byte <= sizeof(WeightFileHeader)
+                 ? 0
+                 : (byte - sizeof(WeightFileHeader) + kWeightBlock - 1) / kWeightBlock;
     };
-    for (uint64_t block = block_at(begin); block < std::min(block_at(end), weight_blocks(tensors_end)); ++block) {
+    for (uint64_t block = block_at(begin); block < std::min(block_at(end), weight_blocks(tensors_end));
+         ++block) {
       if (!weight_block_intact(file, tensors_end, block)) return false;
     }
     return true;

@@ -124,7 +124,7 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
   const std::string command = fmt::format(
       "{} -std=c++20 -O2 -ccbin {}{} -Xcompiler=-fPIC -shared -cudart=shared -I{}{} {} {} -x cu {} -o {} "
-      "-lcublasLt -lnccl",
+      "-lcublasLt -lcublas -lnccl",
       word(*nvcc), shell_word(host), targets, word(runtime.headers), nccl, word(source),
       word(runtime.headers / "runtime" / "cuda_host.cu"),
       word(runtime.headers / "runtime" / "device" / "cuda_gemm_cublaslt.cc"), word(partial));

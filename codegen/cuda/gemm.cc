@@ -29,6 +29,8 @@ const char* library_type(DType dtype) {
   }
 }
 
+constexpr std::size_t kMostBatches = 8;  // device::kMostGemmBatches
+
 struct Matrix {
   bool transposed = false;
   Expr leading = 0;  // 0: dense
@@ -50,14 +52,13 @@ std::optional<Matrix> matrix_of(const ir::TensorRef& ref) {
 }
 
 // Batch dimensions; neighbours are merged if one stride describes both.
-std::vector<GemmPlan::OuterBatch> batches(const ir::Gemm& gemm) {
-  std::vector<GemmPlan::OuterBatch> out;
+std::vector<GemmPlan::Batch> batches(const ir::Product& gemm) {
+  std::vector<GemmPlan::Batch> out;
   for (std::size_t d = 0; d + 2 < gemm.out.sizes.size(); ++d) {
-    const GemmPlan::OuterBatch next{gemm.out.sizes[d], gemm.a.strides[d], gemm.b.strides[d],
-                                    gemm.out.strides[d]};
+    const GemmPlan::Batch next{gemm.out.sizes[d], gemm.a.strides[d], gemm.b.strides[d], gemm.out.strides[d]};
     if (next.size.is_constant(1)) continue;
     if (!out.empty()) {
-      GemmPlan::OuterBatch& last = out.back();
+      GemmPlan::Batch& last = out.back();
       if (last.a == next.a * next.size && last.b == next.b * next.size && last.d == next.d * next.size) {
         last = {last.size * next.size, next.a, next.b, next.d};
         continue;
@@ -83,7 +84,7 @@ std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Product& g
     return std::nullopt;
   }
   const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b), d = matrix_of(gemm.out);
-  if (!a || !b || !d) return std::nullopt;
+  if (!a || !b || !d || batches(gemm).size() > kMostBatches) return std::nullopt;
   return Operands{*a, *b, *d};
 }
 
@@ -104,8 +105,11 @@ const char* library_activation(ir::PostOp::Kind kind) {
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
   const std::optional<Operands> operands = operands_of(graph, product);
   if (!operands) return kAnyEpilogue;
+  // Arrays of pointers come without epilogues.
+  const bool by_pointers = batches(product).size() > 1;
   std::size_t taken = 0;
   for (const ir::PostOp& op : product.post_ops) {
+    if (by_pointers && op.kind != ir::PostOp::Kind::identity) return taken;
     if (op.kind == ir::PostOp::Kind::add_vector) {
       // Only one, in the type of the output. A column-major output is computed as its transpose, in which the
       // vector would run along the rows.
@@ -129,12 +133,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
                      graph[op].name);
   const auto& [a, b, d] = *operands;
   GemmPlan plan;
-  plan.outer = batches(gemm);
-  GemmPlan::OuterBatch inner{1, 0, 0, 0};
-  if (!plan.outer.empty()) {
-    inner = plan.outer.back();
-    plan.outer.pop_back();
-  }
+  std::vector<GemmPlan::Batch> levels = batches(gemm);
   const std::size_t n = gemm.out.sizes.size();
   Expr m_size = gemm.out.sizes[n - 2], n_size = gemm.out.sizes[n - 1];
   const auto pointer = [&](const ir::TensorRef& ref) { return memory.pointer(ref.buffer, ref.offset); };
@@ -147,8 +146,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   if (d.transposed) {  // D^T = B^T A^T
     std::swap(plan.a, plan.b);
     std::swap(m_size, n_size);
-    std::swap(inner.a, inner.b);
-    for (GemmPlan::OuterBatch& o : plan.outer) std::swap(o.a, o.b);
+    for (GemmPlan::Batch& o : levels) std::swap(o.a, o.b);
     transpose_a = !b.transposed;
     transpose_b = !a.transposed;
     std::swap(lda, ldb);
@@ -166,11 +164,17 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   expr_field("lda", lda);
   expr_field("ldb", ldb);
   expr_field("ldd", d.leading);
-  if (!inner.size.is_constant(1)) {
-    expr_field("batch", inner.size);
-    expr_field("stride_a", inner.a);
-    expr_field("stride_b", inner.b);
-    expr_field("stride_d", inner.d);
+  if (levels.size() == 1) {
+    expr_field("batch", levels[0].size);
+    expr_field("stride_a", levels[0].a);
+    expr_field("stride_b", levels[0].b);
+    expr_field("stride_d", levels[0].d);
+  } else if (!levels.empty()) {
+    Expr count = 1;
+    for (const GemmPlan::Batch& level : levels) count = count * level.size;
+    expr_field("batch", count);
+    field("batch_by_pointers", "true");
+    plan.batches = std::move(levels);
   }
   field("input_type", library_type(graph[gemm.a.buffer].dtype));
   field("output_type", library_type(graph[gemm.out.buffer].dtype));

@@ -21,11 +21,12 @@ struct GemmPlan {
   // the step's dims. Equal problems share one prepared object.
   std::string problem;
   std::string a, b, bias, d;  // C pointers
-  // Loops over batches that one stride cannot describe.
-  struct OuterBatch {
+  // The batch dimensions, outermost first, if one stride cannot describe them: the library then takes arrays of
+  // pointers.
+  struct Batch {
     ir::Expr size, a, b, d;  // elements
   };
-  std::vector<OuterBatch> outer;
+  std::vector<Batch> batches;
 };
 // nullopt if the library does not support the product.
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory);

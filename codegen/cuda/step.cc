@@ -185,22 +185,16 @@ class StepWriter {
     auto problem = std::find(out_.gemm_problems.begin(), out_.gemm_problems.end(), plan->problem);
     const auto index = problem - out_.gemm_problems.begin();
     if (problem == out_.gemm_problems.end()) out_.gemm_problems.push_back(plan->problem);
-    std::string indent, a, b, d;
-    for (std::size_t k = 0; k < plan->outer.size(); ++k) {
-      const GemmPlan::OuterBatch& o = plan->outer[k];
-      const std::string i = fmt::format("batch{}", k);
-      line(fmt::format("{0}for (int64_t {1} = 0; {1} < {2}; ++{1}) {{", indent, i, host_expr(o.size)));
-      indent += "  ";
-      const auto moved = [&](std::string& text, Expr stride) {
-        if (!stride.is_constant(0)) text += fmt::format(" + {} * {}", i, host_operand(stride));
-      };
-      moved(a, o.a);
-      moved(b, o.b);
-      moved(d, o.d);
+    if (plan->batches.empty()) {
+      line(fmt::format("BRAID_TRY(gemm({}, {}, {}, {}, {}));", index, plan->a, plan->b, plan->bias, plan->d));
+      return;
     }
-    line(fmt::format("{}BRAID_TRY(gemm({}, {}{}, {}{}, {}, {}{}));", indent, index, plan->a, a, plan->b, b,
-                     plan->bias, plan->d, d));
-    for (std::size_t k = plan->outer.size(); k-- > 0;) line(std::string(k * 2, ' ') + "}");
+    std::string batches;
+    for (const GemmPlan::Batch& o : plan->batches) {
+      batches += fmt::format("{}{{{}, {}, {}, {}}}", batches.empty() ? "" : ", ", host_expr(o.size),
+                             host_expr(o.a), host_expr(o.b), host_expr(o.d));
+    }
+    line(fmt::format("BRAID_TRY(gemm({}, {{{}}}, {}, {}, {}));", index, batches, plan->a, plan->b, plan->d));
   }
 
   // ---------------------------------------------------------------------------------------------------

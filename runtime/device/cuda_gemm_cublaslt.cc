@@ -1,9 +1,11 @@
-// Matrix multiplication on a GPU by cuBLASLt.
+// Matrix multiplication on a GPU by cuBLASLt, or by cuBLAS where the matrices of a batch are given by arrays of
+// pointers.
 //
 // cuBLASLt's epilogues require a bias along the rows of a column-major D. A row-major D[m,n] is a column-major
 // [n,m], so we compute D' = B' * A' with the operands exchanged: each row-major matrix is passed as the
 // column-major matrix of the same bytes, and our bias[n] lies along the rows.
 #include <cublasLt.h>
+#include <cublas_v2.h>
 
 #include <mutex>
 #include <string>
@@ -14,17 +16,18 @@
 namespace braid::rt::cuda {
 namespace {
 
-// A single handle would be bound to one device's context, so there is one per device, made at first use and never
-// destroyed (cuBLAS may be unloaded before static objects are).
-cublasLtHandle_t handle_of_device(cublasStatus_t* status) {
+// A library's handles: each is bound to one device's context, so there is one per device, made at first use and never
+// destroyed (the library may be unloaded before static objects are).
+template <class Handle, cublasStatus_t (*Create)(Handle*)>
+Handle handle_of_device(cublasStatus_t* status) {
   static std::mutex mutex;
-  static cublasLtHandle_t handles[64] = {};
+  static Handle handles[64] = {};
   int device = 0;
   *status = CUBLAS_STATUS_NOT_INITIALIZED;
   if (cudaGetDevice(&device) != cudaSuccess || device >= 64) return nullptr;
   std::lock_guard lock(mutex);
   *status = CUBLAS_STATUS_SUCCESS;
-  if (handles[device] == nullptr) *status = cublasLtCreate(&handles[device]);
+  if (handles[device] == nullptr) *status = Create(&handles[device]);
   return handles[device];
 }
 
@@ -68,7 +71,8 @@ struct Gemm::Plan {
   GemmProblem problem;
   bool prepared = false;
   std::string error;
-  cublasLtHandle_t handle = nullptr;
+  cublasHandle_t pointer_handle = nullptr;  // if the batch is given by pointers
+  cublasLtHandle_t handle = nullptr;        // otherwise
   Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> operation;
   Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> first, second, c, d;  // of B', A', C', D'
   cublasLtMatmulAlgo_t algorithm{};
@@ -98,7 +102,12 @@ struct Gemm::Plan {
   bool make() {
     const GemmProblem& p = problem;
     cublasStatus_t status;
-    handle = handle_of_device(&status);
+    if (p.batch_by_pointers) {
+      pointer_handle = handle_of_device<cublasHandle_t, cublasCreate>(&status);
+      workspace = p.workspace_limit;
+      return check(status, "handle of cuBLAS");
+    }
+    handle = handle_of_device<cublasLtHandle_t, cublasLtCreate>(&status);
     if (!check(status, "handle")) return false;
     if (!check(cublasLtMatmulDescCreate(&operation.value, CUBLAS_COMPUTE_32F, CUDA_R_32F), "operation"))
       return false;
@@ -142,6 +151,22 @@ struct Gemm::Plan {
     workspace = found.workspaceSize;
     return true;
   }
+
+  // Stream and workspace belong to the handle, which all products of the device share.
+  bool run_pointers(const GemmOperands& o, cudaStream_t stream) {
+    static std::mutex mutex;
+    const GemmProblem& p = problem;
+    const std::lock_guard lock(mutex);
+    return check(cublasSetStream(pointer_handle, stream), "stream") &&
+           check(cublasSetWorkspace(pointer_handle, o.workspace, workspace), "workspace") &&
+           check(cublasGemmBatchedEx_64(pointer_handle, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                        p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, p.n, p.m, p.k, &p.alpha,
+                                        static_cast<const void* const*>(o.b), type_of(p.input_type), p.ldb,
+                                        static_cast<const void* const*>(o.a), type_of(p.input_type), p.lda,
+                                        &p.beta, static_cast<void* const*>(o.d), type_of(p.output_type),
+                                        p.ldd, p.batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+                 "batched matmul");
+  }
 };
 
 Gemm::Gemm() : plan_(std::make_unique<Plan>()) {}
@@ -169,6 +194,8 @@ size_t Gemm::workspace_bytes() const { return plan_->workspace; }
 cudaError_t Gemm::run(const GemmOperands& o, cudaStream_t stream) const {
   if (!plan_->prepared) return cudaErrorInvalidValue;
   const GemmProblem& p = plan_->problem;
+  if (plan_->pointer_handle != nullptr)
+    return plan_->run_pointers(o, stream) ? cudaSuccess : cudaErrorUnknown;
   if (plan_->operation.value == nullptr) return cudaSuccess;
   if (p.has_bias &&
       !plan_->check(cublasLtMatmulDescSetAttribute(plan_->operation.value, CUBLASLT_MATMUL_DESC_BIAS_POINTER,

@@ -1,5 +1,8 @@
 // Matrix multiplication on the emulated device. It records accesses element by element, as a kernel does; the
 // arithmetic works on rows converted to float32.
+#include "runtime/emulated/gemm.h"
+
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -21,6 +24,8 @@ struct Gemm::Plan {
 };
 
 namespace {
+
+std::atomic<int> preparations = 0;
 
 size_t size_of(GemmType type) { return type == GemmType::kFloat32 ? 4 : 2; }
 
@@ -112,24 +117,32 @@ float activate(GemmEpilogue epilogue, float x) {
 std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, AccessSet& accesses) {
   std::unique_ptr<Fault> fault;
   Operand operand(accesses, fault);
-  const auto at = [](const void* base, int64_t index, int64_t stride, GemmType type) {
-    return static_cast<const char*>(base) + static_cast<size_t>(index * stride) * size_of(type);
+  // Matrix `index` of a batch; null if its address may not be read.
+  const auto at = [&](const void* base, int64_t index, int64_t stride, GemmType type) {
+    if (p.batch_by_pointers) {
+      char* const* address = static_cast<char* const*>(base) + index;
+      return operand.touch(address, sizeof *address, AccessKind::kRead) ? *address : nullptr;
+    }
+    return const_cast<char*>(static_cast<const char*>(base)) +
+           static_cast<size_t>(index * stride) * size_of(type);
   };
   const int64_t a_rows = p.transpose_a ? p.k : p.m, a_columns = p.transpose_a ? p.m : p.k;
   const int64_t b_rows = p.transpose_b ? p.n : p.k, b_columns = p.transpose_b ? p.k : p.n;
   std::vector<float> a, b, c, bias, d(static_cast<size_t>(p.n));
   if (p.has_bias && !operand.read(o.bias, p.output_type, 1, p.n, p.n, bias)) return fault;
   for (int64_t batch = 0; batch < p.batch; ++batch) {
-    if (batch == 0 || p.stride_a != 0) {
-      if (!operand.read(at(o.a, batch, p.stride_a, p.input_type), p.input_type, a_rows, a_columns, p.lda, a))
-        return fault;
+    if (batch == 0 || p.stride_a != 0 || p.batch_by_pointers) {
+      const char* matrix = at(o.a, batch, p.stride_a, p.input_type);
+      if (matrix == nullptr || !operand.read(matrix, p.input_type, a_rows, a_columns, p.lda, a)) return fault;
       if (p.transpose_a) a = transposed(a, a_rows, a_columns);
     }
-    if (batch == 0 || p.stride_b != 0) {
-      if (!operand.read(at(o.b, batch, p.stride_b, p.input_type), p.input_type, b_rows, b_columns, p.ldb, b))
-        return fault;
+    if (batch == 0 || p.stride_b != 0 || p.batch_by_pointers) {
+      const char* matrix = at(o.b, batch, p.stride_b, p.input_type);
+      if (matrix == nullptr || !operand.read(matrix, p.input_type, b_rows, b_columns, p.ldb, b)) return fault;
       if (p.transpose_b) b = transposed(b, b_rows, b_columns);
     }
+    char* const out = at(o.d, batch, p.stride_d, p.output_type);
+    if (out == nullptr) return fault;
     for (int64_t m = 0; m < p.m; ++m) {
       std::fill(d.begin(), d.end(), 0.0f);
       for (int64_t k = 0; k < p.k; ++k) {
@@ -147,8 +160,7 @@ std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, Acc
         if (p.has_bias) value += bias[static_cast<size_t>(n)];
         d[static_cast<size_t>(n)] = activate(p.epilogue, value);
       }
-      char* to = static_cast<char*>(o.d) +
-                 static_cast<size_t>(batch * p.stride_d + m * p.ldd) * size_of(p.output_type);
+      char* to = out + static_cast<size_t>(m * p.ldd) * size_of(p.output_type);
       if (!operand.touch(to, static_cast<size_t>(p.n) * size_of(p.output_type), AccessKind::kWrite))
         return fault;
       store(d.data(), p.output_type, p.n, to);
@@ -165,6 +177,7 @@ Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm& Gemm::operator=(Gemm&&) noexcept = default;
 
 cudaError_t Gemm::prepare(const GemmProblem& problem) {
+  ++preparations;
   plan_->prepared = false;
   if (const char* why = reason_against(problem)) {
     plan_->error = why;
@@ -193,3 +206,5 @@ cudaError_t Gemm::run(const GemmOperands& operands, cudaStream_t handle) const {
 const char* Gemm::error() const { return plan_->error.c_str(); }
 
 }  // namespace braid::rt::cuda
+
+int braid::emulated::gemm_preparations() { return braid::rt::cuda::preparations; }

@@ -61,7 +61,8 @@ TEST(Gpu, EmulatedStepsHaveNoTimes) {
   const Folder folder;
   const std::string program = source_of(folder);
   for (const char* command : {"bench", "run"}) {
-    const ProcessResult result = braid({command, program, "--random", "1", "--repeat", "4", "--device", "emulated"});
+    const ProcessResult result =
+        braid({command, program, "--random", "1", "--repeat", "4", "--device", "emulated"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("times mean nothing"));
     EXPECT_THAT(result.out + result.err, Not(ContainsRegex("[0-9] [mun]s")));
@@ -76,8 +77,9 @@ TEST(Gpu, ProgramsAreBuiltForItAndTimedWithItsNameDriverAndClocks) {
     const ProcessResult bench = braid({"bench", program, "--repeat", "300", "--warmup", "2"}, {}, gpu);
     EXPECT_EQ(bench.exit_code, 0) << bench.err;
     EXPECT_THAT(bench.err, IsEmpty());
-    EXPECT_THAT(bench.out, HasSubstr("on Fake GPU 0 (sm_90), driver 590.44, CUDA 13.2, SM clock 1700 of 1980 MHz, "
-                                     "memory clock 2600 of 2619 MHz"));
+    EXPECT_THAT(bench.out,
+                HasSubstr("on Fake GPU 0 (sm_90), driver 590.44, CUDA 13.2, SM clock 1700 of 1980 MHz, "
+                          "memory clock 2600 of 2619 MHz"));
     EXPECT_THAT(bench.out, ContainsRegex("rank 0: 300 steps, min [0-9.]+ ms, median [0-9.]+ ms"));
   }
   // Built once, for the GPU that there is, and for later ones.
@@ -90,26 +92,27 @@ TEST(Gpu, ProgramsAreBuiltForItAndTimedWithItsNameDriverAndClocks) {
 
 TEST(Gpu, TestAndVerifyRunThere) {
   const Folder folder;
-  const ProcessResult verify = braid({"verify", folder.file("twice.braid", kTwice), "--target", "cuda"}, {}, with_gpus(1));
+  const ProcessResult verify =
+      braid({"verify", folder.file("twice.braid", kTwice), "--target", "cuda"}, {}, with_gpus(1));
   EXPECT_EQ(verify.exit_code, 0) << verify.err;
   EXPECT_THAT(verify.err, IsEmpty());
-  const ProcessResult cases =
-      braid({"test", "--ranks", "2", "--target", "cuda", "--device", "gpu", model("collectives/all_reduce_dynamic")}, {},
-            with_gpus(2, folder / "log"));
+  const ProcessResult cases = braid({"test", "--ranks", "2", "--target", "cuda", "--device", "gpu",
+                                     model("collectives/all_reduce_dynamic")},
+                                    {}, with_gpus(2, folder / "log"));
   EXPECT_EQ(cases.exit_code, 0) << cases.out << cases.err;
   EXPECT_THAT(read_text(folder / "log"), HasSubstr("compute_90"));
 }
 
 TEST(Gpu, EveryRankNeedsOne) {
   const Folder folder;
-  const std::string program =
-      compiled("all_reduce_source", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2",
-                                     "--target", "cuda", "--emit", "source", "--dim", "batch=1..4", "--dim",
-                                     "sequence=1..16"});
+  const std::string program = compiled(
+      "all_reduce_source", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2", "--target",
+                            "cuda", "--emit", "source", "--dim", "batch=1..4", "--dim", "sequence=1..16"});
   const ProcessResult one = braid({"run", program, "--random", "1"}, {}, with_gpus(1));
   EXPECT_EQ(one.exit_code, 1);
   EXPECT_THAT(one.err, AllOf(HasSubstr("BR0013"), HasSubstr("2 ranks"), HasSubstr("1 GPU")));
-  const ProcessResult two = braid({"run", program, "--random", "1", "-o", folder / "results"}, {}, with_gpus(2));
+  const ProcessResult two =
+      braid({"run", program, "--random", "1", "-o", folder / "results"}, {}, with_gpus(2));
   EXPECT_EQ(two.exit_code, 0) << two.err;
   EXPECT_THAT(folder.names(), Contains("results/rank1"));
 }
@@ -117,7 +120,8 @@ TEST(Gpu, EveryRankNeedsOne) {
 TEST(Gpu, AChoiceForACpuProgramIsRefused) {
   const Folder folder;
   for (const char* device : {"gpu", "emulated"}) {
-    const ProcessResult result = braid({"run", folder.file("twice.braid", kTwice), "--device", device}, {}, with_gpus(1));
+    const ProcessResult result =
+        braid({"run", folder.file("twice.braid", kTwice), "--device", device}, {}, with_gpus(1));
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err, HasSubstr("BR0003"));
   }

@@ -95,6 +95,19 @@ ir::Schedule attention_products() {
   return net.finish();
 }
 
+// One token against a cache: two of four products depend on the cache's length.
+ir::Schedule decode_products() {
+  Net net;
+  const Expr past = net.graph.add_dim("past", {1, 2000});
+  TensorBox x = net.input("x", DType::f32, {1, 24}), k = net.input("k", DType::f32, {past, 16}),
+            v = net.input("v", DType::f32, {past, 16});
+  TensorBox q = net.lowering.matmul(x, net.input("wq", DType::f32, {24, 16}));
+  TensorBox scores = net.lowering.matmul(q, net.lowering.permute(k, {1, 0}));
+  TensorBox mixed = net.lowering.matmul(net.unary(OpCode::abs, scores), v);
+  net.lowering.output("y", net.lowering.matmul(mixed, net.input("wo", DType::f32, {16, 12})));
+  return net.finish();
+}
+
 // Types and strides that the library does not take: a kernel of our own.
 ir::Schedule naive(DType dtype) {
   Net net;
@@ -129,6 +142,7 @@ void add_gemm_cases(std::vector<Case>& out) {
     }
   }
   out.push_back({"attention_products", attention_products});
+  out.push_back({"decode_products", decode_products});
   for (DType dtype : {DType::f64, DType::i32, DType::i8, DType::i64}) {
     out.push_back({fmt::format("gemm_naive_{}", to_string(dtype)), [dtype] { return naive(dtype); }});
   }

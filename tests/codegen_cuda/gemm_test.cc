@@ -1,3 +1,5 @@
+#include "runtime/emulated/gemm.h"
+
 #include "tests/codegen_cuda/run_case.h"
 
 namespace braid::test {
@@ -44,6 +46,48 @@ TEST_F(Gemm, WhatTheLibraryHasNeedsNoKernel) {
 TEST_F(Gemm, OperandsAreViewsAndBatchesThatDoNotMerge) {
   expect_equal(run_case("attention_products", {{"batch", 3}, {"seq", 7}}), 0);
   expect_equal(run_case("attention_products", {{"batch", 1}, {"seq", 1}}), 0);
+}
+
+TEST_F(Gemm, BatchesThatDoNotMergeAreOneCall) {
+  const std::string source = source_of("attention_products");
+  EXPECT_THAT(source, ::testing::HasSubstr("batch_by_pointers"));
+  EXPECT_THAT(source, ::testing::Not(::testing::HasSubstr("for (int64_t batch")));
+}
+
+// An instance of a program without weights or ranks.
+class Prepared {
+ public:
+  explicit Prepared(const std::string& name) : program_(*program_of(name)) {
+    BraidCudaCreateInfo info = {};
+    info.abi_version = BRAID_CUDA_ABI_VERSION;
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(program_.create(&info, &instance_), BRAID_OK) << program_.last_error(nullptr);
+  }
+  ~Prepared() { program_.destroy(instance_); }
+  // How many products were prepared for this size of the only dimension.
+  int prepare(std::int64_t size) {
+    const int before = emulated::gemm_preparations();
+    EXPECT_EQ(program_.prepare(instance_, &size), BRAID_OK) << program_.last_error(instance_);
+    return emulated::gemm_preparations() - before;
+  }
+
+ private:
+  const BraidCudaProgram& program_;
+  BraidCudaInstance* instance_ = nullptr;
+};
+
+TEST_F(Gemm, AnotherTokenPreparesOnlyTheProductsThatDependOnTheLength) {
+  expect_equal(run_case("decode_products", {{"past", 5}}), 0);
+  Prepared decode("decode_products");
+  EXPECT_EQ(decode.prepare(7), 4);
+  EXPECT_EQ(decode.prepare(8), 2);
+  EXPECT_EQ(decode.prepare(9), 2);
+  EXPECT_EQ(decode.prepare(8), 0);
+  // The least recently used lengths are forgotten.
+  for (std::int64_t past = 30; past < 30 + 1023; ++past) EXPECT_EQ(decode.prepare(past), 2);
+  EXPECT_EQ(decode.prepare(8), 0);
+  EXPECT_EQ(decode.prepare(7), 2);
+  EXPECT_EQ(decode.prepare(1000), 0);
 }
 
 TEST_F(Gemm, TypesThatTheLibraryLacksHaveAKernelOfTheirOwn) {

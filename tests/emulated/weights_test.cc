@@ -1,10 +1,9 @@
 // Weight files on a device: pieces, checks, and one copy for all instances (runtime/cuda_weights.h).
 #define BRAID_EMULATED_DEVICE
-#include "runtime/cuda_weights.h"
-
 #include <cstring>
 #include <random>
 
+#include "runtime/cuda_weights.h"
 #include "tests/emulated/support.h"
 
 namespace braid::test {
@@ -28,7 +27,8 @@ std::vector<unsigned char> weight_file(std::uint64_t bytes, int rank = -1) {
   std::vector<unsigned char> file(head.bytes);
   std::memcpy(file.data(), &head, sizeof head);
   std::mt19937 random(static_cast<unsigned>(bytes));
-  for (std::uint64_t k = sizeof head; k < head.tensors_end; ++k) file[k] = static_cast<unsigned char>(random());
+  for (std::uint64_t k = sizeof head; k < head.tensors_end; ++k)
+    file[k] = static_cast<unsigned char>(random());
   for (std::uint64_t b = 0; b < blocks; ++b) {
     const std::uint64_t begin = sizeof head + b * kWeightBlock;
     const std::uint64_t sum =
@@ -88,7 +88,8 @@ TEST_F(DeviceWeightsTest, AllBytesArriveInPiecesAndProgressIsTold) {
     EXPECT_EQ(most, end);
     EXPECT_EQ(calls, (end + (std::uint64_t{8} << 20) - 1) >> 23);
     std::vector<unsigned char> back(end);
-    ASSERT_EQ(cudaMemcpyAsync(back.data(), weights->memory(), end, cudaMemcpyDeviceToHost, stream_), cudaSuccess);
+    ASSERT_EQ(cudaMemcpyAsync(back.data(), weights->memory(), end, cudaMemcpyDeviceToHost, stream_),
+              cudaSuccess);
     ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
     EXPECT_TRUE(std::equal(back.begin(), back.end(), file.begin())) << bytes;
   }
@@ -130,8 +131,9 @@ TEST_F(DeviceWeightsTest, InstancesMadeAtTheSameTimeShareACopy) {
       cudaStream_t own = nullptr;
       cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
       cudaError_t error = cudaSuccess;
-      weights = DeviceWeights::of(file.data(), header_of(file), own,
-                                  [&](std::uint64_t done, std::uint64_t total) { copied += done == total; }, &error);
+      weights = DeviceWeights::of(
+          file.data(), header_of(file), own,
+          [&](std::uint64_t done, std::uint64_t total) { copied += done == total; }, &error);
       // What is enqueued later follows the copying: a finding if it does not.
       std::vector<unsigned char> back(64);
       cudaMemcpyAsync(back.data(), weights->memory(), back.size(), cudaMemcpyDeviceToHost, own);

@@ -1,0 +1,9 @@
+// What the matrix products of the emulated device tell its tests.
+#pragma once
+
+namespace braid::emulated {
+
+// How often a product was prepared since the process began: on a GPU each costs a choice by cuBLASLt.
+int gemm_preparations();
+
+}  // namespace braid::emulated
