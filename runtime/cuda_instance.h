@@ -19,6 +19,7 @@
 #include "runtime/cuda_weights.h"
 #include "runtime/device/gemm_pointers.h"
 #include "runtime/device/math.h"
+#include "runtime/dtype.h"
 #include "runtime/extern_kernel.h"
 
 // Returns from the step (or any function that returns bool) if a call failed; the message names the current
@@ -175,10 +176,15 @@ class Instance {
     std::vector<int64_t> dims;
     std::vector<GemmProblem> problems;
     std::vector<std::shared_ptr<const Gemm>> gemms;
-    uint64_t used = 0;  // count of prepare() at the last use
+    std::vector<bool> empty;  // per input, then per output: has no elements
+    uint64_t used = 0;        // count of prepare() at the last use
   };
   static constexpr size_t kMostPrepared = 1024;
 
+  bool check_device();
+  bool check_memory(const char* what, const BraidTensorInfo& tensor, bool empty, const void* pointer,
+                    const void** known);
+  bool no_memory(const char* what, uint64_t bytes);
   bool make_streams();
   bool upload(const BraidCudaCreateInfo& info, bool of_rank);
   bool make_groups(ncclComm_t world);
@@ -219,6 +225,7 @@ class Instance {
   std::map<GemmProblem, std::weak_ptr<const Gemm>> gemms_;              // those of prepared_
   Prepared* current_ = nullptr;
   uint64_t prepare_count_ = 0;
+  std::vector<const void*> known_memory_;  // per input, then per output: the pointer last found right
   const char* node_ = nullptr;
   bool broken_ = false;   // a step failed midway, or its data is wrong
   bool overdue_ = false;  // a step exceeded the caller's time-out

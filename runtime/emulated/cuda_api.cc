@@ -234,6 +234,18 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return cudaSuccess;
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  if (attributes == nullptr) return result(cudaErrorInvalidValue);
+  *attributes = {cudaMemoryTypeUnregistered, -2, nullptr, const_cast<void*>(pointer), {}};
+  const int index = device_memory().find(reinterpret_cast<uintptr_t>(pointer));
+  if (index >= 0 && !device_memory().at(index).freed) {
+    *attributes = {cudaMemoryTypeDevice, device_memory().at(index).device, const_cast<void*>(pointer), nullptr, {}};
+  } else if (pinned(pointer)) {
+    *attributes = {cudaMemoryTypeHost, host_thread().device, const_cast<void*>(pointer), const_cast<void*>(pointer), {}};
+  }
+  return cudaSuccess;
+}
+
 cudaError_t cudaDeviceSynchronize(void) {
   Device& device = current_device();
   std::vector<CUstream_st*> streams;

@@ -125,6 +125,11 @@ struct SameFunction<R (*)(P...) noexcept, S (*)(Q...)> : SameFunction<R (*)(P...
 
 #include "api_names.inc"  // made from the declarations by CMakeLists.txt: SAME and SAME_VALUE, a line for each name
 
+static_assert(sizeof(::cudaPointerAttributes) == sizeof(emulated::cudaPointerAttributes));
+SAME_MEMBER(cudaPointerAttributes, type);
+SAME_MEMBER(cudaPointerAttributes, device);
+SAME_MEMBER(cudaPointerAttributes, devicePointer);
+SAME_MEMBER(cudaPointerAttributes, hostPointer);
 static_assert(sizeof(::ncclUniqueId) == sizeof(emulated::ncclUniqueId));
 static_assert(sizeof(::ncclConfig_t) == sizeof(emulated::ncclConfig_t));
 static_assert(sizeof(::ncclRedOp_t) == sizeof(emulated::ncclRedOp_t));
