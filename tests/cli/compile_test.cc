@@ -126,9 +126,8 @@ TEST(Compile, AFolderThatCannotBeMadeIsAUserError) {
 TEST(Compile, ALibraryIsBuiltOncePerSourceFlagsAndProcessor) {
   const Folder folder;
   const std::string log = folder / "log";
-  const std::string compiler =
-      folder.file("c++", "#!/bin/sh\ncase \"$*\" in *\" -E \"*) ;; *) echo built >> " + log +
-                             ";; esac\nexec c++ \"$@\"\n");
+  const std::string compiler = folder.file(
+      "c++", "#!/bin/sh\ncase \"$*\" in *\" -E \"*) ;; *) echo built >> " + log + ";; esac\nexec c++ \"$@\"\n");
   fs::permissions(compiler, fs::perms::owner_all);
   const auto builds = [&](const std::string& out, const std::vector<std::string>& more,
                           const std::string& flags = "-O1") {
