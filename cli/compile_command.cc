@@ -26,6 +26,7 @@ struct Options {
   std::string cpu;
   bool timing = false;
   bool checked = false;
+  bool standalone = false;
 };
 
 void write_text(const std::string& path, const std::string& text) {
@@ -45,6 +46,11 @@ int run(const Options& o) {
   if (o.checked && !codegen::target_named(options.target).has_checked) {
     ir::user_error(kBadOption, {}, "--checked supports only programs for cpu",
                    "run the CUDA program on the emulated device, which checks all accesses");
+  }
+  options.standalone = o.standalone;
+  if (o.standalone && !codegen::target_named(options.target).has_standalone) {
+    ir::user_error(kBadOption, {}, "--standalone supports only programs for cuda",
+                   "docs/generated-code.md says how to build a C++ program without braid");
   }
   if (!o.cpu.empty() && codegen::target_named(options.target).abi != codegen::ProgramAbi::host) {
     ir::user_error(kBadOption, {}, "--cpu is for programs that run on a processor",
@@ -110,6 +116,9 @@ void add_compile(CLI::App& app, Invocation& chosen) {
   command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
   command->add_flag("--checked", o->checked,
                     "Make the program check its buffers' lifetimes against the plan (slow)");
+  command->add_flag(
+      "--standalone", o->standalone,
+      "Also write a CMakeLists.txt and Braid's sources, so that the folder of a CUDA program builds alone");
   o->model.add_dimensions(*command);
   o->model.add_target(*command);
   o->model.add_passes(*command);

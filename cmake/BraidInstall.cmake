@@ -16,7 +16,10 @@ foreach(part ir analysis passes pipeline frontend codegen driver explain runtime
 endforeach()
 # Compiled with a CUDA program by nvcc, where that is.
 install(FILES runtime/device/cuda_gemm_cublaslt.cc DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime/device")
-install(FILES runtime/cuda_host.cu DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime")
+install(FILES runtime/cuda_host.cu runtime/cuda_toolkit.cmake runtime/cuda_standalone.cmake
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime")
+# Copied into folders that build alone.
+install(DIRECTORY runtime/emulated DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime" FILES_MATCHING PATTERN "*.cc")
 
 install(FILES "${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libbraid_runtime.link" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 

@@ -91,6 +91,17 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
 
 namespace {
 
+// What a program that builds alone has beside its source.
+bool is_standalone_file(const std::string& name) {
+  if (name == "CMakeLists.txt") return true;
+  constexpr std::string_view kKinds[] = {".h", ".inc", ".cc", ".cu", ".cmake"};
+  const fs::path path = name;
+  if (!name.starts_with("runtime/") || path != path.lexically_normal() ||
+      name.find("..") != std::string::npos)
+    return false;
+  return std::find(std::begin(kKinds), std::end(kKinds), path.extension()) != std::end(kKinds);
+}
+
 // Whether programs have such a file: nothing else is ever replaced or removed, whatever a manifest names.
 bool is_program_file(const std::string& name) {
   if (name == "weights.bin") return true;
@@ -100,6 +111,7 @@ bool is_program_file(const std::string& name) {
         std::string_view(name).substr(kRank.size(), name.size() - kRank.size() - kBin.size());
     return std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   }
+  if (is_standalone_file(name)) return true;
   const std::size_t dot = name.find('.');
   if (dot == std::string::npos || c_identifier(name.substr(0, dot)) != name.substr(0, dot)) return false;
   const std::string kind = name.substr(dot);

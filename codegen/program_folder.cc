@@ -106,6 +106,11 @@ void ProgramFolder::refuse_foreign_files() const {
   if (!old && fs::exists(fs::symlink_status(manifest, ignored))) refuse(manifest);
   for (const std::string& file : named_) {
     const fs::path path = fs::path(dir_) / file;
+    for (fs::path folder = fs::path(file).parent_path(); !folder.empty(); folder = folder.parent_path()) {
+      const fs::path at = fs::path(dir_) / folder;
+      const fs::file_status status = fs::symlink_status(at, ignored);
+      if (fs::exists(status) && !fs::is_directory(status)) refuse(at);
+    }
     const fs::file_status status = fs::symlink_status(path, ignored);
     const bool known = old && std::find(old->begin(), old->end(), file) != old->end();
     if (!fs::exists(status) || (known && !fs::is_directory(status))) continue;
@@ -119,6 +124,8 @@ void ProgramFolder::write(const std::vector<TextFile>& sources, const ir::Graph&
   named_ = manifest["files"].get<std::vector<std::string>>();
   refuse_foreign_files();
   for (const TextFile& source : sources) {
+    std::error_code ignored;  // then the file cannot be written
+    fs::create_directories((fs::path(aside_) / source.name).parent_path(), ignored);
     write_text(fs::path(aside_) / source.name, source.text);
     written_.push_back(source.name);
   }
@@ -149,10 +156,15 @@ std::vector<std::string> ProgramFolder::publish() {
   try {
     fs::rename(aside / "unfinished.json", manifest);
     for (const std::string& file : files) {
-      if (file != "manifest.json") fs::rename(aside / file, dir / file);
+      if (file == "manifest.json") continue;
+      fs::create_directories((dir / file).parent_path());
+      fs::rename(aside / file, dir / file);
     }
     for (const std::string& file : gone) {
       if (!fs::is_directory(fs::symlink_status(dir / file))) fs::remove(dir / file);
+      std::error_code ignored;  // an error: others are in it
+      for (fs::path folder = fs::path(file).parent_path(); !folder.empty(); folder = folder.parent_path())
+        fs::remove(dir / folder, ignored);
     }
     fs::rename(aside / "manifest.json", manifest);
   } catch (const fs::filesystem_error& e) {

@@ -1,5 +1,7 @@
 // How a compiled program gets into a folder:
 //
+// (a program that builds alone has more of them, some in folders)
+//
 //   staged         DIR/.braid-XXXXXX/{name.cc, name.h, weights*.bin, manifest.json, name.so}
 //   published      under a lock of DIR: a manifest marked "unfinished" replaces the old one, each file is
 //                  renamed into place, files that only the old program had are removed, and the new manifest

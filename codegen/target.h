@@ -19,8 +19,9 @@
 namespace braid::codegen {
 
 struct EmitRequest {
-  std::string name;      // of the program; made a C identifier
-  bool checked = false;  // the program checks itself against its memory plan as it runs
+  std::string name;         // of the program; made a C identifier
+  bool checked = false;     // the program checks itself against its memory plan as it runs
+  bool standalone = false;  // with all that its folder needs to be built without Braid
 };
 struct Emitted {
   std::string name;
@@ -50,6 +51,7 @@ struct Target {
   std::string device_library;  // the one for GPUs, if the target has one
   bool has_architectures = false;   // --target NAME:ARCHITECTURE,...
   bool has_checked = false;         // EmitRequest::checked
+  bool has_standalone = false;      // EmitRequest::standalone
   std::vector<passes::Pass> first;  // run before all other passes
   KernelLimits limits;              // of the target's kernels, for legalise()
   // Emits source, header, weights and manifest into the folder, unpublished. User errors if the target has no code

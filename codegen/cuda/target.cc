@@ -42,11 +42,12 @@ Target target() {
       .library = ".emulated.so",
       .device_library = ".cuda.so",
       .has_architectures = true,
+      .has_standalone = true,
       .first = {OneIssueOrder()},
       .limits = kernel_limits(),
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
         const CudaProgram program = emit_cuda(schedule, {.name = request.name});
-        write_cuda(program, schedule, folder);
+        write_cuda(program, schedule, folder, request.standalone);
         return {program.name, program.id};
       },
       .build =

@@ -1,5 +1,6 @@
 #include "codegen/cuda/write_program.h"
 
+#include "codegen/cuda/standalone.h"
 #include "codegen/manifest.h"
 #include "runtime/cuda_abi.h"
 
@@ -17,10 +18,18 @@ nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& 
   return m;
 }
 
-void write_cuda(const CudaProgram& program, const ir::Schedule& schedule, ProgramFolder& folder) {
-  folder.write(
-      {{program.name + ".cu", cuda_source(std::span(&program, 1))}, {program.name + ".h", program.header}},
-      schedule.graph, program.weights, program.id, manifest(program, schedule));
+void write_cuda(const CudaProgram& program, const ir::Schedule& schedule, ProgramFolder& folder,
+                bool standalone) {
+  const std::string source = cuda_source(std::span(&program, 1));
+  std::vector<TextFile> files = {{program.name + ".cu", source}, {program.name + ".h", program.header}};
+  nlohmann::ordered_json m = manifest(program, schedule);
+  if (standalone) {
+    for (TextFile& file : standalone_files(program.name, source)) {
+      m["files"].push_back(file.name);
+      files.push_back(std::move(file));
+    }
+  }
+  folder.write(files, schedule.graph, program.weights, program.id, m);
 }
 
 }  // namespace braid::codegen::cuda

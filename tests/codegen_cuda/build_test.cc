@@ -27,10 +27,10 @@ class Build : public ::testing::Test {
   void TearDown() override { fs::remove_all(dir_); }
   const fs::path dir_ = fs::path(::testing::TempDir()) / ("braid_cuda_build." + std::to_string(getpid()));
 
-  void write() {
+  void write(bool standalone = false) {
     const ir::Schedule s = find_case("layers_2").build();
     codegen::ProgramFolder folder(dir_.string());
-    write_cuda(emit_cuda(s, {.name = "layers"}), s, folder);
+    write_cuda(emit_cuda(s, {.name = "layers"}), s, folder, standalone);
     folder.publish();
   }
 };
@@ -83,6 +83,41 @@ TEST_F(Build, NvccLinksTheProgramForTwoArchitectures) {
   if (!find_nvcc()) GTEST_SKIP() << "no nvcc";
   write();
   EXPECT_TRUE(fs::exists(build_nvcc(dir_.string(), "layers")));
+}
+
+// The whole folder is built by the test gpu_bundle/Emulated, which has the same runtime; here, configured, and the program compiled.
+TEST_F(Build, AStandaloneFolderNeedsNothingElse) {
+  if (std::system("cmake --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no cmake";
+  write(true);
+  const fs::path moved = dir_.string() + ".moved", build = moved / "build";
+  fs::rename(dir_, moved);
+  const auto shell = [&](const std::string& command) {
+    return std::system(
+        ("cd " + moved.string() + " && env -u BRAID_RUNTIME_DIR " + command + " >log 2>&1").c_str());
+  };
+  EXPECT_EQ(shell("cmake -G 'Unix Makefiles' -S . -B build -DBRAID_EMULATED=ON"), 0) << read(moved / "log");
+  EXPECT_EQ(shell("cmake --build build --target layers.cu.o"), 0) << read(moved / "log");
+  const bool configured = shell("cmake -G 'Unix Makefiles' -S . -B real") == 0;
+  EXPECT_EQ(configured, read(moved / "log").find("missing:") == std::string::npos) << read(moved / "log");
+  fs::remove_all(moved);
+}
+
+TEST_F(Build, AStandaloneFolderBecomesAPlainOneAndKeepsForeignFiles) {
+  write(true);
+  EXPECT_TRUE(fs::exists(dir_ / "runtime" / "cuda_instance.h"));
+  std::ofstream(dir_ / "runtime" / "notes.txt") << "mine";
+  write();
+  EXPECT_FALSE(fs::exists(dir_ / "CMakeLists.txt"));
+  EXPECT_FALSE(fs::exists(dir_ / "runtime" / "device"));
+  EXPECT_TRUE(fs::exists(dir_ / "runtime" / "notes.txt"));
+  std::ofstream(dir_ / "CMakeLists.txt") << "mine";
+  EXPECT_THAT(error_of([&] { write(true); }), ::testing::HasSubstr("BR0015"));
+  EXPECT_EQ(read(dir_ / "CMakeLists.txt"), "mine");
+  // Never written through a link.
+  fs::remove(dir_ / "CMakeLists.txt");
+  fs::remove_all(dir_ / "runtime");
+  fs::create_directory_symlink(fs::temp_directory_path(), dir_ / "runtime");
+  EXPECT_THAT(error_of([&] { write(true); }), ::testing::HasSubstr("BR0015"));
 }
 
 // The whole source of a small program, to be read in review. BRAID_UPDATE_GOLDEN=1 writes it anew.

@@ -1,0 +1,22 @@
+// What makes a program's folder build alone: a CMakeLists.txt, and Braid's sources that the program needs.
+//
+//   DIR/CMakeLists.txt          cmake -S DIR -B build && cmake --build build; -DBRAID_EMULATED=ON: without nvcc
+//   DIR/runtime/...             what the sources include, and the emulated device
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/program_folder.h"
+
+namespace braid::codegen::cuda {
+
+// The files of runtime/ that sources with these texts need, with what these include, in order of their names. User error BR0604
+// if Braid's headers are not found or incomplete.
+std::vector<TextFile> runtime_sources(std::span<const std::string> texts, const std::string& runtime_dir = {});
+
+// The same for the program `name`, and CMakeLists.txt.
+std::vector<TextFile> standalone_files(const std::string& name, const std::string& source);
+
+}  // namespace braid::codegen::cuda

@@ -1,0 +1,66 @@
+# Builds CUDA programs in a folder that holds all it needs of Braid (braid compile --target cuda --emit source --standalone):
+#
+#   cmake -S . -B build && cmake --build build       by nvcc, with cuBLASLt and NCCL of the toolkit, the system or Python's wheels
+#   cmake -S . -B build -DBRAID_EMULATED=ON && ...   by the host compiler, for the emulated device: needs no toolkit and no GPU
+#
+#   braid_cuda_program(<target> file.cu...)   a shared library with the programs of these sources, and braid_cuda_host_run
+#   braid_cuda_runtime                        what host code that runs programs links to: CUDA, NCCL, runtime/cuda_gemm.h
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+get_filename_component(BRAID_STANDALONE_ROOT "${CMAKE_CURRENT_LIST_DIR}" DIRECTORY)
+find_package(Threads REQUIRED)
+
+option(BRAID_EMULATED "Build for the emulated device, without nvcc" OFF)
+set(BRAID_PROGRAM_SUFFIX ".cuda.so")  # as braid compile names libraries
+if(BRAID_EMULATED)
+  set(BRAID_CUDA OFF)
+  set(BRAID_PROGRAM_SUFFIX ".emulated.so")
+elseif(NOT BRAID_PYTHON_SITE)
+  find_program(BRAID_PYTHON NAMES python3 python)
+  if(BRAID_PYTHON)
+    execute_process(COMMAND "${BRAID_PYTHON}" -c "import sys; print(';'.join(p for p in sys.path if p.endswith('-packages')))"
+                    OUTPUT_VARIABLE BRAID_PYTHON_SITE OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  endif()
+endif()
+include("${CMAKE_CURRENT_LIST_DIR}/cuda_toolkit.cmake")
+
+add_library(braid_cuda_runtime INTERFACE)
+target_include_directories(braid_cuda_runtime INTERFACE "${BRAID_STANDALONE_ROOT}")
+target_link_libraries(braid_cuda_runtime INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+if(BRAID_EMULATED)
+  file(GLOB sources "${CMAKE_CURRENT_LIST_DIR}/emulated/*.cc")
+  add_library(braid_emulated_device SHARED ${sources})
+  target_include_directories(braid_emulated_device PUBLIC "${BRAID_STANDALONE_ROOT}")
+  target_compile_definitions(braid_emulated_device PUBLIC BRAID_EMULATED_DEVICE PRIVATE BRAID_EMULATED_LIBRARY)
+  target_link_libraries(braid_emulated_device PUBLIC Threads::Threads)
+  target_link_libraries(braid_cuda_runtime INTERFACE braid_emulated_device)
+elseif(BRAID_CUDA_FOUND)
+  # One for all programs of a process: it keeps a handle of cuBLASLt per device.
+  add_library(braid_cuda_gemm SHARED "${CMAKE_CURRENT_LIST_DIR}/device/cuda_gemm_cublaslt.cc")
+  target_include_directories(braid_cuda_gemm PUBLIC "${BRAID_STANDALONE_ROOT}")
+  target_link_libraries(braid_cuda_gemm PUBLIC braid_cuda_libraries)
+  target_link_libraries(braid_cuda_runtime INTERFACE braid_cuda_gemm)
+else()
+  message(FATAL_ERROR "missing:${BRAID_CUDA_MISSING}. Set BRAID_CUDA_ROOT (with bin/nvcc) and BRAID_NCCL_ROOT (with "
+                      "include/nccl.h), or install the wheels nvidia-cuda-nvcc, nvidia-cublas and nvidia-nccl-cu13; "
+                      "-DBRAID_EMULATED=ON builds for the emulated device, which needs none of it.")
+endif()
+
+function(braid_cuda_program target)
+  set(sources ${ARGN} "${BRAID_STANDALONE_ROOT}/runtime/cuda_host.cu")
+  if(BRAID_EMULATED)
+    set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX)
+    add_library(${target} SHARED ${sources})
+    target_compile_options(${target} PRIVATE ${BRAID_EMULATED_FLAGS})
+  else()
+    braid_cuda_objects(${target} "${BRAID_STANDALONE_ROOT}" ${sources})
+    add_library(${target} SHARED ${${target}})
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+  endif()
+  target_link_libraries(${target} PUBLIC braid_cuda_runtime)
+  target_include_directories(${target} PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
+endfunction()
