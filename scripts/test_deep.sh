@@ -18,6 +18,8 @@ scripts/python_run.sh tests/real_models/real_models.py networks --full build/rel
 # Every exported architecture, compiled.
 scripts/python_run.sh tests/models/make_models.py build/release/test_models
 build/release/bin/braid test --quiet --rtol 1e-4 --atol 1e-5 build/release/test_models/architectures/*
+# The other major version of oneDNN.
+scripts/onednn3_check.sh
 # All rows of the table of which the fast tier compares some.
 python3 bench/graphs/generate.py build/release/bench_graphs
 python3 -B bench/check_tables.py --complete bench/overlap/TABLE.md -- bash -c 'build/release/bin/overlap_bench build/release/bench_graphs --times /dev/null && build/release/bin/overlap_bench --small 1000'
