@@ -14,7 +14,7 @@ scripts/fetch_onnx.sh >/dev/null
 python=$(scripts/python_env.sh)
 # Only what is needed here: scripts/test.sh builds the tests in the same folder.
 cmake --preset release --log-level=WARNING >/dev/null
-cmake --build --preset release --target braid braid_runtime
+cmake --build --preset release --target braid braid_runtime braid_emulated_device
 braid=$PWD/build/release/bin/braid
 
 # decoder NAME OPTIONS...: writes the model, plain and by rank, with one set of inputs and the plain model's outputs for
