@@ -24,5 +24,6 @@
 #include "runtime/device/launch.h"
 #include "runtime/device/peer.h"
 #include "runtime/device/peer_collectives.h"
+#include "runtime/device/recurrence.h"
 #include "runtime/device/reduce.h"
 #include "runtime/device/shared_memory.h"

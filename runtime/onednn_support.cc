@@ -21,42 +21,6 @@ dnnl::matmul::primitive_desc describe_matmul(const memory::desc& a, const memory
                                              const dnnl::engine& engine) {
   return {engine, a, b, c, attr, true};
 }
-dnnl::convolution_forward::primitive_desc describe_convolution(const memory::desc& a, const memory::desc& b,
-                                                               const memory::desc& bias,
-                                                               const memory::desc& c, const WindowGeometry& w,
-                                                               const dnnl::primitive_attr& attr,
-                                                               const dnnl::engine& engine) {
-  return {engine,
-          dnnl::prop_kind::forward_inference,
-          dnnl::algorithm::convolution_direct,
-          a,
-          b,
-          bias,
-          c,
-          w.stride,
-          w.dilation,
-          w.pad_before,
-          w.pad_after,
-          attr,
-          true};
-}
-dnnl::deconvolution_forward::primitive_desc describe_deconvolution(
-    const memory::desc& a, const memory::desc& b, const memory::desc& bias, const memory::desc& c,
-    const WindowGeometry& w, const dnnl::primitive_attr& attr, const dnnl::engine& engine) {
-  return {engine,
-          dnnl::prop_kind::forward_inference,
-          dnnl::algorithm::deconvolution_direct,
-          a,
-          b,
-          bias,
-          c,
-          w.stride,
-          w.dilation,
-          w.pad_before,
-          w.pad_after,
-          attr,
-          true};
-}
 PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const memory::desc& a,
                                             const memory::desc& c, const WindowGeometry& w,
                                             const dnnl::primitive_attr& attr, const dnnl::engine& engine) {
@@ -100,24 +64,6 @@ dnnl::matmul::primitive_desc describe_matmul(const memory::desc& a, const memory
                                              const memory::desc& c, const dnnl::primitive_attr& attr,
                                              const dnnl::engine& engine) {
   return {dnnl::matmul::desc(a, b, c), attr, engine, true};
-}
-dnnl::convolution_forward::primitive_desc describe_convolution(const memory::desc& a, const memory::desc& b,
-                                                               const memory::desc& bias,
-                                                               const memory::desc& c, const WindowGeometry& w,
-                                                               const dnnl::primitive_attr& attr,
-                                                               const dnnl::engine& engine) {
-  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference,
-                                             dnnl::algorithm::convolution_direct, a, b, bias, c, w.stride,
-                                             w.dilation, w.pad_before, w.pad_after);
-  return {desc, attr, engine, true};
-}
-dnnl::deconvolution_forward::primitive_desc describe_deconvolution(
-    const memory::desc& a, const memory::desc& b, const memory::desc& bias, const memory::desc& c,
-    const WindowGeometry& w, const dnnl::primitive_attr& attr, const dnnl::engine& engine) {
-  const dnnl::deconvolution_forward::desc desc(dnnl::prop_kind::forward_inference,
-                                               dnnl::algorithm::deconvolution_direct, a, b, bias, c, w.stride,
-                                               w.dilation, w.pad_before, w.pad_after);
-  return {desc, attr, engine, true};
 }
 PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const memory::desc& a,
                                             const memory::desc& c, const WindowGeometry& w,

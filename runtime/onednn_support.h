@@ -6,6 +6,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/aligned_bytes.h"
@@ -49,17 +50,29 @@ using PoolPrimitive = dnnl::pooling_v2_forward;
 dnnl::matmul::primitive_desc describe_matmul(const dnnl::memory::desc& a, const dnnl::memory::desc& b,
                                              const dnnl::memory::desc& c, const dnnl::primitive_attr& attr,
                                              const dnnl::engine& engine);
-dnnl::convolution_forward::primitive_desc describe_convolution(
-    const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
-    const dnnl::memory::desc& c, const WindowGeometry& windows, const dnnl::primitive_attr& attr,
-    const dnnl::engine& engine);
-dnnl::deconvolution_forward::primitive_desc describe_deconvolution(
-    const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
-    const dnnl::memory::desc& c, const WindowGeometry& windows, const dnnl::primitive_attr& attr,
-    const dnnl::engine& engine);
 PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const dnnl::memory::desc& a,
                                             const dnnl::memory::desc& c, const WindowGeometry& windows,
                                             const dnnl::primitive_attr& attr, const dnnl::engine& engine);
+
+// `Convolution`: dnnl::convolution_forward or dnnl::deconvolution_forward.
+template <class Convolution>
+typename Convolution::primitive_desc describe_convolution(
+    const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
+    const dnnl::memory::desc& c, const WindowGeometry& w, const dnnl::primitive_attr& attr,
+    const dnnl::engine& engine) {
+  constexpr bool kTransposed = std::is_same_v<Convolution, dnnl::deconvolution_forward>;
+  constexpr auto kKind = dnnl::prop_kind::forward_inference;
+  constexpr auto kAlgorithm =
+      kTransposed ? dnnl::algorithm::deconvolution_direct : dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine,   kKind,      kAlgorithm,   a,           b,    bias, c,
+          w.stride, w.dilation, w.pad_before, w.pad_after, attr, true};
+#else
+  const typename Convolution::desc desc(kKind, kAlgorithm, a, b, bias, c, w.stride, w.dilation, w.pad_before,
+                                        w.pad_after);
+  return {desc, attr, engine, true};
+#endif
+}
 
 // Appends post-op `op`; `operand` describes what an addition adds.
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const dnnl::memory::desc& operand);

@@ -148,21 +148,15 @@ std::optional<Chosen> convolution(const ConvolutionShape& s, const Operands& lay
                                   const dnnl::engine& engine) {
   const Desc any = weights_dims(s, {});
   const Desc bias = begins_with_bias(s) ? Desc({s.groups * s.filters}, kFloat, Dims{1}) : Desc();
-  const auto with_weights = [](const auto& pd, auto primitive) -> std::optional<Chosen> {
+  const auto of_kind = [&]<class Primitive>(Primitive) -> std::optional<Chosen> {
+    const auto pd = describe_convolution<Primitive>(layouts.a, any, bias, layouts.out,
+                                                    geometry(s, s.transposed), attributes(s, out), engine);
     if (!pd) return std::nullopt;
-    Chosen c = chosen<decltype(primitive)>(pd);
+    Chosen c = chosen<Primitive>(pd);
     c.b = pd.weights_desc();
     return c;
   };
-  const WindowGeometry windows = geometry(s, s.transposed);
-  if (s.transposed) {
-    return with_weights(
-        describe_deconvolution(layouts.a, any, bias, layouts.out, windows, attributes(s, out), engine),
-        dnnl::deconvolution_forward());
-  }
-  return with_weights(
-      describe_convolution(layouts.a, any, bias, layouts.out, windows, attributes(s, out), engine),
-      dnnl::convolution_forward());
+  return s.transposed ? of_kind(dnnl::deconvolution_forward()) : of_kind(dnnl::convolution_forward());
 }
 
 std::optional<Chosen> pooling(const PoolShape& s, const Operands& layouts, const dnnl::engine& engine) {

@@ -29,6 +29,9 @@ Programs have static types and sizes that follow from the sizes of their inputs.
 what models hold as constants: axes, pads, target shapes. "Bound" is the run with `braid test --bind-shapes`, which makes constants
 of the inputs on which sizes, axes or choices depend, with the values of the case. Tolerances are those of `braid test`: ONNX's 1e-3
 relative and 1e-7 absolute, at least 1e-2 and 1e-3 for half types. The light suite, whole networks, runs compiled to C++.
+
+Where references disagree, ONNX's evaluator and test data hold: MaxUnpool with sizes given counts indices through the sizes that
+follow from its attributes, of which the result is a corner; ONNX Runtime counts them through the sizes given.
 """
 
 

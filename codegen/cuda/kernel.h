@@ -76,7 +76,7 @@ class KernelBuilder {
 
   void line(const std::string& text);
   void open(const std::string& text) { line(text.empty() ? "{" : text + " {"), ++depth_; }
-  void close() { --depth_, line("}"); }
+  void close(const char* end = "}") { --depth_, line(end); }
 
   // Computes index number first + k, for the given sizes, from the flat index, if it is in `used`.
   void decompose(const std::string& flat, std::size_t first, std::span<const ir::Expr> sizes,
@@ -87,6 +87,9 @@ class KernelBuilder {
   // Writes the body's instructions, one line each, and returns the text of the result.
   std::string body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load = {},
                    const std::string& acc = {});
+
+  // The kernel gets the parameters `error` and `site`. A body with a check has them anyway.
+  void check_indices() { checks_indices_ = true; }
 
   // Fills in parameters and arguments; the caller fills in the rest.
   Launch finish();

@@ -7,6 +7,7 @@
 #include "codegen/cuda/fused_kernel.h"
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/peer_kernels.h"
+#include "codegen/cuda/recurrence.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/extern_call.h"
 #include "ir/collective_table.h"
@@ -141,6 +142,8 @@ class StepWriter {
                    std::span(&op, 1));
     } else if (graph_[op].as<ir::Gemm>() != nullptr) {
       write_gemm(op);
+    } else if (graph_[op].as<ir::Recurrence>() != nullptr) {
+      write_launch(recurrence_kernel(graph_, op), std::span(&op, 1));
     } else if (const auto* kernel = graph_[op].as<ir::ExternKernel>()) {
       write_extern(*kernel);
     } else {

@@ -94,7 +94,6 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
       const ir::Operation& op = graph[id];
       std::string what;
       if (op.as<ir::ExternKernel>() != nullptr) what = extern_refusal(graph, op, kTargetName);
-      if (op.as<ir::Recurrence>() != nullptr) what = "a recurrent layer";
       if (const auto* k = op.as<ir::RegionKernel>()) what = fmt::format("a '{}' region", to_string(k->kind));
       if (const auto* k = op.as<ir::CollectiveKernel>()) check_collective(graph, id, *k);
       refused.add(node_names(graph, std::span(&id, 1)), what);

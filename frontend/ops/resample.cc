@@ -22,7 +22,8 @@ Number source_of(const std::string& mode, const ResizeAxis& axis, Number x, Numb
   const Number width = scale * in;  // of the result, before it was made an integer
   if (mode == "align_corners") return select(width == 1.0, 0.0, x * (in - 1.0) / (width - 1.0));
   if (mode == "asymmetric") return x / scale;
-  if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / scale;
+  // An axis that keeps its size, which may be known at run time only, keeps its elements; other modes do that anyway.
+  if (mode == "tf_half_pixel_for_nn") return select(scale == 1.0, x, (x + 0.5) / scale);
   if (mode == "tf_crop_and_resize") {
     const double extent = axis.roi_end - axis.roi_start;
     const Number from_start =

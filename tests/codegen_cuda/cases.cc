@@ -23,6 +23,7 @@ std::vector<Case> cases() {
   add_form_cases(out);
   add_peer_cases(out);
   add_extern_cases(out);
+  add_recurrence_cases(out);
   for (Case& c : out) {
     c.build = [as_written = c.build, limits = codegen::cuda::kernel_limits(c.options)] {
       ir::Schedule schedule = as_written();

@@ -11,6 +11,7 @@
 #include "tests/support/collective_forms.h"
 #include "tests/support/random_collectives.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/random_windows.h"
 
 namespace braid::test {
 
@@ -33,6 +34,7 @@ void add_random_cases(std::vector<Case>& out);
 void add_form_cases(std::vector<Case>& out);
 void add_peer_cases(std::vector<Case>& out);
 void add_extern_cases(std::vector<Case>& out);
+void add_recurrence_cases(std::vector<Case>& out);
 
 inline constexpr std::uint64_t kCollectiveCases = 2;
 RandomCollectives random_collective_case(std::uint64_t seed);  // as written
@@ -50,6 +52,15 @@ inline constexpr std::uint64_t kRandomCases = 40;
 RandomProgram random_case(std::uint64_t seed);                            // planned
 inline constexpr std::uint64_t kEpilogueCases = 2;                        // of each type
 ir::Schedule epilogue_case(std::uint64_t seed, const std::string& type);  // planned
+
+struct RecurrenceCase {
+  std::string name;
+  std::uint64_t seed = 0;
+  ir::DType dtype = ir::DType::f32;
+  bool wide = false;
+};
+std::vector<RecurrenceCase> recurrence_cases();
+RandomWindows planned_recurrence(const RecurrenceCase& c);
 
 // A schedule in program order with a memory plan. Each list in `fused` becomes one node.
 ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order,

@@ -79,6 +79,17 @@ TEST(Resize, LinearToAFixedSizeForAnySize) {
   EXPECT_EQ(error_of([&] { run_one(schedule, {floats({0}, {})}); }).code(), 303);
 }
 
+TEST(Resize, AnAxisThatTurnsOutToKeepItsSizeKeepsItsElements) {
+  const ir::Schedule schedule = import_text(
+      "g (float[n] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <mode = "
+      "\"nearest\", "
+      "coordinate_transformation_mode = \"tf_half_pixel_for_nn\", nearest_mode = \"ceil\"> (x, \"\", \"\", "
+      "s) }",
+      {.dims = {{"n", {1, 8}}}});
+  EXPECT_THAT(run_one(schedule, {floats({3}, {1, 2, 3})}).values<float>(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(run_one(schedule, {floats({6}, {1, 2, 3, 4, 5, 6})}).values<float>(), ElementsAre(2, 4, 6));
+}
+
 TEST(Resize, WhatCannotBeResizedIsRefused) {
   const Refused models[] = {
       {"g (float[n] x, float[1] s) => (float[a] y) { y = Resize (x, \"\", s) }", 17, kDataDependentSize,

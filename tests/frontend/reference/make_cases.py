@@ -50,7 +50,10 @@ def main():
             for seed in range(first, first + count):
                 rng = np.random.Generator(np.random.PCG64([zlib.crc32(operator.encode()), seed]))
                 with np.errstate(all="ignore"):
-                    reference_case.write(make(rng), os.path.join(root, f"seed_{seed}"))
+                    try:
+                        reference_case.write(make(rng), os.path.join(root, f"seed_{seed}"))
+                    except AssertionError as difference:
+                        raise AssertionError(f"{operator}, seed {seed}: two references disagree") from difference
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ def reverse_sequence(rng):
     time = int(rng.integers(2))
     lengths = rng.integers(1, x.shape[time] + 1, x.shape[1 - time])
     attributes = dict(time_axis=time, batch_axis=1 - time)
-    return Case("ReverseSequence", 10, [x, lengths], attributes, dynamic=(0,) if rng.integers(3) == 0 else ())
+    return Case("ReverseSequence", 10, [x, lengths], attributes, dynamic=(0,) if rng.integers(3) == 0 else (),
+                runtime_version=10)  # fmt: skip
 
 
 def center_crop_pad(rng):

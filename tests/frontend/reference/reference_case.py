@@ -1,4 +1,5 @@
 """One-operator models with random attributes and shapes, and what ONNX's reference evaluator or NumPy says they compute.
+ONNX Runtime confirms some of what the evaluator says.
 
 A family is a module with a dict OPERATORS: name -> function of a numpy Generator that returns a Case. make_cases.py writes
 the cases of all families; tests/frontend/reference_test.cc runs them. A case becomes a folder in the layout of ONNX's
@@ -16,6 +17,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -44,6 +46,8 @@ class Case:
     expected: Callable | None = None
     # Attributes and version that the evaluator takes instead, if it does not know those of the case.
     evaluate_as: tuple | None = None
+    # ONNX Runtime must compute the same in this version of the operator; None: it is not asked.
+    runtime_version: int | None = None
     dtype: type | None = None  # of float results; None: that of the first float input
 
     def __post_init__(self):
@@ -194,8 +198,27 @@ def expected_outputs(case):
     return [r.astype(dtype) if dtype is not None and is_float(r.dtype) else r for r in results]
 
 
+def check_with_runtime(case, outputs):
+    """Raises AssertionError unless ONNX Runtime computes the outputs. It has few types: floats are in single precision."""
+    arrays = [a.astype(np.float32) if a is not None and is_float(a.dtype) else a for a in case.inputs]
+    model = model_of(case, arrays, case.attributes, case.runtime_version, outputs)
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in model.graph.node[0].output if name)
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None and k not in case.constants}
+    for ours, theirs in zip(outputs, session.run(None, feeds), strict=True):
+        half = ours.dtype in HALVES
+        both = [a.astype(np.float64) if is_float(a.dtype) else a for a in (theirs, ours)]
+        np.testing.assert_allclose(*both, rtol=1e-2 if half else 1e-4, atol=1e-3 if half else 1e-5)
+
+
 def write(case, folder):
     outputs = expected_outputs(case)
+    if case.runtime_version is not None:
+        check_with_runtime(case, outputs)
     data = os.path.join(folder, "test_data_set_0")
     os.makedirs(data)
     model = model_of(case, case.inputs, case.attributes, case.opset, outputs)

@@ -143,7 +143,7 @@ def resize(rng):
             factor = min(factors) if policy == "not_larger" else max(factors)
             factors = [factor] * len(axes)
             wanted = [int(np.floor(factor * n + 0.5)) for n in shape]
-    needs_sizes = o["antialias"] or o["coordinates"] == "tf_half_pixel_for_nn" or "keep_aspect_ratio_policy" in attributes
+    needs_sizes = o["antialias"] or "keep_aspect_ratio_policy" in attributes
     dynamic = () if needs_sizes else sometimes(rng, (0,))
     if mode != "nearest":
         exact = resized(data.astype(np.float64), axes, wanted, factors, rois, o)

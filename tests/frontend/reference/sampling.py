@@ -106,7 +106,8 @@ def roi_align(rng):
     mode = pick(rng, ["half_pixel", "output_half_pixel"]) if opset >= 16 else "output_half_pixel"
     known = attributes | dict(coordinate_transformation_mode=mode)
     return Case("RoiAlign", opset, [x, rois, rng.integers(0, x.shape[0], count)],
-                known if opset >= 16 else attributes, evaluate_as=(known, 16 if opset < 16 else opset))  # fmt: skip
+                known if opset >= 16 else attributes, evaluate_as=(known, 16 if opset < 16 else opset),
+                runtime_version=min(opset, 16))  # fmt: skip
 
 
 OPERATORS = {
