@@ -175,7 +175,8 @@ struct ConvolutionForm {
                                                             const dnnl::engine& engine,
                                                             const dnnl::primitive_attr& attr = {}) {
     static const WindowGeometry one_tap = {{1, 1}, {1, 1}, {0, 0}, {0, 0}, {0, 0}};
-    return describe_convolution<Primitive>(a, b, {}, c, one_tap, attr, engine);
+    return describe_convolution<Primitive>(dnnl::algorithm::convolution_direct, a, b, {}, c, one_tap, attr,
+                                           engine);
   }
 };
 

@@ -38,6 +38,12 @@ PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const mem
           true};
 }
 
+dnnl::eltwise_forward describe_function(const Function& f, const memory::desc& layout,
+                                        const dnnl::engine& engine) {
+  return dnnl::eltwise_forward(
+      {engine, dnnl::prop_kind::forward_inference, f.algorithm, layout, layout, f.alpha, f.beta});
+}
+
 namespace {
 void append_eltwise(dnnl::post_ops& ops, dnnl::algorithm algorithm, float alpha, float beta) {
   ops.append_eltwise(algorithm, alpha, beta);
@@ -73,6 +79,13 @@ PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const mem
   return {desc, attr, engine, true};
 }
 
+dnnl::eltwise_forward describe_function(const Function& f, const memory::desc& layout,
+                                        const dnnl::engine& engine) {
+  const dnnl::eltwise_forward::desc desc(dnnl::prop_kind::forward_inference, f.algorithm, layout, f.alpha,
+                                         f.beta);
+  return dnnl::eltwise_forward({desc, engine});
+}
+
 namespace {
 void append_eltwise(dnnl::post_ops& ops, dnnl::algorithm algorithm, float alpha, float beta) {
   ops.append_eltwise(1.0f, algorithm, alpha, beta);
@@ -82,45 +95,42 @@ constexpr float kHardSwishSlope = 0.0f, kHardSwishOffset = 0.0f;  // fixed in th
 
 #endif
 
-void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const dnnl::memory::desc& operand) {
+std::optional<Function> function_of(PostOp op, float scale) {
   using dnnl::algorithm;
   switch (op) {
     case PostOp::none:
-      break;
-    case PostOp::scale:
-      append_eltwise(ops, algorithm::eltwise_linear, scale, 0.0f);
-      break;
     case PostOp::mul_vector:
-      ops.append_binary(algorithm::binary_mul, operand);
-      break;
     case PostOp::add_vector:
     case PostOp::add_matrix:
-      ops.append_binary(algorithm::binary_add, operand);
-      break;
+      return std::nullopt;
+    case PostOp::scale:
+      return Function{algorithm::eltwise_linear, scale, 0.0f};
     case PostOp::relu:
-      append_eltwise(ops, algorithm::eltwise_relu, 0.0f, 0.0f);
-      break;
+      return Function{algorithm::eltwise_relu};
     case PostOp::gelu_tanh:
-      append_eltwise(ops, algorithm::eltwise_gelu_tanh, 0.0f, 0.0f);
-      break;
+      return Function{algorithm::eltwise_gelu_tanh};
     case PostOp::gelu_erf:
-      append_eltwise(ops, algorithm::eltwise_gelu_erf, 0.0f, 0.0f);
-      break;
+      return Function{algorithm::eltwise_gelu_erf};
     case PostOp::tanh:
-      append_eltwise(ops, algorithm::eltwise_tanh, 0.0f, 0.0f);
-      break;
+      return Function{algorithm::eltwise_tanh};
     case PostOp::sigmoid:
-      append_eltwise(ops, algorithm::eltwise_logistic, 0.0f, 0.0f);
-      break;
+      return Function{algorithm::eltwise_logistic};
     case PostOp::swish:
-      append_eltwise(ops, algorithm::eltwise_swish, 1.0f, 0.0f);
-      break;
+      return Function{algorithm::eltwise_swish, 1.0f, 0.0f};
     case PostOp::relu6:
-      append_eltwise(ops, algorithm::eltwise_clip, 0.0f, 6.0f);
-      break;
+      return Function{algorithm::eltwise_clip, 0.0f, 6.0f};
     case PostOp::hard_swish:
-      append_eltwise(ops, algorithm::eltwise_hardswish, kHardSwishSlope, kHardSwishOffset);
-      break;
+      return Function{algorithm::eltwise_hardswish, kHardSwishSlope, kHardSwishOffset};
+  }
+  return std::nullopt;
+}
+
+void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const memory::desc& operand) {
+  if (const std::optional<Function> function = function_of(op, scale)) {
+    append_eltwise(ops, function->algorithm, function->alpha, function->beta);
+  } else if (op != PostOp::none) {
+    ops.append_binary(op == PostOp::mul_vector ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add,
+                      operand);
   }
 }
 

@@ -57,22 +57,30 @@ PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const dnn
 // `Convolution`: dnnl::convolution_forward or dnnl::deconvolution_forward.
 template <class Convolution>
 typename Convolution::primitive_desc describe_convolution(
-    const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
-    const dnnl::memory::desc& c, const WindowGeometry& w, const dnnl::primitive_attr& attr,
-    const dnnl::engine& engine) {
-  constexpr bool kTransposed = std::is_same_v<Convolution, dnnl::deconvolution_forward>;
+    dnnl::algorithm algorithm, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
+    const dnnl::memory::desc& bias, const dnnl::memory::desc& c, const WindowGeometry& w,
+    const dnnl::primitive_attr& attr, const dnnl::engine& engine) {
   constexpr auto kKind = dnnl::prop_kind::forward_inference;
-  constexpr auto kAlgorithm =
-      kTransposed ? dnnl::algorithm::deconvolution_direct : dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine,   kKind,      kAlgorithm,   a,           b,    bias, c,
+  return {engine,   kKind,      algorithm,    a,           b,    bias, c,
           w.stride, w.dilation, w.pad_before, w.pad_after, attr, true};
 #else
-  const typename Convolution::desc desc(kKind, kAlgorithm, a, b, bias, c, w.stride, w.dilation, w.pad_before,
+  const typename Convolution::desc desc(kKind, algorithm, a, b, bias, c, w.stride, w.dilation, w.pad_before,
                                         w.pad_after);
   return {desc, attr, engine, true};
 #endif
 }
+
+// An element-wise function of the library.
+struct Function {
+  dnnl::algorithm algorithm;
+  float alpha = 0.0f, beta = 0.0f;
+};
+// nullopt for post-ops with an operand.
+std::optional<Function> function_of(PostOp op, float scale);
+// Applied in place.
+dnnl::eltwise_forward describe_function(const Function& function, const dnnl::memory::desc& layout,
+                                        const dnnl::engine& engine);
 
 // Appends post-op `op`; `operand` describes what an addition adds.
 void append_post_op(dnnl::post_ops& ops, PostOp op, float scale, const dnnl::memory::desc& operand);

@@ -239,9 +239,11 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   *attributes = {cudaMemoryTypeUnregistered, -2, nullptr, const_cast<void*>(pointer), {}};
   const int index = device_memory().find(reinterpret_cast<uintptr_t>(pointer));
   if (index >= 0 && !device_memory().at(index).freed) {
-    *attributes = {cudaMemoryTypeDevice, device_memory().at(index).device, const_cast<void*>(pointer), nullptr, {}};
+    *attributes = {
+        cudaMemoryTypeDevice, device_memory().at(index).device, const_cast<void*>(pointer), nullptr, {}};
   } else if (pinned(pointer)) {
-    *attributes = {cudaMemoryTypeHost, host_thread().device, const_cast<void*>(pointer), const_cast<void*>(pointer), {}};
+    *attributes = {
+        cudaMemoryTypeHost, host_thread().device, const_cast<void*>(pointer), const_cast<void*>(pointer), {}};
   }
   return cudaSuccess;
 }
