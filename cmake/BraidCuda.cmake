@@ -9,9 +9,10 @@
 # CUDA_HOME, CUDA_PATH, NCCL_ROOT and NCCL_HOME, nvcc on the PATH, usual places, and the site-packages folders in
 # BRAID_PYTHON_SITE, where the wheels nvidia-*-cu13 unpack into nvidia/cu13 and nvidia/nccl.
 
-# The flags of runtime/emulated/README.md. -fsanitize=thread only makes the compiler call a function at each
-# access; braid_emulated_device has those functions, so libtsan is not linked.
-set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread -DBRAID_EMULATED_DEVICE)
+# The flags of runtime/emulated/README.md. -fsanitize only makes the compiler call a function at each access, and where an
+# integer overflows; braid_emulated_device has those functions, so neither libtsan nor libubsan is linked.
+set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow,alignment
+                         -DBRAID_EMULATED_DEVICE)
 
 function(braid_add_emulated_cuda target)
   set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
