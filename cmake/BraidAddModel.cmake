@@ -100,7 +100,7 @@ function(braid_add_model target)
   if(arg_EMULATED)
     # -fsanitize only makes the compiler call functions at accesses and overflows; the emulated device has them.
     set_source_files_properties("${dir}/${arg_NAME}.cu" "${BRAID_CUDA_HOST_SOURCE}" PROPERTIES LANGUAGE CXX)
-    target_compile_options(${target} PRIVATE -x c++ -O2 -fsanitize=thread,signed-integer-overflow,alignment)
+    target_compile_options(${target} PRIVATE -x c++ -O2 -fsanitize=thread,signed-integer-overflow)
     target_link_libraries(${target} PUBLIC braid::emulated_device)
   else()
     find_package(CUDAToolkit REQUIRED)

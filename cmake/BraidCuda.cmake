@@ -11,8 +11,7 @@
 
 # The flags of runtime/emulated/README.md. -fsanitize only makes the compiler call a function at each access, and where an
 # integer overflows; braid_emulated_device has those functions, so neither libtsan nor libubsan is linked.
-set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow,alignment
-                         -DBRAID_EMULATED_DEVICE)
+set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -DBRAID_EMULATED_DEVICE)
 
 function(braid_add_emulated_cuda target)
   set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)

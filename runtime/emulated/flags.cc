@@ -77,7 +77,7 @@ void AtomicAccess::did_write(uint64_t before, uint64_t after, bool read) {
   const auto at = all.released.find(address_);
   ReleaseClocks clocks;
   if (read && at != all.released.end()) clocks = at->second.clocks;
-  runner_.operation().publish(runner_.running(), clocks, atomic_scope, releases_);
+  runner_.operation().publish(runner_.running(), address_, clocks, atomic_scope, releases_);
   if (!clocks.empty())
     all.released[address_] = {after, std::move(clocks)};
   else if (at != all.released.end())

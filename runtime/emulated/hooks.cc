@@ -14,7 +14,6 @@
 #include "runtime/emulated/flags.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/kernel_operation.h"
-#include "runtime/emulated/misaligned.h"
 
 namespace braid::emulated {
 
@@ -45,12 +44,6 @@ __attribute__((noinline)) void in_shared(uintptr_t address, size_t size, AccessK
   if (current_races != nullptr) current_races->shared(address, size, kind);
 }
 
-__attribute__((noinline)) void misaligned(uintptr_t address, size_t size) {
-  BlockRunner* runner = BlockRunner::current();
-  if (runner == nullptr) return;
-  runner->fail(FindingKind::kIllegalAccess, [&] { return misaligned_text(address, size); });
-}
-
 // An access that is not to the stack, host memory or constants of the program is checked.
 inline void observe(const void* pointer, size_t size, AccessKind kind) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
@@ -73,10 +66,7 @@ inline void observe(const void* pointer, size_t size, AccessKind kind) {
 // For accesses of one instruction. GCC reports those of types with a smaller alignment as ranges.
 template <size_t size>
 inline void observe_aligned(const void* pointer, AccessKind kind) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  if (__builtin_expect(address % size != 0, 0) &&
-      (address - device_region_begin < kRegionBytes || address - shared_region_begin < kSharedRegionBytes))
-    misaligned(address, size);
+  if (__builtin_expect(reinterpret_cast<uintptr_t>(pointer) % size != 0, 0)) check_alignment(pointer, size);
   observe(pointer, size, kind);
 }
 

@@ -80,6 +80,8 @@ uint64_t warp_exchange(const char* what, Place place, unsigned mask, uint64_t va
 uint64_t warp_combine(const char* what, uint64_t value, void (*combine)(uint64_t* values));
 unsigned warp_ballot(const char* what, Place place, unsigned mask, bool predicate);
 int lane_of_warp();
+// An access at a device or shared address that is no multiple of `alignment` is an error.
+void check_alignment(const void* pointer, size_t alignment);
 // The first lane of the calling lane's section of `width` lanes.
 int section_start(const char* what, int width);
 

@@ -94,7 +94,11 @@ AccessRanges KernelOperation::replay(size_t count) {
 KernelOperation::Thread& KernelOperation::synchronising(unsigned thread) {
   const auto [at, fresh] = threads_.try_emplace(thread);
   Thread& t = at->second;
-  if (fresh) t.logical_thread = logical_thread_of(context_.stream, block_, threads_.size() - 1);
+  if (fresh) {
+    const size_t slot = 2 * (threads_.size() - 1);
+    t.logical_thread = logical_thread_of(context_.stream, block_, slot);
+    t.of_flags = logical_thread_of(context_.stream, block_, slot + 1);
+  }
   if (by_blocks_ && t.interval != interval_) {
     t.interval = interval_;
     t.clock = block_clock_;
@@ -102,18 +106,22 @@ KernelOperation::Thread& KernelOperation::synchronising(unsigned thread) {
   return t;
 }
 
-void KernelOperation::flush(unsigned index, Thread& thread) {
+AccessRanges KernelOperation::taken(unsigned thread, uintptr_t address) {
   bool any = false;
   for (AccessLog::Entry& e : log_.entries) {
-    if (e.thread != index) continue;
+    if (e.thread != thread || (address != 0 && e.address != address)) continue;
     part_.record(e.address, e.size, e.kind);
     e.thread = kDone;
     any = true;
   }
-  if (!any) return;
+  if (!any) return {};
   AccessRanges ranges = part_.finish();
   ranges.uninitialized.clear();
-  add_operation(thread.logical_thread, thread.clock, std::move(ranges));
+  return ranges;
+}
+
+void KernelOperation::flush(unsigned index, Thread& thread) {
+  add_operation(thread.logical_thread, thread.clock, taken(index, 0));
 }
 
 void KernelOperation::fence(unsigned index, Scope scope) {
@@ -138,17 +146,22 @@ void KernelOperation::saw(unsigned index, const ReleaseClocks& clocks, Scope sco
   if (system) (acquires ? thread.clock : thread.seen_system).join(clocks.system);
 }
 
-void KernelOperation::publish(unsigned index, ReleaseClocks& clocks, Scope scope, bool releases) {
-  if (scope == Scope::kBlock || (!releases && threads_.count(index) == 0)) return;
+void KernelOperation::publish(unsigned index, uintptr_t address, ReleaseClocks& clocks, Scope scope, bool releases) {
+  if (scope == Scope::kBlock || !by_blocks_ || (!releases && threads_.count(index) == 0)) return;
   Thread& thread = synchronising(index);
   if (releases) flush(index, thread);
+  VectorClock written = thread.clock;
+  add_operation(thread.of_flags, written, taken(index, address));
+  thread.clock.set(thread.of_flags, written[thread.of_flags]);
   const int here = context_.stream.device.index;
   const auto add = [&](const VectorClock& device, const VectorClock* system) {
     if (clocks.device_index != here) clocks.device = {};
     clocks.device_index = here;
     clocks.device.join(device);
+    clocks.device.set(thread.of_flags, written[thread.of_flags]);
     if (system == nullptr) return;
     clocks.system.join(*system);
+    clocks.system.set(thread.of_flags, written[thread.of_flags]);
     clocks.has_system = true;
   };
   const bool all = scope == Scope::kSystem;

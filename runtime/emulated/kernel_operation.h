@@ -72,12 +72,13 @@ class KernelOperation {
   void fence(unsigned thread, Scope scope);
   // It has read a value that was released so.
   void saw(unsigned thread, const ReleaseClocks& clocks, Scope scope, bool acquires);
-  // It writes an atomic variable: adds to `clocks` what it releases by that.
-  void publish(unsigned thread, ReleaseClocks& clocks, Scope scope, bool releases);
+  // It has written the atomic variable at `address`: adds to `clocks` what it releases by that.
+  void publish(unsigned thread, uintptr_t address, ReleaseClocks& clocks, Scope scope, bool releases);
 
  private:
   struct Thread {
     LogicalThread logical_thread;
+    LogicalThread of_flags;  // its accesses to flags that it has written: who reads the new value follows them
     unsigned interval = 0;  // in which `clock` holds; in a later one it begins with the block's
     VectorClock clock;
     VectorClock fenced_device, fenced_system;  // as of the last fence
@@ -85,6 +86,8 @@ class KernelOperation {
     VectorClock seen_device, seen_system;  // by relaxed reads, for the next fence
   };
   Thread& synchronising(unsigned thread);
+  // The thread's accesses in the log, all or at one address, which are then done with.
+  AccessRanges taken(unsigned thread, uintptr_t address);
   // The thread's accesses since it last synchronised become an operation.
   void flush(unsigned index, Thread& thread);
   void add_operation(LogicalThread thread, VectorClock& clock, AccessRanges ranges);

@@ -108,7 +108,8 @@ void* SharedMemory::array(const void* site, const char* name, size_t size, size_
 }
 
 const SharedMemory::Array& SharedMemory::array_at(uintptr_t address) const {
-  return arrays_[(address - window_) / kSlotBytes];
+  const size_t slot = (address - window_) / kSlotBytes;
+  return arrays_[slot < arrays_.size() ? slot : 0];
 }
 
 const std::string* SharedMemory::access(uintptr_t address, size_t size, AccessKind kind,
@@ -136,7 +137,7 @@ const std::string* SharedMemory::access(uintptr_t address, size_t size, AccessKi
 
 std::string SharedMemory::describe(uintptr_t address) const {
   const Array& array = array_at(address);
-  return "byte " + std::to_string(address - array.begin) + " of " + array.name + " (" + std::to_string(array.size) +
+  return "byte " + std::to_string(static_cast<int64_t>(address - array.begin)) + " of " + array.name + " (" + std::to_string(array.size) +
          " bytes)";
 }
 

@@ -11,24 +11,27 @@
 #include "runtime/emulated/device_memory.h"
 #include "runtime/emulated/finding_list.h"
 #include "runtime/emulated/kernel_operation.h"
-#include "runtime/emulated/misaligned.h"
 
 namespace braid::emulated {
 
-std::string misaligned_text(uintptr_t address, size_t alignment) {
+void check_alignment(const void* pointer, size_t alignment) {
+  BlockRunner* runner = BlockRunner::current();
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  if (runner == nullptr || address % alignment == 0) return;
   std::string place;
   if (DeviceMemory::contains(address)) {
     const int index = device_memory().find(address);
-    place = "outside any allocation";
-    if (index >= 0) {
-      const Allocation allocation = device_memory().at(index);
-      place = "at byte " + std::to_string(static_cast<int64_t>(address - allocation.begin)) + " of " +
-              allocation.describe();
-    }
+    if (index < 0) return;  // the access itself is illegal
+    const Allocation allocation = device_memory().at(index);
+    place = "byte " + std::to_string(static_cast<int64_t>(address - allocation.begin)) + " of " + allocation.describe();
+  } else if (address - shared_region_begin < kSharedRegionBytes) {
+    place = runner->checks().shared().describe(address);
   } else {
-    place = "at " + BlockRunner::current()->checks().shared().describe(address);
+    return;
   }
-  return "misaligned access " + place + ": it must be aligned to " + std::to_string(alignment) + " bytes";
+  runner->fail(FindingKind::kIllegalAccess, [&] {
+    return "misaligned access at " + place + ": it must be aligned to " + std::to_string(alignment) + " bytes";
+  });
 }
 
 #ifndef BRAID_REAL_UBSAN
@@ -69,16 +72,6 @@ void overflow(const Overflow& data, const char* operation) {
                      who + ": " + operation + " of " + data.type->name + " overflows" + where);
 }
 
-void mismatch(const Mismatch& data, const void* pointer) {
-  BlockRunner* runner = BlockRunner::current();
-  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  const size_t alignment = size_t{1} << data.log_alignment;
-  if (runner == nullptr || address % alignment == 0) return;
-  if (!DeviceMemory::contains(address) && address - shared_region_begin >= kSharedRegionBytes) return;
-  runner->fail(FindingKind::kIllegalAccess,
-               [&] { return misaligned_text(address, alignment) + ", as " + data.type->name + at(data.location); });
-}
-
 }  // namespace
 #endif
 
@@ -103,7 +96,7 @@ void __ubsan_handle_divrem_overflow(void* data, void*, void*) {
   braid::emulated::overflow(*static_cast<braid::emulated::Overflow*>(data), "a division");
 }
 void __ubsan_handle_type_mismatch_v1(void* data, void* pointer) {
-  braid::emulated::mismatch(*static_cast<braid::emulated::Mismatch*>(data), pointer);
+  braid::emulated::check_alignment(pointer, size_t{1} << static_cast<braid::emulated::Mismatch*>(data)->log_alignment);
 }
 
 }  // extern "C"
