@@ -10,7 +10,7 @@
 #define BRAID_SHARED(T, name, n)     \
   static const char name##_site = 0; \
   T(&name)                           \
-  [n] = *static_cast<T(*)[n]>( \
+  [n] = *static_cast<T(*)[n]>(       \
       ::braid::emulated::static_shared(&name##_site, #name, sizeof(T) * (n), alignof(T)))
 #define BRAID_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::braid::emulated::dynamic_shared())
 #else

@@ -227,8 +227,8 @@ int BlockRunner::barrier(const char* what, Place place, BarrierResult result, in
   return 0;
 }
 
-BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, Place place, unsigned mask, uint64_t value,
-                                                  void (*all)(uint64_t*)) {
+BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, Place place, unsigned mask,
+                                                  uint64_t value, void (*all)(uint64_t*)) {
   const unsigned warp = running_ / kLanes;
   const unsigned bit = 1u << lane();
   if ((mask & bit) == 0)
@@ -276,7 +276,8 @@ void BlockRunner::leave_exchange(Exchange& exchange) {
   if (exchange.left == exchange.mask) exchange.what = nullptr;
 }
 
-uint64_t BlockRunner::exchange(const char* what, Place place, unsigned mask, uint64_t value, int source_lane) {
+uint64_t BlockRunner::exchange(const char* what, Place place, unsigned mask, uint64_t value,
+                               int source_lane) {
   if (source_lane < 0 || source_lane >= kLanes || (mask >> source_lane & 1) == 0)
     fail(FindingKind::kDivergentBarrier, [&] {
       return std::string(what) + ": takes the value of lane " + std::to_string(source_lane) +

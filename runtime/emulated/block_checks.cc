@@ -4,8 +4,8 @@
 
 #include "runtime/emulated/device_memory.h"
 #include "runtime/emulated/finding_list.h"
-#include "runtime/emulated/kernel_operation.h"
 #include "runtime/emulated/kernel.h"
+#include "runtime/emulated/kernel_operation.h"
 #include "runtime/emulated/options.h"
 
 namespace braid::emulated {
@@ -50,12 +50,17 @@ void BlockChecks::end_launch() {
   // A read that races with the write may have come first by chance.
   for (auto& [array, text] : uninitialized_) {
     if (raced_.count(array) == 0)
-      finding_list().add(FindingKind::kUninitializedRead, operation_->describe() + " / " + array, std::move(text));
+      finding_list().add(FindingKind::kUninitializedRead, operation_->describe() + " / " + array,
+                         std::move(text));
   }
 }
 
-std::string BlockChecks::thread_text(unsigned thread) const { return "thread " + triple(index_in(block_, thread)); }
-std::string BlockChecks::block_text(unsigned block) const { return "block " + triple(index_in(grid_, block)); }
+std::string BlockChecks::thread_text(unsigned thread) const {
+  return "thread " + triple(index_in(block_, thread));
+}
+std::string BlockChecks::block_text(unsigned block) const {
+  return "block " + triple(index_in(grid_, block));
+}
 
 const std::string* BlockChecks::shared_access(uintptr_t address, size_t size, AccessKind kind) {
   const std::string* uninitialized = nullptr;
@@ -71,7 +76,8 @@ void BlockChecks::found_uninitialized(uintptr_t address, const std::string& arra
   if (operation_->by_blocks())
     text += "a thread reads " + array;
   else
-    text += thread_text(races_.thread()) + " of " + block_text(blocks_ - 1) + " reads " + shared_.describe(address);
+    text += thread_text(races_.thread()) + " of " + block_text(blocks_ - 1) + " reads " +
+            shared_.describe(address);
   uninitialized_[array] = text + ", which no thread of the block has written";
 }
 
@@ -101,8 +107,8 @@ void BlockChecks::report(const BlockRaces::Race& race) {
             block_text(race.later.block) + "; both touch " + offset;
   else
     text += "nothing orders " + side(race.earlier) + " and " + side(race.later) + "; both touch " + offset;
-  finding_list().add(FindingKind::kRace, operation_->describe() + " / " + place + (one_block ? " threads" : " blocks"),
-                     text);
+  finding_list().add(FindingKind::kRace,
+                     operation_->describe() + " / " + place + (one_block ? " threads" : " blocks"), text);
 }
 
 }  // namespace braid::emulated

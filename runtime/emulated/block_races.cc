@@ -78,7 +78,8 @@ void BlockRaces::conflict(Stamp other, AccessKind kind, uintptr_t address, Acces
 template <class Function>
 void BlockRaces::for_each_lane(const Cell& cell, const Function& function) {
   for (uint64_t rest = cell.more & 0xffffffffu; rest != 0; rest &= rest - 1)
-    function(stamp(event_of(cell.read), thread_of(cell.read) / 32 * 32 + static_cast<unsigned>(__builtin_ctzll(rest))));
+    function(stamp(event_of(cell.read),
+                   thread_of(cell.read) / 32 * 32 + static_cast<unsigned>(__builtin_ctzll(rest))));
 }
 
 BlockRaces::List& BlockRaces::list_of(Cell& cell, bool fresh) {
@@ -140,7 +141,8 @@ void BlockRaces::add_reader(Cell& cell, uintptr_t address) {
     return;
   }
   bool all_ordered = ordered(cell.read);
-  if ((cell.more & kMask) != 0) for_each_lane(cell, [&](Stamp s) { all_ordered = all_ordered && ordered(s); });
+  if ((cell.more & kMask) != 0)
+    for_each_lane(cell, [&](Stamp s) { all_ordered = all_ordered && ordered(s); });
   if (all_ordered) return start_with_me();
   add(list_of(cell, false).reads);
 }

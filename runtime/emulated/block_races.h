@@ -107,7 +107,8 @@ class BlockRaces {
     }
   }
   void read(Cell& cell, uintptr_t address, Stamp oldest) {
-    if (cell.write >= oldest && cell.write != me_) follow(cell.write, AccessKind::kWrite, address, AccessKind::kRead);
+    if (cell.write >= oldest && cell.write != me_)
+      follow(cell.write, AccessKind::kWrite, address, AccessKind::kRead);
     if (cell.read == me_) return;
     if (cell.read < oldest) {
       cell.read = me_;
@@ -145,7 +146,8 @@ class BlockRaces {
   static void for_each_lane(const Cell& cell, const Function& function);
 
   std::function<void(const Race&)> report_;
-  std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;  // kept for later launches; old stamps count for nothing
+  std::unordered_map<uintptr_t, std::unique_ptr<Page>>
+      pages_;  // kept for later launches; old stamps count for nothing
   std::array<Page*, kCached> cache_{};
   std::vector<List> lists_;  // of this launch
   size_t lists_used_ = 0;

@@ -134,8 +134,9 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
   }
   if (const std::string error = launch_error(grid, block, shared_bytes, limit); !error.empty()) {
     const std::string& label = host_thread().label;
-    finding_list().add(FindingKind::kInvalidUse, "launch of " + std::string(name) + (label.empty() ? "" : " [" + label + "]") +
-                                                     " on rank " + std::to_string(stream->device.index) + ": " + error);
+    finding_list().add(FindingKind::kInvalidUse, "launch of " + std::string(name) +
+                                                     (label.empty() ? "" : " [" + label + "]") + " on rank " +
+                                                     std::to_string(stream->device.index) + ": " + error);
     return result(cudaErrorInvalidConfiguration);
   }
   stream->enqueue([=, name = std::string(name), body = std::move(body)](TaskContext& context) {

@@ -47,8 +47,9 @@ bool releases(int order) {
 void go_by_blocks(BlockRunner& runner, const char* what) {
   if (!runner.operation().goes_by_blocks())
     runner.fail(FindingKind::kInvalidUse, [&] {
-      return std::string(what) + ": the first block of this kernel has neither fences nor releases nor acquires, which "
-                                 "is not emulated";
+      return std::string(what) +
+             ": the first block of this kernel has neither fences nor releases nor acquires, which "
+             "is not emulated";
     });
   runner.checks().ordering().leave_blocks_to_checker();
 }

@@ -40,7 +40,8 @@ struct AtomicEffect {
 };
 // Lets `access` touch the memory at `address`, which may be anywhere, and return its AtomicEffect.
 template <class Function>
-void atomic_access(const char* what, uintptr_t address, int order, unsigned patience, const Function& access) {
+void atomic_access(const char* what, uintptr_t address, int order, unsigned patience,
+                   const Function& access) {
   BlockRunner* runner = BlockRunner::current();
   if (runner == nullptr || !DeviceMemory::contains(address)) {
     access();

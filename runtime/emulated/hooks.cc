@@ -48,7 +48,8 @@ __attribute__((noinline)) void in_shared(uintptr_t address, size_t size, AccessK
 inline void observe(const void* pointer, size_t size, AccessKind kind) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   if (__builtin_expect(address - device_region_begin >= kRegionBytes, 1)) {
-    if (__builtin_expect(address - shared_region_begin < kSharedRegionBytes, 0)) in_shared(address, size, kind);
+    if (__builtin_expect(address - shared_region_begin < kSharedRegionBytes, 0))
+      in_shared(address, size, kind);
     return;
   }
   AccessSet* accesses = current_accesses;
@@ -82,7 +83,8 @@ template <class T>
 uint64_t compare_and_swap(T* p, T compare, T value) {
   T before = compare;
   hooked_atomic<T>("atomicCAS", p, AccessKind::kAtomic, __ATOMIC_RELAXED, 2, [&] {
-    const bool done = __atomic_compare_exchange_n(p, &before, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    const bool done =
+        __atomic_compare_exchange_n(p, &before, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return AtomicEffect{true, done, before, value};
   });
   return before;
@@ -103,9 +105,9 @@ uint64_t compare_and_swap(void* address, size_t size, uint64_t compare, uint64_t
 
 }  // namespace braid::emulated
 
+using braid::emulated::AccessKind;
 using braid::emulated::AtomicEffect;
 using braid::emulated::hooked_atomic;
-using braid::emulated::AccessKind;
 using braid::emulated::observe;
 using braid::emulated::observe_aligned;
 
@@ -132,12 +134,12 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-#define BRAID_HOOKS(size)                                                              \
-  void __tsan_read##size(void* p) { observe_aligned<size>(p, AccessKind::kRead); }             \
-  void __tsan_write##size(void* p) { observe_aligned<size>(p, AccessKind::kWrite); }           \
-  void __tsan_unaligned_read##size(void* p) { observe(p, size, AccessKind::kRead); }   \
-  void __tsan_unaligned_write##size(void* p) { observe(p, size, AccessKind::kWrite); } \
-  void __tsan_volatile_read##size(void* p) { observe_aligned<size>(p, AccessKind::kRead); }    \
+#define BRAID_HOOKS(size)                                                                   \
+  void __tsan_read##size(void* p) { observe_aligned<size>(p, AccessKind::kRead); }          \
+  void __tsan_write##size(void* p) { observe_aligned<size>(p, AccessKind::kWrite); }        \
+  void __tsan_unaligned_read##size(void* p) { observe(p, size, AccessKind::kRead); }        \
+  void __tsan_unaligned_write##size(void* p) { observe(p, size, AccessKind::kWrite); }      \
+  void __tsan_volatile_read##size(void* p) { observe_aligned<size>(p, AccessKind::kRead); } \
   void __tsan_volatile_write##size(void* p) { observe_aligned<size>(p, AccessKind::kWrite); }
 BRAID_HOOKS(1)
 BRAID_HOOKS(2)
@@ -172,8 +174,8 @@ void __tsan_write_range(void* p, size_t size) {
   type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type v, int order, int) { \
     hooked_atomic<type>("an atomic exchange", p, AccessKind::kAtomic, order, 2, [&] {                        \
       const type wanted = expected;                                                                          \
-      const bool done = __atomic_compare_exchange_n(const_cast<type*>(p), &expected, v, false, __ATOMIC_SEQ_CST, \
-                                                    __ATOMIC_SEQ_CST);                                       \
+      const bool done = __atomic_compare_exchange_n(const_cast<type*>(p), &expected, v, false,               \
+                                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                     \
       if (done) expected = wanted;                                                                           \
       return AtomicEffect{true, done, static_cast<uint64_t>(expected), static_cast<uint64_t>(v)};            \
     });                                                                                                      \
@@ -189,24 +191,24 @@ void __tsan_write_range(void* p, size_t size) {
                                                   int on_failure) {                                          \
     return __tsan_atomic##bits##_compare_exchange_strong(p, expected, v, order, on_failure);                 \
   }
-#define BRAID_FETCH(bits, type, name, builtin)                                                      \
-  type __tsan_atomic##bits##_##name(volatile type* p, type v, int order) {                          \
-    type before = 0;                                                                                \
-    hooked_atomic<type>("an atomic update", p, AccessKind::kAtomic, order, 0, [&] {                 \
-      before = builtin(p, v, __ATOMIC_SEQ_CST);                                                     \
-      return AtomicEffect{true, true, static_cast<uint64_t>(before),                                \
-                          static_cast<uint64_t>(__atomic_load_n(p, __ATOMIC_SEQ_CST))};             \
-    });                                                                                             \
-    return before;                                                                                  \
+#define BRAID_FETCH(bits, type, name, builtin)                                          \
+  type __tsan_atomic##bits##_##name(volatile type* p, type v, int order) {              \
+    type before = 0;                                                                    \
+    hooked_atomic<type>("an atomic update", p, AccessKind::kAtomic, order, 0, [&] {     \
+      before = builtin(p, v, __ATOMIC_SEQ_CST);                                         \
+      return AtomicEffect{true, true, static_cast<uint64_t>(before),                    \
+                          static_cast<uint64_t>(__atomic_load_n(p, __ATOMIC_SEQ_CST))}; \
+    });                                                                                 \
+    return before;                                                                      \
   }
-#define BRAID_ALL_ATOMICS(bits, type)              \
-  BRAID_ATOMICS(bits, type)                        \
-  BRAID_FETCH(bits, type, exchange, __atomic_exchange_n)  \
-  BRAID_FETCH(bits, type, fetch_add, __atomic_fetch_add)  \
-  BRAID_FETCH(bits, type, fetch_sub, __atomic_fetch_sub)  \
-  BRAID_FETCH(bits, type, fetch_and, __atomic_fetch_and)  \
-  BRAID_FETCH(bits, type, fetch_or, __atomic_fetch_or)    \
-  BRAID_FETCH(bits, type, fetch_xor, __atomic_fetch_xor)  \
+#define BRAID_ALL_ATOMICS(bits, type)                    \
+  BRAID_ATOMICS(bits, type)                              \
+  BRAID_FETCH(bits, type, exchange, __atomic_exchange_n) \
+  BRAID_FETCH(bits, type, fetch_add, __atomic_fetch_add) \
+  BRAID_FETCH(bits, type, fetch_sub, __atomic_fetch_sub) \
+  BRAID_FETCH(bits, type, fetch_and, __atomic_fetch_and) \
+  BRAID_FETCH(bits, type, fetch_or, __atomic_fetch_or)   \
+  BRAID_FETCH(bits, type, fetch_xor, __atomic_fetch_xor) \
   BRAID_FETCH(bits, type, fetch_nand, __atomic_fetch_nand)
 BRAID_ALL_ATOMICS(8, uint8_t)
 BRAID_ALL_ATOMICS(16, uint16_t)

@@ -65,7 +65,9 @@ struct Place {
   const char* file = "";
   int line = 0;
 };
-constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  return {file, line};
+}
 
 enum class BarrierResult { kNone, kAnd, kOr, kCount };
 // All threads of the block must reach the barrier at the same place.
@@ -122,13 +124,16 @@ inline void __syncthreads(::braid::emulated::Place place = ::braid::emulated::he
   ::braid::emulated::block_barrier("__syncthreads", place, ::braid::emulated::BarrierResult::kNone, 0);
 }
 inline int __syncthreads_and(int predicate, ::braid::emulated::Place place = ::braid::emulated::here()) {
-  return ::braid::emulated::block_barrier("__syncthreads_and", place, ::braid::emulated::BarrierResult::kAnd, predicate);
+  return ::braid::emulated::block_barrier("__syncthreads_and", place, ::braid::emulated::BarrierResult::kAnd,
+                                          predicate);
 }
 inline int __syncthreads_or(int predicate, ::braid::emulated::Place place = ::braid::emulated::here()) {
-  return ::braid::emulated::block_barrier("__syncthreads_or", place, ::braid::emulated::BarrierResult::kOr, predicate);
+  return ::braid::emulated::block_barrier("__syncthreads_or", place, ::braid::emulated::BarrierResult::kOr,
+                                          predicate);
 }
 inline int __syncthreads_count(int predicate, ::braid::emulated::Place place = ::braid::emulated::here()) {
-  return ::braid::emulated::block_barrier("__syncthreads_count", place, ::braid::emulated::BarrierResult::kCount, predicate);
+  return ::braid::emulated::block_barrier("__syncthreads_count", place,
+                                          ::braid::emulated::BarrierResult::kCount, predicate);
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { ::braid::emulated::warp_barrier(mask); }
 // Which lanes run together is up to the hardware: no more than the caller is certain, and a kernel that builds a mask
@@ -140,38 +145,47 @@ inline void __threadfence_system() { ::braid::emulated::fence(::braid::emulated:
 
 // `width` divides the warp into sections, as on a GPU; for a source outside the section, a lane reads itself.
 template <class T>
-T __shfl_sync(unsigned mask, T value, int source, int width = 32, ::braid::emulated::Place place = ::braid::emulated::here()) {
+T __shfl_sync(unsigned mask, T value, int source, int width = 32,
+              ::braid::emulated::Place place = ::braid::emulated::here()) {
   const int start = ::braid::emulated::section_start("__shfl_sync", width);
   return ::braid::emulated::exchange("__shfl_sync", place, mask, value, start | (source & (width - 1)));
 }
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32, ::braid::emulated::Place place = ::braid::emulated::here()) {
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
+                  ::braid::emulated::Place place = ::braid::emulated::here()) {
   const int start = ::braid::emulated::section_start("__shfl_xor_sync", width);
   const int lane = ::braid::emulated::lane_of_warp();
   const int source = lane ^ lane_mask;
-  return ::braid::emulated::exchange("__shfl_xor_sync", place, mask, value, source < start + width ? source : lane);
+  return ::braid::emulated::exchange("__shfl_xor_sync", place, mask, value,
+                                     source < start + width ? source : lane);
 }
 template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, ::braid::emulated::Place place = ::braid::emulated::here()) {
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                 ::braid::emulated::Place place = ::braid::emulated::here()) {
   const int start = ::braid::emulated::section_start("__shfl_up_sync", width);
   const int lane = ::braid::emulated::lane_of_warp();
   const int source = lane - static_cast<int>(delta);
   return ::braid::emulated::exchange("__shfl_up_sync", place, mask, value, source >= start ? source : lane);
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, ::braid::emulated::Place place = ::braid::emulated::here()) {
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                   ::braid::emulated::Place place = ::braid::emulated::here()) {
   const int start = ::braid::emulated::section_start("__shfl_down_sync", width);
   const int lane = ::braid::emulated::lane_of_warp();
   const int source = lane + static_cast<int>(delta);
-  return ::braid::emulated::exchange("__shfl_down_sync", place, mask, value, source < start + width ? source : lane);
+  return ::braid::emulated::exchange("__shfl_down_sync", place, mask, value,
+                                     source < start + width ? source : lane);
 }
-inline unsigned __ballot_sync(unsigned mask, int predicate, ::braid::emulated::Place place = ::braid::emulated::here()) {
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              ::braid::emulated::Place place = ::braid::emulated::here()) {
   return ::braid::emulated::warp_ballot("__ballot_sync", place, mask, predicate != 0);
 }
-inline int __any_sync(unsigned mask, int predicate, ::braid::emulated::Place place = ::braid::emulated::here()) {
+inline int __any_sync(unsigned mask, int predicate,
+                      ::braid::emulated::Place place = ::braid::emulated::here()) {
   return ::braid::emulated::warp_ballot("__any_sync", place, mask, predicate != 0) != 0;
 }
-inline int __all_sync(unsigned mask, int predicate, ::braid::emulated::Place place = ::braid::emulated::here()) {
+inline int __all_sync(unsigned mask, int predicate,
+                      ::braid::emulated::Place place = ::braid::emulated::here()) {
   return ::braid::emulated::warp_ballot("__all_sync", place, mask, predicate != 0) == mask;
 }
 
@@ -231,8 +245,8 @@ T atomicExch_system(T* address, std::type_identity_t<T> value) {
 template <class T>
 T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value,
             ::braid::emulated::Scope scope = ::braid::emulated::Scope::kDevice) {
-  return static_cast<T>(::braid::emulated::compare_and_swap(address, sizeof(T), std::make_unsigned_t<T>(compare),
-                                                            std::make_unsigned_t<T>(value), scope));
+  return static_cast<T>(::braid::emulated::compare_and_swap(
+      address, sizeof(T), std::make_unsigned_t<T>(compare), std::make_unsigned_t<T>(value), scope));
 }
 template <class T>
 T atomicCAS_system(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value) {

@@ -66,7 +66,8 @@ bool KernelOperation::goes_by_blocks() {
     auto uninitialized = std::move(before.uninitialized);
     before = replay(interval_begin_);
     before.uninitialized = std::move(uninitialized);
-    log_.entries.erase(log_.entries.begin(), log_.entries.begin() + static_cast<std::ptrdiff_t>(interval_begin_));
+    log_.entries.erase(log_.entries.begin(),
+                       log_.entries.begin() + static_cast<std::ptrdiff_t>(interval_begin_));
   } else {
     log_.entries.clear();
   }
@@ -146,7 +147,8 @@ void KernelOperation::saw(unsigned index, const ReleaseClocks& clocks, Scope sco
   if (system) (acquires ? thread.clock : thread.seen_system).join(clocks.system);
 }
 
-void KernelOperation::publish(unsigned index, uintptr_t address, ReleaseClocks& clocks, Scope scope, bool releases) {
+void KernelOperation::publish(unsigned index, uintptr_t address, ReleaseClocks& clocks, Scope scope,
+                              bool releases) {
   if (scope == Scope::kBlock || !by_blocks_ || (!releases && threads_.count(index) == 0)) return;
   Thread& thread = synchronising(index);
   if (releases) flush(index, thread);
@@ -166,7 +168,8 @@ void KernelOperation::publish(unsigned index, uintptr_t address, ReleaseClocks& 
   };
   const bool all = scope == Scope::kSystem;
   if (releases) add(thread.clock, all ? &thread.clock : nullptr);
-  if (thread.has_fenced_device) add(thread.fenced_device, all && thread.has_fenced_system ? &thread.fenced_system : nullptr);
+  if (thread.has_fenced_device)
+    add(thread.fenced_device, all && thread.has_fenced_system ? &thread.fenced_system : nullptr);
 }
 
 void KernelOperation::barrier() {

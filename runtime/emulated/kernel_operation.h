@@ -78,7 +78,8 @@ class KernelOperation {
  private:
   struct Thread {
     LogicalThread logical_thread;
-    LogicalThread of_flags;  // its accesses to flags that it has written: who reads the new value follows them
+    LogicalThread
+        of_flags;           // its accesses to flags that it has written: who reads the new value follows them
     unsigned interval = 0;  // in which `clock` holds; in a later one it begins with the block's
     VectorClock clock;
     VectorClock fenced_device, fenced_system;  // as of the last fence

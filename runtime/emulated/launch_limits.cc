@@ -8,7 +8,8 @@ namespace braid::emulated {
 namespace {
 
 bool within(dim3 size, dim3 most) {
-  return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= most.x && size.y <= most.y && size.z <= most.z;
+  return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= most.x && size.y <= most.y &&
+         size.z <= most.z;
 }
 
 }  // namespace
@@ -22,8 +23,8 @@ std::string launch_error(dim3 grid, dim3 block, size_t dynamic_bytes, size_t dyn
     return "a block of " + triple(block) + " threads; it must be from (1,1,1) to " + triple(most_threads);
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   if (threads > kMaxThreadsPerBlock)
-    return "a block of " + std::to_string(threads) + " threads; at most " + std::to_string(kMaxThreadsPerBlock) +
-           " are possible";
+    return "a block of " + std::to_string(threads) + " threads; at most " +
+           std::to_string(kMaxThreadsPerBlock) + " are possible";
   if (dynamic_bytes > dynamic_limit)
     return std::to_string(dynamic_bytes) + " bytes of dynamic shared memory; the kernel may have " +
            std::to_string(dynamic_limit) +

@@ -90,7 +90,8 @@ void SharedMemory::add(const void* site, std::string name, size_t size, size_t a
   clear(arrays_.back());
 }
 
-void* SharedMemory::array(const void* site, const char* name, size_t size, size_t alignment, std::string* fault) {
+void* SharedMemory::array(const void* site, const char* name, size_t size, size_t alignment,
+                          std::string* fault) {
   size_t total = size;
   for (const Array& known : arrays_) {
     if (known.site == site) return reinterpret_cast<void*>(known.begin);
@@ -115,16 +116,20 @@ const SharedMemory::Array& SharedMemory::array_at(uintptr_t address) const {
 const std::string* SharedMemory::access(uintptr_t address, size_t size, AccessKind kind,
                                         const std::string** uninitialized) {
   const size_t slot = (address - window_) / kSlotBytes;
-  const char* what = kind == AccessKind::kRead ? "read" : kind == AccessKind::kWrite ? "write" : "atomic access";
+  const char* what = kind == AccessKind::kRead    ? "read"
+                     : kind == AccessKind::kWrite ? "write"
+                                                  : "atomic access";
   if (slot >= arrays_.size()) {
-    fault_ = std::string(what) + " of " + std::to_string(size) + " bytes of another block's shared memory, or of none";
+    fault_ = std::string(what) + " of " + std::to_string(size) +
+             " bytes of another block's shared memory, or of none";
     return &fault_;
   }
   Array& array = arrays_[slot];
   const size_t offset = address - array.begin;
   if (offset > array.size || size > array.size - offset) {
-    fault_ = std::string(what) + " of " + std::to_string(size) + " bytes out of bounds: " + array.name + " (" +
-             std::to_string(array.size) + " bytes), offset " + std::to_string(static_cast<int64_t>(offset));
+    fault_ = std::string(what) + " of " + std::to_string(size) + " bytes out of bounds: " + array.name +
+             " (" + std::to_string(array.size) + " bytes), offset " +
+             std::to_string(static_cast<int64_t>(offset));
     return &fault_;
   }
   unsigned char* written = array.written.data() + offset;
@@ -137,8 +142,8 @@ const std::string* SharedMemory::access(uintptr_t address, size_t size, AccessKi
 
 std::string SharedMemory::describe(uintptr_t address) const {
   const Array& array = array_at(address);
-  return "byte " + std::to_string(static_cast<int64_t>(address - array.begin)) + " of " + array.name + " (" + std::to_string(array.size) +
-         " bytes)";
+  return "byte " + std::to_string(static_cast<int64_t>(address - array.begin)) + " of " + array.name + " (" +
+         std::to_string(array.size) + " bytes)";
 }
 
 }  // namespace braid::emulated

@@ -33,7 +33,8 @@ class SharedMemory {
   void* dynamic() { return reinterpret_cast<void*>(arrays_[0].begin); }
 
   // Null, or why the access is illegal. Sets `uninitialized` to the array if it reads what nobody has written.
-  const std::string* access(uintptr_t address, size_t size, AccessKind kind, const std::string** uninitialized);
+  const std::string* access(uintptr_t address, size_t size, AccessKind kind,
+                            const std::string** uninitialized);
 
   // "byte 4 of shared memory 'partial' (128 bytes)"; the address lies within an array.
   std::string describe(uintptr_t address) const;

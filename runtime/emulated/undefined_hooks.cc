@@ -23,14 +23,16 @@ void check_alignment(const void* pointer, size_t alignment) {
     const int index = device_memory().find(address);
     if (index < 0) return;  // the access itself is illegal
     const Allocation allocation = device_memory().at(index);
-    place = "byte " + std::to_string(static_cast<int64_t>(address - allocation.begin)) + " of " + allocation.describe();
+    place = "byte " + std::to_string(static_cast<int64_t>(address - allocation.begin)) + " of " +
+            allocation.describe();
   } else if (address - shared_region_begin < kSharedRegionBytes) {
     place = runner->checks().shared().describe(address);
   } else {
     return;
   }
   runner->fail(FindingKind::kIllegalAccess, [&] {
-    return "misaligned access at " + place + ": it must be aligned to " + std::to_string(alignment) + " bytes";
+    return "misaligned access at " + place + ": it must be aligned to " + std::to_string(alignment) +
+           " bytes";
   });
 }
 
@@ -96,7 +98,8 @@ void __ubsan_handle_divrem_overflow(void* data, void*, void*) {
   braid::emulated::overflow(*static_cast<braid::emulated::Overflow*>(data), "a division");
 }
 void __ubsan_handle_type_mismatch_v1(void* data, void* pointer) {
-  braid::emulated::check_alignment(pointer, size_t{1} << static_cast<braid::emulated::Mismatch*>(data)->log_alignment);
+  braid::emulated::check_alignment(pointer,
+                                   size_t{1} << static_cast<braid::emulated::Mismatch*>(data)->log_alignment);
 }
 
 }  // extern "C"

@@ -9,8 +9,8 @@
 namespace braid::test {
 
 struct Mutant {
-  std::string name;   // of its program
-  std::string base;   // the case that it is a copy of
+  std::string name;  // of its program
+  std::string base;  // the case that it is a copy of
   std::map<std::string, std::int64_t> dims;
   std::string change;  // what is missing, and where; empty: nothing
   std::string source;

@@ -24,8 +24,8 @@ class TwoInstances : public CudaCase {
     cudaStream_t streams[2] = {};
     char* memory = nullptr;
     const auto failed = [](cudaError_t error) { return error != cudaSuccess; };
-    if (failed(cudaMalloc(reinterpret_cast<void**>(&memory), 4 * kBytes)) || failed(cudaMemset(memory, 0, 4 * kBytes)) ||
-        failed(cudaDeviceSynchronize()))
+    if (failed(cudaMalloc(reinterpret_cast<void**>(&memory), 4 * kBytes)) ||
+        failed(cudaMemset(memory, 0, 4 * kBytes)) || failed(cudaDeviceSynchronize()))
       return "no memory";
     BraidCudaCreateInfo info = {};
     info.abi_version = BRAID_CUDA_ABI_VERSION;
@@ -40,8 +40,10 @@ class TwoInstances : public CudaCase {
       for (int k = 0; k < 2; ++k) {
         const void* inputs[] = {memory + (share == Share::kInput ? 0 : k) * kBytes};
         void* outputs[] = {memory + (2 + (same_output ? 0 : k)) * kBytes};
-        if (program.run(instances[k], inputs, outputs, streams[k]) != BRAID_OK) return program.last_error(instances[k]);
-        if (share == Share::kOutputInOrder && failed(cudaStreamSynchronize(streams[k]))) return "not finished";
+        if (program.run(instances[k], inputs, outputs, streams[k]) != BRAID_OK)
+          return program.last_error(instances[k]);
+        if (share == Share::kOutputInOrder && failed(cudaStreamSynchronize(streams[k])))
+          return "not finished";
       }
     }
     for (int k = 0; k < 2; ++k) {
@@ -67,7 +69,8 @@ TEST_F(TwoInstances, ShareNothingThatTheyWrite) {
 TEST_F(TwoInstances, ThatWriteOneOutputRace) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   EXPECT_EQ(run(Share::kOutput), nullptr);
-  EXPECT_THAT(found(), Contains(AllOf(HasSubstr("race: nothing orders the write by"), HasSubstr("cudaMalloc #0 of rank 0"))));
+  EXPECT_THAT(found(), Contains(AllOf(HasSubstr("race: nothing orders the write by"),
+                                      HasSubstr("cudaMalloc #0 of rank 0"))));
 }
 
 }  // namespace

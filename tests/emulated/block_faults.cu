@@ -1,6 +1,5 @@
-#include "tests/emulated/block_faults.h"
-
 #include "runtime/cuda_program.h"
+#include "tests/emulated/block_faults.h"
 #include "tests/emulated/check.h"
 
 namespace {
@@ -229,7 +228,9 @@ __global__ void active_mask_kernel(float* out) {
   out[threadIdx.x] = sum;
 }
 __global__ void odd_width_kernel(float* out) { out[threadIdx.x] = __shfl_up_sync(0xffffffffu, 1.0f, 1, 12); }
-__global__ void warp_beyond_block_kernel(float* out) { out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.0f, 1); }
+__global__ void warp_beyond_block_kernel(float* out) {
+  out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.0f, 1);
+}
 __global__ void syncwarp_without_a_lane_kernel(float* out) {
   if (threadIdx.x > 0) __syncwarp();
   out[threadIdx.x] = 1.0f;
@@ -264,20 +265,30 @@ __global__ void running_index_kernel(float* out, int start, int step) {
   out[threadIdx.x] = static_cast<float>(index);
 }
 
+struct FiveBytes {
+  char bytes[5];
+};
+static_assert(braid::rt::cuda::parameter_bytes<>() == 0);
+static_assert(braid::rt::cuda::parameter_bytes<FiveBytes, float*, char, int>() == 24);
+
 struct Launch {
   dim3 grid = 1, block = 64;
   size_t shared = 0;
 };
 template <class... Parameters, class... Arguments>
-const char* go(const char* name, void (*kernel)(Parameters...), Launch launch, void* stream, Arguments... arguments) {
+const char* go(const char* name, void (*kernel)(Parameters...), Launch launch, void* stream,
+               Arguments... arguments) {
   BRAID_LABEL("node");
   const cudaError_t error = braid::rt::cuda::launch(name, kernel, launch.grid, launch.block, launch.shared,
                                                     static_cast<cudaStream_t>(stream), arguments...);
   return error == cudaSuccess ? nullptr : cudaGetErrorName(error);
 }
 
-#define KERNEL(kernel, launch, ...) \
-  [](float* memory, void* stream) { (void)memory; return go(#kernel, kernel, Launch launch, stream, __VA_ARGS__); }
+#define KERNEL(kernel, launch, ...)                                 \
+  [](float* memory, void* stream) {                                 \
+    (void)memory;                                                   \
+    return go(#kernel, kernel, Launch launch, stream, __VA_ARGS__); \
+  }
 
 const char* kRace = "race";
 const char* kUninitialized = "uninitialized read";
@@ -291,39 +302,48 @@ const char* kOverflow = "integer overflow";
 const std::vector<BlockFault>& block_faults() {
   static const std::vector<BlockFault> faults = {
       {"no barrier between a write and a read", KERNEL(neighbour_kernel<false>, {}, memory), kRace,
-       "no barrier orders the read by thread (0,0,0) and the write by thread (1,0,0) of block (0,0,0); both touch "
+       "no barrier orders the read by thread (0,0,0) and the write by thread (1,0,0) of block (0,0,0); both "
+       "touch "
        "byte 4 of shared array 'tile'"},
       {"a barrier between a write and a read", KERNEL(neighbour_kernel<true>, {}, memory), nullptr, ""},
-      {"no barrier before the next turn writes", KERNEL(loop_kernel<false>, {}, memory), kRace, "shared array 'tile'"},
+      {"no barrier before the next turn writes", KERNEL(loop_kernel<false>, {}, memory), kRace,
+       "shared array 'tile'"},
       {"a barrier before the next turn writes", KERNEL(loop_kernel<true>, {}, memory), nullptr, ""},
       {"a second reduction in the same memory", KERNEL(two_reductions_kernel<false>, {}, memory), kRace,
        "shared array 'partial'"},
       {"a second reduction after a barrier", KERNEL(two_reductions_kernel<true>, {}, memory), nullptr, ""},
       {"all threads write one place", KERNEL(all_write_one_kernel, {}, memory), kRace,
        "no barrier orders the write by thread (0,0,0) and the write by thread (1,0,0)"},
-      {"no barrier in global memory", KERNEL(through_global_kernel<false>, {}, memory), kRace, "of cudaMalloc #0"},
+      {"no barrier in global memory", KERNEL(through_global_kernel<false>, {}, memory), kRace,
+       "of cudaMalloc #0"},
       {"a barrier in global memory", KERNEL(through_global_kernel<true>, {}, memory), nullptr, ""},
       {"a shift in place", KERNEL(in_place_shift_kernel, {}, memory), kRace, "byte 4 of cudaMalloc #0"},
       {"halves of one word", KERNEL(halves_of_words_kernel<2>, {}, memory), nullptr, ""},
       {"one half of a word", KERNEL(halves_of_words_kernel<1>, {}, memory), kRace, "byte 0 of cudaMalloc #0"},
-      {"lanes with nothing between", KERNEL(lanes_kernel<Between::kNothing>, ({1, 32}), memory), kRace, "'tile'"},
-      {"lanes with a shuffle between", KERNEL(lanes_kernel<Between::kShuffle>, ({1, 32}), memory), kRace, "'tile'"},
+      {"lanes with nothing between", KERNEL(lanes_kernel<Between::kNothing>, ({1, 32}), memory), kRace,
+       "'tile'"},
+      {"lanes with a shuffle between", KERNEL(lanes_kernel<Between::kShuffle>, ({1, 32}), memory), kRace,
+       "'tile'"},
       {"lanes with a vote between", KERNEL(lanes_kernel<Between::kVote>, ({1, 32}), memory), kRace, "'tile'"},
-      {"lanes with __syncwarp between", KERNEL(lanes_kernel<Between::kSyncwarp>, ({1, 32}), memory), nullptr, ""},
+      {"lanes with __syncwarp between", KERNEL(lanes_kernel<Between::kSyncwarp>, ({1, 32}), memory), nullptr,
+       ""},
       {"lanes of two masks", KERNEL(lanes_kernel<Between::kOtherLanes>, ({1, 32}), memory), kRace, "'tile'"},
       {"halves of a warp that meet", KERNEL(half_warps_kernel<true>, ({1, 32}), memory), nullptr, ""},
-      {"halves of a warp that do not meet", KERNEL(half_warps_kernel<false>, ({1, 32}), memory), kRace, "'tile'"},
+      {"halves of a warp that do not meet", KERNEL(half_warps_kernel<false>, ({1, 32}), memory), kRace,
+       "'tile'"},
       {"__syncwarp between two warps", KERNEL(syncwarp_for_two_warps_kernel, {}, memory), kRace, "'tile'"},
       {"an atomic and a plain read", KERNEL(count_kernel<true>, {}, memory), kRace, "atomic access"},
       {"atomics", KERNEL(count_kernel<false>, {}, memory), nullptr, ""},
 
       {"blocks write one place", KERNEL(blocks_write_one_kernel, {4}, memory), kRace,
-       "nothing orders the write by thread (0,0,0) of block (0,0,0) and the write by thread (0,0,0) of block (1,0,0)"},
+       "nothing orders the write by thread (0,0,0) of block (0,0,0) and the write by thread (0,0,0) of block "
+       "(1,0,0)"},
       {"a block reads what another writes", KERNEL(block_reads_anothers_kernel, ({4, 1}), memory), kRace,
        "the read by thread (0,0,0) of block (2,0,0)"},
-      {"a block overwrites what others read", KERNEL(block_overwrites_what_another_reads_kernel, ({4, 1}), memory),
-       kRace, "block (3,0,0)"},
-      {"blocks add without atomics", KERNEL(blocks_add_kernel<false>, {4}, memory), kRace, "byte 0 of cudaMalloc #0"},
+      {"a block overwrites what others read",
+       KERNEL(block_overwrites_what_another_reads_kernel, ({4, 1}), memory), kRace, "block (3,0,0)"},
+      {"blocks add without atomics", KERNEL(blocks_add_kernel<false>, {4}, memory), kRace,
+       "byte 0 of cudaMalloc #0"},
       {"blocks add with atomics", KERNEL(blocks_add_kernel<true>, {4}, memory), nullptr, ""},
       {"blocks share inputs", KERNEL(blocks_share_inputs_kernel, {4}, memory), nullptr, ""},
 
@@ -331,32 +351,38 @@ const std::vector<BlockFault>& block_faults() {
        "read of 4 bytes out of bounds: shared array 'first' (256 bytes), offset 256"},
       {"past dynamic shared memory", KERNEL(past_dynamic_kernel, ({1, 64, 256}), memory, 1), kIllegal,
        "write of 4 bytes out of bounds: dynamic shared memory (256 bytes), offset 256"},
-      {"before dynamic shared memory", KERNEL(past_dynamic_kernel, ({1, 64, 256}), memory, -1), kIllegal, "offset -4"},
+      {"before dynamic shared memory", KERNEL(past_dynamic_kernel, ({1, 64, 256}), memory, -1), kIllegal,
+       "offset -4"},
       {"within dynamic shared memory", KERNEL(past_dynamic_kernel, ({1, 64, 256}), memory, 0), nullptr, ""},
       {"shared memory that nobody wrote", KERNEL(uninitialized_shared_kernel, {}, memory), kUninitialized,
        "thread (63,0,0) of block (0,0,0) reads byte 252 of shared array 'tile'"},
-      {"shared memory of another block", KERNEL(left_by_another_block_kernel, ({2, 64, 256}), memory), kUninitialized,
-       "thread (63,0,0) of block (1,0,0) reads byte 252 of dynamic shared memory"},
-      {"static and dynamic shared memory above the limit", KERNEL(large_static_kernel, ({1, 64, 45056}), memory),
-       kInvalid, "45056 bytes of dynamic and 8192 of static shared memory; the limit is 49152"},
-      {"static and dynamic shared memory at the limit", KERNEL(large_static_kernel, ({1, 64, 40960}), memory), nullptr,
-       ""},
+      {"shared memory of another block", KERNEL(left_by_another_block_kernel, ({2, 64, 256}), memory),
+       kUninitialized, "thread (63,0,0) of block (1,0,0) reads byte 252 of dynamic shared memory"},
+      {"static and dynamic shared memory above the limit",
+       KERNEL(large_static_kernel, ({1, 64, 45056}), memory), kInvalid,
+       "45056 bytes of dynamic and 8192 of static shared memory; the limit is 49152"},
+      {"static and dynamic shared memory at the limit", KERNEL(large_static_kernel, ({1, 64, 40960}), memory),
+       nullptr, ""},
 
       {"a barrier in a branch", KERNEL(barrier_in_branch_kernel, {}, memory), kDivergent, "have ended"},
       {"a return before a barrier", KERNEL(return_before_barrier_kernel, {}, memory, 40), kDivergent,
        "24 of the threads"},
       {"more turns in one warp", KERNEL(turns_differ_kernel, {}, memory), kDivergent, "32 of the threads"},
       {"barriers of two kinds", KERNEL(two_barriers_kernel, {}, memory), kDivergent, "__syncthreads_or"},
-      {"a lane does not come", KERNEL(lane_does_not_come_kernel, ({1, 32}), memory), kDivergent, "1 of the threads"},
+      {"a lane does not come", KERNEL(lane_does_not_come_kernel, ({1, 32}), memory), kDivergent,
+       "1 of the threads"},
       {"lanes at two shuffles", KERNEL(lanes_at_two_shuffles_kernel, ({1, 32}), memory), kDivergent,
        "__shfl_xor_sync of line"},
-      {"lanes give two masks", KERNEL(lanes_give_two_masks_kernel, ({1, 32}), memory), kDivergent, "__shfl_sync"},
+      {"lanes give two masks", KERNEL(lanes_give_two_masks_kernel, ({1, 32}), memory), kDivergent,
+       "__shfl_sync"},
       {"a lane outside of its mask", KERNEL(not_in_own_mask_kernel, ({1, 32}), memory), kDivergent,
        "the lane is not in its own mask"},
-      {"a value from outside of the mask", KERNEL(from_outside_the_mask_kernel, ({1, 32}), memory), kDivergent,
-       "takes the value of lane 16, which is not in the mask"},
-      {"__activemask as a mask", KERNEL(active_mask_kernel, ({1, 32}), memory), kDivergent, "which is not in the mask"},
-      {"a width that is no power of two", KERNEL(odd_width_kernel, ({1, 32}), memory), kDivergent, "width 12"},
+      {"a value from outside of the mask", KERNEL(from_outside_the_mask_kernel, ({1, 32}), memory),
+       kDivergent, "takes the value of lane 16, which is not in the mask"},
+      {"__activemask as a mask", KERNEL(active_mask_kernel, ({1, 32}), memory), kDivergent,
+       "which is not in the mask"},
+      {"a width that is no power of two", KERNEL(odd_width_kernel, ({1, 32}), memory), kDivergent,
+       "width 12"},
       {"a mask of lanes that there are not", KERNEL(warp_beyond_block_kernel, ({1, 48}), memory), kDivergent,
        "lanes beyond the block's 48 threads"},
       {"__syncwarp without a lane", KERNEL(syncwarp_without_a_lane_kernel, ({1, 32}), memory), kDivergent,
@@ -367,28 +393,36 @@ const std::vector<BlockFault>& block_faults() {
       {"a vector store at byte 264", KERNEL(vector_copy_kernel, ({1, 8}), memory, memory + 66), kIllegal,
        "misaligned access at byte 264"},
       {"aligned vectors", KERNEL(vector_copy_kernel, ({1, 8}), memory, memory + 64), nullptr, ""},
-      {"a member of a misaligned vector", KERNEL(member_of_misaligned_kernel, ({1, 8}), memory + 1, memory + 64),
-       kIllegal, "it must be aligned to 8 bytes"},
-      {"a misaligned double", KERNEL(misaligned_double_kernel, ({1, 1}), memory), kIllegal, "aligned to 8 bytes"},
+      {"a member of a misaligned vector",
+       KERNEL(member_of_misaligned_kernel, ({1, 8}), memory + 1, memory + 64), kIllegal,
+       "it must be aligned to 8 bytes"},
+      {"a misaligned double", KERNEL(misaligned_double_kernel, ({1, 1}), memory), kIllegal,
+       "aligned to 8 bytes"},
       {"vectors of an array of floats", KERNEL(misaligned_shared_kernel, {}, memory), kIllegal,
        "misaligned access at byte 0 of shared array 'tile'"},
       {"a product of ints", KERNEL(index_kernel, {}, memory, 65536, 65536), kOverflow,
        "index_kernel [node] on rank 0 stream 0: a multiplication of 'int' overflows in line"},
       {"a product in 64 bits", KERNEL(wide_index_kernel, {}, memory, 65536, 65536), nullptr, ""},
-      {"a sum of ints", KERNEL(running_index_kernel, {}, memory, 2147483000, 500), kOverflow, "an addition of 'int'"},
+      {"a sum of ints", KERNEL(running_index_kernel, {}, memory, 2147483000, 500), kOverflow,
+       "an addition of 'int'"},
       {"sums in range", KERNEL(running_index_kernel, {}, memory, 2147480000, 500), nullptr, ""},
 
-      {"an empty grid", KERNEL(blocks_write_one_kernel, ({0, 64}), memory), kInvalid, "a grid of (0,1,1) blocks"},
+      {"an empty grid", KERNEL(blocks_write_one_kernel, ({0, 64}), memory), kInvalid,
+       "a grid of (0,1,1) blocks"},
       {"an empty block", KERNEL(blocks_write_one_kernel, ({1, dim3(32, 0)}), memory), kInvalid,
        "a block of (32,0,1) threads"},
       {"too many threads", KERNEL(blocks_write_one_kernel, ({1, dim3(64, 17)}), memory), kInvalid,
        "a block of 1088 threads; at most 1024"},
-      {"a block too deep", KERNEL(blocks_write_one_kernel, ({1, dim3(1, 1, 65)}), memory), kInvalid, "(1024,1024,64)"},
-      {"a grid too high", KERNEL(blocks_write_one_kernel, ({dim3(1, 65536), 1}), memory), kInvalid, "(1,65536,1)"},
-      {"a grid too deep", KERNEL(blocks_write_one_kernel, ({dim3(1, 1, 65536), 1}), memory), kInvalid, "(1,1,65536)"},
+      {"a block too deep", KERNEL(blocks_write_one_kernel, ({1, dim3(1, 1, 65)}), memory), kInvalid,
+       "(1024,1024,64)"},
+      {"a grid too high", KERNEL(blocks_write_one_kernel, ({dim3(1, 65536), 1}), memory), kInvalid,
+       "(1,65536,1)"},
+      {"a grid too deep", KERNEL(blocks_write_one_kernel, ({dim3(1, 1, 65536), 1}), memory), kInvalid,
+       "(1,1,65536)"},
       {"a grid too wide", KERNEL(blocks_write_one_kernel, ({dim3(0x80000000u), 1}), memory), kInvalid,
        "(2147483648,1,1)"},
-      {"dynamic shared memory above the default", KERNEL(blocks_write_one_kernel, ({1, 64, 49153}), memory), kInvalid,
+      {"dynamic shared memory above the default", KERNEL(blocks_write_one_kernel, ({1, 64, 49153}), memory),
+       kInvalid,
        "49153 bytes of dynamic shared memory; the kernel may have 49152, or more after cudaFuncSetAttribute"},
   };
   return faults;

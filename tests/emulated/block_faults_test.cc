@@ -27,8 +27,8 @@ TEST_F(BlockFaultsTest, EveryFaultIsFoundByNameAndNothingElse) {
         EXPECT_EQ(error, nullptr) << fault.name;
         EXPECT_THAT(texts, IsEmpty()) << fault.name;
       } else {
-        EXPECT_THAT(texts, ElementsAre(AllOf(StartsWith(fault.kind), HasSubstr(fault.text), HasSubstr("[node]"),
-                                             HasSubstr("rank 0"))))
+        EXPECT_THAT(texts, ElementsAre(AllOf(StartsWith(fault.kind), HasSubstr(fault.text),
+                                             HasSubstr("[node]"), HasSubstr("rank 0"))))
             << fault.name;
       }
       if (run == 1) {

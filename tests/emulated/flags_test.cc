@@ -85,16 +85,16 @@ TEST_F(FlagsTest, AStepThatTheHostGivesUpEnds) {
 TEST_F(FlagsTest, FlagsThatOnlyALaterBlockUsesAreRefused) {
   emulated::options().time_out = std::chrono::milliseconds(300);
   run(FlagFault::kOnlyASecondBlockWaits);
-  EXPECT_THAT(found(),
-              Contains(HasSubstr("the first block of this kernel has neither fences nor releases nor acquires, "
-                                 "which is not emulated")));
+  EXPECT_THAT(found(), Contains(HasSubstr(
+                           "the first block of this kernel has neither fences nor releases nor acquires, "
+                           "which is not emulated")));
 }
 
 TEST_F(FlagsTest, AFlagOutsideOfAllAllocationsIsAnIllegalAccess) {
   emulated::options().time_out = std::chrono::milliseconds(300);
   run(FlagFault::kFlagOutsideOfWindow, 2);
-  EXPECT_THAT(found(),
-              Contains(AllOf(HasSubstr("illegal access: sum_twice_kernel"), HasSubstr("atomic access of 4 bytes outside any allocation"))));
+  EXPECT_THAT(found(), Contains(AllOf(HasSubstr("illegal access: sum_twice_kernel"),
+                                      HasSubstr("atomic access of 4 bytes outside any allocation"))));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-#include "tests/emulated/memory_order.h"
-
 #include "runtime/cuda_program.h"
 #include "tests/emulated/check.h"
+#include "tests/emulated/memory_order.h"
 
 namespace {
 

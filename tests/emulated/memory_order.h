@@ -2,14 +2,14 @@
 #pragma once
 
 enum class HandOver {
-  kReleaseAcquire,       // orders of the flag's own accesses
-  kFences,               // relaxed accesses between fences
-  kRelaxedStore,         // the rest are wrong in one way
+  kReleaseAcquire,  // orders of the flag's own accesses
+  kFences,          // relaxed accesses between fences
+  kRelaxedStore,    // the rest are wrong in one way
   kRelaxedLoad,
   kNoFenceBeforeRaise,
   kNoFenceAfterWait,
-  kFencesOfTheDevice,    // right on one device
-  kAtomicsOfTheDevice,   // right on one device
+  kFencesOfTheDevice,   // right on one device
+  kAtomicsOfTheDevice,  // right on one device
   kNoBarrierBeforeRaise,
   kNoBarrierAfterWait,
   kWrittenAfterRaise,

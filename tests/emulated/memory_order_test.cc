@@ -39,15 +39,16 @@ TEST_F(MemoryOrderTest, ReleaseAndAcquireOrTwoFencesOrder) {
 
 TEST_F(MemoryOrderTest, WithoutOneOfThemNothingDoes) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
-  for (const HandOver how :
-       {HandOver::kRelaxedStore, HandOver::kRelaxedLoad, HandOver::kNoFenceBeforeRaise, HandOver::kNoFenceAfterWait,
-        HandOver::kNoBarrierBeforeRaise, HandOver::kNoBarrierAfterWait, HandOver::kWrittenAfterRaise}) {
+  for (const HandOver how : {HandOver::kRelaxedStore, HandOver::kRelaxedLoad, HandOver::kNoFenceBeforeRaise,
+                             HandOver::kNoFenceAfterWait, HandOver::kNoBarrierBeforeRaise,
+                             HandOver::kNoBarrierAfterWait, HandOver::kWrittenAfterRaise}) {
     for (int run = 0; run < 6; ++run) {
       emulated::options().max_delay = std::chrono::microseconds(run % 3 * 300);
       emulated::options().seed = static_cast<std::uint64_t>(run);
       for (const bool two_devices : {false, true})
-        EXPECT_THAT(hand_over(how, two_devices), Contains(AllOf(HasSubstr("race: nothing orders the read by take_kernel"),
-                                                                HasSubstr("the write by give_kernel"))))
+        EXPECT_THAT(hand_over(how, two_devices),
+                    Contains(AllOf(HasSubstr("race: nothing orders the read by take_kernel"),
+                                   HasSubstr("the write by give_kernel"))))
             << static_cast<int>(how);
     }
   }
