@@ -98,9 +98,9 @@ function(braid_add_model target)
   mark_as_advanced(BRAID_CUDA_HOST_SOURCE BRAID_CUDA_GEMM_SOURCE)
   target_sources(${target} PRIVATE "${BRAID_CUDA_HOST_SOURCE}")
   if(arg_EMULATED)
-    # -fsanitize=thread only makes the compiler call a function at each access; the emulated device has them.
+    # -fsanitize only makes the compiler call functions at accesses and overflows; the emulated device has them.
     set_source_files_properties("${dir}/${arg_NAME}.cu" "${BRAID_CUDA_HOST_SOURCE}" PROPERTIES LANGUAGE CXX)
-    target_compile_options(${target} PRIVATE -x c++ -O2 -fsanitize=thread)
+    target_compile_options(${target} PRIVATE -x c++ -O2 -fsanitize=thread,signed-integer-overflow)
     target_link_libraries(${target} PUBLIC braid::emulated_device)
   else()
     find_package(CUDAToolkit REQUIRED)

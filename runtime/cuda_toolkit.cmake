@@ -15,7 +15,7 @@
 
 # -fsanitize=thread only makes the compiler call a function at each access; the emulated device has those functions, so libtsan
 # is not linked.
-set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread -DBRAID_EMULATED_DEVICE)
+set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -DBRAID_EMULATED_DEVICE)
 
 option(BRAID_CUDA "Look for the CUDA toolkit and NCCL" ON)
 set(BRAID_CUDA_ROOT "" CACHE PATH "CUDA toolkit (with bin/nvcc); empty: searched")

@@ -44,11 +44,12 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
   const fs::path source = fs::path(dir) / (name + ".cu");
   const fs::path target = fs::path(dir) / (name + ".emulated.so");
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
-  // -fsanitize=thread only instruments: the emulated device provides the called functions, so the linker does not
+  // -fsanitize only instruments: the emulated device provides the called functions, so the linker does not
   // get the option.
-  const std::string compile =
-      fmt::format("{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread -DBRAID_EMULATED_DEVICE -I{}", compiler,
-                  word(runtime.headers));
+  const std::string compile = fmt::format(
+      "{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow "
+      "-DBRAID_EMULATED_DEVICE -I{}",
+      compiler, word(runtime.headers));
   const auto fail = [&](const std::string& command, const std::string& lines) {
     ir::user_error(603, {.file = source.string()},
                    fmt::format("the host compiler failed on the source for the emulated device:\n    {}{}",

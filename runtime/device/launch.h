@@ -7,10 +7,23 @@
 // parentheses: BRAID_LAUNCH((copy_kernel<float, 4>), ...).
 #pragma once
 
+#include <cstddef>
 #include <tuple>
 #include <utility>
 
 namespace braid::rt::cuda {
+
+// Bytes of a kernel's parameters, each at its alignment. CUDA 12.1 and later pass up to 32,764 on every device that
+// Braid supports.
+template <class... Parameters>
+constexpr size_t parameter_bytes() {
+  size_t bytes = 0;
+  ((bytes =
+        (bytes + alignof(Parameters) - 1) / alignof(Parameters) * alignof(Parameters) + sizeof(Parameters)),
+   ...);
+  return bytes;
+}
+constexpr size_t kMaxParameterBytes = 32764;
 
 #ifdef BRAID_EMULATED_DEVICE
 
@@ -19,6 +32,7 @@ cudaError_t launch(const char* name, void (*kernel)(Parameters...), dim3 grid, d
                    size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments),
                 "as many arguments as the kernel has parameters");
+  static_assert(parameter_bytes<Parameters...>() <= kMaxParameterBytes, "too many parameters for a kernel");
   return emulated::launch_kernel(
       name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream,
       [kernel, parameters = std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)] {
@@ -36,6 +50,7 @@ cudaError_t launch(const char*, void (*kernel)(Parameters...), dim3 grid, dim3 b
                    cudaStream_t stream, Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments),
                 "as many arguments as the kernel has parameters");
+  static_assert(parameter_bytes<Parameters...>() <= kMaxParameterBytes, "too many parameters for a kernel");
   std::tuple<Parameters...> parameters(std::forward<Arguments>(arguments)...);
   return std::apply(
       [&](auto&... each) {

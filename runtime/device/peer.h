@@ -33,12 +33,6 @@ inline int reachable_peers(ncclComm_t comm) {
   int ranks = 0;
   return ncclCommCount(comm, &ranks) == ncclSuccess ? ranks : 0;
 }
-__device__ inline bool raise_flag(unsigned* flag, const int* abandoned) {
-  return emulated::raise_flag(flag, abandoned);
-}
-__device__ inline bool lower_flag(unsigned* flag, const int* abandoned) {
-  return emulated::lower_flag(flag, abandoned);
-}
 
 #else
 
@@ -48,10 +42,12 @@ __device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
 }
 inline int reachable_peers(ncclComm_t comm) { return ncclTeamLsa(comm).nRanks; }
 
+#endif
+
 // Spins until the flag is `from`, then sets it to `to`; checks now and then whether the host has given up.
 __device__ inline bool change_flag(unsigned* flag, unsigned from, unsigned to, const int* abandoned) {
   for (unsigned spins = 1; atomicCAS_system(flag, from, to) != from; ++spins) {
-    if (spins % 1024 == 0 && *static_cast<const volatile int*>(abandoned) != 0) return false;
+    if (spins % 64 == 0 && *static_cast<const volatile int*>(abandoned) != 0) return false;
   }
   return true;
 }
@@ -67,8 +63,6 @@ __device__ inline bool lower_flag(unsigned* flag, const int* abandoned) {
   __threadfence_system();
   return good;
 }
-
-#endif
 
 }  // namespace braid::rt::device
 

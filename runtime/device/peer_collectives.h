@@ -13,6 +13,7 @@
 
 #include "runtime/device/convert.h"
 #include "runtime/device/math.h"
+#include "runtime/device/pack.h"
 #include "runtime/device/peer.h"
 #include "runtime/device/reduce.h"
 
@@ -57,11 +58,6 @@ __device__ inline bool peer_barrier(const PeerGroup& group) {
   return __syncthreads_and(good) != 0;
 }
 
-// A pack: elements that are moved at once.
-template <class T, int n>
-struct alignas(sizeof(T) * n) Pack {
-  T values[n];
-};
 template <class T>
 constexpr int kPack = 16 / sizeof(T);
 
@@ -97,7 +93,7 @@ template <class Op, class T, int n>
 __device__ Pack<T, n> reduced(const PeerGroup& group, uint64_t offset, int64_t index) {
   using A = PeerAccumulator<T>;
   const auto load = [&](int peer) {
-    return peer_pointer<const Pack<T, n>>(group.window, offset, peer)[index];
+    return as_packs<n>(peer_pointer<const T>(group.window, offset, peer))[index];
   };
   A sums[n];
   const Pack<T, n> first = load(0);
@@ -123,7 +119,7 @@ __device__ Pack<T, n> reduced_up_to(const PeerGroup& group, uint64_t offset, int
 template <class T, int n>
 __device__ void store_up_to(T* output, const Pack<T, n>& pack, int64_t index, int64_t count) {
   if ((index + 1) * n <= count) {
-    reinterpret_cast<Pack<T, n>*>(output)[index] = pack;
+    as_packs<n>(output)[index] = pack;
   } else {
     for (int64_t i = index * n; i < count; ++i) output[i] = pack.values[i - index * n];
   }
@@ -163,7 +159,7 @@ __device__ void copy_packs(const PeerGroup& group, int peer, uint64_t input, T* 
   const T* from = peer_pointer<const T>(group.window, input, peer);
   for_packs<n>(count, [&](int64_t i) {
     if ((i + 1) * n <= count) {
-      reinterpret_cast<Pack<T, n>*>(output)[i] = reinterpret_cast<const Pack<T, n>*>(from)[i];
+      as_packs<n>(output)[i] = as_packs<n>(from)[i];
     } else {
       for (int64_t k = i * n; k < count; ++k) output[k] = from[k];
     }

@@ -3,6 +3,7 @@
 // and a GPU apply the same operations to the same operands.
 #pragma once
 
+#include "runtime/device/math.h"
 #include "runtime/device/shared_memory.h"
 
 namespace braid::rt::device {
@@ -46,7 +47,7 @@ struct Limits<unsigned long> : UnsignedLimits<unsigned long> {};  // uint64_t of
 template <>
 struct Limits<unsigned long long> : UnsignedLimits<unsigned long long> {};
 
-// An operation is a struct with a neutral element and a binary apply. Maximum and Minimum propagate NaN, as
+// An operation is a struct with a neutral element and a binary apply. Integers wrap. Maximum and Minimum propagate NaN, as
 // ONNX's ReduceMax and ReduceMin do.
 struct Sum {
   template <class T>
@@ -55,7 +56,7 @@ struct Sum {
   }
   template <class T>
   static __device__ T apply(T a, T b) {
-    return a + b;
+    return math::add(a, b);
   }
 };
 struct Product {
@@ -65,7 +66,7 @@ struct Product {
   }
   template <class T>
   static __device__ T apply(T a, T b) {
-    return a * b;
+    return math::mul(a, b);
   }
 };
 struct Maximum {

@@ -3,14 +3,15 @@
 //   BRAID_SHARED(float, tile, 256);        // a float[256], one per block
 //   BRAID_DYNAMIC_SHARED(float, rows);     // a float* to the bytes given at the launch
 //
-// Both start undefined (poisoned on the emulated device).
+// Both start undefined in every block.
 #pragma once
 
 #ifdef BRAID_EMULATED_DEVICE
 #define BRAID_SHARED(T, name, n)     \
   static const char name##_site = 0; \
   T(&name)                           \
-  [n] = *static_cast<T(*)[n]>(::braid::emulated::static_shared(&name##_site, sizeof(T) * (n), alignof(T)))
+  [n] = *static_cast<T(*)[n]>(       \
+      ::braid::emulated::static_shared(&name##_site, #name, sizeof(T) * (n), alignof(T)))
 #define BRAID_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::braid::emulated::dynamic_shared())
 #else
 #define BRAID_SHARED(T, name, n) __shared__ T name[n]

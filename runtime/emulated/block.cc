@@ -7,6 +7,7 @@
 
 #include "runtime/emulated/flags.h"
 #include "runtime/emulated/kernel_operation.h"
+#include "runtime/emulated/options.h"
 
 namespace braid::emulated {
 
@@ -17,6 +18,7 @@ namespace {
 thread_local BlockRunner* running_runner = nullptr;
 
 bool same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+bool same(Place a, Place b) { return a.line == b.line && same(a.file, b.file); }
 }  // namespace
 
 BlockRunner::BlockRunner() = default;
@@ -29,8 +31,8 @@ BlockRunner& block_runner() {
   return runner;
 }
 
-const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body,
-                              KernelOperation& operation) {
+const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, size_t shared_limit,
+                              const std::function<void()>& body, KernelOperation& operation) {
   body_ = &body;
   operation_ = &operation;
   fault_.reset();
@@ -38,29 +40,30 @@ const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, const 
   threads_.resize(count_);
   ready_.resize(count_);
   warps_.assign((count_ + kLanes - 1) / kLanes, Lanes{});
-  dynamic_bytes_ = shared_bytes;
-  dynamic_.resize(shared_bytes + 16);
-  sites_.clear();
-  site_memory_.clear();
+  checks_.begin_launch(operation, grid, block, shared_bytes, shared_limit);
   running_runner = this;
+  current_shared = &checks_.shared();
+  current_races = checks_.races();
+  atomic_scope = Scope::kSystem;
   uint3 index;
   for (index.z = 0; index.z < grid.z && !fault_; ++index.z) {
     for (index.y = 0; index.y < grid.y && !fault_; ++index.y) {
       for (index.x = 0; index.x < grid.x && !fault_; ++index.x) {
         for (unsigned i = 0; i < count_; ++i) {
           threads_[i] = Thread{};
-          threads_[i].built_in = {
-              {i % block.x, i / block.x % block.y, i / block.x / block.y}, index, block, grid};
+          threads_[i].built_in = {index_in(block, i), index, block, grid};
         }
-        std::memset(dynamic_.data(), kPoison, dynamic_.size());
-        for (const SharedSite& site : sites_) std::memset(site.memory, kPoison, site.size);
+        checks_.begin_block();
         operation.begin_block((index.z * grid.y + index.y) * grid.x + index.x);
         run_block(count_);
         if (!fault_) operation.end_block();
       }
     }
   }
+  checks_.end_launch();
   running_runner = nullptr;
+  current_shared = nullptr;
+  current_races = nullptr;
   current_kernel_thread = nullptr;
   current_accesses = nullptr;
   if (fault_) {  // fibers that hold abandoned threads are restarted
@@ -119,6 +122,7 @@ void BlockRunner::switch_to(unsigned thread) {
   running_ = thread;
   current_kernel_thread = &threads_[thread].built_in;
   current_accesses = &operation_->accesses();
+  checks_.ordering().run_thread(thread);
 }
 
 void BlockRunner::fiber_main() {
@@ -135,10 +139,10 @@ void BlockRunner::fiber_main() {
   }
 }
 
-void BlockRunner::wait(const char* what, int line, unsigned mask) {
+void BlockRunner::wait(const char* what, Place place, unsigned mask) {
   Thread& thread = threads_[running_];
   thread.waits_for = what;
-  thread.line = line;
+  thread.place = place;
   thread.mask = mask;
   thread.fiber = running_fiber_;
   fiber_kept_ = true;
@@ -148,7 +152,30 @@ void BlockRunner::wait(const char* what, int line, unsigned mask) {
 
 void BlockRunner::let_others_run(const char* what) {
   polling_.push_back(running_);
-  wait(what, 0, 0);
+  wait(what, {}, 0);
+}
+
+void BlockRunner::spin(const char* what, uintptr_t address, uint64_t value, unsigned patience) {
+  using std::chrono::steady_clock;
+  Thread& thread = threads_[running_];
+  if (thread.spins_at != address || thread.spin_value != value) {
+    thread.spins_at = address;
+    thread.spin_value = value;
+    thread.spins = 0;
+    thread.spins_since = steady_clock::now();
+  }
+  if (++thread.spins < patience) return;
+  if (steady_clock::now() > thread.spins_since + options().time_out) {
+    fail(FindingKind::kCollectiveTimeOut, [&] {
+      const Allocation allocation = device_memory().at(device_memory().find(address));
+      return std::string(what) + ": waits for byte " + std::to_string(address - allocation.begin) + " of " +
+             allocation.describe() + ", which nobody has changed from " + std::to_string(value) + " within " +
+             std::to_string(options().time_out.count()) + " ms";
+    });
+  }
+  const Scope scope = std::exchange(atomic_scope, Scope::kSystem);
+  let_others_run(what);
+  atomic_scope = scope;
 }
 
 void BlockRunner::record_fault(FindingKind kind, std::string text) {
@@ -163,22 +190,23 @@ void BlockRunner::give_up() {
   std::abort();  // never resumed
 }
 
-int BlockRunner::barrier(const char* what, int line, BarrierResult result, int predicate) {
+int BlockRunner::barrier(const char* what, Place place, BarrierResult result, int predicate) {
   barrier_and_ &= predicate != 0;
   barrier_or_ |= predicate != 0;
   barrier_count_ += predicate != 0;
   if (++at_barrier_ < count_) {
-    wait(what, line, 0);
+    wait(what, place, 0);
   } else {
     for (unsigned i = 0; i < count_; ++i) {
       if (i == running_) continue;
-      if (threads_[i].line != line || !same(threads_[i].waits_for, what))
+      if (!same(threads_[i].place, place) || !same(threads_[i].waits_for, what))
         fail(FindingKind::kDivergentBarrier, [&] {
-          return std::string("waits at ") + what + " of line " + std::to_string(line) + ", while " +
-                 thread_text(i) + " waits at " + threads_[i].waits_for + " of line " +
-                 std::to_string(threads_[i].line);
+          return std::string("waits at ") + what + " of line " + std::to_string(place.line) + ", while " +
+                 thread_text(i) + wait_text(threads_[i]);
         });
     }
+    checks_.ordering().barrier();
+    operation_->barrier();
     barrier_results_[0] = std::exchange(barrier_and_, 1);
     barrier_results_[1] = std::exchange(barrier_or_, 0);
     barrier_results_[2] = std::exchange(barrier_count_, 0);
@@ -199,8 +227,8 @@ int BlockRunner::barrier(const char* what, int line, BarrierResult result, int p
   return 0;
 }
 
-BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mask, uint64_t value,
-                                                  void (*all)(uint64_t*)) {
+BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, Place place, unsigned mask,
+                                                  uint64_t value, void (*all)(uint64_t*)) {
   const unsigned warp = running_ / kLanes;
   const unsigned bit = 1u << lane();
   if ((mask & bit) == 0)
@@ -218,7 +246,7 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
     // Lanes may wait at other operations that this lane reaches later; those that never get here are found at the
     // end.
     if (candidate.what != nullptr && candidate.arrived != candidate.mask && candidate.mask == mask &&
-        same(candidate.what, what))
+        same(candidate.what, what) && same(candidate.place, place))
       exchange = &candidate;
   }
   if (exchange == nullptr) {
@@ -226,13 +254,14 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, unsigned mas
       if (candidate.what == nullptr) exchange = &candidate;
     if (exchange == nullptr) exchange = &exchanges.emplace_back();
     exchange->what = what;
+    exchange->place = place;
     exchange->mask = mask;
     exchange->arrived = exchange->left = 0;
   }
   exchange->values[lane()] = value;
   exchange->arrived |= bit;
   if (exchange->arrived != mask) {
-    wait(what, 0, mask);
+    wait(what, place, mask);
   } else {
     if (all != nullptr) all(exchange->values);
     for (int other = 0; other < kLanes; ++other)
@@ -247,27 +276,28 @@ void BlockRunner::leave_exchange(Exchange& exchange) {
   if (exchange.left == exchange.mask) exchange.what = nullptr;
 }
 
-uint64_t BlockRunner::exchange(const char* what, unsigned mask, uint64_t value, int source_lane) {
+uint64_t BlockRunner::exchange(const char* what, Place place, unsigned mask, uint64_t value,
+                               int source_lane) {
   if (source_lane < 0 || source_lane >= kLanes || (mask >> source_lane & 1) == 0)
     fail(FindingKind::kDivergentBarrier, [&] {
       return std::string(what) + ": takes the value of lane " + std::to_string(source_lane) +
              ", which is not in the mask";
     });
-  Exchange& e = join_exchange(what, mask, value);
+  Exchange& e = join_exchange(what, place, mask, value);
   const uint64_t result = e.values[source_lane];
   leave_exchange(e);
   return result;
 }
 
 uint64_t BlockRunner::combine(const char* what, uint64_t value, void (*all)(uint64_t*)) {
-  Exchange& e = join_exchange(what, 0xffffffffu, value, all);
+  Exchange& e = join_exchange(what, {}, 0xffffffffu, value, all);
   const uint64_t result = e.values[lane()];
   leave_exchange(e);
   return result;
 }
 
-unsigned BlockRunner::ballot(const char* what, unsigned mask, bool predicate) {
-  Exchange& e = join_exchange(what, mask, predicate ? 1 : 0);
+unsigned BlockRunner::ballot(const char* what, Place place, unsigned mask, bool predicate) {
+  Exchange& e = join_exchange(what, place, mask, predicate ? 1 : 0);
   unsigned result = 0;
   for (int i = 0; i < kLanes; ++i)
     if ((mask >> i & 1) != 0 && e.values[i] != 0) result |= 1u << i;
@@ -275,34 +305,30 @@ unsigned BlockRunner::ballot(const char* what, unsigned mask, bool predicate) {
   return result;
 }
 
-void* BlockRunner::static_shared(const void* site, size_t size, size_t alignment) {
-  size_t total = dynamic_bytes_ + size;
-  for (const SharedSite& known : sites_) {
-    if (known.site == site) return known.memory;
-    total += known.size;
-  }
-  if (total > kMaxSharedBytes || total - dynamic_bytes_ > kDefaultSharedBytes)
-    fail(FindingKind::kInvalidUse,
-         [&] { return "the block's shared memory is exhausted: " + std::to_string(total) + " bytes"; });
-  site_memory_.push_back(std::make_unique<char[]>(size + alignment));
-  const uintptr_t start = reinterpret_cast<uintptr_t>(site_memory_.back().get());
-  void* memory = reinterpret_cast<void*>((start + alignment - 1) / alignment * alignment);
-  std::memset(memory, kPoison, size);
-  sites_.push_back({site, memory, size});
-  return memory;
+void BlockRunner::warp_barrier(unsigned mask) {
+  // Of different lines, too: from sm_70 on the lanes need not be at the same one.
+  Exchange& e = join_exchange("__syncwarp", {}, mask, 0);
+  // The last lane to come, which orders the accesses, is the first to go on.
+  if (e.left == 0) checks_.ordering().warp_barrier(running_ / kLanes, mask);
+  leave_exchange(e);
 }
 
-void* BlockRunner::dynamic_shared() {
-  const uintptr_t start = reinterpret_cast<uintptr_t>(dynamic_.data());
-  return reinterpret_cast<void*>((start + 15) / 16 * 16);
+void* BlockRunner::static_shared(const void* site, const char* name, size_t size, size_t alignment) {
+  std::string fault;
+  void* memory = checks_.shared().array(site, name, size, alignment, &fault);
+  if (memory == nullptr) fail(FindingKind::kInvalidUse, [&] { return fault; });
+  return memory;
 }
 
 std::string BlockRunner::thread_text(unsigned thread) const {
   const KernelThread& t = threads_[thread].built_in;
-  const auto triple = [](uint3 v) {
-    return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
-  };
   return "thread " + triple(t.thread_index) + " of block " + triple(t.block_index);
+}
+
+std::string BlockRunner::wait_text(const Thread& thread) const {
+  std::string text = std::string(" waits at ") + thread.waits_for;
+  if (thread.place.line != 0) text += " of line " + std::to_string(thread.place.line);
+  return text;
 }
 
 // No thread can run, and not all have ended.
@@ -314,20 +340,18 @@ void BlockRunner::diagnose() {
     if (first == count_) first = i;
   }
   const Thread& thread = threads_[first];
-  std::string text = thread_text(first) + " waits at " + thread.waits_for;
-  if (thread.line != 0) text += " of line " + std::to_string(thread.line);
-  text += " forever: ";
+  std::string text = thread_text(first) + wait_text(thread) + " forever: ";
   unsigned ended = 0, other = count_;
   for (unsigned i = 0; i < count_; ++i) {
-    if (thread.line == 0 && (i / kLanes != first / kLanes || (thread.mask >> i % kLanes & 1) == 0)) continue;
+    if (thread.mask != 0 && (i / kLanes != first / kLanes || (thread.mask >> i % kLanes & 1) == 0)) continue;
     if (threads_[i].ended) ++ended;
     if (!threads_[i].ended && other == count_ &&
-        (threads_[i].line != thread.line || !same(threads_[i].waits_for, thread.waits_for)))
+        (!same(threads_[i].place, thread.place) || threads_[i].mask != thread.mask ||
+         !same(threads_[i].waits_for, thread.waits_for)))
       other = i;
   }
   if (other < count_) {
-    text += thread_text(other) + " waits at " + threads_[other].waits_for;
-    if (threads_[other].line != 0) text += " of line " + std::to_string(threads_[other].line);
+    text += thread_text(other) + wait_text(threads_[other]);
   } else {
     text += std::to_string(ended) + " of the threads it waits for have ended";
   }
@@ -336,23 +360,31 @@ void BlockRunner::diagnose() {
 
 // ---- what kernel.h declares
 
-int block_barrier(const char* what, int line, BarrierResult result, int predicate) {
-  return BlockRunner::current()->barrier(what, line, result, predicate);
+int block_barrier(const char* what, Place place, BarrierResult result, int predicate) {
+  return BlockRunner::current()->barrier(what, place, result, predicate);
 }
-uint64_t warp_exchange(const char* what, unsigned mask, uint64_t value, int source_lane) {
-  return BlockRunner::current()->exchange(what, mask, value, source_lane);
+uint64_t warp_exchange(const char* what, Place place, unsigned mask, uint64_t value, int source_lane) {
+  return BlockRunner::current()->exchange(what, place, mask, value, source_lane);
 }
 uint64_t warp_combine(const char* what, uint64_t value, void (*combine)(uint64_t*)) {
   return BlockRunner::current()->combine(what, value, combine);
 }
-unsigned warp_ballot(const char* what, unsigned mask, bool predicate) {
-  return BlockRunner::current()->ballot(what, mask, predicate);
+unsigned warp_ballot(const char* what, Place place, unsigned mask, bool predicate) {
+  return BlockRunner::current()->ballot(what, place, mask, predicate);
 }
-void warp_barrier(unsigned mask) { BlockRunner::current()->ballot("__syncwarp", mask, false); }
+void warp_barrier(unsigned mask) { BlockRunner::current()->warp_barrier(mask); }
 int lane_of_warp() { return BlockRunner::current()->lane(); }
-void* static_shared(const void* site, size_t size, size_t alignment) {
-  return BlockRunner::current()->static_shared(site, size, alignment);
+int section_start(const char* what, int width) {
+  BlockRunner& runner = *BlockRunner::current();
+  if (width < 1 || width > kLanes || (width & (width - 1)) != 0)
+    runner.fail(FindingKind::kDivergentBarrier, [&] {
+      return std::string(what) + ": width " + std::to_string(width) + " is not a power of two up to 32";
+    });
+  return runner.lane() & ~(width - 1);
 }
-void* dynamic_shared() { return BlockRunner::current()->dynamic_shared(); }
+void* static_shared(const void* site, const char* name, size_t size, size_t alignment) {
+  return BlockRunner::current()->static_shared(site, name, size, alignment);
+}
+void* dynamic_shared() { return BlockRunner::current()->checks().shared().dynamic(); }
 
 }  // namespace braid::emulated

@@ -3,6 +3,7 @@
 // ended, so a kernel without barriers is a plain loop.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,15 +13,14 @@
 #include <vector>
 
 #include "runtime/emulated/access_set.h"
+#include "runtime/emulated/block_checks.h"
 #include "runtime/emulated/fiber.h"
 #include "runtime/emulated/findings.h"
 #include "runtime/emulated/kernel.h"
+#include "runtime/emulated/launch_limits.h"
 
 namespace braid::emulated {
 
-constexpr unsigned kMaxThreadsPerBlock = 1024;
-constexpr size_t kDefaultSharedBytes = 48 * 1024;
-constexpr size_t kMaxSharedBytes = 227 * 1024;  // of a block on Hopper, after cudaFuncSetAttribute
 constexpr int kLanes = 32;
 
 struct Fault {
@@ -35,9 +35,10 @@ class BlockRunner {
   BlockRunner();
   ~BlockRunner();
 
-  // Null, or why the kernel was aborted. `operation` holds its accesses so far in either case.
-  const Fault* run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body,
-                   KernelOperation& operation);
+  // Null, or why the kernel was aborted. `operation` holds its accesses so far in either case. `shared_limit`:
+  // of static and dynamic shared memory together.
+  const Fault* run(dim3 grid, dim3 block, size_t shared_bytes, size_t shared_limit,
+                   const std::function<void()>& body, KernelOperation& operation);
 
   // From within a kernel:
   static BlockRunner* current();
@@ -47,17 +48,21 @@ class BlockRunner {
     record_fault(kind, text());
     give_up();
   }
-  int barrier(const char* what, int line, BarrierResult result, int predicate);
-  uint64_t exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
+  int barrier(const char* what, Place place, BarrierResult result, int predicate);
+  void warp_barrier(unsigned mask);
+  uint64_t exchange(const char* what, Place place, unsigned mask, uint64_t value, int source_lane);
   uint64_t combine(const char* what, uint64_t value, void (*all)(uint64_t*));
-  unsigned ballot(const char* what, unsigned mask, bool predicate);
-  // For a thread that waits for another rank: returns after all runnable threads of the block have run, or
-  // after a moment if there is none.
-  void let_others_run(const char* what);
+  unsigned ballot(const char* what, Place place, unsigned mask, bool predicate);
   int lane() const { return static_cast<int>(running_ % kLanes); }
-  void* static_shared(const void* site, size_t size, size_t alignment);
-  void* dynamic_shared();
+  void* static_shared(const void* site, const char* name, size_t size, size_t alignment);
   KernelOperation& operation() { return *operation_; }
+  BlockChecks& checks() { return checks_; }
+  unsigned running() const { return running_; }
+  // The running thread has read an atomic variable without changing it. Where it finds the same value again and again it
+  // waits for another block or rank: lets others run, and fails after the time-out. `patience`: how often at once.
+  void spin(const char* what, uintptr_t address, uint64_t value, unsigned patience);
+  // "thread (1,0,0) of block (0,0,0)" of the one that runs
+  std::string thread_text() const { return thread_text(running_); }
 
  private:
   struct Thread {
@@ -65,22 +70,23 @@ class BlockRunner {
     Fiber* fiber = nullptr;  // on which it waits
     bool ended = false;
     const char* waits_for = nullptr;  // null: does not wait
-    int line = 0;
+    Place place;
     unsigned mask = 0;
+    // The latest atomic variable that it has read without changing it.
+    uintptr_t spins_at = 0;
+    uint64_t spin_value = 0;
+    unsigned spins = 0;
+    std::chrono::steady_clock::time_point spins_since;
   };
   // One warp operation in progress; several with disjoint masks may be.
   struct Exchange {
     const char* what = nullptr;  // null: free
+    Place place;
     unsigned mask = 0, arrived = 0, left = 0;
     uint64_t values[kLanes];
   };
   struct Lanes {
     std::deque<Exchange> exchanges;  // addresses stay
-  };
-  struct SharedSite {
-    const void* site;
-    void* memory;
-    size_t size;
   };
 
   void make_ready(unsigned thread) { ready_[(ready_first_ + ready_count_++) % ready_.size()] = thread; }
@@ -89,11 +95,16 @@ class BlockRunner {
   void run_block(unsigned threads);
   void fiber_main();
   bool take_next_thread();
-  void wait(const char* what, int line, unsigned mask);
+  void wait(const char* what, Place place, unsigned mask);
   void switch_to(unsigned thread);
-  Exchange& join_exchange(const char* what, unsigned mask, uint64_t value, void (*all)(uint64_t*) = nullptr);
+  // For a thread that waits for another rank: returns after all runnable threads of the block have run, or
+  // after a moment if there is none.
+  void let_others_run(const char* what);
+  Exchange& join_exchange(const char* what, Place place, unsigned mask, uint64_t value,
+                          void (*all)(uint64_t*) = nullptr);
   void leave_exchange(Exchange& exchange);
   std::string thread_text(unsigned thread) const;
+  std::string wait_text(const Thread& thread) const;
   void diagnose();
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -116,10 +127,7 @@ class BlockRunner {
   int barrier_and_ = 1, barrier_or_ = 0, barrier_count_ = 0;
   int barrier_results_[3] = {};
 
-  std::vector<SharedSite> sites_;
-  std::vector<std::unique_ptr<char[]>> site_memory_;
-  std::vector<char> dynamic_;
-  size_t dynamic_bytes_ = 0;
+  BlockChecks checks_;
   std::unique_ptr<Fault> fault_;
 };
 

@@ -11,6 +11,7 @@
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/kernel_operation.h"
+#include "runtime/emulated/launch_limits.h"
 #include "runtime/emulated/nccl_comm.h"
 #include "runtime/emulated/options.h"
 #include "runtime/emulated/stream.h"
@@ -125,20 +126,22 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (stream->device.error.load() != cudaSuccess)
     return result(static_cast<cudaError_t>(stream->device.error.load()));
-  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
-  size_t limit = kDefaultSharedBytes;
+  size_t limit = kDefaultSharedBytes, shared_limit = kDefaultSharedBytes;
   {
     std::lock_guard lock(host_memory().mutex);
     const auto it = host_memory().dynamic_limits.find(function);
-    if (it != host_memory().dynamic_limits.end()) limit = it->second;
+    if (it != host_memory().dynamic_limits.end()) limit = it->second, shared_limit = kMaxSharedBytes;
   }
-  if (threads == 0 || threads > kMaxThreadsPerBlock || block.z > 64 ||
-      uint64_t{grid.x} * grid.y * grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
-      shared_bytes > limit)
+  if (const std::string error = launch_error(grid, block, shared_bytes, limit); !error.empty()) {
+    const std::string& label = host_thread().label;
+    finding_list().add(FindingKind::kInvalidUse, "launch of " + std::string(name) +
+                                                     (label.empty() ? "" : " [" + label + "]") + " on rank " +
+                                                     std::to_string(stream->device.index) + ": " + error);
     return result(cudaErrorInvalidConfiguration);
+  }
   stream->enqueue([=, name = std::string(name), body = std::move(body)](TaskContext& context) {
     KernelOperation operation(context, name);
-    const Fault* fault = block_runner().run(grid, block, shared_bytes, body, operation);
+    const Fault* fault = block_runner().run(grid, block, shared_bytes, shared_limit, body, operation);
     operation.finish();
     if (fault != nullptr) report_fault(context, name, *fault);
     return fault == nullptr;

@@ -48,6 +48,8 @@ const char* name_of(FindingKind kind) {
       return "registration";
     case FindingKind::kInvalidUse:
       return "invalid use";
+    case FindingKind::kIntegerOverflow:
+      return "integer overflow";
   }
   return "finding";
 }

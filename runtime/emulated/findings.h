@@ -19,6 +19,7 @@ enum class FindingKind {
   kCollectiveTimeOut,
   kRegistration,  // a violated rule of communication buffers
   kInvalidUse,
+  kIntegerOverflow,  // of signed integers in a kernel, where they are indices
 };
 
 const char* name_of(FindingKind kind);

@@ -1,15 +1,65 @@
-// Flags in device memory with which kernels of different ranks wait for each other: 0 is down, 1 is up. The
-// thread that lowers a flag follows, in the checker's sense, everything done before by the block that raised
-// it.
+// Atomic accesses of kernels to device memory, by which threads of different blocks and ranks wait for each other.
+//
+// Order follows CUDA's memory model: what a thread has done before a release precedes what another does after the
+// acquire that has read the released value, or one that later atomic updates have made of it. A release is an atomic
+// write of that order, or a fence before a relaxed one; an acquire is an atomic read of that order, or a relaxed one
+// before a fence. Both must have a scope that includes the other thread: __threadfence and atomicAdd order nothing
+// between two ranks, __threadfence_system and atomicAdd_system do. Relaxed atomics alone order nothing, which an x86
+// processor would hide.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
+
+#include "runtime/emulated/block.h"
+#include "runtime/emulated/kernel.h"
 
 namespace braid::emulated {
 
-// From within a kernel; kernel.h declares raise_flag and lower_flag.
+// An atomic access of the running thread. Lives while the memory is changed, which other ranks may do at the same time.
+class AtomicAccess {
+ public:
+  // `order`: as of __atomic_load_n.
+  AtomicAccess(BlockRunner& runner, uintptr_t address, int order);
+  // Call after the access. What the memory held before, and what it holds now if it was written.
+  void did_read(uint64_t before);
+  void did_write(uint64_t before, uint64_t after, bool read);
 
-// The number of changes of any flag so far.
+ private:
+  std::unique_lock<std::mutex> lock_;
+  BlockRunner& runner_;
+  uintptr_t address_;
+  bool acquires_, releases_;
+};
+
+// What an atomic access has done.
+struct AtomicEffect {
+  bool read, wrote;
+  uint64_t before, after;  // `before` if it has read
+};
+// Lets `access` touch the memory at `address`, which may be anywhere, and return its AtomicEffect.
+template <class Function>
+void atomic_access(const char* what, uintptr_t address, int order, unsigned patience,
+                   const Function& access) {
+  BlockRunner* runner = BlockRunner::current();
+  if (runner == nullptr || !DeviceMemory::contains(address)) {
+    access();
+    return;
+  }
+  AtomicEffect effect;
+  {
+    AtomicAccess atomic(*runner, address, order);
+    effect = access();
+    if (effect.wrote)
+      atomic.did_write(effect.before, effect.after, effect.read);
+    else
+      atomic.did_read(effect.before);
+  }
+  if (!effect.wrote) runner->spin(what, address, effect.before, patience);
+}
+
+// The number of atomic writes so far.
 uint64_t flag_changes();
 // Waits until there are more changes than `seen`, or for a moment.
 void await_flag_change(uint64_t seen);

@@ -11,7 +11,9 @@
 #include "runtime/emulated/access_set.h"
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/finding_list.h"
+#include "runtime/emulated/flags.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/kernel_operation.h"
 
 namespace braid::emulated {
 
@@ -34,9 +36,22 @@ __attribute__((noinline)) void outside_kernel(uintptr_t address, size_t size, Ac
                      text + std::to_string(size) + " bytes of device memory by itself: " + where);
 }
 
+__attribute__((noinline)) void in_shared(uintptr_t address, size_t size, AccessKind kind) {
+  BlockRunner* runner = BlockRunner::current();
+  if (runner == nullptr) return;
+  const std::string* fault = runner->checks().shared_access(address, size, kind);
+  if (fault != nullptr) runner->fail(FindingKind::kIllegalAccess, [&] { return *fault; });
+  if (current_races != nullptr) current_races->shared(address, size, kind);
+}
+
+// An access that is not to the stack, host memory or constants of the program is checked.
 inline void observe(const void* pointer, size_t size, AccessKind kind) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  if (__builtin_expect(address - device_region_begin >= kRegionBytes, 1)) return;
+  if (__builtin_expect(address - device_region_begin >= kRegionBytes, 1)) {
+    if (__builtin_expect(address - shared_region_begin < kSharedRegionBytes, 0))
+      in_shared(address, size, kind);
+    return;
+  }
   AccessSet* accesses = current_accesses;
   if (accesses == nullptr) {
     outside_kernel(address, size, kind);
@@ -44,13 +59,57 @@ inline void observe(const void* pointer, size_t size, AccessKind kind) {
   }
   const std::string* fault = accesses->record(address, size, kind);
   if (fault != nullptr) BlockRunner::current()->fail(FindingKind::kIllegalAccess, [&] { return *fault; });
+  if (current_races == nullptr) return;
+  current_races->global(address, size, kind);
+  if (current_log != nullptr) current_log->add(address, size, current_races->thread(), kind);
+}
+
+// For accesses of one instruction. GCC reports those of types with a smaller alignment as ranges.
+template <size_t size>
+inline void observe_aligned(const void* pointer, AccessKind kind) {
+  if (__builtin_expect(reinterpret_cast<uintptr_t>(pointer) % size != 0, 0)) check_alignment(pointer, size);
+  observe(pointer, size, kind);
+}
+
+// An atomic access by the compiler's hooks or ours.
+template <class T, class Function>
+void hooked_atomic(const char* what, const volatile T* pointer, AccessKind kind, int order, unsigned patience,
+                   const Function& access) {
+  observe_aligned<sizeof(T)>(const_cast<const T*>(pointer), kind);
+  atomic_access(what, reinterpret_cast<uintptr_t>(pointer), order, patience, access);
+}
+
+template <class T>
+uint64_t compare_and_swap(T* p, T compare, T value) {
+  T before = compare;
+  hooked_atomic<T>("atomicCAS", p, AccessKind::kAtomic, __ATOMIC_RELAXED, 2, [&] {
+    const bool done =
+        __atomic_compare_exchange_n(p, &before, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return AtomicEffect{true, done, before, value};
+  });
+  return before;
 }
 
 }  // namespace
+
+uint64_t compare_and_swap(void* address, size_t size, uint64_t compare, uint64_t value, Scope scope) {
+  const WithScope with(scope);
+  if (size == 4)
+    return compare_and_swap(static_cast<uint32_t*>(address), static_cast<uint32_t>(compare),
+                            static_cast<uint32_t>(value));
+  if (size == 2)
+    return compare_and_swap(static_cast<uint16_t*>(address), static_cast<uint16_t>(compare),
+                            static_cast<uint16_t>(value));
+  return compare_and_swap(static_cast<uint64_t*>(address), compare, value);
+}
+
 }  // namespace braid::emulated
 
 using braid::emulated::AccessKind;
+using braid::emulated::AtomicEffect;
+using braid::emulated::hooked_atomic;
 using braid::emulated::observe;
+using braid::emulated::observe_aligned;
 
 extern "C" {
 
@@ -75,13 +134,13 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-#define BRAID_HOOKS(size)                                                              \
-  void __tsan_read##size(void* p) { observe(p, size, AccessKind::kRead); }             \
-  void __tsan_write##size(void* p) { observe(p, size, AccessKind::kWrite); }           \
-  void __tsan_unaligned_read##size(void* p) { observe(p, size, AccessKind::kRead); }   \
-  void __tsan_unaligned_write##size(void* p) { observe(p, size, AccessKind::kWrite); } \
-  void __tsan_volatile_read##size(void* p) { observe(p, size, AccessKind::kRead); }    \
-  void __tsan_volatile_write##size(void* p) { observe(p, size, AccessKind::kWrite); }
+#define BRAID_HOOKS(size)                                                                   \
+  void __tsan_read##size(void* p) { observe_aligned<size>(p, AccessKind::kRead); }          \
+  void __tsan_write##size(void* p) { observe_aligned<size>(p, AccessKind::kWrite); }        \
+  void __tsan_unaligned_read##size(void* p) { observe(p, size, AccessKind::kRead); }        \
+  void __tsan_unaligned_write##size(void* p) { observe(p, size, AccessKind::kWrite); }      \
+  void __tsan_volatile_read##size(void* p) { observe_aligned<size>(p, AccessKind::kRead); } \
+  void __tsan_volatile_write##size(void* p) { observe_aligned<size>(p, AccessKind::kWrite); }
 BRAID_HOOKS(1)
 BRAID_HOOKS(2)
 BRAID_HOOKS(4)
@@ -95,51 +154,70 @@ void __tsan_write_range(void* p, size_t size) {
   if (size > 0) observe(p, size, AccessKind::kWrite);
 }
 
-// Hooks of atomics replace the instruction, so they execute it, always with the strongest order.
-#define BRAID_ATOMICS(bits, type)                                                                         \
-  type __tsan_atomic##bits##_load(const volatile type* p, int) {                                          \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
-    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                          \
-  }                                                                                                       \
-  void __tsan_atomic##bits##_store(volatile type* p, type v, int) {                                       \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomicStore);                                \
-    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                             \
-  }                                                                                                       \
-  type __tsan_atomic##bits##_exchange(volatile type* p, type v, int) {                                    \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
-    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                                   \
-  }                                                                                                       \
-  int __tsan_atomic##bits##_compare_exchange_strong(volatile type* p, type* expected, type v, int, int) { \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
-    return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
-  }                                                                                                       \
-  int __tsan_atomic##bits##_compare_exchange_weak(volatile type* p, type* expected, type v, int, int) {   \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
-    return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
-  }                                                                                                       \
-  type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type v, int, int) {    \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);                                     \
-    __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);              \
-    return expected;                                                                                      \
+// Hooks of atomics replace the instruction, so they execute it, always with the strongest order. A load of a flag that
+// has not been raised is repeated some times before others run.
+#define BRAID_ATOMICS(bits, type)                                                                            \
+  type __tsan_atomic##bits##_load(const volatile type* p, int order) {                                       \
+    type value = 0;                                                                                          \
+    hooked_atomic<type>("an atomic load", p, AccessKind::kAtomic, order, 64, [&] {                           \
+      value = __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                          \
+      return AtomicEffect{true, false, static_cast<uint64_t>(value), 0};                                     \
+    });                                                                                                      \
+    return value;                                                                                            \
+  }                                                                                                          \
+  void __tsan_atomic##bits##_store(volatile type* p, type v, int order) {                                    \
+    hooked_atomic<type>("an atomic store", p, AccessKind::kAtomicStore, order, 0, [&] {                      \
+      __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                              \
+      return AtomicEffect{false, true, 0, static_cast<uint64_t>(v)};                                         \
+    });                                                                                                      \
+  }                                                                                                          \
+  type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type v, int order, int) { \
+    hooked_atomic<type>("an atomic exchange", p, AccessKind::kAtomic, order, 2, [&] {                        \
+      const type wanted = expected;                                                                          \
+      const bool done = __atomic_compare_exchange_n(const_cast<type*>(p), &expected, v, false,               \
+                                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                     \
+      if (done) expected = wanted;                                                                           \
+      return AtomicEffect{true, done, static_cast<uint64_t>(expected), static_cast<uint64_t>(v)};            \
+    });                                                                                                      \
+    return expected;                                                                                         \
+  }                                                                                                          \
+  int __tsan_atomic##bits##_compare_exchange_strong(volatile type* p, type* expected, type v, int order,     \
+                                                    int on_failure) {                                        \
+    const type wanted = *expected;                                                                           \
+    *expected = __tsan_atomic##bits##_compare_exchange_val(p, wanted, v, order, on_failure);                 \
+    return *expected == wanted;                                                                              \
+  }                                                                                                          \
+  int __tsan_atomic##bits##_compare_exchange_weak(volatile type* p, type* expected, type v, int order,       \
+                                                  int on_failure) {                                          \
+    return __tsan_atomic##bits##_compare_exchange_strong(p, expected, v, order, on_failure);                 \
   }
-#define BRAID_FETCH(bits, type, name, builtin)                             \
-  type __tsan_atomic##bits##_fetch_##name(volatile type* p, type v, int) { \
-    observe(const_cast<type*>(p), sizeof(type), AccessKind::kAtomic);      \
-    return builtin(p, v, __ATOMIC_SEQ_CST);                                \
+#define BRAID_FETCH(bits, type, name, builtin)                                          \
+  type __tsan_atomic##bits##_##name(volatile type* p, type v, int order) {              \
+    type before = 0;                                                                    \
+    hooked_atomic<type>("an atomic update", p, AccessKind::kAtomic, order, 0, [&] {     \
+      before = builtin(p, v, __ATOMIC_SEQ_CST);                                         \
+      return AtomicEffect{true, true, static_cast<uint64_t>(before),                    \
+                          static_cast<uint64_t>(__atomic_load_n(p, __ATOMIC_SEQ_CST))}; \
+    });                                                                                 \
+    return before;                                                                      \
   }
-#define BRAID_ALL_ATOMICS(bits, type)              \
-  BRAID_ATOMICS(bits, type)                        \
-  BRAID_FETCH(bits, type, add, __atomic_fetch_add) \
-  BRAID_FETCH(bits, type, sub, __atomic_fetch_sub) \
-  BRAID_FETCH(bits, type, and, __atomic_fetch_and) \
-  BRAID_FETCH(bits, type, or, __atomic_fetch_or)   \
-  BRAID_FETCH(bits, type, xor, __atomic_fetch_xor) \
-  BRAID_FETCH(bits, type, nand, __atomic_fetch_nand)
+#define BRAID_ALL_ATOMICS(bits, type)                    \
+  BRAID_ATOMICS(bits, type)                              \
+  BRAID_FETCH(bits, type, exchange, __atomic_exchange_n) \
+  BRAID_FETCH(bits, type, fetch_add, __atomic_fetch_add) \
+  BRAID_FETCH(bits, type, fetch_sub, __atomic_fetch_sub) \
+  BRAID_FETCH(bits, type, fetch_and, __atomic_fetch_and) \
+  BRAID_FETCH(bits, type, fetch_or, __atomic_fetch_or)   \
+  BRAID_FETCH(bits, type, fetch_xor, __atomic_fetch_xor) \
+  BRAID_FETCH(bits, type, fetch_nand, __atomic_fetch_nand)
 BRAID_ALL_ATOMICS(8, uint8_t)
 BRAID_ALL_ATOMICS(16, uint16_t)
 BRAID_ALL_ATOMICS(32, uint32_t)
 BRAID_ALL_ATOMICS(64, uint64_t)
-void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void __tsan_atomic_thread_fence(int) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  braid::emulated::fence(braid::emulated::Scope::kSystem);
+}
 void __tsan_atomic_signal_fence(int) {}
 
 #endif

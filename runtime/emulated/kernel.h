@@ -30,7 +30,6 @@ void* memset(void*, int, size_t) noexcept __asm__("braid_emulated_memset");
 #define __host__
 #define __constant__
 #define __forceinline__ inline
-#define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
 
@@ -45,26 +44,48 @@ extern __thread KernelThread* current_kernel_thread __attribute__((tls_model("in
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
                           cudaStream_t stream, std::function<void()> body);
 void set_label(const char* label);
-void* static_shared(const void* site, size_t size, size_t alignment);
+void* static_shared(const void* site, const char* name, size_t size, size_t alignment);
 void* dynamic_shared();
 void* peer_pointer(ncclWindow_vidmem* window, size_t offset_bytes, int peer);
-// Waits until the flag is down (up), then raises (lowers) it. False if `abandoned` has become 1 instead.
-bool raise_flag(uint32_t* flag, const int* abandoned);
-bool lower_flag(uint32_t* flag, const int* abandoned);
+
+// Among which threads fences and atomics order memory (flags.h).
+enum class Scope { kBlock, kDevice, kSystem };
+void fence(Scope scope);
+// Returns what was there. A thread that finds the same wrong value again lets others run.
+uint64_t compare_and_swap(void* address, size_t size, uint64_t compare, uint64_t value, Scope scope);
+// Of the atomic accesses of the running thread; the compiler's own are of the system.
+extern __thread Scope atomic_scope __attribute__((tls_model("initial-exec")));
+struct WithScope {
+  explicit WithScope(Scope scope) { atomic_scope = scope; }
+  ~WithScope() { atomic_scope = Scope::kSystem; }
+};
+
+// Where a barrier or warp operation stands in the source.
+struct Place {
+  const char* file = "";
+  int line = 0;
+};
+constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  return {file, line};
+}
 
 enum class BarrierResult { kNone, kAnd, kOr, kCount };
-// `line` identifies the barrier: all threads of the block must reach the same one.
-int block_barrier(const char* what, int line, BarrierResult result, int predicate);
+// All threads of the block must reach the barrier at the same place.
+int block_barrier(const char* what, Place place, BarrierResult result, int predicate);
 void warp_barrier(unsigned mask);
 
 // Gives `value` to the other lanes of `mask` and returns that of `source_lane`; all lanes of `mask` must call
-// it. A source lane outside the mask is an error, as its value is undefined on a GPU.
-uint64_t warp_exchange(const char* what, unsigned mask, uint64_t value, int source_lane);
+// it at the same place. A source lane outside the mask is an error, as its value is undefined on a GPU.
+uint64_t warp_exchange(const char* what, Place place, unsigned mask, uint64_t value, int source_lane);
 // The same for an operation on all lanes: the last lane to arrive lets `combine` replace all values of a full
 // warp, and each lane returns its own.
 uint64_t warp_combine(const char* what, uint64_t value, void (*combine)(uint64_t* values));
-unsigned warp_ballot(const char* what, unsigned mask, bool predicate);
+unsigned warp_ballot(const char* what, Place place, unsigned mask, bool predicate);
 int lane_of_warp();
+// An access at a device or shared address that is no multiple of `alignment` is an error.
+void check_alignment(const void* pointer, size_t alignment);
+// The first lane of the calling lane's section of `width` lanes.
+int section_start(const char* what, int width);
 
 template <class T>
 uint64_t to_bits(T value) {
@@ -82,8 +103,8 @@ T from_bits(uint64_t bits) {
 }
 
 template <class T>
-T exchange(const char* what, unsigned mask, T value, int source_lane) {
-  return from_bits<T>(warp_exchange(what, mask, to_bits(value), source_lane));
+T exchange(const char* what, Place place, unsigned mask, T value, int source_lane) {
+  return from_bits<T>(warp_exchange(what, place, mask, to_bits(value), source_lane));
 }
 
 }  // namespace braid::emulated
@@ -99,67 +120,80 @@ namespace emulated = ::braid::emulated;
 #define gridDim (::braid::emulated::current_kernel_thread->grid_size)
 constexpr int warpSize = 32;
 
-inline void __syncthreads(int line = __builtin_LINE()) {
-  ::braid::emulated::block_barrier("__syncthreads", line, ::braid::emulated::BarrierResult::kNone, 0);
+inline void __syncthreads(::braid::emulated::Place place = ::braid::emulated::here()) {
+  ::braid::emulated::block_barrier("__syncthreads", place, ::braid::emulated::BarrierResult::kNone, 0);
 }
-inline int __syncthreads_and(int predicate, int line = __builtin_LINE()) {
-  return ::braid::emulated::block_barrier("__syncthreads_and", line, ::braid::emulated::BarrierResult::kAnd,
+inline int __syncthreads_and(int predicate, ::braid::emulated::Place place = ::braid::emulated::here()) {
+  return ::braid::emulated::block_barrier("__syncthreads_and", place, ::braid::emulated::BarrierResult::kAnd,
                                           predicate);
 }
-inline int __syncthreads_or(int predicate, int line = __builtin_LINE()) {
-  return ::braid::emulated::block_barrier("__syncthreads_or", line, ::braid::emulated::BarrierResult::kOr,
+inline int __syncthreads_or(int predicate, ::braid::emulated::Place place = ::braid::emulated::here()) {
+  return ::braid::emulated::block_barrier("__syncthreads_or", place, ::braid::emulated::BarrierResult::kOr,
                                           predicate);
 }
-inline int __syncthreads_count(int predicate, int line = __builtin_LINE()) {
-  return ::braid::emulated::block_barrier("__syncthreads_count", line,
+inline int __syncthreads_count(int predicate, ::braid::emulated::Place place = ::braid::emulated::here()) {
+  return ::braid::emulated::block_barrier("__syncthreads_count", place,
                                           ::braid::emulated::BarrierResult::kCount, predicate);
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { ::braid::emulated::warp_barrier(mask); }
-inline void __threadfence_block() {}
-inline void __threadfence() {}
-inline void __threadfence_system() {}
+// Which lanes run together is up to the hardware: no more than the caller is certain, and a kernel that builds a mask
+// from this is wrong.
+inline unsigned __activemask() { return 1u << ::braid::emulated::lane_of_warp(); }
+inline void __threadfence_block() { ::braid::emulated::fence(::braid::emulated::Scope::kBlock); }
+inline void __threadfence() { ::braid::emulated::fence(::braid::emulated::Scope::kDevice); }
+inline void __threadfence_system() { ::braid::emulated::fence(::braid::emulated::Scope::kSystem); }
 
 // `width` divides the warp into sections, as on a GPU; for a source outside the section, a lane reads itself.
 template <class T>
-T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
-  const int lane = ::braid::emulated::lane_of_warp();
-  return ::braid::emulated::exchange("__shfl_sync", mask, value,
-                                     (lane & ~(width - 1)) | (source & (width - 1)));
+T __shfl_sync(unsigned mask, T value, int source, int width = 32,
+              ::braid::emulated::Place place = ::braid::emulated::here()) {
+  const int start = ::braid::emulated::section_start("__shfl_sync", width);
+  return ::braid::emulated::exchange("__shfl_sync", place, mask, value, start | (source & (width - 1)));
 }
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
+                  ::braid::emulated::Place place = ::braid::emulated::here()) {
+  const int start = ::braid::emulated::section_start("__shfl_xor_sync", width);
   const int lane = ::braid::emulated::lane_of_warp();
   const int source = lane ^ lane_mask;
-  const bool inside = source < (lane & ~(width - 1)) + width;
-  return ::braid::emulated::exchange("__shfl_xor_sync", mask, value, inside ? source : lane);
+  return ::braid::emulated::exchange("__shfl_xor_sync", place, mask, value,
+                                     source < start + width ? source : lane);
 }
 template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                 ::braid::emulated::Place place = ::braid::emulated::here()) {
+  const int start = ::braid::emulated::section_start("__shfl_up_sync", width);
   const int lane = ::braid::emulated::lane_of_warp();
   const int source = lane - static_cast<int>(delta);
-  const bool inside = source >= (lane & ~(width - 1));
-  return ::braid::emulated::exchange("__shfl_up_sync", mask, value, inside ? source : lane);
+  return ::braid::emulated::exchange("__shfl_up_sync", place, mask, value, source >= start ? source : lane);
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                   ::braid::emulated::Place place = ::braid::emulated::here()) {
+  const int start = ::braid::emulated::section_start("__shfl_down_sync", width);
   const int lane = ::braid::emulated::lane_of_warp();
   const int source = lane + static_cast<int>(delta);
-  const bool inside = source < (lane & ~(width - 1)) + width;
-  return ::braid::emulated::exchange("__shfl_down_sync", mask, value, inside ? source : lane);
+  return ::braid::emulated::exchange("__shfl_down_sync", place, mask, value,
+                                     source < start + width ? source : lane);
 }
-inline unsigned __ballot_sync(unsigned mask, int predicate) {
-  return ::braid::emulated::warp_ballot("__ballot_sync", mask, predicate != 0);
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              ::braid::emulated::Place place = ::braid::emulated::here()) {
+  return ::braid::emulated::warp_ballot("__ballot_sync", place, mask, predicate != 0);
 }
-inline int __any_sync(unsigned mask, int predicate) {
-  return ::braid::emulated::warp_ballot("__any_sync", mask, predicate != 0) != 0;
+inline int __any_sync(unsigned mask, int predicate,
+                      ::braid::emulated::Place place = ::braid::emulated::here()) {
+  return ::braid::emulated::warp_ballot("__any_sync", place, mask, predicate != 0) != 0;
 }
-inline int __all_sync(unsigned mask, int predicate) {
-  return ::braid::emulated::warp_ballot("__all_sync", mask, predicate != 0) == mask;
+inline int __all_sync(unsigned mask, int predicate,
+                      ::braid::emulated::Place place = ::braid::emulated::here()) {
+  return ::braid::emulated::warp_ballot("__all_sync", place, mask, predicate != 0) == mask;
 }
 
 // Real atomics: the fibers of a block run on one host thread, but other streams run concurrently.
 template <class T>
-T atomicAdd(T* address, std::type_identity_t<T> value) {
+T atomicAdd(T* address, std::type_identity_t<T> value,
+            ::braid::emulated::Scope scope = ::braid::emulated::Scope::kDevice) {
+  const ::braid::emulated::WithScope with(scope);
   if constexpr (std::is_integral_v<T>) {
     return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
   } else {
@@ -176,7 +210,12 @@ T atomicAdd(T* address, std::type_identity_t<T> value) {
   }
 }
 template <class T>
+T atomicAdd_system(T* address, std::type_identity_t<T> value) {
+  return atomicAdd(address, value, ::braid::emulated::Scope::kSystem);
+}
+template <class T>
 T atomicMax(T* address, std::type_identity_t<T> value) {
+  const ::braid::emulated::WithScope with(::braid::emulated::Scope::kDevice);
   T old = __atomic_load_n(address, __ATOMIC_RELAXED);
   while (old < value &&
          !__atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
@@ -185,11 +224,33 @@ T atomicMax(T* address, std::type_identity_t<T> value) {
 }
 template <class T>
 T atomicMin(T* address, std::type_identity_t<T> value) {
+  const ::braid::emulated::WithScope with(::braid::emulated::Scope::kDevice);
   T old = __atomic_load_n(address, __ATOMIC_RELAXED);
   while (value < old &&
          !__atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
   return old;
+}
+
+template <class T>
+T atomicExch(T* address, std::type_identity_t<T> value,
+             ::braid::emulated::Scope scope = ::braid::emulated::Scope::kDevice) {
+  const ::braid::emulated::WithScope with(scope);
+  return __atomic_exchange_n(address, value, __ATOMIC_RELAXED);
+}
+template <class T>
+T atomicExch_system(T* address, std::type_identity_t<T> value) {
+  return atomicExch(address, value, ::braid::emulated::Scope::kSystem);
+}
+template <class T>
+T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value,
+            ::braid::emulated::Scope scope = ::braid::emulated::Scope::kDevice) {
+  return static_cast<T>(::braid::emulated::compare_and_swap(
+      address, sizeof(T), std::make_unsigned_t<T>(compare), std::make_unsigned_t<T>(value), scope));
+}
+template <class T>
+T atomicCAS_system(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value) {
+  return atomicCAS(address, compare, value, ::braid::emulated::Scope::kSystem);
 }
 
 template <class T>

@@ -111,7 +111,7 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   std::filesystem::remove_all(dir);
   BraidCudaHostRun run = {};
   run.struct_size = sizeof(run);
-  run.program = program_of(name);
+  run.program = program_of(options.program.empty() ? name : options.program);
   run.weights = weights.data();
   run.weights_bytes = weights.size();
   run.ranks = per_rank.data();

@@ -20,6 +20,7 @@ struct RunOptions {
   bool own_stream = false;
   bool integers = true;  // small integers as inputs, so that every order of additions is exact
   std::uint64_t seed = 1;
+  std::string program;  // runs this one, with the weights and the expectation of the case
   // By input name, instead of random values; the same on all ranks.
   std::map<std::string, ir::Tensor> inputs;
   std::vector<std::vector<ir::Tensor>> all_inputs;  // if not empty: of every rank

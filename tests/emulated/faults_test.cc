@@ -124,6 +124,8 @@ TEST_F(FaultsTest, ALaneOutsideItsOwnMaskIsFound) {
 
 TEST_F(FaultsTest, MoreSharedMemoryThanAllowedIsRefused) {
   EXPECT_EQ(single(SingleFault::kTooMuchSharedMemory), "cudaErrorInvalidConfiguration");
+  EXPECT_THAT(found(),
+              ElementsAre(HasSubstr("102400 bytes of dynamic shared memory; the kernel may have 49152")));
 }
 
 TEST_F(FaultsTest, AFailedDeviceStaysFailed) {

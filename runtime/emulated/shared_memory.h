@@ -1,0 +1,64 @@
+// The shared memory of the block that runs on a host thread. Each array has addresses of its own, far from those of
+// the others, so that every access beside one is found and told by the array's name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/emulated/access_set.h"
+
+namespace braid::emulated {
+
+constexpr size_t kDefaultSharedBytes = 48 * 1024;
+constexpr size_t kMaxSharedBytes = 227 * 1024;  // of a block on Hopper, after cudaFuncSetAttribute
+
+// All shared memory of the process lies from here; before there is any, a value far from every address.
+extern uintptr_t shared_region_begin;
+constexpr size_t kSharedRegionBytes = size_t{128} << 30;
+
+class SharedMemory {
+ public:
+  SharedMemory();
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+
+  // `limit`: of static and dynamic bytes together.
+  void begin_launch(size_t dynamic_bytes, size_t limit);
+  void begin_block();  // all contents become undefined
+
+  // Null and why in `fault` if the block has no memory left for it.
+  void* array(const void* site, const char* name, size_t size, size_t alignment, std::string* fault);
+  void* dynamic() { return reinterpret_cast<void*>(arrays_[0].begin); }
+
+  // Null, or why the access is illegal. Sets `uninitialized` to the array if it reads what nobody has written.
+  const std::string* access(uintptr_t address, size_t size, AccessKind kind,
+                            const std::string** uninitialized);
+
+  // "byte 4 of shared memory 'partial' (128 bytes)"; the address lies within an array.
+  std::string describe(uintptr_t address) const;
+  const std::string& name_at(uintptr_t address) const { return array_at(address).name; }
+
+ private:
+  struct Array {
+    const void* site;
+    std::string name;
+    uintptr_t begin;
+    size_t size;
+    std::vector<unsigned char> written;  // 1: the byte is
+  };
+  const Array& array_at(uintptr_t address) const;
+  void add(const void* site, std::string name, size_t size, size_t alignment);
+  void clear(Array& array);
+
+  uintptr_t window_ = 0;
+  std::vector<Array> arrays_;  // the first is the dynamic one
+  size_t limit_ = 0;
+  std::string fault_;
+};
+
+// Of the block that runs on this host thread; null outside kernels.
+extern __thread SharedMemory* current_shared __attribute__((tls_model("initial-exec")));
+
+}  // namespace braid::emulated

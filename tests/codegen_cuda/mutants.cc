@@ -1,0 +1,169 @@
+#include "tests/codegen_cuda/mutants.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <stdexcept>
+
+#include "codegen/cuda/emit.h"
+#include "tests/codegen_cuda/cases.h"
+
+namespace braid::test {
+namespace {
+
+std::string read(const std::string& file) {
+  std::ifstream in(std::string(BRAID_SOURCE_DIR) + "/runtime/device/" + file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// From the first line that begins with `from` to before the next that begins with `to`.
+std::string part(const std::string& text, const std::string& from, const std::string& to) {
+  const std::size_t begin = text.find("\n" + from);
+  const std::size_t end = begin == std::string::npos ? begin : text.find("\n" + to, begin + 1);
+  if (end == std::string::npos) throw std::runtime_error("no text from '" + from + "' to '" + to + "'");
+  return text.substr(begin + 1, end - begin);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+enum class Functions { kReductions, kOneShot, kTwoShot };
+
+// The device functions that a program calls, as far as a change to them is tried. The shuffles of a GPU, not the
+// emulated device's quick way.
+std::string device_functions(Functions which) {
+  const std::string collectives = read("peer_collectives.h");
+  switch (which) {
+    case Functions::kReductions: {
+      const std::string reduce = read("reduce.h");
+      return part(reduce, "template <class Op, class T>\n__device__ T warp_reduce(T value) {\n  for",
+                  "#endif") +
+             part(reduce, "// Reduces over all threads of the block", "}  // namespace");
+    }
+    case Functions::kOneShot:
+      return part(read("peer.h"), "// Spins until the flag", "}  // namespace") +
+             part(collectives, "// Waits for the block of this index", "template <class T>\nconstexpr") +
+             part(collectives, "// Elements [index", "// Every rank reduces one slab") +
+             part(collectives, "// output[p * count", "}  // namespace");
+    case Functions::kTwoShot:
+      return part(collectives, "// Every rank reduces one slab", "// output[p * count");
+  }
+  return {};
+}
+
+struct Change {
+  const char* what;
+  const char* from;
+  const char* to;
+};
+constexpr Change kChanges[] = {
+    {"no barrier", "__syncthreads();", ""},
+    {"no barrier", "__syncthreads_and(good) != 0", "good"},
+    {"every thread stores", "if (thread_in_block() == 0) ", ""},
+    {"every thread stores", "if (threadIdx.x == 0) ", ""},
+    {"every lane stores", "if (thread % kWarpSize == 0) ", ""},
+    {"half of the lanes in the mask", "0xffffffffu", "0x0000ffffu"},
+    {"no fence", "__threadfence_system();", ""},
+    {"a fence of the device only", "__threadfence_system();", "__threadfence();"},
+    {"an atomic of the device only", "atomicCAS_system(", "atomicCAS("},
+    {"no barrier of the ranks", "if (!peer_barrier(group)) return;", ""},
+    {"no barrier of the ranks", "  peer_barrier(group);", ""},
+    {"a pack at an odd place", "as_packs<n>(output)[", "as_packs<n>(output + 1)["},
+};
+
+struct Base {
+  const char* name;
+  std::map<std::string, std::int64_t> dims;
+  Functions functions = Functions::kReductions;
+};
+
+// Why these do no harm, by the name of the mutant. A copy of each kernel without any of these barriers stands
+// last.
+const std::map<std::string, std::string>& harmless() {
+  const char* const next = "the kernel has a barrier of its own after the reduction";
+  const char* const reduction = "block_reduce ends with a barrier";
+  const char* const own = "each thread reads and overwrites only the elements of the row that it has written";
+  const char* const warp = "a block of one warp does not get there";
+  static const std::map<std::string, std::string> reasons = {
+      {"softmax_row_mutant_2", next},
+      {"softmax_row_mutant_3", reduction},
+      {"softmax_row_mutant_4", own},
+      {"softmax_row_mutant_5", reduction},
+      {"softmax_row_mutant_6", own},
+      {"softmax_row_mutant_9",
+       "its two reductions have memory of their own, and the barrier within one comes between two uses of "
+       "the other"},
+      {"layernorm_mutant_2", next},
+      {"layernorm_mutant_3", reduction},
+      {"layernorm_mutant_4", own},
+      {"layernorm_mutant_5", reduction},
+      {"layernorm_mutant_6", own},
+      {"fused_rows_of_folds_mutant_1", warp},
+      {"fused_rows_of_folds_mutant_2", warp},
+      {"fused_rows_of_folds_mutant_3", "the next barrier comes before the row is read backwards"},
+      {"fused_rows_of_folds_mutant_4", "the barrier before comes after the row is written"},
+      {"fused_rows_of_folds_mutant_6", warp},
+  };
+  return reasons;
+}
+
+}  // namespace
+
+std::vector<Mutant> mutants() {
+  const std::vector<Base> bases = {{"softmax_row", {{"rows", 3}, {"columns", 300}}},
+                                   {"layernorm", {{"batch", 2}}},
+                                   {"fused_rows_of_folds", {}},
+                                   {"long_rows", {{"n", 1025}}},
+                                   {"peers_2_any_size_one_shot", {{"n", 4099}}, Functions::kOneShot},
+                                   {"peers_2_any_size_two_shot", {{"n", 4099}}, Functions::kTwoShot}};
+  std::vector<Mutant> out;
+  for (const Base& base : bases) {
+    const Case c = find_case(base.name);
+    codegen::cuda::CudaOptions options = c.options;
+    options.name = c.name;
+    const std::string functions = device_functions(base.functions);
+    // Few blocks, so that each takes several rows.
+    const std::string program =
+        replaced(codegen::cuda::emit_cuda(c.build(), options).body, "grid_for(count, 1)", "2");
+    const std::string text = "namespace braid::rt::device {\n" + functions + "}\n" + program;
+    int number = 0;
+    const auto add = [&](std::string change, std::string changed) {
+      Mutant m{
+          fmt::format("{}_mutant_{}", base.name, number++), base.name, base.dims, std::move(change), {}, {}};
+      // Names of its own for what it defines.
+      static const std::regex function(R"((?:__global__|__device__)[^(;]*?(\w+)\()");
+      std::set<std::string> names = {"braid_cuda_" + c.name, "braid_cuda_program_" + c.name};
+      for (std::sregex_iterator at(functions.begin(), functions.end(), function), end; at != end; ++at)
+        names.insert((*at)[1]);
+      for (const std::string& name : names) {
+        const std::string own = name.starts_with("braid_cuda_") ? replaced(name, c.name, m.name)
+                                                                : fmt::format("{}_of_{}", name, m.name);
+        changed = std::regex_replace(changed, std::regex("\\b" + name + "\\b"), own);
+      }
+      m.source = std::move(changed);
+      if (const auto reason = harmless().find(m.name); reason != harmless().end())
+        m.harmless = reason->second;
+      out.push_back(std::move(m));
+    };
+    add("", text);
+    for (const Change& change : kChanges) {
+      const std::string from = change.from;
+      for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += from.size()) {
+        const std::size_t line = text.rfind('\n', at) + 1;
+        add(fmt::format("{}, at '{}'", change.what, text.substr(line, text.find('\n', at) - line)),
+            text.substr(0, at) + change.to + text.substr(at + from.size()));
+      }
+    }
+    if (base.functions == Functions::kReductions)
+      add("no barrier but within block_reduce", replaced(replaced(text, "    __syncthreads();", ""),
+                                                         "  __syncthreads();  // the next", "  // the next"));
+  }
+  return out;
+}
+
+}  // namespace braid::test

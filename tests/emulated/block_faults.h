@@ -1,0 +1,20 @@
+// Kernels of block_faults.cu: most of them are wrong in one way, some in none.
+#pragma once
+
+#include <vector>
+
+struct BlockFault {
+  const char* name;
+  // Launches the kernel; null, or what a call returned. `memory`: kBlockFaultBytes of device memory, all zero.
+  const char* (*run)(float* memory, void* stream);
+  // The finding's kind, or null if there is nothing to find, and what its text says.
+  const char* kind;
+  const char* text;
+};
+
+constexpr unsigned long kBlockFaultBytes = 1 << 16;
+
+const std::vector<BlockFault>& block_faults();
+
+// Runs one; null, or what a call returned.
+const char* run_block_fault(const BlockFault& fault);
