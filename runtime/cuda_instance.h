@@ -14,6 +14,7 @@
 
 #include "runtime/cuda_abi.h"
 #include "runtime/cuda_gemm.h"
+#include "runtime/cuda_plan.h"
 #include "runtime/cuda_program.h"
 #include "runtime/device/math.h"
 #include "runtime/extern_kernel.h"
@@ -44,6 +45,8 @@ class Instance {
     int index_site_count = 0;
     const bool* symmetric_groups = nullptr;  // per group of the table: peers address the segment directly
     const bool* peer_groups = nullptr;       // per group: its kernels read peers' memory; null: no group's do
+    const PlannedBuffer* buffers = nullptr;  // that the steps declare
+    int buffer_count = 0;
   };
 
   Instance(const BraidCudaProgram& table, const Layout& layout) : table_(table), layout_(layout) {}
@@ -170,6 +173,7 @@ class Instance {
   char* rank_weights_ = nullptr;
   const void* const* inputs_ = nullptr;  // during a step
   void* const* outputs_ = nullptr;
+  PlannedMemory plan_;
 
  private:
   struct Prepared {
@@ -184,6 +188,7 @@ class Instance {
   bool make_segment();
   bool check_peers();
   bool prepare_gemms(Prepared& prepared);
+  bool aligned(const void* pointer, const char* kind, const BraidTensorInfo& tensor);
   bool enqueue(cudaStream_t stream);
   bool healthy();
   void tear_down();

@@ -48,6 +48,10 @@ const char* name_of(FindingKind kind) {
       return "registration";
     case FindingKind::kInvalidUse:
       return "invalid use";
+    case FindingKind::kUndeclaredAccess:
+      return "undeclared access";
+    case FindingKind::kMemoryPlan:
+      return "memory plan";
   }
   return "finding";
 }

@@ -19,6 +19,8 @@ enum class FindingKind {
   kCollectiveTimeOut,
   kRegistration,  // a violated rule of communication buffers
   kInvalidUse,
+  kUndeclaredAccess,  // bytes that the step does not declare (runtime/cuda_plan.h)
+  kMemoryPlan,        // the plan contradicts itself or the step
 };
 
 const char* name_of(FindingKind kind);

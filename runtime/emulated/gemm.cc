@@ -8,6 +8,7 @@
 #include "runtime/cuda_gemm.h"
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/half_types.h"
+#include "runtime/emulated/planned_memory.h"
 #include "runtime/emulated/stream.h"
 
 namespace braid::rt::cuda {
@@ -109,8 +110,55 @@ float activate(GemmEpilogue epilogue, float x) {
   return x;
 }
 
+// Algorithms load several elements at once where the problem promises it.
+std::unique_ptr<Fault> find_misaligned(const GemmProblem& p, const GemmOperands& o) {
+  const auto check = [](const char* name, const void* pointer, int alignment) -> std::unique_ptr<Fault> {
+    const uintptr_t rest = reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(alignment);
+    if (rest == 0) return nullptr;
+    return std::make_unique<Fault>(Fault{
+        FindingKind::kInvalidUse, std::string("operand ") + name + " is misaligned: the problem promises " +
+                                      std::to_string(alignment) + " bytes, and its address is " +
+                                      std::to_string(rest) + " bytes behind a multiple of them"});
+  };
+  if (auto fault = check("A", o.a, p.alignment_a)) return fault;
+  if (auto fault = check("B", o.b, p.alignment_b)) return fault;
+  if (p.beta != 0.0f)
+    if (auto fault = check("C", o.c, p.alignment_c)) return fault;
+  if (p.has_bias)
+    if (auto fault = check("bias", o.bias, static_cast<int>(size_of(p.output_type)))) return fault;
+  return check("D", o.d, p.alignment_d);
+}
+
+// An operand that runs into the next one reads nothing that the step does not declare, but is wrong.
+std::unique_ptr<Fault> find_overrun(const GemmProblem& p, const GemmOperands& o) {
+  const DeclaredStep* step = running_step();
+  if (step == nullptr) return nullptr;
+  const auto check = [&](const char* name, const void* pointer, int64_t rows, int64_t columns, int64_t pitch,
+                         int64_t stride, GemmType type) -> std::unique_ptr<Fault> {
+    const int64_t elements = (p.batch - 1) * stride + (rows - 1) * pitch + columns;
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer);
+    if (rows <= 0 || columns <= 0) return nullptr;
+    const std::string text = step->overrun(begin, begin + static_cast<size_t>(elements) * size_of(type));
+    if (text.empty()) return nullptr;
+    return std::make_unique<Fault>(
+        Fault{FindingKind::kUndeclaredAccess, std::string("operand ") + name + " runs " + text + ": " +
+                                                  std::to_string(rows) + " x " + std::to_string(columns) +
+                                                  ", leading dimension " + std::to_string(pitch) +
+                                                  ", batch stride " + std::to_string(stride)});
+  };
+  if (auto fault = check("A", o.a, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda, p.stride_a,
+                         p.input_type))
+    return fault;
+  if (auto fault = check("B", o.b, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb, p.stride_b,
+                         p.input_type))
+    return fault;
+  return check("D", o.d, p.m, p.n, p.ldd, p.stride_d, p.output_type);
+}
+
 std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, AccessSet& accesses) {
-  std::unique_ptr<Fault> fault;
+  std::unique_ptr<Fault> fault = find_misaligned(p, o);
+  if (!fault) fault = find_overrun(p, o);
+  if (fault) return fault;
   Operand operand(accesses, fault);
   const auto at = [](const void* base, int64_t index, int64_t stride, GemmType type) {
     return static_cast<const char*>(base) + static_cast<size_t>(index * stride) * size_of(type);
