@@ -20,6 +20,7 @@ extern "C" {
 #endif
 
 #define BRAID_CUDA_ABI_VERSION 3u
+#define BRAID_CUDA_ALIGNMENT 16 /* bytes, of the pointers to inputs and outputs */
 
 typedef struct BraidCudaInstance BraidCudaInstance;
 
@@ -66,8 +67,8 @@ typedef struct BraidCudaProgram {
   BraidStatus (*create)(const BraidCudaCreateInfo* info, BraidCudaInstance** out);
   /* Makes and remembers what depends on the actual sizes. May allocate and wait for the device. */
   BraidStatus (*prepare)(BraidCudaInstance* instance, const int64_t* dims);
-  /* Device pointers in the order of `inputs` and `outputs`; inputs are read only, except those marked as
-   * `written`. The step follows the work enqueued on `stream` (a cudaStream_t) before, and precedes what is
+  /* Device pointers, multiples of BRAID_CUDA_ALIGNMENT, in the order of `inputs` and `outputs`; inputs are read
+   * only, except those marked as `written`. The step follows the work enqueued on `stream` (a cudaStream_t) before, and precedes what is
    * enqueued later. Null: the program's own stream; follow with synchronize. Neither is ever the default
    * stream. */
   BraidStatus (*run)(BraidCudaInstance* instance, const void* const* inputs, void* const* outputs,

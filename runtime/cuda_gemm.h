@@ -38,6 +38,8 @@ struct GemmProblem {
   bool batch_by_pointers = false;
   GemmType input_type = GemmType::kFloat32;   // of A and B
   GemmType output_type = GemmType::kFloat32;  // of C, D and bias
+  // Every pointer given to `run` is a multiple of this many bytes. No algorithm profits from more than 16.
+  int alignment_a = 16, alignment_b = 16, alignment_c = 16, alignment_d = 16;
   float alpha = 1.0f, beta = 0.0f;
   bool has_bias = false;  // bias[n], added before the activation, the same for the whole batch
   GemmEpilogue epilogue = GemmEpilogue::kNone;

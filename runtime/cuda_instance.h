@@ -15,11 +15,11 @@
 
 #include "runtime/cuda_abi.h"
 #include "runtime/cuda_gemm.h"
+#include "runtime/cuda_plan.h"
 #include "runtime/cuda_program.h"
 #include "runtime/cuda_weights.h"
 #include "runtime/device/gemm_pointers.h"
 #include "runtime/device/math.h"
-#include "runtime/dtype.h"
 #include "runtime/extern_kernel.h"
 
 // Returns from the step (or any function that returns bool) if a call failed; the message names the current
@@ -47,6 +47,8 @@ class Instance {
     int index_site_count = 0;
     const bool* symmetric_groups = nullptr;  // per group of the table: peers address the segment directly
     const bool* peer_groups = nullptr;       // per group: its kernels read peers' memory; null: no group's do
+    const PlannedBuffer* buffers = nullptr;  // that the steps declare
+    int buffer_count = 0;
   };
 
   Instance(const BraidCudaProgram& table, const Layout& layout) : table_(table), layout_(layout) {}
@@ -170,6 +172,7 @@ class Instance {
   char* rank_weights_ = nullptr;
   const void* const* inputs_ = nullptr;  // during a step
   void* const* outputs_ = nullptr;
+  PlannedMemory plan_;
 
  private:
   struct Prepared {

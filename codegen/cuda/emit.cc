@@ -46,6 +46,7 @@ class ProgramWriter {
         out.name);
     write_kernels(kernels);
     if (const std::string slots = memory.slots().declarations(); !slots.empty()) text_ += "\n" + slots;
+    if (!step.buffers.empty()) text_ += "\n" + step.buffers;
     write_tensors(memory);
     write_table(out, step);
     write_class(out, step, kernels);
@@ -231,6 +232,10 @@ class ProgramWriter {
     }
     if (!step.groups.empty()) set("symmetric_groups", "kSymmetricGroups");
     if (!step.peer_groups.empty()) set("peer_groups", "kPeerGroups");
+    if (step.buffer_count > 0) {
+      set("buffers", "kBuffers");
+      set("buffer_count", std::to_string(step.buffer_count));
+    }
     text_ += "    return l;\n  }\n";
 
     constexpr std::int64_t kWithoutAsking = 48 * 1024;

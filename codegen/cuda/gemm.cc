@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/scalar.h"
@@ -100,6 +101,22 @@ const char* library_activation(ir::PostOp::Kind kind) {
   }
 }
 
+// What the addresses of an operand's matrices are multiples of, at most 16 bytes; the bases of all places are multiples of
+// that.
+std::int64_t alignment_of(const ir::Graph& graph, const MemoryMap& memory, const ir::TensorRef& ref,
+                          const std::vector<Expr>& batch_strides) {
+  std::int64_t common = 16;
+  const auto add = [&](Expr bytes) {
+    for (const ir::Term& term : ir::terms(bytes)) common = std::gcd(common, term.coefficient);
+  };
+  const std::int64_t item = ir::size_of(graph[ref.buffer].dtype);
+  const ir::MemoryRegion region = ir::region(graph, ref.buffer);
+  add(memory.place(region.storage)->offset);
+  add(region.offset + ref.offset * item);
+  for (Expr stride : batch_strides) add(stride * item);
+  return common;
+}
+
 }  // namespace
 
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
@@ -141,10 +158,20 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   plan.b = pointer(gemm.b);
   plan.d = pointer(gemm.out);
   plan.bias = "nullptr";
+  std::vector<Expr> steps_a, steps_b, steps_d;
+  for (const GemmPlan::Batch& level : levels) {
+    steps_a.push_back(level.a);
+    steps_b.push_back(level.b);
+    steps_d.push_back(level.d);
+  }
+  std::int64_t alignment_a = alignment_of(graph, memory, gemm.a, steps_a),
+               alignment_b = alignment_of(graph, memory, gemm.b, steps_b);
+  const std::int64_t alignment_d = alignment_of(graph, memory, gemm.out, steps_d);
   bool transpose_a = a.transposed, transpose_b = b.transposed;
   Expr lda = a.leading, ldb = b.leading;
   if (d.transposed) {  // D^T = B^T A^T
     std::swap(plan.a, plan.b);
+    std::swap(alignment_a, alignment_b);
     std::swap(m_size, n_size);
     for (GemmPlan::Batch& o : levels) std::swap(o.a, o.b);
     transpose_a = !b.transposed;
@@ -178,6 +205,12 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   }
   field("input_type", library_type(graph[gemm.a.buffer].dtype));
   field("output_type", library_type(graph[gemm.out.buffer].dtype));
+  const auto alignment = [&](const char* name, std::int64_t bytes) {
+    if (bytes < 16) field(name, std::to_string(bytes));
+  };
+  alignment("alignment_a", alignment_a);
+  alignment("alignment_b", alignment_b);
+  alignment("alignment_d", alignment_d);
   for (const ir::PostOp& step : gemm.post_ops) {
     if (step.kind == ir::PostOp::Kind::add_vector) {
       field("has_bias", "true");

@@ -14,7 +14,8 @@ namespace braid::codegen::cuda {
 
 // The files of runtime/ that sources with these texts need, with what these include, in order of their names. User error BR0604
 // if Braid's headers are not found or incomplete.
-std::vector<TextFile> runtime_sources(std::span<const std::string> texts, const std::string& runtime_dir = {});
+std::vector<TextFile> runtime_sources(std::span<const std::string> texts,
+                                      const std::string& runtime_dir = {});
 
 // The same for the program `name`, and CMakeLists.txt.
 std::vector<TextFile> standalone_files(const std::string& name, const std::string& source);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/declared_steps.h"
 #include "codegen/cuda/fused_kernel.h"
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/peer_kernels.h"
@@ -66,7 +67,8 @@ class StepWriter {
         memory_(memory),
         streams_(streams),
         kernels_(kernels),
-        options_(options) {}
+        options_(options),
+        declared_(schedule, memory) {}
 
   StepCode write() {
     for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -77,19 +79,23 @@ class StepWriter {
         u = write_collectives(u);
       } else if (kind == UnitKind::compute) {
         write_compute(u);
+      } else {
+        declared_.hold(units_[u].ops);
       }
     }
     write_end();
+    out_.buffers = declared_.declarations();
+    out_.buffer_count = declared_.buffers();
     return std::move(out_);
   }
 
  private:
   void line(const std::string& text) { out_.text += wrapped(text, 4); }
 
-  void begin_unit(const Unit& unit) {
+  void begin_unit(const std::vector<ir::OpId>& ops) {
     std::string names;
-    for (ir::OpId op : unit.ops) names += (names.empty() ? "" : ", ") + graph_[op].name;
-    const std::string nodes = node_names(graph_, unit.ops);
+    for (ir::OpId op : ops) names += (names.empty() ? "" : ", ") + graph_[op].name;
+    const std::string nodes = node_names(graph_, ops);
     out_.text += "\n";
     line("// " + c_comment(names));
     line(fmt::format("at_node({});", c_string(nodes)));
@@ -116,8 +122,9 @@ class StepWriter {
 
   void write_compute(std::size_t u) {
     const Unit& unit = units_[u];
-    begin_unit(unit);
+    begin_unit(unit.ops);
     waits(u, "compute_waits");
+    line(declared_.next(unit.ops, "compute_"));
     if (unit.fused && unit.ops.size() > 1) {
       write_fused(unit);
     } else {
@@ -236,8 +243,9 @@ class StepWriter {
 
   void write_peer_kernels(std::size_t u) {
     const ir::CollectiveKernel& k = *collective(u);
-    begin_unit(units_[u]);
+    begin_unit(units_[u].ops);
     waits(u, "communication_waits");
+    line(declared_.next(units_[u].ops, "communication_"));
     const int group = group_index(k.group);
     for (const std::string& text : peer_kernel_launches(graph_, memory_, k, group)) line(text);
     if (streams_.records[u] >= 0)
@@ -256,10 +264,13 @@ class StepWriter {
       } else if (std::find(members.begin(), members.end(), u) != members.end()) {
         ops.push_back(units_[u].ops[0]);
         add_calls(*collective(u), calls);
+      } else {
+        declared_.hold(units_[u].ops);
       }
     }
-    begin_unit({ops, false, {}});
+    begin_unit(ops);
     for (std::size_t u : members) waits(u, "communication_waits");
+    line(declared_.next(ops, "communication_"));
     if (calls.size() > 1) line("BRAID_TRY(ncclGroupStart());");
     for (const std::string& call : calls) line(call);
     if (calls.size() > 1) line("BRAID_TRY(ncclGroupEnd());");
@@ -351,6 +362,7 @@ class StepWriter {
                          "output '{}' is not contiguous", name);
       out_.text += "\n";
       line(c_comment("// Output '" + name + "' is a copy."));
+      line(declared_.next(copy));
       line(fmt::format("if (const int64_t bytes = {}; bytes > 0) {{",
                        host_expr(ir::numel(buffer.sizes) * ir::size_of(buffer.dtype))));
       line(fmt::format(
@@ -366,6 +378,7 @@ class StepWriter {
   const StreamPlan& streams_;
   KernelTable& kernels_;
   const CudaOptions& options_;
+  DeclaredSteps declared_;
   StepCode out_;
 };
 

@@ -17,6 +17,8 @@ struct StepCode {
   std::vector<std::string> index_sites;    // ONNX nodes that check indices
   std::vector<ir::GroupId> groups;         // used by the program, in order of their index
   std::set<int> peer_groups;               // those whose kernels read peers' memory
+  std::string buffers;                     // declarations of the table kBuffers
+  std::size_t buffer_count = 0;
 };
 
 StepCode write_step(const ir::Schedule& schedule, const std::vector<Unit>& units, const MemoryMap& memory,

@@ -134,11 +134,20 @@ struct Gemm::Plan {
     Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      return check(cublasLtMatmulPreferenceSetAttribute(preference.value, attribute, &value, sizeof value),
+                   "preference");
+    };
+    const auto aligned = [&](cublasLtMatmulPreferenceAttributes_t attribute, int bytes) {
+      return prefer(attribute, static_cast<uint32_t>(bytes));
+    };
     if (!check(cublasLtMatmulPreferenceCreate(&preference.value), "preference") ||
-        !check(
-            cublasLtMatmulPreferenceSetAttribute(preference.value, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                 &p.workspace_limit, sizeof p.workspace_limit),
-            "workspace limit") ||
+        !prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, p.workspace_limit) ||
+        !aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.alignment_b) ||
+        !aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.alignment_a) ||
+        !aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                 p.beta == 0.0f ? p.alignment_d : p.alignment_c) ||
+        !aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.alignment_d) ||
         !check(cublasLtMatmulAlgoGetHeuristic(handle, operation.value, first.value, second.value, c.value,
                                               d.value, preference.value, 1, &found, &count),
                "choice of an algorithm"))

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/emulated/options.h"
+#include "runtime/emulated/planned_memory.h"
 
 namespace braid::emulated {
 
@@ -82,9 +83,10 @@ void Checker::compare(const Operation& operation, const AccessRanges& ranges, Lo
 void Checker::finish(const Operation& operation, AccessRanges ranges) {
   if (!options().check_accesses) return;
   std::lock_guard lock(mutex_);
+  const std::string who = describe(operation.name, operation.label, operation.id.thread);
+  if (const DeclaredStep* step = running_step()) step->check(who, operation.id, ranges);
   for (const AccessRange& range : ranges.uninitialized) {
     const Allocation allocation = device_memory().at(range.allocation);
-    const std::string who = describe(operation.name, operation.label, operation.id.thread);
     finding_list().add_uninitialized(
         who + " / " + allocation.describe(),
         who + " reads bytes [" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ") of " +

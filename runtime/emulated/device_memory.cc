@@ -115,6 +115,19 @@ void DeviceMemory::restart_ordinals() {
   ordinals_.clear();
 }
 
+void DeviceMemory::forget(uintptr_t begin, uintptr_t end) {
+  for (uintptr_t at = begin; at < end;) {
+    const uintptr_t word = at / 64 * 64, stop = word + 64 < end ? word + 64 : end;
+    const uint64_t below = at - word == 0 ? 0 : ~uint64_t{0} >> (64 - (at - word));
+    const uint64_t mask = (stop - word == 64 ? ~uint64_t{0} : (uint64_t{1} << (stop - word)) - 1) & ~below;
+    if ((initialized_word(word).load(std::memory_order_relaxed) & mask) != 0) {
+      std::memset(reinterpret_cast<void*>(at), kPoison, stop - at);
+      initialized_word(word).fetch_and(~mask, std::memory_order_relaxed);
+    }
+    at = stop;
+  }
+}
+
 DeviceMemory& device_memory() {
   static DeviceMemory* memory = new DeviceMemory;
   return *memory;

@@ -51,6 +51,8 @@ class DeviceMemory {
   const Allocation& at(int index) const;
   size_t used_bytes(int device) const;
   void restart_ordinals();
+  // Overwrites what has been written there with poison; it counts as uninitialised again.
+  void forget(uintptr_t begin, uintptr_t end);
 
   // One bit per byte: written at least once since it was allocated. Bit i of a word is byte i of 64.
   std::atomic<uint64_t>& initialized_word(uintptr_t address) const {

@@ -50,6 +50,10 @@ const char* name_of(FindingKind kind) {
       return "invalid use";
     case FindingKind::kIntegerOverflow:
       return "integer overflow";
+    case FindingKind::kUndeclaredAccess:
+      return "undeclared access";
+    case FindingKind::kMemoryPlan:
+      return "memory plan";
   }
   return "finding";
 }

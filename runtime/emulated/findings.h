@@ -19,7 +19,9 @@ enum class FindingKind {
   kCollectiveTimeOut,
   kRegistration,  // a violated rule of communication buffers
   kInvalidUse,
-  kIntegerOverflow,  // of signed integers in a kernel, where they are indices
+  kIntegerOverflow,   // of signed integers in a kernel, where they are indices
+  kUndeclaredAccess,  // bytes that the step does not declare (runtime/cuda_plan.h)
+  kMemoryPlan,        // the plan contradicts itself or the step
 };
 
 const char* name_of(FindingKind kind);

@@ -11,6 +11,7 @@
 #include "runtime/cuda_gemm.h"
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/half_types.h"
+#include "runtime/emulated/planned_memory.h"
 #include "runtime/emulated/stream.h"
 
 namespace braid::rt::cuda {
@@ -114,35 +115,74 @@ float activate(GemmEpilogue epilogue, float x) {
   return x;
 }
 
+// Algorithms load several elements at once where the problem promises it.
+std::unique_ptr<Fault> find_misaligned(const GemmProblem& p, const GemmOperands& o) {
+  const auto check = [](const char* name, const void* pointer, int alignment) -> std::unique_ptr<Fault> {
+    const uintptr_t rest = reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(alignment);
+    if (rest == 0) return nullptr;
+    return std::make_unique<Fault>(Fault{
+        FindingKind::kInvalidUse, std::string("operand ") + name + " is misaligned: the problem promises " +
+                                      std::to_string(alignment) + " bytes, and its address is " +
+                                      std::to_string(rest) + " bytes behind a multiple of them"});
+  };
+  if (auto fault = check("A", o.a, p.alignment_a)) return fault;
+  if (auto fault = check("B", o.b, p.alignment_b)) return fault;
+  if (p.beta != 0.0f)
+    if (auto fault = check("C", o.c, p.alignment_c)) return fault;
+  if (p.has_bias)
+    if (auto fault = check("bias", o.bias, static_cast<int>(size_of(p.output_type)))) return fault;
+  return check("D", o.d, p.alignment_d);
+}
+
+// An operand that runs into the next one reads nothing that the step does not declare, but is wrong.
+std::unique_ptr<Fault> find_overrun(const GemmProblem& p, const GemmOperands& o) {
+  const DeclaredStep* step = running_step();
+  if (step == nullptr) return nullptr;
+  const auto check = [&](const char* name, const void* pointer, int64_t rows, int64_t columns, int64_t pitch,
+                         int64_t stride, GemmType type) -> std::unique_ptr<Fault> {
+    const int64_t elements = (p.batch - 1) * stride + (rows - 1) * pitch + columns;
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer);
+    if (rows <= 0 || columns <= 0) return nullptr;
+    const std::string text = step->overrun(begin, begin + static_cast<size_t>(elements) * size_of(type));
+    if (text.empty()) return nullptr;
+    return std::make_unique<Fault>(
+        Fault{FindingKind::kUndeclaredAccess, std::string("operand ") + name + " runs " + text + ": " +
+                                                  std::to_string(rows) + " x " + std::to_string(columns) +
+                                                  ", leading dimension " + std::to_string(pitch) +
+                                                  ", batch stride " + std::to_string(stride)});
+  };
+  if (auto fault = check("A", o.a, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda, p.stride_a,
+                         p.input_type))
+    return fault;
+  if (auto fault = check("B", o.b, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb, p.stride_b,
+                         p.input_type))
+    return fault;
+  return check("D", o.d, p.m, p.n, p.ldd, p.stride_d, p.output_type);
+}
+
 std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, AccessSet& accesses) {
-  std::unique_ptr<Fault> fault;
+  std::unique_ptr<Fault> fault = find_misaligned(p, o);
+  if (!fault) fault = find_overrun(p, o);
+  if (fault) return fault;
   Operand operand(accesses, fault);
-  // Matrix `index` of a batch; null if its address may not be read.
-  const auto at = [&](const void* base, int64_t index, int64_t stride, GemmType type) {
-    if (p.batch_by_pointers) {
-      char* const* address = static_cast<char* const*>(base) + index;
-      return operand.touch(address, sizeof *address, AccessKind::kRead) ? *address : nullptr;
-    }
-    return const_cast<char*>(static_cast<const char*>(base)) +
-           static_cast<size_t>(index * stride) * size_of(type);
+  const auto at = [](const void* base, int64_t index, int64_t stride, GemmType type) {
+    return static_cast<const char*>(base) + static_cast<size_t>(index * stride) * size_of(type);
   };
   const int64_t a_rows = p.transpose_a ? p.k : p.m, a_columns = p.transpose_a ? p.m : p.k;
   const int64_t b_rows = p.transpose_b ? p.n : p.k, b_columns = p.transpose_b ? p.k : p.n;
   std::vector<float> a, b, c, bias, d(static_cast<size_t>(p.n));
   if (p.has_bias && !operand.read(o.bias, p.output_type, 1, p.n, p.n, bias)) return fault;
   for (int64_t batch = 0; batch < p.batch; ++batch) {
-    if (batch == 0 || p.stride_a != 0 || p.batch_by_pointers) {
-      const char* matrix = at(o.a, batch, p.stride_a, p.input_type);
-      if (matrix == nullptr || !operand.read(matrix, p.input_type, a_rows, a_columns, p.lda, a)) return fault;
+    if (batch == 0 || p.stride_a != 0) {
+      if (!operand.read(at(o.a, batch, p.stride_a, p.input_type), p.input_type, a_rows, a_columns, p.lda, a))
+        return fault;
       if (p.transpose_a) a = transposed(a, a_rows, a_columns);
     }
-    if (batch == 0 || p.stride_b != 0 || p.batch_by_pointers) {
-      const char* matrix = at(o.b, batch, p.stride_b, p.input_type);
-      if (matrix == nullptr || !operand.read(matrix, p.input_type, b_rows, b_columns, p.ldb, b)) return fault;
+    if (batch == 0 || p.stride_b != 0) {
+      if (!operand.read(at(o.b, batch, p.stride_b, p.input_type), p.input_type, b_rows, b_columns, p.ldb, b))
+        return fault;
       if (p.transpose_b) b = transposed(b, b_rows, b_columns);
     }
-    char* const out = at(o.d, batch, p.stride_d, p.output_type);
-    if (out == nullptr) return fault;
     for (int64_t m = 0; m < p.m; ++m) {
       std::fill(d.begin(), d.end(), 0.0f);
       for (int64_t k = 0; k < p.k; ++k) {
@@ -160,11 +200,34 @@ std::unique_ptr<Fault> multiply(const GemmProblem& p, const GemmOperands& o, Acc
         if (p.has_bias) value += bias[static_cast<size_t>(n)];
         d[static_cast<size_t>(n)] = activate(p.epilogue, value);
       }
-      char* to = out + static_cast<size_t>(m * p.ldd) * size_of(p.output_type);
+      char* to = static_cast<char*>(o.d) +
+                 static_cast<size_t>(batch * p.stride_d + m * p.ldd) * size_of(p.output_type);
       if (!operand.touch(to, static_cast<size_t>(p.n) * size_of(p.output_type), AccessKind::kWrite))
         return fault;
       store(d.data(), p.output_type, p.n, to);
     }
+  }
+  return fault;
+}
+
+// Every matrix whose address lies in the arrays.
+std::unique_ptr<Fault> multiply_by_pointers(const GemmProblem& p, const GemmOperands& o,
+                                            AccessSet& accesses) {
+  GemmProblem one = p;
+  one.batch_by_pointers = false;
+  one.batch = 1;
+  std::unique_ptr<Fault> fault;
+  Operand arrays(accesses, fault);
+  const auto at = [&](const void* array, int64_t k) -> void* {
+    void* const* address = static_cast<void* const*>(array) + k;
+    return arrays.touch(address, sizeof *address, AccessKind::kRead) ? *address : nullptr;
+  };
+  for (int64_t k = 0; k < p.batch && !fault; ++k) {
+    GemmOperands operands;
+    operands.a = at(o.a, k);
+    if (!fault) operands.b = at(o.b, k);
+    if (!fault) operands.d = at(o.d, k);
+    if (!fault) fault = multiply(one, operands, accesses);
   }
   return fault;
 }
@@ -199,7 +262,8 @@ cudaError_t Gemm::run(const GemmOperands& operands, cudaStream_t handle) const {
   if (stream->device.error.load() != cudaSuccess)
     return result(static_cast<cudaError_t>(stream->device.error.load()));
   return enqueue_operation(*stream, "Gemm", [problem = p, operands](TaskContext& context) {
-    return multiply(problem, operands, context.accesses);
+    return problem.batch_by_pointers ? multiply_by_pointers(problem, operands, context.accesses)
+                                     : multiply(problem, operands, context.accesses);
   });
 }
 

@@ -7,12 +7,15 @@
 // the like between host threads imply no order here; collectives and streams do.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "runtime/emulated/checker.h"
 #include "runtime/emulated/vector_clock.h"
 
 namespace braid::emulated {
+
+class DeclaredStep;
 
 class HostThread {
  public:
@@ -21,7 +24,8 @@ class HostThread {
 
   int device = 0;
   std::string label;
-  int last_error = 0;  // cudaError_t
+  std::shared_ptr<const DeclaredStep> step;  // to which its next operations belong
+  int last_error = 0;                        // cudaError_t
 
   void set_device(int device);
   // Everything that this thread follows, including ended threads.

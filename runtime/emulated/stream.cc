@@ -10,6 +10,7 @@
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/options.h"
+#include "runtime/emulated/planned_memory.h"
 
 namespace braid::emulated {
 namespace {
@@ -156,6 +157,7 @@ void reset_devices() {
   take_findings();
   host_thread().last_error = cudaSuccess;
   host_thread().label.clear();
+  host_thread().step = nullptr;
 }
 
 }  // namespace braid::emulated
@@ -237,7 +239,7 @@ void CUstream_st::enqueue(Task task, bool asynchronous, std::function<void()> if
   bool wait = false;
   {
     std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(task), std::move(if_failed), host.now(), host.label});
+    queue_.push_back({std::move(task), std::move(if_failed), host.now(), host.label, host.step});
     ++enqueued_;
     if (asynchronous) pending_asynchronous_ = enqueued_;
     wait = options().deterministic && pending_asynchronous_ <= finished_;
@@ -268,6 +270,7 @@ void CUstream_st::work() {
     clock.join(next.host_clock);
     if (device.error.load() == cudaSuccess) {
       TaskContext context{*this, accesses, clock, std::move(next.label)};
+      const RunningStep step(std::move(next.step));
       if (!next.task(context)) device.fail(cudaErrorLaunchFailure);
     } else if (next.if_failed) {
       next.if_failed();
@@ -321,7 +324,8 @@ std::shared_ptr<Recording> CUstream_st::record() {
                     },
                     [recording] { recording->finish({}); },
                     host_thread().now(),
-                    {}});
+                    {},
+                    nullptr});
   ++enqueued_;
   changed_.notify_all();
   return recording;

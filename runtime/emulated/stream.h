@@ -35,6 +35,7 @@ struct Recording {
 };
 
 struct Device;
+class DeclaredStep;
 
 // The context of a task that runs on its stream.
 struct TaskContext {
@@ -81,6 +82,7 @@ struct CUstream_st {
     std::function<void()> if_failed;
     braid::emulated::VectorClock host_clock;
     std::string label;
+    std::shared_ptr<const braid::emulated::DeclaredStep> step;
   };
   void work();
 

@@ -24,6 +24,7 @@ std::vector<Case> cases() {
   add_peer_cases(out);
   add_extern_cases(out);
   add_recurrence_cases(out);
+  add_plan_fault_cases(out);
   for (Case& c : out) {
     c.build = [as_written = c.build, limits = codegen::cuda::kernel_limits(c.options)] {
       ir::Schedule schedule = as_written();
@@ -32,6 +33,20 @@ std::vector<Case> cases() {
     };
   }
   return out;
+}
+
+codegen::cuda::CudaProgram emitted(const Case& c) {
+  codegen::cuda::CudaOptions options = c.options;
+  options.name = c.name;
+  codegen::cuda::CudaProgram program = codegen::cuda::emit_cuda(c.build(), options);
+  for (const Edit& edit : c.edits) {
+    const std::size_t after = program.body.find(edit.after);
+    const std::size_t at = after == std::string::npos ? after : program.body.find(edit.from, after);
+    if (at == std::string::npos)
+      throw std::runtime_error("'" + edit.from + "' is not behind '" + edit.after + "' in\n" + program.body);
+    program.body.replace(at, edit.from.size(), edit.to);
+  }
+  return program;
 }
 
 Case find_case(const std::string& name) {

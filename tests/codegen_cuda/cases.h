@@ -15,12 +15,20 @@
 
 namespace braid::test {
 
+// A fault planted in a source: the first `from` behind `after` becomes `to`.
+struct Edit {
+  std::string after, from, to;
+};
 struct Case {
   std::string name;
   std::function<ir::Schedule()> build;  // planned
   codegen::cuda::CudaOptions options = {};
   std::string source = "cases";  // the .cu that holds it
+  std::vector<Edit> edits = {};
+  bool faulty = false;  // its results mean nothing
 };
+// The program of a case, as its source has it. Throws if an edit does not apply.
+codegen::cuda::CudaProgram emitted(const Case& c);
 // All of them, in a fixed order.
 std::vector<Case> cases();
 Case find_case(const std::string& name);
@@ -35,6 +43,7 @@ void add_form_cases(std::vector<Case>& out);
 void add_peer_cases(std::vector<Case>& out);
 void add_extern_cases(std::vector<Case>& out);
 void add_recurrence_cases(std::vector<Case>& out);
+void add_plan_fault_cases(std::vector<Case>& out);
 
 inline constexpr std::uint64_t kCollectiveCases = 2;
 RandomCollectives random_collective_case(std::uint64_t seed);  // as written

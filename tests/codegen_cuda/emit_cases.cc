@@ -18,10 +18,8 @@ int main(int argc, char** argv) {
       return std::find(wanted.begin(), wanted.end(), name) != wanted.end();
     };
     if (!is_wanted(c.name) && !is_wanted("@" + c.source)) continue;
-    braid::codegen::cuda::CudaOptions options = c.options;
-    options.name = c.name;
     try {
-      programs.push_back(braid::codegen::cuda::emit_cuda(c.build(), options));
+      programs.push_back(braid::test::emitted(c));
     } catch (const std::exception& e) {
       std::fprintf(stderr, "%s: %s\n", c.name.c_str(), e.what());
       return 1;

@@ -65,7 +65,7 @@ TEST_F(CudaInstance, MemoryThatIsNotItsDevicesIsRefusedAndTheNextStepRuns) {
     EXPECT_EQ(run(which, there), BRAID_INVALID_ARGUMENT);
     EXPECT_THAT(message(), AllOf(HasSubstr(name), HasSubstr("memory of device 1")));
     EXPECT_EQ(run(which, static_cast<char*>(memory_[which]) + 2), BRAID_INVALID_ARGUMENT);
-    EXPECT_THAT(message(), AllOf(HasSubstr(name), HasSubstr("not aligned")));
+    EXPECT_THAT(message(), AllOf(HasSubstr(name), HasSubstr("is not a multiple of 16 bytes")));
     EXPECT_EQ(run(which, memory_[which]), BRAID_OK) << message();
   }
   cudaFreeHost(pinned);

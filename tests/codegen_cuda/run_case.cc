@@ -78,9 +78,7 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   const Case c = find_case(name);
   const ir::Schedule schedule = c.build();
   const ir::Graph& graph = schedule.graph;
-  codegen::cuda::CudaOptions emit = c.options;
-  emit.name = name;
-  const codegen::cuda::CudaProgram program = codegen::cuda::emit_cuda(schedule, emit);
+  const codegen::cuda::CudaProgram program = emitted(c);
 
   const std::filesystem::path dir =
       std::filesystem::path(::testing::TempDir()) / fmt::format("{}.{}", name, getpid());
@@ -122,7 +120,7 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   char message[512];
   result.status = braid_cuda_host_run(&run, message, sizeof(message));
   result.message = message;
-  if (result.status == BRAID_OK && !c.options.fault.planted)
+  if (result.status == BRAID_OK && !c.options.fault.planted && !c.faulty)
     result.expected = ir::run(schedule, inputs).outputs;
   return result;
 }

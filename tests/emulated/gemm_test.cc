@@ -169,5 +169,33 @@ TEST_F(GemmTest, WhatCuBlasLtLacksIsRefusedHereToo) {
   EXPECT_THAT(gemm.error(), HasSubstr("float32"));
 }
 
+TEST_F(GemmTest, AnOperandThatIsLessAlignedThanPromisedIsFound) {
+  const auto run = [&](int alignment) {
+    Matrix a(GemmType::kFloat16, integers(33)), b(GemmType::kFloat16, integers(32)),
+        d(GemmType::kFloat16, std::vector<float>(16));
+    Gemm gemm;
+    EXPECT_EQ(gemm.prepare({.m = 4,
+                            .n = 4,
+                            .k = 8,
+                            .input_type = GemmType::kFloat16,
+                            .output_type = GemmType::kFloat16,
+                            .alignment_a = alignment}),
+              cudaSuccess);
+    GemmOperands o;
+    o.a = static_cast<const char*>(a.data()) + 2;
+    o.b = b.data();
+    o.d = d.data();
+    EXPECT_EQ(gemm.run(o, nullptr), cudaSuccess);
+    cudaDeviceSynchronize();
+    std::vector<std::string> texts = found();
+    emulated::reset_devices();
+    return texts;
+  };
+  EXPECT_THAT(run(2), ::testing::IsEmpty());
+  EXPECT_THAT(run(16),
+              ElementsAre(::testing::AllOf(HasSubstr("Gemm"), HasSubstr("operand A is misaligned"),
+                                           HasSubstr("promises 16 bytes"), HasSubstr("2 bytes behind"))));
+}
+
 }  // namespace
 }  // namespace braid::test

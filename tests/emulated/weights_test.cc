@@ -1,5 +1,7 @@
 // Weight files on a device: pieces, checks, and one copy for all instances (runtime/cuda_weights.h).
+#ifndef BRAID_EMULATED_DEVICE
 #define BRAID_EMULATED_DEVICE
+#endif
 #include <cstring>
 #include <random>
 

@@ -26,8 +26,9 @@ std::vector<float> values(Random& random, int64_t count) {
 }
 
 // Channels-last, as a slice of wider rows if `slack` is not 0, or channels-first.
-void lay_out(bool channels_last, int64_t channels, int64_t slack, const std::array<int64_t, kMaxSpatial>& sizes,
-             int64_t& batch, int64_t& channel, std::array<int64_t, kMaxSpatial>& spatial) {
+void lay_out(bool channels_last, int64_t channels, int64_t slack,
+             const std::array<int64_t, kMaxSpatial>& sizes, int64_t& batch, int64_t& channel,
+             std::array<int64_t, kMaxSpatial>& spatial) {
   const int64_t pixel = channels_last ? channels + slack : 1;
   channel = channels_last ? 1 : sizes[0] * sizes[1];
   spatial = {sizes[1] * pixel, pixel, 0};
@@ -61,9 +62,9 @@ ConvolutionShape random_shape(Random& random, bool depth) {
   return s;
 }
 
-constexpr PostOp kFunctions[] = {PostOp::relu,    PostOp::gelu_tanh, PostOp::gelu_erf, PostOp::tanh,
-                                 PostOp::sigmoid, PostOp::swish,     PostOp::relu6,    PostOp::hard_swish,
-                                 PostOp::scale};
+constexpr PostOp kFunctions[] = {PostOp::relu,  PostOp::gelu_tanh,  PostOp::gelu_erf,
+                                 PostOp::tanh,  PostOp::sigmoid,    PostOp::swish,
+                                 PostOp::relu6, PostOp::hard_swish, PostOp::scale};
 
 Epilogue random_epilogue(Random& random) {
   Epilogue e;
@@ -146,9 +147,10 @@ double difference(const ConvolutionShape& s, Random& random, std::string* name) 
                             ix = x * s.stride[1] + tx * s.dilation[1] - s.pad[1];
               if (iy < 0 || ix < 0 || iy >= s.in[0] || ix >= s.in[1]) continue;
               for (int64_t c = 0; c < s.channels; ++c) {
-                sum += static_cast<double>(a[static_cast<size_t>(n * s.a_batch + c * s.a_channel +
-                                                                 iy * s.a_spatial[0] + ix * s.a_spatial[1])]) *
-                       b[static_cast<size_t>(f * s.b_filter + c * s.b_channel + ty * s.b_tap[0] + tx * s.b_tap[1])];
+                sum += static_cast<double>(a[static_cast<size_t>(
+                           n * s.a_batch + c * s.a_channel + iy * s.a_spatial[0] + ix * s.a_spatial[1])]) *
+                       b[static_cast<size_t>(f * s.b_filter + c * s.b_channel + ty * s.b_tap[0] +
+                                             tx * s.b_tap[1])];
               }
             }
           }
@@ -179,8 +181,8 @@ TEST(ConvolutionKernels, AgreeWithSumsInDouble) {
     std::string name;
     const double error = difference(s, random, &name);
     winograd += name.find("wino") != std::string::npos;
-    EXPECT_LE(error, 5e-6) << "BRAID_TEST_SEED=" << seed << ": " << name << ", " << s.channels << " to " << s.filters
-                           << " channels";
+    EXPECT_LE(error, 5e-6) << "BRAID_TEST_SEED=" << seed << ": " << name << ", " << s.channels << " to "
+                           << s.filters << " channels";
   }
   RecordProperty("winograd", winograd);
 }
