@@ -22,6 +22,9 @@ struct PlanState {
   std::mutex mutex;
   // By buffer: bytes taken over in place that its own steps have not written yet.
   std::map<int, std::vector<Bytes>> taken_over;
+  // As enqueued: the latest step of the run, and by buffer what its steps have touched.
+  int latest = -1;
+  std::map<int, std::vector<Bytes>> born;
 };
 
 namespace {
@@ -49,8 +52,7 @@ uintptr_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(p
 std::shared_ptr<PlanState> state_of(const PlannedMemory& plan) {
   Plans& all = plans();
   std::lock_guard lock(all.mutex);
-  if (plan.segment != nullptr)
-    all.segments[address_of(plan.segment)] = {plan.buffers, plan.segment_bytes};
+  if (plan.segment != nullptr) all.segments[address_of(plan.segment)] = {plan.buffers, plan.segment_bytes};
   std::shared_ptr<PlanState>& state = all.states[&plan];
   if (!state) state = std::make_shared<PlanState>();
   return state;
@@ -135,6 +137,21 @@ std::vector<Bytes> merged(std::vector<Bytes> bytes) {
   return out;
 }
 
+// Both sorted and without overlaps.
+std::vector<Bytes> difference(const std::vector<Bytes>& from, const std::vector<Bytes>& what) {
+  std::vector<Bytes> out;
+  auto cut = what.begin();
+  for (Bytes b : from) {
+    while (cut != what.end() && cut->end <= b.begin) ++cut;
+    for (auto c = cut; c != what.end() && c->begin < b.end; ++c) {
+      if (b.begin < c->begin) out.push_back({b.begin, c->begin});
+      b.begin = std::max(b.begin, c->end);
+    }
+    if (b.begin < b.end) out.push_back(b);
+  }
+  return out;
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------------------------------ what is declared
@@ -142,7 +159,8 @@ std::vector<Bytes> merged(std::vector<Bytes> bytes) {
 uintptr_t DeclaredStep::Declared::end_from(uintptr_t address) const {
   if (address < first || address >= end()) return 0;
   const uintptr_t row =
-      rows > 1 ? first + (address - first) / static_cast<uintptr_t>(pitch) * static_cast<uintptr_t>(pitch) : first;
+      rows > 1 ? first + (address - first) / static_cast<uintptr_t>(pitch) * static_cast<uintptr_t>(pitch)
+               : first;
   const uintptr_t stop = row + static_cast<uintptr_t>(bytes);
   return address < stop ? stop : 0;
 }
@@ -170,6 +188,9 @@ DeclaredStep::DeclaredStep(const PlannedMemory& plan, int number, const std::str
   }
   const std::string who = "step " + std::to_string(number) + " [" + label + "]";
   for (const Touch& touch : touches) declare(touch, who);
+  std::lock_guard lock(state_->mutex);
+  if (number <= state_->latest) state_->born.clear();  // another run
+  state_->latest = number;
   for (const Touch& touch : touches) find_birth(touch.buffer, who);
 }
 
@@ -179,12 +200,13 @@ void DeclaredStep::declare(const Touch& touch, const std::string& who) {
   if (bytes <= 0 || touch.rows <= 0) return;
   const int64_t end = touch.first + (touch.rows - 1) * touch.pitch + bytes;
   if (touch.first < 0 || end > b.bytes) {
-    finding_list().add(FindingKind::kMemoryPlan, who + " declares bytes [" + std::to_string(touch.first) + ", " +
-                                                     std::to_string(end) + ") of " + quoted(b.name) +
+    finding_list().add(FindingKind::kMemoryPlan, who + " declares bytes [" + std::to_string(touch.first) +
+                                                     ", " + std::to_string(end) + ") of " + quoted(b.name) +
                                                      ", for which " + std::to_string(b.bytes) +
                                                      " bytes are planned");
   }
-  const bool lives = b.first_step < 0 || (b.first_step <= number_ && (b.last_step < 0 || number_ <= b.last_step));
+  const bool lives =
+      b.first_step < 0 || (b.first_step <= number_ && (b.last_step < 0 || number_ <= b.last_step));
   if (!lives) {
     finding_list().add(FindingKind::kMemoryPlan,
                        who + " declares " + quoted(b.name) + ", which only lives " + lives_in(b));
@@ -195,25 +217,31 @@ void DeclaredStep::declare(const Touch& touch, const std::string& who) {
 }
 
 bool DeclaredStep::is_declared(int index) const {
-  return std::any_of(declared_.begin(), declared_.end(), [&](const Declared& d) { return d.buffer == index; });
+  return std::any_of(declared_.begin(), declared_.end(),
+                     [&](const Declared& d) { return d.buffer == index; });
 }
 
 void DeclaredStep::find_birth(int index, const std::string& who) {
   const PlannedBuffer& mine = buffer(index);
-  if (mine.first_step != number_ || !is_declared(index)) return;
-  if (std::any_of(births_.begin(), births_.end(), [&](const Birth& b) { return b.buffer == index; })) return;
-  Birth birth{index, {}, {}};
-  if (mine.place == Place::output) {
-    // The caller's memory: no more than the step writes.
-    for (const Declared& d : declared_)
-      if (d.buffer == index) birth.fresh.push_back({d.first, d.end()});
-    birth.fresh = merged(std::move(birth.fresh));
-    births_.push_back(std::move(birth));
+  if (mine.first_step < 0 ||
+      std::any_of(births_.begin(), births_.end(), [&](const Birth& b) { return b.buffer == index; }))
     return;
+  std::vector<Bytes> touched;
+  for (const Declared& d : declared_) {
+    if (d.buffer != index || (mine.place == Place::output && !d.writes)) continue;
+    for (int64_t row = 0; row < d.rows; ++row) {
+      const uintptr_t begin = d.first + static_cast<uintptr_t>(row * d.pitch);
+      touched.push_back({begin, begin + static_cast<uintptr_t>(d.bytes)});
+    }
   }
+  touched = merged(std::move(touched));
+  std::vector<Bytes>& born = state_->born[index];
+  Birth birth{index, difference(touched, born), {}};
+  touched.insert(touched.end(), born.begin(), born.end());
+  born = merged(std::move(touched));
+  if (birth.fresh.empty()) return;
   const uintptr_t begin = bases_[static_cast<size_t>(index)];
-  birth.fresh = {{begin, begin + static_cast<uintptr_t>(mine.bytes)}};
-  for (int k = 0; k < plan_.buffer_count; ++k) {
+  for (int k = 0; k < plan_.buffer_count && mine.place != Place::output; ++k) {
     const PlannedBuffer& other = buffer(k);
     const bool overlap = k != index && other.place == mine.place && other.offset < mine.offset + mine.bytes &&
                          mine.offset < other.offset + other.bytes;
@@ -223,12 +251,15 @@ void DeclaredStep::find_birth(int index, const std::string& who) {
                         std::min(begin + static_cast<uintptr_t>(mine.bytes),
                                  other_begin + static_cast<uintptr_t>(other.bytes))};
     if (other.last_step == number_ && other.first_step < number_) {
-      birth.taken_over.push_back(both);
-      subtract(birth.fresh, both);
-    } else {
-      finding_list().add(FindingKind::kMemoryPlan,
-                         who + ": " + quoted(mine.name) + " is born in " + text_of(both.begin, both.end, other_begin) +
-                             " of " + quoted(other.name) + ", which lives " + lives_in(other));
+      const std::vector<Bytes> left = difference(birth.fresh, {both});
+      const std::vector<Bytes> taken = difference(birth.fresh, left);
+      birth.taken_over.insert(birth.taken_over.end(), taken.begin(), taken.end());
+      birth.fresh = left;
+    } else if (mine.first_step == number_) {
+      finding_list().add(FindingKind::kMemoryPlan, who + ": " + quoted(mine.name) + " is born in " +
+                                                       text_of(both.begin, both.end, other_begin) + " of " +
+                                                       quoted(other.name) + ", which lives " +
+                                                       lives_in(other));
     }
   }
   births_.push_back(std::move(birth));
@@ -244,7 +275,9 @@ std::vector<Bytes> DeclaredStep::begin_lives() const {
   std::vector<Bytes> fresh;
   std::lock_guard lock(state_->mutex);
   for (const Birth& birth : births_) {
-    state_->taken_over[birth.buffer] = birth.taken_over;
+    std::vector<Bytes>& taken = state_->taken_over[birth.buffer];
+    if (buffer(birth.buffer).first_step == number_) taken.clear();
+    taken.insert(taken.end(), birth.taken_over.begin(), birth.taken_over.end());
     fresh.insert(fresh.end(), birth.fresh.begin(), birth.fresh.end());
   }
   return merged(std::move(fresh));
@@ -301,7 +334,8 @@ void DeclaredStep::report(const std::string& who, Access access, uintptr_t begin
   } else {
     const PlannedBuffer& b = buffer(there);
     const std::string name = kind_text(b.place) + quoted(b.name);
-    if (b.place == Place::input || b.place == Place::output) base = bases_[static_cast<size_t>(there)], place = name;
+    if (b.place == Place::input || b.place == Place::output)
+      base = bases_[static_cast<size_t>(there)], place = name;
     if (is_declared(there) && access != Access::kRead) {
       const bool written = std::any_of(declared_.begin(), declared_.end(),
                                        [&](const Declared& d) { return d.buffer == there && d.writes; });
@@ -314,9 +348,12 @@ void DeclaredStep::report(const std::string& who, Access access, uintptr_t begin
       why += "; " + name + " is there" + (alive(there) ? "" : ", but dead") + ": it lives " + lives_in(b);
     }
   }
-  const char* verb = access == Access::kRead ? " reads " : access == Access::kWrite ? " writes " : " changes ";
-  const std::string text = who + ", step " + std::to_string(number_) + "," + verb + text_of(begin, end, base) +
-                           " of " + place + ", which the step does not declare" + why;
+  const char* verb = access == Access::kRead    ? " reads "
+                     : access == Access::kWrite ? " writes "
+                                                : " changes ";
+  const std::string text = who + ", step " + std::to_string(number_) + "," + verb +
+                           text_of(begin, end, base) + " of " + place + ", which the step does not declare" +
+                           why;
   finding_list().add(FindingKind::kUndeclaredAccess,
                      who + verb + std::to_string(number_) + " " + place + " " + std::to_string(there), text);
 }
@@ -330,9 +367,10 @@ void DeclaredStep::check_ranges(const std::string& who, const std::vector<Access
     if (range.allocation != allocation) peer = peer_of(allocation = range.allocation);
     const Bytes bytes = {absolute(range).begin + peer.distance, absolute(range).end + peer.distance};
     if (access == Access::kAtomic) {
-      const bool flag = plan_.segment != nullptr &&
-                        device_memory().find(bytes.begin) == device_memory().find(address_of(plan_.segment)) &&
-                        bytes.begin >= address_of(plan_.segment) + static_cast<uintptr_t>(plan_.segment_bytes);
+      // A peer may not have begun a step yet, but its segment is laid out like this rank's.
+      const Allocation& memory = device_memory().at(range.allocation);
+      const bool flag = plan_.segment != nullptr && memory.kind == AllocationKind::kNccl &&
+                        range.begin >= static_cast<size_t>(plan_.segment_bytes);
       if (flag || bytes.begin == address_of(plan_.error_flag)) continue;
     }
     for (uintptr_t at = bytes.begin; at < bytes.end;) {
@@ -383,7 +421,8 @@ void DeclaredStep::report_unwritten(const std::string& who, OperationId operatio
                        peer.text + ", which nobody has written";
     if (b.first_step >= 0) text += " since its birth at step " + std::to_string(b.first_step);
     finding_list().add_uninitialized(who + " / " + std::to_string(d.buffer) + peer.text, text, operation,
-                                     static_cast<uint32_t>(allocation), bytes.begin - start, bytes.end - start);
+                                     static_cast<uint32_t>(allocation), bytes.begin - start,
+                                     bytes.end - start);
     return;
   }
 }
@@ -454,7 +493,8 @@ void poison(TaskContext& context, const std::string& name, const std::vector<Byt
 
 }  // namespace
 
-void begin_step(const PlannedMemory& plan, int number, cudaStream_t handle, std::initializer_list<Touch> touches) {
+void begin_step(const PlannedMemory& plan, int number, cudaStream_t handle,
+                std::initializer_list<Touch> touches) {
   HostThread& host = host_thread();
   host.step = nullptr;
   CUstream_st* stream = find_stream(handle);
@@ -471,14 +511,20 @@ void begin_step(const PlannedMemory& plan, int number, cudaStream_t handle, std:
 
 void end_steps(const PlannedMemory& plan, cudaStream_t handle, bool complete) {
   host_thread().step = nullptr;
+  const std::shared_ptr<PlanState> state = state_of(plan);
+  {
+    std::lock_guard lock(state->mutex);
+    state->latest = -1;
+    state->born.clear();
+  }
   CUstream_st* stream = find_stream(handle);
   if (!options().check_accesses || stream == nullptr || !complete) return;
   std::vector<Bytes> left;
   for (int k = 0; k < plan.buffer_count; ++k) {
     const PlannedBuffer& b = plan.buffers[k];
     if (b.bytes <= 0 || (b.place != Place::arena && b.place != Place::segment)) continue;
-    const uintptr_t begin = address_of(b.place == Place::arena ? plan.arena : plan.segment) +
-                            static_cast<uintptr_t>(b.offset);
+    const uintptr_t begin =
+        address_of(b.place == Place::arena ? plan.arena : plan.segment) + static_cast<uintptr_t>(b.offset);
     left.push_back({begin, begin + static_cast<uintptr_t>(b.bytes)});
   }
   if (left.empty()) return;
