@@ -43,6 +43,7 @@ struct PlannedMemory {
   const void* const* inputs = nullptr;
   void* const* outputs = nullptr;
   const int* error_flag = nullptr;  // any step may set it
+  const void* workspace = nullptr;  // of products: any step may use it
 };
 
 // `rows` times `bytes` bytes, `pitch` bytes apart.

@@ -22,6 +22,9 @@ struct PlanState {
   std::mutex mutex;
   // By buffer: bytes taken over in place that its own steps have not written yet.
   std::map<int, std::vector<Bytes>> taken_over;
+  // As enqueued: the latest step of the run, and by buffer what its steps have touched.
+  int latest = -1;
+  std::map<int, std::vector<Bytes>> born;
 };
 
 namespace {
@@ -134,6 +137,21 @@ std::vector<Bytes> merged(std::vector<Bytes> bytes) {
   return out;
 }
 
+// Both sorted and without overlaps.
+std::vector<Bytes> difference(const std::vector<Bytes>& from, const std::vector<Bytes>& what) {
+  std::vector<Bytes> out;
+  auto cut = what.begin();
+  for (Bytes b : from) {
+    while (cut != what.end() && cut->end <= b.begin) ++cut;
+    for (auto c = cut; c != what.end() && c->begin < b.end; ++c) {
+      if (b.begin < c->begin) out.push_back({b.begin, c->begin});
+      b.begin = std::max(b.begin, c->end);
+    }
+    if (b.begin < b.end) out.push_back(b);
+  }
+  return out;
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------------------------------ what is declared
@@ -170,6 +188,9 @@ DeclaredStep::DeclaredStep(const PlannedMemory& plan, int number, const std::str
   }
   const std::string who = "step " + std::to_string(number) + " [" + label + "]";
   for (const Touch& touch : touches) declare(touch, who);
+  std::lock_guard lock(state_->mutex);
+  if (number <= state_->latest) state_->born.clear();  // another run
+  state_->latest = number;
   for (const Touch& touch : touches) find_birth(touch.buffer, who);
 }
 
@@ -202,20 +223,25 @@ bool DeclaredStep::is_declared(int index) const {
 
 void DeclaredStep::find_birth(int index, const std::string& who) {
   const PlannedBuffer& mine = buffer(index);
-  if (mine.first_step != number_ || !is_declared(index)) return;
-  if (std::any_of(births_.begin(), births_.end(), [&](const Birth& b) { return b.buffer == index; })) return;
-  Birth birth{index, {}, {}};
-  if (mine.place == Place::output) {
-    // The caller's memory: no more than the step writes.
-    for (const Declared& d : declared_)
-      if (d.buffer == index) birth.fresh.push_back({d.first, d.end()});
-    birth.fresh = merged(std::move(birth.fresh));
-    births_.push_back(std::move(birth));
+  if (mine.first_step < 0 ||
+      std::any_of(births_.begin(), births_.end(), [&](const Birth& b) { return b.buffer == index; }))
     return;
+  std::vector<Bytes> touched;
+  for (const Declared& d : declared_) {
+    if (d.buffer != index || (mine.place == Place::output && !d.writes)) continue;
+    for (int64_t row = 0; row < d.rows; ++row) {
+      const uintptr_t begin = d.first + static_cast<uintptr_t>(row * d.pitch);
+      touched.push_back({begin, begin + static_cast<uintptr_t>(d.bytes)});
+    }
   }
+  touched = merged(std::move(touched));
+  std::vector<Bytes>& born = state_->born[index];
+  Birth birth{index, difference(touched, born), {}};
+  touched.insert(touched.end(), born.begin(), born.end());
+  born = merged(std::move(touched));
+  if (birth.fresh.empty()) return;
   const uintptr_t begin = bases_[static_cast<size_t>(index)];
-  birth.fresh = {{begin, begin + static_cast<uintptr_t>(mine.bytes)}};
-  for (int k = 0; k < plan_.buffer_count; ++k) {
+  for (int k = 0; k < plan_.buffer_count && mine.place != Place::output; ++k) {
     const PlannedBuffer& other = buffer(k);
     const bool overlap = k != index && other.place == mine.place && other.offset < mine.offset + mine.bytes &&
                          mine.offset < other.offset + other.bytes;
@@ -225,9 +251,11 @@ void DeclaredStep::find_birth(int index, const std::string& who) {
                         std::min(begin + static_cast<uintptr_t>(mine.bytes),
                                  other_begin + static_cast<uintptr_t>(other.bytes))};
     if (other.last_step == number_ && other.first_step < number_) {
-      birth.taken_over.push_back(both);
-      subtract(birth.fresh, both);
-    } else {
+      const std::vector<Bytes> left = difference(birth.fresh, {both});
+      const std::vector<Bytes> taken = difference(birth.fresh, left);
+      birth.taken_over.insert(birth.taken_over.end(), taken.begin(), taken.end());
+      birth.fresh = left;
+    } else if (mine.first_step == number_) {
       finding_list().add(FindingKind::kMemoryPlan, who + ": " + quoted(mine.name) + " is born in " +
                                                        text_of(both.begin, both.end, other_begin) + " of " +
                                                        quoted(other.name) + ", which lives " +
@@ -247,7 +275,9 @@ std::vector<Bytes> DeclaredStep::begin_lives() const {
   std::vector<Bytes> fresh;
   std::lock_guard lock(state_->mutex);
   for (const Birth& birth : births_) {
-    state_->taken_over[birth.buffer] = birth.taken_over;
+    std::vector<Bytes>& taken = state_->taken_over[birth.buffer];
+    if (buffer(birth.buffer).first_step == number_) taken.clear();
+    taken.insert(taken.end(), birth.taken_over.begin(), birth.taken_over.end());
     fresh.insert(fresh.end(), birth.fresh.begin(), birth.fresh.end());
   }
   return merged(std::move(fresh));
@@ -335,12 +365,13 @@ void DeclaredStep::check_ranges(const std::string& who, const std::vector<Access
   Peer peer;
   for (const AccessRange& range : ranges) {
     if (range.allocation != allocation) peer = peer_of(allocation = range.allocation);
+    if (device_memory().at(allocation).begin == address_of(plan_.workspace)) continue;
     const Bytes bytes = {absolute(range).begin + peer.distance, absolute(range).end + peer.distance};
     if (access == Access::kAtomic) {
-      const bool flag =
-          plan_.segment != nullptr &&
-          device_memory().find(bytes.begin) == device_memory().find(address_of(plan_.segment)) &&
-          bytes.begin >= address_of(plan_.segment) + static_cast<uintptr_t>(plan_.segment_bytes);
+      // A peer may not have begun a step yet, but its segment is laid out like this rank's.
+      const Allocation& memory = device_memory().at(range.allocation);
+      const bool flag = plan_.segment != nullptr && memory.kind == AllocationKind::kNccl &&
+                        range.begin >= static_cast<size_t>(plan_.segment_bytes);
       if (flag || bytes.begin == address_of(plan_.error_flag)) continue;
     }
     for (uintptr_t at = bytes.begin; at < bytes.end;) {
@@ -481,6 +512,12 @@ void begin_step(const PlannedMemory& plan, int number, cudaStream_t handle,
 
 void end_steps(const PlannedMemory& plan, cudaStream_t handle, bool complete) {
   host_thread().step = nullptr;
+  const std::shared_ptr<PlanState> state = state_of(plan);
+  {
+    std::lock_guard lock(state->mutex);
+    state->latest = -1;
+    state->born.clear();
+  }
   CUstream_st* stream = find_stream(handle);
   if (!options().check_accesses || stream == nullptr || !complete) return;
   std::vector<Bytes> left;

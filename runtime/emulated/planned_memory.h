@@ -1,8 +1,8 @@
 // Holds what operations touch against what their step declares (runtime/cuda_plan.h).
 //
-// A buffer is born on the stream of its first step: its bytes become poison and count as never written, except
-// those that it takes over in place from a buffer which dies at this step. At the end of a run whatever is left in
-// arena and segment becomes poison. Both are writes for the race checker, so an access that is not ordered with
+// A byte of a buffer is born on the stream of the first step that touches it (parts of a buffer may be written on
+// two streams): it becomes poison and counts as never written, except where the buffer takes it over in place from
+// one that dies at this step. At the end of a run whatever is left in arena and segment becomes poison. Both are writes for the race checker, so an access that is not ordered with
 // them is a race. In between, lives are decided by the numbers of the steps and not by time, so the findings are
 // the same in every run.
 #pragma once
