@@ -85,7 +85,7 @@ TEST_F(Build, NvccLinksTheProgramForTwoArchitectures) {
   EXPECT_TRUE(fs::exists(build_nvcc(dir_.string(), "layers")));
 }
 
-// The whole folder is built by the test gpu_bundle/Emulated, which has the same runtime; here, configured, and the program compiled.
+// Configured for both, and the program compiled; building the emulated device as well takes a minute.
 TEST_F(Build, AStandaloneFolderNeedsNothingElse) {
   if (std::system("cmake --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no cmake";
   write(true);

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Writes an ONNX model of float32 with all of its float32 tensors as float16 or bfloat16: narrow_model.py IN OUT float16|bfloat16"""
+
+import os
+import sys
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+TYPES = {"float16": (TensorProto.FLOAT16, np.float16), "bfloat16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16)}
+
+
+def narrow(model, name):
+    number, dtype = TYPES[name]
+    graph = model.graph
+
+    def tensor(t):
+        if t.data_type == TensorProto.FLOAT:
+            narrowed = onnx.TensorProto(name=t.name, data_type=number, dims=t.dims)
+            narrowed.raw_data = numpy_helper.to_array(t).astype(dtype).tobytes()
+            t.CopyFrom(narrowed)
+
+    for initializer in graph.initializer:
+        tensor(initializer)
+    for value in [*graph.input, *graph.output, *graph.value_info]:
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = number
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                tensor(attribute.t)
+            elif node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+                attribute.i = number
+
+
+def main():
+    source, target, name = sys.argv[1:]
+    model = onnx.load(source)
+    narrow(model, name)
+    os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
+    onnx.save(model, target)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+// Makes a bundle's case of a program and sizes: describes weights and inputs by how to generate them, computes what the program
+// must give with the interpreter.
+#pragma once
+
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/gpu/case_file.h"
+#include "codegen/cuda/emit.h"
+
+namespace braid::test {
+
+using Sizes = std::map<std::string, std::int64_t>;  // by dimension
+
+struct GeneratedWeight {
+  ir::DType dtype;
+  std::string kind;  // of gpu_bundle::Piece
+  std::int64_t parameter = 0;
+  std::uint64_t seed = 0;  // of rank 0; the next ones follow
+};
+
+struct BundleProgram {
+  ir::Schedule schedule;
+  codegen::cuda::CudaProgram emitted;
+  std::string kind, dtype;
+  double tolerance = 0;
+  std::map<ir::StorageId, GeneratedWeight> weights;  // all other constants are stored
+};
+
+// Replaces the large constants that look like trained weights (many different finite numbers) by generated ones of the same
+// magnitude and sign. Tables and masks stay.
+std::map<ir::StorageId, GeneratedWeight> generate_weights(ir::Graph& graph);
+
+// Sizes within the bounds that the guards accept: small ones, and a larger one for the dimension with the largest bound. Empty if
+// none are found.
+std::vector<Sizes> sizes_to_check(const ir::Graph& graph);
+
+// Of the least exact element type of any buffer; 0 for integers.
+double loosest_type(const ir::Graph& graph);
+// Of the first output that has one.
+std::string float_type(const ir::Graph& graph);
+
+// Appends what cannot be generated to `data`. Without `checked` the case has no expected outputs, only the work that it does.
+gpu_bundle::Case bundle_case(const BundleProgram& program, const Sizes& sizes, bool checked, std::ostream& data);
+
+}  // namespace braid::test

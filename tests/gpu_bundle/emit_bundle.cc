@@ -1,0 +1,201 @@
+// Writes what a GPU bundle runs: emit_bundle OUT MODELS.txt
+//
+//   OUT/programs/*.cu                   the programs of tests/codegen_cuda, the kernels of kernels.cc, and the models
+//   OUT/cases.txt, OUT/cases.data       what they are run with and must give (bench/gpu/case_file.h)
+//   OUT/runtime/...                     the sources of Braid's runtime that they need
+//
+// A line of MODELS.txt: name | file | ranks | bounds of dimensions | sizes that are checked | sizes that are timed
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <set>
+
+#include "codegen/cuda/standalone.h"
+#include "driver/compile.h"
+#include "tests/codegen_cuda/cases.h"
+#include "tests/gpu_bundle/bundle_case.h"
+#include "tests/gpu_bundle/kernels.h"
+
+namespace braid::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kProgramsPerSource = 24;  // so that many compilers share the work
+
+class Bundle {
+ public:
+  explicit Bundle(fs::path out) : out_(std::move(out)), text_(out_ / "cases.txt"), data_(out_ / "cases.data", std::ios::binary) {
+    fs::create_directories(out_ / "programs");
+  }
+
+  // Puts the program into the source `library`, or one that continues it.
+  void add(const std::string& library, const BundleProgram& program, const std::vector<Sizes>& checked,
+           const std::vector<Sizes>& timed) {
+    std::vector<std::string>& names = parts_[library];
+    if (names.empty() || sources_[names.back()].size() >= kProgramsPerSource)
+      names.push_back(names.empty() ? library : fmt::format("{}_{}", library, names.size() + 1));
+    sources_[names.back()].push_back(program.emitted);
+    for (const Sizes& sizes : checked) write(program, names.back(), sizes, true);
+    for (const Sizes& sizes : timed) write(program, names.back(), sizes, false);
+  }
+
+  void finish() {
+    std::vector<std::string> texts;
+    for (const auto& [name, programs] : sources_) {
+      texts.push_back(codegen::cuda::cuda_source(programs));
+      std::ofstream(out_ / "programs" / (name + ".cu")) << texts.back();
+    }
+    for (const char* file : {"rank_run.h", "case_file.h", "device_api.h", "machine.cc", "peer_check.cu"}) {
+      std::ifstream harness(fs::path(BRAID_SOURCE_DIR) / "bench" / "gpu" / file);
+      texts.emplace_back(std::istreambuf_iterator<char>(harness), std::istreambuf_iterator<char>());
+    }
+    for (const codegen::TextFile& file : codegen::cuda::runtime_sources(texts, BRAID_SOURCE_DIR)) {
+      fs::create_directories((out_ / file.name).parent_path());
+      std::ofstream(out_ / file.name) << file.text;
+    }
+    text_.close();
+    data_.close();
+    if (!text_ || !data_) throw std::runtime_error("the bundle cannot be written");
+  }
+
+ private:
+  void write(const BundleProgram& program, const std::string& library, const Sizes& sizes, bool checked) {
+    gpu_bundle::Case c = bundle_case(program, sizes, checked, data_);
+    c.library = library;
+    gpu_bundle::write_case(text_, c);
+  }
+
+  const fs::path out_;
+  std::ofstream text_, data_;
+  std::map<std::string, std::vector<std::string>> parts_;
+  std::map<std::string, std::vector<codegen::cuda::CudaProgram>> sources_;
+};
+
+// The word before the first type or number in a case's name is its subject.
+std::string kind_of(const Case& c) {
+  if (c.source != "cases") return c.source;
+  return c.name.substr(0, c.name.find('_'));
+}
+
+std::string dtype_of(const ir::Schedule& schedule) {
+  std::set<std::string> types;
+  for (const ir::GraphInput& i : schedule.graph.inputs) types.insert(std::string(to_string(schedule.graph[i.buffer].dtype)));
+  return types.size() == 1 ? *types.begin() : "mixed";
+}
+
+void add_test_cases(Bundle& bundle) {
+  int left_out = 0;
+  for (const Case& c : cases()) {
+    // Ranks outside of a group read what nobody wrote: their outputs are undefined.
+    if (c.options.fault.planted || c.name == "extern_fails" || c.name.ends_with("_some") ||
+        c.name.starts_with("random_collectives_"))
+      continue;
+    codegen::cuda::CudaOptions options = c.options;
+    options.name = c.name;
+    const ir::Schedule schedule = c.build();
+    const std::vector<Sizes> sizes = sizes_to_check(schedule.graph);
+    if (sizes.empty()) {
+      std::cerr << c.name << ": no sizes found that its guards accept\n";
+      ++left_out;
+      continue;
+    }
+    const double tolerance = dtype_of(schedule) == "f64" ? 1e-12 : loosest_type(schedule.graph);
+    bundle.add(c.source,
+               {schedule, codegen::cuda::emit_cuda(schedule, options), kind_of(c), dtype_of(schedule), tolerance, {}},
+               sizes, {});
+  }
+  if (left_out > 0) throw std::runtime_error(fmt::format("{} cases have no sizes", left_out));
+}
+
+void add_kernels(Bundle& bundle) {
+  for (const TimedKernel& k : timed_kernels()) {
+    CompileOptions options;
+    options.target = "cuda";
+    ir::Schedule schedule = k.build();
+    optimise(schedule, options);
+    bundle.add("kernels",
+               {schedule, codegen::cuda::emit_cuda(schedule, {.name = k.name}), "kernels", dtype_of(schedule),
+                loosest_type(schedule.graph), {}},
+               {k.small}, {k.large});
+  }
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, at);) {
+    const auto begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
+    out.push_back(begin == std::string::npos ? "" : part.substr(begin, end - begin + 1));
+  }
+  return out;
+}
+
+std::vector<Sizes> parse_sizes(const std::string& text) {
+  std::vector<Sizes> out;
+  for (const std::string& one : split(text, ';')) {
+    Sizes sizes;
+    for (const std::string& dim : split(one, ',')) {
+      const auto equals = dim.find('=');
+      if (equals != std::string::npos) sizes[dim.substr(0, equals)] = std::stoll(dim.substr(equals + 1));
+    }
+    out.push_back(sizes);
+  }
+  return out;
+}
+
+void add_model(Bundle& bundle, const std::string& line) {
+  std::vector<std::string> fields = split(line, '|');
+  fields.resize(6);
+  CompileOptions options;
+  options.model = fields[1];
+  options.target = "cuda";
+  options.name = fields[0];
+  options.import.ranks = std::stoi(fields[2]);
+  for (const std::string& dim : split(fields[3], ',')) {
+    const auto equals = dim.find('='), dots = dim.find("..");
+    if (equals == std::string::npos) continue;
+    const std::int64_t low = std::stoll(dim.substr(equals + 1));
+    options.import.dims[dim.substr(0, equals)] = {low, dots == std::string::npos ? low : std::stoll(dim.substr(dots + 2))};
+  }
+  ir::Schedule schedule = lower(options);
+  optimise(schedule, options);
+  std::map<ir::StorageId, GeneratedWeight> generated = generate_weights(schedule.graph);
+  const double tolerance = 10 * loosest_type(schedule.graph);
+  BundleProgram program{schedule, codegen::cuda::emit_cuda(schedule, {.name = fields[0]}), "model", float_type(schedule.graph),
+                        tolerance, std::move(generated)};
+  bundle.add(fields[0], program, parse_sizes(fields[4]), fields[5].empty() ? std::vector<Sizes>() : parse_sizes(fields[5]));
+}
+
+}  // namespace
+}  // namespace braid::test
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::cerr << "usage: emit_bundle OUT MODELS.txt\n";
+    return 2;
+  }
+  try {
+    std::filesystem::create_directories(argv[1]);
+    braid::test::Bundle bundle{argv[1]};
+    braid::test::add_test_cases(bundle);
+    braid::test::add_kernels(bundle);
+    std::ifstream models(argv[2]);
+    if (!models) throw std::runtime_error(std::string("cannot read ") + argv[2]);
+    for (std::string line; std::getline(models, line);) {
+      if (line.empty() || line[0] == '#') continue;
+      std::cerr << line << '\n';
+      braid::test::add_model(bundle, line);
+    }
+    bundle.finish();
+  } catch (const std::exception& e) {
+    std::cerr << "emit_bundle: " << e.what() << '\n';
+    return 1;
+  }
+}
