@@ -10,24 +10,30 @@
 #include <tuple>
 #include <utility>
 
+#ifdef BRAID_EMULATED_DEVICE
+#include "runtime/emulated/launch_result.h"
+#include "runtime/emulated/step_scope.h"
+#endif
+
 namespace braid::rt::cuda {
 
 #ifdef BRAID_EMULATED_DEVICE
 
 template <class... Parameters, class... Arguments>
-cudaError_t launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                   size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+emulated::LaunchResult launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                              size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments),
                 "as many arguments as the kernel has parameters");
-  return emulated::launch_kernel(
-      name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream,
-      [kernel, parameters = std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)] {
-        std::apply(kernel, parameters);
-      });
+  return {name, emulated::launch_kernel(
+                    name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream,
+                    [kernel, parameters = std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)] {
+                      std::apply(kernel, parameters);
+                    })};
 }
 
 // Names the ONNX node (or other origin) of this thread's next launches, copies and collectives.
 inline void set_label(const char* label) { emulated::set_label(label); }
+using emulated::StepScope;
 
 #else
 
@@ -48,6 +54,13 @@ cudaError_t launch(const char*, void (*kernel)(Parameters...), dim3 grid, dim3 b
 }
 
 inline void set_label(const char*) {}
+
+// From its construction to done() a step is enqueued, before and after other work of the stream; see
+// runtime/emulated/step_scope.h.
+struct StepScope {
+  explicit StepScope(cudaStream_t) {}
+  void done() {}
+};
 
 #endif
 

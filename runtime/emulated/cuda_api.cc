@@ -13,6 +13,7 @@
 #include "runtime/emulated/kernel_operation.h"
 #include "runtime/emulated/nccl_comm.h"
 #include "runtime/emulated/options.h"
+#include "runtime/emulated/step_scope.h"
 #include "runtime/emulated/stream.h"
 
 namespace braid::emulated {
@@ -49,9 +50,10 @@ bool pinned(const void* pointer) {
   return it != memory.pinned.begin() && address - (--it)->first < it->second;
 }
 
-cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, CUstream_st& stream) {
+cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, CUstream_st& stream,
+                 const char* call = __builtin_FUNCTION()) {
   if (size == 0) return cudaSuccess;
-  if (to == nullptr || from == nullptr) return result(cudaErrorInvalidValue);
+  if (to == nullptr || from == nullptr) return result(cudaErrorInvalidValue, call);
   const bool to_device = on_device(to), from_device = on_device(from);
   const char* name = to_device ? (from_device ? "copy device to device" : "copy host to device")
                                : (from_device ? "copy device to host" : "copy host to host");
@@ -64,8 +66,11 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
     finding_list().add(
         FindingKind::kInvalidUse,
         std::string("the direction given to cudaMemcpy does not match the pointers: this is a ") + name);
-    return result(cudaErrorInvalidMemcpyDirection);
+    return result(cudaErrorInvalidMemcpyDirection, call);
   }
+  const bool pageable = (!to_device && !pinned(to)) || (!from_device && !pinned(from));
+  if (pageable && call == std::string("cudaMemcpyAsync"))
+    not_within_step("cudaMemcpyAsync with pageable host memory");
   const cudaError_t error = enqueue_operation(stream, name, [=](TaskContext& context) {
     auto fault = touch(context.accesses, from, size, AccessKind::kRead);
     if (!fault) fault = touch(context.accesses, to, size, AccessKind::kWrite);
@@ -73,11 +78,9 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
     return fault;
   });
   // As on a GPU: the call returns when pageable host memory may be used again. It orders nothing else.
-  if ((!to_device && !pinned(to)) || (!from_device && !pinned(from))) stream.wait_until_idle();
+  if (pageable) stream.wait_until_idle();
   return error;
 }
-
-cudaError_t sticky() { return static_cast<cudaError_t>(current_device().error.load()); }
 
 // Allocating and freeing count as writes of the host thread: uses of the memory must be ordered with them.
 void record_host_write(void* pointer, size_t size, const char* name) {
@@ -122,9 +125,9 @@ void set_label(const char* label) { host_thread().label = label == nullptr ? "" 
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
                           cudaStream_t handle, std::function<void()> body) {
   CUstream_st* stream = find_stream(handle);
-  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle, name);
   if (stream->device.error.load() != cudaSuccess)
-    return result(static_cast<cudaError_t>(stream->device.error.load()));
+    return result(static_cast<cudaError_t>(stream->device.error.load()), name);
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   size_t limit = kDefaultSharedBytes;
   {
@@ -135,8 +138,9 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
   if (threads == 0 || threads > kMaxThreadsPerBlock || block.z > 64 ||
       uint64_t{grid.x} * grid.y * grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
       shared_bytes > limit)
-    return result(cudaErrorInvalidConfiguration);
-  stream->enqueue([=, name = std::string(name), body = std::move(body)](TaskContext& context) {
+    return result(cudaErrorInvalidConfiguration, name);
+  stream->must_be_launched(name);
+  stream->enqueue(name, [=, name = std::string(name), body = std::move(body)](TaskContext& context) {
     KernelOperation operation(context, name);
     const Fault* fault = block_runner().run(grid, block, shared_bytes, body, operation);
     operation.finish();
@@ -153,8 +157,9 @@ using namespace braid::emulated;
 extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t size) {
+  not_within_step();
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
-  if (sticky() != cudaSuccess) return result(sticky());
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   if (size == 0) {
     *pointer = nullptr;
     return cudaSuccess;
@@ -165,17 +170,20 @@ cudaError_t cudaMalloc(void** pointer, size_t size) {
 
 cudaError_t cudaFree(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
+  not_within_step();
   if (!release(pointer, AllocationKind::kCuda)) {
     finding_list().add(FindingKind::kInvalidUse,
                        "cudaFree on rank " + std::to_string(host_thread().device) +
                            " of a pointer that is not the start of a live cudaMalloc allocation");
     return result(cudaErrorInvalidValue);
   }
-  return result(sticky());
+  return result(sticky_error());
 }
 
 cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned int) {
+  not_within_step();
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   *pointer = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096 + (size == 0 ? 4096 : 0));
   if (*pointer == nullptr) return result(cudaErrorMemoryAllocation);
   std::lock_guard lock(host_memory().mutex);
@@ -187,6 +195,7 @@ cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(p
 
 cudaError_t cudaFreeHost(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
+  not_within_step();
   {
     std::lock_guard lock(host_memory().mutex);
     if (host_memory().pinned.erase(reinterpret_cast<uintptr_t>(pointer)) == 0)
@@ -200,19 +209,22 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyK
                             cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
-  if (sticky() != cudaSuccess) return result(sticky());
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   return copy(to, from, size, kind, *stream);
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
-  const cudaError_t error = cudaMemcpyAsync(to, from, size, kind, nullptr);
-  return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
+  not_within_step();
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
+  CUstream_st* stream = find_stream(nullptr);
+  const cudaError_t error = copy(to, from, size, kind, *stream);
+  return error != cudaSuccess ? error : result(stream->synchronize());
 }
 
 cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
-  if (sticky() != cudaSuccess) return result(sticky());
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   if (size == 0) return cudaSuccess;
   if (!on_device(pointer)) return result(cudaErrorInvalidValue);
   return enqueue_operation(*stream, "memset", [=](TaskContext& context) {
@@ -223,8 +235,9 @@ cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream_t 
 }
 
 cudaError_t cudaMemset(void* pointer, int value, size_t size) {
+  not_within_step();
   const cudaError_t error = cudaMemsetAsync(pointer, value, size, nullptr);
-  return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
+  return error != cudaSuccess ? error : result(find_stream(nullptr)->synchronize());
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
@@ -235,6 +248,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 cudaError_t cudaDeviceSynchronize(void) {
+  not_within_step();
   Device& device = current_device();
   std::vector<CUstream_st*> streams;
   {
@@ -242,7 +256,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     streams = device.streams;
   }
   for (CUstream_st* stream : streams) stream->synchronize();
-  return result(sticky());
+  return result(sticky_error());
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -334,12 +348,12 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaGetLastError(void) {
   const auto error = static_cast<cudaError_t>(host_thread().last_error);
   host_thread().last_error = cudaSuccess;
-  return error != cudaSuccess ? error : sticky();
+  return error != cudaSuccess ? error : sticky_error();
 }
 
 cudaError_t cudaPeekAtLastError(void) {
   const auto error = static_cast<cudaError_t>(host_thread().last_error);
-  return error != cudaSuccess ? error : sticky();
+  return error != cudaSuccess ? error : sticky_error();
 }
 
 }  // extern "C"

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/step_scope.h"
 #include "runtime/emulated/stream.h"
 
 using namespace braid::emulated;
@@ -14,6 +15,8 @@ extern "C" {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
   if (stream == nullptr || (flags & ~static_cast<unsigned>(cudaStreamNonBlocking)) != 0)
     return result(cudaErrorInvalidValue);
+  not_within_step("cudaStreamCreate");
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   Device& device = current_device();
   int ordinal = 0;
   {
@@ -48,6 +51,7 @@ cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int* flags) {
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   CUstream_st* stream = reinterpret_cast<uintptr_t>(handle) <= 2 ? nullptr : find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  not_within_step();
   delete stream;
   return cudaSuccess;
 }
@@ -55,6 +59,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  not_within_step();
+  stream->must_be_launched("cudaStreamSynchronize");
   return result(stream->synchronize());
 }
 
@@ -69,19 +75,14 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
   CUstream_st* stream = find_stream(handle);
   CUevent_st* event = find_event(event_handle);
   if (stream == nullptr || event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   std::shared_ptr<Recording> recording;
   {
     std::lock_guard lock(event->mutex);
     recording = event->latest;
   }
   if (!recording) return cudaSuccess;  // never recorded: nothing to wait for, as on a GPU
-  stream->enqueue(
-      [recording](TaskContext& context) {
-        recording->wait();
-        context.clock.join(recording->clock);
-        return true;
-      },
-      true);
+  stream->wait_for(std::move(recording));
   return cudaSuccess;
 }
 
@@ -89,7 +90,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (function == nullptr) return result(cudaErrorInvalidValue);
-  stream->enqueue([function, data](TaskContext&) {
+  stream->must_be_launched("cudaLaunchHostFunc");
+  stream->enqueue("cudaLaunchHostFunc", [function, data](TaskContext&) {
     function(data);
     return true;
   });
@@ -98,6 +100,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   if (event == nullptr) return result(cudaErrorInvalidValue);
+  not_within_step("cudaEventCreate");
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   *event = make_event(flags);
   return cudaSuccess;
 }
@@ -105,6 +109,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  not_within_step();
   return destroy_event(event) ? cudaSuccess : result(cudaErrorInvalidResourceHandle);
 }
 
@@ -112,6 +117,8 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
   CUstream_st* stream = find_stream(stream_handle);
   CUevent_st* event = find_event(handle);
   if (stream == nullptr || event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
+  stream->must_be_launched("cudaEventRecord");
   auto recording = stream->record();
   std::lock_guard lock(event->mutex);
   event->latest = std::move(recording);
@@ -123,14 +130,20 @@ static std::shared_ptr<Recording> latest_of(CUevent_st* event) {
   return event->latest;
 }
 
+static void follow(const Recording& recording) {
+  host_thread().follow(recording.clock);
+  host_thread().issued.join(recording.issued);
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   CUevent_st* event = find_event(handle);
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  not_within_step();
   if (const auto recording = latest_of(event)) {
     recording->wait();
-    host_thread().follow(recording->clock);
+    follow(*recording);
   }
-  return result(static_cast<cudaError_t>(current_device().error.load()));
+  return result(sticky_error());
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
@@ -139,8 +152,8 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   const auto recording = latest_of(event);
   if (!recording) return cudaSuccess;
   if (!recording->is_done()) return cudaErrorNotReady;
-  host_thread().follow(recording->clock);
-  return cudaSuccess;
+  follow(*recording);
+  return result(sticky_error());
 }
 
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_t end_handle) {

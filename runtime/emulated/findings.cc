@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "runtime/emulated/finding_list.h"
+#include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
 
 namespace braid::emulated {
@@ -48,6 +49,14 @@ const char* name_of(FindingKind kind) {
       return "registration";
     case FindingKind::kInvalidUse:
       return "invalid use";
+    case FindingKind::kStepScope:
+      return "step scope";
+    case FindingKind::kUnchecked:
+      return "unchecked error";
+    case FindingKind::kCollectiveOrder:
+      return "collective order";
+    case FindingKind::kGraph:
+      return "graph";
   }
   return "finding";
 }
@@ -117,6 +126,13 @@ void FindingList::clear() {
   uninitialized_.clear();
 }
 
+void end_process(const std::string& why) {
+  finding_list().add(FindingKind::kCollectiveTimeOut, why);
+  std::fprintf(stderr, "emulated device: %s; the process ends\n", why.c_str());
+  exit_with_findings();
+  std::abort();  // not reached: there is a finding
+}
+
 // Never destroyed: stream workers may still add findings while the process ends.
 FindingList& finding_list() {
   static FindingList* list = [] {
@@ -126,11 +142,15 @@ FindingList& finding_list() {
   return *list;
 }
 
-std::vector<Finding> findings() { return finding_list().list(); }
+std::vector<Finding> findings() {
+  collective_order().report();
+  return finding_list().list();
+}
 
 std::vector<Finding> take_findings() {
-  std::vector<Finding> result = finding_list().list();
+  std::vector<Finding> result = findings();
   finding_list().clear();
+  collective_order().forget_ended();
   return result;
 }
 

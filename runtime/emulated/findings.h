@@ -19,6 +19,10 @@ enum class FindingKind {
   kCollectiveTimeOut,
   kRegistration,  // a violated rule of communication buffers
   kInvalidUse,
+  kStepScope,        // what a step must not do or leave behind
+  kUnchecked,        // an error at which nobody looks
+  kCollectiveOrder,  // ranks order two collectives differently: a deadlock, if only sometimes
+  kGraph,            // a violated rule of capture, or a replay of what has become stale
 };
 
 const char* name_of(FindingKind kind);

@@ -14,6 +14,8 @@
 
 namespace braid::emulated {
 
+class StepScope;
+
 class HostThread {
  public:
   HostThread();
@@ -21,7 +23,10 @@ class HostThread {
 
   int device = 0;
   std::string label;
-  int last_error = 0;  // cudaError_t
+  int last_error = 0;         // cudaError_t
+  StepScope* step = nullptr;  // null: none
+  // What this thread knows to have finished, as counts of enqueued work by stream.
+  VectorClock issued;
 
   void set_device(int device);
   // Everything that this thread follows, including ended threads.

@@ -7,7 +7,7 @@ namespace braid::emulated {
 KernelOperation::KernelOperation(TaskContext& context, std::string name)
     : context_(context),
       name_(std::move(name)),
-      whole_(checker().begin(context.stream.logical_thread, context.clock, name_, context.label)),
+      whole_(checker().begin(context.lane.thread, context.clock, name_, context.label)),
       begin_(context.clock) {}
 
 void KernelOperation::begin_block(unsigned block) {
@@ -42,8 +42,7 @@ void KernelOperation::lower(const VectorClock& clock) {
 void KernelOperation::flush() {
   AccessRanges ranges = context_.accesses.finish();
   if (ranges.empty()) return;
-  const auto part =
-      checker().begin(context_.stream.logical_thread_of_block(block_), block_clock_, name_, context_.label);
+  const auto part = checker().begin(context_.lane.of_block(block_), block_clock_, name_, context_.label);
   checker().finish(part, std::move(ranges));
 }
 

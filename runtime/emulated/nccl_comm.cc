@@ -53,6 +53,10 @@ std::string CollectiveCall::signature() const {
   return text + ")";
 }
 
+std::string CollectiveCall::title() const {
+  return std::string(name_of(kind)) + (label.empty() ? "" : " [" + label + "]");
+}
+
 void CommGroup::fail(ncclResult_t result, std::string text) {
   if (error == ncclSuccess) {
     error = result;

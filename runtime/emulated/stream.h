@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -26,7 +27,8 @@ struct Recording {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
-  VectorClock clock;  // once done
+  VectorClock clock;   // once done
+  VectorClock issued;  // what was enqueued before it, by stream
   std::chrono::steady_clock::time_point time;
 
   void finish(const VectorClock& at);
@@ -36,11 +38,23 @@ struct Recording {
 
 struct Device;
 
+// What the checker takes for a thread: the operations of one stream, which follow each other.
+struct Lane {
+  LogicalThread thread;
+  std::string text;  // how findings name it
+  std::vector<LogicalThread> block_threads;
+
+  explicit Lane(std::string text);
+  // Of block `block` of its kernels.
+  LogicalThread of_block(unsigned block);
+};
+
 // The context of a task that runs on its stream.
 struct TaskContext {
   CUstream_st& stream;
+  Lane& lane;
   AccessSet& accesses;
-  VectorClock& clock;  // the stream's
+  VectorClock& clock;  // the lane's
   std::string label;
 };
 
@@ -54,10 +68,12 @@ struct CUstream_st {
   CUstream_st(braid::emulated::Device& device, int ordinal, unsigned flags, int priority);
   ~CUstream_st();  // runs what is queued
 
-  // May be called on any host thread. `asynchronous` tasks may wait for other ranks: the deterministic mode
-  // does not wait for them. `if_failed` runs instead of the task if the device has failed before.
-  void enqueue(braid::emulated::Task task, bool asynchronous = false,
+  // May be called on any host thread. `name` is the work's in findings. `asynchronous` tasks may wait for other
+  // ranks: the deterministic mode does not wait for them. `if_failed` runs instead of the task if the device
+  // has failed before.
+  void enqueue(std::string name, braid::emulated::Task task, bool asynchronous = false,
                std::function<void()> if_failed = nullptr);
+  void wait_for(std::shared_ptr<braid::emulated::Recording> recording);
   // Waits until everything enqueued before has run, and makes the calling host thread follow it.
   cudaError_t synchronize();
   // Waits as well, but implies no order.
@@ -65,15 +81,20 @@ struct CUstream_st {
   bool idle();
   braid::emulated::VectorClock clock_when_idle();
   std::shared_ptr<braid::emulated::Recording> record();
+  // Between the two calls, a collective that the host has called is not on the stream yet: what uses the stream
+  // meanwhile does not follow it.
+  void begin_launch(const void* by, std::string what);
+  void end_launch(const void* by);
+  void must_be_launched(const std::string& use);  // reports a use that comes too early
+
+  // What precedes the next work here, as counts of enqueued work by stream.
+  braid::emulated::VectorClock issued();
 
   braid::emulated::Device& device;
   const int ordinal;
   const unsigned flags;
   const int priority;
-  const braid::emulated::LogicalThread logical_thread;
-
-  // Call from the stream's own tasks: the logical thread for block `block` of its kernels.
-  braid::emulated::LogicalThread logical_thread_of_block(unsigned block);
+  braid::emulated::Lane lane;
 
  private:
   struct Queued {
@@ -83,6 +104,8 @@ struct CUstream_st {
     std::string label;
   };
   void work();
+  std::vector<CUstream_st*> implicitly_before();
+  void push(braid::emulated::Task task, bool asynchronous, std::function<void()> if_failed);
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -90,8 +113,9 @@ struct CUstream_st {
   uint64_t enqueued_ = 0, finished_ = 0, pending_asynchronous_ = 0;
   bool closing_ = false;
   braid::emulated::VectorClock clock_;  // as of the last finished task
+  std::map<const void*, std::string> launching_;
   std::mt19937_64 delays_;
-  std::vector<braid::emulated::LogicalThread> block_threads_;
+  braid::emulated::VectorClock issued_;
   std::thread worker_;
 };
 
@@ -134,7 +158,9 @@ cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
 // Reports the finding and marks the device as failed.
 void report_fault(TaskContext& context, const std::string& name, const Fault& fault);
 
-// Records the error for cudaGetLastError and returns it.
-cudaError_t result(cudaError_t error);
+// The error that a device which has failed gives to every call; cudaSuccess if the current one has not.
+cudaError_t sticky_error();
+// Records the error of the API function `call` for cudaGetLastError and returns it.
+cudaError_t result(cudaError_t error, const char* call = __builtin_FUNCTION());
 
 }  // namespace braid::emulated
