@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "runtime/emulated/block.h"
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/kernel_operation.h"
 #include "runtime/emulated/nccl_comm.h"
@@ -71,6 +72,10 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
   const bool pageable = (!to_device && !pinned(to)) || (!from_device && !pinned(from));
   if (pageable && call == std::string("cudaMemcpyAsync"))
     not_within_step("cudaMemcpyAsync with pageable host memory");
+  const std::shared_ptr<Capture> capture = stream.capture();
+  if (pageable && capture != nullptr)
+    return capture_error(capture.get(), cudaErrorStreamCaptureUnsupported, call,
+                         "a graph cannot copy pageable host memory");
   const cudaError_t error = enqueue_operation(stream, name, [=](TaskContext& context) {
     auto fault = touch(context.accesses, from, size, AccessKind::kRead);
     if (!fault) fault = touch(context.accesses, to, size, AccessKind::kWrite);
@@ -140,13 +145,15 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
       shared_bytes > limit)
     return result(cudaErrorInvalidConfiguration, name);
   stream->must_be_launched(name);
-  stream->enqueue(name, [=, name = std::string(name), body = std::move(body)](TaskContext& context) {
-    KernelOperation operation(context, name);
-    const Fault* fault = block_runner().run(grid, block, shared_bytes, body, operation);
-    operation.finish();
-    if (fault != nullptr) report_fault(context, name, *fault);
-    return fault == nullptr;
-  });
+  if (const cudaError_t error = implicit_while_capturing(*stream, name); error != cudaSuccess) return error;
+  stream->enqueue(
+      {WorkKind::kKernel, name, [=, name = std::string(name), body = std::move(body)](TaskContext& context) {
+         KernelOperation operation(context, name);
+         const Fault* fault = block_runner().run(grid, block, shared_bytes, body, operation);
+         operation.finish();
+         if (fault != nullptr) report_fault(context, name, *fault);
+         return fault == nullptr;
+       }});
   return cudaSuccess;
 }
 
@@ -158,6 +165,7 @@ extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t size) {
   not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
   if (sticky_error() != cudaSuccess) return result(sticky_error());
   if (size == 0) {
@@ -171,6 +179,7 @@ cudaError_t cudaMalloc(void** pointer, size_t size) {
 cudaError_t cudaFree(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
   not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (!release(pointer, AllocationKind::kCuda)) {
     finding_list().add(FindingKind::kInvalidUse,
                        "cudaFree on rank " + std::to_string(host_thread().device) +
@@ -182,6 +191,7 @@ cudaError_t cudaFree(void* pointer) {
 
 cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned int) {
   not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
   if (sticky_error() != cudaSuccess) return result(sticky_error());
   *pointer = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096 + (size == 0 ? 4096 : 0));
@@ -196,6 +206,7 @@ cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(p
 cudaError_t cudaFreeHost(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
   not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   {
     std::lock_guard lock(host_memory().mutex);
     if (host_memory().pinned.erase(reinterpret_cast<uintptr_t>(pointer)) == 0)
@@ -215,6 +226,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyK
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
   not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (sticky_error() != cudaSuccess) return result(sticky_error());
   CUstream_st* stream = find_stream(nullptr);
   const cudaError_t error = copy(to, from, size, kind, *stream);
@@ -236,6 +248,7 @@ cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream_t 
 
 cudaError_t cudaMemset(void* pointer, int value, size_t size) {
   not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   const cudaError_t error = cudaMemsetAsync(pointer, value, size, nullptr);
   return error != cudaSuccess ? error : result(find_stream(nullptr)->synchronize());
 }
@@ -249,6 +262,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 cudaError_t cudaDeviceSynchronize(void) {
   not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   Device& device = current_device();
   std::vector<CUstream_st*> streams;
   {

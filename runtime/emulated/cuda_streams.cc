@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/step_scope.h"
 #include "runtime/emulated/stream.h"
@@ -60,6 +61,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   not_within_step();
+  if (const cudaError_t error = not_while_capturing(*stream); error != cudaSuccess) return error;
   stream->must_be_launched("cudaStreamSynchronize");
   return result(stream->synchronize());
 }
@@ -67,6 +69,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = not_while_capturing(*stream); error != cudaSuccess) return error;
   if (!stream->idle()) return cudaErrorNotReady;
   return result(stream->synchronize());
 }
@@ -82,7 +85,24 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     recording = event->latest;
   }
   if (!recording) return cudaSuccess;  // never recorded: nothing to wait for, as on a GPU
-  stream->wait_for(std::move(recording));
+  const std::shared_ptr<Capture> capture = stream->capture();
+  if (recording->capture == nullptr) {
+    if (capture != nullptr)
+      return capture_error(
+          capture.get(), cudaErrorStreamCaptureIsolation, __func__,
+          "the event was recorded outside of the capture of stream " + std::to_string(stream->ordinal));
+    stream->wait_for(std::move(recording));
+    return cudaSuccess;
+  }
+  if (recording->capture->ended())
+    return capture_error(capture.get(), cudaErrorCapturedEvent, __func__,
+                         "the event was last recorded in a capture, which has ended");
+  if (capture != nullptr && capture != recording->capture)
+    return capture_error(
+        capture.get(), cudaErrorStreamCaptureMerge, __func__,
+        "the event was recorded in another capture than that of stream " + std::to_string(stream->ordinal));
+  recording->capture->join(*stream, recording->nodes);
+  if (capture == nullptr) stream->set_capture(recording->capture);
   return cudaSuccess;
 }
 
@@ -91,10 +111,10 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (function == nullptr) return result(cudaErrorInvalidValue);
   stream->must_be_launched("cudaLaunchHostFunc");
-  stream->enqueue("cudaLaunchHostFunc", [function, data](TaskContext&) {
-    function(data);
-    return true;
-  });
+  stream->enqueue({WorkKind::kHostFunction, __func__, [function, data](TaskContext&) {
+                     function(data);
+                     return true;
+                   }});
   return cudaSuccess;
 }
 
@@ -130,6 +150,11 @@ static std::shared_ptr<Recording> latest_of(CUevent_st* event) {
   return event->latest;
 }
 
+static cudaError_t captured_event(const Recording& recording, const char* call) {
+  return capture_error(recording.capture.get(), cudaErrorCapturedEvent, call,
+                       "the event was last recorded in a capture");
+}
+
 static void follow(const Recording& recording) {
   host_thread().follow(recording.clock);
   host_thread().issued.join(recording.issued);
@@ -140,6 +165,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   not_within_step();
   if (const auto recording = latest_of(event)) {
+    if (recording->capture != nullptr) return captured_event(*recording, __func__);
     recording->wait();
     follow(*recording);
   }
@@ -151,6 +177,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   const auto recording = latest_of(event);
   if (!recording) return cudaSuccess;
+  if (recording->capture != nullptr) return captured_event(*recording, __func__);
   if (!recording->is_done()) return cudaErrorNotReady;
   follow(*recording);
   return result(sticky_error());
@@ -164,6 +191,8 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_
     return result(cudaErrorInvalidResourceHandle);
   const auto from = latest_of(start), to = latest_of(end);
   if (!from || !to) return result(cudaErrorInvalidResourceHandle);
+  if (from->capture != nullptr || to->capture != nullptr)
+    return captured_event(from->capture != nullptr ? *from : *to, __func__);
   if (!from->is_done() || !to->is_done()) return cudaErrorNotReady;
   *ms = std::chrono::duration<float, std::milli>(to->time - from->time).count();
   return cudaSuccess;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "runtime/emulated/checker.h"
+#include "runtime/emulated/cuda_api.h"
 #include "runtime/emulated/vector_clock.h"
 
 namespace braid::emulated {
@@ -25,6 +26,7 @@ class HostThread {
   std::string label;
   int last_error = 0;         // cudaError_t
   StepScope* step = nullptr;  // null: none
+  cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   // What this thread knows to have finished, as counts of enqueued work by stream.
   VectorClock issued;
 

@@ -50,7 +50,7 @@ std::string CollectiveCall::signature() const {
   if (row.reduces) text += std::string(", ") + operations[op];
   if (row.rooted) text += ", root " + std::to_string(root);
   if (row.transfer()) text += (kind == CollectiveKind::kSend ? ", to " : ", from ") + std::to_string(root);
-  return text + ")";
+  return text + (captured ? ", in a graph)" : ")");
 }
 
 std::string CollectiveCall::title() const {

@@ -75,6 +75,7 @@ struct CollectiveCall {
   ncclRedOp_t op = ncclSum;
   int root = 0;  // or the peer
   std::string label;
+  bool captured = false;  // part of a graph: on all ranks, or on none
 
   size_t send_bytes(int ranks) const;  // bytes of `send` that this rank reads; 0 if it only receives
   size_t recv_bytes(int ranks) const;
@@ -163,6 +164,7 @@ struct ncclComm {
   enum class Life { kAlive, kFinalized, kRevoked, kDestroyed, kAborted };
   Life life = Life::kAlive;
   int outstanding = 0;  // collectives that have not ended on their streams
+  int graphs = 0;       // nodes of graphs that use it
   bool released() const { return life == Life::kAborted || life == Life::kRevoked; }
 
   // Of a communicator with blocking = 0: what is under way. It is over at the second look with

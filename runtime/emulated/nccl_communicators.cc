@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/nccl_host.h"
 #include "runtime/emulated/nccl_order.h"
@@ -103,6 +104,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   not_within_step("ncclCommInitRank");
+  if (unsafe_while_capturing("ncclCommInitRank") != cudaSuccess) return ncclUnhandledCudaError;
   if (out == nullptr || ranks < 1 || rank < 0 || rank >= ranks)
     return refuse(nullptr, ncclInvalidArgument,
                   "ncclCommInitRank: no rank " + std::to_string(rank) + " of " + std::to_string(ranks));
@@ -164,6 +166,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* out, int count, const int* devices) {
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
   not_within_step();
   if (out == nullptr) return ncclInvalidArgument;
+  if (unsafe_while_capturing() != cudaSuccess) return ncclUnhandledCudaError;
   if (const ncclResult_t error = ensure_ready(comm, "ncclCommSplit"); error != ncclSuccess) return error;
   const uint64_t number = comm->host_calls++;
   *out = nullptr;
@@ -210,6 +213,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
   not_within_step();
   if (const ncclResult_t error = ensure_ready(comm, "ncclCommDestroy"); error != ncclSuccess) return error;
+  {
+    std::lock_guard lock(comm->group->mutex);
+    if (comm->graphs > 0)
+      finding_list().add(FindingKind::kGraph, "ncclCommDestroy on " + comm->group->rank_text(comm->rank) +
+                                                  " of " + comm->group->name +
+                                                  " waits for ever: there is a graph with its collectives");
+  }
   await_collectives(*comm);
   end_as(*comm, ncclComm::Life::kDestroyed);
   return ncclSuccess;

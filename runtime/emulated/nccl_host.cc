@@ -1,8 +1,11 @@
 #include "runtime/emulated/nccl_host.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
@@ -77,49 +80,89 @@ void note_order(const std::vector<PendingCollective>& pending) {
   for (auto& [comm, calls] : batches) collective_order().issue(comm->device, std::move(calls));
 }
 
-// Enqueues one task per stream, with all of its calls, so that sends and receives of one group do not wait for
-// each other.
-void enqueue(std::vector<PendingCollective> pending) {
+// One task for all calls of a group on one stream, so that sends and receives do not wait for each other.
+Work work_of(std::vector<PendingCollective> pending) {
+  std::vector<ncclComm*> comms;
+  std::vector<CollectiveCall> calls;
+  std::vector<uint64_t> numbers;
+  for (PendingCollective& each : pending) {
+    std::lock_guard lock(each.comm->group->mutex);
+    ++each.comm->outstanding;
+    comms.push_back(each.comm);
+    calls.push_back(std::move(each.call));
+    numbers.push_back(each.number);
+  }
+  const auto ended = [comms](bool failed) {
+    for (ncclComm* comm : comms) {
+      std::lock_guard lock(comm->group->mutex);
+      --comm->outstanding;
+      comm->group->changed.notify_all();
+      if (failed)
+        comm->group->fail(ncclRemoteError, comm->group->rank_text(comm->rank) + " failed before it arrived");
+    }
+  };
+  const std::string name = name_of(calls.front().kind);
+  return {WorkKind::kCollective, name,
+          [comms, ended, calls = std::move(calls), numbers = std::move(numbers)](TaskContext& context) {
+            const bool good = run_collectives(comms.data(), calls.data(), numbers.data(),
+                                              static_cast<int>(comms.size()), context);
+            ended(false);
+            return good;
+          },
+          [ended] { ended(true); }, true};
+}
+
+void number(std::vector<PendingCollective>& pending) {
   for (PendingCollective& each : pending) each.number = next_number(*each.comm, each.call);
   note_order(pending);
+}
+
+// Each replay calls the collectives anew.
+CUgraphNode_st node_of(std::vector<PendingCollective> pending) {
+  for (PendingCollective& each : pending) each.call.captured = true;
+  std::vector<std::shared_ptr<void>> uses;
+  for (const PendingCollective& each : pending) {
+    const auto count = [comm = each.comm](int change) {
+      std::lock_guard lock(comm->group->mutex);
+      comm->graphs += change;
+    };
+    count(1);
+    uses.emplace_back(nullptr, [count](void*) { count(-1); });
+  }
+  CUgraphNode_st node{WorkKind::kCollective,
+                      name_of(pending.front().call.kind),
+                      pending.front().call.label,
+                      0,
+                      {},
+                      true,
+                      nullptr};
+  node.make = [pending = std::move(pending), uses = std::move(uses)] {
+    std::vector<PendingCollective> again = pending;
+    for (const PendingCollective& each : again) ensure_ready(each.comm, "a replay of " + each.call.title());
+    number(again);
+    return work_of(std::move(again));
+  };
+  return node;
+}
+
+void enqueue(std::vector<PendingCollective> pending) {
+  const auto captured = [](const PendingCollective& each) { return each.stream->capture() != nullptr; };
+  std::vector<PendingCollective> now;
+  std::copy_if(pending.begin(), pending.end(), std::back_inserter(now), std::not_fn(captured));
+  number(now);
+  auto next = now.begin();
+  for (PendingCollective& each : pending)
+    if (!captured(each)) each.number = next++->number;
   while (!pending.empty()) {
     CUstream_st* stream = pending.front().stream;
-    std::vector<ncclComm*> comms;
-    std::vector<CollectiveCall> calls;
-    std::vector<uint64_t> numbers;
-    std::vector<PendingCollective> rest;
-    for (auto& each : pending) {
-      if (each.stream != stream) {
-        rest.push_back(std::move(each));
-        continue;
-      }
-      std::lock_guard lock(each.comm->group->mutex);
-      ++each.comm->outstanding;
-      comms.push_back(each.comm);
-      calls.push_back(std::move(each.call));
-      numbers.push_back(each.number);
-    }
-    pending = std::move(rest);
-    const auto ended = [comms](bool failed) {
-      for (ncclComm* comm : comms) {
-        std::lock_guard lock(comm->group->mutex);
-        --comm->outstanding;
-        comm->group->changed.notify_all();
-        if (failed)
-          comm->group->fail(ncclRemoteError,
-                            comm->group->rank_text(comm->rank) + " failed before it arrived");
-      }
-    };
-    const std::string name = calls.front().title();
-    stream->enqueue(
-        name,
-        [comms, ended, calls = std::move(calls), numbers = std::move(numbers)](TaskContext& context) {
-          const bool good = run_collectives(comms.data(), calls.data(), numbers.data(),
-                                            static_cast<int>(comms.size()), context);
-          ended(false);
-          return good;
-        },
-        true, [ended] { ended(true); });
+    const auto others = std::stable_partition(pending.begin(), pending.end(),
+                                              [&](const auto& each) { return each.stream == stream; });
+    std::vector<PendingCollective> mine(pending.begin(), others);
+    pending.erase(pending.begin(), others);
+    if (const auto capture = stream->capture())
+      capture->add(*stream, node_of(std::move(mine)));
+    else
+      stream->enqueue(work_of(std::move(mine)));
   }
 }
 

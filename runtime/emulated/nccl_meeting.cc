@@ -42,7 +42,8 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
   const std::string where = " number " + std::to_string(number) + " of " + group.name;
   for (size_t i = 1; i < meeting.calls.size(); ++i) {
     const CollectiveCall& other = *meeting.calls[i];
-    const bool same = row.transfer() ? first.count == other.count && first.type == other.type
+    const bool same = row.transfer() ? first.count == other.count && first.type == other.type &&
+                                           first.captured == other.captured
                                      : first.signature() == other.signature();
     if (same) continue;
     const int rank_a = row.transfer() ? other.root : 0;
@@ -220,8 +221,7 @@ bool record(ncclComm& comm, const CollectiveCall& call, const void* pointer, siz
   } else {
     return true;
   }
-  text = call.title() + " on rank " + std::to_string(comm.device) + " stream " +
-         std::to_string(context.stream.ordinal) + ": " + text;
+  text = call.title() + " on " + context.lane.text + ": " + text;
   finding_list().add(FindingKind::kIllegalAccess, text);
   std::lock_guard lock(comm.group->mutex);
   comm.group->fail(ncclInvalidArgument, text);

@@ -15,8 +15,9 @@ const CollectiveOrder::Call* CollectiveOrder::find(const Batch& batch, const Key
 
 bool CollectiveOrder::has_issued(int device, const Key& key) const {
   const auto queue = queues_.find(device);
-  return queue != queues_.end() && std::any_of(queue->second.begin(), queue->second.end(),
-                                               [&](const Batch& batch) { return find(batch, key) != nullptr; });
+  return queue != queues_.end() &&
+         std::any_of(queue->second.begin(), queue->second.end(),
+                     [&](const Batch& batch) { return find(batch, key) != nullptr; });
 }
 
 bool CollectiveOrder::in_front(int device, const Key& key) const {
@@ -31,11 +32,10 @@ void CollectiveOrder::play(std::vector<int> devices) {
       devices.pop_back();
       continue;
     }
-    const auto ready =
-        std::find_if(queue.front().begin(), queue.front().end(), [&](const Call& call) {
-          return std::all_of(call.devices.begin(), call.devices.end(),
-                             [&](int device) { return in_front(device, call.key); });
-        });
+    const auto ready = std::find_if(queue.front().begin(), queue.front().end(), [&](const Call& call) {
+      return std::all_of(call.devices.begin(), call.devices.end(),
+                         [&](int device) { return in_front(device, call.key); });
+    });
     if (ready == queue.front().end()) {
       devices.pop_back();
       continue;

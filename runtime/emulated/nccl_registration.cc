@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "runtime/emulated/block.h"
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/nccl_host.h"
 #include "runtime/emulated/step_scope.h"
@@ -180,6 +181,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, 
   if (const ncclResult_t error = ensure_ready(comm, "ncclCommWindowRegister"); error != ncclSuccess)
     return error;
   not_within_step();
+  if (unsafe_while_capturing() != cudaSuccess) return ncclUnhandledCudaError;
   *window = nullptr;
   const std::string why = unsuitable(buffer, size);
   if (!why.empty()) refuse_buffer(comm, "ncclCommWindowRegister", why);

@@ -30,9 +30,9 @@ void StepScope::enqueued(CUstream_st& stream, const std::string& name, uint32_t 
   const bool first = latest_.count(&stream) == 0;
   latest_[&stream] = {number, name + label() + " on " + stream.lane.text};
   if (!first || caller_ == nullptr || &stream == caller_ || issued[caller_->lane.thread] >= before_) return;
-  finding_list().add(FindingKind::kStepScope,
-                     latest_[&stream].name + " does not follow what was on the caller's stream " +
-                         std::to_string(caller_->ordinal) + " before the step");
+  finding_list().add(FindingKind::kStepScope, latest_[&stream].name +
+                                                  " does not follow what was on the caller's stream " +
+                                                  std::to_string(caller_->ordinal) + " before the step");
 }
 
 void StepScope::failed(const char* call, const std::string& error) {
@@ -45,9 +45,8 @@ void StepScope::done() {
     finding_list().add(FindingKind::kUnchecked,
                        failure_ + " within a step, and the step goes on and reports success");
   if (in_nccl_group())
-    finding_list().add(FindingKind::kStepScope,
-                       "a step of rank " + std::to_string(host_thread().device) +
-                           " ends between ncclGroupStart and ncclGroupEnd");
+    finding_list().add(FindingKind::kStepScope, "a step of rank " + std::to_string(host_thread().device) +
+                                                    " ends between ncclGroupStart and ncclGroupEnd");
   if (caller_ == nullptr) return;
   const VectorClock issued = caller_->issued();
   for (const auto& [stream, work] : latest_)

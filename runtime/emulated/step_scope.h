@@ -39,7 +39,7 @@ class StepScope {
     std::string name;
   };
   CUstream_st* const caller_;
-  uint32_t before_ = 0;                 // the caller's latest work before the step
+  uint32_t before_ = 0;                  // the caller's latest work before the step
   std::map<CUstream_st*, Work> latest_;  // of each stream that the step uses
   std::string failure_;
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/emulated/block.h"
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
@@ -131,14 +132,16 @@ LogicalThread Lane::of_block(unsigned block) {
 cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
                               std::function<std::unique_ptr<Fault>(TaskContext&)> run) {
   stream.must_be_launched(name);
-  stream.enqueue(name, [name, run = std::move(run)](TaskContext& context) {
-    const Checker::Operation operation =
-        checker().begin(context.lane.thread, context.clock, name, context.label);
-    const std::unique_ptr<Fault> fault = run(context);
-    checker().finish(operation, context.accesses.finish());
-    if (fault) report_fault(context, name, *fault);
-    return !fault;
-  });
+  if (const cudaError_t error = implicit_while_capturing(stream, name.c_str()); error != cudaSuccess)
+    return error;
+  stream.enqueue({WorkKind::kOperation, name, [name, run = std::move(run)](TaskContext& context) {
+                    const Checker::Operation operation =
+                        checker().begin(context.lane.thread, context.clock, name, context.label);
+                    const std::unique_ptr<Fault> fault = run(context);
+                    checker().finish(operation, context.accesses.finish());
+                    if (fault) report_fault(context, name, *fault);
+                    return !fault;
+                  }});
   return cudaSuccess;
 }
 
@@ -197,6 +200,7 @@ CUstream_st::CUstream_st(Device& device, int ordinal, unsigned flags, int priori
 }
 
 CUstream_st::~CUstream_st() {
+  if (const auto captured = capture()) captured->leave(*this);
   {
     std::lock_guard lock(handles().mutex);
     handles().streams.erase(this);
@@ -213,7 +217,13 @@ CUstream_st::~CUstream_st() {
   worker_.join();
 }
 
-void CUstream_st::enqueue(std::string name, Task task, bool asynchronous, std::function<void()> if_failed) {
+void CUstream_st::enqueue(Work work) {
+  if (const auto captured = capture()) {
+    CUgraphNode_st node{work.kind, work.name, host_thread().label, 0, {}, work.asynchronous, nullptr};
+    node.make = [work = std::move(work)] { return work; };
+    captured->add(*this, std::move(node));
+    return;
+  }
   VectorClock issued;
   uint32_t number = 0;
   const auto others = implicitly_before();
@@ -226,7 +236,7 @@ void CUstream_st::enqueue(std::string name, Task task, bool asynchronous, std::f
     issued_.set(lane.thread, number);
     issued = issued_;
   }
-  if (StepScope* step = host_thread().step) step->enqueued(*this, name, number, issued);
+  if (StepScope* step = host_thread().step) step->enqueued(*this, work.name, number, issued);
   std::vector<std::shared_ptr<Recording>> first;
   for (CUstream_st* other : others) {
     if (!other->idle()) {
@@ -237,7 +247,7 @@ void CUstream_st::enqueue(std::string name, Task task, bool asynchronous, std::f
     first.back()->finish(other->clock_when_idle());
   }
   if (!first.empty()) {
-    task = [first = std::move(first), task = std::move(task)](TaskContext& context) {
+    work.task = [first = std::move(first), task = std::move(work.task)](TaskContext& context) {
       for (const auto& recording : first) {
         recording->wait();
         context.clock.join(recording->clock);
@@ -245,7 +255,7 @@ void CUstream_st::enqueue(std::string name, Task task, bool asynchronous, std::f
       return task(context);
     };
   }
-  push(std::move(task), asynchronous, std::move(if_failed));
+  push(std::move(work.task), work.asynchronous, std::move(work.if_failed));
 }
 
 // Stream 0 and blocking streams order each other, as on a GPU.
@@ -326,6 +336,16 @@ cudaError_t CUstream_st::synchronize() {
   return static_cast<cudaError_t>(device.error.load());
 }
 
+std::shared_ptr<Capture> CUstream_st::capture() {
+  std::lock_guard lock(mutex_);
+  return capture_;
+}
+
+void CUstream_st::set_capture(std::shared_ptr<Capture> capture) {
+  std::lock_guard lock(mutex_);
+  capture_ = std::move(capture);
+}
+
 void CUstream_st::begin_launch(const void* by, std::string what) {
   std::lock_guard lock(mutex_);
   launching_.emplace(by, std::move(what));
@@ -366,6 +386,11 @@ VectorClock CUstream_st::clock_when_idle() {
 
 std::shared_ptr<Recording> CUstream_st::record() {
   auto recording = std::make_shared<Recording>();
+  if (const auto captured = capture()) {
+    recording->nodes = captured->frontier(*this);
+    recording->capture = captured;
+    return recording;
+  }
   std::lock_guard lock(mutex_);
   issued_.join(host_thread().issued);
   recording->issued = issued_;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +23,8 @@
 
 namespace braid::emulated {
 
+class Capture;
+
 // One cudaEventRecord: done when the stream reaches it.
 struct Recording {
   std::mutex mutex;
@@ -29,6 +32,9 @@ struct Recording {
   bool done = false;
   VectorClock clock;   // once done
   VectorClock issued;  // what was enqueued before it, by stream
+  // Of an event that is recorded while its stream is captured: it never happens, and stands for these nodes.
+  std::shared_ptr<Capture> capture;
+  std::set<size_t> nodes;
   std::chrono::steady_clock::time_point time;
 
   void finish(const VectorClock& at);
@@ -61,6 +67,17 @@ struct TaskContext {
 // Returns false if the stream has failed (the task has reported why); later tasks on this device are not run.
 using Task = std::function<bool(TaskContext&)>;
 
+// What a graph must keep when it is updated.
+enum class WorkKind { kKernel, kOperation, kHostFunction, kCollective, kGraph };
+
+struct Work {
+  WorkKind kind;
+  std::string name;  // in findings
+  Task task;
+  std::function<void()> if_failed = nullptr;  // runs instead of the task if the device has failed before
+  bool asynchronous = false;  // may wait for other ranks: the deterministic mode does not wait for it
+};
+
 }  // namespace braid::emulated
 
 // cudaStream_t points to one of these.
@@ -68,11 +85,8 @@ struct CUstream_st {
   CUstream_st(braid::emulated::Device& device, int ordinal, unsigned flags, int priority);
   ~CUstream_st();  // runs what is queued
 
-  // May be called on any host thread. `name` is the work's in findings. `asynchronous` tasks may wait for other
-  // ranks: the deterministic mode does not wait for them. `if_failed` runs instead of the task if the device
-  // has failed before.
-  void enqueue(std::string name, braid::emulated::Task task, bool asynchronous = false,
-               std::function<void()> if_failed = nullptr);
+  // May be called on any host thread. On a stream that is captured it becomes a node.
+  void enqueue(braid::emulated::Work work);
   void wait_for(std::shared_ptr<braid::emulated::Recording> recording);
   // Waits until everything enqueued before has run, and makes the calling host thread follow it.
   cudaError_t synchronize();
@@ -86,6 +100,10 @@ struct CUstream_st {
   void begin_launch(const void* by, std::string what);
   void end_launch(const void* by);
   void must_be_launched(const std::string& use);  // reports a use that comes too early
+
+  // Null: not captured.
+  std::shared_ptr<braid::emulated::Capture> capture();
+  void set_capture(std::shared_ptr<braid::emulated::Capture> capture);
 
   // What precedes the next work here, as counts of enqueued work by stream.
   braid::emulated::VectorClock issued();
@@ -114,6 +132,7 @@ struct CUstream_st {
   bool closing_ = false;
   braid::emulated::VectorClock clock_;  // as of the last finished task
   std::map<const void*, std::string> launching_;
+  std::shared_ptr<braid::emulated::Capture> capture_;
   std::mt19937_64 delays_;
   braid::emulated::VectorClock issued_;
   std::thread worker_;

@@ -111,11 +111,13 @@ TEST_F(NcclTest, WhatAnAbortedCollectiveShouldHaveWrittenIsUndefined) {
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
     std::array<float, kCount> host;
     if (r == 0) {
-      EXPECT_EQ(cudaMemcpyAsync(host.data(), rank.data, kBytes, cudaMemcpyDeviceToHost, rank.stream), cudaSuccess);
+      EXPECT_EQ(cudaMemcpyAsync(host.data(), rank.data, kBytes, cudaMemcpyDeviceToHost, rank.stream),
+                cudaSuccess);
     }
   });
-  EXPECT_THAT(found(), ElementsAre(HasSubstr("uninitialized read: copy device to host on rank 0 stream 0 reads "
-                                             "bytes [0, 64) of cudaMalloc #0 of rank 0")));
+  EXPECT_THAT(found(),
+              ElementsAre(HasSubstr("uninitialized read: copy device to host on rank 0 stream 0 reads "
+                                    "bytes [0, 64) of cudaMalloc #0 of rank 0")));
 }
 
 TEST_F(NcclTest, AnAbortDoesNotReachThePeers) {
@@ -253,8 +255,9 @@ TEST_F(NcclTest, UsingAStreamBeforeItsCollectiveIsLaunchedIsFound) {
   EXPECT_EQ(settle(comm), ncclSuccess);
   EXPECT_EQ(rank.sum(comm), ncclInProgress);
   EXPECT_EQ(cudaMemsetAsync(rank.data, 0, kBytes, rank.stream), cudaSuccess);
-  EXPECT_THAT(found(), ElementsAre(AllOf(HasSubstr("memset on rank 0 stream 0 comes before ncclAllReduce of rank 0"),
-                                         HasSubstr("ncclCommGetAsyncError has not said so yet"))));
+  EXPECT_THAT(found(),
+              ElementsAre(AllOf(HasSubstr("memset on rank 0 stream 0 comes before ncclAllReduce of rank 0"),
+                                HasSubstr("ncclCommGetAsyncError has not said so yet"))));
   EXPECT_EQ(settle(comm), ncclSuccess);
   EXPECT_EQ(cudaMemsetAsync(rank.data, 0, kBytes, rank.stream), cudaSuccess);
   EXPECT_THAT(found(), IsEmpty());
@@ -339,9 +342,9 @@ TEST_F(NcclTest, AnErrorWithinAGroupIsTheGroupsAndNothingIsLaunched) {
 // ------------------------------------------------------------------------------- order over communicators
 
 // Every rank runs `calls(rank, comms)`, with `worlds` communicators of all ranks and a stream for each.
-std::vector<std::string> found_in_order(
-    int ranks, int worlds,
-    const std::function<void(const Rank&, const std::vector<ncclComm_t>&, const std::vector<cudaStream_t>&)>& calls) {
+std::vector<std::string> found_in_order(int ranks, int worlds,
+                                        const std::function<void(const Rank&, const std::vector<ncclComm_t>&,
+                                                                 const std::vector<cudaStream_t>&)>& calls) {
   std::vector<ncclUniqueId> ids;
   for (int k = 0; k < worlds; ++k) ids.push_back(new_id());
   on_ranks(ranks, [&](int r) {
@@ -389,11 +392,12 @@ TEST_F(NcclTest, TwoCommunicatorsInDifferentOrdersAreFoundEvenIfTheyPass) {
       sum_with(rank, comms[1 - first], streams[1 - first]);
     });
     ASSERT_EQ(texts.size(), 1u);
-    EXPECT_THAT(texts[0], ::testing::MatchesRegex(
-                              "collective order: a deadlock, if the device runs collectives in the order of their "
-                              "calls: rank 0 calls ncclAllReduce number 0 of communicator [0-9]+ before "
-                              "ncclAllReduce number 0 of communicator [0-9]+, rank 1 calls ncclAllReduce number 0 "
-                              "of communicator [0-9]+ before ncclAllReduce number 0 of communicator [0-9]+"));
+    EXPECT_THAT(texts[0],
+                ::testing::MatchesRegex(
+                    "collective order: a deadlock, if the device runs collectives in the order of their "
+                    "calls: rank 0 calls ncclAllReduce number 0 of communicator [0-9]+ before "
+                    "ncclAllReduce number 0 of communicator [0-9]+, rank 1 calls ncclAllReduce number 0 "
+                    "of communicator [0-9]+ before ncclAllReduce number 0 of communicator [0-9]+"));
   }
 }
 
@@ -412,24 +416,26 @@ TEST_F(NcclTest, DifferentOrdersWithinAGroupAreFound) {
     const size_t first = rank.rank == 0 ? 0 : 1;
     EXPECT_EQ(ncclGroupStart(), ncclSuccess);
     for (const size_t k : {first, 1 - first})
-      EXPECT_EQ(ncclBroadcast(rank.data, rank.data, kCount, ncclFloat32, 0, comms[k], streams[0]), ncclSuccess);
+      EXPECT_EQ(ncclBroadcast(rank.data, rank.data, kCount, ncclFloat32, 0, comms[k], streams[0]),
+                ncclSuccess);
     EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
   });
   EXPECT_THAT(texts, ElementsAre(HasSubstr("collective order: a deadlock")));
 }
 
 TEST_F(NcclTest, TransfersOfOneGroupHaveNoOrder) {
-  EXPECT_THAT(found_in_order(2, 1,
-                             [](const Rank& rank, const auto& comms, const auto& streams) {
-                               float* more = nullptr;
-                               EXPECT_EQ(cudaMalloc(&more, kBytes), cudaSuccess);
-                               EXPECT_EQ(ncclGroupStart(), ncclSuccess);
-                               EXPECT_EQ(ncclSend(rank.data, kCount, ncclFloat32, 1 - rank.rank, comms[0], streams[0]),
-                                         ncclSuccess);
-                               EXPECT_EQ(ncclRecv(more, kCount, ncclFloat32, 1 - rank.rank, comms[0], streams[0]),
-                                         ncclSuccess);
-                               EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
-                             }),
+  EXPECT_THAT(found_in_order(
+                  2, 1,
+                  [](const Rank& rank, const auto& comms, const auto& streams) {
+                    float* more = nullptr;
+                    EXPECT_EQ(cudaMalloc(&more, kBytes), cudaSuccess);
+                    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+                    EXPECT_EQ(ncclSend(rank.data, kCount, ncclFloat32, 1 - rank.rank, comms[0], streams[0]),
+                              ncclSuccess);
+                    EXPECT_EQ(ncclRecv(more, kCount, ncclFloat32, 1 - rank.rank, comms[0], streams[0]),
+                              ncclSuccess);
+                    EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+                  }),
               IsEmpty());
 }
 

@@ -1,7 +1,6 @@
-#include "tests/emulated/step_faults.h"
-
 #include "runtime/cuda_program.h"
 #include "tests/emulated/check.h"
+#include "tests/emulated/step_faults.h"
 
 namespace {
 
@@ -115,12 +114,12 @@ const char* Program::step(StepFault fault) {
   BRAID_LABEL("mlp (Mul)");
   CHECK_CUDA(BRAID_LAUNCH(scale_kernel, 1, kCount, 0, second, a, b, 2.0f));
   if (const char* error = forbidden(fault)) return error;
-  if (fault == StepFault::kUncheckedLaunch) (void)BRAID_LAUNCH(scale_kernel, 1, kCount, 0, second, a, b, 2.0f);
+  if (fault == StepFault::kUncheckedLaunch)
+    (void)BRAID_LAUNCH(scale_kernel, 1, kCount, 0, second, a, b, 2.0f);
   if (fault == StepFault::kUncheckedFailedLaunch)
     (void)static_cast<cudaError_t>(BRAID_LAUNCH(scale_kernel, 1, 2048, 0, second, a, b, 2.0f));
   if (fault == StepFault::kUncheckedCopy) cudaMemcpyAsync(b, nullptr, kBytes, cudaMemcpyDefault, second);
-  if (fault == StepFault::kFailedStep)
-    CHECK_CUDA(BRAID_LAUNCH(scale_kernel, 1, 2048, 0, second, a, b, 2.0f));
+  if (fault == StepFault::kFailedStep) CHECK_CUDA(BRAID_LAUNCH(scale_kernel, 1, 2048, 0, second, a, b, 2.0f));
   if (fault == StepFault::kGroupLeftOpen) CHECK_NCCL(ncclGroupStart());
   CHECK_CUDA(cudaEventRecord(join, second));
   BRAID_LABEL("late (Mul)");

@@ -5,9 +5,9 @@
 
 enum class StepFault {
   kNone,
-  kNoFork,        // the step's first work on its second stream does not wait for the caller's
-  kNoJoin,        // the caller's stream does not wait for it at the end
-  kLateLaunch,    // it does, but more follows
+  kNoFork,      // the step's first work on its second stream does not wait for the caller's
+  kNoJoin,      // the caller's stream does not wait for it at the end
+  kLateLaunch,  // it does, but more follows
   kGroupLeftOpen,
   kMalloc,
   kFree,

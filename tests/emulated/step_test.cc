@@ -50,32 +50,35 @@ TEST_F(StepTest, WhatAStepMustNotDoIsFound) {
   };
   for (const auto& c : kCases) {
     EXPECT_EQ(step(c.fault), "") << c.call;
-    EXPECT_THAT(found(), Contains("step scope: " + std::string(c.call) +
-                                  " [mlp (Mul)] on rank 0 within a step"));
+    EXPECT_THAT(found(),
+                Contains("step scope: " + std::string(c.call) + " [mlp (Mul)] on rank 0 within a step"));
   }
 }
 
 TEST_F(StepTest, AStepThatDoesNotFollowItsCallerIsFound) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   EXPECT_EQ(step(StepFault::kNoFork), "");
-  EXPECT_THAT(found(),
-              ElementsAre(AllOf(HasSubstr("race: nothing orders the read by scale_kernel [mlp (Mul)] on rank 0 "
-                                          "stream 1 and the write by memset on rank 0 stream 0")),
-                          "step scope: scale_kernel [mlp (Mul)] on rank 0 stream 1 does not follow what was on "
-                          "the caller's stream 0 before the step"));
+  EXPECT_THAT(
+      found(),
+      ElementsAre(AllOf(HasSubstr("race: nothing orders the read by scale_kernel [mlp (Mul)] on rank 0 "
+                                  "stream 1 and the write by memset on rank 0 stream 0")),
+                  "step scope: scale_kernel [mlp (Mul)] on rank 0 stream 1 does not follow what was on "
+                  "the caller's stream 0 before the step"));
 }
 
 TEST_F(StepTest, AStepForWhichItsCallerDoesNotWaitIsFound) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   EXPECT_EQ(step(StepFault::kNoJoin), "");
-  EXPECT_THAT(found(), IsSupersetOf({HasSubstr("race: nothing orders the read by scale_kernel on rank 0 stream "
-                                               "0 and the write by scale_kernel [mlp (Mul)] on rank 0 stream 1"),
-                                     HasSubstr("step scope: the caller's stream 0 does not wait for the last work "
-                                               "that a step puts on another stream, scale_kernel [mlp (Mul)] on "
-                                               "rank 0 stream 1")}));
+  EXPECT_THAT(found(),
+              IsSupersetOf({HasSubstr("race: nothing orders the read by scale_kernel on rank 0 stream "
+                                      "0 and the write by scale_kernel [mlp (Mul)] on rank 0 stream 1"),
+                            HasSubstr("step scope: the caller's stream 0 does not wait for the last work "
+                                      "that a step puts on another stream, scale_kernel [mlp (Mul)] on "
+                                      "rank 0 stream 1")}));
   EXPECT_EQ(step(StepFault::kLateLaunch), "");
-  EXPECT_THAT(found(), Contains(HasSubstr("step scope: the caller's stream 0 does not wait for the last work that "
-                                          "a step puts on another stream, scale_kernel [late (Mul)]")));
+  EXPECT_THAT(found(),
+              Contains(HasSubstr("step scope: the caller's stream 0 does not wait for the last work that "
+                                 "a step puts on another stream, scale_kernel [late (Mul)]")));
 }
 
 TEST_F(StepTest, AnOpenGroupAtTheEndOfAStepIsFound) {
@@ -93,8 +96,9 @@ TEST_F(StepTest, LaunchesThatNobodyChecksAreFound) {
                                    "configuration argument' within a step, and the step goes on and reports "
                                    "success"));
   EXPECT_EQ(step(StepFault::kUncheckedCopy), "");
-  EXPECT_THAT(found(), ElementsAre(HasSubstr("unchecked error: cudaMemcpyAsync [mlp (Mul)] on rank 0 returned "
-                                             "'invalid argument'")));
+  EXPECT_THAT(found(),
+              ElementsAre(HasSubstr("unchecked error: cudaMemcpyAsync [mlp (Mul)] on rank 0 returned "
+                                    "'invalid argument'")));
 }
 
 TEST_F(StepTest, AStepThatSaysThatItFailedIsNoFinding) {
