@@ -25,7 +25,6 @@ namespace {
 
 struct HostMemory {
   std::mutex mutex;
-  std::map<uintptr_t, size_t> pinned;                      // size by address
   std::unordered_map<const void*, size_t> dynamic_limits;  // of cudaFuncSetAttribute
 };
 
@@ -34,21 +33,20 @@ HostMemory& host_memory() {
   return *instance;
 }
 
-bool on_device(const void* pointer) { return DeviceMemory::contains(reinterpret_cast<uintptr_t>(pointer)); }
+bool pinned(const void* pointer) {
+  const int index = device_memory().find(reinterpret_cast<uintptr_t>(pointer));
+  return index >= 0 && device_memory().at(index).kind == AllocationKind::kPinned;
+}
+
+bool on_device(const void* pointer) {
+  return DeviceMemory::contains(reinterpret_cast<uintptr_t>(pointer)) && !pinned(pointer);
+}
 
 std::unique_ptr<Fault> touch(AccessSet& accesses, const void* pointer, size_t size, AccessKind kind) {
-  if (size == 0 || !on_device(pointer)) return nullptr;
+  if (size == 0 || !DeviceMemory::contains(reinterpret_cast<uintptr_t>(pointer))) return nullptr;
   const std::string* fault = accesses.record(reinterpret_cast<uintptr_t>(pointer), size, kind);
   if (fault == nullptr) return nullptr;
   return std::make_unique<Fault>(Fault{FindingKind::kIllegalAccess, *fault});
-}
-
-bool pinned(const void* pointer) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  HostMemory& memory = host_memory();
-  std::lock_guard lock(memory.mutex);
-  auto it = memory.pinned.upper_bound(address);
-  return it != memory.pinned.begin() && address - (--it)->first < it->second;
 }
 
 cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, CUstream_st& stream,
@@ -100,9 +98,10 @@ void record_host_write(void* pointer, size_t size, const char* name) {
 
 void* allocate(size_t size, AllocationKind kind) {
   const int device = host_thread().device;
-  void* pointer = device_memory().allocate(size, device, kind, options().device_bytes);
-  if (pointer != nullptr)
-    record_host_write(pointer, size, kind == AllocationKind::kNccl ? "ncclMemAlloc" : "cudaMalloc");
+  const size_t limit = kind == AllocationKind::kPinned ? kRegionBytes : options().device_bytes;
+  void* pointer = device_memory().allocate(size, device, kind, limit);
+  static const char* const names[] = {"cudaMalloc", "ncclMemAlloc", "cudaHostAlloc"};
+  if (pointer != nullptr) record_host_write(pointer, size, names[static_cast<int>(kind)]);
   return pointer;
 }
 
@@ -113,15 +112,22 @@ bool release(void* pointer, AllocationKind kind) {
   if (allocation.begin != reinterpret_cast<uintptr_t>(pointer) || allocation.freed || allocation.kind != kind)
     return false;
   report_registered(allocation);
-  // Freeing waits for the device's own work only, as on a GPU.
+  // Freeing waits for the device's own work only, as on a GPU. Freeing host memory implies no order; that it waits
+  // as well makes a race with a copy the same finding in each run.
+  static const char* const names[] = {"cudaFree", "ncclMemFree", "cudaFreeHost"};
   Device& device = device_at(allocation.device);
   std::vector<CUstream_st*> streams;
   {
     std::lock_guard lock(device.mutex);
     streams = device.streams;
   }
-  for (CUstream_st* stream : streams) stream->synchronize();
-  record_host_write(pointer, allocation.size, kind == AllocationKind::kNccl ? "ncclMemFree" : "cudaFree");
+  for (CUstream_st* stream : streams) {
+    if (kind == AllocationKind::kPinned)
+      stream->wait_until_idle();
+    else
+      stream->synchronize();
+  }
+  record_host_write(pointer, allocation.size, names[static_cast<int>(kind)]);
   return device_memory().free(pointer, kind);
 }
 
@@ -194,11 +200,8 @@ cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned int) {
   if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
   if (sticky_error() != cudaSuccess) return result(sticky_error());
-  *pointer = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096 + (size == 0 ? 4096 : 0));
-  if (*pointer == nullptr) return result(cudaErrorMemoryAllocation);
-  std::lock_guard lock(host_memory().mutex);
-  host_memory().pinned[reinterpret_cast<uintptr_t>(*pointer)] = size;
-  return cudaSuccess;
+  *pointer = allocate(size, AllocationKind::kPinned);
+  return *pointer == nullptr ? result(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
 cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
@@ -207,13 +210,11 @@ cudaError_t cudaFreeHost(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
   not_within_step();
   if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
-  {
-    std::lock_guard lock(host_memory().mutex);
-    if (host_memory().pinned.erase(reinterpret_cast<uintptr_t>(pointer)) == 0)
-      return result(cudaErrorInvalidValue);
-  }
-  std::free(pointer);
-  return cudaSuccess;
+  if (release(pointer, AllocationKind::kPinned)) return cudaSuccess;
+  finding_list().add(FindingKind::kInvalidUse,
+                     "cudaFreeHost on rank " + std::to_string(host_thread().device) +
+                         " of a pointer that is not the start of live memory of cudaHostAlloc");
+  return result(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind,

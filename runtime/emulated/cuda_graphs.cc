@@ -167,7 +167,8 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t handle, cudaStream_t stream) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) {
   const auto launched = executable(handle);
   if (launched == nullptr) {
-    finding_list().add(FindingKind::kGraph, "cudaGraphLaunch on rank " + std::to_string(host_thread().device) +
+    finding_list().add(FindingKind::kGraph, "cudaGraphLaunch on rank " +
+                                                std::to_string(host_thread().device) +
                                                 " of a graph that does not exist, or no more");
     return result(cudaErrorInvalidValue);
   }
@@ -187,16 +188,15 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
   }
   if (launched->latest != nullptr) stream->wait_for(launched->latest);
   const auto all = std::make_shared<std::vector<Work>>(std::move(works));
-  stream->enqueue(
-      {WorkKind::kGraph, __func__,
-       [launched, nodes = launched->graph.nodes, all](TaskContext& context) {
-         return replay(*launched, nodes, *all, context);
-       },
-       [all] {
-         for (Work& work : *all)
-           if (work.if_failed) work.if_failed();
-       },
-       asynchronous});
+  stream->enqueue({WorkKind::kGraph, __func__,
+                   [launched, nodes = launched->graph.nodes, all](TaskContext& context) {
+                     return replay(*launched, nodes, *all, context);
+                   },
+                   [all] {
+                     for (Work& work : *all)
+                       if (work.if_failed) work.if_failed();
+                   },
+                   asynchronous});
   launched->latest = stream->record();
   return cudaSuccess;
 }

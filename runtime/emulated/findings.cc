@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "runtime/emulated/finding_list.h"
+#include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
 
@@ -20,7 +21,8 @@ void print(FindingKind kind, const std::string& text) {
 }
 
 void exit_with_findings() {
-  const size_t count = findings().size();
+  collective_order().report();
+  const size_t count = finding_list().list().size();
   if (count == 0) return;
   std::fprintf(stderr, "emulated device: %zu finding(s)\n", count);
   std::fflush(nullptr);
@@ -143,6 +145,7 @@ FindingList& finding_list() {
 }
 
 std::vector<Finding> findings() {
+  host_thread().flush();
   collective_order().report();
   return finding_list().list();
 }

@@ -65,8 +65,8 @@ std::string Capture::end(CUgraph_st* graph) {
     if (joined[i])
       for (const size_t before : node.after) joined[before] = true;
     else if (left.empty())
-      left = node.name + (node.label.empty() ? "" : " [" + node.label + "]") + " on " +
-             graph_.lanes[node.lane];
+      left =
+          node.name + (node.label.empty() ? "" : " [" + node.label + "]") + " on " + graph_.lanes[node.lane];
   }
   *graph = std::move(graph_);
   return left;

@@ -23,9 +23,9 @@
 struct CUgraphNode_st {
   braid::emulated::WorkKind kind;
   std::string name, label;
-  size_t lane = 0;            // of the graph
-  std::set<size_t> after;     // nodes
-  bool asynchronous = false;  // may wait for other ranks
+  size_t lane = 0;                              // of the graph
+  std::set<size_t> after;                       // nodes
+  bool asynchronous = false;                    // may wait for other ranks
   std::function<braid::emulated::Work()> make;  // called by the host thread that launches a replay
 };
 
@@ -91,6 +91,7 @@ cudaError_t implicit_while_capturing(const CUstream_st& stream, const char* call
 // The same for a call that needs the stream not to be captured.
 cudaError_t not_while_capturing(CUstream_st& stream, const char* call = __builtin_FUNCTION());
 // Adds the finding, invalidates the capture if there is one, and returns the error.
-cudaError_t capture_error(Capture* capture, cudaError_t error, const std::string& call, const std::string& why);
+cudaError_t capture_error(Capture* capture, cudaError_t error, const std::string& call,
+                          const std::string& why);
 
 }  // namespace braid::emulated

@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "runtime/emulated/access_set.h"
 #include "runtime/emulated/checker.h"
 #include "runtime/emulated/cuda_api.h"
 #include "runtime/emulated/vector_clock.h"
@@ -35,11 +36,20 @@ class HostThread {
   const VectorClock& now();
   // Adds what it has waited for.
   void follow(const VectorClock& clock);
+  // Host code of this thread accesses pinned memory: an operation, together with what else it does before its
+  // next call. Atomic accesses are none: that is how host code polls what a copy may be writing. False if the
+  // memory is not live.
+  bool touch_pinned(uintptr_t address, size_t size, AccessKind kind);
+  // Ends that operation.
+  void flush();
   // Begins an operation that the host thread does itself.
   Checker::Operation begin(std::string name);
 
  private:
   void update(const VectorClock* followed);
+
+  AccessSet accesses_;
+  bool touched_ = false;
 
   LogicalThread id_;
   VectorClock clock_;

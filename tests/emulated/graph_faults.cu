@@ -1,11 +1,10 @@
+#include "runtime/cuda_program.h"
 #include "tests/emulated/graph_faults.h"
 
-#include "runtime/cuda_program.h"
-
-#define CHECK(call)                                            \
-  do {                                                         \
-    const cudaError_t error = (call);                          \
-    if (error != cudaSuccess) return cudaGetErrorName(error);  \
+#define CHECK(call)                                           \
+  do {                                                        \
+    const cudaError_t error = (call);                         \
+    if (error != cudaSuccess) return cudaGetErrorName(error); \
   } while (0)
 #define CHECK_NCCL(call)                                        \
   do {                                                          \
@@ -182,7 +181,8 @@ const char* run_graph(const FaultRun& run, GraphFault fault, float* sum) {
     cudaGraphExecUpdateResultInfo info;
     const cudaError_t updated = cudaGraphExecUpdate(executable, again, &info);
     CHECK(cudaGraphDestroy(again));
-    if (updated != cudaSuccess && info.result != cudaGraphExecUpdateErrorTopologyChanged) return "another result";
+    if (updated != cudaSuccess && info.result != cudaGraphExecUpdateErrorTopologyChanged)
+      return "another result";
     if (updated != cudaSuccess) return at_end(cudaGetErrorName(updated));
   }
   if (fault == GraphFault::kLaunchAfterDestroy) {

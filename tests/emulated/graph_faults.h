@@ -22,12 +22,12 @@ enum class GraphFault {
   kSplit,
   kWindow,
   // Replays.
-  kNoEventBetweenStreams,   // the two captured streams race
-  kNoEventAfterLaunch,      // the result is used on another stream
-  kCapturedEventOutside,    // waits for an event that only the capture recorded
-  kInputFreed,              // before the last replay
-  kInputReplaced,           // freed, and a new one allocated: the graph has the old address
-  kInputUpdated,            // the same with cudaGraphExecUpdate: right
+  kNoEventBetweenStreams,  // the two captured streams race
+  kNoEventAfterLaunch,     // the result is used on another stream
+  kCapturedEventOutside,   // waits for an event that only the capture recorded
+  kInputFreed,             // before the last replay
+  kInputReplaced,          // freed, and a new one allocated: the graph has the old address
+  kInputUpdated,           // the same with cudaGraphExecUpdate: right
   kUpdateOfAnotherShape,
   kLaunchAfterDestroy,
   // With a collective.

@@ -19,8 +19,9 @@ class GraphTest : public EmulatedTest {
     char id[128];
     EXPECT_EQ(two_streams_id(id), nullptr);
     sums_.assign(static_cast<size_t>(ranks), 0);
-    return run_ranks(
-        ranks, [&](int rank) { return run_graph({rank, ranks, id}, fault, &sums_[static_cast<size_t>(rank)]); });
+    return run_ranks(ranks, [&](int rank) {
+      return run_graph({rank, ranks, id}, fault, &sums_[static_cast<size_t>(rank)]);
+    });
   }
   std::vector<float> sums_;
 };
@@ -51,7 +52,8 @@ TEST_F(GraphTest, WhatIsProhibitedWhileCapturingIsFound) {
     const char *error, *finding;
   } kCases[] = {
       {GraphFault::kNoJoin, "cudaErrorStreamCaptureUnjoined",
-       "graph: cudaStreamEndCapture on rank 0: stream 0 does not wait for increase_kernel [increase (Add)] on rank 0 "
+       "graph: cudaStreamEndCapture on rank 0: stream 0 does not wait for increase_kernel [increase (Add)] "
+       "on rank 0 "
        "stream 1"},
       {GraphFault::kStreamSynchronize, "cudaErrorStreamCaptureUnsupported",
        "graph: cudaStreamSynchronize [increase (Add)] on rank 0: stream 0 is captured"},
@@ -68,12 +70,15 @@ TEST_F(GraphTest, WhatIsProhibitedWhileCapturingIsFound) {
       {GraphFault::kPageableCopy, "cudaErrorStreamCaptureUnsupported",
        "graph: cudaMemcpyAsync [increase (Add)] on rank 0: a graph cannot copy pageable host memory"},
       {GraphFault::kLegacyStream, "cudaErrorStreamCaptureImplicit",
-       "graph: increase_kernel [increase (Add)] on rank 0: stream 0 would have to wait for a stream that is captured"},
+       "graph: increase_kernel [increase (Add)] on rank 0: stream 0 would have to wait for a stream that is "
+       "captured"},
       {GraphFault::kEventFromOutside, "cudaErrorStreamCaptureIsolation",
-       "graph: cudaStreamWaitEvent [increase (Add)] on rank 0: the event was recorded outside of the capture of "
+       "graph: cudaStreamWaitEvent [increase (Add)] on rank 0: the event was recorded outside of the capture "
+       "of "
        "stream 0"},
       {GraphFault::kEventOfAnotherCapture, "cudaErrorStreamCaptureMerge",
-       "graph: cudaStreamWaitEvent [increase (Add)] on rank 0: the event was recorded in another capture than that of "
+       "graph: cudaStreamWaitEvent [increase (Add)] on rank 0: the event was recorded in another capture "
+       "than that of "
        "stream 0"},
       {GraphFault::kEndOnAnotherStream, "cudaErrorStreamCaptureUnmatched",
        "graph: cudaStreamEndCapture on rank 0: the capture began on stream 0"},
@@ -94,43 +99,50 @@ TEST_F(GraphTest, WhatIsProhibitedWhileCapturingIsFound) {
 TEST_F(GraphTest, RacesBetweenCapturedStreamsAreFoundInTheReplay) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   EXPECT_THAT(run(GraphFault::kNoEventBetweenStreams), Each(IsEmpty()));
-  EXPECT_THAT(found(), ElementsAre(HasSubstr("race: nothing orders the read by add_kernel [sum (Add)] on rank 0 stream "
-                                             "0 of a graph and the write by increase_kernel [increase (Add)] on rank "
-                                             "0 stream 1 of a graph")));
+  EXPECT_THAT(found(), ElementsAre(HasSubstr(
+                           "race: nothing orders the read by add_kernel [sum (Add)] on rank 0 stream "
+                           "0 of a graph and the write by increase_kernel [increase (Add)] on rank "
+                           "0 stream 1 of a graph")));
 }
 
 TEST_F(GraphTest, RacesWithAReplayAreFound) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   EXPECT_THAT(run(GraphFault::kNoEventAfterLaunch), Each(IsEmpty()));
-  EXPECT_THAT(found(), Contains(AllOf(HasSubstr("race: nothing orders the "), HasSubstr("by increase_kernel on rank 0 "
-                                                                                         "stream 1"),
-                                      HasSubstr("ncclAllReduce [all (AllReduce)] on rank 0 stream 0 of a graph"))));
+  EXPECT_THAT(found(),
+              Contains(AllOf(HasSubstr("race: nothing orders the "),
+                             HasSubstr("by increase_kernel on rank 0 "
+                                       "stream 1"),
+                             HasSubstr("ncclAllReduce [all (AllReduce)] on rank 0 stream 0 of a graph"))));
   EXPECT_THAT(run(GraphFault::kCapturedEventOutside), ElementsAre("cudaErrorCapturedEvent"));
-  EXPECT_THAT(found(), ElementsAre(HasSubstr("graph: cudaStreamWaitEvent on rank 0: the event was last recorded in a "
-                                             "capture, which has ended")));
+  EXPECT_THAT(found(),
+              ElementsAre(HasSubstr("graph: cudaStreamWaitEvent on rank 0: the event was last recorded in a "
+                                    "capture, which has ended")));
 }
 
 TEST_F(GraphTest, AStalePointerInAReplayIsFound) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
   for (const GraphFault fault : {GraphFault::kInputFreed, GraphFault::kInputReplaced}) {
     EXPECT_THAT(run(fault), ElementsAre("cudaErrorIllegalAddress"));
-    EXPECT_THAT(found(), ElementsAre(AllOf(HasSubstr("illegal access: increase_kernel [increase (Add)] on rank 0 stream "
-                                                     "1 of a graph"),
-                                           HasSubstr("in freed memory"))));
+    EXPECT_THAT(found(), ElementsAre(AllOf(
+                             HasSubstr("illegal access: increase_kernel [increase (Add)] on rank 0 stream "
+                                       "1 of a graph"),
+                             HasSubstr("in freed memory"))));
     emulated::reset_devices();
   }
 }
 
 TEST_F(GraphTest, LaunchingADestroyedGraphIsFound) {
   EXPECT_THAT(run(GraphFault::kLaunchAfterDestroy), ElementsAre("cudaGraphLaunch"));
-  EXPECT_THAT(found(), ElementsAre("graph: cudaGraphLaunch on rank 0 of a graph that does not exist, or no more"));
+  EXPECT_THAT(found(),
+              ElementsAre("graph: cudaGraphLaunch on rank 0 of a graph that does not exist, or no more"));
 }
 
 TEST_F(GraphTest, ARankThatDoesNotCaptureWhatItsPeersCaptureIsFound) {
   EXPECT_THAT(run(GraphFault::kOneRankEager, 2), Each(::testing::Not(IsEmpty())));
-  EXPECT_THAT(found(), ElementsAre(AllOf(HasSubstr("rank 0 calls ncclAllReduce(64 x float32, sum, in a graph) [all "
-                                                   "(AllReduce)]"),
-                                         HasSubstr("rank 1 calls ncclAllReduce(64 x float32, sum) [all"))));
+  EXPECT_THAT(found(),
+              ElementsAre(AllOf(HasSubstr("rank 0 calls ncclAllReduce(64 x float32, sum, in a graph) [all "
+                                          "(AllReduce)]"),
+                                HasSubstr("rank 1 calls ncclAllReduce(64 x float32, sum) [all"))));
 }
 
 TEST_F(GraphTest, DestroyingACommunicatorOfALiveGraphIsFound) {
