@@ -35,7 +35,8 @@ struct Piece {
   // generated
   rt::DType dtype = rt::DType::f32;
   uint64_t count = 0, seed = 0;
-  std::string kind;  // integers: -3..3 without 0; below: 0..parameter-1; scaled: within 2^parameter; positive: and above 0
+  std::string
+      kind;  // integers: -3..3 without 0; below: 0..parameter-1; scaled: within 2^parameter; positive: and above 0
   int64_t parameter = 0;
 };
 struct Image {
@@ -73,22 +74,31 @@ inline void put_element(rt::DType dtype, int64_t value, int exponent, void* at) 
   const double power = std::bit_cast<double>(static_cast<uint64_t>(1023 + exponent) << 52);
   const double real = static_cast<double>(value) * power;
   switch (dtype) {
-    case rt::DType::f32: return put(static_cast<float>(real));
-    case rt::DType::f64: return put(real);
-    case rt::DType::f16: return put(rt::to_half(static_cast<float>(real)));
-    case rt::DType::bf16: return put(rt::to_bfloat16(static_cast<float>(real)));
+    case rt::DType::f32:
+      return put(static_cast<float>(real));
+    case rt::DType::f64:
+      return put(real);
+    case rt::DType::f16:
+      return put(rt::to_half(static_cast<float>(real)));
+    case rt::DType::bf16:
+      return put(rt::to_bfloat16(static_cast<float>(real)));
     case rt::DType::i16:
-    case rt::DType::u16: return put(static_cast<int16_t>(value));
+    case rt::DType::u16:
+      return put(static_cast<int16_t>(value));
     case rt::DType::i32:
-    case rt::DType::u32: return put(static_cast<int32_t>(value));
+    case rt::DType::u32:
+      return put(static_cast<int32_t>(value));
     case rt::DType::i64:
-    case rt::DType::u64: return put(value);
-    default: return put(static_cast<int8_t>(value));
+    case rt::DType::u64:
+      return put(value);
+    default:
+      return put(static_cast<int8_t>(value));
   }
 }
 
 inline bool is_float(rt::DType dtype) {
-  return dtype == rt::DType::f32 || dtype == rt::DType::f64 || dtype == rt::DType::f16 || dtype == rt::DType::bf16;
+  return dtype == rt::DType::f32 || dtype == rt::DType::f64 || dtype == rt::DType::f16 ||
+         dtype == rt::DType::bf16;
 }
 
 inline void generate(const Piece& piece, unsigned char* image) {
@@ -129,23 +139,25 @@ inline rt::DType dtype_named(const std::string& name) {
 }
 
 inline void write_case(std::ostream& out, const Case& c) {
-  out << "case " << c.id << "\nprogram " << c.library << ' ' << c.program << "\nabout " << c.kind << ' ' << c.dtype << ' '
-      << c.ranks << ' ' << c.tolerance << "\nwork " << c.bytes << ' ' << c.flops << "\ndims";
+  out << "case " << c.id << "\nprogram " << c.library << ' ' << c.program << "\nabout " << c.kind << ' '
+      << c.dtype << ' ' << c.ranks << ' ' << c.tolerance << "\nwork " << c.bytes << ' ' << c.flops
+      << "\ndims";
   for (int64_t d : c.dims) out << ' ' << d;
   out << '\n';
   for (const Image& i : c.images) {
-    out << "image " << i.what << ' ' << i.index << ' ' << i.rank << ' ' << i.bytes << ' ' << i.checksum << '\n';
+    out << "image " << i.what << ' ' << i.index << ' ' << i.rank << ' ' << i.bytes << ' ' << i.checksum
+        << '\n';
     for (const Piece& p : i.pieces) {
       if (p.bytes > 0)
         out << "stored " << p.offset << ' ' << p.bytes << ' ' << p.data_offset << '\n';
       else
-        out << "generate " << p.offset << ' ' << rt::to_string(p.dtype) << ' ' << p.count << ' ' << p.kind << ' '
-            << p.parameter << ' ' << p.seed << '\n';
+        out << "generate " << p.offset << ' ' << rt::to_string(p.dtype) << ' ' << p.count << ' ' << p.kind
+            << ' ' << p.parameter << ' ' << p.seed << '\n';
     }
   }
   for (const Expected& e : c.expected)
-    out << "expected " << e.index << ' ' << e.rank << ' ' << rt::to_string(e.dtype) << ' ' << e.elements << ' '
-        << e.stride << ' ' << e.data_offset << '\n';
+    out << "expected " << e.index << ' ' << e.rank << ' ' << rt::to_string(e.dtype) << ' ' << e.elements
+        << ' ' << e.stride << ' ' << e.data_offset << '\n';
 }
 
 inline std::vector<Case> read_cases(const std::string& path) {
@@ -203,7 +215,8 @@ inline std::vector<unsigned char> make_image(const Image& image, std::istream& d
   std::vector<unsigned char> bytes(image.bytes);
   for (const Piece& p : image.pieces) {
     const uint64_t size = p.bytes > 0 ? p.bytes : p.count * rt::size_of(p.dtype);
-    if (p.offset > image.bytes || size > image.bytes - p.offset) throw std::runtime_error("a piece outside of its image");
+    if (p.offset > image.bytes || size > image.bytes - p.offset)
+      throw std::runtime_error("a piece outside of its image");
     if (p.bytes == 0) {
       generate(p, bytes.data());
       continue;
@@ -213,7 +226,8 @@ inline std::vector<unsigned char> make_image(const Image& image, std::istream& d
     if (!data) throw std::runtime_error("cases.data is too short");
   }
   if (rt::checksum(bytes.data(), bytes.size()) != image.checksum)
-    throw std::runtime_error("the generated " + image.what + " differ from those that the outputs were computed with");
+    throw std::runtime_error("the generated " + image.what +
+                             " differ from those that the outputs were computed with");
   return bytes;
 }
 

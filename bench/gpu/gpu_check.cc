@@ -73,7 +73,8 @@ void run_rank(const Case& c, const Options& o, int rank, int device, const ncclU
 
 void run_threads(const Case& c, const Options& o) {
   if (const int devices = device_count(); devices < c.ranks) {
-    throw Skipped("it has " + std::to_string(c.ranks) + " ranks, and there are " + std::to_string(devices) + " devices");
+    throw Skipped("it has " + std::to_string(c.ranks) + " ranks, and there are " + std::to_string(devices) +
+                  " devices");
   }
   ncclUniqueId id;
   GPU_CHECK(ncclGetUniqueId(&id));
@@ -154,9 +155,9 @@ int time(const std::map<std::string, Case>& cases, const Options& o) {
     const Times eager = time_on(run.stream(), o.repeat, [&] { run.step(); });
     const Times graph = time_on(run.stream(), o.repeat, [&] { run.replay(); });
     run.wait();
-    std::printf("{\"id\": \"%s\", \"bytes\": %llu, \"flops\": %llu, \"eager\": %s, \"graph\": %s}\n", c.id.c_str(),
-                static_cast<unsigned long long>(c.bytes), static_cast<unsigned long long>(c.flops),
-                to_json(eager).c_str(), to_json(graph).c_str());
+    std::printf("{\"id\": \"%s\", \"bytes\": %llu, \"flops\": %llu, \"eager\": %s, \"graph\": %s}\n",
+                c.id.c_str(), static_cast<unsigned long long>(c.bytes),
+                static_cast<unsigned long long>(c.flops), to_json(eager).c_str(), to_json(graph).c_str());
   }
   ncclCommDestroy(comm);
   return 0;

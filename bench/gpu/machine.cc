@@ -14,13 +14,13 @@ constexpr size_t kCopied = size_t{1} << 30;
 constexpr int64_t kSide = 8192;
 
 double copy_gb_s(cudaStream_t stream, void* from, void* to) {
-  const Times t = time_on(stream, 30, [&] {
-    GPU_CHECK(cudaMemcpyAsync(to, from, kCopied, cudaMemcpyDeviceToDevice, stream));
-  });
+  const Times t = time_on(
+      stream, 30, [&] { GPU_CHECK(cudaMemcpyAsync(to, from, kCopied, cudaMemcpyDeviceToDevice, stream)); });
   return 2.0 * static_cast<double>(kCopied) / t.median_us / 1e3;  // read and written
 }
 
-double gemm_tflop_s(cudaStream_t stream, rt::cuda::GemmType type, void* a, void* b, void* d, void* workspace) {
+double gemm_tflop_s(cudaStream_t stream, rt::cuda::GemmType type, void* a, void* b, void* d,
+                    void* workspace) {
   rt::cuda::GemmProblem problem;
   problem.m = problem.n = problem.k = kSide;
   problem.input_type = problem.output_type = type;
@@ -40,8 +40,8 @@ double gemm_tflop_s(cudaStream_t stream, rt::cuda::GemmType type, void* a, void*
 
 std::string to_json(const Times& t) {
   char text[160];
-  std::snprintf(text, sizeof text, "{\"median_us\": %.3f, \"p10_us\": %.3f, \"p90_us\": %.3f, \"count\": %d}", t.median_us,
-                t.p10_us, t.p90_us, t.count);
+  std::snprintf(text, sizeof text, "{\"median_us\": %.3f, \"p10_us\": %.3f, \"p90_us\": %.3f, \"count\": %d}",
+                t.median_us, t.p10_us, t.p90_us, t.count);
   return text;
 }
 
@@ -80,10 +80,11 @@ int print_machine() {
 #else
   cudaDeviceProp properties;
   GPU_CHECK(cudaGetDeviceProperties(&properties, 0));
-  std::printf("{\"device\": \"%s\", \"capability\": \"%d.%d\", \"processors\": %d, \"memory\": %zu, \"runtime\": %d, "
-              "\"driver_api\": %d, \"nccl\": %d",
-              properties.name, properties.major, properties.minor, properties.multiProcessorCount,
-              properties.totalGlobalMem, runtime, driver, nccl);
+  std::printf(
+      "{\"device\": \"%s\", \"capability\": \"%d.%d\", \"processors\": %d, \"memory\": %zu, \"runtime\": %d, "
+      "\"driver_api\": %d, \"nccl\": %d",
+      properties.name, properties.major, properties.minor, properties.multiProcessorCount,
+      properties.totalGlobalMem, runtime, driver, nccl);
   void *a = nullptr, *b = nullptr, *d = nullptr, *workspace = nullptr;
   for (void** p : {&a, &b, &d}) {
     GPU_CHECK(cudaMalloc(p, kCopied));

@@ -64,8 +64,8 @@ struct Pair {
 };
 
 enum class Kind { one_shot, in_place, two_shot, gather, scatter };
-constexpr const char* kNames[] = {"one_shot_all_reduce", "one_shot_all_reduce_in_place", "two_shot_all_reduce",
-                                  "one_shot_all_gather", "one_shot_reduce_scatter"};
+constexpr const char* kNames[] = {"one_shot_all_reduce", "one_shot_all_reduce_in_place",
+                                  "two_shot_all_reduce", "one_shot_all_gather", "one_shot_reduce_scatter"};
 
 // Small integers: sums are exact in every type.
 template <class T>
@@ -87,11 +87,16 @@ void launch(const Pair& pair, Kind kind, int rank, int64_t count, unsigned block
     GPU_CHECK(rt::cuda::launch("", kernel, dim3(blocks), dim3(kPeerThreads), 0, stream, group, arguments...));
   };
   switch (kind) {
-    case Kind::one_shot: return on(one_shot_all_reduce<Sum, T>, kInput, output, count);
-    case Kind::in_place: return on(one_shot_all_reduce_in_place<Sum, T>, kInput, input, count);
-    case Kind::two_shot: return on(two_shot_all_reduce<Sum, T>, kInput, kOutput, count);
-    case Kind::gather: return on(one_shot_all_gather<T>, kInput, output, count);
-    case Kind::scatter: return on(one_shot_reduce_scatter<Sum, T>, kInput, output, count);
+    case Kind::one_shot:
+      return on(one_shot_all_reduce<Sum, T>, kInput, output, count);
+    case Kind::in_place:
+      return on(one_shot_all_reduce_in_place<Sum, T>, kInput, input, count);
+    case Kind::two_shot:
+      return on(two_shot_all_reduce<Sum, T>, kInput, kOutput, count);
+    case Kind::gather:
+      return on(one_shot_all_gather<T>, kInput, output, count);
+    case Kind::scatter:
+      return on(one_shot_reduce_scatter<Sum, T>, kInput, output, count);
   }
 }
 
@@ -100,17 +105,21 @@ void run(Pair& pair, Kind kind, int64_t count) {
   const int64_t inputs = kind == Kind::scatter ? count * kRanks : count;
   const int64_t outputs = kind == Kind::gather ? count * kRanks : count;
   const auto f = [](T x) {
-    if constexpr (std::is_same_v<T, float>) return x;
-    else return to_float(x);
+    if constexpr (std::is_same_v<T, float>)
+      return x;
+    else
+      return to_float(x);
   };
   for (int repeat = 0; repeat < 3; ++repeat) {  // flags are as a kernel leaves them
     for (int r = 0; r < kRanks; ++r) {
       std::vector<T> host(static_cast<size_t>(inputs));
       for (int64_t i = 0; i < inputs; ++i) host[static_cast<size_t>(i)] = value<T>(r, i + repeat);
-      GPU_CHECK(cudaMemcpy(pair.segment(r) + kInput, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
+      GPU_CHECK(
+          cudaMemcpy(pair.segment(r) + kInput, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
     }
     GPU_CHECK(cudaDeviceSynchronize());
-    const int64_t packs = (count * static_cast<int64_t>(sizeof(T)) + 16 * kPeerThreads - 1) / (16 * kPeerThreads);
+    const int64_t packs =
+        (count * static_cast<int64_t>(sizeof(T)) + 16 * kPeerThreads - 1) / (16 * kPeerThreads);
     const auto blocks = static_cast<unsigned>(packs < 1 ? 1 : packs < kPeerBlocks ? packs : kPeerBlocks);
     for (int r = 0; r < kRanks; ++r) launch<T>(pair, kind, r, count, blocks);
     pair.wait();
@@ -120,12 +129,14 @@ void run(Pair& pair, Kind kind, int64_t count) {
       GPU_CHECK(cudaMemcpy(got.data(), pair.segment(r) + at, got.size() * sizeof(T), cudaMemcpyDeviceToHost));
       for (int64_t i = 0; i < outputs; ++i) {
         const int64_t n = i + repeat;
-        const float want = kind == Kind::gather    ? f(value<T>(static_cast<int>(i / count), i % count + repeat))
-                           : kind == Kind::scatter ? f(value<T>(0, n + r * count)) + f(value<T>(1, n + r * count))
-                                                   : f(value<T>(0, n)) + f(value<T>(1, n));
+        const float want = kind == Kind::gather ? f(value<T>(static_cast<int>(i / count), i % count + repeat))
+                           : kind == Kind::scatter
+                               ? f(value<T>(0, n + r * count)) + f(value<T>(1, n + r * count))
+                               : f(value<T>(0, n)) + f(value<T>(1, n));
         if (f(got[static_cast<size_t>(i)]) != want)
           throw std::runtime_error("rank " + std::to_string(r) + ", element " + std::to_string(i) + ": got " +
-                                   std::to_string(f(got[static_cast<size_t>(i)])) + ", expected " + std::to_string(want));
+                                   std::to_string(f(got[static_cast<size_t>(i)])) + ", expected " +
+                                   std::to_string(want));
       }
     }
   }
@@ -137,19 +148,24 @@ int main_() {
   for (int64_t count : {int64_t{1}, int64_t{1037}, int64_t{60'001}, int64_t{1} << 20}) {
     for (Kind kind : {Kind::one_shot, Kind::in_place, Kind::two_shot, Kind::gather, Kind::scatter}) {
       for (const char* type : {"f32", "f16", "bf16"}) {
-        const std::string id = std::string(kNames[static_cast<int>(kind)]) + "_" + type + "_" + std::to_string(count);
+        const std::string id =
+            std::string(kNames[static_cast<int>(kind)]) + "_" + type + "_" + std::to_string(count);
         std::printf("BEGIN %s\n", id.c_str());
         std::fflush(stdout);
         std::string why;
         try {
-          if (type[0] == 'b') run<__nv_bfloat16>(pair, kind, count);
-          else if (type[1] == '1') run<__half>(pair, kind, count);
-          else run<float>(pair, kind, count);
+          if (type[0] == 'b')
+            run<__nv_bfloat16>(pair, kind, count);
+          else if (type[1] == '1')
+            run<__half>(pair, kind, count);
+          else
+            run<float>(pair, kind, count);
         } catch (const std::exception& e) {
           why = e.what();
           ++failed;
         }
-        std::printf("END %s %s%s%s\n", id.c_str(), why.empty() ? "pass" : "fail", why.empty() ? "" : ": ", why.c_str());
+        std::printf("END %s %s%s%s\n", id.c_str(), why.empty() ? "pass" : "fail", why.empty() ? "" : ": ",
+                    why.c_str());
         std::fflush(stdout);
         if (*pair.abandoned != 0) return 1;  // the flags are in an unknown state
       }

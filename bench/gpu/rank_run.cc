@@ -12,18 +12,24 @@ double value_of(rt::DType dtype, const unsigned char* at) {
     return v;
   };
   switch (dtype) {
-    case rt::DType::f32: return static_cast<double>(get(0.0f));
-    case rt::DType::f64: return get(0.0);
-    case rt::DType::f16: return static_cast<double>(rt::to_float(get(rt::Half{})));
-    case rt::DType::bf16: return static_cast<double>(rt::to_float(get(rt::BFloat16{})));
-    default: return 0;
+    case rt::DType::f32:
+      return static_cast<double>(get(0.0f));
+    case rt::DType::f64:
+      return get(0.0);
+    case rt::DType::f16:
+      return static_cast<double>(rt::to_float(get(rt::Half{})));
+    case rt::DType::bf16:
+      return static_cast<double>(rt::to_float(get(rt::BFloat16{})));
+    default:
+      return 0;
   }
 }
 
 bool equal(rt::DType dtype, const unsigned char* got, const unsigned char* want, double tolerance) {
   if (!is_float(dtype)) return std::memcmp(got, want, rt::size_of(dtype)) == 0;
   const double x = value_of(dtype, got), y = value_of(dtype, want);
-  return x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y));
+  return x == y || (std::isnan(x) && std::isnan(y)) ||
+         std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y));
 }
 
 std::string text_of(rt::DType dtype, const unsigned char* at) {
@@ -35,7 +41,8 @@ std::string text_of(rt::DType dtype, const unsigned char* at) {
 
 }  // namespace
 
-RankRun::RankRun(const Case& c, const BraidCudaProgram& program, const std::string& data, int rank, ncclComm_t comm)
+RankRun::RankRun(const Case& c, const BraidCudaProgram& program, const std::string& data, int rank,
+                 ncclComm_t comm)
     : case_(c), program_(program), data_(data), rank_(rank) {
   if (program.abi_version != BRAID_CUDA_ABI_VERSION || program.struct_size != sizeof program)
     throw std::runtime_error("the program has another version of runtime/cuda_abi.h");
@@ -166,8 +173,8 @@ void RankRun::compare() {
     for (uint64_t i = 0; i * e.stride < e.elements; ++i) {
       const unsigned char *a = got.data() + i * e.stride * item, *b = want.data() + i * item;
       if (!equal(e.dtype, a, b, case_.tolerance)) {
-        throw std::runtime_error(place + ", element " + std::to_string(i * e.stride) + ": got " + text_of(e.dtype, a) +
-                                 ", expected " + text_of(e.dtype, b));
+        throw std::runtime_error(place + ", element " + std::to_string(i * e.stride) + ": got " +
+                                 text_of(e.dtype, a) + ", expected " + text_of(e.dtype, b));
       }
     }
   }

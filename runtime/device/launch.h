@@ -11,6 +11,11 @@
 #include <tuple>
 #include <utility>
 
+#ifdef BRAID_EMULATED_DEVICE
+#include "runtime/emulated/launch_result.h"
+#include "runtime/emulated/step_scope.h"
+#endif
+
 namespace braid::rt::cuda {
 
 // Bytes of a kernel's parameters, each at its alignment. CUDA 12.1 and later pass up to 32,764 on every device that
@@ -28,20 +33,21 @@ constexpr size_t kMaxParameterBytes = 32764;
 #ifdef BRAID_EMULATED_DEVICE
 
 template <class... Parameters, class... Arguments>
-cudaError_t launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                   size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+emulated::LaunchResult launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                              size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments),
                 "as many arguments as the kernel has parameters");
   static_assert(parameter_bytes<Parameters...>() <= kMaxParameterBytes, "too many parameters for a kernel");
-  return emulated::launch_kernel(
-      name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream,
-      [kernel, parameters = std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)] {
-        std::apply(kernel, parameters);
-      });
+  return {name, emulated::launch_kernel(
+                    name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream,
+                    [kernel, parameters = std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)] {
+                      std::apply(kernel, parameters);
+                    })};
 }
 
 // Names the ONNX node (or other origin) of this thread's next launches, copies and collectives.
 inline void set_label(const char* label) { emulated::set_label(label); }
+using emulated::StepScope;
 
 #else
 
@@ -63,6 +69,13 @@ cudaError_t launch(const char*, void (*kernel)(Parameters...), dim3 grid, dim3 b
 }
 
 inline void set_label(const char*) {}
+
+// From its construction to done() a step is enqueued, before and after other work of the stream; see
+// runtime/emulated/step_scope.h.
+struct StepScope {
+  explicit StepScope(cudaStream_t) {}
+  void done() {}
+};
 
 #endif
 

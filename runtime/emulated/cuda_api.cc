@@ -9,11 +9,13 @@
 #include <unordered_map>
 
 #include "runtime/emulated/block.h"
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/kernel_operation.h"
 #include "runtime/emulated/launch_limits.h"
 #include "runtime/emulated/nccl_comm.h"
 #include "runtime/emulated/options.h"
+#include "runtime/emulated/step_scope.h"
 #include "runtime/emulated/stream.h"
 
 namespace braid::emulated {
@@ -24,7 +26,6 @@ namespace {
 
 struct HostMemory {
   std::mutex mutex;
-  std::map<uintptr_t, size_t> pinned;                      // size by address
   std::unordered_map<const void*, size_t> dynamic_limits;  // of cudaFuncSetAttribute
 };
 
@@ -33,26 +34,26 @@ HostMemory& host_memory() {
   return *instance;
 }
 
-bool on_device(const void* pointer) { return DeviceMemory::contains(reinterpret_cast<uintptr_t>(pointer)); }
+bool pinned(const void* pointer) {
+  const int index = device_memory().find(reinterpret_cast<uintptr_t>(pointer));
+  return index >= 0 && device_memory().at(index).kind == AllocationKind::kPinned;
+}
+
+bool on_device(const void* pointer) {
+  return DeviceMemory::contains(reinterpret_cast<uintptr_t>(pointer)) && !pinned(pointer);
+}
 
 std::unique_ptr<Fault> touch(AccessSet& accesses, const void* pointer, size_t size, AccessKind kind) {
-  if (size == 0 || !on_device(pointer)) return nullptr;
+  if (size == 0 || !DeviceMemory::contains(reinterpret_cast<uintptr_t>(pointer))) return nullptr;
   const std::string* fault = accesses.record(reinterpret_cast<uintptr_t>(pointer), size, kind);
   if (fault == nullptr) return nullptr;
   return std::make_unique<Fault>(Fault{FindingKind::kIllegalAccess, *fault});
 }
 
-bool pinned(const void* pointer) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  HostMemory& memory = host_memory();
-  std::lock_guard lock(memory.mutex);
-  auto it = memory.pinned.upper_bound(address);
-  return it != memory.pinned.begin() && address - (--it)->first < it->second;
-}
-
-cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, CUstream_st& stream) {
+cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, CUstream_st& stream,
+                 const char* call = __builtin_FUNCTION()) {
   if (size == 0) return cudaSuccess;
-  if (to == nullptr || from == nullptr) return result(cudaErrorInvalidValue);
+  if (to == nullptr || from == nullptr) return result(cudaErrorInvalidValue, call);
   const bool to_device = on_device(to), from_device = on_device(from);
   const char* name = to_device ? (from_device ? "copy device to device" : "copy host to device")
                                : (from_device ? "copy device to host" : "copy host to host");
@@ -65,8 +66,15 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
     finding_list().add(
         FindingKind::kInvalidUse,
         std::string("the direction given to cudaMemcpy does not match the pointers: this is a ") + name);
-    return result(cudaErrorInvalidMemcpyDirection);
+    return result(cudaErrorInvalidMemcpyDirection, call);
   }
+  const bool pageable = (!to_device && !pinned(to)) || (!from_device && !pinned(from));
+  if (pageable && call == std::string("cudaMemcpyAsync"))
+    not_within_step("cudaMemcpyAsync with pageable host memory");
+  const std::shared_ptr<Capture> capture = stream.capture();
+  if (pageable && capture != nullptr)
+    return capture_error(capture.get(), cudaErrorStreamCaptureUnsupported, call,
+                         "a graph cannot copy pageable host memory");
   const cudaError_t error = enqueue_operation(stream, name, [=](TaskContext& context) {
     auto fault = touch(context.accesses, from, size, AccessKind::kRead);
     if (!fault) fault = touch(context.accesses, to, size, AccessKind::kWrite);
@@ -74,11 +82,9 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, C
     return fault;
   });
   // As on a GPU: the call returns when pageable host memory may be used again. It orders nothing else.
-  if ((!to_device && !pinned(to)) || (!from_device && !pinned(from))) stream.wait_until_idle();
+  if (pageable) stream.wait_until_idle();
   return error;
 }
-
-cudaError_t sticky() { return static_cast<cudaError_t>(current_device().error.load()); }
 
 // Allocating and freeing count as writes of the host thread: uses of the memory must be ordered with them.
 void record_host_write(void* pointer, size_t size, const char* name) {
@@ -93,9 +99,10 @@ void record_host_write(void* pointer, size_t size, const char* name) {
 
 void* allocate(size_t size, AllocationKind kind) {
   const int device = host_thread().device;
-  void* pointer = device_memory().allocate(size, device, kind, options().device_bytes);
-  if (pointer != nullptr)
-    record_host_write(pointer, size, kind == AllocationKind::kNccl ? "ncclMemAlloc" : "cudaMalloc");
+  const size_t limit = kind == AllocationKind::kPinned ? kRegionBytes : options().device_bytes;
+  void* pointer = device_memory().allocate(size, device, kind, limit);
+  static const char* const names[] = {"cudaMalloc", "ncclMemAlloc", "cudaHostAlloc"};
+  if (pointer != nullptr) record_host_write(pointer, size, names[static_cast<int>(kind)]);
   return pointer;
 }
 
@@ -106,15 +113,22 @@ bool release(void* pointer, AllocationKind kind) {
   if (allocation.begin != reinterpret_cast<uintptr_t>(pointer) || allocation.freed || allocation.kind != kind)
     return false;
   report_registered(allocation);
-  // Freeing waits for the device's own work only, as on a GPU.
+  // Freeing waits for the device's own work only, as on a GPU. Freeing host memory implies no order; that it waits
+  // as well makes a race with a copy the same finding in each run.
+  static const char* const names[] = {"cudaFree", "ncclMemFree", "cudaFreeHost"};
   Device& device = device_at(allocation.device);
   std::vector<CUstream_st*> streams;
   {
     std::lock_guard lock(device.mutex);
     streams = device.streams;
   }
-  for (CUstream_st* stream : streams) stream->synchronize();
-  record_host_write(pointer, allocation.size, kind == AllocationKind::kNccl ? "ncclMemFree" : "cudaFree");
+  for (CUstream_st* stream : streams) {
+    if (kind == AllocationKind::kPinned)
+      stream->wait_until_idle();
+    else
+      stream->synchronize();
+  }
+  record_host_write(pointer, allocation.size, names[static_cast<int>(kind)]);
   return device_memory().free(pointer, kind);
 }
 
@@ -123,9 +137,9 @@ void set_label(const char* label) { host_thread().label = label == nullptr ? "" 
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
                           cudaStream_t handle, std::function<void()> body) {
   CUstream_st* stream = find_stream(handle);
-  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (stream == nullptr) return result(cudaErrorInvalidResourceHandle, name);
   if (stream->device.error.load() != cudaSuccess)
-    return result(static_cast<cudaError_t>(stream->device.error.load()));
+    return result(static_cast<cudaError_t>(stream->device.error.load()), name);
   size_t limit = kDefaultSharedBytes, shared_limit = kDefaultSharedBytes;
   {
     std::lock_guard lock(host_memory().mutex);
@@ -137,15 +151,18 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
     finding_list().add(FindingKind::kInvalidUse, "launch of " + std::string(name) +
                                                      (label.empty() ? "" : " [" + label + "]") + " on rank " +
                                                      std::to_string(stream->device.index) + ": " + error);
-    return result(cudaErrorInvalidConfiguration);
+    return result(cudaErrorInvalidConfiguration, name);
   }
-  stream->enqueue([=, name = std::string(name), body = std::move(body)](TaskContext& context) {
-    KernelOperation operation(context, name);
-    const Fault* fault = block_runner().run(grid, block, shared_bytes, shared_limit, body, operation);
-    operation.finish();
-    if (fault != nullptr) report_fault(context, name, *fault);
-    return fault == nullptr;
-  });
+  stream->must_be_launched(name);
+  if (const cudaError_t error = implicit_while_capturing(*stream, name); error != cudaSuccess) return error;
+  stream->enqueue(
+      {WorkKind::kKernel, name, [=, name = std::string(name), body = std::move(body)](TaskContext& context) {
+         KernelOperation operation(context, name);
+         const Fault* fault = block_runner().run(grid, block, shared_bytes, shared_limit, body, operation);
+         operation.finish();
+         if (fault != nullptr) report_fault(context, name, *fault);
+         return fault == nullptr;
+       }});
   return cudaSuccess;
 }
 
@@ -156,8 +173,10 @@ using namespace braid::emulated;
 extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t size) {
+  not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
-  if (sticky() != cudaSuccess) return result(sticky());
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   if (size == 0) {
     *pointer = nullptr;
     return cudaSuccess;
@@ -168,54 +187,60 @@ cudaError_t cudaMalloc(void** pointer, size_t size) {
 
 cudaError_t cudaFree(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
+  not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (!release(pointer, AllocationKind::kCuda)) {
     finding_list().add(FindingKind::kInvalidUse,
                        "cudaFree on rank " + std::to_string(host_thread().device) +
                            " of a pointer that is not the start of a live cudaMalloc allocation");
     return result(cudaErrorInvalidValue);
   }
-  return result(sticky());
+  return result(sticky_error());
 }
 
 cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned int) {
+  not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
-  *pointer = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096 + (size == 0 ? 4096 : 0));
-  if (*pointer == nullptr) return result(cudaErrorMemoryAllocation);
-  std::lock_guard lock(host_memory().mutex);
-  host_memory().pinned[reinterpret_cast<uintptr_t>(*pointer)] = size;
-  return cudaSuccess;
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
+  *pointer = allocate(size, AllocationKind::kPinned);
+  return *pointer == nullptr ? result(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
 cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
 
 cudaError_t cudaFreeHost(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
-  {
-    std::lock_guard lock(host_memory().mutex);
-    if (host_memory().pinned.erase(reinterpret_cast<uintptr_t>(pointer)) == 0)
-      return result(cudaErrorInvalidValue);
-  }
-  std::free(pointer);
-  return cudaSuccess;
+  not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
+  if (release(pointer, AllocationKind::kPinned)) return cudaSuccess;
+  finding_list().add(FindingKind::kInvalidUse,
+                     "cudaFreeHost on rank " + std::to_string(host_thread().device) +
+                         " of a pointer that is not the start of live memory of cudaHostAlloc");
+  return result(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
-  if (sticky() != cudaSuccess) return result(sticky());
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   return copy(to, from, size, kind, *stream);
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
-  const cudaError_t error = cudaMemcpyAsync(to, from, size, kind, nullptr);
-  return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
+  not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
+  CUstream_st* stream = find_stream(nullptr);
+  const cudaError_t error = copy(to, from, size, kind, *stream);
+  return error != cudaSuccess ? error : result(stream->synchronize());
 }
 
 cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
-  if (sticky() != cudaSuccess) return result(sticky());
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   if (size == 0) return cudaSuccess;
   if (!on_device(pointer)) return result(cudaErrorInvalidValue);
   return enqueue_operation(*stream, "memset", [=](TaskContext& context) {
@@ -226,8 +251,10 @@ cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream_t 
 }
 
 cudaError_t cudaMemset(void* pointer, int value, size_t size) {
+  not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   const cudaError_t error = cudaMemsetAsync(pointer, value, size, nullptr);
-  return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
+  return error != cudaSuccess ? error : result(find_stream(nullptr)->synchronize());
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
@@ -252,6 +279,8 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 
 cudaError_t cudaDeviceSynchronize(void) {
+  not_within_step();
+  if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   Device& device = current_device();
   std::vector<CUstream_st*> streams;
   {
@@ -259,7 +288,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     streams = device.streams;
   }
   for (CUstream_st* stream : streams) stream->synchronize();
-  return result(sticky());
+  return result(sticky_error());
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -351,12 +380,12 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaGetLastError(void) {
   const auto error = static_cast<cudaError_t>(host_thread().last_error);
   host_thread().last_error = cudaSuccess;
-  return error != cudaSuccess ? error : sticky();
+  return error != cudaSuccess ? error : sticky_error();
 }
 
 cudaError_t cudaPeekAtLastError(void) {
   const auto error = static_cast<cudaError_t>(host_thread().last_error);
-  return error != cudaSuccess ? error : sticky();
+  return error != cudaSuccess ? error : sticky_error();
 }
 
 }  // extern "C"

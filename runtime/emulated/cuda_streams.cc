@@ -4,7 +4,9 @@
 #include <memory>
 #include <mutex>
 
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/step_scope.h"
 #include "runtime/emulated/stream.h"
 
 using namespace braid::emulated;
@@ -14,6 +16,8 @@ extern "C" {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
   if (stream == nullptr || (flags & ~static_cast<unsigned>(cudaStreamNonBlocking)) != 0)
     return result(cudaErrorInvalidValue);
+  not_within_step("cudaStreamCreate");
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   Device& device = current_device();
   int ordinal = 0;
   {
@@ -48,6 +52,7 @@ cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int* flags) {
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   CUstream_st* stream = reinterpret_cast<uintptr_t>(handle) <= 2 ? nullptr : find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  not_within_step();
   delete stream;
   return cudaSuccess;
 }
@@ -55,12 +60,16 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  not_within_step();
+  if (const cudaError_t error = not_while_capturing(*stream); error != cudaSuccess) return error;
+  stream->must_be_launched("cudaStreamSynchronize");
   return result(stream->synchronize());
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = not_while_capturing(*stream); error != cudaSuccess) return error;
   if (!stream->idle()) return cudaErrorNotReady;
   return result(stream->synchronize());
 }
@@ -69,19 +78,31 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
   CUstream_st* stream = find_stream(handle);
   CUevent_st* event = find_event(event_handle);
   if (stream == nullptr || event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   std::shared_ptr<Recording> recording;
   {
     std::lock_guard lock(event->mutex);
     recording = event->latest;
   }
   if (!recording) return cudaSuccess;  // never recorded: nothing to wait for, as on a GPU
-  stream->enqueue(
-      [recording](TaskContext& context) {
-        recording->wait();
-        context.clock.join(recording->clock);
-        return true;
-      },
-      true);
+  const std::shared_ptr<Capture> capture = stream->capture();
+  if (recording->capture == nullptr) {
+    if (capture != nullptr)
+      return capture_error(
+          capture.get(), cudaErrorStreamCaptureIsolation, __func__,
+          "the event was recorded outside of the capture of stream " + std::to_string(stream->ordinal));
+    stream->wait_for(std::move(recording));
+    return cudaSuccess;
+  }
+  if (recording->capture->ended())
+    return capture_error(capture.get(), cudaErrorCapturedEvent, __func__,
+                         "the event was last recorded in a capture, which has ended");
+  if (capture != nullptr && capture != recording->capture)
+    return capture_error(
+        capture.get(), cudaErrorStreamCaptureMerge, __func__,
+        "the event was recorded in another capture than that of stream " + std::to_string(stream->ordinal));
+  recording->capture->join(*stream, recording->nodes);
+  if (capture == nullptr) stream->set_capture(recording->capture);
   return cudaSuccess;
 }
 
@@ -89,15 +110,18 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (function == nullptr) return result(cudaErrorInvalidValue);
-  stream->enqueue([function, data](TaskContext&) {
-    function(data);
-    return true;
-  });
+  stream->must_be_launched("cudaLaunchHostFunc");
+  stream->enqueue({WorkKind::kHostFunction, __func__, [function, data](TaskContext&) {
+                     function(data);
+                     return true;
+                   }});
   return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   if (event == nullptr) return result(cudaErrorInvalidValue);
+  not_within_step("cudaEventCreate");
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
   *event = make_event(flags);
   return cudaSuccess;
 }
@@ -105,6 +129,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  not_within_step();
   return destroy_event(event) ? cudaSuccess : result(cudaErrorInvalidResourceHandle);
 }
 
@@ -112,6 +137,8 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
   CUstream_st* stream = find_stream(stream_handle);
   CUevent_st* event = find_event(handle);
   if (stream == nullptr || event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  if (sticky_error() != cudaSuccess) return result(sticky_error());
+  stream->must_be_launched("cudaEventRecord");
   auto recording = stream->record();
   std::lock_guard lock(event->mutex);
   event->latest = std::move(recording);
@@ -123,14 +150,26 @@ static std::shared_ptr<Recording> latest_of(CUevent_st* event) {
   return event->latest;
 }
 
+static cudaError_t captured_event(const Recording& recording, const char* call) {
+  return capture_error(recording.capture.get(), cudaErrorCapturedEvent, call,
+                       "the event was last recorded in a capture");
+}
+
+static void follow(const Recording& recording) {
+  host_thread().follow(recording.clock);
+  host_thread().issued.join(recording.issued);
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   CUevent_st* event = find_event(handle);
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
+  not_within_step();
   if (const auto recording = latest_of(event)) {
+    if (recording->capture != nullptr) return captured_event(*recording, __func__);
     recording->wait();
-    host_thread().follow(recording->clock);
+    follow(*recording);
   }
-  return result(static_cast<cudaError_t>(current_device().error.load()));
+  return result(sticky_error());
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
@@ -138,9 +177,10 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   const auto recording = latest_of(event);
   if (!recording) return cudaSuccess;
+  if (recording->capture != nullptr) return captured_event(*recording, __func__);
   if (!recording->is_done()) return cudaErrorNotReady;
-  host_thread().follow(recording->clock);
-  return cudaSuccess;
+  follow(*recording);
+  return result(sticky_error());
 }
 
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_t end_handle) {
@@ -151,6 +191,8 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_
     return result(cudaErrorInvalidResourceHandle);
   const auto from = latest_of(start), to = latest_of(end);
   if (!from || !to) return result(cudaErrorInvalidResourceHandle);
+  if (from->capture != nullptr || to->capture != nullptr)
+    return captured_event(from->capture != nullptr ? *from : *to, __func__);
   if (!from->is_done() || !to->is_done()) return cudaErrorNotReady;
   *ms = std::chrono::duration<float, std::milli>(to->time - from->time).count();
   return cudaSuccess;

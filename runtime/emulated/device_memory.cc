@@ -30,9 +30,9 @@ constexpr size_t kNcclGranularity = size_t{2} << 20;  // what cuMemGetAllocation
 uintptr_t device_region_begin = uintptr_t{1} << 63;
 
 std::string Allocation::describe() const {
-  return std::string(kind == AllocationKind::kNccl ? "ncclMemAlloc" : "cudaMalloc") + " #" +
-         std::to_string(ordinal) + " of rank " + std::to_string(device) + " (" + std::to_string(size) +
-         " bytes)";
+  static const char* const names[] = {"cudaMalloc", "ncclMemAlloc", "cudaHostAlloc"};
+  return std::string(names[static_cast<int>(kind)]) + " #" + std::to_string(ordinal) + " of rank " +
+         std::to_string(device) + " (" + std::to_string(size) + " bytes)";
 }
 
 DeviceMemory::DeviceMemory() {
@@ -48,7 +48,8 @@ void* DeviceMemory::allocate(size_t size, int device, AllocationKind kind, size_
   if (size == 0) size = 1;
   const size_t alignment = kind == AllocationKind::kNccl ? kNcclGranularity : kPageBytes;
   const size_t pages = round_up(size, kPageBytes);
-  if (size > device_limit || used_[device] + pages > device_limit) return nullptr;
+  const int owner = kind == AllocationKind::kPinned ? -1 : device;
+  if (size > device_limit || used_[owner] + pages > device_limit) return nullptr;
   uintptr_t begin = round_up(next_, alignment);
   if (begin + pages + kPageBytes <= base_ + kRegionBytes) {
     next_ = begin + pages + kPageBytes;  // an unowned page behind each allocation
@@ -62,19 +63,20 @@ void* DeviceMemory::allocate(size_t size, int device, AllocationKind kind, size_
     }
     if (begin == 0) return nullptr;
   }
-  used_[device] += pages;
+  used_[owner] += pages;
   Allocation allocation;
   allocation.begin = begin;
   allocation.size = size;
   allocation.device = device;
-  allocation.ordinal = ordinals_[device]++;
+  allocation.ordinal = ordinals_[{device, kind == AllocationKind::kPinned}]++;
   allocation.kind = kind;
   allocations_.push_back(allocation);
   for (uintptr_t page = begin; page < begin + pages; page += kPageBytes)
     page_owner_[(page - base_) / kPageBytes] = static_cast<uint32_t>(allocations_.size());
   std::memset(reinterpret_cast<void*>(begin), kPoison, pages);
   for (uintptr_t word = begin; word < begin + pages; word += 64)
-    initialized_word(word).store(0, std::memory_order_relaxed);
+    initialized_word(word).store(kind == AllocationKind::kPinned ? ~uint64_t{0} : 0,
+                                 std::memory_order_relaxed);
   return reinterpret_cast<void*>(begin);
 }
 
@@ -87,7 +89,7 @@ bool DeviceMemory::free(void* pointer, AllocationKind kind) {
   if (allocation.begin != begin || allocation.freed || allocation.kind != kind) return false;
   allocation.freed = true;
   const size_t pages = round_up(allocation.size, kPageBytes);
-  used_[allocation.device] -= pages;
+  used_[allocation.owner()] -= pages;
   reusable_.emplace(pages, begin);
   // Gives the memory back; the addresses stay readable, so that a stray access is reported, not fatal.
   madvise(reinterpret_cast<void*>(begin), pages, MADV_DONTNEED);

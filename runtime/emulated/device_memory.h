@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace braid::emulated {
@@ -17,7 +18,8 @@ constexpr size_t kPageBytes = 4096;
 constexpr size_t kRegionBytes = size_t{256} << 30;  // of addresses; memory is committed on first touch
 constexpr unsigned char kPoison = 0xCB;             // 0xCBCBCBCB as a float is -2.67e7, as bfloat16 the same
 
-enum class AllocationKind { kCuda, kNccl };
+// Pinned host memory is in the region as well: what copies, kernels and host code do with it is checked alike.
+enum class AllocationKind { kCuda, kNccl, kPinned };
 
 struct Allocation {
   uintptr_t begin = 0;
@@ -29,6 +31,8 @@ struct Allocation {
 
   uintptr_t end() const { return begin + size; }
   std::string describe() const;
+  // Whose memory it takes; a device, or -1: the host.
+  int owner() const { return kind == AllocationKind::kPinned ? -1 : device; }
 };
 
 // Start of the region; before it exists, a value that is far from every address.
@@ -41,7 +45,7 @@ class DeviceMemory {
   static bool contains(uintptr_t address) { return address - device_region_begin < kRegionBytes; }
 
   // Null if the device's or the region's memory is exhausted. The memory is filled with poison and counts as
-  // uninitialised.
+  // uninitialised, unless it is pinned: not all host code is observed.
   void* allocate(size_t size, int device, AllocationKind kind, size_t device_limit);
   // False if `pointer` is not the start of a live allocation.
   bool free(void* pointer, AllocationKind kind);
@@ -66,9 +70,9 @@ class DeviceMemory {
   std::atomic<uint32_t>* page_owner_ = nullptr;  // index + 1
   mutable std::mutex mutex_;
   std::deque<Allocation> allocations_;
-  std::multimap<size_t, uintptr_t> reusable_;  // by size in bytes, including pages and guard
-  std::map<int, size_t> used_;
-  std::map<int, int> ordinals_;
+  std::multimap<size_t, uintptr_t> reusable_;     // by size in bytes, including pages and guard
+  std::map<int, size_t> used_;                    // by owner
+  std::map<std::pair<int, bool>, int> ordinals_;  // by device, and pinned or not
 };
 
 DeviceMemory& device_memory();

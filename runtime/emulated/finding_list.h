@@ -51,4 +51,7 @@ class FindingList {
 
 FindingList& finding_list();
 
+// Ends the process as one that has findings, for a program that can never end.
+[[noreturn]] void end_process(const std::string& why);
+
 }  // namespace braid::emulated

@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "runtime/emulated/finding_list.h"
+#include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
 
 namespace braid::emulated {
@@ -19,7 +21,8 @@ void print(FindingKind kind, const std::string& text) {
 }
 
 void exit_with_findings() {
-  const size_t count = findings().size();
+  collective_order().report();
+  const size_t count = finding_list().list().size();
   if (count == 0) return;
   std::fprintf(stderr, "emulated device: %zu finding(s)\n", count);
   std::fflush(nullptr);
@@ -54,6 +57,14 @@ const char* name_of(FindingKind kind) {
       return "undeclared access";
     case FindingKind::kMemoryPlan:
       return "memory plan";
+    case FindingKind::kStepScope:
+      return "step scope";
+    case FindingKind::kUnchecked:
+      return "unchecked error";
+    case FindingKind::kCollectiveOrder:
+      return "collective order";
+    case FindingKind::kGraph:
+      return "graph";
   }
   return "finding";
 }
@@ -123,6 +134,13 @@ void FindingList::clear() {
   uninitialized_.clear();
 }
 
+void end_process(const std::string& why) {
+  finding_list().add(FindingKind::kCollectiveTimeOut, why);
+  std::fprintf(stderr, "emulated device: %s; the process ends\n", why.c_str());
+  exit_with_findings();
+  std::abort();  // not reached: there is a finding
+}
+
 // Never destroyed: stream workers may still add findings while the process ends.
 FindingList& finding_list() {
   static FindingList* list = [] {
@@ -132,11 +150,16 @@ FindingList& finding_list() {
   return *list;
 }
 
-std::vector<Finding> findings() { return finding_list().list(); }
+std::vector<Finding> findings() {
+  host_thread().flush();
+  collective_order().report();
+  return finding_list().list();
+}
 
 std::vector<Finding> take_findings() {
-  std::vector<Finding> result = finding_list().list();
+  std::vector<Finding> result = findings();
   finding_list().clear();
+  collective_order().forget_ended();
   return result;
 }
 

@@ -22,6 +22,10 @@ enum class FindingKind {
   kIntegerOverflow,   // of signed integers in a kernel, where they are indices
   kUndeclaredAccess,  // bytes that the step does not declare (runtime/cuda_plan.h)
   kMemoryPlan,        // the plan contradicts itself or the step
+  kStepScope,         // what a step must not do or leave behind
+  kUnchecked,         // an error at which nobody looks
+  kCollectiveOrder,   // ranks order two collectives differently: a deadlock, if only sometimes
+  kGraph,             // a violated rule of capture, or a replay of what has become stale
 };
 
 const char* name_of(FindingKind kind);

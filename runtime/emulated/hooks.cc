@@ -24,6 +24,9 @@ namespace {
 
 __attribute__((noinline)) void outside_kernel(uintptr_t address, size_t size, AccessKind kind) {
   const int index = device_memory().find(address);
+  if (index >= 0 && device_memory().at(index).kind == AllocationKind::kPinned &&
+      host_thread().touch_pinned(address, size, kind))
+    return;
   std::string text = "host code of rank " + std::to_string(host_thread().device);
   text += kind == AccessKind::kRead ? " reads " : " writes ";
   std::string where = "outside any allocation";

@@ -38,6 +38,7 @@ HostThread::HostThread() : id_(checker().add_thread(text_of(0))) {
 }
 
 HostThread::~HostThread() {
+  flush();
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   s.ended.join(clock_);
@@ -54,6 +55,7 @@ void HostThread::set_device(int new_device) {
 
 // Publishes the main thread's clock after each change, for threads that begin later.
 void HostThread::update(const VectorClock* followed) {
+  flush();
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   if (followed != nullptr) clock_.join(*followed);
@@ -68,6 +70,18 @@ const VectorClock& HostThread::now() {
 }
 
 void HostThread::follow(const VectorClock& clock) { update(&clock); }
+
+bool HostThread::touch_pinned(uintptr_t address, size_t size, AccessKind kind) {
+  if (kind == AccessKind::kAtomic || kind == AccessKind::kAtomicStore) return true;
+  touched_ = true;
+  return accesses_.record(address, size, kind) == nullptr;
+}
+
+void HostThread::flush() {
+  if (!std::exchange(touched_, false)) return;
+  const Checker::Operation operation = checker().begin(id_, clock_, "host code", label);
+  checker().finish(operation, accesses_.finish());
+}
 
 Checker::Operation HostThread::begin(std::string name) {
   update(nullptr);

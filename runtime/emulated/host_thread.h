@@ -10,12 +10,15 @@
 #include <memory>
 #include <string>
 
+#include "runtime/emulated/access_set.h"
 #include "runtime/emulated/checker.h"
+#include "runtime/emulated/cuda_api.h"
 #include "runtime/emulated/vector_clock.h"
 
 namespace braid::emulated {
 
 class DeclaredStep;
+class StepScope;
 
 class HostThread {
  public:
@@ -24,19 +27,32 @@ class HostThread {
 
   int device = 0;
   std::string label;
-  std::shared_ptr<const DeclaredStep> step;  // to which its next operations belong
-  int last_error = 0;                        // cudaError_t
+  std::shared_ptr<const DeclaredStep> declared;  // step of the plan to which its next operations belong
+  int last_error = 0;                            // cudaError_t
+  StepScope* step = nullptr;                     // null: none
+  cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+  // What this thread knows to have finished, as counts of enqueued work by stream.
+  VectorClock issued;
 
   void set_device(int device);
   // Everything that this thread follows, including ended threads.
   const VectorClock& now();
   // Adds what it has waited for.
   void follow(const VectorClock& clock);
+  // Host code of this thread accesses pinned memory: an operation, together with what else it does before its
+  // next call. Atomic accesses are none: that is how host code polls what a copy may be writing. False if the
+  // memory is not live.
+  bool touch_pinned(uintptr_t address, size_t size, AccessKind kind);
+  // Ends that operation.
+  void flush();
   // Begins an operation that the host thread does itself.
   Checker::Operation begin(std::string name);
 
  private:
   void update(const VectorClock* followed);
+
+  AccessSet accesses_;
+  bool touched_ = false;
 
   LogicalThread id_;
   VectorClock clock_;

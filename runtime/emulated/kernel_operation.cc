@@ -19,14 +19,12 @@ constexpr uint16_t kDone = 0xffff;  // no thread: the entry is part of an operat
 
 // The logical thread for thread `slot` to synchronise in a block of a stream's kernels. Named like the stream: findings
 // do not mention threads, and a name per thread would give many findings.
-LogicalThread logical_thread_of(const CUstream_st& stream, unsigned block, size_t slot) {
+LogicalThread logical_thread_of(const Lane& lane, unsigned block, size_t slot) {
   static std::mutex mutex;
   static auto* threads = new std::map<std::tuple<LogicalThread, unsigned, size_t>, LogicalThread>;
   const std::lock_guard lock(mutex);
-  const auto [at, fresh] = threads->try_emplace({stream.logical_thread, block, slot});
-  if (fresh)
-    at->second = checker().add_thread("rank " + std::to_string(stream.device.index) + " stream " +
-                                      std::to_string(stream.ordinal));
+  const auto [at, fresh] = threads->try_emplace({lane.thread, block, slot});
+  if (fresh) at->second = checker().add_thread(lane.text);
   return at->second;
 }
 
@@ -35,14 +33,13 @@ LogicalThread logical_thread_of(const CUstream_st& stream, unsigned block, size_
 KernelOperation::KernelOperation(TaskContext& context, std::string name)
     : context_(context),
       name_(std::move(name)),
-      whole_(checker().begin(context.stream.logical_thread, context.clock, name_, context.label)),
+      whole_(checker().begin(context.lane.thread, context.clock, name_, context.label)),
       begin_(context.clock) {}
 
 std::string KernelOperation::describe() const {
   std::string text = name_;
   if (!context_.label.empty()) text += " [" + context_.label + "]";
-  return text + " on rank " + std::to_string(context_.stream.device.index) + " stream " +
-         std::to_string(context_.stream.ordinal);
+  return text + " on " + context_.lane.text;
 }
 
 void KernelOperation::begin_block(unsigned block) {
@@ -72,7 +69,7 @@ bool KernelOperation::goes_by_blocks() {
     log_.entries.clear();
   }
   interval_begin_ = 0;
-  add_operation(context_.stream.logical_thread_of_block(block_), block_clock_, std::move(before));
+  add_operation(context_.lane.of_block(block_), block_clock_, std::move(before));
   return true;
 }
 
@@ -97,8 +94,8 @@ KernelOperation::Thread& KernelOperation::synchronising(unsigned thread) {
   Thread& t = at->second;
   if (fresh) {
     const size_t slot = 2 * (threads_.size() - 1);
-    t.logical_thread = logical_thread_of(context_.stream, block_, slot);
-    t.of_flags = logical_thread_of(context_.stream, block_, slot + 1);
+    t.logical_thread = logical_thread_of(context_.lane, block_, slot);
+    t.of_flags = logical_thread_of(context_.lane, block_, slot + 1);
   }
   if (by_blocks_ && t.interval != interval_) {
     t.interval = interval_;
@@ -187,7 +184,7 @@ void KernelOperation::barrier() {
   auto uninitialized = context_.accesses.finish().uninitialized;
   AccessRanges ranges = replay(log_.entries.size());
   ranges.uninitialized = std::move(uninitialized);
-  add_operation(context_.stream.logical_thread_of_block(block_), block_clock_, std::move(ranges));
+  add_operation(context_.lane.of_block(block_), block_clock_, std::move(ranges));
   block_clock_.join(after);
   log_.entries.clear();
   ++interval_;

@@ -34,7 +34,7 @@ bool buffers_fit(const CollectiveCall& call, const ncclComm& comm) {
 
 ncclResult_t start(CollectiveCall call, ncclComm_t comm, cudaStream_t handle) {
   const std::string name = name_of(call.kind);
-  if (comm == nullptr) return refuse(nullptr, ncclInvalidArgument, name + ": no communicator");
+  if (const ncclResult_t error = ensure_ready(comm, name); error != ncclSuccess) return error;
   CommGroup& group = *comm->group;
   const std::string who = name + " on " + group.rank_text(comm->rank) + " of " + group.name + ": ";
   if (size_of(call.type) == 0) return refuse(comm, ncclInvalidArgument, who + "unknown data type");
@@ -52,6 +52,7 @@ ncclResult_t start(CollectiveCall call, ncclComm_t comm, cudaStream_t handle) {
                       ", the communicator to device " + std::to_string(comm->device));
   {
     std::lock_guard lock(group.mutex);
+    if (comm->life == ncclComm::Life::kRevoked) return ncclInvalidUsage;
     if (group.error != ncclSuccess) {
       comm->last_error = group.error_text;
       return ncclInvalidUsage;
@@ -61,14 +62,7 @@ ncclResult_t start(CollectiveCall call, ncclComm_t comm, cudaStream_t handle) {
   if (!buffers_fit(call, *comm))
     return refuse(comm, ncclInvalidArgument, who + "send and receive buffers overlap");
   call.label = host_thread().label;
-  uint64_t number = 0;
-  if (call.kind == CollectiveKind::kSend)
-    number = comm->sends[call.root]++;
-  else if (call.kind == CollectiveKind::kRecv)
-    number = comm->recvs[call.root]++;
-  else
-    number = comm->calls++;
-  return submit(comm, call, number, stream);
+  return submit(comm, call, stream);
 }
 
 }  // namespace
@@ -115,9 +109,15 @@ ncclResult_t ncclGroupEnd(void) { return group_end(); }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   if (comm == nullptr || error == nullptr) return ncclInvalidArgument;
-  std::lock_guard lock(comm->group->mutex);
-  *error = comm->group->error;
-  if (*error != ncclSuccess) comm->last_error = comm->group->error_text;
+  {
+    std::lock_guard lock(comm->group->mutex);
+    if (comm->group->error != ncclSuccess) comm->last_error = comm->group->error_text;
+    if (comm->life == ncclComm::Life::kAborted || comm->life == ncclComm::Life::kDestroyed)
+      finding_list().add(FindingKind::kInvalidUse,
+                         "ncclCommGetAsyncError of a communicator that is aborted or destroyed, " +
+                             comm->group->rank_text(comm->rank) + " of " + comm->group->name);
+  }
+  *error = look(*comm);
   return ncclSuccess;
 }
 

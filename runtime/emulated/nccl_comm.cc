@@ -50,7 +50,11 @@ std::string CollectiveCall::signature() const {
   if (row.reduces) text += std::string(", ") + operations[op];
   if (row.rooted) text += ", root " + std::to_string(root);
   if (row.transfer()) text += (kind == CollectiveKind::kSend ? ", to " : ", from ") + std::to_string(root);
-  return text + ")";
+  return text + (captured ? ", in a graph)" : ")");
+}
+
+std::string CollectiveCall::title() const {
+  return std::string(name_of(kind)) + (label.empty() ? "" : " [" + label + "]");
 }
 
 void CommGroup::fail(ncclResult_t result, std::string text) {

@@ -75,11 +75,13 @@ struct CollectiveCall {
   ncclRedOp_t op = ncclSum;
   int root = 0;  // or the peer
   std::string label;
+  bool captured = false;  // part of a graph: on all ranks, or on none
 
   size_t send_bytes(int ranks) const;  // bytes of `send` that this rank reads; 0 if it only receives
   size_t recv_bytes(int ranks) const;
   // Everything that must agree between ranks, as text.
   std::string signature() const;
+  std::string title() const;  // its name and label
 };
 
 // The meeting of the ranks of one collective (or the two of a send).
@@ -89,9 +91,11 @@ struct Meeting {
   std::vector<VectorClock> clocks;  // each rank's on arrival
   int arrived = 0;
   bool done = false;
+  bool reported = false;  // that it cannot complete
 };
 
 struct CommGroup;
+class HostCall;
 
 // A registered symmetric window, one object for all ranks.
 struct WindowSet {
@@ -109,6 +113,8 @@ struct CommGroup {
   std::map<std::tuple<int, int, uint64_t>, std::shared_ptr<Meeting>>
       transfers;                       // by sender, receiver, number
   std::vector<std::string> last_call;  // per rank
+  std::vector<std::string> gone;       // per rank: "aborted", "revoked" or empty
+  int ended = 0;                       // ranks that have destroyed or aborted their end
   std::vector<std::shared_ptr<WindowSet>> windows;
   ncclResult_t error = ncclSuccess;  // of the whole group, once set it stays
   std::string error_text;
@@ -145,9 +151,28 @@ bool release(void* pointer, AllocationKind kind);
 
 // ncclComm_t points to one of these: one rank's end.
 struct ncclComm {
+  // Out of line: HostCall is complete only there.
+  ncclComm();
+  ~ncclComm();
+
   std::shared_ptr<braid::emulated::CommGroup> group;
   int rank = 0;
   int device = 0;
+  bool blocking = true;
+
+  // The rest with the group's mutex.
+  enum class Life { kAlive, kFinalized, kRevoked, kDestroyed, kAborted };
+  Life life = Life::kAlive;
+  int outstanding = 0;  // collectives that have not ended on their streams
+  int graphs = 0;       // nodes of graphs that use it
+  bool released() const { return life == Life::kAborted || life == Life::kRevoked; }
+
+  // Of a communicator with blocking = 0: what is under way. It is over at the second look with
+  // ncclCommGetAsyncError at the earliest, so that a program which does not look is found in every run.
+  ncclResult_t state = ncclSuccess;
+  int looks = 0;
+  std::vector<braid::emulated::HostCall> under_way;
+  std::vector<CUstream_st*> launching;   // streams on which its collectives may not have been launched yet
   uint64_t calls = 0;                    // collectives so far
   std::map<int, uint64_t> sends, recvs;  // per peer
   uint64_t host_calls = 0;

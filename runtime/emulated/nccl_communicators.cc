@@ -3,10 +3,14 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/nccl_host.h"
+#include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
+#include "runtime/emulated/step_scope.h"
 
 using namespace braid::emulated;
 
@@ -24,8 +28,9 @@ Communicators& communicators() {
   return *instance;
 }
 
-ncclComm* make_end(std::shared_ptr<CommGroup> group, int rank) {
+ncclComm* make_end(std::shared_ptr<CommGroup> group, int rank, bool blocking) {
   auto comm = std::make_unique<ncclComm>();
+  comm->blocking = blocking;
   comm->device = group->devices[static_cast<size_t>(rank)];
   comm->group = std::move(group);
   comm->rank = rank;
@@ -39,10 +44,34 @@ std::shared_ptr<CommGroup> make_group(std::string name, int ranks) {
   group->name = std::move(name);
   group->devices.assign(static_cast<size_t>(ranks), -1);
   group->last_call.resize(static_cast<size_t>(ranks));
+  group->gone.resize(static_cast<size_t>(ranks));
   return group;
 }
 
 std::atomic<int> next_id{0};
+
+bool initialized(const ncclConfig_t* config) {
+  const ncclConfig_t right = NCCL_CONFIG_INITIALIZER;
+  return config == nullptr || (config->size == right.size && config->magic == right.magic);
+}
+
+bool is_blocking(const ncclConfig_t* config, bool otherwise) {
+  return config == nullptr || config->blocking == NCCL_CONFIG_UNDEF_INT ? otherwise : config->blocking != 0;
+}
+
+// Sets the rank's state, and wakes its collectives to see it.
+void end_as(ncclComm& comm, ncclComm::Life life, const char* given_up = "") {
+  for (CUstream_st* stream : std::exchange(comm.launching, {})) stream->end_launch(&comm);
+  comm.under_way.clear();
+  std::lock_guard lock(comm.group->mutex);
+  if ((life == ncclComm::Life::kAborted || life == ncclComm::Life::kDestroyed) &&
+      ++comm.group->ended == comm.group->size())
+    collective_order().ended(comm.group.get());
+  comm.life = life;
+  comm.state = ncclSuccess;
+  comm.group->gone[static_cast<size_t>(comm.rank)] = given_up;
+  comm.group->changed.notify_all();
+}
 
 // NCCL 2.28 refuses two ranks on one device.
 void refuse_shared_device(CommGroup& group, CommGroup::HostMeeting& meeting) {
@@ -72,10 +101,16 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  not_within_step("ncclCommInitRank");
+  if (unsafe_while_capturing("ncclCommInitRank") != cudaSuccess) return ncclUnhandledCudaError;
   if (out == nullptr || ranks < 1 || rank < 0 || rank >= ranks)
     return refuse(nullptr, ncclInvalidArgument,
                   "ncclCommInitRank: no rank " + std::to_string(rank) + " of " + std::to_string(ranks));
+  if (!initialized(config))
+    return refuse(nullptr, ncclInvalidArgument,
+                  "ncclCommInitRankConfig: the configuration does not begin with NCCL_CONFIG_INITIALIZER");
   const std::string key(id.internal, strnlen(id.internal, sizeof id.internal));
   std::shared_ptr<CommGroup> group;
   {
@@ -96,18 +131,19 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id,
     }
     group->devices[static_cast<size_t>(rank)] = device;
   }
-  *out = nullptr;
-  return submit(HostCall(
-      group, rank, 0, "ncclCommInitRank", {},
-      [key](CommGroup& g, CommGroup::HostMeeting& meeting) {
-        refuse_shared_device(g, meeting);
-        std::lock_guard lock(communicators().mutex);
-        communicators().forming.erase(key);
-      },
-      [out, group, rank](void*) {
-        *out = make_end(group, rank);
-        (*out)->host_calls = 1;
-      }));
+  // With blocking = 0 it can be asked for its state, and aborted, from now on.
+  *out = make_end(group, rank, is_blocking(config, true));
+  (*out)->host_calls = 1;
+  const ncclResult_t result = submit(*out, HostCall(
+                                               group, rank, 0, "ncclCommInitRank", {},
+                                               [key](CommGroup& g, CommGroup::HostMeeting& meeting) {
+                                                 refuse_shared_device(g, meeting);
+                                                 std::lock_guard lock(communicators().mutex);
+                                                 communicators().forming.erase(key);
+                                               },
+                                               [](void*) {}));
+  if (result != ncclSuccess && result != ncclInProgress) *out = nullptr;
+  return result;
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* out, int ranks, ncclUniqueId id, int rank) {
@@ -115,6 +151,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* out, int ranks, ncclUniqueId id, int r
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* out, int count, const int* devices) {
+  not_within_step();
   if (out == nullptr || count < 1 || count > options().devices) return ncclInvalidArgument;
   auto group = make_group("communicator " + std::to_string(next_id++), count);
   for (int i = 0; i < count; ++i)
@@ -122,64 +159,119 @@ ncclResult_t ncclCommInitAll(ncclComm_t* out, int count, const int* devices) {
   CommGroup::HostMeeting meeting;
   refuse_shared_device(*group, meeting);
   if (meeting.result != ncclSuccess) return meeting.result;
-  for (int i = 0; i < count; ++i) out[i] = make_end(group, i);
+  for (int i = 0; i < count; ++i) out[i] = make_end(group, i, true);
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t*) {
-  if (comm == nullptr || out == nullptr) return ncclInvalidArgument;
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
+  not_within_step();
+  if (out == nullptr) return ncclInvalidArgument;
+  if (unsafe_while_capturing() != cudaSuccess) return ncclUnhandledCudaError;
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommSplit"); error != ncclSuccess) return error;
   const uint64_t number = comm->host_calls++;
   *out = nullptr;
-  return submit(HostCall(
-      comm->group, comm->rank, number, "ncclCommSplit", {color, key},
-      [number](CommGroup& parent, CommGroup::HostMeeting& meeting) {
-        std::map<int64_t, std::vector<std::pair<int64_t, int>>> members;  // color -> (key, rank)
-        for (int r = 0; r < parent.size(); ++r) {
-          const auto& payload = meeting.payload[static_cast<size_t>(r)];
-          if (payload[0] != NCCL_SPLIT_NOCOLOR) members[payload[0]].emplace_back(payload[1], r);
-        }
-        for (auto& [each_color, list] : members) {
-          std::sort(list.begin(), list.end());
-          auto group = make_group(
-              parent.name + " split " + std::to_string(number) + " color " + std::to_string(each_color),
-              static_cast<int>(list.size()));
-          for (size_t i = 0; i < list.size(); ++i)
-            group->devices[i] = parent.devices[static_cast<size_t>(list[i].second)];
-          for (size_t i = 0; i < list.size(); ++i)
-            meeting.outcome[static_cast<size_t>(list[i].second)] = make_end(group, static_cast<int>(i));
-        }
-      },
-      [out](void* outcome) { *out = static_cast<ncclComm*>(outcome); }));
+  return submit(
+      comm,
+      HostCall(
+          comm->group, comm->rank, number, "ncclCommSplit", {color, key, is_blocking(config, comm->blocking)},
+          [number](CommGroup& parent, CommGroup::HostMeeting& meeting) {
+            std::map<int64_t, std::vector<std::pair<int64_t, int>>> members;  // color -> (key, rank)
+            for (int r = 0; r < parent.size(); ++r) {
+              const auto& payload = meeting.payload[static_cast<size_t>(r)];
+              if (payload[0] != NCCL_SPLIT_NOCOLOR) members[payload[0]].emplace_back(payload[1], r);
+            }
+            for (auto& [each_color, list] : members) {
+              std::sort(list.begin(), list.end());
+              auto group = make_group(
+                  parent.name + " split " + std::to_string(number) + " color " + std::to_string(each_color),
+                  static_cast<int>(list.size()));
+              for (size_t i = 0; i < list.size(); ++i)
+                group->devices[i] = parent.devices[static_cast<size_t>(list[i].second)];
+              for (size_t i = 0; i < list.size(); ++i)
+                meeting.outcome[static_cast<size_t>(list[i].second)] = make_end(
+                    group, static_cast<int>(i), meeting.payload[static_cast<size_t>(list[i].second)][2] != 0);
+            }
+          },
+          [out](void* outcome) { *out = static_cast<ncclComm*>(outcome); }));
 }
 
-ncclResult_t ncclCommFinalize(ncclComm_t comm) { return comm == nullptr ? ncclInvalidArgument : ncclSuccess; }
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  not_within_step();
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommFinalize"); error != ncclSuccess) return error;
+  {
+    std::lock_guard lock(comm->group->mutex);
+    if (comm->life == ncclComm::Life::kRevoked) return ncclInvalidArgument;
+    comm->life = ncclComm::Life::kFinalized;
+    comm->looks = 0;
+    if (!comm->blocking) return comm->state = ncclInProgress;
+  }
+  await_collectives(*comm);
+  return ncclSuccess;
+}
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
+  not_within_step();
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommDestroy"); error != ncclSuccess) return error;
+  {
+    std::lock_guard lock(comm->group->mutex);
+    if (comm->graphs > 0)
+      finding_list().add(FindingKind::kGraph, "ncclCommDestroy on " + comm->group->rank_text(comm->rank) +
+                                                  " of " + comm->group->name +
+                                                  " waits for ever: there is a graph with its collectives");
+  }
+  await_collectives(*comm);
+  end_as(*comm, ncclComm::Life::kDestroyed);
   return ncclSuccess;
 }
 
+// Both concern this rank only: peers that wait for it go on waiting.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
-  std::lock_guard lock(comm->group->mutex);
-  comm->group->fail(ncclRemoteError, comm->group->rank_text(comm->rank) + " aborted " + comm->group->name);
+  {
+    std::lock_guard lock(comm->group->mutex);
+    if (comm->life == ncclComm::Life::kAborted || comm->life == ncclComm::Life::kDestroyed) {
+      finding_list().add(FindingKind::kInvalidUse, "ncclCommAbort of a communicator that is no more, " +
+                                                       comm->group->rank_text(comm->rank) + " of " +
+                                                       comm->group->name);
+      return ncclInvalidArgument;
+    }
+  }
+  end_as(*comm, ncclComm::Life::kAborted, "aborted");
   return ncclSuccess;
+}
+
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  if (comm == nullptr) return ncclSuccess;
+  if (flags != NCCL_REVOKE_DEFAULT) return ncclInvalidArgument;
+  {
+    std::lock_guard lock(comm->group->mutex);
+    if (comm->life != ncclComm::Life::kAlive) return ncclInvalidArgument;
+  }
+  end_as(*comm, ncclComm::Life::kRevoked, "revoked");
+  if (comm->blocking) return ncclSuccess;
+  std::lock_guard lock(comm->group->mutex);
+  comm->looks = 0;
+  return comm->state = ncclInProgress;
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
-  if (comm == nullptr || count == nullptr) return ncclInvalidArgument;
+  if (count == nullptr) return ncclInvalidArgument;
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommCount"); error != ncclSuccess) return error;
   *count = comm->group->size();
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
-  if (comm == nullptr || device == nullptr) return ncclInvalidArgument;
+  if (device == nullptr) return ncclInvalidArgument;
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommCuDevice"); error != ncclSuccess) return error;
   *device = comm->device;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
-  if (comm == nullptr || rank == nullptr) return ncclInvalidArgument;
+  if (rank == nullptr) return ncclInvalidArgument;
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommUserRank"); error != ncclSuccess) return error;
   *rank = comm->rank;
   return ncclSuccess;
 }

@@ -1,6 +1,7 @@
 // Calls in which ranks meet on the host, and NCCL's groups, which defer calls to their end.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,14 +16,21 @@ namespace braid::emulated {
 using CompleteMeeting = std::function<void(CommGroup&, CommGroup::HostMeeting&)>;
 
 // A rank's part of a meeting on the host: `arrive` never blocks, `wait` does.
+//
+// Blocking, it returns an error when the time-out is over: other than NCCL, which waits for ever, as the program
+// has no communicator to abort yet. With blocking = 0 the call stays under way until somebody aborts.
 class HostCall {
  public:
   HostCall(std::shared_ptr<CommGroup> group, int rank, uint64_t number, std::string what,
            std::vector<int64_t> payload, CompleteMeeting complete, std::function<void(void*)> deliver);
   void arrive();
   ncclResult_t wait();
+  // Whether `wait` would not wait. Reports the missing ranks when the time-out is over.
+  bool over();
 
  private:
+  void report_missing();
+
   std::shared_ptr<CommGroup> group_;
   int rank_;
   uint64_t number_;
@@ -31,13 +39,22 @@ class HostCall {
   CompleteMeeting complete_;
   std::function<void(void*)> deliver_;  // gets this rank's outcome
   std::shared_ptr<CommGroup::HostMeeting> meeting_;
+  std::chrono::steady_clock::time_point deadline_;
 };
 
-// Deferred to the end within ncclGroupStart/End, otherwise executed at once.
-ncclResult_t submit(HostCall call);
-ncclResult_t submit(ncclComm* comm, const CollectiveCall& call, uint64_t number, CUstream_st* stream);
+// Deferred to the end within ncclGroupStart/End, otherwise executed at once; under way afterwards, if the
+// communicator is not blocking.
+ncclResult_t submit(ncclComm* comm, HostCall call);
+ncclResult_t submit(ncclComm* comm, const CollectiveCall& call, CUstream_st* stream);
 ncclResult_t group_start();
+bool in_nccl_group();  // of this host thread
 ncclResult_t group_end();
+// The communicator's asynchronous error: makes progress with what is under way.
+ncclResult_t look(ncclComm& comm);
+// ncclSuccess, or why `call` may not be made now: with communicators that are busy or gone it is a finding.
+ncclResult_t ensure_ready(ncclComm* comm, const std::string& call);
+// Waits until all collectives of this rank have ended on their streams.
+void await_collectives(ncclComm& comm);
 // Returns `result`; within a group, ncclGroupEnd returns it as well.
 ncclResult_t refuse(ncclComm* comm, ncclResult_t result, std::string text);
 

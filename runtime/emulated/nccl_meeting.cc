@@ -4,7 +4,8 @@
 // those had done on the stream before is ordered before the later work here. It does not prove that a peer has
 // finished its collective or anything later.
 #include <algorithm>
-#include <cstdio>
+#include <cstring>
+#include <utility>
 
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/nccl_comm.h"
@@ -13,10 +14,6 @@
 
 namespace braid::emulated {
 namespace {
-
-std::string title(const CollectiveCall& call) {
-  return std::string(name_of(call.kind)) + (call.label.empty() ? "" : " [" + call.label + "]");
-}
 
 // Index in the meeting: the rank, or 0 for a sender and 1 for a receiver.
 int seat(const ncclComm& comm, const CollectiveCall& call) {
@@ -45,7 +42,8 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
   const std::string where = " number " + std::to_string(number) + " of " + group.name;
   for (size_t i = 1; i < meeting.calls.size(); ++i) {
     const CollectiveCall& other = *meeting.calls[i];
-    const bool same = row.transfer() ? first.count == other.count && first.type == other.type
+    const bool same = row.transfer() ? first.count == other.count && first.type == other.type &&
+                                           first.captured == other.captured
                                      : first.signature() == other.signature();
     if (same) continue;
     const int rank_a = row.transfer() ? other.root : 0;
@@ -67,7 +65,7 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
       const auto say = [](int64_t offset) {
         return offset < 0 ? std::string("in no symmetric window") : "at offset " + std::to_string(offset);
       };
-      const std::string message = title(first) + where + ": the " + what + " buffer of " +
+      const std::string message = first.title() + where + ": the " + what + " buffer of " +
                                   group.rank_text(0) + " is " + say(a) + ", that of " +
                                   group.rank_text(static_cast<int>(i)) + " is " + say(b) +
                                   "; in a symmetric window it must be the same on all ranks";
@@ -103,7 +101,9 @@ std::string missing_text(const CommGroup& group, const ncclComm& comm, const Col
     std::string& list = meeting.calls[i] ? waiting : missing;
     if (!list.empty()) list += ", ";
     list += group.rank_text(rank);
-    if (!meeting.calls[i]) {
+    if (!meeting.calls[i] && !group.gone[static_cast<size_t>(rank)].empty()) {
+      list += " (which has " + group.gone[static_cast<size_t>(rank)] + " the communicator)";
+    } else if (!meeting.calls[i]) {
       const std::string& last = group.last_call[static_cast<size_t>(rank)];
       list += last.empty() ? " (which has called nothing)" : " (whose latest call is " + last + ")";
     }
@@ -153,16 +153,41 @@ std::shared_ptr<Meeting> arrive(ncclComm& comm, const CollectiveCall& call, uint
   return meeting;
 }
 
-bool wait_for_peers(ncclComm& comm, const CollectiveCall& call, uint64_t number, const Meeting& meeting) {
+// As on a GPU, a collective whose peers do not come waits until its own rank gives it up. That they do not come
+// is reported once; a process in which nobody gives up ends. False if the ranks disagree, or one has failed.
+bool wait_for_peers(ncclComm& comm, const CollectiveCall& call, uint64_t number, Meeting& meeting) {
   CommGroup& group = *comm.group;
   std::unique_lock lock(group.mutex);
-  if (!group.changed.wait_for(lock, options().time_out,
-                              [&] { return meeting.done || group.error != ncclSuccess; })) {
+  const auto over = [&] { return meeting.done || group.error != ncclSuccess || comm.released(); };
+  if (!group.changed.wait_for(lock, options().time_out, over)) {
     const std::string text = missing_text(group, comm, call, meeting, number);
-    finding_list().add(FindingKind::kCollectiveTimeOut, text);
-    group.fail(ncclSystemError, text);
+    if (!std::exchange(meeting.reported, true)) finding_list().add(FindingKind::kCollectiveTimeOut, text);
+    if (!group.changed.wait_for(lock, options().hang, over)) {
+      lock.unlock();
+      end_process("nobody aborts " + text);
+    }
   }
-  return meeting.done;
+  if (meeting.done || !comm.released()) return meeting.done;
+  // Peers that come later do not find it here.
+  meeting.calls[static_cast<size_t>(seat(comm, call))].reset();
+  --meeting.arrived;
+  return true;
+}
+
+bool released(ncclComm& comm) {
+  std::lock_guard lock(comm.group->mutex);
+  return comm.released();
+}
+
+// What an aborted collective leaves in its receive buffer is anything.
+void leave_undefined(void* pointer, size_t bytes) {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer), end = begin + bytes;
+  std::memset(pointer, kPoison, bytes);
+  for (uintptr_t word = begin / 64 * 64; word < end; word += 64) {
+    const uint64_t from = word < begin ? ~uint64_t{0} << (begin - word) : ~uint64_t{0};
+    const uint64_t to = end - word < 64 ? ~(~uint64_t{0} << (end - word)) : ~uint64_t{0};
+    device_memory().initialized_word(word).fetch_and(~(from & to), std::memory_order_relaxed);
+  }
 }
 
 void join_clocks(const ncclComm& comm, const CollectiveCall& call, const Meeting& meeting,
@@ -196,8 +221,7 @@ bool record(ncclComm& comm, const CollectiveCall& call, const void* pointer, siz
   } else {
     return true;
   }
-  text = title(call) + " on rank " + std::to_string(comm.device) + " stream " +
-         std::to_string(context.stream.ordinal) + ": " + text;
+  text = call.title() + " on " + context.lane.text + ": " + text;
   finding_list().add(FindingKind::kIllegalAccess, text);
   std::lock_guard lock(comm.group->mutex);
   comm.group->fail(ncclInvalidArgument, text);
@@ -211,7 +235,7 @@ bool run_collectives(ncclComm* const* comms, const CollectiveCall* calls, const 
   const VectorClock before = context.clock;
   const std::string name =
       count == 1 ? name_of(calls[0].kind) : std::string("group of ") + name_of(calls[0].kind);
-  const auto reading = checker().begin(context.stream.logical_thread, context.clock, name, calls[0].label);
+  const auto reading = checker().begin(context.lane.thread, context.clock, name, calls[0].label);
   bool valid = true;
   for (int i = 0; i < count; ++i) {
     const int ranks = comms[i]->group->size();
@@ -231,14 +255,19 @@ bool run_collectives(ncclComm* const* comms, const CollectiveCall* calls, const 
   AccessRanges written = context.accesses.finish();
   std::vector<std::shared_ptr<Meeting>> meetings;
   for (int i = 0; i < count; ++i) {
-    if (valid) meetings.push_back(arrive(*comms[i], calls[i], numbers[i], before));
-    if (!valid || !meetings.back()) return false;
+    if (!valid) return false;
+    meetings.push_back(released(*comms[i]) ? nullptr : arrive(*comms[i], calls[i], numbers[i], before));
+    if (!meetings.back() && !released(*comms[i])) return false;
   }
-  for (int i = 0; i < count; ++i)
-    if (!wait_for_peers(*comms[i], calls[i], numbers[i], *meetings[static_cast<size_t>(i)])) return false;
-  for (int i = 0; i < count; ++i)
-    join_clocks(*comms[i], calls[i], *meetings[static_cast<size_t>(i)], context.clock);
-  const auto writing = checker().begin(context.stream.logical_thread, context.clock, name, calls[0].label);
+  for (int i = 0; i < count; ++i) {
+    Meeting* meeting = meetings[static_cast<size_t>(i)].get();
+    if (meeting != nullptr && !wait_for_peers(*comms[i], calls[i], numbers[i], *meeting)) return false;
+    if (meeting != nullptr && meeting->done)
+      join_clocks(*comms[i], calls[i], *meeting, context.clock);
+    else
+      leave_undefined(calls[i].recv, calls[i].recv_bytes(comms[i]->group->size()));
+  }
+  const auto writing = checker().begin(context.lane.thread, context.clock, name, calls[0].label);
   checker().finish(writing, std::move(written));
   return true;
 }

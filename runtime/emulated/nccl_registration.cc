@@ -7,8 +7,10 @@
 #include <algorithm>
 
 #include "runtime/emulated/block.h"
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/nccl_host.h"
+#include "runtime/emulated/step_scope.h"
 
 using namespace braid::emulated;
 
@@ -138,6 +140,7 @@ extern "C" {
 
 ncclResult_t ncclMemAlloc(void** pointer, size_t size) {
   if (pointer == nullptr) return ncclInvalidArgument;
+  not_within_step();
   if (current_device().error.load() != cudaSuccess) return ncclUnhandledCudaError;
   *pointer = allocate(size, AllocationKind::kNccl);
   return *pointer == nullptr ? ncclUnhandledCudaError : ncclSuccess;
@@ -145,6 +148,7 @@ ncclResult_t ncclMemAlloc(void** pointer, size_t size) {
 
 ncclResult_t ncclMemFree(void* pointer) {
   if (pointer == nullptr) return ncclSuccess;
+  not_within_step();
   if (release(pointer, AllocationKind::kNccl)) return ncclSuccess;
   finding_list().add(FindingKind::kInvalidUse,
                      "ncclMemFree of a pointer that is not the start of a live ncclMemAlloc");
@@ -152,7 +156,9 @@ ncclResult_t ncclMemFree(void* pointer) {
 }
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t size, void** handle) {
-  if (comm == nullptr || handle == nullptr) return ncclInvalidArgument;
+  if (handle == nullptr) return ncclInvalidArgument;
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommRegister"); error != ncclSuccess) return error;
+  not_within_step();
   if (const std::string why = unsuitable(buffer, size); !why.empty())
     return refuse_buffer(comm, "ncclCommRegister", why);
   *handle = new char;
@@ -161,8 +167,9 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t size, 
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  if (comm == nullptr) return ncclInvalidArgument;
   if (handle == nullptr) return ncclSuccess;
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommDeregister"); error != ncclSuccess) return error;
+  not_within_step();
   if (!remove(handle)) return refuse_buffer(comm, "ncclCommDeregister", "no such registration");
   delete static_cast<char*>(handle);
   return ncclSuccess;
@@ -170,7 +177,11 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window,
                                     int flags) {
-  if (comm == nullptr || window == nullptr) return ncclInvalidArgument;
+  if (window == nullptr) return ncclInvalidArgument;
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommWindowRegister"); error != ncclSuccess)
+    return error;
+  not_within_step();
+  if (unsafe_while_capturing() != cudaSuccess) return ncclUnhandledCudaError;
   *window = nullptr;
   const std::string why = unsuitable(buffer, size);
   if (!why.empty()) refuse_buffer(comm, "ncclCommWindowRegister", why);
@@ -189,16 +200,18 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, 
                static_cast<int64_t>(reinterpret_cast<uintptr_t>(buffer) - allocation.begin),
                static_cast<int64_t>(allocation.size)};
   }
-  return submit(HostCall(comm->group, comm->rank, comm->host_calls++, "ncclCommWindowRegister", payload,
-                         complete_window, [window, buffer, size, text](void* outcome) {
-                           *window = static_cast<ncclWindow_vidmem*>(outcome);
-                           if (outcome != nullptr) add(outcome, buffer, size, text);
-                         }));
+  return submit(comm, HostCall(comm->group, comm->rank, comm->host_calls++, "ncclCommWindowRegister", payload,
+                               complete_window, [window, buffer, size, text](void* outcome) {
+                                 *window = static_cast<ncclWindow_vidmem*>(outcome);
+                                 if (outcome != nullptr) add(outcome, buffer, size, text);
+                               }));
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  if (comm == nullptr) return ncclInvalidArgument;
   if (window == nullptr) return ncclSuccess;
+  if (const ncclResult_t error = ensure_ready(comm, "ncclCommWindowDeregister"); error != ncclSuccess)
+    return error;
+  not_within_step();
   if (!remove(window)) return refuse_buffer(comm, "ncclCommWindowDeregister", "no such window");
   std::lock_guard lock(comm->group->mutex);
   if (window->set) window->set->live[static_cast<size_t>(window->rank)] = false;

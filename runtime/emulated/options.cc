@@ -23,6 +23,7 @@ Options from_environment() {
   o.devices = static_cast<int>(number(kDevices, o.devices));
   o.device_bytes = static_cast<size_t>(number(kMemoryMb, static_cast<int64_t>(o.device_bytes >> 20))) << 20;
   o.time_out = std::chrono::milliseconds(number(kTimeoutMs, o.time_out.count()));
+  o.hang = std::chrono::milliseconds(number(kHangMs, o.hang.count()));
   o.max_delay = std::chrono::microseconds(number(kDelayUs, 0));
   o.seed = static_cast<uint64_t>(number(kSeed, 1));
   o.deterministic = number(kDeterministic, 0) != 0;

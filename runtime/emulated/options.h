@@ -10,7 +10,8 @@ namespace braid::emulated {
 struct Options {
   int devices = 8;                            // BRAID_EMULATED_DEVICES
   size_t device_bytes = size_t{16} << 30;     // BRAID_EMULATED_MEMORY_MB: cudaMalloc fails above
-  std::chrono::milliseconds time_out{20000};  // BRAID_EMULATED_TIMEOUT_MS: wait for a missing rank
+  std::chrono::milliseconds time_out{20000};  // BRAID_EMULATED_TIMEOUT_MS: until a missing rank is reported
+  std::chrono::milliseconds hang{120000};     // BRAID_EMULATED_HANG_MS: until the process gives up on it
   // A pause before each operation of a stream, drawn evenly from [0, max) by a generator seeded per stream.
   std::chrono::microseconds max_delay{0};  // BRAID_EMULATED_DELAY_US
   uint64_t seed = 1;                       // BRAID_EMULATED_SEED

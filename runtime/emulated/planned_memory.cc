@@ -487,7 +487,7 @@ namespace {
 // Overwrites the bytes with poison, as an operation of the stream.
 void poison(TaskContext& context, const std::string& name, const std::vector<Bytes>& bytes) {
   const Checker::Operation operation =
-      checker().begin(context.stream.logical_thread, context.clock, name, context.label);
+      checker().begin(context.lane.thread, context.clock, name, context.label);
   for (const Bytes& b : bytes) device_memory().forget(b.begin, b.end);
   checker().finish(operation, as_writes(bytes));
 }
@@ -497,21 +497,21 @@ void poison(TaskContext& context, const std::string& name, const std::vector<Byt
 void begin_step(const PlannedMemory& plan, int number, cudaStream_t handle,
                 std::initializer_list<Touch> touches) {
   HostThread& host = host_thread();
-  host.step = nullptr;
+  host.declared = nullptr;
   CUstream_st* stream = find_stream(handle);
   if (!options().check_accesses || stream == nullptr) return;
   const auto step = std::make_shared<const DeclaredStep>(plan, number, host.label, touches);
   if (!step->births().empty()) {
-    stream->enqueue([step](TaskContext& context) {
-      poison(context, "birth of " + step->names_of_births(), step->begin_lives());
-      return true;
-    });
+    stream->enqueue({WorkKind::kOperation, "birth", [step](TaskContext& context) {
+                       poison(context, "birth of " + step->names_of_births(), step->begin_lives());
+                       return true;
+                     }});
   }
-  host.step = step;
+  host.declared = step;
 }
 
 void end_steps(const PlannedMemory& plan, cudaStream_t handle, bool complete) {
-  host_thread().step = nullptr;
+  host_thread().declared = nullptr;
   const std::shared_ptr<PlanState> state = state_of(plan);
   {
     std::lock_guard lock(state->mutex);
@@ -529,10 +529,11 @@ void end_steps(const PlannedMemory& plan, cudaStream_t handle, bool complete) {
     left.push_back({begin, begin + static_cast<uintptr_t>(b.bytes)});
   }
   if (left.empty()) return;
-  stream->enqueue([left = merged(std::move(left))](TaskContext& context) {
-    poison(context, "the end of the run", left);
-    return true;
-  });
+  stream->enqueue(
+      {WorkKind::kOperation, "the end of the run", [left = merged(std::move(left))](TaskContext& context) {
+         poison(context, "the end of the run", left);
+         return true;
+       }});
 }
 
 void forget_plan(const PlannedMemory& plan) {

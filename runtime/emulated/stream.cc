@@ -8,9 +8,12 @@
 #include <utility>
 
 #include "runtime/emulated/block.h"
+#include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
 #include "runtime/emulated/planned_memory.h"
+#include "runtime/emulated/step_scope.h"
 
 namespace braid::emulated {
 namespace {
@@ -110,30 +113,43 @@ bool destroy_event(CUevent_st* event) {
   return true;
 }
 
-cudaError_t result(cudaError_t error) {
-  if (error != cudaSuccess && error != cudaErrorNotReady) host_thread().last_error = error;
+cudaError_t result(cudaError_t error, const char* call) {
+  if (error == cudaSuccess || error == cudaErrorNotReady) return error;
+  host_thread().last_error = error;
+  if (StepScope* step = host_thread().step) step->failed(call, cudaGetErrorString(error));
   return error;
+}
+
+cudaError_t sticky_error() { return static_cast<cudaError_t>(current_device().error.load()); }
+
+Lane::Lane(std::string name) : thread(checker().add_thread(name)), text(std::move(name)) {}
+
+LogicalThread Lane::of_block(unsigned block) {
+  // Named like the lane: findings do not mention blocks, and a name per block would give many findings.
+  while (block_threads.size() <= block) block_threads.push_back(checker().add_thread(text));
+  return block_threads[block];
 }
 
 cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
                               std::function<std::unique_ptr<Fault>(TaskContext&)> run) {
-  stream.enqueue([name = std::move(name), run = std::move(run)](TaskContext& context) {
-    const Checker::Operation operation =
-        checker().begin(context.stream.logical_thread, context.clock, name, context.label);
-    const std::unique_ptr<Fault> fault = run(context);
-    checker().finish(operation, context.accesses.finish());
-    if (fault) report_fault(context, name, *fault);
-    return !fault;
-  });
+  stream.must_be_launched(name);
+  if (const cudaError_t error = implicit_while_capturing(stream, name.c_str()); error != cudaSuccess)
+    return error;
+  stream.enqueue({WorkKind::kOperation, name, [name, run = std::move(run)](TaskContext& context) {
+                    const Checker::Operation operation =
+                        checker().begin(context.lane.thread, context.clock, name, context.label);
+                    const std::unique_ptr<Fault> fault = run(context);
+                    checker().finish(operation, context.accesses.finish());
+                    if (fault) report_fault(context, name, *fault);
+                    return !fault;
+                  }});
   return cudaSuccess;
 }
 
 void report_fault(TaskContext& context, const std::string& name, const Fault& fault) {
   std::string text = name;
   if (!context.label.empty()) text += " [" + context.label + "]";
-  text += " on rank " + std::to_string(context.stream.device.index) + " stream " +
-          std::to_string(context.stream.ordinal) + ", ";
-  finding_list().add(fault.kind, text + fault.text);
+  finding_list().add(fault.kind, text + " on " + context.lane.text + ", " + fault.text);
   context.stream.device.fail(fault.kind == FindingKind::kIllegalAccess ? cudaErrorIllegalAddress
                                                                        : cudaErrorLaunchFailure);
 }
@@ -152,12 +168,14 @@ void reset_devices() {
       device->legacy = nullptr;
     }
   }
+  collective_order().forget_all();
   checker().forget();
   device_memory().restart_ordinals();
   take_findings();
   host_thread().last_error = cudaSuccess;
   host_thread().label.clear();
   host_thread().step = nullptr;
+  host_thread().declared = nullptr;
 }
 
 }  // namespace braid::emulated
@@ -169,9 +187,8 @@ CUstream_st::CUstream_st(Device& device, int ordinal, unsigned flags, int priori
       ordinal(ordinal),
       flags(flags),
       priority(priority),
-      logical_thread(
-          checker().add_thread("rank " + std::to_string(device.index) + " stream " +
-                               (ordinal < 0 ? std::string("0 (legacy default)") : std::to_string(ordinal)))),
+      lane("rank " + std::to_string(device.index) + " stream " +
+           (ordinal < 0 ? std::string("0 (legacy default)") : std::to_string(ordinal))),
       delays_(options().seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(device.index) * 1000003u +
               static_cast<uint64_t>(ordinal + 1)) {
   {
@@ -186,6 +203,7 @@ CUstream_st::CUstream_st(Device& device, int ordinal, unsigned flags, int priori
 }
 
 CUstream_st::~CUstream_st() {
+  if (const auto captured = capture()) captured->leave(*this);
   {
     std::lock_guard lock(handles().mutex);
     handles().streams.erase(this);
@@ -202,33 +220,43 @@ CUstream_st::~CUstream_st() {
   worker_.join();
 }
 
-void CUstream_st::enqueue(Task task, bool asynchronous, std::function<void()> if_failed) {
-  HostThread& host = host_thread();
-  // Stream 0 and blocking streams order each other, as on a GPU.
+void CUstream_st::enqueue(Work work) {
+  if (host_thread().declared != nullptr) {  // also in replays
+    work.task = [declared = host_thread().declared, task = std::move(work.task)](TaskContext& context) {
+      const RunningStep step(declared);
+      return task(context);
+    };
+  }
+  if (const auto captured = capture()) {
+    CUgraphNode_st node{work.kind, work.name, host_thread().label, 0, {}, work.asynchronous, nullptr};
+    node.make = [work = std::move(work)] { return work; };
+    captured->add(*this, std::move(node));
+    return;
+  }
+  VectorClock issued;
+  uint32_t number = 0;
+  const auto others = implicitly_before();
+  for (CUstream_st* other : others) issued.join(other->issued());
+  {
+    std::lock_guard lock(mutex_);
+    issued_.join(issued);
+    issued_.join(host_thread().issued);
+    number = issued_[lane.thread] + 1;
+    issued_.set(lane.thread, number);
+    issued = issued_;
+  }
+  if (StepScope* step = host_thread().step) step->enqueued(*this, work.name, number, issued);
   std::vector<std::shared_ptr<Recording>> first;
-  if ((flags & cudaStreamNonBlocking) == 0) {
-    std::vector<CUstream_st*> others;
-    {
-      std::lock_guard lock(device.mutex);
-      if (this == device.legacy || ordinal < 0) {
-        for (CUstream_st* other : device.streams)
-          if (other != this && (other->flags & cudaStreamNonBlocking) == 0) others.push_back(other);
-      } else if (device.legacy != nullptr) {
-        others.push_back(device.legacy);
-      }
+  for (CUstream_st* other : others) {
+    if (!other->idle()) {
+      first.push_back(other->record());
+      continue;
     }
-    for (CUstream_st* other : others)
-      if (!other->idle())
-        first.push_back(other->record());
-      else
-        first.push_back([&] {
-          auto done = std::make_shared<Recording>();
-          done->finish(other->clock_when_idle());
-          return done;
-        }());
+    first.push_back(std::make_shared<Recording>());
+    first.back()->finish(other->clock_when_idle());
   }
   if (!first.empty()) {
-    task = [first = std::move(first), task = std::move(task)](TaskContext& context) {
+    work.task = [first = std::move(first), task = std::move(work.task)](TaskContext& context) {
       for (const auto& recording : first) {
         recording->wait();
         context.clock.join(recording->clock);
@@ -236,20 +264,46 @@ void CUstream_st::enqueue(Task task, bool asynchronous, std::function<void()> if
       return task(context);
     };
   }
-  bool wait = false;
+  push(std::move(work.task), work.asynchronous, std::move(work.if_failed));
+}
+
+// Stream 0 and blocking streams order each other, as on a GPU.
+std::vector<CUstream_st*> CUstream_st::implicitly_before() {
+  std::vector<CUstream_st*> others;
+  if ((flags & cudaStreamNonBlocking) != 0) return others;
+  std::lock_guard lock(device.mutex);
+  if (this == device.legacy || ordinal < 0) {
+    for (CUstream_st* other : device.streams)
+      if (other != this && (other->flags & cudaStreamNonBlocking) == 0) others.push_back(other);
+  } else if (device.legacy != nullptr) {
+    others.push_back(device.legacy);
+  }
+  return others;
+}
+
+void CUstream_st::wait_for(std::shared_ptr<Recording> recording) {
   {
     std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(task), std::move(if_failed), host.now(), host.label, host.step});
-    ++enqueued_;
-    if (asynchronous) pending_asynchronous_ = enqueued_;
-    wait = options().deterministic && pending_asynchronous_ <= finished_;
+    issued_.join(recording->issued);
   }
+  push(
+      [recording = std::move(recording)](TaskContext& context) {
+        recording->wait();
+        context.clock.join(recording->clock);
+        return true;
+      },
+      true, nullptr);
+}
+
+void CUstream_st::push(Task task, bool asynchronous, std::function<void()> if_failed) {
+  HostThread& host = host_thread();
+  std::unique_lock lock(mutex_);
+  queue_.push_back({std::move(task), std::move(if_failed), host.now(), host.label});
+  const uint64_t target = ++enqueued_;
+  if (asynchronous) pending_asynchronous_ = enqueued_;
   changed_.notify_all();
-  if (wait) {
-    std::unique_lock lock(mutex_);
-    const uint64_t target = enqueued_;
+  if (options().deterministic && pending_asynchronous_ <= finished_)
     changed_.wait(lock, [&] { return finished_ >= target; });
-  }
 }
 
 void CUstream_st::work() {
@@ -269,8 +323,7 @@ void CUstream_st::work() {
           std::chrono::microseconds(delays_() % static_cast<uint64_t>(options().max_delay.count())));
     clock.join(next.host_clock);
     if (device.error.load() == cudaSuccess) {
-      TaskContext context{*this, accesses, clock, std::move(next.label)};
-      const RunningStep step(std::move(next.step));
+      TaskContext context{*this, lane, accesses, clock, std::move(next.label)};
       if (!next.task(context)) device.fail(cudaErrorLaunchFailure);
     } else if (next.if_failed) {
       next.if_failed();
@@ -283,20 +336,45 @@ void CUstream_st::work() {
   }
 }
 
-LogicalThread CUstream_st::logical_thread_of_block(unsigned block) {
-  // Named like the stream: findings do not mention blocks, and a name per block would give many findings.
-  while (block_threads_.size() <= block)
-    block_threads_.push_back(
-        checker().add_thread("rank " + std::to_string(device.index) + " stream " + std::to_string(ordinal)));
-  return block_threads_[block];
-}
-
 cudaError_t CUstream_st::synchronize() {
   std::unique_lock lock(mutex_);
   const uint64_t target = enqueued_;
   changed_.wait(lock, [&] { return finished_ >= target; });
   host_thread().follow(clock_);
+  host_thread().issued.join(issued_);
   return static_cast<cudaError_t>(device.error.load());
+}
+
+std::shared_ptr<Capture> CUstream_st::capture() {
+  std::lock_guard lock(mutex_);
+  return capture_;
+}
+
+void CUstream_st::set_capture(std::shared_ptr<Capture> capture) {
+  std::lock_guard lock(mutex_);
+  capture_ = std::move(capture);
+}
+
+void CUstream_st::begin_launch(const void* by, std::string what) {
+  std::lock_guard lock(mutex_);
+  launching_.emplace(by, std::move(what));
+}
+
+void CUstream_st::end_launch(const void* by) {
+  std::lock_guard lock(mutex_);
+  launching_.erase(by);
+}
+
+void CUstream_st::must_be_launched(const std::string& use) {
+  std::lock_guard lock(mutex_);
+  if (!launching_.empty())
+    finding_list().add(FindingKind::kInvalidUse,
+                       use + " on " + lane.text + " comes before " + launching_.begin()->second);
+}
+
+VectorClock CUstream_st::issued() {
+  std::lock_guard lock(mutex_);
+  return issued_;
 }
 
 void CUstream_st::wait_until_idle() {
@@ -317,15 +395,21 @@ VectorClock CUstream_st::clock_when_idle() {
 
 std::shared_ptr<Recording> CUstream_st::record() {
   auto recording = std::make_shared<Recording>();
+  if (const auto captured = capture()) {
+    recording->nodes = captured->frontier(*this);
+    recording->capture = captured;
+    return recording;
+  }
   std::lock_guard lock(mutex_);
+  issued_.join(host_thread().issued);
+  recording->issued = issued_;
   queue_.push_back({[recording](TaskContext& context) {
                       recording->finish(context.clock);
                       return true;
                     },
                     [recording] { recording->finish({}); },
                     host_thread().now(),
-                    {},
-                    nullptr});
+                    {}});
   ++enqueued_;
   changed_.notify_all();
   return recording;

@@ -8,9 +8,11 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,12 +23,18 @@
 
 namespace braid::emulated {
 
+class Capture;
+
 // One cudaEventRecord: done when the stream reaches it.
 struct Recording {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
-  VectorClock clock;  // once done
+  VectorClock clock;   // once done
+  VectorClock issued;  // what was enqueued before it, by stream
+  // Of an event that is recorded while its stream is captured: it never happens, and stands for these nodes.
+  std::shared_ptr<Capture> capture;
+  std::set<size_t> nodes;
   std::chrono::steady_clock::time_point time;
 
   void finish(const VectorClock& at);
@@ -35,18 +43,40 @@ struct Recording {
 };
 
 struct Device;
-class DeclaredStep;
+
+// What the checker takes for a thread: the operations of one stream, which follow each other.
+struct Lane {
+  LogicalThread thread;
+  std::string text;  // how findings name it
+  std::vector<LogicalThread> block_threads;
+
+  explicit Lane(std::string text);
+  // Of block `block` of its kernels.
+  LogicalThread of_block(unsigned block);
+};
 
 // The context of a task that runs on its stream.
 struct TaskContext {
   CUstream_st& stream;
+  Lane& lane;
   AccessSet& accesses;
-  VectorClock& clock;  // the stream's
+  VectorClock& clock;  // the lane's
   std::string label;
 };
 
 // Returns false if the stream has failed (the task has reported why); later tasks on this device are not run.
 using Task = std::function<bool(TaskContext&)>;
+
+// What a graph must keep when it is updated.
+enum class WorkKind { kKernel, kOperation, kHostFunction, kCollective, kGraph };
+
+struct Work {
+  WorkKind kind;
+  std::string name;  // in findings
+  Task task;
+  std::function<void()> if_failed = nullptr;  // runs instead of the task if the device has failed before
+  bool asynchronous = false;  // may wait for other ranks: the deterministic mode does not wait for it
+};
 
 }  // namespace braid::emulated
 
@@ -55,10 +85,9 @@ struct CUstream_st {
   CUstream_st(braid::emulated::Device& device, int ordinal, unsigned flags, int priority);
   ~CUstream_st();  // runs what is queued
 
-  // May be called on any host thread. `asynchronous` tasks may wait for other ranks: the deterministic mode
-  // does not wait for them. `if_failed` runs instead of the task if the device has failed before.
-  void enqueue(braid::emulated::Task task, bool asynchronous = false,
-               std::function<void()> if_failed = nullptr);
+  // May be called on any host thread. On a stream that is captured it becomes a node.
+  void enqueue(braid::emulated::Work work);
+  void wait_for(std::shared_ptr<braid::emulated::Recording> recording);
   // Waits until everything enqueued before has run, and makes the calling host thread follow it.
   cudaError_t synchronize();
   // Waits as well, but implies no order.
@@ -66,15 +95,24 @@ struct CUstream_st {
   bool idle();
   braid::emulated::VectorClock clock_when_idle();
   std::shared_ptr<braid::emulated::Recording> record();
+  // Between the two calls, a collective that the host has called is not on the stream yet: what uses the stream
+  // meanwhile does not follow it.
+  void begin_launch(const void* by, std::string what);
+  void end_launch(const void* by);
+  void must_be_launched(const std::string& use);  // reports a use that comes too early
+
+  // Null: not captured.
+  std::shared_ptr<braid::emulated::Capture> capture();
+  void set_capture(std::shared_ptr<braid::emulated::Capture> capture);
+
+  // What precedes the next work here, as counts of enqueued work by stream.
+  braid::emulated::VectorClock issued();
 
   braid::emulated::Device& device;
   const int ordinal;
   const unsigned flags;
   const int priority;
-  const braid::emulated::LogicalThread logical_thread;
-
-  // Call from the stream's own tasks: the logical thread for block `block` of its kernels.
-  braid::emulated::LogicalThread logical_thread_of_block(unsigned block);
+  braid::emulated::Lane lane;
 
  private:
   struct Queued {
@@ -82,9 +120,10 @@ struct CUstream_st {
     std::function<void()> if_failed;
     braid::emulated::VectorClock host_clock;
     std::string label;
-    std::shared_ptr<const braid::emulated::DeclaredStep> step;
   };
   void work();
+  std::vector<CUstream_st*> implicitly_before();
+  void push(braid::emulated::Task task, bool asynchronous, std::function<void()> if_failed);
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -92,8 +131,10 @@ struct CUstream_st {
   uint64_t enqueued_ = 0, finished_ = 0, pending_asynchronous_ = 0;
   bool closing_ = false;
   braid::emulated::VectorClock clock_;  // as of the last finished task
+  std::map<const void*, std::string> launching_;
+  std::shared_ptr<braid::emulated::Capture> capture_;
   std::mt19937_64 delays_;
-  std::vector<braid::emulated::LogicalThread> block_threads_;
+  braid::emulated::VectorClock issued_;
   std::thread worker_;
 };
 
@@ -136,7 +177,9 @@ cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
 // Reports the finding and marks the device as failed.
 void report_fault(TaskContext& context, const std::string& name, const Fault& fault);
 
-// Records the error for cudaGetLastError and returns it.
-cudaError_t result(cudaError_t error);
+// The error that a device which has failed gives to every call; cudaSuccess if the current one has not.
+cudaError_t sticky_error();
+// Records the error of the API function `call` for cudaGetLastError and returns it.
+cudaError_t result(cudaError_t error, const char* call = __builtin_FUNCTION());
 
 }  // namespace braid::emulated

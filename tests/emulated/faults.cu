@@ -271,10 +271,7 @@ const char* run_comm(const FaultRun& run, CommFault fault) {
       CHECK_NCCL(ncclAllReduce(send, recv, fault == CommFault::kCountDiffers && odd ? n - 1 : n, ncclFloat32,
                                ncclSum, comm, stream));
   }
-  CHECK_CUDA(cudaStreamSynchronize(stream));
-  ncclResult_t asynchronous = ncclSuccess;
-  CHECK_NCCL(ncclCommGetAsyncError(comm, &asynchronous));
-  if (asynchronous != ncclSuccess) return ncclGetLastError(comm);
+  if (const char* error = finish_or_abort(stream, comm, 1000)) return error;
   if (fault == CommFault::kFreeWhileRegistered) {
     CHECK_NCCL(ncclMemFree(segment));
     CHECK_NCCL(ncclCommWindowDeregister(comm, window));

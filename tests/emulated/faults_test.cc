@@ -183,7 +183,7 @@ TEST_F(FaultsTest, DifferentRootsAreFound) {
 
 TEST_F(FaultsTest, AMissingRankIsNamed) {
   const auto errors = comm(CommFault::kRankMissing);
-  EXPECT_EQ(errors[0], "unspecified launch failure");
+  EXPECT_EQ(errors[0], "aborted");
   EXPECT_THAT(found(),
               Contains(AllOf(HasSubstr("collective time-out: ncclAllReduce [block.0 (AllReduce)] number 0"),
                              HasSubstr("rank 0 waits; missing after 300 ms: rank 1 (which has called "
@@ -192,8 +192,12 @@ TEST_F(FaultsTest, AMissingRankIsNamed) {
 
 TEST_F(FaultsTest, SendsThatWaitForEachOtherAreReported) {
   comm(CommFault::kSendsBeforeReceives);
-  EXPECT_THAT(found(),
-              Contains(AllOf(HasSubstr("time-out: ncclSend"), HasSubstr("whose latest call is ncclSend"))));
+  EXPECT_THAT(
+      found(),
+      AllOf(Contains(AllOf(HasSubstr("time-out: ncclSend"), HasSubstr("whose latest call is ncclSend"))),
+            Contains(AllOf(HasSubstr("collective order: a deadlock"),
+                           HasSubstr("rank 0 calls ncclSend [block.0 (AllReduce)] number 0 to rank 1 of "),
+                           HasSubstr(" before ncclRecv [block.0 (AllReduce)] number 0 from rank 1")))));
 }
 
 TEST_F(FaultsTest, WindowsOutsideNcclMemoryAreFound) {

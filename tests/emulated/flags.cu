@@ -81,6 +81,7 @@ const char* sum_by_flags(const FaultRun& run, FlagFault fault, int abandon_after
   CHECK_CUDA(cudaStreamSynchronize(stream));
   // Freeing is one more overwrite: only a barrier makes it safe.
   CHECK_NCCL(ncclAllReduce(token, token, 1, ncclFloat32, ncclSum, comm, stream));
+  if (const char* error = finish_or_abort(stream, comm, 1000)) return error;
   CHECK_CUDA(cudaMemcpyAsync(sum, output, sizeof(float), cudaMemcpyDeviceToHost, stream));
   CHECK_CUDA(cudaStreamSynchronize(stream));
   CHECK_NCCL(ncclCommWindowDeregister(comm, window));

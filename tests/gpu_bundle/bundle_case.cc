@@ -27,8 +27,8 @@ using gpu_bundle::Case;
 using gpu_bundle::Image;
 using gpu_bundle::Piece;
 
-constexpr std::int64_t kLargeConstant = 4096;   // bytes
-constexpr std::int64_t kStoredElements = 4096;  // of an output
+constexpr std::int64_t kLargeConstant = 4096;    // bytes
+constexpr std::int64_t kStoredElements = 4096;   // of an output
 constexpr std::int64_t kMostElements = 100'000;  // of inputs and outputs of the larger sizes
 
 std::int64_t evaluated(ir::Expr e, const Sizes& sizes) {
@@ -158,8 +158,12 @@ std::vector<std::vector<ir::Tensor>> make_inputs(Case& c, const BundleProgram& p
         p.kind = "scaled";
       }
       gpu_bundle::generate(p, reinterpret_cast<unsigned char*>(t.bytes.data()));
-      Image image{"input", static_cast<int>(k), graph.ranks == 1 ? -1 : r, t.bytes.size(),
-                  rt::checksum(t.bytes.data(), t.bytes.size()), {}};
+      Image image{"input",
+                  static_cast<int>(k),
+                  graph.ranks == 1 ? -1 : r,
+                  t.bytes.size(),
+                  rt::checksum(t.bytes.data(), t.bytes.size()),
+                  {}};
       if (p.count > 0) image.pieces.push_back(p);
       c.images.push_back(std::move(image));
       inputs[static_cast<std::size_t>(r)].push_back(std::move(t));
@@ -180,7 +184,8 @@ void add_expected(Case& c, const ir::Schedule& schedule, const std::vector<std::
       e.dtype = runtime_type(t.dtype);
       e.elements = static_cast<std::uint64_t>(t.numel());
       // Odd, so that all columns of a matrix of a usual width have their turn.
-      e.stride = t.numel() <= kStoredElements ? 1 : static_cast<std::uint64_t>(t.numel() / kStoredElements) | 1;
+      e.stride =
+          t.numel() <= kStoredElements ? 1 : static_cast<std::uint64_t>(t.numel() / kStoredElements) | 1;
       const std::size_t item = rt::size_of(e.dtype);
       std::string bytes;
       for (std::uint64_t i = 0; i < e.elements; i += e.stride)
@@ -206,13 +211,16 @@ std::map<ir::StorageId, GeneratedWeight> generate_weights(ir::Graph& graph) {
     if (static_cast<std::int64_t>(first.size()) < kLargeConstant) continue;
     const Sample s = sample(first, dtype);
     if (!s.finite || s.different * 4 < s.count || s.largest == 0) continue;
-    GeneratedWeight w{dtype, s.positive ? "positive" : "scaled", 0, 1000 * static_cast<std::uint64_t>(out.size() + 1)};
+    GeneratedWeight w{dtype, s.positive ? "positive" : "scaled", 0,
+                      1000 * static_cast<std::uint64_t>(out.size() + 1)};
     // A uniform number within +-b has the square root of the mean square b / sqrt(3).
     const double bound = s.positive ? s.largest : std::sqrt(3 * s.square / static_cast<double>(s.count));
-    w.parameter = std::clamp(static_cast<std::int64_t>(std::lround(std::log2(bound))), std::int64_t{-12}, std::int64_t{8});
+    w.parameter = std::clamp(static_cast<std::int64_t>(std::lround(std::log2(bound))), std::int64_t{-12},
+                             std::int64_t{8});
     auto owner = std::make_shared<std::vector<std::vector<std::byte>>>();
     for (std::size_t r = 0; r < storage.data.per_rank.size(); ++r)
-      owner->push_back(generated(w, static_cast<std::int64_t>(first.size()) / ir::size_of(dtype), static_cast<int>(r)));
+      owner->push_back(
+          generated(w, static_cast<std::int64_t>(first.size()) / ir::size_of(dtype), static_cast<int>(r)));
     ir::ConstantData data;
     for (const std::vector<std::byte>& bytes : *owner) data.per_rank.emplace_back(bytes);
     data.owner = owner;
@@ -245,7 +253,8 @@ std::vector<Sizes> sizes_to_check(const ir::Graph& graph) {
   Sizes large = small;
   if (!graph.dims.empty())
     large[graph.dims[widest].dim_name()] = std::min<std::int64_t>(ir::bounds(graph.dims[widest]).max, 1025);
-  if (large != small && accepted(graph, large) && elements(graph, large) <= kMostElements) out.push_back(large);
+  if (large != small && accepted(graph, large) && elements(graph, large) <= kMostElements)
+    out.push_back(large);
   return out;
 }
 
@@ -293,11 +302,13 @@ Case bundle_case(const BundleProgram& program, const Sizes& sizes, bool checked,
   const auto inputs = make_inputs(c, program, sizes);
   for (const Image& i : c.images) c.bytes += i.bytes;
   for (const ir::GraphOutput& o : graph.outputs)
-    c.bytes += static_cast<std::uint64_t>(evaluated(ir::numel(graph[o.buffer].sizes), sizes) * ir::size_of(graph[o.buffer].dtype));
+    c.bytes += static_cast<std::uint64_t>(evaluated(ir::numel(graph[o.buffer].sizes), sizes) *
+                                          ir::size_of(graph[o.buffer].dtype));
   double flops = 0;
   for (const ir::Operation& op : graph.ops) {
     flops += analysis::kernel_work(
-                 graph, op, [&](const ir::Expr& e) { return evaluated(e, sizes); }, [](ir::BufferId) { return false; })
+                 graph, op, [&](const ir::Expr& e) { return evaluated(e, sizes); },
+                 [](ir::BufferId) { return false; })
                  .flops;
   }
   c.flops = static_cast<std::uint64_t>(flops);

@@ -43,6 +43,7 @@ double loosest_type(const ir::Graph& graph);
 std::string float_type(const ir::Graph& graph);
 
 // Appends what cannot be generated to `data`. Without `checked` the case has no expected outputs, only the work that it does.
-gpu_bundle::Case bundle_case(const BundleProgram& program, const Sizes& sizes, bool checked, std::ostream& data);
+gpu_bundle::Case bundle_case(const BundleProgram& program, const Sizes& sizes, bool checked,
+                             std::ostream& data);
 
 }  // namespace braid::test

@@ -31,7 +31,8 @@ constexpr std::size_t kProgramsPerSource = 24;  // so that many compilers share 
 
 class Bundle {
  public:
-  explicit Bundle(fs::path out) : out_(std::move(out)), text_(out_ / "cases.txt"), data_(out_ / "cases.data", std::ios::binary) {
+  explicit Bundle(fs::path out)
+      : out_(std::move(out)), text_(out_ / "cases.txt"), data_(out_ / "cases.data", std::ios::binary) {
     fs::create_directories(out_ / "programs");
   }
 
@@ -86,7 +87,8 @@ std::string kind_of(const Case& c) {
 
 std::string dtype_of(const ir::Schedule& schedule) {
   std::set<std::string> types;
-  for (const ir::GraphInput& i : schedule.graph.inputs) types.insert(std::string(to_string(schedule.graph[i.buffer].dtype)));
+  for (const ir::GraphInput& i : schedule.graph.inputs)
+    types.insert(std::string(to_string(schedule.graph[i.buffer].dtype)));
   return types.size() == 1 ? *types.begin() : "mixed";
 }
 
@@ -108,7 +110,12 @@ void add_test_cases(Bundle& bundle) {
     }
     const double tolerance = dtype_of(schedule) == "f64" ? 1e-12 : loosest_type(schedule.graph);
     bundle.add(c.source,
-               {schedule, codegen::cuda::emit_cuda(schedule, options), kind_of(c), dtype_of(schedule), tolerance, {}},
+               {schedule,
+                codegen::cuda::emit_cuda(schedule, options),
+                kind_of(c),
+                dtype_of(schedule),
+                tolerance,
+                {}},
                sizes, {});
   }
   if (left_out > 0) throw std::runtime_error(fmt::format("{} cases have no sizes", left_out));
@@ -121,8 +128,12 @@ void add_kernels(Bundle& bundle) {
     ir::Schedule schedule = k.build();
     optimise(schedule, options);
     bundle.add("kernels",
-               {schedule, codegen::cuda::emit_cuda(schedule, {.name = k.name}), "kernels", dtype_of(schedule),
-                loosest_type(schedule.graph), {}},
+               {schedule,
+                codegen::cuda::emit_cuda(schedule, {.name = k.name}),
+                "kernels",
+                dtype_of(schedule),
+                loosest_type(schedule.graph),
+                {}},
                {k.small}, {k.large});
   }
 }
@@ -162,15 +173,18 @@ void add_model(Bundle& bundle, const std::string& line) {
     const auto equals = dim.find('='), dots = dim.find("..");
     if (equals == std::string::npos) continue;
     const std::int64_t low = std::stoll(dim.substr(equals + 1));
-    options.import.dims[dim.substr(0, equals)] = {low, dots == std::string::npos ? low : std::stoll(dim.substr(dots + 2))};
+    options.import.dims[dim.substr(0, equals)] = {
+        low, dots == std::string::npos ? low : std::stoll(dim.substr(dots + 2))};
   }
   ir::Schedule schedule = lower(options);
   optimise(schedule, options);
   std::map<ir::StorageId, GeneratedWeight> generated = generate_weights(schedule.graph);
   const double tolerance = 10 * loosest_type(schedule.graph);
-  BundleProgram program{schedule, codegen::cuda::emit_cuda(schedule, {.name = fields[0]}), "model", float_type(schedule.graph),
+  BundleProgram program{schedule,  codegen::cuda::emit_cuda(schedule, {.name = fields[0]}),
+                        "model",   float_type(schedule.graph),
                         tolerance, std::move(generated)};
-  bundle.add(fields[0], program, parse_sizes(fields[4]), fields[5].empty() ? std::vector<Sizes>() : parse_sizes(fields[5]));
+  bundle.add(fields[0], program, parse_sizes(fields[4]),
+             fields[5].empty() ? std::vector<Sizes>() : parse_sizes(fields[5]));
 }
 
 }  // namespace

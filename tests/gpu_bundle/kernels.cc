@@ -46,7 +46,8 @@ TensorBox transpose(Net& net, TensorBox x) { return net.lowering.permute(x, {1, 
 TensorBox row_sum(Net& net, TensorBox x) { return net.lowering.reduce(x, ReduceKind::sum, {1}, false); }
 TensorBox column_sum(Net& net, TensorBox x) { return net.lowering.reduce(x, ReduceKind::sum, {0}, false); }
 TensorBox softmax(Net& net, TensorBox x) {
-  TensorBox powers = net.unary(OpCode::exp, net.binary(OpCode::sub, x, net.lowering.reduce(x, ReduceKind::max, {1}, true)));
+  TensorBox powers =
+      net.unary(OpCode::exp, net.binary(OpCode::sub, x, net.lowering.reduce(x, ReduceKind::max, {1}, true)));
   return net.binary(OpCode::div, powers, net.lowering.reduce(powers, ReduceKind::sum, {1}, true));
 }
 TensorBox layer_norm(Net& net, TensorBox x) {
@@ -56,7 +57,8 @@ TensorBox layer_norm(Net& net, TensorBox x) {
   };
   TensorBox centred = net.binary(OpCode::sub, x, mean(x));
   TensorBox variance = mean(net.binary(OpCode::mul, centred, centred));
-  TensorBox inverse = net.unary(OpCode::rsqrt, net.binary(OpCode::add, variance, net.lowering.scalar(x.dtype(), 1e-3)));
+  TensorBox inverse =
+      net.unary(OpCode::rsqrt, net.binary(OpCode::add, variance, net.lowering.scalar(x.dtype(), 1e-3)));
   return net.binary(OpCode::mul, centred, inverse);
 }
 
@@ -64,14 +66,16 @@ ir::Schedule product(DType dtype) {
   Net net;
   const Expr rows = net.graph.add_dim("rows", {1, 65536}), inner = net.graph.add_dim("inner", {1, 65536}),
              columns = net.graph.add_dim("columns", {1, 65536});
-  net.lowering.output("y", net.lowering.matmul(net.input("x", dtype, {rows, inner}), net.input("w", dtype, {inner, columns})));
+  net.lowering.output("y", net.lowering.matmul(net.input("x", dtype, {rows, inner}),
+                                               net.input("w", dtype, {inner, columns})));
   return finished(net);
 }
 // Many small products, as in attention.
 ir::Schedule batched_product(DType dtype) {
   Net net;
   const Expr batch = net.graph.add_dim("batch", {1, 4096}), rows = net.graph.add_dim("rows", {1, 4096});
-  net.lowering.output("y", net.lowering.matmul(net.input("x", dtype, {batch, rows, 64}), net.input("w", dtype, {batch, 64, rows})));
+  net.lowering.output("y", net.lowering.matmul(net.input("x", dtype, {batch, rows, 64}),
+                                               net.input("w", dtype, {batch, 64, rows})));
   return finished(net);
 }
 
@@ -80,17 +84,23 @@ ir::Schedule batched_product(DType dtype) {
 std::vector<TimedKernel> timed_kernels() {
   std::vector<TimedKernel> out;
   using Make = TensorBox (*)(Net&, TensorBox);
-  constexpr std::pair<const char*, Make> kRows[] = {{"add", add},         {"gelu", gelu},       {"transpose", transpose},
-                                                    {"row_sum", row_sum}, {"column_sum", column_sum},
-                                                    {"softmax", softmax}, {"layer_norm", layer_norm}};
+  constexpr std::pair<const char*, Make> kRows[] = {{"add", add},
+                                                    {"gelu", gelu},
+                                                    {"transpose", transpose},
+                                                    {"row_sum", row_sum},
+                                                    {"column_sum", column_sum},
+                                                    {"softmax", softmax},
+                                                    {"layer_norm", layer_norm}};
   for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const auto named = [&](const char* name) { return fmt::format("kernel_{}_{}", name, to_string(dtype)); };
     for (const auto& [name, make] : kRows)
       out.push_back({named(name), of_rows(dtype, make), {{"rows", 3}}, {{"rows", 32768}}});
-    out.push_back({named("product"), [=] { return product(dtype); },
+    out.push_back({named("product"),
+                   [=] { return product(dtype); },
                    {{"rows", 5}, {"inner", 40}, {"columns", 24}},
                    {{"rows", 4096}, {"inner", 4096}, {"columns", 4096}}});
-    out.push_back({named("batched_product"), [=] { return batched_product(dtype); },
+    out.push_back({named("batched_product"),
+                   [=] { return batched_product(dtype); },
                    {{"batch", 3}, {"rows", 9}},
                    {{"batch", 384}, {"rows", 512}}});
   }

@@ -19,7 +19,7 @@ constexpr int kMacros[] = {
     cudaEventDisableTiming,  cudaEventInterprocess,       cudaEventRecordDefault,  cudaEventWaitDefault,
     NCCL_UNIQUE_ID_BYTES,    NCCL_CONFIG_UNDEF_INT,       NCCL_SPLIT_NOCOLOR,      NCCL_WIN_DEFAULT,
     NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_REQUIRED_ALIGNMENT, NCCL_CTA_POLICY_DEFAULT, NCCL_CTA_POLICY_EFFICIENCY,
-    NCCL_CTA_POLICY_ZERO};
+    NCCL_CTA_POLICY_ZERO,    NCCL_REVOKE_DEFAULT};
 constexpr int kVersion = NCCL_VERSION_CODE;
 constexpr int kNextVersion = NCCL_VERSION(2, 30, 7);
 constexpr ncclConfig_t kConfig = NCCL_CONFIG_INITIALIZER;
@@ -53,6 +53,7 @@ constexpr ncclConfig_t kConfig = NCCL_CONFIG_INITIALIZER;
 #undef NCCL_CTA_POLICY_DEFAULT
 #undef NCCL_CTA_POLICY_EFFICIENCY
 #undef NCCL_CTA_POLICY_ZERO
+#undef NCCL_REVOKE_DEFAULT
 #undef NCCL_CONFIG_INITIALIZER
 
 namespace emulated {
@@ -66,7 +67,7 @@ constexpr int kMacros[] = {
     cudaEventDisableTiming,  cudaEventInterprocess,       cudaEventRecordDefault,  cudaEventWaitDefault,
     NCCL_UNIQUE_ID_BYTES,    NCCL_CONFIG_UNDEF_INT,       NCCL_SPLIT_NOCOLOR,      NCCL_WIN_DEFAULT,
     NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_REQUIRED_ALIGNMENT, NCCL_CTA_POLICY_DEFAULT, NCCL_CTA_POLICY_EFFICIENCY,
-    NCCL_CTA_POLICY_ZERO};
+    NCCL_CTA_POLICY_ZERO,    NCCL_REVOKE_DEFAULT};
 constexpr ncclConfig_t kConfig = NCCL_CONFIG_INITIALIZER;
 }  // namespace emulated
 

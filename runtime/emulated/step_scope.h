@@ -1,0 +1,50 @@
+// A step of a program, as the program's runtime announces it: what the host may not do meanwhile, and what must
+// hold at its end.
+//
+// Within a step the host only enqueues. Allocating, registering, waiting for the device, copies through pageable
+// memory, and making communicators, streams or events stall the device or the peers, so each of them is a
+// finding. The step's first work on each stream follows all that was enqueued before on the caller's stream,
+// and the caller's stream follows all that the step enqueues: held against the events that were recorded and
+// waited for, not against the timing. A step that reports success has had no call that failed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "runtime/emulated/cuda_api.h"
+#include "runtime/emulated/vector_clock.h"
+
+namespace braid::emulated {
+
+class StepScope {
+ public:
+  // Work enqueued on this host thread belongs to the step from now on. `caller` is the stream that the step
+  // follows and precedes.
+  explicit StepScope(cudaStream_t caller);
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+  ~StepScope();
+
+  // The step is complete and will be reported as a success. Without this call it has failed.
+  void done();
+
+  // For the library: `name` was enqueued on `stream`, as its work number `number`, after what `issued` says.
+  void enqueued(CUstream_st& stream, const std::string& name, uint32_t number, const VectorClock& issued);
+  void failed(const char* call, const std::string& error);
+
+ private:
+  struct Work {
+    uint32_t number;
+    std::string name;
+  };
+  CUstream_st* const caller_;
+  uint32_t before_ = 0;                  // the caller's latest work before the step
+  std::map<CUstream_st*, Work> latest_;  // of each stream that the step uses
+  std::string failure_;
+};
+
+// Reports `call`, which makes or waits for what a step must not, if this host thread is within a step.
+void not_within_step(const char* call = __builtin_FUNCTION());
+
+}  // namespace braid::emulated
