@@ -266,15 +266,13 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   if (attributes == nullptr) return result(cudaErrorInvalidValue);
-  *attributes = {cudaMemoryTypeUnregistered, -2, nullptr, const_cast<void*>(pointer), {}};
+  void* const address = const_cast<void*>(pointer);
+  *attributes = {cudaMemoryTypeUnregistered, -2, nullptr, address, {}};
   const int index = device_memory().find(reinterpret_cast<uintptr_t>(pointer));
-  if (index >= 0 && !device_memory().at(index).freed) {
-    *attributes = {
-        cudaMemoryTypeDevice, device_memory().at(index).device, const_cast<void*>(pointer), nullptr, {}};
-  } else if (pinned(pointer)) {
-    *attributes = {
-        cudaMemoryTypeHost, host_thread().device, const_cast<void*>(pointer), const_cast<void*>(pointer), {}};
-  }
+  if (index < 0 || device_memory().at(index).freed) return cudaSuccess;
+  const Allocation memory = device_memory().at(index);
+  const bool host = memory.kind == AllocationKind::kPinned;
+  *attributes = {host ? cudaMemoryTypeHost : cudaMemoryTypeDevice, memory.device, address, host ? address : nullptr, {}};
   return cudaSuccess;
 }
 
