@@ -27,8 +27,9 @@ BlockRunner::~BlockRunner() = default;
 BlockRunner* BlockRunner::current() { return current_kernel_thread != nullptr ? running_runner : nullptr; }
 
 BlockRunner& block_runner() {
-  thread_local BlockRunner runner;
-  return runner;
+  // On the heap: memory for variables of threads is scarce in a library that is opened late.
+  thread_local const auto runner = std::make_unique<BlockRunner>();
+  return *runner;
 }
 
 const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, size_t shared_limit,

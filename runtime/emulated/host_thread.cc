@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -91,8 +92,8 @@ Checker::Operation HostThread::begin(std::string name) {
 }
 
 HostThread& host_thread() {
-  thread_local HostThread thread;
-  return thread;
+  thread_local const auto thread = std::make_unique<HostThread>();  // as block_runner()
+  return *thread;
 }
 
 }  // namespace braid::emulated
