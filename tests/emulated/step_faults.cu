@@ -152,8 +152,8 @@ const char* calls_after_a_fault() {
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   CHECK_CUDA(cudaEventCreateWithFlags(&recorded, cudaEventDisableTiming));
   CHECK_CUDA(cudaMalloc(&memory, kBytes));
+  CHECK_CUDA(cudaEventRecord(recorded, stream));  // before: the kernel may fail at once
   CHECK_CUDA(BRAID_LAUNCH(write_past_end_kernel, 1, 1, 0, stream, memory));
-  CHECK_CUDA(cudaEventRecord(recorded, stream));
   if (cudaStreamSynchronize(stream) != cudaErrorIllegalAddress) return "cudaStreamSynchronize";
 #define STICKY(call) \
   if ((call) != cudaErrorIllegalAddress) return #call
