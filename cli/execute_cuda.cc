@@ -108,6 +108,13 @@ std::vector<RankResult> execute_cuda(const ProgramFiles& files,
                                      const ExecuteOptions& options) {
   const BraidCudaProgram& table = *load_cuda_program(files);
   const ProgramInterface program = interface_of(files);
+  for (const std::vector<ir::Tensor>& rank : inputs) {
+    if (rank.size() == program.inputs.size()) continue;
+    ir::user_error(
+        rt::kWrongInput, {.file = files.dir},
+        fmt::format("{} inputs are given, but the program has {}", rank.size(), program.inputs.size()),
+        "give every input of the model");
+  }
   const std::vector<std::int64_t> dims = dims_of(program, inputs);
   std::size_t size_count = 0;
   for (const InputSpec& i : program.inputs) size_count += i.sizes.size();

@@ -12,6 +12,7 @@
 
 #include "cli/command.h"
 #include "cli/compare.h"
+#include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/launched.h"
 #include "cli/model_options.h"
@@ -205,6 +206,9 @@ nlohmann::ordered_json error_of(const std::exception& error) {
 }
 
 int run(const Options& o) {
+  if (o.target == "interpreter" && o.execute.device != DeviceChoice::automatic)
+    ir::user_error(kBadOption, {}, "--device is for CUDA programs, and the interpreter runs here",
+                   "choose --target cuda, or leave --device out");
   int counts[3] = {0, 0, 0};
   nlohmann::ordered_json cases = nlohmann::ordered_json::array();
   for (const std::string& dir : o.cases) {

@@ -65,6 +65,9 @@ inline const char* reason_against(const GemmProblem& p) {
   if (p.batch > 1 && p.stride_d == 0 && !p.batch_by_pointers) return "a batched GEMM requires a stride of D";
   if (p.batch_by_pointers && (p.has_bias || p.epilogue != GemmEpilogue::kNone || p.beta != 0.0f))
     return "a GEMM over arrays of pointers has neither bias nor epilogue nor C";
+  if (p.batch_by_pointers && p.input_type != GemmType::kFloat32 &&
+      (p.alignment_a < 16 || p.alignment_b < 16 || p.alignment_d < 16))
+    return "a GEMM over arrays of pointers to halves requires multiples of 16 bytes";
   const GemmType in = p.input_type, out = p.output_type;
   if (in == GemmType::kFloat32 && out != GemmType::kFloat32)
     return "a GEMM of float32 inputs must have a float32 output";

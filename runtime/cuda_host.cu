@@ -1,3 +1,5 @@
+#include <atomic>
+#include <barrier>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -24,13 +26,14 @@ class Rank {
     if (comm_ != nullptr) ncclCommDestroy(comm_);
   }
 
-  bool go(const ncclUniqueId& id) {
+  bool make(const ncclUniqueId& id) {
     int devices = 0;
     return ok(cudaGetDeviceCount(&devices), "cudaGetDeviceCount") &&
            ok(cudaSetDevice(rank_ % devices), "cudaSetDevice") &&
-           ok(ncclCommInitRank(&comm_, program_.ranks, id, rank_), "ncclCommInitRank") && create() &&
-           copy_in() && steps() && copy_out();
+           ok(ncclCommInitRank(&comm_, program_.ranks, id, rank_), "ncclCommInitRank") && create();
   }
+  // After all ranks are there.
+  bool run() { return copy_in() && steps() && copy_out(); }
 
   BraidStatus status() const { return status_; }
   const std::string& message() const { return message_; }
@@ -221,10 +224,14 @@ extern "C" BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* me
   std::vector<BraidStatus> statuses(static_cast<size_t>(run->program->ranks), BRAID_OK);
   std::vector<std::string> messages(statuses.size());
   std::vector<std::thread> threads;
+  std::barrier all_made(run->program->ranks);
+  std::atomic<bool> any_failed = false;
   for (int r = 0; r < run->program->ranks; ++r) {
     threads.emplace_back([&, r] {
       Rank rank(*run, r);
-      rank.go(id);
+      if (!rank.make(id)) any_failed = true;
+      all_made.arrive_and_wait();  // a rank that cannot run must not be waited for in a step
+      if (!any_failed) rank.run();
       statuses[static_cast<size_t>(r)] = rank.status();
       messages[static_cast<size_t>(r)] = rank.message();
     });

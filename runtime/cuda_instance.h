@@ -222,6 +222,7 @@ class Instance {
   std::vector<std::shared_ptr<DeviceWeights>> shared_weights_;  // what weights_ and rank_weights_ point to
   void* workspace_ = nullptr;
   size_t workspace_bytes_ = 0;
+  std::vector<void*> old_workspaces_;
   int* device_flag_ = nullptr;  // INT_MAX - site of the first index check that failed; 0: none
   int* host_flag_ = nullptr;    // pinned, copied at the end of every step
   std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> prepared_;  // by dims, the latest kMostPrepared

@@ -4,6 +4,14 @@ namespace braid::rt {
 
 using dnnl::memory;
 
+namespace {
+memory::dims row_major(const memory::dims& sizes) {
+  memory::dims strides(sizes.size(), 1);
+  for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * sizes[d];
+  return strides;
+}
+}  // namespace
+
 #if DNNL_VERSION_MAJOR >= 3
 
 std::optional<Blocking> blocking_of(const memory::desc& desc) {
@@ -14,6 +22,10 @@ std::optional<Blocking> blocking_of(const memory::desc& desc) {
 
 memory::desc in_any_layout(const memory::desc& desc) {
   return {desc.get_dims(), desc.get_data_type(), memory::format_tag::any};
+}
+
+memory::desc in_row_major(const memory::desc& desc) {
+  return {desc.get_dims(), desc.get_data_type(), row_major(desc.get_dims())};
 }
 
 dnnl::matmul::primitive_desc describe_matmul(const memory::desc& a, const memory::desc& b,
@@ -64,6 +76,10 @@ std::optional<Blocking> blocking_of(const memory::desc& desc) {
 
 memory::desc in_any_layout(const memory::desc& desc) {
   return {desc.dims(), desc.data_type(), memory::format_tag::any};
+}
+
+memory::desc in_row_major(const memory::desc& desc) {
+  return {desc.dims(), desc.data_type(), row_major(desc.dims())};
 }
 
 dnnl::matmul::primitive_desc describe_matmul(const memory::desc& a, const memory::desc& b,

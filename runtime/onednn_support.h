@@ -36,6 +36,8 @@ std::optional<Blocking> blocking_of(const dnnl::memory::desc& desc);
 
 // The same sizes and type, the layout left to the library.
 dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc);
+// The same sizes and type, dense, the last dimension innermost.
+dnnl::memory::desc in_row_major(const dnnl::memory::desc& desc);
 
 struct WindowGeometry {
   dnnl::memory::dims stride, taps, dilation, pad_before, pad_after;  // dilation: elements between two taps

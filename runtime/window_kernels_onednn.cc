@@ -359,13 +359,27 @@ struct WindowLibrary::Impl {
   std::map<std::tuple<ConvolutionShape, const float*, int>, std::unique_ptr<WindowKernel>> convolutions;
   std::map<std::tuple<PoolShape, int>, std::unique_ptr<WindowKernel>> pools;
 
+  bool can_reorder(const Desc& from, const Desc& to) const {
+    return static_cast<bool>(
+        dnnl::reorder::primitive_desc(engine, from, engine, to, dnnl::primitive_attr(), true));
+  }
+
   const std::byte* pack(const float* b, const Desc& given, const Desc& layout) {
     if (given == layout) return reinterpret_cast<const std::byte*>(b);
     for (const Packed& p : packed) {
       if (p.b == b && p.given == given && p.layout == layout) return p.bytes.get();
     }
     AlignedBytes bytes = aligned_bytes(layout.get_size());
-    Reorder(given, layout, engine).run(b, bytes.get(), stream);
+    const void* from = b;
+    Desc as = given;
+    AlignedBytes dense;
+    if (!can_reorder(given, layout)) {  // the layouts of Winograd's algorithm are made from few others
+      as = in_row_major(given);
+      dense = aligned_bytes(as.get_size());
+      Reorder(given, as, engine).run(b, dense.get(), stream);
+      from = dense.get();
+    }
+    Reorder(as, layout, engine).run(from, bytes.get(), stream);
     stream.wait();
     packed.push_back({b, given, layout, std::move(bytes)});
     return packed.back().bytes.get();

@@ -89,20 +89,25 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
   std::vector<std::string> numbers;
   for (const std::string& text : architectures) {
     const std::optional<std::string> number = architecture(text);
-    if (!number)
-      ir::user_error(kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture", text),
+    constexpr int kOldest = 80;
+    if (!number || std::stoi(*number) < kOldest)
+      ir::user_error(kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture from sm_80 on", text),
                      "give for example sm_80 or sm_90a");
     numbers.push_back(*number);
   }
-  // Machine code for each, and for the newest also PTX, which drivers translate for later ones.
+  // Machine code for each, and PTX of the newest, which drivers translate for later ones; but not that of sm_90a and the
+  // like, which is for no other.
   std::sort(numbers.begin(), numbers.end(), [](const std::string& a, const std::string& b) {
     return std::pair(std::stoi(a), a) < std::pair(std::stoi(b), b);
   });
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  const auto newest = std::find_if(numbers.rbegin(), numbers.rend(), [](const std::string& number) {
+    return std::isdigit(static_cast<unsigned char>(number.back())) != 0;
+  });
   std::string targets;
   for (const std::string& number : numbers) {
-    const std::string code =
-        number == numbers.back() ? fmt::format("[sm_{0},compute_{0}]", number) : "sm_" + number;
+    const bool ptx = newest != numbers.rend() && number == *newest;
+    const std::string code = ptx ? fmt::format("[sm_{0},compute_{0}]", number) : "sm_" + number;
     targets += fmt::format(" -gencode=arch=compute_{},code={}", number, code);
   }
   const std::optional<std::string> nvcc = find_nvcc();

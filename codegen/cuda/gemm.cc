@@ -70,8 +70,30 @@ std::vector<GemmPlan::Batch> batches(const ir::Product& gemm) {
   return out;
 }
 
+// What all addresses are multiples of that lie these bytes behind the beginning of a buffer, at most 16; the places of
+// buffers are multiples of that.
+std::int64_t alignment_of(const ir::Graph& graph, ir::BufferId buffer, const std::vector<Expr>& bytes) {
+  std::int64_t common = 16;
+  const auto add = [&](Expr e) {
+    for (const ir::Term& term : ir::terms(e)) common = std::gcd(common, term.coefficient);
+  };
+  add(ir::region(graph, buffer).offset);
+  for (Expr e : bytes) add(e);
+  return common;
+}
+
+std::int64_t alignment_of(const ir::Graph& graph, const ir::TensorRef& ref,
+                          const std::vector<Expr>& strides) {
+  const std::int64_t item = ir::size_of(graph[ref.buffer].dtype);
+  std::vector<Expr> bytes = {ref.offset * item};
+  for (Expr stride : strides) bytes.push_back(stride * item);
+  return alignment_of(graph, ref.buffer, bytes);
+}
+
 struct Operands {
   Matrix a, b, d;
+  // Bytes that the addresses of all their matrices are multiples of, at most 16.
+  std::int64_t alignment_a, alignment_b, alignment_d;
 };
 
 // nullopt if the library does not support the product.
@@ -85,8 +107,25 @@ std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Product& g
     return std::nullopt;
   }
   const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b), d = matrix_of(gemm.out);
-  if (!a || !b || !d || batches(gemm).size() > kMostBatches) return std::nullopt;
-  return Operands{*a, *b, *d};
+  const std::vector<GemmPlan::Batch> levels = batches(gemm);
+  if (!a || !b || !d || levels.size() > kMostBatches) return std::nullopt;
+  std::vector<Expr> steps_a, steps_b, steps_d;
+  for (const GemmPlan::Batch& level : levels) {
+    steps_a.push_back(level.a);
+    steps_b.push_back(level.b);
+    steps_d.push_back(level.d);
+  }
+  const Operands out = {*a,
+                        *b,
+                        *d,
+                        alignment_of(graph, gemm.a, steps_a),
+                        alignment_of(graph, gemm.b, steps_b),
+                        alignment_of(graph, gemm.out, steps_d)};
+  // cuBLAS does not look at the addresses in arrays, and its kernels for halves read 16 bytes at once.
+  if (levels.size() > 1 && in != DType::f32 &&
+      std::min({out.alignment_a, out.alignment_b, out.alignment_d}) < 16)
+    return std::nullopt;
+  return out;
 }
 
 // The library's name of an activation.
@@ -101,22 +140,6 @@ const char* library_activation(ir::PostOp::Kind kind) {
   }
 }
 
-// What the addresses of an operand's matrices are multiples of, at most 16 bytes; the bases of all places are multiples of
-// that.
-std::int64_t alignment_of(const ir::Graph& graph, const MemoryMap& memory, const ir::TensorRef& ref,
-                          const std::vector<Expr>& batch_strides) {
-  std::int64_t common = 16;
-  const auto add = [&](Expr bytes) {
-    for (const ir::Term& term : ir::terms(bytes)) common = std::gcd(common, term.coefficient);
-  };
-  const std::int64_t item = ir::size_of(graph[ref.buffer].dtype);
-  const ir::MemoryRegion region = ir::region(graph, ref.buffer);
-  add(memory.place(region.storage)->offset);
-  add(region.offset + ref.offset * item);
-  for (Expr stride : batch_strides) add(stride * item);
-  return common;
-}
-
 }  // namespace
 
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
@@ -128,10 +151,12 @@ std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
   for (const ir::PostOp& op : product.post_ops) {
     if (by_pointers && op.kind != ir::PostOp::Kind::identity) return taken;
     if (op.kind == ir::PostOp::Kind::add_vector) {
-      // Only one, in the type of the output. A column-major output is computed as its transpose, in which the
+      // Only one, in the type of the output, at a multiple of 16 bytes. A column-major output is computed as its transpose, in which the
       // vector would run along the rows.
-      if (taken > 0 || operands->d.transposed ||
-          graph[ir::operand_buffer(product, op)].dtype != graph[product.out.buffer].dtype)
+      const ir::BufferId vector = ir::operand_buffer(product, op);
+      const std::int64_t item = ir::size_of(graph[vector].dtype);
+      if (taken > 0 || operands->d.transposed || graph[vector].dtype != graph[product.out.buffer].dtype ||
+          alignment_of(graph, vector, {ir::operand_offset(graph, product, op) * item}) < 16)
         return taken;
     } else if (op.kind != ir::PostOp::Kind::identity) {
       return taken + (library_activation(op.kind) != nullptr);
@@ -148,7 +173,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   ir::internal_check(!gemm.epilogue || ir::named_to_the_end(gemm),
                      "the library does not have the epilogue of '{}': the schedule is not legalised",
                      graph[op].name);
-  const auto& [a, b, d] = *operands;
+  const Matrix &a = operands->a, &b = operands->b, &d = operands->d;
   GemmPlan plan;
   std::vector<GemmPlan::Batch> levels = batches(gemm);
   const std::size_t n = gemm.out.sizes.size();
@@ -158,15 +183,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   plan.b = pointer(gemm.b);
   plan.d = pointer(gemm.out);
   plan.bias = "nullptr";
-  std::vector<Expr> steps_a, steps_b, steps_d;
-  for (const GemmPlan::Batch& level : levels) {
-    steps_a.push_back(level.a);
-    steps_b.push_back(level.b);
-    steps_d.push_back(level.d);
-  }
-  std::int64_t alignment_a = alignment_of(graph, memory, gemm.a, steps_a),
-               alignment_b = alignment_of(graph, memory, gemm.b, steps_b);
-  const std::int64_t alignment_d = alignment_of(graph, memory, gemm.out, steps_d);
+  std::int64_t alignment_a = operands->alignment_a, alignment_b = operands->alignment_b;
   bool transpose_a = a.transposed, transpose_b = b.transposed;
   Expr lda = a.leading, ldb = b.leading;
   if (d.transposed) {  // D^T = B^T A^T
@@ -210,7 +227,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   };
   alignment("alignment_a", alignment_a);
   alignment("alignment_b", alignment_b);
-  alignment("alignment_d", alignment_d);
+  alignment("alignment_d", operands->alignment_d);
   for (const ir::PostOp& step : gemm.post_ops) {
     if (step.kind == ir::PostOp::Kind::add_vector) {
       field("has_bias", "true");

@@ -117,6 +117,23 @@ TEST(Gpu, EveryRankNeedsOne) {
   EXPECT_THAT(folder.names(), Contains("results/rank1"));
 }
 
+// Emulated: the other rank would wait for it in a collective.
+TEST(Gpu, ARankThatCannotBeginKeepsTheOthersFromTheirSteps) {
+  const Folder folder;
+  const ProcessResult compiled =
+      braid({"compile", model("collectives/row_split_linear/model.rank{rank}.onnx"), "--ranks", "2",
+             "--target", "cuda", "--dim", "batch=1..4", "--emit", "source", "-o", folder / "out"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const std::string weights = folder / "out/weights.rank1.bin";
+  std::string bytes = read_text(weights);
+  bytes[70] = static_cast<char>(bytes[70] ^ 1);
+  fs::remove(weights);  // it may be a link
+  folder.file("out/weights.rank1.bin", bytes);
+  const ProcessResult run = braid({"run", folder / "out", "--random", "1", "--device", "emulated"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("rank 1"), HasSubstr("is damaged")));
+}
+
 TEST(Gpu, AChoiceForACpuProgramIsRefused) {
   const Folder folder;
   for (const char* device : {"gpu", "emulated"}) {
@@ -126,6 +143,10 @@ TEST(Gpu, AChoiceForACpuProgramIsRefused) {
     EXPECT_THAT(result.err, HasSubstr("BR0003"));
   }
   EXPECT_NE(braid({"run", folder / "twice.braid", "--device", "tpu"}).exit_code, 0);
+  const ProcessResult interpreter =
+      braid({"test", "--target", "interpreter", "--device", "gpu", folder / "case"});
+  EXPECT_EQ(interpreter.exit_code, 1);
+  EXPECT_THAT(interpreter.err, HasSubstr("BR0003"));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // more channels and filters.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <string>
@@ -35,6 +37,21 @@ void lay_out(bool channels_last, int64_t channels, int64_t slack,
   batch = sizes[0] * sizes[1] * (channels + (channels_last ? slack : 0));
 }
 
+// Filters, channels and taps in any order, or a slice of more channels.
+void lay_out_weights(Random& random, ConvolutionShape& s) {
+  std::array<int64_t*, 4> strides = {&s.b_filter, &s.b_channel, &s.b_tap[0], &s.b_tap[1]};
+  std::array<int64_t, 4> sizes = {s.filters, s.channels, 3, 3};
+  std::array<std::size_t, 4> order = {0, 1, 2, 3};
+  if (random() % 2 == 0) std::shuffle(order.begin(), order.end(), random);
+  if (random() % 4 == 0) sizes[1] += between(random, 1, 8);
+  int64_t next = 1;
+  for (std::size_t k = 4; k-- > 0;) {
+    *strides[order[k]] = next;
+    next *= sizes[order[k]];
+  }
+  s.b_group = next;
+}
+
 ConvolutionShape random_shape(Random& random, bool depth) {
   ConvolutionShape s;
   s.spatial = 2;
@@ -55,10 +72,7 @@ ConvolutionShape random_shape(Random& random, bool depth) {
   const int64_t slack = random() % 3 == 0 ? between(random, 1, 40) : 0;
   lay_out(last, s.channels, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
   lay_out(last, s.filters, slack, s.out, s.out_batch, s.out_channel, s.out_spatial);
-  s.b_filter = s.channels * 9;
-  s.b_channel = 9;
-  s.b_tap = {3, 1, 0};
-  s.b_group = s.filters * s.b_filter;
+  lay_out_weights(random, s);
   return s;
 }
 
@@ -119,7 +133,7 @@ double apply(PostOp op, double x, double scale, double operand) {
 
 // Largest difference from the kernel's result, relative to the largest sum.
 double difference(const ConvolutionShape& s, Random& random, std::string* name) {
-  const std::vector<float> a = values(random, s.batch * s.a_batch), b = values(random, s.weights()),
+  const std::vector<float> a = values(random, s.batch * s.a_batch), b = values(random, s.b_group),
                            matrix = values(random, s.batch * s.out_batch);
   std::vector<float> vectors[kMaxPostOps];
   std::vector<float> out(static_cast<size_t>(s.batch * s.out_batch), 1e30f);
