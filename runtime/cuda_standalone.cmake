@@ -15,6 +15,7 @@ get_filename_component(BRAID_STANDALONE_ROOT "${CMAKE_CURRENT_LIST_DIR}" DIRECTO
 find_package(Threads REQUIRED)
 
 option(BRAID_EMULATED "Build for the emulated device, without nvcc" OFF)
+set(BRAID_EMULATED_LIBRARY "" CACHE FILEPATH "With BRAID_EMULATED: libbraid_emulated_device.so; empty: built here")
 set(BRAID_PROGRAM_SUFFIX ".cuda.so")  # as braid compile names libraries
 if(BRAID_EMULATED)
   set(BRAID_CUDA OFF)
@@ -31,7 +32,12 @@ include("${CMAKE_CURRENT_LIST_DIR}/cuda_toolkit.cmake")
 add_library(braid_cuda_runtime INTERFACE)
 target_include_directories(braid_cuda_runtime INTERFACE "${BRAID_STANDALONE_ROOT}")
 target_link_libraries(braid_cuda_runtime INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
-if(BRAID_EMULATED)
+if(BRAID_EMULATED_LIBRARY)  # one that is built already
+  add_library(braid_emulated_device SHARED IMPORTED)
+  set_target_properties(braid_emulated_device PROPERTIES IMPORTED_LOCATION "${BRAID_EMULATED_LIBRARY}"
+                        INTERFACE_COMPILE_DEFINITIONS BRAID_EMULATED_DEVICE)
+  target_link_libraries(braid_cuda_runtime INTERFACE braid_emulated_device)
+elseif(BRAID_EMULATED)
   file(GLOB sources "${CMAKE_CURRENT_LIST_DIR}/emulated/*.cc")
   add_library(braid_emulated_device SHARED ${sources})
   target_include_directories(braid_emulated_device PUBLIC "${BRAID_STANDALONE_ROOT}")

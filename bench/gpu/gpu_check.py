@@ -67,8 +67,14 @@ class Check:
         self.state = {"bundle": self.fingerprint(), "machine": {}, "rows": {}}
 
     def fingerprint(self):
-        path = self.options.cases or self.bundle / "cases.txt"
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        """Of all that decides a result but the machine and the harness."""
+        root = self.options.cases.parent if self.options.cases else self.bundle
+        digest = hashlib.sha256()
+        sources = [path for folder in ("programs", "runtime") for path in (root / folder).rglob("*") if path.is_file()]
+        for path in sorted([root / "cases.txt", root / "cases.data", *sources]):
+            digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode())
+            digest.update(path.read_bytes())
+        return digest.hexdigest()[:16]
 
     # ---- results
 
@@ -148,7 +154,7 @@ class Check:
         jobs = str(os.cpu_count() or 1)
         log = self.log_path(row.name)
         log.unlink(missing_ok=True)
-        configure = ["cmake", "-S", ".", "-B", self.build, *(self.options.cmake or [])]
+        configure = ["cmake", "-G", "Unix Makefiles", "-S", ".", "-B", self.build, *(self.options.cmake or [])]
         if self.options.emulated:
             configure.append("-DBRAID_EMULATED=ON")
         status, text, seconds = self.command(configure, log)
@@ -286,10 +292,12 @@ class Check:
                 print("out of time: the next call goes on")
                 break
             if row.name == "build":
-                # A build is no result that another machine could have brought.
-                if not self.harness.exists() or self.wanted(row.name):
+                # A build is no result that another machine could have brought. One that ran out of time goes on.
+                unfinished = self.state["rows"].get(row.name, {}).get("state") == "timeout"
+                if not self.harness.exists() or unfinished or self.wanted(row.name):
                     self.build_all(row)
-                if not self.harness.exists():
+                if not self.harness.exists() or self.state["rows"].get(row.name, {}).get("state") == "timeout":
+                    print("not built: the next call goes on")
                     break
                 self.state["machine"] = {"date": datetime.date.today().isoformat(), "gpu": self.clocks()}
             elif row.section == "correctness":
@@ -308,7 +316,7 @@ class Check:
         return text(known) if text and known["state"] == "pass" else known["state"] + (f": {known['detail']}" if known["detail"] else "")
 
     def report(self):
-        rows = self.rows() if not self.options.emulated else Check.rows(self)
+        rows = self.rows()
         machine = self.state["rows"].get("machine", {}).get("values", {})
         out = ["# CUDA programs on a GPU", ""]
         where = ", ".join(
