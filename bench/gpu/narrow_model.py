@@ -20,7 +20,10 @@ def narrow(model, name):
     def tensor(t):
         if t.data_type == TensorProto.FLOAT:
             narrowed = onnx.TensorProto(name=t.name, data_type=number, dims=t.dims)
-            narrowed.raw_data = numpy_helper.to_array(t).astype(dtype).tobytes()
+            values, limits = numpy_helper.to_array(t), ml_dtypes.finfo(dtype)
+            # The least float32, as masks have it, would become infinity, and 0 times that NaN.
+            finite = np.clip(values, float(limits.min), float(limits.max))
+            narrowed.raw_data = np.where(np.isinf(values), values, finite).astype(dtype).tobytes()
             t.CopyFrom(narrowed)
 
     for initializer in graph.initializer:

@@ -272,7 +272,8 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   if (index < 0 || device_memory().at(index).freed) return cudaSuccess;
   const Allocation memory = device_memory().at(index);
   const bool host = memory.kind == AllocationKind::kPinned;
-  *attributes = {host ? cudaMemoryTypeHost : cudaMemoryTypeDevice, memory.device, address, host ? address : nullptr, {}};
+  *attributes = {
+      host ? cudaMemoryTypeHost : cudaMemoryTypeDevice, memory.device, address, host ? address : nullptr, {}};
   return cudaSuccess;
 }
 

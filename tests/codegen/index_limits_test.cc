@@ -54,7 +54,8 @@ TEST(IndexLimits, WhatIsStoredOnTheWayIsFollowed) {
 }
 
 TEST(IndexLimits, LengthsOfSequencesAreAtMostTheSteps) {
-  EXPECT_EQ(limits_of("g (float[5, 2, 3] x, float[1, 4, 3] w, float[1, 4, 4] r, int32[2] lengths) => (float[5, 1, 2, 4] y) "
+  EXPECT_EQ(limits_of("g (float[5, 2, 3] x, float[1, 4, 3] w, float[1, 4, 4] r, int32[2] lengths) => "
+                      "(float[5, 1, 2, 4] y) "
                       "{ y = RNN <hidden_size = 4> (x, w, r, , lengths) }"),
             (Texts{"", "", "", "6"}));
 }

@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "gpu"))
-import gpu_check  # noqa: I001
+import gpu_check
 
 
 class Bundle(unittest.TestCase):
@@ -79,14 +79,18 @@ class Bundle(unittest.TestCase):
         at = int(expected[6]) + 8  # the third element of f32
         data.write_bytes(kept[:at] + b"\0\0\x80\x42" + kept[at + 4 :])
         try:
-            wrong = self.check("--only", f"correct/{case.id}", "--results", str(self.folder / "results-wrong"))
+            wrong = self.check(
+                "--only", f"correct/{case.id}", "--results", str(self.folder / "results-wrong")
+            )
         finally:
             data.write_bytes(kept)
         self.assertEqual(wrong.returncode, 1, wrong.stdout)
         row = self.rows("results-wrong")[f"correct/{case.id}"]
         self.assertEqual(row["state"], "fail")
         self.assertRegex(row["detail"], r"^rank 0, output 0, element 2: got \S+, expected 64\.0+$")
-        self.assertIn(f"* `correct/{case.id}` (fail)", (self.folder / "results-wrong" / "RESULTS.md").read_text())
+        self.assertIn(
+            f"* `correct/{case.id}` (fail)", (self.folder / "results-wrong" / "RESULTS.md").read_text()
+        )
 
     def test_an_unknown_case_fails_and_the_next_one_runs(self):
         done = subprocess.run(
@@ -139,7 +143,9 @@ done
         harness.write_text(self.PLAY)
         harness.chmod(0o755)
         self.check = gpu_check.Check(
-            argparse.Namespace(cases=self.folder / "cases.txt", results=self.folder / "results", emulated=True)
+            argparse.Namespace(
+                cases=self.folder / "cases.txt", results=self.folder / "results", emulated=True
+            )
         )
         self.check.bundle, self.check.harness = self.folder, harness
 
@@ -150,7 +156,10 @@ done
         found = self.run_cases("a", "stall", "b", limit=2)
         self.assertEqual(found, {"a": ("pass", ""), "stall": ("fail", "not done in time")})
         child = (self.folder / "stalled").read_text().strip()
-        self.assertFalse(pathlib.Path(f"/proc/{child}/cmdline").exists() and pathlib.Path(f"/proc/{child}/cmdline").read_text())
+        self.assertFalse(
+            pathlib.Path(f"/proc/{child}/cmdline").exists()
+            and pathlib.Path(f"/proc/{child}/cmdline").read_text()
+        )
 
     def test_a_case_that_ends_its_process_takes_no_other_along(self):
         found = self.run_cases("a", "crash", "b")

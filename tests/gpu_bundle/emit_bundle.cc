@@ -120,14 +120,7 @@ void add_test_cases(Bundle& bundle, const Names& wanted) {
       continue;
     }
     const double tolerance = dtype_of(schedule) == "f64" ? 1e-12 : loosest_type(schedule.graph);
-    bundle.add(c.source,
-               {schedule,
-                emitted(c),
-                kind_of(c),
-                dtype_of(schedule),
-                tolerance,
-                {}},
-               sizes, {});
+    bundle.add(c.source, {schedule, emitted(c), kind_of(c), dtype_of(schedule), tolerance, {}}, sizes, {});
   }
   if (left_out > 0) throw std::runtime_error(fmt::format("{} cases have no sizes", left_out));
 }
