@@ -3,7 +3,7 @@
 #   cmake -S . -B build && cmake --build build       by nvcc, with cuBLASLt and NCCL of the toolkit, the system or Python's wheels
 #   cmake -S . -B build -DBRAID_EMULATED=ON && ...   by the host compiler, for the emulated device: needs no toolkit and no GPU
 #
-#   braid_cuda_program(<target> file.cu...)   a shared library with the programs of these sources, and braid_cuda_host_run
+#   braid_cuda_program(<target> [NO_HOST] file.cu...)   a shared library with these programs and, unless NO_HOST, braid_cuda_host_run
 #   braid_cuda_runtime                        what host code that runs programs links to: CUDA, NCCL, runtime/cuda_gemm.h
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -57,7 +57,11 @@ else()
 endif()
 
 function(braid_cuda_program target)
-  set(sources ${ARGN} "${BRAID_STANDALONE_ROOT}/runtime/cuda_host.cu")
+  cmake_parse_arguments(PARSE_ARGV 1 program "NO_HOST" "" "")
+  set(sources ${program_UNPARSED_ARGUMENTS})
+  if(NOT program_NO_HOST)
+    list(APPEND sources "${BRAID_STANDALONE_ROOT}/runtime/cuda_host.cu")
+  endif()
   if(BRAID_EMULATED)
     set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX)
     add_library(${target} SHARED ${sources})
