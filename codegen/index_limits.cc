@@ -23,6 +23,8 @@ class IndexLimits {
     for (const ir::OpId id : ir::execution_order(schedule_)) {
       const ir::Operation& op = graph_[id];
       ir::for_each_body(op.kernel, [&](const ir::LoopBody& body, const auto&) { visit(body); });
+      if (const auto* r = op.as<ir::Recurrence>(); r != nullptr && r->lengths)
+        limit(loaded_input(r->lengths->buffer), r->gates.sizes[0] + 1);
       const auto* loops = op.as<ir::Loops>();
       if (loops == nullptr || loops->is_reduction() || op.outputs.size() != 1) continue;
       if (const int input = copied_input(loops->body, loops->body.result); input >= 0)
@@ -35,21 +37,27 @@ class IndexLimits {
   void visit(const ir::LoopBody& body) {
     for (const Instr& instr : body.instrs) {
       if (instr.code != OpCode::check_index) continue;
-      const int input = copied_input(body, instr.operands[0]);
-      if (input < 0) continue;
-      std::optional<ir::Expr>& limit = limits_[static_cast<std::size_t>(input)];
-      if (!limit || ir::bounds(instr.index).min < ir::bounds(*limit).min) limit = instr.index;
+      limit(copied_input(body, instr.operands[0]), instr.index);
     }
+  }
+
+  void limit(int input, ir::Expr below) {
+    if (input < 0) return;
+    std::optional<ir::Expr>& known = limits_[static_cast<std::size_t>(input)];
+    if (!known || ir::bounds(below).min < ir::bounds(*known).min) known = below;
+  }
+
+  int loaded_input(ir::BufferId buffer) const {
+    const auto found = input_of_.find(ir::root_storage(graph_, buffer).index);
+    return found == input_of_.end() ? -1 : found->second;
   }
 
   // The input to whose elements a value is equal if it is not negative; -1: none.
   int copied_input(const ir::LoopBody& body, ir::ValueId value) const {
     const Instr& instr = body[value];
     switch (instr.code) {
-      case OpCode::load: {
-        const auto found = input_of_.find(ir::root_storage(graph_, instr.buffer).index);
-        return found == input_of_.end() ? -1 : found->second;
-      }
+      case OpCode::load:
+        return loaded_input(instr.buffer);
       case OpCode::cast:
       case OpCode::check_index:
         return copied_input(body, instr.operands[0]);

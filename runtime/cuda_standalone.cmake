@@ -3,7 +3,7 @@
 #   cmake -S . -B build && cmake --build build       by nvcc, with cuBLASLt and NCCL of the toolkit, the system or Python's wheels
 #   cmake -S . -B build -DBRAID_EMULATED=ON && ...   by the host compiler, for the emulated device: needs no toolkit and no GPU
 #
-#   braid_cuda_program(<target> file.cu...)   a shared library with the programs of these sources, and braid_cuda_host_run
+#   braid_cuda_program(<target> [NO_HOST] file.cu...)   a shared library with these programs and, unless NO_HOST, braid_cuda_host_run
 #   braid_cuda_runtime                        what host code that runs programs links to: CUDA, NCCL, runtime/cuda_gemm.h
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -15,6 +15,7 @@ get_filename_component(BRAID_STANDALONE_ROOT "${CMAKE_CURRENT_LIST_DIR}" DIRECTO
 find_package(Threads REQUIRED)
 
 option(BRAID_EMULATED "Build for the emulated device, without nvcc" OFF)
+set(BRAID_EMULATED_LIBRARY "" CACHE FILEPATH "With BRAID_EMULATED: libbraid_emulated_device.so; empty: built here")
 set(BRAID_PROGRAM_SUFFIX ".cuda.so")  # as braid compile names libraries
 if(BRAID_EMULATED)
   set(BRAID_CUDA OFF)
@@ -31,7 +32,12 @@ include("${CMAKE_CURRENT_LIST_DIR}/cuda_toolkit.cmake")
 add_library(braid_cuda_runtime INTERFACE)
 target_include_directories(braid_cuda_runtime INTERFACE "${BRAID_STANDALONE_ROOT}")
 target_link_libraries(braid_cuda_runtime INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
-if(BRAID_EMULATED)
+if(BRAID_EMULATED_LIBRARY)  # one that is built already
+  add_library(braid_emulated_device SHARED IMPORTED)
+  set_target_properties(braid_emulated_device PROPERTIES IMPORTED_LOCATION "${BRAID_EMULATED_LIBRARY}"
+                        INTERFACE_COMPILE_DEFINITIONS BRAID_EMULATED_DEVICE)
+  target_link_libraries(braid_cuda_runtime INTERFACE braid_emulated_device)
+elseif(BRAID_EMULATED)
   file(GLOB sources "${CMAKE_CURRENT_LIST_DIR}/emulated/*.cc")
   add_library(braid_emulated_device SHARED ${sources})
   target_include_directories(braid_emulated_device PUBLIC "${BRAID_STANDALONE_ROOT}")
@@ -51,7 +57,11 @@ else()
 endif()
 
 function(braid_cuda_program target)
-  set(sources ${ARGN} "${BRAID_STANDALONE_ROOT}/runtime/cuda_host.cu")
+  cmake_parse_arguments(PARSE_ARGV 1 program "NO_HOST" "" "")
+  set(sources ${program_UNPARSED_ARGUMENTS})
+  if(NOT program_NO_HOST)
+    list(APPEND sources "${BRAID_STANDALONE_ROOT}/runtime/cuda_host.cu")
+  endif()
   if(BRAID_EMULATED)
     set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX)
     add_library(${target} SHARED ${sources})

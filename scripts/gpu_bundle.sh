@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # Makes a GPU bundle: a folder, and OUT.tar.gz, with everything that Braid's CUDA programs need to be checked and timed on a machine
 # with a GPU, nvcc, CMake and Python with PyTorch, and without Braid, a network or models' files.
-#   scripts/gpu_bundle.sh [--small] [OUT]          default: out/gpu_bundle; --small without the large models
+#   scripts/gpu_bundle.sh [--small|--sample] [OUT]  default: out/gpu_bundle; --small without the large models, --sample with a few
+#                                                  programs of each kind only, without Python packages
 #   scripts/gpu_bundle.sh --results OUT            writes bench/gpu/RESULTS.md with the results in OUT/results
 # On the GPU machine: cmake -S . -B build && cmake --build build -j, or just ./run_gpu_check.sh, which builds and runs all rows.
 # BRAID_BUILD names the build folder with bin/emit_bundle (default: build/release, which is built if need be).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 limit=$((48 << 20))
-small=false report=false
+small=false sample=() report=false
 while [[ ${1:-} == --* ]]; do
   case $1 in
     --small) small=true ;;
+    --sample) sample=(opcodes_f16 indexing softmax_large_row gemm_bias_gelu_bf16 layers_2 transfer peers_2_any_size_two_shot
+                      recurrence_lengths extern_views kernel_softmax_f16) ;;
     --results) report=true ;;
     *) sed -n '2,/^set/{/^#/p}' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
   esac
@@ -29,7 +32,6 @@ if [[ ! -x $build/bin/emit_bundle ]]; then
   cmake --preset release --log-level=WARNING >/dev/null
   cmake --build --preset release --target emit_bundle
 fi
-python=$(scripts/python_env.sh)
 models=$(mktemp -d)
 trap 'rm -rf "$models"' EXIT
 
@@ -45,30 +47,32 @@ narrowed() {
   done
 }
 
-tiny=(--layers 2 --hidden 64 --heads 4 --vocab 128 --max-positions 64)
-bounds="batch=1..2, sequence=1..16" sizes="batch=2,sequence=7"
-for style in gpt2 bert; do
-  decoder tiny_$style --style $style "${tiny[@]}"
-  narrowed tiny_$style "$models/tiny_$style/model.onnx" 1 "$bounds" "$sizes"
-done
-# ONNX has no cosine of bfloat16.
-decoder tiny_llama --style llama "${tiny[@]}" --kv-heads 2
-model tiny_llama_f32 "$models/tiny_llama/model.onnx" 1 "$bounds" "$sizes"
-decoder tiny_decode --graph decode "${tiny[@]}"
-model tiny_decode_f32 "$models/tiny_decode/model.onnx" 1 "batch=1..2, past_sequence=1..16" "batch=2,past_sequence=7"
-decoder tiny_two_ranks --ranks 2 "${tiny[@]}"
-model tiny_two_ranks_f32 "$models/tiny_two_ranks/model.rank{rank}.onnx" 2 "$bounds" "$sizes"
-for network in resnet50 vit_base mobilenet_v3 unet; do
-  "$python" tests/models/networks.py --small $network "$models/tiny_$network.onnx"
-done
-narrowed tiny_resnet50 "$models/tiny_resnet50.onnx" 1 "batch=1..2" "batch=2"
-narrowed tiny_vit "$models/tiny_vit_base.onnx" 1 "batch=1..2" "batch=2"
-model tiny_mobilenet "$models/tiny_mobilenet_v3.onnx" 1 "batch=1..2" "batch=2"
-model tiny_unet "$models/tiny_unet.onnx" 1 "batch=1..2" "batch=1"
 model app_layer examples/app/layer.onnx 1 "batch=1..8" "batch=3"
 model app_sum examples/app/sum.onnx 2 "batch=1..8" "batch=3"
 model plugin_scores examples/plugin/scores.onnx 1 "rows=1..8" "rows=5"
-if ! $small; then
+if ((${#sample[@]} == 0)); then
+  python=$(scripts/python_env.sh)
+  tiny=(--layers 2 --hidden 64 --heads 4 --vocab 128 --max-positions 64)
+  bounds="batch=1..2, sequence=1..16" sizes="batch=2,sequence=7"
+  for style in gpt2 bert; do
+    decoder tiny_$style --style $style "${tiny[@]}"
+    narrowed tiny_$style "$models/tiny_$style/model.onnx" 1 "$bounds" "$sizes"
+  done
+  decoder tiny_llama --style llama "${tiny[@]}" --kv-heads 2
+  narrowed tiny_llama "$models/tiny_llama/model.onnx" 1 "$bounds" "$sizes"
+  decoder tiny_decode --graph decode "${tiny[@]}"
+  model tiny_decode_f32 "$models/tiny_decode/model.onnx" 1 "batch=1..2, past_sequence=1..16" "batch=2,past_sequence=7"
+  decoder tiny_two_ranks --ranks 2 "${tiny[@]}"
+  model tiny_two_ranks_f32 "$models/tiny_two_ranks/model.rank{rank}.onnx" 2 "$bounds" "$sizes"
+  for network in resnet50 vit_base mobilenet_v3 unet; do
+    "$python" tests/models/networks.py --small $network "$models/tiny_$network.onnx"
+  done
+  narrowed tiny_resnet50 "$models/tiny_resnet50.onnx" 1 "batch=1..2" "batch=2"
+  narrowed tiny_vit "$models/tiny_vit_base.onnx" 1 "batch=1..2" "batch=2"
+  model tiny_mobilenet "$models/tiny_mobilenet_v3.onnx" 1 "batch=1..2" "batch=2"
+  model tiny_unet "$models/tiny_unet.onnx" 1 "batch=1..2" "batch=1"
+fi
+if ! $small && ((${#sample[@]} == 0)); then
   decoder gpt2
   narrowed gpt2 "$models/gpt2/model.onnx" 1 "batch=1..8, sequence=1..1024" "batch=1,sequence=2" "batch=1,sequence=128; batch=1,sequence=1024; batch=8,sequence=128"
   decoder bert --style bert
@@ -81,7 +85,7 @@ fi
 
 rm -rf "$out.part"
 mkdir -p "$out.part/harness"
-"$build/bin/emit_bundle" "$out.part" "$models/models.txt"
+"$build/bin/emit_bundle" "$out.part" "$models/models.txt" "${sample[@]}"
 cp bench/gpu/*.{h,cc,cu,py} "$out.part/harness/"
 cp bench/gpu/bundle.cmake "$out.part/CMakeLists.txt"
 cp bench/gpu/run_gpu_check.sh bench/gpu/README.md LICENSE "$out.part/"

@@ -67,8 +67,19 @@ class Check:
         self.state = {"bundle": self.fingerprint(), "machine": {}, "rows": {}}
 
     def fingerprint(self):
-        path = self.options.cases or self.bundle / "cases.txt"
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        """Of all that decides a result but the machine and the harness."""
+        root = self.options.cases.parent if self.options.cases else self.bundle
+        digest = hashlib.sha256()
+        sources = [
+            path
+            for folder in ("programs", "runtime")
+            for path in (root / folder).rglob("*")
+            if path.is_file()
+        ]
+        for path in sorted([root / "cases.txt", root / "cases.data", *sources]):
+            digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode())
+            digest.update(path.read_bytes())
+        return digest.hexdigest()[:16]
 
     # ---- results
 
@@ -113,8 +124,12 @@ class Check:
             file.write("$ " + " ".join(map(str, words)) + "\n")
             file.flush()
             process = subprocess.Popen(
-                list(map(str, words)), cwd=self.bundle, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})}, start_new_session=True,
+                list(map(str, words)),
+                cwd=self.bundle,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
             )
             try:
                 output, _ = process.communicate(timeout=max(1, limit))
@@ -131,7 +146,9 @@ class Check:
         """Each id's (state, why), as far as the time goes. A case that ends its process does not take the others along."""
         found, left, end, clean = {}, list(ids), time.monotonic() + limit, True
         while left and time.monotonic() < end:
-            status, text, _ = self.command([*prefix, self.harness, "run", *words, *left[:BATCH]], log, end - time.monotonic())
+            status, text, _ = self.command(
+                [*prefix, self.harness, "run", *words, *left[:BATCH]], log, end - time.monotonic()
+            )
             clean = clean and status == 0
             begun = re.findall(r"^BEGIN (\S+)$", text, re.M)
             for id_, state, why in re.findall(r"^END (\S+) (pass|fail|skip)(?:: (.*))?$", text, re.M):
@@ -148,12 +165,23 @@ class Check:
         jobs = str(os.cpu_count() or 1)
         log = self.log_path(row.name)
         log.unlink(missing_ok=True)
-        configure = ["cmake", "-S", ".", "-B", self.build, *(self.options.cmake or [])]
+        configure = [
+            "cmake",
+            "-G",
+            "Unix Makefiles",
+            "-S",
+            ".",
+            "-B",
+            self.build,
+            *(self.options.cmake or []),
+        ]
         if self.options.emulated:
             configure.append("-DBRAID_EMULATED=ON")
         status, text, seconds = self.command(configure, log)
         if status == 0:
-            status, more, building = self.command(["cmake", "--build", self.build, "-j", jobs], log, LIMIT - seconds)
+            status, more, building = self.command(
+                ["cmake", "--build", self.build, "-j", jobs], log, LIMIT - seconds
+            )
             text, seconds = text + more, seconds + building
             if status is not None and status != 0:  # what can be built is run
                 self.command(["cmake", "--build", self.build, "-j", jobs, "--", "-k"], log, LIMIT - seconds)
@@ -186,9 +214,16 @@ class Check:
             summary = re.findall(r"ERROR SUMMARY: .*|RACECHECK SUMMARY: .*", log.read_text(errors="replace"))
             bad = [f"{prefix[0]}: {summary[-1] if summary else 'see the log'}"]
         if bad:
-            self.record(row.name, "fail", seconds, f"{by_state['pass']} of {len(row.cases)} pass; " + "; ".join(bad[:5]))
+            self.record(
+                row.name,
+                "fail",
+                seconds,
+                f"{by_state['pass']} of {len(row.cases)} pass; " + "; ".join(bad[:5]),
+            )
         elif len(found) < len(row.cases):
-            self.record(row.name, "timeout", seconds, f"{by_state['pass']} of {len(row.cases)} within {LIMIT} s")
+            self.record(
+                row.name, "timeout", seconds, f"{by_state['pass']} of {len(row.cases)} within {LIMIT} s"
+            )
         elif by_state["skip"] == len(found):
             self.record(row.name, "skip", seconds, next(iter(found.values()))[1])
         else:
@@ -222,14 +257,22 @@ class Check:
         bad = re.findall(r"^END (\S+ fail: .*)$", text, re.M)
         passed = len(re.findall(r"^END \S+ pass", text, re.M))
         state = "pass" if status == 0 else "timeout" if status is None else "fail"
-        self.record(row.name, state, seconds, f"{passed} pass; " + "; ".join(bad[:3] or [] if status == 0 else bad[:3] or [text[-200:]]))
+        self.record(
+            row.name,
+            state,
+            seconds,
+            f"{passed} pass; " + "; ".join(bad[:3] or [] if status == 0 else bad[:3] or [text[-200:]]),
+        )
 
     def clocks(self):
         fields = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,temperature.gpu,power.draw"
         if not shutil.which("nvidia-smi"):
             return ""
         done = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], capture_output=True, text=True, check=False
+            ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else ""
 
@@ -239,8 +282,13 @@ class Check:
         checked = [c for c in self.cases if c.kind != "timing"]
         single = [c for c in checked if c.ranks == 1]
         pairs = [c for c in checked if c.ranks == 2 and c.kind != "peers"]
-        kinds = lambda cases: sorted({c.kind for c in cases})
-        of = lambda cases, kind: [c for c in cases if c.kind == kind]
+
+        def kinds(cases):
+            return sorted({c.kind for c in cases})
+
+        def of(cases, kind):
+            return [c for c in cases if c.kind == kind]
+
         rows = [Row("build", "build", [], self.build_all)]
         rows += [Row(f"correct/{c.id}", "correctness", [c], None) for c in checked]
         if self.options.emulated:
@@ -248,27 +296,49 @@ class Check:
         for tool in TOOLS:
             for kind in kinds(single):
                 cases = [c for c in of(single, kind)][:SANITIZED]
-                rows.append(Row(f"{tool}/{kind}", "sanitizer", cases, lambda row, tool=tool: self.sanitize(tool, row)))
+                rows.append(
+                    Row(f"{tool}/{kind}", "sanitizer", cases, lambda row, tool=tool: self.sanitize(tool, row))
+                )
         for kind in kinds(single):
-            rows.append(Row(f"graph/{kind}", "graphs", of(single, kind), lambda row: self.group(row, ["--graph"])))
+            rows.append(
+                Row(f"graph/{kind}", "graphs", of(single, kind), lambda row: self.group(row, ["--graph"]))
+            )
         alone = [c for c in single if c.library.startswith(("forms", "collectives"))]
         rows.append(Row("nccl/one_rank", "NCCL", alone, self.group))
         for kind in kinds(pairs):
             rows.append(
-                Row(f"nccl/two_processes/{kind}", "NCCL", of(pairs, kind), lambda row: self.group(row, ["--processes"]))
+                Row(
+                    f"nccl/two_processes/{kind}",
+                    "NCCL",
+                    of(pairs, kind),
+                    lambda row: self.group(row, ["--processes"]),
+                )
             )
         rows.append(
-            Row("nccl/two_processes_graph", "NCCL", pairs, lambda row: self.group(row, ["--processes", "--graph"]))
+            Row(
+                "nccl/two_processes_graph",
+                "NCCL",
+                pairs,
+                lambda row: self.group(row, ["--processes", "--graph"]),
+            )
         )
         rows.append(Row("peers/two_ranks_on_one_gpu", "NCCL", [], self.peer_kernels))
         rows.append(Row("machine", "timings", [], self.machine))
         torch = self.bundle / "harness" / "torch_rows.py"
         for c in (c for c in self.cases if c.kind == "timing"):
             rows.append(
-                Row(f"time/{c.id}", "timings", [c], lambda row: self.json_row(row, [self.harness, "time", row.cases[0].id]))
+                Row(
+                    f"time/{c.id}",
+                    "timings",
+                    [c],
+                    lambda row: self.json_row(row, [self.harness, "time", row.cases[0].id]),
+                )
             )
             for mode in TORCH_MODES:
-                run = lambda row, mode=mode: self.json_row(row, [sys.executable, torch, mode, row.cases[0].id])
+
+                def run(row, mode=mode):
+                    return self.json_row(row, [sys.executable, torch, mode, row.cases[0].id])
+
                 rows.append(Row(f"torch_{mode}/{c.id}", "timings", [c], run))
         return rows
 
@@ -286,10 +356,15 @@ class Check:
                 print("out of time: the next call goes on")
                 break
             if row.name == "build":
-                # A build is no result that another machine could have brought.
-                if not self.harness.exists() or self.wanted(row.name):
+                # A build is no result that another machine could have brought. One that ran out of time goes on.
+                unfinished = self.state["rows"].get(row.name, {}).get("state") == "timeout"
+                if not self.harness.exists() or unfinished or self.wanted(row.name):
                     self.build_all(row)
-                if not self.harness.exists():
+                if (
+                    not self.harness.exists()
+                    or self.state["rows"].get(row.name, {}).get("state") == "timeout"
+                ):
+                    print("not built: the next call goes on")
                     break
                 self.state["machine"] = {"date": datetime.date.today().isoformat(), "gpu": self.clocks()}
             elif row.section == "correctness":
@@ -305,20 +380,43 @@ class Check:
         known = self.state["rows"].get(name)
         if not known:
             return NOT_YET
-        return text(known) if text and known["state"] == "pass" else known["state"] + (f": {known['detail']}" if known["detail"] else "")
+        return (
+            text(known)
+            if text and known["state"] == "pass"
+            else known["state"] + (f": {known['detail']}" if known["detail"] else "")
+        )
 
     def report(self):
-        rows = self.rows() if not self.options.emulated else Check.rows(self)
+        rows = self.rows()
         machine = self.state["rows"].get("machine", {}).get("values", {})
         out = ["# CUDA programs on a GPU", ""]
         where = ", ".join(
-            filter(None, [self.state["machine"].get("date"), self.state["machine"].get("gpu") or machine.get("device"),
-                          f"CUDA {machine['runtime']}, NCCL {machine['nccl']}" if machine else ""])
+            filter(
+                None,
+                [
+                    self.state["machine"].get("date"),
+                    self.state["machine"].get("gpu") or machine.get("device"),
+                    f"CUDA {machine['runtime']}, NCCL {machine['nccl']}" if machine else "",
+                ],
+            )
         )
         out += [where or f"GPU, driver, versions: {NOT_YET}.", ""]
-        out += ["`scripts/gpu_bundle.sh` makes the bundle, `run_gpu_check.sh` in it runs these rows and writes this page.", ""]
-        out += ["| row | result |", "|---|---|", f"| build | {self.text_of('build', lambda k: f'''{k['seconds']:.0f} s''')} |", ""]
-        out += ["## Correctness", "", "Outputs against those of the interpreter, by kind and element type.", ""]
+        out += [
+            "`scripts/gpu_bundle.sh` makes the bundle, `run_gpu_check.sh` in it runs these rows and writes this page.",
+            "",
+        ]
+        out += [
+            "| row | result |",
+            "|---|---|",
+            f"| build | {self.text_of('build', lambda k: f'''{k['seconds']:.0f} s''')} |",
+            "",
+        ]
+        out += [
+            "## Correctness",
+            "",
+            "Outputs against those of the interpreter, by kind and element type.",
+            "",
+        ]
         out += ["| kind | type | cases | result |", "|---|---|---|---|"]
         groups = collections.OrderedDict()
         for row in rows:
@@ -332,10 +430,18 @@ class Check:
                 result += f", {len(names) - len(known)} {NOT_YET}"
             out.append(f"| {kind} | {dtype} | {len(names)} | {result} |")
         failed = [(n, k) for n, k in self.state["rows"].items() if k["state"] in ("fail", "timeout")]
-        for section, title in (("sanitizer", "compute-sanitizer"), ("graphs", "CUDA graphs"), ("NCCL", "NCCL and peers' memory")):
+        for section, title in (
+            ("sanitizer", "compute-sanitizer"),
+            ("graphs", "CUDA graphs"),
+            ("NCCL", "NCCL and peers' memory"),
+        ):
             if any(r.section == section for r in rows):
                 out += ["", f"## {title}", "", "| row | cases | result |", "|---|---|---|"]
-                out += [f"| {r.name} | {len(r.cases) or ''} | {self.text_of(r.name, lambda k: k['detail'] or 'pass')} |" for r in rows if r.section == section]
+                out += [
+                    f"| {r.name} | {len(r.cases) or ''} | {self.text_of(r.name, lambda k: k['detail'] or 'pass')} |"
+                    for r in rows
+                    if r.section == section
+                ]
         out += self.timing_tables(machine) if not self.options.emulated else []
         if failed:
             out += ["", "## Failed rows", ""]
@@ -343,19 +449,33 @@ class Check:
         return "\n".join(out) + "\n"
 
     def timing_tables(self, machine):
-        out = ["", "## Timings", "", "Medians in microseconds, between CUDA events; `limit` is what the least bytes and the flops of the step take at"
-               " the bandwidth of a copy and the peak of matrix products, measured in the same run.", ""]
+        out = [
+            "",
+            "## Timings",
+            "",
+            "Medians in microseconds, between CUDA events; `limit` is what the least bytes and the flops of the step take at"
+            " the bandwidth of a copy and the peak of matrix products, measured in the same run.",
+            "",
+        ]
         peaks = ("copy_gb_s", "gemm_tflop_s_f32", "gemm_tflop_s_f16", "gemm_tflop_s_bf16")
         out += ["| " + " | ".join(peaks) + " |", "|" + "---|" * len(peaks)]
         out += ["| " + " | ".join(str(machine.get(p, NOT_YET)) for p in peaks) + " |", ""]
-        out += ["| program | Braid | Braid, graph | PyTorch, graph | PyTorch, max-autotune | limit | Braid, graph: of the limit |",
-                "|---|---|---|---|---|---|---|"]
-        us = lambda name, *path: self.text_of(name, lambda k: f"{self.value(k, path):.1f}")
+        out += [
+            "| program | Braid | Braid, graph | PyTorch, graph | PyTorch, max-autotune | limit | Braid, graph: of the limit |",
+            "|---|---|---|---|---|---|---|",
+        ]
+
+        def us(name, *path):
+            return self.text_of(name, lambda k: f"{self.value(k, path):.1f}")
+
         for c in (c for c in self.cases if c.kind == "timing"):
             limit, share = NOT_YET, NOT_YET
             peak = machine.get(f"gemm_tflop_s_{c.dtype}")
             if machine.get("copy_gb_s") and peak:
-                limit_us = max(c.bytes / machine["copy_gb_s"] / 1e3, c.flops / peak / 1e6 if "product" in c.id or "kernel_" not in c.id else 0)
+                limit_us = max(
+                    c.bytes / machine["copy_gb_s"] / 1e3,
+                    c.flops / peak / 1e6 if "product" in c.id or "kernel_" not in c.id else 0,
+                )
                 limit = f"{limit_us:.1f}"
                 own = self.state["rows"].get(f"time/{c.id}")
                 if own and own["state"] == "pass":
@@ -381,14 +501,18 @@ class Check:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--results", help="folder of the results (default: results/ in the bundle)")
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--only", help="parts of names of rows, separated by commas")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--emulated", action="store_true")
     parser.add_argument("--report", action="store_true")
-    parser.add_argument("--cases", type=pathlib.Path, help=argparse.SUPPRESS)  # to report on a bundle that is elsewhere
+    parser.add_argument(
+        "--cases", type=pathlib.Path, help=argparse.SUPPRESS
+    )  # to report on a bundle that is elsewhere
     parser.add_argument("--cmake", action="append", help="an option for cmake")
     check = Check(parser.parse_args())
     check.load()

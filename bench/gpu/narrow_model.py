@@ -7,9 +7,10 @@ import sys
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, numpy_helper, version_converter
 
 TYPES = {"float16": (TensorProto.FLOAT16, np.float16), "bfloat16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16)}
+BFLOAT16_OPSET = 22  # the first with Conv, Cos and others of bfloat16
 
 
 def narrow(model, name):
@@ -19,7 +20,10 @@ def narrow(model, name):
     def tensor(t):
         if t.data_type == TensorProto.FLOAT:
             narrowed = onnx.TensorProto(name=t.name, data_type=number, dims=t.dims)
-            narrowed.raw_data = numpy_helper.to_array(t).astype(dtype).tobytes()
+            values, limits = numpy_helper.to_array(t), ml_dtypes.finfo(dtype)
+            # The least float32, as masks have it, would become infinity, and 0 times that NaN.
+            finite = np.clip(values, float(limits.min), float(limits.max))
+            narrowed.raw_data = np.where(np.isinf(values), values, finite).astype(dtype).tobytes()
             t.CopyFrom(narrowed)
 
     for initializer in graph.initializer:
@@ -38,6 +42,8 @@ def narrow(model, name):
 def main():
     source, target, name = sys.argv[1:]
     model = onnx.load(source)
+    if name == "bfloat16" and model.opset_import[0].version < BFLOAT16_OPSET:
+        model = version_converter.convert_version(model, BFLOAT16_OPSET)
     narrow(model, name)
     os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
     onnx.save(model, target)

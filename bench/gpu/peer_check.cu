@@ -4,9 +4,11 @@
 // Both kernels have at most 24 blocks, so that they run at once; each waits for the other's flags. Prints a line per kernel, type
 // and size, as gpu_check does.
 #define BRAID_PEER_ACCESS
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device_api.h"

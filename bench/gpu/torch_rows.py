@@ -72,12 +72,20 @@ class Gpt2(nn.Module):
 class Bert(nn.Module):
     def __init__(self, width=768, heads=12, layers=12, vocab=30522, positions=512):
         super().__init__()
-        self.tokens, self.positions, self.types = nn.Embedding(vocab, width), nn.Embedding(positions, width), nn.Embedding(2, width)
+        self.tokens, self.positions, self.types = (
+            nn.Embedding(vocab, width),
+            nn.Embedding(positions, width),
+            nn.Embedding(2, width),
+        )
         self.norm = nn.LayerNorm(width)
         self.blocks = nn.Sequential(*(Block(width, heads, False, "none", False) for _ in range(layers)))
 
     def forward(self, ids):
-        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device)) + self.types(torch.zeros_like(ids))
+        x = (
+            self.tokens(ids)
+            + self.positions(torch.arange(ids.shape[1], device=ids.device))
+            + self.types(torch.zeros_like(ids))
+        )
         return self.blocks(self.norm(x))
 
 
@@ -85,7 +93,10 @@ class Vit(nn.Module):
     def __init__(self, width=768, heads=12, layers=12):
         super().__init__()
         self.patches = nn.Conv2d(3, width, 16, 16)
-        self.first, self.positions = nn.Parameter(torch.randn(1, 1, width)), nn.Parameter(torch.randn(1, 197, width))
+        self.first, self.positions = (
+            nn.Parameter(torch.randn(1, 1, width)),
+            nn.Parameter(torch.randn(1, 197, width)),
+        )
         self.blocks = nn.Sequential(*(Block(width, heads, False, "none", True) for _ in range(layers)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
 
@@ -103,7 +114,9 @@ class Bottleneck(nn.Module):
         self.convs = nn.ModuleList(
             [nn.Conv2d(inner_from, inner, 1), nn.Conv2d(inner, inner, 3, stride, 1), nn.Conv2d(inner, out, 1)]
         )
-        self.skip = nn.Conv2d(inner_from, out, 1, stride) if stride > 1 or inner_from != out else nn.Identity()
+        self.skip = (
+            nn.Conv2d(inner_from, out, 1, stride) if stride > 1 or inner_from != out else nn.Identity()
+        )
 
     def forward(self, x):
         y = F.relu(self.convs[1](F.relu(self.convs[0](x))))
@@ -174,14 +187,21 @@ def subject(case, device, small=False):
 def medians(run, repeat=200):
     for _ in range(20):
         run()
-    events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repeat)]
+    events = [
+        (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repeat)
+    ]
     for begin, end in events:
         begin.record()
         run()
         end.record()
     torch.cuda.synchronize()
     us = sorted(1e3 * begin.elapsed_time(end) for begin, end in events)
-    return {"median_us": statistics.median(us), "p10_us": us[repeat // 10], "p90_us": us[repeat * 9 // 10], "count": repeat}
+    return {
+        "median_us": statistics.median(us),
+        "p10_us": us[repeat // 10],
+        "p90_us": us[repeat * 9 // 10],
+        "count": repeat,
+    }
 
 
 def graphed(module, inputs):
@@ -204,7 +224,11 @@ def main():
         module, inputs = subject(case, "cpu", small=True)
         with torch.no_grad():
             result = module(*inputs)
-        print(json.dumps({"id": case, "shape": list(result.shape), "finite": bool(math.isfinite(result.float().sum()))}))
+        print(
+            json.dumps(
+                {"id": case, "shape": list(result.shape), "finite": bool(math.isfinite(result.float().sum()))}
+            )
+        )
         return 0
     if not torch.cuda.is_available():
         print("SKIP PyTorch finds no GPU")

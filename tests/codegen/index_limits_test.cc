@@ -53,5 +53,12 @@ TEST(IndexLimits, WhatIsStoredOnTheWayIsFollowed) {
             (Texts{"", "7"}));
 }
 
+TEST(IndexLimits, LengthsOfSequencesAreAtMostTheSteps) {
+  EXPECT_EQ(limits_of("g (float[5, 2, 3] x, float[1, 4, 3] w, float[1, 4, 4] r, int32[2] lengths) => "
+                      "(float[5, 1, 2, 4] y) "
+                      "{ y = RNN <hidden_size = 4> (x, w, r, , lengths) }"),
+            (Texts{"", "", "", "6"}));
+}
+
 }  // namespace
 }  // namespace braid::codegen
