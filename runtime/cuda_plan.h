@@ -43,6 +43,7 @@ struct PlannedMemory {
   const void* const* inputs = nullptr;
   void* const* outputs = nullptr;
   const int* error_flag = nullptr;  // any step may set it
+  const int* abandoned = nullptr;   // pinned: kernels that wait for peers look at it
   const void* workspace = nullptr;  // of products: any step may use it
 };
 

@@ -367,7 +367,8 @@ void DeclaredStep::check_ranges(const std::string& who, const std::vector<Access
     if (range.allocation != allocation) peer = peer_of(allocation = range.allocation);
     if (device_memory().at(allocation).begin == address_of(plan_.workspace)) continue;
     // A kernel that waits long for a peer polls the host's flag.
-    if (access == Access::kRead && device_memory().at(allocation).kind == AllocationKind::kPinned) continue;
+    if (access == Access::kRead && device_memory().at(allocation).begin == address_of(plan_.abandoned))
+      continue;
     const Bytes bytes = {absolute(range).begin + peer.distance, absolute(range).end + peer.distance};
     if (access == Access::kAtomic) {
       // A peer may not have begun a step yet, but its segment is laid out like this rank's.
