@@ -10,11 +10,14 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 
 namespace braid::test {
 namespace {
+
+constexpr std::string_view kExecutable = "BRAID_EXECUTABLE=";
 
 // The program under test: BRAID_EXECUTABLE of the environment goes before the one of this build.
 std::string executable() {
@@ -22,38 +25,55 @@ std::string executable() {
   return given ? given : BRAID_EXECUTABLE_PATH;
 }
 
-[[noreturn]] void become(const std::vector<std::string>& arguments,
-                         const std::vector<std::string>& environment, const fs::path& in, int out,
-                         const fs::path& err) {
-  const int files[] = {::open(in.c_str(), O_RDONLY), out,
-                       ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600)};
-  for (int k = 0; k < 3; ++k) {
-    if (k == 1 && out < 0)
-      ::close(k);
-    else if (files[k] < 0 || ::dup2(files[k], k) < 0)
-      ::_exit(126);
-  }
-  ::setenv("BRAID_CXXFLAGS", "-O0", 1);
-  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // CUDA programs run emulated, whatever this machine has
-  for (const std::string& variable : environment) {
-    const std::size_t equals = variable.find('=');
-    ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
-  }
-  const std::string program = executable();
-  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
-  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
-  argv.push_back(nullptr);
-  ::execv(program.c_str(), argv.data());
-  ::_exit(127);
+// The variables of this process, and what stands in `changes` instead; of two for one name the later.
+std::vector<std::string> variables(const std::vector<std::string>& changes) {
+  std::map<std::string, std::string> values;
+  const auto set = [&](const std::string& text) { values[text.substr(0, text.find('='))] = text; };
+  for (char** variable = environ; *variable != nullptr; ++variable) set(*variable);
+  for (const std::string& change : changes) set(change);
+  std::vector<std::string> out;
+  for (auto& [name, text] : values) out.push_back(text);
+  return out;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (std::string& text : texts) out.push_back(text.data());
+  out.push_back(nullptr);
+  return out;
 }
 
 ProcessResult run(int out, const std::vector<std::string>& arguments, const std::string& input,
                   const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile) {
   const Folder folder;
-  const std::string in = folder.file("in", input);
+  // Tests start programs from several threads: the child may not allocate, as another thread may have held the
+  // allocator's lock when it was made. So all that it needs is made before.
+  // CUDA programs run emulated, whatever this machine has.
+  std::vector<std::string> changes = {"BRAID_CXXFLAGS=-O0", "CUDA_VISIBLE_DEVICES="};
+  changes.insert(changes.end(), environment.begin(), environment.end());
+  std::vector<std::string> settings = variables(changes);
+  std::vector<std::string> words = {executable()};
+  for (const std::string& change : environment)
+    if (change.starts_with(kExecutable)) words[0] = change.substr(kExecutable.size());
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const std::vector<char*> argv = pointers(words), envp = pointers(settings);
+  const int in = ::open(folder.file("in", input).c_str(), O_RDONLY | O_CLOEXEC);
+  const int err = ::open((folder / "err").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const pid_t child = ::fork();
+  if (child == 0) {
+    const int files[] = {in, out, err};
+    for (int k = 0; k < 3; ++k) {
+      if (k == 1 && out < 0)
+        ::close(k);
+      else if (files[k] < 0 || ::dup2(files[k], k) < 0)
+        ::_exit(126);
+    }
+    ::execve(argv[0], argv.data(), envp.data());
+    ::_exit(127);
+  }
+  ::close(in);
+  ::close(err);
   if (child < 0) throw std::runtime_error("fork failed");
-  if (child == 0) become(arguments, environment, in, out, folder / "err");
   if (meanwhile) meanwhile(child);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
