@@ -42,7 +42,8 @@ template <class Take>
 void tensors(const Graph& graph, const WeightLayout& layout, int rank, const Take& take) {
   constexpr std::array<std::byte, rt::kWeightAlignment> zeros = {};
   std::int64_t at = sizeof(rt::WeightFileHeader);
-  for (const auto& [storage, place] : layout.places) {
+  for (const StorageId storage : layout.order) {
+    const WeightPlace& place = layout.places.at(storage);
     if (place.per_rank != (rank >= 0)) continue;
     take(zeros.data(), static_cast<std::size_t>(place.offset - at));
     const auto bytes = graph[storage].data.of_rank(std::max(rank, 0));
@@ -148,12 +149,19 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
   WeightLayout layout;
   std::int64_t shared = sizeof(rt::WeightFileHeader), rank = shared;
   bool any_shared = false, any_rank = false;
-  std::map<StorageId, WeightPlace> places;
-  for (StorageId id : used) places.emplace(id, WeightPlace{});
-  for (auto& [id, place] : places) {
+  for (StorageId id : used) {
     const Storage& storage = graph[id];
     internal_check(storage.bytes.is_constant(), "codegen: constant '{}' has a dynamic size", storage.name);
-    place.bytes = storage.bytes.constant();
+    layout.places[id].bytes = storage.bytes.constant();
+  }
+  for (const auto& [id, place] : layout.places) layout.order.push_back(id);
+  // Large ones are mostly packed once and not read from the file again. A small one between them would keep 2 MiB of
+  // the file in the process at every step, where the kernel maps pages by that much.
+  std::stable_partition(layout.order.begin(), layout.order.end(),
+                        [&](StorageId id) { return layout.places.at(id).bytes < std::int64_t{rt::kWeightBlock}; });
+  for (const StorageId id : layout.order) {
+    const Storage& storage = graph[id];
+    WeightPlace& place = layout.places.at(id);
     place.per_rank = !storage.data.same_on_all_ranks();
     const std::size_t copies = place.per_rank ? static_cast<std::size_t>(graph.ranks) : 1;
     if (storage.data.per_rank.size() != copies) {
@@ -170,7 +178,6 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
     place.offset = aligned(end);
     end = place.offset + place.bytes;
   }
-  layout.places = std::move(places);
   layout.shared_bytes = any_shared ? file_bytes(shared) : 0;
   layout.rank_bytes = any_rank ? file_bytes(rank) : 0;
   if (any_shared) layout.checksums.push_back(checksums(graph, layout, -1));

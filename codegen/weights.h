@@ -19,6 +19,7 @@ struct WeightPlace {
 
 struct WeightLayout {
   std::map<ir::StorageId, WeightPlace> places;  // for every constant storage that the program touches
+  std::vector<ir::StorageId> order;             // of their places in the files
   std::int64_t shared_bytes = 0;                // of the files, including headers and checksums; 0: no file
   std::int64_t rank_bytes = 0;
   std::vector<std::vector<std::uint64_t>>
