@@ -12,10 +12,20 @@
 
 namespace braid::frontend {
 
+// Removed at the end of the process.
+struct TraceFolder {
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / fmt::format("braid_traces_{}", getpid());
+  TraceFolder() { std::filesystem::create_directories(path); }
+  ~TraceFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
 inline std::string write_trace(const std::string& name, const std::string& content) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / fmt::format("braid_traces_{}", getpid());
-  std::filesystem::create_directories(folder);
-  const std::string path = (folder / name).string();
+  static const TraceFolder folder;
+  const std::string path = (folder.path / name).string();
   std::ofstream(path, std::ios::binary) << content;
   return path;
 }
