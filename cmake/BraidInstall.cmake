@@ -15,7 +15,6 @@ foreach(part ir analysis passes pipeline frontend codegen driver explain runtime
           FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 endforeach()
 # What CUDA programs are linked with: built with them, as it depends on the toolkit.
-install(FILES runtime/device/cuda_gemm_cublaslt.cc DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime/device")
 install(DIRECTORY runtime/cuda DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime" FILES_MATCHING PATTERN "*.cc" PATTERN "*.cu")
 install(FILES runtime/cuda_toolkit.cmake runtime/cuda_standalone.cmake DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime")
 # Copied into folders that build alone.

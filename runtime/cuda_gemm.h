@@ -16,7 +16,7 @@
 #ifdef BRAID_EMULATED_DEVICE
 #include "runtime/emulated/cuda_api.h"
 #else
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 #endif
 
 namespace braid::rt::cuda {

@@ -65,7 +65,6 @@ if(BRAID_EMULATED)
   target_compile_options(braid_cuda_runtime PRIVATE ${BRAID_EMULATED_FLAGS})
   target_link_libraries(braid_cuda_runtime PUBLIC braid_emulated_device)
 else()
-  target_sources(braid_cuda_runtime PRIVATE "${CMAKE_CURRENT_LIST_DIR}/device/cuda_gemm_cublaslt.cc")
   target_link_libraries(braid_cuda_runtime PUBLIC braid_cuda_libraries)
 endif()
 

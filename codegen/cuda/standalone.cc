@@ -64,9 +64,8 @@ class Closure {
 
 std::vector<TextFile> runtime_sources(std::span<const std::string> texts, const std::string& runtime_dir) {
   Closure closure(find_runtime(runtime_dir, "").headers);
-  for (const char* name :
-       {"runtime/cuda_toolkit.cmake", "runtime/cuda_standalone.cmake", "runtime/cuda/core.h",
-        "runtime/device/cuda_gemm_cublaslt.cc", "runtime/emulated/cuda_api.cc"})
+  for (const char* name : {"runtime/cuda_toolkit.cmake", "runtime/cuda_standalone.cmake",
+                           "runtime/cuda/core.h", "runtime/emulated/cuda_api.cc"})
     closure.add(name);
   closure.add_sources_of("runtime/cuda");
   closure.add_sources_of("runtime/emulated");

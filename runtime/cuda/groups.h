@@ -24,7 +24,7 @@ class Groups : private Reporter {
   bool made() const { return world_ != nullptr; }
   int rank() const { return rank_; }  // 0 before make
   int count() const { return static_cast<int>(comms_.size()); }
-  ncclComm_t comm(int group) const { return comms_[static_cast<size_t>(group)]; }  // null: not a member
+  ncclComm_t comm(int group) const { return comms_[static_cast<size_t>(group)]; }   // null: not a member
   int position(int group) const { return positions_[static_cast<size_t>(group)]; }  // in the group, or -1
 
  private:
