@@ -94,6 +94,10 @@ void replace_all(std::string& text, const std::string& what, std::string_view wi
     text.replace(at, what.size(), with);
 }
 
+std::string hash_of(const std::string& text) {
+  return fmt::format("{:016x}{:016x}", rt::fnv1a(text), rt::checksum(text.data(), text.size()));
+}
+
 // Empty if the flags do not say all, or the compiler does not report what is needed.
 //
 // With -v a compiler prints its version and the options that it passes to itself, in which -march=native has become the
@@ -108,15 +112,28 @@ std::string key_of(const std::string& compile, const fs::path& source, const std
   replace_all(report, source.parent_path().string(), "FOLDER");
   const std::string compiler = resolved(compile);
   const std::string text = compiler + "\n" + compile + "\n" + also + "\n" + surroundings(compiler) + report;
-  return fmt::format("{:016x}{:016x}", rt::fnv1a(text), rt::checksum(text.data(), text.size()));
+  return hash_of(text);
 }
 
-}  // namespace
+// nvcc does not say what it passes to itself; that follows from its version, the flags and its variables.
+std::string key_of(const Nvcc& nvcc, const fs::path& source) {
+  const CommandResult said =
+      run_command(fmt::format("{{ {} --version && {} -v && {} -E {}; }} 2>&1", shell_word(nvcc.path),
+                              nvcc.host, nvcc.command(), shell_word(source.string())));
+  if (said.status != 0) return {};
+  const std::string program = resolved(nvcc.path);
+  std::string text = program + "\n" + resolved(nvcc.host) + "\n" + nvcc.flags + "\n" + surroundings(program);
+  for (const char* name : {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}) text += environment(name, "") + "\n";
+  std::string report = said.output;
+  replace_all(report, source.string(), "SOURCE");
+  return hash_of(text + report);
+}
 
-void build_cached(const std::string& compile, const fs::path& source, const std::string& also,
-                  const fs::path& output, const std::function<void()>& build) {
+using MakeKey = std::function<std::string()>;
+
+void build_with_key(const MakeKey& make_key, const fs::path& output, const std::function<void()>& build) {
   const std::optional<ObjectCache> cache = ObjectCache::of_user();
-  const std::string key = cache ? key_of(compile, source, also) : std::string();
+  const std::string key = cache ? make_key() : std::string();
   if (!key.empty()) {
     if (const std::optional<std::string> found = cache->find(key)) {
       std::ofstream file(output, std::ios::binary);
@@ -134,14 +151,35 @@ void build_cached(const std::string& compile, const fs::path& source, const std:
   cache->store(key, contents_of(output));
 }
 
+void compile_one(const std::string& compile, const fs::path& source, const fs::path& object, bool verbose,
+                 const CompilerFailure& fail) {
+  const fs::path partial = object.string() + ".partial";
+  const std::string command =
+      fmt::format("{} -c {} -o {}", compile, shell_word(source.string()), shell_word(partial.string()));
+  run_compiler(command, partial, object, verbose, [&](const std::string& lines) { fail(command, lines); });
+}
+
+}  // namespace
+
+void build_cached(const std::string& compile, const fs::path& source, const std::string& also,
+                  const fs::path& output, const std::function<void()>& build) {
+  build_with_key([&] { return key_of(compile, source, also); }, output, build);
+}
+
 void compile_object(const std::string& compile, const fs::path& source, const fs::path& object, bool verbose,
                     const CompilerFailure& fail) {
-  build_cached(compile, source, "object", object, [&] {
-    const fs::path partial = object.string() + ".partial";
-    const std::string command =
-        fmt::format("{} -c {} -o {}", compile, shell_word(source.string()), shell_word(partial.string()));
-    run_compiler(command, partial, object, verbose, [&](const std::string& lines) { fail(command, lines); });
-  });
+  build_with_key([&] { return key_of(compile, source, "object"); }, object,
+                 [&] { compile_one(compile, source, object, verbose, fail); });
+}
+
+std::string Nvcc::command() const {
+  return fmt::format("{} -ccbin {} {}", shell_word(path), shell_word(host), flags);
+}
+
+void compile_object(const Nvcc& nvcc, const fs::path& source, const fs::path& object, bool verbose,
+                    const CompilerFailure& fail) {
+  build_with_key([&] { return key_of(nvcc, source); }, object,
+                 [&] { compile_one(nvcc.command(), source, object, verbose, fail); });
 }
 
 }  // namespace braid::codegen

@@ -17,8 +17,19 @@ void build_cached(const std::string& compile, const std::filesystem::path& sourc
 // Must throw; gets the failed command and the first lines of what the compiler said.
 using CompilerFailure = std::function<void(const std::string& command, const std::string& lines)>;
 
-// Compiles `source` to `object` in that way. Prints the command, if one is run, first if `verbose`.
+// Compiles `source` to `object` in that way, with a host compiler such as g++. Prints the command, if one is run, first if `verbose`.
 void compile_object(const std::string& compile, const std::filesystem::path& source,
+                    const std::filesystem::path& object, bool verbose, const CompilerFailure& fail);
+
+struct Nvcc {
+  std::string path;
+  std::string host;   // the compiler that it calls
+  std::string flags;  // words of a shell: Braid's own, which say all
+
+  std::string command() const;
+};
+// The same with nvcc.
+void compile_object(const Nvcc& nvcc, const std::filesystem::path& source,
                     const std::filesystem::path& object, bool verbose, const CompilerFailure& fail);
 
 }  // namespace braid::codegen

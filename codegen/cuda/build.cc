@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fstream>
+#include <initializer_list>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "codegen/build_cached.h"
@@ -36,6 +39,27 @@ std::optional<std::string> architecture(const std::string& text) {
   return number;
 }
 
+// The sources of runtime/cuda with one of these endings, in order of their names.
+std::vector<fs::path> runtime_sources(const fs::path& headers,
+                                      std::initializer_list<std::string_view> endings) {
+  std::vector<fs::path> sources;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(headers / "runtime" / "cuda", ignored)) {
+    const std::string ending = entry.path().extension().string();
+    if (std::find(endings.begin(), endings.end(), ending) != endings.end()) sources.push_back(entry.path());
+  }
+  std::sort(sources.begin(), sources.end());
+  return sources;
+}
+
+// One source that holds all of these, so that their common headers are read once.
+fs::path write_unit(const fs::path& folder, const char* name, const std::vector<fs::path>& sources) {
+  const fs::path unit = folder / name;
+  std::ofstream text(unit);
+  for (const fs::path& source : sources) text << "#include \"" << source.string() << "\"\n";
+  return unit;
+}
+
 }  // namespace
 
 std::string build_emulated(const std::string& dir, const std::string& name, const CudaBuildOptions& options) {
@@ -56,13 +80,15 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
                                command, lines),
                    "set CXX to another compiler: g++ 12 or later");
   };
+  // -Bsymbolic: the runtime's functions are those of this library, whatever else the process has loaded.
   const TempDir objects;
-  const fs::path program = fs::path(objects.path()) / "program.o", host = fs::path(objects.path()) / "host.o";
+  const fs::path folder = objects.path(), program = folder / "program.o", host = folder / "runtime.o";
   compile_object(compile, source, program, options.verbose, fail);
-  compile_object(compile, runtime.headers / "runtime" / "cuda_host.cu", host, options.verbose, fail);
+  const fs::path unit = write_unit(folder, "runtime.cc", runtime_sources(runtime.headers, {".cc", ".cu"}));
+  compile_object(compile, unit, host, options.verbose, fail);
   const std::string link =
-      fmt::format("{} -shared {} {} {} -Wl,-rpath,{} -pthread -o {}", compiler, word(program), word(host),
-                  word(runtime.library), word(runtime.library.parent_path()), word(partial));
+      fmt::format("{} -shared -Wl,-Bsymbolic {} {} {} -Wl,-rpath,{} -pthread -o {}", compiler, word(program),
+                  word(host), word(runtime.library), word(runtime.library.parent_path()), word(partial));
   return run_compiler(link, partial, target, options.verbose,
                       [&](const std::string& lines) { fail(link, lines); });
 }
@@ -108,37 +134,49 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
   for (const std::string& number : numbers) {
     const bool ptx = newest != numbers.rend() && number == *newest;
     const std::string code = ptx ? fmt::format("[sm_{0},compute_{0}]", number) : "sm_" + number;
-    targets += fmt::format(" -gencode=arch=compute_{},code={}", number, code);
+    targets += " " + shell_word(fmt::format("-gencode=arch=compute_{},code={}", number, code));
   }
-  const std::optional<std::string> nvcc = find_nvcc();
-  if (!nvcc) {
+  const std::optional<std::string> found = find_nvcc();
+  if (!found) {
     ir::user_error(kNoNvcc, {}, "nvcc was not found in $CUDA_HOME, $CUDA_PATH, $PATH or /usr/local/cuda",
                    "install the CUDA toolkit (or the wheels nvidia-*-cu13) and set CUDA_HOME; the emulated "
                    "device needs neither");
   }
   const RuntimeFiles runtime = find_runtime(options.runtime_dir, "");
   const std::string host = options.compiler.empty() ? environment("CXX", "c++") : options.compiler;
-  std::string nccl;
+  std::string nccl_headers, nccl_library;
   for (const char* variable : {"NCCL_ROOT", "NCCL_HOME"}) {
-    const std::string root = environment(variable, "");
-    if (root.empty() || !nccl.empty()) continue;
-    nccl = fmt::format(" -I{} -L{} -Xlinker=-rpath={}", word(fs::path(root) / "include"),
-                       word(fs::path(root) / "lib"), word(fs::path(root) / "lib"));
+    const fs::path root = environment(variable, "");
+    if (root.empty() || !nccl_headers.empty()) continue;
+    nccl_headers = " -I" + word(root / "include");
+    nccl_library = fmt::format(" -L{0} -Xlinker=-rpath={0}", word(root / "lib"));
   }
   const fs::path source = fs::path(dir) / (name + ".cu");
   const fs::path target = fs::path(dir) / (name + ".cuda.so");
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
-  const std::string command = fmt::format(
-      "{} -std=c++20 -O2 -ccbin {}{} -Xcompiler=-fPIC -shared -cudart=shared -I{}{} {} {} -x cu {} -o {} "
-      "-lcublasLt -lcublas -lnccl",
-      word(*nvcc), shell_word(host), targets, word(runtime.headers), nccl, word(source),
-      word(runtime.headers / "runtime" / "cuda_host.cu"),
-      word(runtime.headers / "runtime" / "device" / "cuda_gemm_cublaslt.cc"), word(partial));
-  return run_compiler(command, partial, target, options.verbose, [&](const std::string& lines) {
+  const Nvcc nvcc{
+      *found, host,
+      fmt::format("-std=c++20 -O2{} -Xcompiler=-fPIC -I{}{}", targets, word(runtime.headers), nccl_headers)};
+  const auto fail = [&](const std::string& command, const std::string& lines) {
     ir::user_error(kNvccFailed, {.file = source.string()},
                    fmt::format("nvcc failed:\n    {}{}", command, lines),
                    "use CUDA 12.3 and NCCL 2.18 or later; NCCL_ROOT gives the path of NCCL");
-  });
+  };
+  const TempDir temporary;
+  const fs::path folder = temporary.path();
+  std::string objects;
+  const auto compile = [&](const fs::path& from, const char* to) {
+    compile_object(nvcc, from, folder / to, options.verbose, fail);
+    objects += " " + word(folder / to);
+  };
+  compile(source, "program.o");
+  compile(write_unit(folder, "runtime.cc", runtime_sources(runtime.headers, {".cc"})), "runtime.o");
+  compile(write_unit(folder, "kernels.cu", runtime_sources(runtime.headers, {".cu"})), "kernels.o");
+  const std::string link =
+      fmt::format("{} -shared -Xlinker=-Bsymbolic -cudart=shared{} -o {} -lcublasLt -lcublas -lnccl{}",
+                  nvcc.command(), objects, word(partial), nccl_library);
+  return run_compiler(link, partial, target, options.verbose,
+                      [&](const std::string& lines) { fail(link, lines); });
 }
 
 }  // namespace braid::codegen::cuda

@@ -2,7 +2,8 @@
 // emulated device.
 #include <gmock/gmock.h>
 
-#include <algorithm>
+#include <sstream>
+#include <utility>
 
 #include "tests/cli/braid_process.h"
 
@@ -12,9 +13,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 constexpr const char* kTwice = R"(graph twice
 dim n in [1, 4]
@@ -32,6 +35,16 @@ std::vector<std::string> with_gpus(int count, const std::string& nvcc_log = "/de
           // nvcc instruments nothing, so nothing can be checked.
           "BRAID_EMULATED_CHECK=0", std::string("CUDA_HOME=") + BRAID_FAKE_TOOLKIT,
           std::string("BRAID_FAKE_GPU_LIBRARY=") + BRAID_FAKE_GPU_LIBRARY, "BRAID_FAKE_NVCC_LOG=" + nvcc_log};
+}
+
+// The lines of nvcc's log that contain `word`.
+std::vector<std::string> nvcc_calls(const std::string& log, const std::string& word) {
+  std::istringstream lines(read_text(log));
+  std::vector<std::string> found;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(word) != std::string::npos) found.push_back(line);
+  }
+  return found;
 }
 
 std::string source_of(const Folder& folder) {
@@ -83,11 +96,30 @@ TEST(Gpu, ProgramsAreBuiltForItAndTimedWithItsNameDriverAndClocks) {
     EXPECT_THAT(bench.out, ContainsRegex("rank 0: 300 steps, min [0-9.]+ ms, median [0-9.]+ ms"));
   }
   // Built once, for the GPU that there is, and for later ones.
-  const std::string log = read_text(folder / "log");
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1);
-  EXPECT_THAT(log, HasSubstr("-gencode=arch=compute_90,code=[sm_90,compute_90]"));
+  EXPECT_THAT(nvcc_calls(folder / "log", " -shared "),
+              ElementsAre(HasSubstr("-gencode=arch=compute_90,code=[sm_90,compute_90]")));
   EXPECT_THAT(folder.names(), Contains("out/model.cuda.so"));
   EXPECT_THAT(folder.names(), Not(Contains("out/model.emulated.so")));
+}
+
+TEST(Gpu, ASecondProgramCompilesNothingOfTheRuntimeAgain) {
+  const Folder folder;
+  std::vector<std::string> environment = with_gpus(1, folder / "log");
+  environment.push_back("BRAID_CACHE_DIR=" + folder / "cache");
+  std::string square = kTwice;
+  square.replace(square.find("add"), 3, "mul");
+  for (const auto& [name, text] : {std::pair("twice", std::string(kTwice)), std::pair("square", square)}) {
+    const std::string file = folder.file(std::string(name) + ".braid", text);
+    const ProcessResult result =
+        braid({"compile", file, "--target", "cuda:sm_90", "-o", folder / name}, {}, environment);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const ProcessResult run = braid({"run", folder / name, "--random", "1"}, {}, environment);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+  }
+  EXPECT_THAT(nvcc_calls(folder / "log", " -c "),
+              ElementsAre(HasSubstr("/twice.cu"), HasSubstr("/runtime.cc"), HasSubstr("/kernels.cu"),
+                          HasSubstr("/square.cu")));
+  EXPECT_THAT(nvcc_calls(folder / "log", " -shared "), SizeIs(2));
 }
 
 TEST(Gpu, TestAndVerifyRunThere) {

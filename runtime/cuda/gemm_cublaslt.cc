@@ -4,6 +4,9 @@
 // cuBLASLt's epilogues require a bias along the rows of a column-major D. A row-major D[m,n] is a column-major
 // [n,m], so we compute D' = B' * A' with the operands exchanged: each row-major matrix is passed as the
 // column-major matrix of the same bytes, and our bias[n] lies along the rows.
+// The emulated device has products of its own.
+#ifndef BRAID_EMULATED_DEVICE
+
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
@@ -222,3 +225,5 @@ cudaError_t Gemm::run(const GemmOperands& o, cudaStream_t stream) const {
 const char* Gemm::error() const { return plan_->error.c_str(); }
 
 }  // namespace braid::rt::cuda
+
+#endif
