@@ -75,6 +75,7 @@ class Instance {
     return e == cudaSuccess || fail(BRAID_LIBRARY_ERROR, std::string(call) + ": " + cudaGetErrorString(e));
   }
   bool ok(ncclResult_t e, const char* call) {
+    if (e == ncclInProgress) e = settled();
     return e == ncclSuccess || fail(BRAID_COMM_ERROR, std::string(call) + ": " + ncclGetErrorString(e));
   }
   bool ok(bool good, const char*) const { return good; }
@@ -188,6 +189,8 @@ class Instance {
   bool check_memory(const char* what, const BraidTensorInfo& tensor, bool empty, const void* pointer,
                     const void** known);
   bool no_memory(const char* what, uint64_t bytes);
+  // The result of a call that a communicator with blocking = 0 has begun; ncclInProgress: a rank is missing.
+  ncclResult_t settled();
   bool make_streams();
   bool upload(const BraidCudaCreateInfo& info, bool of_rank);
   bool make_groups(ncclComm_t world);
@@ -207,6 +210,8 @@ class Instance {
   std::vector<cudaEvent_t> events_;
   cudaEvent_t fork_ = nullptr, join_ = nullptr, caller_ = nullptr;
   ncclComm_t world_ = nullptr;
+  int (*missing_)(void* user, char* text, uint64_t bytes) = nullptr;
+  void* missing_user_ = nullptr;
   std::vector<ncclComm_t> groups_;  // null: this rank is not in the group
   std::vector<int> positions_;      // rank within the group, or -1
   std::vector<bool> owned_groups_;

@@ -113,7 +113,8 @@ Status join_control(World& world, bool one_machine, const std::string& subject,
     std::strncpy(invitation.host, invited.message.c_str(), sizeof invitation.host - 1);
   }
   if (Status sent = broadcast(world, &invitation); !sent.ok()) return sent;
-  if (invitation.failed != 0) return Status::error(StatusCode::system, std::string("rank 0: ") + invitation.host);
+  if (invitation.failed != 0)
+    return Status::error(StatusCode::system, std::string("rank 0: ") + invitation.host);
   ControlOptions options{.rank = world.rank(),
                          .size = world.size(),
                          .subject = subject,

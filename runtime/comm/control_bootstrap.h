@@ -22,7 +22,8 @@ struct Control {
 };
 
 // As one rank of several that a launcher started. BRAID_SECRET is the secret at MASTER_ADDR.
-Status join_control_from_environment(const RankEnvironment& environment, const std::string& subject, Control* out);
+Status join_control_from_environment(const RankEnvironment& environment, const std::string& subject,
+                                     Control* out);
 
 // As a rank of `world`, which passes on rank 0's port and a secret.
 Status join_control(World& world, bool one_machine, const std::string& subject,

@@ -26,7 +26,8 @@ class ControlChannel {
  public:
   // Returns when all ranks are there, or with an error at the time-out (control_meeting.h). Rank 0 gives its listener,
   // the others its address.
-  static Status host(const ControlOptions& options, const Socket& listener, std::unique_ptr<ControlChannel>* out);
+  static Status host(const ControlOptions& options, const Socket& listener,
+                     std::unique_ptr<ControlChannel>* out);
   static Status join(const ControlOptions& options, const control::Address& address,
                      std::unique_ptr<ControlChannel>* out);
   ~ControlChannel();

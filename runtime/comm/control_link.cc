@@ -70,7 +70,8 @@ Status listen_at(const Address& address, Socket* out) {
   }
   if (error == 0) return {};
   *out = Socket();
-  return Status::error(StatusCode::system, "cannot listen at " + address.text() + ": " + std::strerror(error));
+  return Status::error(StatusCode::system,
+                       "cannot listen at " + address.text() + ": " + std::strerror(error));
 }
 
 int port_of(const Socket& listener) {

@@ -17,10 +17,10 @@ namespace braid::rt::control {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kHelloNs = 5'000 * kMs;   // in which a connection must say who it is
-constexpr size_t kMostStrangers = 128;      // connections that have not said so; the oldest go first
-constexpr int64_t kGraceNs = 2'000 * kMs;   // after its deadline rank 0 still says who is missing
-constexpr int64_t kAgainUs = 10'000;        // between two attempts to reach rank 0
+constexpr int64_t kHelloNs = 5'000 * kMs;  // in which a connection must say who it is
+constexpr size_t kMostStrangers = 128;     // connections that have not said so; the oldest go first
+constexpr int64_t kGraceNs = 2'000 * kMs;  // after its deadline rank 0 still says who is missing
+constexpr int64_t kAgainUs = 10'000;       // between two attempts to reach rank 0
 constexpr size_t kNonceBytes = 16;
 
 std::string nonce() {
@@ -209,7 +209,7 @@ class Reception {
     if (rank == 0) return "there are two ranks 0: " + first + " and " + who;
     if (const auto& guest = guests_[static_cast<size_t>(rank)])
       return "there are two ranks " + std::to_string(rank) + ": " + guest->member.text(rank) + " and " + who;
-    if (hello.subject != options_.subject)
+    if (hello.subject != options_.subject.substr(0, kMostText))
       return who + " runs " + hello.subject + ", " + first + " runs " + options_.subject;
     return {};
   }
@@ -220,8 +220,9 @@ class Reception {
     if (!guest) return;
     guest->link.receive();
     if (!guest->link.ended()) return;
-    failed_ = Status::error(StatusCode::peer_died, "rendezvous: " + guest->member.text(static_cast<int>(rank)) +
-                                                       " has ended before all ranks had arrived");
+    failed_ =
+        Status::error(StatusCode::peer_died, "rendezvous: " + guest->member.text(static_cast<int>(rank)) +
+                                                 " has ended before all ranks had arrived");
     guest.reset();
   }
 
@@ -266,10 +267,10 @@ class Visit {
     const std::string_view theirs = in.raw(kNonceBytes);
     if (!in.whole()) return no(why, "is no rank 0 of Braid's");
     if (version != kVersion) {
-      *out = Status::error(StatusCode::disagreement,
-                           "rendezvous: rank 0 has version " + std::to_string(version) +
-                               " of the protocol, rank " + std::to_string(options_.rank) + " has version " +
-                               std::to_string(kVersion));
+      *out = Status::error(StatusCode::disagreement, "rendezvous: rank 0 has version " +
+                                                         std::to_string(version) + " of the protocol, rank " +
+                                                         std::to_string(options_.rank) + " has version " +
+                                                         std::to_string(kVersion));
       return true;
     }
     const Hello hello{options_.run, options_.subject, nonce(), options_.rank, options_.size, this_member()};
@@ -278,10 +279,10 @@ class Visit {
     if (!answer) return no(why, link_.ended() ? "does not take this run's ranks" : "does not answer");
     const std::optional<std::string> fields = proved(options_, *answer, hello.nonce);
     if (!fields) {
-      *out = Status::error(StatusCode::disagreement,
-                           "rendezvous: rank " + std::to_string(options_.rank) +
-                               " and the process that listens at " + link_.peer_address() +
-                               " do not have the same secret");
+      *out =
+          Status::error(StatusCode::disagreement, "rendezvous: rank " + std::to_string(options_.rank) +
+                                                      " and the process that listens at " +
+                                                      link_.peer_address() + " do not have the same secret");
       return true;
     }
     return read_answer(*answer, *fields, out, members) || no(why, "does not answer as rank 0 does");
@@ -364,9 +365,9 @@ Status meet_rank_0(const ControlOptions& options, const Address& address, std::v
     }
     usleep(kAgainUs);
   } while (monotonic_ns() < deadline);
-  return Status::error(StatusCode::timed_out, "rendezvous: rank " + std::to_string(options.rank) +
-                                                  " has not reached rank 0 at " + address.text() + " within " +
-                                                  std::to_string(options.timeout_ms) + " ms: " + why);
+  return Status::error(StatusCode::timed_out,
+                       "rendezvous: rank " + std::to_string(options.rank) + " has not reached rank 0 at " +
+                           address.text() + " within " + std::to_string(options.timeout_ms) + " ms: " + why);
 }
 
 }  // namespace braid::rt::control

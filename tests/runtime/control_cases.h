@@ -24,7 +24,8 @@ inline ControlOptions control_options(int rank, int size, int64_t timeout_ms = 2
   return {.rank = rank, .size = size, .run = "a run", .subject = "a program", .timeout_ms = timeout_ms};
 }
 
-inline Status open_control(const Door& door, const ControlOptions& options, std::unique_ptr<ControlChannel>* out) {
+inline Status open_control(const Door& door, const ControlOptions& options,
+                           std::unique_ptr<ControlChannel>* out) {
   return options.rank == 0 ? ControlChannel::host(options, door.listener, out)
                            : ControlChannel::join(options, door.address(), out);
 }

@@ -82,21 +82,24 @@ TEST_P(ControlFaults, AStoppedRankIsNamedByAllOthers) {
 }
 
 TEST_P(ControlFaults, ARankThatHangsIsNamedByHowFarItIs) {
-  const std::vector<int> ended = run([&](ControlChannel& channel) {
-    channel.reached(2);
-    if (channel.rank() == victim()) {
-      EXPECT_FALSE(channel.await_all(3).ok());
-      return;
-    }
-    channel.reached(3);
-    const Status all = channel.await_all(3);
-    EXPECT_FALSE(all.ok());
-    EXPECT_THAT(all.message, AllOf(HasSubstr(victims_name()), HasSubstr(") is at step 1, others at step 2")));
-    std::string text;
-    EXPECT_EQ(channel.missing(&text), 1);
-    EXPECT_THAT(text, HasSubstr(victims_name()));
-    channel.leave(text, true);
-  }, 500);
+  const std::vector<int> ended = run(
+      [&](ControlChannel& channel) {
+        channel.reached(2);
+        if (channel.rank() == victim()) {
+          EXPECT_FALSE(channel.await_all(3).ok());
+          return;
+        }
+        channel.reached(3);
+        const Status all = channel.await_all(3);
+        EXPECT_FALSE(all.ok());
+        EXPECT_THAT(all.message,
+                    AllOf(HasSubstr(victims_name()), HasSubstr(") is at step 1, others at step 2")));
+        std::string text;
+        EXPECT_EQ(channel.missing(&text), 1);
+        EXPECT_THAT(text, HasSubstr(victims_name()));
+        channel.leave(text, true);
+      },
+      500);
   EXPECT_EQ(ended, codes(0));
 }
 

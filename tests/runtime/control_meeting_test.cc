@@ -13,13 +13,13 @@
 namespace braid::rt::testing {
 namespace {
 
+using control::Kind;
+using control::Link;
+using control::Writer;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using control::Kind;
-using control::Link;
-using control::Writer;
 
 MATCHER(IsOk, "") { return *result_listener << arg.message, arg.ok(); }
 
@@ -114,7 +114,8 @@ TEST(ControlMeeting, ConnectionsThatSayNothingAreNotWaitedFor) {
 
 TEST(ControlMeeting, RanksThatDoNotComeAreNamedOnAllOthers) {
   const Door door;
-  const std::vector<Status> met = meet_as_threads(door, {control_options(0, 4, 300), control_options(2, 4, 300)});
+  const std::vector<Status> met =
+      meet_as_threads(door, {control_options(0, 4, 300), control_options(2, 4, 300)});
   for (const Status& each : met) {
     EXPECT_EQ(each.code, StatusCode::timed_out);
     EXPECT_THAT(each.message, HasSubstr("have not arrived within 300 ms: 1, 3"));
@@ -136,8 +137,8 @@ TEST(ControlMeeting, WhatDiffersFailsAllAndBothSidesAreNamed) {
   };
   for (const auto& each : kCases) {
     const Door door;
-    const std::vector<Status> met = meet_as_threads(
-        door, {control_options(0, 3, 5'000), control_options(2, 3, 5'000), each.odd});
+    const std::vector<Status> met =
+        meet_as_threads(door, {control_options(0, 3, 5'000), control_options(2, 3, 5'000), each.odd});
     // A rank may also come when all is over.
     EXPECT_EQ(met[0].code, StatusCode::disagreement);
     for (const std::string& text : each.text) EXPECT_THAT(met[0].message, HasSubstr(text));
@@ -160,8 +161,8 @@ TEST(ControlMeeting, ARankWithAnotherSecretIsRefusedAndTheRightOneTaken) {
     std::unique_ptr<ControlChannel> channel;
     const Status met = open_control(door, with(1, wrong, 10'000), &channel);
     EXPECT_EQ(met.code, StatusCode::disagreement);
-    EXPECT_THAT(met.message, AllOf(HasSubstr("rank 1"), HasSubstr("do not have the same secret"),
-                                   Not(HasSubstr("esam"))));
+    EXPECT_THAT(met.message,
+                AllOf(HasSubstr("rank 1"), HasSubstr("do not have the same secret"), Not(HasSubstr("esam"))));
   }
   std::unique_ptr<ControlChannel> channel;
   EXPECT_THAT(open_control(door, with(1, "open sesame", 10'000), &channel), IsOk());
@@ -174,8 +175,9 @@ TEST(ControlMeeting, ARankWithAnotherSecretIsMentionedAtTheTimeOut) {
   ControlOptions wrong = control_options(1, 2, 500);
   wrong.secret = "guess";
   const std::vector<Status> met = meet_as_threads(door, {control_options(0, 2, 500), wrong});
-  EXPECT_THAT(met[0].message, AllOf(HasSubstr("have not arrived within 500 ms: 1"),
-                                    HasSubstr("has not proved that it knows the secret"), Not(HasSubstr("guess"))));
+  EXPECT_THAT(met[0].message,
+              AllOf(HasSubstr("have not arrived within 500 ms: 1"),
+                    HasSubstr("has not proved that it knows the secret"), Not(HasSubstr("guess"))));
 }
 
 // What listens at rank 0's address: sends `bytes`, then closes or stays; what it has heard.
