@@ -29,10 +29,7 @@ __device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
   return static_cast<T*>(emulated::peer_pointer(window, offset_bytes, peer));
 }
 // The number of ranks of the communicator that this one reaches by load and store.
-inline int reachable_peers(ncclComm_t comm) {
-  int ranks = 0;
-  return ncclCommCount(comm, &ranks) == ncclSuccess ? ranks : 0;
-}
+inline int reachable_peers(ncclComm_t comm) { return emulated::reachable_peers(comm); }
 
 #else
 
