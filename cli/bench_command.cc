@@ -112,7 +112,7 @@ void add_bench(CLI::App& app, Invocation& chosen) {
       ->check(CLI::Range(0, 1000000));
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
+  add_ranks_as(*command, o->execute.ranks_as);
   command->add_flag("--serve", o->serve,
                     "Run one step per line 'run' on standard input and print its nanoseconds");
   add_device(*command, o->execute.device);

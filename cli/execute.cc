@@ -145,7 +145,7 @@ std::vector<RankResult> execute(const ProgramFiles& program,
   check_environment(program, ranks);
   if (const auto environment = launched()) check_launched(*environment, program, ranks, options);
   if (program.abi == codegen::ProgramAbi::host) return execute_cpu(program, inputs, options);
-  if (!program.emulated) require_gpus(ranks);
+  if (!program.emulated) require_gpus(launched() ? 1 : ranks);  // a launcher may show each rank only its own
   return execute_cuda(program, inputs, options);
 }
 

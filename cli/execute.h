@@ -10,6 +10,7 @@
 #include "cli/gpu.h"
 #include "cli/inputs.h"
 #include "cli/model_options.h"
+#include "cli/ranks_as.h"
 #include "driver/compile.h"
 #include "explain/measured_timeline.h"
 #include "ir/tensor.h"
@@ -57,7 +58,7 @@ ProgramInterface interface_of(const ProgramFiles& program);
 
 struct ExecuteOptions {
   DeviceChoice device = DeviceChoice::automatic;
-  bool threads_as_ranks = false;       // ranks as threads of one process instead of processes (CUDA: always)
+  RanksAs ranks_as = RanksAs::automatic;
   int omp_threads = 0;                 // per rank; 0: cores / ranks, at least 1
   int warmup = 0;                      // steps before the measured ones
   int repeat = 1;                      // measured steps, at least 1
@@ -86,7 +87,8 @@ std::vector<RankResult> execute(const ProgramFiles& program,
 std::vector<RankResult> execute_cpu(const ProgramFiles& program,
                                     const std::vector<std::vector<ir::Tensor>>& inputs,
                                     const ExecuteOptions& options);
-// Runs on GPUs, a rank on each, or on the emulated device. What the latter's checkers find (races, accesses out of
+// Runs on GPUs, a rank on each, or on the emulated device. Ranks in processes of their own know of each other by a control
+// channel (runtime/comm/control_channel.h). What the latter's checkers find (races, accesses out of
 // bounds, poison) is an error too.
 std::vector<RankResult> execute_cuda(const ProgramFiles& program,
                                      const std::vector<std::vector<ir::Tensor>>& inputs,

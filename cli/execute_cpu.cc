@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <omp.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +13,7 @@
 #include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/launched.h"
+#include "cli/shared_bytes.h"
 #include "cli/step_inputs.h"
 #include "ir/error.h"
 #include "runtime/comm/bootstrap.h"
@@ -23,25 +23,6 @@ namespace braid::cli {
 namespace {
 
 constexpr int kMaxRank = 32;  // dimensions of one output
-
-// Memory that child processes write and this process reads. Pages appear when they are touched.
-class SharedBytes {
- public:
-  explicit SharedBytes(std::size_t size) : size_(std::max<std::size_t>(size, 1)) {
-    data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data_ == MAP_FAILED)
-      ir::user_error(kRankFailed, {}, fmt::format("cannot map {} bytes for results", size));
-  }
-  ~SharedBytes() { munmap(data_, size_); }
-  SharedBytes(const SharedBytes&) = delete;
-  SharedBytes& operator=(const SharedBytes&) = delete;
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-  std::int64_t* integers() const { return static_cast<std::int64_t*>(data_); }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_;
-};
 
 // The results of one rank: times, shapes of outputs, outputs.
 struct RankMemory {
@@ -153,13 +134,10 @@ RankResult run_launched(const ProgramFiles& program, const BraidProgram& table,
       !joined.ok())
     ir::user_error(kRankFailed, {}, joined.message);
   RankMemory memory = make_memory(table, options);
-  try {
+  as_launched_rank([&] {
     run_rank(program, table, world.get(), environment.local_size,
              inputs[static_cast<std::size_t>(world->rank())], options, memory);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}{}\n", rank_prefix(), error.what());
-    throw ReportedError();
-  }
+  });
   return read_memory(table, options, memory, world->rank());
 }
 
@@ -187,7 +165,7 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
       run(world.rank(), &world);
       return 0;
     };
-    const rt::Status status = options.threads_as_ranks ? rt::launch_threads(ranks, launch, function)
+    const rt::Status status = options.ranks_as == RanksAs::threads ? rt::launch_threads(ranks, launch, function)
                                                        : rt::launch_processes(ranks, launch, function);
     if (!status.ok()) ir::user_error(kRankFailed, {}, status.message);
   }

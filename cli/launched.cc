@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "cli/errors.h"
 #include "ir/error.h"
 #include "runtime/comm/settings.h"
@@ -21,6 +23,15 @@ std::string rank_prefix() {
   rt::RankEnvironment environment;
   if (!rt::find_rank_environment(&environment).ok() || environment.size < 2) return {};
   return fmt::format("rank {}: ", environment.rank);
+}
+
+void as_launched_rank(const std::function<void()>& steps) {
+  try {
+    steps();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}{}\n", rank_prefix(), error.what());
+    throw ReportedError();
+  }
 }
 
 void check_environment(const ProgramFiles& program, int ranks) {
@@ -58,8 +69,7 @@ void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& 
                                environment.launcher),
                    "start braid without a launcher: it starts the ranks itself");
   };
-  if (program.abi != codegen::ProgramAbi::host) refuse("a CUDA program");
-  if (options.threads_as_ranks) refuse("--ranks-as-threads");
+  if (options.ranks_as == RanksAs::threads) refuse("--ranks-as-threads");
   if (options.record) refuse("a timeline (--trace, --trace-costs)");
   if (options.link) refuse("--link");
 }

@@ -2,6 +2,7 @@
 // that rank.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -23,6 +24,8 @@ std::string rank_prefix();
 struct ReportedError : std::runtime_error {
   ReportedError() : std::runtime_error("its error is printed above") {}
 };
+// Runs the steps of a launched rank so.
+void as_launched_rank(const std::function<void()>& steps);
 
 // UserError BR0012 if an environment variable that the ranks of this program read has an invalid value or
 // requests something unavailable.

@@ -114,7 +114,7 @@ void add_run(CLI::App& app, Invocation& chosen) {
       ->check(CLI::Range(0, 1000000));
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
+  add_ranks_as(*command, o->execute.ranks_as);
   command->add_option("--trace", o->trace, "Write the timeline of the median step as a Chrome trace (CPU)");
   command->add_option("--trace-costs", o->costs,
                       "Write the measured times of kernels as a cost file for --costs (CPU)");

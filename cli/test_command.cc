@@ -258,7 +258,7 @@ void add_test(CLI::App& app, Invocation& chosen) {
                       "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)");
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
+  add_ranks_as(*command, o->execute.ranks_as);
   command
       ->add_flag("--bind-shapes", o->bind_shapes,
                  "Make constants of inputs on which sizes, axes or choices depend that must be known while "

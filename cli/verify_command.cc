@@ -70,7 +70,7 @@ void add_verify(CLI::App& app, Invocation& chosen) {
                       "Largest allowed error, relative to the largest element of the output (default 1e-5)");
   command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--ranks-as-threads", o->execute.threads_as_ranks, "Run ranks as threads of one process");
+  add_ranks_as(*command, o->execute.ranks_as);
   add_device(*command, o->execute.device);
   o->inputs.add(*command);
   o->model.add_dimensions(*command);

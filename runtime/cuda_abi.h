@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define BRAID_CUDA_ABI_VERSION 3u
+#define BRAID_CUDA_ABI_VERSION 4u
 #define BRAID_CUDA_ALIGNMENT 16 /* bytes, of the pointers to inputs and outputs */
 
 typedef struct BraidCudaInstance BraidCudaInstance;
@@ -37,6 +37,10 @@ typedef struct BraidCudaCreateInfo {
   /* Null, or told of each piece of a weight file that has reached the device, from any thread. */
   void (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
+  /* Null, or asked when a step is overdue or the communicator has failed: returns how many ranks are missing, and writes
+   * which and why. May wait until it is known. */
+  int (*missing)(void* user, char* text, uint64_t bytes);
+  void* missing_user;
 } BraidCudaCreateInfo;
 
 typedef struct BraidCudaProgram {

@@ -1,6 +1,6 @@
-/* Runs a generated CUDA program from host memory: ranks as threads of one process, each with its own device.
- * For tests and for `braid run`; a program that lives on a device calls runtime/cuda_abi.h itself. Built with
- * the program (runtime/cuda/host_run.cc), so that its caller needs no CUDA.
+/* Runs a generated CUDA program from host memory, each rank on a device of its own: ranks as threads of this process, or this
+ * process as one of them. For tests and for `braid run`; a program that lives on a device calls runtime/cuda_abi.h itself.
+ * Built with the program (runtime/cuda/host_run.cc), so that its caller needs no CUDA.
  */
 #ifndef BRAID_RUNTIME_CUDA_HOST_H_
 #define BRAID_RUNTIME_CUDA_HOST_H_
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Host memory of one rank, in the order of the program's tables and of the sizes for `dims`. */
+/* Host memory of a rank, in the order of the program's tables and of the sizes for `dims`. */
 typedef struct BraidCudaHostRank {
   const void* const* inputs;
   void* const* outputs;
@@ -19,25 +19,45 @@ typedef struct BraidCudaHostRank {
   uint64_t rank_weights_bytes;
 } BraidCudaHostRank;
 
+/* How one rank and the others, in other processes, know of each other (runtime/comm/control_channel.h). Texts are cut to
+ * `bytes`. */
+typedef struct BraidCudaHostPeers {
+  void* user;
+  int32_t rank;
+  int32_t local_rank; /* among those of this machine: which device it takes */
+  /* Gives all ranks the bytes of rank 0. 0: it cannot, and why. */
+  int (*broadcast)(void* user, void* data, uint64_t bytes, char* text, uint64_t text_bytes);
+  /* How far this rank is: 1 when it is ready for its first step, 2 when it has begun that one, and so on. */
+  void (*reached)(void* user, uint64_t progress);
+  /* Waits until all ranks are that far. 0: one is lost or late, and which. */
+  int (*await_all)(void* user, uint64_t progress, char* text, uint64_t bytes);
+  /* Whether a rank has ended or failed. Does not wait. */
+  int (*lost)(void* user);
+  /* As in BraidCudaCreateInfo. */
+  int (*missing)(void* user, char* text, uint64_t bytes);
+  /* This rank ends with an error; because of others', if `consequence` is not 0. */
+  void (*failed)(void* user, const char* text, int consequence);
+} BraidCudaHostPeers;
+
 typedef struct BraidCudaHostRun {
   uint32_t struct_size; /* sizeof(BraidCudaHostRun) */
   const BraidCudaProgram* program;
   const void* weights;
   uint64_t weights_bytes;
-  const BraidCudaHostRank* ranks; /* program->ranks of them */
+  const BraidCudaHostRank* ranks;  /* program->ranks of them; with `peers` this rank's alone */
+  const BraidCudaHostPeers* peers; /* null: all ranks are threads of this process */
   const int64_t* dims;
   int32_t steps; /* with the same inputs, without waiting in between, unless a step writes an input, which is
                     then restored */
   int32_t on_own_stream; /* 1: call run without a stream; 0: with the caller's */
-  int64_t timeout_ms;    /* of all steps together; negative: none */
-  double*
-      step_us; /* steps * ranks doubles, rank by rank, or null: the time of each step on its stream, by CUDA's
-                      events; the steps then run on the caller's stream */
+  int64_t timeout_ms;    /* of a step, and of the ranks' meeting; negative: none */
+  double* step_us;       /* `steps` doubles per rank, or null: the time of each step on its stream, by CUDA's
+                            events; the steps then run on the caller's stream */
   void (*progress)(void* user, uint64_t done, uint64_t total); /* as in BraidCudaCreateInfo */
   void* progress_user;
 } BraidCudaHostRun;
 
-/* The status of the first rank that failed; its message, with the rank's number, in `message`. */
+/* The status of the first rank that failed by itself; its message, in `message`, with the number of its rank if they are threads. */
 BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* message, uint64_t message_bytes);
 
 #ifdef __cplusplus

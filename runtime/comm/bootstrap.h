@@ -21,6 +21,8 @@ struct RankEnvironment {
   std::string launcher;  // "torchrun", "Open MPI", "Slurm"; empty: none, this is the only rank
   // The same for all ranks of a run and for no others: the launcher's job id, otherwise the parent process.
   std::string run_id;
+  // The same without the parent process: equal on all machines, but not always different for another run.
+  std::string job_id;
 };
 
 // Reads the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Open MPI

@@ -67,11 +67,16 @@ std::string value_of(const char* name) {
   return value != nullptr ? value : "";
 }
 
+std::string job_id_of(const Variables& variables) {
+  std::string id = variables.launcher;
+  for (const char* name : variables.run) id += "/" + value_of(name);
+  return id;
+}
+
 // Two concurrent runs of one user must not meet. A launcher numbers its jobs; without a number, the ranks of one
 // run are children of one process.
 std::string run_id_of(const Variables& variables) {
-  std::string id = variables.launcher;
-  for (const char* name : variables.run) id += "/" + value_of(name);
+  std::string id = job_id_of(variables);
   for (const char* name : variables.job) {
     if (!value_of(name).empty()) return id;
   }
@@ -100,6 +105,7 @@ Status find_rank_environment(RankEnvironment* out) {
                                " is not a rank of " + variables.size + "=" + std::to_string(found.size));
     }
     found.run_id = run_id_of(variables);
+    found.job_id = job_id_of(variables);
     *out = std::move(found);
     return {};
   }

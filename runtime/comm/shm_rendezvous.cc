@@ -23,6 +23,7 @@
 #include "runtime/comm/settings.h"
 #include "runtime/comm/shm_arena.h"
 #include "runtime/comm/shm_world.h"
+#include "runtime/comm/socket.h"
 #include "runtime/hash.h"
 
 namespace braid::rt {
@@ -47,23 +48,6 @@ constexpr uint32_t kComeAgain = 1000;  // this rendezvous is over, the next one 
 
 constexpr int64_t kHelloNs = 1'000'000'000;  // in which a connected rank must send its Hello
 
-class Socket {
- public:
-  explicit Socket(int fd = -1) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 struct Address {
   sockaddr_un value{};
   socklen_t length = 0;
@@ -85,17 +69,6 @@ Socket new_socket() { return Socket(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXE
 
 Status socket_error(const std::string& what) {
   return Status::error(StatusCode::system, "rendezvous: " + what + ": " + std::strerror(errno));
-}
-
-bool wait_readable(int fd, int64_t deadline_ns) {
-  for (;;) {
-    const int64_t left_ms = (deadline_ns - monotonic_ns()) / 1'000'000;
-    if (left_ms <= 0) return false;
-    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
-    const int ready = poll(&entry, 1, static_cast<int>(std::min<int64_t>(left_ms, 1'000'000)));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
-  }
 }
 
 // The process at the other end; for a listening socket, the one that listens.

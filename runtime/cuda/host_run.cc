@@ -1,5 +1,4 @@
-#include <atomic>
-#include <barrier>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -7,6 +6,8 @@
 #include <vector>
 
 #include "runtime/cuda/api.h"
+#include "runtime/cuda/host_comm.h"
+#include "runtime/cuda/host_threads.h"
 #include "runtime/cuda_host.h"
 #include "runtime/dtype.h"
 
@@ -15,7 +16,12 @@ namespace {
 // One rank: its resources and its progress.
 class Rank {
  public:
-  Rank(const BraidCudaHostRun& run, int rank) : run_(run), program_(*run.program), rank_(rank) {}
+  Rank(const BraidCudaHostRun& run, const BraidCudaHostPeers& peers)
+      : run_(run),
+        program_(*run.program),
+        peers_(peers),
+        rank_(peers.rank),
+        mine_(run.peers != nullptr ? 0 : rank_) {}
   ~Rank() {
     if (instance_ != nullptr) program_.destroy(instance_);
     for (void* memory : memory_) cudaFree(memory);
@@ -23,37 +29,102 @@ class Rank {
       for (cudaEvent_t event : *events) cudaEventDestroy(event);
     }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
-    if (comm_ != nullptr) ncclCommDestroy(comm_);
+    comm_.release(status_ == BRAID_OK, giving_up());
   }
 
-  bool make(const ncclUniqueId& id) {
-    int devices = 0;
-    return ok(cudaGetDeviceCount(&devices), "cudaGetDeviceCount") &&
-           ok(cudaSetDevice(rank_ % devices), "cudaSetDevice") &&
-           ok(ncclCommInitRank(&comm_, program_.ranks, id, rank_), "ncclCommInitRank") && create();
-  }
-  // After all ranks are there.
-  bool run() { return copy_in() && steps() && copy_out(); }
+  // A rank that cannot begin must not be waited for in a step.
+  bool run() { return make() && all_ready() && copy_in() && steps() && copy_out(); }
 
   BraidStatus status() const { return status_; }
   const std::string& message() const { return message_; }
+  bool by_itself() const { return !consequence_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   bool ok(cudaError_t e, const char* call) {
     return e == cudaSuccess || fail(BRAID_LIBRARY_ERROR, std::string(call) + ": " + cudaGetErrorString(e));
   }
   bool ok(ncclResult_t e, const char* call) {
     return e == ncclSuccess || fail(BRAID_COMM_ERROR, std::string(call) + ": " + ncclGetErrorString(e));
   }
-  bool ok(BraidStatus e) { return e == BRAID_OK || fail(e, program_.last_error(instance_)); }
-  bool fail(BraidStatus status, const std::string& message) {
+  bool ok(BraidStatus e) {
+    if (e == BRAID_COMM_ERROR) return fail_together(program_.last_error(instance_));
+    return e == BRAID_OK || fail(e, program_.last_error(instance_));
+  }
+  bool fail(BraidStatus status, const std::string& message, bool consequence = false) {
     status_ = status;
-    message_ = "rank " + std::to_string(rank_) + ": " + message;
+    consequence_ = consequence;
+    message_ = run_.peers != nullptr ? message : "rank " + std::to_string(rank_) + ": " + message;
+    peers_.failed(peers_.user, message.c_str(), consequence);
     return false;
+  }
+  // What may have failed because of another rank.
+  bool fail_together(const std::string& message, bool consequence = false) {
+    char text[kText] = "";
+    consequence |= peers_.missing(peers_.user, text, sizeof text) > 0;
+    return fail(BRAID_COMM_ERROR, text[0] != '\0' ? message + ": " + text : message, consequence);
+  }
+
+  // When to stop waiting for other ranks: one is lost, or the time is over, which begins now.
+  auto giving_up() const {
+    return [this, begin = Clock::now()] {
+      return peers_.lost(peers_.user) != 0 ||
+             (run_.timeout_ms >= 0 && Clock::now() - begin > std::chrono::milliseconds(run_.timeout_ms));
+    };
+  }
+
+  bool make() {
+    int devices = 0;
+    return ok(cudaGetDeviceCount(&devices), "cudaGetDeviceCount") &&
+           ok(cudaSetDevice(peers_.local_rank % devices), "cudaSetDevice") && make_comm() && create();
+  }
+
+  bool make_comm() {
+    ncclUniqueId id = {};
+    char text[kText] = "";
+    if (rank_ == 0 && !ok(ncclGetUniqueId(&id), "ncclGetUniqueId")) return false;
+    if (peers_.broadcast(peers_.user, &id, sizeof id, text, sizeof text) == 0)
+      return fail(BRAID_COMM_ERROR, text, true);
+    const ncclResult_t e = comm_.make(program_.ranks, id, rank_, giving_up());
+    return e == ncclSuccess ||
+           fail_together(std::string("the communicator cannot be made: ") +
+                             (e == ncclInProgress ? "ranks are missing" : ncclGetErrorString(e)),
+                         e == ncclInProgress);
+  }
+
+  bool all_ready() {
+    char text[kText] = "";
+    peers_.reached(peers_.user, 1);
+    return peers_.await_all(peers_.user, 1, text, sizeof text) != 0 || fail(BRAID_COMM_ERROR, text, true);
+  }
+
+  // Waits for the latest `steps` steps. A step that is overdue has failed if a rank is missing; otherwise all of them may
+  // together take as long as that many.
+  bool await(int steps = 1) {
+    const auto begin = Clock::now();
+    const auto limit = std::chrono::milliseconds(run_.timeout_ms);
+    auto next_question = begin + limit;
+    for (;;) {
+      const BraidStatus e = program_.synchronize(instance_, kLookMs);
+      if (e == BRAID_OK) return true;
+      if (program_.status(instance_) != BRAID_OK)  // otherwise it is only not done yet
+        return ok(e);
+      if (peers_.lost(peers_.user) != 0) return fail_together("the step cannot be completed", true);
+      if (run_.timeout_ms < 0 || Clock::now() < next_question) continue;
+      next_question += limit;
+      char text[kText] = "";
+      const bool missing = peers_.missing(peers_.user, text, sizeof text) > 0;
+      if (missing || Clock::now() - begin > limit * steps) {
+        return fail(BRAID_COMM_ERROR,
+                    "the step is not done after " + std::to_string(run_.timeout_ms) + " ms: " + text,
+                    missing);
+      }
+    }
   }
 
   bool create() {
-    const BraidCudaHostRank& mine = run_.ranks[rank_];
+    const BraidCudaHostRank& mine = run_.ranks[mine_];
     BraidCudaCreateInfo info = {};
     info.abi_version = BRAID_CUDA_ABI_VERSION;
     info.struct_size = sizeof(info);
@@ -61,9 +132,11 @@ class Rank {
     info.weights_bytes = run_.weights_bytes;
     info.rank_weights = mine.rank_weights;
     info.rank_weights_bytes = mine.rank_weights_bytes;
-    info.comm = comm_;
+    info.comm = comm_.get();
     info.progress = run_.progress;
     info.progress_user = run_.progress_user;
+    info.missing = peers_.missing;
+    info.missing_user = peers_.user;
     return ok(program_.create(&info, &instance_)) && ok(program_.prepare(instance_, run_.dims)) &&
            ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
@@ -119,7 +192,7 @@ class Rank {
   bool copy_input(int k) {
     const auto at = static_cast<size_t>(k);
     return input_bytes_[at] == 0 ||
-           ok(cudaMemcpyAsync(const_cast<void*>(inputs_[at]), run_.ranks[rank_].inputs[k], input_bytes_[at],
+           ok(cudaMemcpyAsync(const_cast<void*>(inputs_[at]), run_.ranks[mine_].inputs[k], input_bytes_[at],
                               cudaMemcpyHostToDevice, stream_),
               "cudaMemcpyAsync");
   }
@@ -129,7 +202,7 @@ class Rank {
     bool any = false;
     for (int k = 0; k < program_.input_count; ++k) {
       if (program_.inputs[k].written == 0) continue;
-      if (!any && !ok(program_.synchronize(instance_, run_.timeout_ms))) return false;
+      if (!any && !await()) return false;
       any = true;
       if (!copy_input(k)) return false;
     }
@@ -144,10 +217,11 @@ class Rank {
       const auto k = static_cast<size_t>(s % kTimedAtOnce);
       if (timed && k == 0 && !read_times(s - kTimedAtOnce, kTimedAtOnce)) return false;
       if (timed && !record(begins_, k)) return false;
+      peers_.reached(peers_.user, static_cast<uint64_t>(s) + 2);
       if (!ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream))) return false;
       if (timed && !record(ends_, k)) return false;
     }
-    if (!ok(program_.synchronize(instance_, run_.timeout_ms))) return false;
+    if (!await(run_.steps)) return false;
     const int rest = run_.steps > 0 ? (run_.steps - 1) % kTimedAtOnce + 1 : 0;
     return !timed || read_times(run_.steps - rest, rest);
   }
@@ -163,14 +237,14 @@ class Rank {
   // Reads the times of the last `count` steps, which began with step `first`; a negative one: none.
   bool read_times(int first, int count) {
     if (first < 0 || count == 0) return true;
-    if (!ok(program_.synchronize(instance_, run_.timeout_ms))) return false;
+    if (!await(count)) return false;
     for (int k = 0; k < count; ++k) {
       const auto at = static_cast<size_t>(k);
       float ms = 0;
       if (!ok(cudaEventSynchronize(ends_[at]), "cudaEventSynchronize") ||
           !ok(cudaEventElapsedTime(&ms, begins_[at], ends_[at]), "cudaEventElapsedTime"))
         return false;
-      run_.step_us[rank_ * run_.steps + first + k] = 1e3 * static_cast<double>(ms);
+      run_.step_us[mine_ * run_.steps + first + k] = 1e3 * static_cast<double>(ms);
     }
     return true;
   }
@@ -180,7 +254,7 @@ class Rank {
     for (int k = 0; k < program_.output_count; ++k) {
       const size_t n = sizes[static_cast<size_t>(program_.input_count + k)];
       if (n == 0) continue;
-      if (!ok(cudaMemcpyAsync(run_.ranks[rank_].outputs[k], outputs_[static_cast<size_t>(k)], n,
+      if (!ok(cudaMemcpyAsync(run_.ranks[mine_].outputs[k], outputs_[static_cast<size_t>(k)], n,
                               cudaMemcpyDeviceToHost, stream_),
               "cudaMemcpyAsync")) {
         return false;
@@ -190,11 +264,14 @@ class Rank {
   }
 
   static constexpr int kTimedAtOnce = 256;
+  static constexpr int kLookMs = 50;  // between two looks at the other ranks
+  static constexpr size_t kText = 4096;
 
   const BraidCudaHostRun& run_;
   const BraidCudaProgram& program_;
-  const int rank_;
-  ncclComm_t comm_ = nullptr;
+  const BraidCudaHostPeers peers_;
+  const int rank_, mine_;  // in the program, in the arrays of the run
+  braid::rt::cuda::HostComm comm_;
   cudaStream_t stream_ = nullptr;
   BraidCudaInstance* instance_ = nullptr;
   std::vector<void*> memory_;
@@ -203,6 +280,7 @@ class Rank {
   std::vector<void*> outputs_;
   std::vector<cudaEvent_t> begins_, ends_;  // of the latest steps
   BraidStatus status_ = BRAID_OK;
+  bool consequence_ = false;  // of another rank's failure
   std::string message_;
 };
 
@@ -217,28 +295,32 @@ extern "C" BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* me
   if (run == nullptr || run->struct_size != sizeof(BraidCudaHostRun) || run->program == nullptr) {
     return report(BRAID_INVALID_ARGUMENT, "braid_cuda_host_run: made for another version of the interface");
   }
-  ncclUniqueId id;
-  if (const ncclResult_t e = ncclGetUniqueId(&id); e != ncclSuccess)
-    return report(BRAID_COMM_ERROR, ncclGetErrorString(e));
+  if (run->peers != nullptr) {
+    Rank rank(*run, *run->peers);
+    rank.run();
+    return report(rank.status(), rank.message());
+  }
   // Each rank tears down in its own thread: destroying a communicator waits for the others.
-  std::vector<BraidStatus> statuses(static_cast<size_t>(run->program->ranks), BRAID_OK);
-  std::vector<std::string> messages(statuses.size());
+  struct Ending {
+    BraidStatus status = BRAID_OK;
+    bool by_itself = true;
+    std::string message;
+  };
+  std::vector<Ending> endings(static_cast<size_t>(run->program->ranks));
+  braid::rt::cuda::HostThreads all(run->program->ranks);
   std::vector<std::thread> threads;
-  std::barrier all_made(run->program->ranks);
-  std::atomic<bool> any_failed = false;
   for (int r = 0; r < run->program->ranks; ++r) {
     threads.emplace_back([&, r] {
-      Rank rank(*run, r);
-      if (!rank.make(id)) any_failed = true;
-      all_made.arrive_and_wait();  // a rank that cannot run must not be waited for in a step
-      if (!any_failed) rank.run();
-      statuses[static_cast<size_t>(r)] = rank.status();
-      messages[static_cast<size_t>(r)] = rank.message();
+      Rank rank(*run, all.peers(r));
+      rank.run();
+      endings[static_cast<size_t>(r)] = {rank.status(), rank.by_itself(), rank.message()};
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (size_t r = 0; r < statuses.size(); ++r) {
-    if (statuses[r] != BRAID_OK) return report(statuses[r], messages[r]);
+  for (const bool by_itself : {true, false}) {
+    for (const Ending& ending : endings)
+      if (ending.status != BRAID_OK && ending.by_itself == by_itself)
+        return report(ending.status, ending.message);
   }
   return report(BRAID_OK, "");
 }

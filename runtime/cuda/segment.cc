@@ -11,8 +11,7 @@ namespace {
 // How many ranks of the communicator this one reaches by load and store, itself included.
 int reachable_peers([[maybe_unused]] ncclComm_t comm) {
 #ifdef BRAID_EMULATED_DEVICE
-  int ranks = 0;
-  return ncclCommCount(comm, &ranks) == ncclSuccess ? ranks : 0;
+  return emulated::reachable_peers(comm);
 #elif NCCL_VERSION_CODE >= 22800
   return ncclTeamLsa(comm).nRanks;
 #else

@@ -13,6 +13,7 @@
 #include "runtime/emulated/half_types.h"
 #include "runtime/emulated/vector_types.h"
 
+struct ncclComm;
 struct ncclWindow_vidmem;
 
 // In an instrumented unit the copying functions report their accesses themselves: GCC instruments loads and
@@ -47,6 +48,8 @@ void set_label(const char* label);
 void* static_shared(const void* site, const char* name, size_t size, size_t alignment);
 void* dynamic_shared();
 void* peer_pointer(ncclWindow_vidmem* window, size_t offset_bytes, int peer);
+// Ranks of the communicator in this process, this one included: only their memory can be loaded and stored.
+int reachable_peers(const ncclComm* comm);
 
 // Among which threads fences and atomics order memory (flags.h).
 enum class Scope { kBlock, kDevice, kSystem };

@@ -53,9 +53,9 @@ ncclResult_t start(CollectiveCall call, ncclComm_t comm, cudaStream_t handle) {
   {
     std::lock_guard lock(group.mutex);
     if (comm->life == ncclComm::Life::kRevoked) return ncclInvalidUsage;
-    if (group.error != ncclSuccess) {
-      comm->last_error = group.error_text;
-      return ncclInvalidUsage;
+    if (group.asynchronous_error() != ncclSuccess) {
+      comm->last_error = group.asynchronous_text();
+      return group.error != ncclSuccess ? ncclInvalidUsage : ncclRemoteError;
     }
   }
   if (call.count == 0) return ncclSuccess;
@@ -111,7 +111,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   if (comm == nullptr || error == nullptr) return ncclInvalidArgument;
   {
     std::lock_guard lock(comm->group->mutex);
-    if (comm->group->error != ncclSuccess) comm->last_error = comm->group->error_text;
+    if (comm->group->asynchronous_error() != ncclSuccess) comm->last_error = comm->group->asynchronous_text();
     if (comm->life == ncclComm::Life::kAborted || comm->life == ncclComm::Life::kDestroyed)
       finding_list().add(FindingKind::kInvalidUse,
                          "ncclCommGetAsyncError of a communicator that is aborted or destroyed, " +

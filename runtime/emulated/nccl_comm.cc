@@ -1,5 +1,7 @@
 #include "runtime/emulated/nccl_comm.h"
 
+#include <algorithm>
+
 #include "runtime/emulated/finding_list.h"
 
 namespace braid::emulated {
@@ -63,6 +65,15 @@ void CommGroup::fail(ncclResult_t result, std::string text) {
     error_text = std::move(text);
   }
   changed.notify_all();
+}
+
+bool CommGroup::across_processes() const {
+  return std::any_of(processes.begin(), processes.end(),
+                     [](const auto& process) { return !process.empty(); });
+}
+
+ncclResult_t CommGroup::asynchronous_error() const {
+  return error == ncclSuccess && !lost_text.empty() ? ncclRemoteError : error;
 }
 
 std::string CommGroup::rank_text(int rank) const {

@@ -1,8 +1,9 @@
 // Communicators of the emulated NCCL and how ranks meet in them.
 //
-// Ranks are threads of one process. For collectives and sends they meet on the streams, matched by each
-// rank's call number in the communicator; for blocking calls (creation, split, registration) they meet on the
-// host.
+// Ranks are threads, of one process or of several. For collectives and sends they meet on the streams, matched by
+// each rank's call number in the communicator; for blocking calls (creation, split, registration) they meet on
+// the host. Each process has a group of its own, in which ranks of other processes arrive by message
+// (nccl_remote.h).
 #pragma once
 
 #include <array>
@@ -75,7 +76,8 @@ struct CollectiveCall {
   ncclRedOp_t op = ncclSum;
   int root = 0;  // or the peer
   std::string label;
-  bool captured = false;  // part of a graph: on all ranks, or on none
+  bool captured = false;                       // part of a graph: on all ranks, or on none
+  int64_t send_offset = -1, recv_offset = -1;  // in a symmetric window; -1: in none
 
   size_t send_bytes(int ranks) const;  // bytes of `send` that this rank reads; 0 if it only receives
   size_t recv_bytes(int ranks) const;
@@ -86,9 +88,10 @@ struct CollectiveCall {
 
 // The meeting of the ranks of one collective (or the two of a send).
 struct Meeting {
-  explicit Meeting(int ranks) : calls(ranks), clocks(ranks) {}
+  explicit Meeting(int ranks) : calls(ranks), copies(ranks), clocks(ranks) {}
   std::vector<std::optional<CollectiveCall>> calls;
-  std::vector<VectorClock> clocks;  // each rank's on arrival
+  std::vector<std::optional<std::string>> copies;  // of what ranks of other processes send
+  std::vector<VectorClock> clocks;                 // each rank's on arrival
   int arrived = 0;
   bool done = false;
   bool reported = false;  // that it cannot complete
@@ -102,37 +105,47 @@ struct WindowSet {
   std::vector<uintptr_t> begin;  // per rank
   size_t size = 0;
   std::vector<bool> live;
+  std::vector<bool> here;  // in this process
 };
 
 struct CommGroup {
-  std::string name;          // "communicator 0"
-  std::vector<int> devices;  // per rank
+  std::string name;                    // "communicator 0"
+  std::string key;                     // its name in all processes
+  std::vector<int> devices;            // per rank
+  std::vector<std::string> processes;  // per rank: its process's address; empty: this process
+  bool forming = false;                // until it is known where the ranks are
   std::mutex mutex;
   std::condition_variable changed;
   std::map<uint64_t, std::shared_ptr<Meeting>> meetings;  // by the call's number
   std::map<std::tuple<int, int, uint64_t>, std::shared_ptr<Meeting>>
       transfers;                       // by sender, receiver, number
   std::vector<std::string> last_call;  // per rank
-  std::vector<std::string> gone;       // per rank: "aborted", "revoked" or empty
-  int ended = 0;                       // ranks that have destroyed or aborted their end
+  std::vector<std::string> gone;  // per rank: "which has aborted the communicator"; empty while it has not
+  std::vector<bool> left;         // per rank: has destroyed or aborted its end
   std::vector<std::shared_ptr<WindowSet>> windows;
   ncclResult_t error = ncclSuccess;  // of the whole group, once set it stays
   std::string error_text;
+  std::string lost_text;  // a rank's process has ended: what needs it hangs
 
   // Host-side meetings: creation, split, registration.
   struct HostMeeting {
-    std::string what;
-    std::vector<bool> here;
+    std::vector<std::string> what;  // per rank: the call; empty: not here yet
     int arrived = 0;
     VectorClock clock;
     std::vector<std::vector<int64_t>> payload;  // per rank
-    std::vector<void*> outcome;                 // per rank
+    std::vector<void*> outcome;                 // per rank of this process
+    std::function<void(CommGroup&, HostMeeting&)> complete;
     ncclResult_t result = ncclSuccess;
     bool done = false;
   };
   std::map<uint64_t, std::shared_ptr<HostMeeting>> host_meetings;
 
   int size() const { return static_cast<int>(devices.size()); }
+  bool here(int rank) const { return processes[static_cast<size_t>(rank)].empty(); }
+  bool across_processes() const;
+  // What ncclCommGetAsyncError says, and why.
+  ncclResult_t asynchronous_error() const;
+  const std::string& asynchronous_text() const { return error == ncclSuccess ? lost_text : error_text; }
   void fail(ncclResult_t result, std::string text);  // with the mutex held
   std::string rank_text(int rank) const;
 };
@@ -140,6 +153,15 @@ struct CommGroup {
 // Waits on the stream until all ranks have arrived and the data has moved. False if the group failed.
 bool run_collectives(struct ::ncclComm* const* comms, const CollectiveCall* calls, const uint64_t* numbers,
                      int count, TaskContext& context);
+
+// A rank of another process comes: to a collective, with a copy of what it sends, or to a call on the host. With
+// the group's mutex held.
+void arrive_from_elsewhere(CommGroup& group, int rank, const CollectiveCall& call, uint64_t number,
+                           std::string copy);
+void arrive_from_elsewhere(CommGroup& group, int rank, uint64_t number, std::string what,
+                           std::vector<int64_t> payload);
+// It gives its part up: those who wait for it go on waiting.
+void withdraw(CommGroup& group, int rank, const CollectiveCall& call, uint64_t number);
 
 // Reports a finding for each live window or registration of memory about to be freed.
 void report_registered(const Allocation& allocation);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
 #include "runtime/emulated/step_scope.h"
+#include "runtime/hash.h"
 
 using namespace braid::emulated;
 
@@ -39,12 +41,15 @@ ncclComm* make_end(std::shared_ptr<CommGroup> group, int rank, bool blocking) {
   return communicators().all.back().get();
 }
 
-std::shared_ptr<CommGroup> make_group(std::string name, int ranks) {
+std::shared_ptr<CommGroup> make_group(std::string key, int ranks) {
   auto group = std::make_shared<CommGroup>();
-  group->name = std::move(name);
+  group->name = name_of_key(key);
+  group->key = std::move(key);
   group->devices.assign(static_cast<size_t>(ranks), -1);
+  group->processes.resize(static_cast<size_t>(ranks));
   group->last_call.resize(static_cast<size_t>(ranks));
   group->gone.resize(static_cast<size_t>(ranks));
+  group->left.resize(static_cast<size_t>(ranks));
   return group;
 }
 
@@ -63,21 +68,33 @@ bool is_blocking(const ncclConfig_t* config, bool otherwise) {
 void end_as(ncclComm& comm, ncclComm::Life life, const char* given_up = "") {
   for (CUstream_st* stream : std::exchange(comm.launching, {})) stream->end_launch(&comm);
   comm.under_way.clear();
-  std::lock_guard lock(comm.group->mutex);
-  if ((life == ncclComm::Life::kAborted || life == ncclComm::Life::kDestroyed) &&
-      ++comm.group->ended == comm.group->size())
-    collective_order().ended(comm.group.get());
+  CommGroup& group = *comm.group;
+  const size_t rank = static_cast<size_t>(comm.rank);
+  std::lock_guard lock(group.mutex);
+  group.left[rank] = life == ncclComm::Life::kAborted || life == ncclComm::Life::kDestroyed;
+  if (std::count(group.left.begin(), group.left.end(), false) == 0) collective_order().ended(&group);
   comm.life = life;
   comm.state = ncclSuccess;
-  comm.group->gone[static_cast<size_t>(comm.rank)] = given_up;
-  comm.group->changed.notify_all();
+  group.gone[rank] = given_up;
+  tell_end(group, comm.rank, given_up);
+  group.changed.notify_all();
+}
+
+// What a rank says of its device on arrival: the number, and what identifies the machine's GPU in other processes.
+// As with NCCL, processes with different NCCL_HOSTID count as on different machines.
+std::vector<int64_t> device_payload(int device) {
+  const char* host = std::getenv("NCCL_HOSTID");
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string gpu = std::string(host == nullptr ? "" : host) + "/" +
+                          (visible == nullptr ? "" : visible) + "/" + std::to_string(device);
+  return {device, static_cast<int64_t>(braid::rt::fnv1a(gpu))};
 }
 
 // NCCL 2.28 refuses two ranks on one device.
 void refuse_shared_device(CommGroup& group, CommGroup::HostMeeting& meeting) {
-  for (size_t i = 0; i < group.devices.size(); ++i) {
+  for (size_t i = 0; i < meeting.payload.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      if (group.devices[i] != group.devices[j]) continue;
+      if (meeting.payload[i] != meeting.payload[j]) continue;
       const std::string text = group.name + ": ranks " + std::to_string(j) + " and " + std::to_string(i) +
                                " are both on device " + std::to_string(group.devices[i]) +
                                "; call cudaSetDevice before ncclCommInitRank";
@@ -96,7 +113,7 @@ extern "C" {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (id == nullptr) return ncclInvalidArgument;
   std::memset(id, 0, sizeof *id);
-  std::snprintf(id->internal, sizeof id->internal, "communicator %d", next_id++);
+  std::snprintf(id->internal, sizeof id->internal, "%s", make_id_text(next_id++).c_str());
   host_thread().now();  // orders this, on the main thread, after what was done with earlier ones
   return ncclSuccess;
 }
@@ -116,14 +133,18 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id,
   {
     std::lock_guard lock(communicators().mutex);
     auto& entry = communicators().forming[key];
-    if (!entry) entry = make_group(key, ranks);
+    if (!entry) {
+      entry = make_group(key, ranks);
+      entry->forming = true;
+      add_group(entry);
+    }
     group = entry;
   }
   const int device = host_thread().device;
   {
     std::lock_guard lock(group->mutex);
     if (group->size() != ranks || group->devices[static_cast<size_t>(rank)] >= 0) {
-      const std::string text = "ncclCommInitRank of " + key + ": rank " + std::to_string(rank) +
+      const std::string text = "ncclCommInitRank of " + group->name + ": rank " + std::to_string(rank) +
                                (group->size() != ranks ? " gives another number of ranks" : " occurs twice");
       group->fail(ncclInvalidUsage, text);
       finding_list().add(FindingKind::kCollectiveMismatch, text);
@@ -135,8 +156,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id,
   *out = make_end(group, rank, is_blocking(config, true));
   (*out)->host_calls = 1;
   const ncclResult_t result = submit(*out, HostCall(
-                                               group, rank, 0, "ncclCommInitRank", {},
+                                               group, rank, 0, "ncclCommInitRank", device_payload(device),
                                                [key](CommGroup& g, CommGroup::HostMeeting& meeting) {
+                                                 g.forming = false;
+                                                 for (size_t r = 0; r < g.devices.size(); ++r)
+                                                   g.devices[r] = static_cast<int>(meeting.payload[r][0]);
                                                  refuse_shared_device(g, meeting);
                                                  std::lock_guard lock(communicators().mutex);
                                                  communicators().forming.erase(key);
@@ -154,9 +178,11 @@ ncclResult_t ncclCommInitAll(ncclComm_t* out, int count, const int* devices) {
   not_within_step();
   if (out == nullptr || count < 1 || count > options().devices) return ncclInvalidArgument;
   auto group = make_group("communicator " + std::to_string(next_id++), count);
-  for (int i = 0; i < count; ++i)
-    group->devices[static_cast<size_t>(i)] = devices == nullptr ? i : devices[i];
   CommGroup::HostMeeting meeting;
+  for (int i = 0; i < count; ++i) {
+    group->devices[static_cast<size_t>(i)] = devices == nullptr ? i : devices[i];
+    meeting.payload.push_back({group->devices[static_cast<size_t>(i)]});
+  }
   refuse_shared_device(*group, meeting);
   if (meeting.result != ncclSuccess) return meeting.result;
   for (int i = 0; i < count; ++i) out[i] = make_end(group, i, true);
@@ -182,14 +208,24 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out,
             }
             for (auto& [each_color, list] : members) {
               std::sort(list.begin(), list.end());
-              auto group = make_group(
-                  parent.name + " split " + std::to_string(number) + " color " + std::to_string(each_color),
-                  static_cast<int>(list.size()));
-              for (size_t i = 0; i < list.size(); ++i)
-                group->devices[i] = parent.devices[static_cast<size_t>(list[i].second)];
-              for (size_t i = 0; i < list.size(); ++i)
-                meeting.outcome[static_cast<size_t>(list[i].second)] = make_end(
-                    group, static_cast<int>(i), meeting.payload[static_cast<size_t>(list[i].second)][2] != 0);
+              if (std::none_of(list.begin(), list.end(),
+                               [&](const auto& each) { return parent.here(each.second); }))
+                continue;
+              const std::string name =
+                  parent.name + " split " + std::to_string(number) + " color " + std::to_string(each_color);
+              auto group =
+                  make_group(name + parent.key.substr(parent.name.size()), static_cast<int>(list.size()));
+              for (size_t i = 0; i < list.size(); ++i) {
+                const size_t r = static_cast<size_t>(list[i].second);
+                group->devices[i] = parent.devices[r];
+                group->processes[i] = parent.processes[r];
+              }
+              if (parent.across_processes()) add_group(group);
+              for (size_t i = 0; i < list.size(); ++i) {
+                const size_t r = static_cast<size_t>(list[i].second);
+                if (group->processes[i].empty())
+                  meeting.outcome[r] = make_end(group, static_cast<int>(i), meeting.payload[r][2] != 0);
+              }
             }
           },
           [out](void* outcome) { *out = static_cast<ncclComm*>(outcome); }));
@@ -237,7 +273,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
       return ncclInvalidArgument;
     }
   }
-  end_as(*comm, ncclComm::Life::kAborted, "aborted");
+  end_as(*comm, ncclComm::Life::kAborted, "which has aborted the communicator");
   return ncclSuccess;
 }
 
@@ -248,7 +284,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
     std::lock_guard lock(comm->group->mutex);
     if (comm->life != ncclComm::Life::kAlive) return ncclInvalidArgument;
   }
-  end_as(*comm, ncclComm::Life::kRevoked, "revoked");
+  end_as(*comm, ncclComm::Life::kRevoked, "which has revoked the communicator");
   if (comm->blocking) return ncclSuccess;
   std::lock_guard lock(comm->group->mutex);
   comm->looks = 0;

@@ -84,10 +84,12 @@ void reduce(const std::vector<const void*>& sources, const std::vector<void*>& d
 }
 
 const char* at(const void* base, size_t offset) { return static_cast<const char*>(base) + offset; }
-char* at(void* base, size_t offset) { return static_cast<char*>(base) + offset; }
 
-void copy(void* to, const void* from, size_t bytes) {
-  if (to != from) std::memmove(to, from, bytes);
+void copy(void* to, size_t to_offset, const void* from, size_t from_offset, size_t bytes) {
+  if (to == nullptr) return;
+  char* target = static_cast<char*>(to) + to_offset;
+  const char* source = at(from, from_offset);
+  if (target != source) std::memmove(target, source, bytes);
 }
 
 }  // namespace
@@ -103,35 +105,36 @@ void move_data(const std::vector<CollectiveCall>& calls) {
     case CollectiveKind::kReduce: {
       std::vector<const void*> sources;
       std::vector<void*> destinations;
-      for (const auto& call : calls) sources.push_back(call.send);
-      if (first.kind == CollectiveKind::kReduce)
-        destinations.push_back(calls[static_cast<size_t>(first.root)].recv);
-      else
-        for (const auto& call : calls) destinations.push_back(call.recv);
+      for (size_t r = 0; r < ranks; ++r) {
+        sources.push_back(calls[r].send);
+        if (calls[r].recv == nullptr) continue;
+        if (first.kind == CollectiveKind::kAllReduce || r == static_cast<size_t>(first.root))
+          destinations.push_back(calls[r].recv);
+      }
       return reduce(sources, destinations, first.count, first.type, first.op);
     }
     case CollectiveKind::kReduceScatter:
       for (size_t to = 0; to < ranks; ++to) {
         std::vector<const void*> sources;
         for (const auto& call : calls) sources.push_back(at(call.send, to * bytes));
-        reduce(sources, {calls[to].recv}, first.count, first.type, first.op);
+        if (calls[to].recv != nullptr) reduce(sources, {calls[to].recv}, first.count, first.type, first.op);
       }
       return;
     case CollectiveKind::kAllGather:
       for (size_t from = 0; from < ranks; ++from)
-        for (const auto& to : calls) copy(at(to.recv, from * bytes), calls[from].send, bytes);
+        for (const auto& to : calls) copy(to.recv, from * bytes, calls[from].send, 0, bytes);
       return;
     case CollectiveKind::kBroadcast:
-      for (const auto& to : calls) copy(to.recv, calls[static_cast<size_t>(first.root)].send, bytes);
+      for (const auto& to : calls) copy(to.recv, 0, calls[static_cast<size_t>(first.root)].send, 0, bytes);
       return;
     case CollectiveKind::kAllToAll:
       for (size_t from = 0; from < ranks; ++from)
         for (size_t to = 0; to < ranks; ++to)
-          copy(at(calls[to].recv, from * bytes), at(calls[from].send, to * bytes), bytes);
+          copy(calls[to].recv, from * bytes, calls[from].send, to * bytes, bytes);
       return;
     case CollectiveKind::kSend:
     case CollectiveKind::kRecv:
-      return copy(calls[1].recv, calls[0].send, bytes);
+      return copy(calls[1].recv, 0, calls[0].send, 0, bytes);
   }
 }
 

@@ -55,6 +55,7 @@ void note_order(const std::vector<PendingCollective>& pending) {
   std::vector<std::pair<const ncclComm*, std::vector<CollectiveOrder::Call>>> batches;
   for (const PendingCollective& each : pending) {
     const CommGroup& group = *each.comm->group;
+    if (group.across_processes()) continue;  // what the others call is not known here
     const CollectiveRow& row = row_of(each.call.kind);
     std::string text = each.call.title() + " number " + std::to_string(each.number);
     CollectiveOrder::Call call{{&group, -1, -1, each.number}, group.devices, {}};
@@ -98,7 +99,8 @@ Work work_of(std::vector<PendingCollective> pending) {
       --comm->outstanding;
       comm->group->changed.notify_all();
       if (failed)
-        comm->group->fail(ncclRemoteError, comm->group->rank_text(comm->rank) + " failed before it arrived");
+        fail_everywhere(*comm->group, ncclRemoteError,
+                        comm->group->rank_text(comm->rank) + " failed before it arrived");
     }
   };
   const std::string name = name_of(calls.front().kind);
@@ -204,7 +206,44 @@ ncclResult_t execute(std::vector<PendingHostCall> host_calls, std::vector<Pendin
   return result;
 }
 
+// With the group's mutex held.
+std::shared_ptr<CommGroup::HostMeeting> meeting_of(CommGroup& group, uint64_t number) {
+  auto& entry = group.host_meetings[number];
+  if (!entry) {
+    const size_t ranks = static_cast<size_t>(group.size());
+    entry = std::make_shared<CommGroup::HostMeeting>();
+    entry->what.resize(ranks);
+    entry->payload.resize(ranks);
+    entry->outcome.resize(ranks);
+  }
+  return entry;
+}
+
+// With the group's mutex held.
+void arrive_at(CommGroup& group, CommGroup::HostMeeting& meeting, int rank, uint64_t number, std::string what,
+               std::vector<int64_t> payload) {
+  meeting.what[static_cast<size_t>(rank)] = std::move(what);
+  meeting.payload[static_cast<size_t>(rank)] = std::move(payload);
+  if (++meeting.arrived < group.size()) return;
+  for (size_t i = 1; i < meeting.what.size(); ++i) {
+    if (meeting.what[i] == meeting.what[0]) continue;
+    const std::string text = group.name + ": " + group.rank_text(0) + " calls " + meeting.what[0] + ", " +
+                             group.rank_text(static_cast<int>(i)) + " calls " + meeting.what[i];
+    finding_list().add(FindingKind::kCollectiveMismatch, text);
+    return group.fail(ncclInvalidUsage, text);
+  }
+  meeting.complete(group, meeting);
+  meeting.done = true;
+  group.host_meetings.erase(number);
+  group.changed.notify_all();
+}
+
 }  // namespace
+
+void arrive_from_elsewhere(CommGroup& group, int rank, uint64_t number, std::string what,
+                           std::vector<int64_t> payload) {
+  arrive_at(group, *meeting_of(group, number), rank, number, std::move(what), std::move(payload));
+}
 
 HostCall::HostCall(std::shared_ptr<CommGroup> group, int rank, uint64_t number, std::string what,
                    std::vector<int64_t> payload, CompleteMeeting complete, std::function<void(void*)> deliver)
@@ -218,40 +257,23 @@ HostCall::HostCall(std::shared_ptr<CommGroup> group, int rank, uint64_t number, 
       deadline_(std::chrono::steady_clock::now() + options().time_out) {}
 
 void HostCall::arrive() {
-  const size_t ranks = static_cast<size_t>(group_->size());
-  std::lock_guard lock(group_->mutex);
-  auto& entry = group_->host_meetings[number_];
-  if (!entry) {
-    entry = std::make_shared<CommGroup::HostMeeting>();
-    entry->what = what_;
-    entry->here.resize(ranks);
-    entry->payload.resize(ranks);
-    entry->outcome.resize(ranks);
+  bool forming = false;
+  {
+    std::lock_guard lock(group_->mutex);
+    forming = group_->forming;
+    meeting_ = meeting_of(*group_, number_);
+    meeting_->complete = complete_;
+    meeting_->clock.join(host_thread().now());
+    if (!forming) told_ = tell_host_call(*group_, rank_, number_, what_, payload_);
+    arrive_at(*group_, *meeting_, rank_, number_, what_, payload_);
   }
-  meeting_ = entry;
-  const size_t rank = static_cast<size_t>(rank_);
-  if (meeting_->what != what_) {
-    const std::string text = group_->name + ": " + group_->rank_text(rank_) + " calls " + what_ +
-                             " where another rank calls " + meeting_->what;
-    finding_list().add(FindingKind::kCollectiveMismatch, text);
-    group_->fail(ncclInvalidUsage, text);
-    return;
-  }
-  meeting_->here[rank] = true;
-  meeting_->payload[rank] = payload_;
-  meeting_->clock.join(host_thread().now());
-  if (++meeting_->arrived == group_->size()) {
-    complete_(*group_, *meeting_);
-    meeting_->done = true;
-    group_->host_meetings.erase(number_);
-    group_->changed.notify_all();
-  }
+  if (forming) seek_peers(group_, rank_, payload_);
 }
 
 void HostCall::report_missing() {
   std::string missing;
-  for (size_t i = 0; i < meeting_->here.size(); ++i)
-    if (!meeting_->here[i]) missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(i);
+  for (size_t i = 0; i < meeting_->what.size(); ++i)
+    if (meeting_->what[i].empty()) missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(i);
   finding_list().add(FindingKind::kCollectiveTimeOut, what_ + " of " + group_->name + ": missing after " +
                                                           std::to_string(options().time_out.count()) +
                                                           " ms: " + missing);
@@ -259,19 +281,21 @@ void HostCall::report_missing() {
 
 bool HostCall::over() {
   std::lock_guard lock(group_->mutex);
-  if (meeting_->done || group_->error != ncclSuccess) return true;
+  if (meeting_->done || group_->asynchronous_error() != ncclSuccess) return true;
   if (std::chrono::steady_clock::now() >= deadline_) report_missing();
   return false;
 }
 
 ncclResult_t HostCall::wait() {
   std::unique_lock lock(group_->mutex);
-  const auto over = [&] { return meeting_->done || group_->error != ncclSuccess; };
+  const auto over = [&] { return meeting_->done || group_->asynchronous_error() != ncclSuccess; };
   if (!group_->changed.wait_until(lock, deadline_, over)) {
     report_missing();
     group_->fail(ncclSystemError, what_ + " of " + group_->name + ": a rank is missing");
   }
-  if (!meeting_->done) return group_->error;
+  if (!meeting_->done) return group_->asynchronous_error();
+  lock.unlock();
+  await_sent(told_, [&] { return std::chrono::steady_clock::now() >= deadline_; });
   host_thread().follow(meeting_->clock);
   if (meeting_->result == ncclSuccess) deliver_(meeting_->outcome[static_cast<size_t>(rank_)]);
   return meeting_->result;
@@ -320,7 +344,7 @@ ncclResult_t group_end() {
 ncclResult_t look(ncclComm& comm) {
   {
     std::lock_guard lock(comm.group->mutex);
-    if (comm.group->error != ncclSuccess) return comm.group->error;
+    if (comm.group->asynchronous_error() != ncclSuccess) return comm.group->asynchronous_error();
     if (comm.state != ncclInProgress) return comm.state;
     if (++comm.looks < 2) return ncclInProgress;
     if (comm.life == ncclComm::Life::kFinalized && comm.outstanding > 0) return ncclInProgress;

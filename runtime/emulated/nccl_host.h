@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "runtime/emulated/nccl_comm.h"
+#include "runtime/emulated/nccl_remote.h"
 
 namespace braid::emulated {
 
-// Run by the last rank to arrive, with the group's mutex held: fills `outcome` and `result` from `payload`.
+// Run in each process when the last rank has arrived, with the group's mutex held: fills `outcome`, for the ranks
+// of this process, and `result` from `payload`.
 using CompleteMeeting = std::function<void(CommGroup&, CommGroup::HostMeeting&)>;
 
 // A rank's part of a meeting on the host: `arrive` never blocks, `wait` does.
@@ -37,6 +39,7 @@ class HostCall {
   std::string what_;
   std::vector<int64_t> payload_;
   CompleteMeeting complete_;
+  Told told_;
   std::function<void(void*)> deliver_;  // gets this rank's outcome
   std::shared_ptr<CommGroup::HostMeeting> meeting_;
   std::chrono::steady_clock::time_point deadline_;

@@ -10,18 +10,22 @@
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/nccl_comm.h"
 #include "runtime/emulated/nccl_data.h"
+#include "runtime/emulated/nccl_remote.h"
 #include "runtime/emulated/options.h"
 
 namespace braid::emulated {
 namespace {
 
 // Index in the meeting: the rank, or 0 for a sender and 1 for a receiver.
-int seat(const ncclComm& comm, const CollectiveCall& call) {
-  return call.kind == CollectiveKind::kSend ? 0 : call.kind == CollectiveKind::kRecv ? 1 : comm.rank;
+size_t seat(int rank, const CollectiveCall& call) {
+  return static_cast<size_t>(call.kind == CollectiveKind::kSend   ? 0
+                             : call.kind == CollectiveKind::kRecv ? 1
+                                                                  : rank);
 }
-int rank_at(const ncclComm& comm, const CollectiveCall& call, int seat_index) {
+// `call` is that of `rank`.
+int rank_at(int rank, const CollectiveCall& call, int seat_index) {
   if (!row_of(call.kind).transfer()) return seat_index;
-  return (seat_index == 0) == (call.kind == CollectiveKind::kSend) ? comm.rank : call.root;
+  return (seat_index == 0) == (call.kind == CollectiveKind::kSend) ? rank : call.root;
 }
 
 // The offset in a symmetric window; -1: in none.
@@ -33,6 +37,26 @@ int64_t symmetric_offset(const CommGroup& group, int rank, const void* pointer) 
       return static_cast<int64_t>(address - begin);
   }
   return -1;
+}
+
+// The meeting of that number, made if need be.
+std::shared_ptr<Meeting>& meeting_of(CommGroup& group, int rank, const CollectiveCall& call,
+                                     uint64_t number) {
+  if (!row_of(call.kind).transfer()) {
+    std::shared_ptr<Meeting>& entry = group.meetings[number];
+    if (!entry) entry = std::make_shared<Meeting>(group.size());
+    return entry;
+  }
+  auto& entry = group.transfers[{rank_at(rank, call, 0), rank_at(rank, call, 1), number}];
+  if (!entry) entry = std::make_shared<Meeting>(2);
+  return entry;
+}
+
+void end_meeting(CommGroup& group, int rank, const CollectiveCall& call, uint64_t number) {
+  if (row_of(call.kind).transfer())
+    group.transfers.erase({rank_at(rank, call, 0), rank_at(rank, call, 1), number});
+  else
+    group.meetings.erase(number);
 }
 
 // True: a finding has been added and the group failed.
@@ -57,10 +81,9 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
     return true;
   }
   if (row.transfer()) return false;
-  const auto check = [&](const char* what, auto pointer_of) {
+  const auto check = [&](const char* what, int64_t CollectiveCall::*offset) {
     for (size_t i = 1; i < meeting.calls.size(); ++i) {
-      const int64_t a = symmetric_offset(group, 0, pointer_of(*meeting.calls[0]));
-      const int64_t b = symmetric_offset(group, static_cast<int>(i), pointer_of(*meeting.calls[i]));
+      const int64_t a = *meeting.calls[0].*offset, b = *meeting.calls[i].*offset;
       if (a == b) continue;
       const auto say = [](int64_t offset) {
         return offset < 0 ? std::string("in no symmetric window") : "at offset " + std::to_string(offset);
@@ -89,20 +112,20 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
   }();
   const bool gather = row.in<row.out, scatter = row.in> row.out;
   if (row.rooted) return false;
-  if (!(gather && in_place) && check("send", [](const CollectiveCall& c) { return c.send; })) return true;
-  return !(scatter && in_place) && check("receive", [](const CollectiveCall& c) { return c.recv; });
+  if (!(gather && in_place) && check("send", &CollectiveCall::send_offset)) return true;
+  return !(scatter && in_place) && check("receive", &CollectiveCall::recv_offset);
 }
 
 std::string missing_text(const CommGroup& group, const ncclComm& comm, const CollectiveCall& mine,
                          const Meeting& meeting, uint64_t number) {
   std::string waiting, missing;
   for (size_t i = 0; i < meeting.calls.size(); ++i) {
-    const int rank = rank_at(comm, mine, static_cast<int>(i));
+    const int rank = rank_at(comm.rank, mine, static_cast<int>(i));
     std::string& list = meeting.calls[i] ? waiting : missing;
     if (!list.empty()) list += ", ";
     list += group.rank_text(rank);
     if (!meeting.calls[i] && !group.gone[static_cast<size_t>(rank)].empty()) {
-      list += " (which has " + group.gone[static_cast<size_t>(rank)] + " the communicator)";
+      list += " (" + group.gone[static_cast<size_t>(rank)] + ")";
     } else if (!meeting.calls[i]) {
       const std::string& last = group.last_call[static_cast<size_t>(rank)];
       list += last.empty() ? " (which has called nothing)" : " (whose latest call is " + last + ")";
@@ -120,37 +143,42 @@ std::string missing_text(const CommGroup& group, const ncclComm& comm, const Col
          " ms: " + missing;
 }
 
-std::shared_ptr<Meeting> arrive(ncclComm& comm, const CollectiveCall& call, uint64_t number,
-                                const VectorClock& clock) {
+// With the group's mutex held. The last of the ranks moves the data to those of this process. Null: the ranks
+// disagree.
+std::shared_ptr<Meeting> join(CommGroup& group, int rank, const CollectiveCall& call, uint64_t number,
+                              const VectorClock& clock, std::optional<std::string> copy) {
+  const std::shared_ptr<Meeting> meeting = meeting_of(group, rank, call, number);
+  const size_t index = seat(rank, call);
+  meeting->calls[index] = call;
+  meeting->clocks[index] = clock;
+  meeting->copies[index] = std::move(copy);
+  group.last_call[static_cast<size_t>(rank)] = call.signature() + " number " + std::to_string(number);
+  if (static_cast<size_t>(++meeting->arrived) < meeting->calls.size()) return meeting;
+  end_meeting(group, rank, call, number);
+  if (disagree(group, *meeting, number)) return nullptr;
+  std::vector<CollectiveCall> calls;
+  for (size_t i = 0; i < meeting->calls.size(); ++i) {
+    calls.push_back(*meeting->calls[i]);
+    if (!meeting->copies[i]) continue;
+    calls.back().send = meeting->copies[i]->data();
+    calls.back().recv = nullptr;
+  }
+  move_data(calls);
+  meeting->copies.clear();
+  meeting->done = true;
+  group.changed.notify_all();
+  return meeting;
+}
+
+std::shared_ptr<Meeting> arrive(ncclComm& comm, CollectiveCall call, uint64_t number,
+                                const VectorClock& clock, Told& told) {
   CommGroup& group = *comm.group;
   std::lock_guard lock(group.mutex);
   if (group.error != ncclSuccess) return nullptr;
-  const bool transfer = row_of(call.kind).transfer();
-  std::shared_ptr<Meeting>* entry = nullptr;
-  if (transfer) {
-    const int from = rank_at(comm, call, 0), to = rank_at(comm, call, 1);
-    entry = &group.transfers[{from, to, number}];
-  } else {
-    entry = &group.meetings[number];
-  }
-  if (!*entry) *entry = std::make_shared<Meeting>(transfer ? 2 : group.size());
-  const std::shared_ptr<Meeting> meeting = *entry;
-  const size_t index = static_cast<size_t>(seat(comm, call));
-  meeting->calls[index] = call;
-  meeting->clocks[index] = clock;
-  group.last_call[static_cast<size_t>(comm.rank)] = call.signature() + " number " + std::to_string(number);
-  if (static_cast<size_t>(++meeting->arrived) < meeting->calls.size()) return meeting;
-  if (disagree(group, *meeting, number)) return nullptr;
-  std::vector<CollectiveCall> calls;
-  for (const auto& each : meeting->calls) calls.push_back(*each);
-  move_data(calls);
-  meeting->done = true;
-  if (transfer)
-    group.transfers.erase({rank_at(comm, call, 0), rank_at(comm, call, 1), number});
-  else
-    group.meetings.erase(number);
-  group.changed.notify_all();
-  return meeting;
+  call.send_offset = symmetric_offset(group, comm.rank, call.send);
+  call.recv_offset = symmetric_offset(group, comm.rank, call.recv);
+  told = tell_call(group, comm.rank, call, number);
+  return join(group, comm.rank, call, number, clock, std::nullopt);
 }
 
 // As on a GPU, a collective whose peers do not come waits until its own rank gives it up. That they do not come
@@ -168,9 +196,8 @@ bool wait_for_peers(ncclComm& comm, const CollectiveCall& call, uint64_t number,
     }
   }
   if (meeting.done || !comm.released()) return meeting.done;
-  // Peers that come later do not find it here.
-  meeting.calls[static_cast<size_t>(seat(comm, call))].reset();
-  --meeting.arrived;
+  withdraw(group, comm.rank, call, number);
+  tell_withdrawal(group, comm.rank, call, number);
   return true;
 }
 
@@ -224,11 +251,22 @@ bool record(ncclComm& comm, const CollectiveCall& call, const void* pointer, siz
   text = call.title() + " on " + context.lane.text + ": " + text;
   finding_list().add(FindingKind::kIllegalAccess, text);
   std::lock_guard lock(comm.group->mutex);
-  comm.group->fail(ncclInvalidArgument, text);
+  fail_everywhere(*comm.group, ncclInvalidArgument, text);
   return false;
 }
 
 }  // namespace
+
+void arrive_from_elsewhere(CommGroup& group, int rank, const CollectiveCall& call, uint64_t number,
+                           std::string copy) {
+  if (group.error == ncclSuccess) join(group, rank, call, number, {}, std::move(copy));
+}
+
+void withdraw(CommGroup& group, int rank, const CollectiveCall& call, uint64_t number) {
+  const std::shared_ptr<Meeting> meeting = meeting_of(group, rank, call, number);
+  if (std::exchange(meeting->calls[seat(rank, call)], std::nullopt)) --meeting->arrived;
+  if (meeting->arrived == 0 && !meeting->reported) end_meeting(group, rank, call, number);
+}
 
 bool run_collectives(ncclComm* const* comms, const CollectiveCall* calls, const uint64_t* numbers, int count,
                      TaskContext& context) {
@@ -254,14 +292,18 @@ bool run_collectives(ncclComm* const* comms, const CollectiveCall* calls, const 
   }
   AccessRanges written = context.accesses.finish();
   std::vector<std::shared_ptr<Meeting>> meetings;
+  std::vector<Told> told(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
     if (!valid) return false;
-    meetings.push_back(released(*comms[i]) ? nullptr : arrive(*comms[i], calls[i], numbers[i], before));
+    meetings.push_back(released(*comms[i])
+                           ? nullptr
+                           : arrive(*comms[i], calls[i], numbers[i], before, told[static_cast<size_t>(i)]));
     if (!meetings.back() && !released(*comms[i])) return false;
   }
   for (int i = 0; i < count; ++i) {
     Meeting* meeting = meetings[static_cast<size_t>(i)].get();
     if (meeting != nullptr && !wait_for_peers(*comms[i], calls[i], numbers[i], *meeting)) return false;
+    await_sent(told[static_cast<size_t>(i)], [&] { return released(*comms[i]); });
     if (meeting != nullptr && meeting->done)
       join_clocks(*comms[i], calls[i], *meeting, context.clock);
     else

@@ -95,11 +95,14 @@ void complete_window(CommGroup& group, CommGroup::HostMeeting& meeting) {
   }
   auto set = std::make_shared<WindowSet>();
   set->size = static_cast<size_t>(meeting.payload[0][1]);
-  for (const auto& payload : meeting.payload) set->begin.push_back(static_cast<uintptr_t>(payload[0]));
+  for (size_t r = 0; r < meeting.payload.size(); ++r) {
+    set->begin.push_back(static_cast<uintptr_t>(meeting.payload[r][0]));
+    set->here.push_back(group.here(static_cast<int>(r)));
+  }
   set->live.assign(meeting.payload.size(), true);
   group.windows.push_back(set);
   for (size_t r = 0; r < meeting.payload.size(); ++r)
-    meeting.outcome[r] = make_window(set, static_cast<int>(r));
+    if (set->here[r]) meeting.outcome[r] = make_window(set, static_cast<int>(r));
 }
 
 }  // namespace
@@ -123,6 +126,8 @@ void* peer_pointer(ncclWindow_vidmem* window, size_t offset, int peer) {
   } else if (offset >= window->set->size) {
     why = "offset " + std::to_string(offset) + " in a window of " + std::to_string(window->set->size) +
           " bytes";
+  } else if (!window->set->here[static_cast<size_t>(peer)]) {
+    why = "rank " + std::to_string(peer) + " is in another process";
   } else if (!window->set->live[static_cast<size_t>(peer)]) {
     why = "rank " + std::to_string(peer) + " has deregistered the window";
   } else {
@@ -132,6 +137,11 @@ void* peer_pointer(ncclWindow_vidmem* window, size_t offset, int peer) {
     runner->fail(FindingKind::kInvalidUse, [&] { return "peer_pointer: " + std::move(why); });
   finding_list().add(FindingKind::kInvalidUse, "peer_pointer: " + why);
   return nullptr;
+}
+
+int reachable_peers(const ncclComm* comm) {
+  const auto& processes = comm->group->processes;
+  return static_cast<int>(std::count(processes.begin(), processes.end(), std::string()));
 }
 
 }  // namespace braid::emulated

@@ -1,0 +1,21 @@
+#include "cli/shared_bytes.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "cli/errors.h"
+#include "ir/error.h"
+
+namespace braid::cli {
+
+SharedBytes::SharedBytes(std::size_t size) : size_(std::max<std::size_t>(size, 1)) {
+  data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data_ == MAP_FAILED)
+    ir::user_error(kRankFailed, {}, fmt::format("cannot map {} bytes for results", size));
+}
+
+SharedBytes::~SharedBytes() { munmap(data_, size_); }
+
+}  // namespace braid::cli

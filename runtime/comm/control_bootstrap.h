@@ -1,0 +1,32 @@
+// How the ranks of a run get their control channel: at MASTER_ADDR and MASTER_PORT where the launcher gives both, as
+// torchrun does, otherwise through a World, whose engine (shared memory or MPI) lets the ranks meet.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/comm/bootstrap.h"
+#include "runtime/comm/control_channel.h"
+
+namespace braid::rt {
+
+// Where rank 0 listens, from MASTER_ADDR and MASTER_PORT; *out stays empty without both. torchrun's own store may have that port
+// (TORCHELASTIC_USE_AGENT_STORE), which then does not count. BRAID_MASTER_PORT counts before MASTER_PORT.
+Status master_address(std::optional<control::Address>* out);
+
+// What this process must keep for as long as the channel.
+struct Control {
+  std::unique_ptr<World> world;  // null if it was not needed
+  std::unique_ptr<ControlChannel> channel;
+};
+
+// As one rank of several that a launcher started. BRAID_SECRET is the secret at MASTER_ADDR.
+Status join_control_from_environment(const RankEnvironment& environment, const std::string& subject,
+                                     Control* out);
+
+// As a rank of `world`, which passes on rank 0's port and a secret.
+Status join_control(World& world, bool one_machine, const std::string& subject,
+                    std::unique_ptr<ControlChannel>* out);
+
+}  // namespace braid::rt

@@ -1,0 +1,99 @@
+// What the processes of a run tell each other beside their collectives: a TCP connection of every rank to rank 0, open
+// from the beginning of a run to its end, with a thread on either side. A closed connection says that a process has
+// ended, silence that it is stopped, and its progress that it hangs; rank 0 passes on what it knows to all. So when a
+// collective does not complete, every rank can say for whom it waits.
+//
+// For ranks that communicate by other means, such as NCCL, which does not know its peers' processes.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/comm/control_meeting.h"
+#include "runtime/comm/status.h"
+
+namespace braid::rt {
+
+class ControlChannel {
+ public:
+  // Returns when all ranks are there, or with an error at the time-out (control_meeting.h). Rank 0 gives its listener,
+  // the others its address.
+  static Status host(const ControlOptions& options, const Socket& listener,
+                     std::unique_ptr<ControlChannel>* out);
+  static Status join(const ControlOptions& options, const control::Address& address,
+                     std::unique_ptr<ControlChannel>* out);
+  ~ControlChannel();
+  ControlChannel(const ControlChannel&) = delete;
+  ControlChannel& operator=(const ControlChannel&) = delete;
+
+  int rank() const { return options_.rank; }
+  int size() const { return options_.size; }
+
+  // Every rank gets the bytes of rank 0: at most 64 KiB. Fails if rank 0 is lost or the time-out passes.
+  Status broadcast(std::span<std::byte> data);
+
+  // How far this rank is: 0 at first, 1 when it is ready for its first step, 2 when it has begun that one, and so on.
+  void reached(uint64_t progress);
+  // Waits until all ranks are that far. Fails if one is lost or the time-out passes, and names it.
+  Status await_all(uint64_t progress);
+
+  // Whether a rank has ended or failed. Does not wait.
+  bool lost() const;
+  // For a rank that waits in vain: how many ranks are missing, and in `text` which and why. If none is yet, waits until
+  // one is, for as long as it takes to notice that a rank is silent.
+  int missing(std::string* text) const;
+
+  // The end of this rank's part; with an error if it has failed, which the others then give as the reason unless it is a
+  // consequence of another rank's. Rank 0 first
+  // waits for the others, at most as long as the time-out, as they learn from it about each other. The destructor does so
+  // without an error, if nobody has.
+  void leave(const std::string& error = {}, bool consequence = false);
+
+ private:
+  enum class Life : uint8_t { present, left, gave_up, failed, ended };
+  struct Peer {
+    control::Member member;
+    Life life = Life::present;
+    std::string error;  // of a failed one
+    uint64_t progress = 0;
+    int64_t silent_ns = 0;  // counted only while this process runs, so suspending all of them is harmless
+  };
+
+  ControlChannel(const ControlOptions& options, std::vector<control::Link> links,
+                 std::vector<control::Member> members);
+  void serve();
+  void wait_for_sockets();
+  void pass_time(int64_t ns);
+  void hear(size_t link);
+  void take(size_t peer, const control::Message& message);
+  void take_roster(const std::string& fields);
+  std::string roster() const;
+  void tell();
+  void send_to_all(control::Kind kind, const std::string& fields);
+  void wake() const;
+
+  static bool absent(const Peer& peer) { return peer.life >= Life::gave_up; }
+  int count_missing(std::string* text) const;
+
+  const ControlOptions options_;
+  const int64_t beat_ns_, silence_ns_;  // between two messages; after which a rank counts as missing
+  Socket wake_;
+  mutable std::mutex mutex_;  // of all that follows
+  mutable std::condition_variable changed_;
+  std::vector<control::Link> links_;  // rank 0: by rank, the first unused; others: to rank 0
+  std::vector<Peer> peers_;           // by rank, this one included
+  std::deque<std::string> data_;
+  bool left_ = false, said_bye_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace braid::rt

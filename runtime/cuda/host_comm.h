@@ -1,0 +1,60 @@
+// The communicator that a host program makes for its ranks. No call of it waits for a peer for ever: it is made with
+// `blocking = 0` and asked for its state, until the caller gives up; then it is aborted.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+#include "runtime/cuda/api.h"
+
+namespace braid::rt::cuda {
+
+class HostComm {
+ public:
+  HostComm() = default;
+  HostComm(const HostComm&) = delete;
+  HostComm& operator=(const HostComm&) = delete;
+
+  ncclComm_t get() const { return comm_; }
+
+  // `give_up` is asked again and again. ncclInProgress: it was true.
+  template <class GiveUp>
+  ncclResult_t make(int ranks, const ncclUniqueId& id, int rank, const GiveUp& give_up) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    const ncclResult_t e = ncclCommInitRankConfig(&comm_, ranks, id, rank, &config);
+    return e == ncclInProgress || e == ncclSuccess ? settle(give_up) : e;
+  }
+
+  // Of ranks that have all come to this end; otherwise it is aborted.
+  template <class GiveUp>
+  void release(bool well, const GiveUp& give_up) {
+    if (comm_ == nullptr) return;
+    if (well) well = finished(ncclCommFinalize(comm_), give_up);
+    if (well)
+      ncclCommDestroy(comm_);
+    else
+      ncclCommAbort(comm_);
+    comm_ = nullptr;
+  }
+
+ private:
+  template <class GiveUp>
+  bool finished(ncclResult_t e, const GiveUp& give_up) const {
+    return e == ncclSuccess || (e == ncclInProgress && settle(give_up) == ncclSuccess);
+  }
+
+  template <class GiveUp>
+  ncclResult_t settle(const GiveUp& give_up) const {
+    for (;;) {
+      ncclResult_t state = ncclSuccess;
+      if (const ncclResult_t e = ncclCommGetAsyncError(comm_, &state); e != ncclSuccess) return e;
+      if (state != ncclInProgress || give_up()) return state;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+
+  ncclComm_t comm_ = nullptr;
+};
+
+}  // namespace braid::rt::cuda

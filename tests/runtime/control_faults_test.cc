@@ -1,0 +1,155 @@
+// What the processes of a run know of one that is killed, stopped, behind or failed.
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+
+#include <csignal>
+
+#include "tests/runtime/control_cases.h"
+#include "tests/runtime/independent_processes.h"
+#include "tests/support/random.h"
+
+namespace braid::rt::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The processes of a run, which know each other's numbers from memory that they share.
+class ControlFaults : public ::testing::TestWithParam<int> {
+ protected:
+  ControlFaults()
+      : pids_(static_cast<volatile pid_t*>(
+            mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~ControlFaults() override { munmap(const_cast<pid_t*>(pids_), 4096); }
+
+  static constexpr int kSize = 3;
+  int victim() const { return GetParam(); }
+  std::string victims_name() const {
+    return "rank " + std::to_string(victim()) + " (process " + std::to_string(pids_[victim()]) + " on ";
+  }
+
+  // The exit codes of the ranks: each opens the channel, waits for the others and runs the body.
+  std::vector<int> run(const std::function<void(ControlChannel&)>& body, int64_t timeout_ms = 2'000) {
+    const Door door;
+    return run_independent(kSize, [&](int rank) {
+      pids_[rank] = getpid();
+      std::unique_ptr<ControlChannel> channel;
+      EXPECT_TRUE(open_control(door, control_options(rank, kSize, timeout_ms), &channel).ok());
+      if (channel == nullptr) return 1;
+      channel->reached(1);
+      EXPECT_TRUE(channel->await_all(1).ok());
+      body(*channel);
+      return 0;
+    });
+  }
+  std::vector<int> codes(int of_victim) const {
+    std::vector<int> out(kSize, 0);
+    out[static_cast<size_t>(victim())] = of_victim;
+    return out;
+  }
+
+  volatile pid_t* const pids_;
+};
+INSTANTIATE_TEST_SUITE_P(Rank, ControlFaults, ::testing::Values(0, 1, 2));
+
+TEST_P(ControlFaults, AKilledRankIsNamedByAllOthers) {
+  for (int k = 0; k < test::random_cases(3); ++k) {
+    const std::vector<int> ended = run([&](ControlChannel& channel) {
+      if (channel.rank() == victim()) raise(SIGKILL);
+      std::string text;
+      EXPECT_EQ(channel.missing(&text), 1);
+      EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(") has ended")));
+      EXPECT_TRUE(channel.lost());
+      channel.leave(text, true);
+    });
+    ASSERT_EQ(ended, codes(-SIGKILL));
+  }
+}
+
+TEST_P(ControlFaults, AStoppedRankIsNamedByAllOthers) {
+  for (int k = 0; k < test::random_cases(1); ++k) {
+    const std::vector<int> ended = run([&](ControlChannel& channel) {
+      if (channel.rank() == victim()) raise(SIGSTOP);
+      std::string text;
+      EXPECT_EQ(channel.missing(&text), 1);
+      EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(") has sent nothing for ")));
+      channel.leave(text, true);
+      kill(pids_[victim()], SIGKILL);
+    });
+    ASSERT_EQ(ended, codes(-SIGKILL));
+  }
+}
+
+TEST_P(ControlFaults, ARankThatHangsIsNamedByHowFarItIs) {
+  const std::vector<int> ended = run(
+      [&](ControlChannel& channel) {
+        channel.reached(2);
+        if (channel.rank() == victim()) {
+          EXPECT_FALSE(channel.await_all(3).ok());
+          return;
+        }
+        channel.reached(3);
+        const Status all = channel.await_all(3);
+        EXPECT_FALSE(all.ok());
+        EXPECT_THAT(all.message,
+                    AllOf(HasSubstr(victims_name()), HasSubstr(") is at step 1, others at step 2")));
+        std::string text;
+        EXPECT_EQ(channel.missing(&text), 1);
+        EXPECT_THAT(text, HasSubstr(victims_name()));
+        channel.leave(text, true);
+      },
+      500);
+  EXPECT_EQ(ended, codes(0));
+}
+
+TEST_P(ControlFaults, AFailedRankIsNamedWithItsReason) {
+  const std::vector<int> ended = run([&](ControlChannel& channel) {
+    if (channel.rank() == victim()) {
+      channel.leave("no memory");
+      return;
+    }
+    EXPECT_EQ(channel.await_all(2).code, StatusCode::peer_died);
+    std::string text;
+    EXPECT_EQ(channel.missing(&text), 1);
+    EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(") has failed: no memory")));
+    channel.leave(text, true);
+  });
+  EXPECT_EQ(ended, codes(0));
+}
+
+TEST_P(ControlFaults, RanksThatHaveFinishedStillServeTheOthers) {
+  // Two ranks go on when the victim's successor has finished: the last one learns of the victim.
+  const int early = (victim() + 1) % kSize;
+  const std::vector<int> ended = run([&](ControlChannel& channel) {
+    if (channel.rank() == early) return;
+    if (channel.rank() == victim()) {
+      usleep(50'000);
+      raise(SIGKILL);
+    }
+    std::string text;
+    while (!channel.lost()) usleep(1000);
+    EXPECT_EQ(channel.missing(&text), 1);
+    EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(") has ended")));
+    channel.leave(text, true);
+  });
+  EXPECT_EQ(ended, codes(-SIGKILL));
+}
+
+TEST(ControlChannelTest, NobodyIsMissingWhenAllAnswer) {
+  const Door door;
+  const std::vector<Status> met = meet_as_threads(
+      door, {control_options(0, 2, 400), control_options(1, 2, 400)}, [](ControlChannel& channel) {
+        channel.reached(2);
+        EXPECT_TRUE(channel.await_all(2).ok());
+        std::string text;
+        EXPECT_EQ(channel.missing(&text), 0);
+        EXPECT_THAT(text, HasSubstr("all ranks answer, and each is at step"));
+        channel.reached(3);
+        EXPECT_TRUE(channel.await_all(3).ok());
+      });
+  for (const Status& each : met) EXPECT_TRUE(each.ok()) << each.message;
+}
+
+}  // namespace
+}  // namespace braid::rt::testing
