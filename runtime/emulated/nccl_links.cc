@@ -22,6 +22,9 @@ namespace braid::emulated {
 namespace {
 
 constexpr size_t kLengthBytes = sizeof(uint64_t);
+constexpr std::string_view kHello =
+    "braid-nccl-1 ";  // then who it is; the number is that of the messages' form
+constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 constexpr int kRetryMs = 10;  // where a process has too many connections waiting
 
 std::string random_address() {
@@ -59,7 +62,8 @@ int connect_to(const std::string& address) {
   if (fd < 0) return -1;
   sockaddr_un socket_address;
   const socklen_t length = fill(socket_address, address);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&socket_address), length) == 0 && same_user(fd)) return fd;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&socket_address), length) == 0 && same_user(fd))
+    return fd;
   const bool again = errno == EAGAIN || errno == EINTR;
   close(fd);
   return again ? -2 : -1;
@@ -95,7 +99,7 @@ void Links::close_all() {
 
 Links::Outgoing& Links::outgoing(const std::string& to) {
   const auto [at, added] = outgoing_.try_emplace(to);
-  if (added) at->second.queue.push_back(std::make_shared<Message>(address_));
+  if (added) at->second.queue.push_back(std::make_shared<Message>(std::string(kHello) + address_));
   return at->second;
 }
 
@@ -148,7 +152,8 @@ bool Links::read_all(Incoming& in) {
     // As much as is missing, if that is known.
     uint64_t length = 0;
     if (in.bytes.size() >= kLengthBytes) std::memcpy(&length, in.bytes.data(), kLengthBytes);
-    const size_t missing = std::max<size_t>(kLengthBytes + length - in.bytes.size(), 1 << 16);
+    if (length > kMostBytes) return false;  // not one of us
+    const size_t missing = std::clamp<size_t>(kLengthBytes + length - in.bytes.size(), 1 << 16, 1 << 26);
     const size_t before = in.bytes.size();
     in.bytes.resize(before + missing);
     const ssize_t got = recv(in.fd, in.bytes.data() + before, missing, 0);
@@ -161,10 +166,13 @@ bool Links::read_all(Incoming& in) {
       std::memcpy(&length, in.bytes.data() + at, kLengthBytes);
       if (in.bytes.size() - at - kLengthBytes < length) break;
       const std::string_view body(in.bytes.data() + at + kLengthBytes, length);
-      if (in.from.empty())
-        in.from = body;
-      else
+      if (!in.from.empty()) {
         events_.received(in.from, body);
+      } else if (body.starts_with(kHello)) {
+        in.from = body.substr(kHello.size());
+      } else {
+        return false;
+      }
       at += kLengthBytes + length;
     }
     in.bytes.erase(0, at);
