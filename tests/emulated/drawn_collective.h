@@ -25,8 +25,9 @@ inline size_t sent(const Draw& d, size_t ranks) {
              : d.count;
 }
 inline size_t received(const Draw& d, size_t ranks) {
-  return d.kind == Kind::kAllGather || d.kind == Kind::kAllToAll || d.kind == Kind::kTransfers ? d.count * ranks
-                                                                                            : d.count;
+  return d.kind == Kind::kAllGather || d.kind == Kind::kAllToAll || d.kind == Kind::kTransfers
+             ? d.count * ranks
+             : d.count;
 }
 
 // `send` and `recv` have the elements above.

@@ -15,7 +15,6 @@ namespace braid::test {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
@@ -71,7 +70,8 @@ struct Rank {
   // What it is when nothing is in progress any more.
   ncclResult_t settle() const {
     ncclResult_t now = ncclInProgress;
-    for (const auto begin = Clock::now(); now == ncclInProgress && Clock::now() - begin < kInTime;) now = state();
+    for (const auto begin = Clock::now(); now == ncclInProgress && Clock::now() - begin < kInTime;)
+      now = state();
     return now;
   }
   // False: another rank is lost already, or two others disagree.
@@ -135,7 +135,8 @@ void run_fault(const RankProcess& process) {
   const Fault fault = static_cast<Fault>(c.fault);
   std::mt19937 random(c.seed);
   // Sometimes more than the kernel keeps for a process that does not read.
-  const Draw d{static_cast<Kind>(c.kind), random() % 4 == 0 ? 150000u : 500u, ncclSum, static_cast<int>(random() % 2)};
+  const Draw d{static_cast<Kind>(c.kind), random() % 4 == 0 ? 150000u : 500u, ncclSum,
+               static_cast<int>(random() % 2)};
   const Draw disagreeing = other(d, random);
   const Rank rank(process, c.blocking != 0, d.count * static_cast<size_t>(process.ranks));
   EXPECT_TRUE(rank.run({Kind::kAllReduce, 10}));
@@ -149,9 +150,10 @@ void run_fault(const RankProcess& process) {
     return rank.abort();
   }
   const bool called = rank.run(victim ? disagreeing : d);
-  EXPECT_TRUE(called || fault == Fault::kKilled || (fault == Fault::kDisagrees && d.kind == Kind::kTransfers));
-  const cudaError_t query =
-      rank.watch(fault == Fault::kKilled || fault == Fault::kDisagrees ? Clock::duration(kInTime) : kStall, &error);
+  EXPECT_TRUE(called || fault == Fault::kKilled ||
+              (fault == Fault::kDisagrees && d.kind == Kind::kTransfers));
+  const cudaError_t query = rank.watch(
+      fault == Fault::kKilled || fault == Fault::kDisagrees ? Clock::duration(kInTime) : kStall, &error);
   const std::string why = ncclGetLastError(rank.comm);
   switch (fault) {
     case Fault::kKilled:
@@ -160,7 +162,8 @@ void run_fault(const RankProcess& process) {
           << "NCCL's kernels wait until somebody aborts";
       process.report(why);
       if (rank.blocking) {
-        EXPECT_EQ(launch(d, rank.send, rank.recv, ncclFloat32, rank.comm, process.ranks, rank.stream), ncclRemoteError);
+        EXPECT_EQ(launch(d, rank.send, rank.recv, ncclFloat32, rank.comm, process.ranks, rank.stream),
+                  ncclRemoteError);
       }
       break;
     case Fault::kStopped:
@@ -206,7 +209,8 @@ TEST_F(NcclProcessFaults, EachCollectiveOutlivesEachFault) {
       }
       // All say the same, which names both sides.
       if (fault == Fault::kDisagrees) {
-        const std::string where = c.kind == static_cast<int>(Kind::kTransfers) ? "call number 0" : "call number 1";
+        const std::string where =
+            c.kind == static_cast<int>(Kind::kTransfers) ? "call number 0" : "call number 1";
         EXPECT_THAT(reports, ElementsAre(AllOf(HasSubstr(where + " of communicator 0 differs: rank "),
                                                HasSubstr(" calls nccl"))));
         if (c.kind != static_cast<int>(Kind::kTransfers)) {

@@ -80,9 +80,11 @@ struct Work {
   // The sum of `value` over the ranks.
   float sum_of(float value, ncclComm_t comm) const {
     std::vector<float> host(count, value);
-    EXPECT_EQ(cudaMemcpyAsync(data, host.data(), count * sizeof(float), cudaMemcpyHostToDevice, stream), cudaSuccess);
+    EXPECT_EQ(cudaMemcpyAsync(data, host.data(), count * sizeof(float), cudaMemcpyHostToDevice, stream),
+              cudaSuccess);
     EXPECT_EQ(sum(comm), ncclSuccess);
-    EXPECT_EQ(cudaMemcpyAsync(host.data(), data, count * sizeof(float), cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    EXPECT_EQ(cudaMemcpyAsync(host.data(), data, count * sizeof(float), cudaMemcpyDeviceToHost, stream),
+              cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
     for (const float each : host) EXPECT_EQ(each, host[0]);
     return host[0];
@@ -118,8 +120,9 @@ TEST_F(NcclProcessLife, TheMakerOfAnIdNeedNotBeARank) {
 
 const RegisteredBody unknown_id("unknown id", [](const RankProcess& process) {
   ncclComm_t comm = nullptr;
-  EXPECT_EQ(ncclCommInitRank(&comm, 2, id_of("communicator 0 @00112233445566778899aabbccddeeff"), process.rank),
-            ncclRemoteError);
+  EXPECT_EQ(
+      ncclCommInitRank(&comm, 2, id_of("communicator 0 @00112233445566778899aabbccddeeff"), process.rank),
+      ncclRemoteError);
   EXPECT_EQ(comm, nullptr);
 });
 
@@ -234,9 +237,10 @@ TEST_F(NcclProcessLife, TheMakerOfTheIdIsKilledBeforeAllAreThere) {
   const auto outcomes = run_rank_processes(maker_killed, 3);
   expect_good(outcomes, {0});
   for (const int rank : {1, 2})
-    EXPECT_THAT(outcomes[static_cast<size_t>(rank)].reports,
-                ElementsAre("ncclCommInitRank of communicator 0: the process that made its ncclUniqueId has ended or "
-                            "is not there"));
+    EXPECT_THAT(
+        outcomes[static_cast<size_t>(rank)].reports,
+        ElementsAre("ncclCommInitRank of communicator 0: the process that made its ncclUniqueId has ended or "
+                    "is not there"));
 }
 
 // As `rank` of `ranks` on `device`, a group of three figures per process.
@@ -254,17 +258,31 @@ const RegisteredBody join_as("join as", [](const RankProcess& process) {
 
 TEST_F(NcclProcessLife, RanksThatCannotMakeACommunicatorAreRefusedOnAllSides) {
   const std::pair<const char*, const char*> cases[] = {
-      {"020131", "collective mismatch: ncclCommInitRank of communicator 0: rank 0 gives 2 as the number of ranks, "
-                 "rank 1 gives 3"},
+      {"020131",
+       "collective mismatch: ncclCommInitRank of communicator 0: rank 0 gives 2 as the number of ranks, "
+       "rank 1 gives 3"},
       {"121120", "collective mismatch: ncclCommInitRank of communicator 0: rank 1 occurs twice"},
-      {"023123", "invalid use: communicator 0: ranks 0 and 1 are both on device 3; call cudaSetDevice before "
-                 "ncclCommInitRank"},
+      {"023123",
+       "invalid use: communicator 0: ranks 0 and 1 are both on device 3; call cudaSetDevice before "
+       "ncclCommInitRank"},
   };
   for (const auto& [argument, text] : cases) {
     const auto outcomes = run_rank_processes(join_as, 2, argument);
     expect_good(outcomes);
     for (const RankOutcome& outcome : outcomes) EXPECT_THAT(outcome.reports, ElementsAre(text));
   }
+}
+
+const RegisteredBody two_machines("two machines", [](const RankProcess& process) {
+  setenv("NCCL_HOSTID", std::to_string(process.rank).c_str(), 1);
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRank(&comm, process.ranks, process.share_id(), process.rank), ncclSuccess);
+  EXPECT_EQ(Work().sum_of(1, comm), 2);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+});
+
+TEST_F(NcclProcessLife, ProcessesThatSayTheyAreOnTwoMachinesMayShareADevice) {
+  expect_good(run_rank_processes(two_machines, 2));
 }
 
 // ------------------------------------------------------------------------------------------------ strangers
@@ -297,7 +315,8 @@ const RegisteredBody strangers("strangers", [](const RankProcess& process) {
     if (geteuid() == 0) {
       const uint64_t length = 13;
       const std::string hello = "braid-nccl-1 ";
-      EXPECT_TRUE(refused_as_user(address, 65534, std::string(reinterpret_cast<const char*>(&length), 8) + hello));
+      EXPECT_TRUE(
+          refused_as_user(address, 65534, std::string(reinterpret_cast<const char*>(&length), 8) + hello));
     }
     EXPECT_TRUE(refused_as_user(address, 0, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     EXPECT_TRUE(refused_as_user(address, 0, std::string(200, '\xff')));
@@ -322,15 +341,16 @@ const RegisteredBody windows("windows", [](const RankProcess& process) {
   const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
   const Work work(4096);
   ncclWindow_t window = nullptr;
-  EXPECT_EQ(ncclCommWindowRegister(comm, work.data, work.count * sizeof(float), &window, NCCL_WIN_COLL_SYMMETRIC),
-            ncclSuccess);
+  EXPECT_EQ(
+      ncclCommWindowRegister(comm, work.data, work.count * sizeof(float), &window, NCCL_WIN_COLL_SYMMETRIC),
+      ncclSuccess);
   ASSERT_NE(window, nullptr);
   EXPECT_EQ(work.sum_of(1, comm), 2);
   EXPECT_EQ(emulated::reachable_peers(comm), 1);
   EXPECT_EQ(emulated::peer_pointer(window, 64, process.rank), work.data + 16);
   EXPECT_EQ(emulated::peer_pointer(window, 64, 1 - process.rank), nullptr);
-  EXPECT_THAT(take_texts(), ElementsAre("invalid use: peer_pointer: rank " + std::to_string(1 - process.rank) +
-                                        " is in another process"));
+  EXPECT_THAT(take_texts(), ElementsAre("invalid use: peer_pointer: rank " +
+                                        std::to_string(1 - process.rank) + " is in another process"));
   float* const data = work.data + 32 * process.rank;
   EXPECT_EQ(ncclAllReduce(data, data, 16, ncclFloat32, ncclSum, comm, work.stream), ncclSuccess);
   EXPECT_EQ(watch(comm, kInTime), ncclInvalidUsage);
@@ -343,10 +363,11 @@ TEST_F(NcclProcessLife, WindowsAreSymmetricButNotReachable) {
   const auto outcomes = run_rank_processes(windows, 2);
   expect_good(outcomes);
   for (const RankOutcome& outcome : outcomes)
-    EXPECT_THAT(outcome.reports,
-                ElementsAre("registration: ncclAllReduce number 1 of communicator 0: the send buffer of rank 0 is at "
-                            "offset 0, that of rank 1 is at offset 128; in a symmetric window it must be the same on "
-                            "all ranks"));
+    EXPECT_THAT(
+        outcome.reports,
+        ElementsAre("registration: ncclAllReduce number 1 of communicator 0: the send buffer of rank 0 is at "
+                    "offset 0, that of rank 1 is at offset 128; in a symmetric window it must be the same on "
+                    "all ranks"));
 }
 
 const RegisteredBody different_host_calls("different host calls", [](const RankProcess& process) {
@@ -357,7 +378,8 @@ const RegisteredBody different_host_calls("different host calls", [](const RankP
     EXPECT_EQ(ncclCommSplit(comm, 0, 0, &part, nullptr), ncclInvalidUsage);
   } else {
     ncclWindow_t window = nullptr;
-    EXPECT_EQ(ncclCommWindowRegister(comm, work.data, 64, &window, NCCL_WIN_COLL_SYMMETRIC), ncclInvalidUsage);
+    EXPECT_EQ(ncclCommWindowRegister(comm, work.data, 64, &window, NCCL_WIN_COLL_SYMMETRIC),
+              ncclInvalidUsage);
   }
   report_findings(process);
   EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
@@ -385,7 +407,8 @@ const RegisteredBody ends_early("ends early", [](const RankProcess& process) {
     return;
   }
   EXPECT_EQ(process.hear(), "ended");
-  EXPECT_EQ(watch(comm, std::chrono::milliseconds(100)), ncclSuccess) << "it has destroyed its end: nobody is lost";
+  EXPECT_EQ(watch(comm, std::chrono::milliseconds(100)), ncclSuccess)
+      << "it has destroyed its end: nobody is lost";
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 });
 
@@ -399,7 +422,8 @@ const RegisteredBody gives_up("gives up", [](const RankProcess& process) {
   emulated::options().time_out = std::chrono::milliseconds(100);
   if (process.rank == 1) {
     EXPECT_EQ(work.sum(comm), ncclSuccess);
-    EXPECT_EQ(process.argument == "abort" ? ncclCommAbort(comm) : ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclSuccess);
+    EXPECT_EQ(process.argument == "abort" ? ncclCommAbort(comm) : ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT),
+              ncclSuccess);
     EXPECT_EQ(cudaStreamSynchronize(work.stream), cudaSuccess);
     process.tell("given up");
     EXPECT_EQ(process.hear(), "seen");
@@ -421,9 +445,12 @@ TEST_F(NcclProcessLife, AnAbortDoesNotReachThePeers) {
   for (const std::string how : {"abort", "revoke"}) {
     const auto outcomes = run_rank_processes(gives_up, 2, how);
     expect_good(outcomes);
-    EXPECT_THAT(outcomes[0].reports,
-                ElementsAre("collective time-out: ncclAllReduce number 0 of communicator 0: rank 0 waits; missing after "
-                            "100 ms: rank 1 (which has " + how + (how == "abort" ? "ed" : "d") + " the communicator)"));
+    EXPECT_THAT(
+        outcomes[0].reports,
+        ElementsAre(
+            "collective time-out: ncclAllReduce number 0 of communicator 0: rank 0 waits; missing after "
+            "100 ms: rank 1 (which has " +
+            how + (how == "abort" ? "ed" : "d") + " the communicator)"));
   }
 }
 
@@ -443,15 +470,40 @@ TEST_F(NcclProcessLife, ACommunicatorWithoutTheLostRankGoesOn) {
   expect_good(run_rank_processes(goes_on, 3), {2});
 }
 
+const RegisteredBody killed_before_any_call("killed before any call", [](const RankProcess& process) {
+  const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
+  if (process.rank == 1 && process.argument == "with a child") {
+    // It must not keep its parent's connections open.
+    if (fork() == 0) {
+      close(STDIN_FILENO);
+      close(STDOUT_FILENO);
+      close(STDERR_FILENO);
+      alarm(5);
+      for (;;) pause();
+    }
+  }
+  if (process.rank == 1) raise(SIGKILL);
+  EXPECT_EQ(watch(comm, std::chrono::seconds(3)), ncclRemoteError);
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+});
+
+TEST_F(NcclProcessLife, ALostRankIsNoticedByThoseWhoOnlyLook) {
+  expect_good(run_rank_processes(killed_before_any_call, 3), {1});
+}
+
+TEST_F(NcclProcessLife, ALostRankIsNoticedEvenIfItsChildLives) {
+  BRAID_NEEDS_OBSERVED_ACCESSES();  // the thread sanitizer's runtime does not outlive such a fork
+  expect_good(run_rank_processes(killed_before_any_call, 3, "with a child"), {1});
+}
+
 const RegisteredBody device_fails("device fails", [](const RankProcess& process) {
   const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
   const Work work;
   std::vector<float> host(16);
-  if (process.rank == 1) {  // not device memory
-    EXPECT_EQ(ncclAllReduce(host.data(), host.data(), 16, ncclFloat32, ncclSum, comm, work.stream), ncclSuccess);
-  } else {
-    EXPECT_EQ(work.sum(comm), ncclSuccess);
-  }
+  const bool faulty = process.rank == 1;
+  float* const data = faulty ? host.data() : work.data;  // not device memory
+  const ncclResult_t called = ncclAllReduce(data, data, 16, ncclFloat32, ncclSum, comm, work.stream);
+  EXPECT_TRUE(called == ncclSuccess || (!faulty && called == ncclInvalidUsage)) << called;
   EXPECT_EQ(watch(comm, kInTime), ncclInvalidArgument);
   process.report(ncclGetLastError(comm));
   EXPECT_THAT(take_texts(), testing::SizeIs(process.rank == 1 ? 1 : 0));
@@ -462,7 +514,9 @@ TEST_F(NcclProcessLife, AFaultOfARankIsAnErrorOfAll) {
   const auto outcomes = run_rank_processes(device_fails, 3);
   expect_good(outcomes);
   for (const RankOutcome& outcome : outcomes)
-    EXPECT_THAT(outcome.reports, ElementsAre(HasSubstr("ncclAllReduce on rank 1 stream 0: the send buffer is not device memory")));
+    EXPECT_THAT(
+        outcome.reports,
+        ElementsAre(HasSubstr("ncclAllReduce on rank 1 stream 0: the send buffer is not device memory")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "runtime/hash.h"
 #include "tests/emulated/drawn_collective.h"
 #include "tests/emulated/rank_processes.h"
 #include "tests/support/random.h"
@@ -12,6 +13,7 @@ namespace braid::test {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Gt;
 
 // ------------------------------------------------------------------------------------------------- oracle
 
@@ -126,19 +128,49 @@ void run_random(const RankProcess& process) {
     if (::testing::Test::HasFailure()) return;
     ++checked;
   }
-  process.report("checked " + std::to_string(checked));
+  process.report(std::to_string(checked));
   for (const cudaStream_t stream : streams) ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
   for (const ncclComm_t comm : comms) ASSERT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 const RegisteredBody random_body("random", run_random);
 
+// Of floats that no two orders sum alike.
+const RegisteredBody bits_body("bits", [](const RankProcess& process) {
+  ASSERT_EQ(cudaSetDevice(process.rank), cudaSuccess);
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitRank(&comm, process.ranks, process.share_id(), process.rank), ncclSuccess);
+  std::mt19937 random(static_cast<unsigned>(process.rank));
+  std::vector<float> host(5000);
+  for (float& each : host) each = std::normal_distribution<float>()(random);
+  float* data = nullptr;
+  ASSERT_EQ(cudaMalloc(&data, host.size() * sizeof(float)), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(data, host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice), cudaSuccess);
+  ASSERT_EQ(ncclAllReduce(data, data, host.size(), ncclFloat32, ncclAvg, comm, nullptr), ncclSuccess);
+  ASSERT_EQ(cudaMemcpy(host.data(), data, host.size() * sizeof(float), cudaMemcpyDeviceToHost), cudaSuccess);
+  process.report(std::to_string(rt::fnv1a(host.data(), host.size() * sizeof(float))));
+  ASSERT_EQ(ncclCommDestroy(comm), ncclSuccess);
+});
+
 class NcclProcesses : public EmulatedTest {};
+
+TEST_F(NcclProcesses, AllRanksHoldTheSameBits) {
+  const auto outcomes = run_rank_processes(bits_body, 4);
+  expect_good(outcomes);
+  ASSERT_EQ(outcomes[0].reports.size(), 1u);
+  for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.reports, outcomes[0].reports);
+}
 
 TEST_F(NcclProcesses, RandomCollectivesAreRight) {
   const auto first = first_seed();
   for (int i = 0; i < random_cases(9); ++i) {
     const int ranks = 2 + i % 3;
-    expect_good(run_rank_processes(random_body, ranks, std::to_string(first + static_cast<unsigned>(i))));
+    const auto outcomes =
+        run_rank_processes(random_body, ranks, std::to_string(first + static_cast<unsigned>(i)));
+    expect_good(outcomes);
+    for (const RankOutcome& outcome : outcomes) {
+      EXPECT_THAT(outcome.reports,
+                  ElementsAre(testing::ResultOf([](const auto& n) { return std::stoi(n); }, Gt(3))));
+    }
     if (HasFailure()) {
       ADD_FAILURE() << ranks << " ranks, BRAID_TEST_SEED=" << first + static_cast<unsigned>(i);
       return;
