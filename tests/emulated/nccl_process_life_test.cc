@@ -416,6 +416,20 @@ TEST_F(NcclProcessLife, ARankMayEndBeforeItsPeers) {
   for (int i = 0; i < 5 && !HasFailure(); ++i) expect_good(run_rank_processes(ends_early, 3));
 }
 
+const RegisteredBody ends_without_farewell("ends without farewell", [](const RankProcess& process) {
+  const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
+  const Work work(1 << 20);
+  if (process.rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(work.sum_of(1, comm), 3);
+  if (process.rank == 0) _exit(0);
+  EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+});
+
+TEST_F(NcclProcessLife, WhatARankHasSentArrivesEvenIfItIsLost) {
+  for (int i = 0; i < 3 && !HasFailure(); ++i) expect_good(run_rank_processes(ends_without_farewell, 3));
+}
+
 const RegisteredBody gives_up("gives up", [](const RankProcess& process) {
   const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
   const Work work;
