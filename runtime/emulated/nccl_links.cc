@@ -221,50 +221,64 @@ bool Links::send_all(const std::string& to, Outgoing& out) {
   return true;
 }
 
-// The addresses of processes that have ended.
-std::vector<std::string> Links::send_to_all(const std::vector<int>& hung_up) {
-  std::vector<std::string> lost;
+void Links::send_to_all() {
   std::lock_guard lock(mutex_);
-  for (auto at = outgoing_.begin(); at != outgoing_.end();) {
-    Outgoing& out = at->second;
-    const bool ended = out.fd >= 0 && std::count(hung_up.begin(), hung_up.end(), out.fd) != 0;
-    if (!ended && send_all(at->first, out)) {
-      ++at;
-      continue;
-    }
-    for (const auto& message : out.queue) --message->unsent;
+  for (auto& [address, out] : outgoing_)
+    if (!out.failed) out.failed = !send_all(address, out);
+}
+
+void Links::drop(const std::string& address) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto at = outgoing_.find(address);
+    for (const auto& message : at->second.queue) --message->unsent;
+    if (at->second.fd >= 0) close(at->second.fd);
+    outgoing_.erase(at);
     sent_.notify_all();
-    if (out.fd >= 0) close(out.fd);
-    lost.push_back(at->first);
-    at = outgoing_.erase(at);
   }
-  return lost;
+  events_.lost(address);
+}
+
+// Waits until there is something to do. The addresses of processes that have ended.
+std::vector<std::string> Links::wait() {
+  std::vector<pollfd> polled{{wake_, POLLIN, 0}};
+  if (!address_.empty()) polled.push_back({listener_, POLLIN, 0});
+  for (const Incoming& in : incoming_) polled.push_back({in.fd, POLLIN, 0});
+  int limit = -1;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [address, out] : outgoing_) {
+      if (out.failed)
+        limit = 0;
+      else if (out.fd < 0)
+        limit = limit < 0 ? kRetryMs : limit;
+      else
+        polled.push_back({out.fd, static_cast<short>(out.queue.empty() ? 0 : POLLOUT), 0});
+    }
+  }
+  poll(polled.data(), polled.size(), limit);
+  uint64_t count = 0;
+  while (read(wake_, &count, sizeof count) > 0) {
+  }
+  const auto hung_up = [&](const Outgoing& out) {
+    return out.fd >= 0 && std::any_of(polled.begin(), polled.end(), [&](const pollfd& each) {
+             return each.fd == out.fd && (each.revents & (POLLHUP | POLLERR)) != 0;
+           });
+  };
+  std::vector<std::string> ended;
+  std::lock_guard lock(mutex_);
+  for (const auto& [address, out] : outgoing_)
+    if (out.failed || hung_up(out)) ended.push_back(address);
+  return ended;
 }
 
 void Links::run() {
   for (;;) {
-    std::vector<pollfd> polled{{wake_, POLLIN, 0}};
-    if (!address_.empty()) polled.push_back({listener_, POLLIN, 0});
-    int limit = -1;
-    for (const Incoming& in : incoming_) polled.push_back({in.fd, POLLIN, 0});
-    const size_t first_outgoing = polled.size();
-    {
-      std::lock_guard lock(mutex_);
-      for (const auto& [address, out] : outgoing_) {
-        if (out.fd < 0) limit = kRetryMs;
-        if (out.fd >= 0) polled.push_back({out.fd, static_cast<short>(out.queue.empty() ? 0 : POLLOUT), 0});
-      }
-    }
-    if (poll(polled.data(), polled.size(), limit) < 0 && errno != EINTR) return;
-    uint64_t count = 0;
-    while (read(wake_, &count, sizeof count) > 0) {
-    }
-    std::vector<int> hung_up;
-    for (size_t i = first_outgoing; i < polled.size(); ++i)
-      if ((polled[i].revents & (POLLHUP | POLLERR)) != 0) hung_up.push_back(polled[i].fd);
-    // First what a process has sent, then that it has ended.
+    const std::vector<std::string> ended = wait();
+    // What a process has sent comes before its end, which may have been noticed first.
     receive_all();
-    for (const std::string& address : send_to_all(hung_up)) events_.lost(address);
+    for (const std::string& address : ended) drop(address);
+    send_to_all();
   }
 }
 

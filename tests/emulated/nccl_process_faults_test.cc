@@ -143,6 +143,8 @@ void run_fault(const RankProcess& process) {
   ncclResult_t error = ncclSuccess;
   EXPECT_EQ(rank.watch(kInTime, &error), cudaSuccess);
   const bool victim = process.rank == c.victim;
+  if (!victim) process.tell("ready");
+  for (int r = 1; victim && r < process.ranks; ++r) EXPECT_EQ(process.hear(), "ready");
   if (victim && fault == Fault::kKilled) raise(SIGKILL);
   if (victim && fault == Fault::kStopped) raise(SIGSTOP);
   if (victim && fault == Fault::kAbsent) {

@@ -416,18 +416,56 @@ TEST_F(NcclProcessLife, ARankMayEndBeforeItsPeers) {
   for (int i = 0; i < 5 && !HasFailure(); ++i) expect_good(run_rank_processes(ends_early, 3));
 }
 
+// Rank 1 has called, and is stopped before it has read what rank 0 sends, which ends as soon as it is done.
 const RegisteredBody ends_without_farewell("ends without farewell", [](const RankProcess& process) {
   const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
   const Work work(1 << 20);
-  if (process.rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(work.sum_of(1, comm), 3);
-  if (process.rank == 0) _exit(0);
-  EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
-  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  if (process.rank == 1) {
+    EXPECT_EQ(work.sum(comm), ncclSuccess);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    process.tell(std::to_string(getpid()));
+    raise(SIGSTOP);
+    EXPECT_EQ(cudaStreamSynchronize(work.stream), cudaSuccess);
+    EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    return;
+  }
+  const pid_t peer = std::stoi(process.hear());
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::thread([peer] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    kill(peer, SIGCONT);
+  }).detach();
+  EXPECT_EQ(work.sum(comm), ncclSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(work.stream), cudaSuccess);
+  if (!::testing::Test::HasFailure()) _exit(0);
 });
 
 TEST_F(NcclProcessLife, WhatARankHasSentArrivesEvenIfItIsLost) {
-  for (int i = 0; i < 3 && !HasFailure(); ++i) expect_good(run_rank_processes(ends_without_farewell, 3));
+  expect_good(run_rank_processes(ends_without_farewell, 2));
+}
+
+// While rank 2's part in the split is on its way to rank 1, behind much else, the half of rank 0 works already.
+const RegisteredBody early_child("early child", [](const RankProcess& process) {
+  const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
+  const Work work(4 << 20), small;
+  ncclComm_t part = nullptr;
+  if (process.rank == 2) {
+    EXPECT_EQ(ncclSend(work.data, work.count, ncclFloat32, 1, comm, work.stream), ncclSuccess);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(ncclCommSplit(comm, process.rank == 2 ? 1 : 0, process.rank, &part, nullptr), ncclSuccess);
+  EXPECT_EQ(small.sum_of(1, part), process.rank == 2 ? 1 : 2);
+  if (process.rank == 1) {
+    EXPECT_EQ(ncclRecv(work.data, work.count, ncclFloat32, 2, comm, work.stream), ncclSuccess);
+  }
+  EXPECT_EQ(cudaStreamSynchronize(work.stream), cudaSuccess);
+  EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+});
+
+TEST_F(NcclProcessLife, MessagesMayComeBeforeTheirCommunicator) {
+  for (int i = 0; i < 3 && !HasFailure(); ++i) expect_good(run_rank_processes(early_child, 3));
 }
 
 const RegisteredBody gives_up("gives up", [](const RankProcess& process) {
@@ -436,6 +474,7 @@ const RegisteredBody gives_up("gives up", [](const RankProcess& process) {
   emulated::options().time_out = std::chrono::milliseconds(100);
   if (process.rank == 1) {
     EXPECT_EQ(work.sum(comm), ncclSuccess);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(process.argument == "abort" ? ncclCommAbort(comm) : ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT),
               ncclSuccess);
     EXPECT_EQ(cudaStreamSynchronize(work.stream), cudaSuccess);
