@@ -390,6 +390,10 @@ void await_collectives(ncclComm& comm) {
 ncclResult_t refuse(ncclComm* comm, ncclResult_t result, std::string text) {
   if (comm != nullptr) comm->last_error = text;
   finding_list().add(FindingKind::kInvalidUse, std::move(text));
+  return fail_group(result);
+}
+
+ncclResult_t fail_group(ncclResult_t result) {
   Group& group = group_of_thread();
   if (group.depth > 0 && group.error == ncclSuccess) group.error = result;
   return result;

@@ -93,6 +93,12 @@ CollectiveCall read_call(MessageReader& message) {
   return call;
 }
 
+void fail(CommGroup& group, ncclResult_t result, const std::string& text,
+          std::optional<FindingKind> finding) {
+  if (finding && group.error == ncclSuccess) finding_list().add(*finding, text);
+  group.fail(result, text);
+}
+
 void handle(CommGroup& group, MessageReader& message, MessageKind kind) {
   if (kind == MessageKind::kRanks) return rank_list_comes(group, message);
   if (kind == MessageKind::kRefused) return refusal_comes(group, message);
@@ -117,7 +123,8 @@ void handle(CommGroup& group, MessageReader& message, MessageKind kind) {
       return;
     case MessageKind::kFailure: {
       const auto result = message.read<ncclResult_t>();
-      return group.fail(result, message.read_text());
+      const auto finding = message.read<std::optional<FindingKind>>();
+      return fail(group, result, message.read_text(), finding);
     }
     default:
       return;
@@ -206,20 +213,21 @@ Told tell_host_call(const CommGroup& group, int rank, uint64_t number, const std
   return tell(addresses, writer);
 }
 
-void tell_end(const CommGroup& group, int rank, const std::string& gone) {
+Told tell_end(const CommGroup& group, int rank, const std::string& gone) {
   const std::vector<std::string> addresses = others(group);
-  if (addresses.empty()) return;
+  if (addresses.empty()) return nullptr;
   MessageWriter writer(MessageKind::kEnd, group.key);
   writer << rank << gone << static_cast<bool>(group.left[static_cast<size_t>(rank)]);
-  tell(addresses, writer);
+  return tell(addresses, writer);
 }
 
-void fail_everywhere(CommGroup& group, ncclResult_t result, const std::string& text) {
-  group.fail(result, text);
+void fail_everywhere(CommGroup& group, ncclResult_t result, const std::string& text,
+                     std::optional<FindingKind> finding) {
+  fail(group, result, text, finding);
   const std::vector<std::string> addresses = others(group);
   if (addresses.empty()) return;
   MessageWriter writer(MessageKind::kFailure, group.key);
-  writer << 0 << result << text;
+  writer << 0 << result << finding << text;
   tell(addresses, writer);
 }
 

@@ -133,9 +133,8 @@ void process_is_lost_to_rendezvous(const std::string& address) {
   {
     std::lock_guard lock(this_process().mutex);
     for (auto& [key, meeting] : this_process().rendezvous) {
-      const auto lost =
-          std::find_if(meeting.comers.begin(), meeting.comers.end(),
-                       [&](const Comer& comer) { return comer.process == address; });
+      const auto lost = std::find_if(meeting.comers.begin(), meeting.comers.end(),
+                                     [&](const Comer& comer) { return comer.process == address; });
       if (lost == meeting.comers.end() || meeting.refused != ncclSuccess) continue;
       meeting.refused = ncclRemoteError;
       meeting.why = "ncclCommInitRank of " + name_of_key(key) + ": the process of rank " +
