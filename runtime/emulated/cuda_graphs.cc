@@ -7,6 +7,7 @@
 
 #include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/step_scope.h"
 
 using namespace braid::emulated;
 
@@ -32,6 +33,12 @@ std::shared_ptr<CUgraphExec_st> executable(CUgraphExec_st* handle) {
   std::lock_guard lock(graphs().mutex);
   const auto it = graphs().executables.find(handle);
   return it == graphs().executables.end() ? nullptr : it->second;
+}
+
+bool uses(const CUgraph_st& graph, const ncclComm* communicator) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const CUgraphNode_st& node) {
+    return std::count(node.communicators.begin(), node.communicators.end(), communicator) > 0;
+  });
 }
 
 // Runs the nodes one after the other, each in its lane and after those on which it depends.
@@ -67,6 +74,15 @@ cudaGraphExecUpdateResultInfo compare(CUgraph_st& present, CUgraph_st& updated) 
 }
 
 }  // namespace
+
+bool braid::emulated::has_graphs(const ncclComm* communicator) {
+  std::lock_guard lock(graphs().mutex);
+  for (const CUgraph_st* graph : graphs().graphs)
+    if (uses(*graph, communicator)) return true;
+  for (const auto& [handle, executable] : graphs().executables)
+    if (uses(executable->graph, communicator)) return true;
+  return false;
+}
 
 extern "C" {
 
@@ -135,6 +151,7 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
+  not_within_step();  // it allocates
   if (out == nullptr || !is_graph(graph)) return result(cudaErrorInvalidValue);
   if (sticky_error() != cudaSuccess) return result(sticky_error());
   auto executable = std::make_shared<CUgraphExec_st>(*graph);
@@ -202,6 +219,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
+  not_within_step();
   std::shared_ptr<CUgraphExec_st> last;  // let go of without the lock
   std::lock_guard lock(graphs().mutex);
   const auto it = graphs().executables.find(handle);
