@@ -26,7 +26,9 @@ endfunction()
 
 # What a program built by nvcc links to of ours.
 if(BRAID_CUDA_FOUND)
-  add_library(braid_cuda_gemm STATIC "${PROJECT_SOURCE_DIR}/runtime/device/cuda_gemm_cublaslt.cc")
-  target_include_directories(braid_cuda_gemm PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
-  target_link_libraries(braid_cuda_gemm PUBLIC braid_cuda_libraries)
+  braid_cuda_objects(braid_cuda_kernels "${PROJECT_SOURCE_DIR}" ${BRAID_CUDA_RUNTIME_KERNELS})
+  add_library(braid_cuda_runtime STATIC ${BRAID_CUDA_RUNTIME_SOURCES} ${braid_cuda_kernels}
+              "${PROJECT_SOURCE_DIR}/runtime/device/cuda_gemm_cublaslt.cc")
+  target_include_directories(braid_cuda_runtime PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+  target_link_libraries(braid_cuda_runtime PUBLIC braid_cuda_libraries Threads::Threads)
 endif()

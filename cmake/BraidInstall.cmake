@@ -14,10 +14,10 @@ foreach(part ir analysis passes pipeline frontend codegen driver explain runtime
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${part}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid"
           FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 endforeach()
-# Compiled with a CUDA program by nvcc, where that is.
+# What CUDA programs are linked with: built with them, as it depends on the toolkit.
 install(FILES runtime/device/cuda_gemm_cublaslt.cc DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime/device")
-install(FILES runtime/cuda_host.cu runtime/cuda_toolkit.cmake runtime/cuda_standalone.cmake
-        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime")
+install(DIRECTORY runtime/cuda DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime" FILES_MATCHING PATTERN "*.cc" PATTERN "*.cu")
+install(FILES runtime/cuda_toolkit.cmake runtime/cuda_standalone.cmake DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime")
 # Copied into folders that build alone.
 install(DIRECTORY runtime/emulated DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime" FILES_MATCHING PATTERN "*.cc")
 

@@ -1,6 +1,6 @@
 /* Runs a generated CUDA program from host memory: ranks as threads of one process, each with its own device.
  * For tests and for `braid run`; a program that lives on a device calls runtime/cuda_abi.h itself. Built with
- * the program (runtime/cuda_host.cu), so that its caller needs no CUDA.
+ * the program (runtime/cuda/host_run.cc), so that its caller needs no CUDA.
  */
 #ifndef BRAID_RUNTIME_CUDA_HOST_H_
 #define BRAID_RUNTIME_CUDA_HOST_H_

@@ -1,4 +1,4 @@
-// The only header that a generated .cu includes (besides cuda_gemm.h, if it multiplies matrices).
+// CUDA, NCCL and the functions of runtime/device/ as kernels use them.
 //
 // The same source builds in two ways without any #ifdef:
 //   nvcc  -I<braid>                                      real CUDA and NCCL

@@ -3,8 +3,9 @@
 #   cmake -S . -B build && cmake --build build       by nvcc, with cuBLASLt and NCCL of the toolkit, the system or Python's wheels
 #   cmake -S . -B build -DBRAID_EMULATED=ON && ...   by the host compiler, for the emulated device: needs no toolkit and no GPU
 #
-#   braid_cuda_program(<target> [NO_HOST] file.cu...)   a shared library with these programs and, unless NO_HOST, braid_cuda_host_run
-#   braid_cuda_runtime                        what host code that runs programs links to: CUDA, NCCL, runtime/cuda_gemm.h
+#   braid_cuda_program(<target> file.cu...)   a shared library with these programs
+#   braid_cuda_runtime                        what they and host code that runs them link to: one shared library for all of a process
+#                                             with the rest of an instance, braid_cuda_host_run and runtime/cuda_gemm.h
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
@@ -29,46 +30,51 @@ elseif(NOT BRAID_PYTHON_SITE)
 endif()
 include("${CMAKE_CURRENT_LIST_DIR}/cuda_toolkit.cmake")
 
-add_library(braid_cuda_runtime INTERFACE)
-target_include_directories(braid_cuda_runtime INTERFACE "${BRAID_STANDALONE_ROOT}")
-target_link_libraries(braid_cuda_runtime INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 if(BRAID_EMULATED_LIBRARY)  # one that is built already
   add_library(braid_emulated_device SHARED IMPORTED)
   set_target_properties(braid_emulated_device PROPERTIES IMPORTED_LOCATION "${BRAID_EMULATED_LIBRARY}"
                         INTERFACE_COMPILE_DEFINITIONS BRAID_EMULATED_DEVICE)
-  target_link_libraries(braid_cuda_runtime INTERFACE braid_emulated_device)
 elseif(BRAID_EMULATED)
   file(GLOB sources "${CMAKE_CURRENT_LIST_DIR}/emulated/*.cc")
   add_library(braid_emulated_device SHARED ${sources})
   target_include_directories(braid_emulated_device PUBLIC "${BRAID_STANDALONE_ROOT}")
   target_compile_definitions(braid_emulated_device PUBLIC BRAID_EMULATED_DEVICE PRIVATE BRAID_EMULATED_LIBRARY)
   target_link_libraries(braid_emulated_device PUBLIC Threads::Threads)
-  target_link_libraries(braid_cuda_runtime INTERFACE braid_emulated_device)
-elseif(BRAID_CUDA_FOUND)
-  # One for all programs of a process: it keeps a handle of cuBLASLt per device.
-  add_library(braid_cuda_gemm SHARED "${CMAKE_CURRENT_LIST_DIR}/device/cuda_gemm_cublaslt.cc")
-  target_include_directories(braid_cuda_gemm PUBLIC "${BRAID_STANDALONE_ROOT}")
-  target_link_libraries(braid_cuda_gemm PUBLIC braid_cuda_libraries)
-  target_link_libraries(braid_cuda_runtime INTERFACE braid_cuda_gemm)
-else()
+elseif(NOT BRAID_CUDA_FOUND)
   message(FATAL_ERROR "missing:${BRAID_CUDA_MISSING}. Set BRAID_CUDA_ROOT (with bin/nvcc) and BRAID_NCCL_ROOT (with "
                       "include/nccl.h), or install the wheels nvidia-cuda-nvcc, nvidia-cublas and nvidia-nccl-cu13; "
                       "-DBRAID_EMULATED=ON builds for the emulated device, which needs none of it.")
 endif()
 
-function(braid_cuda_program target)
-  cmake_parse_arguments(PARSE_ARGV 1 program "NO_HOST" "" "")
-  set(sources ${program_UNPARSED_ARGUMENTS})
-  if(NOT program_NO_HOST)
-    list(APPEND sources "${BRAID_STANDALONE_ROOT}/runtime/cuda_host.cu")
-  endif()
+# Sets <variable> to what is compiled or linked for these .cu.
+function(braid_cuda_sources variable)
   if(BRAID_EMULATED)
-    set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX)
-    add_library(${target} SHARED ${sources})
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
+    set(${variable} "${ARGN}" PARENT_SCOPE)
+  else()
+    braid_cuda_objects(${variable} "${BRAID_STANDALONE_ROOT}" ${ARGN})
+    set(${variable} "${${variable}}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+braid_cuda_sources(kernels ${BRAID_CUDA_RUNTIME_KERNELS})
+add_library(braid_cuda_runtime SHARED ${BRAID_CUDA_RUNTIME_SOURCES} ${kernels})
+target_include_directories(braid_cuda_runtime PUBLIC "${BRAID_STANDALONE_ROOT}")
+target_link_libraries(braid_cuda_runtime PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+if(BRAID_EMULATED)
+  target_compile_options(braid_cuda_runtime PRIVATE ${BRAID_EMULATED_FLAGS})
+  target_link_libraries(braid_cuda_runtime PUBLIC braid_emulated_device)
+else()
+  target_sources(braid_cuda_runtime PRIVATE "${CMAKE_CURRENT_LIST_DIR}/device/cuda_gemm_cublaslt.cc")
+  target_link_libraries(braid_cuda_runtime PUBLIC braid_cuda_libraries)
+endif()
+
+function(braid_cuda_program target)
+  braid_cuda_sources(${target}_sources ${ARGN})
+  add_library(${target} SHARED ${${target}_sources})
+  if(BRAID_EMULATED)
     target_compile_options(${target} PRIVATE ${BRAID_EMULATED_FLAGS})
   else()
-    braid_cuda_objects(${target} "${BRAID_STANDALONE_ROOT}" ${sources})
-    add_library(${target} SHARED ${${target}})
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   endif()
   target_link_libraries(${target} PUBLIC braid_cuda_runtime)

@@ -5,6 +5,8 @@
 #   braid_cuda_objects(<variable> <folder> file.cu...)     only then: objects built by nvcc for BRAID_CUDA_ARCHITECTURES
 #   braid_cuda_libraries                                   only then: what they are linked with
 #   BRAID_EMULATED_FLAGS                                   the host compiler's flags for the emulated device
+#   BRAID_CUDA_RUNTIME_SOURCES                             what every program is linked with: built once, by the host compiler,
+#   BRAID_CUDA_RUNTIME_KERNELS                             and these by nvcc
 #
 # Where CUDA and NCCL are looked for, in this order: BRAID_CUDA_ROOT and BRAID_NCCL_ROOT, the environment's CUDA_HOME, CUDA_PATH,
 # NCCL_ROOT and NCCL_HOME, nvcc on the PATH, usual places, and the site-packages folders in BRAID_PYTHON_SITE, where the wheels
@@ -16,6 +18,9 @@
 # -fsanitize=thread only makes the compiler call a function at each access; the emulated device has those functions, so libtsan
 # is not linked.
 set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -DBRAID_EMULATED_DEVICE)
+
+file(GLOB BRAID_CUDA_RUNTIME_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/cuda/*.cc")
+file(GLOB BRAID_CUDA_RUNTIME_KERNELS CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/cuda/*.cu")
 
 option(BRAID_CUDA "Look for the CUDA toolkit and NCCL" ON)
 set(BRAID_CUDA_ROOT "" CACHE PATH "CUDA toolkit (with bin/nvcc); empty: searched")

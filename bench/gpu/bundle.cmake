@@ -33,7 +33,7 @@ list(TRANSFORM BUNDLE_PROGRAMS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/progr
 file(GLOB sources ${patterns})
 foreach(source IN LISTS sources)
   get_filename_component(name "${source}" NAME_WE)
-  braid_cuda_program(${name} NO_HOST "${source}")
+  braid_cuda_program(${name} "${source}")
   if(BRAID_EMULATED)
     target_compile_options(${name} PRIVATE -O1)  # twice as fast to compile, and run once
   endif()

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fstream>
+#include <initializer_list>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "codegen/build_cached.h"
@@ -36,6 +39,27 @@ std::optional<std::string> architecture(const std::string& text) {
   return number;
 }
 
+// The sources of runtime/cuda with one of these endings, in order of their names.
+std::vector<fs::path> runtime_sources(const fs::path& headers,
+                                      std::initializer_list<std::string_view> endings) {
+  std::vector<fs::path> sources;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(headers / "runtime" / "cuda", ignored)) {
+    const std::string ending = entry.path().extension().string();
+    if (std::find(endings.begin(), endings.end(), ending) != endings.end()) sources.push_back(entry.path());
+  }
+  std::sort(sources.begin(), sources.end());
+  return sources;
+}
+
+// One source that holds all of these, so that their common headers are read once.
+fs::path write_unit(const fs::path& folder, const std::vector<fs::path>& sources) {
+  const fs::path unit = folder / "runtime.cc";
+  std::ofstream text(unit);
+  for (const fs::path& source : sources) text << "#include \"" << source.string() << "\"\n";
+  return unit;
+}
+
 }  // namespace
 
 std::string build_emulated(const std::string& dir, const std::string& name, const CudaBuildOptions& options) {
@@ -57,9 +81,10 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
                    "set CXX to another compiler: g++ 12 or later");
   };
   const TempDir objects;
-  const fs::path program = fs::path(objects.path()) / "program.o", host = fs::path(objects.path()) / "host.o";
+  const fs::path folder = objects.path(), program = folder / "program.o", host = folder / "runtime.o";
   compile_object(compile, source, program, options.verbose, fail);
-  compile_object(compile, runtime.headers / "runtime" / "cuda_host.cu", host, options.verbose, fail);
+  const fs::path unit = write_unit(folder, runtime_sources(runtime.headers, {".cc", ".cu"}));
+  compile_object(compile, unit, host, options.verbose, fail);
   const std::string link =
       fmt::format("{} -shared {} {} {} -Wl,-rpath,{} -pthread -o {}", compiler, word(program), word(host),
                   word(runtime.library), word(runtime.library.parent_path()), word(partial));
@@ -128,11 +153,12 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
   const fs::path source = fs::path(dir) / (name + ".cu");
   const fs::path target = fs::path(dir) / (name + ".cuda.so");
   const fs::path partial = fs::path(dir) / fmt::format(".{}.{}.so", name, ::getpid());
+  std::string sources = word(source);
+  for (const fs::path& each : runtime_sources(runtime.headers, {".cc", ".cu"})) sources += " " + word(each);
   const std::string command = fmt::format(
-      "{} -std=c++20 -O2 -ccbin {}{} -Xcompiler=-fPIC -shared -cudart=shared -I{}{} {} {} -x cu {} -o {} "
+      "{} -std=c++20 -O2 -ccbin {}{} -Xcompiler=-fPIC -shared -cudart=shared -I{}{} {} {} -o {} "
       "-lcublasLt -lcublas -lnccl",
-      word(*nvcc), shell_word(host), targets, word(runtime.headers), nccl, word(source),
-      word(runtime.headers / "runtime" / "cuda_host.cu"),
+      word(*nvcc), shell_word(host), targets, word(runtime.headers), nccl, sources,
       word(runtime.headers / "runtime" / "device" / "cuda_gemm_cublaslt.cc"), word(partial));
   return run_compiler(command, partial, target, options.verbose, [&](const std::string& lines) {
     ir::user_error(kNvccFailed, {.file = source.string()},

@@ -224,8 +224,10 @@ class ProgramWriter {
     const auto set = [&](const char* field, const std::string& value) {
       text_ += fmt::format("    l.{} = {};\n", field, value);
     };
+    set("oldest_architecture", "oldest_architecture()");
     if (out.streams.events > 0) set("events", std::to_string(out.streams.events));
     if (out.streams.collectives) set("collectives", "true");
+    if (!step.gemm_problems.empty()) set("gemm_problems", std::to_string(step.gemm_problems.size()));
     if (!step.index_sites.empty()) {
       set("index_sites", "kIndexSites");
       set("index_site_count", std::to_string(step.index_sites.size()));
@@ -265,12 +267,12 @@ class ProgramWriter {
 
     std::string problems;
     for (std::size_t k = 0; k < step.gemm_problems.size(); ++k) {
-      problems += fmt::format("    problems.push_back({{{}}});  // {}\n", step.gemm_problems[k], k);
+      problems += fmt::format("    problems[{}] = {{{}}};\n", k, step.gemm_problems[k]);
     }
     if (!problems.empty()) {
       text_ += "\n  // Sizes of the matrix products; equal ones share one.\n";
-      text_ += "  void gemm_problems(std::vector<GemmProblem>& problems) override {\n" +
-               dim_locals("dims()", problems) + problems + "  }\n";
+      text_ += "  void gemm_problems(GemmProblem* problems) override {\n" + dim_locals("dims()", problems) +
+               problems + "  }\n";
     }
     text_ += "\n  bool step() override {\n" + dim_locals("dims()", step.text) + step.text +
              "    return true;\n  }\n};\n\n";

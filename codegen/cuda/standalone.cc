@@ -45,7 +45,8 @@ class Closure {
   void add_sources_of(const std::string& folder) {
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(root_ / folder, ignored)) {
-      if (entry.path().extension() == ".cc") add(folder + "/" + entry.path().filename().string());
+      const fs::path ending = entry.path().extension();
+      if (ending == ".cc" || ending == ".cu") add(folder + "/" + entry.path().filename().string());
     }
   }
   std::vector<TextFile> files() const {
@@ -64,9 +65,10 @@ class Closure {
 std::vector<TextFile> runtime_sources(std::span<const std::string> texts, const std::string& runtime_dir) {
   Closure closure(find_runtime(runtime_dir, "").headers);
   for (const char* name :
-       {"runtime/cuda_toolkit.cmake", "runtime/cuda_standalone.cmake", "runtime/cuda_host.cu",
+       {"runtime/cuda_toolkit.cmake", "runtime/cuda_standalone.cmake", "runtime/cuda/core.h",
         "runtime/device/cuda_gemm_cublaslt.cc", "runtime/emulated/cuda_api.cc"})
     closure.add(name);
+  closure.add_sources_of("runtime/cuda");
   closure.add_sources_of("runtime/emulated");
   for (const std::string& text : texts) closure.add_includes(text);
   return closure.files();

@@ -28,11 +28,6 @@ template <class T>
 __device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
   return static_cast<T*>(emulated::peer_pointer(window, offset_bytes, peer));
 }
-// The number of ranks of the communicator that this one reaches by load and store.
-inline int reachable_peers(ncclComm_t comm) {
-  int ranks = 0;
-  return ncclCommCount(comm, &ranks) == ncclSuccess ? ranks : 0;
-}
 
 #else
 
@@ -40,7 +35,6 @@ template <class T>
 __device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
   return static_cast<T*>(ncclGetLsaPointer(window, offset_bytes, peer));
 }
-inline int reachable_peers(ncclComm_t comm) { return ncclTeamLsa(comm).nRanks; }
 
 #endif
 

@@ -15,6 +15,7 @@
 #include "runtime/device/math.h"
 #include "runtime/device/pack.h"
 #include "runtime/device/peer.h"
+#include "runtime/device/peer_group.h"
 #include "runtime/device/reduce.h"
 
 #ifdef BRAID_HAS_PEER_ACCESS
@@ -26,20 +27,6 @@
 #endif
 
 namespace braid::rt::device {
-
-// The ranks of one group.
-struct PeerGroup {
-  ncclWindow_t window;   // over the communication segment
-  uint64_t flags;        // offset of the group's flags in it: [block][rank that raises it]
-  const int* abandoned;  // in pinned host memory; 1: the host has abandoned the step
-  int rank, ranks;       // within the group
-};
-
-constexpr int kPeerBlocks = 24;  // few enough that all blocks of a kernel run at once
-constexpr int kPeerThreads = 512;
-constexpr int kMostPeers = kPeerThreads;  // a thread of each block for every peer's flag
-
-inline uint64_t peer_flag_bytes(int ranks) { return uint64_t{kPeerBlocks} * ranks * sizeof(unsigned); }
 
 // Waits for the block of this index on all ranks, after which their writes are visible. Returns false on all
 // threads if the host has abandoned the step.

@@ -1,11 +1,12 @@
-// Weight files on a device: pieces, checks, and one copy for all instances (runtime/cuda_weights.h).
+// Weight files on a device: pieces, checks, and one copy for all instances (runtime/cuda/weights.h).
 #ifndef BRAID_EMULATED_DEVICE
 #define BRAID_EMULATED_DEVICE
 #endif
+#include "runtime/cuda/weights.h"
+
 #include <cstring>
 #include <random>
 
-#include "runtime/cuda_weights.h"
 #include "tests/emulated/support.h"
 
 namespace braid::test {

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/cuda/api.h"
 #include "runtime/cuda_host.h"
-#include "runtime/cuda_program.h"
 #include "runtime/dtype.h"
 
 namespace {

@@ -1,0 +1,124 @@
+#include "runtime/cuda/core.h"
+
+namespace braid::rt::cuda {
+
+InstanceCore::InstanceCore(Instance& program, const BraidCudaProgram& table, const Instance::Layout& layout)
+    : Reporter(last_),
+      program_(program),
+      table_(table),
+      layout_(layout),
+      groups_(table, last_),
+      segment_(table, layout_, last_),
+      products_(table, last_) {}
+
+bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
+  if (info.abi_version != BRAID_CUDA_ABI_VERSION || info.struct_size != sizeof(BraidCudaCreateInfo)) {
+    return fail(BRAID_INVALID_ARGUMENT, "create: made for another version of the interface");
+  }
+  BRAID_TRY(cudaGetDevice(&device_));
+  if (!check_device() || !make_streams()) return false;
+  if (table_.ranks > 1 || layout_.collectives) {
+    if (info.comm == nullptr) return fail(BRAID_INVALID_ARGUMENT, "create: the program needs a communicator");
+    if (!groups_.make(static_cast<ncclComm_t>(info.comm))) return false;
+  }
+  if (!segment_.make(groups_, program_.compute_) || !make_memory()) return false;
+  if (!upload(info, false) || !upload(info, true)) return false;
+  BRAID_TRY(cudaStreamSynchronize(program_.compute_));
+  program_.segment_ = segment_.memory();
+  program_.plan_ = {.buffers = layout_.buffers,
+                    .buffer_count = layout_.buffer_count,
+                    .arena = program_.arena_,
+                    .segment = program_.segment_,
+                    .segment_bytes = static_cast<int64_t>(table_.comm_bytes),
+                    .weights = program_.weights_,
+                    .rank_weights = program_.rank_weights_,
+                    .error_flag = program_.error_flag_,
+                    .abandoned = segment_.abandoned()};
+  return program_.set_up_kernels();
+}
+
+bool InstanceCore::check_device() {
+  int driver = 0, runtime = 0, major = 0, minor = 0, processors = 0;
+  BRAID_TRY(cudaDriverGetVersion(&driver));
+  BRAID_TRY(cudaRuntimeGetVersion(&runtime));
+  const auto version = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
+  if (driver / 1000 < runtime / 1000) {
+    return fail(BRAID_LIBRARY_ERROR, "create: the driver supports CUDA " + version(driver) +
+                                         ", but the program was built with " + version(runtime) +
+                                         ": install a later driver");
+  }
+  BRAID_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_));
+  BRAID_TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device_));
+  const int oldest = layout_.oldest_architecture;
+  if (major * 100 + minor * 10 < oldest) {
+    return fail(BRAID_LIBRARY_ERROR, "create: the GPU is sm_" + std::to_string(major * 10 + minor) +
+                                         ", but the program was built for sm_" + std::to_string(oldest / 10) +
+                                         " and later");
+  }
+  BRAID_TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device_));
+  program_.max_grid_ = static_cast<int64_t>(processors > 0 ? processors : 1) * 32;
+  return true;
+}
+
+bool InstanceCore::make_streams() {
+  int low = 0, high = 0;
+  BRAID_TRY(cudaDeviceGetStreamPriorityRange(&low, &high));
+  // Communication first: its few blocks must not wait behind the many of a kernel.
+  BRAID_TRY(cudaStreamCreateWithPriority(&program_.compute_, cudaStreamNonBlocking, low));
+  BRAID_TRY(cudaStreamCreateWithPriority(&program_.communication_, cudaStreamNonBlocking, high));
+  events_.assign(static_cast<size_t>(layout_.events), nullptr);
+  for (cudaEvent_t& event : events_) BRAID_TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  for (cudaEvent_t* event : {&fork_, &join_, &caller_}) {
+    BRAID_TRY(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+  }
+  return true;
+}
+
+bool InstanceCore::make_memory() {
+  if (table_.arena_bytes > 0 &&
+      cudaMalloc(reinterpret_cast<void**>(&program_.arena_), table_.arena_bytes) != cudaSuccess)
+    return no_memory(table_, "activations", table_.arena_bytes);
+  BRAID_TRY(cudaMalloc(reinterpret_cast<void**>(&program_.error_flag_), sizeof(int)));
+  BRAID_TRY(cudaHostAlloc(reinterpret_cast<void**>(&host_flag_), sizeof(int), cudaHostAllocDefault));
+  *host_flag_ = 0;
+  BRAID_TRY(cudaMemsetAsync(program_.error_flag_, 0, sizeof(int), program_.compute_));
+  return true;
+}
+
+bool InstanceCore::upload(const BraidCudaCreateInfo& info, bool of_rank) {
+  const void* file = of_rank ? info.rank_weights : info.weights;
+  const uint64_t bytes = of_rank ? info.rank_weights_bytes : info.weights_bytes;
+  const uint64_t expected = of_rank ? table_.rank_weights_bytes : table_.weights_bytes;
+  if (expected == 0) return true;
+  const std::string what = std::string("create: ") + (of_rank ? "weights of this rank" : "weights.bin");
+  if (file == nullptr || bytes != expected) {
+    return fail(BRAID_INVALID_ARGUMENT, what + " has " + std::to_string(bytes) +
+                                            " bytes, but the program needs " + std::to_string(expected));
+  }
+  WeightFileHeader head;
+  if (!read_weight_header(file, bytes, &head))
+    return fail(BRAID_INVALID_ARGUMENT, what + " is not a weight file of this version");
+  if (head.compilation_id != table_.compilation_id)
+    return fail(BRAID_INVALID_ARGUMENT, what + " belongs to another program");
+  if (head.rank >= 0 && groups_.made() && head.rank != groups_.rank()) {
+    return fail(BRAID_INVALID_ARGUMENT, what + " is for rank " + std::to_string(head.rank) +
+                                            ", this is rank " + std::to_string(groups_.rank()));
+  }
+  UploadProgress progress;
+  if (info.progress != nullptr) {
+    progress = [&info](uint64_t done, uint64_t total) { info.progress(info.progress_user, done, total); };
+  }
+  cudaError_t error = cudaSuccess;
+  const std::shared_ptr<DeviceWeights> weights =
+      DeviceWeights::of(file, head, program_.compute_, progress, &error);
+  if (error == cudaErrorMemoryAllocation)
+    return no_memory(table_, of_rank ? "weights of this rank" : "weights", bytes);
+  BRAID_TRY(error);
+  if (weights == nullptr)
+    return fail(BRAID_INVALID_ARGUMENT, what + " is damaged: its contents have changed since compilation");
+  (of_rank ? program_.rank_weights_ : program_.weights_) = weights->memory();
+  weights_.push_back(weights);
+  return true;
+}
+
+}  // namespace braid::rt::cuda

@@ -1,0 +1,150 @@
+// What generated code calls in a step, and the functions of a program's table.
+#include <memory>
+#include <new>
+#include <string>
+
+#include "runtime/cuda/core.h"
+#include "runtime/device/launch.h"
+
+namespace braid::rt::cuda {
+
+Instance::Instance(const BraidCudaProgram& table, const Layout& layout)
+    : core_(new InstanceCore(*this, table, layout)) {}
+Instance::~Instance() { delete core_; }
+
+bool Instance::failed(cudaError_t e, const char* call) { return core_->ok(e, call); }
+bool Instance::failed(ncclResult_t e, const char* call) { return core_->ok(e, call); }
+
+bool Instance::does_not_hold(const char* guard) {
+  return core_->fail(BRAID_BAD_SIZE,
+                     std::string("the sizes are inconsistent: ") + guard + " does not hold");
+}
+
+void Instance::at_node(const char* node) {
+  core_->failure_.node = node;
+  BRAID_LABEL(node);
+}
+
+bool Instance::compute_waits(int event) {
+  return ok(cudaStreamWaitEvent(compute_, core_->events_[static_cast<size_t>(event)], 0),
+            "cudaStreamWaitEvent");
+}
+bool Instance::communication_waits(int event) {
+  return ok(cudaStreamWaitEvent(communication_, core_->events_[static_cast<size_t>(event)], 0),
+            "cudaStreamWaitEvent");
+}
+bool Instance::compute_records(int event) {
+  return ok(cudaEventRecord(core_->events_[static_cast<size_t>(event)], compute_), "cudaEventRecord");
+}
+bool Instance::communication_records(int event) {
+  return ok(cudaEventRecord(core_->events_[static_cast<size_t>(event)], communication_), "cudaEventRecord");
+}
+
+bool Instance::gemm(int index, const void* a, const void* b, const void* bias, void* d) {
+  GemmOperands operands;
+  operands.a = a;
+  operands.b = b;
+  operands.bias = bias;
+  operands.d = d;
+  operands.workspace = core_->products_.workspace();
+  const PreparedProducts& products = core_->current_->products;
+  return core_->products_.run(products.gemms[static_cast<size_t>(index)].get(), operands, compute_);
+}
+
+bool Instance::gemm(int index, std::initializer_list<GemmBatch> batches, const void* a, const void* b,
+                    void* d) {
+  const PreparedProducts& products = core_->current_->products;
+  const auto at = static_cast<size_t>(index);
+  return core_->products_.run_batches(products.problems[at], products.gemms[at].get(), batches, a, b, d,
+                                      max_grid_, compute_);
+}
+
+bool Instance::call_extern(BraidExternKernel kernel, std::initializer_list<BraidTensorView> reads,
+                           std::initializer_list<BraidTensorView> writes,
+                           std::initializer_list<BraidAttribute> attributes) {
+  const char* why = rt::call_extern(kernel, reads, writes, attributes, compute_);
+  return why == nullptr ||
+         core_->fail(BRAID_LIBRARY_ERROR, std::string("the extern kernel failed: ") + why);
+}
+
+bool Instance::transfers(int index, int peer) const {
+  return in_group(index) && core_->groups_.position(index) != peer;
+}
+ncclComm_t Instance::group(int index) const { return core_->groups_.comm(index); }
+device::PeerGroup Instance::peers(int index) const { return core_->segment_.peers(core_->groups_, index); }
+
+namespace {
+
+// Of the last create that failed on this thread.
+std::string& reported() {
+  thread_local std::string message;
+  return message;
+}
+BraidStatus report(BraidStatus status, const std::string& message) {
+  reported() = message;
+  return status;
+}
+
+InstanceCore& core(BraidCudaInstance* i) { return reinterpret_cast<Instance*>(i)->core(); }
+
+BraidStatus prepare(BraidCudaInstance* i, const int64_t* dims) {
+  if (i == nullptr) return report(BRAID_INVALID_ARGUMENT, "prepare: null instance");
+  try {
+    return core(i).prepare(dims);
+  } catch (...) {
+    return report(BRAID_OUT_OF_MEMORY, "prepare: out of host memory");
+  }
+}
+BraidStatus run(BraidCudaInstance* i, const void* const* inputs, void* const* outputs, void* stream) {
+  if (i == nullptr) return report(BRAID_INVALID_ARGUMENT, "run: null instance");
+  try {
+    return core(i).run(inputs, outputs, static_cast<cudaStream_t>(stream));
+  } catch (...) {
+    return report(BRAID_OUT_OF_MEMORY, "run: out of host memory");
+  }
+}
+BraidStatus status(BraidCudaInstance* i) {
+  return i == nullptr ? report(BRAID_INVALID_ARGUMENT, "status: null instance") : core(i).status();
+}
+BraidStatus synchronize(BraidCudaInstance* i, int64_t timeout_ms) {
+  return i == nullptr ? report(BRAID_INVALID_ARGUMENT, "synchronize: null instance")
+                      : core(i).synchronize(timeout_ms);
+}
+const char* last_error(const BraidCudaInstance* i) {
+  return i == nullptr ? reported().c_str()
+                      : reinterpret_cast<const Instance*>(i)->core().failure().message.c_str();
+}
+void destroy(BraidCudaInstance* i) { delete reinterpret_cast<Instance*>(i); }
+
+}  // namespace
+
+BraidStatus create_instance(const BraidCudaCreateInfo* info, BraidCudaInstance** out, Instance* (*make)()) {
+  if (info == nullptr || out == nullptr) return report(BRAID_INVALID_ARGUMENT, "create: null argument");
+  *out = nullptr;
+  try {
+    std::unique_ptr<Instance> instance(make());
+    if (!instance->core().set_up(*info)) {
+      const Failure& failure = instance->core().failure();
+      return report(failure.status, failure.message);
+    }
+    *out = reinterpret_cast<BraidCudaInstance*>(instance.release());
+    return BRAID_OK;
+  } catch (const std::bad_alloc&) {
+    return report(BRAID_OUT_OF_MEMORY, "create: out of host memory");
+  } catch (...) {
+    return report(BRAID_INTERNAL_ERROR, "create: unexpected exception");
+  }
+}
+
+void set_functions(BraidCudaProgram& table) {
+  table.abi_version = BRAID_CUDA_ABI_VERSION;
+  table.struct_size = sizeof(BraidCudaProgram);
+  table.prepare = prepare;
+  table.run = run;
+  table.status = status;
+  table.synchronize = synchronize;
+  table.last_error = last_error;
+  table.destroy = destroy;
+}
+
+}  // namespace braid::rt::cuda

@@ -1,0 +1,128 @@
+// The base of a generated program's class, which declares what its step may call. The rest of an instance is its core
+// (core.h).
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "runtime/cuda/api.h"
+#include "runtime/cuda/try.h"
+#include "runtime/cuda_abi.h"
+#include "runtime/cuda_gemm_problem.h"
+#include "runtime/cuda_plan.h"
+#include "runtime/device/peer_group.h"
+#include "runtime/extern_kernel.h"
+
+namespace braid::rt::cuda {
+
+class InstanceCore;
+
+class Instance {
+ public:
+  // What a generated program describes besides its table.
+  struct Layout {
+    int oldest_architecture = 0;
+    int events = 0;
+    bool collectives = false;
+    int gemm_problems = 0;
+    const char* const* index_sites = nullptr;  // ONNX nodes that check indices
+    int index_site_count = 0;
+    const bool* symmetric_groups = nullptr;  // per group of the table: peers address the segment directly
+    const bool* peer_groups = nullptr;       // per group: its kernels read peers' memory; null: no group's do
+    const PlannedBuffer* buffers = nullptr;  // that the steps declare
+    int buffer_count = 0;
+  };
+
+  Instance(const BraidCudaProgram& table, const Layout& layout);
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+  virtual ~Instance();
+
+  InstanceCore& core() { return *core_; }
+  const InstanceCore& core() const { return *core_; }
+
+ protected:
+  virtual bool set_up_kernels() { return true; }
+  virtual bool check_guards() { return true; }
+  // Fills in Layout::gemm_problems of them, for the current dims.
+  virtual void gemm_problems(GemmProblem* problems) { (void)problems; }
+  virtual bool step() = 0;
+
+  // ---- for the generated functions
+  bool ok(cudaError_t e, const char* call) { return e == cudaSuccess || failed(e, call); }
+  bool ok(ncclResult_t e, const char* call) { return e == ncclSuccess || failed(e, call); }
+  bool ok(bool good, const char*) const { return good; }
+  bool guard(bool holds, const char* text) { return holds || does_not_hold(text); }
+  // Sets the ONNX node to which the next calls belong.
+  void at_node(const char* node);
+
+  // The number of blocks for `count` points with `per_block` points each; a grid-stride loop covers the rest.
+  unsigned grid_for(int64_t count, int64_t per_block) const {
+    const int64_t wanted = (count + per_block - 1) / per_block;
+    return static_cast<unsigned>(wanted < max_grid_ ? wanted : max_grid_);
+  }
+  // The number of blocks of a kernel that reads peers' memory: one per chunk that its threads move at once.
+  static unsigned peer_blocks(int64_t bytes) {
+    const int64_t wanted = (bytes + 16 * device::kPeerThreads - 1) / (16 * device::kPeerThreads);
+    return static_cast<unsigned>(wanted < 1                     ? 1
+                                 : wanted < device::kPeerBlocks ? wanted
+                                                                : device::kPeerBlocks);
+  }
+  // The number of threads for a row of `elements`.
+  static unsigned block_for(int64_t elements) {
+    const int64_t wanted = (elements + 31) / 32 * 32;
+    return static_cast<unsigned>(wanted < 32 ? 32 : wanted > 512 ? 512 : wanted);
+  }
+
+  bool compute_waits(int event);
+  bool communication_waits(int event);
+  bool compute_records(int event);
+  bool communication_records(int event);
+
+  // Runs problem `index` of gemm_problems, as prepared for the current dims.
+  bool gemm(int index, const void* a, const void* b, const void* bias, void* d);
+  // The same for a problem over arrays of pointers, to matrices in these batch dimensions, outermost first.
+  bool gemm(int index, std::initializer_list<GemmBatch> batches, const void* a, const void* b, void* d);
+
+  bool call_extern(BraidExternKernel kernel, std::initializer_list<BraidTensorView> reads,
+                   std::initializer_list<BraidTensorView> writes,
+                   std::initializer_list<BraidAttribute> attributes);
+
+  // Whether this rank is in group `index` of the table.
+  bool in_group(int index) const { return group(index) != nullptr; }
+  // The same, and is not member `peer`.
+  bool transfers(int index, int peer) const;
+  ncclComm_t group(int index) const;
+  // The peers in a group of this rank, for kernels of runtime/device/peer_collectives.h.
+  device::PeerGroup peers(int index) const;
+  int* error_flag() const { return error_flag_; }
+  const int64_t* dims() const { return dims_; }
+
+  // Set by the core.
+  cudaStream_t compute_ = nullptr, communication_ = nullptr;
+  char* arena_ = nullptr;
+  char* segment_ = nullptr;
+  char* weights_ = nullptr;
+  char* rank_weights_ = nullptr;
+  int* error_flag_ = nullptr;  // INT_MAX - site of the first index check that failed; 0: none
+  int64_t max_grid_ = 1;
+  const int64_t* dims_ = nullptr;
+  const void* const* inputs_ = nullptr;  // during a step
+  void* const* outputs_ = nullptr;
+  PlannedMemory plan_;
+
+ private:
+  friend class InstanceCore;
+  bool failed(cudaError_t e, const char* call);
+  bool failed(ncclResult_t e, const char* call);
+  bool does_not_hold(const char* guard);
+
+  InstanceCore* const core_;
+};
+
+BraidStatus create_instance(const BraidCudaCreateInfo* info, BraidCudaInstance** out, Instance* (*make)());
+
+// Sets all functions but `create`.
+void set_functions(BraidCudaProgram& table);
+
+}  // namespace braid::rt::cuda

@@ -1,0 +1,96 @@
+#include "runtime/cuda/products.h"
+
+#include <algorithm>
+
+#include "runtime/cuda/gemm_pointers.h"
+
+namespace braid::rt::cuda {
+
+namespace {
+
+bool is_empty(const GemmProblem& problem) {
+  return problem.m == 0 || problem.n == 0 || problem.batch == 0;
+}
+
+// At the beginning of the workspace: the addresses of a product's matrices.
+size_t pointer_bytes(const GemmProblem& problem) {
+  if (!problem.batch_by_pointers) return 0;
+  return (3 * sizeof(void*) * static_cast<size_t>(problem.batch) + 255) / 256 * 256;
+}
+
+}  // namespace
+
+bool Products::prepare(PreparedProducts& products) {
+  size_t workspace = 0;
+  for (const GemmProblem& problem : products.problems) {
+    products.gemms.emplace_back();
+    if (is_empty(problem)) continue;
+    if (problem.k == 0) return fail(BRAID_BAD_SIZE, "a matrix product over an axis of size 0");
+    // Most products of a model do not depend on every dimension.
+    std::weak_ptr<const Gemm>& known = known_[problem];
+    std::shared_ptr<const Gemm> gemm = known.lock();
+    if (gemm == nullptr) {
+      auto fresh = std::make_shared<Gemm>();
+      if (fresh->prepare(problem) != cudaSuccess)
+        return fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + fresh->error());
+      known = gemm = std::move(fresh);
+    }
+    workspace = std::max(workspace, pointer_bytes(problem) + gemm->workspace_bytes());
+    products.gemms.back() = std::move(gemm);
+  }
+  return workspace <= workspace_bytes_ || grow(workspace);
+}
+
+bool Products::grow(size_t bytes) {
+  void* larger = nullptr;
+  if (cudaMalloc(&larger, bytes) != cudaSuccess) return no_memory(table_, "workspace of products", bytes);
+  if (workspace_ != nullptr) old_workspaces_.push_back(workspace_);
+  workspace_ = larger;
+  workspace_bytes_ = bytes;
+  return true;
+}
+
+bool Products::run(const Gemm* gemm, const GemmOperands& operands, cudaStream_t stream) {
+  return gemm == nullptr || gemm->run(operands, stream) == cudaSuccess ||
+         fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + gemm->error());
+}
+
+bool Products::run_batches(const GemmProblem& problem, const Gemm* gemm,
+                           std::initializer_list<GemmBatch> batches, const void* a, const void* b, void* d,
+                           int64_t max_grid, cudaStream_t stream) {
+  if (is_empty(problem)) return true;
+  const auto bytes = [](GemmType type) { return type == GemmType::kFloat32 ? 4 : 2; };
+  GemmPointers p = {};
+  for (const GemmBatch& batch : batches) p.level[p.levels++] = batch;
+  p.a = static_cast<const char*>(a);
+  p.b = static_cast<const char*>(b);
+  p.d = static_cast<char*>(d);
+  p.input_bytes = bytes(problem.input_type);
+  p.output_bytes = bytes(problem.output_type);
+  p.count = problem.batch;
+  p.a_array = static_cast<const void**>(workspace_);
+  p.b_array = p.a_array + p.count;
+  p.d_array = const_cast<void**>(p.b_array + p.count);
+  const int64_t blocks = (p.count + kGemmPointersThreads - 1) / kGemmPointersThreads;
+  BRAID_TRY(fill_gemm_pointers(p, static_cast<unsigned>(std::min(blocks, max_grid)), stream));
+  GemmOperands operands;
+  operands.a = p.a_array;
+  operands.b = p.b_array;
+  operands.d = p.d_array;
+  operands.workspace = static_cast<char*>(workspace_) + pointer_bytes(problem);
+  return run(gemm, operands, stream);
+}
+
+void Products::drop_unused() {
+  std::erase_if(known_, [](const auto& gemm) { return gemm.second.expired(); });
+}
+
+void Products::release() {
+  known_.clear();
+  for (void* memory : old_workspaces_) cudaFree(memory);
+  if (workspace_ != nullptr) cudaFree(workspace_);
+  old_workspaces_.clear();
+  workspace_ = nullptr;
+}
+
+}  // namespace braid::rt::cuda

@@ -1,0 +1,46 @@
+// The matrix products of an instance: prepared once each, and the workspace that they share.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/cuda/failure.h"
+#include "runtime/cuda_gemm.h"
+
+namespace braid::rt::cuda {
+
+// Those of a program for one set of dims.
+struct PreparedProducts {
+  std::vector<GemmProblem> problems;
+  std::vector<std::shared_ptr<const Gemm>> gemms;  // null: nothing to compute
+};
+
+class Products : private Reporter {
+ public:
+  Products(const BraidCudaProgram& table, Failure& failure) : Reporter(failure), table_(table) {}
+
+  // Of `problems`. A problem that is prepared already, for other dims, is not prepared again.
+  bool prepare(PreparedProducts& products);
+  bool run(const Gemm* gemm, const GemmOperands& operands, cudaStream_t stream);
+  bool run_batches(const GemmProblem& problem, const Gemm* gemm, std::initializer_list<GemmBatch> batches,
+                   const void* a, const void* b, void* d, int64_t max_grid, cudaStream_t stream);
+  // Drops those that no dims have any longer.
+  void drop_unused();
+  void release();
+
+  void* workspace() const { return workspace_; }
+
+ private:
+  bool grow(size_t bytes);
+
+  const BraidCudaProgram& table_;
+  std::map<GemmProblem, std::weak_ptr<const Gemm>> known_;
+  void* workspace_ = nullptr;
+  size_t workspace_bytes_ = 0;
+  std::vector<void*> old_workspaces_;  // of steps that may still run, or were captured
+};
+
+}  // namespace braid::rt::cuda

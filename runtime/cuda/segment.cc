@@ -1,0 +1,114 @@
+#include "runtime/cuda/segment.h"
+
+#if !defined(BRAID_EMULATED_DEVICE) && NCCL_VERSION_CODE >= 22800
+#include <nccl_device/core.h>
+#endif
+
+namespace braid::rt::cuda {
+
+namespace {
+
+// How many ranks of the communicator this one reaches by load and store, itself included.
+int reachable_peers([[maybe_unused]] ncclComm_t comm) {
+#ifdef BRAID_EMULATED_DEVICE
+  int ranks = 0;
+  return ncclCommCount(comm, &ranks) == ncclSuccess ? ranks : 0;
+#elif NCCL_VERSION_CODE >= 22800
+  return ncclTeamLsa(comm).nRanks;
+#else
+  return 1;
+#endif
+}
+
+}  // namespace
+
+bool Segment::make(const Groups& groups, cudaStream_t stream) {
+  if (table_.comm_bytes == 0) return true;
+  size_t bytes = table_.comm_bytes;
+  if (layout_.peer_groups != nullptr) {
+    flags_offset_ = (bytes + 255) / 256 * 256;
+    bytes = flags_offset_ + static_cast<size_t>(groups.count()) * device::peer_flag_bytes(table_.ranks);
+  }
+  bytes = (bytes + 4095) / 4096 * 4096;
+  if (ncclMemAlloc(reinterpret_cast<void**>(&memory_), bytes) != ncclSuccess)
+    return no_memory(table_, "communication", bytes);
+  if (layout_.peer_groups != nullptr) {
+    // All flags are down before the first rank can raise one: registering a window waits for all ranks.
+    BRAID_TRY(cudaMemsetAsync(memory_ + flags_offset_, 0, bytes - flags_offset_, stream));
+    BRAID_TRY(cudaStreamSynchronize(stream));
+    BRAID_TRY(cudaHostAlloc(reinterpret_cast<void**>(&abandoned_), sizeof(int), cudaHostAllocDefault));
+    *abandoned_ = 0;
+  }
+  return register_with(groups, bytes) && check_peers(groups);
+}
+
+bool Segment::register_with(const Groups& groups, size_t bytes) {
+  windows_.assign(static_cast<size_t>(groups.count()), nullptr);
+  for (int g = 0; g < groups.count(); ++g) {
+    if (groups.comm(g) == nullptr) continue;
+    ncclWindow_t& window = windows_[static_cast<size_t>(g)];
+    bool known = false;
+    for (const Registration& other : registrations_) {
+      if (other.comm != groups.comm(g)) continue;
+      window = other.window;
+      known = true;
+    }
+    if (known) continue;
+    Registration r{groups.comm(g), nullptr, nullptr};
+#if NCCL_VERSION_CODE >= 22700
+    // Null if the hardware does not support symmetric memory.
+    if (layout_.symmetric_groups[g]) {
+      BRAID_TRY(ncclCommWindowRegister(r.comm, memory_, bytes, &r.window, NCCL_WIN_COLL_SYMMETRIC));
+    }
+#endif
+    if (r.window == nullptr) BRAID_TRY(ncclCommRegister(r.comm, memory_, bytes, &r.handle));
+    window = r.window;
+    registrations_.push_back(r);
+  }
+  return true;
+}
+
+// Kernels that read peers' memory need all of it within reach of loads and stores.
+bool Segment::check_peers(const Groups& groups) {
+  for (int g = 0; layout_.peer_groups != nullptr && g < groups.count(); ++g) {
+    if (groups.comm(g) == nullptr || !layout_.peer_groups[g]) continue;
+    const BraidGroup& group = table_.groups[g];
+    const int reached = windows_[static_cast<size_t>(g)] == nullptr ? 1 : reachable_peers(groups.comm(g));
+    if (reached >= group.size && group.size <= device::kMostPeers) continue;
+    return fail(BRAID_COMM_ERROR, std::string("create: kernels of group '") + group.name +
+                                      "' read the memory of all its " + std::to_string(group.size) +
+                                      " ranks, but rank " + std::to_string(groups.rank()) + " reaches " +
+                                      std::to_string(reached) +
+                                      " by load and store; compile with --force-kernel '*=library'");
+  }
+  return true;
+}
+
+device::PeerGroup Segment::peers(const Groups& groups, int group) const {
+  const uint64_t before = static_cast<uint64_t>(group) * device::peer_flag_bytes(table_.ranks);
+  return {windows_[static_cast<size_t>(group)], flags_offset_ + before, abandoned_, groups.position(group),
+          table_.groups[group].size};
+}
+
+void Segment::abandon() {
+  if (abandoned_ != nullptr) __atomic_store_n(abandoned_, 1, __ATOMIC_RELAXED);
+}
+
+void Segment::deregister() {
+  for (const Registration& r : registrations_) {
+#if NCCL_VERSION_CODE >= 22700
+    if (r.window != nullptr) ncclCommWindowDeregister(r.comm, r.window);
+#endif
+    if (r.handle != nullptr) ncclCommDeregister(r.comm, r.handle);
+  }
+  registrations_.clear();
+}
+
+void Segment::release() {
+  if (memory_ != nullptr) ncclMemFree(memory_);
+  if (abandoned_ != nullptr) cudaFreeHost(abandoned_);
+  memory_ = nullptr;
+  abandoned_ = nullptr;
+}
+
+}  // namespace braid::rt::cuda
