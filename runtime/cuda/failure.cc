@@ -22,11 +22,11 @@ bool Reporter::no_memory(const BraidCudaProgram& table, const char* what, uint64
   (void)cudaGetLastError();
   BRAID_TRY(cudaMemGetInfo(&free, &total));
   const auto mib = [](uint64_t n) { return std::to_string((n + (1 << 20) - 1) >> 20) + " MiB"; };
-  return fail(BRAID_OUT_OF_MEMORY,
-              "no device memory for " + mib(bytes) + " of " + what + ": " + mib(free) + " of " +
-                  mib(total) + " are free; the program needs " + mib(table.arena_bytes) +
-                  " for activations, " + mib(table.comm_bytes) + " for communication, " +
-                  mib(table.weights_bytes + table.rank_weights_bytes) + " for weights");
+  return fail(BRAID_OUT_OF_MEMORY, "no device memory for " + mib(bytes) + " of " + what + ": " + mib(free) +
+                                       " of " + mib(total) + " are free; the program needs " +
+                                       mib(table.arena_bytes) + " for activations, " + mib(table.comm_bytes) +
+                                       " for communication, " +
+                                       mib(table.weights_bytes + table.rank_weights_bytes) + " for weights");
 }
 
 }  // namespace braid::rt::cuda

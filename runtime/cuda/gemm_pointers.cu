@@ -1,5 +1,4 @@
 #include "runtime/cuda/gemm_pointers.h"
-
 #include "runtime/cuda_program.h"
 
 namespace braid::rt::cuda {

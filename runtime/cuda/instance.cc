@@ -16,14 +16,16 @@ bool Instance::failed(cudaError_t e, const char* call) { return core_->ok(e, cal
 bool Instance::failed(ncclResult_t e, const char* call) { return core_->ok(e, call); }
 
 bool Instance::does_not_hold(const char* guard) {
-  return core_->fail(BRAID_BAD_SIZE,
-                     std::string("the sizes are inconsistent: ") + guard + " does not hold");
+  return core_->fail(BRAID_BAD_SIZE, std::string("the sizes are inconsistent: ") + guard + " does not hold");
 }
 
 void Instance::at_node(const char* node) {
   core_->failure_.node = node;
   BRAID_LABEL(node);
 }
+
+Instance::Collective Instance::begin_collective() { return core_->begin_collective(); }
+bool Instance::end_collective(bool good) { return core_->end_collective(good); }
 
 bool Instance::compute_waits(int event) {
   return ok(cudaStreamWaitEvent(compute_, core_->events_[static_cast<size_t>(event)], 0),
@@ -63,8 +65,7 @@ bool Instance::call_extern(BraidExternKernel kernel, std::initializer_list<Braid
                            std::initializer_list<BraidTensorView> writes,
                            std::initializer_list<BraidAttribute> attributes) {
   const char* why = rt::call_extern(kernel, reads, writes, attributes, compute_);
-  return why == nullptr ||
-         core_->fail(BRAID_LIBRARY_ERROR, std::string("the extern kernel failed: ") + why);
+  return why == nullptr || core_->fail(BRAID_LIBRARY_ERROR, std::string("the extern kernel failed: ") + why);
 }
 
 bool Instance::transfers(int index, int peer) const {

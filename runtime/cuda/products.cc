@@ -8,9 +8,7 @@ namespace braid::rt::cuda {
 
 namespace {
 
-bool is_empty(const GemmProblem& problem) {
-  return problem.m == 0 || problem.n == 0 || problem.batch == 0;
-}
+bool is_empty(const GemmProblem& problem) { return problem.m == 0 || problem.n == 0 || problem.batch == 0; }
 
 // At the beginning of the workspace: the addresses of a product's matrices.
 size_t pointer_bytes(const GemmProblem& problem) {

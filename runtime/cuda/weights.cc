@@ -75,7 +75,7 @@ std::shared_ptr<DeviceWeights> DeviceWeights::of(const void* file, const WeightF
 }
 
 bool DeviceWeights::upload(const void* file, const WeightFileHeader& head, cudaStream_t stream,
-            const UploadProgress& progress, cudaError_t* error) {
+                           const UploadProgress& progress, cudaError_t* error) {
   // The record orders the allocation before what other threads enqueue.
   if ((*error = cudaEventCreateWithFlags(&complete_, cudaEventDisableTiming)) != cudaSuccess ||
       (*error = cudaMalloc(reinterpret_cast<void**>(&memory_), head.tensors_end)) != cudaSuccess ||
