@@ -7,8 +7,10 @@
  *
  * Life of an instance, on the device that is current at create:
  *     create(weights, comm)  ->  [ prepare(dims) -> run(inputs, outputs, stream)* ]*  ->  destroy
- * run only enqueues and allocates nothing; status() and synchronize() report later errors on the device. All
- * ranks of `comm` must make the same calls with the same dims.
+ * run only enqueues and allocates nothing, unless it captures a graph; status() and synchronize() report later errors on
+ * the device. All ranks of `comm` must make the same calls with the same dims, and create with the same `graphs`.
+ *
+ * If a peer is lost, one of the calls fails with BRAID_COMM_ERROR after the time-out, and from then on all but destroy do.
  */
 #ifndef BRAID_RUNTIME_CUDA_ABI_H_
 #define BRAID_RUNTIME_CUDA_ABI_H_
@@ -24,8 +26,9 @@ extern "C" {
 
 typedef struct BraidCudaInstance BraidCudaInstance;
 
-/* Weights are copied to the device, once for all instances of a process, and may be freed after create; the caller
- * owns the communicator, which must outlive the instance. A field may be null if the program does not need it. */
+/* Weights are copied to the device, once for all instances of a process, and may be freed after create. The caller owns
+ * the communicator, of which the instance makes splits of its own: after create it does not use it any more. A field may
+ * be null if the program does not need it. */
 typedef struct BraidCudaCreateInfo {
   uint32_t abi_version;
   uint32_t struct_size; /* sizeof(BraidCudaCreateInfo) */
@@ -37,10 +40,15 @@ typedef struct BraidCudaCreateInfo {
   /* Null, or told of each piece of a weight file that has reached the device, from any thread. */
   void (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
-  /* Null, or asked when a step is overdue or the communicator has failed: returns how many ranks are missing, and writes
-   * which and why. May wait until it is known. */
+  /* Null, or asked when a communicator has failed or a step is overdue: returns how many ranks are missing, and writes a
+   * text that names them, such as "rank 1 (process 4711 on HOST) has ended". May wait until it is known. */
   int (*missing)(void* user, char* text, uint64_t bytes);
   void* missing_user;
+  /* How long a step may take on the device, a call of NCCL on the host, and destroy, before peers count as lost. 0:
+   * BRAID_TIMEOUT_MS, otherwise 10 minutes; negative: for ever, but destroy waits 10 minutes. */
+  int64_t timeout_ms;
+  /* CUDA graphs of steps whose dims recur. 1: on, -1: off, 0: as BRAID_CUDA_GRAPHS says (0 or 1), otherwise off. */
+  int32_t graphs;
 } BraidCudaCreateInfo;
 
 typedef struct BraidCudaProgram {

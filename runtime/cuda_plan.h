@@ -81,6 +81,8 @@ void begin_step(const rt::cuda::PlannedMemory& plan, int number, cudaStream_t st
 // After the last step of a run. If the run is complete, what is still alive in arena and segment dies on `stream`,
 // which must follow all that the run has enqueued.
 void end_steps(const rt::cuda::PlannedMemory& plan, cudaStream_t stream, bool complete);
+// The program gives up what it has enqueued, because a peer is lost: what a step should have written may be missing.
+void abandon_plan(const rt::cuda::PlannedMemory& plan);
 // Before the memory is freed.
 void forget_plan(const rt::cuda::PlannedMemory& plan);
 
@@ -89,6 +91,7 @@ void forget_plan(const rt::cuda::PlannedMemory& plan);
 #define BRAID_STEP(plan, number, stream, ...) \
   ::braid::emulated::begin_step(plan, number, stream, {__VA_ARGS__})
 #define BRAID_STEPS_END(plan, stream, complete) ::braid::emulated::end_steps(plan, stream, complete)
+#define BRAID_ABANDON_PLAN(plan) ::braid::emulated::abandon_plan(plan)
 #define BRAID_FORGET_PLAN(plan) ::braid::emulated::forget_plan(plan)
 
 #else
@@ -96,6 +99,7 @@ void forget_plan(const rt::cuda::PlannedMemory& plan);
 // The operands count as used, but are not evaluated.
 #define BRAID_STEP(plan, number, stream, ...) static_cast<void>(sizeof(::braid::rt::cuda::step(__VA_ARGS__)))
 #define BRAID_STEPS_END(plan, stream, complete) static_cast<void>(0)
+#define BRAID_ABANDON_PLAN(plan) static_cast<void>(0)
 #define BRAID_FORGET_PLAN(plan) static_cast<void>(0)
 
 #endif

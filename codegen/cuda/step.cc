@@ -271,9 +271,10 @@ class StepWriter {
     begin_unit(ops);
     for (std::size_t u : members) waits(u, "communication_waits");
     line(declared_.next(ops, "communication_"));
-    if (calls.size() > 1) line("BRAID_TRY(ncclGroupStart());");
-    for (const std::string& call : calls) line(call);
-    if (calls.size() > 1) line("BRAID_TRY(ncclGroupEnd());");
+    line("BRAID_TRY(collective([&] {");
+    for (const std::string& call : calls) line("  " + call);
+    line("  return true;");
+    line("}));");
     for (std::size_t u : members) {
       if (streams_.records[u] >= 0)
         line(fmt::format("BRAID_TRY(communication_records({}));", streams_.records[u]));

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cuda/captured_steps.h"
 #include "runtime/cuda/groups.h"
 #include "runtime/cuda/instance.h"
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/segment.h"
+#include "runtime/cuda/step_watch.h"
 #include "runtime/cuda/weights.h"
 
 namespace braid::rt::cuda {
@@ -20,7 +22,7 @@ class InstanceCore : private Reporter {
   InstanceCore(Instance& program, const BraidCudaProgram& table, const Instance::Layout& layout);
   ~InstanceCore();
 
-  // ---- the functions of the table (create.cc, prepare.cc, run.cc, status.cc)
+  // ---- the functions of the table (create.cc, prepare.cc, run.cc, status.cc, destroy.cc)
   bool set_up(const BraidCudaCreateInfo& info);
   BraidStatus prepare(const int64_t* dims);
   BraidStatus run(const void* const* inputs, void* const* outputs, cudaStream_t stream);
@@ -35,10 +37,14 @@ class InstanceCore : private Reporter {
     std::vector<int64_t> dims;
     PreparedProducts products;
     std::vector<bool> empty;  // per input, then per output: has no elements
-    uint64_t used = 0;        // count of prepare() at the last use
+    CapturedSteps captured;
+    uint64_t used = 0;  // count of prepare() at the last use
   };
-  static constexpr size_t kMostPrepared = 1024;
+  static constexpr size_t kMostPrepared = 1024, kMostCaptured = 32;
+  // How a step's collectives reach their stream: as calls; each captured, and launched from its graph; from that graph.
+  enum class Collectives { kCalled, kCaptured, kLaunched };
 
+  bool read_options(const BraidCudaCreateInfo& info);
   bool check_device();
   bool make_streams();
   bool make_memory();
@@ -50,7 +56,18 @@ class InstanceCore : private Reporter {
   bool check_memory(const char* what, const BraidTensorInfo& tensor, bool empty, const void* pointer,
                     const void** known);
   bool enqueue(cudaStream_t stream);
+  bool enqueue_calls();
+  cudaGraphExec_t captured_step();
+  void capture_step(CapturedSteps& captured);
+  void drop_captured();
+  Instance::Collective begin_collective();
+  bool end_collective(bool good);
   bool healthy();
+  bool lost_peer();
+  std::string missing_ranks();
+  void give_up();
+  bool idle(int64_t timeout_ms);
+  void release();
 
   Instance& program_;
   const BraidCudaProgram& table_;
@@ -68,8 +85,17 @@ class InstanceCore : private Reporter {
   Prepared* current_ = nullptr;
   uint64_t prepare_count_ = 0;
   std::vector<const void*> known_memory_;  // per input, then per output: the pointer last found right
-  bool broken_ = false;                    // a step failed midway, or its data is wrong
-  bool overdue_ = false;                   // a step exceeded the caller's time-out
+  StepWatch watch_;
+  int64_t timeout_ms_ = -1;
+  int (*missing_)(void* user, char* text, uint64_t bytes) = nullptr;
+  void* missing_user_ = nullptr;
+  bool graphs_ = false;
+  Collectives collectives_ = Collectives::kCalled;  // of the present step
+  size_t next_collective_ = 0;
+  std::vector<const void*> pointers_;  // of the present run: inputs, then outputs
+  bool broken_ = false;                // a step failed midway, or its data is wrong
+  bool overdue_ = false;               // a step exceeded the caller's time-out
+  bool gave_up_ = false;
 };
 
 }  // namespace braid::rt::cuda

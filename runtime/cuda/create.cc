@@ -1,3 +1,6 @@
+#include <cerrno>
+#include <cstdlib>
+
 #include "runtime/cuda/core.h"
 
 namespace braid::rt::cuda {
@@ -9,19 +12,22 @@ InstanceCore::InstanceCore(Instance& program, const BraidCudaProgram& table, con
       layout_(layout),
       groups_(table, last_),
       segment_(table, layout_, last_),
-      products_(table, last_) {}
+      products_(table, last_),
+      watch_(last_) {}
 
 bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
   if (info.abi_version != BRAID_CUDA_ABI_VERSION || info.struct_size != sizeof(BraidCudaCreateInfo)) {
     return fail(BRAID_INVALID_ARGUMENT, "create: made for another version of the interface");
   }
   BRAID_TRY(cudaGetDevice(&device_));
-  if (!check_device() || !make_streams()) return false;
+  if (!read_options(info) || !check_device() || !make_streams()) return false;
   if (table_.ranks > 1 || layout_.collectives) {
     if (info.comm == nullptr) return fail(BRAID_INVALID_ARGUMENT, "create: the program needs a communicator");
-    if (!groups_.make(static_cast<ncclComm_t>(info.comm))) return false;
+    if (!groups_.make(static_cast<ncclComm_t>(info.comm), timeout_ms_)) return lost_peer();
+    if (!watch_.make(timeout_ms_)) return false;
   }
-  if (!segment_.make(groups_, program_.compute_) || !make_memory()) return false;
+  if (!segment_.make(groups_, program_.compute_)) return lost_peer();
+  if (!make_memory()) return false;
   if (!upload(info, false) || !upload(info, true)) return false;
   BRAID_TRY(cudaStreamSynchronize(program_.compute_));
   program_.segment_ = segment_.memory();
@@ -35,6 +41,32 @@ bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
                     .error_flag = program_.error_flag_,
                     .abandoned = segment_.abandoned()};
   return program_.set_up_kernels();
+}
+
+bool InstanceCore::read_options(const BraidCudaCreateInfo& info) {
+  constexpr int64_t kDefaultTimeoutMs = 600'000;
+  // The value of a variable, or what it is without one.
+  const auto variable = [&](const char* name, int64_t least, int64_t most, int64_t otherwise, int64_t* out) {
+    const char* text = std::getenv(name);
+    *out = otherwise;
+    if (text == nullptr || *text == '\0') return true;
+    char* end = nullptr;
+    errno = 0;
+    *out = std::strtoll(text, &end, 10);
+    return (errno == 0 && *end == '\0' && *out >= least && *out <= most) ||
+           fail(BRAID_INVALID_ARGUMENT, std::string("create: ") + name + "='" + text +
+                                            "' is not a number from " + std::to_string(least) + " to " +
+                                            std::to_string(most));
+  };
+  int64_t timeout = 0, graphs = 0;
+  if (!variable("BRAID_TIMEOUT_MS", 1, 1'000'000'000'000, kDefaultTimeoutMs, &timeout) ||
+      !variable("BRAID_CUDA_GRAPHS", 0, 1, 0, &graphs))
+    return false;
+  timeout_ms_ = info.timeout_ms == 0 ? timeout : info.timeout_ms;
+  graphs_ = info.graphs == 0 ? graphs == 1 : info.graphs > 0;
+  missing_ = info.missing;
+  missing_user_ = info.missing_user;
+  return true;
 }
 
 bool InstanceCore::check_device() {

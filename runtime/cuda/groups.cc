@@ -1,9 +1,14 @@
 #include "runtime/cuda/groups.h"
 
+#include <algorithm>
+
+#include "runtime/cuda/deadline.h"
+
 namespace braid::rt::cuda {
 
-bool Groups::make(ncclComm_t world) {
-  world_ = world;
+bool Groups::make(ncclComm_t world, int64_t timeout_ms) {
+  timeout_ms_ = timeout_ms;
+  made_ = true;
   int ranks = 0;
   BRAID_TRY(ncclCommCount(world, &ranks));
   BRAID_TRY(ncclCommUserRank(world, &rank_));
@@ -11,6 +16,7 @@ bool Groups::make(ncclComm_t world) {
     return fail(BRAID_INVALID_ARGUMENT, "create: the program is for " + std::to_string(table_.ranks) +
                                             " ranks, but the communicator has " + std::to_string(ranks));
   }
+  ncclComm_t of_all = nullptr;
   for (int g = 0; g < table_.group_count; ++g) {
     const BraidGroup& group = table_.groups[g];
     int position = -1;
@@ -19,22 +25,48 @@ bool Groups::make(ncclComm_t world) {
       if (group.ranks[k] == rank_) position = k;
       whole = whole && group.ranks[k] == k;
     }
-    ncclComm_t comm = world;
-    if (!whole)
-      BRAID_TRY(ncclCommSplit(world, position < 0 ? NCCL_SPLIT_NOCOLOR : 0, position < 0 ? 0 : position,
-                              &comm, nullptr));
-    comms_.push_back(position < 0 ? nullptr : comm);
+    ncclComm_t comm = whole ? of_all : nullptr;
+    if (comm == nullptr &&
+        !split(world, position < 0 ? NCCL_SPLIT_NOCOLOR : 0, position < 0 ? 0 : position, &comm))
+      return false;
+    if (whole) of_all = comm;
+    comms_.push_back(comm);
     positions_.push_back(position);
-    owned_.push_back(!whole && position >= 0);
   }
   return true;
 }
 
-void Groups::destroy() {
-  for (size_t g = 0; g < comms_.size(); ++g) {
-    if (owned_[g]) ncclCommDestroy(comms_[g]);
+bool Groups::split(ncclComm_t world, int color, int key, ncclComm_t* out) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.splitShare = 0;
+  const ncclResult_t begun = ncclCommSplit(world, color, key, out, &config);
+  if (begun != ncclSuccess && begun != ncclInProgress) return ok(begun, "ncclCommSplit");
+  // Whether the call waits is a property of the caller's communicator.
+  if (!wait_for(world, "ncclCommSplit", timeout_ms_)) return false;
+  if (*out == nullptr) return true;
+  own_.push_back(*out);
+  return wait_for(*out, "ncclCommSplit", timeout_ms_);
+}
+
+bool Groups::wait_for(ncclComm_t comm, const char* call, int64_t timeout_ms) {
+  Deadline deadline(timeout_ms);
+  for (;;) {
+    ncclResult_t state = ncclSuccess;
+    BRAID_TRY(ncclCommGetAsyncError(comm, &state));
+    if (state != ncclInProgress) return ok(state, call);
+    if (deadline.over()) {
+      return fail(BRAID_COMM_ERROR,
+                  std::string(call) + " is not done after " + std::to_string(timeout_ms) + " ms");
+    }
+    deadline.pause();
   }
-  comms_.clear();
+}
+
+bool Groups::done(ncclResult_t result, const char* call) {
+  if (result != ncclInProgress) return ok(result, call);
+  return std::all_of(own_.begin(), own_.end(),
+                     [&](ncclComm_t comm) { return wait_for(comm, call, timeout_ms_); });
 }
 
 bool Groups::healthy() {
@@ -49,11 +81,24 @@ bool Groups::healthy() {
   return true;
 }
 
-void Groups::revoke() {
-#if NCCL_VERSION_CODE >= 22807
-  for (ncclComm_t comm : comms_)
-    if (comm != nullptr) ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
-#endif
+void Groups::destroy(int64_t timeout_ms) {
+  const Failure before = failure_;
+  bool good = true;
+  for (ncclComm_t comm : own_) {
+    const ncclResult_t begun = ncclCommFinalize(comm);
+    good = good && (begun == ncclInProgress || begun == ncclSuccess) &&
+           wait_for(comm, "ncclCommFinalize", timeout_ms);
+    (void)(good ? ncclCommDestroy(comm) : ncclCommAbort(comm));
+  }
+  own_.clear();
+  comms_.assign(comms_.size(), nullptr);
+  failure_ = before;
+}
+
+void Groups::abort() {
+  for (ncclComm_t comm : own_) (void)ncclCommAbort(comm);
+  own_.clear();
+  comms_.assign(comms_.size(), nullptr);
 }
 
 }  // namespace braid::rt::cuda

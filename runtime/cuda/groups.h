@@ -1,7 +1,12 @@
 // The communicators of a program's groups.
+//
+// They are splits of the caller's which share nothing with it (ncclConfig_t::splitShare = 0, NCCL 2.18), so that they can be
+// given up without harm to the caller's, which is not used after `make`. Their calls do not block (`blocking` = 0): whoever
+// makes one waits for what it began, at most for the time-out.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "runtime/cuda/failure.h"
@@ -12,28 +17,34 @@ class Groups : private Reporter {
  public:
   Groups(const BraidCudaProgram& table, Failure& failure) : Reporter(failure), table_(table) {}
 
-  // One per group: the caller's if the group is all ranks in order, otherwise a split of it. Collective.
-  bool make(ncclComm_t world);
-  void destroy();
-
+  // Collective. A caller's communicator that blocks waits for all ranks without a time-out.
+  bool make(ncclComm_t world, int64_t timeout_ms);
+  // What an NCCL call on these communicators returned; if that is not done yet, waits for it.
+  bool done(ncclResult_t result, const char* call);
   // False once one of them has failed.
   bool healthy();
-  // No collective waits any longer, on any rank. The caller's communicator is of no more use either.
-  void revoke();
+  // Ends them. What is not done after the time-out is aborted.
+  void destroy(int64_t timeout_ms);
+  // Ends them at once: collectives of this rank wait no longer. Peers notice nothing. No graph may have their collectives.
+  void abort();
 
-  bool made() const { return world_ != nullptr; }
+  bool made() const { return made_; }
   int rank() const { return rank_; }  // 0 before make
   int count() const { return static_cast<int>(comms_.size()); }
   ncclComm_t comm(int group) const { return comms_[static_cast<size_t>(group)]; }   // null: not a member
   int position(int group) const { return positions_[static_cast<size_t>(group)]; }  // in the group, or -1
 
  private:
+  bool split(ncclComm_t world, int color, int key, ncclComm_t* out);
+  bool wait_for(ncclComm_t comm, const char* call, int64_t timeout_ms);
+
   const BraidCudaProgram& table_;
-  ncclComm_t world_ = nullptr;
+  int64_t timeout_ms_ = -1;
+  bool made_ = false;
   int rank_ = 0;
-  std::vector<ncclComm_t> comms_;
+  std::vector<ncclComm_t> comms_;  // per group; groups of all ranks in order have the same one
+  std::vector<ncclComm_t> own_;    // each once
   std::vector<int> positions_;
-  std::vector<bool> owned_;
 };
 
 }  // namespace braid::rt::cuda

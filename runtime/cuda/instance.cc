@@ -24,6 +24,9 @@ void Instance::at_node(const char* node) {
   BRAID_LABEL(node);
 }
 
+Instance::Collective Instance::begin_collective() { return core_->begin_collective(); }
+bool Instance::end_collective(bool good) { return core_->end_collective(good); }
+
 bool Instance::compute_waits(int event) {
   return ok(cudaStreamWaitEvent(compute_, core_->events_[static_cast<size_t>(event)], 0),
             "cudaStreamWaitEvent");

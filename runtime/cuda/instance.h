@@ -74,6 +74,13 @@ class Instance {
     return static_cast<unsigned>(wanted < 32 ? 32 : wanted > 512 ? 512 : wanted);
   }
 
+  // Collectives that `calls` puts on communication_, as one group of NCCL's.
+  template <class Calls>
+  bool collective(Calls calls) {
+    const Collective begun = begin_collective();
+    return begun == Collective::kToBeCalled ? end_collective(calls()) : begun == Collective::kDone;
+  }
+
   bool compute_waits(int event);
   bool communication_waits(int event);
   bool compute_records(int event);
@@ -113,6 +120,9 @@ class Instance {
 
  private:
   friend class InstanceCore;
+  enum class Collective { kToBeCalled, kDone, kFailed };
+  Collective begin_collective();
+  bool end_collective(bool good);
   bool failed(cudaError_t e, const char* call);
   bool failed(ncclResult_t e, const char* call);
   bool does_not_hold(const char* guard);

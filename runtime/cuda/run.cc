@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "runtime/cuda/core.h"
 #include "runtime/device/launch.h"
 
@@ -10,9 +12,11 @@ BraidStatus InstanceCore::run(const void* const* inputs, void* const* outputs, c
   plan.workspace = products_.workspace();
   program_.inputs_ = plan.inputs = inputs;
   program_.outputs_ = plan.outputs = outputs;
+  if (enqueue(stream)) return BRAID_OK;
   // Streams and peers are in an unknown state after half a step.
-  broken_ = !enqueue(stream);
-  return broken_ ? failure_.status : BRAID_OK;
+  broken_ = true;
+  (void)lost_peer();
+  return failure_.status;
 }
 
 bool InstanceCore::check_operands(const void* const* inputs, void* const* outputs) {
@@ -67,30 +71,51 @@ bool InstanceCore::check_memory(const char* what, const BraidTensorInfo& tensor,
 bool InstanceCore::enqueue(cudaStream_t stream) {
   const cudaStream_t compute = program_.compute_, communication = program_.communication_;
   BRAID_TRY(cudaSetDevice(device_));
-  StepScope scope(stream != nullptr ? stream : compute);
+  // Whose stream is captured captures this step with it.
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (stream != nullptr) BRAID_TRY(cudaStreamIsCapturing(stream, &capture));
+  const bool executed = capture == cudaStreamCaptureStatusNone;
+  collectives_ = Collectives::kCalled;
+  const cudaGraphExec_t graph = graphs_ && executed ? captured_step() : nullptr;
+  // What is captured now allocates.
+  std::optional<StepScope> scope;
+  if (collectives_ != Collectives::kCaptured) scope.emplace(stream != nullptr ? stream : compute);
   if (stream != nullptr) {
     BRAID_TRY(cudaEventRecord(caller_, stream));
     BRAID_TRY(cudaStreamWaitEvent(compute, caller_, 0));
   }
-  if (layout_.collectives) {
-    // No collective of this step before the kernels of the step before it.
-    BRAID_TRY(cudaEventRecord(fork_, compute));
-    BRAID_TRY(cudaStreamWaitEvent(communication, fork_, 0));
+  if (executed && !watch_.begins(compute)) return false;
+  if (graph != nullptr) {
+    BRAID_TRY(cudaGraphLaunch(graph, compute));
+  } else {
+    if (layout_.collectives) {
+      // No collective of this step before the kernels of the step before it.
+      BRAID_TRY(cudaEventRecord(fork_, compute));
+      BRAID_TRY(cudaStreamWaitEvent(communication, fork_, 0));
+    }
+    if (!enqueue_calls()) return false;
   }
-  const bool good = program_.step();
-  BRAID_STEPS_END(program_.plan_, compute, good);
-  if (!good) return false;
-  failure_.node = nullptr;
-  BRAID_LABEL("");
-  if (layout_.index_site_count > 0) {
-    BRAID_TRY(
-        cudaMemcpyAsync(host_flag_, program_.error_flag_, sizeof(int), cudaMemcpyDeviceToHost, compute));
-  }
+  if (executed && !watch_.ends(compute)) return false;
   if (stream != nullptr) {
     BRAID_TRY(cudaEventRecord(join_, compute));
     BRAID_TRY(cudaStreamWaitEvent(stream, join_, 0));
   }
-  scope.done();
+  if (scope) scope->done();
+  return !executed || watch_.announce();
+}
+
+// The step's own calls, from the streams' meeting at its beginning to that at its end.
+bool InstanceCore::enqueue_calls() {
+  next_collective_ = 0;
+  const bool good = program_.step();
+  BRAID_STEPS_END(program_.plan_, program_.compute_, good);
+  if (!good) return false;
+  failure_.node = nullptr;
+  BRAID_LABEL("");
+  if (layout_.index_site_count > 0) {
+    BRAID_TRY(cudaMemcpyAsync(host_flag_, program_.error_flag_, sizeof(int), cudaMemcpyDeviceToHost,
+                              program_.compute_));
+  }
   return true;
 }
 

@@ -21,7 +21,7 @@ int reachable_peers([[maybe_unused]] ncclComm_t comm) {
 
 }  // namespace
 
-bool Segment::make(const Groups& groups, cudaStream_t stream) {
+bool Segment::make(Groups& groups, cudaStream_t stream) {
   if (table_.comm_bytes == 0) return true;
   size_t bytes = table_.comm_bytes;
   if (layout_.peer_groups != nullptr) {
@@ -41,7 +41,7 @@ bool Segment::make(const Groups& groups, cudaStream_t stream) {
   return register_with(groups, bytes) && check_peers(groups);
 }
 
-bool Segment::register_with(const Groups& groups, size_t bytes) {
+bool Segment::register_with(Groups& groups, size_t bytes) {
   windows_.assign(static_cast<size_t>(groups.count()), nullptr);
   for (int g = 0; g < groups.count(); ++g) {
     if (groups.comm(g) == nullptr) continue;
@@ -57,10 +57,14 @@ bool Segment::register_with(const Groups& groups, size_t bytes) {
 #if NCCL_VERSION_CODE >= 22700
     // Null if the hardware does not support symmetric memory.
     if (layout_.symmetric_groups[g]) {
-      BRAID_TRY(ncclCommWindowRegister(r.comm, memory_, bytes, &r.window, NCCL_WIN_COLL_SYMMETRIC));
+      const ncclResult_t begun =
+          ncclCommWindowRegister(r.comm, memory_, bytes, &r.window, NCCL_WIN_COLL_SYMMETRIC);
+      if (!groups.done(begun, "ncclCommWindowRegister")) return false;
     }
 #endif
-    if (r.window == nullptr) BRAID_TRY(ncclCommRegister(r.comm, memory_, bytes, &r.handle));
+    if (r.window == nullptr &&
+        !groups.done(ncclCommRegister(r.comm, memory_, bytes, &r.handle), "ncclCommRegister"))
+      return false;
     window = r.window;
     registrations_.push_back(r);
   }
@@ -93,13 +97,16 @@ void Segment::abandon() {
   if (abandoned_ != nullptr) __atomic_store_n(abandoned_, 1, __ATOMIC_RELAXED);
 }
 
-void Segment::deregister() {
+void Segment::deregister(Groups& groups) {
+  const Failure before = failure_;
   for (const Registration& r : registrations_) {
 #if NCCL_VERSION_CODE >= 22700
-    if (r.window != nullptr) ncclCommWindowDeregister(r.comm, r.window);
+    if (r.window != nullptr)
+      (void)groups.done(ncclCommWindowDeregister(r.comm, r.window), "ncclCommWindowDeregister");
 #endif
-    if (r.handle != nullptr) ncclCommDeregister(r.comm, r.handle);
+    if (r.handle != nullptr) (void)groups.done(ncclCommDeregister(r.comm, r.handle), "ncclCommDeregister");
   }
+  failure_ = before;
   registrations_.clear();
 }
 

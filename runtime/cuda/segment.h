@@ -15,10 +15,10 @@ class Segment : private Reporter {
       : Reporter(failure), table_(table), layout_(layout) {}
 
   // Collective.
-  bool make(const Groups& groups, cudaStream_t stream);
+  bool make(Groups& groups, cudaStream_t stream);
   // Kernels that wait for peers end. They do not notice by themselves that a peer is lost.
   void abandon();
-  void deregister();
+  void deregister(Groups& groups);
   void release();
 
   char* memory() const { return memory_; }
@@ -31,7 +31,7 @@ class Segment : private Reporter {
     void* handle;
     ncclWindow_t window;
   };
-  bool register_with(const Groups& groups, size_t bytes);
+  bool register_with(Groups& groups, size_t bytes);
   bool check_peers(const Groups& groups);
 
   const BraidCudaProgram& table_;

@@ -1,8 +1,6 @@
-// What has gone wrong on the device or with a peer, waiting for a step, and the end of an instance.
-#include <chrono>
-#include <thread>
-
+// What has gone wrong on the device or with a peer, and waiting for a step.
 #include "runtime/cuda/core.h"
+#include "runtime/cuda/deadline.h"
 
 namespace braid::rt::cuda {
 
@@ -15,9 +13,39 @@ bool InstanceCore::healthy() {
     failure_.node = site >= 0 && site < layout_.index_site_count ? layout_.index_sites[site] : nullptr;
     return fail(BRAID_BAD_INDEX, "an index is out of range");
   }
-  if (groups_.healthy()) return true;
+  if (groups_.healthy() &&
+      (!watch_.overdue() || fail(BRAID_COMM_ERROR, "a step is not done " + std::to_string(timeout_ms_) +
+                                                       " ms after the device has begun it")))
+    return true;
   broken_ = true;
+  return lost_peer();
+}
+
+// After a failure: if peers are its cause, names those that are missing, and gives up what waits for them. Returns false.
+bool InstanceCore::lost_peer() {
+  if (failure_.status != BRAID_COMM_ERROR) return false;
+  failure_.message += missing_ranks();
+  give_up();
   return false;
+}
+
+// ": " and who they are; empty if nobody knows.
+std::string InstanceCore::missing_ranks() {
+  char text[512] = "";
+  if (missing_ == nullptr || missing_(missing_user_, text, sizeof(text)) <= 0) return "";
+  text[sizeof(text) - 1] = '\0';
+  return std::string(": ") + text;
+}
+
+// Ends whatever waits for a peer. What is enqueued runs to its end, on data that means nothing.
+void InstanceCore::give_up() {
+  if (gave_up_) return;
+  gave_up_ = true;
+  BRAID_ABANDON_PLAN(program_.plan_);
+  segment_.abandon();
+  // NCCL ends no communicator that a graph refers to.
+  for (auto& [dims, prepared] : prepared_) prepared->captured.clear();
+  groups_.abort();
 }
 
 BraidStatus InstanceCore::status() {
@@ -32,58 +60,33 @@ BraidStatus InstanceCore::synchronize(int64_t timeout_ms) {
     fail(BRAID_LIBRARY_ERROR, std::string("the step failed on the device: ") + cudaGetErrorString(e));
     return failure_.status;
   };
+  if (gave_up_) return failure_.status;
   const cudaStream_t compute = program_.compute_, communication = program_.communication_;
-  const auto begin = std::chrono::steady_clock::now();
+  Deadline deadline(timeout_ms);
   // The compute stream ends with everything. Polled, because NCCL reports a lost peer only on request.
   for (;;) {
     const cudaError_t e = cudaStreamQuery(compute);
-    if (e == cudaSuccess) {
-      overdue_ = false;
-      break;
-    }
+    if (e == cudaSuccess) break;
     if (e != cudaErrorNotReady) return failed(e);
     if (!healthy()) return failure_.status;
-    const auto waited =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-    if (timeout_ms >= 0 && waited.count() > timeout_ms) {
+    if (deadline.over()) {
       overdue_ = true;
       fail(BRAID_COMM_ERROR, "the step is not done after " + std::to_string(timeout_ms) + " ms");
+      const std::string missing = missing_ranks();
+      failure_.message += missing;
+      // Otherwise it may still be done.
+      if (!missing.empty()) {
+        broken_ = true;
+        give_up();
+      }
       return failure_.status;
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    deadline.pause();
   }
+  overdue_ = false;
   cudaError_t e = cudaStreamSynchronize(compute);
   if (e == cudaSuccess && !broken_) e = cudaStreamSynchronize(communication);
   return e == cudaSuccess ? status() : failed(e);
-}
-
-InstanceCore::~InstanceCore() {
-  cudaSetDevice(device_);
-  // A lost peer never reaches the kernels and collectives that wait for it. An index out of range stops none.
-  if (broken_ || overdue_) segment_.abandon();
-  if (overdue_ || (broken_ && failure_.status != BRAID_BAD_INDEX)) groups_.revoke();
-  const cudaStream_t compute = program_.compute_, communication = program_.communication_;
-  if (compute != nullptr) cudaStreamSynchronize(compute);
-  if (communication != nullptr) cudaStreamSynchronize(communication);
-  segment_.deregister();
-  groups_.destroy();
-  prepared_.clear();
-  BRAID_FORGET_PLAN(program_.plan_);
-  segment_.release();
-  weights_.clear();
-  products_.release();
-  for (void* memory : {static_cast<void*>(program_.arena_), static_cast<void*>(program_.error_flag_)}) {
-    if (memory != nullptr) cudaFree(memory);
-  }
-  if (host_flag_ != nullptr) cudaFreeHost(host_flag_);
-  for (cudaEvent_t event : events_) {
-    if (event != nullptr) cudaEventDestroy(event);
-  }
-  for (cudaEvent_t event : {fork_, join_, caller_}) {
-    if (event != nullptr) cudaEventDestroy(event);
-  }
-  if (compute != nullptr) cudaStreamDestroy(compute);
-  if (communication != nullptr) cudaStreamDestroy(communication);
 }
 
 }  // namespace braid::rt::cuda

@@ -128,6 +128,7 @@ bool release(void* pointer, AllocationKind kind) {
     else
       stream->synchronize();
   }
+  if (mapped_by_peers(allocation)) return true;  // their kernels may still look at its flags
   record_host_write(pointer, allocation.size, names[static_cast<int>(kind)]);
   return device_memory().free(pointer, kind);
 }

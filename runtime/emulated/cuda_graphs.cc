@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "runtime/emulated/graph.h"
+#include "runtime/emulated/graph_counts.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/options.h"
+#include "runtime/emulated/step_scope.h"
 
 using namespace braid::emulated;
 
@@ -16,12 +19,16 @@ struct Graphs {
   std::mutex mutex;
   std::set<CUgraph_st*> graphs;
   std::map<CUgraphExec_st*, std::shared_ptr<CUgraphExec_st>> executables;
+  GraphCounts counts;
 };
 
 Graphs& graphs() {
   static Graphs* instance = new Graphs;
   return *instance;
 }
+
+// What an executable graph takes of the device's memory, about.
+constexpr size_t kNodeBytes = 1024;
 
 bool is_graph(CUgraph_st* graph) {
   std::lock_guard lock(graphs().mutex);
@@ -32,6 +39,12 @@ std::shared_ptr<CUgraphExec_st> executable(CUgraphExec_st* handle) {
   std::lock_guard lock(graphs().mutex);
   const auto it = graphs().executables.find(handle);
   return it == graphs().executables.end() ? nullptr : it->second;
+}
+
+bool uses(const CUgraph_st& graph, const ncclComm* communicator) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const CUgraphNode_st& node) {
+    return std::count(node.communicators.begin(), node.communicators.end(), communicator) > 0;
+  });
 }
 
 // Runs the nodes one after the other, each in its lane and after those on which it depends.
@@ -67,6 +80,22 @@ cudaGraphExecUpdateResultInfo compare(CUgraph_st& present, CUgraph_st& updated) 
 }
 
 }  // namespace
+
+bool braid::emulated::has_graphs(const ncclComm* communicator) {
+  std::lock_guard lock(graphs().mutex);
+  for (const CUgraph_st* graph : graphs().graphs)
+    if (uses(*graph, communicator)) return true;
+  for (const auto& [handle, executable] : graphs().executables)
+    if (uses(executable->graph, communicator)) return true;
+  return false;
+}
+
+GraphCounts braid::emulated::graph_counts() {
+  std::lock_guard lock(graphs().mutex);
+  GraphCounts counts = graphs().counts;
+  counts.live = static_cast<int>(graphs().executables.size());
+  return counts;
+}
 
 extern "C" {
 
@@ -135,12 +164,16 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
+  not_within_step();  // it allocates
   if (out == nullptr || !is_graph(graph)) return result(cudaErrorInvalidValue);
   if (sticky_error() != cudaSuccess) return result(sticky_error());
+  if (device_memory().used_bytes(graph->device) + kNodeBytes * graph->nodes.size() > options().device_bytes)
+    return result(cudaErrorMemoryAllocation);
   auto executable = std::make_shared<CUgraphExec_st>(*graph);
   *out = executable.get();
   std::lock_guard lock(graphs().mutex);
   graphs().executables[*out] = std::move(executable);
+  ++graphs().counts.instantiated;
   return cudaSuccess;
 }
 
@@ -156,6 +189,8 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t handle, cudaGraph_t graph,
     present->graph.nodes[i] = graph->nodes[i];
     present->graph.nodes[i].lane = lane;
   }
+  std::lock_guard lock(graphs().mutex);
+  ++graphs().counts.updated;
   return cudaSuccess;
 }
 
@@ -198,10 +233,13 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
                    },
                    asynchronous});
   launched->latest = stream->record();
+  std::lock_guard lock(graphs().mutex);
+  ++graphs().counts.launched;
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
+  not_within_step();
   std::shared_ptr<CUgraphExec_st> last;  // let go of without the lock
   std::lock_guard lock(graphs().mutex);
   const auto it = graphs().executables.find(handle);

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/emulated/nccl_api.h"
 #include "runtime/emulated/stream.h"
 
 // cudaGraphNode_t points to one of these.
@@ -26,6 +27,7 @@ struct CUgraphNode_st {
   size_t lane = 0;                              // of the graph
   std::set<size_t> after;                       // nodes
   bool asynchronous = false;                    // may wait for other ranks
+  std::vector<const ncclComm*> communicators;   // of its collectives
   std::function<braid::emulated::Work()> make;  // called by the host thread that launches a replay
 };
 
@@ -82,6 +84,9 @@ class Capture {
   };
   std::map<CUstream_st*, Stream> streams_;
 };
+
+// Whether there is a graph, or an executable one, with collectives of the communicator.
+bool has_graphs(const ncclComm* communicator);
 
 // cudaSuccess, or the error of a call that must not be made while this device has captures: because it waits or
 // allocates, unless all captures of this thread and device are relaxed.

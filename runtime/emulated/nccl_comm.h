@@ -165,6 +165,9 @@ void withdraw(CommGroup& group, int rank, const CollectiveCall& call, uint64_t n
 
 // Reports a finding for each live window or registration of memory about to be freed.
 void report_registered(const Allocation& allocation);
+// The communicator is aborted, and with it what is registered. Peers keep its symmetric windows mapped.
+void abandon_registrations(const ncclComm& comm);
+bool mapped_by_peers(const Allocation& allocation);
 
 void* allocate(size_t size, AllocationKind kind);
 bool release(void* pointer, AllocationKind kind);
@@ -186,7 +189,6 @@ struct ncclComm {
   enum class Life { kAlive, kFinalized, kRevoked, kDestroyed, kAborted };
   Life life = Life::kAlive;
   int outstanding = 0;  // collectives that have not ended on their streams
-  int graphs = 0;       // nodes of graphs that use it
   bool released() const { return life == Life::kAborted || life == Life::kRevoked; }
 
   // Of a communicator with blocking = 0: what is under way. It is over at the second look with

@@ -98,6 +98,14 @@ std::vector<int64_t> device_payload(int device) {
   return {device, static_cast<int64_t>(braid::rt::fnv1a(gpu))};
 }
 
+// NCCL waits until the last graph with the communicator's collectives is destroyed.
+void must_have_no_graphs(const ncclComm& comm, const std::string& call) {
+  if (!has_graphs(&comm)) return;
+  finding_list().add(FindingKind::kGraph, call + " on " + comm.group->rank_text(comm.rank) + " of " +
+                                              comm.group->name +
+                                              " waits for ever: there is a graph with its collectives");
+}
+
 // NCCL 2.28 refuses two ranks on one device.
 void refuse_shared_device(CommGroup& group, CommGroup::HostMeeting& meeting) {
   for (size_t i = 0; i < meeting.payload.size(); ++i) {
@@ -257,13 +265,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
   not_within_step();
   if (const ncclResult_t error = ensure_ready(comm, "ncclCommDestroy"); error != ncclSuccess) return error;
-  {
-    std::lock_guard lock(comm->group->mutex);
-    if (comm->graphs > 0)
-      finding_list().add(FindingKind::kGraph, "ncclCommDestroy on " + comm->group->rank_text(comm->rank) +
-                                                  " of " + comm->group->name +
-                                                  " waits for ever: there is a graph with its collectives");
-  }
+  must_have_no_graphs(*comm, "ncclCommDestroy");
   await_collectives(*comm);
   end_as(*comm, ncclComm::Life::kDestroyed);
   return ncclSuccess;
@@ -281,7 +283,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
       return ncclInvalidArgument;
     }
   }
+  must_have_no_graphs(*comm, "ncclCommAbort");
   end_as(*comm, ncclComm::Life::kAborted, "which has aborted the communicator");
+  abandon_registrations(*comm);
   return ncclSuccess;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/nccl_order.h"
 #include "runtime/emulated/options.h"
+#include "runtime/emulated/planned_memory.h"
 
 namespace braid::emulated {
 namespace {
@@ -119,30 +120,25 @@ void number(std::vector<PendingCollective>& pending) {
   note_order(pending);
 }
 
-// Each replay calls the collectives anew.
+// Each replay calls the collectives anew, as part of the step that was declared at the capture.
 CUgraphNode_st node_of(std::vector<PendingCollective> pending) {
   for (PendingCollective& each : pending) each.call.captured = true;
-  std::vector<std::shared_ptr<void>> uses;
-  for (const PendingCollective& each : pending) {
-    const auto count = [comm = each.comm](int change) {
-      std::lock_guard lock(comm->group->mutex);
-      comm->graphs += change;
-    };
-    count(1);
-    uses.emplace_back(nullptr, [count](void*) { count(-1); });
-  }
   CUgraphNode_st node{WorkKind::kCollective,
                       name_of(pending.front().call.kind),
                       pending.front().call.label,
                       0,
                       {},
                       true,
+                      {},
                       nullptr};
-  node.make = [pending = std::move(pending), uses = std::move(uses)] {
+  for (const PendingCollective& each : pending) node.communicators.push_back(each.comm);
+  node.make = [pending = std::move(pending), declared = host_thread().declared] {
     std::vector<PendingCollective> again = pending;
     for (const PendingCollective& each : again) ensure_ready(each.comm, "a replay of " + each.call.title());
     number(again);
-    return work_of(std::move(again));
+    Work work = work_of(std::move(again));
+    if (declared != nullptr) work.task = in_step(declared, std::move(work.task));
+    return work;
   };
   return node;
 }

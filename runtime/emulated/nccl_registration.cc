@@ -17,9 +17,11 @@ using namespace braid::emulated;
 namespace {
 
 struct Registration {
+  const ncclComm* comm;
   uintptr_t begin;
   size_t size;
   std::string text;
+  bool symmetric;
 };
 
 struct Registrations {
@@ -27,6 +29,7 @@ struct Registrations {
   std::map<const void*, std::unique_ptr<Registration>> live;  // by handle
   // Kept after their end: a kernel may still hold one.
   std::vector<std::unique_ptr<ncclWindow_vidmem>> windows;
+  std::vector<Registration> abandoned;  // symmetric ones of aborted communicators
 };
 
 Registrations& registrations() {
@@ -34,10 +37,16 @@ Registrations& registrations() {
   return *instance;
 }
 
-void add(const void* handle, const void* buffer, size_t size, std::string text) {
+void add(const void* handle, const ncclComm* comm, const void* buffer, size_t size, const char* call,
+         bool symmetric) {
   std::lock_guard lock(registrations().mutex);
   registrations().live[handle] = std::make_unique<Registration>(
-      Registration{reinterpret_cast<uintptr_t>(buffer), size, std::move(text)});
+      Registration{comm, reinterpret_cast<uintptr_t>(buffer), size,
+                   std::string(call) + " with " + comm->group->name, symmetric});
+}
+
+bool overlaps(const Registration& registration, const Allocation& allocation) {
+  return registration.begin < allocation.end() && allocation.begin < registration.begin + registration.size;
 }
 
 bool remove(const void* handle) {
@@ -112,9 +121,24 @@ namespace braid::emulated {
 void report_registered(const Allocation& allocation) {
   std::lock_guard lock(registrations().mutex);
   for (const auto& [handle, registration] : registrations().live)
-    if (registration->begin < allocation.end() && allocation.begin < registration->begin + registration->size)
+    if (overlaps(*registration, allocation))
       finding_list().add(FindingKind::kRegistration,
                          allocation.describe() + " is freed while registered: " + registration->text);
+}
+
+void abandon_registrations(const ncclComm& comm) {
+  std::lock_guard lock(registrations().mutex);
+  std::erase_if(registrations().live, [&](const auto& entry) {
+    if (entry.second->comm != &comm) return false;
+    if (entry.second->symmetric) registrations().abandoned.push_back(*entry.second);
+    return true;
+  });
+}
+
+bool mapped_by_peers(const Allocation& allocation) {
+  std::lock_guard lock(registrations().mutex);
+  const auto& all = registrations().abandoned;
+  return std::any_of(all.begin(), all.end(), [&](const Registration& r) { return overlaps(r, allocation); });
 }
 
 void* peer_pointer(ncclWindow_vidmem* window, size_t offset, int peer) {
@@ -172,7 +196,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t size, 
   if (const std::string why = unsuitable(buffer, size); !why.empty())
     return refuse_buffer(comm, "ncclCommRegister", why);
   *handle = new char;
-  add(*handle, buffer, size, "ncclCommRegister with " + comm->group->name);
+  add(*handle, comm, buffer, size, "ncclCommRegister", false);
   return ncclSuccess;
 }
 
@@ -195,11 +219,10 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, 
   *window = nullptr;
   const std::string why = unsuitable(buffer, size);
   if (!why.empty()) refuse_buffer(comm, "ncclCommWindowRegister", why);
-  const std::string text = "ncclCommWindowRegister with " + comm->group->name;
   if ((flags & NCCL_WIN_COLL_SYMMETRIC) == 0) {  // local, as ncclCommRegister
     if (!why.empty()) return ncclInvalidArgument;
     *window = make_window(nullptr, comm->rank);
-    add(*window, buffer, size, text);
+    add(*window, comm, buffer, size, "ncclCommWindowRegister", false);
     return ncclSuccess;
   }
   std::vector<int64_t> payload;
@@ -211,9 +234,10 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, 
                static_cast<int64_t>(allocation.size)};
   }
   return submit(comm, HostCall(comm->group, comm->rank, comm->host_calls++, "ncclCommWindowRegister", payload,
-                               complete_window, [window, buffer, size, text](void* outcome) {
+                               complete_window, [=](void* outcome) {
                                  *window = static_cast<ncclWindow_vidmem*>(outcome);
-                                 if (outcome != nullptr) add(outcome, buffer, size, text);
+                                 if (outcome != nullptr)
+                                   add(outcome, comm, buffer, size, "ncclCommWindowRegister", true);
                                }));
 }
 

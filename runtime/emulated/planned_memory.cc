@@ -1,6 +1,7 @@
 #include "runtime/emulated/planned_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -25,6 +26,7 @@ struct PlanState {
   // As enqueued: the latest step of the run, and by buffer what its steps have touched.
   int latest = -1;
   std::map<int, std::vector<Bytes>> born;
+  std::atomic<bool> abandoned = false;
 };
 
 namespace {
@@ -414,6 +416,7 @@ DeclaredStep::Peer DeclaredStep::peer_of(int allocation) const {
 
 void DeclaredStep::report_unwritten(const std::string& who, OperationId operation, Bytes bytes,
                                     const Peer& peer) const {
+  if (state_->abandoned) return;
   for (const Declared& d : declared_) {
     if (d.end_from(bytes.begin) == 0) continue;
     const PlannedBuffer& b = buffer(d.buffer);
@@ -480,10 +483,14 @@ void DeclaredStep::check(const std::string& who, OperationId operation, AccessRa
 
 const DeclaredStep* running_step() { return step_of_thread; }
 
-RunningStep::RunningStep(std::shared_ptr<const DeclaredStep> step) : step_(std::move(step)) {
-  step_of_thread = step_.get();
+Task in_step(std::shared_ptr<const DeclaredStep> step, Task task) {
+  return [step = std::move(step), task = std::move(task)](TaskContext& context) {
+    step_of_thread = step.get();
+    const bool good = task(context);
+    step_of_thread = nullptr;
+    return good;
+  };
 }
-RunningStep::~RunningStep() { step_of_thread = nullptr; }
 
 namespace {
 
@@ -538,6 +545,8 @@ void end_steps(const PlannedMemory& plan, cudaStream_t handle, bool complete) {
          return true;
        }});
 }
+
+void abandon_plan(const PlannedMemory& plan) { state_of(plan)->abandoned = true; }
 
 void forget_plan(const PlannedMemory& plan) {
   Plans& all = plans();

@@ -17,6 +17,7 @@
 #include "runtime/cuda_plan.h"
 #include "runtime/emulated/access_set.h"
 #include "runtime/emulated/finding_list.h"
+#include "runtime/emulated/stream.h"
 
 namespace braid::emulated {
 
@@ -96,16 +97,7 @@ class DeclaredStep {
 // The step to which the running task of this host thread belongs; null: none.
 const DeclaredStep* running_step();
 
-// Makes a step the running one while it exists.
-class RunningStep {
- public:
-  explicit RunningStep(std::shared_ptr<const DeclaredStep> step);
-  ~RunningStep();
-  RunningStep(const RunningStep&) = delete;
-  RunningStep& operator=(const RunningStep&) = delete;
-
- private:
-  std::shared_ptr<const DeclaredStep> step_;
-};
+// The task, with the step as the running one.
+Task in_step(std::shared_ptr<const DeclaredStep> step, Task task);
 
 }  // namespace braid::emulated

@@ -221,14 +221,10 @@ CUstream_st::~CUstream_st() {
 }
 
 void CUstream_st::enqueue(Work work) {
-  if (host_thread().declared != nullptr) {  // also in replays
-    work.task = [declared = host_thread().declared, task = std::move(work.task)](TaskContext& context) {
-      const RunningStep step(declared);
-      return task(context);
-    };
-  }
+  if (host_thread().declared != nullptr)  // also in replays
+    work.task = in_step(host_thread().declared, std::move(work.task));
   if (const auto captured = capture()) {
-    CUgraphNode_st node{work.kind, work.name, host_thread().label, 0, {}, work.asynchronous, nullptr};
+    CUgraphNode_st node{work.kind, work.name, host_thread().label, 0, {}, work.asynchronous, {}, nullptr};
     node.make = [work = std::move(work)] { return work; };
     captured->add(*this, std::move(node));
     return;

@@ -44,6 +44,7 @@ void add_peer_cases(std::vector<Case>& out);
 void add_extern_cases(std::vector<Case>& out);
 void add_recurrence_cases(std::vector<Case>& out);
 void add_plan_fault_cases(std::vector<Case>& out);
+void add_lost_peer_cases(std::vector<Case>& out);
 
 inline constexpr std::uint64_t kCollectiveCases = 2;
 RandomCollectives random_collective_case(std::uint64_t seed);  // as written

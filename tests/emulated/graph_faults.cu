@@ -151,12 +151,14 @@ struct Program {
 const char* run_graph(const FaultRun& run, GraphFault fault, float* sum) {
   Program program{fault, run};
   if (const char* error = program.create()) return error;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
   const auto at_end = [&](const char* error) {
+    if (fault != GraphFault::kLaunchAfterDestroy && executable != nullptr) cudaGraphExecDestroy(executable);
+    if (graph != nullptr) cudaGraphDestroy(graph);
     ncclCommAbort(program.comm);
     return error;
   };
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
   const bool eager = fault == GraphFault::kOneRankEager && run.rank == 1;
   if (!eager) {
     if (const char* error = program.capture(&graph)) return at_end(error);
@@ -203,10 +205,11 @@ const char* run_graph(const FaultRun& run, GraphFault fault, float* sum) {
   *sum = 0.0f;
   for (const float value : host) *sum += value;
   if (fault == GraphFault::kCommunicatorDestroyedFirst) CHECK_NCCL(ncclCommDestroy(program.comm));
+  if (fault == GraphFault::kCommunicatorAbortedFirst) CHECK_NCCL(ncclCommAbort(program.comm));
   if (!eager) {
     if (fault != GraphFault::kLaunchAfterDestroy) CHECK(cudaGraphExecDestroy(executable));
     CHECK(cudaGraphDestroy(graph));
   }
-  if (fault != GraphFault::kCommunicatorDestroyedFirst) CHECK_NCCL(ncclCommDestroy(program.comm));
+  if (fault < GraphFault::kCommunicatorDestroyedFirst) CHECK_NCCL(ncclCommDestroy(program.comm));
   return nullptr;
 }

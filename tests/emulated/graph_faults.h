@@ -32,7 +32,8 @@ enum class GraphFault {
   kLaunchAfterDestroy,
   // With a collective.
   kOneRankEager,
-  kCommunicatorDestroyedFirst,
+  kCommunicatorDestroyedFirst,  // the last two: the communicator is gone at the end
+  kCommunicatorAbortedFirst,
 };
 // Null, or the name of the first error. `sum` gets the sum of the output after two replays.
 const char* run_graph(const FaultRun& run, GraphFault fault, float* sum);

@@ -147,7 +147,13 @@ TEST_F(GraphTest, ARankThatDoesNotCaptureWhatItsPeersCaptureIsFound) {
 
 TEST_F(GraphTest, DestroyingACommunicatorOfALiveGraphIsFound) {
   EXPECT_THAT(run(GraphFault::kCommunicatorDestroyedFirst), Each(IsEmpty()));
-  EXPECT_THAT(found(), ElementsAre(HasSubstr("waits for ever: there is a graph with its collectives")));
+  EXPECT_THAT(found(),
+              ElementsAre(AllOf(HasSubstr("graph: ncclCommDestroy on rank 0"),
+                                HasSubstr("waits for ever: there is a graph with its collectives"))));
+  EXPECT_THAT(run(GraphFault::kCommunicatorAbortedFirst), Each(IsEmpty()));
+  EXPECT_THAT(found(),
+              ElementsAre(AllOf(HasSubstr("graph: ncclCommAbort on rank 0"),
+                                HasSubstr("waits for ever: there is a graph with its collectives"))));
 }
 
 }  // namespace

@@ -101,6 +101,16 @@ const char* Program::forbidden(StepFault fault) {
       CHECK_NCCL(ncclCommSplit(comm, 0, 0, &part, nullptr));
       break;
     }
+    case StepFault::kInstantiate: {
+      cudaGraph_t graph;
+      cudaGraphExec_t executable;
+      CHECK_CUDA(cudaStreamBeginCapture(second, cudaStreamCaptureModeThreadLocal));
+      CHECK_CUDA(cudaStreamEndCapture(second, &graph));
+      CHECK_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+      CHECK_CUDA(cudaGraphExecDestroy(executable));
+      CHECK_CUDA(cudaGraphDestroy(graph));
+      break;
+    }
     default:
       break;
   }

@@ -22,6 +22,7 @@ enum class StepFault {
   kCreateStream,
   kCreateEvent,
   kSplit,
+  kInstantiate,            // a graph
   kUncheckedLaunch,        // that succeeds
   kUncheckedFailedLaunch,  // that fails
   kUncheckedCopy,

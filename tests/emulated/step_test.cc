@@ -47,6 +47,7 @@ TEST_F(StepTest, WhatAStepMustNotDoIsFound) {
       {StepFault::kCreateStream, "cudaStreamCreate"},
       {StepFault::kCreateEvent, "cudaEventCreate"},
       {StepFault::kSplit, "ncclCommSplit"},
+      {StepFault::kInstantiate, "cudaGraphInstantiate"},
   };
   for (const auto& c : kCases) {
     EXPECT_EQ(step(c.fault), "") << c.call;

@@ -1,0 +1,55 @@
+// What is captured for one set of dims: whole steps, by the caller's pointers, and each collective alone.
+//
+// NCCL requires that all ranks capture a collective, or none. When something is captured therefore depends on nothing but
+// how often the dims have been used, which is the same on all ranks. The pointers of a run, which may recur on one rank
+// and not on another, decide only whether this rank launches a whole step or its kernels one by one: the collectives come
+// out of a graph in either case.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/cuda/api.h"
+
+namespace braid::rt::cuda {
+
+struct GraphDeleter {
+  void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+};
+using Graph = std::unique_ptr<CUgraphExec_st, GraphDeleter>;
+
+// Null, and the error, if the graph cannot be instantiated.
+Graph instantiate(cudaGraph_t graph, cudaError_t* error);
+
+class CapturedSteps {
+ public:
+  // Counts a run.
+  uint64_t next_run() { return ++runs_; }
+  // Whether that run's step is to be captured. Which pointers the caller alternates between, or that it has changed them,
+  // shows in two successive runs, so those are captured, at growing distances.
+  static bool due(uint64_t run, uint64_t first);
+
+  // The step that was captured with these pointers, or null.
+  cudaGraphExec_t find(const std::vector<const void*>& pointers);
+  // Keeps the step, in place of the one that was launched least recently. False if it cannot be instantiated.
+  bool keep(cudaGraph_t graph, const std::vector<const void*>& pointers);
+
+  std::vector<Graph> collectives;  // in the order of the calls
+
+  bool empty() const { return steps_.empty() && collectives.empty(); }
+  void clear();
+
+ private:
+  static constexpr size_t kMostSteps = 4;
+  struct Step {
+    std::vector<const void*> pointers;
+    Graph graph;
+    uint64_t used = 0;  // the latest run
+  };
+  std::vector<Step> steps_;
+  uint64_t runs_ = 0;
+};
+
+}  // namespace braid::rt::cuda

@@ -1,0 +1,20 @@
+// Programs of lost_peer_cases.cc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace braid::test {
+
+// One input, of f32[4 * ranks], and one output, of f32[outputs()].
+struct LostPeerCase {
+  std::string name, kind, algorithm;
+  int ranks;
+
+  int outputs() const {
+    return kind == "all_gather" ? 4 * ranks * ranks : kind == "reduce_scatter" ? 4 : 4 * ranks;
+  }
+};
+std::vector<LostPeerCase> lost_peer_cases();
+
+}  // namespace braid::test
