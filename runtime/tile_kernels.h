@@ -1,0 +1,66 @@
+// Our own kernels for products with packed weights and for depthwise convolutions of channels-last images, f32, with 512-bit
+// vectors. They compute a tile of the result in registers and apply the epilogue while it lies in the first-level cache.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/gemm.h"
+#include "runtime/gemm_isa.h"
+
+namespace braid::rt {
+
+inline constexpr int64_t kTilePixels = 7;  // at most; sizes of images are often multiples of it
+
+// A convolution of each channel with its own taps; two spatial dimensions, channels adjacent. Strides count elements.
+struct DepthwiseShape {
+  int64_t channels = 0;
+  std::array<int64_t, 2> in = {}, out = {}, taps = {}, stride = {}, dilation = {}, pad = {};
+  int64_t a_batch = 0, out_batch = 0;
+  std::array<int64_t, 2> a_spatial = {}, out_spatial = {};
+  Epilogue epilogue;
+  // Of a row of the result, from left to right.
+  struct Tile {
+    int64_t x = 0, pixels = 0;
+    bool border = false;  // some taps are outside of the image
+  };
+  std::vector<Tile> tiles;
+  // Which pixels of a tile a tap has an element for, all bits or none: [tiles][taps[1]][kTilePixels].
+  std::vector<uint16_t> masks;
+
+  int64_t padded_channels() const { return (channels + 15) / 16 * 16; }
+};
+
+// The taps of dimension d that lie inside of the image for element `at` of the result.
+struct TapRange {
+  int64_t begin, end;
+};
+inline TapRange taps_inside(const DepthwiseShape& s, size_t d, int64_t at) {
+  const int64_t first = at * s.stride[d] - s.pad[d], step = s.dilation[d];
+  const int64_t begin = std::min(first < 0 ? (step - 1 - first) / step : 0, s.taps[d]);
+  const int64_t end = first < s.in[d] ? (s.in[d] - first + step - 1) / step : 0;
+  return {begin, std::clamp(end, begin, s.taps[d])};
+}
+
+// A part of a result, for one thread.
+struct TilePart {
+  int64_t row_begin = 0, row_end = 0;
+  int64_t column_begin = 0, column_end = 0;  // panels, or vectors of 16 channels
+};
+
+struct TileKernels {
+  // One matrix with a_col and c_col 1; b in panels of 48 or 64 columns, those of the last one that are beyond n are 0.
+  void (*multiply)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
+                   const TilePart& part);
+  // Rows of the result, counted over the batch. Weights are [taps][padded_channels()]. `args.b` is not read.
+  void (*depthwise)(const DepthwiseShape& shape, const GemmArgs& args, const float* weights,
+                    const TilePart& part);
+};
+
+// Null on a processor without such vectors.
+const TileKernels* tile_kernels();
+
+}  // namespace braid::rt
