@@ -24,15 +24,18 @@ constexpr int64_t kMostVectors = 3;
 constexpr int64_t kCached = 32 * 1024;  // bytes of an image and its taps that stay in the first-level cache
 
 struct Operands {
-  const float* a;  // for the first pixel, row of taps and tap; may lie outside of the image where masks say so
+  const float*
+      a;  // for the first pixel, row of taps and tap; may lie outside of the image where masks say so
   int64_t a_pixel, a_tap_row, a_tap;
   const float* weights;
   int64_t weights_row, weights_tap;
   int64_t tap_rows, taps;
   const uint16_t* masks;  // [taps][kTilePixels]
-  const void* bias;
-  int64_t channels;  // from the first one on
+  const GemmArgs* args;
+  int biases;
+  int64_t channel, channels;
   DirectStore store;
+  const float* matrix;  // may be null
   float* to;
   int64_t to_pixel;
 };
@@ -40,7 +43,7 @@ struct Operands {
 template <int kPixels, int kVectors, bool kBorder>
 void tile(const Operands& o) {
   __m512 sums[kPixels][kVectors], bias[kVectors];
-  load_bias(o.bias, o.channels, bias);
+  load_biases(*o.args, o.biases, o.channel, o.channels, bias);
 #pragma GCC unroll 8
   for (int p = 0; p < kPixels; ++p) {
 #pragma GCC unroll 4
@@ -80,23 +83,28 @@ void tile(const Operands& o) {
     add_taps(std::false_type());
   else
     add_taps(std::true_type());
-  store_tile(sums, o.store, o.to, o.to_pixel, o.store.last == Last::in_cache ? kVectors * kLanes : o.channels);
+  store_tile(sums, o.store, o.matrix, o.to, o.to_pixel,
+             o.store.last == Last::in_cache ? kVectors * kLanes : o.channels);
 }
 
 using TileFunction = void (*)(const Operands&);
 template <int kVectors, bool kBorder>
-constexpr TileFunction kTilesOf[kTilePixels] = {
-    tile<1, kVectors, kBorder>, tile<2, kVectors, kBorder>, tile<3, kVectors, kBorder>, tile<4, kVectors, kBorder>,
-    tile<5, kVectors, kBorder>, tile<6, kVectors, kBorder>, tile<7, kVectors, kBorder>};
-constexpr const TileFunction* kTiles[2][kMostVectors] = {{kTilesOf<1, false>, kTilesOf<2, false>, kTilesOf<3, false>},
-                                                         {kTilesOf<1, true>, kTilesOf<2, true>, kTilesOf<3, true>}};
+constexpr TileFunction kTilesOf[kTilePixels] = {tile<1, kVectors, kBorder>, tile<2, kVectors, kBorder>,
+                                                tile<3, kVectors, kBorder>, tile<4, kVectors, kBorder>,
+                                                tile<5, kVectors, kBorder>, tile<6, kVectors, kBorder>,
+                                                tile<7, kVectors, kBorder>};
+constexpr const TileFunction* kTiles[2][kMostVectors] = {
+    {kTilesOf<1, false>, kTilesOf<2, false>, kTilesOf<3, false>},
+    {kTilesOf<1, true>, kTilesOf<2, true>, kTilesOf<3, true>}};
 
 // Some channels of some rows of the result.
 class Columns {
  public:
   Columns(const DepthwiseShape& s, const GemmArgs& args, const float* weights, int64_t first, int64_t vectors)
-      : s_(s), args_(args), vectors_(vectors), channel_(first * kLanes), weights_(weights + channel_) {
-    const bool bias = begins_with_bias(s.epilogue);
+      : s_(s), args_(args), vectors_(vectors), weights_(weights + first * kLanes) {
+    o_.args = &args;
+    o_.biases = count_biases(s.epilogue);
+    o_.channel = first * kLanes;
     o_.store = direct_store(s.epilogue);
     direct_ = o_.store.last != Last::in_cache;
     o_.a_pixel = s.stride[1] * s.a_spatial[1];
@@ -105,8 +113,7 @@ class Columns {
     o_.weights_tap = s.padded_channels();
     o_.weights_row = s.taps[1] * o_.weights_tap;
     o_.taps = s.taps[1];
-    o_.channels = std::min(vectors * kLanes, s.channels - channel_);
-    o_.bias = bias ? static_cast<const float*>(args.vectors[0]) + channel_ : nullptr;
+    o_.channels = std::min(vectors * kLanes, s.channels - o_.channel);
     o_.to_pixel = direct_ ? s.out_spatial[1] : vectors * kLanes;
   }
 
@@ -115,8 +122,8 @@ class Columns {
     const TapRange inside = taps_inside(s_, 0, y);
     const int64_t in_y = y * s_.stride[0] - s_.pad[0] + inside.begin * s_.dilation[0];
     const float* const a = static_cast<const float*>(args_.a) + image * s_.a_batch + in_y * s_.a_spatial[0] -
-                           s_.pad[1] * s_.a_spatial[1] + channel_;
-    const int64_t out = image * s_.out_batch + y * s_.out_spatial[0] + channel_;
+                           s_.pad[1] * s_.a_spatial[1] + o_.channel;
+    const int64_t out = image * s_.out_batch + y * s_.out_spatial[0] + o_.channel;
     o_.tap_rows = inside.end - inside.begin;
     o_.weights = weights_ + inside.begin * o_.weights_row;
     o_.masks = s_.masks.data();
@@ -124,10 +131,11 @@ class Columns {
       const int64_t at = out + t.x * s_.out_spatial[1];
       o_.a = a + t.x * o_.a_pixel;
       o_.to = direct_ ? static_cast<float*>(args_.c) + at : buffer_;
+      if (o_.store.matrix >= 0) o_.matrix = static_cast<const float*>(args_.vectors[o_.store.matrix]) + at;
       kTiles[t.border][vectors_ - 1][t.pixels - 1](o_);
       if (!direct_)
-        finish_tile({buffer_, o_.to_pixel, t.pixels, o_.channels, channel_, at, s_.out_spatial[1]}, s_.epilogue,
-                    o_.bias != nullptr ? 1 : 0, args_);
+        finish_tile({buffer_, o_.to_pixel, t.pixels, o_.channels, o_.channel, at, s_.out_spatial[1]},
+                    s_.epilogue, o_.biases, args_);
       o_.masks += o_.taps * kTilePixels;
     }
   }
@@ -135,7 +143,7 @@ class Columns {
  private:
   const DepthwiseShape& s_;
   const GemmArgs& args_;
-  int64_t vectors_, channel_;
+  int64_t vectors_;
   const float* weights_;
   Operands o_ = {};
   bool direct_;
@@ -144,11 +152,13 @@ class Columns {
 
 }  // namespace
 
-void depthwise_tiles(const DepthwiseShape& s, const GemmArgs& args, const float* weights, const TilePart& part) {
+void depthwise_tiles(const DepthwiseShape& s, const GemmArgs& args, const float* weights,
+                     const TilePart& part) {
   const int64_t columns = part.column_end - part.column_begin;
   const int64_t blocks = (columns + kMostVectors - 1) / kMostVectors;
   const int64_t pixels = std::min((part.row_end - part.row_begin) * s.stride[0], s.in[0]) * s.in[1];
-  const int64_t bytes = (pixels + s.taps[0] * s.taps[1]) * kMostVectors * kLanes * static_cast<int64_t>(sizeof(float));
+  const int64_t bytes =
+      (pixels + s.taps[0] * s.taps[1]) * kMostVectors * kLanes * static_cast<int64_t>(sizeof(float));
   // Small images once per block of channels, large ones row by row.
   const int64_t rows_together = bytes <= kCached ? part.row_end - part.row_begin : 1;
   for (int64_t row = part.row_begin; row < part.row_end; row += rows_together) {

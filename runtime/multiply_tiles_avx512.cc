@@ -28,9 +28,11 @@ struct Operands {
   int64_t a_row, k;
   const float* b;
   int64_t b_row;
-  const void* bias;
-  int64_t columns;
+  const GemmArgs* args;
+  int biases;
+  int64_t column, columns;
   DirectStore store;
+  const float* matrix;  // may be null
   float* to;
   int64_t to_row;
 };
@@ -38,7 +40,7 @@ struct Operands {
 template <int kRows, int kVectors>
 void tile(const Operands& o) {
   __m512 sums[kRows][kVectors], bias[kVectors];
-  load_bias(o.bias, o.columns, bias);
+  load_biases(*o.args, o.biases, o.column, o.columns, bias);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -47,6 +49,13 @@ void tile(const Operands& o) {
   const float* a[kRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) a[r] = o.a + r * o.a_row;
+  if (o.matrix != nullptr) {  // by the end of the sums it is there
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) _mm_prefetch(o.matrix + r * o.to_row + v * kLanes, _MM_HINT_T0);
+    }
+  }
   const float* b = o.b;
   for (int64_t i = 0; i < o.k; ++i, b += o.b_row) {
     __m512 w[kVectors];
@@ -59,7 +68,8 @@ void tile(const Operands& o) {
       for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_fmadd_ps(x, w[v], sums[r][v]);
     }
   }
-  store_tile(sums, o.store, o.to, o.to_row, o.store.last == Last::in_cache ? kVectors * kLanes : o.columns);
+  store_tile(sums, o.store, o.matrix, o.to, o.to_row,
+             o.store.last == Last::in_cache ? kVectors * kLanes : o.columns);
 }
 
 using TileFunction = void (*)(const Operands&);
@@ -76,8 +86,9 @@ constexpr TileFunction kTiles[kMostVectors][8] = {
 void multiply_tiles(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
                     const TilePart& part) {
   alignas(64) float buffer[8 * kMostVectors * kLanes];
-  const bool bias = begins_with_bias(shape.epilogue);
   Operands o = {};
+  o.args = &args;
+  o.biases = count_biases(shape.epilogue);
   o.store = direct_store(shape.epilogue);
   const bool direct = o.store.last != Last::in_cache;
   o.a_row = shape.a_row;
@@ -88,23 +99,23 @@ void multiply_tiles(const GemmShape& shape, const GemmArgs& args, const float* b
   for (int64_t begin = part.row_begin; begin < part.row_end; begin += block) {
     const int64_t rows = std::min(block, part.row_end - begin);
     for (int64_t p = part.column_begin; p < part.column_end; ++p) {
-      const int64_t column = p * panels.width;
-      o.columns = std::min(panels.width, shape.n - column);
+      o.column = p * panels.width;
+      o.columns = std::min(panels.width, shape.n - o.column);
       const int64_t vectors = (o.columns + kLanes - 1) / kLanes;
       o.b = b + p * panels.panel_stride;
-      o.bias = bias ? static_cast<const float*>(args.vectors[0]) + column : nullptr;
       o.to_row = direct ? shape.c_row : vectors * kLanes;
       // Tiles of equal heights, as far as possible.
       const int64_t tiles = (rows + most_rows(vectors) - 1) / most_rows(vectors);
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t from = rows * t / tiles, height = rows * (t + 1) / tiles - from, row = begin + from;
-        const int64_t at = row * shape.c_row + column;
+        const int64_t at = row * shape.c_row + o.column;
         o.a = static_cast<const float*>(args.a) + row * shape.a_row;
         o.to = direct ? static_cast<float*>(args.c) + at : buffer;
+        if (o.store.matrix >= 0) o.matrix = static_cast<const float*>(args.vectors[o.store.matrix]) + at;
         kTiles[vectors - 1][height - 1](o);
         if (direct) continue;
-        finish_tile({buffer, o.to_row, height, o.columns, column, at, shape.c_row}, shape.epilogue, bias ? 1 : 0,
-                    args);
+        finish_tile({buffer, o.to_row, height, o.columns, o.column, at, shape.c_row}, shape.epilogue,
+                    o.biases, args);
       }
     }
   }

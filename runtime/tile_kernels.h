@@ -2,6 +2,8 @@
 // vectors. They compute a tile of the result in registers and apply the epilogue while it lies in the first-level cache.
 #pragma once
 
+#include <omp.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -52,7 +54,7 @@ struct TilePart {
 };
 
 struct TileKernels {
-  // One matrix with a_col and c_col 1; b in panels of 48 or 64 columns, those of the last one that are beyond n are 0.
+  // One matrix with a_col and c_col 1; panels of b are multiples of 16 up to 64 wide.
   void (*multiply)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
                    const TilePart& part);
   // Rows of the result, counted over the batch. Weights are [taps][padded_channels()]. `args.b` is not read.
@@ -62,5 +64,28 @@ struct TileKernels {
 
 // Null on a processor without such vectors.
 const TileKernels* tile_kernels();
+
+// Whether `multiply` is as fast as a library: a panel must stay in the second-level cache.
+inline bool suits_tiles(int64_t k, int64_t width) {
+  constexpr int64_t kMostPanelBytes = 768 * 1024;
+  return tile_kernels() != nullptr && width > 0 && width % 16 == 0 && width <= 64 &&
+         k * width * static_cast<int64_t>(sizeof(float)) <= kMostPanelBytes;
+}
+
+// Calls run(part) for parts of `rows` times `columns`, one per thread, split where the busiest thread has the least to do.
+template <class Run>
+void split_tiles(int threads, int64_t rows, int64_t columns, const Run& run) {
+  if (threads <= 1) return run(TilePart{0, rows, 0, columns});
+  const auto most = [&](int64_t count) { return (count + threads - 1) / threads; };
+  const bool by_rows = most(rows) * columns <= rows * most(columns);
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t n = omp_get_num_threads(), t = omp_get_thread_num();
+    if (by_rows)
+      run(TilePart{rows * t / n, rows * (t + 1) / n, 0, columns});
+    else
+      run(TilePart{0, rows, columns * t / n, columns * (t + 1) / n});
+  }
+}
 
 }  // namespace braid::rt

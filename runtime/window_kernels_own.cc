@@ -12,29 +12,12 @@ namespace braid::rt {
 namespace {
 
 constexpr int64_t kVector = 16;
-constexpr int64_t kStreamedRows = 2;             // up to this many rows, several panels are read at once
-constexpr int64_t kMostPanelBytes = 768 * 1024;  // a panel must stay in the second-level cache
-constexpr double kParallelWork = 2e5;            // multiplications below which a second thread costs more than it saves
+constexpr int64_t kStreamedRows = 2;   // up to this many rows, several panels are read at once
+constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
 
 int64_t in_blocks(int64_t count, int64_t block) { return (count + block - 1) / block; }
 
 int useful_threads(double work, int threads) { return work < kParallelWork ? 1 : threads; }
-
-// `rows` times `columns` equal parts for the threads of a team, split where the busiest thread has the least to do. `run` computes one
-// part.
-template <class Run>
-void split_tiles(int threads, int64_t rows, int64_t columns, const Run& run) {
-  if (threads <= 1) return run(TilePart{0, rows, 0, columns});
-  const bool by_rows = in_blocks(rows, threads) * columns <= rows * in_blocks(columns, threads);
-#pragma omp parallel num_threads(threads)
-  {
-    const int64_t n = omp_get_num_threads(), t = omp_get_thread_num();
-    if (by_rows)
-      run(TilePart{rows * t / n, rows * (t + 1) / n, 0, columns});
-    else
-      run(TilePart{0, rows, columns * t / n, columns * (t + 1) / n});
-  }
-}
 
 // ---- one tap
 
@@ -65,7 +48,8 @@ std::optional<GemmShape> as_product(const ConvolutionShape& s) {
   GemmShape g;
   g.m = s.batch;
   for (int d = 0; d < s.spatial; ++d) {
-    const bool same = s.taps[d] == 1 && s.pad[d] == 0 && s.in[d] == s.out[d] && (s.stride[d] == 1 || s.out[d] == 1);
+    const bool same =
+        s.taps[d] == 1 && s.pad[d] == 0 && s.in[d] == s.out[d] && (s.stride[d] == 1 || s.out[d] == 1);
     if (!same) return std::nullopt;
     g.m *= s.out[d];
   }
@@ -180,9 +164,8 @@ class Depthwise final : public WindowKernel {
     operands.a = args.a;
     operands.c = args.out;
     std::copy(std::begin(args.vectors), std::end(args.vectors), std::begin(operands.vectors));
-    split_tiles(threads_, rows_, in_blocks(shape_.channels, kVector), [&](const TilePart& part) {
-      tile_kernels()->depthwise(shape_, operands, weights_, part);
-    });
+    split_tiles(threads_, rows_, in_blocks(shape_.channels, kVector),
+                [&](const TilePart& part) { tile_kernels()->depthwise(shape_, operands, weights_, part); });
   }
   const char* name() const override { return "own depthwise"; }
 
@@ -196,7 +179,8 @@ class Depthwise final : public WindowKernel {
 }  // namespace
 
 template <class Fill>
-const float* OwnWindows::packed(const ConvolutionShape& s, const float* b, int64_t elements, const Fill& fill) {
+const float* OwnWindows::packed(const ConvolutionShape& s, const float* b, int64_t elements,
+                                const Fill& fill) {
   ConvolutionShape weights;
   weights.spatial = s.spatial;
   weights.taps = s.taps;
@@ -218,15 +202,17 @@ const float* OwnWindows::packed(const ConvolutionShape& s, const float* b, int64
   return out;
 }
 
-std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, const float* constant_b, int threads) {
+std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, const float* constant_b,
+                                                 int threads) {
   if (constant_b == nullptr || tile_kernels() == nullptr) return nullptr;
   if (const std::optional<GemmShape> g = as_product(s)) {
     const int64_t width = panel_width(g->n), panels = in_blocks(g->n, width);
-    if (width * g->k * static_cast<int64_t>(sizeof(float)) > kMostPanelBytes) return nullptr;
+    if (!suits_tiles(g->k, width)) return nullptr;
     const float* const weights = packed(s, constant_b, panels * width * g->k, [&](float* out) {
       for (int64_t n = 0; n < g->n; ++n) {
         for (int64_t k = 0; k < g->k; ++k)
-          out[n / width * width * g->k + k * width + n % width] = constant_b[n * s.b_filter + k * s.b_channel];
+          out[n / width * width * g->k + k * width + n % width] =
+              constant_b[n * s.b_filter + k * s.b_channel];
       }
     });
     return std::make_unique<Pointwise>(*g, weights, Panels{width, width * g->k}, threads);
@@ -237,7 +223,8 @@ std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, cons
       const int offset = 2 - s.spatial;
       for (int64_t y = 0; y < d->taps[0]; ++y) {
         for (int64_t x = 0; x < d->taps[1]; ++x) {
-          const int64_t tap = (s.spatial == 2 ? y * s.b_tap[0] : 0) + (s.spatial >= 1 ? x * s.b_tap[1 - offset] : 0);
+          const int64_t tap =
+              (s.spatial == 2 ? y * s.b_tap[0] : 0) + (s.spatial >= 1 ? x * s.b_tap[1 - offset] : 0);
           for (int64_t c = 0; c < d->channels; ++c)
             out[(y * d->taps[1] + x) * padded + c] = constant_b[c * s.b_group + tap];
         }
