@@ -339,6 +339,17 @@ bool adds_wrongly(const ConvolutionShape& s, const Chosen& c) {
          c.name.find("gemm") != std::string::npos;
 }
 
+// The same take a convolution for a product of the image if there is one tap and the sizes are equal, whatever the stride: with
+// enough padding behind the image, they are.
+bool ignores_stride(const ConvolutionShape& s, const Chosen& c) {
+  bool one_tap = true, strides = false;
+  for (int d = 0; d < s.spatial; ++d) {
+    one_tap &= s.taps[d] == 1 && s.in[d] == s.out[d];
+    strides |= s.stride[d] > 1 && s.out[d] > 1;
+  }
+  return one_tap && strides && c.name.find("gemm") != std::string::npos;
+}
+
 // A convolution without epilogue, and the epilogue after it.
 class FinishedApart final : public WindowKernel {
  public:
@@ -472,7 +483,7 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const f
     c = im.best(
         given, "convolution",
         [&](const Operands& layouts) { return convolution(shape, layouts, given.out, im.engine); },
-        [&](const Chosen& direct) { return rereads_rows(shape, direct); });
+        [&](const Chosen& direct) { return rereads_rows(shape, direct) || ignores_stride(shape, direct); });
   }
   if (adds_wrongly(shape, *c)) {
     ConvolutionShape plain = shape;

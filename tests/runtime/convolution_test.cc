@@ -95,6 +95,7 @@ ConvolutionShape random_pointwise(Random& random) {
           s.a_spatial);
   lay_out(true, s.filters, slack, s.out, s.out_batch, s.out_channel, s.out_spatial);
   if (random() % 8 == 0) s.a_batch += between(random, 1, 30);
+  if (random() % 8 == 0) s.stride[random() % 2] = 2;  // half of the result sees nothing but padding
   lay_out_weights(random, s);
   return s;
 }
