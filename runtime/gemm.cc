@@ -10,6 +10,7 @@
 #include "runtime/gemm_isa.h"
 #include "runtime/gemm_library.h"
 #include "runtime/processor.h"
+#include "runtime/tile_kernels.h"
 
 namespace braid::rt {
 
@@ -153,6 +154,33 @@ class PanelKernel final : public GemmKernel {
   int threads_;
 };
 
+// Many rows, on processors that have our tile kernels.
+class TileKernel final : public GemmKernel {
+ public:
+  TileKernel(const GemmShape& shape, int64_t width, int threads)
+      : shape_(shape), width_(width), threads_(threads) {}
+  void run(const GemmArgs& args, const PackedMatrix* packed) const override {
+    split_tiles(threads_, shape_.m, (shape_.n + width_ - 1) / width_,
+                [&](const TilePart& part) { multiply(args, packed, part); });
+  }
+  const char* name() const override { return "tiles"; }
+  int64_t column_block() const override { return width_; }
+  void run_columns(const GemmArgs& args, const PackedMatrix* packed, int64_t begin,
+                   int64_t end) const override {
+    multiply(args, packed, {0, shape_.m, begin / width_, (end + width_ - 1) / width_});
+  }
+
+ private:
+  void multiply(const GemmArgs& args, const PackedMatrix* packed, const TilePart& part) const {
+    const float* b = reinterpret_cast<const float*>(packed->impl()->bytes.get());
+    tile_kernels()->multiply(shape_, args, b, packed->impl()->panels, part);
+  }
+
+  GemmShape shape_;
+  int64_t width_;
+  int threads_;
+};
+
 }  // namespace
 
 struct GemmLibrary::Impl {
@@ -200,6 +228,10 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
     const bool plain_rows = shape.batch_rank == 0 && shape.c_col == 1;
     if (plain_rows && panels.width > 0 && shape.m <= (shape.by_columns ? kColumnRows : kPanelRows)) {
       slot = std::make_unique<PanelKernel>(shape, panels.width, useful);
+      return slot.get();
+    }
+    if (plain_rows && shape.a_col == 1 && suits_tiles(shape.k, panels.width)) {
+      slot = std::make_unique<TileKernel>(shape, panels.width, useful);
       return slot.get();
     }
     if (plain_rows && shape.a_col == 1) {

@@ -3,15 +3,73 @@
 //
 // The recurrent products are matrix products of the program (RecurrentProducts). A thread computes the same columns of the state
 // in every step, with those of the products that they need: half of the weights stay in its cache, and there is one barrier
-// for the products and one for the state.
+// per step.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "runtime/kernel_support.h"
 
+#ifdef __AVX512DQ__
+#include <immintrin.h>
+#endif
+
 namespace braid::rt {
+
+#ifdef __AVX512DQ__
+namespace vec16 {
+#include "runtime/vector_math_avx512.inc"
+}  // namespace vec16
+using Vector = __m512;
+inline constexpr int64_t kVectorElements = 16;
+#else
+using Vector = float;  // there are none
+inline constexpr int64_t kVectorElements = 1;
+#endif
+
+// The usual activations, of a value and of a vector of values. Others are functors of the program, which have no kVectors.
+struct Sigmoid {
+  static constexpr bool kVectors = kVectorElements > 1;
+  template <class T>
+  T operator()(T x) const {
+    return vsigmoid(x);
+  }
+#ifdef __AVX512DQ__
+  Vector operator()(Vector x) const { return vec16::times_sigmoid(vec16::all(1.0f), x); }
+#endif
+};
+struct Tanh {
+  static constexpr bool kVectors = kVectorElements > 1;
+  template <class T>
+  T operator()(T x) const {
+    return vtanh(x);
+  }
+#ifdef __AVX512DQ__
+  Vector operator()(Vector x) const { return vec16::tanh16(x); }
+#endif
+};
+template <class F>
+concept OfVectors = requires {
+  requires F::kVectors;
+};
+
+// One value, or a vector of adjacent ones.
+template <class V, class T>
+V read(const T* p) {
+#ifdef __AVX512DQ__
+  if constexpr (std::is_same_v<V, Vector>) return _mm512_loadu_ps(p);
+#endif
+  if constexpr (!std::is_same_v<V, Vector> || kVectorElements == 1) return load(*p);
+}
+template <class V, class T>
+void write(T* p, V value) {
+#ifdef __AVX512DQ__
+  if constexpr (std::is_same_v<V, Vector>) return _mm512_storeu_ps(p, value);
+#endif
+  if constexpr (!std::is_same_v<V, Vector> || kVectorElements == 1) store(*p, value);
+}
 
 // What a layer has, known when the program is compiled: a test of it within the loop over the columns of the state would
 // keep that loop from being vectorised.
@@ -52,19 +110,24 @@ struct RecurrenceArgs {
     if constexpr (!form.lengths) return true;
     return t < check_index(lengths[row], steps + 1, error, site);
   }
-  template <class F>
-  Sum apply(const F& f, Sum x) const {
-    if constexpr (form.clip) x = vmin<Sum>(vmax<Sum>(x, -clip), clip);
+  // V: Sum, or a vector of them.
+  template <class F, class V>
+  V apply(const F& f, V x) const {
+    if constexpr (form.clip) x = vmin<V>(vmax<V>(x, -clip), clip);
     return f(x);
   }
-  Sum bias_of(int64_t column) const {
-    if constexpr (form.bias) return load(bias[column]);
-    return 0;
+  template <class V>
+  V bias_of(int64_t column) const {
+    if constexpr (form.bias) return read<V>(bias + column);
+    return V{};
   }
-  // The part of gate k = 0 to 2 that comes from column j of the cell's state.
-  Sum peephole(int64_t k, int64_t j, Sum cell) const {
-    if constexpr (form.peepholes) return load(peepholes[k * hidden + j]) * cell;
-    return 0;
+  // The part of gate k that comes from column j of the cell's state; the candidate, gate 3, has none.
+  template <class V>
+  V peephole(int64_t k, int64_t j, V cell) const {
+    if constexpr (form.peepholes) {
+      if (k < 3) return read<V>(peepholes + k * hidden + j) * cell;
+    }
+    return V{};
   }
 };
 
@@ -100,7 +163,7 @@ template <class Args, class Products, class Step>
 void for_each_step(const Args& args, const Products& products, int64_t gates, const Step& step) {
   const int64_t cells = args.batch * args.hidden;
   for (int64_t k = 0; k < cells; ++k) {
-    args.h[k] = args.initial_h[k];
+    if (Args::kForm.lengths || args.steps == 0) args.h[k] = args.initial_h[k];
     if (args.c == nullptr) continue;
     if constexpr (Args::kForm.initial_c) {
       args.c[k] = args.initial_c[k];
@@ -116,12 +179,28 @@ void for_each_step(const Args& args, const Products& products, int64_t gates, co
       block > 0 && args.hidden % block == 0 && cells * args.hidden * gates >= kParallelProducts;
   const int64_t blocks = parts ? args.hidden / block : 1;
   const auto threads = static_cast<int>(smaller(omp_get_max_threads(), blocks));
-  if (threads == 1) return all_steps({0, args.hidden, true});
+  if (threads == 1) {
+    all_steps({0, args.hidden, true});
+  } else {
 #pragma omp parallel num_threads(threads)
-  {
-    const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
-    all_steps({blocks * me / team * block, blocks * (me + 1) / team * block, false});
+    {
+      const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
+      all_steps({blocks * me / team * block, blocks * (me + 1) / team * block, false});
+    }
   }
+  if (Args::kForm.lengths || args.steps == 0) return;
+  const auto* const last = args.y + (Args::kForm.reverse ? 0 : args.steps - 1) * cells;
+  for (int64_t k = 0; k < cells; ++k) args.h[k] = last[k];
+}
+
+// The state before step t. It is the y of the step before, which no other step writes: one barrier per step is enough. With lengths, y
+// is 0 behind the end of a row, and h keeps the state.
+template <class Args>
+const typename Args::Storage* state_before(const Args& args, int64_t t) {
+  if constexpr (Args::kForm.lengths) return args.h;
+  const int64_t before = Args::kForm.reverse ? t + 1 : t - 1;
+  const bool first = before < 0 || before == args.steps;
+  return first ? args.initial_h : args.y + before * args.batch * args.hidden;
 }
 
 // The columns of the first `gates` gates of a part that belong to `columns` of the state.
@@ -133,32 +212,80 @@ void multiply(const Products& products, int part, int64_t gates, int64_t hidden,
     products.run(part, rows, g * hidden + columns.begin, g * hidden + columns.end);
 }
 
-// Calls cell(row, column, before) for every element of the columns of the state of active rows and stores y; rows that are not
-// active keep their state. `cell` returns the new h. What was computed from the old state must be complete on all threads;
-// the new state is on return.
-template <class Args, class Cell>
+// Calls f(row) for all rows, by as many threads as are useful. A region that turns out to need one thread would make a team of it,
+// which takes longer than the work of a step.
+template <class Args, class F>
+void for_each_row(const Args& args, const Columns& columns, const F& f) {
+  if (!columns.all || args.batch == 1 || args.batch * args.hidden < kParallelCells) {
+    for (int64_t row = 0; row < args.batch; ++row) f(row);
+    return;
+  }
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < args.batch; ++row) f(row);
+}
+
+// Calls cell(row, column, before) for every element, or vector of them if kVectors, of the columns of the state of active rows
+// and stores what it returns, the new state, in y; rows that are not active keep their state. On return all threads may
+// read the new state.
+template <bool kVectors, class Args, class Cell>
 void update_state(const Args& args, int64_t t, const Columns& columns, const Cell& cell) {
   using T = typename Args::Storage;
   using Sum = typename Args::Value;
   T* const y = args.y + t * args.batch * args.hidden;
-  wait_for_team(columns);
-#pragma omp parallel for schedule(static) if (columns.all && args.batch > 1 && \
-                                              args.batch * args.hidden >= kParallelCells)
-  for (int64_t row = 0; row < args.batch; ++row) {
+  const T* const old = state_before(args, t);
+  constexpr bool kInPlace = Args::kForm.lengths;
+  if constexpr (kInPlace) wait_for_team(columns);  // others may still read h
+  for_each_row(args, columns, [&](int64_t row) {
     T* const out = y + row * args.hidden;
     T* const h = args.h + row * args.hidden;
+    const T* const before = old + row * args.hidden;
     if (!args.active(t, row)) {
       for (int64_t j = columns.begin; j < columns.end; ++j) store(out[j], Sum{0});
-      continue;
+      return;
+    }
+    int64_t first = columns.begin;
+    if constexpr (kVectors) {
+      for (; first + kVectorElements <= columns.end; first += kVectorElements) {
+        const Vector next = cell(row, first, read<Vector>(before + first));
+        if constexpr (kInPlace) write(h + first, next);
+        write(out + first, next);
+      }
     }
 #pragma omp simd
-    for (int64_t j = columns.begin; j < columns.end; ++j) {
-      const Sum next = cell(row, j, load(h[j]));
-      store(h[j], next);
+    for (int64_t j = first; j < columns.end; ++j) {
+      const Sum next = cell(row, j, load(before[j]));
+      if constexpr (kInPlace) store(h[j], next);
       store(out[j], next);
     }
-  }
+  });
   wait_for_team(columns);
+}
+
+// Whether the loop over the columns of the state has vectors that are written out. Compilers vectorise the other one too, with
+// twice as many instructions for these activations.
+template <class Args, class... F>
+constexpr bool vectors() {
+  return std::is_same_v<typename Args::Storage, float> && !Args::kForm.clip && (OfVectors<F> && ...);
+}
+
+// Replaces the sums of gate k of `gates` by their activation, peephole included. A loop of its own for each gate: a cell's whole chain
+// of dependent instructions is longer than what a processor looks ahead.
+template <class Args, class F>
+void activate(const Args& args, int64_t t, const Columns& columns, int64_t gates, int64_t k, const F& f) {
+  using Sum = typename Args::Value;
+  const int64_t hidden = args.hidden, width = gates * hidden;
+  for_each_row(args, columns, [&](int64_t row) {
+    const auto one = [&]<class V>(V, int64_t j) {
+      const int64_t column = k * hidden + j, at = row * width + column;
+      V sum = read<V>(args.gates + t * args.batch * width + at) + read<V>(args.work + at) +
+              args.template bias_of<V>(column);
+      if constexpr (Args::kForm.peepholes) sum += args.peephole(k, j, read<V>(args.c + row * hidden + j));
+      write(args.work + at, args.apply(f, sum));
+    };
+    int64_t j = columns.begin;
+    for (; j + kVectorElements <= columns.end; j += kVectorElements) one(Vector{}, j);
+    for (; j < columns.end; ++j) one(Sum{}, j);
+  });
 }
 
 template <class Args, class Products, class F>
@@ -166,11 +293,11 @@ void run_rnn(const Args& args, const Products& products, const F& f) {
   using Sum = typename Args::Value;
   const int64_t hidden = args.hidden;
   for_each_step(args, products, 1, [&](int64_t t, const Columns& columns) {
-    multiply(products, 0, 1, hidden, args.h, columns);
+    multiply(products, 0, 1, hidden, state_before(args, t), columns);
     const auto* const gates = args.gates + t * args.batch * hidden;
-    update_state(args, t, columns, [&](int64_t row, int64_t j, Sum) {
+    update_state<vectors<Args, F>()>(args, t, columns, [&]<class V>(int64_t row, int64_t j, V) {
       const int64_t at = row * hidden + j;
-      return args.apply(f, load(gates[at]) + args.work[at] + args.bias_of(j));
+      return args.apply(f, read<V>(gates + at) + read<V>(args.work + at) + args.template bias_of<V>(j));
     });
   });
 }
@@ -182,10 +309,11 @@ void run_gru(const Args& args, const Products& products, const F& f, const G& g)
   const int64_t hidden = args.hidden, width = 3 * hidden;
   for_each_step(args, products, 3, [&](int64_t t, const Columns& columns) {
     const auto* const gates = args.gates + t * args.batch * width;
-    multiply(products, 0, kLinearBeforeReset ? 3 : 2, hidden, args.h, columns);
-    const auto gate = [&](int64_t row, int64_t column) {
+    const auto* const old = state_before(args, t);
+    multiply(products, 0, kLinearBeforeReset ? 3 : 2, hidden, old, columns);
+    const auto gate = [&]<class V>(V, int64_t row, int64_t column) {
       const int64_t at = row * width + column;
-      return load(gates[at]) + args.work[at] + args.bias_of(column);
+      return read<V>(gates + at) + read<V>(args.work + at) + args.template bias_of<V>(column);
     };
     if constexpr (!kLinearBeforeReset) {
       // The product for the candidate is of r * h, for which y of this step has memory.
@@ -194,19 +322,20 @@ void run_gru(const Args& args, const Products& products, const F& f, const G& g)
 #pragma omp simd
         for (int64_t j = columns.begin; j < columns.end; ++j) {
           const int64_t at = row * hidden + j;
-          store(reset[at], args.apply(f, gate(row, hidden + j)) * load(args.h[at]));
+          store(reset[at], args.apply(f, gate(Sum{}, row, hidden + j)) * load(old[at]));
         }
       }
       wait_for_team(columns);
       multiply(products, 1, 1, hidden, reset, columns);
+      wait_for_team(columns);  // the new state takes the place of what was multiplied
     }
-    update_state(args, t, columns, [&](int64_t row, int64_t j, Sum before) {
+    update_state<vectors<Args, F, G>()>(args, t, columns, [&]<class V>(int64_t row, int64_t j, V before) {
       const int64_t candidate_at = row * width + 2 * hidden + j;
-      const Sum update = args.apply(f, gate(row, j));
-      Sum recurrent = args.work[candidate_at] + args.bias_of(2 * hidden + j);
-      if constexpr (kLinearBeforeReset) recurrent *= args.apply(f, gate(row, hidden + j));
-      const Sum candidate = args.apply(g, load(gates[candidate_at]) + recurrent);
-      return (1 - update) * candidate + update * before;
+      const V update = args.apply(f, gate(before, row, j));
+      V recurrent = read<V>(args.work + candidate_at) + args.template bias_of<V>(2 * hidden + j);
+      if constexpr (kLinearBeforeReset) recurrent *= args.apply(f, gate(before, row, hidden + j));
+      const V candidate = args.apply(g, read<V>(gates + candidate_at) + recurrent);
+      return V((Sum{1} - update) * candidate + update * before);
     });
   });
 }
@@ -217,21 +346,33 @@ void run_lstm(const Args& args, const Products& products, const F& f, const G& g
   const int64_t hidden = args.hidden, width = 4 * hidden;
   for_each_step(args, products, 4, [&](int64_t t, const Columns& columns) {
     const auto* const gates = args.gates + t * args.batch * width;
-    multiply(products, 0, 4, hidden, args.h, columns);
-    update_state(args, t, columns, [&](int64_t row, int64_t j, Sum) {
-      const auto gate = [&](int64_t k) {
+    multiply(products, 0, 4, hidden, state_before(args, t), columns);
+    // The output gate's peephole looks at the new cell.
+    constexpr bool kVectors = vectors<Args, F, G, H>(), kOutputApart = Args::kForm.peepholes;
+    if constexpr (kVectors) {
+      activate(args, t, columns, 4, 0, f);
+      if constexpr (!kOutputApart) activate(args, t, columns, 4, 1, f);
+      if constexpr (!Args::kForm.coupled) activate(args, t, columns, 4, 2, f);
+      activate(args, t, columns, 4, 3, g);
+    }
+    update_state<kVectors>(args, t, columns, [&]<class V>(int64_t row, int64_t j, V) {
+      const auto gate = [&](int64_t k, const auto& activation, V cell) {
         const int64_t column = k * hidden + j, at = row * width + column;
-        return load(gates[at]) + args.work[at] + args.bias_of(column);
+        if constexpr (kVectors) {
+          if (!kOutputApart || k != 1) return read<V>(args.work + at);
+        }
+        return args.apply(activation, V(read<V>(gates + at) + read<V>(args.work + at) +
+                                        args.template bias_of<V>(column) + args.peephole(k, j, cell)));
       };
-      auto& state = args.c[row * hidden + j];
-      const Sum before = load(state);
-      const Sum in = args.apply(f, gate(0) + args.peephole(0, j, before));
-      Sum forget = 1 - in;
-      if constexpr (!Args::kForm.coupled) forget = args.apply(f, gate(2) + args.peephole(2, j, before));
-      const Sum cell = forget * before + in * args.apply(g, gate(3));
-      const Sum out = args.apply(f, gate(1) + args.peephole(1, j, cell));
-      store(state, cell);
-      return out * args.apply(h, cell);
+      auto* const state = args.c + row * hidden + j;
+      const V before = read<V>(state);
+      const V in = gate(0, f, before);
+      V forget = Sum{1} - in;
+      if constexpr (!Args::kForm.coupled) forget = gate(2, f, before);
+      const V cell = forget * before + in * gate(3, g, V{});
+      const V out = gate(1, f, cell);
+      write(state, cell);
+      return V(out * args.apply(h, cell));
     });
   });
 }

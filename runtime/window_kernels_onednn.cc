@@ -11,8 +11,10 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/gemm_library.h"
 #include "runtime/onednn_support.h"
 #include "runtime/window_kernels.h"
+#include "runtime/window_kernels_own.h"
 
 namespace braid::rt {
 namespace {
@@ -330,6 +332,63 @@ class Kernel final : public WindowKernel {
   bool has_weights_ = false;
 };
 
+// oneDNN 2.6's convolutions by products of unfolded images add a matrix wrongly if there are groups.
+bool adds_wrongly(const ConvolutionShape& s, const Chosen& c) {
+  const auto& ops = s.epilogue.ops;
+  return s.groups > 1 && std::find(ops.begin(), ops.end(), PostOp::add_matrix) != ops.end() &&
+         c.name.find("gemm") != std::string::npos;
+}
+
+// The same take a convolution for a product of the image if there is one tap and the sizes are equal, whatever the stride: with
+// enough padding behind the image, they are.
+bool ignores_stride(const ConvolutionShape& s, const Chosen& c) {
+  bool one_tap = true, strides = false;
+  for (int d = 0; d < s.spatial; ++d) {
+    one_tap &= s.taps[d] == 1 && s.in[d] == s.out[d];
+    strides |= s.stride[d] > 1 && s.out[d] > 1;
+  }
+  return one_tap && strides && c.name.find("gemm") != std::string::npos;
+}
+
+// A convolution without epilogue, and the epilogue after it.
+class FinishedApart final : public WindowKernel {
+ public:
+  FinishedApart(const WindowKernel* convolution, const ConvolutionShape& shape)
+      : convolution_(convolution), s_(shape) {
+    for (int d = s_.spatial; d < kMaxSpatial; ++d) s_.out[d] = 1, s_.out_spatial[d] = 0;
+    element_.m = element_.n = 1;
+    element_.epilogue = shape.epilogue;
+  }
+  void run(const WindowArgs& args) const override {
+    convolution_->run(args);
+    const int64_t filters = s_.groups * s_.filters, pixels = s_.out[0] * s_.out[1] * s_.out[2];
+#pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k < s_.batch * pixels; ++k) {
+      const int64_t pixel = k % pixels, line = pixel / s_.out[2];
+      const int64_t at = k / pixels * s_.out_batch + line / s_.out[1] * s_.out_spatial[0] +
+                         line % s_.out[1] * s_.out_spatial[1] + pixel % s_.out[2] * s_.out_spatial[2];
+      for (int64_t filter = 0; filter < filters; ++filter) finish(args, at + filter * s_.out_channel, filter);
+    }
+  }
+  const char* name() const override { return convolution_->name(); }
+
+ private:
+  void finish(const WindowArgs& args, int64_t at, int64_t filter) const {
+    GemmArgs element;
+    element.c = static_cast<float*>(args.out) + at;
+    for (int p = 0; p < kMaxPostOps; ++p) {
+      if (args.vectors[p] == nullptr) continue;
+      const int64_t offset = s_.epilogue.ops[p] == PostOp::add_matrix ? at : filter;
+      element.vectors[p] = static_cast<const float*>(args.vectors[p]) + offset;
+    }
+    own_kernels().finish(element_, element, 0, 0, 1);
+  }
+
+  const WindowKernel* convolution_;
+  ConvolutionShape s_;
+  GemmShape element_;
+};
+
 // For a result without elements.
 class Nothing final : public WindowKernel {
  public:
@@ -349,6 +408,7 @@ struct WindowLibrary::Impl {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   Scratch scratch;
+  OwnWindows own;
   struct Packed {
     const float* b;
     Desc given, layout;
@@ -414,6 +474,8 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const f
     slot = std::make_unique<Nothing>();
     return slot.get();
   }
+  slot = im.own.kernel(shape, constant_b, omp_get_max_threads());
+  if (slot) return slot.get();
   const Operands given = operands_of(shape, shape.groups * shape.channels, shape.groups * shape.filters);
   std::optional<Chosen> c;
   if (constant_b != nullptr && suits_winograd(shape)) c = winograd(shape, given, im.engine);
@@ -421,7 +483,14 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const f
     c = im.best(
         given, "convolution",
         [&](const Operands& layouts) { return convolution(shape, layouts, given.out, im.engine); },
-        [&](const Chosen& direct) { return rereads_rows(shape, direct); });
+        [&](const Chosen& direct) { return rereads_rows(shape, direct) || ignores_stride(shape, direct); });
+  }
+  if (adds_wrongly(shape, *c)) {
+    ConvolutionShape plain = shape;
+    plain.epilogue = {};
+    const WindowKernel* const first = kernel(plain, constant_b);
+    slot = std::make_unique<FinishedApart>(first, shape);
+    return slot.get();
   }
   const Desc b = given_weights(shape);
   const std::byte* packed = constant_b != nullptr ? im.pack(constant_b, b, c->b) : nullptr;

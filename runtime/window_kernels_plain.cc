@@ -1,14 +1,16 @@
-// Stands in for window_kernels_onednn.cc where oneDNN is not installed: plain loops, slow.
+// Stands in for window_kernels_onednn.cc where oneDNN is not installed: plain loops, slow, for what we have no kernels for (window_kernels_own.h).
 #include <omp.h>
 
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "runtime/gemm_library.h"
 #include "runtime/kernel_support.h"
 #include "runtime/window_kernels.h"
+#include "runtime/window_kernels_own.h"
 
 namespace braid::rt {
 namespace {
@@ -151,16 +153,19 @@ class PlainPool final : public WindowKernel {
 }  // namespace
 
 struct WindowLibrary::Impl {
-  std::map<std::pair<ConvolutionShape, int>, std::unique_ptr<WindowKernel>> convolutions;
+  OwnWindows own;
+  // Keyed by shape, constant weights and threads.
+  std::map<std::tuple<ConvolutionShape, const float*, int>, std::unique_ptr<WindowKernel>> convolutions;
   std::map<std::pair<PoolShape, int>, std::unique_ptr<WindowKernel>> pools;
 };
 
 WindowLibrary::WindowLibrary() : impl_(new Impl) {}
 WindowLibrary::~WindowLibrary() = default;
 
-const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const float*) {
+const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const float* constant_b) {
   const int threads = omp_get_max_threads();
-  std::unique_ptr<WindowKernel>& slot = impl_->convolutions[{shape, threads}];
+  std::unique_ptr<WindowKernel>& slot = impl_->convolutions[{shape, constant_b, threads}];
+  if (!slot) slot = impl_->own.kernel(shape, constant_b, threads);
   if (!slot) slot = std::make_unique<PlainConvolution>(shape, threads);
   return slot.get();
 }

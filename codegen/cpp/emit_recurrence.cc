@@ -48,6 +48,11 @@ TensorRef columns(const TensorRef& matrix, Expr from, Expr count) {
 }  // namespace
 
 std::string ProgramEmitter::activation_functor(const LoopBody& body) {
+  // Those that the runtime has functors for.
+  if (body.instrs.size() == 2 && body.instrs[0].code == OpCode::acc && body.result.index == 1) {
+    if (body.instrs[1].code == OpCode::sigmoid) return "Sigmoid";
+    if (body.instrs[1].code == OpCode::tanh) return "Tanh";
+  }
   const std::string text = functor_text(body);
   const auto [it, fresh] = functor_index_.try_emplace(text, functors_.size());
   if (fresh) functors_.push_back(text);

@@ -1,5 +1,5 @@
-// Few rows times a packed matrix: every panel width, odd and even numbers of rows and panels, narrow last
-// panels.
+// Rows times a packed matrix, by both of our own kernels: every panel width, odd and even numbers of rows and panels, narrow
+// last panels.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -7,6 +7,7 @@
 
 #include "runtime/gemm_isa.h"
 #include "runtime/processor.h"
+#include "runtime/tile_kernels.h"
 
 namespace braid::test {
 namespace {
@@ -55,15 +56,13 @@ TEST_P(CppPanels, MultiplyAsWrittenOut) {
   shape.c_row = n;
   shape.c_col = 1;
   shape.epilogue.ops[0] = rt::PostOp::add_vector;
-  for (const rt::GemmKernels* own : kernels()) {
+  const auto check = [&, m = m, n = n, k = k](const auto& run) {
     std::vector<float> c(static_cast<size_t>(m * n + 1), -1.0f);
     rt::GemmArgs args;
     args.a = a.data();
     args.c = c.data();
     args.vectors[0] = bias.data();
-    // Two threads' shares, the second one may be empty.
-    own->run_panels(shape, args, packed.data(), {width, width * k}, 0, panels / 2);
-    own->run_panels(shape, args, packed.data(), {width, width * k}, panels / 2, panels);
+    run(args);
     for (int64_t r = 0; r < m; ++r) {
       for (int64_t j = 0; j < n; ++j) {
         float want = bias[static_cast<size_t>(j)];
@@ -73,13 +72,30 @@ TEST_P(CppPanels, MultiplyAsWrittenOut) {
       }
     }
     EXPECT_EQ(c.back(), -1.0f) << "written behind the end";
+  };
+  const rt::Panels layout = {width, width * k};
+  // Two threads' shares, of which one may be empty.
+  for (const rt::GemmKernels* own : kernels()) {
+    check([&](const rt::GemmArgs& args) {
+      own->run_panels(shape, args, packed.data(), layout, 0, panels / 2);
+      own->run_panels(shape, args, packed.data(), layout, panels / 2, panels);
+    });
   }
+  if (!rt::suits_tiles(k, width)) return;
+  check([&](const rt::GemmArgs& args) {
+    rt::tile_kernels()->multiply(shape, args, packed.data(), layout, {0, shape.m, 0, panels / 2});
+    rt::tile_kernels()->multiply(shape, args, packed.data(), layout, {0, shape.m, panels / 2, panels});
+  });
+  check([&](const rt::GemmArgs& args) {
+    rt::tile_kernels()->multiply(shape, args, packed.data(), layout, {0, shape.m / 3, 0, panels});
+    rt::tile_kernels()->multiply(shape, args, packed.data(), layout, {shape.m / 3, shape.m, 0, panels});
+  });
 }
 
 std::vector<Case> cases() {
   std::vector<Case> out;
   for (int64_t width : {8, 16, 32, 48, 64}) {
-    for (int64_t m : {1, 2, 3}) {
+    for (int64_t m : {1, 2, 3, 5, 23, 100}) {
       for (int64_t n : {width - 3, width, 9 * width + 5, 14 * width}) out.push_back({width, m, n, 37});
     }
   }

@@ -1,14 +1,20 @@
-// Convolutions with constant weights beside sums in double, where the library may use Winograd's algorithm: 3x3 windows, 16 and
-// more channels and filters.
+// Convolutions with constant weights beside sums in double: where the library may use Winograd's algorithm (3x3 windows, 16 and
+// more channels and filters), and where there are kernels of our own (one tap, depthwise).
 #include <gtest/gtest.h>
+#include <omp.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <memory>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "runtime/tile_kernels.h"
 #include "runtime/window_kernels.h"
 #include "tests/support/random.h"
 
@@ -40,7 +46,7 @@ void lay_out(bool channels_last, int64_t channels, int64_t slack,
 // Filters, channels and taps in any order, or a slice of more channels.
 void lay_out_weights(Random& random, ConvolutionShape& s) {
   std::array<int64_t*, 4> strides = {&s.b_filter, &s.b_channel, &s.b_tap[0], &s.b_tap[1]};
-  std::array<int64_t, 4> sizes = {s.filters, s.channels, 3, 3};
+  std::array<int64_t, 4> sizes = {s.filters, s.channels, s.taps[0], s.taps[1]};
   std::array<std::size_t, 4> order = {0, 1, 2, 3};
   if (random() % 2 == 0) std::shuffle(order.begin(), order.end(), random);
   if (random() % 4 == 0) sizes[1] += between(random, 1, 8);
@@ -76,6 +82,50 @@ ConvolutionShape random_shape(Random& random, bool depth) {
   return s;
 }
 
+// One tap, as a slice of wider images or not, or with gaps between rows, which our kernels leave to the library.
+ConvolutionShape random_pointwise(Random& random) {
+  ConvolutionShape s;
+  s.spatial = 2;
+  s.batch = between(random, 1, 3);
+  s.channels = between(random, 1, random() % 4 == 0 ? 300 : 40);
+  s.filters = between(random, 1, random() % 4 == 0 ? 300 : 80);
+  for (int d = 0; d < 2; ++d) s.in[d] = s.out[d] = random() % 4 == 0 ? 1 : between(random, 1, 17);
+  const int64_t slack = random() % 3 == 0 ? between(random, 1, 40) : 0;
+  lay_out(true, s.channels, random() % 3 == 0 ? between(random, 1, 9) : 0, s.in, s.a_batch, s.a_channel,
+          s.a_spatial);
+  lay_out(true, s.filters, slack, s.out, s.out_batch, s.out_channel, s.out_spatial);
+  if (random() % 8 == 0) s.a_batch += between(random, 1, 30);
+  if (random() % 8 == 0) s.stride[random() % 2] = 2;  // half of the result sees nothing but padding
+  lay_out_weights(random, s);
+  return s;
+}
+
+// Depthwise, or with some channels and filters per group.
+ConvolutionShape random_groups(Random& random, bool depthwise) {
+  ConvolutionShape s;
+  s.spatial = 2;
+  s.batch = between(random, 1, 2);
+  s.groups = between(random, 2, !depthwise ? 6 : random() % 4 == 0 ? 200 : 50);
+  s.channels = depthwise ? 1 : between(random, 1, 20);
+  s.filters = depthwise ? 1 : between(random, 1, 20);
+  for (int d = 0; d < 2; ++d) {
+    s.taps[d] = between(random, 1, 6);
+    s.stride[d] = between(random, 1, 3);
+    s.dilation[d] = between(random, 1, 3);
+    const int64_t extent = (s.taps[d] - 1) * s.dilation[d] + 1;
+    s.in[d] = between(random, 1, 24);
+    s.pad[d] = between(random, 0, extent);
+    const int64_t after = std::max(extent - s.in[d] - s.pad[d], between(random, 0, extent));
+    s.out[d] = (s.in[d] + s.pad[d] + after - extent) / s.stride[d] + 1;
+  }
+  const int64_t slack = random() % 3 == 0 ? between(random, 1, 40) : 0;
+  lay_out(true, s.groups * s.channels, random() % 3 == 0 ? between(random, 1, 9) : 0, s.in, s.a_batch,
+          s.a_channel, s.a_spatial);
+  lay_out(true, s.groups * s.filters, slack, s.out, s.out_batch, s.out_channel, s.out_spatial);
+  lay_out_weights(random, s);
+  return s;
+}
+
 constexpr PostOp kFunctions[] = {PostOp::relu,  PostOp::gelu_tanh,  PostOp::gelu_erf,
                                  PostOp::tanh,  PostOp::sigmoid,    PostOp::swish,
                                  PostOp::relu6, PostOp::hard_swish, PostOp::scale};
@@ -84,14 +134,15 @@ Epilogue random_epilogue(Random& random) {
   Epilogue e;
   int n = 0;
   if (random() % 4 != 0) e.ops[n++] = PostOp::add_vector;
-  switch (random() % 5) {
+  switch (random() % 6) {
     case 0:
       break;
     case 1:
-      e.ops[n++] = PostOp::mul_vector;
+      e.ops[n++] = random() % 2 == 0 ? PostOp::mul_vector : PostOp::add_vector;
       break;
     case 2:
       e.ops[n++] = PostOp::add_matrix;
+      if (random() % 2 == 0) e.ops[n++] = kFunctions[random() % std::size(kFunctions)];
       break;
     default:
       e.ops[n++] = kFunctions[random() % std::size(kFunctions)];
@@ -131,43 +182,93 @@ double apply(PostOp op, double x, double scale, double operand) {
   return x;
 }
 
-// Largest difference from the kernel's result, relative to the largest sum.
+// The sum of one element in double.
+double sum_at(const ConvolutionShape& s, const std::vector<float>& a, const std::vector<float>& b, int64_t n,
+              int64_t f, int64_t y, int64_t x) {
+  const int64_t group = f / s.filters;
+  double sum = 0;
+  for (int64_t ty = 0; ty < s.taps[0]; ++ty) {
+    for (int64_t tx = 0; tx < s.taps[1]; ++tx) {
+      const int64_t iy = y * s.stride[0] + ty * s.dilation[0] - s.pad[0],
+                    ix = x * s.stride[1] + tx * s.dilation[1] - s.pad[1];
+      if (iy < 0 || ix < 0 || iy >= s.in[0] || ix >= s.in[1]) continue;
+      for (int64_t c = 0; c < s.channels; ++c) {
+        sum +=
+            static_cast<double>(a[static_cast<size_t>(n * s.a_batch + (group * s.channels + c) * s.a_channel +
+                                                      iy * s.a_spatial[0] + ix * s.a_spatial[1])]) *
+            b[static_cast<size_t>(group * s.b_group + f % s.filters * s.b_filter + c * s.b_channel +
+                                  ty * s.b_tap[0] + tx * s.b_tap[1])];
+      }
+    }
+  }
+  return sum;
+}
+
+// Values that end, or begin, where memory does: reading beyond them ends the test.
+class Guarded {
+ public:
+  Guarded(Random& random, const std::vector<float>& values) {
+    const std::size_t bytes = values.size() * sizeof(float), inside = (bytes + kPage - 1) / kPage * kPage;
+    size_ = inside + 2 * kPage;
+    memory_ = static_cast<std::byte*>(mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (memory_ == MAP_FAILED || mprotect(memory_ + kPage, inside, PROT_READ | PROT_WRITE) != 0)
+      throw std::runtime_error("no guarded memory");
+    std::byte* const first = memory_ + kPage + (random() % 2 == 0 ? 0 : inside - bytes);
+    if (bytes > 0) std::memcpy(first, values.data(), bytes);
+    values_ = reinterpret_cast<const float*>(first);
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() { munmap(memory_, size_); }
+  const float* get() const { return values_; }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  std::byte* memory_;
+  std::size_t size_ = 0;
+  const float* values_ = nullptr;
+};
+
+// Largest difference from the kernel's result, relative to the largest sum. Elements of the image that no window covers are
+// NaN, so that a result that read beyond the channels would show it, and elements around the result must keep their value.
 double difference(const ConvolutionShape& s, Random& random, std::string* name) {
-  const std::vector<float> a = values(random, s.batch * s.a_batch), b = values(random, s.b_group),
+  constexpr float kUntouched = 1e30f;
+  const int64_t filters = s.groups * s.filters;
+  std::vector<float> a(static_cast<size_t>(s.batch * s.a_batch), NAN);
+  for (int64_t n = 0; n < s.batch; ++n) {
+    for (int64_t y = 0; y < s.in[0]; ++y) {
+      for (int64_t x = 0; x < s.in[1]; ++x) {
+        for (int64_t c = 0; c < s.groups * s.channels; ++c)
+          a[static_cast<size_t>(n * s.a_batch + y * s.a_spatial[0] + x * s.a_spatial[1] + c * s.a_channel)] =
+              values(random, 1)[0];
+      }
+    }
+  }
+  const std::vector<float> b = values(random, s.groups * s.b_group),
                            matrix = values(random, s.batch * s.out_batch);
+  const Guarded image(random, a), added(random, matrix);
   std::vector<float> vectors[kMaxPostOps];
-  std::vector<float> out(static_cast<size_t>(s.batch * s.out_batch), 1e30f);
+  std::vector<std::unique_ptr<Guarded>> operands;
+  std::vector<float> out(static_cast<size_t>(s.batch * s.out_batch), kUntouched);
   WindowArgs args;
-  args.a = a.data();
+  args.a = image.get();
   args.b = b.data();
   args.out = out.data();
   for (int p = 0; p < kMaxPostOps; ++p) {
-    vectors[p] = values(random, s.filters);
-    args.vectors[p] = s.epilogue.ops[p] == PostOp::add_matrix ? matrix.data() : vectors[p].data();
+    vectors[p] = values(random, filters);
+    operands.push_back(std::make_unique<Guarded>(random, vectors[p]));
+    args.vectors[p] = s.epilogue.ops[p] == PostOp::add_matrix ? added.get() : operands.back()->get();
   }
   WindowLibrary library;
   const WindowKernel* kernel = library.kernel(s, b.data());
   *name = kernel->name();
   kernel->run(args);
-  double worst = 0, largest = 0;
+  double worst = 0, largest = 1;  // as operands of the epilogue
   for (int64_t n = 0; n < s.batch; ++n) {
-    for (int64_t f = 0; f < s.filters; ++f) {
+    for (int64_t f = 0; f < filters; ++f) {
       for (int64_t y = 0; y < s.out[0]; ++y) {
         for (int64_t x = 0; x < s.out[1]; ++x) {
-          double sum = 0;
-          for (int64_t ty = 0; ty < 3; ++ty) {
-            for (int64_t tx = 0; tx < 3; ++tx) {
-              const int64_t iy = y * s.stride[0] + ty * s.dilation[0] - s.pad[0],
-                            ix = x * s.stride[1] + tx * s.dilation[1] - s.pad[1];
-              if (iy < 0 || ix < 0 || iy >= s.in[0] || ix >= s.in[1]) continue;
-              for (int64_t c = 0; c < s.channels; ++c) {
-                sum += static_cast<double>(a[static_cast<size_t>(
-                           n * s.a_batch + c * s.a_channel + iy * s.a_spatial[0] + ix * s.a_spatial[1])]) *
-                       b[static_cast<size_t>(f * s.b_filter + c * s.b_channel + ty * s.b_tap[0] +
-                                             tx * s.b_tap[1])];
-              }
-            }
-          }
+          double sum = sum_at(s, a, b, n, f, y, x);
           const auto at = static_cast<size_t>(n * s.out_batch + f * s.out_channel + y * s.out_spatial[0] +
                                               x * s.out_spatial[1]);
           largest = std::max(largest, std::abs(sum));
@@ -176,12 +277,15 @@ double difference(const ConvolutionShape& s, Random& random, std::string* name) 
             sum = apply(s.epilogue.ops[p], sum, s.epilogue.scale,
                         is_matrix ? matrix[at] : vectors[p][static_cast<size_t>(f)]);
           }
+          if (std::isnan(out[at])) return INFINITY;
           worst = std::max(worst, std::abs(sum - out[at]));
+          out[at] = kUntouched;
         }
       }
     }
   }
-  return worst / largest;
+  const bool outside = std::any_of(out.begin(), out.end(), [](float x) { return x != kUntouched; });
+  return outside ? INFINITY : worst / largest;
 }
 
 TEST(ConvolutionKernels, AgreeWithSumsInDouble) {
@@ -199,6 +303,86 @@ TEST(ConvolutionKernels, AgreeWithSumsInDouble) {
                            << s.filters << " channels";
   }
   RecordProperty("winograd", winograd);
+}
+
+// Where the processor has what our own kernel needs, it must take some of the cases. `own` may be null.
+template <class Shape>
+void expect_agreement(const char* own, const Shape& shape_of) {
+  const std::uint64_t first = test::first_seed();
+  const int cases = test::random_cases(150), threads = omp_get_max_threads();
+  int ours = 0;
+  for (int k = 0; k < cases; ++k) {
+    const std::uint64_t seed = first + static_cast<std::uint64_t>(k);
+    Random random(static_cast<unsigned>(seed));
+    ConvolutionShape s = shape_of(random);
+    s.epilogue = random_epilogue(random);
+    s.in[2] = s.out[2] = s.taps[2] = 0;  // unused, as generated programs leave it
+    std::string name;
+    omp_set_num_threads(static_cast<int>(between(random, 1, 3)));
+    const double error = difference(s, random, &name);
+    ours += own != nullptr && name == own;
+    EXPECT_LE(error, 3e-6) << "BRAID_TEST_SEED=" << seed << ": " << name << ", " << s.groups << " x "
+                           << s.channels << " to " << s.filters << " channels, " << s.in[0] << " x "
+                           << s.in[1];
+  }
+  omp_set_num_threads(threads);
+  if (own != nullptr && tile_kernels() != nullptr) {
+    EXPECT_GE(ours, cases / 6);
+  }
+}
+
+TEST(PointwiseKernels, AgreeWithSumsInDouble) { expect_agreement("own pointwise", random_pointwise); }
+TEST(DepthwiseKernels, AgreeWithSumsInDouble) {
+  expect_agreement("own depthwise", [](Random& random) { return random_groups(random, true); });
+}
+TEST(GroupedKernels, AgreeWithSumsInDouble) {
+  expect_agreement(nullptr, [](Random& random) { return random_groups(random, false); });
+}
+
+// Special values, every exponent, and densely where the functions change most.
+std::vector<float> arguments() {
+  std::vector<float> out = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 88.7f, -88.7f, 104.0f, -104.0f};
+  for (int e = -126; e < 128; ++e) {
+    for (int k = 0; k < 30; ++k) {
+      out.push_back(std::ldexp(1.0f + static_cast<float>(k) / 30, e));
+      out.push_back(-out.back());
+    }
+  }
+  for (int k = -40000; k <= 40000; ++k) out.push_back(static_cast<float>(k) * 1e-3f);
+  return out;
+}
+
+TEST(PointwiseKernels, ActivationsOfAllNumbers) {
+  const std::vector<float> x = arguments();
+  for (PostOp op : kFunctions) {
+    ConvolutionShape s;
+    s.spatial = 1;
+    s.batch = 1;
+    s.in = s.out = {static_cast<int64_t>(x.size()), 1, 1};
+    s.channels = s.filters = 1;
+    s.a_channel = s.out_channel = 1;
+    s.a_spatial = s.out_spatial = {1, 0, 0};
+    s.epilogue.ops[0] = op;
+    const float one = 1;
+    std::vector<float> out(x.size());
+    WindowArgs args;
+    args.a = x.data();
+    args.b = &one;
+    args.out = out.data();
+    WindowLibrary().kernel(s, &one)->run(args);
+    // Relative to the result, but for the sums within GELU, which lose digits where they are near 0.
+    const bool sum = op == PostOp::gelu_tanh || op == PostOp::gelu_erf;
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      const double exact = apply(op, x[k], s.epilogue.scale, 0);
+      if (std::isnan(x[k])) {
+        EXPECT_TRUE(std::isnan(out[k])) << static_cast<int>(op);
+      } else if (std::isfinite(exact)) {
+        const double unit =
+            sum ? std::max(std::abs(exact), std::min(std::abs(double{x[k]}), 1.0)) : std::abs(exact);
+        ASSERT_NEAR(out[k], exact, unit * 3.6e-7 + 1e-36) << static_cast<int>(op) << " of " << x[k];
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,125 @@
+// Matrix products with packed weights, with 512-bit vectors (tile_kernels.h). A tile of up to 8 rows and 4 vectors of columns
+// stays in registers over all of k: weights are read once per tile from the second-level cache, rows once per panel.
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "runtime/tile_kernels.h"
+#include "runtime/vec_math.h"
+
+#ifdef __x86_64__
+// After the includes: inline functions, which other files have too, must not be built for this target.
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma")
+
+namespace braid::rt::avx512 {
+#include "runtime/finish_tile_avx512.inc"
+
+namespace {
+
+constexpr int64_t kMostVectors = 4;
+constexpr int64_t kBlockBytes = 256 * 1024;  // of rows of a and c that stay in the second-level cache
+
+constexpr int64_t most_rows(int64_t vectors) { return vectors == 4 ? 6 : 8; }
+
+struct Operands {
+  const float* a;
+  int64_t a_row, k;
+  const float* b;
+  int64_t b_row;
+  const GemmArgs* args;
+  int biases;
+  int64_t column, columns;
+  DirectStore store;
+  const float* matrix;  // may be null
+  float* to;
+  int64_t to_row;
+};
+
+template <int kRows, int kVectors>
+void tile(const Operands& o) {
+  __m512 sums[kRows][kVectors], bias[kVectors];
+  load_biases(*o.args, o.biases, o.column, o.columns, bias);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = bias[v];
+  }
+  const float* a[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) a[r] = o.a + r * o.a_row;
+  if (o.matrix != nullptr) {  // by the end of the sums it is there
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) _mm_prefetch(o.matrix + r * o.to_row + v * kLanes, _MM_HINT_T0);
+    }
+  }
+  const float* b = o.b;
+  for (int64_t i = 0; i < o.k; ++i, b += o.b_row) {
+    __m512 w[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) w[v] = _mm512_loadu_ps(b + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const __m512 x = all(a[r][i]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_fmadd_ps(x, w[v], sums[r][v]);
+    }
+  }
+  store_tile(sums, o.store, o.matrix, o.to, o.to_row,
+             o.store.last == Last::in_cache ? kVectors * kLanes : o.columns);
+}
+
+using TileFunction = void (*)(const Operands&);
+// By vectors and rows, both from 1.
+constexpr TileFunction kTiles[kMostVectors][8] = {
+    {tile<1, 1>, tile<2, 1>, tile<3, 1>, tile<4, 1>, tile<5, 1>, tile<6, 1>, tile<7, 1>, tile<8, 1>},
+    {tile<1, 2>, tile<2, 2>, tile<3, 2>, tile<4, 2>, tile<5, 2>, tile<6, 2>, tile<7, 2>, tile<8, 2>},
+    {tile<1, 3>, tile<2, 3>, tile<3, 3>, tile<4, 3>, tile<5, 3>, tile<6, 3>, tile<7, 3>, tile<8, 3>},
+    {tile<1, 4>, tile<2, 4>, tile<3, 4>, tile<4, 4>, tile<5, 4>, tile<6, 4>, nullptr, nullptr},
+};
+
+}  // namespace
+
+void multiply_tiles(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
+                    const TilePart& part) {
+  alignas(64) float buffer[8 * kMostVectors * kLanes];
+  Operands o = {};
+  o.args = &args;
+  o.biases = count_biases(shape.epilogue);
+  o.store = direct_store(shape.epilogue);
+  const bool direct = o.store.last != Last::in_cache;
+  o.a_row = shape.a_row;
+  o.k = shape.k;
+  o.b_row = panels.width;
+  const int64_t row_bytes = (shape.k + shape.n) * static_cast<int64_t>(sizeof(float));
+  const int64_t block = std::max<int64_t>(kBlockBytes / row_bytes, 24);
+  for (int64_t begin = part.row_begin; begin < part.row_end; begin += block) {
+    const int64_t rows = std::min(block, part.row_end - begin);
+    for (int64_t p = part.column_begin; p < part.column_end; ++p) {
+      o.column = p * panels.width;
+      o.columns = std::min(panels.width, shape.n - o.column);
+      const int64_t vectors = (o.columns + kLanes - 1) / kLanes;
+      o.b = b + p * panels.panel_stride;
+      o.to_row = direct ? shape.c_row : vectors * kLanes;
+      // Tiles of equal heights, as far as possible.
+      const int64_t tiles = (rows + most_rows(vectors) - 1) / most_rows(vectors);
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t from = rows * t / tiles, height = rows * (t + 1) / tiles - from, row = begin + from;
+        const int64_t at = row * shape.c_row + o.column;
+        o.a = static_cast<const float*>(args.a) + row * shape.a_row;
+        o.to = direct ? static_cast<float*>(args.c) + at : buffer;
+        if (o.store.matrix >= 0) o.matrix = static_cast<const float*>(args.vectors[o.store.matrix]) + at;
+        kTiles[vectors - 1][height - 1](o);
+        if (direct) continue;
+        finish_tile({buffer, o.to_row, height, o.columns, o.column, at, shape.c_row}, shape.epilogue,
+                    o.biases, args);
+      }
+    }
+  }
+}
+
+}  // namespace braid::rt::avx512
+#endif

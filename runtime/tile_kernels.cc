@@ -1,0 +1,24 @@
+#include "runtime/tile_kernels.h"
+
+#include "runtime/processor.h"
+
+namespace braid::rt {
+
+#ifdef __x86_64__
+namespace avx512 {
+void multiply_tiles(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
+                    const TilePart& part);
+void depthwise_tiles(const DepthwiseShape& shape, const GemmArgs& args, const float* weights,
+                     const TilePart& part);
+}  // namespace avx512
+#endif
+
+const TileKernels* tile_kernels() {
+#ifdef __x86_64__
+  static constexpr TileKernels kKernels = {avx512::multiply_tiles, avx512::depthwise_tiles};
+  if (instruction_set() == InstructionSet::avx512) return &kKernels;
+#endif
+  return nullptr;
+}
+
+}  // namespace braid::rt

@@ -1,0 +1,91 @@
+// Our own kernels for products with packed weights and for depthwise convolutions of channels-last images, f32, with 512-bit
+// vectors. They compute a tile of the result in registers and apply the epilogue while it lies in the first-level cache.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/gemm.h"
+#include "runtime/gemm_isa.h"
+
+namespace braid::rt {
+
+inline constexpr int64_t kTilePixels = 7;  // at most; sizes of images are often multiples of it
+
+// A convolution of each channel with its own taps; two spatial dimensions, channels adjacent. Strides count elements.
+struct DepthwiseShape {
+  int64_t channels = 0;
+  std::array<int64_t, 2> in = {}, out = {}, taps = {}, stride = {}, dilation = {}, pad = {};
+  int64_t a_batch = 0, out_batch = 0;
+  std::array<int64_t, 2> a_spatial = {}, out_spatial = {};
+  Epilogue epilogue;
+  // Of a row of the result, from left to right.
+  struct Tile {
+    int64_t x = 0, pixels = 0;
+    bool border = false;  // some taps are outside of the image
+  };
+  std::vector<Tile> tiles;
+  // Which pixels of a tile a tap has an element for, all bits or none: [tiles][taps[1]][kTilePixels].
+  std::vector<uint16_t> masks;
+
+  int64_t padded_channels() const { return (channels + 15) / 16 * 16; }
+};
+
+// The taps of dimension d that lie inside of the image for element `at` of the result.
+struct TapRange {
+  int64_t begin, end;
+};
+inline TapRange taps_inside(const DepthwiseShape& s, size_t d, int64_t at) {
+  const int64_t first = at * s.stride[d] - s.pad[d], step = s.dilation[d];
+  const int64_t begin = std::min(first < 0 ? (step - 1 - first) / step : 0, s.taps[d]);
+  const int64_t end = first < s.in[d] ? (s.in[d] - first + step - 1) / step : 0;
+  return {begin, std::clamp(end, begin, s.taps[d])};
+}
+
+// A part of a result, for one thread.
+struct TilePart {
+  int64_t row_begin = 0, row_end = 0;
+  int64_t column_begin = 0, column_end = 0;  // panels, or vectors of 16 channels
+};
+
+struct TileKernels {
+  // One matrix with a_col and c_col 1; panels of b are multiples of 16 up to 64 wide.
+  void (*multiply)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
+                   const TilePart& part);
+  // Rows of the result, counted over the batch. Weights are [taps][padded_channels()]. `args.b` is not read.
+  void (*depthwise)(const DepthwiseShape& shape, const GemmArgs& args, const float* weights,
+                    const TilePart& part);
+};
+
+// Null on a processor without such vectors.
+const TileKernels* tile_kernels();
+
+// Whether `multiply` is as fast as a library: a panel must stay in the second-level cache.
+inline bool suits_tiles(int64_t k, int64_t width) {
+  constexpr int64_t kMostPanelBytes = 768 * 1024;
+  return tile_kernels() != nullptr && width > 0 && width % 16 == 0 && width <= 64 &&
+         k * width * static_cast<int64_t>(sizeof(float)) <= kMostPanelBytes;
+}
+
+// Calls run(part) for parts of `rows` times `columns`, one per thread, split where the busiest thread has the least to do.
+template <class Run>
+void split_tiles(int threads, int64_t rows, int64_t columns, const Run& run) {
+  if (threads <= 1) return run(TilePart{0, rows, 0, columns});
+  const auto most = [&](int64_t count) { return (count + threads - 1) / threads; };
+  const bool by_rows = most(rows) * columns <= rows * most(columns);
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t n = omp_get_num_threads(), t = omp_get_thread_num();
+    if (by_rows)
+      run(TilePart{rows * t / n, rows * (t + 1) / n, 0, columns});
+    else
+      run(TilePart{0, rows, columns * t / n, columns * (t + 1) / n});
+  }
+}
+
+}  // namespace braid::rt

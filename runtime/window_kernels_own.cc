@@ -1,0 +1,238 @@
+#include "runtime/window_kernels_own.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "runtime/gemm_library.h"
+#include "runtime/tile_kernels.h"
+
+namespace braid::rt {
+namespace {
+
+constexpr int64_t kVector = 16;
+constexpr int64_t kStreamedRows = 2;   // up to this many rows, several panels are read at once
+constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
+
+int64_t in_blocks(int64_t count, int64_t block) { return (count + block - 1) / block; }
+
+int useful_threads(double work, int threads) { return work < kParallelWork ? 1 : threads; }
+
+// ---- one tap
+
+// The distance of adjacent pixels if all pixels of the batch are equally far apart.
+std::optional<int64_t> pixel_distance(const WindowShape& s, const std::array<int64_t, kMaxSpatial>& sizes,
+                                      const std::array<int64_t, kMaxSpatial>& strides, int64_t batch_stride) {
+  std::optional<int64_t> distance;
+  int64_t pixels = 1;
+  const auto add = [&](int64_t size, int64_t stride) {
+    if (size == 1) return true;
+    if (!distance) distance = stride;
+    const bool fits = stride == *distance * pixels;
+    pixels *= size;
+    return fits;
+  };
+  for (int d = s.spatial; d-- > 0;) {
+    if (!add(sizes[d], strides[d])) return std::nullopt;
+  }
+  if (!add(s.batch, batch_stride)) return std::nullopt;
+  return distance ? distance : 0;
+}
+
+// The product of pixels and weights that the convolution is.
+std::optional<GemmShape> as_product(const ConvolutionShape& s) {
+  if (s.transposed || s.groups != 1 || s.channels == 0) return std::nullopt;
+  if (s.channels > 1 && s.a_channel != 1) return std::nullopt;
+  if (s.filters > 1 && s.out_channel != 1) return std::nullopt;
+  GemmShape g;
+  g.m = s.batch;
+  for (int d = 0; d < s.spatial; ++d) {
+    const bool same =
+        s.taps[d] == 1 && s.pad[d] == 0 && s.in[d] == s.out[d] && (s.stride[d] == 1 || s.out[d] == 1);
+    if (!same) return std::nullopt;
+    g.m *= s.out[d];
+  }
+  const auto a_row = pixel_distance(s, s.in, s.a_spatial, s.a_batch),
+             c_row = pixel_distance(s, s.out, s.out_spatial, s.out_batch);
+  if (!a_row || !c_row) return std::nullopt;
+  g.n = s.filters;
+  g.k = s.channels;
+  g.a_row = *a_row;
+  g.c_row = *c_row;
+  g.a_col = g.c_col = 1;
+  g.epilogue = s.epilogue;
+  return g;
+}
+
+// Whole panels and one that is not much narrower: a tile of few vectors reads its rows for few sums.
+int64_t panel_width(int64_t n) {
+  const int64_t vectors = in_blocks(n, kVector);
+  if (vectors <= 4) return vectors == 4 ? 64 : 48;
+  const auto last = [&](int64_t width) { return (vectors + width - 1) % width + 1; };
+  return (last(3) == 3 && last(4) != 4) || (last(4) == 1 && last(3) > 1) ? 48 : 64;
+}
+
+class Pointwise final : public WindowKernel {
+ public:
+  Pointwise(const GemmShape& shape, const float* weights, Panels panels, int threads)
+      : shape_(shape),
+        weights_(weights),
+        panels_(panels),
+        threads_(useful_threads(static_cast<double>(shape.m) * shape.n * shape.k, threads)) {}
+  void run(const WindowArgs& args) const override {
+    GemmArgs operands;
+    operands.a = args.a;
+    operands.c = args.out;
+    std::copy(std::begin(args.vectors), std::end(args.vectors), std::begin(operands.vectors));
+    const int64_t panels = in_blocks(shape_.n, panels_.width);
+    if (shape_.m <= kStreamedRows) {
+      split(threads_, panels, [&](int64_t begin, int64_t end) {
+        own_kernels().run_panels(shape_, operands, weights_, panels_, begin, end);
+      });
+    } else {
+      split_tiles(threads_, shape_.m, panels, [&](const TilePart& part) {
+        tile_kernels()->multiply(shape_, operands, weights_, panels_, part);
+      });
+    }
+  }
+  const char* name() const override { return "own pointwise"; }
+
+ private:
+  GemmShape shape_;
+  const float* weights_;
+  Panels panels_;
+  int threads_;
+};
+
+// ---- depthwise
+
+// The library's depthwise kernels are as fast as ours where nothing follows, or something cheap.
+bool has_exponential(const Epilogue& epilogue) {
+  return std::any_of(epilogue.ops.begin(), epilogue.ops.end(), [](PostOp op) {
+    return op == PostOp::sigmoid || op == PostOp::swish || op == PostOp::tanh || op == PostOp::gelu_tanh ||
+           op == PostOp::gelu_erf;
+  });
+}
+
+std::optional<DepthwiseShape> as_depthwise(const ConvolutionShape& s) {
+  if (s.transposed || s.groups < 2 || s.channels != 1 || s.filters != 1 || s.spatial > 2) return std::nullopt;
+  if (s.a_channel != 1 || s.out_channel != 1 || !has_exponential(s.epilogue)) return std::nullopt;
+  DepthwiseShape out;
+  out.channels = s.groups;
+  out.a_batch = s.a_batch;
+  out.out_batch = s.out_batch;
+  const int offset = 2 - s.spatial;
+  out.in = out.out = out.taps = out.stride = out.dilation = {1, 1};
+  for (int d = 0; d < s.spatial; ++d) {
+    out.in[offset + d] = s.in[d];
+    out.out[offset + d] = s.out[d];
+    out.taps[offset + d] = s.taps[d];
+    out.stride[offset + d] = s.stride[d];
+    out.dilation[offset + d] = s.dilation[d];
+    out.pad[offset + d] = s.pad[d];
+    out.a_spatial[offset + d] = s.a_spatial[d];
+    out.out_spatial[offset + d] = s.out_spatial[d];
+  }
+  out.epilogue = s.epilogue;
+  const int64_t width = out.out[1], tiles = in_blocks(width, kTilePixels);
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t x = width * t / tiles, pixels = width * (t + 1) / tiles - x;
+    bool border = false;
+    for (int64_t tap = 0; tap < out.taps[1]; ++tap) {
+      for (int64_t p = 0; p < kTilePixels; ++p) {
+        const TapRange inside = taps_inside(out, 1, x + std::min(p, pixels - 1));
+        const bool has = inside.begin <= tap && tap < inside.end;
+        out.masks.push_back(has ? 0xffff : 0);
+        border |= !has;
+      }
+    }
+    out.tiles.push_back({x, pixels, border});
+  }
+  return out;
+}
+
+class Depthwise final : public WindowKernel {
+ public:
+  Depthwise(const DepthwiseShape& shape, int64_t batch, const float* weights, int threads)
+      : shape_(shape), rows_(batch * shape.out[0]), weights_(weights) {
+    const double sums = static_cast<double>(rows_) * shape.out[1] * shape.channels;
+    threads_ = useful_threads(sums * shape.taps[0] * shape.taps[1], threads);
+  }
+  void run(const WindowArgs& args) const override {
+    GemmArgs operands;
+    operands.a = args.a;
+    operands.c = args.out;
+    std::copy(std::begin(args.vectors), std::end(args.vectors), std::begin(operands.vectors));
+    split_tiles(threads_, rows_, in_blocks(shape_.channels, kVector),
+                [&](const TilePart& part) { tile_kernels()->depthwise(shape_, operands, weights_, part); });
+  }
+  const char* name() const override { return "own depthwise"; }
+
+ private:
+  DepthwiseShape shape_;
+  int64_t rows_;
+  const float* weights_;
+  int threads_;
+};
+
+}  // namespace
+
+template <class Fill>
+const float* OwnWindows::packed(const ConvolutionShape& s, const float* b, int64_t elements,
+                                const Fill& fill) {
+  ConvolutionShape weights;
+  weights.spatial = s.spatial;
+  weights.taps = s.taps;
+  weights.groups = s.groups;
+  weights.channels = s.channels;
+  weights.filters = s.filters;
+  weights.b_group = s.b_group;
+  weights.b_channel = s.b_channel;
+  weights.b_filter = s.b_filter;
+  weights.b_tap = s.b_tap;
+  for (const Packed& p : packed_) {
+    if (p.b == b && p.weights == weights) return reinterpret_cast<const float*>(p.bytes.get());
+  }
+  AlignedBytes bytes = aligned_bytes(static_cast<size_t>(elements) * sizeof(float));
+  auto* const out = reinterpret_cast<float*>(bytes.get());
+  std::fill(out, out + elements, 0.0f);
+  fill(out);
+  packed_.push_back({b, weights, std::move(bytes)});
+  return out;
+}
+
+std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, const float* constant_b,
+                                                 int threads) {
+  if (constant_b == nullptr || tile_kernels() == nullptr) return nullptr;
+  if (const std::optional<GemmShape> g = as_product(s)) {
+    const int64_t width = panel_width(g->n), panels = in_blocks(g->n, width);
+    if (!suits_tiles(g->k, width)) return nullptr;
+    const float* const weights = packed(s, constant_b, panels * width * g->k, [&](float* out) {
+      for (int64_t n = 0; n < g->n; ++n) {
+        for (int64_t k = 0; k < g->k; ++k)
+          out[n / width * width * g->k + k * width + n % width] =
+              constant_b[n * s.b_filter + k * s.b_channel];
+      }
+    });
+    return std::make_unique<Pointwise>(*g, weights, Panels{width, width * g->k}, threads);
+  }
+  if (const std::optional<DepthwiseShape> d = as_depthwise(s)) {
+    const int64_t padded = d->padded_channels();
+    const float* const weights = packed(s, constant_b, padded * d->taps[0] * d->taps[1], [&](float* out) {
+      const int offset = 2 - s.spatial;
+      for (int64_t y = 0; y < d->taps[0]; ++y) {
+        for (int64_t x = 0; x < d->taps[1]; ++x) {
+          const int64_t tap =
+              (s.spatial == 2 ? y * s.b_tap[0] : 0) + (s.spatial >= 1 ? x * s.b_tap[1 - offset] : 0);
+          for (int64_t c = 0; c < d->channels; ++c)
+            out[(y * d->taps[1] + x) * padded + c] = constant_b[c * s.b_group + tap];
+        }
+      }
+    });
+    return std::make_unique<Depthwise>(*d, s.batch, weights, threads);
+  }
+  return nullptr;
+}
+
+}  // namespace braid::rt

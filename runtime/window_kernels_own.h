@@ -1,0 +1,33 @@
+// Convolutions that we compute ourselves where the processor has 512-bit vectors (tile_kernels.h): those with one tap and
+// depthwise ones, of channels-last images, with constant weights. Against oneDNN 2.6, which has kernels for both, they gain most
+// where an activation follows: its exponential takes twice as long.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/aligned_bytes.h"
+#include "runtime/window_kernels.h"
+
+namespace braid::rt {
+
+// Of one library. Packed weights are shared by shapes with other sizes of the image.
+class OwnWindows {
+ public:
+  // Null for all other convolutions. The kernel must not outlive this object.
+  std::unique_ptr<WindowKernel> kernel(const ConvolutionShape& shape, const float* constant_b, int threads);
+
+ private:
+  struct Packed {
+    const float* b;
+    ConvolutionShape weights;  // only what describes them
+    AlignedBytes bytes;
+  };
+  template <class Fill>
+  const float* packed(const ConvolutionShape& shape, const float* b, int64_t elements, const Fill& fill);
+
+  std::vector<Packed> packed_;
+};
+
+}  // namespace braid::rt
