@@ -29,6 +29,8 @@ class InstanceCore : private Reporter {
   BraidStatus status();
   BraidStatus synchronize(int64_t timeout_ms);
   const Failure& failure() const { return failure_; }
+  // An exception has left one of them: the instance is of no more use.
+  BraidStatus thrown(BraidStatus status, const char* function, const char* why) noexcept;
 
  private:
   friend class Instance;
@@ -66,6 +68,7 @@ class InstanceCore : private Reporter {
   bool lost_peer();
   std::string missing_ranks();
   void give_up();
+  void tear_down();
   bool idle(int64_t timeout_ms);
   void release();
 

@@ -16,6 +16,13 @@ void keep(std::vector<std::shared_ptr<DeviceWeights>> weights) {
 }  // namespace
 
 InstanceCore::~InstanceCore() {
+  try {
+    tear_down();
+  } catch (...) {  // out of host memory: what is left stays
+  }
+}
+
+void InstanceCore::tear_down() {
   constexpr int64_t kTimeoutMs = 600'000;
   const int64_t timeout = timeout_ms_ < 0 ? kTimeoutMs : timeout_ms_;
   (void)cudaSetDevice(device_);

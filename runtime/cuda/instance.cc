@@ -81,35 +81,42 @@ std::string& reported() {
   thread_local std::string message;
   return message;
 }
-BraidStatus report(BraidStatus status, const std::string& message) {
-  reported() = message;
+BraidStatus report(BraidStatus status, const char* function, const char* why) noexcept {
+  try {
+    reported() = std::string(function) + ": " + why;
+  } catch (...) {
+    reported().clear();
+  }
   return status;
 }
 
 InstanceCore& core(BraidCudaInstance* i) { return reinterpret_cast<Instance*>(i)->core(); }
 
-BraidStatus prepare(BraidCudaInstance* i, const int64_t* dims) {
-  if (i == nullptr) return report(BRAID_INVALID_ARGUMENT, "prepare: null instance");
+// What `call` of the core returns. Nothing is thrown out of a function of the table.
+template <class Call>
+BraidStatus guarded(BraidCudaInstance* i, const char* function, Call call) noexcept {
+  if (i == nullptr) return report(BRAID_INVALID_ARGUMENT, function, "null instance");
   try {
-    return core(i).prepare(dims);
+    return call(core(i));
+  } catch (const std::bad_alloc&) {
+    return core(i).thrown(BRAID_OUT_OF_MEMORY, function, "out of host memory");
   } catch (...) {
-    return report(BRAID_OUT_OF_MEMORY, "prepare: out of host memory");
+    return core(i).thrown(BRAID_INTERNAL_ERROR, function, "unexpected exception");
   }
+}
+
+BraidStatus prepare(BraidCudaInstance* i, const int64_t* dims) {
+  return guarded(i, "prepare", [&](InstanceCore& c) { return c.prepare(dims); });
 }
 BraidStatus run(BraidCudaInstance* i, const void* const* inputs, void* const* outputs, void* stream) {
-  if (i == nullptr) return report(BRAID_INVALID_ARGUMENT, "run: null instance");
-  try {
-    return core(i).run(inputs, outputs, static_cast<cudaStream_t>(stream));
-  } catch (...) {
-    return report(BRAID_OUT_OF_MEMORY, "run: out of host memory");
-  }
+  return guarded(i, "run",
+                 [&](InstanceCore& c) { return c.run(inputs, outputs, static_cast<cudaStream_t>(stream)); });
 }
 BraidStatus status(BraidCudaInstance* i) {
-  return i == nullptr ? report(BRAID_INVALID_ARGUMENT, "status: null instance") : core(i).status();
+  return guarded(i, "status", [](InstanceCore& c) { return c.status(); });
 }
 BraidStatus synchronize(BraidCudaInstance* i, int64_t timeout_ms) {
-  return i == nullptr ? report(BRAID_INVALID_ARGUMENT, "synchronize: null instance")
-                      : core(i).synchronize(timeout_ms);
+  return guarded(i, "synchronize", [&](InstanceCore& c) { return c.synchronize(timeout_ms); });
 }
 const char* last_error(const BraidCudaInstance* i) {
   return i == nullptr ? reported().c_str()
@@ -120,20 +127,21 @@ void destroy(BraidCudaInstance* i) { delete reinterpret_cast<Instance*>(i); }
 }  // namespace
 
 BraidStatus create_instance(const BraidCudaCreateInfo* info, BraidCudaInstance** out, Instance* (*make)()) {
-  if (info == nullptr || out == nullptr) return report(BRAID_INVALID_ARGUMENT, "create: null argument");
+  if (info == nullptr || out == nullptr) return report(BRAID_INVALID_ARGUMENT, "create", "null argument");
   *out = nullptr;
   try {
     std::unique_ptr<Instance> instance(make());
     if (!instance->core().set_up(*info)) {
       const Failure& failure = instance->core().failure();
-      return report(failure.status, failure.message);
+      reported() = failure.message;
+      return failure.status;
     }
     *out = reinterpret_cast<BraidCudaInstance*>(instance.release());
     return BRAID_OK;
   } catch (const std::bad_alloc&) {
-    return report(BRAID_OUT_OF_MEMORY, "create: out of host memory");
+    return report(BRAID_OUT_OF_MEMORY, "create", "out of host memory");
   } catch (...) {
-    return report(BRAID_INTERNAL_ERROR, "create: unexpected exception");
+    return report(BRAID_INTERNAL_ERROR, "create", "unexpected exception");
   }
 }
 

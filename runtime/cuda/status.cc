@@ -48,6 +48,17 @@ void InstanceCore::give_up() {
   groups_.abort();
 }
 
+BraidStatus InstanceCore::thrown(BraidStatus status, const char* function, const char* why) noexcept {
+  broken_ = true;
+  failure_.status = status;
+  try {
+    failure_.message = std::string(function) + ": " + why;
+  } catch (...) {
+    failure_.message.clear();
+  }
+  return status;
+}
+
 BraidStatus InstanceCore::status() {
   failure_.node = nullptr;
   return broken_ || !healthy() ? failure_.status : BRAID_OK;

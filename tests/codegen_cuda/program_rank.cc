@@ -58,6 +58,11 @@ void ProgramRank::destroy() {
   instance_ = nullptr;
 }
 
+void ProgramRank::abort_communicator() {
+  if (comm_ != nullptr) check(ncclCommAbort(comm_), "ncclCommAbort");
+  comm_ = nullptr;
+}
+
 bool ProgramRank::communicator_works() {
   float* one = floats({1.0f});
   if (ok()) check(ncclAllReduce(one, one, 1, ncclFloat32, ncclSum, comm_, stream_), "ncclAllReduce");

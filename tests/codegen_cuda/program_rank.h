@@ -29,6 +29,7 @@ class ProgramRank {
   BraidStatus run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs);
   BraidStatus synchronize(int64_t timeout_ms);
   void destroy();  // the instance
+  void abort_communicator();  // the caller's
   // Whether the caller's communicator still adds up 1 over all ranks. Collective.
   bool communicator_works();
 
