@@ -163,8 +163,9 @@ void CudaRun::run_all() const {
   std::vector<rt::MappedFile> weights;
   std::vector<BraidCudaHostRank> ranks;
   for (std::size_t r = 0; r < memory_.size(); ++r) {
-    weights.push_back(table_.rank_weights_bytes > 0 ? map_weights(files_, fmt::format("weights.rank{}.bin", r))
-                                                    : rt::MappedFile());
+    weights.push_back(table_.rank_weights_bytes > 0
+                          ? map_weights(files_, fmt::format("weights.rank{}.bin", r))
+                          : rt::MappedFile());
   }
   for (std::size_t r = 0; r < memory_.size(); ++r) ranks.push_back(host_rank(r, weights[r]));
   std::vector<double> step_us(memory_.size() * static_cast<std::size_t>(steps()));
@@ -175,18 +176,20 @@ void CudaRun::run_all() const {
   BraidStatus status = BRAID_OK;
   const std::string error = run(host, &status);
   if (!error.empty() || status != BRAID_OK) {
-    ir::user_error(kRankFailed, {.file = files_.dir},
-                   fmt::format("the program failed on the {}: {}", files_.emulated ? "emulated device" : "GPU",
-                               error));
+    ir::user_error(
+        kRankFailed, {.file = files_.dir},
+        fmt::format("the program failed on the {}: {}", files_.emulated ? "emulated device" : "GPU", error));
   }
   for (std::size_t r = 0; r < memory_.size(); ++r)
-    std::copy_n(step_us.data() + r * static_cast<std::size_t>(steps()), steps(), memory_[r].step_us->doubles());
+    std::copy_n(step_us.data() + r * static_cast<std::size_t>(steps()), steps(),
+                memory_[r].step_us->doubles());
 }
 
 void CudaRun::run_rank(const BraidCudaHostPeers& peers) const {
   const auto r = static_cast<std::size_t>(peers.rank);
-  const rt::MappedFile weights =
-      table_.rank_weights_bytes > 0 ? map_weights(files_, fmt::format("weights.rank{}.bin", r)) : rt::MappedFile();
+  const rt::MappedFile weights = table_.rank_weights_bytes > 0
+                                     ? map_weights(files_, fmt::format("weights.rank{}.bin", r))
+                                     : rt::MappedFile();
   const BraidCudaHostRank rank = host_rank(r, weights);
   BraidCudaHostRun host{};
   host.ranks = &rank;

@@ -165,8 +165,9 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
       run(world.rank(), &world);
       return 0;
     };
-    const rt::Status status = options.ranks_as == RanksAs::threads ? rt::launch_threads(ranks, launch, function)
-                                                       : rt::launch_processes(ranks, launch, function);
+    const rt::Status status = options.ranks_as == RanksAs::threads
+                                  ? rt::launch_threads(ranks, launch, function)
+                                  : rt::launch_processes(ranks, launch, function);
     if (!status.ok()) ir::user_error(kRankFailed, {}, status.message);
   }
 

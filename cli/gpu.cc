@@ -1,10 +1,15 @@
 #include "cli/gpu.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 #include "cli/errors.h"
@@ -75,13 +80,56 @@ std::vector<Gpu> ask_driver(std::string& why) {
   return gpus;
 }
 
+// A process that has initialised CUDA cannot make ranks by fork, so a child asks. It writes what is missing on the first
+// line, then a line per GPU.
+void write_gpus(int descriptor) {
+  std::string why;
+  const std::vector<Gpu> gpus = ask_driver(why);
+  std::string text = why + "\n";
+  for (const Gpu& gpu : gpus)
+    text +=
+        fmt::format("{} {} {} {}\n", gpu.major, gpu.minor, gpu.pci_bus.empty() ? "?" : gpu.pci_bus, gpu.name);
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t written = ::write(descriptor, text.data() + at, text.size() - at);
+    if (written <= 0) return;
+    at += static_cast<std::size_t>(written);
+  }
+}
+
+std::vector<Gpu> ask_driver_in_a_child(std::string& why) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return ask_driver(why);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    write_gpus(ends[1]);
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 1; child > 0 && got != 0;) {
+    got = ::read(ends[0], buffer, sizeof buffer);
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(ends[0]);
+  while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  std::istringstream lines(text);
+  if (!std::getline(lines, why)) why = "NVIDIA's driver does not answer";
+  std::vector<Gpu> gpus;
+  for (Gpu gpu; lines >> gpu.major >> gpu.minor >> gpu.pci_bus && std::getline(lines >> std::ws, gpu.name);)
+    gpus.push_back(gpu);
+  return gpus;
+}
+
 }  // namespace
 
 std::string Gpu::architecture() const { return fmt::format("sm_{}{}", major, minor); }
 
 const std::vector<Gpu>& find_gpus(std::string* why) {
   static std::string reason;
-  static const std::vector<Gpu> gpus = ask_driver(reason);
+  static const std::vector<Gpu> gpus = ask_driver_in_a_child(reason);
   if (why != nullptr) *why = reason;
   return gpus;
 }

@@ -6,6 +6,7 @@
 
 #include "cli/errors.h"
 #include "ir/error.h"
+#include "runtime/comm/control_bootstrap.h"
 #include "runtime/comm/settings.h"
 #include "runtime/emulated/variables.h"
 
@@ -48,6 +49,9 @@ void check_environment(const ProgramFiles& program, int ranks) {
                                ranks));
   }
   if (program.abi != codegen::ProgramAbi::cuda) return;
+  std::optional<rt::control::Address> address;
+  if (const rt::Status status = rt::master_address(&address); !status.ok())
+    ir::user_error(kBadVariable, {}, status.message, hint);
   for (const emulated::Variable& variable : emulated::kVariables) {
     std::int64_t ignored = 0;
     if (const std::string wrong = read_variable(variable, &ignored); !wrong.empty())

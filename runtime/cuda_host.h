@@ -27,7 +27,8 @@ typedef struct BraidCudaHostPeers {
   int32_t local_rank; /* among those of this machine: which device it takes */
   /* Gives all ranks the bytes of rank 0. 0: it cannot, and why. */
   int (*broadcast)(void* user, void* data, uint64_t bytes, char* text, uint64_t text_bytes);
-  /* How far this rank is: 1 when it is ready for its first step, 2 when it has begun that one, and so on. */
+  /* How far this rank is: 1 when it is ready for its first step, 2 when it has issued that one, and so on; in
+   * the end one more. */
   void (*reached)(void* user, uint64_t progress);
   /* Waits until all ranks are that far. 0: one is lost or late, and which. */
   int (*await_all)(void* user, uint64_t progress, char* text, uint64_t bytes);
@@ -57,7 +58,7 @@ typedef struct BraidCudaHostRun {
   void* progress_user;
 } BraidCudaHostRun;
 
-/* The status of the first rank that failed by itself; its message, in `message`, with the number of its rank if they are threads. */
+/* The status of the first rank that failed by itself; in `message` its message, with its number if ranks are threads. */
 BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* message, uint64_t message_bytes);
 
 #ifdef __cplusplus

@@ -42,17 +42,19 @@ Status invite(bool one_machine, Invitation* invitation, Socket* listener) {
   return {};
 }
 
-Status broadcast(World& world, Invitation* invitation) {
+// After it all ranks are there.
+Status spread(World& world, Invitation* invitation) {
   std::vector<int> ranks(static_cast<size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   Communicator* all = nullptr;
   if (Status made = world.group(ranks, "control", &all); !made.ok()) return made;
-  return all->run({.kind = CollectiveKind::broadcast,
-                   .dtype = DType::u8,
-                   .count = sizeof *invitation,
-                   .input = invitation,
-                   .output = invitation,
-                   .label = "control"});
+  const Status sent = all->run({.kind = CollectiveKind::broadcast,
+                                .dtype = DType::u8,
+                                .count = sizeof *invitation,
+                                .input = invitation,
+                                .output = invitation,
+                                .label = "control"});
+  return sent.ok() ? all->run({.kind = CollectiveKind::barrier, .label = "control"}) : sent;
 }
 
 // Another run's rank 0 may have the port for a little longer.
@@ -112,7 +114,7 @@ Status join_control(World& world, bool one_machine, const std::string& subject,
     invitation.failed = 1;
     std::strncpy(invitation.host, invited.message.c_str(), sizeof invitation.host - 1);
   }
-  if (Status sent = broadcast(world, &invitation); !sent.ok()) return sent;
+  if (Status sent = spread(world, &invitation); !sent.ok()) return sent;
   if (invitation.failed != 0)
     return Status::error(StatusCode::system, std::string("rank 0: ") + invitation.host);
   ControlOptions options{.rank = world.rank(),

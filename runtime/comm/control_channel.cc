@@ -31,7 +31,7 @@ std::string seconds(int64_t ns) {
 
 std::string place(uint64_t progress) {
   if (progress == 0) return "is not ready for its first step";
-  return progress == 1 ? "has not begun its first step" : "is at step " + std::to_string(progress - 1);
+  return "has issued " + std::to_string(progress - 1) + (progress == 2 ? " step" : " steps");
 }
 
 }  // namespace
@@ -255,10 +255,12 @@ bool ControlChannel::lost() const {
 
 int ControlChannel::missing(std::string* text) const {
   std::unique_lock lock(mutex_);
-  int count = 0;
-  changed_.wait_for(lock, std::chrono::nanoseconds(silence_ns_ + 4 * beat_ns_),
-                    [&] { return (count = count_missing(text)) > 0; });
-  return count;
+  // A collective may fail before it is known here that its peer has ended, and a rank that is behind may soon be silent.
+  changed_.wait_for(lock, std::chrono::nanoseconds(silence_ns_ + 4 * beat_ns_), [&] {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [&](const Peer& each) { return each.life > Life::gave_up || silent(each); });
+  });
+  return count_missing(text);
 }
 
 int ControlChannel::count_missing(std::string* text) const {
@@ -277,11 +279,11 @@ int ControlChannel::count_missing(std::string* text) const {
       add(named, counts[0], who + "has failed: " + peer.error);
     } else if (peer.life == Life::ended) {
       add(named, counts[0], who + "has ended");
-    } else if (peer.life == Life::present && peer.silent_ns > silence_ns_) {
+    } else if (silent(peer)) {
       add(named, counts[0], who + "has sent nothing for " + seconds(peer.silent_ns));
     } else if (peer.progress < most && peer.life != Life::gave_up && r != static_cast<size_t>(rank())) {
       add(behind, counts[1],
-          who + place(peer.progress) + (most > 1 ? ", others at step " + std::to_string(most - 1) : ""));
+          who + place(peer.progress) + (most > 1 ? ", others " + std::to_string(most - 1) : ""));
     } else if (peer.life != Life::present && r != static_cast<size_t>(rank())) {
       add(gone, counts[2], who + (peer.life == Life::left ? "has finished" : "has given up: " + peer.error));
     }
@@ -306,9 +308,8 @@ void ControlChannel::leave(const std::string& error, bool consequence) {
   if (rank() == 0) {
     tell();
     changed_.wait_for(lock, std::chrono::milliseconds(options_.timeout_ms), [&] {
-      return std::all_of(peers_.begin(), peers_.end(), [&](const Peer& each) {
-        return each.life != Life::present || each.silent_ns > silence_ns_;
-      });
+      return std::all_of(peers_.begin(), peers_.end(),
+                         [&](const Peer& each) { return each.life != Life::present || silent(each); });
     });
   }
   send_to_all(Kind::bye, Writer().number(static_cast<uint64_t>(self.life), 1).text(error).done());

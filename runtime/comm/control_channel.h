@@ -40,15 +40,15 @@ class ControlChannel {
   // Every rank gets the bytes of rank 0: at most 64 KiB. Fails if rank 0 is lost or the time-out passes.
   Status broadcast(std::span<std::byte> data);
 
-  // How far this rank is: 0 at first, 1 when it is ready for its first step, 2 when it has begun that one, and so on.
+  // How far this rank is: 0 at first, 1 when it is ready for its first step, 2 when it has issued that one, and so on.
   void reached(uint64_t progress);
   // Waits until all ranks are that far. Fails if one is lost or the time-out passes, and names it.
   Status await_all(uint64_t progress);
 
   // Whether a rank has ended or failed. Does not wait.
   bool lost() const;
-  // For a rank that waits in vain: how many ranks are missing, and in `text` which and why. If none is yet, waits until
-  // one is, for as long as it takes to notice that a rank is silent.
+  // For a rank that waits in vain: how many ranks are missing, and in `text` which and why: those that have ended, failed
+  // or fallen silent, otherwise those that are behind. Waits for the former as long as it takes to notice silence.
   int missing(std::string* text) const;
 
   // The end of this rank's part; with an error if it has failed, which the others then give as the reason unless it is a
@@ -81,6 +81,7 @@ class ControlChannel {
   void wake() const;
 
   static bool absent(const Peer& peer) { return peer.life >= Life::gave_up; }
+  bool silent(const Peer& peer) const { return peer.life == Life::present && peer.silent_ns > silence_ns_; }
   int count_missing(std::string* text) const;
 
   const ControlOptions options_;

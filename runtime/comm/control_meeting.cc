@@ -261,6 +261,7 @@ class Visit {
   // False: what listens there is not rank 0 of this run, or not yet; `why` says what was seen.
   bool succeed(Status* out, std::vector<Member>* members, std::string* why) {
     const std::optional<Message> challenge = hear(deadline_);
+    if (!challenge && !link_.ended()) return no(why, "says nothing");
     if (!challenge || challenge->kind != Kind::challenge) return no(why, "is no rank 0 of Braid's");
     Reader in(challenge->fields);
     const uint64_t version = in.number(4);

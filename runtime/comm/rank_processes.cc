@@ -15,9 +15,10 @@
 namespace braid::rt {
 namespace {
 
-constexpr int64_t kLookNs = 100'000'000;      // between two checks of the ranks
-constexpr int kLookWithoutDescriptorsMs = 5;  // the same, if no descriptor tells that a rank has ended
-constexpr int64_t kDeathNs = 5'000'000'000;   // in which a killed process must end
+constexpr int64_t kLookNs = 100'000'000;       // between two checks of the ranks
+constexpr int kLookWithoutDescriptorsMs = 5;   // the same, if no descriptor tells that a rank has ended
+constexpr int64_t kLastWordsNs = 500'000'000;  // in which a rank ends that has timed out
+constexpr int64_t kDeathNs = 5'000'000'000;    // in which a killed process must end
 
 std::string describe_signal(int signal) {
   return "signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
@@ -119,7 +120,7 @@ void RankProcesses::judge(Rank& rank, int64_t passed_ns) {
     rank.stopped_ns += passed_ns;
     if (lost || rank.stopped_ns > 2 * patience_ns)
       give_up(rank, "was stopped by " + describe_signal(rank.stop_signal));
-  } else if (lost && failed_ns_ > patience_ns) {
+  } else if (lost && failed_ns_ > patience_ns + kLastWordsNs) {
     give_up(rank, "still ran " + std::to_string(memory_.timeout_ms()) + " ms after the run had failed");
   }
 }

@@ -4,8 +4,8 @@
 // A rank that computes may be silent for any time. It is killed and named if
 //   - it is stopped (SIGSTOP, an abandoned debugger) and the run has failed, or it has been stopped for twice
 //     the World's time-out: by then the ranks that wait for it have reported it;
-//   - it still runs one time-out after the run has failed, that is, a rank has ended with an error, or the
-//     World has failed and a rank has ended because of that. By then it has timed out on its peers as well.
+//   - it still runs one time-out and a little after the run has failed, that is, a rank has ended with an error, or
+//     the World has failed and a rank has ended because of that. By then it has timed out on its peers as well.
 // Time counts only while this process runs, so suspending all of them is harmless.
 #pragma once
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "runtime/cuda/api.h"
@@ -11,6 +12,8 @@ namespace braid::rt::cuda {
 
 class HostComm {
  public:
+  using GiveUp = std::function<bool()>;
+
   HostComm() = default;
   HostComm(const HostComm&) = delete;
   HostComm& operator=(const HostComm&) = delete;
@@ -18,7 +21,6 @@ class HostComm {
   ncclComm_t get() const { return comm_; }
 
   // `give_up` is asked again and again. ncclInProgress: it was true.
-  template <class GiveUp>
   ncclResult_t make(int ranks, const ncclUniqueId& id, int rank, const GiveUp& give_up) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -27,7 +29,6 @@ class HostComm {
   }
 
   // Of ranks that have all come to this end; otherwise it is aborted.
-  template <class GiveUp>
   void release(bool well, const GiveUp& give_up) {
     if (comm_ == nullptr) return;
     if (well) well = finished(ncclCommFinalize(comm_), give_up);
@@ -39,12 +40,10 @@ class HostComm {
   }
 
  private:
-  template <class GiveUp>
   bool finished(ncclResult_t e, const GiveUp& give_up) const {
     return e == ncclSuccess || (e == ncclInProgress && settle(give_up) == ncclSuccess);
   }
 
-  template <class GiveUp>
   ncclResult_t settle(const GiveUp& give_up) const {
     for (;;) {
       ncclResult_t state = ncclSuccess;

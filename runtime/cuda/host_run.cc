@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -33,7 +34,8 @@ class Rank {
   }
 
   // A rank that cannot begin must not be waited for in a step.
-  bool run() { return make() && all_ready() && copy_in() && steps() && copy_out(); }
+  // One that is done keeps its communicator until the others are, too.
+  bool run() { return make() && all_at(1) && copy_in() && steps() && copy_out() && all_at(run_.steps + 2); }
 
   BraidStatus status() const { return status_; }
   const std::string& message() const { return message_; }
@@ -67,7 +69,7 @@ class Rank {
   }
 
   // When to stop waiting for other ranks: one is lost, or the time is over, which begins now.
-  auto giving_up() const {
+  std::function<bool()> giving_up() const {
     return [this, begin = Clock::now()] {
       return peers_.lost(peers_.user) != 0 ||
              (run_.timeout_ms >= 0 && Clock::now() - begin > std::chrono::milliseconds(run_.timeout_ms));
@@ -93,10 +95,11 @@ class Rank {
                          e == ncclInProgress);
   }
 
-  bool all_ready() {
+  bool all_at(int progress) {
     char text[kText] = "";
-    peers_.reached(peers_.user, 1);
-    return peers_.await_all(peers_.user, 1, text, sizeof text) != 0 || fail(BRAID_COMM_ERROR, text, true);
+    const auto n = static_cast<uint64_t>(progress);
+    peers_.reached(peers_.user, n);
+    return peers_.await_all(peers_.user, n, text, sizeof text) != 0 || fail(BRAID_COMM_ERROR, text, true);
   }
 
   // Waits for the latest `steps` steps. A step that is overdue has failed if a rank is missing; otherwise all of them may
@@ -217,8 +220,8 @@ class Rank {
       const auto k = static_cast<size_t>(s % kTimedAtOnce);
       if (timed && k == 0 && !read_times(s - kTimedAtOnce, kTimedAtOnce)) return false;
       if (timed && !record(begins_, k)) return false;
-      peers_.reached(peers_.user, static_cast<uint64_t>(s) + 2);
       if (!ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream))) return false;
+      peers_.reached(peers_.user, static_cast<uint64_t>(s) + 2);
       if (timed && !record(ends_, k)) return false;
     }
     if (!await(run_.steps)) return false;

@@ -93,7 +93,7 @@ TEST_P(ControlFaults, ARankThatHangsIsNamedByHowFarItIs) {
         const Status all = channel.await_all(3);
         EXPECT_FALSE(all.ok());
         EXPECT_THAT(all.message,
-                    AllOf(HasSubstr(victims_name()), HasSubstr(") is at step 1, others at step 2")));
+                    AllOf(HasSubstr(victims_name()), HasSubstr(") has issued 1 step, others 2")));
         std::string text;
         EXPECT_EQ(channel.missing(&text), 1);
         EXPECT_THAT(text, HasSubstr(victims_name()));
@@ -144,7 +144,7 @@ TEST(ControlChannelTest, NobodyIsMissingWhenAllAnswer) {
         EXPECT_TRUE(channel.await_all(2).ok());
         std::string text;
         EXPECT_EQ(channel.missing(&text), 0);
-        EXPECT_THAT(text, HasSubstr("all ranks answer, and each is at step"));
+        EXPECT_THAT(text, HasSubstr("all ranks answer, and each has issued"));
         channel.reached(3);
         EXPECT_TRUE(channel.await_all(3).ok());
       });
