@@ -65,7 +65,8 @@ class Rank {
   bool fail_together(const std::string& message, bool consequence = false) {
     char text[kText] = "";
     consequence |= peers_.missing(peers_.user, text, sizeof text) > 0;
-    return fail(BRAID_COMM_ERROR, text[0] != '\0' ? message + ": " + text : message, consequence);
+    const bool said = message.find(text) != std::string::npos;
+    return fail(BRAID_COMM_ERROR, said ? message : message + ": " + text, consequence);
   }
 
   // When to stop waiting for other ranks: one is lost, or the time is over, which begins now.
@@ -102,28 +103,26 @@ class Rank {
     return peers_.await_all(peers_.user, n, text, sizeof text) != 0 || fail(BRAID_COMM_ERROR, text, true);
   }
 
-  // Waits for the latest `steps` steps. A step that is overdue has failed if a rank is missing; otherwise all of them may
-  // together take as long as that many.
+  // Waits for the latest `steps` steps. One that is overdue has failed if a rank is missing; otherwise all of them may
+  // together take as long as that many. Looks are short, as a lost rank is known here before the step is overdue.
   bool await(int steps = 1) {
     const auto begin = Clock::now();
     const auto limit = std::chrono::milliseconds(run_.timeout_ms);
-    auto next_question = begin + limit;
+    question_ = run_.timeout_ms < 0 ? Clock::time_point::max() : begin + limit;
     for (;;) {
       const BraidStatus e = program_.synchronize(instance_, kLookMs);
       if (e == BRAID_OK) return true;
-      if (program_.status(instance_) != BRAID_OK)  // otherwise it is only not done yet
-        return ok(e);
-      if (peers_.lost(peers_.user) != 0) return fail_together("the step cannot be completed", true);
-      if (run_.timeout_ms < 0 || Clock::now() < next_question) continue;
-      next_question += limit;
-      char text[kText] = "";
-      const bool missing = peers_.missing(peers_.user, text, sizeof text) > 0;
-      if (missing || Clock::now() - begin > limit * steps) {
-        return fail(BRAID_COMM_ERROR,
-                    "the step is not done after " + std::to_string(run_.timeout_ms) + " ms: " + text,
-                    missing);
-      }
+      if (program_.status(instance_) != BRAID_OK) return ok(e);  // otherwise it is only not done yet
+      if (run_.timeout_ms >= 0 && Clock::now() - begin > limit * steps)
+        return fail_together("the step is not done after " + std::to_string(run_.timeout_ms) + " ms");
     }
+  }
+
+  // BraidCudaCreateInfo's: nobody is missing before a rank is lost or a wait has lasted as long as a step may.
+  static int missing(void* user, char* text, uint64_t bytes) {
+    const Rank& self = *static_cast<const Rank*>(user);
+    const BraidCudaHostPeers& peers = self.peers_;
+    return Clock::now() < self.question_ && peers.lost(peers.user) == 0 ? 0 : peers.missing(peers.user, text, bytes);
   }
 
   bool create() {
@@ -138,8 +137,9 @@ class Rank {
     info.comm = comm_.get();
     info.progress = run_.progress;
     info.progress_user = run_.progress_user;
-    info.missing = peers_.missing;
-    info.missing_user = peers_.user;
+    info.missing = missing;
+    info.missing_user = this;
+    info.timeout_ms = run_.timeout_ms;
     return ok(program_.create(&info, &instance_)) && ok(program_.prepare(instance_, run_.dims)) &&
            ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
@@ -283,6 +283,7 @@ class Rank {
   std::vector<void*> outputs_;
   std::vector<cudaEvent_t> begins_, ends_;  // of the latest steps
   BraidStatus status_ = BRAID_OK;
+  Clock::time_point question_ = Clock::time_point::min();  // from when on a wait asks who is missing
   bool consequence_ = false;  // of another rank's failure
   std::string message_;
 };

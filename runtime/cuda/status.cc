@@ -82,11 +82,11 @@ BraidStatus InstanceCore::synchronize(int64_t timeout_ms) {
     if (!healthy()) return failure_.status;
     if (deadline.over()) {
       overdue_ = true;
-      fail(BRAID_COMM_ERROR, "the step is not done after " + std::to_string(timeout_ms) + " ms");
       const std::string missing = missing_ranks();
-      failure_.message += missing;
-      // Otherwise it may still be done.
-      if (!missing.empty()) {
+      if (missing.empty()) {  // it may still be done
+        fail(BRAID_COMM_ERROR, "the step is not done after " + std::to_string(timeout_ms) + " ms");
+      } else {
+        fail(BRAID_COMM_ERROR, "the step cannot be completed" + missing);
         broken_ = true;
         give_up();
       }

@@ -89,7 +89,7 @@ TEST_F(TimeOuts, AWaitFindsWhoIsMissing) {
   info.missing = one_is_missing;
   alone(info, [](ProgramRank& self) {
     EXPECT_EQ(self.synchronize(20), BRAID_COMM_ERROR);
-    EXPECT_EQ(self.message, "the step is not done after 20 ms: rank 1 is away");
+    EXPECT_EQ(self.message, "the step cannot be completed: rank 1 is away");
   });
 }
 
