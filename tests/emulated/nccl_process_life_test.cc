@@ -513,7 +513,15 @@ const RegisteredBody goes_on("goes on", [](const RankProcess& process) {
   EXPECT_EQ(ncclCommSplit(comm, process.rank == 2 ? 1 : 0, process.rank, &part, nullptr), ncclSuccess);
   if (process.rank == 2) raise(SIGKILL);
   EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
-  EXPECT_EQ(Work().sum_of(1, part), 2);
+  // A group fails as a whole: nothing of it is launched.
+  const Work work;
+  if (process.rank == 0) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclBroadcast(work.data, work.data, 4, ncclFloat32, 0, part, work.stream), ncclSuccess);
+    EXPECT_EQ(work.sum(comm), ncclRemoteError);
+    EXPECT_EQ(ncclGroupEnd(), ncclRemoteError);
+  }
+  EXPECT_EQ(work.sum_of(1, part), 2);
   EXPECT_EQ(state_of(part), ncclSuccess);
   EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
