@@ -102,6 +102,23 @@ void report_findings(const RankProcess& process) {
   for (const std::string& text : take_texts()) process.report(text);
 }
 
+// This process stands still, having told the others its number, until one of them wakes it.
+void stand_still(const RankProcess& process) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  process.tell(std::to_string(getpid()));
+  raise(SIGSTOP);
+}
+
+// More than once: it may not stand still yet.
+void wake(pid_t process, std::chrono::milliseconds after) {
+  std::thread([process, after] {
+    for (int i = 0; i < 50; ++i) {
+      std::this_thread::sleep_for(after);
+      if (kill(process, SIGCONT) != 0) return;
+    }
+  }).detach();
+}
+
 class NcclProcessLife : public EmulatedTest {};
 
 // ------------------------------------------------------------------------------------------------ creation
@@ -198,7 +215,7 @@ const RegisteredBody killed_while_joining("killed while joining", [](const RankP
   }
   const ncclComm_t comm = begin_join(id, process.rank, process.ranks);
   if (process.rank == 1) {
-    watch(comm, std::chrono::milliseconds(50));
+    watch(comm, std::chrono::milliseconds(500));  // by then it has joined
     raise(SIGKILL);
   }
   EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
@@ -422,9 +439,7 @@ const RegisteredBody ends_without_farewell("ends without farewell", [](const Ran
   const Work work(1 << 20);
   if (process.rank == 1) {
     EXPECT_EQ(work.sum(comm), ncclSuccess);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    process.tell(std::to_string(getpid()));
-    raise(SIGSTOP);
+    stand_still(process);
     EXPECT_EQ(cudaStreamSynchronize(work.stream), cudaSuccess);
     EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
@@ -432,10 +447,7 @@ const RegisteredBody ends_without_farewell("ends without farewell", [](const Ran
   }
   const pid_t peer = std::stoi(process.hear());
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  std::thread([peer] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    kill(peer, SIGCONT);
-  }).detach();
+  wake(peer, std::chrono::milliseconds(200));
   EXPECT_EQ(work.sum(comm), ncclSuccess);
   EXPECT_EQ(cudaStreamSynchronize(work.stream), cudaSuccess);
   if (!::testing::Test::HasFailure()) _exit(0);
@@ -507,10 +519,28 @@ TEST_F(NcclProcessLife, AnAbortDoesNotReachThePeers) {
   }
 }
 
+// Rank 0 learns of the end of rank 2, which has taken part in the split, before rank 1 comes to it.
 const RegisteredBody goes_on("goes on", [](const RankProcess& process) {
   const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
   ncclComm_t part = nullptr;
-  EXPECT_EQ(ncclCommSplit(comm, process.rank == 2 ? 1 : 0, process.rank, &part, nullptr), ncclSuccess);
+  const auto split = [&] {
+    EXPECT_EQ(cudaSetDevice(process.rank), cudaSuccess);
+    EXPECT_EQ(ncclCommSplit(comm, process.rank == 2 ? 1 : 0, process.rank, &part, nullptr), ncclSuccess);
+  };
+  const Work large(4 << 20);
+  if (process.rank == 0) {
+    std::thread splitting(split);
+    stand_still(process);
+    splitting.join();
+  } else {
+    const pid_t still = std::stoi(process.hear());
+    if (process.rank == 1) {
+      EXPECT_EQ(ncclSend(large.data, large.count, ncclFloat32, 0, comm, large.stream), ncclSuccess);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      wake(still, std::chrono::milliseconds(200));
+    }
+    split();
+  }
   if (process.rank == 2) raise(SIGKILL);
   EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
   // A group fails as a whole: nothing of it is launched.
@@ -562,13 +592,20 @@ const RegisteredBody device_fails("device fails", [](const RankProcess& process)
   const ncclComm_t first = join(process.share_id(), process.rank, process.ranks);
   const ncclUniqueId id = process.share_id();
   const Work work, large(4 << 20);
-  if (process.rank == 0) {
-    EXPECT_EQ(ncclSend(large.data, large.count, ncclFloat32, 2, first, large.stream), ncclSuccess);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  const ncclComm_t comm = join(id, process.rank, process.ranks);
+  ncclComm_t comm = nullptr;
   if (process.rank == 2) {
-    EXPECT_EQ(ncclRecv(large.data, large.count, ncclFloat32, 0, first, large.stream), ncclSuccess);
+    std::thread joining([&] { comm = join(id, process.rank, process.ranks); });
+    stand_still(process);
+    joining.join();
+    process.tell("awake");
+  } else {
+    const pid_t still = std::stoi(process.hear());
+    if (process.rank == 0) {
+      EXPECT_EQ(ncclSend(large.data, large.count, ncclFloat32, 2, first, large.stream), ncclSuccess);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (process.rank == 1) wake(still, std::chrono::milliseconds(200));
+    comm = join(id, process.rank, process.ranks);
   }
   std::vector<float> host(16);
   const bool faulty = process.rank == 1;
@@ -578,6 +615,9 @@ const RegisteredBody device_fails("device fails", [](const RankProcess& process)
   EXPECT_EQ(watch(comm, kInTime), ncclInvalidArgument);
   process.report(ncclGetLastError(comm));
   EXPECT_THAT(take_texts(), testing::SizeIs(faulty ? 1 : 0));
+  if (faulty) {
+    EXPECT_EQ(process.hear(), "awake");
+  }
   EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
   EXPECT_EQ(ncclCommAbort(first), ncclSuccess);
 });
