@@ -31,6 +31,8 @@ class HostCall {
   bool over();
 
  private:
+  // All are here, or cannot be any more. With the group's mutex held.
+  bool decided() const;
   void report_missing();
 
   std::shared_ptr<CommGroup> group_;

@@ -30,7 +30,7 @@ void lose(const std::string& address) {
       const size_t r = static_cast<size_t>(rank);
       if (group->processes[r] != address || group->left[r]) continue;
       group->left[r] = true;
-      if (group->gone[r].empty()) group->gone[r] = "whose process has ended";
+      if (group->gone[r].empty()) group->gone[r] = kLost;
       if (group->lost_text.empty())
         group->lost_text = "the process of " + group->rank_text(rank) + " of " + group->name + " has ended";
     }
@@ -99,10 +99,10 @@ void fail(CommGroup& group, ncclResult_t result, const std::string& text,
   group.fail(result, text);
 }
 
-void handle(CommGroup& group, MessageReader& message, MessageKind kind) {
+// With the group's mutex held.
+void obey(CommGroup& group, MessageReader& message, MessageKind kind) {
   if (kind == MessageKind::kRanks) return rank_list_comes(group, message);
   if (kind == MessageKind::kRefused) return refusal_comes(group, message);
-  std::lock_guard lock(group.mutex);
   const int rank = message.read<int>();
   switch (kind) {
     case MessageKind::kCall:
@@ -131,6 +131,26 @@ void handle(CommGroup& group, MessageReader& message, MessageKind kind) {
   }
 }
 
+// A rank that has the list of ranks already may be ahead of the list.
+void handle(CommGroup& group, const std::string_view body) {
+  MessageReader message(body);
+  const auto kind = message.read<MessageKind>();
+  message.read_text();
+  std::lock_guard lock(group.mutex);
+  if (group.forming && kind != MessageKind::kRanks && kind != MessageKind::kRefused) {
+    group.early.emplace_back(body);
+    return;
+  }
+  obey(group, message, kind);
+  if (group.forming) return;
+  for (const std::string& each : std::exchange(group.early, {})) {
+    MessageReader later(each);
+    const auto kind_of_later = later.read<MessageKind>();
+    later.read_text();
+    obey(group, later, kind_of_later);
+  }
+}
+
 }  // namespace
 
 void receive(const std::string& from, std::string_view body) {
@@ -151,7 +171,7 @@ void receive(const std::string& from, std::string_view body) {
     }
     group = at->second;
   }
-  handle(*group, message, kind);
+  handle(*group, body);
 }
 
 Process::Process() : links({receive, lose}) {}
@@ -177,12 +197,7 @@ void add_group(const std::shared_ptr<CommGroup>& group) {
         break;
       }
     }
-    for (const std::string& body : early) {
-      MessageReader message(body);
-      const auto kind = message.read<MessageKind>();
-      message.read_text();
-      handle(*group, message, kind);
-    }
+    for (const std::string& body : early) handle(*group, body);
   }
   for (const std::string& address : others(*group)) this_process().links.watch(address);
 }

@@ -102,6 +102,23 @@ void report_findings(const RankProcess& process) {
   for (const std::string& text : take_texts()) process.report(text);
 }
 
+// This process stands still, having told the others its number, until one of them wakes it.
+void stand_still(const RankProcess& process) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  process.tell(std::to_string(getpid()));
+  raise(SIGSTOP);
+}
+
+// More than once: it may not stand still yet.
+void wake(pid_t process, std::chrono::milliseconds after) {
+  std::thread([process, after] {
+    for (int i = 0; i < 50; ++i) {
+      std::this_thread::sleep_for(after);
+      if (kill(process, SIGCONT) != 0) return;
+    }
+  }).detach();
+}
+
 class NcclProcessLife : public EmulatedTest {};
 
 // ------------------------------------------------------------------------------------------------ creation
@@ -198,7 +215,7 @@ const RegisteredBody killed_while_joining("killed while joining", [](const RankP
   }
   const ncclComm_t comm = begin_join(id, process.rank, process.ranks);
   if (process.rank == 1) {
-    watch(comm, std::chrono::milliseconds(50));
+    watch(comm, std::chrono::milliseconds(500));  // by then it has joined
     raise(SIGKILL);
   }
   EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
@@ -422,9 +439,7 @@ const RegisteredBody ends_without_farewell("ends without farewell", [](const Ran
   const Work work(1 << 20);
   if (process.rank == 1) {
     EXPECT_EQ(work.sum(comm), ncclSuccess);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    process.tell(std::to_string(getpid()));
-    raise(SIGSTOP);
+    stand_still(process);
     EXPECT_EQ(cudaStreamSynchronize(work.stream), cudaSuccess);
     EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
@@ -432,10 +447,7 @@ const RegisteredBody ends_without_farewell("ends without farewell", [](const Ran
   }
   const pid_t peer = std::stoi(process.hear());
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  std::thread([peer] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    kill(peer, SIGCONT);
-  }).detach();
+  wake(peer, std::chrono::milliseconds(200));
   EXPECT_EQ(work.sum(comm), ncclSuccess);
   EXPECT_EQ(cudaStreamSynchronize(work.stream), cudaSuccess);
   if (!::testing::Test::HasFailure()) _exit(0);
@@ -507,13 +519,39 @@ TEST_F(NcclProcessLife, AnAbortDoesNotReachThePeers) {
   }
 }
 
+// Rank 0 learns of the end of rank 2, which has taken part in the split, before rank 1 comes to it.
 const RegisteredBody goes_on("goes on", [](const RankProcess& process) {
   const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
   ncclComm_t part = nullptr;
-  EXPECT_EQ(ncclCommSplit(comm, process.rank == 2 ? 1 : 0, process.rank, &part, nullptr), ncclSuccess);
+  const auto split = [&] {
+    EXPECT_EQ(cudaSetDevice(process.rank), cudaSuccess);
+    EXPECT_EQ(ncclCommSplit(comm, process.rank == 2 ? 1 : 0, process.rank, &part, nullptr), ncclSuccess);
+  };
+  const Work large(4 << 20);
+  if (process.rank == 0) {
+    std::thread splitting(split);
+    stand_still(process);
+    splitting.join();
+  } else {
+    const pid_t still = std::stoi(process.hear());
+    if (process.rank == 1) {
+      EXPECT_EQ(ncclSend(large.data, large.count, ncclFloat32, 0, comm, large.stream), ncclSuccess);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      wake(still, std::chrono::milliseconds(200));
+    }
+    split();
+  }
   if (process.rank == 2) raise(SIGKILL);
   EXPECT_EQ(watch(comm, kInTime), ncclRemoteError);
-  EXPECT_EQ(Work().sum_of(1, part), 2);
+  // A group fails as a whole: nothing of it is launched.
+  const Work work;
+  if (process.rank == 0) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclBroadcast(work.data, work.data, 4, ncclFloat32, 0, part, work.stream), ncclSuccess);
+    EXPECT_EQ(work.sum(comm), ncclRemoteError);
+    EXPECT_EQ(ncclGroupEnd(), ncclRemoteError);
+  }
+  EXPECT_EQ(work.sum_of(1, part), 2);
   EXPECT_EQ(state_of(part), ncclSuccess);
   EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
@@ -549,9 +587,26 @@ TEST_F(NcclProcessLife, ALostRankIsNoticedEvenIfItsChildLives) {
   expect_good(run_rank_processes(killed_before_any_call, 3, "with a child"), {1});
 }
 
+// Rank 2 learns of it before it knows where the ranks are: that is on its way behind what rank 0 sends.
 const RegisteredBody device_fails("device fails", [](const RankProcess& process) {
-  const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
-  const Work work;
+  const ncclComm_t first = join(process.share_id(), process.rank, process.ranks);
+  const ncclUniqueId id = process.share_id();
+  const Work work, large(4 << 20);
+  ncclComm_t comm = nullptr;
+  if (process.rank == 2) {
+    std::thread joining([&] { comm = join(id, process.rank, process.ranks); });
+    stand_still(process);
+    joining.join();
+    process.tell("awake");
+  } else {
+    const pid_t still = std::stoi(process.hear());
+    if (process.rank == 0) {
+      EXPECT_EQ(ncclSend(large.data, large.count, ncclFloat32, 2, first, large.stream), ncclSuccess);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (process.rank == 1) wake(still, std::chrono::milliseconds(200));
+    comm = join(id, process.rank, process.ranks);
+  }
   std::vector<float> host(16);
   const bool faulty = process.rank == 1;
   float* const data = faulty ? host.data() : work.data;  // not device memory
@@ -559,8 +614,12 @@ const RegisteredBody device_fails("device fails", [](const RankProcess& process)
   EXPECT_TRUE(called == ncclSuccess || (!faulty && called == ncclInvalidUsage)) << called;
   EXPECT_EQ(watch(comm, kInTime), ncclInvalidArgument);
   process.report(ncclGetLastError(comm));
-  EXPECT_THAT(take_texts(), testing::SizeIs(process.rank == 1 ? 1 : 0));
+  EXPECT_THAT(take_texts(), testing::SizeIs(faulty ? 1 : 0));
+  if (faulty) {
+    EXPECT_EQ(process.hear(), "awake");
+  }
   EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  EXPECT_EQ(ncclCommAbort(first), ncclSuccess);
 });
 
 TEST_F(NcclProcessLife, AFaultOfARankIsAnErrorOfAll) {
