@@ -93,11 +93,13 @@ class LostPeers : public CudaCase {
       info.missing_user = &scene;
       ProgramRank self(*program_of(c.name), rank, id, info);
       self.prepare({});
-      const std::vector<const void*> inputs = {self.floats(std::vector<float>(4 * static_cast<size_t>(c.ranks), 2))};
+      const std::vector<const void*> inputs = {
+          self.floats(std::vector<float>(4 * static_cast<size_t>(c.ranks), 2))};
       const std::vector<void*> outputs = {self.floats(std::vector<float>(static_cast<size_t>(c.outputs())))};
       for (int step = 0; step < kSteps && self.ok() && outcome.status == BRAID_OK; ++step) {
         outcome.status = self.run(inputs, outputs);
-        if (outcome.status == BRAID_OK && (plan.waits || step + 1 == kSteps)) outcome.status = self.synchronize(-1);
+        if (outcome.status == BRAID_OK && (plan.waits || step + 1 == kSteps))
+          outcome.status = self.synchronize(-1);
       }
       outcome.message = self.message;
       self.destroy();
@@ -112,8 +114,8 @@ class LostPeers : public CudaCase {
 
   static void expect_named(const LostPeerCase& c, const Plan& plan) {
     SCOPED_TRACE(fmt::format("{}, rank {} {} in step {}{}{}", c.name, plan.rank,
-                             plan.loss == Loss::kStalls ? "stalls" : "fails", plan.step, plan.graphs ? ", graphs" : "",
-                             plan.waits ? ", waiting" : ""));
+                             plan.loss == Loss::kStalls ? "stalls" : "fails", plan.step,
+                             plan.graphs ? ", graphs" : "", plan.waits ? ", waiting" : ""));
     const std::vector<Outcome> outcomes = play(c, plan);
     for (int rank = 0; rank < c.ranks; ++rank) {
       const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
@@ -123,7 +125,8 @@ class LostPeers : public CudaCase {
         EXPECT_THAT(outcome.message, HasSubstr("this rank is lost"));
       } else {
         EXPECT_EQ(outcome.status, BRAID_COMM_ERROR) << outcome.message;
-        EXPECT_THAT(outcome.message, HasSubstr(fmt::format(": rank {} (process 4711 on here) has ended", plan.rank)));
+        EXPECT_THAT(outcome.message,
+                    HasSubstr(fmt::format(": rank {} (process 4711 on here) has ended", plan.rank)));
       }
     }
   }
@@ -132,7 +135,8 @@ class LostPeers : public CudaCase {
 TEST_F(LostPeers, AreNamedInEveryKindOfCollective) {
   for (const LostPeerCase& c : lost_peer_cases()) {
     if (c.algorithm != "library") continue;
-    expect_named(c, {.loss = c.ranks % 2 == 0 ? Loss::kStalls : Loss::kFails, .rank = c.ranks - 1, .step = 1});
+    expect_named(c,
+                 {.loss = c.ranks % 2 == 0 ? Loss::kStalls : Loss::kFails, .rank = c.ranks - 1, .step = 1});
     EXPECT_THAT(found(), IsEmpty());
   }
 }
@@ -146,11 +150,12 @@ TEST_F(LostPeers, AreNamedAtRandomMoments) {
     const LostPeerCase& c = cases[random() % cases.size()];
     emulated::options().max_delay = std::chrono::microseconds(seed % 2 == 0 ? 200 : 0);
     emulated::options().seed = seed;
-    expect_named(c, {.loss = random() % 2 == 0 ? Loss::kStalls : Loss::kFails,
-                     .rank = static_cast<int>(random() % static_cast<std::uint64_t>(c.ranks)),
-                     .step = static_cast<int>(random() % 3),  // of later ones a replay may be all that there is
-                     .graphs = random() % 2 == 0,
-                     .waits = random() % 2 == 0});
+    expect_named(c,
+                 {.loss = random() % 2 == 0 ? Loss::kStalls : Loss::kFails,
+                  .rank = static_cast<int>(random() % static_cast<std::uint64_t>(c.ranks)),
+                  .step = static_cast<int>(random() % 3),  // of later ones a replay may be all that there is
+                  .graphs = random() % 2 == 0,
+                  .waits = random() % 2 == 0});
     found();
   }
 }

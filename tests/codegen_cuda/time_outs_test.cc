@@ -23,7 +23,8 @@ int one_is_missing(void*, char* text, uint64_t bytes) {
 class TimeOuts : public CudaCase {
  protected:
   // Rank 0 runs a step that rank 1 does not take part in until rank 0 has done `then`, and then `late` says.
-  static void alone(BraidCudaCreateInfo info, const std::function<void(ProgramRank&)>& then, bool late = false) {
+  static void alone(BraidCudaCreateInfo info, const std::function<void(ProgramRank&)>& then,
+                    bool late = false) {
     const BraidCudaProgram& program = *program_of(kProgram);
     ncclUniqueId id;
     ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -76,12 +77,13 @@ TEST_F(TimeOuts, WhoeverAsksIsToldOfAStepThatDoesNotEnd) {
 }
 
 TEST_F(TimeOuts, AWaitThatIsTooShortIsNoLoss) {
-  alone(with_time_out(60000),
-        [](ProgramRank& self) {
-          EXPECT_EQ(self.synchronize(20), BRAID_COMM_ERROR);
-          EXPECT_EQ(self.message, "the step is not done after 20 ms");
-        },
-        true);
+  alone(
+      with_time_out(60000),
+      [](ProgramRank& self) {
+        EXPECT_EQ(self.synchronize(20), BRAID_COMM_ERROR);
+        EXPECT_EQ(self.message, "the step is not done after 20 ms");
+      },
+      true);
 }
 
 TEST_F(TimeOuts, AWaitFindsWhoIsMissing) {
@@ -105,7 +107,8 @@ TEST_F(TimeOuts, TheVariableIsTheDefault) {
   });
   setenv("BRAID_TIMEOUT_MS", "0", 1);
   ncclUniqueId id = {};
-  EXPECT_THAT(ProgramRank(*program_of("negated"), 0, id, {}).error, HasSubstr("BRAID_TIMEOUT_MS='0' is not a number"));
+  EXPECT_THAT(ProgramRank(*program_of("negated"), 0, id, {}).error,
+              HasSubstr("BRAID_TIMEOUT_MS='0' is not a number"));
   unsetenv("BRAID_TIMEOUT_MS");
 }
 
