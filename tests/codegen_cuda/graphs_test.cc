@@ -1,10 +1,13 @@
 // Captured steps: whatever the caller changes between runs, the results are those of steps without graphs.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <random>
 
 #include "runtime/emulated/graph_counts.h"
+#include "tests/codegen_cuda/lost_peer_cases.h"
+#include "tests/codegen_cuda/planted.h"
 #include "tests/codegen_cuda/program_rank.h"
 #include "tests/codegen_cuda/run_case.h"
 
@@ -260,6 +263,51 @@ TEST_F(Graphs, WithoutMemoryForThemStepsAreEnqueued) {
   ASSERT_EQ(self.synchronize(-1), BRAID_OK);
   EXPECT_THAT(self.read(y, 64), Each(-3.0f));
   EXPECT_EQ(emulated::graph_counts().instantiated, before);
+}
+
+// One that refuses on one rank: its kernels are enqueued beside the collectives' graphs, the other rank's come out of a graph.
+TEST_F(Graphs, AKernelThatRefusesToBeCapturedIsEnqueued) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::atomic<int> refused = 0;
+  moment = [&](void* stream) -> const char* {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || device != 1) return nullptr;
+    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status) != cudaSuccess) return "no stream";
+    if (status == cudaStreamCaptureStatusNone) return nullptr;
+    ++refused;
+    return "not in a graph";
+  };
+  const std::vector<std::string> errors = run_ranks(2, [&](int rank) -> const char* {
+    ProgramRank self(*program_of("lost_all_reduce_2"), rank, id, {});
+    self.prepare({});
+    float *const x = self.floats(std::vector<float>(8, 1)), *const y = self.floats(std::vector<float>(8));
+    for (int run = 0; run < 6; ++run) {
+      EXPECT_EQ(self.run({x}, {y}), BRAID_OK) << self.message;
+      EXPECT_THAT(self.read(y, 8), Each(4.0f)) << "run " << run;
+    }
+    return self.ok() ? nullptr : "failed";
+  });
+  moment = nullptr;
+  EXPECT_THAT(errors, Each(IsEmpty()));
+  EXPECT_THAT(found(), IsEmpty());
+  EXPECT_EQ(refused, 3);  // in the runs 3 to 5
+}
+
+TEST_F(Graphs, ALaunchThatDoesNotFollowOrPrecedeItsCallersStreamIsFound) {
+  BRAID_NEEDS_OBSERVED_ACCESSES();
+  RunOptions options;
+  options.steps = kSteps;
+  for (const auto& [event, text] :
+       {std::pair{"caller_", "does not follow what was on the caller's stream"},
+        std::pair{"join_", "does not wait for the last work that a step puts on another"}}) {
+    planted_call = {"cudaStreamWaitEvent", event};
+    run_case("layers_1", {{"rows", 4}}, options);
+    planted_call = {};
+    EXPECT_THAT(found(),
+                Contains(AllOf(HasSubstr("step scope: "), HasSubstr("cudaGraphLaunch"), HasSubstr(text))));
+  }
 }
 
 TEST_F(Graphs, ACallerWhoCapturesHasTheStepInHisGraph) {

@@ -18,9 +18,9 @@ void register_moment() {
       .symbol = "moment",
       .interpret = [](ir::ExternCall& call) { call.writes[0].bytes = call.reads[0].bytes; },
       .refuses = [](const ir::Graph&, const ir::ExternKernel&) { return std::string(); },
-      .sources = {{"cuda", R"(const char* braid_test_moment();
+      .sources = {{"cuda", R"(const char* braid_test_moment(void* stream);
 static const char* moment(const BraidExternCall* call) {
-  if (const char* why = braid_test_moment()) return why;
+  if (const char* why = braid_test_moment(call->stream)) return why;
   const cudaError_t e = cudaMemcpyAsync(call->writes[0].data, call->reads[0].data, 4 * call->reads[0].sizes[0],
                                         cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(call->stream));
   return e == cudaSuccess ? nullptr : cudaGetErrorString(e);
@@ -95,3 +95,7 @@ void add_lost_peer_cases(std::vector<Case>& out) {
 }
 
 }  // namespace braid::test
+
+const char* braid_test_moment(void* stream) {
+  return braid::test::moment == nullptr ? nullptr : braid::test::moment(stream);
+}

@@ -56,7 +56,6 @@ class Scene {
   }
 
   static inline thread_local int rank_of_thread = -1;
-  static inline Scene* present = nullptr;
 
  private:
   const Plan plan_;
@@ -79,7 +78,7 @@ class LostPeers : public CudaCase {
   };
   static std::vector<Outcome> play(const LostPeerCase& c, const Plan& plan) {
     Scene scene(plan);
-    Scene::present = &scene;
+    moment = [&](void*) { return scene.moment(); };
     ncclUniqueId id;
     EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
     std::vector<Outcome> outcomes(static_cast<size_t>(c.ranks));
@@ -107,7 +106,7 @@ class LostPeers : public CudaCase {
       outcome.communicator_works = self.communicator_works();
       return self.ok() ? nullptr : "failed";
     });
-    Scene::present = nullptr;
+    moment = nullptr;
     EXPECT_THAT(errors, ::testing::Each(IsEmpty()));
     return outcomes;
   }
@@ -162,9 +161,3 @@ TEST_F(LostPeers, AreNamedAtRandomMoments) {
 
 }  // namespace
 }  // namespace braid::test
-
-// Of the extern kernel in lost_peer_cases.cc.
-const char* braid_test_moment() {
-  braid::test::Scene* const scene = braid::test::Scene::present;
-  return scene == nullptr ? nullptr : scene->moment();
-}

@@ -112,6 +112,28 @@ TEST_F(TimeOuts, TheVariableIsTheDefault) {
   unsetenv("BRAID_TIMEOUT_MS");
 }
 
+// Nor does the time of steps in front of one.
+TEST_F(TimeOuts, TimeBeforeAStepBeginsDoesNotCount) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  const std::vector<std::string> errors = run_ranks(2, [&](int rank) -> const char* {
+    ProgramRank self(*program_of(kProgram), rank, id, with_time_out(1000));
+    self.prepare({});
+    float *const x = self.floats(std::vector<float>(8)), *const y = self.floats(std::vector<float>(8));
+    for (int run = 0; run < 3; ++run) {
+      EXPECT_EQ(cudaLaunchHostFunc(
+                    self.stream(), [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(600)); },
+                    nullptr),
+                cudaSuccess);
+      EXPECT_EQ(self.run({x}, {y}), BRAID_OK) << self.message;
+    }
+    EXPECT_EQ(self.synchronize(-1), BRAID_OK) << self.message;
+    return self.ok() ? nullptr : "failed";
+  });
+  EXPECT_THAT(errors, Each(IsEmpty()));
+  EXPECT_THAT(found(), IsEmpty());
+}
+
 // What the instance does with the caller's communicator ends with `create`.
 TEST_F(TimeOuts, TheCallersCommunicatorMayEndBeforeTheInstance) {
   ncclUniqueId id;
