@@ -64,6 +64,7 @@ class Rank {
     info.comm = comm_;
     info.progress = run_.progress;
     info.progress_user = run_.progress_user;
+    info.timeout_ms = run_.timeout_ms;  // no step may take longer than all of them
     return ok(program_.create(&info, &instance_)) && ok(program_.prepare(instance_, run_.dims)) &&
            ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
