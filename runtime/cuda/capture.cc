@@ -18,7 +18,8 @@ cudaGraphExec_t InstanceCore::captured_step() {
   const uint64_t first = layout_.collectives ? 3 : 2;
   if (run == 2) drop_captured();
   if (CapturedSteps::due(run, first)) capture_step(captured);
-  if (layout_.collectives && run >= 2) collectives_ = run == 2 ? Collectives::kCaptured : Collectives::kLaunched;
+  if (layout_.collectives && run >= 2)
+    collectives_ = run == 2 ? Collectives::kCaptured : Collectives::kLaunched;
   return captured.find(pointers_);
 }
 
@@ -39,7 +40,9 @@ void InstanceCore::capture_step(CapturedSteps& captured) {
     if (!good && layout_.collectives && cudaEventRecord(fork_, communication) == cudaSuccess)
       (void)cudaStreamWaitEvent(compute, fork_, 0);
     cudaGraph_t graph = nullptr;
-    if (cudaStreamEndCapture(compute, &graph) == cudaSuccess && good) (void)captured.keep(graph, pointers_);
+    // NCCL's memory for captured collectives lives as long as the graph that they were captured into.
+    if (cudaStreamEndCapture(compute, &graph) == cudaSuccess && good)
+      (void)captured.keep(graph, pointers_, !layout_.collectives);
     if (graph != nullptr) (void)cudaGraphDestroy(graph);
   }
   (void)cudaGetLastError();

@@ -1,7 +1,7 @@
+#include "runtime/cuda/captured_steps.h"
+
 #include <algorithm>
 #include <bit>
-
-#include "runtime/cuda/captured_steps.h"
 
 namespace braid::rt::cuda {
 
@@ -24,9 +24,9 @@ cudaGraphExec_t CapturedSteps::find(const std::vector<const void*>& pointers) {
   return nullptr;
 }
 
-bool CapturedSteps::keep(cudaGraph_t graph, const std::vector<const void*>& pointers) {
-  auto place = std::find_if(steps_.begin(), steps_.end(),
-                            [&](const Step& step) { return step.pointers == pointers; });
+bool CapturedSteps::keep(cudaGraph_t graph, const std::vector<const void*>& pointers, bool may_update) {
+  auto place =
+      std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) { return step.pointers == pointers; });
   if (place == steps_.end() && steps_.size() == kMostSteps) {
     place = std::min_element(steps_.begin(), steps_.end(),
                              [](const Step& a, const Step& b) { return a.used < b.used; });
@@ -34,9 +34,10 @@ bool CapturedSteps::keep(cudaGraph_t graph, const std::vector<const void*>& poin
   if (place == steps_.end()) place = steps_.emplace(place);
   place->used = runs_;
   place->pointers = pointers;
-  // As a rule only addresses differ, which an executable graph takes over.
   cudaGraphExecUpdateResultInfo info;
-  if (place->graph != nullptr && cudaGraphExecUpdate(place->graph.get(), graph, &info) == cudaSuccess) return true;
+  if (may_update && place->graph != nullptr &&
+      cudaGraphExecUpdate(place->graph.get(), graph, &info) == cudaSuccess)
+    return true;
   cudaError_t error = cudaSuccess;
   place->graph = instantiate(graph, &error);
   if (error != cudaSuccess) steps_.erase(place);

@@ -33,8 +33,9 @@ class CapturedSteps {
 
   // The step that was captured with these pointers, or null.
   cudaGraphExec_t find(const std::vector<const void*>& pointers);
-  // Keeps the step, in place of the one that was launched least recently. False if it cannot be instantiated.
-  bool keep(cudaGraph_t graph, const std::vector<const void*>& pointers);
+  // Keeps the step, in place of the one that was launched least recently, whose graph takes over the new addresses if it
+  // may be updated. False if the step cannot be instantiated.
+  bool keep(cudaGraph_t graph, const std::vector<const void*>& pointers, bool may_update);
 
   std::vector<Graph> collectives;  // in the order of the calls
 

@@ -74,12 +74,15 @@ BraidStatus InstanceCore::synchronize(int64_t timeout_ms) {
   if (gave_up_) return failure_.status;
   const cudaStream_t compute = program_.compute_, communication = program_.communication_;
   Deadline deadline(timeout_ms);
+  // Of a step that failed midway nobody watches what is enqueued.
+  const Deadline rest(broken_ ? timeout_ms_ : -1);
   // The compute stream ends with everything. Polled, because NCCL reports a lost peer only on request.
   for (;;) {
     const cudaError_t e = cudaStreamQuery(compute);
     if (e == cudaSuccess) break;
     if (e != cudaErrorNotReady) return failed(e);
-    if (!healthy()) return failure_.status;
+    if (rest.over()) give_up();
+    if (gave_up_ || !healthy()) return failure_.status;
     if (deadline.over()) {
       overdue_ = true;
       const std::string missing = missing_ranks();

@@ -1,7 +1,7 @@
+#include "runtime/cuda/step_watch.h"
+
 #include <numeric>
 #include <vector>
-
-#include "runtime/cuda/step_watch.h"
 
 namespace braid::rt::cuda {
 

@@ -1,10 +1,13 @@
 // Captured steps: whatever the caller changes between runs, the results are those of steps without graphs.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <random>
 
 #include "runtime/emulated/graph_counts.h"
+#include "tests/codegen_cuda/lost_peer_cases.h"
+#include "tests/codegen_cuda/planted.h"
 #include "tests/codegen_cuda/program_rank.h"
 #include "tests/codegen_cuda/run_case.h"
 
@@ -14,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -53,7 +57,8 @@ class Graphs : public CudaCase {
     EXPECT_GE(emulated::graph_counts().launched - before, static_cast<int>(captured.outputs.size()));
     for (std::size_t r = 0; r < eager.outputs.size(); ++r) {
       for (std::size_t k = 0; k < eager.outputs[r].size(); ++k)
-        EXPECT_EQ(captured.outputs[r][k].bytes, eager.outputs[r][k].bytes) << "rank " << r << ", output " << k;
+        EXPECT_EQ(captured.outputs[r][k].bytes, eager.outputs[r][k].bytes)
+            << "rank " << r << ", output " << k;
     }
   }
 };
@@ -71,8 +76,8 @@ TEST_F(Graphs, RandomProgramsHaveTheSameBits) {
 }
 
 TEST_F(Graphs, CollectivesOnAnyNumberOfRanksHaveTheSameBits) {
-  for (const char* name : {"collectives_1_f32", "collectives_2_f32", "collectives_4_f32", "collectives_2_bf16", "groups",
-                           "transfer", "overwrite"})
+  for (const char* name : {"collectives_1_f32", "collectives_2_f32", "collectives_4_f32",
+                           "collectives_2_bf16", "groups", "transfer", "overwrite"})
     expect_equal_bits(name);
   for (const char* name : {"layers_1", "layers_2", "layers_4"}) expect_equal_bits(name, {{"rows", 5}});
   for (const char* name : {"peers_3_any_size_one_shot", "peers_3_any_size_two_shot"})
@@ -116,7 +121,8 @@ class Pointers : public Graphs {
         outputs.push_back(self.floats(std::vector<float>(48)));
       }
       for (int run = 0; run < kRuns && self.ok(); ++run) {
-        const auto mine = static_cast<size_t>(choice(rank, run)), peers = static_cast<size_t>(choice(1 - rank, run));
+        const auto mine = static_cast<size_t>(choice(rank, run)),
+                   peers = static_cast<size_t>(choice(1 - rank, run));
         self.prepare({rows(run)});
         if (self.run({inputs[mine]}, {outputs[mine]}) != BRAID_OK) break;
         const float sum = 10.0f + static_cast<float>(mine + peers);
@@ -134,11 +140,16 @@ class Pointers : public Graphs {
 
 TEST_F(Pointers, MayRecurOnOneRankAndNotOnAnother) {
   const auto rows = [](int) -> int64_t { return 5; };
-  play(1, [](int, int) { return 0; }, rows);
-  play(2, [](int, int run) { return run % 2; }, rows);
-  play(kRuns, [](int rank, int run) { return rank == 0 ? 0 : run; }, rows);
-  play(kRuns, [](int rank, int run) { return rank == 0 ? run % 2 : run; }, rows);
-  play(2, [](int, int run) { return run < 10 ? 0 : 1; }, rows);
+  play(
+      1, [](int, int) { return 0; }, rows);
+  play(
+      2, [](int, int run) { return run % 2; }, rows);
+  play(
+      kRuns, [](int rank, int run) { return rank == 0 ? 0 : run; }, rows);
+  play(
+      kRuns, [](int rank, int run) { return rank == 0 ? run % 2 : run; }, rows);
+  play(
+      2, [](int, int run) { return run < 10 ? 0 : 1; }, rows);
 }
 
 TEST_F(Pointers, AndDimsMayChangeAtRandom) {
@@ -150,26 +161,50 @@ TEST_F(Pointers, AndDimsMayChangeAtRandom) {
     for (int& each : choices) each = static_cast<int>(random() % 3);
     for (int& each : sizes) each = static_cast<int>(random() % 2);
     SCOPED_TRACE("seed " + std::to_string(seed));
-    play(3, [&](int rank, int run) { return choices[static_cast<size_t>(2 * run + rank)]; },
-         [&](int run) -> int64_t { return 2 + sizes[static_cast<size_t>(run)]; });
+    play(
+        3, [&](int rank, int run) { return choices[static_cast<size_t>(2 * run + rank)]; },
+        [&](int run) -> int64_t { return 2 + sizes[static_cast<size_t>(run)]; });
+  }
+}
+
+TEST_F(Pointers, DoNotDecideWhatIsCaptured) {
+  const auto rows = [](int) -> int64_t { return 5; };
+  // Per rank the collective, and the step in the runs 3, 4, 5, 8, 9, 16 and 17. Each run but the first launches one graph: the
+  // step's, or the collective's.
+  for (const int sets : {1, kRuns}) {
+    const emulated::GraphCounts before = emulated::graph_counts();
+    play(
+        sets, [&](int, int run) { return run % sets; }, rows);
+    const emulated::GraphCounts after = emulated::graph_counts();
+    EXPECT_EQ(after.instantiated - before.instantiated, 2 * 8);
+    EXPECT_EQ(after.updated, before.updated);
+    EXPECT_EQ(after.launched - before.launched, 2 * (kRuns - 1));
   }
 }
 
 TEST_F(Pointers, ThatRecurAreReplayedAndOthersAreUpdated) {
-  const auto rows = [](int) -> int64_t { return 5; };
-  const emulated::GraphCounts before = emulated::graph_counts();
-  play(1, [](int, int) { return 0; }, rows);
-  const emulated::GraphCounts one = emulated::graph_counts();
-  // Per rank the collective and the step; captured again in the runs 4, 5, 8, 9, 16 and 17; replays from the 3rd run on.
-  EXPECT_EQ(one.instantiated - before.instantiated, 2 * 2);
-  EXPECT_EQ(one.updated - before.updated, 2 * 6);
-  EXPECT_EQ(one.launched - before.launched, 2 * (kRuns - 1));
-  // Of pointers that never recur nothing is launched but what has just been captured, and the collective; four steps are kept.
-  play(kRuns, [](int, int run) { return run; }, rows);
-  const emulated::GraphCounts never = emulated::graph_counts();
-  EXPECT_EQ(never.instantiated - one.instantiated, 2 * 5);
-  EXPECT_EQ(never.updated - one.updated, 2 * 3);
-  EXPECT_EQ(never.launched - one.launched, 2 * (kRuns - 1));
+  const auto counts_of = [](size_t sets) {
+    const emulated::GraphCounts before = emulated::graph_counts();
+    ncclUniqueId id = {};
+    ProgramRank self(*program_of("negated"), 0, id, {});
+    self.prepare({8});
+    std::vector<float*> inputs, outputs;
+    for (size_t k = 0; k < sets; ++k) {
+      inputs.push_back(self.floats(std::vector<float>(8, static_cast<float>(k))));
+      outputs.push_back(self.floats(std::vector<float>(8)));
+    }
+    for (size_t run = 0; run < kRuns; ++run) {
+      EXPECT_EQ(self.run({inputs[run % sets]}, {outputs[run % sets]}), BRAID_OK) << self.message;
+      EXPECT_THAT(self.read(outputs[run % sets], 8), Each(-static_cast<float>(run % sets)));
+    }
+    const emulated::GraphCounts after = emulated::graph_counts();
+    return std::vector{after.instantiated - before.instantiated, after.updated - before.updated,
+                       after.launched - before.launched};
+  };
+  // Captured in the runs 2, 3, 4, 5, 8, 9, 16 and 17; four steps are kept.
+  EXPECT_THAT(counts_of(1), ElementsAre(1, 7, kRuns - 1));
+  EXPECT_THAT(counts_of(2), ElementsAre(2, 6, kRuns - 1));
+  EXPECT_THAT(counts_of(kRuns), ElementsAre(4, 4, 8));
 }
 
 TEST_F(Pointers, OfMemoryThatIsNoMoreAreNamed) {
@@ -187,7 +222,8 @@ TEST_F(Pointers, OfMemoryThatIsNoMoreAreNamed) {
   ASSERT_EQ(cudaFree(gone), cudaSuccess);
   const BraidStatus run = self.run({gone, v}, {y, s});  // the device may have failed before it returns
   EXPECT_EQ(run == BRAID_OK ? self.synchronize(-1) : run, BRAID_LIBRARY_ERROR);
-  EXPECT_THAT(found(), Contains(AllOf(HasSubstr("illegal access: "), HasSubstr("of a graph"), HasSubstr("in freed memory"))));
+  EXPECT_THAT(found(), Contains(AllOf(HasSubstr("illegal access: "), HasSubstr("of a graph"),
+                                      HasSubstr("in freed memory"))));
   emulated::reset_devices();
 }
 
@@ -227,6 +263,51 @@ TEST_F(Graphs, WithoutMemoryForThemStepsAreEnqueued) {
   ASSERT_EQ(self.synchronize(-1), BRAID_OK);
   EXPECT_THAT(self.read(y, 64), Each(-3.0f));
   EXPECT_EQ(emulated::graph_counts().instantiated, before);
+}
+
+// One that refuses on one rank: its kernels are enqueued beside the collectives' graphs, the other rank's come out of a graph.
+TEST_F(Graphs, AKernelThatRefusesToBeCapturedIsEnqueued) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::atomic<int> refused = 0;
+  moment = [&](void* stream) -> const char* {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || device != 1) return nullptr;
+    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status) != cudaSuccess) return "no stream";
+    if (status == cudaStreamCaptureStatusNone) return nullptr;
+    ++refused;
+    return "not in a graph";
+  };
+  const std::vector<std::string> errors = run_ranks(2, [&](int rank) -> const char* {
+    ProgramRank self(*program_of("lost_all_reduce_2"), rank, id, {});
+    self.prepare({});
+    float *const x = self.floats(std::vector<float>(8, 1)), *const y = self.floats(std::vector<float>(8));
+    for (int run = 0; run < 6; ++run) {
+      EXPECT_EQ(self.run({x}, {y}), BRAID_OK) << self.message;
+      EXPECT_THAT(self.read(y, 8), Each(4.0f)) << "run " << run;
+    }
+    return self.ok() ? nullptr : "failed";
+  });
+  moment = nullptr;
+  EXPECT_THAT(errors, Each(IsEmpty()));
+  EXPECT_THAT(found(), IsEmpty());
+  EXPECT_EQ(refused, 3);  // in the runs 3 to 5
+}
+
+TEST_F(Graphs, ALaunchThatDoesNotFollowOrPrecedeItsCallersStreamIsFound) {
+  BRAID_NEEDS_OBSERVED_ACCESSES();
+  RunOptions options;
+  options.steps = kSteps;
+  for (const auto& [event, text] :
+       {std::pair{"caller_", "does not follow what was on the caller's stream"},
+        std::pair{"join_", "does not wait for the last work that a step puts on another"}}) {
+    planted_call = {"cudaStreamWaitEvent", event};
+    run_case("layers_1", {{"rows", 4}}, options);
+    planted_call = {};
+    EXPECT_THAT(found(),
+                Contains(AllOf(HasSubstr("step scope: "), HasSubstr("cudaGraphLaunch"), HasSubstr(text))));
+  }
 }
 
 TEST_F(Graphs, ACallerWhoCapturesHasTheStepInHisGraph) {

@@ -1,11 +1,12 @@
 // Programs with collectives of one kind, before and behind a moment at which a test may stall a rank or fail its step.
+#include "tests/codegen_cuda/lost_peer_cases.h"
+
 #include <fmt/format.h>
 
 #include "ir/extern_registry.h"
 #include "ir/parser.h"
 #include "passes/runner.h"
 #include "tests/codegen_cuda/cases.h"
-#include "tests/codegen_cuda/lost_peer_cases.h"
 
 namespace braid::test {
 namespace {
@@ -17,9 +18,9 @@ void register_moment() {
       .symbol = "moment",
       .interpret = [](ir::ExternCall& call) { call.writes[0].bytes = call.reads[0].bytes; },
       .refuses = [](const ir::Graph&, const ir::ExternKernel&) { return std::string(); },
-      .sources = {{"cuda", R"(const char* braid_test_moment();
+      .sources = {{"cuda", R"(const char* braid_test_moment(void* stream);
 static const char* moment(const BraidExternCall* call) {
-  if (const char* why = braid_test_moment()) return why;
+  if (const char* why = braid_test_moment(call->stream)) return why;
   const cudaError_t e = cudaMemcpyAsync(call->writes[0].data, call->reads[0].data, 4 * call->reads[0].sizes[0],
                                         cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(call->stream));
   return e == cudaSuccess ? nullptr : cudaGetErrorString(e);
@@ -31,16 +32,18 @@ static const char* moment(const BraidExternCall* call) {
 // only, and the name stands for the operand.
 std::string collective(const LostPeerCase& c, const char* name, const char* from, const char* to) {
   if (c.kind == "transfer") {
-    return fmt::format("send @all (%{1}) peer 1 as {0}_out from \"/{0}\"\n"
-                       "%{2}: f32[{3}] comm(symmetric, @all) = recv @all peer 0 as {0} from \"/{0}\"\n"
-                       "%{2}.1 mutates %{2} = wait {0}\nrelease {0}\nwait {0}_out\nrelease {0}_out\n",
-                       name, from, to, 4 * c.ranks);
+    return fmt::format(
+        "send @all (%{1}) peer 1 as {0}_out from \"/{0}\"\n"
+        "%{2}: f32[{3}] comm(symmetric, @all) = recv @all peer 0 as {0} from \"/{0}\"\n"
+        "%{2}.1 mutates %{2} = wait {0}\nrelease {0}\nwait {0}_out\nrelease {0}_out\n",
+        name, from, to, 4 * c.ranks);
   }
   const bool reduces = c.kind == "all_reduce" || c.kind == "reduce_scatter";
-  return fmt::format("%{2}: f32[{3}] comm(symmetric, @all) = {4}{5} @all (%{1}){6} algorithm {7} as {0} from \"/{0}\"\n"
-                     "%{2}.1 mutates %{2} = wait {0}\nrelease {0}\n",
-                     name, from, to, c.outputs(), c.kind, reduces ? " sum" : "", c.kind == "broadcast" ? " root 0" : "",
-                     c.algorithm);
+  return fmt::format(
+      "%{2}: f32[{3}] comm(symmetric, @all) = {4}{5} @all (%{1}){6} algorithm {7} as {0} from \"/{0}\"\n"
+      "%{2}.1 mutates %{2} = wait {0}\nrelease {0}\n",
+      name, from, to, c.outputs(), c.kind, reduces ? " sum" : "", c.kind == "broadcast" ? " root 0" : "",
+      c.algorithm);
 }
 
 ir::Schedule program(const LostPeerCase& c) {
@@ -52,7 +55,8 @@ ir::Schedule program(const LostPeerCase& c) {
       "graph g\nranks {0}\ngroup @all = [{1}]\ninput %x: f32[{2}]\n"
       "%a: f32[{2}] comm(symmetric, @all) = pointwise {{ %0 = load %x %1 = neg %0 store %1 }}\n{3}"
       "%m: f32[{4}] = extern \"moment\" reads(%{5})\n"
-      "%b: f32[{2}] comm(symmetric, @all) = pointwise {{ %0 = load %m [mod(i0, {4})] %1 = neg %0 store %1 }}\n{6}"
+      "%b: f32[{2}] comm(symmetric, @all) = pointwise {{ %0 = load %m [mod(i0, {4})] %1 = neg %0 store %1 "
+      "}}\n{6}"
       "%y: f32[{4}] output = pointwise {{ %0 = load %{7} store %0 }}\noutput %y\n",
       c.ranks, all, 4 * c.ranks, collective(c, "first", "a", "r"), c.outputs(), transfer ? "a" : "r.1",
       collective(c, "second", "b", "s"), transfer ? "b" : "s.1");
@@ -91,3 +95,7 @@ void add_lost_peer_cases(std::vector<Case>& out) {
 }
 
 }  // namespace braid::test
+
+const char* braid_test_moment(void* stream) {
+  return braid::test::moment == nullptr ? nullptr : braid::test::moment(stream);
+}

@@ -1,10 +1,15 @@
 // Programs of lost_peer_cases.cc.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace braid::test {
+
+// Called between the two collectives by each rank's host thread that enqueues a step, with the stream. Why the step fails, or
+// null; empty: it does not.
+inline std::function<const char*(void* stream)> moment;
 
 // One input, of f32[4 * ranks], and one output, of f32[outputs()].
 struct LostPeerCase {

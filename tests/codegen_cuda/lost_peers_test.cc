@@ -56,7 +56,6 @@ class Scene {
   }
 
   static inline thread_local int rank_of_thread = -1;
-  static inline Scene* present = nullptr;
 
  private:
   const Plan plan_;
@@ -79,7 +78,7 @@ class LostPeers : public CudaCase {
   };
   static std::vector<Outcome> play(const LostPeerCase& c, const Plan& plan) {
     Scene scene(plan);
-    Scene::present = &scene;
+    moment = [&](void*) { return scene.moment(); };
     ncclUniqueId id;
     EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
     std::vector<Outcome> outcomes(static_cast<size_t>(c.ranks));
@@ -93,11 +92,13 @@ class LostPeers : public CudaCase {
       info.missing_user = &scene;
       ProgramRank self(*program_of(c.name), rank, id, info);
       self.prepare({});
-      const std::vector<const void*> inputs = {self.floats(std::vector<float>(4 * static_cast<size_t>(c.ranks), 2))};
+      const std::vector<const void*> inputs = {
+          self.floats(std::vector<float>(4 * static_cast<size_t>(c.ranks), 2))};
       const std::vector<void*> outputs = {self.floats(std::vector<float>(static_cast<size_t>(c.outputs())))};
       for (int step = 0; step < kSteps && self.ok() && outcome.status == BRAID_OK; ++step) {
         outcome.status = self.run(inputs, outputs);
-        if (outcome.status == BRAID_OK && (plan.waits || step + 1 == kSteps)) outcome.status = self.synchronize(-1);
+        if (outcome.status == BRAID_OK && (plan.waits || step + 1 == kSteps))
+          outcome.status = self.synchronize(-1);
       }
       outcome.message = self.message;
       self.destroy();
@@ -105,15 +106,15 @@ class LostPeers : public CudaCase {
       outcome.communicator_works = self.communicator_works();
       return self.ok() ? nullptr : "failed";
     });
-    Scene::present = nullptr;
+    moment = nullptr;
     EXPECT_THAT(errors, ::testing::Each(IsEmpty()));
     return outcomes;
   }
 
   static void expect_named(const LostPeerCase& c, const Plan& plan) {
     SCOPED_TRACE(fmt::format("{}, rank {} {} in step {}{}{}", c.name, plan.rank,
-                             plan.loss == Loss::kStalls ? "stalls" : "fails", plan.step, plan.graphs ? ", graphs" : "",
-                             plan.waits ? ", waiting" : ""));
+                             plan.loss == Loss::kStalls ? "stalls" : "fails", plan.step,
+                             plan.graphs ? ", graphs" : "", plan.waits ? ", waiting" : ""));
     const std::vector<Outcome> outcomes = play(c, plan);
     for (int rank = 0; rank < c.ranks; ++rank) {
       const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
@@ -123,7 +124,8 @@ class LostPeers : public CudaCase {
         EXPECT_THAT(outcome.message, HasSubstr("this rank is lost"));
       } else {
         EXPECT_EQ(outcome.status, BRAID_COMM_ERROR) << outcome.message;
-        EXPECT_THAT(outcome.message, HasSubstr(fmt::format(": rank {} (process 4711 on here) has ended", plan.rank)));
+        EXPECT_THAT(outcome.message,
+                    HasSubstr(fmt::format(": rank {} (process 4711 on here) has ended", plan.rank)));
       }
     }
   }
@@ -132,7 +134,8 @@ class LostPeers : public CudaCase {
 TEST_F(LostPeers, AreNamedInEveryKindOfCollective) {
   for (const LostPeerCase& c : lost_peer_cases()) {
     if (c.algorithm != "library") continue;
-    expect_named(c, {.loss = c.ranks % 2 == 0 ? Loss::kStalls : Loss::kFails, .rank = c.ranks - 1, .step = 1});
+    expect_named(c,
+                 {.loss = c.ranks % 2 == 0 ? Loss::kStalls : Loss::kFails, .rank = c.ranks - 1, .step = 1});
     EXPECT_THAT(found(), IsEmpty());
   }
 }
@@ -146,20 +149,15 @@ TEST_F(LostPeers, AreNamedAtRandomMoments) {
     const LostPeerCase& c = cases[random() % cases.size()];
     emulated::options().max_delay = std::chrono::microseconds(seed % 2 == 0 ? 200 : 0);
     emulated::options().seed = seed;
-    expect_named(c, {.loss = random() % 2 == 0 ? Loss::kStalls : Loss::kFails,
-                     .rank = static_cast<int>(random() % static_cast<std::uint64_t>(c.ranks)),
-                     .step = static_cast<int>(random() % 3),  // of later ones a replay may be all that there is
-                     .graphs = random() % 2 == 0,
-                     .waits = random() % 2 == 0});
+    expect_named(c,
+                 {.loss = random() % 2 == 0 ? Loss::kStalls : Loss::kFails,
+                  .rank = static_cast<int>(random() % static_cast<std::uint64_t>(c.ranks)),
+                  .step = static_cast<int>(random() % 3),  // of later ones a replay may be all that there is
+                  .graphs = random() % 2 == 0,
+                  .waits = random() % 2 == 0});
     found();
   }
 }
 
 }  // namespace
 }  // namespace braid::test
-
-// Of the extern kernel in lost_peer_cases.cc.
-const char* braid_test_moment() {
-  braid::test::Scene* const scene = braid::test::Scene::present;
-  return scene == nullptr ? nullptr : scene->moment();
-}

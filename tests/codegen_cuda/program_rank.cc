@@ -29,7 +29,8 @@ float* ProgramRank::floats(const std::vector<float>& values) {
   float* memory = nullptr;
   const size_t bytes = values.size() * sizeof(float);
   if (ok()) check(cudaMalloc(reinterpret_cast<void**>(&memory), bytes), "cudaMalloc");
-  if (ok()) check(cudaMemcpyAsync(memory, values.data(), bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+  if (ok())
+    check(cudaMemcpyAsync(memory, values.data(), bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
   if (memory != nullptr) memory_.push_back(memory);
   return memory;
 }

@@ -28,7 +28,7 @@ class ProgramRank {
   // A step on the caller's stream. Returns the table's status and keeps its message.
   BraidStatus run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs);
   BraidStatus synchronize(int64_t timeout_ms);
-  void destroy();  // the instance
+  void destroy();             // the instance
   void abort_communicator();  // the caller's
   // Whether the caller's communicator still adds up 1 over all ranks. Collective.
   bool communicator_works();

@@ -23,7 +23,8 @@ int one_is_missing(void*, char* text, uint64_t bytes) {
 class TimeOuts : public CudaCase {
  protected:
   // Rank 0 runs a step that rank 1 does not take part in until rank 0 has done `then`, and then `late` says.
-  static void alone(BraidCudaCreateInfo info, const std::function<void(ProgramRank&)>& then, bool late = false) {
+  static void alone(BraidCudaCreateInfo info, const std::function<void(ProgramRank&)>& then,
+                    bool late = false) {
     const BraidCudaProgram& program = *program_of(kProgram);
     ncclUniqueId id;
     ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -76,12 +77,13 @@ TEST_F(TimeOuts, WhoeverAsksIsToldOfAStepThatDoesNotEnd) {
 }
 
 TEST_F(TimeOuts, AWaitThatIsTooShortIsNoLoss) {
-  alone(with_time_out(60000),
-        [](ProgramRank& self) {
-          EXPECT_EQ(self.synchronize(20), BRAID_COMM_ERROR);
-          EXPECT_EQ(self.message, "the step is not done after 20 ms");
-        },
-        true);
+  alone(
+      with_time_out(60000),
+      [](ProgramRank& self) {
+        EXPECT_EQ(self.synchronize(20), BRAID_COMM_ERROR);
+        EXPECT_EQ(self.message, "the step is not done after 20 ms");
+      },
+      true);
 }
 
 TEST_F(TimeOuts, AWaitFindsWhoIsMissing) {
@@ -105,8 +107,31 @@ TEST_F(TimeOuts, TheVariableIsTheDefault) {
   });
   setenv("BRAID_TIMEOUT_MS", "0", 1);
   ncclUniqueId id = {};
-  EXPECT_THAT(ProgramRank(*program_of("negated"), 0, id, {}).error, HasSubstr("BRAID_TIMEOUT_MS='0' is not a number"));
+  EXPECT_THAT(ProgramRank(*program_of("negated"), 0, id, {}).error,
+              HasSubstr("BRAID_TIMEOUT_MS='0' is not a number"));
   unsetenv("BRAID_TIMEOUT_MS");
+}
+
+// Nor does the time of steps in front of one.
+TEST_F(TimeOuts, TimeBeforeAStepBeginsDoesNotCount) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  const std::vector<std::string> errors = run_ranks(2, [&](int rank) -> const char* {
+    ProgramRank self(*program_of(kProgram), rank, id, with_time_out(1000));
+    self.prepare({});
+    float *const x = self.floats(std::vector<float>(8)), *const y = self.floats(std::vector<float>(8));
+    for (int run = 0; run < 3; ++run) {
+      EXPECT_EQ(cudaLaunchHostFunc(
+                    self.stream(), [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(600)); },
+                    nullptr),
+                cudaSuccess);
+      EXPECT_EQ(self.run({x}, {y}), BRAID_OK) << self.message;
+    }
+    EXPECT_EQ(self.synchronize(-1), BRAID_OK) << self.message;
+    return self.ok() ? nullptr : "failed";
+  });
+  EXPECT_THAT(errors, Each(IsEmpty()));
+  EXPECT_THAT(found(), IsEmpty());
 }
 
 // What the instance does with the caller's communicator ends with `create`.
