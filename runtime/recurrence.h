@@ -131,8 +131,8 @@ struct RecurrenceArgs {
   }
 };
 
-// run(part, rows, begin, end): rows [batch, hidden] times columns [begin, end) of the weights of a part of the gates, into the columns
-// of `work` that belong to them; `end` 0: all columns, by as many threads as are useful.
+// run(part, rows, work, begin, end): rows [batch, hidden] times columns [begin, end) of the weights of a part of the gates, into the same
+// columns of `work`; `end` 0: all columns, by as many threads as are useful.
 template <class Run>
 struct RecurrentProducts {
   int64_t block;  // parts begin at multiples of it; 0: there are none
@@ -203,13 +203,40 @@ const typename Args::Storage* state_before(const Args& args, int64_t t) {
   return first ? args.initial_h : args.y + before * args.batch * args.hidden;
 }
 
-// The columns of the first `gates` gates of a part that belong to `columns` of the state.
-template <class Products, class T>
-void multiply(const Products& products, int part, int64_t gates, int64_t hidden, const T* rows,
-              const Columns& columns) {
-  if (columns.all) return products.run(part, rows, 0, 0);
-  for (int64_t g = 0; g < gates; ++g)
-    products.run(part, rows, g * hidden + columns.begin, g * hidden + columns.end);
+// Asks for what lies in another thread's cache before it is needed: all lines together take about the time of one.
+template <class T>
+void prefetch(const T* first, int64_t elements) {
+  constexpr int64_t kLine = 64;
+  const auto* const bytes = reinterpret_cast<const char*>(first);
+  for (int64_t k = 0; k < elements * static_cast<int64_t>(sizeof(T)); k += kLine)
+    __builtin_prefetch(bytes + k);
+}
+inline constexpr int64_t kMostPrefetched = 8192;  // elements
+
+// Where `work` has column j of gate k of `gates`: what one thread computes is adjacent within a row. Between columns of other threads
+// its lines would be fetched ahead by them and lost again.
+struct WorkColumns {
+  int64_t gates;
+  Columns columns;
+  int64_t operator()(int64_t k, int64_t j) const {
+    const int64_t width = columns.end - columns.begin;
+    return gates * columns.begin + k * width + j - columns.begin;
+  }
+};
+
+// Gates [first, first + count) of `gates`, which are a part of the products, in the columns of the state.
+template <class Args, class Products, class T>
+void multiply(const Args& args, const Products& products, int part, int64_t gates, int64_t first,
+              int64_t count, const T* rows, const Columns& columns) {
+  if (columns.all) return products.run(part, rows, args.work + first * args.hidden, 0, 0);
+  if (args.batch * args.hidden <= kMostPrefetched) prefetch(rows, args.batch * args.hidden);
+  const WorkColumns at = {gates, columns};
+  for (int64_t g = 0; g < count; ++g) {
+    const int64_t begin = g * args.hidden + columns.begin, end = g * args.hidden + columns.end;
+    // Column `begin` of the part is written where the work has it.
+    auto* const work = args.work + at(first + g, columns.begin) - begin;
+    products.run(part, rows, work, begin, end);
+  }
 }
 
 // Calls f(row) for all rows, by as many threads as are useful. A region that turns out to need one thread would make a team of it,
@@ -274,13 +301,15 @@ template <class Args, class F>
 void activate(const Args& args, int64_t t, const Columns& columns, int64_t gates, int64_t k, const F& f) {
   using Sum = typename Args::Value;
   const int64_t hidden = args.hidden, width = gates * hidden;
+  const WorkColumns work_column = {gates, columns};
   for_each_row(args, columns, [&](int64_t row) {
     const auto one = [&]<class V>(V, int64_t j) {
-      const int64_t column = k * hidden + j, at = row * width + column;
-      V sum = read<V>(args.gates + t * args.batch * width + at) + read<V>(args.work + at) +
+      const int64_t column = k * hidden + j;
+      auto* const work = args.work + row * width + work_column(k, j);
+      V sum = read<V>(args.gates + (t * args.batch + row) * width + column) + read<V>(work) +
               args.template bias_of<V>(column);
       if constexpr (Args::kForm.peepholes) sum += args.peephole(k, j, read<V>(args.c + row * hidden + j));
-      write(args.work + at, args.apply(f, sum));
+      write(work, args.apply(f, sum));
     };
     int64_t j = columns.begin;
     for (; j + kVectorElements <= columns.end; j += kVectorElements) one(Vector{}, j);
@@ -293,7 +322,7 @@ void run_rnn(const Args& args, const Products& products, const F& f) {
   using Sum = typename Args::Value;
   const int64_t hidden = args.hidden;
   for_each_step(args, products, 1, [&](int64_t t, const Columns& columns) {
-    multiply(products, 0, 1, hidden, state_before(args, t), columns);
+    multiply(args, products, 0, 1, 0, 1, state_before(args, t), columns);
     const auto* const gates = args.gates + t * args.batch * hidden;
     update_state<vectors<Args, F>()>(args, t, columns, [&]<class V>(int64_t row, int64_t j, V) {
       const int64_t at = row * hidden + j;
@@ -310,10 +339,12 @@ void run_gru(const Args& args, const Products& products, const F& f, const G& g)
   for_each_step(args, products, 3, [&](int64_t t, const Columns& columns) {
     const auto* const gates = args.gates + t * args.batch * width;
     const auto* const old = state_before(args, t);
-    multiply(products, 0, kLinearBeforeReset ? 3 : 2, hidden, old, columns);
-    const auto gate = [&]<class V>(V, int64_t row, int64_t column) {
-      const int64_t at = row * width + column;
-      return read<V>(gates + at) + read<V>(args.work + at) + args.template bias_of<V>(column);
+    multiply(args, products, 0, 3, 0, kLinearBeforeReset ? 3 : 2, old, columns);
+    const WorkColumns work_column = {3, columns};
+    const auto gate = [&]<class V>(V, int64_t row, int64_t k, int64_t j) {
+      const int64_t column = k * hidden + j;
+      return read<V>(gates + row * width + column) + read<V>(args.work + row * width + work_column(k, j)) +
+             args.template bias_of<V>(column);
     };
     if constexpr (!kLinearBeforeReset) {
       // The product for the candidate is of r * h, for which y of this step has memory.
@@ -322,18 +353,19 @@ void run_gru(const Args& args, const Products& products, const F& f, const G& g)
 #pragma omp simd
         for (int64_t j = columns.begin; j < columns.end; ++j) {
           const int64_t at = row * hidden + j;
-          store(reset[at], args.apply(f, gate(Sum{}, row, hidden + j)) * load(old[at]));
+          store(reset[at], args.apply(f, gate(Sum{}, row, 1, j)) * load(old[at]));
         }
       }
       wait_for_team(columns);
-      multiply(products, 1, 1, hidden, reset, columns);
+      multiply(args, products, 1, 3, 2, 1, reset, columns);
       wait_for_team(columns);  // the new state takes the place of what was multiplied
     }
     update_state<vectors<Args, F, G>()>(args, t, columns, [&]<class V>(int64_t row, int64_t j, V before) {
       const int64_t candidate_at = row * width + 2 * hidden + j;
-      const V update = args.apply(f, gate(before, row, j));
-      V recurrent = read<V>(args.work + candidate_at) + args.template bias_of<V>(2 * hidden + j);
-      if constexpr (kLinearBeforeReset) recurrent *= args.apply(f, gate(before, row, hidden + j));
+      const V update = args.apply(f, gate(before, row, 0, j));
+      V recurrent =
+          read<V>(args.work + row * width + work_column(2, j)) + args.template bias_of<V>(2 * hidden + j);
+      if constexpr (kLinearBeforeReset) recurrent *= args.apply(f, gate(before, row, 1, j));
       const V candidate = args.apply(g, read<V>(gates + candidate_at) + recurrent);
       return V((Sum{1} - update) * candidate + update * before);
     });
@@ -346,7 +378,8 @@ void run_lstm(const Args& args, const Products& products, const F& f, const G& g
   const int64_t hidden = args.hidden, width = 4 * hidden;
   for_each_step(args, products, 4, [&](int64_t t, const Columns& columns) {
     const auto* const gates = args.gates + t * args.batch * width;
-    multiply(products, 0, 4, hidden, state_before(args, t), columns);
+    const WorkColumns work_column = {4, columns};
+    multiply(args, products, 0, 4, 0, 4, state_before(args, t), columns);
     // The output gate's peephole looks at the new cell.
     constexpr bool kVectors = vectors<Args, F, G, H>(), kOutputApart = Args::kForm.peepholes;
     if constexpr (kVectors) {
@@ -357,11 +390,12 @@ void run_lstm(const Args& args, const Products& products, const F& f, const G& g
     }
     update_state<kVectors>(args, t, columns, [&]<class V>(int64_t row, int64_t j, V) {
       const auto gate = [&](int64_t k, const auto& activation, V cell) {
-        const int64_t column = k * hidden + j, at = row * width + column;
+        const int64_t column = k * hidden + j;
+        const V product = read<V>(args.work + row * width + work_column(k, j));
         if constexpr (kVectors) {
-          if (!kOutputApart || k != 1) return read<V>(args.work + at);
+          if (!kOutputApart || k != 1) return product;
         }
-        return args.apply(activation, V(read<V>(gates + at) + read<V>(args.work + at) +
+        return args.apply(activation, V(read<V>(gates + row * width + column) + product +
                                         args.template bias_of<V>(column) + args.peephole(k, j, cell)));
       };
       auto* const state = args.c + row * hidden + j;

@@ -77,9 +77,8 @@ void ProgramEmitter::emit_recurrence(OpId id) {
     gemm.b = columns(k.weights, parts[p].first, parts[p].second);
     gemm.out = columns(work, parts[p].first, parts[p].second);
     const GemmCall call = use_gemm(gemm, label(id), true);
-    products += fmt::format("{}gemm_columns({}, {{rows, {}, {}}}, {}, begin, end);", p == 0 ? "" : " else ",
+    products += fmt::format("{}gemm_columns({}, {{rows, {}, work}}, {}, begin, end);", p == 0 ? "" : " else ",
                             call.index, address(gemm.b.buffer, gemm.b.offset),
-                            address(gemm.out.buffer, gemm.out.offset, false),
                             call.packed.empty() ? "nullptr" : call.packed.substr(2));
     if (p == 0 && parts.size() > 1) products = "if (part == 0) " + products;
   }
@@ -128,8 +127,8 @@ void ProgramEmitter::emit_recurrence(OpId id) {
   for (const LoopBody& body : k.activations) functors += fmt::format(", {}{{}}", activation_functor(body));
   step_.push_back(fmt::format(
       "run_{}({}, RecurrentProducts{{column_block({}, {}), [&]([[maybe_unused]] int part, const {}* "
-      "rows, int64_t begin, int64_t end) {{ {} }}}}{});",
-      to_string(k.cell), args, first, parts.size(), element, products, functors));
+      "rows, {}* work, int64_t begin, int64_t end) {{ {} }}}}{});",
+      to_string(k.cell), args, first, parts.size(), element, sum, products, functors));
   if (k.lengths) step_.push_back("if (!indices_ok(kIndexSites)) return false;");
 }
 
