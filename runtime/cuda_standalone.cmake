@@ -42,6 +42,7 @@ elseif(BRAID_EMULATED)
   add_library(braid_emulated_device SHARED ${sources})
   target_include_directories(braid_emulated_device PUBLIC "${BRAID_STANDALONE_ROOT}")
   target_compile_definitions(braid_emulated_device PUBLIC BRAID_EMULATED_DEVICE PRIVATE BRAID_EMULATED_LIBRARY)
+  target_link_options(braid_emulated_device PRIVATE -Wl,-z,nodelete)  # as runtime/emulated/CMakeLists.txt
   target_link_libraries(braid_emulated_device PUBLIC Threads::Threads)
   target_link_libraries(braid_cuda_runtime INTERFACE braid_emulated_device)
 elseif(BRAID_CUDA_FOUND)

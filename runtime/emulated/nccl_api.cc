@@ -52,10 +52,10 @@ ncclResult_t start(CollectiveCall call, ncclComm_t comm, cudaStream_t handle) {
                       ", the communicator to device " + std::to_string(comm->device));
   {
     std::lock_guard lock(group.mutex);
-    if (comm->life == ncclComm::Life::kRevoked) return ncclInvalidUsage;
+    if (comm->life == ncclComm::Life::kRevoked) return fail_group(ncclInvalidUsage);
     if (group.asynchronous_error() != ncclSuccess) {
       comm->last_error = group.asynchronous_text();
-      return group.error != ncclSuccess ? ncclInvalidUsage : ncclRemoteError;
+      return fail_group(group.error != ncclSuccess ? ncclInvalidUsage : ncclRemoteError);
     }
   }
   if (call.count == 0) return ncclSuccess;
@@ -109,15 +109,13 @@ ncclResult_t ncclGroupEnd(void) { return group_end(); }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   if (comm == nullptr || error == nullptr) return ncclInvalidArgument;
-  {
-    std::lock_guard lock(comm->group->mutex);
-    if (comm->group->asynchronous_error() != ncclSuccess) comm->last_error = comm->group->asynchronous_text();
-    if (comm->life == ncclComm::Life::kAborted || comm->life == ncclComm::Life::kDestroyed)
-      finding_list().add(FindingKind::kInvalidUse,
-                         "ncclCommGetAsyncError of a communicator that is aborted or destroyed, " +
-                             comm->group->rank_text(comm->rank) + " of " + comm->group->name);
-  }
   *error = look(*comm);
+  std::lock_guard lock(comm->group->mutex);
+  if (comm->group->asynchronous_error() != ncclSuccess) comm->last_error = comm->group->asynchronous_text();
+  if (comm->life == ncclComm::Life::kAborted || comm->life == ncclComm::Life::kDestroyed)
+    finding_list().add(FindingKind::kInvalidUse,
+                       "ncclCommGetAsyncError of a communicator that is aborted or destroyed, " +
+                           comm->group->rank_text(comm->rank) + " of " + comm->group->name);
   return ncclSuccess;
 }
 

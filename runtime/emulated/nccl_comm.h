@@ -100,6 +100,9 @@ struct Meeting {
 struct CommGroup;
 class HostCall;
 
+// As CommGroup::gone.
+inline constexpr const char* kLost = "whose process has ended";
+
 // A registered symmetric window, one object for all ranks.
 struct WindowSet {
   std::vector<uintptr_t> begin;  // per rank
@@ -114,6 +117,7 @@ struct CommGroup {
   std::vector<int> devices;            // per rank
   std::vector<std::string> processes;  // per rank: its process's address; empty: this process
   bool forming = false;                // until it is known where the ranks are
+  std::vector<std::string> early;      // messages that came before
   std::mutex mutex;
   std::condition_variable changed;
   std::map<uint64_t, std::shared_ptr<Meeting>> meetings;  // by the call's number

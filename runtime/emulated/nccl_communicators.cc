@@ -1,6 +1,7 @@
 // Creation and end of the emulated NCCL's communicators.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -54,6 +55,7 @@ std::shared_ptr<CommGroup> make_group(std::string key, int ranks) {
 }
 
 std::atomic<int> next_id{0};
+constexpr std::chrono::seconds kFarewell{2};  // for processes that are stopped and do not take it
 
 bool initialized(const ncclConfig_t* config) {
   const ncclConfig_t right = NCCL_CONFIG_INITIALIZER;
@@ -70,14 +72,20 @@ void end_as(ncclComm& comm, ncclComm::Life life, const char* given_up = "") {
   comm.under_way.clear();
   CommGroup& group = *comm.group;
   const size_t rank = static_cast<size_t>(comm.rank);
-  std::lock_guard lock(group.mutex);
-  group.left[rank] = life == ncclComm::Life::kAborted || life == ncclComm::Life::kDestroyed;
-  if (std::count(group.left.begin(), group.left.end(), false) == 0) collective_order().ended(&group);
-  comm.life = life;
-  comm.state = ncclSuccess;
-  group.gone[rank] = given_up;
-  tell_end(group, comm.rank, given_up);
-  group.changed.notify_all();
+  Told told;
+  {
+    std::lock_guard lock(group.mutex);
+    group.left[rank] = life == ncclComm::Life::kAborted || life == ncclComm::Life::kDestroyed;
+    if (std::count(group.left.begin(), group.left.end(), false) == 0) collective_order().ended(&group);
+    comm.life = life;
+    comm.state = ncclSuccess;
+    group.gone[rank] = given_up;
+    told = tell_end(group, comm.rank, given_up);
+    group.changed.notify_all();
+  }
+  // The process may end now; without farewell it would count as lost.
+  const auto deadline = std::chrono::steady_clock::now() + kFarewell;
+  await_sent(told, [&] { return std::chrono::steady_clock::now() >= deadline; });
 }
 
 // What a rank says of its device on arrival: the number, and what identifies the machine's GPU in other processes.

@@ -279,17 +279,23 @@ void HostCall::report_missing() {
                                                           " ms: " + missing);
 }
 
+bool HostCall::decided() const {
+  if (meeting_->done || group_->error != ncclSuccess) return true;
+  for (size_t r = 0; r < meeting_->what.size(); ++r)
+    if (meeting_->what[r].empty() && group_->gone[r] == kLost) return true;
+  return false;
+}
+
 bool HostCall::over() {
   std::lock_guard lock(group_->mutex);
-  if (meeting_->done || group_->asynchronous_error() != ncclSuccess) return true;
+  if (decided()) return true;
   if (std::chrono::steady_clock::now() >= deadline_) report_missing();
   return false;
 }
 
 ncclResult_t HostCall::wait() {
   std::unique_lock lock(group_->mutex);
-  const auto over = [&] { return meeting_->done || group_->asynchronous_error() != ncclSuccess; };
-  if (!group_->changed.wait_until(lock, deadline_, over)) {
+  if (!group_->changed.wait_until(lock, deadline_, [&] { return decided(); })) {
     report_missing();
     group_->fail(ncclSystemError, what_ + " of " + group_->name + ": a rank is missing");
   }
@@ -390,6 +396,10 @@ void await_collectives(ncclComm& comm) {
 ncclResult_t refuse(ncclComm* comm, ncclResult_t result, std::string text) {
   if (comm != nullptr) comm->last_error = text;
   finding_list().add(FindingKind::kInvalidUse, std::move(text));
+  return fail_group(result);
+}
+
+ncclResult_t fail_group(ncclResult_t result) {
   Group& group = group_of_thread();
   if (group.depth > 0 && group.error == ncclSuccess) group.error = result;
   return result;

@@ -31,6 +31,8 @@ class HostCall {
   bool over();
 
  private:
+  // All are here, or cannot be any more. With the group's mutex held.
+  bool decided() const;
   void report_missing();
 
   std::shared_ptr<CommGroup> group_;
@@ -58,7 +60,9 @@ ncclResult_t look(ncclComm& comm);
 ncclResult_t ensure_ready(ncclComm* comm, const std::string& call);
 // Waits until all collectives of this rank have ended on their streams.
 void await_collectives(ncclComm& comm);
-// Returns `result`; within a group, ncclGroupEnd returns it as well.
+// Returns `result`; within a group, ncclGroupEnd returns it as well and launches nothing.
+ncclResult_t fail_group(ncclResult_t result);
+// As well, with a finding.
 ncclResult_t refuse(ncclComm* comm, ncclResult_t result, std::string text);
 
 }  // namespace braid::emulated

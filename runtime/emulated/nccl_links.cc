@@ -22,6 +22,9 @@ namespace braid::emulated {
 namespace {
 
 constexpr size_t kLengthBytes = sizeof(uint64_t);
+constexpr std::string_view kHello =
+    "braid-nccl-1 ";  // then who it is; the number is that of the messages' form
+constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 constexpr int kRetryMs = 10;  // where a process has too many connections waiting
 
 std::string random_address() {
@@ -59,7 +62,8 @@ int connect_to(const std::string& address) {
   if (fd < 0) return -1;
   sockaddr_un socket_address;
   const socklen_t length = fill(socket_address, address);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&socket_address), length) == 0 && same_user(fd)) return fd;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&socket_address), length) == 0 && same_user(fd))
+    return fd;
   const bool again = errno == EAGAIN || errno == EINTR;
   close(fd);
   return again ? -2 : -1;
@@ -95,7 +99,7 @@ void Links::close_all() {
 
 Links::Outgoing& Links::outgoing(const std::string& to) {
   const auto [at, added] = outgoing_.try_emplace(to);
-  if (added) at->second.queue.push_back(std::make_shared<Message>(address_));
+  if (added) at->second.queue.push_back(std::make_shared<Message>(std::string(kHello) + address_));
   return at->second;
 }
 
@@ -148,7 +152,8 @@ bool Links::read_all(Incoming& in) {
     // As much as is missing, if that is known.
     uint64_t length = 0;
     if (in.bytes.size() >= kLengthBytes) std::memcpy(&length, in.bytes.data(), kLengthBytes);
-    const size_t missing = std::max<size_t>(kLengthBytes + length - in.bytes.size(), 1 << 16);
+    if (length > kMostBytes) return false;  // not one of us
+    const size_t missing = std::clamp<size_t>(kLengthBytes + length - in.bytes.size(), 1 << 16, 1 << 26);
     const size_t before = in.bytes.size();
     in.bytes.resize(before + missing);
     const ssize_t got = recv(in.fd, in.bytes.data() + before, missing, 0);
@@ -161,10 +166,13 @@ bool Links::read_all(Incoming& in) {
       std::memcpy(&length, in.bytes.data() + at, kLengthBytes);
       if (in.bytes.size() - at - kLengthBytes < length) break;
       const std::string_view body(in.bytes.data() + at + kLengthBytes, length);
-      if (in.from.empty())
-        in.from = body;
-      else
+      if (!in.from.empty()) {
         events_.received(in.from, body);
+      } else if (body.starts_with(kHello)) {
+        in.from = body.substr(kHello.size());
+      } else {
+        return false;
+      }
       at += kLengthBytes + length;
     }
     in.bytes.erase(0, at);
@@ -213,50 +221,64 @@ bool Links::send_all(const std::string& to, Outgoing& out) {
   return true;
 }
 
-// The addresses of processes that have ended.
-std::vector<std::string> Links::send_to_all(const std::vector<int>& hung_up) {
-  std::vector<std::string> lost;
+void Links::send_to_all() {
   std::lock_guard lock(mutex_);
-  for (auto at = outgoing_.begin(); at != outgoing_.end();) {
-    Outgoing& out = at->second;
-    const bool ended = out.fd >= 0 && std::count(hung_up.begin(), hung_up.end(), out.fd) != 0;
-    if (!ended && send_all(at->first, out)) {
-      ++at;
-      continue;
-    }
-    for (const auto& message : out.queue) --message->unsent;
+  for (auto& [address, out] : outgoing_)
+    if (!out.failed) out.failed = !send_all(address, out);
+}
+
+void Links::drop(const std::string& address) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto at = outgoing_.find(address);
+    for (const auto& message : at->second.queue) --message->unsent;
+    if (at->second.fd >= 0) close(at->second.fd);
+    outgoing_.erase(at);
     sent_.notify_all();
-    if (out.fd >= 0) close(out.fd);
-    lost.push_back(at->first);
-    at = outgoing_.erase(at);
   }
-  return lost;
+  events_.lost(address);
+}
+
+// Waits until there is something to do. The addresses of processes that have ended.
+std::vector<std::string> Links::wait() {
+  std::vector<pollfd> polled{{wake_, POLLIN, 0}};
+  if (!address_.empty()) polled.push_back({listener_, POLLIN, 0});
+  for (const Incoming& in : incoming_) polled.push_back({in.fd, POLLIN, 0});
+  int limit = -1;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [address, out] : outgoing_) {
+      if (out.failed)
+        limit = 0;
+      else if (out.fd < 0)
+        limit = limit < 0 ? kRetryMs : limit;
+      else
+        polled.push_back({out.fd, static_cast<short>(out.queue.empty() ? 0 : POLLOUT), 0});
+    }
+  }
+  poll(polled.data(), polled.size(), limit);
+  uint64_t count = 0;
+  while (read(wake_, &count, sizeof count) > 0) {
+  }
+  const auto hung_up = [&](const Outgoing& out) {
+    return out.fd >= 0 && std::any_of(polled.begin(), polled.end(), [&](const pollfd& each) {
+             return each.fd == out.fd && (each.revents & (POLLHUP | POLLERR)) != 0;
+           });
+  };
+  std::vector<std::string> ended;
+  std::lock_guard lock(mutex_);
+  for (const auto& [address, out] : outgoing_)
+    if (out.failed || hung_up(out)) ended.push_back(address);
+  return ended;
 }
 
 void Links::run() {
   for (;;) {
-    std::vector<pollfd> polled{{wake_, POLLIN, 0}};
-    if (!address_.empty()) polled.push_back({listener_, POLLIN, 0});
-    int limit = -1;
-    for (const Incoming& in : incoming_) polled.push_back({in.fd, POLLIN, 0});
-    const size_t first_outgoing = polled.size();
-    {
-      std::lock_guard lock(mutex_);
-      for (const auto& [address, out] : outgoing_) {
-        if (out.fd < 0) limit = kRetryMs;
-        if (out.fd >= 0) polled.push_back({out.fd, static_cast<short>(out.queue.empty() ? 0 : POLLOUT), 0});
-      }
-    }
-    if (poll(polled.data(), polled.size(), limit) < 0 && errno != EINTR) return;
-    uint64_t count = 0;
-    while (read(wake_, &count, sizeof count) > 0) {
-    }
-    std::vector<int> hung_up;
-    for (size_t i = first_outgoing; i < polled.size(); ++i)
-      if ((polled[i].revents & (POLLHUP | POLLERR)) != 0) hung_up.push_back(polled[i].fd);
-    // First what a process has sent, then that it has ended.
+    const std::vector<std::string> ended = wait();
+    // What a process has sent comes before its end, which may have been noticed first.
     receive_all();
-    for (const std::string& address : send_to_all(hung_up)) events_.lost(address);
+    for (const std::string& address : ended) drop(address);
+    send_to_all();
   }
 }
 

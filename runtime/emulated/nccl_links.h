@@ -57,7 +57,8 @@ class Links {
   struct Outgoing {
     int fd = -1;  // -1: not connected yet
     std::deque<std::shared_ptr<Message>> queue;
-    size_t sent = 0;  // of the first
+    size_t sent = 0;      // of the first
+    bool failed = false;  // the process has ended
   };
   struct Incoming {
     int fd;
@@ -72,7 +73,9 @@ class Links {
   bool read_all(Incoming& in);
   void receive_all();
   bool send_all(const std::string& to, Outgoing& out);
-  std::vector<std::string> send_to_all(const std::vector<int>& hung_up);
+  void send_to_all();
+  void drop(const std::string& address);
+  std::vector<std::string> wait();
 
   const LinkEvents events_;
   std::string address_;

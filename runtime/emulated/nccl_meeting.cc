@@ -76,8 +76,7 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
                                 first.signature() + (first.label.empty() ? "" : " [" + first.label + "]") +
                                 ", " + group.rank_text(rank_b) + " calls " + other.signature() +
                                 (other.label.empty() ? "" : " [" + other.label + "]");
-    finding_list().add(FindingKind::kCollectiveMismatch, message);
-    group.fail(ncclInvalidUsage, message);
+    fail_everywhere(group, ncclInvalidUsage, message, FindingKind::kCollectiveMismatch);
     return true;
   }
   if (row.transfer()) return false;
@@ -92,8 +91,7 @@ bool disagree(CommGroup& group, const Meeting& meeting, uint64_t number) {
                                   group.rank_text(0) + " is " + say(a) + ", that of " +
                                   group.rank_text(static_cast<int>(i)) + " is " + say(b) +
                                   "; in a symmetric window it must be the same on all ranks";
-      finding_list().add(FindingKind::kRegistration, message);
-      group.fail(ncclInvalidUsage, message);
+      fail_everywhere(group, ncclInvalidUsage, message, FindingKind::kRegistration);
       return true;
     }
     return false;

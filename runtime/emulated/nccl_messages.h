@@ -18,8 +18,7 @@ class MessageWriter {
   MessageWriter(MessageKind kind, const std::string& key) { *this << kind << key; }
 
   template <class T>
-    requires std::is_trivially_copyable_v<T>
-  MessageWriter& operator<<(const T& value) {
+  requires std::is_trivially_copyable_v<T> MessageWriter& operator<<(const T& value) {
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
     return *this;
   }
@@ -46,8 +45,7 @@ class MessageReader {
   explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}
 
   template <class T>
-    requires std::is_trivially_copyable_v<T>
-  T read() {
+  requires std::is_trivially_copyable_v<T> T read() {
     T value{};
     const std::string_view part = take(sizeof value);
     std::memcpy(&value, part.data(), part.size());

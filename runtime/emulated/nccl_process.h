@@ -45,6 +45,7 @@ Process& this_process();
 void receive(const std::string& from, std::string_view body);
 std::string address_of_key(const std::string& key);  // of the process that made it; empty: unknown
 void rank_comes(const std::string& key, Comer comer);
+// With the group's mutex held.
 void rank_list_comes(CommGroup& group, MessageReader& message);
 void refusal_comes(CommGroup& group, MessageReader& message);
 void process_is_lost_to_rendezvous(const std::string& address);

@@ -30,7 +30,7 @@ void lose(const std::string& address) {
       const size_t r = static_cast<size_t>(rank);
       if (group->processes[r] != address || group->left[r]) continue;
       group->left[r] = true;
-      if (group->gone[r].empty()) group->gone[r] = "whose process has ended";
+      if (group->gone[r].empty()) group->gone[r] = kLost;
       if (group->lost_text.empty())
         group->lost_text = "the process of " + group->rank_text(rank) + " of " + group->name + " has ended";
     }
@@ -93,10 +93,16 @@ CollectiveCall read_call(MessageReader& message) {
   return call;
 }
 
-void handle(CommGroup& group, MessageReader& message, MessageKind kind) {
+void fail(CommGroup& group, ncclResult_t result, const std::string& text,
+          std::optional<FindingKind> finding) {
+  if (finding && group.error == ncclSuccess) finding_list().add(*finding, text);
+  group.fail(result, text);
+}
+
+// With the group's mutex held.
+void obey(CommGroup& group, MessageReader& message, MessageKind kind) {
   if (kind == MessageKind::kRanks) return rank_list_comes(group, message);
   if (kind == MessageKind::kRefused) return refusal_comes(group, message);
-  std::lock_guard lock(group.mutex);
   const int rank = message.read<int>();
   switch (kind) {
     case MessageKind::kCall:
@@ -117,10 +123,31 @@ void handle(CommGroup& group, MessageReader& message, MessageKind kind) {
       return;
     case MessageKind::kFailure: {
       const auto result = message.read<ncclResult_t>();
-      return group.fail(result, message.read_text());
+      const auto finding = message.read<std::optional<FindingKind>>();
+      return fail(group, result, message.read_text(), finding);
     }
     default:
       return;
+  }
+}
+
+// A rank that has the list of ranks already may be ahead of the list.
+void handle(CommGroup& group, const std::string_view body) {
+  MessageReader message(body);
+  const auto kind = message.read<MessageKind>();
+  message.read_text();
+  std::lock_guard lock(group.mutex);
+  if (group.forming && kind != MessageKind::kRanks && kind != MessageKind::kRefused) {
+    group.early.emplace_back(body);
+    return;
+  }
+  obey(group, message, kind);
+  if (group.forming) return;
+  for (const std::string& each : std::exchange(group.early, {})) {
+    MessageReader later(each);
+    const auto kind_of_later = later.read<MessageKind>();
+    later.read_text();
+    obey(group, later, kind_of_later);
   }
 }
 
@@ -144,7 +171,7 @@ void receive(const std::string& from, std::string_view body) {
     }
     group = at->second;
   }
-  handle(*group, message, kind);
+  handle(*group, body);
 }
 
 Process::Process() : links({receive, lose}) {}
@@ -170,12 +197,7 @@ void add_group(const std::shared_ptr<CommGroup>& group) {
         break;
       }
     }
-    for (const std::string& body : early) {
-      MessageReader message(body);
-      const auto kind = message.read<MessageKind>();
-      message.read_text();
-      handle(*group, message, kind);
-    }
+    for (const std::string& body : early) handle(*group, body);
   }
   for (const std::string& address : others(*group)) this_process().links.watch(address);
 }
@@ -206,20 +228,21 @@ Told tell_host_call(const CommGroup& group, int rank, uint64_t number, const std
   return tell(addresses, writer);
 }
 
-void tell_end(const CommGroup& group, int rank, const std::string& gone) {
+Told tell_end(const CommGroup& group, int rank, const std::string& gone) {
   const std::vector<std::string> addresses = others(group);
-  if (addresses.empty()) return;
+  if (addresses.empty()) return nullptr;
   MessageWriter writer(MessageKind::kEnd, group.key);
   writer << rank << gone << static_cast<bool>(group.left[static_cast<size_t>(rank)]);
-  tell(addresses, writer);
+  return tell(addresses, writer);
 }
 
-void fail_everywhere(CommGroup& group, ncclResult_t result, const std::string& text) {
-  group.fail(result, text);
+void fail_everywhere(CommGroup& group, ncclResult_t result, const std::string& text,
+                     std::optional<FindingKind> finding) {
+  fail(group, result, text, finding);
   const std::vector<std::string> addresses = others(group);
   if (addresses.empty()) return;
   MessageWriter writer(MessageKind::kFailure, group.key);
-  writer << 0 << result << text;
+  writer << 0 << result << finding << text;
   tell(addresses, writer);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,10 @@ void tell_withdrawal(const CommGroup& group, int rank, const CollectiveCall& cal
 Told tell_host_call(const CommGroup& group, int rank, uint64_t number, const std::string& what,
                     const std::vector<int64_t>& payload);
 // `gone` as in CommGroup::gone.
-void tell_end(const CommGroup& group, int rank, const std::string& gone);
-// CommGroup::fail in all processes.
-void fail_everywhere(CommGroup& group, ncclResult_t result, const std::string& text);
+Told tell_end(const CommGroup& group, int rank, const std::string& gone);
+// CommGroup::fail in all processes, with a finding in each.
+void fail_everywhere(CommGroup& group, ncclResult_t result, const std::string& text,
+                     std::optional<FindingKind> finding = std::nullopt);
 
 // Waits until the kernel has the message, so that the process may end; or until `over`.
 void await_sent(const Told& told, const std::function<bool()>& over);

@@ -106,7 +106,6 @@ void rank_list_comes(CommGroup& group, MessageReader& message) {
     addresses.push_back(message.read_text());
     payloads.push_back(message.read_list());
   }
-  std::lock_guard lock(group.mutex);
   if (!group.forming || group.error != ncclSuccess || addresses.size() != group.processes.size()) return;
   group.forming = false;
   for (size_t r = 0; r < addresses.size(); ++r) {
@@ -122,7 +121,6 @@ void rank_list_comes(CommGroup& group, MessageReader& message) {
 void refusal_comes(CommGroup& group, MessageReader& message) {
   const auto result = message.read<ncclResult_t>();
   const std::string why = message.read_text();
-  std::lock_guard lock(group.mutex);
   if (!group.forming) return;
   if (result == ncclInvalidUsage) finding_list().add(FindingKind::kCollectiveMismatch, why);
   group.fail(result, why);
@@ -133,9 +131,8 @@ void process_is_lost_to_rendezvous(const std::string& address) {
   {
     std::lock_guard lock(this_process().mutex);
     for (auto& [key, meeting] : this_process().rendezvous) {
-      const auto lost =
-          std::find_if(meeting.comers.begin(), meeting.comers.end(),
-                       [&](const Comer& comer) { return comer.process == address; });
+      const auto lost = std::find_if(meeting.comers.begin(), meeting.comers.end(),
+                                     [&](const Comer& comer) { return comer.process == address; });
       if (lost == meeting.comers.end() || meeting.refused != ncclSuccess) continue;
       meeting.refused = ncclRemoteError;
       meeting.why = "ncclCommInitRank of " + name_of_key(key) + ": the process of rank " +

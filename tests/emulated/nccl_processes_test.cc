@@ -4,6 +4,8 @@
 #include <numeric>
 #include <random>
 
+#include "runtime/hash.h"
+#include "tests/emulated/drawn_collective.h"
 #include "tests/emulated/rank_processes.h"
 #include "tests/support/random.h"
 
@@ -11,45 +13,24 @@ namespace braid::test {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Gt;
 
 // ------------------------------------------------------------------------------------------------- oracle
 
-enum class Kind { kAllReduce, kReduce, kAllGather, kReduceScatter, kBroadcast, kAllToAll, kTransfers };
-constexpr int kKinds = 7;
-
-// Drawn alike by all ranks.
-struct Draw {
-  Kind kind;
-  size_t count;
-  bool integers;
-  ncclRedOp_t op;
-  int root;
-  bool in_place;
-  int comm, stream;
-};
-
 // What rank `rank` sends at element `i`: small integers, so that the order of sums is nothing.
 double element(unsigned seed, int rank, size_t i) {
-  return static_cast<double>((seed * 31u + static_cast<unsigned>(rank) * 17u + static_cast<unsigned>(i) * 7u) %
-                             23u) -
+  return static_cast<double>(
+             (seed * 31u + static_cast<unsigned>(rank) * 17u + static_cast<unsigned>(i) * 7u) % 23u) -
          11;
-}
-
-size_t sent(const Draw& d, size_t ranks) {
-  return d.kind == Kind::kReduceScatter || d.kind == Kind::kAllToAll || d.kind == Kind::kTransfers
-             ? d.count * ranks
-             : d.count;
-}
-size_t received(const Draw& d, size_t ranks) {
-  return d.kind == Kind::kAllGather || d.kind == Kind::kAllToAll || d.kind == Kind::kTransfers ? d.count * ranks
-                                                                                            : d.count;
 }
 
 double reduced(const Draw& d, unsigned seed, int ranks, size_t i) {
   double value = element(seed, 0, i);
   for (int r = 1; r < ranks; ++r) {
     const double other = element(seed, r, i);
-    value = d.op == ncclMax ? std::max(value, other) : d.op == ncclMin ? std::min(value, other) : value + other;
+    value = d.op == ncclMax   ? std::max(value, other)
+            : d.op == ncclMin ? std::min(value, other)
+                              : value + other;
   }
   return value;
 }
@@ -91,39 +72,12 @@ void run_drawn(const Draw& d, unsigned seed, ncclComm_t comm, cudaStream_t strea
   std::vector<T> host(in);
   for (size_t i = 0; i < in; ++i) host[i] = static_cast<T>(element(seed, rank, i));
   ASSERT_EQ(cudaMemcpyAsync(send, host.data(), in * sizeof(T), cudaMemcpyHostToDevice, stream), cudaSuccess);
-  ncclResult_t result = ncclSuccess;
-  switch (d.kind) {
-    case Kind::kAllReduce:
-      result = ncclAllReduce(send, recv, d.count, type, d.op, comm, stream);
-      break;
-    case Kind::kReduce:
-      result = ncclReduce(send, recv, d.count, type, d.op, d.root, comm, stream);
-      break;
-    case Kind::kAllGather:
-      result = ncclAllGather(send, recv, d.count, type, comm, stream);
-      break;
-    case Kind::kReduceScatter:
-      result = ncclReduceScatter(send, recv, d.count, type, d.op, comm, stream);
-      break;
-    case Kind::kBroadcast:
-      result = ncclBroadcast(send, recv, d.count, type, d.root, comm, stream);
-      break;
-    case Kind::kAllToAll:
-      result = ncclAlltoAll(send, recv, d.count, type, comm, stream);
-      break;
-    case Kind::kTransfers:
-      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
-      for (size_t p = 0; p < n; ++p) {
-        ASSERT_EQ(ncclSend(send + p * d.count, d.count, type, static_cast<int>(p), comm, stream), ncclSuccess);
-        ASSERT_EQ(ncclRecv(recv + p * d.count, d.count, type, static_cast<int>(p), comm, stream), ncclSuccess);
-      }
-      result = ncclGroupEnd();
-      break;
-  }
+  const ncclResult_t result = launch(d, send, recv, type, comm, ranks, stream);
   ASSERT_EQ(result, ncclSuccess) << ncclGetLastError(comm);
   if (d.kind != Kind::kReduce || rank == d.root) {
     std::vector<T> got(out);
-    ASSERT_EQ(cudaMemcpyAsync(got.data(), recv, out * sizeof(T), cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    ASSERT_EQ(cudaMemcpyAsync(got.data(), recv, out * sizeof(T), cudaMemcpyDeviceToHost, stream),
+              cudaSuccess);
     ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
     size_t wrong = 0;
     for (size_t i = 0; i < out; ++i)
@@ -154,40 +108,69 @@ void run_random(const RankProcess& process) {
   for (cudaStream_t& stream : streams)
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
   const unsigned most = below(4) == 0 ? 200000 : 3000;
+  int checked = 0;
   for (unsigned round = 0; round < 12; ++round) {
-    Draw d{};
-    d.kind = static_cast<Kind>(below(kKinds));
-    d.count = 1 + below(most);
-    d.integers = below(2) == 0;
+    Draw d{static_cast<Kind>(below(kKinds)), 1 + below(most)};
+    const bool integers = below(2) == 0;
     d.op = std::vector{ncclSum, ncclMax, ncclMin}[below(3)];
     const unsigned root = below(100);
     d.in_place = below(2) == 0;
-    d.comm = static_cast<int>(below(4));
-    d.stream = static_cast<int>(below(2));
-    const ncclComm_t comm = comms[static_cast<size_t>(d.comm)];
-    const cudaStream_t stream = streams[static_cast<size_t>(d.stream)];
+    const ncclComm_t comm = comms[below(4)];
+    const cudaStream_t stream = streams[below(2)];
     if (comm == nullptr) continue;
     int ranks = 0;
     ASSERT_EQ(ncclCommCount(comm, &ranks), ncclSuccess);
     d.root = static_cast<int>(root) % ranks;
-    if (d.integers)
+    if (integers)
       run_drawn<int32_t>(d, seed + round, comm, stream, ncclInt32);
     else
       run_drawn<float>(d, seed + round, comm, stream, ncclFloat32);
     if (::testing::Test::HasFailure()) return;
+    ++checked;
   }
+  process.report(std::to_string(checked));
   for (const cudaStream_t stream : streams) ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
   for (const ncclComm_t comm : comms) ASSERT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 const RegisteredBody random_body("random", run_random);
 
+// Of floats that no two orders sum alike.
+const RegisteredBody bits_body("bits", [](const RankProcess& process) {
+  ASSERT_EQ(cudaSetDevice(process.rank), cudaSuccess);
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitRank(&comm, process.ranks, process.share_id(), process.rank), ncclSuccess);
+  std::mt19937 random(static_cast<unsigned>(process.rank));
+  std::vector<float> host(5000);
+  for (float& each : host) each = std::normal_distribution<float>()(random);
+  float* data = nullptr;
+  ASSERT_EQ(cudaMalloc(&data, host.size() * sizeof(float)), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(data, host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice), cudaSuccess);
+  ASSERT_EQ(ncclAllReduce(data, data, host.size(), ncclFloat32, ncclAvg, comm, nullptr), ncclSuccess);
+  ASSERT_EQ(cudaMemcpy(host.data(), data, host.size() * sizeof(float), cudaMemcpyDeviceToHost), cudaSuccess);
+  process.report(std::to_string(rt::fnv1a(host.data(), host.size() * sizeof(float))));
+  ASSERT_EQ(ncclCommDestroy(comm), ncclSuccess);
+});
+
 class NcclProcesses : public EmulatedTest {};
+
+TEST_F(NcclProcesses, AllRanksHoldTheSameBits) {
+  const auto outcomes = run_rank_processes(bits_body, 4);
+  expect_good(outcomes);
+  ASSERT_EQ(outcomes[0].reports.size(), 1u);
+  for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.reports, outcomes[0].reports);
+}
 
 TEST_F(NcclProcesses, RandomCollectivesAreRight) {
   const auto first = first_seed();
   for (int i = 0; i < random_cases(9); ++i) {
     const int ranks = 2 + i % 3;
-    expect_good(run_rank_processes(random_body, ranks, std::to_string(first + static_cast<unsigned>(i))));
+    const auto outcomes =
+        run_rank_processes(random_body, ranks, std::to_string(first + static_cast<unsigned>(i)));
+    expect_good(outcomes);
+    for (const RankOutcome& outcome : outcomes) {
+      EXPECT_THAT(outcome.reports,
+                  ElementsAre(testing::ResultOf([](const auto& n) { return std::stoi(n); }, Gt(3))));
+    }
     if (HasFailure()) {
       ADD_FAILURE() << ranks << " ranks, BRAID_TEST_SEED=" << first + static_cast<unsigned>(i);
       return;

@@ -38,10 +38,9 @@ Child start(const RegisteredBody& body, int rank, int ranks, const std::string& 
   int to[2], from[2];
   EXPECT_EQ(pipe2(to, O_CLOEXEC), 0);
   EXPECT_EQ(pipe2(from, O_CLOEXEC), 0);
-  std::vector<std::string> environment{"BRAID_TEST_BODY=" + std::string(body.name),
-                                       "BRAID_TEST_RANK=" + std::to_string(rank),
-                                       "BRAID_TEST_RANKS=" + std::to_string(ranks),
-                                       "BRAID_TEST_ARGUMENT=" + argument, "TMPDIR=" + folder};
+  std::vector<std::string> environment{
+      "BRAID_TEST_BODY=" + std::string(body.name), "BRAID_TEST_RANK=" + std::to_string(rank),
+      "BRAID_TEST_RANKS=" + std::to_string(ranks), "BRAID_TEST_ARGUMENT=" + argument, "TMPDIR=" + folder};
   for (char** each = environ; *each != nullptr; ++each)
     if (std::strncmp(*each, "TMPDIR=", 7) != 0 && std::strncmp(*each, "GTEST_", 6) != 0 &&
         std::strncmp(*each, "TESTBRIDGE_", 11) != 0)
@@ -138,8 +137,8 @@ ncclUniqueId RankProcess::share_id(int maker) const {
   return id;
 }
 
-std::vector<RankOutcome> run_rank_processes(const RegisteredBody& body, int ranks, const std::string& argument,
-                                            const std::vector<int>& stopped) {
+std::vector<RankOutcome> run_rank_processes(const RegisteredBody& body, int ranks,
+                                            const std::string& argument, const std::vector<int>& stopped) {
   signal(SIGPIPE, SIG_IGN);
   std::string folder = (std::filesystem::temp_directory_path() / "braid_ranks_XXXXXX").string();
   EXPECT_NE(mkdtemp(folder.data()), nullptr);
@@ -168,8 +167,7 @@ std::vector<RankOutcome> run_rank_processes(const RegisteredBody& body, int rank
       if (polled[k].revents != 0) read_from(of[k], children, outcomes);
     for (size_t i = 0; i < children.size(); ++i)
       if (!children[i].open && outcomes[i].seconds == 0)
-        outcomes[i].seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        outcomes[i].seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   for (size_t i = 0; i < children.size(); ++i) {
     if (children[i].open) kill(children[i].pid, SIGKILL);
