@@ -64,8 +64,8 @@ class Rank {
   // What may have failed because of another rank.
   bool fail_together(const std::string& message, bool consequence = false) {
     char text[kText] = "";
-    consequence |= peers_.missing(peers_.user, text, sizeof text) > 0;
-    return fail(BRAID_COMM_ERROR, text[0] != '\0' ? message + ": " + text : message, consequence);
+    const bool missing = peers_.missing(peers_.user, text, sizeof text) > 0;
+    return fail(BRAID_COMM_ERROR, missing ? message + ": " + text : message, consequence || missing);
   }
 
   // When to stop waiting for other ranks: one is lost, or the time is over, which begins now.
