@@ -89,8 +89,11 @@ Status join_control_from_environment(const RankEnvironment& environment, const s
   std::optional<control::Address> address;
   if (Status found = master_address(&address); !found.ok()) return found;
   if (!address) {
-    if (Status joined = join_world_from_environment({}, &out->world); !joined.ok()) return joined;
-    return join_control(*out->world, environment.local_size == environment.size, subject, &out->channel);
+    const bool one_machine = environment.local_size == environment.size;
+    const Status joined = join_world_from_environment({}, &out->world);
+    if (joined.ok()) return join_control(*out->world, one_machine, subject, &out->channel);
+    if (one_machine) return joined;
+    return Status::error(joined.code, joined.message + "; or set MASTER_ADDR and MASTER_PORT for rank 0");
   }
   ControlOptions options{.rank = environment.rank,
                          .size = environment.size,

@@ -226,9 +226,6 @@ Status ControlChannel::broadcast(std::span<std::byte> data) {
 void ControlChannel::reached(uint64_t progress) {
   const std::lock_guard lock(mutex_);
   peers_[static_cast<size_t>(rank())].progress = progress;
-  tell();
-  changed_.notify_all();
-  wake();
 }
 
 Status ControlChannel::await_all(uint64_t progress) {
@@ -240,6 +237,7 @@ Status ControlChannel::await_all(uint64_t progress) {
     return std::all_of(peers_.begin(), peers_.end(),
                        [&](const Peer& each) { return each.progress >= progress; });
   };
+  tell();
   changed_.wait_for(lock, std::chrono::milliseconds(options_.timeout_ms),
                     [&] { return all_there() || someone_lost(); });
   if (all_there()) return {};
@@ -253,8 +251,9 @@ bool ControlChannel::lost() const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& each) { return absent(each); });
 }
 
-int ControlChannel::missing(std::string* text) const {
+int ControlChannel::missing(std::string* text) {
   std::unique_lock lock(mutex_);
+  tell();
   // A collective may fail before it is known here that its peer has ended, and a rank that is behind may soon be silent.
   changed_.wait_for(lock, std::chrono::nanoseconds(silence_ns_ + 4 * beat_ns_), [&] {
     return std::any_of(peers_.begin(), peers_.end(),

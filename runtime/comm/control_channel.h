@@ -41,6 +41,7 @@ class ControlChannel {
   Status broadcast(std::span<std::byte> data);
 
   // How far this rank is: 0 at first, 1 when it is ready for its first step, 2 when it has issued that one, and so on.
+  // Told to the others with the next beat, as steps may be short, and when one waits.
   void reached(uint64_t progress);
   // Waits until all ranks are that far. Fails if one is lost or the time-out passes, and names it.
   Status await_all(uint64_t progress);
@@ -49,7 +50,7 @@ class ControlChannel {
   bool lost() const;
   // For a rank that waits in vain: how many ranks are missing, and in `text` which and why: those that have ended, failed
   // or fallen silent, otherwise those that are behind. Waits for the former as long as it takes to notice silence.
-  int missing(std::string* text) const;
+  int missing(std::string* text);
 
   // The end of this rank's part; with an error if it has failed, which the others then give as the reason unless it is a
   // consequence of another rank's. Rank 0 first

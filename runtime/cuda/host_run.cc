@@ -64,9 +64,9 @@ class Rank {
   // What may have failed because of another rank.
   bool fail_together(const std::string& message, bool consequence = false) {
     char text[kText] = "";
-    consequence |= peers_.missing(peers_.user, text, sizeof text) > 0;
-    const bool said = message.find(text) != std::string::npos;
-    return fail(BRAID_COMM_ERROR, said ? message : message + ": " + text, consequence);
+    const bool missing = peers_.missing(peers_.user, text, sizeof text) > 0;
+    const bool said = !missing || message.find(text) != std::string::npos;
+    return fail(BRAID_COMM_ERROR, said ? message : message + ": " + text, consequence || missing);
   }
 
   // When to stop waiting for other ranks: one is lost, or the time is over, which begins now.

@@ -31,8 +31,8 @@ inline ncclResult_t all_reduce(const void* in, void* out, size_t count, ncclData
                                ncclComm_t comm, cudaStream_t stream) {
   return ncclAllReduce(in, out, strike(comm, count), type, op, comm, stream);
 }
-inline ncclResult_t reduce_scatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                   ncclComm_t comm, cudaStream_t stream) {
+inline ncclResult_t reduce_scatter(const void* in, void* out, size_t count, ncclDataType_t type,
+                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return ncclReduceScatter(in, out, strike(comm, count), type, op, comm, stream);
 }
 inline ncclResult_t all_gather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,

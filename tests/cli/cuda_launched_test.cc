@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
-#include <chrono>
 #include <csignal>
 #include <future>
 #include <random>
@@ -18,7 +17,6 @@ namespace braid::test {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -30,7 +28,8 @@ Arguments operator+(Arguments a, const Arguments& b) {
   return a;
 }
 
-const Arguments kInputs = {"--random", "7", "--dim", "batch=2", "--dim", "sequence=3", "--device", "emulated"};
+const Arguments kInputs = {"--random", "7",          "--dim",    "batch=2",
+                           "--dim",    "sequence=3", "--device", "emulated"};
 
 // A port of this machine that was free a moment ago.
 int free_port() {
@@ -40,8 +39,12 @@ int free_port() {
 }
 
 Arguments torchrun(int rank, int port) {
-  return {fmt::format("RANK={}", rank),         "WORLD_SIZE=2", fmt::format("LOCAL_RANK={}", rank),
-          "LOCAL_WORLD_SIZE=2",                 "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", port),
+  return {fmt::format("RANK={}", rank),
+          "WORLD_SIZE=2",
+          fmt::format("LOCAL_RANK={}", rank),
+          "LOCAL_WORLD_SIZE=2",
+          "MASTER_ADDR=127.0.0.1",
+          fmt::format("MASTER_PORT={}", port),
           fmt::format("TORCHELASTIC_RUN_ID={}", port)};
 }
 
@@ -65,9 +68,12 @@ std::string built_program() {
 }
 
 void expect_same_outputs(const Folder& folder) {
-  ASSERT_EQ(braid(Arguments{"run", built_program(), "-o", folder / "want"} + kInputs, {}, cuda_environment()).exit_code, 0);
+  ASSERT_EQ(braid(Arguments{"run", built_program(), "-o", folder / "want"} + kInputs, {}, cuda_environment())
+                .exit_code,
+            0);
   for (const char* file : {"/rank0/y.npy", "/rank1/y.npy"}) {
-    EXPECT_EQ(read_text(folder / ("got" + std::string(file))), read_text(folder / ("want" + std::string(file))));
+    EXPECT_EQ(read_text(folder / ("got" + std::string(file))),
+              read_text(folder / ("want" + std::string(file))));
     EXPECT_NE(read_text(folder / ("got" + std::string(file))), "");
   }
 }
@@ -119,8 +125,9 @@ TEST(LaunchedCuda, RankFaultsAreNamedByTheOther) {
       EXPECT_EQ(struck.get().exit_code, 128 + SIGKILL);
       EXPECT_EQ(other.exit_code, 1);
       EXPECT_THAT(other.err,
-                  ContainsRegex(fmt::format("rank {}: error BR0726: [^\n]*rank {} \\(process {} on [^)]+\\) {}", 1 - victim,
-                                            victim, id, kind == std::string("kill") ? "has ended" : "has sent nothing for ")));
+                  ContainsRegex(fmt::format(
+                      "rank {}: error BR0726: [^\n]*rank {} \\(process {} on [^)]+\\) {}", 1 - victim, victim,
+                      id, kind == std::string("kill") ? "has ended" : "has sent nothing for ")));
     }
   }
 }
@@ -134,16 +141,19 @@ TEST(LaunchedCuda, AnotherProgramIsRefusedBeforeTheFirstCollectiveAndBothAreName
   });
   for (const ProcessResult* each : {&ranks.first, &ranks.second}) {
     EXPECT_EQ(each->exit_code, 1);
-    EXPECT_THAT(each->err, AllOf(HasSubstr("BR0007"), ContainsRegex("rank 1 \\(process [0-9]+ on [^)]+\\) runs program 'collectives'"),
-                                 ContainsRegex("rank 0 \\(process [0-9]+ on [^)]+\\) runs program 'model'"),
-                                 Not(HasSubstr("emulated device"))));
+    EXPECT_THAT(each->err,
+                AllOf(HasSubstr("BR0007"),
+                      ContainsRegex("rank 1 \\(process [0-9]+ on [^)]+\\) runs program 'collectives'"),
+                      ContainsRegex("rank 0 \\(process [0-9]+ on [^)]+\\) runs program 'model'"),
+                      Not(HasSubstr("emulated device"))));
   }
 }
 
 TEST(LaunchedCuda, OtherSizesAreRefusedToo) {
   const int port = free_port();
   const Ranks ranks = run_both([&](int rank) {
-    return braid({"run", built_program(), "--random", "7", "--device", "emulated", "--dim", fmt::format("batch={}", rank + 1)},
+    return braid({"run", built_program(), "--random", "7", "--device", "emulated", "--dim",
+                  fmt::format("batch={}", rank + 1)},
                  {}, torchrun(rank, port));
   });
   for (const ProcessResult* each : {&ranks.first, &ranks.second})
@@ -153,41 +163,40 @@ TEST(LaunchedCuda, OtherSizesAreRefusedToo) {
 TEST(LaunchedCuda, AnotherSecretIsRefusedAndNeverPrinted) {
   const int port = free_port();
   const Ranks ranks = run_both([&](int rank) {
-    return braid(Arguments{"run", built_program()} + kInputs, {},
-                 torchrun(rank, port) + Arguments{rank == 0 ? "BRAID_SECRET=open sesame" : "BRAID_SECRET=guess",
-                                                  "BRAID_TIMEOUT_MS=2000"});
+    return braid(
+        Arguments{"run", built_program()} + kInputs, {},
+        torchrun(rank, port) + Arguments{rank == 0 ? "BRAID_SECRET=open sesame" : "BRAID_SECRET=guess",
+                                         "BRAID_TIMEOUT_MS=2000"});
   });
-  EXPECT_THAT(ranks.first.err, AllOf(HasSubstr("rank 0: error BR0007"), HasSubstr("have not arrived within 2000 ms: 1"),
-                                     HasSubstr("has not proved that it knows the secret")));
-  EXPECT_THAT(ranks.second.err, AllOf(HasSubstr("rank 1: error BR0007"), HasSubstr("do not have the same secret")));
+  EXPECT_THAT(ranks.first.err,
+              AllOf(HasSubstr("rank 0: error BR0007"), HasSubstr("have not arrived within 2000 ms: 1"),
+                    HasSubstr("has not proved that it knows the secret")));
+  EXPECT_THAT(ranks.second.err,
+              AllOf(HasSubstr("rank 1: error BR0007"), HasSubstr("do not have the same secret")));
   EXPECT_THAT(ranks.first.err + ranks.second.err, AllOf(Not(HasSubstr("sesame")), Not(HasSubstr("guess"))));
 }
 
 TEST(LaunchedCuda, RanksMeetWhateverElseComesToThePort) {
   const int port = free_port();
-  std::atomic<bool> over = false;
-  std::future<int> noise = std::async(std::launch::async, [&] {
-    std::mt19937_64 random(7);
-    std::vector<rt::Socket> silent;
-    int connections = 0;
-    while (!over) {
-      std::string why;
-      rt::Socket socket = rt::control::connect_to({"127.0.0.1", port}, rt::monotonic_ns() + 1'000'000'000, &why);
-      if (socket.fd() < 0) continue;
-      ++connections;
-      const std::uint64_t bytes[] = {random(), random(), random()};
-      if (random() % 2 == 0) (void)!::send(socket.fd(), bytes, sizeof bytes, MSG_NOSIGNAL);
-      if (silent.size() < 50) silent.push_back(std::move(socket));
-    }
-    return connections;
-  });
-  const Ranks ranks = run_both([&](int rank) {
-    return braid(Arguments{"run", built_program()} + kInputs, {}, torchrun(rank, port));
-  });
-  over = true;
-  EXPECT_GT(noise.get(), 0);
-  EXPECT_EQ(ranks.first.exit_code, 0) << ranks.first.err;
-  EXPECT_EQ(ranks.second.exit_code, 0) << ranks.second.err;
+  const std::string program = built_program();
+  const auto rank = [&](int r) { return braid(Arguments{"run", program} + kInputs, {}, torchrun(r, port)); };
+  std::future<ProcessResult> first = std::async(std::launch::async, rank, 0);
+  std::mt19937_64 random(7);
+  std::vector<rt::Socket> open;
+  for (const int64_t until = rt::monotonic_ns() + 20'000'000'000;
+       open.size() < 50 && rt::monotonic_ns() < until;) {
+    std::string why;
+    rt::Socket socket = rt::control::connect_to({"127.0.0.1", port}, until, &why);
+    if (socket.fd() < 0) continue;
+    const std::uint64_t bytes[] = {random(), random(), random()};
+    if (random() % 2 == 0) (void)!::send(socket.fd(), bytes, sizeof bytes, MSG_NOSIGNAL);
+    open.push_back(std::move(socket));
+  }
+  EXPECT_EQ(open.size(), 50);
+  const ProcessResult second = rank(1);
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  const ProcessResult result = first.get();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
 TEST(LaunchedCuda, APortInUseAndPortsThatAreNoneAreErrors) {
@@ -195,12 +204,15 @@ TEST(LaunchedCuda, APortInUseAndPortsThatAreNoneAreErrors) {
   ASSERT_TRUE(rt::control::listen_at({"127.0.0.1", 0}, &holder).ok());
   const int port = rt::control::port_of(holder);
   const Ranks ranks = run_both([&](int rank) {
-    return braid(Arguments{"run", built_program()} + kInputs, {}, torchrun(rank, port) + Arguments{"BRAID_TIMEOUT_MS=1000"});
+    return braid(Arguments{"run", built_program()} + kInputs, {},
+                 torchrun(rank, port) + Arguments{"BRAID_TIMEOUT_MS=1000"});
   });
-  EXPECT_THAT(ranks.first.err, AllOf(HasSubstr("rank 0: error BR0007"), HasSubstr(fmt::format("127.0.0.1:{}", port)),
-                                     HasSubstr("in use")));
-  EXPECT_THAT(ranks.second.err, AllOf(HasSubstr("rank 1: error BR0007"), HasSubstr("the process that listens there says nothing")));
-  for (const char* nonsense : {"MASTER_PORT=0", "MASTER_PORT=65536", "MASTER_PORT=http", "BRAID_MASTER_PORT=-1"}) {
+  EXPECT_THAT(ranks.first.err, AllOf(HasSubstr("rank 0: error BR0007"),
+                                     HasSubstr(fmt::format("127.0.0.1:{}", port)), HasSubstr("in use")));
+  EXPECT_THAT(ranks.second.err, AllOf(HasSubstr("rank 1: error BR0007"),
+                                      HasSubstr("the process that listens there says nothing")));
+  for (const char* nonsense :
+       {"MASTER_PORT=0", "MASTER_PORT=65536", "MASTER_PORT=http", "BRAID_MASTER_PORT=-1"}) {
     const ProcessResult result =
         braid(Arguments{"run", built_program()} + kInputs, {}, torchrun(0, port) + Arguments{nonsense});
     EXPECT_EQ(result.exit_code, 1);
@@ -217,7 +229,8 @@ TEST(LaunchedCuda, MpirunsRanksMeetThroughEitherEngine) {
     std::istringstream text(BRAID_MPI_ENVIRONMENT);
     for (std::string variable; text >> variable;) environment.push_back(variable);
     const ProcessResult result = braid(
-        Arguments{"-n", "2", BRAID_EXECUTABLE_PATH, "run", built_program(), "-o", folder / "got"} + kInputs, {}, environment);
+        Arguments{"-n", "2", BRAID_EXECUTABLE_PATH, "run", built_program(), "-o", folder / "got"} + kInputs,
+        {}, environment);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     expect_same_outputs(folder);
   }

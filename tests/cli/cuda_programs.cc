@@ -39,21 +39,29 @@ release in
 %y: f32[{}] output = pointwise {{ %0 = load %d.1 %1 = add %0, %0 store %1 }}
 output %y
 )",
-                     ranks, fmt::join(all, ", "), 4 * ranks, 4 * ranks, 4 * ranks * ranks, 4 * ranks, 4 * ranks,
-                     4 * ranks, 4 * ranks, 4 * ranks);
+                     ranks, fmt::join(all, ", "), 4 * ranks, 4 * ranks, 4 * ranks * ranks, 4 * ranks,
+                     4 * ranks, 4 * ranks, 4 * ranks, 4 * ranks);
 }
 
 }  // namespace
 
 std::string cuda_collectives(int ranks) {
   const Folder folder;
-  return compiled(fmt::format("cuda_collectives_{}", ranks),
-                  {folder.file("collectives.braid", collectives_text(ranks)), "--target", "cuda", "--emit", "source"});
+  return compiled(
+      fmt::format("cuda_collectives_{}", ranks),
+      {folder.file("collectives.braid", collectives_text(ranks)), "--target", "cuda", "--emit", "source"});
 }
 
 std::vector<std::string> cuda_case_arguments() {
-  return {model(kCudaCase + "/model.onnx"), "--ranks", "2",     "--target",
-          "cuda",                           "--dim",   "batch=1..4", "--dim", "sequence=1..16"};
+  return {model(kCudaCase + "/model.onnx"),
+          "--ranks",
+          "2",
+          "--target",
+          "cuda",
+          "--dim",
+          "batch=1..4",
+          "--dim",
+          "sequence=1..16"};
 }
 
 std::string cuda_case_program() {
