@@ -237,8 +237,12 @@ extern "C" BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* me
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (size_t r = 0; r < statuses.size(); ++r) {
-    if (statuses[r] != BRAID_OK) return report(statuses[r], messages[r]);
+  // A rank that says what is wrong with itself before those that miss it.
+  for (const bool any : {false, true}) {
+    for (size_t r = 0; r < statuses.size(); ++r) {
+      if (statuses[r] != BRAID_OK && (any || statuses[r] != BRAID_COMM_ERROR))
+        return report(statuses[r], messages[r]);
+    }
   }
   return report(BRAID_OK, "");
 }
