@@ -72,7 +72,7 @@ ProgramFiles find_program(const std::string& dir, DeviceChoice device) {
     program.emulated = request.emulated = choose_emulated(device);
     if (!program.emulated) {
       library = target.device_library;
-      request.architectures = {find_gpus().front().architecture()};
+      for (const Gpu& gpu : find_gpus()) request.architectures.push_back(gpu.architecture());
     }
   } else if (device != DeviceChoice::automatic) {
     ir::user_error(kBadOption, {.file = dir}, "--device is for CUDA programs, and this one is for the CPU",

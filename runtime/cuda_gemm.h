@@ -67,8 +67,11 @@ class Gemm {
   Gemm& operator=(Gemm&&) noexcept;
 
   // Unless it returns cudaSuccess, nothing was prepared, and error() says why (a type or epilogue the library
-  // lacks).
-  cudaError_t prepare(const GemmProblem& problem);
+  // lacks). The library's choice of an algorithm is the first of at most `most_algorithms`.
+  cudaError_t prepare(const GemmProblem& problem, int most_algorithms = 1);
+  int algorithms() const;
+  // What the next `run` uses; from 0. Changes workspace_bytes().
+  void choose(int algorithm);
   size_t workspace_bytes() const;
   cudaError_t run(const GemmOperands& operands, cudaStream_t stream) const;
   // The message of the last call on this object that did not return cudaSuccess; owned by the object.

@@ -98,6 +98,7 @@ class ProgramWriter {
       for (std::size_t k = 0; k < entry.users.size() && k < kShown; ++k)
         text_ += "// " + c_comment(entry.users[k]) + "\n";
       if (entry.users.size() > kShown) text_ += fmt::format("// and {} more\n", entry.users.size() - kShown);
+      if (entry.kernel.spills) text_ += "template <bool in_shared>\n";
       text_ += fmt::format("__global__ void {}({}) {{\n{}}}\n", entry.name, entry.kernel.parameters,
                            entry.kernel.body);
     }
@@ -243,10 +244,11 @@ class ProgramWriter {
     constexpr std::int64_t kWithoutAsking = 48 * 1024;
     std::string attributes;
     for (const KernelTable::Entry& entry : kernels.entries()) {
-      if (entry.max_shared <= kWithoutAsking) continue;
+      if (entry.max_shared <= kWithoutAsking && !entry.kernel.spills) continue;
       attributes += fmt::format(
-          "    BRAID_TRY(cudaFuncSetAttribute({}, cudaFuncAttributeMaxDynamicSharedMemorySize, {}));\n",
-          entry.name, entry.max_shared);
+          "    BRAID_TRY(cudaFuncSetAttribute({}{}, cudaFuncAttributeMaxDynamicSharedMemorySize, "
+          "most_shared({})));\n",
+          entry.name, entry.kernel.spills ? "<true>" : "", entry.max_shared);
     }
     if (!attributes.empty())
       text_ += "\n  bool set_up_kernels() override {\n" + attributes + "    return true;\n  }\n";
@@ -273,6 +275,12 @@ class ProgramWriter {
       text_ += "\n  // Sizes of the matrix products; equal ones share one.\n";
       text_ += "  void gemm_problems(GemmProblem* problems) override {\n" + dim_locals("dims()", problems) +
                problems + "  }\n";
+    }
+    if (!step.spilled_rows.empty()) {
+      std::string rows;
+      for (const std::string& each : step.spilled_rows) rows += (rows.empty() ? "" : ", ") + each;
+      text_ += "\n  // Rows that may not fit into shared memory.\n  int64_t workspace_bytes() override {\n" +
+               dim_locals("dims()", rows) + fmt::format("    return spilled_bytes({{{}}});\n  }}\n", rows);
     }
     text_ += "\n  bool step() override {\n" + dim_locals("dims()", step.text) + step.text +
              "    return true;\n  }\n};\n\n";

@@ -19,8 +19,12 @@ using ir::Expr;
 class FusedWriter {
  public:
   FusedWriter(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local,
-              bool wide)
-      : graph_(graph), fused_(fused), outer_(fused.outer.size()), k_(graph, wide) {
+              bool wide, std::int64_t portable_shared_bytes)
+      : graph_(graph),
+        fused_(fused),
+        portable_shared_bytes_(portable_shared_bytes),
+        outer_(fused.outer.size()),
+        k_(graph, wide) {
     for (const ir::FusedLoops::Member& m : fused.members) {
       Member member{&*graph[m.op].as<ir::Loops>(), m.op, graph[m.op].outputs[0]};
       member.local = std::find(local.begin(), local.end(), member.out) != local.end();
@@ -143,7 +147,11 @@ class FusedWriter {
   }
 
   void write_rows(Expr points) {
-    if (!shared_.is_constant(0)) k_.line("BRAID_DYNAMIC_SHARED(unsigned char, shared);");
+    if (shared_bytes() > portable_shared_bytes_) {
+      k_.spill_rows();
+    } else if (!shared_.is_constant(0)) {
+      k_.line("BRAID_DYNAMIC_SHARED(unsigned char, shared);");
+    }
     for (std::size_t m = 0; m < members_.size(); ++m) {
       if (!members_[m].row || !members_[m].read_later) continue;
       const std::string type = memory_type(graph_[members_[m].out].dtype);
@@ -250,6 +258,7 @@ class FusedWriter {
 
   const ir::Graph& graph_;
   const ir::FusedLoops& fused_;
+  const std::int64_t portable_shared_bytes_;
   std::size_t outer_;
   KernelBuilder k_;
   std::vector<Member> members_;
@@ -260,15 +269,15 @@ class FusedWriter {
 }  // namespace
 
 std::int64_t fused_shared_bytes(const ir::Graph& graph, const ir::FusedLoops& fused) {
-  return FusedWriter(graph, fused, {}, false).shared_bytes();
+  return FusedWriter(graph, fused, {}, false, 0).shared_bytes();
 }
 
-Launch fused_kernel(const ir::Graph& graph, const ir::FusedLoops& fused,
-                    std::span<const ir::BufferId> local) {
+Launch fused_kernel(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local,
+                    std::int64_t portable_shared_bytes) {
   bool wide = false;
   for (const ir::FusedLoops::Member& m : fused.members)
     wide |= needs_wide_index(graph, *graph[m.op].as<ir::Loops>());
-  return FusedWriter(graph, fused, local, wide).write();
+  return FusedWriter(graph, fused, local, wide, portable_shared_bytes).write();
 }
 
 }  // namespace braid::codegen::cuda

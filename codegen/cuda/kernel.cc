@@ -155,6 +155,11 @@ std::string KernelBuilder::body(const ir::LoopBody& body, ir::Extents extents, c
   return value_name(body, body.result);
 }
 
+void KernelBuilder::spill_rows() {
+  spills_ = true;
+  line("unsigned char* const shared = block_rows<in_shared>(spilled, spilled_bytes);");
+}
+
 Launch KernelBuilder::finish() {
   Launch out;
   const auto add = [&](const std::string& declaration, const std::string& argument) {
@@ -167,6 +172,11 @@ Launch KernelBuilder::finish() {
     add("int* error", "error_flag()");
     add("int site", "$site");
   }
+  if (spills_) {
+    add("unsigned char* spilled", "spilled()");
+    add("int64_t spilled_bytes", "rows");
+  }
+  out.kernel.spills = spills_;
   out.checks_indices = checks_indices_;
   out.buffers = buffer_ids_;
   out.kernel.body = text_;

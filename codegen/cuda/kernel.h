@@ -16,6 +16,7 @@ namespace braid::codegen::cuda {
 struct Kernel {
   std::string parameters;  // "const float* in0, float* out0, int dim_batch"
   std::string body;        // lines, indented by two spaces
+  bool spills = false;     // a template over where its rows are: in shared memory, or in the workspace
 };
 
 // How the step function launches a kernel. All texts are C expressions over the step's dims (`dim_batch`,
@@ -88,6 +89,8 @@ class KernelBuilder {
   std::string body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load = {},
                    const std::string& acc = {});
 
+  // The kernel is one that spills, and has its rows at `shared`.
+  void spill_rows();
   // The kernel gets the parameters `error` and `site`. A body with a check has them anyway.
   void check_indices() { checks_indices_ = true; }
 
@@ -107,6 +110,7 @@ class KernelBuilder {
   std::vector<ir::BufferId> buffer_ids_;
   std::vector<std::string> dim_names_;
   bool checks_indices_ = false;
+  bool spills_ = false;
 };
 
 // Whether the index arithmetic of these loops needs 64 bits.

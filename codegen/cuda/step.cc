@@ -140,7 +140,7 @@ class StepWriter {
     const std::int64_t shared = fused_shared_bytes(graph_, *fused);
     ir::internal_check(shared <= options_.max_shared_bytes,
                        "a fused node needs {} bytes of shared memory: the schedule is not legalised", shared);
-    write_launch(fused_kernel(graph_, *fused, unit.local), unit.ops);
+    write_launch(fused_kernel(graph_, *fused, unit.local, options_.portable_shared_bytes), unit.ops);
   }
 
   void write_single(ir::OpId op) {
@@ -172,9 +172,28 @@ class StepWriter {
       arguments += ", " + text;
     }
     if (launch.checks_indices) out_.index_sites.push_back(node_names(graph_, ops));
+    if (launch.kernel.spills) {
+      write_spilling_launch(launch, name, arguments);
+      return;
+    }
     line(fmt::format("if (const int64_t count = {}; count > 0) {{", launch.count));
     line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}, {}, {}, {}, compute_{}));", name, launch.grid,
                      launch.block, launch.shared, arguments));
+    line("}");
+  }
+
+  // With the variant that has its rows where the device has room for them.
+  void write_spilling_launch(const Launch& launch, const std::string& name, const std::string& arguments) {
+    const std::string rows = fmt::format("{{{}, {}}}", launch.count, launch.shared);
+    if (std::find(out_.spilled_rows.begin(), out_.spilled_rows.end(), rows) == out_.spilled_rows.end())
+      out_.spilled_rows.push_back(rows);
+    line(fmt::format("if (const int64_t count = {}, rows = {}; count > 0 && fits_shared(rows)) {{",
+                     launch.count, launch.shared));
+    line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}<true>, {}, {}, rows, compute_{}));", name, launch.grid,
+                     launch.block, arguments));
+    line("} else if (count > 0) {");
+    line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}<false>, spill_blocks(count), {}, 0, compute_{}));", name,
+                     launch.block, arguments));
     line("}");
   }
 

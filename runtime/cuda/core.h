@@ -49,6 +49,7 @@ class InstanceCore : private Reporter {
   bool read_options(const BraidCudaCreateInfo& info);
   bool check_device();
   bool make_streams();
+  bool make_flag();
   bool make_memory();
   bool upload(const BraidCudaCreateInfo& info, bool of_rank);
   bool check_dims(const int64_t* dims);

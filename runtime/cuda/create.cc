@@ -1,9 +1,16 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
 #include "runtime/cuda/core.h"
 
 namespace braid::rt::cuda {
+
+namespace {
+
+constexpr int kReductionBytes = 2048;  // of shared memory, which kernels declare themselves
+
+}  // namespace
 
 InstanceCore::InstanceCore(Instance& program, const BraidCudaProgram& table, const Instance::Layout& layout)
     : Reporter(last_),
@@ -20,17 +27,20 @@ bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
     return fail(BRAID_INVALID_ARGUMENT, "create: made for another version of the interface");
   }
   BRAID_TRY(cudaGetDevice(&device_));
-  if (!read_options(info) || !check_device() || !make_streams()) return false;
-  if (table_.ranks > 1 || layout_.collectives) {
+  if (!read_options(info) || !make_streams() || !make_flag()) return false;
+  const bool peers = table_.ranks > 1 || layout_.collectives;
+  if (peers) {
     if (info.comm == nullptr) return fail(BRAID_INVALID_ARGUMENT, "create: the program needs a communicator");
-    if (!groups_.make(static_cast<ncclComm_t>(info.comm), timeout_ms_)) return lost_peer();
-    if (!watch_.make(timeout_ms_)) return false;
+    if (!groups_.join(static_cast<ncclComm_t>(info.comm), timeout_ms_)) return lost_peer();
   }
-  if (!segment_.make(groups_, program_.compute_)) return lost_peer();
-  if (!make_memory()) return false;
-  if (!upload(info, false) || !upload(info, true)) return false;
+  // What a rank cannot have by itself keeps the others from waiting for it in the collectives that follow.
+  const bool has_all = check_device() && make_memory() && upload(info, false) && upload(info, true) &&
+                       program_.set_up_kernels() && (!peers || watch_.make(timeout_ms_));
+  if (!groups_.all_agree(has_all, host_flag_, program_.error_flag_, program_.compute_)) return lost_peer();
+  if (!groups_.make() || !segment_.register_with(groups_)) return lost_peer();
+  BRAID_TRY(cudaMemsetAsync(program_.error_flag_, 0, sizeof(int), program_.compute_));
+  *host_flag_ = 0;
   BRAID_TRY(cudaStreamSynchronize(program_.compute_));
-  program_.segment_ = segment_.memory();
   program_.plan_ = {.buffers = layout_.buffers,
                     .buffer_count = layout_.buffer_count,
                     .arena = program_.arena_,
@@ -40,7 +50,7 @@ bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
                     .rank_weights = program_.rank_weights_,
                     .error_flag = program_.error_flag_,
                     .abandoned = segment_.abandoned()};
-  return program_.set_up_kernels();
+  return true;
 }
 
 bool InstanceCore::read_options(const BraidCudaCreateInfo& info) {
@@ -70,7 +80,7 @@ bool InstanceCore::read_options(const BraidCudaCreateInfo& info) {
 }
 
 bool InstanceCore::check_device() {
-  int driver = 0, runtime = 0, major = 0, minor = 0, processors = 0;
+  int driver = 0, runtime = 0, major = 0, minor = 0, processors = 0, shared = 0;
   BRAID_TRY(cudaDriverGetVersion(&driver));
   BRAID_TRY(cudaRuntimeGetVersion(&runtime));
   const auto version = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
@@ -88,7 +98,11 @@ bool InstanceCore::check_device() {
                                          " and later");
   }
   BRAID_TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device_));
-  program_.max_grid_ = static_cast<int64_t>(processors > 0 ? processors : 1) * 32;
+  processors = std::max(processors, 1);
+  program_.max_grid_ = int64_t{32} * processors;
+  program_.most_spilling_ = int64_t{2} * processors;  // each as many threads as a block may have for a row
+  BRAID_TRY(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_));
+  program_.most_shared_ = shared - kReductionBytes;
   return true;
 }
 
@@ -106,14 +120,19 @@ bool InstanceCore::make_streams() {
   return true;
 }
 
+bool InstanceCore::make_flag() {
+  if (cudaMalloc(reinterpret_cast<void**>(&program_.error_flag_), sizeof(int)) != cudaSuccess)
+    return no_memory(table_, "flags", sizeof(int));
+  BRAID_TRY(cudaHostAlloc(reinterpret_cast<void**>(&host_flag_), sizeof(int), cudaHostAllocDefault));
+  return true;
+}
+
 bool InstanceCore::make_memory() {
+  if (!segment_.allocate(program_.compute_)) return false;
+  program_.segment_ = segment_.memory();
   if (table_.arena_bytes > 0 &&
       cudaMalloc(reinterpret_cast<void**>(&program_.arena_), table_.arena_bytes) != cudaSuccess)
     return no_memory(table_, "activations", table_.arena_bytes);
-  BRAID_TRY(cudaMalloc(reinterpret_cast<void**>(&program_.error_flag_), sizeof(int)));
-  BRAID_TRY(cudaHostAlloc(reinterpret_cast<void**>(&host_flag_), sizeof(int), cudaHostAllocDefault));
-  *host_flag_ = 0;
-  BRAID_TRY(cudaMemsetAsync(program_.error_flag_, 0, sizeof(int), program_.compute_));
   return true;
 }
 
@@ -132,7 +151,7 @@ bool InstanceCore::upload(const BraidCudaCreateInfo& info, bool of_rank) {
     return fail(BRAID_INVALID_ARGUMENT, what + " is not a weight file of this version");
   if (head.compilation_id != table_.compilation_id)
     return fail(BRAID_INVALID_ARGUMENT, what + " belongs to another program");
-  if (head.rank >= 0 && groups_.made() && head.rank != groups_.rank()) {
+  if (head.rank >= 0 && groups_.joined() && head.rank != groups_.rank()) {
     return fail(BRAID_INVALID_ARGUMENT, what + " is for rank " + std::to_string(head.rank) +
                                             ", this is rank " + std::to_string(groups_.rank()));
   }

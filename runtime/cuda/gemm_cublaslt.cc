@@ -10,9 +10,11 @@
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/cuda_gemm.h"
 
@@ -78,7 +80,8 @@ struct Gemm::Plan {
   cublasLtHandle_t handle = nullptr;        // otherwise
   Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> operation;
   Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> first, second, c, d;  // of B', A', C', D'
-  cublasLtMatmulAlgo_t algorithm{};
+  std::vector<cublasLtMatmulHeuristicResult_t> algorithms;                         // in cuBLASLt's order
+  size_t chosen = 0;
   size_t workspace = 0;
 
   bool check(cublasStatus_t status, const char* what) {
@@ -102,7 +105,7 @@ struct Gemm::Plan {
                  "batch stride");
   }
 
-  bool make() {
+  bool make(int most_algorithms) {
     const GemmProblem& p = problem;
     cublasStatus_t status;
     if (p.batch_by_pointers) {
@@ -135,7 +138,7 @@ struct Gemm::Plan {
         !describe(&d.value, p.output_type, p.m, p.n, p.ldd, p.stride_d))
       return false;
     Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
-    cublasLtMatmulHeuristicResult_t found{};
+    algorithms.resize(static_cast<size_t>(most_algorithms));
     int count = 0;
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
       return check(cublasLtMatmulPreferenceSetAttribute(preference.value, attribute, &value, sizeof value),
@@ -152,16 +155,22 @@ struct Gemm::Plan {
                  p.beta == 0.0f ? p.alignment_d : p.alignment_c) ||
         !aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.alignment_d) ||
         !check(cublasLtMatmulAlgoGetHeuristic(handle, operation.value, first.value, second.value, c.value,
-                                              d.value, preference.value, 1, &found, &count),
+                                              d.value, preference.value, most_algorithms, algorithms.data(),
+                                              &count),
                "choice of an algorithm"))
       return false;
     if (count == 0) {
       error = "cuBLASLt has no algorithm for this GEMM";
       return false;
     }
-    algorithm = found.algo;
-    workspace = found.workspaceSize;
+    algorithms.resize(static_cast<size_t>(count));
+    choose(0);
     return true;
+  }
+
+  void choose(size_t algorithm) {
+    chosen = algorithm;
+    workspace = algorithms[algorithm].workspaceSize;
   }
 
   // Stream and workspace belong to the handle, which all products of the device share.
@@ -186,7 +195,7 @@ Gemm::~Gemm() = default;
 Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm& Gemm::operator=(Gemm&&) noexcept = default;
 
-cudaError_t Gemm::prepare(const GemmProblem& problem) {
+cudaError_t Gemm::prepare(const GemmProblem& problem, int most_algorithms) {
   auto plan = std::make_unique<Plan>();
   plan->problem = with_defaults(problem);
   const char* why = reason_against(problem);
@@ -196,9 +205,14 @@ cudaError_t Gemm::prepare(const GemmProblem& problem) {
     return cudaErrorInvalidValue;
   }
   const bool nothing = problem.m == 0 || problem.n == 0 || problem.batch == 0;
-  plan->prepared = nothing || plan->make();
+  plan->prepared = nothing || plan->make(most_algorithms);
   plan_ = std::move(plan);
   return plan_->prepared ? cudaSuccess : cudaErrorNotSupported;
+}
+
+int Gemm::algorithms() const { return std::max(static_cast<int>(plan_->algorithms.size()), 1); }
+void Gemm::choose(int algorithm) {
+  if (!plan_->algorithms.empty()) plan_->choose(static_cast<size_t>(algorithm));
 }
 
 size_t Gemm::workspace_bytes() const { return plan_->workspace; }
@@ -217,8 +231,8 @@ cudaError_t Gemm::run(const GemmOperands& o, cudaStream_t stream) const {
   const void* c = p.beta == 0.0f ? o.d : o.c;  // not read if beta is 0, but may not be null
   const cublasStatus_t status =
       cublasLtMatmul(plan_->handle, plan_->operation.value, &p.alpha, o.b, plan_->first.value, o.a,
-                     plan_->second.value, &p.beta, c, plan_->c.value, o.d, plan_->d.value, &plan_->algorithm,
-                     o.workspace, plan_->workspace, stream);
+                     plan_->second.value, &p.beta, c, plan_->c.value, o.d, plan_->d.value,
+                     &plan_->algorithms[plan_->chosen].algo, o.workspace, plan_->workspace, stream);
   return plan_->check(status, "matmul") ? cudaSuccess : cudaErrorUnknown;
 }
 

@@ -6,9 +6,8 @@
 
 namespace braid::rt::cuda {
 
-bool Groups::make(ncclComm_t world, int64_t timeout_ms) {
+bool Groups::join(ncclComm_t world, int64_t timeout_ms) {
   timeout_ms_ = timeout_ms;
-  made_ = true;
   int ranks = 0;
   BRAID_TRY(ncclCommCount(world, &ranks));
   BRAID_TRY(ncclCommUserRank(world, &rank_));
@@ -16,34 +15,69 @@ bool Groups::make(ncclComm_t world, int64_t timeout_ms) {
     return fail(BRAID_INVALID_ARGUMENT, "create: the program is for " + std::to_string(table_.ranks) +
                                             " ranks, but the communicator has " + std::to_string(ranks));
   }
-  ncclComm_t of_all = nullptr;
+  joined_ = true;
+  return split(world, 0, rank_, &all_);
+}
+
+bool Groups::all_agree(bool good, int* host, int* device, cudaStream_t stream) {
+  if (all_ == nullptr) return good;
+  const Failure mine = failure_;
+  // The lowest rank that cannot go on has the largest number.
+  *host = good ? 0 : table_.ranks - rank_;
+  const bool exchanged =
+      ok(cudaMemcpyAsync(device, host, sizeof(int), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync") &&
+      done(ncclAllReduce(device, device, 1, ncclInt32, ncclMax, all_, stream), "ncclAllReduce") &&
+      ok(cudaMemcpyAsync(host, device, sizeof(int), cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync") &&
+      wait_for_all(stream);
+  if (!good) {
+    failure_ = mine;
+    return false;
+  }
+  return exchanged && (*host == 0 || fail(BRAID_COMM_ERROR, "create: rank " + std::to_string(table_.ranks - *host) +
+                                                                " cannot begin; its own message says why"));
+}
+
+bool Groups::wait_for_all(cudaStream_t stream) {
+  Deadline deadline(timeout_ms_);
+  for (;;) {
+    const cudaError_t e = cudaStreamQuery(stream);
+    if (e != cudaErrorNotReady) return ok(e, "cudaStreamQuery");
+    ncclResult_t state = ncclSuccess;
+    BRAID_TRY(ncclCommGetAsyncError(all_, &state));
+    if (state != ncclSuccess && state != ncclInProgress) return ok(state, "create");
+    if (deadline.over())
+      return fail(BRAID_COMM_ERROR, "create is not done on all ranks after " + std::to_string(timeout_ms_) + " ms");
+    deadline.pause();
+  }
+}
+
+bool Groups::make() {
   for (int g = 0; g < table_.group_count; ++g) {
     const BraidGroup& group = table_.groups[g];
     int position = -1;
-    bool whole = group.size == ranks;
+    bool whole = group.size == table_.ranks;
     for (int k = 0; k < group.size; ++k) {
       if (group.ranks[k] == rank_) position = k;
       whole = whole && group.ranks[k] == k;
     }
-    ncclComm_t comm = whole ? of_all : nullptr;
+    ncclComm_t comm = whole ? all_ : nullptr;
     if (comm == nullptr &&
-        !split(world, position < 0 ? NCCL_SPLIT_NOCOLOR : 0, position < 0 ? 0 : position, &comm))
+        !split(all_, position < 0 ? NCCL_SPLIT_NOCOLOR : 0, position < 0 ? 0 : position, &comm))
       return false;
-    if (whole) of_all = comm;
     comms_.push_back(comm);
     positions_.push_back(position);
   }
   return true;
 }
 
-bool Groups::split(ncclComm_t world, int color, int key, ncclComm_t* out) {
+bool Groups::split(ncclComm_t parent, int color, int key, ncclComm_t* out) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   config.splitShare = 0;
-  const ncclResult_t begun = ncclCommSplit(world, color, key, out, &config);
+  const ncclResult_t begun = ncclCommSplit(parent, color, key, out, &config);
   if (begun != ncclSuccess && begun != ncclInProgress) return ok(begun, "ncclCommSplit");
-  // Whether the call waits is a property of the caller's communicator.
-  if (!wait_for(world, "ncclCommSplit", timeout_ms_)) return false;
+  // Whether the call waits is a property of the parent.
+  if (!wait_for(parent, "ncclCommSplit", timeout_ms_)) return false;
   if (*out == nullptr) return true;
   own_.push_back(*out);
   return wait_for(*out, "ncclCommSplit", timeout_ms_);

@@ -17,8 +17,14 @@ class Groups : private Reporter {
  public:
   Groups(const BraidCudaProgram& table, Failure& failure) : Reporter(failure), table_(table) {}
 
-  // Collective. A caller's communicator that blocks waits for all ranks without a time-out.
-  bool make(ncclComm_t world, int64_t timeout_ms);
+  // Makes a communicator of all ranks of the caller's, whose last use this is. Collective; waits for all ranks without a
+  // time-out if the caller's communicator blocks.
+  bool join(ncclComm_t world, int64_t timeout_ms);
+  // Whether all ranks are `good`; the lowest one that is not is named where it is another. Collective, over `host`, which
+  // is pinned, and `device`.
+  bool all_agree(bool good, int* host, int* device, cudaStream_t stream);
+  // One communicator per group: that of all ranks in order, or a split of it. Collective.
+  bool make();
   // What an NCCL call on these communicators returned; if that is not done yet, waits for it.
   bool done(ncclResult_t result, const char* call);
   // False once one of them has failed.
@@ -28,20 +34,22 @@ class Groups : private Reporter {
   // Ends them at once: collectives of this rank wait no longer. Peers notice nothing. No graph may have their collectives.
   void abort();
 
-  bool made() const { return made_; }
-  int rank() const { return rank_; }  // 0 before make
+  bool joined() const { return joined_; }
+  int rank() const { return rank_; }  // 0 before join
   int count() const { return static_cast<int>(comms_.size()); }
   ncclComm_t comm(int group) const { return comms_[static_cast<size_t>(group)]; }   // null: not a member
   int position(int group) const { return positions_[static_cast<size_t>(group)]; }  // in the group, or -1
 
  private:
-  bool split(ncclComm_t world, int color, int key, ncclComm_t* out);
+  bool split(ncclComm_t parent, int color, int key, ncclComm_t* out);
+  bool wait_for_all(cudaStream_t stream);
   bool wait_for(ncclComm_t comm, const char* call, int64_t timeout_ms);
 
   const BraidCudaProgram& table_;
   int64_t timeout_ms_ = -1;
-  bool made_ = false;
+  bool joined_ = false;
   int rank_ = 0;
+  ncclComm_t all_ = nullptr;
   std::vector<ncclComm_t> comms_;  // per group; groups of all ranks in order have the same one
   std::vector<ncclComm_t> own_;    // each once
   std::vector<int> positions_;

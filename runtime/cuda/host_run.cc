@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -321,10 +322,16 @@ extern "C" BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* me
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const bool by_itself : {true, false}) {
-    for (const Ending& ending : endings)
-      if (ending.status != BRAID_OK && ending.by_itself == by_itself)
-        return report(ending.status, ending.message);
-  }
+  // A rank that says what is wrong with itself before those that miss it.
+  const auto first = [&](auto&& counts) -> const Ending* {
+    const auto found = std::find_if(endings.begin(), endings.end(), [&](const Ending& ending) {
+      return ending.status != BRAID_OK && counts(ending);
+    });
+    return found == endings.end() ? nullptr : &*found;
+  };
+  const Ending* ending = first([](const Ending& e) { return e.by_itself && e.status != BRAID_COMM_ERROR; });
+  if (ending == nullptr) ending = first([](const Ending& e) { return e.by_itself; });
+  if (ending == nullptr) ending = first([](const Ending&) { return true; });
+  if (ending != nullptr) return report(ending->status, ending->message);
   return report(BRAID_OK, "");
 }

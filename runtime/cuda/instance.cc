@@ -1,4 +1,5 @@
 // What generated code calls in a step, and the functions of a program's table.
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <string>
@@ -42,13 +43,21 @@ bool Instance::communication_records(int event) {
   return ok(cudaEventRecord(core_->events_[static_cast<size_t>(event)], communication_), "cudaEventRecord");
 }
 
+int64_t Instance::spilled_bytes(std::initializer_list<Rows> kernels) const {
+  int64_t bytes = 0;
+  for (const Rows& rows : kernels) {
+    if (!fits_shared(rows.bytes)) bytes = std::max(bytes, spill_blocks(rows.count) * rows.bytes);
+  }
+  return bytes;
+}
+
 bool Instance::gemm(int index, const void* a, const void* b, const void* bias, void* d) {
   GemmOperands operands;
   operands.a = a;
   operands.b = b;
   operands.bias = bias;
   operands.d = d;
-  operands.workspace = core_->products_.workspace();
+  operands.workspace = workspace_;
   const PreparedProducts& products = core_->current_->products;
   return core_->products_.run(products.gemms[static_cast<size_t>(index)].get(), operands, compute_);
 }

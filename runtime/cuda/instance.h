@@ -46,6 +46,8 @@ class Instance {
   virtual bool check_guards() { return true; }
   // Fills in Layout::gemm_problems of them, for the current dims.
   virtual void gemm_problems(GemmProblem* problems) { (void)problems; }
+  // For the current dims, besides what products need.
+  virtual int64_t workspace_bytes() { return 0; }
   virtual bool step() = 0;
 
   // ---- for the generated functions
@@ -81,6 +83,21 @@ class Instance {
     return begun == Collective::kToBeCalled ? end_collective(calls()) : begun == Collective::kDone;
   }
 
+  // Rows of a kernel that spills: whether they fit into a block's shared memory, otherwise how many blocks to launch.
+  bool fits_shared(int64_t bytes) const { return bytes <= most_shared_; }
+  unsigned spill_blocks(int64_t count) const {
+    return static_cast<unsigned>(count < most_spilling_ ? count : most_spilling_);
+  }
+  unsigned char* spilled() const { return static_cast<unsigned char*>(workspace_); }
+  // Of these, those that do not fit.
+  struct Rows {
+    int64_t count, bytes;
+  };
+  int64_t spilled_bytes(std::initializer_list<Rows> kernels) const;
+  int most_shared(int64_t bytes) const {
+    return static_cast<int>(bytes < most_shared_ ? bytes : most_shared_);
+  }
+
   bool compute_waits(int event);
   bool communication_waits(int event);
   bool compute_records(int event);
@@ -113,7 +130,10 @@ class Instance {
   char* rank_weights_ = nullptr;
   int* error_flag_ = nullptr;  // INT_MAX - site of the first index check that failed; 0: none
   int64_t max_grid_ = 1;
+  int64_t most_spilling_ = 1;  // blocks
+  int64_t most_shared_ = 0;    // bytes of rows, per block
   const int64_t* dims_ = nullptr;
+  void* workspace_ = nullptr;
   const void* const* inputs_ = nullptr;  // during a step
   void* const* outputs_ = nullptr;
   PlannedMemory plan_;

@@ -42,7 +42,8 @@ BraidStatus InstanceCore::prepare(const int64_t* dims) {
   use(fresh.get());
   bool good = ok(cudaSetDevice(device_), "cudaSetDevice") && program_.check_guards();
   if (good) program_.gemm_problems(fresh->products.problems.data());
-  good = good && products_.prepare(fresh->products);
+  good = good && products_.prepare(fresh->products, program_.compute_) &&
+         products_.reserve(static_cast<size_t>(program_.workspace_bytes()));
   if (!good) {
     use(before);
     return failure_.status;

@@ -1,8 +1,11 @@
 #include "runtime/cuda/products.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #include "runtime/cuda/gemm_pointers.h"
+#include "runtime/cuda/tune.h"
 
 namespace braid::rt::cuda {
 
@@ -18,7 +21,24 @@ size_t pointer_bytes(const GemmProblem& problem) {
 
 }  // namespace
 
-bool Products::prepare(PreparedProducts& products) {
+std::shared_ptr<const Gemm> Products::make(const GemmProblem& problem, cudaStream_t stream) {
+  const char* wanted = std::getenv("BRAID_CUDA_TUNE");
+  const bool tuned = wanted != nullptr && std::strcmp(wanted, "1") == 0;
+  auto gemm = std::make_shared<Gemm>();
+  if (gemm->prepare(problem, tuned ? kTunedAlgorithms : 1) != cudaSuccess) {
+    fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + gemm->error());
+    return nullptr;
+  }
+  const cudaError_t e = tune(*gemm, problem, stream);
+  if (e == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();  // without scratch memory the library's choice is good enough
+  } else if (!ok(e, "choice of an algorithm")) {
+    return nullptr;
+  }
+  return gemm;
+}
+
+bool Products::prepare(PreparedProducts& products, cudaStream_t stream) {
   size_t workspace = 0;
   for (const GemmProblem& problem : products.problems) {
     products.gemms.emplace_back();
@@ -28,20 +48,19 @@ bool Products::prepare(PreparedProducts& products) {
     std::weak_ptr<const Gemm>& known = known_[problem];
     std::shared_ptr<const Gemm> gemm = known.lock();
     if (gemm == nullptr) {
-      auto fresh = std::make_shared<Gemm>();
-      if (fresh->prepare(problem) != cudaSuccess)
-        return fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + fresh->error());
-      known = gemm = std::move(fresh);
+      known = gemm = make(problem, stream);
+      if (gemm == nullptr) return false;
     }
     workspace = std::max(workspace, pointer_bytes(problem) + gemm->workspace_bytes());
     products.gemms.back() = std::move(gemm);
   }
-  return workspace <= workspace_bytes_ || grow(workspace);
+  return reserve(workspace);
 }
 
-bool Products::grow(size_t bytes) {
+bool Products::reserve(size_t bytes) {
+  if (bytes <= workspace_bytes_) return true;
   void* larger = nullptr;
-  if (cudaMalloc(&larger, bytes) != cudaSuccess) return no_memory(table_, "workspace of products", bytes);
+  if (cudaMalloc(&larger, bytes) != cudaSuccess) return no_memory(table_, "workspace", bytes);
   if (workspace_ != nullptr) old_workspaces_.push_back(workspace_);
   workspace_ = larger;
   workspace_bytes_ = bytes;

@@ -22,11 +22,14 @@ class Products : private Reporter {
  public:
   Products(const BraidCudaProgram& table, Failure& failure) : Reporter(failure), table_(table) {}
 
-  // Of `problems`. A problem that is prepared already, for other dims, is not prepared again.
-  bool prepare(PreparedProducts& products);
+  // Of `problems`. A problem that is prepared already, for other dims, is not prepared again. With BRAID_CUDA_TUNE=1 the
+  // algorithm of a new one is the fastest of those that the library proposes, measured on `stream`.
+  bool prepare(PreparedProducts& products, cudaStream_t stream);
   bool run(const Gemm* gemm, const GemmOperands& operands, cudaStream_t stream);
   bool run_batches(const GemmProblem& problem, const Gemm* gemm, std::initializer_list<GemmBatch> batches,
                    const void* a, const void* b, void* d, int64_t max_grid, cudaStream_t stream);
+  // The workspace has at least so many bytes. Kernels use it as well, as they run on the same stream.
+  bool reserve(size_t bytes);
   // Drops those that no dims have any longer.
   void drop_unused();
   void release();
@@ -34,7 +37,7 @@ class Products : private Reporter {
   void* workspace() const { return workspace_; }
 
  private:
-  bool grow(size_t bytes);
+  std::shared_ptr<const Gemm> make(const GemmProblem& problem, cudaStream_t stream);
 
   const BraidCudaProgram& table_;
   std::map<GemmProblem, std::weak_ptr<const Gemm>> known_;

@@ -9,7 +9,8 @@ BraidStatus InstanceCore::run(const void* const* inputs, void* const* outputs, c
   failure_.node = nullptr;
   if (broken_ || !healthy() || !check_operands(inputs, outputs)) return failure_.status;
   PlannedMemory& plan = program_.plan_;
-  plan.workspace = products_.workspace();
+  program_.workspace_ = products_.workspace();
+  plan.workspace = program_.workspace_;
   program_.inputs_ = plan.inputs = inputs;
   program_.outputs_ = plan.outputs = outputs;
   if (enqueue(stream)) return BRAID_OK;

@@ -21,16 +21,22 @@ int reachable_peers([[maybe_unused]] ncclComm_t comm) {
 
 }  // namespace
 
-bool Segment::make(Groups& groups, cudaStream_t stream) {
+bool Segment::allocate(cudaStream_t stream) {
   if (table_.comm_bytes == 0) return true;
   size_t bytes = table_.comm_bytes;
   if (layout_.peer_groups != nullptr) {
     flags_offset_ = (bytes + 255) / 256 * 256;
-    bytes = flags_offset_ + static_cast<size_t>(groups.count()) * device::peer_flag_bytes(table_.ranks);
+    bytes = flags_offset_ + static_cast<size_t>(table_.group_count) * device::peer_flag_bytes(table_.ranks);
   }
-  bytes = (bytes + 4095) / 4096 * 4096;
-  if (ncclMemAlloc(reinterpret_cast<void**>(&memory_), bytes) != ncclSuccess)
-    return no_memory(table_, "communication", bytes);
+  bytes_ = bytes = (bytes + 4095) / 4096 * 4096;
+  if (const ncclResult_t e = ncclMemAlloc(reinterpret_cast<void**>(&memory_), bytes); e != ncclSuccess) {
+    // NCCL has one error for all that CUDA refuses.
+    size_t free = 0, total = 0;
+    (void)cudaGetLastError();
+    if (e == ncclUnhandledCudaError && cudaMemGetInfo(&free, &total) == cudaSuccess && free < bytes)
+      return no_memory(table_, "communication", bytes);
+    return ok(e, "ncclMemAlloc");
+  }
   if (layout_.peer_groups != nullptr) {
     // All flags are down before the first rank can raise one: registering a window waits for all ranks.
     BRAID_TRY(cudaMemsetAsync(memory_ + flags_offset_, 0, bytes - flags_offset_, stream));
@@ -38,10 +44,11 @@ bool Segment::make(Groups& groups, cudaStream_t stream) {
     BRAID_TRY(cudaHostAlloc(reinterpret_cast<void**>(&abandoned_), sizeof(int), cudaHostAllocDefault));
     *abandoned_ = 0;
   }
-  return register_with(groups, bytes) && check_peers(groups);
+  return true;
 }
 
-bool Segment::register_with(Groups& groups, size_t bytes) {
+bool Segment::register_with(Groups& groups) {
+  if (memory_ == nullptr) return true;
   windows_.assign(static_cast<size_t>(groups.count()), nullptr);
   for (int g = 0; g < groups.count(); ++g) {
     if (groups.comm(g) == nullptr) continue;
@@ -58,17 +65,17 @@ bool Segment::register_with(Groups& groups, size_t bytes) {
     // Null if the hardware does not support symmetric memory.
     if (layout_.symmetric_groups[g]) {
       const ncclResult_t begun =
-          ncclCommWindowRegister(r.comm, memory_, bytes, &r.window, NCCL_WIN_COLL_SYMMETRIC);
+          ncclCommWindowRegister(r.comm, memory_, bytes_, &r.window, NCCL_WIN_COLL_SYMMETRIC);
       if (!groups.done(begun, "ncclCommWindowRegister")) return false;
     }
 #endif
     if (r.window == nullptr &&
-        !groups.done(ncclCommRegister(r.comm, memory_, bytes, &r.handle), "ncclCommRegister"))
+        !groups.done(ncclCommRegister(r.comm, memory_, bytes_, &r.handle), "ncclCommRegister"))
       return false;
     window = r.window;
     registrations_.push_back(r);
   }
-  return true;
+  return check_peers(groups);
 }
 
 // Kernels that read peers' memory need all of it within reach of loads and stores.

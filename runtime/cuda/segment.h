@@ -14,8 +14,9 @@ class Segment : private Reporter {
   Segment(const BraidCudaProgram& table, const Instance::Layout& layout, Failure& failure)
       : Reporter(failure), table_(table), layout_(layout) {}
 
+  bool allocate(cudaStream_t stream);
   // Collective.
-  bool make(Groups& groups, cudaStream_t stream);
+  bool register_with(Groups& groups);
   // Kernels that wait for peers end. They do not notice by themselves that a peer is lost.
   void abandon();
   void deregister(Groups& groups);
@@ -31,12 +32,12 @@ class Segment : private Reporter {
     void* handle;
     ncclWindow_t window;
   };
-  bool register_with(Groups& groups, size_t bytes);
   bool check_peers(const Groups& groups);
 
   const BraidCudaProgram& table_;
   const Instance::Layout& layout_;
   char* memory_ = nullptr;
+  size_t bytes_ = 0;
   uint64_t flags_offset_ = 0;  // after the plan's bytes: flags of kernels that read peers' memory
   int* abandoned_ = nullptr;   // pinned; 1: kernels that wait for peers must end
   std::vector<Registration> registrations_;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -103,7 +104,12 @@ bool DeviceWeights::upload(const void* file, const WeightFileHeader& head, cudaS
     if (e != cudaSuccess) first_error = e;
   };
   std::vector<std::thread> others;
-  for (uint64_t k = 1; k < std::min(pieces, kMostThreads); ++k) others.emplace_back(work);
+  others.reserve(kMostThreads);
+  try {
+    for (uint64_t k = 1; k < std::min(pieces, kMostThreads); ++k) others.emplace_back(work);
+  } catch (const std::system_error&) {
+    // The system starts no more: this thread copies what the others do not.
+  }
   work();
   for (std::thread& thread : others) thread.join();
   *error = first_error;

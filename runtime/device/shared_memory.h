@@ -6,6 +6,8 @@
 // Both start undefined in every block.
 #pragma once
 
+#include <cstdint>
+
 #ifdef BRAID_EMULATED_DEVICE
 #define BRAID_SHARED(T, name, n)     \
   static const char name##_site = 0; \
@@ -19,3 +21,18 @@
   extern __shared__ __align__(16) unsigned char braid_dynamic_shared[]; \
   T* name = reinterpret_cast<T*>(braid_dynamic_shared)
 #endif
+
+namespace braid::rt::device {
+
+// The rows of a block of `bytes` bytes: in dynamic shared memory, or where the block has its part of `spilled`.
+template <bool in_shared>
+__device__ inline unsigned char* block_rows(unsigned char* spilled, int64_t bytes) {
+  if constexpr (in_shared) {
+    BRAID_DYNAMIC_SHARED(unsigned char, shared);
+    return shared;
+  } else {
+    return spilled + blockIdx.x * bytes;
+  }
+}
+
+}  // namespace braid::rt::device

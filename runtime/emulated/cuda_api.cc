@@ -145,7 +145,7 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
   {
     std::lock_guard lock(host_memory().mutex);
     const auto it = host_memory().dynamic_limits.find(function);
-    if (it != host_memory().dynamic_limits.end()) limit = it->second, shared_limit = kMaxSharedBytes;
+    if (it != host_memory().dynamic_limits.end()) limit = it->second, shared_limit = options().shared_bytes;
   }
   if (const std::string error = launch_error(grid, block, shared_bytes, limit); !error.empty()) {
     const std::string& label = host_thread().label;
@@ -332,7 +332,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       *value = kDefaultSharedBytes;
       return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = kMaxSharedBytes;
+      *value = static_cast<int>(options().shared_bytes);
       return cudaSuccess;
     case cudaDevAttrWarpSize:
       *value = kLanes;
@@ -360,7 +360,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
-      static_cast<size_t>(value) > kMaxSharedBytes)
+      static_cast<size_t>(value) > options().shared_bytes)
     return result(cudaErrorInvalidValue);
   std::lock_guard lock(host_memory().mutex);
   host_memory().dynamic_limits[function] = static_cast<size_t>(value);

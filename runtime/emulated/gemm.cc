@@ -2,6 +2,7 @@
 // arithmetic works on rows converted to float32.
 #include "runtime/emulated/gemm.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -21,12 +22,13 @@ using namespace braid::emulated;
 struct Gemm::Plan {
   GemmProblem problem;
   bool prepared = false;
+  int algorithms = 1;
   std::string error;
 };
 
 namespace {
 
-std::atomic<int> preparations = 0;
+std::atomic<int> preparations = 0, choices = 0;
 
 size_t size_of(GemmType type) { return type == GemmType::kFloat32 ? 4 : 2; }
 
@@ -239,7 +241,7 @@ Gemm::~Gemm() = default;
 Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm& Gemm::operator=(Gemm&&) noexcept = default;
 
-cudaError_t Gemm::prepare(const GemmProblem& problem) {
+cudaError_t Gemm::prepare(const GemmProblem& problem, int most_algorithms) {
   ++preparations;
   plan_->prepared = false;
   if (const char* why = reason_against(problem)) {
@@ -247,9 +249,13 @@ cudaError_t Gemm::prepare(const GemmProblem& problem) {
     return result(cudaErrorInvalidValue);
   }
   plan_->problem = with_defaults(problem);
+  plan_->algorithms = std::min(most_algorithms, problem.batch_by_pointers ? 1 : 2);  // which are the same
   plan_->prepared = true;
   return cudaSuccess;
 }
+
+int Gemm::algorithms() const { return plan_->algorithms; }
+void Gemm::choose(int) { ++choices; }
 
 size_t Gemm::workspace_bytes() const { return 0; }
 
@@ -272,3 +278,4 @@ const char* Gemm::error() const { return plan_->error.c_str(); }
 }  // namespace braid::rt::cuda
 
 int braid::emulated::gemm_preparations() { return braid::rt::cuda::preparations; }
+int braid::emulated::gemm_choices() { return braid::rt::cuda::choices; }

@@ -17,9 +17,10 @@ struct Options {
   uint64_t seed = 1;                       // BRAID_EMULATED_SEED
   // One operation at a time: a launch or copy returns when it is done. Collectives stay asynchronous so that
   // one host thread can drive several ranks.
-  bool deterministic = false;  // BRAID_EMULATED_DETERMINISTIC
-  bool check_accesses = true;  // BRAID_EMULATED_CHECK: 0 leaves out races and first reads
-  bool print_findings = true;  // BRAID_EMULATED_PRINT: to stderr, as they are found
+  bool deterministic = false;        // BRAID_EMULATED_DETERMINISTIC
+  size_t shared_bytes = 227 * 1024;  // BRAID_EMULATED_SHARED_KB: of a block, after cudaFuncSetAttribute
+  bool check_accesses = true;        // BRAID_EMULATED_CHECK: 0 leaves out races and first reads
+  bool print_findings = true;        // BRAID_EMULATED_PRINT: to stderr, as they are found
 };
 
 // Read from the environment once; a test changes it while no stream exists.

@@ -12,7 +12,6 @@
 namespace braid::emulated {
 
 constexpr size_t kDefaultSharedBytes = 48 * 1024;
-constexpr size_t kMaxSharedBytes = 227 * 1024;  // of a block on Hopper, after cudaFuncSetAttribute
 
 // All shared memory of the process lies from here; before there is any, a value far from every address.
 extern uintptr_t shared_region_begin;

@@ -122,6 +122,15 @@ TEST(Gpu, ASecondProgramCompilesNothingOfTheRuntimeAgain) {
   EXPECT_THAT(nvcc_calls(folder / "log", " -shared "), SizeIs(2));
 }
 
+TEST(Gpu, ProgramsAreBuiltForAllThatThereAre) {
+  const Folder folder;
+  const ProcessResult run =
+      braid({"run", source_of(folder), "--random", "1"}, {}, with_gpus(3, folder / "log"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(nvcc_calls(folder / "log", " -shared "),
+              ElementsAre(AllOf(HasSubstr("code=sm_80"), HasSubstr("code=[sm_90,compute_90]"))));
+}
+
 TEST(Gpu, TestAndVerifyRunThere) {
   const Folder folder;
   const ProcessResult verify =

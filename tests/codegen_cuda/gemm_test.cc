@@ -1,5 +1,7 @@
 #include "runtime/emulated/gemm.h"
 
+#include <cstdlib>
+
 #include "tests/codegen_cuda/run_case.h"
 
 namespace braid::test {
@@ -88,6 +90,25 @@ TEST_F(Gemm, AnotherTokenPreparesOnlyTheProductsThatDependOnTheLength) {
   EXPECT_EQ(decode.prepare(8), 0);
   EXPECT_EQ(decode.prepare(7), 2);
   EXPECT_EQ(decode.prepare(1000), 0);
+}
+
+TEST_F(Gemm, TuningTimesTheLibrarysAlgorithmsOncePerProduct) {
+  const int before = emulated::gemm_choices();
+  Prepared("decode_products").prepare(7);
+  EXPECT_EQ(emulated::gemm_choices(), before);
+  ::setenv("BRAID_CUDA_TUNE", "1", 1);
+  Prepared decode("decode_products");
+  decode.prepare(7);
+  // Each of two for its workspace, each to be timed, and the best.
+  EXPECT_EQ(emulated::gemm_choices(), before + 4 * 5);
+  decode.prepare(7);
+  EXPECT_EQ(emulated::gemm_choices(), before + 4 * 5);
+  RunOptions options;
+  options.integers = false;
+  expect_equal(run_case("gemm_residual_f32", {{"rows", 10}}, options), 1e-5);
+  expect_equal(run_case("gemm_bias_gelu_bf16", {{"rows", 10}}, options), 1e-2);
+  expect_equal(run_case("attention_products", {{"batch", 3}, {"seq", 7}}), 0);
+  ::unsetenv("BRAID_CUDA_TUNE");
 }
 
 TEST_F(Gemm, TypesThatTheLibraryLacksHaveAKernelOfTheirOwn) {

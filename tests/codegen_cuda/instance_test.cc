@@ -1,12 +1,17 @@
 // What an instance refuses before its first step.
 #include "runtime/emulated/cuda_api.h"
+#include "runtime/emulated/nccl_api.h"
+#include "tests/codegen_cuda/planted.h"
 #include "tests/codegen_cuda/run_case.h"
 
 namespace braid::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Four products of one token and a cache of 5: inputs x[1,24] k[5,16] v[5,16] wq[24,16] wo[16,12], output y[1,12].
 class CudaInstance : public CudaCase {
@@ -80,6 +85,50 @@ TEST_F(CudaInstance, TooLittleMemoryIsSaidWithWhatIsNeeded) {
                                                   HasSubstr("for weights"), HasSubstr("are free")));
   EXPECT_EQ(instance_, nullptr);
   instance_ = first;
+}
+
+// In each of two ranks, what `create` says; empty if it succeeds.
+class CreateOfRanks : public CudaCase {
+ protected:
+  void TearDown() override {
+    planted_call = {};
+    CudaCase::TearDown();
+  }
+  static std::vector<std::string> create(const BraidCudaProgram& program) {
+    ncclUniqueId id;
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    return run_ranks(2, [&](int rank) -> const char* {
+      ncclComm_t comm = nullptr;
+      if (cudaSetDevice(rank) != cudaSuccess || ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess)
+        return "no communicator";
+      BraidCudaCreateInfo info = {};
+      info.abi_version = BRAID_CUDA_ABI_VERSION;
+      info.struct_size = sizeof(info);
+      info.comm = comm;
+      BraidCudaInstance* instance = nullptr;
+      const BraidStatus status = program.create(&info, &instance);
+      if (status == BRAID_OK) program.destroy(instance);
+      ncclCommDestroy(comm);
+      return status == BRAID_OK ? nullptr : program.last_error(nullptr);
+    });
+  }
+};
+
+TEST_F(CreateOfRanks, NamesTheRankThatCannotBegin) {
+  const BraidCudaProgram& program = *program_of("peers_2_any_size_one_shot");
+  EXPECT_THAT(create(program), ElementsAre("", ""));
+  emulated::options().device_bytes = 4 << 20;
+  void* taken = nullptr;
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&taken, (4 << 20) - program.comm_bytes), cudaSuccess);
+  EXPECT_THAT(create(program), ElementsAre(HasSubstr("rank 1 cannot begin"), HasSubstr("no device memory")));
+  ASSERT_EQ(cudaFree(taken), cudaSuccess);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
+TEST_F(CreateOfRanks, WhatNcclRefusesIsNotLackOfMemory) {
+  planted_call = {"ncclMemAlloc", "any"};
+  EXPECT_THAT(create(*program_of("collectives_2_f32")), Each(StartsWith("ncclMemAlloc: ")));
 }
 
 }  // namespace

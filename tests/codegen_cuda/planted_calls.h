@@ -15,5 +15,7 @@
 #define cudaStreamWaitEvent(stream, event, flags)                        \
   (braid::test::is_left_out("cudaStreamWaitEvent", #event) ? cudaSuccess \
                                                            : (cudaStreamWaitEvent)(stream, event, flags))
+#define ncclMemAlloc(pointer, bytes) \
+  (braid::test::is_left_out("ncclMemAlloc", "any") ? ncclSystemError : (ncclMemAlloc)(pointer, bytes))
 #define cudaEventRecord(event, stream) \
   (braid::test::is_left_out("cudaEventRecord", #event) ? cudaSuccess : (cudaEventRecord)(event, stream))

@@ -117,6 +117,10 @@ void add_reduction_cases(std::vector<Case>& out) {
   out.push_back({"softmax_large_row", [] { return fused_softmax(DType::f32, 8, 20000, true); }});
   out.push_back(
       {"softmax_spilled", [] { return fused_softmax(DType::f32, 8, 300, true); }, {.max_shared_bytes = 64}});
+  out.push_back({"softmax_two_variants", [] { return fused_softmax(DType::f32, 8, 30000, true); }});
+  out.push_back({"softmax_two_variants_f16",
+                 [] { return fused_softmax(DType::f16, 600, 100, true); },
+                 {.portable_shared_bytes = 64}});
   out.push_back({"layernorm", [] { return fused_layernorm(96); }});
   out.push_back({"fused_points", fused_points});
   out.push_back({"fused_rows_of_folds", fused_rows_of_folds});

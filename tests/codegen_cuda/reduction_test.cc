@@ -1,3 +1,4 @@
+#include "runtime/emulated/options.h"
 #include "tests/codegen_cuda/run_case.h"
 
 namespace braid::test {
@@ -56,6 +57,31 @@ TEST_F(Reduction, RowsThatDoNotFitInSharedMemoryGoThroughTheArena) {
   options.integers = false;
   expect_equal(run_case("softmax_spilled", {{"rows", 3}, {"columns", 77}}, options), 1e-5);
   expect_equal(run_case("softmax_large_row", {{"rows", 1}, {"columns", 20000}}, options), 1e-5);
+}
+
+// As create chooses on devices with more and with less of it.
+TEST_F(Reduction, RowsInSharedAndInGlobalMemoryHaveTheSameBits) {
+  RunOptions options;
+  options.integers = false;
+  options.steps = 2;
+  struct Form {
+    const char* name;
+    std::int64_t rows, columns;
+    std::size_t little;  // shared memory in which the rows have no room
+    double tolerance;
+  };
+  // The second has more rows than blocks that spill.
+  for (const Form& form : {Form{"softmax_two_variants", 1, 30000, 99 * 1024, 1e-5},
+                           Form{"softmax_two_variants_f16", 300, 100, 2048 + 128, 2e-3}}) {
+    const std::map<std::string, std::int64_t> dims = {{"rows", form.rows}, {"columns", form.columns}};
+    const CaseResult shared = run_case(form.name, dims, options);
+    expect_equal(shared, form.tolerance);
+    emulated::options().shared_bytes = form.little;
+    CaseResult spilled = run_case(form.name, dims, options);
+    emulated::options().shared_bytes = emulated::Options().shared_bytes;
+    spilled.expected = shared.outputs;
+    expect_equal(spilled, 0);
+  }
 }
 
 TEST_F(Reduction, LayerNormInOneKernel) {

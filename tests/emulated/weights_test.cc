@@ -4,10 +4,26 @@
 #endif
 #include "runtime/cuda/weights.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <random>
+#include <thread>
 
 #include "tests/emulated/support.h"
+
+static thread_local bool no_more_threads = false;
+
+// The system's, unless it is to refuse.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
+                              void* argument) {
+  if (no_more_threads) return EAGAIN;
+  static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+  return real(thread, attributes, run, argument);
+}
 
 namespace braid::test {
 namespace {
@@ -96,6 +112,18 @@ TEST_F(DeviceWeightsTest, AllBytesArriveInPiecesAndProgressIsTold) {
     ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
     EXPECT_TRUE(std::equal(back.begin(), back.end(), file.begin())) << bytes;
   }
+}
+
+TEST_F(DeviceWeightsTest, OneThreadCopiesAllWhereTheSystemStartsNoOther) {
+  const std::vector<unsigned char> file = weight_file(300 * kWeightBlock);
+  const std::thread::id here = std::this_thread::get_id();
+  int elsewhere = 0;
+  no_more_threads = true;
+  const std::shared_ptr<DeviceWeights> weights = put(
+      file, [&](std::uint64_t, std::uint64_t) { elsewhere += std::this_thread::get_id() == here ? 0 : 1; });
+  no_more_threads = false;
+  ASSERT_NE(weights, nullptr);
+  EXPECT_EQ(elsewhere, 0);
 }
 
 TEST_F(DeviceWeightsTest, InstancesOfOneProcessShareACopyAndTheLastOneFreesIt) {

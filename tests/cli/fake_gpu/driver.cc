@@ -21,9 +21,10 @@ int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
 int cuDeviceGetName(char* name, int size, int device) {
   return std::snprintf(name, static_cast<size_t>(size), "Fake GPU %d", device), 0;
 }
-int cuDeviceGetAttribute(int* value, int attribute, int) {
+// The third one is older than the others.
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
   if (attribute != 75 && attribute != 76) return 1;
-  return *value = attribute == 75 ? 9 : 0, 0;
+  return *value = attribute != 75 ? 0 : device == 2 ? 8 : 9, 0;
 }
 int cuDeviceGetPCIBusId(char* id, int size, int device) {
   return std::snprintf(id, static_cast<size_t>(size), "0000:%02x:00.0", device), 0;
