@@ -24,8 +24,7 @@ Extents extents(const GemmProblem& problem) {
   return {reach(p.input_type, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda, p.stride_a),
           reach(p.input_type, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb, p.stride_b),
           p.beta == 0.0f ? 0 : reach(p.output_type, p.m, p.n, p.ldc, p.stride_c),
-          reach(p.output_type, p.m, p.n, p.ldd, p.stride_d),
-          p.has_bias ? static_cast<size_t>(p.n) * 4 : 0};
+          reach(p.output_type, p.m, p.n, p.ldd, p.stride_d), p.has_bias ? static_cast<size_t>(p.n) * 4 : 0};
 }
 
 class Scratch {
