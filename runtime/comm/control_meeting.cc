@@ -353,22 +353,25 @@ Status collect_ranks(const ControlOptions& options, const Socket& listener, std:
 Status meet_rank_0(const ControlOptions& options, const Address& address, std::vector<Link>* links,
                    std::vector<Member>* members) {
   const int64_t deadline = monotonic_ns() + options.timeout_ms * kMs;
-  std::string why;
+  std::string refused, why;
   do {
-    Socket socket = connect_to(address, deadline, &why);
+    Socket socket = connect_to(address, deadline, &refused);
     if (socket.fd() >= 0) {
       Visit visit(options, Link(std::move(socket)), deadline);
       Status status;
-      if (visit.succeed(&status, members, &why)) {
+      std::string seen;
+      if (visit.succeed(&status, members, &seen)) {
         if (status.ok()) links->push_back(visit.take_link());
         return status;
       }
+      if (why.empty() || monotonic_ns() < deadline) why = seen;  // the last visit may have had no time
     }
     usleep(kAgainUs);
   } while (monotonic_ns() < deadline);
-  return Status::error(StatusCode::timed_out,
-                       "rendezvous: rank " + std::to_string(options.rank) + " has not reached rank 0 at " +
-                           address.text() + " within " + std::to_string(options.timeout_ms) + " ms: " + why);
+  return Status::error(StatusCode::timed_out, "rendezvous: rank " + std::to_string(options.rank) +
+                                                  " has not reached rank 0 at " + address.text() +
+                                                  " within " + std::to_string(options.timeout_ms) +
+                                                  " ms: " + (why.empty() ? refused : why));
 }
 
 }  // namespace braid::rt::control

@@ -32,6 +32,7 @@ class ControlFaults : public ::testing::TestWithParam<int> {
   // The exit codes of the ranks: each opens the channel, waits for the others and runs the body.
   std::vector<int> run(const std::function<void(ControlChannel&)>& body, int64_t timeout_ms = 2'000) {
     const Door door;
+    pids_[kSize] = 0;
     return run_independent(kSize, [&](int rank) {
       pids_[rank] = getpid();
       std::unique_ptr<ControlChannel> channel;
@@ -75,7 +76,8 @@ TEST_P(ControlFaults, AStoppedRankIsNamedByAllOthers) {
       EXPECT_EQ(channel.missing(&text), 1);
       EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(") has sent nothing for ")));
       channel.leave(text, true);
-      kill(pids_[victim()], SIGKILL);
+      // When both have said so.
+      if (__atomic_add_fetch(&pids_[kSize], 1, __ATOMIC_SEQ_CST) == kSize - 1) kill(pids_[victim()], SIGKILL);
     });
     ASSERT_EQ(ended, codes(-SIGKILL));
   }
