@@ -157,8 +157,9 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
   for (const auto& [id, place] : layout.places) layout.order.push_back(id);
   // Large ones are mostly packed once and not read from the file again. A small one between them would keep 2 MiB of
   // the file in the process at every step, where the kernel maps pages by that much.
-  std::stable_partition(layout.order.begin(), layout.order.end(),
-                        [&](StorageId id) { return layout.places.at(id).bytes < std::int64_t{rt::kWeightBlock}; });
+  std::stable_partition(layout.order.begin(), layout.order.end(), [&](StorageId id) {
+    return layout.places.at(id).bytes < std::int64_t{rt::kWeightBlock};
+  });
   for (const StorageId id : layout.order) {
     const Storage& storage = graph[id];
     WeightPlace& place = layout.places.at(id);

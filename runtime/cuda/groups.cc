@@ -33,8 +33,9 @@ bool Groups::all_agree(bool good, int* host, int* device, cudaStream_t stream) {
     failure_ = mine;
     return false;
   }
-  return exchanged && (*host == 0 || fail(BRAID_COMM_ERROR, "create: rank " + std::to_string(table_.ranks - *host) +
-                                                                " cannot begin; its own message says why"));
+  return exchanged &&
+         (*host == 0 || fail(BRAID_COMM_ERROR, "create: rank " + std::to_string(table_.ranks - *host) +
+                                                   " cannot begin; its own message says why"));
 }
 
 bool Groups::wait_for_all(cudaStream_t stream) {
@@ -46,7 +47,8 @@ bool Groups::wait_for_all(cudaStream_t stream) {
     BRAID_TRY(ncclCommGetAsyncError(all_, &state));
     if (state != ncclSuccess && state != ncclInProgress) return ok(state, "create");
     if (deadline.over())
-      return fail(BRAID_COMM_ERROR, "create is not done on all ranks after " + std::to_string(timeout_ms_) + " ms");
+      return fail(BRAID_COMM_ERROR,
+                  "create is not done on all ranks after " + std::to_string(timeout_ms_) + " ms");
     deadline.pause();
   }
 }

@@ -123,7 +123,9 @@ class Rank {
   static int missing(void* user, char* text, uint64_t bytes) {
     const Rank& self = *static_cast<const Rank*>(user);
     const BraidCudaHostPeers& peers = self.peers_;
-    return Clock::now() < self.question_ && peers.lost(peers.user) == 0 ? 0 : peers.missing(peers.user, text, bytes);
+    return Clock::now() < self.question_ && peers.lost(peers.user) == 0
+               ? 0
+               : peers.missing(peers.user, text, bytes);
   }
 
   bool create() {
@@ -285,7 +287,7 @@ class Rank {
   std::vector<cudaEvent_t> begins_, ends_;  // of the latest steps
   BraidStatus status_ = BRAID_OK;
   Clock::time_point question_ = Clock::time_point::min();  // from when on a wait asks who is missing
-  bool consequence_ = false;  // of another rank's failure
+  bool consequence_ = false;                               // of another rank's failure
   std::string message_;
 };
 
