@@ -27,8 +27,9 @@ bool Groups::all_agree(bool good, int* host, int* device, cudaStream_t stream) {
   const bool exchanged =
       ok(cudaMemcpyAsync(device, host, sizeof(int), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync") &&
       done(ncclAllReduce(device, device, 1, ncclInt32, ncclMax, all_, stream), "ncclAllReduce") &&
+      wait_for_all(stream) &&
       ok(cudaMemcpyAsync(host, device, sizeof(int), cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync") &&
-      wait_for_all(stream);
+      ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   if (!good) {
     failure_ = mine;
     return false;

@@ -33,8 +33,10 @@ struct Collective {
 };
 std::ostream& operator<<(std::ostream& out, const Collective& collective) { return out << collective.name; }
 
-constexpr Collective kCollectives[] = {{"all_reduce", 1, 0}, {"all_gather", 2, 0}, {"reduce_scatter", 3, 0},
-                                       {"broadcast", 4, 0},  {"all_to_all", 5, 0}, {"transfer", 9, 2, true}};
+// In `create` ranks ask each other whether they can begin.
+constexpr Collective kCreate{"create", 1, 0};
+constexpr Collective kCollectives[] = {{"all_reduce", 2, 0}, {"all_gather", 3, 0}, {"reduce_scatter", 4, 0},
+                                       {"broadcast", 5, 0},  {"all_to_all", 6, 0}, {"transfer", 10, 2, true}};
 
 // How a rank ends, what its parent says, and what the others say of it.
 struct Fault {
@@ -59,7 +61,7 @@ Struck run_with(const char* kind, const Collective& collective) {
   const int victim = random_below(collective.transfer ? 2 : ranks);
   // NCCL's all-to-all is sends and receives, the first two with rank 0: a rank does not disagree with itself.
   const int call =
-      collective.call + (ranks - 2) * collective.call_growth + (collective.call == 5 && victim == 0 ? 2 : 0);
+      collective.call + (ranks - 2) * collective.call_growth + (collective.call == 6 && victim == 0 ? 2 : 0);
   const std::string program = cuda_collectives(ranks);
   const Folder temporary;
   const auto begin = std::chrono::steady_clock::now();
@@ -104,6 +106,10 @@ TEST_P(RankFaultsInCollective, DisagreementShowsBothSides) {
   EXPECT_THAT(struck.result.err,
               AllOf(HasSubstr("BR0007"), ContainsRegex("BR072[56]"), HasSubstr("collective mismatch"),
                     ContainsRegex(fmt::format("rank {} calls nccl", struck.victim))));
+}
+
+TEST(RankFaultsOfCuda, ARankThatIsKilledInCreateIsNamedByAllThatWait) {
+  expect_named(run_with("kill", kCreate), kKill, kCreate);
 }
 
 TEST(RankFaultsOfCuda, ARankThatHangsIsNamedByAllThatWait) {
