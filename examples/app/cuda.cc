@@ -1,39 +1,78 @@
-// Runs the layer as a CUDA program from host memory. On a GPU the application would keep its tensors on the
-// device and call the program itself: runtime/cuda_abi.h.
+// Runs the layer as a CUDA program on tensors that the application keeps on the device, on a stream of its own. From
+// host memory, and for several ranks, runtime/cuda_host.h does all of this.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
+// CUDA's runtime API, or the emulated device's if the program is built for that. After the standard headers.
 #include "layer.h"
-#include "runtime/cuda_host.h"
+#include "runtime/cuda/api.h"
+
+namespace {
+
+// One instance of the program and the device's memory for its tensors.
+class Layer {
+ public:
+  Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+  ~Layer() {
+    if (instance_ != nullptr) program_.destroy(instance_);
+    for (float* tensor : {x_, y_}) (void)cudaFree(tensor);
+    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+  }
+
+  bool make(const std::string& weights, int64_t batch) {
+    BraidCudaCreateInfo info = {};
+    info.abi_version = BRAID_CUDA_ABI_VERSION;
+    info.struct_size = sizeof info;
+    info.weights = weights.data();
+    info.weights_bytes = weights.size();
+    return good(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) &&
+           good(cudaMalloc(reinterpret_cast<void**>(&x_), kMostRows * kInputs * sizeof(float))) &&
+           good(cudaMalloc(reinterpret_cast<void**>(&y_), kMostRows * kOutputs * sizeof(float))) &&
+           good(program_.create(&info, &instance_)) && good(program_.prepare(instance_, &batch));
+  }
+
+  // Of what was prepared. Only the last line waits for the device.
+  bool run(const std::vector<float>& x, std::vector<float>* y) {
+    const void* inputs[] = {x_};
+    void* outputs[] = {y_};
+    return good(cudaMemcpyAsync(x_, x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice, stream_)) &&
+           good(program_.run(instance_, inputs, outputs, stream_)) &&
+           good(cudaMemcpyAsync(y->data(), y_, y->size() * sizeof(float), cudaMemcpyDeviceToHost, stream_)) &&
+           good(cudaStreamSynchronize(stream_)) && good(program_.status(instance_));
+  }
+
+ private:
+  static constexpr size_t kMostRows = 4, kInputs = 3, kOutputs = 2;
+
+  static bool good(cudaError_t error) {
+    if (error != cudaSuccess) std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
+    return error == cudaSuccess;
+  }
+  bool good(BraidStatus status) const {
+    if (status != BRAID_OK) std::fprintf(stderr, "%s\n", program_.last_error(instance_));
+    return status == BRAID_OK;
+  }
+
+  const BraidCudaProgram& program_ = *braid_cuda_program_layer();
+  BraidCudaInstance* instance_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  float *x_ = nullptr, *y_ = nullptr;
+};
+
+}  // namespace
 
 int main() {
   std::ifstream file(std::string(BRAID_LAYER_DIR) + "/weights.bin", std::ios::binary);
   const std::string weights{std::istreambuf_iterator<char>(file), {}};
 
-  const std::vector<float> x = {1, 2, 3, 4, 5, 6};
+  Layer layer;
   std::vector<float> y(4);
-  const void* inputs[] = {x.data()};
-  void* outputs[] = {y.data()};
-  const BraidCudaHostRank rank{inputs, outputs, nullptr, 0};
-  const int64_t dims[] = {2};
-
-  BraidCudaHostRun run{};
-  run.struct_size = sizeof run;
-  run.program = braid_cuda_program_layer();
-  run.weights = weights.data();
-  run.weights_bytes = weights.size();
-  run.ranks = &rank;
-  run.dims = dims;
-  run.steps = 1;
-  run.timeout_ms = -1;
-  char message[1024] = "";
-  if (braid_cuda_host_run(&run, message, sizeof message) != BRAID_OK) {
-    std::fprintf(stderr, "%s\n", message);
-    return 1;
-  }
+  if (!layer.make(weights, 2) || !layer.run({1, 2, 3, 4, 5, 6}, &y)) return 1;
   std::printf("y = %g %g %g %g\n", y[0], y[1], y[2], y[3]);
   return y == std::vector<float>{3, 7, 9, 13} ? 0 : 1;
 }
