@@ -2,8 +2,6 @@
 // row of the result and up to 3 vectors of channels. It reads an element of the image per multiplication, which the
 // first-level cache has time for. Rows of taps outside of the image are left out; in tiles at the left and right border, a mask
 // per tap and pixel leaves out what is outside.
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -12,6 +10,7 @@
 #include "runtime/vec_math.h"
 
 #ifdef __x86_64__
+#include <immintrin.h>
 // After the includes: inline functions, which other files have too, must not be built for this target.
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma")
 

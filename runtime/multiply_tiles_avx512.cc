@@ -1,7 +1,5 @@
 // Matrix products with packed weights, with 512-bit vectors (tile_kernels.h). A tile of up to 8 rows and 4 vectors of columns
 // stays in registers over all of k: weights are read once per tile from the second-level cache, rows once per panel.
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -10,6 +8,7 @@
 #include "runtime/vec_math.h"
 
 #ifdef __x86_64__
+#include <immintrin.h>
 // After the includes: inline functions, which other files have too, must not be built for this target.
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma")
 

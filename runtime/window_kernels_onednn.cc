@@ -332,10 +332,11 @@ class Kernel final : public WindowKernel {
   bool has_weights_ = false;
 };
 
-// oneDNN 2.6's convolutions by products of unfolded images add a matrix wrongly if there are groups.
+// oneDNN 2.6's convolutions by products of unfolded images add a matrix wrongly to channels-last images, and if there are
+// groups. It chooses them for groups, for pads as large as the taps, and always without AVX2.
 bool adds_wrongly(const ConvolutionShape& s, const Chosen& c) {
   const auto& ops = s.epilogue.ops;
-  return s.groups > 1 && std::find(ops.begin(), ops.end(), PostOp::add_matrix) != ops.end() &&
+  return std::find(ops.begin(), ops.end(), PostOp::add_matrix) != ops.end() &&
          c.name.find("gemm") != std::string::npos;
 }
 
