@@ -107,14 +107,16 @@ class Rank {
   // Waits for the latest `steps` steps. One that is overdue has failed if a rank is missing; otherwise all of them may
   // together take as long as that many. Looks are short, as a lost rank is known here before the step is overdue.
   bool await(int steps = 1) {
-    const auto begin = Clock::now();
-    const auto limit = std::chrono::milliseconds(run_.timeout_ms);
-    question_ = run_.timeout_ms < 0 ? Clock::time_point::max() : begin + limit;
+    using std::chrono::milliseconds;
+    constexpr int64_t kYearMs = 365LL * 24 * 3600 * 1000;  // as good as for ever, and may be added to a time
+    const int64_t count = std::max(steps, 1);
+    const int64_t limit = run_.timeout_ms < 0 ? kYearMs : std::min(run_.timeout_ms, kYearMs / count) * count;
+    question_ = Clock::now() + milliseconds(limit);
     for (;;) {
       const BraidStatus e = program_.synchronize(instance_, kLookMs);
       if (e == BRAID_OK) return true;
       if (program_.status(instance_) != BRAID_OK) return ok(e);  // otherwise it is only not done yet
-      if (run_.timeout_ms >= 0 && Clock::now() - begin > limit * steps)
+      if (Clock::now() > question_)
         return fail_together("the step is not done after " + std::to_string(run_.timeout_ms) + " ms");
     }
   }

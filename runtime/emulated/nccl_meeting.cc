@@ -206,6 +206,7 @@ bool released(ncclComm& comm) {
 
 // What an aborted collective leaves in its receive buffer is anything.
 void leave_undefined(void* pointer, size_t bytes) {
+  if (bytes == 0) return;  // the pointer may be null
   const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer), end = begin + bytes;
   std::memset(pointer, kPoison, bytes);
   for (uintptr_t word = begin / 64 * 64; word < end; word += 64) {
