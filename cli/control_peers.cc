@@ -26,13 +26,14 @@ BraidCudaHostPeers control_peers(rt::ControlChannel& of, int local_rank) {
     return tell(channel(user).broadcast(std::span(static_cast<std::byte*>(data), bytes)), text, text_bytes);
   };
   peers.reached = [](void* user, std::uint64_t progress) { channel(user).reached(progress); };
-  peers.await_all = [](void* user, std::uint64_t progress, char* text, std::uint64_t bytes) {
-    return tell(channel(user).await_all(progress), text, bytes);
+  peers.await_all = [](void* user, std::uint64_t progress, std::int64_t timeout_ms, char* text,
+                       std::uint64_t bytes) {
+    return tell(channel(user).await_all(progress, timeout_ms), text, bytes);
   };
   peers.lost = [](void* user) { return channel(user).lost() ? 1 : 0; };
-  peers.missing = [](void* user, char* text, std::uint64_t bytes) {
+  peers.missing = [](void* user, int overdue, char* text, std::uint64_t bytes) {
     std::string who;
-    const int count = channel(user).missing(&who);
+    const int count = channel(user).missing(overdue != 0, &who);
     std::snprintf(text, bytes, "%s", who.c_str());
     return count;
   };

@@ -43,7 +43,10 @@ typedef struct BraidCudaCreateInfo {
   /* Null, or asked when a communicator has failed or a step is overdue: returns how many ranks are missing, and writes a
    * text that names them, such as "rank 1 (process 4711 on HOST) has ended". May wait until it is known. */
   int (*missing)(void* user, char* text, uint64_t bytes);
-  void* missing_user;
+  /* Null, or asked again and again while `create` and calls of NCCL wait for other ranks: not 0 if a rank is lost. Does
+   * not wait. */
+  int (*lost)(void* user);
+  void* missing_user; /* of both */
   /* How long a step may take on the device, a call of NCCL on the host, and destroy, before peers count as lost. 0:
    * BRAID_TIMEOUT_MS, otherwise 10 minutes; negative: for ever, but destroy waits 10 minutes. */
   int64_t timeout_ms;

@@ -27,15 +27,16 @@ typedef struct BraidCudaHostPeers {
   int32_t local_rank; /* among those of this machine: which device it takes */
   /* Gives all ranks the bytes of rank 0. 0: it cannot, and why. */
   int (*broadcast)(void* user, void* data, uint64_t bytes, char* text, uint64_t text_bytes);
-  /* How far this rank is: 1 when it is ready for its first step, 2 when it has issued that one, and so on; in
-   * the end one more. */
+  /* How far this rank is: 1 when it is ready for its first step, 2 when it has issued that one, and so on;
+   * UINT64_MAX when it has finished. */
   void (*reached)(void* user, uint64_t progress);
-  /* Waits until all ranks are that far. 0: one is lost or late, and which. */
-  int (*await_all)(void* user, uint64_t progress, char* text, uint64_t bytes);
+  /* Waits until all ranks are that far, at most as long as the time-out; negative: for ever. 0: one is lost or late,
+   * and which. */
+  int (*await_all)(void* user, uint64_t progress, int64_t timeout_ms, char* text, uint64_t bytes);
   /* Whether a rank has ended or failed. Does not wait. */
   int (*lost)(void* user);
-  /* As in BraidCudaCreateInfo. */
-  int (*missing)(void* user, char* text, uint64_t bytes);
+  /* As in BraidCudaCreateInfo. Only where ranks are overdue do those count that answer, but are behind. */
+  int (*missing)(void* user, int overdue, char* text, uint64_t bytes);
   /* This rank ends with an error; because of others', if `consequence` is not 0. */
   void (*failed)(void* user, const char* text, int consequence);
 } BraidCudaHostPeers;

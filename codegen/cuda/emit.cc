@@ -8,6 +8,7 @@
 
 #include "codegen/cuda/step.h"
 #include "codegen/cuda/supported.h"
+#include "codegen/cuda/transfers.h"
 #include "codegen/extern_call.h"
 #include "codegen/inline_calls.h"
 #include "ir/element.h"
@@ -25,9 +26,10 @@ class ProgramWriter {
       : schedule_(schedule), graph_(schedule.graph), options_(options) {}
 
   CudaProgram write() {
-    const std::vector<Unit> units = units_of(schedule_);
+    std::vector<Unit> units = units_of(schedule_);
     check_supported(schedule_, units);
     const MemoryMap memory(schedule_, units);
+    units = group_transfers(graph_, units, memory);
     CudaProgram out;
     out.name = c_identifier(options_.name);
     out.streams = plan_streams(graph_, units, memory, options_.fault);

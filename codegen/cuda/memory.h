@@ -18,6 +18,7 @@ struct Unit {
   std::vector<ir::OpId> ops;
   bool fused = false;
   std::vector<ir::BufferId> local;  // of a fused node: buffers without memory
+  int transfers = -1;               // of a send or receive: which are issued together (transfers.h)
 };
 std::vector<Unit> units_of(const ir::Schedule& schedule);
 

@@ -241,25 +241,6 @@ class StepWriter {
     return u < units_.size() ? graph_[units_[u].ops[0]].as<ir::CollectiveKernel>() : nullptr;
   }
 
-  // The transfers that must be issued together with the one at `first`, since each may need the other: sends and
-  // receives with only kernels between them that do not need any of them (the copy of the next operand).
-  std::vector<std::size_t> batch(std::size_t first) const {
-    std::vector<std::size_t> out{first};
-    if (!is_transfer(*collective(first))) return out;
-    for (std::size_t u = first + 1; u < units_.size(); ++u) {
-      const UnitKind kind = kind_of(graph_, units_[u]);
-      if (kind == UnitKind::collective) {
-        if (!is_transfer(*collective(u))) break;
-        out.push_back(u);
-      } else if (kind == UnitKind::compute) {
-        const bool needs = std::any_of(streams_.edges.begin(), streams_.edges.end(),
-                                       [&](const StreamEdge& e) { return e.to == u && e.from >= first; });
-        if (needs) break;
-      }
-    }
-    return out;
-  }
-
   void write_peer_kernels(std::size_t u) {
     const ir::CollectiveKernel& k = *collective(u);
     begin_unit(units_[u].ops);
@@ -272,33 +253,30 @@ class StepWriter {
     out_.peer_groups.insert(group);
   }
 
-  // Writes the collective at `first` and its batch, after the kernels between them. Returns the last unit written.
+  // Writes the collective at `first` and those issued with it. Returns the last unit written.
   std::size_t write_collectives(std::size_t first) {
-    const std::vector<std::size_t> members = batch(first);
+    std::size_t end = first + 1;
+    if (units_[first].transfers >= 0) {
+      while (end < units_.size() && units_[end].transfers == units_[first].transfers) ++end;
+    }
     std::vector<std::string> calls;
     std::vector<ir::OpId> ops;
-    for (std::size_t u = first; u <= members.back(); ++u) {
-      if (kind_of(graph_, units_[u]) == UnitKind::compute) {
-        write_compute(u);
-      } else if (std::find(members.begin(), members.end(), u) != members.end()) {
-        ops.push_back(units_[u].ops[0]);
-        add_calls(*collective(u), calls);
-      } else {
-        declared_.hold(units_[u].ops);
-      }
+    for (std::size_t u = first; u < end; ++u) {
+      ops.push_back(units_[u].ops[0]);
+      add_calls(*collective(u), calls);
     }
     begin_unit(ops);
-    for (std::size_t u : members) waits(u, "communication_waits");
+    for (std::size_t u = first; u < end; ++u) waits(u, "communication_waits");
     line(declared_.next(ops, "communication_"));
     line("BRAID_TRY(collective([&] {");
     for (const std::string& call : calls) line("  " + call);
     line("  return true;");
     line("}));");
-    for (std::size_t u : members) {
+    for (std::size_t u = first; u < end; ++u) {
       if (streams_.records[u] >= 0)
         line(fmt::format("BRAID_TRY(communication_records({}));", streams_.records[u]));
     }
-    return members.back();
+    return end - 1;
   }
 
   void add_calls(const ir::CollectiveKernel& k, std::vector<std::string>& calls) {

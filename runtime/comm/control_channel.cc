@@ -31,6 +31,7 @@ std::string seconds(int64_t ns) {
 
 std::string place(uint64_t progress) {
   if (progress == 0) return "is not ready for its first step";
+  if (progress == ControlChannel::kFinished) return "has finished";
   return "has issued " + std::to_string(progress - 1) + (progress == 2 ? " step" : " steps");
 }
 
@@ -211,7 +212,7 @@ Status ControlChannel::broadcast(std::span<std::byte> data) {
   changed_.wait_for(lock, limit, [&] { return !data_.empty() || peers_[0].life != Life::present; });
   if (data_.empty()) {
     std::string text;
-    (void)count_missing(&text);
+    (void)count_missing(true, &text);
     return Status::error(StatusCode::peer_died, "nothing has come from rank 0: " + text);
   }
   const std::string got = std::move(data_.front());
@@ -228,7 +229,7 @@ void ControlChannel::reached(uint64_t progress) {
   peers_[static_cast<size_t>(rank())].progress = progress;
 }
 
-Status ControlChannel::await_all(uint64_t progress) {
+Status ControlChannel::await_all(uint64_t progress, int64_t timeout_ms) {
   std::unique_lock lock(mutex_);
   const auto someone_lost = [&] {
     return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& each) { return absent(each); });
@@ -238,11 +239,19 @@ Status ControlChannel::await_all(uint64_t progress) {
                        [&](const Peer& each) { return each.progress >= progress; });
   };
   tell();
-  changed_.wait_for(lock, std::chrono::milliseconds(options_.timeout_ms),
-                    [&] { return all_there() || someone_lost(); });
+  const auto too_silent = [&] {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& each) {
+      return silent(each) && each.silent_ns > options_.timeout_ms * kMs;
+    });
+  };
+  const auto over = [&] { return all_there() || someone_lost() || too_silent(); };
+  if (timeout_ms < 0)
+    changed_.wait(lock, over);
+  else
+    changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), over);
   if (all_there()) return {};
   std::string text;
-  (void)count_missing(&text);
+  (void)count_missing(!someone_lost(), &text);
   return Status::error(someone_lost() ? StatusCode::peer_died : StatusCode::timed_out, text);
 }
 
@@ -251,7 +260,7 @@ bool ControlChannel::lost() const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& each) { return absent(each); });
 }
 
-int ControlChannel::missing(std::string* text) {
+int ControlChannel::missing(bool overdue, std::string* text) {
   std::unique_lock lock(mutex_);
   tell();
   // A collective may fail before it is known here that its peer has ended, and a rank that is behind may soon be silent.
@@ -259,10 +268,10 @@ int ControlChannel::missing(std::string* text) {
     return std::any_of(peers_.begin(), peers_.end(),
                        [&](const Peer& each) { return each.life > Life::gave_up || silent(each); });
   });
-  return count_missing(text);
+  return count_missing(overdue, text);
 }
 
-int ControlChannel::count_missing(std::string* text) const {
+int ControlChannel::count_missing(bool overdue, std::string* text) const {
   uint64_t most = 0;
   for (const Peer& peer : peers_) most = std::max(most, peer.progress);
   std::string named, behind, gone;
@@ -280,9 +289,13 @@ int ControlChannel::count_missing(std::string* text) const {
       add(named, counts[0], who + "has ended");
     } else if (silent(peer)) {
       add(named, counts[0], who + "has sent nothing for " + seconds(peer.silent_ns));
-    } else if (peer.progress < most && peer.life != Life::gave_up && r != static_cast<size_t>(rank())) {
+    } else if (overdue && peer.progress < most && peer.life != Life::gave_up &&
+               r != static_cast<size_t>(rank())) {
       add(behind, counts[1],
-          who + place(peer.progress) + (most > 1 ? ", others " + std::to_string(most - 1) : ""));
+          who + place(peer.progress) +
+              (most == kFinished ? ", others have finished"
+               : most > 1        ? ", others " + std::to_string(most - 1)
+                                 : ""));
     } else if (peer.life != Life::present && r != static_cast<size_t>(rank())) {
       add(gone, counts[2], who + (peer.life == Life::left ? "has finished" : "has given up: " + peer.error));
     }
@@ -294,7 +307,7 @@ int ControlChannel::count_missing(std::string* text) const {
     *text = *lists[k];
     return counts[k];
   }
-  *text = "all ranks answer, and each " + place(most);
+  *text = overdue ? "all ranks answer, and each " + place(most) : "all ranks answer";
   return 0;
 }
 

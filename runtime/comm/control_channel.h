@@ -1,7 +1,8 @@
 // What the processes of a run tell each other beside their collectives: a TCP connection of every rank to rank 0, open
 // from the beginning of a run to its end, with a thread on either side. A closed connection says that a process has
 // ended, silence that it is stopped, and its progress that it hangs; rank 0 passes on what it knows to all. So when a
-// collective does not complete, every rank can say for whom it waits.
+// collective does not complete, every rank can say for whom it waits. Only the meeting is proved by the secret
+// (control_meeting.h): whoever can change what goes over the network can change what is said later.
 //
 // For ranks that communicate by other means, such as NCCL, which does not know its peers' processes.
 #pragma once
@@ -24,6 +25,8 @@ namespace braid::rt {
 
 class ControlChannel {
  public:
+  static constexpr uint64_t kFinished = UINT64_MAX;  // progress of a rank that has nothing more to do
+
   // Returns when all ranks are there, or with an error at the time-out (control_meeting.h). Rank 0 gives its listener,
   // the others its address.
   static Status host(const ControlOptions& options, const Socket& listener,
@@ -41,16 +44,18 @@ class ControlChannel {
   Status broadcast(std::span<std::byte> data);
 
   // How far this rank is: 0 at first, 1 when it is ready for its first step, 2 when it has issued that one, and so on.
-  // Told to the others with the next beat, as steps may be short, and when one waits.
+  // kFinished is the most. Told to the others with the next beat, as steps may be short, and when one waits.
   void reached(uint64_t progress);
-  // Waits until all ranks are that far. Fails if one is lost or the time-out passes, and names it.
-  Status await_all(uint64_t progress);
+  // Waits until all ranks are that far, at most `timeout_ms`; negative: for ever. Fails, and names it, if one is lost, late
+  // or has been silent for as long as the time-out of the options.
+  Status await_all(uint64_t progress, int64_t timeout_ms);
 
   // Whether a rank has ended or failed. Does not wait.
   bool lost() const;
   // For a rank that waits in vain: how many ranks are missing, and in `text` which and why: those that have ended, failed
-  // or fallen silent, otherwise those that are behind. Waits for the former as long as it takes to notice silence.
-  int missing(std::string* text);
+  // or fallen silent; otherwise, if they are `overdue`, those that are behind; otherwise those that have left. Waits for
+  // the first as long as it takes to notice silence.
+  int missing(bool overdue, std::string* text);
 
   // The end of this rank's part; with an error if it has failed, which the others then give as the reason unless it is a
   // consequence of another rank's. Rank 0 first
@@ -83,7 +88,7 @@ class ControlChannel {
 
   static bool absent(const Peer& peer) { return peer.life >= Life::gave_up; }
   bool silent(const Peer& peer) const { return peer.life == Life::present && peer.silent_ns > silence_ns_; }
-  int count_missing(std::string* text) const;
+  int count_missing(bool overdue, std::string* text) const;
 
   const ControlOptions options_;
   const int64_t beat_ns_, silence_ns_;  // between two messages; after which a rank counts as missing

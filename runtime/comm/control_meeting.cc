@@ -21,6 +21,9 @@ constexpr int64_t kHelloNs = 5'000 * kMs;  // in which a connection must say who
 constexpr size_t kMostStrangers = 128;     // connections that have not said so; the oldest go first
 constexpr int64_t kGraceNs = 2'000 * kMs;  // after its deadline rank 0 still says who is missing
 constexpr int64_t kAgainUs = 10'000;       // between two attempts to reach rank 0
+constexpr int64_t kChallengeNs =
+    3'000 * kMs;  // in which rank 0 speaks; longer: it does not listen yet, or another does
+constexpr int64_t kDoubtNs = 1'000 * kMs;  // in which what may be another run's process may go away
 constexpr size_t kNonceBytes = 16;
 
 std::string nonce() {
@@ -255,12 +258,16 @@ class Reception {
 // The side of another rank: one connection.
 class Visit {
  public:
+  // no: what listens there is not rank 0 of this run, or not yet; `why` says what was seen. doubt: it is like rank 0, but
+  // has not proved that it is.
+  enum class End { no, doubt, answered };
+
   Visit(const ControlOptions& options, Link link, int64_t deadline)
       : options_(options), link_(std::move(link)), deadline_(deadline) {}
 
-  // False: what listens there is not rank 0 of this run, or not yet; `why` says what was seen.
-  bool succeed(Status* out, std::vector<Member>* members, std::string* why) {
-    const std::optional<Message> challenge = hear(deadline_);
+  // `until`: when it must have spoken.
+  End make(int64_t until, Status* out, std::vector<Member>* members, std::string* why) {
+    const std::optional<Message> challenge = hear(until);
     if (!challenge && !link_.ended()) return no(why, "says nothing");
     if (!challenge || challenge->kind != Kind::challenge) return no(why, "is no rank 0 of Braid's");
     Reader in(challenge->fields);
@@ -272,7 +279,7 @@ class Visit {
                                                          std::to_string(version) + " of the protocol, rank " +
                                                          std::to_string(options_.rank) + " has version " +
                                                          std::to_string(kVersion));
-      return true;
+      return End::doubt;
     }
     const Hello hello{options_.run, options_.subject, nonce(), options_.rank, options_.size, this_member()};
     link_.send(Kind::hello, with_proof(options_, Kind::hello, theirs, write(hello)));
@@ -284,16 +291,17 @@ class Visit {
           Status::error(StatusCode::disagreement, "rendezvous: rank " + std::to_string(options_.rank) +
                                                       " and the process that listens at " +
                                                       link_.peer_address() + " do not have the same secret");
-      return true;
+      return End::doubt;
     }
-    return read_answer(*answer, *fields, out, members) || no(why, "does not answer as rank 0 does");
+    return read_answer(*answer, *fields, out, members) ? End::answered
+                                                       : no(why, "does not answer as rank 0 does");
   }
   Link take_link() { return std::move(link_); }
 
  private:
-  static bool no(std::string* why, const char* text) {
+  static End no(std::string* why, const char* text) {
     *why = std::string("the process that listens there ") + text;
-    return false;
+    return End::no;
   }
 
   std::optional<Message> hear(int64_t until) {
@@ -353,21 +361,31 @@ Status collect_ranks(const ControlOptions& options, const Socket& listener, std:
 Status meet_rank_0(const ControlOptions& options, const Address& address, std::vector<Link>* links,
                    std::vector<Member>* members) {
   const int64_t deadline = monotonic_ns() + options.timeout_ms * kMs;
+  int64_t last = deadline;  // for another attempt
   std::string refused, why;
+  Status doubt;
   do {
     Socket socket = connect_to(address, deadline, &refused);
     if (socket.fd() >= 0) {
       Visit visit(options, Link(std::move(socket)), deadline);
       Status status;
       std::string seen;
-      if (visit.succeed(&status, members, &seen)) {
+      const Visit::End end =
+          visit.make(std::min(last, monotonic_ns() + kChallengeNs), &status, members, &seen);
+      if (end == Visit::End::answered) {
         if (status.ok()) links->push_back(visit.take_link());
         return status;
       }
-      if (why.empty() || monotonic_ns() < deadline) why = seen;  // the last visit may have had no time
+      if (end == Visit::End::doubt) {
+        if (doubt.ok()) last = std::min(last, monotonic_ns() + kDoubtNs);
+        doubt = status;
+      } else if (why.empty() || monotonic_ns() < last) {
+        why = seen;  // the last visit may have had no time
+      }
     }
     usleep(kAgainUs);
-  } while (monotonic_ns() < deadline);
+  } while (monotonic_ns() < last);
+  if (!doubt.ok()) return doubt;
   return Status::error(StatusCode::timed_out, "rendezvous: rank " + std::to_string(options.rank) +
                                                   " has not reached rank 0 at " + address.text() +
                                                   " within " + std::to_string(options.timeout_ms) +

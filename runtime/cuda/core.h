@@ -10,6 +10,7 @@
 #include "runtime/cuda/captured_steps.h"
 #include "runtime/cuda/groups.h"
 #include "runtime/cuda/instance.h"
+#include "runtime/cuda/other_ranks.h"
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/segment.h"
 #include "runtime/cuda/step_watch.h"
@@ -67,7 +68,6 @@ class InstanceCore : private Reporter {
   bool end_collective(bool good);
   bool healthy();
   bool lost_peer();
-  std::string missing_ranks();
   void give_up();
   void tear_down();
   bool idle(int64_t timeout_ms);
@@ -91,8 +91,7 @@ class InstanceCore : private Reporter {
   std::vector<const void*> known_memory_;  // per input, then per output: the pointer last found right
   StepWatch watch_;
   int64_t timeout_ms_ = -1;
-  int (*missing_)(void* user, char* text, uint64_t bytes) = nullptr;
-  void* missing_user_ = nullptr;
+  OtherRanks others_;
   bool graphs_ = false;
   Collectives collectives_ = Collectives::kCalled;  // of the present step
   size_t next_collective_ = 0;

@@ -17,7 +17,7 @@ InstanceCore::InstanceCore(Instance& program, const BraidCudaProgram& table, con
       program_(program),
       table_(table),
       layout_(layout),
-      groups_(table, last_),
+      groups_(table, others_, last_),
       segment_(table, layout_, last_),
       products_(table, last_),
       watch_(last_) {}
@@ -74,8 +74,7 @@ bool InstanceCore::read_options(const BraidCudaCreateInfo& info) {
     return false;
   timeout_ms_ = info.timeout_ms == 0 ? timeout : info.timeout_ms;
   graphs_ = info.graphs == 0 ? graphs == 1 : info.graphs > 0;
-  missing_ = info.missing;
-  missing_user_ = info.missing_user;
+  others_ = OtherRanks(info);
   return true;
 }
 

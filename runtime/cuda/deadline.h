@@ -20,8 +20,8 @@ class Deadline {
   }
 
  private:
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  const std::chrono::milliseconds timeout_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::chrono::milliseconds timeout_;
   int looks_ = 0;
 };
 

@@ -16,7 +16,14 @@ bool Groups::join(ncclComm_t world, int64_t timeout_ms) {
                                             " ranks, but the communicator has " + std::to_string(ranks));
   }
   joined_ = true;
-  return split(world, 0, rank_, &all_);
+  splits_caller_ = true;
+  if (!split(world, 0, rank_, &all_)) return false;
+  splits_caller_ = false;
+  return true;
+}
+
+Groups::~Groups() {
+  if (splits_caller_) (void)own_.release();
 }
 
 bool Groups::all_agree(bool good, int* host, int* device, cudaStream_t stream) {
@@ -44,12 +51,15 @@ bool Groups::wait_for_all(cudaStream_t stream) {
   for (;;) {
     const cudaError_t e = cudaStreamQuery(stream);
     if (e != cudaErrorNotReady) return ok(e, "cudaStreamQuery");
-    ncclResult_t state = ncclSuccess;
-    BRAID_TRY(ncclCommGetAsyncError(all_, &state));
-    if (state != ncclSuccess && state != ncclInProgress) return ok(state, "create");
-    if (deadline.over())
-      return fail(BRAID_COMM_ERROR,
-                  "create is not done on all ranks after " + std::to_string(timeout_ms_) + " ms");
+    if (settled(all_, "create") == std::optional(false)) return false;
+    if (others_.lost()) return fail(BRAID_COMM_ERROR, "create cannot be completed");
+    if (deadline.over()) {
+      if (!others_.known() || !others_.missing().empty()) {
+        return fail(BRAID_COMM_ERROR,
+                    "create is not done on all ranks after " + std::to_string(timeout_ms_) + " ms");
+      }
+      deadline = Deadline(timeout_ms_);
+    }
     deadline.pause();
   }
 }
@@ -77,21 +87,28 @@ bool Groups::split(ncclComm_t parent, int color, int key, ncclComm_t* out) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   config.splitShare = 0;
-  const ncclResult_t begun = ncclCommSplit(parent, color, key, out, &config);
+  ncclComm_t& child = own_->emplace_back(nullptr);
+  const ncclResult_t begun = ncclCommSplit(parent, color, key, &child, &config);
   if (begun != ncclSuccess && begun != ncclInProgress) return ok(begun, "ncclCommSplit");
   // Whether the call waits is a property of the parent.
   if (!wait_for(parent, "ncclCommSplit", timeout_ms_)) return false;
-  if (*out == nullptr) return true;
-  own_.push_back(*out);
-  return wait_for(*out, "ncclCommSplit", timeout_ms_);
+  *out = child;
+  return child == nullptr || wait_for(child, "ncclCommSplit", timeout_ms_);
+}
+
+// How what this communicator does has ended; nothing: not yet.
+std::optional<bool> Groups::settled(ncclComm_t comm, const char* call) {
+  ncclResult_t state = ncclSuccess;
+  BRAID_TRY(ncclCommGetAsyncError(comm, &state));
+  if (state != ncclInProgress) return ok(state, call);
+  if (others_.lost()) return fail(BRAID_COMM_ERROR, std::string(call) + " cannot be completed");
+  return std::nullopt;
 }
 
 bool Groups::wait_for(ncclComm_t comm, const char* call, int64_t timeout_ms) {
   Deadline deadline(timeout_ms);
   for (;;) {
-    ncclResult_t state = ncclSuccess;
-    BRAID_TRY(ncclCommGetAsyncError(comm, &state));
-    if (state != ncclInProgress) return ok(state, call);
+    if (const std::optional<bool> end = settled(comm, call)) return *end;
     if (deadline.over()) {
       return fail(BRAID_COMM_ERROR,
                   std::string(call) + " is not done after " + std::to_string(timeout_ms) + " ms");
@@ -102,8 +119,8 @@ bool Groups::wait_for(ncclComm_t comm, const char* call, int64_t timeout_ms) {
 
 bool Groups::done(ncclResult_t result, const char* call) {
   if (result != ncclInProgress) return ok(result, call);
-  return std::all_of(own_.begin(), own_.end(),
-                     [&](ncclComm_t comm) { return wait_for(comm, call, timeout_ms_); });
+  return std::all_of(own_->begin(), own_->end(),
+                     [&](ncclComm_t comm) { return comm == nullptr || wait_for(comm, call, timeout_ms_); });
 }
 
 bool Groups::healthy() {
@@ -121,20 +138,24 @@ bool Groups::healthy() {
 void Groups::destroy(int64_t timeout_ms) {
   const Failure before = failure_;
   bool good = true;
-  for (ncclComm_t comm : own_) {
+  for (ncclComm_t comm : *own_) {
+    if (comm == nullptr) continue;
     const ncclResult_t begun = ncclCommFinalize(comm);
     good = good && (begun == ncclInProgress || begun == ncclSuccess) &&
            wait_for(comm, "ncclCommFinalize", timeout_ms);
     (void)(good ? ncclCommDestroy(comm) : ncclCommAbort(comm));
   }
-  own_.clear();
+  for (ncclComm_t& comm : *own_) comm = nullptr;
   comms_.assign(comms_.size(), nullptr);
   failure_ = before;
 }
 
 void Groups::abort() {
-  for (ncclComm_t comm : own_) (void)ncclCommAbort(comm);
-  own_.clear();
+  // The first is the parent of the others: once it has ended, no split of it is under way.
+  for (ncclComm_t& comm : *own_) {
+    if (comm != nullptr) (void)ncclCommAbort(comm);
+    comm = nullptr;
+  }
   comms_.assign(comms_.size(), nullptr);
 }
 

@@ -7,21 +7,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/cuda/failure.h"
+#include "runtime/cuda/other_ranks.h"
 
 namespace braid::rt::cuda {
 
 class Groups : private Reporter {
  public:
-  Groups(const BraidCudaProgram& table, Failure& failure) : Reporter(failure), table_(table) {}
+  Groups(const BraidCudaProgram& table, const OtherRanks& others, Failure& failure)
+      : Reporter(failure), table_(table), others_(others) {}
+  ~Groups();
 
   // Makes a communicator of all ranks of the caller's, whose last use this is. Collective; waits for all ranks without a
   // time-out if the caller's communicator blocks.
   bool join(ncclComm_t world, int64_t timeout_ms);
   // Whether all ranks are `good`; the lowest one that is not is named where it is another. Collective, over `host`, which
-  // is pinned, and `device`.
+  // is pinned, and `device`. A rank that takes longer than the time-out to come here is waited for while the caller knows
+  // that none is missing.
   bool all_agree(bool good, int* host, int* device, cudaStream_t stream);
   // One communicator per group: that of all ranks in order, or a split of it. Collective.
   bool make();
@@ -44,15 +51,20 @@ class Groups : private Reporter {
   bool split(ncclComm_t parent, int color, int key, ncclComm_t* out);
   bool wait_for_all(cudaStream_t stream);
   bool wait_for(ncclComm_t comm, const char* call, int64_t timeout_ms);
+  std::optional<bool> settled(ncclComm_t comm, const char* call);
 
   const BraidCudaProgram& table_;
+  const OtherRanks& others_;
   int64_t timeout_ms_ = -1;
   bool joined_ = false;
   int rank_ = 0;
   ncclComm_t all_ = nullptr;
   std::vector<ncclComm_t> comms_;  // per group; groups of all ranks in order have the same one
-  std::vector<ncclComm_t> own_;    // each once
   std::vector<int> positions_;
+  // Each once; null: not made. NCCL writes to the last place when a split that did not wait is done, even after this object
+  // has ended: then the places stay.
+  std::unique_ptr<std::deque<ncclComm_t>> own_ = std::make_unique<std::deque<ncclComm_t>>();
+  bool splits_caller_ = false;
 };
 
 }  // namespace braid::rt::cuda

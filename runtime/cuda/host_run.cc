@@ -36,7 +36,10 @@ class Rank {
 
   // A rank that cannot begin must not be waited for in a step.
   // One that is done keeps its communicator until the others are, too.
-  bool run() { return make() && all_at(1) && copy_in() && steps() && copy_out() && all_at(run_.steps + 2); }
+  bool run() {
+    return make() && all_at(1, run_.timeout_ms) && copy_in() && steps() && copy_out() &&
+           all_at(kFinished, time_of(run_.steps + 1));
+  }
 
   BraidStatus status() const { return status_; }
   const std::string& message() const { return message_; }
@@ -65,9 +68,11 @@ class Rank {
   // What may have failed because of another rank.
   bool fail_together(const std::string& message, bool consequence = false) {
     char text[kText] = "";
-    const bool missing = peers_.missing(peers_.user, text, sizeof text) > 0;
+    const bool missing = peers_.missing(peers_.user, overdue(), text, sizeof text) > 0;
     const bool said = !missing || message.find(text) != std::string::npos;
-    return fail(BRAID_COMM_ERROR, said ? message : message + ": " + text, consequence || missing);
+    // What fails in `create` fails on all ranks because of the first.
+    const bool after = instance_ == nullptr && peers_.lost(peers_.user) != 0;
+    return fail(BRAID_COMM_ERROR, said ? message : message + ": " + text, consequence || missing || after);
   }
 
   // When to stop waiting for other ranks: one is lost, or the time is over, which begins now.
@@ -97,37 +102,48 @@ class Rank {
                          e == ncclInProgress);
   }
 
-  bool all_at(int progress) {
+  bool all_at(uint64_t progress, int64_t timeout_ms) {
     char text[kText] = "";
-    const auto n = static_cast<uint64_t>(progress);
-    peers_.reached(peers_.user, n);
-    return peers_.await_all(peers_.user, n, text, sizeof text) != 0 || fail(BRAID_COMM_ERROR, text, true);
+    peers_.reached(peers_.user, progress);
+    return peers_.await_all(peers_.user, progress, timeout_ms, text, sizeof text) != 0 ||
+           fail(BRAID_COMM_ERROR, text, true);
   }
+
+  // In milliseconds, how long this many steps may take together.
+  int64_t time_of(int steps) const {
+    constexpr int64_t kYearMs = 365LL * 24 * 3600 * 1000;  // as good as for ever, and may be added to a time
+    const int64_t count = std::max(steps, 1);
+    return run_.timeout_ms < 0 ? kYearMs : std::min(run_.timeout_ms, kYearMs / count) * count;
+  }
+
+  // From now on a wait is overdue after this time.
+  void wait_for(int64_t ms) { question_ = Clock::now() + std::chrono::milliseconds(ms); }
+  void wait_no_more() { question_ = Clock::time_point::max(); }
+  bool overdue() const { return Clock::now() > question_; }
 
   // Waits for the latest `steps` steps. One that is overdue has failed if a rank is missing; otherwise all of them may
   // together take as long as that many. Looks are short, as a lost rank is known here before the step is overdue.
   bool await(int steps = 1) {
-    using std::chrono::milliseconds;
-    constexpr int64_t kYearMs = 365LL * 24 * 3600 * 1000;  // as good as for ever, and may be added to a time
-    const int64_t count = std::max(steps, 1);
-    const int64_t limit = run_.timeout_ms < 0 ? kYearMs : std::min(run_.timeout_ms, kYearMs / count) * count;
-    question_ = Clock::now() + milliseconds(limit);
+    wait_for(time_of(steps));
     for (;;) {
       const BraidStatus e = program_.synchronize(instance_, kLookMs);
-      if (e == BRAID_OK) return true;
+      if (e == BRAID_OK) return wait_no_more(), true;
       if (program_.status(instance_) != BRAID_OK) return ok(e);  // otherwise it is only not done yet
-      if (Clock::now() > question_)
+      if (overdue())
         return fail_together("the step is not done after " + std::to_string(run_.timeout_ms) + " ms");
     }
   }
 
-  // BraidCudaCreateInfo's: nobody is missing before a rank is lost or a wait has lasted as long as a step may.
+  // BraidCudaCreateInfo's: nobody is missing before a rank is lost or a wait is overdue.
   static int missing(void* user, char* text, uint64_t bytes) {
     const Rank& self = *static_cast<const Rank*>(user);
     const BraidCudaHostPeers& peers = self.peers_;
-    return Clock::now() < self.question_ && peers.lost(peers.user) == 0
-               ? 0
-               : peers.missing(peers.user, text, bytes);
+    const bool overdue = self.overdue();
+    return overdue || lost(user) != 0 ? peers.missing(peers.user, overdue, text, bytes) : 0;
+  }
+  static int lost(void* user) {
+    const BraidCudaHostPeers& peers = static_cast<const Rank*>(user)->peers_;
+    return peers.lost(peers.user);
   }
 
   bool create() {
@@ -143,9 +159,13 @@ class Rank {
     info.progress = run_.progress;
     info.progress_user = run_.progress_user;
     info.missing = missing;
+    info.lost = lost;
     info.missing_user = this;
     info.timeout_ms = run_.timeout_ms;
-    return ok(program_.create(&info, &instance_)) && ok(program_.prepare(instance_, run_.dims)) &&
+    wait_for(time_of(1));
+    if (!ok(program_.create(&info, &instance_))) return false;
+    wait_no_more();
+    return ok(program_.prepare(instance_, run_.dims)) &&
            ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
 
@@ -274,6 +294,7 @@ class Rank {
   static constexpr int kTimedAtOnce = 256;
   static constexpr int kLookMs = 50;  // between two looks at the other ranks
   static constexpr size_t kText = 4096;
+  static constexpr uint64_t kFinished = UINT64_MAX;  // progress
 
   const BraidCudaHostRun& run_;
   const BraidCudaProgram& program_;
@@ -288,7 +309,7 @@ class Rank {
   std::vector<void*> outputs_;
   std::vector<cudaEvent_t> begins_, ends_;  // of the latest steps
   BraidStatus status_ = BRAID_OK;
-  Clock::time_point question_ = Clock::time_point::min();  // from when on a wait asks who is missing
+  Clock::time_point question_ = Clock::time_point::max();  // from when on a wait asks who is missing
   bool consequence_ = false;                               // of another rank's failure
   std::string message_;
 };

@@ -32,12 +32,12 @@ class HostThreads {
       const End end = *static_cast<End*>(user);
       end.all->change([&](HostThreads& all) { all.progress_[static_cast<size_t>(end.rank)] = progress; });
     };
-    peers.await_all = [](void* user, uint64_t progress, char* text, uint64_t bytes) {
+    peers.await_all = [](void* user, uint64_t progress, int64_t, char* text, uint64_t bytes) {
       return static_cast<End*>(user)->all->await_all(progress, text, bytes);
     };
     peers.lost = [](void* user) { return static_cast<End*>(user)->all->lost(); };
     // Which of two threads fails first is a matter of timing: each tells its own error.
-    peers.missing = [](void*, char* text, uint64_t) { return *text = '\0', 0; };
+    peers.missing = [](void*, int, char* text, uint64_t) { return *text = '\0', 0; };
     peers.failed = [](void* user, const char* text, int consequence) {
       const End end = *static_cast<End*>(user);
       if (consequence == 0)

@@ -26,6 +26,7 @@ std::vector<bool> empty_tensors(const BraidCudaProgram& table, const int64_t* di
 }  // namespace
 
 BraidStatus InstanceCore::prepare(const int64_t* dims) {
+  if (broken_) return failure_.status;
   failure_.node = nullptr;
   if (!check_dims(dims)) return failure_.status;
   const std::vector<int64_t> key(dims, dims + table_.dim_count);

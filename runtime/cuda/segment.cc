@@ -60,7 +60,8 @@ bool Segment::register_with(Groups& groups) {
       known = true;
     }
     if (known) continue;
-    Registration r{groups.comm(g), nullptr, nullptr};
+    // In its place before the call: one that does not wait may write to it after it has been given up.
+    Registration& r = registrations_.emplace_back(Registration{groups.comm(g), nullptr, nullptr});
 #if NCCL_VERSION_CODE >= 22700
     // Null if the hardware does not support symmetric memory.
     if (layout_.symmetric_groups[g]) {
@@ -73,7 +74,6 @@ bool Segment::register_with(Groups& groups) {
         !groups.done(ncclCommRegister(r.comm, memory_, bytes_, &r.handle), "ncclCommRegister"))
       return false;
     window = r.window;
-    registrations_.push_back(r);
   }
   return check_peers(groups);
 }

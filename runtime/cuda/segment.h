@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <vector>
 
 #include "runtime/cuda/groups.h"
@@ -40,7 +41,7 @@ class Segment : private Reporter {
   size_t bytes_ = 0;
   uint64_t flags_offset_ = 0;  // after the plan's bytes: flags of kernels that read peers' memory
   int* abandoned_ = nullptr;   // pinned; 1: kernels that wait for peers must end
-  std::vector<Registration> registrations_;
+  std::deque<Registration> registrations_;
   std::vector<ncclWindow_t> windows_;  // per group; null: none
 };
 

@@ -24,17 +24,9 @@ bool InstanceCore::healthy() {
 // After a failure: if peers are its cause, names those that are missing, and gives up what waits for them. Returns false.
 bool InstanceCore::lost_peer() {
   if (failure_.status != BRAID_COMM_ERROR) return false;
-  failure_.message += missing_ranks();
+  failure_.message += others_.missing();
   give_up();
   return false;
-}
-
-// ": " and who they are; empty if nobody knows.
-std::string InstanceCore::missing_ranks() {
-  char text[512] = "";
-  if (missing_ == nullptr || missing_(missing_user_, text, sizeof(text)) <= 0) return "";
-  text[sizeof(text) - 1] = '\0';
-  return std::string(": ") + text;
 }
 
 // Ends whatever waits for a peer. What is enqueued runs to its end, on data that means nothing.
@@ -85,7 +77,7 @@ BraidStatus InstanceCore::synchronize(int64_t timeout_ms) {
     if (gave_up_ || !healthy()) return failure_.status;
     if (deadline.over()) {
       overdue_ = true;
-      const std::string missing = missing_ranks();
+      const std::string missing = others_.missing();
       if (missing.empty()) {  // it may still be done
         fail(BRAID_COMM_ERROR, "the step is not done after " + std::to_string(timeout_ms) + " ms");
       } else {

@@ -12,12 +12,13 @@ bool StepWatch::make(int64_t timeout_ms) {
   for (cudaEvent_t* event : {&begun_, &ended_}) {
     BRAID_TRY(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
   }
-  BRAID_TRY(cudaMalloc(reinterpret_cast<void**>(&numbers_), kNumbers));
-  BRAID_TRY(cudaHostAlloc(reinterpret_cast<void**>(&progress_), 2, cudaHostAllocDefault));
+  BRAID_TRY(cudaMalloc(reinterpret_cast<void**>(&numbers_), kNumbers * sizeof(uint16_t)));
+  BRAID_TRY(cudaHostAlloc(reinterpret_cast<void**>(&progress_), 2 * sizeof(uint16_t), cudaHostAllocDefault));
   progress_[0] = progress_[1] = 0;
-  std::vector<uint8_t> numbers(kNumbers);
-  std::iota(numbers.begin(), numbers.end(), uint8_t{0});
-  BRAID_TRY(cudaMemcpyAsync(numbers_, numbers.data(), kNumbers, cudaMemcpyHostToDevice, stream_));
+  std::vector<uint16_t> numbers(kNumbers);
+  std::iota(numbers.begin(), numbers.end(), uint16_t{0});
+  BRAID_TRY(cudaMemcpyAsync(numbers_, numbers.data(), kNumbers * sizeof(uint16_t), cudaMemcpyHostToDevice,
+                            stream_));
   BRAID_TRY(cudaStreamSynchronize(stream_));
   return true;
 }
@@ -37,7 +38,8 @@ bool StepWatch::announce() {
   ++enqueued_;
   for (int k : {0, 1}) {
     BRAID_TRY(cudaStreamWaitEvent(stream_, k == 0 ? begun_ : ended_, 0));
-    BRAID_TRY(cudaMemcpyAsync(progress_ + k, numbers_ + enqueued_, 1, cudaMemcpyDeviceToHost, stream_));
+    BRAID_TRY(cudaMemcpyAsync(progress_ + k, numbers_ + enqueued_, sizeof(uint16_t), cudaMemcpyDeviceToHost,
+                              stream_));
   }
   return true;
 }
@@ -46,7 +48,7 @@ bool StepWatch::overdue() {
   if (stream_ == nullptr) return false;
   const auto number = [&](int k) { return __atomic_load_n(progress_ + k, __ATOMIC_RELAXED); };
   // The end first: a step that ends between the two looks counts as running until the next look.
-  const uint8_t done = number(1), begun = number(0);
+  const uint16_t done = number(1), begun = number(0);
   const auto now = std::chrono::steady_clock::now();
   if (begun == done) {
     running_ = -1;

@@ -27,15 +27,15 @@ class StepWatch : private Reporter {
   cudaStream_t stream() const { return stream_; }
 
  private:
-  static constexpr int kNumbers = 256;  // of steps; then they begin anew
+  static constexpr int kNumbers = 65536;  // of steps; then they begin anew
 
   std::chrono::milliseconds timeout_{-1};
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begun_ = nullptr, ended_ = nullptr;
-  uint8_t* numbers_ = nullptr;  // on the device: 0 to 255
-  uint8_t* progress_ =
+  uint16_t* numbers_ = nullptr;  // on the device: all of them, in order
+  uint16_t* progress_ =
       nullptr;  // pinned: the number of the latest step that has begun, of the latest that is done
-  uint8_t enqueued_ = 0;
+  uint16_t enqueued_ = 0;
   int running_ = -1;  // the step that the latest look found running; -1: none
   std::chrono::steady_clock::time_point since_;
 };

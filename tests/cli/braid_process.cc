@@ -148,6 +148,10 @@ std::string compiled(const std::string& name, const std::vector<std::string>& ar
   for (const auto& entry : fs::directory_iterator(fs::path(BRAID_BINARY_DIR) / "lib")) {
     newest = std::max(newest, fs::last_write_time(entry.path()));
   }
+  // CUDA programs take a copy of the runtime's sources with them.
+  for (const auto& entry : fs::recursive_directory_iterator(BRAID_SOURCE_DIR "/runtime")) {
+    newest = std::max(newest, fs::last_write_time(entry.path()));
+  }
   if (!fs::exists(stamp) || fs::last_write_time(stamp) < newest) {
     std::vector<std::string> command = {"compile", "-o", dir.string()};
     command.insert(command.end(), arguments.begin(), arguments.end());

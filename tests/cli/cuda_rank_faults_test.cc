@@ -216,6 +216,36 @@ TEST(RankFaultsOfCuda, ALostRankIsNamedWheneverItIsStruck) {
   }
 }
 
+// A right run is no fault, however much longer than the time-out some ranks take for their steps.
+TEST(RankFaultsOfCuda, RanksWithMuchMoreToDoAreWaitedFor) {
+  std::string transfers;
+  for (int k = 0; k < 8; ++k) {
+    transfers += fmt::format(R"(send @pair (%x) peer 1 as out{0}
+%v{0}: f32[64] = recv @pair peer 0 as in{0}
+wait out{0}
+release out{0}
+%v{0}.1 mutates %v{0} = wait in{0}
+release in{0}
+)",
+                             k);
+  }
+  const std::string text = fmt::format(R"(graph unequal
+ranks 3
+group @pair = [1, 2]
+input %x: f32[64]
+{}%y: f32[64] output = pointwise {{ %0 = load %x %1 = add %0, %0 store %1 }}
+output %y
+)",
+                                       transfers);
+  const Folder folder;
+  const std::string program =
+      compiled("cuda_unequal", {folder.file("unequal.braid", text), "--target", "cuda", "--emit", "source"});
+  const ProcessResult result =
+      braid(Arguments{"run", program, "--random", "1", "--repeat", "40"} + kEmulatedProcesses, {},
+            cuda_environment() + Arguments{"BRAID_TIMEOUT_MS=1000", "BRAID_EMULATED_DELAY_US=10000"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
 TEST(RankFaultsOfCuda, InputsOfDifferentSizesAreRefusedBeforeTheRanksStart) {
   const Folder folder;
   write_floats(folder / "0.npy", {2, 3, 6}, std::vector<float>(36, 1.0f));

@@ -100,6 +100,30 @@ ir::Schedule transfer() {
   return net.finish();
 }
 
+// Rank 2 gets through rank 1 what rank 0 has.
+ir::Schedule relay() {
+  Net net;
+  const GroupId world = everyone(net, 3);
+  const GroupId first = net.graph.add_group("first", {0, 1}), second = net.graph.add_group("second", {1, 2});
+  TensorBox x = net.input("x", DType::f32, {6});
+  net.lowering.send(net.unary(OpCode::neg, x), first, 1);
+  net.lowering.send(net.lowering.recv(DType::f32, {6}, first, 0), second, 1);
+  net.lowering.output("y", net.lowering.broadcast(net.lowering.recv(DType::f32, {6}, second, 0), world, 2));
+  return net.finish();
+}
+
+// The second message may take the memory of the first, which nobody reads.
+ir::Schedule two_messages() {
+  Net net;
+  const GroupId world = everyone(net, 2);
+  TensorBox x = net.input("x", DType::f32, {6});
+  net.lowering.send(x, world, 1);
+  net.lowering.realize(net.lowering.recv(DType::f32, {6}, world, 0));
+  net.lowering.send(net.unary(OpCode::neg, x), world, 1);
+  net.lowering.output("y", net.lowering.broadcast(net.lowering.recv(DType::f32, {6}, world, 0), world, 1));
+  return net.finish();
+}
+
 // x is reduced while `other` is computed; then x's memory is taken by `late`, which nothing but its release
 // holds back.
 ir::Schedule overwrite() {
@@ -193,6 +217,8 @@ void add_collective_cases(std::vector<Case>& out) {
   }
   out.push_back({"groups", groups});
   out.push_back({"transfer", transfer});
+  out.push_back({"relay", relay});
+  out.push_back({"two_messages", two_messages});
   out.push_back({"overwrite", overwrite});
   out.push_back({"overwrite_without_event_before", overwrite, fault(EdgeReason::before_collective)});
   out.push_back({"overwrite_without_release", overwrite, fault(EdgeReason::overwrites_input)});

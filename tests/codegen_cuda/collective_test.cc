@@ -29,6 +29,14 @@ TEST_F(Collective, EveryKindIsAsTheInterpreterSays) {
 TEST_F(Collective, GroupsAreSplitFromTheWorld) { expect_equal(run_case("groups"), 0); }
 
 TEST_F(Collective, SendAndReceive) { expect_equal(run_case("transfer"), 0); }
+TEST_F(Collective, AMessageIsSentOnWhenItHasArrived) {
+  expect_equal(run_case("relay"), 0);
+  EXPECT_THAT(found(), ::testing::IsEmpty());
+}
+TEST_F(Collective, MessagesDoNotMeetInMemoryThatTheyShare) {
+  expect_equal(run_case("two_messages"), 0);
+  EXPECT_THAT(found(), ::testing::IsEmpty());
+}
 
 TEST_F(Collective, NothingRacesWhateverTheTiming) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -39,9 +39,13 @@ class TimeOuts : public CudaCase {
         done.count_down();
       } else {
         done.wait();
-        if (late) EXPECT_EQ(self.run({x}, {y}), BRAID_OK) << self.message;
+        if (late) {
+          EXPECT_EQ(self.run({x}, {y}), BRAID_OK) << self.message;
+        }
       }
-      if (late) EXPECT_EQ(self.synchronize(-1), BRAID_OK) << self.message;
+      if (late) {
+        EXPECT_EQ(self.synchronize(-1), BRAID_OK) << self.message;
+      }
       self.destroy();
       EXPECT_TRUE(self.communicator_works());
       EXPECT_EQ(self.error, "");
@@ -153,9 +157,11 @@ TEST_F(TimeOuts, TheCallersCommunicatorMayEndBeforeTheInstance) {
   EXPECT_THAT(found(), IsEmpty());
 }
 
-TEST_F(TimeOuts, APeerThatDoesNotCreateIsMissed) {
+// What `create` says on rank 0 if rank 1 does not call it.
+std::string create_alone(BraidCudaCreateInfo info) {
+  std::string message;
   ncclUniqueId id;
-  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   std::latch created(1);
   const std::vector<std::string> errors = run_ranks(2, [&](int rank) -> const char* {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -166,7 +172,6 @@ TEST_F(TimeOuts, APeerThatDoesNotCreateIsMissed) {
     while (state == ncclInProgress)
       if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) return "no state";
     if (rank == 0) {
-      BraidCudaCreateInfo info = with_time_out(kTimeOutMs);
       info.abi_version = BRAID_CUDA_ABI_VERSION;
       info.struct_size = sizeof(info);
       info.comm = comm;
@@ -174,7 +179,7 @@ TEST_F(TimeOuts, APeerThatDoesNotCreateIsMissed) {
       BraidCudaInstance* instance = nullptr;
       const BraidCudaProgram& program = *program_of(kProgram);
       EXPECT_EQ(program.create(&info, &instance), BRAID_COMM_ERROR);
-      EXPECT_STREQ(program.last_error(nullptr), "ncclCommSplit is not done after 300 ms: rank 1 is away");
+      message = program.last_error(nullptr);
       created.count_down();
     } else {
       created.wait();
@@ -182,6 +187,46 @@ TEST_F(TimeOuts, APeerThatDoesNotCreateIsMissed) {
     return ncclCommAbort(comm) == ncclSuccess ? nullptr : "not aborted";
   });
   EXPECT_THAT(errors, Each(IsEmpty()));
+  return message;
+}
+
+TEST_F(TimeOuts, APeerThatDoesNotCreateIsMissed) {
+  EXPECT_EQ(create_alone(with_time_out(kTimeOutMs)),
+            "ncclCommSplit is not done after 300 ms: rank 1 is away");
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(TimeOuts, APeerThatIsLostEndsCreateAtOnce) {
+  BraidCudaCreateInfo info = with_time_out(-1);
+  info.lost = [](void*) { return 1; };
+  EXPECT_EQ(create_alone(info), "ncclCommSplit cannot be completed: rank 1 is away");
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+// Also without a time-out, and although NCCL does not tell them.
+TEST_F(TimeOuts, RanksDoNotWaitForOneThatCannotBegin) {
+  static const BraidCudaProgram& program = *program_of(kProgram);
+  BraidCudaProgram faulty = program;
+  faulty.create = [](const BraidCudaCreateInfo* info, BraidCudaInstance** out) {
+    int device = 0;
+    if (cudaGetDevice(&device) == cudaSuccess && device == 1) return BRAID_OUT_OF_MEMORY;
+    return program.create(info, out);
+  };
+  faulty.last_error = [](const BraidCudaInstance*) { return "no memory"; };
+  const std::vector<float> x(8);
+  std::vector<float> y(8);
+  const void* in = x.data();
+  void* out = y.data();
+  const BraidCudaHostRank ranks[2] = {{&in, &out, nullptr, 0}, {&in, &out, nullptr, 0}};
+  BraidCudaHostRun run = {};
+  run.struct_size = sizeof(run);
+  run.program = &faulty;
+  run.ranks = ranks;
+  run.steps = 1;
+  run.timeout_ms = -1;
+  char message[512];
+  EXPECT_EQ(braid_cuda_host_run(&run, message, sizeof(message)), BRAID_OUT_OF_MEMORY);
+  EXPECT_STREQ(message, "rank 1: no memory");
   EXPECT_THAT(found(), IsEmpty());
 }
 

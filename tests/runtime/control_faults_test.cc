@@ -39,7 +39,7 @@ class ControlFaults : public ::testing::TestWithParam<int> {
       EXPECT_TRUE(open_control(door, control_options(rank, kSize, timeout_ms), &channel).ok());
       if (channel == nullptr) return 1;
       channel->reached(1);
-      EXPECT_TRUE(channel->await_all(1).ok());
+      EXPECT_TRUE(channel->await_all(1, timeout_ms).ok());
       body(*channel);
       return 0;
     });
@@ -59,7 +59,7 @@ TEST_P(ControlFaults, AKilledRankIsNamedByAllOthers) {
     const std::vector<int> ended = run([&](ControlChannel& channel) {
       if (channel.rank() == victim()) raise(SIGKILL);
       std::string text;
-      EXPECT_EQ(channel.missing(&text), 1);
+      EXPECT_EQ(channel.missing(true, &text), 1);
       EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(") has ended")));
       EXPECT_TRUE(channel.lost());
       channel.leave(text, true);
@@ -73,7 +73,7 @@ TEST_P(ControlFaults, AStoppedRankIsNamedByAllOthers) {
     const std::vector<int> ended = run([&](ControlChannel& channel) {
       if (channel.rank() == victim()) raise(SIGSTOP);
       std::string text;
-      EXPECT_EQ(channel.missing(&text), 1);
+      EXPECT_EQ(channel.missing(true, &text), 1);
       EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(") has sent nothing for ")));
       channel.leave(text, true);
       // When both have said so.
@@ -88,16 +88,16 @@ TEST_P(ControlFaults, ARankThatHangsIsNamedByHowFarItIs) {
       [&](ControlChannel& channel) {
         channel.reached(2);
         if (channel.rank() == victim()) {
-          EXPECT_FALSE(channel.await_all(3).ok());
+          EXPECT_FALSE(channel.await_all(3, 500).ok());
           return;
         }
         channel.reached(3);
-        const Status all = channel.await_all(3);
+        const Status all = channel.await_all(3, 500);
         EXPECT_FALSE(all.ok());
         EXPECT_THAT(all.message,
                     AllOf(HasSubstr(victims_name()), HasSubstr(") has issued 1 step, others 2")));
         std::string text;
-        EXPECT_EQ(channel.missing(&text), 1);
+        EXPECT_EQ(channel.missing(true, &text), 1);
         EXPECT_THAT(text, HasSubstr(victims_name()));
         channel.leave(text, true);
       },
@@ -111,9 +111,9 @@ TEST_P(ControlFaults, AFailedRankIsNamedWithItsReason) {
       channel.leave("no memory");
       return;
     }
-    EXPECT_EQ(channel.await_all(2).code, StatusCode::peer_died);
+    EXPECT_EQ(channel.await_all(2, 2'000).code, StatusCode::peer_died);
     std::string text;
-    EXPECT_EQ(channel.missing(&text), 1);
+    EXPECT_EQ(channel.missing(true, &text), 1);
     EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(") has failed: no memory")));
     channel.leave(text, true);
   });
@@ -131,11 +131,34 @@ TEST_P(ControlFaults, RanksThatHaveFinishedStillServeTheOthers) {
     }
     std::string text;
     while (!channel.lost()) usleep(1000);
-    EXPECT_EQ(channel.missing(&text), 1);
+    EXPECT_EQ(channel.missing(true, &text), 1);
     EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(") has ended")));
     channel.leave(text, true);
   });
   EXPECT_EQ(ended, codes(-SIGKILL));
+}
+
+TEST(ControlChannelTest, ARankThatIsBehindIsMissingOnlyWhenItIsOverdue) {
+  const Door door;
+  const std::vector<Status> met = meet_as_threads(
+      door, {control_options(0, 2, 400), control_options(1, 2, 400)}, [](ControlChannel& channel) {
+        channel.reached(2);
+        EXPECT_TRUE(channel.await_all(2, 400).ok());
+        if (channel.rank() == 1) {
+          channel.reached(ControlChannel::kFinished);
+          std::string text;
+          EXPECT_EQ(channel.missing(false, &text), 0) << text;
+          EXPECT_EQ(channel.missing(true, &text), 1);
+          EXPECT_THAT(text, HasSubstr(") has issued 1 step, others have finished"));
+          // Longer than the channel's time-out, as a wait for many steps may take.
+          EXPECT_TRUE(channel.await_all(ControlChannel::kFinished, 20'000).ok());
+        } else {
+          usleep(1'500'000);
+          channel.reached(ControlChannel::kFinished);
+          EXPECT_TRUE(channel.await_all(ControlChannel::kFinished, 400).ok());
+        }
+      });
+  for (const Status& each : met) EXPECT_TRUE(each.ok()) << each.message;
 }
 
 TEST(ControlChannelTest, NobodyIsMissingWhenAllAnswer) {
@@ -143,12 +166,12 @@ TEST(ControlChannelTest, NobodyIsMissingWhenAllAnswer) {
   const std::vector<Status> met = meet_as_threads(
       door, {control_options(0, 2, 400), control_options(1, 2, 400)}, [](ControlChannel& channel) {
         channel.reached(2);
-        EXPECT_TRUE(channel.await_all(2).ok());
+        EXPECT_TRUE(channel.await_all(2, 2'000).ok());
         std::string text;
-        EXPECT_EQ(channel.missing(&text), 0);
+        EXPECT_EQ(channel.missing(true, &text), 0);
         EXPECT_THAT(text, HasSubstr("all ranks answer, and each has issued"));
         channel.reached(3);
-        EXPECT_TRUE(channel.await_all(3).ok());
+        EXPECT_TRUE(channel.await_all(3, 500).ok());
       });
   for (const Status& each : met) EXPECT_TRUE(each.ok()) << each.message;
 }

@@ -1,0 +1,32 @@
+// What the caller knows about the other ranks (BraidCudaCreateInfo).
+#pragma once
+
+#include <string>
+
+#include "runtime/cuda_abi.h"
+
+namespace braid::rt::cuda {
+
+class OtherRanks {
+ public:
+  OtherRanks() = default;
+  explicit OtherRanks(const BraidCudaCreateInfo& info)
+      : lost_(info.lost), missing_(info.missing), user_(info.missing_user) {}
+
+  bool known() const { return missing_ != nullptr; }
+  bool lost() const { return lost_ != nullptr && lost_(user_) != 0; }
+  // ": " and which are missing; empty if nobody knows of one. May wait until it is known.
+  std::string missing() const {
+    char text[512] = "";
+    if (missing_ == nullptr || missing_(user_, text, sizeof(text)) <= 0) return "";
+    text[sizeof(text) - 1] = '\0';
+    return std::string(": ") + text;
+  }
+
+ private:
+  int (*lost_)(void* user) = nullptr;
+  int (*missing_)(void* user, char* text, uint64_t bytes) = nullptr;
+  void* user_ = nullptr;
+};
+
+}  // namespace braid::rt::cuda
