@@ -20,6 +20,8 @@ class Descriptor {
   }
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
+  // False if what was written cannot be kept: some file systems say so only here.
+  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
   int fd_;

@@ -1,15 +1,22 @@
 #include "codegen/weights.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <iterator>
+#include <span>
+#include <system_error>
+#include <thread>
 
+#include "codegen/descriptor.h"
 #include "ir/error.h"
 #include "runtime/hash.h"
 #include "runtime/weight_file.h"
@@ -25,60 +32,108 @@ std::int64_t aligned(std::int64_t offset) {
   return (offset + rt::kWeightAlignment - 1) / rt::kWeightAlignment * rt::kWeightAlignment;
 }
 
-constexpr std::size_t kPiece = std::size_t{1} << 18;  // stays in the cache between two uses
+// Summed and written at once: page by page, the faults of a mapped file would take longer than its bytes are worth.
+// Larger writes ask the kernel for larger blocks of memory, which a virtual machine may first have to get from its host.
+constexpr std::uint64_t kPiece = std::uint64_t{1} << 18;
+static_assert(kPiece % rt::kWeightBlock == 0);
+constexpr std::uint64_t kPiecesPerThread = 16;  // with fewer, a thread is not worth its start
+constexpr std::uint64_t kMostThreads = 8;       // more do not read memory faster
 
-// Maps these bytes at once, if they are those of a file: page by page, faults take longer than the bytes are worth.
-void map_in(const std::byte* bytes, std::size_t count) {
+// Maps these bytes at once, if they are those of a file.
+void map_in(std::span<const std::byte> bytes) {
 #ifdef MADV_POPULATE_READ
   const auto page = static_cast<std::uintptr_t>(::getpagesize());
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(bytes) / page * page;
-  ::madvise(reinterpret_cast<void*>(begin), reinterpret_cast<std::uintptr_t>(bytes) + count - begin,
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
+  ::madvise(reinterpret_cast<void*>(begin),
+            reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) - begin,
             MADV_POPULATE_READ);  // a hint
 #endif
 }
 
-// Passes the contents between the header of a file and its checksums to `take(bytes, count)`, in pieces of at most kPiece.
-template <class Take>
-void tensors(const Graph& graph, const WeightLayout& layout, int rank, const Take& take) {
-  constexpr std::array<std::byte, rt::kWeightAlignment> zeros = {};
-  std::int64_t at = sizeof(rt::WeightFileHeader);
-  for (const StorageId storage : layout.order) {
-    const WeightPlace& place = layout.places.at(storage);
-    if (place.per_rank != (rank >= 0)) continue;
-    take(zeros.data(), static_cast<std::size_t>(place.offset - at));
-    const auto bytes = graph[storage].data.of_rank(std::max(rank, 0));
-    const auto count = static_cast<std::size_t>(place.bytes);
-    for (std::size_t from = 0; from < count; from += kPiece) {
-      const std::size_t piece = std::min(kPiece, count - from);
-      if (piece == kPiece) map_in(bytes.data() + from, piece);
-      take(bytes.data() + from, piece);
+// What stands between a file's header and its checksums: constants, and zeros between them.
+class Contents {
+ public:
+  Contents(const Graph& graph, const WeightLayout& layout, int rank) {
+    for (const StorageId storage : layout.order) {
+      const WeightPlace& place = layout.places.at(storage);
+      if (place.per_rank != (rank >= 0) || place.bytes == 0) continue;
+      const auto bytes = graph[storage].data.of_rank(std::max(rank, 0));
+      parts_[static_cast<std::uint64_t>(place.offset)] = bytes.first(static_cast<std::size_t>(place.bytes));
     }
-    at = place.offset + place.bytes;
   }
-  take(zeros.data(), static_cast<std::size_t>(aligned(at) - at));
+  // At most kPiece bytes of the file: where they are, if they stand together, else in `buffer`.
+  const std::byte* read(std::uint64_t begin, std::uint64_t count, std::byte* buffer) const {
+    auto part = parts_.upper_bound(begin);
+    if (part != parts_.begin() && std::prev(part)->first + std::prev(part)->second.size() > begin) --part;
+    if (part != parts_.end() && part->first <= begin && part->first + part->second.size() >= begin + count) {
+      const auto bytes = part->second.subspan(begin - part->first, count);
+      if (count == kPiece) map_in(bytes);
+      return bytes.data();
+    }
+    std::memset(buffer, 0, count);
+    for (; part != parts_.end() && part->first < begin + count; ++part) {
+      const std::uint64_t from = std::max(begin, part->first);
+      const std::uint64_t to = std::min(begin + count, part->first + part->second.size());
+      std::memcpy(buffer + (from - begin), part->second.data() + (from - part->first), to - from);
+    }
+    return buffer;
+  }
+
+ private:
+  std::map<std::uint64_t, std::span<const std::byte>> parts_;
+};
+
+std::uint64_t pieces_of(std::uint64_t tensors_end) {
+  return (tensors_end - sizeof(rt::WeightFileHeader) + kPiece - 1) / kPiece;
 }
 
-std::vector<std::uint64_t> checksums(const Graph& graph, const WeightLayout& layout, int rank) {
-  std::vector<std::uint64_t> sums;
-  std::vector<std::byte> block;  // that begins in one piece and ends in another
-  block.reserve(rt::kWeightBlock);
-  tensors(graph, layout, rank, [&](const std::byte* bytes, std::size_t count) {
-    while (count > 0) {
-      const std::size_t part = std::min<std::size_t>(count, rt::kWeightBlock - block.size());
-      if (part == rt::kWeightBlock) {
-        sums.push_back(rt::checksum(bytes, part));
-      } else {
-        block.insert(block.end(), bytes, bytes + part);
-        if (block.size() == rt::kWeightBlock) {
-          sums.push_back(rt::checksum(block.data(), block.size()));
-          block.clear();
-        }
-      }
-      bytes += part;
-      count -= part;
+std::uint64_t threads_for(std::uint64_t tensors_end) {
+  const std::uint64_t useful = pieces_of(tensors_end) / kPiecesPerThread;
+  return std::max<std::uint64_t>(
+      std::min({useful, kMostThreads, std::uint64_t{std::thread::hardware_concurrency()}}), 1);
+}
+
+// Calls take(begin, count, buffer) for pieces that together are the bytes between a file's header and its checksums, in
+// order on each thread. Every piece but the last is kPiece bytes; each thread has a buffer of so many.
+template <class Take>
+void for_each_piece(std::uint64_t tensors_end, std::uint64_t threads, const Take& take) {
+  const std::uint64_t pieces = pieces_of(tensors_end);
+  std::vector<std::vector<std::byte>> buffers(threads, std::vector<std::byte>(kPiece));
+  std::atomic<std::uint64_t> next = 0;
+  const auto work = [&](std::byte* buffer) {
+    for (std::uint64_t piece; (piece = next++) < pieces;) {
+      const std::uint64_t begin = sizeof(rt::WeightFileHeader) + piece * kPiece;
+      take(begin, std::min(kPiece, tensors_end - begin), buffer);
     }
-  });
-  if (!block.empty()) sums.push_back(rt::checksum(block.data(), block.size()));
+  };
+  std::vector<std::thread> others;
+  others.reserve(threads - 1);
+  try {
+    for (std::uint64_t k = 1; k < threads; ++k) others.emplace_back(work, buffers[k].data());
+  } catch (const std::system_error&) {
+    // The system starts no more: this thread takes the pieces that the others do not.
+  }
+  work(buffers[0].data());
+  for (std::thread& thread : others) thread.join();
+}
+
+// Calls sum_of(block, checksum) for the blocks that begin at `begin`.
+template <class SumOf>
+void sum_blocks(const std::byte* bytes, std::uint64_t begin, std::uint64_t count, const SumOf& sum_of) {
+  const std::uint64_t first = (begin - sizeof(rt::WeightFileHeader)) / rt::kWeightBlock;
+  for (std::uint64_t at = 0; at < count; at += rt::kWeightBlock)
+    sum_of(first + at / rt::kWeightBlock, rt::checksum(bytes + at, std::min(rt::kWeightBlock, count - at)));
+}
+
+std::vector<std::uint64_t> checksums(const Graph& graph, const WeightLayout& layout, int rank,
+                                     std::uint64_t tensors_end) {
+  const Contents contents(graph, layout, rank);
+  std::vector<std::uint64_t> sums(rt::weight_blocks(tensors_end));
+  for_each_piece(tensors_end, threads_for(tensors_end),
+                 [&](std::uint64_t begin, std::uint64_t count, std::byte* buffer) {
+                   sum_blocks(contents.read(begin, count, buffer), begin, count,
+                              [&](std::uint64_t block, std::uint64_t sum) { sums[block] = sum; });
+                 });
   return sums;
 }
 
@@ -94,47 +149,66 @@ rt::WeightFileHeader header_of(const WeightLayout& layout, std::uint64_t id, int
   return head;
 }
 
-// Whether the file at `path` is what write_file would write, by its checksums.
-bool holds(const std::string& path, const rt::WeightFileHeader& head,
-           const std::vector<std::uint64_t>& sums) {
-  std::error_code none;
-  if (!fs::is_regular_file(fs::symlink_status(path, none)) || fs::file_size(path, none) != head.bytes)
-    return false;
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> buffer(std::max(sizeof head, std::size_t{rt::kWeightBlock}));
-  const auto read = [&](std::size_t count) {
-    return bool(file.read(buffer.data(), static_cast<std::streamsize>(count)));
-  };
-  if (!read(sizeof head) || std::memcmp(buffer.data(), &head, sizeof head) != 0) return false;
-  std::uint64_t left = head.tensors_end - sizeof head;
-  for (const std::uint64_t sum : sums) {
-    const std::size_t count = std::min<std::uint64_t>(left, rt::kWeightBlock);
-    if (!read(count) || rt::checksum(buffer.data(), count) != sum) return false;
-    left -= count;
-  }
-  for (const std::uint64_t sum : sums) {
-    if (!read(sizeof sum) || std::memcmp(buffer.data(), &sum, sizeof sum) != 0) return false;
+bool read(const Descriptor& file, std::uint64_t begin, std::uint64_t count, std::byte* to) {
+  while (count > 0) {
+    const ssize_t part = ::pread(file.get(), to, count, static_cast<off_t>(begin));
+    if (part < 0 && errno == EINTR) continue;
+    if (part <= 0) return false;
+    begin += static_cast<std::uint64_t>(part);
+    count -= static_cast<std::uint64_t>(part);
+    to += part;
   }
   return true;
 }
 
+// Whether the file at `path` is what write_file would write, by its checksums.
+bool holds(const std::string& path, const rt::WeightFileHeader& head,
+           const std::vector<std::uint64_t>& sums) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info = {};
+  if (!file.valid() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
+      static_cast<std::uint64_t>(info.st_size) != head.bytes)
+    return false;
+  const auto same = [&](std::uint64_t begin, std::span<const std::byte> bytes) {
+    std::vector<std::byte> found(bytes.size());
+    return read(file, begin, found.size(), found.data()) && std::ranges::equal(found, bytes);
+  };
+  if (!same(0, std::as_bytes(std::span(&head, 1))) || !same(head.tensors_end, std::as_bytes(std::span(sums))))
+    return false;
+  std::atomic<bool> intact = true;
+  for_each_piece(head.tensors_end, threads_for(head.tensors_end),
+                 [&](std::uint64_t begin, std::uint64_t count, std::byte* buffer) {
+                   if (!intact) return;
+                   if (!read(file, begin, count, buffer)) intact = false;
+                   sum_blocks(buffer, begin, count, [&](std::uint64_t block, std::uint64_t sum) {
+                     if (sum != sums[block]) intact = false;
+                   });
+                 });
+  return intact;
+}
+
 void write_file(const Graph& graph, const WeightLayout& layout, const rt::WeightFileHeader& head,
                 const std::vector<std::uint64_t>& sums, const std::string& path) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  const auto write = [&](const void* bytes, std::size_t count) {
-    file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+  const auto check = [&](bool good) {
+    if (!good)
+      user_error(10, {.file = path}, "cannot be written", "is the disk full, or the folder read-only?");
   };
-  write(&head, sizeof head);
-  // Not from the mapped file itself: the kernel copies from pages that it has to look for, one after the other.
-  std::vector<std::byte> piece(kPiece);
-  tensors(graph, layout, head.rank, [&](const std::byte* bytes, std::size_t count) {
-    std::memcpy(piece.data(), bytes, count);
-    write(piece.data(), count);
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  check(file.valid());
+  const auto write = [&](std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t part = ::write(file.get(), bytes.data(), bytes.size());
+      check(part >= 0 || errno == EINTR);
+      if (part > 0) bytes = bytes.subspan(static_cast<std::size_t>(part));
+    }
+  };
+  write(std::as_bytes(std::span(&head, 1)));
+  const Contents contents(graph, layout, head.rank);
+  for_each_piece(head.tensors_end, 1, [&](std::uint64_t begin, std::uint64_t count, std::byte* buffer) {
+    write({contents.read(begin, count, buffer), count});
   });
-  write(sums.data(), sums.size() * sizeof sums[0]);
-  file.close();
-  if (!file)
-    user_error(10, {.file = path}, "cannot be written", "is the disk full, or the folder read-only?");
+  write(std::as_bytes(std::span(sums)));
+  check(file.close());
 }
 
 // The size of a file with its checksums, for tensors that end at `end`.
@@ -181,8 +255,11 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
   }
   layout.shared_bytes = any_shared ? file_bytes(shared) : 0;
   layout.rank_bytes = any_rank ? file_bytes(rank) : 0;
-  if (any_shared) layout.checksums.push_back(checksums(graph, layout, -1));
-  for (int r = 0; any_rank && r < graph.ranks; ++r) layout.checksums.push_back(checksums(graph, layout, r));
+  const auto sum = [&](int of, std::int64_t end) {
+    layout.checksums.push_back(checksums(graph, layout, of, static_cast<std::uint64_t>(aligned(end))));
+  };
+  if (any_shared) sum(-1, shared);
+  for (int r = 0; any_rank && r < graph.ranks; ++r) sum(r, rank);
   return layout;
 }
 

@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <map>
 #include <sstream>
 
-#include "codegen/weights.h"
 #include "ir/parser.h"
 #include "tests/codegen/compiled.h"
 
@@ -124,32 +122,6 @@ output %z
   const std::size_t large = source.find("pack(32, 96"), small = source.find("pack(32, 32");
   ASSERT_NE(small, std::string::npos);
   EXPECT_LT(large, small);
-}
-
-// Small constants are read from the file at every step, and the kernel may map 2 MiB around each.
-TEST(WeightFiles, SmallConstantsLieTogetherBeforeTheLargeOnes) {
-  const ir::Schedule schedule = ir::parse_schedule(R"(graph main
-input %x: f32[128]
-constant %large_a: f32[128, 128] = splat(1.0)
-constant %small_a: f32[128] = splat(2.0)
-constant %large_b: f32[128, 128] = splat(3.0)
-constant %small_b: f32[128] = splat(4.0)
-output %x
-)",
-                                                   "test");
-  const ir::Graph& graph = schedule.graph;
-  std::vector<ir::StorageId> constants;
-  std::map<std::string, ir::StorageId> named;
-  for (std::size_t k = 0; k < graph.storages.size(); ++k) {
-    if (graph.storages[k].data.per_rank.empty()) continue;
-    constants.push_back(ir::StorageId{static_cast<int>(k)});
-    named.emplace(graph.storages[k].name, constants.back());
-  }
-  const codegen::WeightLayout layout = codegen::layout_weights(graph, constants);
-  const auto offset = [&](const char* name) { return layout.places.at(named.at(name)).offset; };
-  EXPECT_EQ(offset("small_b"), offset("small_a") + 512);
-  EXPECT_EQ(offset("large_a"), offset("small_b") + 512);
-  EXPECT_EQ(offset("large_b"), offset("large_a") + 65536);
 }
 
 }  // namespace
