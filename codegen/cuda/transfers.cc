@@ -62,7 +62,8 @@ class Grouping {
       const bool send = k->kind == ir::CollectiveKind::send;
       for (int member = 0; member < static_cast<int>(ranks.size()); ++member) {
         if (member == k->root) continue;
-        std::vector<std::size_t>& same = send ? sends[{ranks, member, k->root}] : receives[{ranks, k->root, member}];
+        std::vector<std::size_t>& same =
+            send ? sends[{ranks, member, k->root}] : receives[{ranks, k->root, member}];
         if (!same.empty()) before_[u].push_back(same.back());
         same.push_back(u);
       }
@@ -99,7 +100,8 @@ class Grouping {
       found.pop_back();
       const bool open = std::any_of(open_.begin(), open_.end(), [&](const Open& o) { return o.unit == u; });
       if (!open || !group.insert(u).second) continue;
-      for (const auto* more : {&partners_[u], &before_[u]}) found.insert(found.end(), more->begin(), more->end());
+      for (const auto* more : {&partners_[u], &before_[u]})
+        found.insert(found.end(), more->begin(), more->end());
     }
     if (group.empty()) return;
     std::size_t place = 0;

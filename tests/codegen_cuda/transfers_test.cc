@@ -3,9 +3,18 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+#include <set>
+
+#include "codegen/cuda/streams.h"
+#include "codegen/cuda/touches.h"
+#include "driver/compile.h"
+#include "ir/collective_table.h"
 #include "ir/parser.h"
 #include "passes/pass.h"
 #include "passes/runner.h"
+#include "tests/support/random.h"
+#include "tests/support/random_collectives.h"
 
 namespace braid::test {
 namespace {
@@ -47,8 +56,8 @@ std::string wait(const std::string& name, const std::string& what) {
   return "%" + what + ".1 mutates %" + what + " = wait " + name + " release " + name + "\n";
 }
 std::string sum(const std::string& to, const std::string& a, const std::string& b, bool output = false) {
-  return "%" + to + ": f32[4] " + (output ? "output " : "") + "= pointwise { %0 = load %" + a + " %1 = load %" +
-         b + " %2 = add %0, %1 store %2 }\n" + (output ? "output %" + to + "\n" : "");
+  return "%" + to + ": f32[4] " + (output ? "output " : "") + "= pointwise { %0 = load %" + a +
+         " %1 = load %" + b + " %2 = add %0, %1 store %2 }\n" + (output ? "output %" + to + "\n" : "");
 }
 
 TEST(Transfers, ThoseThatNeedNoneOfTheOthersAreTogether) {
@@ -75,10 +84,10 @@ TEST(Transfers, OneThatTakesTheMemoryOfAnotherComesLaterWithItsPartner) {
 // Otherwise rank 0 would send within its first group to rank 1, and rank 1 to rank 0, and neither would come to its second.
 TEST(Transfers, AKernelDoesNotPartASendFromItsReceive) {
   const std::string program = kTwoRanks + send("out0", "x") + recv("in0", "v") + send("out1", "n") +
-                              send("out2", "n", "back") + kWaitOut0 + wait("in0", "v") + sum("z", "x", "v.1") +
-                              recv("in1", "w") + recv("in2", "u", "back") + wait("in1", "w") + wait("in2", "u") +
-                              kWaitOut1 + "wait out2 release out2\n" + sum("s", "w.1", "u.1") +
-                              sum("y", "z", "s", true);
+                              send("out2", "n", "back") + kWaitOut0 + wait("in0", "v") +
+                              sum("z", "x", "v.1") + recv("in1", "w") + recv("in2", "u", "back") +
+                              wait("in1", "w") + wait("in2", "u") + kWaitOut1 + "wait out2 release out2\n" +
+                              sum("s", "w.1", "u.1") + sum("y", "z", "s", true);
   EXPECT_THAT(order_of(program), ElementsAre("out0 in0", "z", "out1 out2 in1 in2", "s", "y"));
 }
 
@@ -95,6 +104,80 @@ TEST(Transfers, AKernelThatNeedsOneHasItBefore) {
                        kWaitOut0 + sum("b", "x", "n") + recv("in0", "v") + wait("in0", "v") +
                        sum("y", "b", "v.1", true)),
               ElementsAre("a", "out0", "b", "in0", "y"));
+}
+
+// Whatever the passes have made of it: nothing overtakes what it conflicts with or belongs to, and of the transfers only
+// those whose partners must come later are alone.
+TEST(Transfers, GroupsOfRandomProgramsKeepEveryOrderThatMatters) {
+  const std::uint64_t first = first_seed();
+  std::size_t together = 0, parted = 0;
+  for (int k = 0; k < random_cases(6); ++k) {
+    const std::uint64_t seed = first + static_cast<std::uint64_t>(k);
+    SCOPED_TRACE("BRAID_TEST_SEED=" + std::to_string(seed));
+    ir::Schedule s = random_collectives(seed, {.nccl = true}).schedule;
+    CompileOptions options;
+    options.target = "cuda";
+    optimise(s, options);
+    const std::vector<codegen::cuda::Unit> before = codegen::cuda::units_of(s);
+    const codegen::cuda::MemoryMap memory(s, before);
+    const std::vector<codegen::cuda::Unit> after = codegen::cuda::group_transfers(s.graph, before, memory);
+    ASSERT_EQ(after.size(), before.size());
+    std::map<ir::OpId, std::size_t> place;
+    for (std::size_t u = 0; u < after.size(); ++u) place[after[u].ops[0]] = u;
+    ASSERT_EQ(place.size(), before.size());
+    const auto transfer = [&](const codegen::cuda::Unit& unit) {
+      const auto* kernel = s.graph[unit.ops[0]].as<ir::CollectiveKernel>();
+      return kernel != nullptr && ir::row_of(kernel->kind).point_to_point ? kernel : nullptr;
+    };
+    std::vector<std::vector<codegen::cuda::Touch>> touches;
+    for (const codegen::cuda::Unit& unit : before)
+      touches.push_back(codegen::cuda::kind_of(s.graph, unit) == codegen::cuda::UnitKind::nothing
+                            ? std::vector<codegen::cuda::Touch>()
+                            : touches_of(s.graph, unit, memory));
+    std::size_t last = 0;  // of those that are no transfers
+    for (std::size_t b = 0; b < before.size(); ++b) {
+      const std::size_t at = place[before[b].ops[0]];
+      const ir::CollectiveKernel* mine = transfer(before[b]);
+      if (mine == nullptr) {
+        EXPECT_LE(last, at);
+        last = at;
+      }
+      for (std::size_t a = 0; a < b; ++a) {
+        const std::size_t other_at = place[before[a].ops[0]];
+        const ir::CollectiveKernel* other = transfer(before[a]);
+        const bool same =
+            mine != nullptr && other != nullptr && after[at].transfers == after[other_at].transfers;
+        if (mine != nullptr && other != nullptr && mine->kind == other->kind && mine->group == other->group &&
+            mine->root == other->root) {
+          EXPECT_LT(other_at, at);
+        }
+        if (conflict(s.graph, touches[b], touches[a]) == codegen::cuda::Conflict::none) continue;
+        EXPECT_LT(other_at, at) << s.graph[before[a].ops[0]].name << ", " << s.graph[before[b].ops[0]].name;
+        EXPECT_FALSE(same) << s.graph[before[a].ops[0]].name << ", " << s.graph[before[b].ops[0]].name;
+      }
+    }
+    // Members of a group are adjacent; sends and receives of a group of two ranks meet in it.
+    std::set<int> seen;
+    std::map<int, std::map<std::pair<int, int>, int>>
+        balance;  // by group of transfers: of ranks, and receiver
+    for (std::size_t u = 0; u < after.size(); ++u) {
+      const ir::CollectiveKernel* kernel = transfer(after[u]);
+      EXPECT_EQ(kernel != nullptr, after[u].transfers >= 0);
+      if (kernel == nullptr) continue;
+      if (u == 0 || after[u - 1].transfers != after[u].transfers) {
+        EXPECT_TRUE(seen.insert(after[u].transfers).second);
+      }
+      const bool send = kernel->kind == ir::CollectiveKind::send;
+      if (s.graph[kernel->group].ranks.size() == 2)
+        balance[after[u].transfers][{kernel->group.index, send ? kernel->root : 1 - kernel->root}] +=
+            send ? 1 : -1;
+    }
+    for (const auto& [group, ways] : balance) {
+      for (const auto& [way, count] : ways) ++(count == 0 ? together : parted);
+    }
+  }
+  EXPECT_GT(together, 0u);
+  EXPECT_EQ(parted, 0u);
 }
 
 }  // namespace
