@@ -1,0 +1,26 @@
+"""Braid compiles ONNX models, also those that run on several devices, and runs them.
+
+    import braid
+
+    program = braid.compile("model.onnx", dims={"batch": (1, 8)})
+    with program.session() as session:
+        y = session.run({"x": x})["y"]  # numpy.asarray(y) and torch.from_dlpack(y) share its memory
+
+`docs/python.md` has more. `braid.InferenceSession` has ONNX Runtime's shape, `braid.backend` is a backend of ONNX's.
+"""
+
+from ._braid import Session, Tensor
+from ._errors import Error, InternalError
+from ._program import Memory, Program, TensorSpec, compile, load
+
+__all__ = [
+    "Error",
+    "InternalError",
+    "Memory",
+    "Program",
+    "Session",
+    "Tensor",
+    "TensorSpec",
+    "compile",
+    "load",
+]
