@@ -61,7 +61,7 @@ nb::list interpret(const std::shared_ptr<Program>& program, const std::vector<nb
 nb::list signature_values(const std::vector<frontend::SignatureValue>& values) {
   nb::list list;
   for (const frontend::SignatureValue& v : values)
-    list.append(nb::make_tuple(v.name, v.kind, nb::cast(v.dims)));
+    list.append(nb::make_tuple(v.name, v.kind, v.element, nb::cast(v.dims)));
   return list;
 }
 

@@ -11,10 +11,12 @@
 
 from ._braid import Session, Tensor
 from ._errors import Error, InternalError
+from ._inference import InferenceSession
 from ._program import Memory, Program, TensorSpec, compile, load
 
 __all__ = [
     "Error",
+    "InferenceSession",
     "InternalError",
     "Memory",
     "Program",
