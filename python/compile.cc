@@ -68,17 +68,19 @@ nb::list signature_values(const std::vector<frontend::SignatureValue>& values) {
 }  // namespace
 
 void bind_compile(nb::module_& module) {
-  nb::class_<Program>(module, "Program").def_prop_ro("manifest", &Program::manifest);
+  const auto max_bytes = [](const std::vector<TensorInfo>& tensors) {
+    std::vector<std::int64_t> bytes;
+    for (const TensorInfo& t : tensors) bytes.push_back(t.max_bytes);
+    return bytes;
+  };
+  nb::class_<Program>(module, "Program")
+      .def_prop_ro("manifest", &Program::manifest)
+      .def_prop_ro("input_bytes", [=](const Program& p) { return max_bytes(p.inputs()); })
+      .def_prop_ro("output_bytes", [=](const Program& p) { return max_bytes(p.outputs()); });
   module.def("compile", &compile_program, "options"_a);
   module.def("compile_for_interpreter", &interpreted_program, "options"_a);
   module.def("load", &load_program, "folder"_a, nb::call_guard<nb::gil_scoped_release>());
   module.def("interpret", &interpret, "program"_a, "inputs"_a, "copy"_a);
-  module.def(
-      "empty",
-      [](const std::vector<std::int64_t>& shape, const std::string& dtype) {
-        return make_tensor(dtype_from_name(dtype).value(), shape, nullptr);
-      },
-      "shape"_a, "dtype"_a);
   module.def(
       "signature",
       [](const std::string& path) {

@@ -31,6 +31,8 @@ class CompiledProgram : public Program {
     library_ = (std::filesystem::path(dir) / (manifest.name + target.library)).string();
     if (!std::filesystem::exists(library_)) library_ = build_program(dir);
     table_ = rt::load_program(library_, manifest.id);
+    for (std::size_t k = 0; k < inputs_.size(); ++k) inputs_[k].max_bytes = table_->inputs[k].max_bytes;
+    for (std::size_t k = 0; k < outputs_.size(); ++k) outputs_[k].max_bytes = table_->outputs[k].max_bytes;
   }
 
   std::unique_ptr<Runner> open(int threads) override {

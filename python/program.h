@@ -16,7 +16,8 @@ struct TensorInfo {
   std::string name;
   rt::DType dtype = rt::DType::f32;
   bool written = false;     // inputs: by a step
-  int alias_of_input = -1;  // outputs
+  int alias_of_input = -1;     // outputs
+  std::int64_t max_bytes = 0;  // of compiled programs for the CPU, at the upper bounds of all dims
 };
 
 // One rank, ready to run steps. Used by one thread at a time.

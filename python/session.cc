@@ -51,6 +51,19 @@ class Session {
     return results;
   }
 
+  nb::dict output_shapes(const nb::dict& inputs) {
+    const InUse use(*this);
+    borrow_inputs(inputs, false);
+    prepare();
+    nb::dict shapes;
+    for (std::size_t k = 0; k < outputs_.size(); ++k) {
+      nb::list sizes;
+      for (std::int64_t size : runner_->output_shape(k)) sizes.append(size);
+      shapes[output_names_[k]] = nb::tuple(sizes);
+    }
+    return shapes;
+  }
+
   void close() {
     if (!runner_) return;
     const InUse use(*this);
@@ -226,6 +239,9 @@ void bind_session(nb::module_& module) {
           "tensor that would have to be copied, BR0732 another thread runs a step, BR0733 closed, BR0725 and "
           "BR0726 the\n"
           "step failed.")
+      .def("output_shapes", &Session::output_shapes, "inputs"_a,
+           nb::sig("def output_shapes(self, inputs: dict[str, typing.Any]) -> dict[str, tuple[int, ...]]"),
+           "The shapes that the outputs of a step with these inputs will have, by name. Errors: as of run().")
       .def("close", &Session::close, "Ends the session and frees its memory; tensors that it returned stay.")
       .def_prop_ro("rank", &Session::rank, "The rank of this process, from 0.")
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })

@@ -5,8 +5,10 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
+#include "ir/error.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
 
@@ -106,6 +108,41 @@ PyType_Slot kSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
                         {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
                         {0, nullptr}};
 
+// A tensor over a part of the writable memory of `object`, which stays held.
+Tensor tensor_over(nb::handle object, std::size_t offset, std::vector<std::int64_t> shape,
+                   const std::string& dtype) {
+  struct Held {
+    Py_buffer buffer = {};
+    ~Held() {
+      const nb::gil_scoped_acquire locked;
+      PyBuffer_Release(&buffer);
+    }
+  };
+  auto held = std::make_shared<Held>();
+  if (PyObject_GetBuffer(object.ptr(), &held->buffer, PyBUF_WRITABLE) != 0) throw nb::python_error();
+  Tensor t{nullptr, std::move(shape), dtype_from_name(dtype).value()};
+  ir::internal_check(offset + t.bytes() <= static_cast<std::size_t>(held->buffer.len),
+                     "a tensor of {} bytes at {} of {}", t.bytes(), offset, held->buffer.len);
+  t.data = std::shared_ptr<void>(held, static_cast<std::byte*>(held->buffer.buf) + offset);
+  return t;
+}
+
+// Copies a tensor of that type into `memory`, at `offset`, where `room` bytes are. Returns its shape.
+nb::tuple store(nb::handle memory, std::size_t offset, std::size_t room, nb::handle value,
+                const std::string& name, const std::string& dtype, bool copy) {
+  Borrowed borrowed;
+  borrowed.borrow(value, {.name = name, .dtype = dtype_from_name(dtype).value()}, copy);
+  const rt::TensorView& view = borrowed.view();
+  if (borrowed.bytes() > room) {
+    throw rt::ProgramError(
+        rt::kWrongSize, fmt::format("input '{}' has shape [{}], which is beyond the program's bounds", name,
+                                    fmt::join(view.shape, ",")));
+  }
+  const Tensor there = tensor_over(memory, offset, {view.shape.begin(), view.shape.end()}, dtype);
+  if (borrowed.bytes() > 0) std::memcpy(there.data.get(), view.data, borrowed.bytes());
+  return shape_of(there);
+}
+
 }  // namespace
 
 std::size_t Tensor::bytes() const {
@@ -125,6 +162,8 @@ Tensor make_tensor(rt::DType dtype, std::vector<std::int64_t> shape, std::shared
 }
 
 void bind_tensor(nb::module_& module) {
+  module.def("tensor_over", &tensor_over, "memory"_a, "offset"_a, "shape"_a, "dtype"_a);
+  module.def("store", &store, "memory"_a, "offset"_a, "room"_a, "value"_a, "name"_a, "dtype"_a, "copy"_a);
   nb::class_<Tensor>(
       module, "Tensor", nb::type_slots(kSlots),
       "An output of a step: dense, row-major, in this process's memory. numpy.asarray(t),\n"
@@ -144,6 +183,14 @@ void bind_tensor(nb::module_& module) {
             return nb::module_::import_("braid._convert").attr("array")(self, dtype, copy);
           },
           "dtype"_a = nb::none(), "copy"_a = nb::none())
+      .def(
+          "copy",
+          [](const Tensor& t) {
+            Tensor copy = make_tensor(t.dtype, t.shape, nullptr);
+            if (t.bytes() > 0) std::memcpy(copy.data.get(), t.data.get(), t.bytes());
+            return copy;
+          },
+          "A tensor with memory of its own.")
       .def(
           "numpy",
           [](nb::handle self) {
