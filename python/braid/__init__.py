@@ -13,16 +13,23 @@ from ._braid import Session, Tensor
 from ._errors import Error, InternalError
 from ._inference import InferenceSession
 from ._program import Memory, Program, TensorSpec, compile, load
+from ._reports import Certificate, Explanation, Operator, check, explain, ops
 
 __all__ = [
+    "Certificate",
     "Error",
+    "Explanation",
     "InferenceSession",
     "InternalError",
     "Memory",
+    "Operator",
     "Program",
     "Session",
     "Tensor",
     "TensorSpec",
+    "check",
     "compile",
+    "explain",
     "load",
+    "ops",
 ]
