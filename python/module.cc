@@ -3,6 +3,7 @@
 
 NB_MODULE(_braid, module) {
   module.doc() = "Braid's compiler and runtime; use the package braid.";
+  module.attr("version") = BRAID_VERSION;
   braid::python::bind_errors(module);
   braid::python::bind_tensor(module);
   braid::python::bind_compile(module);

@@ -244,7 +244,9 @@ void bind_session(nb::module_& module) {
            "The shapes that the outputs of a step with these inputs will have, by name. Errors: as of run().")
       .def("close", &Session::close, "Ends the session and frees its memory; tensors that it returned stay.")
       .def_prop_ro("rank", &Session::rank, "The rank of this process, from 0.")
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> Session"))
       .def(
           "__exit__", [](Session& self, nb::args) { self.close(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));

@@ -168,7 +168,8 @@ void bind_tensor(nb::module_& module) {
       module, "Tensor", nb::type_slots(kSlots),
       "An output of a step: dense, row-major, in this process's memory. numpy.asarray(t),\n"
       "torch.from_dlpack(t) and memoryview(t) share its memory, which lives as long as any of them.")
-      .def_prop_ro("shape", &shape_of, "Sizes of its axes.")
+      .def_prop_ro("shape", &shape_of, nb::for_getter(nb::sig("def shape(self) -> tuple[int, ...]")),
+                   "Sizes of its axes.")
       .def_prop_ro(
           "dtype", [](const Tensor& t) { return dtype_name(t.dtype); }, "NumPy's name of the element type.")
       .def_prop_ro("nbytes", &Tensor::bytes, "Size in bytes.")
@@ -182,7 +183,8 @@ void bind_tensor(nb::module_& module) {
           [](nb::handle self, nb::handle dtype, nb::handle copy) {
             return nb::module_::import_("braid._convert").attr("array")(self, dtype, copy);
           },
-          "dtype"_a = nb::none(), "copy"_a = nb::none())
+          "dtype"_a = nb::none(), "copy"_a = nb::none(),
+          nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
       .def(
           "copy",
           [](const Tensor& t) {
@@ -196,6 +198,7 @@ void bind_tensor(nb::module_& module) {
           [](nb::handle self) {
             return nb::module_::import_("braid._convert").attr("array")(self, nb::none(), nb::none());
           },
+          nb::sig("def numpy(self) -> typing.Any"),
           "As a numpy.ndarray over the same memory (bfloat16: with ml_dtypes' type).")
       .def("__repr__", [](const Tensor& t) {
         return fmt::format("braid.Tensor({}[{}])", dtype_name(t.dtype), fmt::join(t.shape, ", "));

@@ -10,6 +10,7 @@
 """
 
 from ._braid import Session, Tensor
+from ._braid import version as __version__
 from ._errors import Error, InternalError
 from ._inference import InferenceSession
 from ._program import Memory, Program, TensorSpec, compile, load
@@ -27,6 +28,7 @@ __all__ = [
     "Session",
     "Tensor",
     "TensorSpec",
+    "__version__",
     "check",
     "compile",
     "explain",

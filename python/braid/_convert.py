@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _braid
 from ._errors import Error
 
 NOT_PASSABLE = 731
@@ -21,7 +20,7 @@ def numpy_dtype(name: str) -> Any:
     return np.dtype(ml_dtypes.bfloat16)
 
 
-def array(tensor: _braid.Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+def array(tensor: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     """The tensor as an ndarray over its memory: Tensor.__array__ and Tensor.numpy()."""
     import numpy as np
 

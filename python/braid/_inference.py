@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _signature
-from ._braid import Session
 from ._errors import Error
 from ._program import compile
 from ._signature import NodeArg
@@ -46,10 +45,12 @@ class InferenceSession:
         self._inputs, self._outputs = _signature.read(path_or_bytes)
         self._grown: dict[str, tuple[int, int]] = {}
         self._bound: dict[str, bytes] = {}  # inputs that the program has as constants
-        self._session: Session | None = None
-        self._program: Any = None
+        self._session: Any = None
+        self._names = [value.name for value in self._outputs]
         named = {dim for value in self._inputs for dim in value.shape if isinstance(dim, str)}
-        if named <= self._dims.keys():  # errors come now, not with the first run
+        self._named = named - self._dims.keys()
+        self._fixed = False  # the session serves whatever may come
+        if not self._named:  # errors come now, not with the first run
             try:
                 self._compile({}, {})
             except Error as error:
@@ -75,16 +76,21 @@ class InferenceSession:
         import numpy as np
 
         arrays = {name: np.asarray(value) for name, value in input_feed.items()}
-        session = self._session_for(arrays)
-        feed = {name: value for name, value in arrays.items() if name not in self._bound}
+        session = self._session if self._fixed else self._session_for(arrays)
+        feed = (
+            {name: value for name, value in arrays.items() if name not in self._bound}
+            if self._bound
+            else arrays
+        )
         results = session.run(feed, copy=True)
-        names = [value.name for value in self._outputs] if output_names is None else output_names
-        unknown = [name for name in names if name not in results]
-        if unknown:
-            raise Error(6, f"there is no output '{unknown[0]}'", f"its outputs are {', '.join(results)}")
-        return [results[name].numpy() for name in names]
+        if output_names is None:
+            output_names = self._names
+        elif not set(output_names) <= results.keys():
+            unknown = next(name for name in output_names if name not in results)
+            raise Error(6, f"there is no output '{unknown}'", f"its outputs are {', '.join(results)}")
+        return [np.asarray(results[name]) for name in output_names]
 
-    def _session_for(self, arrays: dict[str, Any]) -> Session:
+    def _session_for(self, arrays: dict[str, Any]) -> Any:
         sizes = _signature.sizes_of(self._inputs, arrays)
         needed = {
             name: size
@@ -99,7 +105,6 @@ class InferenceSession:
                 if error.code not in DEPENDS_ON_DATA:
                     raise
                 self._compile(needed, arrays)
-        assert self._session is not None
         return self._session
 
     def _fits(self, name: str, size: int) -> bool:
@@ -118,6 +123,7 @@ class InferenceSession:
         }
         program = compile(self._model, dims={**grown, **self._dims}, target=self._target, bindable=contiguous)
         self._session = program.session(self._threads)
-        self._program, self._grown = program, grown
+        self._grown = grown
         left = {value.name for value in program.inputs}
         self._bound = {name: value.tobytes() for name, value in contiguous.items() if name not in left}
+        self._fixed = not self._named and not self._bound

@@ -168,22 +168,23 @@ class Ranks:
         """
         if not self._processes:
             raise Error(CLOSED, "the ranks have ended", "call program.launch() again")
+        shapes_of_ranks = []
         for process, values in zip(self._processes, inputs_of_ranks(self._program, inputs)):
-            shapes = []
+            shapes: list[tuple[int, ...]] = []
             for spec in self._program.inputs:
                 name = f"input {spec.name}"
                 offset, room = self._layout.offsets[name], self._layout.rooms[name]
                 shapes.append(
                     _braid.store(process.memory, offset, room, values[spec.name], spec.name, spec.dtype, copy)
                 )
-            process.shapes = shapes
-        for process in self._processes:
+            shapes_of_ranks.append(shapes)
+        for process, shapes in zip(self._processes, shapes_of_ranks):
             with contextlib.suppress(OSError):  # of one that has ended: found below
-                process.connection.send(process.shapes)
+                process.connection.send(shapes)
         results = []
-        for process, shapes in zip(self._processes, self._collect()):
+        for process, answer in zip(self._processes, self._collect()):
             outputs = {}
-            for spec, shape in zip(self._program.outputs, shapes):
+            for spec, shape in zip(self._program.outputs, answer):
                 offset = self._layout.offsets[f"output {spec.name}"]
                 outputs[spec.name] = _braid.tensor_over(process.memory, offset, shape, spec.dtype).copy()
             results.append(outputs)
@@ -197,15 +198,15 @@ class Ranks:
         deadline: float | None = None
         try:
             while waiting:
-                ready = wait(
+                ready: list[Any] = wait(
                     list(waiting), None if deadline is None else max(0.0, deadline - time.monotonic())
                 )
                 if not ready:
                     break
                 for connection in ready:
-                    rank = waiting.pop(connection)  # type: ignore[call-overload]
+                    rank = waiting.pop(connection)
                     try:
-                        answers[rank] = connection.recv()  # type: ignore[union-attr]
+                        answers[rank] = connection.recv()
                     except (EOFError, OSError):
                         lost[rank] = self._processes[rank].fate()
                     if deadline is None and (rank in lost or answers[rank][0] != "done"):

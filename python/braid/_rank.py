@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import sys
@@ -36,11 +37,12 @@ def serve(connection: Connection, memory: mmap.mmap, program: Program, session: 
             shapes = connection.recv()
         except EOFError:  # the parent has closed us, or is gone
             return
-        answer(connection, lambda shapes=shapes: step(shapes))
+        answer(connection, functools.partial(step, shapes))
 
 
 def answer(connection: Connection, work: Callable[[], Any]) -> None:
     """Sends what `work` returns or raises."""
+    reply: tuple[Any, ...]
     try:
         reply = ("done", work())
     except Error as error:

@@ -128,4 +128,4 @@ def check(
 def ops(plugins: Sequence[str] = ()) -> list[Operator]:
     """Every operator that can be compiled, by domain, name and version."""
     rows = _braid.operators(list(plugins))
-    return [Operator(*row[:4], tuple(DTYPES[t] for t in row[4])) for row in rows]
+    return [Operator(d, n, first, last, tuple(DTYPES[t] for t in types)) for d, n, first, last, types in rows]
