@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder, and
 # overlap/TABLE.md, which is equal on every machine.
-#   bench/run.sh [BUILD_DIR] [onnxruntime|networks|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pipeline|tensor_parallel]...
+#   bench/run.sh [BUILD_DIR] [onnxruntime|networks|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pipeline|python|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
-if [[ $# -gt 0 && -d $1 ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime networks memory collectives comm_plan compile overlap overlap_table paced pipeline tensor_parallel
+if [[ $# -gt 0 && -x $1/bin/braid ]]; then build=$1; shift; fi
+[[ $# -gt 0 ]] || set -- onnxruntime networks memory collectives comm_plan compile overlap overlap_table paced pipeline python tensor_parallel
 braid=$build/bin/braid
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
 
@@ -39,6 +39,12 @@ networks() {
 memory() {
   header "# Peak memory beside ONNX Runtime"
   scripts/python_run.sh bench/onnxruntime/memory.py --braid "$braid"
+}
+
+python() {
+  header "# What a step costs through Python"
+  cmake --build "$build" --target abi_step braid_python >&2
+  PYTHONPATH=$build/python scripts/python_run.sh bench/python/run_overhead.py "$build/bin/abi_step"
 }
 
 collectives() {
@@ -144,7 +150,7 @@ for what in "$@"; do
     overlap_table) write bench/overlap/TABLE.md overlap_table ;;
     networks) write bench/onnxruntime/NETWORKS.md networks ;;
     memory) write bench/onnxruntime/MEMORY.md memory ;;
-    onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
+    onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | python | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
   esac
 done

@@ -11,6 +11,7 @@ target_link_libraries(braid_compiler
   PRIVATE braid_options braid_ir braid_analysis braid_passes braid_pipeline braid_frontend braid_codegen braid_driver braid_explain
           $<LINK_LIBRARY:WHOLE_ARCHIVE,ONNX::onnx> protobuf::libprotobuf ${CMAKE_DL_LIBS})
 set_target_properties(braid_compiler PROPERTIES OUTPUT_NAME braid EXPORT_NAME compiler
+                      BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN"
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 # A missing function is an error here and not when a program starts. Sanitizer runtimes come with the program.
 if(NOT BRAID_SANITIZE)

@@ -108,6 +108,12 @@ RuntimeFiles find_runtime(const std::string& given, const std::string& library_f
         std::ifstream file(fs::path(library).replace_extension(".link"));
         std::string link;
         std::getline(file, link);
+        // A relocatable package names its own folder so.
+        constexpr std::string_view kFolder = "$LIBRARY_FOLDER";
+        const std::string folder = shell_word(fs::weakly_canonical(library.parent_path()).string());
+        for (std::size_t at = link.find(kFolder); at != std::string::npos;
+             at = link.find(kFolder, at + folder.size()))
+          link.replace(at, kFolder.size(), folder);
         return {fs::weakly_canonical(headers), library.empty() ? library : fs::weakly_canonical(library),
                 link};
       }

@@ -16,7 +16,8 @@ std::string shell_word(const std::string& text);
 struct RuntimeFiles {
   std::filesystem::path headers;  // holds runtime/
   std::filesystem::path library;  // empty if no file was requested
-  std::string link;               // what the library itself is linked with, from LIBRARY.link beside it
+  std::string link;  // what the library itself is linked with, from LIBRARY.link beside it, where
+                     // $LIBRARY_FOLDER stands for that folder
 };
 // Looks for `library_file` (may be empty) in `given`, else in BRAID_RUNTIME_DIR, else beside the compiler's
 // own library, else in the build tree. User error BR0604.

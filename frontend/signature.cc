@@ -26,7 +26,12 @@ const char* kind_of(const onnx::TypeProto& type) {
 }
 
 SignatureValue signature_of(const onnx::ValueInfoProto& value) {
-  SignatureValue s{value.name(), kind_of(value.type()), {}};
+  SignatureValue s{.name = value.name(), .kind = kind_of(value.type())};
+  const int element = value.type().tensor_type().elem_type();
+  if (element != onnx::TensorProto::UNDEFINED && onnx::TensorProto::DataType_IsValid(element)) {
+    s.element = onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(element));
+    for (char& c : s.element) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  }
   int axis = 0;
   for (const auto& dim : value.type().tensor_type().shape().dim()) {
     s.dims.push_back(dim.has_dim_value()        ? fmt::format("{}", dim.dim_value())
@@ -41,7 +46,7 @@ SignatureValue signature_of(const onnx::ValueInfoProto& value) {
 
 Signature read_signature(const std::string& path) {
   std::string first = path;
-  if (const std::size_t at = first.find("{rank}"); at != std::string::npos) first.replace(at, 6, "0");
+  if (const std::size_t at = first.find("{rank}"); at != std::string::npos) first.replace(at, 6, 1, '0');
   const Model model = load_model(first);
   Signature signature;
   for (const onnx::ValueInfoProto* input : true_inputs(model))

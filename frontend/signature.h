@@ -12,6 +12,7 @@ struct SignatureValue {
   std::string name;
   std::string
       kind;  // "tensor", "sequence", "optional", "map" or "sparse tensor"; "" where the model does not say
+  std::string element;  // of a tensor, as ONNX names it: "float", "int64"; "" where the model does not say
   // For a tensor: a constant size as digits, otherwise the name that --dim bounds (NAME_AXIS if it is
   // unnamed).
   std::vector<std::string> dims;

@@ -12,12 +12,12 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCE_FOLDERS = ("ir", "analysis", "passes", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli")
+SOURCE_FOLDERS = ("ir", "analysis", "passes", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli", "python")
 # The functions and types that take a number: their first argument.
 USE = re.compile(r"\b(?:user_error|refused\.report|UserError(?:\s+\w+)?|ShapeRuleError|ProgramError|fail)\s*[({]\s*(?:(\d+)\s*,|((?:\w+::)*k[A-Z]\w*)\b)")
 # A constant that is used elsewhere, in a conditional or through a helper: its name is known to be an error's by its header.
 DEFINITION = re.compile(r"\b(k[A-Z]\w*)\s*=\s*(\d+)\b")
-ERROR_HEADERS = ("ir/parser.h", "analysis/costs/errors.h", "passes/kernel_choice.h", "frontend/errors.h", "runtime/program.h", "cli/errors.h", "pipeline/errors.h")
+ERROR_HEADERS = ("ir/parser.h", "analysis/costs/errors.h", "passes/kernel_choice.h", "frontend/errors.h", "runtime/program.h", "cli/errors.h", "pipeline/errors.h", "python/errors.h")
 
 
 def sources(folders):

@@ -27,6 +27,10 @@ ROOMS = {
         "the braid executable: arguments and printing",
         ["driver", "explain", "codegen", "frontend", "pipeline", "passes", "analysis", "ir", "runtime"],
     ),
+    "python": (
+        "the Python package: bindings, and what needs Python",
+        ["driver", "explain", "codegen", "frontend", "pipeline", "passes", "analysis", "ir", "runtime"],
+    ),
 }
 NOBODYS = {"ir/error.h", "ir/id_vector.h"}
 INCLUDE = re.compile(r'^#include "((\w+)/[^"]+)"', re.MULTILINE)

@@ -18,6 +18,8 @@ scripts/python_run.sh tests/real_models/real_models.py networks --full build/rel
 # Every exported architecture, compiled.
 scripts/python_run.sh tests/models/make_models.py build/release/test_models
 build/release/bin/braid test --quiet --rtol 1e-4 --atol 1e-5 build/release/test_models/architectures/*
+# ONNX's whole suite through its own runner and the Python package.
+ctest --preset release --timeout 36000 -C deep -L slow </dev/null
 # The GPU bundle, on the emulated device. The second call goes on with a build that took more than 10 minutes; what failed stays failed.
 scripts/gpu_bundle.sh --small build/release/gpu_bundle
 build/release/gpu_bundle/run_gpu_check.sh --emulated || build/release/gpu_bundle/run_gpu_check.sh --emulated

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <type_traits>
 
 #include "runtime/comm/group_rules.h"
 #include "runtime/comm/mpi_block.h"
@@ -214,7 +215,9 @@ Status MpiWorld::group(std::span<const int> ranks, std::string_view name, Commun
 
 namespace braid::rt {
 
-Status join_mpi_world(const WorldOptions& options, std::unique_ptr<World>* out) {
+namespace {
+
+Status join(const WorldOptions& options, std::unique_ptr<World>* out) {
   int64_t timeout_ms = 0;
   if (Status known = timeout_in_force(options, &timeout_ms); !known.ok()) return known;
   int ready = 0, level = MPI_THREAD_SINGLE;
@@ -236,4 +239,12 @@ Status join_mpi_world(const WorldOptions& options, std::unique_ptr<World>* out) 
   return {};
 }
 
+}  // namespace
 }  // namespace braid::rt
+
+extern "C" __attribute__((visibility("default"))) void braid_mpi_join_1(
+    const braid::rt::WorldOptions& options, std::unique_ptr<braid::rt::World>* out,
+    braid::rt::Status* status) {
+  static_assert(std::is_same_v<decltype(&braid_mpi_join_1), braid::rt::JoinMpi>);
+  *status = braid::rt::join(options, out);
+}

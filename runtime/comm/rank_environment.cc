@@ -2,12 +2,10 @@
 #include <string_view>
 
 #include "runtime/comm/bootstrap.h"
+#include "runtime/comm/mpi_world.h"
 #include "runtime/comm/process_identity.h"
 #include "runtime/comm/settings.h"
 #include "runtime/read_number.h"
-#ifdef BRAID_MPI
-#include "runtime/comm/mpi_world.h"
-#endif
 
 namespace braid::rt {
 namespace {

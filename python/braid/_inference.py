@@ -1,0 +1,129 @@
+"""braid.InferenceSession: ONNX Runtime's, as far as scripts use it to run a model on the processor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _signature
+from ._errors import Error
+from ._program import compile
+from ._signature import NodeArg
+
+# A size, an axis or a choice depends on the value of an input.
+DEPENDS_ON_DATA = (116, 117, 119, 545)
+
+
+class InferenceSession:
+    """Runs a model with ONNX Runtime's calls, so that a script changes one import.
+
+    Dims without bounds in `dims` get some from the inputs of the first run, up to the next power of two, and wider ones
+    when a later run needs them: each time the model is compiled again. Where a size depends on the values of inputs, it is
+    compiled for these values. As with ONNX Runtime, inputs and outputs are copied where that is needed; outputs are
+    NumPy arrays.
+
+    path_or_bytes: as the model of compile(). providers and sess_options are accepted, and change nothing but the number of
+    threads (sess_options.intra_op_num_threads). target: as of compile(). Errors: those of compile() and Session.run().
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Any] | None = None,
+        *,
+        dims: Mapping[str, Any] | None = None,
+        target: str = "cpu",
+        **_: Any,
+    ) -> None:
+        self._model = path_or_bytes
+        self._target = target
+        self._dims: dict[str, Any] = dict(dims or {})
+        self._threads = getattr(sess_options, "intra_op_num_threads", 0) or None
+        self._inputs, self._outputs = _signature.read(path_or_bytes)
+        self._grown: dict[str, tuple[int, int]] = {}
+        self._bound: dict[str, bytes] = {}  # inputs that the program has as constants
+        self._session: Any = None
+        self._names = [value.name for value in self._outputs]
+        named = {dim for value in self._inputs for dim in value.shape if isinstance(dim, str)}
+        self._named = named - self._dims.keys()
+        self._fixed = False  # the session serves whatever may come
+        if not self._named:  # errors come now, not with the first run
+            try:
+                self._compile({}, {})
+            except Error as error:
+                if error.code not in DEPENDS_ON_DATA:
+                    raise
+
+    def get_inputs(self) -> list[NodeArg]:
+        return self._inputs
+
+    def get_outputs(self) -> list[NodeArg]:
+        return self._outputs
+
+    def get_providers(self) -> list[str]:
+        return ["CPUExecutionProvider"]
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
+    ) -> list[Any]:
+        """Runs one step; returns the outputs of these names, all for None, as NumPy arrays."""
+        import numpy as np
+
+        arrays = {name: np.asarray(value) for name, value in input_feed.items()}
+        session = self._session if self._fixed else self._session_for(arrays)
+        feed = (
+            {name: value for name, value in arrays.items() if name not in self._bound}
+            if self._bound
+            else arrays
+        )
+        results = session.run(feed, copy=True)
+        if output_names is None:
+            output_names = self._names
+        elif not set(output_names) <= results.keys():
+            unknown = next(name for name in output_names if name not in results)
+            raise Error(6, f"there is no output '{unknown}'", f"its outputs are {', '.join(results)}")
+        return [np.asarray(results[name]) for name in output_names]
+
+    def _session_for(self, arrays: dict[str, Any]) -> Any:
+        sizes = _signature.sizes_of(self._inputs, arrays)
+        needed = {
+            name: size
+            for name, size in sizes.items()
+            if name not in self._dims and not self._fits(name, size)
+        }
+        same = all(arrays[name].tobytes() == value for name, value in self._bound.items() if name in arrays)
+        if self._session is None or needed or not same:
+            try:
+                self._compile(needed, {})
+            except Error as error:
+                if error.code not in DEPENDS_ON_DATA:
+                    raise
+                self._compile(needed, arrays)
+        return self._session
+
+    def _fits(self, name: str, size: int) -> bool:
+        low, high = self._grown.get(name, (1, 0))
+        return low <= size <= high
+
+    def _compile(self, needed: dict[str, int], bindable: dict[str, Any]) -> None:
+        import numpy as np
+
+        grown = dict(self._grown)
+        for name, size in needed.items():
+            low, high = grown.get(name, (1, 1))
+            grown[name] = (min(low, size), max(high, 1 << (size - 1).bit_length() if size else 0))
+        contiguous = {
+            name: np.ascontiguousarray(value).reshape(value.shape) for name, value in bindable.items()
+        }
+        program = compile(self._model, dims={**grown, **self._dims}, target=self._target, bindable=contiguous)
+        self._session = program.session(self._threads)
+        self._grown = grown
+        left = {value.name for value in program.inputs}
+        self._bound = {name: value.tobytes() for name, value in contiguous.items() if name not in left}
+        self._fixed = not self._named and not self._bound

@@ -1,0 +1,179 @@
+"""braid.compile, braid.load, and what they return."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _braid
+from ._errors import Error
+from ._options import BAD_OPTION, model_file, options
+
+if TYPE_CHECKING:
+    from ._launch import Ranks
+
+# The compiler's names of element types, and NumPy's.
+DTYPES = {
+    "f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "bool": "bool",
+    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorSpec:
+    """An input or output. dtype: NumPy's name. shape: sizes, as numbers or as expressions over the program's dims."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    written: bool = False  # inputs: a step changes their contents
+    alias_of: str | None = None  # outputs: the input whose memory they are
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Planned bytes of each rank, at the upper bounds of all dims."""
+
+    weights: int  # mapped from files
+    arena: int  # activations
+    communication: int  # memory that peers read
+    live_peak: int  # the most that is in use at once, of arena and communication
+
+
+class Program:
+    """A compiled model. Several sessions may run it at once."""
+
+    def __init__(self, core: _braid.Program, folder: str | None) -> None:
+        self._core = core
+        self.folder = folder
+        manifest = json.loads(core.manifest)
+        self.name: str = manifest["name"]
+        self.target: str = manifest["target"]
+        self.ranks: int = manifest["ranks"]
+        self.dims: dict[str, tuple[int, int]] = {d["name"]: (d["min"], d["max"]) for d in manifest["dims"]}
+        self.inputs: list[TensorSpec] = [_spec(t) for t in manifest["inputs"]]
+        self.outputs: list[TensorSpec] = [_spec(t) for t in manifest["outputs"]]
+        planned = manifest["planned"]
+        self.memory = Memory(
+            weights=sum(w["bytes"] for w in manifest["weights"]),
+            arena=planned.get("arena_bytes", 0),
+            communication=planned.get("comm_bytes", 0),
+            live_peak=planned.get("live_peak_bytes", 0),
+        )
+
+    def session(self, threads: int | None = None) -> _braid.Session:
+        """Opens the program in this process: as its one rank, or as the rank that torchrun, mpirun or srun made of it.
+
+        threads: of each step; by default as many as OpenMP chooses, or cores / ranks on this machine.
+        Errors: BR0721 and BR0725 it cannot be opened, BR0011, BR0726 and BR0734 the ranks are not there.
+        """
+        return _braid.open_session(self._core, checked_threads(threads))
+
+    def launch(self, threads: int | None = None) -> Ranks:
+        """Starts all ranks of the program as processes on this machine.
+
+        threads: per rank; by default cores / ranks. Errors: BR0007 with the rank that could not start.
+        """
+        from ._launch import start
+
+        return start(self, checked_threads(threads))
+
+    def __repr__(self) -> str:
+        def tensors(specs: Sequence[TensorSpec]) -> str:
+            return ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}".replace("'", "") for t in specs)
+
+        ranks = f", {self.ranks} ranks" if self.ranks > 1 else ""
+        return f"<braid.Program {self.name} ({self.target}{ranks}): {tensors(self.inputs)} -> {tensors(self.outputs)}>"
+
+
+def _spec(tensor: Mapping[str, Any]) -> TensorSpec:
+    return TensorSpec(
+        tensor["name"],
+        DTYPES[tensor["dtype"]],
+        tuple(tensor["shape"]),
+        tensor.get("written", False),
+        tensor.get("alias_of"),
+    )
+
+
+def checked_threads(threads: int | None) -> int:
+    if threads is None:
+        return 0
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
+        raise Error(
+            BAD_OPTION, f"threads={threads!r} is not a number of threads", "pass a number from 1 to 1024"
+        )
+    return threads
+
+
+def compile(  # noqa: A001
+    model: str | os.PathLike[str] | bytes | Any,
+    *,
+    ranks: int = 1,
+    dims: Mapping[str, Any] | None = None,
+    target: str = "cpu",
+    output: str | os.PathLike[str] | None = None,
+    aliases: Mapping[str, str] | None = None,
+    passes: str | None = None,
+    machine: str | None = None,
+    memory_cap: int | None = None,
+    name: str | None = None,
+    plugins: Sequence[str] | None = None,
+    bindable: Mapping[str, Any] | None = None,
+) -> Program:
+    """Compiles a model.
+
+    model: a path, bytes, or an onnx.ModelProto; "m.rank{rank}.onnx" is one file per rank.
+    ranks: processes that run it together.
+    dims: for each named dimension its size, or its bounds: (1, 8), "1..8". An unnamed one is INPUT_AXIS.
+    target: "cpu"; "cuda" or "cuda:sm_90,..."; "interpreter", slow, which needs no host compiler.
+    output: folder for the program, which load() opens; without, it lives as long as the Program.
+    aliases: {output: input} that share memory, such as a cache that grows in place.
+    passes, machine, memory_cap (bytes), plugins: as of `braid compile`.
+    bindable: values of inputs that become constants if a size, an axis or a choice depends on them.
+
+    Errors: BR0003 an option; 1xx to 3xx the model; 5xx the passes; BR0603 the host compiler.
+    """
+    more = {
+        "aliases": list(aliases.items()) if aliases else None,
+        "passes": passes,
+        "machine": machine,
+        "memory_cap": memory_cap,
+        "name": name,
+        "plugins": list(plugins) if plugins else None,
+        "bindable": dict(bindable) if bindable else None,
+    }
+    with model_file(model) as path:
+        given = options(path, ranks, dims, target, **more)
+        if target == "interpreter":
+            if output is not None:
+                raise Error(BAD_OPTION, "the interpreter's programs have no folder", "leave output= out")
+            return Program(_braid.compile_for_interpreter(given), None)
+        if output is not None:
+            folder = os.fspath(output)
+            return Program(_braid.compile({**given, "output": folder}), folder)
+        folder = tempfile.mkdtemp(prefix="braid-")
+        try:
+            program = Program(_braid.compile({**given, "output": folder}), folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        # Sessions have what they need of it in memory.
+        weakref.finalize(program, shutil.rmtree, folder, ignore_errors=True)
+        return program
+
+
+def load(folder: str | os.PathLike[str]) -> Program:
+    """Opens a program that compile(output=folder) or `braid compile -o folder` wrote; builds its library if that is missing.
+
+    Errors: BR0008 no program, BR0016 an unfinished one, BR0721 one of another version.
+    """
+    path = os.fspath(folder)
+    return Program(_braid.load(path), path)

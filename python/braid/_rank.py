@@ -1,0 +1,68 @@
+"""A process of program.launch(): one rank, which runs steps as its parent asks."""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from . import _braid
+from ._errors import Error
+from ._launch import Layout
+from ._program import Program, load
+
+
+def serve(connection: Connection, memory: mmap.mmap, program: Program, session: _braid.Session) -> None:
+    layout = Layout(program)
+
+    def tensors(kind: str, specs: list[Any], shapes: list[tuple[int, ...]]) -> dict[str, _braid.Tensor]:
+        return {
+            spec.name: _braid.tensor_over(memory, layout.offsets[f"{kind} {spec.name}"], shape, spec.dtype)
+            for spec, shape in zip(specs, shapes)
+        }
+
+    def step(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        inputs = tensors("input", program.inputs, shapes)
+        found = session.output_shapes(inputs)
+        outputs = [found[spec.name] for spec in program.outputs]
+        session.run(inputs, out=tensors("output", program.outputs, outputs))
+        return outputs
+
+    while True:
+        try:
+            shapes = connection.recv()
+        except EOFError:  # the parent has closed us, or is gone
+            return
+        answer(connection, functools.partial(step, shapes))
+
+
+def answer(connection: Connection, work: Callable[[], Any]) -> None:
+    """Sends what `work` returns or raises."""
+    reply: tuple[Any, ...]
+    try:
+        reply = ("done", work())
+    except Error as error:
+        reply = ("error", error.code, error.message, error.hint)
+    except Exception as error:
+        reply = ("bug", f"{type(error).__name__}: {error}")
+    connection.send(reply)
+
+
+def main() -> None:
+    connection, memory_file, folder, threads = sys.argv[1:5]
+    parent = Connection(int(connection))
+    memory = mmap.mmap(int(memory_file), 0)
+    os.close(int(memory_file))
+    opened: list[Any] = []
+
+    def start() -> None:
+        program = load(folder)
+        opened.extend([program, program.session(int(threads) or None)])
+
+    answer(parent, start)
+    if opened:
+        serve(parent, memory, *opened)

@@ -1,0 +1,131 @@
+"""braid.explain, braid.check and braid.ops."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import _braid
+from ._options import model_file, options
+from ._program import DTYPES
+
+
+class Explanation:
+    """What compiling a model gives: print it, or show it in a notebook.
+
+    data: the facts as dictionaries and lists: dims, inputs, outputs, guards; operations before and after the passes; passes;
+    kernels in order with their ONNX nodes; memory in bytes of each rank, at the upper bounds of all dims; and, with
+    collectives, "communication": times in ns, sizes in bytes.
+    page: with collectives, one HTML page with timelines before and after the passes; otherwise "".
+    """
+
+    def __init__(self, facts: str, communication: str, page: str) -> None:
+        self.data: dict[str, Any] = json.loads(facts)
+        self.page = page
+        self._communication = communication
+
+    def _rows(self) -> list[tuple[str, str]]:
+        d = self.data
+        rows = [("program", f"{d['program']}, {d['ranks']} rank{'s' * (d['ranks'] > 1)}")]
+        rows += [(f"dim {name}", f"{low} to {high}") for name, (low, high) in d["dims"].items()]
+        rows += [
+            (f"input {t['name']}", t["type"] + ", written by a step" * t["written"]) for t in d["inputs"]
+        ]
+        rows += [(f"output {t['name']}", t["type"]) for t in d["outputs"]]
+        rows += [("guard", f"{g['condition']} ({g['origin']})") for g in d["guards"]]
+        for label, key in (("operations as lowered", "operations_as_lowered"),
+                           ("operations after the passes", "operations_after_the_passes")):  # fmt: skip
+            rows.append((label, ", ".join(f"{count} {kind}" for kind, count in d[key].items())))
+        rows.append(("kernels and communication steps", str(len(d["kernels"]))))
+        rows += [
+            (f"memory: {name.replace('_', ' ')}", f"{size:,} bytes") for name, size in d["memory"].items()
+        ]
+        return rows
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        width = max(len(label) for label, _ in rows)
+        text = "".join(f"{label:<{width}}  {value}\n" for label, value in rows)
+        return text + (f"\n{self._communication}" if self._communication else "")
+
+    def __repr__(self) -> str:
+        return f"<braid.Explanation of {self.data['program']}: {len(self.data['kernels'])} kernels>"
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
+            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for label, value in self._rows()
+        )
+        table = f"<table>{cells}</table>"
+        if not self.page:
+            return table
+        frame = (
+            f"<iframe style='width:100%;height:40em;border:0' srcdoc=\"{html.escape(self.page)}\"></iframe>"
+        )
+        return table + frame
+
+
+class Certificate(NamedTuple):
+    """A proof that ranks agree on their collectives and cannot deadlock. str() gives it as `braid check` does."""
+
+    text: str
+    ranks: int
+    channels: str  # the channel policy
+    groups: list[tuple[str, int, int]]  # what, number of collectives, hash of the trace
+    order: list[str]  # names of the collectives, in an order in which all can begin
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Operator(NamedTuple):
+    """An ONNX operator that can be compiled. types: of its first input, NumPy's names."""
+
+    domain: str
+    name: str
+    first_version: int
+    last_version: int
+    types: tuple[str, ...]
+
+
+def explain(
+    model: str | os.PathLike[str] | bytes | Any,
+    *,
+    ranks: int = 1,
+    dims: Mapping[str, Any] | None = None,
+    target: str = "cpu",
+    passes: str | None = None,
+    machine: str | None = None,
+    memory_cap: int | None = None,
+) -> Explanation:
+    """Compiles a model up to its source and tells what became of it. Arguments and errors: as of compile()."""
+    with model_file(model) as path:
+        given = options(path, ranks, dims, target, passes=passes, machine=machine, memory_cap=memory_cap)
+        return Explanation(*_braid.explain(given))
+
+
+def check(
+    *models: str | os.PathLike[str],
+    ranks: int = 1,
+    dims: Mapping[str, Any] | None = None,
+    target: str = "cpu",
+    passes: str | None = None,
+) -> Certificate:
+    """Proves that all ranks agree on their collectives and cannot deadlock.
+
+    models: folders of compiled programs, models or IR texts: one for all ranks, or one for each in their order.
+    Errors: BR0900 the ranks disagree, BR0901 they can deadlock, BR0902 they are not the ranks of one program, each with a
+    witness; and those of compile().
+    """
+    given = options("", ranks, dims, target, passes=passes)
+    return Certificate(**_braid.check([os.fspath(model) for model in models], given))
+
+
+def ops(plugins: Sequence[str] = ()) -> list[Operator]:
+    """Every operator that can be compiled, by domain, name and version."""
+    rows = _braid.operators(list(plugins))
+    return [Operator(d, n, first, last, tuple(DTYPES[t] for t in types)) for d, n, first, last, types in rows]

@@ -1,0 +1,301 @@
+#include "python/exchange.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ir/error.h"
+#include "python/errors.h"
+
+namespace braid::python {
+namespace {
+
+struct TypeName {
+  rt::DType dtype;
+  const char* numpy;
+  const char* ir;
+};
+constexpr std::array<TypeName, rt::kDTypeCount> kTypes = {{
+    {rt::DType::f32, "float32", "f32"},
+    {rt::DType::f64, "float64", "f64"},
+    {rt::DType::f16, "float16", "f16"},
+    {rt::DType::bf16, "bfloat16", "bf16"},
+    {rt::DType::i8, "int8", "i8"},
+    {rt::DType::u8, "uint8", "u8"},
+    {rt::DType::i16, "int16", "i16"},
+    {rt::DType::u16, "uint16", "u16"},
+    {rt::DType::i32, "int32", "i32"},
+    {rt::DType::u32, "uint32", "u32"},
+    {rt::DType::i64, "int64", "i64"},
+    {rt::DType::u64, "uint64", "u64"},
+    {rt::DType::boolean, "bool", "bool"},
+}};
+
+rt::DType integer(bool is_signed, std::int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return is_signed ? rt::DType::i8 : rt::DType::u8;
+    case 2:
+      return is_signed ? rt::DType::i16 : rt::DType::u16;
+    case 4:
+      return is_signed ? rt::DType::i32 : rt::DType::u32;
+    default:
+      return is_signed ? rt::DType::i64 : rt::DType::u64;
+  }
+}
+
+// A format of the struct module with one native element.
+std::optional<rt::DType> type_of_format(const char* format, std::int64_t item) {
+  if (format == nullptr) return rt::DType::u8;
+  std::string_view text = format;
+  if (!text.empty() && (text[0] == '@' || text[0] == '=' || text[0] == '<')) text.remove_prefix(1);
+  if (text.size() != 1) return std::nullopt;
+  switch (text[0]) {
+    case '?':
+      return rt::DType::boolean;
+    case 'e':
+      return rt::DType::f16;
+    case 'f':
+      return rt::DType::f32;
+    case 'd':
+      return rt::DType::f64;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+      return integer(true, item);
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+      return integer(false, item);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<rt::DType> type_of_dlpack(const nb::dlpack::dtype& dtype) {
+  if (dtype.lanes != 1) return std::nullopt;
+  switch (static_cast<nb::dlpack::dtype_code>(dtype.code)) {
+    case nb::dlpack::dtype_code::Int:
+    case nb::dlpack::dtype_code::UInt:
+      if (dtype.bits != 8 && dtype.bits != 16 && dtype.bits != 32 && dtype.bits != 64) return std::nullopt;
+      return integer(dtype.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int), dtype.bits / 8);
+    case nb::dlpack::dtype_code::Float:
+      if (dtype.bits == 16) return rt::DType::f16;
+      if (dtype.bits == 32) return rt::DType::f32;
+      if (dtype.bits == 64) return rt::DType::f64;
+      return std::nullopt;
+    case nb::dlpack::dtype_code::Bfloat:
+      return dtype.bits == 16 ? std::optional(rt::DType::bf16) : std::nullopt;
+    case nb::dlpack::dtype_code::Bool:
+      return dtype.bits == 8 ? std::optional(rt::DType::boolean) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+// DLPack's structure of a capsule named "dltensor".
+struct ManagedTensor {
+  nb::dlpack::dltensor tensor;
+  void* context;
+  void (*deleter)(ManagedTensor*);
+};
+
+bool dense(std::span<const std::int64_t> shape, const std::int64_t* strides, std::int64_t item) {
+  if (strides == nullptr) return true;
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
+  std::int64_t expected = item;
+  for (std::size_t k = shape.size(); k-- > 0;) {
+    if (shape[k] != 1 && strides[k] != expected) return false;
+    expected *= shape[k];
+  }
+  return true;
+}
+
+std::string type_text(nb::handle object) {
+  return nb::cast<std::string>(nb::str(object.type().attr("__name__")));
+}
+
+}  // namespace
+
+const char* dtype_name(rt::DType dtype) { return kTypes[static_cast<std::size_t>(dtype)].numpy; }
+
+std::optional<rt::DType> dtype_from_name(std::string_view name) {
+  for (const TypeName& t : kTypes) {
+    if (name == t.numpy) return t.dtype;
+  }
+  return std::nullopt;
+}
+
+rt::DType dtype_from_ir_name(std::string_view name) {
+  for (const TypeName& t : kTypes) {
+    if (name == t.ir) return t.dtype;
+  }
+  throw ir::InternalError("unknown element type " + std::string(name));
+}
+
+void Borrowed::release() noexcept {
+  held_ = false;
+  if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
+  capsule_.reset();
+  copy_.reset();
+}
+
+std::size_t Borrowed::bytes() const {
+  std::size_t bytes = rt::size_of(view_.dtype);
+  for (std::int64_t size : view_.shape) bytes *= static_cast<std::size_t>(size);
+  return bytes;
+}
+
+bool Borrowed::take_buffer(nb::handle object) {
+  if (!PyObject_CheckBuffer(object.ptr())) return false;
+  if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+    PyErr_Clear();  // an element type that the protocol lacks: the other ways may have it
+    buffer_.obj = nullptr;
+    return false;
+  }
+  const std::optional<rt::DType> dtype = type_of_format(buffer_.format, buffer_.itemsize);
+  known_type_ = dtype.has_value();
+  if (!dtype) type_name_ = fmt::format("of format '{}'", buffer_.format);
+  static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+  view_ = {buffer_.buf,
+           dtype.value_or(rt::DType::u8),
+           {reinterpret_cast<const std::int64_t*>(buffer_.shape), static_cast<std::size_t>(buffer_.ndim)}};
+  strides_ = reinterpret_cast<const std::int64_t*>(buffer_.strides);
+  stride_unit_ = 1;
+  readonly_ = buffer_.readonly != 0;
+  return true;
+}
+
+bool Borrowed::take_dlpack(nb::handle object) {
+  constexpr int kCpu = 1, kCudaHost = 3;
+  if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) return false;
+  const auto [device, number] = nb::cast<std::pair<int, int>>(object.attr("__dlpack_device__")());
+  if (device != kCpu && device != kCudaHost) {
+    device_ = fmt::format("device {}:{} of DLPack", device, number);
+    if (device == 2) device_ = fmt::format("CUDA device {}", number);
+    return true;
+  }
+  try {
+    capsule_ = object.attr("__dlpack__")();
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_BufferError)) throw;
+    return false;  // a type that DLPack lacks
+  }
+  auto* managed = static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"));
+  if (managed == nullptr) throw nb::python_error();
+  // The capsule keeps its name and thereby its deleter: we give it back and do not consume it.
+  const nb::dlpack::dltensor& t = managed->tensor;
+  const std::optional<rt::DType> dtype = type_of_dlpack(t.dtype);
+  known_type_ = dtype.has_value();
+  if (!dtype) type_name_ = fmt::format("of DLPack's type {} with {} bits", t.dtype.code, t.dtype.bits);
+  view_ = {static_cast<std::byte*>(t.data) + t.byte_offset,
+           dtype.value_or(rt::DType::u8),
+           {t.shape, static_cast<std::size_t>(t.ndim)}};
+  strides_ = t.strides;
+  stride_unit_ = t.dtype.bits / 8;
+  readonly_ = false;
+  return true;
+}
+
+// bfloat16 arrays of NumPy, whose type neither the buffer protocol nor NumPy's DLPack has.
+bool Borrowed::take_array_interface(nb::handle object) {
+  if (!nb::hasattr(object, "__array_interface__") || !nb::hasattr(object, "dtype")) return false;
+  const auto name = nb::cast<std::string>(nb::str(object.attr("dtype").attr("name")));
+  const nb::dict interface = nb::cast<nb::dict>(object.attr("__array_interface__"));
+  const auto [address, readonly] = nb::cast<std::pair<std::uintptr_t, bool>>(interface["data"]);
+  shape_.clear();
+  own_strides_.clear();
+  for (nb::handle size : interface["shape"]) shape_.push_back(nb::cast<std::int64_t>(size));
+  if (const nb::object strides = interface["strides"]; !strides.is_none()) {
+    for (nb::handle stride : strides) own_strides_.push_back(nb::cast<std::int64_t>(stride));
+  }
+  const std::optional<rt::DType> dtype = dtype_from_name(name);
+  known_type_ = dtype.has_value();
+  if (!dtype) type_name_ = name;
+  view_ = {reinterpret_cast<void*>(address), dtype.value_or(rt::DType::u8), shape_};
+  strides_ = own_strides_.empty() ? nullptr : own_strides_.data();
+  stride_unit_ = 1;
+  readonly_ = readonly;
+  capsule_ = nb::borrow(object);
+  return true;
+}
+
+void Borrowed::take(nb::handle object, const Expected& expected) {
+  device_.clear();
+  type_name_.clear();
+  if (take_buffer(object) || take_dlpack(object) || take_array_interface(object)) return;
+  ir::user_error(
+      kNotATensor, {},
+      fmt::format("{} '{}' is a {}, not a tensor", expected.role, expected.name, type_text(object)),
+      "pass an array with the buffer protocol or __dlpack__, for example numpy.asarray(value)");
+}
+
+std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected) const {
+  const char* wanted = dtype_name(expected.dtype);
+  if (!device_.empty()) return Refusal{kNotPassable, "is on " + device_, "move it to the processor's memory"};
+  if (!known_type_ || view_.dtype != expected.dtype) {
+    return Refusal{
+        rt::kWrongInput,
+        fmt::format("is {}, expected {}", known_type_ ? dtype_name(view_.dtype) : type_name_.c_str(), wanted),
+        fmt::format("pass an array of {}", wanted)};
+  }
+  const auto item = static_cast<std::int64_t>(rt::size_of(view_.dtype));
+  if (!dense(view_.shape, strides_, item / stride_unit_)) {
+    std::vector<std::int64_t> bytes;
+    for (std::size_t k = 0; k < view_.shape.size(); ++k) bytes.push_back(strides_[k] * stride_unit_);
+    return Refusal{
+        kNotPassable,
+        fmt::format("has shape ({}) with strides of ({}) bytes, but programs take dense row-major tensors",
+                    fmt::join(view_.shape, ", "), fmt::join(bytes, ", ")),
+        "pass numpy.ascontiguousarray(value)"};
+  }
+  if (reinterpret_cast<std::uintptr_t>(view_.data) % static_cast<std::uintptr_t>(item) != 0) {
+    return Refusal{kNotPassable, fmt::format("lies at an address that is no multiple of {} bytes", item),
+                   "pass memory of the allocator"};
+  }
+  if (expected.written && readonly_)
+    return Refusal{kNotPassable, "is read-only, but a step writes it", "pass a writable copy"};
+  return std::nullopt;
+}
+
+void Borrowed::borrow_any(nb::handle object, const std::string& name) {
+  release();
+  take(object, {.name = name});
+  Expected own{.name = name, .dtype = view_.dtype};
+  if (const std::optional<Refusal> refused = refusal(own)) {
+    release();
+    ir::user_error(refused->code, {}, fmt::format("{} '{}' {}", own.role, name, refused->what),
+                   refused->hint);
+  }
+  held_ = true;
+}
+
+void Borrowed::borrow(nb::handle object, const Expected& expected, bool copy) {
+  release();
+  take(object, expected);
+  std::optional<Refusal> refused = refusal(expected);
+  if (refused && copy && !expected.written) {
+    release();
+    copy_ = nb::module_::import_("braid._convert")
+                .attr("passable")(object, dtype_name(expected.dtype), expected.name);
+    take(copy_, expected);
+    refused = refusal(expected);
+  }
+  if (refused) {
+    release();
+    ir::user_error(refused->code, {}, fmt::format("{} '{}' {}", expected.role, expected.name, refused->what),
+                   refused->hint + (expected.written ? "" : ", or copy=True"));
+  }
+  held_ = true;
+}
+
+}  // namespace braid::python

@@ -1,0 +1,71 @@
+// Python's tensors as the runtime's: anything with the buffer protocol or __dlpack__, without a copy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "python/nanobind.h"
+#include "runtime/program.h"
+
+namespace braid::python {
+
+// NumPy's names: "float32", "bool", "bfloat16".
+const char* dtype_name(rt::DType dtype);
+std::optional<rt::DType> dtype_from_name(std::string_view name);
+// From the names of the compiler: "f32".
+rt::DType dtype_from_ir_name(std::string_view name);
+
+// What a program expects of a tensor.
+struct Expected {
+  const char* role = "input";  // or "output"
+  std::string name;
+  rt::DType dtype = rt::DType::f32;
+  bool written = false;  // by a step
+};
+
+// The memory of a Python object while a step uses it. Row-major, dense, in this process's memory.
+class Borrowed {
+ public:
+  Borrowed() = default;
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  ~Borrowed() { release(); }
+
+  // User errors: BR0730 if the object is no tensor, BR0723 if it has another type, BR0731 if it could only be passed
+  // as a copy (strides, device, alignment, read-only memory). With `copy` the last two are copied and converted, but
+  // not where a step writes.
+  void borrow(nb::handle object, const Expected& expected, bool copy);
+  // Of whatever type it is.
+  void borrow_any(nb::handle object, const std::string& name);
+  void release() noexcept;
+
+  const rt::TensorView& view() const { return view_; }
+  std::size_t bytes() const;
+  bool held() const { return held_; }
+
+ private:
+  struct Refusal {
+    int code = 0;
+    std::string what, hint;
+  };
+  void take(nb::handle object, const Expected& expected);
+  bool take_buffer(nb::handle object);
+  bool take_dlpack(nb::handle object);
+  bool take_array_interface(nb::handle object);
+  std::optional<Refusal> refusal(const Expected& expected) const;
+
+  rt::TensorView view_;
+  const std::int64_t* strides_ = nullptr;  // null: dense
+  std::int64_t stride_unit_ = 1;           // bytes
+  bool held_ = false, readonly_ = false, known_type_ = false;
+  std::string type_name_,
+      device_;  // of a type that programs do not have; of a device that is not this memory
+  std::vector<std::int64_t> shape_, own_strides_;  // where the object's own do not last
+  nb::object copy_;
+  Py_buffer buffer_ = {};
+  nb::object capsule_;
+};
+
+}  // namespace braid::python

@@ -1,0 +1,62 @@
+#include "python/options.h"
+
+#include <sstream>
+
+#include "explain/overlap_log.h"
+#include "ir/error.h"
+#include "passes/pass.h"
+#include "python/errors.h"
+#include "python/exchange.h"
+#include "python/program.h"
+
+namespace braid::python {
+namespace {
+
+template <class T>
+T value(const nb::dict& options, const char* name, T otherwise) {
+  if (!options.contains(name)) return otherwise;
+  const nb::object given = options[name];
+  return given.is_none() ? otherwise : nb::cast<T>(given);
+}
+
+}  // namespace
+
+CompileOptions compile_options(const nb::dict& given) {
+  using Names = std::vector<std::string>;
+  for (const std::string& path : value(given, "plugins", Names{})) passes::load_plugin(path);
+  CompileOptions options;
+  options.model = value<std::string>(given, "model", "");
+  options.name = value<std::string>(given, "name", "");
+  options.output_dir = value<std::string>(given, "output", "");
+  options.import.ranks = value(given, "ranks", 1);
+  for (const auto& [name, min, max] :
+       value(given, "dims", std::vector<std::tuple<std::string, std::int64_t, std::int64_t>>{}))
+    options.import.dims[name] = {min, max};
+  options.import.aliases = value(given, "aliases", std::vector<std::pair<std::string, std::string>>{});
+  for (const auto& [name, tensor] : value(given, "bindable", nb::dict())) {
+    const auto key = nb::cast<std::string>(name);
+    Borrowed borrowed;
+    borrowed.borrow_any(tensor, key);
+    options.import.bindable.emplace(key, to_ir(borrowed.view()));
+  }
+  if (const auto passes = value<std::string>(given, "passes", ""); !passes.empty()) options.passes = passes;
+  options.machine = value<std::string>(given, "machine", "");
+  if (const auto cap = value<std::int64_t>(given, "memory_cap", -1); cap >= 0) options.memory_cap = cap;
+  if (auto log = explain::overlap_log_observer()) options.run.observers.push_back(*log);
+
+  const auto target = value<std::string>(given, "target", "cpu");
+  if (target == "interpreter") return options;
+  const std::size_t colon = target.find(':');
+  options.target = target.substr(0, colon);
+  const codegen::Target& known = codegen::target_named(options.target);
+  if (colon == std::string::npos) return options;
+  if (!known.has_architectures) {
+    ir::user_error(kBadOption, {}, "target='" + target + "': " + options.target + " has no architectures",
+                   "write target='" + options.target + "'");
+  }
+  std::istringstream list(target.substr(colon + 1));
+  for (std::string one; std::getline(list, one, ',');) options.architectures.push_back(one);
+  return options;
+}
+
+}  // namespace braid::python

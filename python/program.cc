@@ -1,0 +1,168 @@
+#include "python/program.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "codegen/manifest.h"
+#include "codegen/target.h"
+#include "driver/compile.h"
+#include "ir/error.h"
+#include "ir/interpreter.h"
+#include "python/compiled_runner.h"
+#include "python/errors.h"
+#include "python/exchange.h"
+
+namespace braid::python {
+namespace {
+
+class CompiledProgram : public Program {
+ public:
+  CompiledProgram(const std::string& dir, const codegen::Manifest& manifest, const codegen::Target& target)
+      : dir_(dir) {
+    std::ostringstream text;
+    text << std::ifstream(codegen::manifest_path(dir)).rdbuf();
+    manifest_ = text.str();
+    read_interface();
+    if (target.abi != codegen::ProgramAbi::host) return;  // opened by other means
+    library_ = (std::filesystem::path(dir) / (manifest.name + target.library)).string();
+    if (!std::filesystem::exists(library_)) library_ = build_program(dir);
+    table_ = rt::load_program(library_, manifest.id);
+    for (std::size_t k = 0; k < inputs_.size(); ++k) inputs_[k].max_bytes = table_->inputs[k].max_bytes;
+    for (std::size_t k = 0; k < outputs_.size(); ++k) outputs_[k].max_bytes = table_->outputs[k].max_bytes;
+  }
+
+  std::unique_ptr<Runner> open(int threads) override {
+    if (table_ == nullptr) {
+      ir::user_error(kOnlyLaunched, {.file = dir_}, "a CUDA program cannot be run from Python",
+                     "run it with 'braid run', or compile with target='cpu'");
+    }
+    return open_compiled({.table = table_, .library = library_, .dir = dir_}, threads);
+  }
+
+ private:
+  std::string dir_, library_;
+  const BraidProgram* table_ = nullptr;
+};
+
+class InterpretedRunner : public Runner {
+ public:
+  InterpretedRunner(std::shared_ptr<const Program> keep, const InterpretedProgram& program)
+      : keep_(std::move(keep)), program_(program) {}
+  int rank() const override { return 0; }
+
+  void prepare(std::span<const rt::TensorView> inputs) override { shapes_ = output_shapes(tensors(inputs)); }
+  std::span<const std::int64_t> output_shape(std::size_t index) const override { return shapes_.at(index); }
+
+  void run(std::span<const rt::TensorView> inputs, std::span<const rt::TensorView> outputs) override {
+    std::vector<ir::Tensor> given = tensors(inputs);
+    const Shapes expected = output_shapes(given);
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const auto shape = outputs[k].shape;
+      if (std::equal(shape.begin(), shape.end(), expected[k].begin(), expected[k].end())) continue;
+      throw rt::ProgramError(rt::kWrongInput, fmt::format("output '{}' has shape [{}], expected [{}]",
+                                                          program_.outputs()[k].name, fmt::join(shape, ","),
+                                                          fmt::join(expected[k], ",")));
+    }
+    const std::vector<std::vector<ir::Tensor>> results = program_.run({std::move(given)});
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const std::vector<std::byte>& bytes = results[0][k].bytes;
+      if (!bytes.empty()) std::memcpy(outputs[k].data, bytes.data(), bytes.size());
+    }
+  }
+
+ private:
+  using Shapes = std::vector<std::vector<std::int64_t>>;
+
+  static std::vector<ir::Tensor> tensors(std::span<const rt::TensorView> views) {
+    std::vector<ir::Tensor> tensors;
+    for (const rt::TensorView& view : views) tensors.push_back(to_ir(view));
+    return tensors;
+  }
+
+  Shapes output_shapes(const std::vector<ir::Tensor>& inputs) const {
+    const ir::Graph& graph = program_.schedule().graph;
+    const std::map<std::string, std::int64_t> dims = ir::bind_dims(graph, inputs);
+    const auto value_of = [&](ir::Expr dim) { return dims.at(std::string(dim.dim_name())); };
+    Shapes shapes;
+    for (const ir::GraphOutput& output : graph.outputs) {
+      shapes.emplace_back();
+      for (ir::Expr size : graph[output.buffer].sizes) shapes.back().push_back(ir::evaluate(size, value_of));
+    }
+    return shapes;
+  }
+
+  std::shared_ptr<const Program> keep_;
+  const InterpretedProgram& program_;
+  Shapes shapes_;
+};
+
+}  // namespace
+
+ir::Tensor to_ir(const rt::TensorView& view) {
+  const std::optional<ir::DType> dtype = ir::dtype_from_string(rt::to_string(view.dtype));
+  ir::Tensor tensor = ir::make_tensor(dtype.value(), {view.shape.begin(), view.shape.end()});
+  if (!tensor.bytes.empty()) std::memcpy(tensor.bytes.data(), view.data, tensor.bytes.size());
+  return tensor;
+}
+
+rt::DType to_runtime(ir::DType dtype) { return dtype_from_ir_name(ir::to_string(dtype)); }
+
+void Program::read_interface() {
+  const nlohmann::json manifest = nlohmann::json::parse(manifest_);
+  const auto info = [](const nlohmann::json& tensor) {
+    return TensorInfo{tensor.at("name"), dtype_from_ir_name(tensor.at("dtype").get<std::string>()),
+                      tensor.value("written", false), -1};
+  };
+  for (const nlohmann::json& input : manifest.at("inputs")) inputs_.push_back(info(input));
+  for (const nlohmann::json& output : manifest.at("outputs")) {
+    outputs_.push_back(info(output));
+    const std::string alias = output.value("alias_of", "");
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+      if (inputs_[k].name == alias) outputs_.back().alias_of_input = static_cast<int>(k);
+    }
+  }
+}
+
+std::shared_ptr<Program> load_program(const std::string& dir) {
+  const codegen::Manifest manifest = codegen::read_manifest(dir);
+  return std::make_shared<CompiledProgram>(dir, manifest, codegen::target_named(manifest.target));
+}
+
+InterpretedProgram::InterpretedProgram(ir::Schedule schedule, const std::string& name)
+    : schedule_(std::move(schedule)) {
+  codegen::ProgramFacts facts{.name = name, .target = "cpu"};
+  if (schedule_.plan) facts.arena_bytes = schedule_.plan->arena_bytes;
+  const ir::Graph& graph = schedule_.graph;
+  for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      if (root_storage(graph, graph.outputs[k].buffer) == root_storage(graph, graph.inputs[i].buffer))
+        facts.aliased_outputs[static_cast<int>(k)] = static_cast<int>(i);
+    }
+  }
+  nlohmann::ordered_json manifest = codegen::common_manifest(facts, schedule_);
+  manifest["target"] = "interpreter";
+  manifest.erase("files");
+  manifest_ = manifest.dump();
+  read_interface();
+}
+
+std::unique_ptr<Runner> InterpretedProgram::open(int) {
+  if (schedule_.graph.ranks > 1) {
+    ir::user_error(kOnlyLaunched, {},
+                   fmt::format("the program has {} ranks, which the interpreter runs all in one process",
+                               schedule_.graph.ranks),
+                   "use program.launch()");
+  }
+  return std::make_unique<InterpretedRunner>(shared_from_this(), *this);
+}
+
+std::vector<std::vector<ir::Tensor>> InterpretedProgram::run(
+    const std::vector<std::vector<ir::Tensor>>& inputs) const {
+  return ir::run(schedule_, inputs, {.use_plan = schedule_.plan.has_value()}).outputs;
+}
+
+}  // namespace braid::python

@@ -1,0 +1,259 @@
+// program.session(): runs steps of one rank in this process.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <atomic>
+
+#include "ir/error.h"
+#include "python/bindings.h"
+#include "python/errors.h"
+#include "python/exchange.h"
+#include "python/program.h"
+#include "python/tensor.h"
+
+namespace braid::python {
+
+using namespace nanobind::literals;
+
+namespace {
+
+class Session {
+ public:
+  Session(std::shared_ptr<Program> program, int threads)
+      : program_(std::move(program)),
+        inputs_(program_->inputs().size()),
+        outputs_(program_->outputs().size()) {
+    const auto describe = [](const char* role, const std::vector<TensorInfo>& tensors,
+                             std::vector<Expected>& expected, std::vector<nb::str>& names) {
+      for (const TensorInfo& t : tensors) {
+        expected.push_back({role, t.name, t.dtype, t.written || *role == 'o'});
+        names.emplace_back(t.name.c_str());
+      }
+    };
+    describe("input", program_->inputs(), expected_inputs_, input_names_);
+    describe("output", program_->outputs(), expected_outputs_, output_names_);
+    in_.resize(inputs_.size());
+    out_.resize(outputs_.size());
+    const nb::gil_scoped_release released;
+    runner_ = program_->open(threads);
+  }
+
+  nb::dict run(const nb::dict& inputs, const nb::object& out, bool copy) {
+    const InUse use(*this);
+    borrow_inputs(inputs, copy);
+    nb::dict given;
+    if (!out.is_none()) given = borrow_outputs(out);
+    const nb::dict results = result_tensors(inputs, given);
+    {
+      const nb::gil_scoped_release released;
+      runner_->run(in_, out_);
+    }
+    return results;
+  }
+
+  nb::dict output_shapes(const nb::dict& inputs) {
+    const InUse use(*this);
+    borrow_inputs(inputs, false);
+    prepare();
+    nb::dict shapes;
+    for (std::size_t k = 0; k < outputs_.size(); ++k) {
+      nb::list sizes;
+      for (std::int64_t size : runner_->output_shape(k)) sizes.append(size);
+      shapes[output_names_[k]] = nb::tuple(sizes);
+    }
+    return shapes;
+  }
+
+  void close() {
+    if (!runner_) return;
+    const InUse use(*this);
+    const nb::gil_scoped_release released;
+    runner_.reset();
+  }
+
+  int rank() {
+    const InUse use(*this);
+    return runner_->rank();
+  }
+
+ private:
+  // One call at a time; when it ends, what was borrowed for it is given back.
+  class InUse {
+   public:
+    explicit InUse(Session& session) : session_(session) {
+      if (session.busy_.exchange(true)) {
+        ir::user_error(kInUse, {}, "the session is running a step in another thread",
+                       "give each thread a session of its own");
+      }
+      if (!session.runner_) {
+        session.busy_ = false;
+        ir::user_error(kClosed, {}, "the session is closed", "call program.session() again");
+      }
+    }
+    ~InUse() {
+      for (Borrowed& b : session_.inputs_) b.release();
+      for (Borrowed& b : session_.outputs_) b.release();
+      session_.busy_ = false;
+    }
+    InUse(const InUse&) = delete;
+    InUse& operator=(const InUse&) = delete;
+
+   private:
+    Session& session_;
+  };
+
+  static PyObject* item(const nb::dict& values, const nb::str& name) {
+    PyObject* value = PyDict_GetItemWithError(values.ptr(), name.ptr());
+    if (value == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
+    return value;
+  }
+
+  [[noreturn]] static void wrong_names(const char* role, const nb::dict& given,
+                                       const std::vector<Expected>& expected) {
+    std::vector<std::string> names, missing, unknown;
+    for (const Expected& e : expected) {
+      names.push_back(e.name);
+      if (!given.contains(e.name.c_str())) missing.push_back(e.name);
+    }
+    for (nb::handle key : given.keys()) {
+      const auto name = nb::cast<std::string>(nb::str(key));
+      if (std::find(names.begin(), names.end(), name) == names.end()) unknown.push_back(name);
+    }
+    const std::string known = names.empty() ? fmt::format("the program has no {}s", role)
+                                            : fmt::format("its {}s are {}", role, fmt::join(names, ", "));
+    if (!unknown.empty())
+      ir::user_error(kMissingInput, {}, fmt::format("there is no {} '{}'", role, unknown.front()), known);
+    ir::user_error(kMissingInput, {}, fmt::format("{} '{}' is missing", role, fmt::join(missing, "', '")),
+                   known);
+  }
+
+  void borrow_inputs(const nb::dict& inputs, bool copy) {
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+      PyObject* value = item(inputs, input_names_[k]);
+      if (value == nullptr) wrong_names("input", inputs, expected_inputs_);
+      inputs_[k].borrow(value, expected_inputs_[k], copy);
+      in_[k] = inputs_[k].view();
+    }
+    if (inputs.size() != inputs_.size()) wrong_names("input", inputs, expected_inputs_);
+  }
+
+  nb::dict borrow_outputs(const nb::object& out) {
+    if (!nb::isinstance<nb::dict>(out))
+      ir::user_error(kNotATensor, {}, "out= is not a dictionary", "pass out={'name': array}");
+    auto given = nb::borrow<nb::dict>(out);
+    std::size_t found = 0;
+    for (std::size_t k = 0; k < outputs_.size(); ++k) {
+      PyObject* value = item(given, output_names_[k]);
+      if (value == nullptr) continue;
+      ++found;
+      outputs_[k].borrow(value, expected_outputs_[k], false);
+      refuse_overlap(k);
+    }
+    if (given.size() != found) wrong_names("output", given, expected_outputs_);
+    return given;
+  }
+
+  // A step reads its inputs after it has begun to write its outputs.
+  void refuse_overlap(std::size_t k) const {
+    const int alias = program_->outputs()[k].alias_of_input;
+    const auto overlaps = [&](const Borrowed& other) {
+      const auto* mine = static_cast<const std::byte*>(outputs_[k].view().data);
+      const auto* theirs = static_cast<const std::byte*>(other.view().data);
+      return other.held() && mine < theirs + other.bytes() && theirs < mine + outputs_[k].bytes();
+    };
+    const auto refuse = [&](const Expected& other) {
+      ir::user_error(kNotPassable, {},
+                     fmt::format("output '{}' shares memory with {} '{}'", expected_outputs_[k].name,
+                                 other.role, other.name),
+                     "pass memory of its own for each output");
+    };
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (static_cast<int>(i) != alias && overlaps(inputs_[i])) refuse(expected_inputs_[i]);
+    }
+    for (std::size_t j = 0; j < k; ++j) {
+      if (overlaps(outputs_[j])) refuse(expected_outputs_[j]);
+    }
+  }
+
+  // Fills out_, and returns the objects that stand for the outputs: the caller's, or new ones.
+  nb::dict result_tensors(const nb::dict& inputs, const nb::dict& given) {
+    nb::dict results;
+    bool prepared = false;
+    for (std::size_t k = 0; k < outputs_.size(); ++k) {
+      const int alias = program_->outputs()[k].alias_of_input;
+      nb::object result;
+      if (outputs_[k].held()) {
+        result = nb::borrow(item(given, output_names_[k]));
+        out_[k] = outputs_[k].view();
+      } else if (alias >= 0) {
+        result = nb::borrow(item(inputs, input_names_[static_cast<std::size_t>(alias)]));
+        out_[k] = in_[static_cast<std::size_t>(alias)];
+      } else {
+        if (!prepared) prepare();
+        prepared = true;
+        const std::span<const std::int64_t> shape = runner_->output_shape(k);
+        Tensor tensor = make_tensor(program_->outputs()[k].dtype, {shape.begin(), shape.end()}, program_);
+        out_[k] = {tensor.data.get(), tensor.dtype, shape};
+        result = nb::cast(std::move(tensor));
+      }
+      results[output_names_[k]] = result;
+    }
+    return results;
+  }
+
+  void prepare() {
+    const nb::gil_scoped_release released;
+    runner_->prepare(in_);
+  }
+
+  std::shared_ptr<Program> program_;
+  std::unique_ptr<Runner> runner_;
+  std::atomic<bool> busy_ = false;
+  std::vector<Expected> expected_inputs_, expected_outputs_;
+  std::vector<nb::str> input_names_, output_names_;
+  std::vector<Borrowed> inputs_, outputs_;
+  std::vector<rt::TensorView> in_, out_;
+};
+
+}  // namespace
+
+void bind_session(nb::module_& module) {
+  nb::class_<Session>(module, "Session",
+                      "One rank of a program in this process, made by program.session(). A context manager.\n"
+                      "One thread may use it at a time; the interpreter lock is released while a step runs.")
+      .def(
+          "run", &Session::run, "inputs"_a, nb::kw_only(), "out"_a = nb::none(), "copy"_a = false,
+          nb::sig("def run(self, inputs: dict[str, typing.Any], *, out: dict[str, typing.Any] | None = None, "
+                  "copy: bool = False) -> dict[str, typing.Any]"),
+          "Runs one step and returns the outputs by name.\n\n"
+          "inputs: tensors by name: anything with the buffer protocol or __dlpack__, dense and row-major, of "
+          "the\n"
+          "program's types. Inputs that the program writes (TensorSpec.written) have other contents "
+          "afterwards.\n"
+          "out: memory for outputs, by name; the returned dictionary holds these objects. Outputs without "
+          "are new\n"
+          "Tensors. An output that is declared to be an input's memory is that input.\n"
+          "copy: copy and convert inputs that cannot be passed as they are, instead of raising an Error.\n\n"
+          "Errors: BR0006 names, BR0723 type or shape, BR0724 a size out of bounds, BR0730 no tensor, BR0731 "
+          "a\n"
+          "tensor that would have to be copied, BR0732 another thread runs a step, BR0733 closed, BR0725 and "
+          "BR0726 the\n"
+          "step failed.")
+      .def("output_shapes", &Session::output_shapes, "inputs"_a,
+           nb::sig("def output_shapes(self, inputs: dict[str, typing.Any]) -> dict[str, tuple[int, ...]]"),
+           "The shapes that the outputs of a step with these inputs will have, by name. Errors: as of run().")
+      .def("close", &Session::close, "Ends the session and frees its memory; tensors that it returned stay.")
+      .def_prop_ro("rank", &Session::rank, "The rank of this process, from 0.")
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> Session"))
+      .def(
+          "__exit__", [](Session& self, nb::args) { self.close(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"));
+  module.def(
+      "open_session",
+      [](std::shared_ptr<Program> program, int threads) { return new Session(std::move(program), threads); },
+      "program"_a, "threads"_a, nb::rv_policy::take_ownership);
+}
+
+}  // namespace braid::python

@@ -1,0 +1,208 @@
+#include "python/tensor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "ir/error.h"
+#include "python/bindings.h"
+#include "python/exchange.h"
+
+namespace braid::python {
+
+using namespace nanobind::literals;
+
+namespace {
+
+// "" where the struct module has no format: bfloat16.
+const char* format_of(rt::DType dtype) {
+  constexpr const char* kFormats[rt::kDTypeCount] = {"f", "d", "e", "",  "b", "B", "h",
+                                                     "H", "i", "I", "q", "Q", "?"};
+  return kFormats[static_cast<std::size_t>(dtype)];
+}
+
+nb::dlpack::dtype dlpack_type(rt::DType dtype) {
+  using Code = nb::dlpack::dtype_code;
+  Code code = Code::Int;
+  switch (dtype) {
+    case rt::DType::f32:
+    case rt::DType::f64:
+    case rt::DType::f16:
+      code = Code::Float;
+      break;
+    case rt::DType::bf16:
+      code = Code::Bfloat;
+      break;
+    case rt::DType::boolean:
+      code = Code::Bool;
+      break;
+    case rt::DType::u8:
+    case rt::DType::u16:
+    case rt::DType::u32:
+    case rt::DType::u64:
+      code = Code::UInt;
+      break;
+    default:
+      break;
+  }
+  return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * rt::size_of(dtype)), 1};
+}
+
+nb::tuple shape_of(const Tensor& t) {
+  nb::list sizes;
+  for (std::int64_t size : t.shape) sizes.append(size);
+  return nb::tuple(sizes);
+}
+
+// nanobind's own array object over the same memory, which speaks all versions of DLPack.
+nb::object array_of(nb::handle self) {
+  const Tensor& t = nb::cast<const Tensor&>(self);
+  const std::vector<std::size_t> shape(t.shape.begin(), t.shape.end());
+  return nb::cast(nb::ndarray<nb::array_api>(t.data.get(), shape.size(), shape.data(), self, nullptr,
+                                             dlpack_type(t.dtype)));
+}
+
+struct BufferShape {
+  std::vector<Py_ssize_t> sizes, strides;
+};
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  const Tensor& t = *nb::inst_ptr<Tensor>(self);
+  const char* format = format_of(t.dtype);
+  view->obj = nullptr;
+  if (*format == '\0' && (flags & PyBUF_FORMAT) != 0) {
+    PyErr_SetString(PyExc_BufferError, "the buffer protocol has no bfloat16; use DLPack or .numpy()");
+    return -1;
+  }
+  auto shape = std::make_unique<BufferShape>();
+  shape->sizes.assign(t.shape.begin(), t.shape.end());
+  shape->strides.resize(t.shape.size());
+  const auto item = static_cast<Py_ssize_t>(rt::size_of(t.dtype));
+  Py_ssize_t stride = item;
+  for (std::size_t k = t.shape.size(); k-- > 0;) {
+    shape->strides[k] = stride;
+    stride *= shape->sizes[k];
+  }
+  view->buf = t.data.get();
+  view->len = static_cast<Py_ssize_t>(t.bytes());
+  view->itemsize = item;
+  view->readonly = 0;
+  view->ndim = static_cast<int>(t.shape.size());
+  view->format = (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(format) : nullptr;
+  view->shape = (flags & PyBUF_ND) != 0 ? shape->sizes.data() : nullptr;
+  view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? shape->strides.data() : nullptr;
+  view->suboffsets = nullptr;
+  view->internal = shape.release();
+  view->obj = self;
+  Py_INCREF(self);
+  return 0;
+}
+
+void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<BufferShape*>(view->internal); }
+
+PyType_Slot kSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+                        {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
+                        {0, nullptr}};
+
+// A tensor over a part of the writable memory of `object`, which stays held.
+Tensor tensor_over(nb::handle object, std::size_t offset, std::vector<std::int64_t> shape,
+                   const std::string& dtype) {
+  struct Held {
+    Py_buffer buffer = {};
+    ~Held() {
+      const nb::gil_scoped_acquire locked;
+      PyBuffer_Release(&buffer);
+    }
+  };
+  auto held = std::make_shared<Held>();
+  if (PyObject_GetBuffer(object.ptr(), &held->buffer, PyBUF_WRITABLE) != 0) throw nb::python_error();
+  Tensor t{nullptr, std::move(shape), dtype_from_name(dtype).value()};
+  ir::internal_check(offset + t.bytes() <= static_cast<std::size_t>(held->buffer.len),
+                     "a tensor of {} bytes at {} of {}", t.bytes(), offset, held->buffer.len);
+  t.data = std::shared_ptr<void>(held, static_cast<std::byte*>(held->buffer.buf) + offset);
+  return t;
+}
+
+// Copies a tensor of that type into `memory`, at `offset`, where `room` bytes are. Returns its shape.
+nb::tuple store(nb::handle memory, std::size_t offset, std::size_t room, nb::handle value,
+                const std::string& name, const std::string& dtype, bool copy) {
+  Borrowed borrowed;
+  borrowed.borrow(value, {.name = name, .dtype = dtype_from_name(dtype).value()}, copy);
+  const rt::TensorView& view = borrowed.view();
+  if (borrowed.bytes() > room) {
+    throw rt::ProgramError(
+        rt::kWrongSize, fmt::format("input '{}' has shape [{}], which is beyond the program's bounds", name,
+                                    fmt::join(view.shape, ",")));
+  }
+  const Tensor there = tensor_over(memory, offset, {view.shape.begin(), view.shape.end()}, dtype);
+  if (borrowed.bytes() > 0) std::memcpy(there.data.get(), view.data, borrowed.bytes());
+  return shape_of(there);
+}
+
+}  // namespace
+
+std::size_t Tensor::bytes() const {
+  std::size_t bytes = rt::size_of(dtype);
+  for (std::int64_t size : shape) bytes *= static_cast<std::size_t>(size);
+  return bytes;
+}
+
+Tensor make_tensor(rt::DType dtype, std::vector<std::int64_t> shape, std::shared_ptr<const void> keep) {
+  constexpr std::size_t kAlignment = 64;
+  Tensor t{nullptr, std::move(shape), dtype};
+  const std::size_t bytes = (t.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, std::max(bytes, kAlignment));
+  if (memory == nullptr) throw std::bad_alloc();
+  t.data = std::shared_ptr<void>(memory, [keep = std::move(keep)](void* p) { std::free(p); });
+  return t;
+}
+
+void bind_tensor(nb::module_& module) {
+  module.def("tensor_over", &tensor_over, "memory"_a, "offset"_a, "shape"_a, "dtype"_a);
+  module.def("store", &store, "memory"_a, "offset"_a, "room"_a, "value"_a, "name"_a, "dtype"_a, "copy"_a);
+  nb::class_<Tensor>(
+      module, "Tensor", nb::type_slots(kSlots),
+      "An output of a step: dense, row-major, in this process's memory. numpy.asarray(t),\n"
+      "torch.from_dlpack(t) and memoryview(t) share its memory, which lives as long as any of them.")
+      .def_prop_ro("shape", &shape_of, nb::for_getter(nb::sig("def shape(self) -> tuple[int, ...]")),
+                   "Sizes of its axes.")
+      .def_prop_ro(
+          "dtype", [](const Tensor& t) { return dtype_name(t.dtype); }, "NumPy's name of the element type.")
+      .def_prop_ro("nbytes", &Tensor::bytes, "Size in bytes.")
+      .def("__dlpack__",
+           [](nb::handle self, const nb::kwargs& options) {
+             return array_of(self).attr("__dlpack__")(**options);
+           })
+      .def("__dlpack_device__", [](const Tensor&) { return nb::make_tuple(1, 0); })
+      .def(
+          "__array__",
+          [](nb::handle self, nb::handle dtype, nb::handle copy) {
+            return nb::module_::import_("braid._convert").attr("array")(self, dtype, copy);
+          },
+          "dtype"_a = nb::none(), "copy"_a = nb::none(),
+          nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
+      .def(
+          "copy",
+          [](const Tensor& t) {
+            Tensor copy = make_tensor(t.dtype, t.shape, nullptr);
+            if (t.bytes() > 0) std::memcpy(copy.data.get(), t.data.get(), t.bytes());
+            return copy;
+          },
+          "A tensor with memory of its own.")
+      .def(
+          "numpy",
+          [](nb::handle self) {
+            return nb::module_::import_("braid._convert").attr("array")(self, nb::none(), nb::none());
+          },
+          nb::sig("def numpy(self) -> typing.Any"),
+          "As a numpy.ndarray over the same memory (bfloat16: with ml_dtypes' type).")
+      .def("__repr__", [](const Tensor& t) {
+        return fmt::format("braid.Tensor({}[{}])", dtype_name(t.dtype), fmt::join(t.shape, ", "));
+      });
+}
+
+}  // namespace braid::python

@@ -1,0 +1,24 @@
+// What a step returns: memory that Python's array libraries take over by DLPack or the buffer protocol.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/dtype.h"
+
+namespace braid::python {
+
+// Row-major, dense, 64-byte aligned. `data` owns the bytes, and keeps the program alive.
+struct Tensor {
+  std::shared_ptr<void> data;
+  std::vector<std::int64_t> shape;
+  rt::DType dtype = rt::DType::f32;
+
+  std::size_t bytes() const;
+};
+
+// Uninitialised. `keep` lives as long as the tensor.
+Tensor make_tensor(rt::DType dtype, std::vector<std::int64_t> shape, std::shared_ptr<const void> keep);
+
+}  // namespace braid::python

@@ -1,0 +1,50 @@
+# Run when the wheel is installed into its folder: copies the compiler and the libraries that the wheel brings.
+#   compiler, compiler_name   libbraid.so and its soname
+#   onednn                    a file of oneDNN, or empty
+#   strip                     the program, or empty
+#   folder                    braid/lib
+file(MAKE_DIRECTORY "${folder}/licenses")
+file(COPY_FILE "${compiler}" "${folder}/${compiler_name}")
+# What every system has, or that comes with the host compiler.
+set(of_the_system "^ld-linux" "^lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s|gomp|z)\\.so")
+file(GET_RUNTIME_DEPENDENCIES LIBRARIES "${compiler}" ${onednn} PRE_EXCLUDE_REGEXES ${of_the_system}
+     RESOLVED_DEPENDENCIES_VAR needed)
+if(onednn)
+  execute_process(COMMAND readelf -d "${onednn}" OUTPUT_VARIABLE header COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "soname: \\[([^]]+)\\]" found "${header}")
+  cmake_path(GET onednn PARENT_PATH onednn_folder)
+  set(onednn_name "${CMAKE_MATCH_1}")
+  list(APPEND needed "${onednn_folder}/${onednn_name}")
+endif()
+foreach(library IN LISTS needed)
+  cmake_path(GET library FILENAME name)
+  file(REAL_PATH "${library}" file)
+  file(COPY_FILE "${file}" "${folder}/${name}")
+  # The licence, where Debian's packages have it.
+  execute_process(COMMAND dpkg-query --search "${file}" OUTPUT_VARIABLE owner ERROR_QUIET)
+  if(NOT owner)
+    string(REGEX REPLACE "^/usr" "" without_usr "${file}")
+    execute_process(COMMAND dpkg-query --search "${without_usr}" OUTPUT_VARIABLE owner ERROR_QUIET)
+  endif()
+  string(REGEX REPLACE ":.*" "" package "${owner}")
+  string(STRIP "${package}" package)
+  if(package AND EXISTS "/usr/share/doc/${package}/copyright")
+    file(COPY_FILE "/usr/share/doc/${package}/copyright" "${folder}/licenses/${package}")
+  endif()
+endforeach()
+# Programs find oneDNN, and what it needs, in this folder, wherever it lies (codegen/toolchain.h).
+set(link "-lrt -lpthread")
+if(onednn)
+  file(GET_RUNTIME_DEPENDENCIES LIBRARIES "${onednn}" PRE_EXCLUDE_REGEXES ${of_the_system} RESOLVED_DEPENDENCIES_VAR of_onednn)
+  set(files "$LIBRARY_FOLDER/${onednn_name}")
+  foreach(library IN LISTS of_onednn)
+    cmake_path(GET library FILENAME name)
+    string(APPEND files " $LIBRARY_FOLDER/${name}")
+  endforeach()
+  set(link "-Wl,--no-as-needed ${files} -Wl,--as-needed -Wl,-rpath,$LIBRARY_FOLDER ${link}")
+endif()
+file(WRITE "${folder}/libbraid_runtime.link" "${link}\n")
+if(strip)
+  execute_process(COMMAND "${strip}" "${folder}/${compiler_name}" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${strip}" --strip-debug "${folder}/libbraid_runtime.a" COMMAND_ERROR_IS_FATAL ANY)
+endif()

@@ -1,0 +1,102 @@
+"""InferenceSession beside ONNX Runtime's, and the ONNX backend's own calls."""
+
+import unittest
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper
+
+import braid
+import braid.backend
+import models
+from support import TestCase
+
+
+def both(model, **options):
+    data = model.SerializeToString()
+    theirs = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    return braid.InferenceSession(data, providers=["CPUExecutionProvider"], **options), theirs
+
+
+class Inference(TestCase):
+    def test_the_interface_reads_as_onnx_runtimes(self):
+        mine, theirs = both(models.linear())
+        for method in ("get_inputs", "get_outputs"):
+            described = [[(a.name, a.shape, a.type) for a in getattr(s, method)()] for s in (mine, theirs)]
+            self.assertEqual(*described)
+        self.assertEqual(mine.get_providers(), theirs.get_providers())
+
+    def test_runs_give_what_onnx_runtime_gives_for_sizes_that_grow_and_shrink(self):
+        mine, theirs = both(models.linear())
+        for rows in (2, 1, 3, 9, 4):
+            x = np.random.default_rng(rows).standard_normal((rows, 3), np.float32)
+            for names in (None, ["y"]):
+                results = mine.run(names, {"x": x})
+                self.assertEqual(len(results), 1)
+                self.assertIsInstance(results[0], np.ndarray)
+                np.testing.assert_allclose(results[0], theirs.run(names, {"x": x})[0], rtol=1e-5, atol=1e-6)
+
+    def test_inputs_are_copied_where_needed(self):
+        mine, theirs = both(models.linear(4))
+        x = np.arange(12, dtype=np.float32).reshape(3, 4).T
+        np.testing.assert_allclose(mine.run(None, {"x": x})[0], theirs.run(None, {"x": x})[0], rtol=1e-5)
+
+    def test_a_shape_as_an_input_is_compiled_for_its_value(self):
+        node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+        model = models.model(
+            [node],
+            {"x": (models.FLOAT, (2, 6)), "shape": (TensorProto.INT64, (2,))},
+            {"y": (models.FLOAT, (None, None))},
+        )
+        mine, theirs = both(model)
+        x = np.arange(12, dtype=np.float32).reshape(2, 6)
+        for shape in ([3, 4], [4, 3], [-1, 2], [4, 3]):
+            feed = {"x": x, "shape": np.array(shape, np.int64)}
+            np.testing.assert_array_equal(mine.run(None, feed)[0], theirs.run(None, feed)[0])
+
+    def test_errors_come_with_numbers(self):
+        mine = braid.InferenceSession(models.linear().SerializeToString(), dims={"batch": 4})
+        x = np.zeros((4, 3), np.float32)
+        with self.refused("BR0006", "no output 'z'"):
+            mine.run(["z"], {"x": x})
+        with self.refused("BR0006", "'x' is missing"):
+            mine.run(None, {})
+        with self.refused("BR0723"):
+            mine.run(None, {"x": x[:3]})
+        with self.refused("BR0001"):
+            braid.InferenceSession("/missing.onnx")
+        with self.refused("BR0109", "NoSuch"):
+            braid.InferenceSession(models.elementwise(op="NoSuch", shape=(2,)).SerializeToString())
+
+
+class Backend(TestCase):
+    def test_run_model_and_run_node(self):
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        y = braid.backend.run_model(models.linear(), [x], target="interpreter")
+        np.testing.assert_array_equal(y[0], models.linear_result(x))
+        np.testing.assert_array_equal(y.y, y["y"])
+        node = helper.make_node("Concat", ["a", "b"], ["c"], axis=0)
+        for outputs_info in (None, [(np.float32, (8, 3))]):
+            c = braid.backend.run_node(node, [x, x], outputs_info=outputs_info, target="interpreter")
+            np.testing.assert_array_equal(c[0], np.concatenate([x, x]))
+
+    def test_what_is_not_implemented_is_a_skipped_test_and_an_error(self):
+        rep = braid.backend.prepare(models.elementwise(op="NoSuch", shape=(2,)))
+        with self.assertRaises(braid.Error) as caught:
+            rep.run([np.zeros(2, np.float32)])
+        self.assertIsInstance(caught.exception, unittest.SkipTest)
+        self.assertEqual(caught.exception.code, 109)
+        self.assertFalse(braid.backend.supports_device("CUDA"))
+        with self.refused("BR0003", "CUDA"):
+            braid.backend.prepare(models.linear(), "CUDA:0")
+        sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
+        graph = helper.make_graph(
+            [helper.make_node("SequenceLength", ["x"], ["n"])], "g", [sequence],
+            [helper.make_tensor_value_info("n", TensorProto.INT64, ())],
+        )  # fmt: skip
+        with self.refused("BR0115", "sequence"):
+            braid.backend.prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+
+
+if __name__ == "__main__":
+    unittest.main()

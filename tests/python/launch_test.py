@@ -1,0 +1,182 @@
+"""Programs of several ranks: started by launch(), under torchrun's variables, and when a rank fails."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper
+
+import braid
+import models
+from support import TestCase
+
+
+class Launch(TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.x = np.arange(4, dtype=np.float32)
+        cls.program = braid.compile(models.all_reduce(), ranks=2)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_all_ranks_get_the_sum(self):
+        for target in ("cpu", "interpreter"):
+            program = braid.compile(models.all_reduce(), ranks=2, target=target)
+            self.assertEqual(program.ranks, 2)
+            with program.launch(threads=1) as ranks:
+                self.assertEqual(len(ranks.pids), 2)
+                for step in (1, 2):
+                    for rank in ranks.run({"x": self.x * step}):
+                        np.testing.assert_array_equal(rank["y"], 2 * step * self.x)
+                for rank in ranks.run([{"x": self.x}, {"x": 10 * self.x}]):
+                    np.testing.assert_array_equal(rank["y"], 11 * self.x)
+            with self.refused("BR0733", "ended"):
+                ranks.run({"x": self.x})
+
+    def test_ranks_may_have_their_own_weights(self):
+        path = models.save_with_rank_weights(self.folder)
+        for target in ("cpu", "interpreter"):
+            with braid.compile(path, ranks=2, target=target).launch() as ranks:
+                results = ranks.run({"x": self.x})
+            for rank, result in enumerate(results):
+                np.testing.assert_array_equal(result["y"], self.x + rank)
+                np.testing.assert_array_equal(result["total"], 2 * self.x + 1)
+
+    def test_one_rank_half_types_and_aliases_travel(self):
+        program = braid.compile(
+            models.elementwise(TensorProto.BFLOAT16, ("n",)), dims={"n": (0, 8)}, aliases={"y": "x"}
+        )
+        with program.launch() as ranks:
+            for size in (8, 3, 0):
+                x = np.arange(size).astype(np.float32)
+                (result,) = ranks.run({"x": x}, copy=True)
+                self.assertEqual(result["y"].dtype, "bfloat16")
+                np.testing.assert_array_equal(np.asarray(result["y"]).astype(np.float32), 2 * x)
+
+    def test_bad_inputs_leave_the_ranks_ready(self):
+        with self.program.launch(threads=1) as ranks:
+            with self.refused("BR0006", "rank 0: input 'x' is missing"):
+                ranks.run({})
+            with self.refused("BR0006", "rank 1: there is no input 'z'"):
+                ranks.run([{"x": self.x}, {"x": self.x, "z": self.x}])
+            with self.refused("BR0006", "inputs of 3 ranks"):
+                ranks.run([{"x": self.x}] * 3)
+            with self.refused("BR0723", "float64"):
+                ranks.run({"x": self.x.astype(np.float64)})
+            with self.refused("BR0723", "rank 0"):
+                ranks.run({"x": self.x[:2]})
+            with self.refused("BR0724", "beyond"):
+                ranks.run({"x": np.zeros(5, np.float32)})
+            np.testing.assert_array_equal(ranks.run({"x": self.x})[1]["y"], 2 * self.x)
+
+    def test_a_killed_rank_is_named(self):
+        with self.program.launch(threads=1) as ranks:
+            ranks.run({"x": self.x})
+            os.kill(ranks.pids[1], signal.SIGKILL)
+            with self.refused("BR0007", "rank 1 was killed by SIGKILL"):
+                ranks.run({"x": self.x})
+            with self.refused("BR0733"):
+                ranks.run({"x": self.x})
+
+    def test_a_rank_killed_in_a_step_is_named(self):
+        nodes = [
+            helper.make_node("MatMul", ["x" if k == 0 else f"v{k - 1}", "x"], [f"v{k}"]) for k in range(300)
+        ]
+        nodes.append(helper.make_node("AllReduce", ["v299"], ["y"], domain="com.microsoft"))
+        shape = (models.FLOAT, (128, 128))
+        program = braid.compile(
+            models.model(nodes, {"x": shape}, {"y": shape}, more_opsets=[("com.microsoft", 1)]), ranks=2
+        )  # fmt: skip
+        with program.launch(threads=1) as ranks:
+            killer = threading.Timer(0.05, os.kill, (ranks.pids[0], signal.SIGKILL))
+            killer.start()
+            with self.refused("BR0007", "rank 0 was killed by SIGKILL"):
+                while True:
+                    ranks.run({"x": np.eye(128, dtype=np.float32)})
+
+    def test_a_failed_step_names_its_rank(self):
+        node = helper.make_node("Gather", ["table", "i"], ["row"])
+        reduce = helper.make_node("AllReduce", ["row"], ["y"], domain="com.microsoft")
+        model = models.model(
+            [node, reduce],
+            {"table": (models.FLOAT, (4, 2)), "i": (TensorProto.INT64, (1,))}, {"y": (models.FLOAT, (1, 2))},
+            more_opsets=[("com.microsoft", 1)],
+        )  # fmt: skip
+        table = np.zeros((4, 2), np.float32)
+        with braid.compile(model, ranks=2).launch(threads=1) as ranks:
+            good, bad = ({"table": table, "i": np.array([i], np.int64)} for i in (1, 9))
+            with self.assertRaises(braid.Error) as caught:
+                ranks.run([good, bad])
+            self.assertEqual(caught.exception.code, 725)
+            self.assertIn("rank 1: ", str(caught.exception))
+
+    def test_processes_end_with_their_object_and_with_their_parent(self):
+        ranks = self.program.launch(threads=1)
+        pids = ranks.pids
+        del ranks
+        self.assert_ended(pids)
+        script = "import braid, sys, time; w = braid.load(sys.argv[1]).launch(); print(*w.pids, flush=True); time.sleep(99)"
+        parent = subprocess.Popen(
+            [sys.executable, "-c", script, self.program.folder], stdout=subprocess.PIPE, text=True
+        )
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        self.assertEqual(len(pids), 2)
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+        self.assert_ended(pids)
+
+    def assert_ended(self, pids):
+        deadline = time.monotonic() + 30
+        while any(pathlib.Path(f"/proc/{pid}/cmdline").exists() for pid in pids):
+            self.assertLess(time.monotonic(), deadline, "still there")
+            time.sleep(0.02)
+
+    def test_torchruns_variables_are_found(self):
+        script = (
+            "import braid, numpy, sys\n"
+            "with braid.load(sys.argv[1]).session(threads=1) as s:\n"
+            "    print(s.rank, numpy.asarray(s.run({'x': numpy.full(4, s.rank + 1, 'f4')})['y']).tolist())\n"
+        )
+
+        def start(rank, size=2):
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_PORT": "29511"}
+            command = [sys.executable, "-c", script, self.program.folder]
+            return subprocess.Popen(
+                command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+
+        outputs = [p.communicate(timeout=60) for p in [start(0), start(1)]]
+        self.assertEqual(
+            [out for out, _ in outputs], [f"{r} [3.0, 3.0, 3.0, 3.0]\n" for r in (0, 1)], outputs
+        )
+        _, error = start(0, 3).communicate(timeout=60)
+        self.assertIn("BR0011", error)
+        self.assertIn("start 2 ranks, or compile with ranks=3", error)
+
+    def test_a_session_without_a_launcher_says_what_to_do(self):
+        with self.refused("BR0734", "2 ranks", "launch()"):
+            self.program.session()
+        with self.refused("BR0734", "interpreter", "launch()"):
+            braid.compile(models.all_reduce(), ranks=2, target="interpreter").session()
+        with self.refused("BR0734", "CUDA"):
+            braid.compile(models.all_reduce(), ranks=2, target="cuda").launch()
+
+    def test_a_missing_rank_file_is_refused(self):
+        path = models.save_with_rank_weights(self.folder, 1)
+        with self.refused("BR0205"):
+            braid.compile(path, ranks=2)
+
+
+if __name__ == "__main__":
+    unittest.main()
