@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 
 #include "cli/command.h"
@@ -15,7 +17,10 @@
 #include "cli/execute.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
+#include "cli/profile.h"
+#include "cli/report.h"
 #include "cli/step_inputs.h"
+#include "cli/time_text.h"
 #include "codegen/temp_dir.h"
 #include "ir/error.h"
 #include "runtime/program.h"
@@ -28,6 +33,7 @@ struct Options {
   InputOptions inputs;
   ExecuteOptions execute;
   bool serve = false;
+  bool profile = false;
 };
 
 // Runs one step per line "run" on standard input and prints its nanoseconds, so that a driver can alternate
@@ -65,34 +71,61 @@ int serve(const ProgramFiles& files, const std::vector<ir::Tensor>& inputs, int 
   return 0;
 }
 
-int run(const Options& o) {
+// The value that this part of the steps stays within.
+std::int64_t percentile(const std::vector<std::int64_t>& sorted, int percent) {
+  return sorted[std::min(sorted.size() - 1, sorted.size() * static_cast<std::size_t>(percent) / 100)];
+}
+
+void tell_times(const RankResult& result, Report& report) {
+  std::vector<std::int64_t> times = result.step_ns;
+  std::sort(times.begin(), times.end());
+  const double mean = static_cast<double>(std::accumulate(times.begin(), times.end(), std::int64_t{0})) /
+                      static_cast<double>(times.size());
+  const std::int64_t p90 = percentile(times, 90), p99 = percentile(times, 99);
+  report.print("rank {}: {} steps, min {}, median {}, p90 {}, p99 {}, max {}; {:.4g} steps/s\n", result.rank,
+               times.size(), time_text(times.front()), time_text(median(times)), time_text(p90),
+               time_text(p99), time_text(times.back()), 1e9 / mean);
+  report.json()["ranks"].push_back({{"rank", result.rank},
+                                    {"steps", times.size()},
+                                    {"min_ns", times.front()},
+                                    {"median_ns", median(times)},
+                                    {"mean_ns", mean},
+                                    {"p90_ns", p90},
+                                    {"p99_ns", p99},
+                                    {"max_ns", times.back()},
+                                    {"steps_per_second", 1e9 / mean}});
+}
+
+int run(const Options& o, Report& report) {
   codegen::TempDir temporary;
-  const auto [program, table] = open_model(o.model, o.execute.device, temporary);
-  InputOptions inputs = o.inputs;
-  if (!inputs.random) inputs.random = 1;
-  const auto tensors =
-      make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), inputs);
+  const OpenedModel opened = open_model(o.model, o.execute.device, temporary, report);
+  const ProgramFiles& program = opened.files;
+  const GivenInputs inputs = make_inputs_or_draw(opened.table, o.model, o.inputs, report);
   if (o.serve) {
-    if (table.ranks != 1 || program.abi != codegen::ProgramAbi::host)
+    if (opened.table.ranks != 1 || program.abi != codegen::ProgramAbi::host)
       ir::user_error(kBadOption, {.file = o.model.model}, "--serve supports only CPU programs with one rank",
                      "leave --serve out");
-    return serve(program, tensors[0], o.execute.omp_threads);
+    return serve(program, inputs.ranks[0], o.execute.omp_threads);
   }
   ExecuteOptions execution = o.execute;
   execution.link = link_pacing(o.model);
-  const std::vector<RankResult> results = execute(program, tensors, execution);
-  if (const std::string device = device_line(program); !device.empty()) fmt::print("on {}\n", device);
+  execution.record = o.profile;
+  const std::vector<RankResult> results = execute(program, inputs.ranks, execution);
+  if (const std::string device = device_line(program); !device.empty()) {
+    report.json()["device"] = device;
+    report.print("on {}\n", device);
+  }
   for (const RankResult& result : results) {
-    std::vector<std::int64_t> times = result.step_ns;
-    if (times.empty()) {
-      fmt::print("rank {}: {} steps\n", result.rank, execution.repeat);
-      continue;
+    if (result.step_ns.empty()) {
+      report.print("rank {}: {} steps\n", result.rank, execution.repeat);
+    } else {
+      tell_times(result, report);
     }
-    std::sort(times.begin(), times.end());
-    const std::size_t p99 = std::min(times.size() - 1, times.size() * 99 / 100);
-    fmt::print("rank {}: {} steps, min {:.3f} ms, median {:.3f} ms, p99 {:.3f} ms\n", result.rank,
-               times.size(), static_cast<double>(times.front()) / 1e6,
-               static_cast<double>(times[times.size() / 2]) / 1e6, static_cast<double>(times[p99]) / 1e6);
+  }
+  if (o.profile) {
+    std::map<std::string, std::int64_t> dims = dim_values(opened.table, o.model.dim_bounds());
+    tell_profile(program, results, opened.schedule ? &*opened.schedule : nullptr, dims,
+                 threads_of_rank(execution, opened.table.ranks), report);
   }
   return 0;
 }
@@ -104,22 +137,21 @@ void add_bench(CLI::App& app, Invocation& chosen) {
   o->execute.repeat = 20;
   o->execute.warmup = 3;
   CLI::App* command = app.add_subcommand("bench", "Time the steps of a program");
-  command->footer("Example: braid bench out --dim batch=1 --dim sequence=128 --threads 2 --repeat 50");
+  command->footer(
+      "Example: braid bench out --dim batch=1 --dim sequence=128 --threads 2 --repeat 50\n"
+      "         braid bench model.onnx --dim batch=1 --profile");
   command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")
       ->required();
-  command->add_option("--repeat", o->execute.repeat, "Measured steps")->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", o->execute.warmup, "Warm-up steps before them")
-      ->check(CLI::Range(0, 1000000));
-  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
-      ->check(CLI::Range(1, 1024));
-  add_ranks_as(*command, o->execute.ranks_as);
+  o->execute.add_steps(*command);
+  command->add_flag("--profile", o->profile,
+                    "Also time each kernel, and, of a model, compare it with what this machine can do (CPU)");
   command->add_flag("--serve", o->serve,
                     "Run one step per line 'run' on standard input and print its nanoseconds");
-  add_device(*command, o->execute.device);
+  o->execute.add(*command);
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
   o->model.add_passes(*command);
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <regex>
 #include <set>
@@ -15,6 +16,7 @@
 #include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/model_options.h"
+#include "cli/report.h"
 #include "codegen/trace_json.h"
 #include "frontend/errors.h"
 #include "frontend/import.h"
@@ -76,13 +78,14 @@ DimNames dim_names(const Options& o) {
   return names;
 }
 
-ir::CollectiveTrace trace_of(const Options& o, const std::string& file, const DimNames& names) {
+ir::CollectiveTrace trace_of(const Options& o, const Report& report, const std::string& file,
+                             const DimNames& names) {
   if (is_program_dir(file)) return codegen::read_program_trace(file);
   ModelOptions one = o.model;
   one.model = file;
   one.refuse_for_text();
   if (one.ranks == 1 && o.files.size() > 1) one.ranks = static_cast<int>(o.files.size());
-  CompileOptions options = one.compile_options();
+  CompileOptions options = one.compile_options(report);
   if (const auto own = names.find(file); own != names.end()) {
     std::erase_if(options.import.dims, [&](const auto& dim) { return !own->second.contains(dim.first); });
   }
@@ -99,14 +102,16 @@ ir::ChannelPolicy parse_channels(const std::string& text) {
   throw ir::InternalError("a channel policy that the parser let through: " + text);
 }
 
-int run(const Options& o) {
+int run(const Options& o, Report& report) {
   std::vector<ir::CollectiveTrace> traces;
   const DimNames names = dim_names(o);
   for (const std::string& file : in_rank_order(o.files)) {
-    traces.push_back(trace_of(o, file, names));
+    traces.push_back(trace_of(o, report, file, names));
     if (!o.channels.empty()) traces.back().channels = parse_channels(o.channels);
   }
-  fmt::print("{}", to_string(check::check_traces(traces)));
+  const std::string certificate = to_string(check::check_traces(traces));
+  report.json() = {{"agree", true}, {"certificate", certificate}};
+  report.text(certificate);
   return 0;
 }
 
@@ -135,7 +140,7 @@ void add_check(CLI::App& app, Invocation& chosen) {
   o->model.add_dimensions(*command);
   o->model.add_target(*command);
   o->model.add_passes(*command);
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

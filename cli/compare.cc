@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -72,6 +74,32 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
   }
   d.max_relative = d.max_absolute == 0 ? 0 : d.max_absolute / std::max(scale, 1e-300);
   return d;
+}
+
+void add_tolerance(CLI::App& command, Tolerance& tolerance) {
+  command.add_option("--rtol", tolerance.relative,
+                     "Relative tolerance (default 1e-3, as ONNX's; at least 1e-2 for f16 and bf16)");
+  command.add_option("--atol", tolerance.absolute,
+                     "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)");
+}
+
+Tolerance tolerance_for(Tolerance tolerance, ir::DType dtype) {
+  if (dtype == ir::DType::f16 || dtype == ir::DType::bf16) {
+    tolerance.relative = std::max(tolerance.relative, 1e-2);
+    tolerance.absolute = std::max(tolerance.absolute, 1e-3);
+  }
+  return tolerance;
+}
+
+std::string worst_text(const ir::Tensor& a, const ir::Tensor& b, const Difference& d) {
+  if (d.worst < 0) return {};
+  std::vector<std::int64_t> index(a.sizes.size());
+  std::int64_t rest = d.worst;
+  for (std::size_t k = index.size(); k-- > 0; rest /= a.sizes[k]) index[k] = rest % a.sizes[k];
+  const std::int64_t at = d.worst * ir::size_of(a.dtype);
+  return fmt::format("[{}]: {} instead of {}", fmt::join(index, ", "),
+                     ir::element_text(a.dtype, a.bytes.data() + at),
+                     ir::element_text(b.dtype, b.bytes.data() + at));
 }
 
 std::string to_string(const Difference& d) {

@@ -5,6 +5,10 @@
 
 #include "ir/tensor.h"
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace braid::cli {
 
 struct Tolerance {
@@ -23,10 +27,18 @@ struct Difference {
   double max_absolute = 0;
   double max_relative = 0;   // max |a - b| / max |b|: relative to the tensor's own scale
   std::int64_t max_ulp = 0;  // f32 only
-  std::int64_t worst = -1;   // flat index of the worst mismatch
+  std::int64_t worst = -1;   // flat index of the worst mismatch; of integers, the first
 
   bool ok() const { return same_type && mismatches == 0; }
 };
+
+// --rtol and --atol.
+void add_tolerance(CLI::App& command, Tolerance& tolerance);
+// Half-precision results have two or three digits, so the tolerance for them is at least 1e-2 and 1e-3.
+Tolerance tolerance_for(Tolerance tolerance, ir::DType dtype);
+
+// "[0, 3]: 1.5 instead of 1.25": the worst element with its values; empty if there is none.
+std::string worst_text(const ir::Tensor& a, const ir::Tensor& b, const Difference& difference);
 
 // `b` is the reference. Integers and bool must be equal.
 Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& tolerance);

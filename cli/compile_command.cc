@@ -6,10 +6,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/model_options.h"
+#include "cli/pass_json.h"
+#include "cli/report.h"
 #include "cli/status_line.h"
 #include "cli/write_file.h"
 #include "ir/error.h"
@@ -29,17 +32,18 @@ struct Options {
   bool standalone = false;
 };
 
-void write_text(const std::string& path, const std::string& text) {
+void write_text(Report& report, const std::string& path, const std::string& text) {
   write_file(path, text);
-  fmt::print("{}\n", path);
+  report.json()["files"].push_back(path);
+  report.print("{}\n", path);
 }
 
-int run(const Options& o) {
+int run(const Options& o, Report& report) {
   using Clock = std::chrono::steady_clock;
   const auto milliseconds = [](Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
   };
-  CompileOptions options = o.model.compile_options();
+  CompileOptions options = o.model.compile_options(report);
   o.model.refuse_for_text();
   options.output_dir = o.output;
   options.checked = o.checked;
@@ -67,14 +71,14 @@ int run(const Options& o) {
   const std::string text_path = (std::filesystem::path(o.output) / (options.name + ".braid")).string();
   if (o.emit == "ir") {
     std::filesystem::create_directories(o.output);
-    write_text(text_path, ir::print(schedule));
+    write_text(report, text_path, ir::print(schedule));
     return 0;
   }
   const std::vector<passes::PassRecord> records = optimise(schedule, options);
   const auto optimised = Clock::now();
   if (o.emit == "schedule") {
     std::filesystem::create_directories(o.output);
-    write_text(text_path, ir::print(schedule));
+    write_text(report, text_path, ir::print(schedule));
     return 0;
   }
   status.show("writing source and weights");
@@ -84,7 +88,18 @@ int run(const Options& o) {
   if (o.emit == "library") program.build({.architectures = options.architectures, .cpu = o.cpu});
   const auto built = Clock::now();
   status.clear();
-  for (const std::string& file : program.publish()) fmt::print("{}\n", file);
+  for (const std::string& file : program.publish()) {
+    report.json()["files"].push_back(file);
+    report.print("{}\n", file);
+  }
+  report.json()["name"] = options.name;
+  report.json()["target"] = options.target;
+  report.json()["ranks"] = schedule.graph.ranks;
+  report.json()["passes"] = passes_json(records);
+  report.json()["milliseconds"] = {{"lower", milliseconds(start, lowered)},
+                                   {"passes", milliseconds(lowered, optimised)},
+                                   {"emit", milliseconds(optimised, emitted)},
+                                   {"host_compiler", milliseconds(emitted, built)}};
   if (o.timing) {
     fmt::print(stderr, "{}", passes::to_string(records));
     fmt::print(stderr, "lower {:.0f} ms, passes {:.0f} ms, emit {:.0f} ms, host compiler {:.0f} ms\n",
@@ -122,7 +137,7 @@ void add_compile(CLI::App& app, Invocation& chosen) {
   o->model.add_dimensions(*command);
   o->model.add_target(*command);
   o->model.add_passes(*command);
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

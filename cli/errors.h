@@ -13,5 +13,8 @@ inline constexpr int kCannotWrite = 10;
 inline constexpr int kLaunchedRanks = 11;
 inline constexpr int kBadVariable = 12;
 inline constexpr int kNoGpu = 13;
+inline constexpr int kNotUnderstood = 14;
+inline constexpr int kNoArchives = 17;
+inline constexpr int kNoReference = 18;
 
 }  // namespace braid::cli

@@ -10,6 +10,7 @@
 #include "cli/cuda_library.h"
 #include "cli/errors.h"
 #include "cli/launched.h"
+#include "cli/option_group.h"
 #include "codegen/manifest.h"
 #include "driver/compile.h"
 #include "ir/error.h"
@@ -57,6 +58,20 @@ void read_index_limits(const ProgramFiles& program, ProgramInterface& table) {
 }
 
 }  // namespace
+
+void ExecuteOptions::add(CLI::App& command) {
+  const OptionGroup group(command, "Execution");
+  command.add_option("--threads", omp_threads, "Threads per rank (default: cores / ranks)")
+      ->check(CLI::Range(1, 1024));
+  add_ranks_as(command, ranks_as);
+  add_device(command, device);
+}
+
+void ExecuteOptions::add_steps(CLI::App& command) {
+  const OptionGroup group(command, "Execution");
+  command.add_option("--repeat", repeat, "Number of measured steps")->check(CLI::Range(1, 1000000));
+  command.add_option("--warmup", warmup, "Steps before the measured ones")->check(CLI::Range(0, 1000000));
+}
 
 bool is_program_dir(const std::string& path) {
   return std::filesystem::exists(std::filesystem::path(path) / "manifest.json");

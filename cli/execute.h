@@ -64,7 +64,13 @@ struct ExecuteOptions {
   int repeat = 1;                      // measured steps, at least 1
   bool record = false;                 // CPU: record the times of all nodes in the measured steps
   std::optional<rt::LinkPacing> link;  // CPU, several ranks: communicate over a paced link
+
+  void add(CLI::App& command);        // --threads --device --ranks-as-threads --ranks-as-processes
+  void add_steps(CLI::App& command);  // --repeat --warmup
 };
+
+// What a CPU rank computes with, of `ranks_here` on this machine.
+int threads_of_rank(const ExecuteOptions& options, int ranks_here);
 
 // A line about the device for what is printed with times; empty on the CPU.
 std::string device_line(const ProgramFiles& program);

@@ -104,11 +104,6 @@ RankResult read_memory(const BraidProgram& table, const ExecuteOptions& options,
   return result;
 }
 
-int threads_of_rank(const ExecuteOptions& options, int ranks_here) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return options.omp_threads > 0 ? options.omp_threads : std::max(1, cores / ranks_here);
-}
-
 rt::WorldOptions world_options(const BraidProgram& table, const ExecuteOptions& options, int ranks_here) {
   rt::WorldOptions world = rt::world_options(table);
   world.compute_threads = threads_of_rank(options, ranks_here);
@@ -142,6 +137,11 @@ RankResult run_launched(const ProgramFiles& program, const BraidProgram& table,
 }
 
 }  // namespace
+
+int threads_of_rank(const ExecuteOptions& options, int ranks_here) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return options.omp_threads > 0 ? options.omp_threads : std::max(1, cores / ranks_here);
+}
 
 std::vector<RankResult> execute_cpu(const ProgramFiles& program,
                                     const std::vector<std::vector<ir::Tensor>>& inputs,

@@ -9,9 +9,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/bytes_text.h"
 #include "cli/comm_buffer_table.h"
 #include "cli/command.h"
+#include "cli/execute.h"
 #include "cli/model_options.h"
+#include "cli/program_facts.h"
+#include "cli/report.h"
 #include "cli/write_file.h"
 #include "explain/compare_timelines.h"
 #include "explain/measured_timeline.h"
@@ -34,14 +38,8 @@ struct Options {
   ModelOptions model;
   bool timing = false;
   bool all = false;
-  std::string json, html, trace, measured;
+  std::string html, trace, measured;
 };
-
-std::string megabytes(std::int64_t bytes) {
-  if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
-  if (bytes < 10 * 1024 * 1024) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024 * 1024));
-}
 
 std::string kind_of(const ir::Operation& op) {
   std::string name(ir::kind_name(op.kernel));
@@ -65,30 +63,30 @@ std::map<std::string, int> count_kinds(const Schedule& schedule) {
   return counts;
 }
 
-void print_counts(const char* heading, const std::map<std::string, int>& counts) {
-  fmt::print("{}\n", heading);
-  for (const auto& [kind, count] : counts) fmt::print("  {:<22} {:>6}\n", kind, count);
+void print_counts(const Report& report, const char* heading, const std::map<std::string, int>& counts) {
+  report.print("{}\n", heading);
+  for (const auto& [kind, count] : counts) report.print("  {:<22} {:>6}\n", kind, count);
 }
 
-void print_interface(const Schedule& schedule) {
+void print_interface(const Report& report, const Schedule& schedule) {
   const ir::Graph& graph = schedule.graph;
   for (ir::Expr d : graph.dims) {
-    fmt::print("dim     {} in [{}, {}]\n", to_string(d), bounds(d).min, bounds(d).max);
+    report.print("dim     {} in [{}, {}]\n", to_string(d), bounds(d).min, bounds(d).max);
   }
   const std::vector<bool> written = ir::written_inputs(schedule);
   for (std::size_t k = 0; k < graph.inputs.size(); ++k)
-    fmt::print("input   {}: {}{}\n", graph.inputs[k].name, shape(graph, graph.inputs[k].buffer),
-               written[k] ? ", written by a step" : "");
+    report.print("input   {}: {}{}\n", graph.inputs[k].name, shape(graph, graph.inputs[k].buffer),
+                 written[k] ? ", written by a step" : "");
   for (const ir::GraphOutput& o : graph.outputs)
-    fmt::print("output  {}: {}\n", o.name, shape(graph, o.buffer));
+    report.print("output  {}: {}\n", o.name, shape(graph, o.buffer));
   for (const ir::Guard& g : graph.guards) {
-    fmt::print("guard   {} {} {}  ({})\n", to_string(g.lhs),
-               g.relation == ir::Guard::Relation::equal ? "==" : "<=", to_string(g.rhs), g.origin);
+    report.print("guard   {} {} {}  ({})\n", to_string(g.lhs),
+                 g.relation == ir::Guard::Relation::equal ? "==" : "<=", to_string(g.rhs), g.origin);
   }
 }
 
-void print_kernels(const Schedule& schedule) {
-  fmt::print("\nKernels in order\n");
+void print_kernels(const Report& report, const Schedule& schedule) {
+  report.print("\nKernels in order\n");
   int step = 0;
   for (const ir::ScheduleNode& node : schedule.nodes) {
     const std::vector<OpId> ops = ops_of(node);
@@ -102,19 +100,19 @@ void print_kernels(const Schedule& schedule) {
     }
     const ir::Operation& last = schedule.graph[ops.back()];
     std::string result = last.outputs.empty() ? "" : shape(schedule.graph, last.outputs[0]);
-    fmt::print("  {:>4}  {}: {}", step++, kinds, result);
-    if (!origins.empty()) fmt::print("   <- {}", fmt::join(origins, ", "));
-    fmt::print("\n");
+    report.print("  {:>4}  {}: {}", step++, kinds, result);
+    if (!origins.empty()) report.print("   <- {}", fmt::join(origins, ", "));
+    report.print("\n");
   }
 }
 
-void print_collectives(const Schedule& schedule) {
+void print_collectives(const Report& report, const Schedule& schedule) {
   int sequence = 0;
   for (OpId id : execution_order(schedule)) {
     const ir::Operation& op = schedule.graph[id];
     const auto* c = op.as<ir::CollectiveKernel>();
     if (!c) continue;
-    if (sequence == 0) fmt::print("\nCollectives in issue order\n");
+    if (sequence == 0) report.print("\nCollectives in issue order\n");
     const ir::TensorRef& payload = c->inputs.empty() ? c->outputs[0] : c->inputs[0];
     const ir::Buffer& buffer = schedule.graph[payload.buffer];
     const std::int64_t bytes = bounds(numel(payload.sizes)).max * size_of(buffer.dtype);
@@ -124,12 +122,12 @@ void print_collectives(const Schedule& schedule) {
       const ir::Placement& p = schedule.plan->placements.at(storage);
       place = fmt::format("{} offset {}", p.space == ir::MemorySpace::comm ? "segment" : "arena", p.offset);
     }
-    fmt::print("  {:>4}  {:<14} group {:<10} {:>12} at most   {}   <- {}\n", sequence++, to_string(c->kind),
-               schedule.graph[c->group].name, megabytes(bytes), place, fmt::join(op.origins, ", "));
+    report.print("  {:>4}  {:<14} group {:<10} {:>12} at most   {}   <- {}\n", sequence++, to_string(c->kind),
+                 schedule.graph[c->group].name, bytes_text(bytes), place, fmt::join(op.origins, ", "));
   }
 }
 
-void print_memory(const Schedule& schedule) {
+void print_memory(Report& report, const Schedule& schedule) {
   std::int64_t constants = 0, outputs = 0, inputs = 0;
   int buffers = 0;
   for (const ir::Storage& s : schedule.graph.storages) {
@@ -139,36 +137,37 @@ void print_memory(const Schedule& schedule) {
     if (s.kind == ir::StorageKind::input) inputs += bytes;
     if (s.kind == ir::StorageKind::activation || s.kind == ir::StorageKind::comm) ++buffers;
   }
-  fmt::print("\nMemory per rank, at the upper bounds of all dimensions\n");
-  fmt::print("  {:<34} {:>14}\n", "weights", megabytes(constants));
-  fmt::print("  {:<34} {:>14}\n", "inputs and outputs (the caller's)", megabytes(inputs + outputs));
+  report.json()["memory"] = {{"weights", constants}, {"inputs_and_outputs", inputs + outputs}};
+  report.print("\nMemory per rank, at the upper bounds of all dimensions\n");
+  report.print("  {:<34} {:>14}\n", "weights", bytes_text(constants));
+  report.print("  {:<34} {:>14}\n", "inputs and outputs (the caller's)", bytes_text(inputs + outputs));
   if (schedule.plan) {
     const ir::MemoryPlan& plan = *schedule.plan;
-    fmt::print("  {:<34} {:>14}\n",
-               fmt::format("arena ({} placed of {} buffers)", plan.placements.size(), buffers),
-               megabytes(plan.arena_bytes));
-    fmt::print("  {:<34} {:>14}\n", "communication segment", megabytes(plan.comm_bytes));
-    fmt::print("  {:<34} {:>14}\n", "planned bytes", megabytes(plan.arena_bytes + plan.comm_bytes));
-    fmt::print("  {:<34} {:>14}\n", "live peak", megabytes(plan.live_peak_bytes));
+    report.json()["memory"].update({{"arena", plan.arena_bytes},
+                                    {"communication_segment", plan.comm_bytes},
+                                    {"live_peak", plan.live_peak_bytes}});
+    report.print("  {:<34} {:>14}\n",
+                 fmt::format("arena ({} placed of {} buffers)", plan.placements.size(), buffers),
+                 bytes_text(plan.arena_bytes));
+    report.print("  {:<34} {:>14}\n", "communication segment", bytes_text(plan.comm_bytes));
+    report.print("  {:<34} {:>14}\n", "planned bytes", bytes_text(plan.arena_bytes + plan.comm_bytes));
+    report.print("  {:<34} {:>14}\n", "live peak", bytes_text(plan.live_peak_bytes));
   }
 }
 
 // Prints measured and simulated values and writes the requested files.
-void tell(const Options& o, const explain::OverlapStory& story, const Schedule& schedule) {
+void tell(const Options& o, Report& report, const explain::OverlapStory& story, const Schedule& schedule) {
   std::vector<std::pair<std::string, const explain::TimelineView*>> views = {
       {"before the passes", &story.first_view}, {"after the passes", &story.last_view}};
   std::vector<std::pair<std::string, explain::TimelineView>> ranks;
   if (!o.measured.empty()) {
     const explain::MeasuredTimeline measured = explain::read_timeline(o.measured);
-    fmt::print("\n{}", compare(story, schedule, measured));
+    report.print("\n{}", compare(story, schedule, measured));
     ranks = explain::views(measured);
     for (const auto& [name, view] : ranks) views.emplace_back("measured, " + name, &view);
   }
-  if (!o.json.empty()) {
-    auto json = nlohmann::ordered_json::parse(explain::to_json(story));
-    json["communication_buffers"] = comm_buffer_json(schedule);
-    write_file(o.json, json.dump(2) + "\n");
-  }
+  report.json().update(nlohmann::ordered_json::parse(explain::to_json(story)));
+  report.json()["communication_buffers"] = comm_buffer_json(schedule);
   if (!o.trace.empty()) write_file(o.trace, explain::chrome_trace(views));
   if (!o.html.empty()) write_file(o.html, explain::html_page(story, views));
 }
@@ -185,12 +184,12 @@ std::pair<std::vector<passes::PassRecord>, explain::OverlapStory> follow(Schedul
 }
 
 // For another tool's trace: the recorded order, and the gain of a better one.
-int explain_trace(const Options& o) {
-  CompileOptions options = o.model.compile_options();
+int explain_trace(const Options& o, Report& report) {
+  CompileOptions options = o.model.compile_options(report);
   frontend::ImportedTrace trace = frontend::import_trace(o.model.model);
   if (options.machine.empty()) options.machine = trace.machine;
   if (!options.passes) options.passes = "braid_schedule";
-  fmt::print("{} trace: {} kernels, {} collectives\n", trace.format, trace.kernels, trace.collectives);
+  report.print("{} trace: {} kernels, {} collectives\n", trace.format, trace.kernels, trace.collectives);
   if (!trace.recorded.empty()) {
     const frontend::RecordedTimes& t = trace.times;
     fmt::print(
@@ -198,36 +197,49 @@ int explain_trace(const Options& o) {
         "{:.3f}\n",
         t.makespan / 1e3, t.compute / 1e3, t.communication / 1e3, t.exposed / 1e3, t.idle / 1e3);
   }
-  for (const std::string& a : trace.assumptions) fmt::print("assumed: {}\n", a);
+  for (const std::string& a : trace.assumptions) report.print("assumed: {}\n", a);
   const auto [records, story] = follow(trace.schedule, options);
-  fmt::print("\n{}", explain::to_text(story));
-  tell(o, story, trace.schedule);
+  report.print("\n{}", explain::to_text(story));
+  tell(o, report, story, trace.schedule);
   return 0;
 }
 
-int run(const Options& o) {
-  if (frontend::looks_like_trace(o.model.model)) return explain_trace(o);
-  const CompileOptions options = o.model.compile_options();
+// Of a compiled program: what its folder tells, without the model.
+int explain_program(const Options& o, Report& report) {
+  tell_program(o.model.model, report);
+  tell_collectives(o.model.model, report);
+  if (o.all) tell_nodes(o.model.model, report);
+  return 0;
+}
+
+int run(const Options& o, Report& report) {
+  if (is_program_dir(o.model.model)) return explain_program(o, report);
+  if (frontend::looks_like_trace(o.model.model)) return explain_trace(o, report);
+  const CompileOptions options = o.model.compile_options(report);
   o.model.refuse_for_text();
   Schedule schedule = lower(options);
-  fmt::print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks,
-             schedule.graph.ranks == 1 ? "" : "s");
-  print_interface(schedule);
-  fmt::print("\n");
-  print_counts("Operations as lowered", count_kinds(schedule));
+  report.print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks,
+               schedule.graph.ranks == 1 ? "" : "s");
+  print_interface(report, schedule);
+  report.print("\n");
+  print_counts(report, "Operations as lowered", count_kinds(schedule));
+  report.json()["program"] = schedule.graph.name;
+  report.json()["ranks"] = schedule.graph.ranks;
+  report.json()["operations"]["lowered"] = count_kinds(schedule);
   const std::size_t lowered = execution_order(schedule).size();
   const auto [records, story] = follow(schedule, options);
-  fmt::print("\n");
-  print_counts("Operations after the passes", count_kinds(schedule));
-  fmt::print("\n{} operations lowered, {} left, in {} kernels and communication steps\n", lowered,
-             execution_order(schedule).size(), schedule.nodes.size());
-  if (o.timing) fmt::print("\nPasses\n{}", passes::to_string(records));
-  if (o.all) print_kernels(schedule);
-  print_collectives(schedule);
-  fmt::print("{}", comm_buffer_text(schedule));
-  print_memory(schedule);
-  if (story.any_collective) fmt::print("\n{}", explain::to_text(story));
-  tell(o, story, schedule);
+  report.print("\n");
+  print_counts(report, "Operations after the passes", count_kinds(schedule));
+  report.json()["operations"]["after_passes"] = count_kinds(schedule);
+  report.print("\n{} operations lowered, {} left, in {} kernels and communication steps\n", lowered,
+               execution_order(schedule).size(), schedule.nodes.size());
+  if (o.timing) report.print("\nPasses\n{}", passes::to_string(records));
+  if (o.all) print_kernels(report, schedule);
+  print_collectives(report, schedule);
+  report.print("{}", comm_buffer_text(schedule));
+  print_memory(report, schedule);
+  if (story.any_collective) report.print("\n{}", explain::to_text(story));
+  tell(o, report, story, schedule);
   return 0;
 }
 
@@ -243,9 +255,9 @@ void add_explain(CLI::App& app, Invocation& chosen) {
       "--kernels");
   command
       ->add_option("MODEL", o->model.model,
-                   "ONNX model, IR text (.braid), or a trace of PyTorch's profiler or Chakra")
+                   "ONNX model, IR text (.braid), folder of a compiled program, or a trace of PyTorch's "
+                   "profiler or Chakra")
       ->required();
-  command->add_option("--json", o->json, "Write the communication figures as JSON");
   command->add_option("--html", o->html, "Write one page with timelines, memory curves and tables");
   command->add_option("--trace", o->trace, "Write the simulated timelines as a Chrome trace");
   command->add_option("--compare", o->measured,
@@ -255,7 +267,7 @@ void add_explain(CLI::App& app, Invocation& chosen) {
   o->model.add_dimensions(*command);
   o->model.add_target(*command);
   o->model.add_passes(*command);
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

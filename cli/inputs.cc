@@ -5,10 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "cli/errors.h"
+#include "cli/execute.h"
+#include "cli/launched.h"
+#include "cli/model_options.h"
 #include "cli/npy.h"
+#include "cli/npz.h"
+#include "cli/option_group.h"
+#include "cli/usage.h"
 #include "frontend/tensor_file.h"
 #include "ir/element.h"
 #include "ir/error.h"
@@ -17,36 +24,64 @@
 namespace braid::cli {
 namespace {
 
-struct FileInput {
+// A tensor that the user gave.
+struct Given {
+  std::string text;  // the option's, for messages
   std::string name;
   int rank = -1;  // -1: all
-  std::string path;
+  ir::Tensor tensor;
 };
 
-FileInput parse(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  FileInput input;
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    ir::user_error(kBadOption, {}, fmt::format("--input {}: malformed", text),
-                   "write --input NAME=FILE.npy or --input NAME@RANK=FILE.npy");
-  }
-  input.name = text.substr(0, equals);
-  input.path = text.substr(equals + 1);
-  const std::size_t at = input.name.rfind('@');
-  if (at != std::string::npos) {
-    const std::string rank = input.name.substr(at + 1);
-    const auto [end, error] = std::from_chars(rank.data(), rank.data() + rank.size(), input.rank);
-    if (error != std::errc{} || end != rank.data() + rank.size() || input.rank < 0) {
-      ir::user_error(kBadOption, {}, fmt::format("--input {}: '{}' is not a rank", text, rank),
-                     "write --input NAME@RANK=FILE.npy");
-    }
-    input.name.resize(at);
-  }
-  return input;
+[[noreturn]] void malformed(const std::string& text) {
+  ir::user_error(
+      kBadOption, {}, fmt::format("--input {}: malformed", text),
+      "write --input NAME=FILE.npy, --input NAME@RANK=FILE.npy, or --input FILE.npz with all of them");
 }
 
-ir::Tensor read(const std::string& path) {
-  return path.ends_with(".pb") ? frontend::read_tensor_file(path).tensor : read_npy(path);
+int parse_rank(const std::string& text, const std::string& digits) {
+  int rank = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  if (error != std::errc{} || end != digits.data() + digits.size() || rank < 0) {
+    ir::user_error(kBadOption, {}, fmt::format("--input {}: '{}' is not a rank", text, digits),
+                   "write --input NAME@RANK=FILE.npy");
+  }
+  return rank;
+}
+
+// The arrays of an archive: "x", or "rank1/x" for one rank.
+void read_archive(const std::string& path, std::vector<Given>& all) {
+  for (auto& [key, tensor] : read_npz(path)) {
+    Given given{path, key, -1, std::move(tensor)};
+    if (const std::size_t slash = key.find('/'); key.starts_with("rank") && slash != std::string::npos) {
+      const std::string digits = key.substr(4, slash - 4);
+      if (!digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos) {
+        given.rank = parse_rank(path, digits);
+        given.name = key.substr(slash + 1);
+      }
+    }
+    all.push_back(std::move(given));
+  }
+}
+
+std::vector<Given> read_files(const std::vector<std::string>& options) {
+  std::vector<Given> all;
+  for (const std::string& text : options) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos && text.ends_with(".npz")) {
+      read_archive(text, all);
+      continue;
+    }
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) malformed(text);
+    Given given{text, text.substr(0, equals), -1, {}};
+    if (const std::size_t at = given.name.rfind('@'); at != std::string::npos) {
+      given.rank = parse_rank(text, given.name.substr(at + 1));
+      given.name.resize(at);
+    }
+    const std::string path = text.substr(equals + 1);
+    given.tensor = path.ends_with(".pb") ? frontend::read_tensor_file(path).tensor : read_npy(path);
+    all.push_back(std::move(given));
+  }
+  return all;
 }
 
 // The same on every rank and machine: std::mt19937_64 is specified, the distributions are not, so they are
@@ -84,7 +119,8 @@ std::int64_t index_limit(const InputSpec& spec, const std::map<std::string, std:
 }  // namespace
 
 void InputOptions::add(CLI::App& command) {
-  command.add_option("--input", files, "NAME=FILE.npy or NAME@RANK=FILE.npy (also .pb)")
+  const OptionGroup group(command, "Inputs");
+  command.add_option("--input", files, "NAME=FILE.npy, NAME@RANK=FILE.npy (also .pb), or FILE.npz with all")
       ->allow_extra_args(false);
   command.add_option("--random", random, "Seed: random values for inputs without a file");
   command
@@ -93,33 +129,34 @@ void InputOptions::add(CLI::App& command) {
       ->check(CLI::PositiveNumber);
 }
 
-std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& specs, int ranks,
-                                                 std::map<std::string, std::int64_t> dims,
-                                                 const InputOptions& options) {
+GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
+                        std::map<std::string, std::int64_t> dims, const InputOptions& options) {
   std::vector<std::vector<std::optional<ir::Tensor>>> found(
       static_cast<std::size_t>(ranks), std::vector<std::optional<ir::Tensor>>(specs.size()));
-  for (const std::string& text : options.files) {
-    const FileInput file = parse(text);
+  for (const Given& given : read_files(options.files)) {
     std::size_t k = 0;
-    while (k < specs.size() && specs[k].name != file.name) ++k;
-    if (k == specs.size() || file.rank >= ranks) {
+    while (k < specs.size() && specs[k].name != given.name) ++k;
+    if (k == specs.size() || given.rank >= ranks) {
       std::vector<std::string> names;
       for (const InputSpec& s : specs) names.push_back(s.name);
-      ir::user_error(
-          kMissingInput, {}, fmt::format("--input {}: the program has no such input", text),
-          fmt::format("inputs are {} on {} rank{}", fmt::join(names, ", "), ranks, ranks == 1 ? "" : "s"));
+      const std::string near = k == specs.size() ? nearest(given.name, names) : "";
+      ir::user_error(kMissingInput, {}, fmt::format("--input {}: the program has no such input", given.text),
+                     fmt::format("{}inputs are {} on {} rank{}",
+                                 near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
+                                 fmt::join(names, ", "), ranks, ranks == 1 ? "" : "s"));
     }
-    const ir::Tensor tensor = read(file.path);
-    for (std::size_t d = 0; d < specs[k].sizes.size() && d < tensor.sizes.size(); ++d) {
-      if (!specs[k].sizes[d].dim.empty()) dims[specs[k].sizes[d].dim] = tensor.sizes[d];
+    for (std::size_t d = 0; d < specs[k].sizes.size() && d < given.tensor.sizes.size(); ++d) {
+      if (!specs[k].sizes[d].dim.empty()) dims[specs[k].sizes[d].dim] = given.tensor.sizes[d];
     }
     for (int r = 0; r < ranks; ++r) {
       // A file for one rank takes precedence over one for all.
-      if (file.rank == r || (file.rank < 0 && !found[static_cast<std::size_t>(r)][k]))
-        found[static_cast<std::size_t>(r)][k] = tensor;
+      if (given.rank == r || (given.rank < 0 && !found[static_cast<std::size_t>(r)][k]))
+        found[static_cast<std::size_t>(r)][k] = given.tensor;
     }
   }
+  GivenInputs inputs;
   for (std::size_t k = 0; k < specs.size(); ++k) {
+    bool drawn = false;
     for (int r = 0; r < ranks; ++r) {
       std::optional<ir::Tensor>& slot = found[static_cast<std::size_t>(r)][k];
       if (slot) continue;
@@ -139,11 +176,42 @@ std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& s
       std::mt19937_64 generator(*options.random * 1000003 + k);
       slot = random_tensor(specs[k].dtype, std::move(sizes), generator,
                            std::min(options.random_max, index_limit(specs[k], dims)));
+      drawn = true;
     }
+    if (drawn) inputs.random.push_back(specs[k].name);
   }
-  std::vector<std::vector<ir::Tensor>> inputs(static_cast<std::size_t>(ranks));
-  for (std::size_t r = 0; r < inputs.size(); ++r) {
-    for (std::optional<ir::Tensor>& t : found[r]) inputs[r].push_back(std::move(*t));
+  inputs.ranks.resize(static_cast<std::size_t>(ranks));
+  for (std::size_t r = 0; r < inputs.ranks.size(); ++r) {
+    for (std::optional<ir::Tensor>& t : found[r]) inputs.ranks[r].push_back(std::move(*t));
+  }
+  return inputs;
+}
+
+GivenInputs make_inputs_or_draw(const ProgramInterface& table, const ModelOptions& model,
+                                InputOptions options, Report& report) {
+  const bool asked = options.random.has_value();
+  if (!asked) options.random = kDefaultSeed;
+  GivenInputs inputs = make_inputs(table, model, options, report);
+  if (!asked && !inputs.random.empty() && launched_rank() <= 0) {
+    fmt::print(stderr, "note: {} {} random (--random {}); give {} with --input NAME=FILE.npy\n",
+               fmt::join(inputs.random, ", "), inputs.random.size() == 1 ? "is" : "are", kDefaultSeed,
+               inputs.random.size() == 1 ? "it" : "them");
+  }
+  return inputs;
+}
+
+GivenInputs make_inputs(const ProgramInterface& table, const ModelOptions& model, const InputOptions& options,
+                        Report& report) {
+  GivenInputs inputs = make_inputs(table.inputs, table.ranks, dim_values(table, model.dim_bounds()), options);
+  nlohmann::ordered_json& list = report.json()["inputs"] = nlohmann::ordered_json::array();
+  for (std::size_t k = 0; k < table.inputs.size(); ++k) {
+    const bool random =
+        std::find(inputs.random.begin(), inputs.random.end(), table.inputs[k].name) != inputs.random.end();
+    list.push_back({{"name", table.inputs[k].name},
+                    {"dtype", to_string(inputs.ranks[0][k].dtype)},
+                    {"shape", inputs.ranks[0][k].sizes},
+                    {"random", random}});
+    if (random) list.back()["seed"] = *options.random;
   }
   return inputs;
 }

@@ -38,10 +38,25 @@ struct InputOptions {
   void add(CLI::App& command);
 };
 
-// Inputs per rank, in the order of `specs`. `dims` are the dimensions for random inputs; files override them.
-// UserErrors: BR0003 for a malformed option, BR0006 for a missing or unknown input.
-std::vector<std::vector<ir::Tensor>> make_inputs(const std::vector<InputSpec>& specs, int ranks,
-                                                 std::map<std::string, std::int64_t> dims,
-                                                 const InputOptions& options);
+struct GivenInputs {
+  std::vector<std::vector<ir::Tensor>> ranks;  // in the order of the program's inputs
+  std::vector<std::string> random;             // names of those that were drawn, on any rank
+};
+
+// `dims` are the dimensions for random inputs; files override them. UserErrors: BR0003 for a malformed option,
+// BR0006 for a missing or unknown input.
+GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
+                        std::map<std::string, std::int64_t> dims, const InputOptions& options);
+
+struct ProgramInterface;
+struct ModelOptions;
+class Report;
+// For a program; "inputs" of the JSON says what they are and which are random.
+GivenInputs make_inputs(const ProgramInterface& table, const ModelOptions& model, const InputOptions& options,
+                        Report& report);
+// Draws missing inputs also without --random, and then says so on standard error.
+inline constexpr std::uint64_t kDefaultSeed = 1;
+GivenInputs make_inputs_or_draw(const ProgramInterface& table, const ModelOptions& model,
+                                InputOptions options, Report& report);
 
 }  // namespace braid::cli

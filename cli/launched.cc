@@ -20,10 +20,15 @@ std::optional<rt::RankEnvironment> launched() {
   return environment;
 }
 
-std::string rank_prefix() {
+int launched_rank() {
   rt::RankEnvironment environment;
-  if (!rt::find_rank_environment(&environment).ok() || environment.size < 2) return {};
-  return fmt::format("rank {}: ", environment.rank);
+  if (!rt::find_rank_environment(&environment).ok() || environment.size < 2) return -1;
+  return environment.rank;
+}
+
+std::string rank_prefix() {
+  const int rank = launched_rank();
+  return rank < 0 ? "" : fmt::format("rank {}: ", rank);
 }
 
 void as_launched_rank(const std::function<void()>& steps) {
@@ -31,7 +36,7 @@ void as_launched_rank(const std::function<void()>& steps) {
     steps();
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}{}\n", rank_prefix(), error.what());
-    throw ReportedError();
+    throw ReportedError(exit_code_of(error));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/execute.h"
+#include "cli/exit_codes.h"
 #include "runtime/comm/bootstrap.h"
 
 namespace braid::cli {
@@ -16,13 +17,20 @@ namespace braid::cli {
 // other.
 std::optional<rt::RankEnvironment> launched();
 
+// The number of a launched rank, -1 otherwise.
+int launched_rank();
 // "rank 2: " in a launched rank, otherwise empty; launched ranks share one terminal.
 std::string rank_prefix();
 
 // An error of a launched rank that is already printed. It is printed before the rank leaves the World, since
 // mpirun ends all ranks as soon as one has ended.
-struct ReportedError : std::runtime_error {
-  ReportedError() : std::runtime_error("its error is printed above") {}
+class ReportedError : public std::runtime_error {
+ public:
+  explicit ReportedError(ExitCode code) : std::runtime_error("its error is printed above"), code_(code) {}
+  ExitCode exit_code() const { return code_; }
+
+ private:
+  ExitCode code_;
 };
 // Runs the steps of a launched rank so.
 void as_launched_rank(const std::function<void()>& steps);

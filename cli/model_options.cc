@@ -8,14 +8,16 @@
 #include <sstream>
 
 #include "cli/errors.h"
+#include "cli/option_group.h"
 #include "explain/overlap_log.h"
+#include "frontend/import.h"
 #include "ir/error.h"
 
 namespace braid::cli {
 namespace {
 
-[[noreturn]] void bad_dim(const std::string& text) {
-  ir::user_error(kBadOption, {}, fmt::format("--dim {}: malformed", text),
+[[noreturn]] void bad_dim(const std::string& given) {
+  ir::user_error(kBadOption, {}, given + ": malformed",
                  "write --dim NAME=SIZE or --dim NAME=MIN..MAX with sizes of at least 0");
 }
 
@@ -24,6 +26,15 @@ std::int64_t number(std::string_view digits, const std::string& whole) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || value < 0) bad_dim(whole);
   return value;
+}
+
+// "4" or "1..8".
+ir::Bounds parse_bounds(std::string_view value, const std::string& given) {
+  const std::size_t dots = value.find("..");
+  if (dots != std::string_view::npos)
+    return {number(value.substr(0, dots), given), number(value.substr(dots + 2), given)};
+  const std::int64_t size = number(value, given);
+  return {size, size};
 }
 
 std::pair<std::string, std::string> split_pair(const std::string& text, const char* option) {
@@ -39,28 +50,27 @@ std::pair<std::string, std::string> split_pair(const std::string& text, const ch
 std::pair<std::string, ir::Bounds> parse_dim(const std::string& text) {
   // The last '=': names of dimensions may contain any character.
   const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0) bad_dim(text);
-  const std::string_view value = std::string_view(text).substr(equals + 1);
-  const std::size_t dots = value.find("..");
-  ir::Bounds bounds;
-  if (dots == std::string_view::npos) {
-    bounds.min = bounds.max = number(value, text);
-  } else {
-    bounds = {number(value.substr(0, dots), text), number(value.substr(dots + 2), text)};
-  }
-  return {text.substr(0, equals), bounds};
+  const std::string given = "--dim " + text;
+  if (equals == std::string::npos || equals == 0) bad_dim(given);
+  return {text.substr(0, equals), parse_bounds(std::string_view(text).substr(equals + 1), given)};
 }
 
 void ModelOptions::add_dimensions(CLI::App& command) {
+  const OptionGroup group(command, "Model");
   command.add_option("--ranks", ranks, "Number of ranks (world size)")->check(CLI::Range(1, 1024));
   command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")
       ->allow_extra_args(false);
+  command.add_option("--default-dim", default_dim,
+                     "MAX or MIN..MAX for all dimensions without --dim (a MAX alone: 1..MAX)");
   command.add_option("--alias", aliases, "OUT=IN: the output shares the input's memory")
       ->allow_extra_args(false);
 }
 
 void ModelOptions::add_passes(CLI::App& command) {
-  command.add_option("--passes", passes, "Comma-separated pass list instead of the default one");
+  const OptionGroup group(command, "Passes and costs");
+  command.add_option("--passes", passes,
+                     "Comma-separated pass list instead of the default one; with options: name:a=1:b=2, or "
+                     "quoted 'name{a=1,b=2}'");
   command.add_option("--disable", disable, "Passes to skip")->delimiter(',')->allow_extra_args(false);
   command.add_option("--print-after", print_after, "Passes after which to print the IR, or 'all'")
       ->delimiter(',')
@@ -90,15 +100,17 @@ void ModelOptions::add_passes(CLI::App& command) {
 }
 
 void ModelOptions::add_target(CLI::App& command) {
+  const OptionGroup group(command, "Model");
   command.add_option("--target", target, "cpu, cuda, or cuda:sm_80,sm_90");
 }
 
-CompileOptions ModelOptions::compile_options() const {
+CompileOptions ModelOptions::compile_options(const Report& report) const {
   for (const std::string& p : plugins) passes::load_plugin(p);
   CompileOptions options;
   options.model = model;
   options.import.ranks = ranks;
   options.import.dims = dim_bounds();
+  options.import.dims.merge(default_dims());
   for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, "--alias"));
   if (!passes.empty()) options.passes = passes;
   options.run.verify = !no_verify;
@@ -110,7 +122,7 @@ CompileOptions ModelOptions::compile_options() const {
   for (const std::string& f : force_kernels) options.force_kernels.push_back(passes::parse_forced_kernel(f));
   if (memory_cap >= 0) options.memory_cap = memory_cap;
   if (bisect >= 0) options.run.bisect = bisect;
-  options.run.print = [](const std::string& text) { fmt::print("{}", text); };
+  options.run.print = [&report](const std::string& text) { report.text(text); };
   if (auto log = explain::overlap_log_observer()) options.run.observers.push_back(*log);
   const std::size_t colon = target.find(':');
   options.target = target.substr(0, colon);
@@ -168,6 +180,18 @@ void ModelOptions::refuse_for_text() const {
                    fmt::format("--alias {}: IR text has its own aliases", aliases[0]),
                    "write the alias into the text: NAME: f32[...] output alias $INPUT");
   }
+}
+
+std::map<std::string, ir::Bounds> ModelOptions::default_dims() const {
+  if (default_dim.empty() || model.empty() || model.ends_with(".braid")) return {};
+  ir::Bounds fallback = parse_bounds(default_dim, "--default-dim " + default_dim);
+  if (default_dim.find("..") == std::string::npos) fallback.min = std::min<std::int64_t>(1, fallback.max);
+  const std::map<std::string, ir::Bounds> added = frontend::default_dims(model, dim_bounds(), fallback);
+  for (const auto& [name, b] : added) {
+    fmt::print(stderr, "note: dimension '{}' is not given: --default-dim makes it {}..{}\n", name, b.min,
+               b.max);
+  }
+  return added;
 }
 
 std::map<std::string, ir::Bounds> ModelOptions::dim_bounds() const {

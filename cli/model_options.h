@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/report.h"
 #include "driver/compile.h"
 
 namespace CLI {
@@ -18,6 +19,7 @@ struct ModelOptions {
   std::string model;
   int ranks = 1;
   std::vector<std::string> dims;     // NAME=V or NAME=MIN..MAX
+  std::string default_dim;           // SIZE or MIN..MAX for all others; a SIZE is 1..SIZE
   std::vector<std::string> aliases;  // OUT=IN
   std::string passes;
   std::vector<std::string> disable;
@@ -32,14 +34,17 @@ struct ModelOptions {
   std::vector<std::string> force_kernels;  // COLLECTIVE=KERNEL[:blocking]
   std::string link;                        // LATENCY,BANDWIDTH of a paced link; empty: none
 
-  void add_dimensions(CLI::App& command);  // --ranks --dim --alias
+  void add_dimensions(CLI::App& command);  // --ranks --dim --default-dim --alias
   void add_passes(
       CLI::App& command);  // --passes --disable --print-after --plugin --bisect --no-verify --machine
                            // --costs --memory-cap --force-kernel --link
   void add_target(CLI::App& command);  // --target
 
-  // Loads the plug-ins. UserError BR0003 for a malformed option.
-  CompileOptions compile_options() const;
+  // Loads the plug-ins. --print-after prints through the report, which must outlive the result. UserError BR0003 for a
+  // malformed option.
+  CompileOptions compile_options(const Report& report) const;
+  // What --default-dim gives the dimensions of `model` that --dim leaves out, said on standard error.
+  std::map<std::string, ir::Bounds> default_dims() const;
   // UserError BR0003 if MODEL is IR text and options are given that apply only to models (--dim, --alias): a
   // text has its own dimensions and aliases.
   void refuse_for_text() const;

@@ -6,6 +6,7 @@
 
 #include "cli/errors.h"
 #include "cli/write_file.h"
+#include "frontend/errors.h"
 #include "ir/error.h"
 
 namespace braid::cli {
@@ -69,8 +70,12 @@ std::vector<std::int64_t> parse_shape(const std::string& path, std::string_view 
 
 ir::Tensor read_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) ir::user_error(kBadNpy, {.file = path}, "cannot open the file", "check the path");
-  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  if (!file)
+    ir::user_error(frontend::kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
+  return parse_npy(path, std::string{std::istreambuf_iterator<char>(file), {}});
+}
+
+ir::Tensor parse_npy(const std::string& path, std::string_view all) {
   if (all.size() < 10 || all.compare(0, kMagic.size(), kMagic) != 0)
     bad(path, "it does not begin with NumPy's magic");
   const int major = static_cast<unsigned char>(all[6]);
@@ -82,7 +87,7 @@ ir::Tensor read_npy(const std::string& path) {
   }
   const std::size_t start = 8 + length_bytes;
   if (all.size() < start + header_length) bad(path, "it is truncated in its header");
-  const std::string_view header = std::string_view(all).substr(start, header_length);
+  const std::string_view header = all.substr(start, header_length);
 
   ir::Tensor tensor;
   const std::string_view descr = after_key(header, "descr");
@@ -104,7 +109,9 @@ ir::Tensor read_npy(const std::string& path) {
   return tensor;
 }
 
-void write_npy(const std::string& path, const ir::Tensor& given) {
+void write_npy(const std::string& path, const ir::Tensor& tensor) { write_file(path, npy_content(tensor)); }
+
+std::string npy_content(const ir::Tensor& given) {
   ir::Tensor widened;
   const ir::Tensor* tensor = &given;
   if (given.dtype == ir::DType::bf16) {
@@ -125,12 +132,12 @@ void write_npy(const std::string& path, const ir::Tensor& given) {
   // The data begin at a multiple of 64 bytes; the header ends with a newline.
   header.append(63 - (10 + header.size()) % 64, ' ');
   header += '\n';
-  const char version_and_length[4] = {1, 0, static_cast<char>(header.size() & 0xff),
-                                      static_cast<char>(header.size() >> 8)};
-  write_file(path, {kMagic,
-                    {version_and_length, sizeof version_and_length},
-                    header,
-                    {reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size()}});
+  std::string content(kMagic);
+  for (const int c : {1, 0, static_cast<int>(header.size() & 0xff), static_cast<int>(header.size() >> 8)})
+    content += static_cast<char>(c);
+  content += header;
+  content.append(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
+  return content;
 }
 
 }  // namespace braid::cli

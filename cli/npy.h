@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ir/tensor.h"
 
@@ -12,5 +14,13 @@ namespace braid::cli {
 ir::Tensor read_npy(const std::string& path);
 // bf16 has no NumPy type and is written as float32. UserError BR0010 if the file cannot be written.
 void write_npy(const std::string& path, const ir::Tensor& tensor);
+
+// The same of a file's content; `path` is for messages. npz.h keeps such contents in an archive.
+ir::Tensor parse_npy(const std::string& path, std::string_view content);
+std::string npy_content(const ir::Tensor& tensor);
+
+// The same of a file's content; `path` is for messages. npz.h keeps such contents in an archive.
+ir::Tensor parse_npy(const std::string& path, std::string_view content);
+std::string npy_content(const ir::Tensor& tensor);
 
 }  // namespace braid::cli

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/report.h"
 #include "frontend/op_registry.h"
 #include "passes/pass.h"
 
@@ -20,16 +21,15 @@ std::string versions(const frontend::OpSpec& op) {
                                              : fmt::format("{}-{}", op.first_version, op.last_version);
 }
 
-int print_table() {
+void print_table(const Report& report) {
   for (const frontend::OpSpec& op : frontend::all_ops()) {
     std::string types;
     for (ir::DType t : op.types.list()) types += (types.empty() ? "" : " ") + std::string(ir::to_string(t));
-    fmt::print("{:<14} {:<24} {:<8} {}\n", domain_name(op), op.name, versions(op), types);
+    report.print("{:<14} {:<24} {:<8} {}\n", domain_name(op), op.name, versions(op), types);
   }
-  return 0;
 }
 
-int print_json() {
+void list_json(Report& report) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const frontend::OpSpec& op : frontend::all_ops()) {
     nlohmann::ordered_json types = nlohmann::ordered_json::array();
@@ -40,27 +40,26 @@ int print_json() {
                     {"last_version", op.last_version},
                     {"types", types}});
   }
-  fmt::print("{}\n", list.dump(2));
-  return 0;
+  report.json()["operators"] = std::move(list);
 }
 
 }  // namespace
 
 void add_ops(CLI::App& app, Invocation& chosen) {
   struct Options {
-    bool json = false;
     std::vector<std::string> plugins;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("ops", "List the supported ONNX operators with versions and types");
   command->footer("Example: braid ops --json");
-  command->add_flag("--json", o->json, "As JSON");
   command->add_option("--plugin", o->plugins, "Shared libraries with additional operators")
       ->allow_extra_args(false);
   command->callback([o, &chosen] {
-    chosen = [o] {
+    chosen = [o](Report& report) {
       for (const std::string& path : o->plugins) passes::load_plugin(path);
-      return o->json ? print_json() : print_table();
+      list_json(report);
+      print_table(report);
+      return 0;
     };
   });
 }

@@ -4,12 +4,15 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "analysis/costs/machine.h"
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/model_options.h"
-#include "cli/write_file.h"
+#include "cli/pass_json.h"
+#include "cli/pipeline_input.h"
+#include "cli/report.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 
@@ -24,16 +27,18 @@ struct Options {
   bool timing = false;
 };
 
-int run(const Options& o) {
-  CompileOptions options = o.model.compile_options();  // loads plug-ins: their passes are listed too
+int run(const Options& o, Report& report) {
+  CompileOptions options = o.model.compile_options(report);  // loads plug-ins: their passes are listed too
   o.model.refuse_for_text();
   if (o.list) {
-    fmt::print("{}", passes::list_passes());
+    report.json()["passes"] = known_passes_json();
+    report.print("{}", passes::list_passes());
     return 0;
   }
   if (o.machines) {
     for (const std::string& name : analysis::machine_names()) {
-      fmt::print("{}", analysis::to_string(analysis::load_machine(name)));
+      report.json()["machines"].push_back(name);
+      report.print("{}", analysis::to_string(analysis::load_machine(name)));
     }
     return 0;
   }
@@ -44,11 +49,8 @@ int run(const Options& o) {
   const std::vector<passes::PassRecord> records = optimise(schedule, options);
   if (o.timing) fmt::print(stderr, "{}", passes::to_string(records));
   const std::string text = ir::print(schedule);
-  if (o.output.empty() || o.output == "-") {
-    fmt::print("{}", text);
-    return 0;
-  }
-  write_file(o.output, text);
+  report.json()["passes"] = passes_json(records);
+  write_output(report, "text", o.output, text);
   return 0;
 }
 
@@ -66,7 +68,7 @@ void add_opt(CLI::App& app, Invocation& chosen) {
   o->model.add_dimensions(*command);
   o->model.add_target(*command);
   o->model.add_passes(*command);
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

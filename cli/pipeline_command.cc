@@ -4,10 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cli/errors.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
+#include "cli/report.h"
 #include "ir/error.h"
 #include "pipeline/csv.h"
 #include "pipeline/draw_text.h"
@@ -25,18 +27,20 @@ struct GenerateOptions {
   std::string output;
 };
 
-int list_schedules() {
-  fmt::print("{:<22} {:<16} {:<28}\n", "schedule", "also", "sizes");
+int list_schedules(Report& report) {
+  report.print("{:<22} {:<16} {:<28}\n", "schedule", "also", "sizes");
   for (const pipeline::Generator& g : pipeline::generators()) {
-    fmt::print("{:<22} {:<16} {:<28} {}\n", g.name, g.alias, g.sizes, g.summary);
+    report.print("{:<22} {:<16} {:<28} {}\n", g.name, g.alias, g.sizes, g.summary);
+    report.json()["schedules"].push_back(
+        {{"name", g.name}, {"also", g.alias}, {"sizes", g.sizes}, {"summary", g.summary}});
   }
-  fmt::print("P ranks, S stages, M micro-batches, V any number\n");
+  report.print("P ranks, S stages, M micro-batches, V any number\n");
   return 0;
 }
 
-int generate(const GenerateOptions& o) {
-  if (o.list) return list_schedules();
-  write_output(o.output,
+int generate(const GenerateOptions& o, Report& report) {
+  if (o.list) return list_schedules(report);
+  write_output(report, "csv", o.output,
                pipeline::print(o.input.read(), o.crlf ? pipeline::LineEnd::crlf : pipeline::LineEnd::lf));
   return 0;
 }
@@ -58,10 +62,10 @@ std::string each_rank(const pipeline::PerRank<pipeline::RankMemory>& memory, Val
   return equal ? fmt::format("{} on each rank", value(memory[0])) : text;
 }
 
-int show(const ShowOptions& o) {
+int show(const ShowOptions& o, Report& report) {
   const pipeline::PipelineSchedule schedule = o.input.read();
   if (schedule.ranks() == 0) {
-    fmt::print("an empty schedule\n");
+    report.print("an empty schedule\n");
     return 0;
   }
   validate(schedule, {.transfers = has_transfers(schedule)});
@@ -69,14 +73,21 @@ int show(const ShowOptions& o) {
   const pipeline::Simulation simulation = simulate(schedule, costs);
   const pipeline::PerRank<pipeline::RankMemory> memory = memory_timeline(schedule, costs, simulation);
   const double all = simulation.makespan.us() * schedule.ranks();
-  fmt::print("{} ranks, {} stages ({}), {} micro-batches\n", schedule.ranks(), schedule.stages(),
-             pipeline::placement_text(schedule.rank_of_stage, schedule.ranks()), schedule.microbatches);
-  fmt::print("F = I = W = 1, B = 2, transfers nothing: makespan {}, idle {:.1f} %\n",
-             simulation.makespan.us(), all > 0 ? 100 * simulation.idle().us() / all : 0.0);
-  fmt::print("peak activations, each of one stage and micro-batch: {}\n",
-             each_rank(memory, [](const pipeline::RankMemory& m) { return m.peak; }));
-  fmt::print("{}",
-             draw_text(schedule, simulation, {.unit = analysis::Time::from_us(1), .columns = o.columns}));
+  report.print("{} ranks, {} stages ({}), {} micro-batches\n", schedule.ranks(), schedule.stages(),
+               pipeline::placement_text(schedule.rank_of_stage, schedule.ranks()), schedule.microbatches);
+  report.print("F = I = W = 1, B = 2, transfers nothing: makespan {}, idle {:.1f} %\n",
+               simulation.makespan.us(), all > 0 ? 100 * simulation.idle().us() / all : 0.0);
+  report.print("peak activations, each of one stage and micro-batch: {}\n",
+               each_rank(memory, [](const pipeline::RankMemory& m) { return m.peak; }));
+  report.json() = {{"ranks", schedule.ranks()},
+                   {"stages", schedule.stages()},
+                   {"placement", pipeline::placement_text(schedule.rank_of_stage, schedule.ranks())},
+                   {"microbatches", schedule.microbatches},
+                   {"makespan_us", simulation.makespan.us()},
+                   {"idle_us", simulation.idle().us()}};
+  for (const pipeline::RankMemory& m : memory) report.json()["peak_activations"].push_back(m.peak);
+  report.print("{}",
+               draw_text(schedule, simulation, {.unit = analysis::Time::from_us(1), .columns = o.columns}));
   return 0;
 }
 
@@ -88,7 +99,7 @@ void add_generate(CLI::App& pipeline, Invocation& chosen) {
   command->add_flag("--list", o->list, "List the schedules and the sizes for which they are defined");
   command->add_flag("--crlf", o->crlf, "End lines as Python's csv module does");
   command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
-  command->callback([o, &chosen] { chosen = [o] { return generate(*o); }; });
+  command->callback([o, &chosen] { chosen = [o](Report& report) { return generate(*o, report); }; });
 }
 
 void add_show(CLI::App& pipeline, Invocation& chosen) {
@@ -99,8 +110,9 @@ void add_show(CLI::App& pipeline, Invocation& chosen) {
   o->input.add_generator(*command);
   command->add_option("--columns", o->columns, "Characters to draw at most (default 200)")
       ->check(CLI::PositiveNumber);
-  command->callback(
-      [o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return show(*o); }); }; });
+  command->callback([o, &chosen] {
+    chosen = [o](Report& report) { return o->input.naming_file([&] { return show(*o, report); }); };
+  });
 }
 
 }  // namespace
@@ -108,6 +120,7 @@ void add_show(CLI::App& pipeline, Invocation& chosen) {
 void add_pipeline(CLI::App& app, Invocation& chosen) {
   CLI::App* command =
       app.add_subcommand("pipeline", "Generate, lower, check, simulate, search and draw pipeline schedules");
+  command->footer("Example: braid pipeline show --schedule 1F1B --ranks 4 --microbatches 8");
   command->require_subcommand(1);
   add_generate(*command, chosen);
   add_pipeline_lower(*command, chosen);

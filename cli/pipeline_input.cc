@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "cli/errors.h"
 #include "cli/write_file.h"
@@ -132,12 +133,14 @@ bool has_transfers(const pipeline::PipelineSchedule& schedule) {
   });
 }
 
-void write_output(const std::string& path, const std::string& text) {
+void write_output(Report& report, const char* key, const std::string& path, const std::string& text) {
   if (path.empty() || path == "-") {
-    fmt::print("{}", text);
+    report.json()[key] = text;
+    report.text(text);
     return;
   }
   write_file(path, text);
+  report.json()[key] = path;
 }
 
 }  // namespace braid::cli

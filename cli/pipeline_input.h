@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "cli/report.h"
 #include "pipeline/schedule.h"
 
 namespace CLI {
@@ -36,7 +37,8 @@ struct PipelineInput {
 // Whether the rows already contain SENDs and RECVs.
 bool has_transfers(const pipeline::PipelineSchedule& schedule);
 
-// Writes to the file, or to the terminal for "" and "-". Throws BR0010.
-void write_output(const std::string& path, const std::string& text);
+// Writes to the file, or to the terminal for "" and "-". In the JSON, `key` is the text or the file's path. Throws
+// BR0010.
+void write_output(Report& report, const char* key, const std::string& path, const std::string& text);
 
 }  // namespace braid::cli

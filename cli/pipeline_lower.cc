@@ -5,10 +5,12 @@
 #include <charconv>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cli/errors.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
+#include "cli/report.h"
 #include "ir/error.h"
 #include "pipeline/csv.h"
 #include "pipeline/lower.h"
@@ -59,7 +61,7 @@ pipeline::LowerOptions lower_options(const Options& o) {
   return options;
 }
 
-int lower_schedule(const Options& o) {
+int lower_schedule(const Options& o, Report& report) {
   const pipeline::LowerOptions options = lower_options(o);
   const pipeline::PipelineSchedule schedule = o.input.read();
   if (has_transfers(schedule)) {
@@ -68,15 +70,16 @@ int lower_schedule(const Options& o) {
   }
   const pipeline::Lowered lowered = lower(schedule, options);
   if (!lowered.deferral_left_out.empty()) {
+    report.json()["deferral_left_out"] = lowered.deferral_left_out;
     fmt::print(stderr, "RECVs are not moved: deferral is not safe\n{}", lowered.deferral_left_out);
     if (lowered.deferral_left_out.back() != '\n') fmt::print(stderr, "\n");
   }
-  write_output(o.output, pipeline::print(lowered.schedule));
+  write_output(report, "csv", o.output, pipeline::print(lowered.schedule));
   return 0;
 }
 
 // Checks a file with transfers as it is, and one with computations alone as lowered.
-int check(const Options& o) {
+int check(const Options& o, Report& report) {
   const pipeline::QueuePolicy policy = pipeline::parse_queue_policy(o.channels);
   const pipeline::PipelineSchedule input = o.input.read();
   const bool lowered = has_transfers(input);
@@ -86,7 +89,8 @@ int check(const Options& o) {
   ir::internal_check(contradiction.empty(), "the certificate does not hold: {}", contradiction);
   std::string text = to_text(schedule, pipeline::Proof(certificate));
   while (text.ends_with('\n')) text.pop_back();
-  fmt::print("{}{}\n", lowered ? "" : "lowered: ", text);
+  report.json() = {{"deadlock_free", true}, {"lowered_first", !lowered}, {"proof", text}};
+  report.print("{}{}\n", lowered ? "" : "lowered: ", text);
   return 0;
 }
 
@@ -122,8 +126,9 @@ void add_pipeline_lower(CLI::App& pipeline, Invocation& chosen) {
   command->add_flag("--defer-recv-if-safe", o->if_safe,
                     "The same, but leave them in place if that is not safe");
   command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
-  command->callback(
-      [o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return lower_schedule(*o); }); }; });
+  command->callback([o, &chosen] {
+    chosen = [o](Report& report) { return o->input.naming_file([&] { return lower_schedule(*o, report); }); };
+  });
 }
 
 void add_pipeline_check(CLI::App& pipeline, Invocation& chosen) {
@@ -135,8 +140,9 @@ void add_pipeline_check(CLI::App& pipeline, Invocation& chosen) {
   o->input.add_generator(*command);
   command->add_option("--channels", o->channels,
                       "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
-  command->callback(
-      [o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return check(*o); }); }; });
+  command->callback([o, &chosen] {
+    chosen = [o](Report& report) { return o->input.naming_file([&] { return check(*o, report); }); };
+  });
 }
 
 }  // namespace braid::cli

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -33,17 +34,41 @@ struct Options {
   std::string output;
 };
 
-// "1.5" or "1.5,2,1": one number for all, or one for each.
+// What a number of bytes may end with: powers of ten, or of two.
+struct Unit {
+  std::string_view name;
+  double bytes;
+};
+constexpr Unit kUnits[] = {{"B", 1},    {"kB", 1e3},   {"KB", 1e3},      {"MB", 1e6},
+                           {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+
+// The factor of the unit at `at`, which moves behind it; 1 if there is none.
+double unit(const char*& at, const char* end) {
+  const std::string_view rest(at, static_cast<std::size_t>(end - at));
+  const std::string_view word = rest.substr(0, rest.find(','));
+  for (const Unit& u : kUnits) {
+    if (word != u.name) continue;
+    at += word.size();
+    return u.bytes;
+  }
+  return 1;
+}
+
+// "1.5" or "1.5,2,1": one number for all, or one for each; of bytes, with units.
 std::vector<double> numbers(const std::string& option, const std::string& text, std::size_t count) {
+  const bool of_bytes = option.find("byte") != std::string::npos;
   std::vector<double> values;
   const char* at = text.data();
   const char* const end = at + text.size();
   while (true) {
     double value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
+    auto [next, error] = std::from_chars(at, end, value);
+    if (of_bytes && error == std::errc()) value *= unit(next, end);
     if (error != std::errc() || !std::isfinite(value) || value < 0 || (next != end && *next != ',')) {
       ir::user_error(kBadOption, {}, fmt::format("{} {}: malformed", option, text),
-                     "give non-negative numbers, separated by commas");
+                     of_bytes
+                         ? "give non-negative numbers, separated by commas; units: kB, MB, GB, KiB, MiB, GiB"
+                         : "give non-negative numbers, separated by commas");
     }
     values.push_back(value);
     if (next == end) break;
@@ -126,7 +151,7 @@ Task task(const Options& o) {
   return {std::move(p), std::nullopt};
 }
 
-int run(const Options& o) {
+int run(const Options& o, Report& report) {
   const Task searched = task(o);
   const pipeline::SearchProblem& p = searched.problem;
   const std::vector<pipeline::NamedSchedule> known = known_schedules(p);
@@ -138,8 +163,13 @@ int run(const Options& o) {
   const pipeline::PipelineSchedule schedule =
       o.lowered ? result.executable.lowered : to_schedule(p, result.executable.orders);
   const bool to_terminal = o.output.empty() || o.output == "-";
-  fmt::print(to_terminal ? stderr : stdout, "{}", to_text(result));
-  write_output(o.output, pipeline::print(schedule));
+  report.json()["result"] = to_text(result);
+  if (to_terminal) {
+    fmt::print(stderr, "{}", to_text(result));
+  } else {
+    report.text(to_text(result));
+  }
+  write_output(report, "csv", o.output, pipeline::print(schedule));
   return 0;
 }
 
@@ -172,7 +202,9 @@ void add_pipeline_search(CLI::App& pipeline, Invocation& chosen) {
   command
       ->add_option("--weight-bytes", o->weight_bytes, "The part of it that remains from I to W (default 0)")
       ->excludes(costs);
-  command->add_option("--byte-cap", o->byte_cap, "Maximum bytes of activations on a rank (default: no cap)");
+  command->add_option(
+      "--byte-cap", o->byte_cap,
+      "Maximum bytes of activations on a rank, for example 40GB (10^9 each) or 32GiB (default: no cap)");
   command->add_option("--budget", o->budget, "Candidates to examine (default: some seconds)")
       ->check(CLI::NonNegativeNumber);
   command->add_option(
@@ -180,7 +212,7 @@ void add_pipeline_search(CLI::App& pipeline, Invocation& chosen) {
       "How transfers share queues: rank, pair or edge, with :K for K buffered messages (default edge)");
   command->add_flag("--lowered", o->lowered, "Write the schedule with its transfers");
   command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

@@ -4,10 +4,14 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "cli/bytes_text.h"
 #include "cli/errors.h"
+#include "cli/exit_codes.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
+#include "cli/report.h"
 #include "ir/error.h"
 #include "pipeline/chrome_trace.h"
 #include "pipeline/draw_svg.h"
@@ -33,55 +37,51 @@ pipeline::PipelineSchedule with_transfers(const Options& o, pipeline::QueuePolic
   return lower(schedule, {.channels = policy}).schedule;
 }
 
-int print_steps(const Options& o, const pipeline::PipelineSchedule& schedule) {
+int print_steps(const Options& o, Report& report, const pipeline::PipelineSchedule& schedule) {
   const pipeline::StepTable table = step_table(schedule, {.peek = o.peek});
   if (table.deadlock()) {
-    fmt::print("{}", deadlock_report(schedule, table));
-    return 1;
+    report.json() = {{"deadlock", deadlock_report(schedule, table)}};
+    report.print("{}", deadlock_report(schedule, table));
+    return kNegative;
   }
-  fmt::print("{}{} steps\n", to_text(schedule, table), table.steps);
+  report.json() = {{"steps", table.steps}, {"table", to_text(schedule, table)}};
+  report.print("{}{} steps\n", to_text(schedule, table), table.steps);
   return 0;
 }
 
-std::string size(std::int64_t bytes) {
-  if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
-  if (bytes < std::int64_t{10} << 20) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
-  if (bytes < std::int64_t{10} << 30)
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
-}
-
-void print_times(const pipeline::Simulation& simulation,
+void print_times(Report& report, const pipeline::Simulation& simulation,
                  const pipeline::PerRank<pipeline::RankMemory>& memory) {
   const double all = simulation.makespan.us() * static_cast<double>(simulation.ranks.size());
-  fmt::print("makespan {:.3f} us, idle {:.1f} %\n", simulation.makespan.us(),
-             all > 0 ? 100 * simulation.idle().us() / all : 0.0);
-  fmt::print("{:<6}{:>12}{:>12}{:>12}{:>14}{:>12}  {:>10}{:>14}{:>12}{:>12}{:>12}{:>12}\n", "rank", "busy us",
-             "skew", "dependency", "head of line", "tail", "peak", "arena", "parameters", "gradients",
-             "activations", "received");
+  report.json() = {{"makespan_us", simulation.makespan.us()}, {"idle_us", simulation.idle().us()}};
+  report.print("makespan {:.3f} us, idle {:.1f} %\n", simulation.makespan.us(),
+               all > 0 ? 100 * simulation.idle().us() / all : 0.0);
+  report.print("{:<6}{:>12}{:>12}{:>12}{:>14}{:>12}  {:>10}{:>14}{:>12}{:>12}{:>12}{:>12}\n", "rank",
+               "busy us", "skew", "dependency", "head of line", "tail", "peak", "arena", "parameters",
+               "gradients", "activations", "received");
   for (const int r : simulation.ranks.ids()) {
     const pipeline::ComputeStreamTimes& t = simulation.ranks[r];
     const pipeline::RankMemory& m = memory[r];
     fmt::print(
         "{:<6} {:>11.3f} {:>11.3f} {:>11.3f} {:>13.3f} {:>11.3f}  {:>10} {:>13} {:>11} {:>11} {:>11} "
         "{:>11}\n",
-        r, t.busy.us(), t.skew.us(), t.dependency.us(), t.head_of_line.us(), t.tail.us(), size(m.peak),
-        size(m.arena_bytes), size(m.at_peak[0]), size(m.at_peak[1]), size(m.at_peak[2]), size(m.at_peak[3]));
+        r, t.busy.us(), t.skew.us(), t.dependency.us(), t.head_of_line.us(), t.tail.us(), bytes_text(m.peak),
+        bytes_text(m.arena_bytes), bytes_text(m.at_peak[0]), bytes_text(m.at_peak[1]),
+        bytes_text(m.at_peak[2]), bytes_text(m.at_peak[3]));
   }
 }
 
-int run(const Options& o) {
+int run(const Options& o, Report& report) {
   const pipeline::QueuePolicy policy = pipeline::parse_queue_policy(o.channels);
   const pipeline::PipelineSchedule schedule = with_transfers(o, policy);
-  if (o.steps || o.peek) return print_steps(o, schedule);
+  if (o.steps || o.peek) return print_steps(o, report, schedule);
   const pipeline::PipelineCosts costs =
       o.costs.empty() ? unit_costs(schedule) : pipeline::read_costs(o.costs, schedule.stages());
   const pipeline::Simulation simulation = simulate(schedule, costs, policy);
   const pipeline::PerRank<pipeline::RankMemory> memory = memory_timeline(schedule, costs, simulation);
-  print_times(simulation, memory);
-  if (o.draw) fmt::print("{}", draw_text(schedule, simulation));
-  if (!o.trace.empty()) write_output(o.trace, chrome_trace(schedule, simulation, memory));
-  if (!o.svg.empty()) write_output(o.svg, draw_svg(schedule, simulation, memory));
+  print_times(report, simulation, memory);
+  if (o.draw) report.print("{}", draw_text(schedule, simulation));
+  if (!o.trace.empty()) write_output(report, "trace", o.trace, chrome_trace(schedule, simulation, memory));
+  if (!o.svg.empty()) write_output(report, "svg", o.svg, draw_svg(schedule, simulation, memory));
   return 0;
 }
 
@@ -111,7 +111,9 @@ void add_pipeline_simulate(CLI::App& pipeline, Invocation& chosen) {
   CLI::Option* trace = command->add_option("--trace", o->trace, "Write a Chrome trace");
   CLI::Option* svg = command->add_option("--svg", o->svg, "Write an SVG picture");
   for (CLI::Option* weighted : {costs, draw, trace, svg}) weighted->excludes(steps)->excludes(peek);
-  command->callback([o, &chosen] { chosen = [o] { return o->input.naming_file([o] { return run(*o); }); }; });
+  command->callback([o, &chosen] {
+    chosen = [o](Report& report) { return o->input.naming_file([&] { return run(*o, report); }); };
+  });
 }
 
 }  // namespace braid::cli

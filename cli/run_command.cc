@@ -6,12 +6,18 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/execute.h"
+#include "cli/launched.h"
 #include "cli/model_options.h"
 #include "cli/npy.h"
+#include "cli/npz.h"
 #include "cli/open_model.h"
+#include "cli/output_names.h"
+#include "cli/report.h"
+#include "cli/tensor_text.h"
 #include "cli/write_file.h"
 #include "codegen/temp_dir.h"
 #include "explain/measured_timeline_json.h"
@@ -25,28 +31,38 @@ struct Options {
   ExecuteOptions execute;
   std::string output;
   std::string trace, costs;
+  bool print = false;
 };
+
+bool is_archive(const std::string& output) { return output.ends_with(".npz"); }
+
+// Ranks of a launcher write an archive each.
+std::string path_of_launched_rank(std::string path, const std::vector<RankResult>& results) {
+  if (launched()) path.insert(path.size() - 4, fmt::format(".rank{}", results[0].rank));
+  return path;
+}
 
 std::string shape_text(const ir::Tensor& t) {
   return fmt::format("{}[{}]", to_string(t.dtype), fmt::join(t.sizes, ", "));
 }
 
-// A file for each output; if two names would become one, the later one gets a number.
-std::vector<std::string> file_names(const ProgramInterface& table) {
-  std::vector<std::string> out;
-  for (const auto& output : table.outputs) {
-    std::string name = output.name;
-    for (char& c : name) {
-      if (c == '/' || c == '\0') c = '_';
+// One archive for all ranks, whose arrays are then "rank<r>/<name>" as --input takes them; or folders of .npy files.
+void write_outputs(const Options& o, const ProgramInterface& table, const std::vector<RankResult>& results) {
+  const std::vector<std::string> names = output_names(table);
+  NamedTensors archive;
+  for (const RankResult& result : results) {
+    const std::string rank = table.ranks > 1 ? fmt::format("rank{}/", result.rank) : "";
+    const std::filesystem::path folder = std::filesystem::path(o.output) / rank;
+    if (!is_archive(o.output)) std::filesystem::create_directories(folder);
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      if (is_archive(o.output)) {
+        archive.emplace_back(rank + names[k], result.outputs[k]);
+      } else {
+        write_npy((folder / (names[k] + ".npy")).string(), result.outputs[k]);
+      }
     }
-    const auto taken = [&](const std::string& n) {
-      return std::find(out.begin(), out.end(), n) != out.end();
-    };
-    std::string file = name + ".npy";
-    for (int k = 2; taken(file); ++k) file = fmt::format("{}_{}.npy", name, k);
-    out.push_back(std::move(file));
   }
-  return out;
+  if (is_archive(o.output)) write_npz(path_of_launched_rank(o.output, results), archive);
 }
 
 void write_timeline(const Options& o, const explain::MeasuredTimeline& timeline) {
@@ -57,7 +73,7 @@ void write_timeline(const Options& o, const explain::MeasuredTimeline& timeline)
 // Defaults for recording: warm-up steps, after which all memory is mapped, and several steps to choose from.
 constexpr int kRecordedWarmup = 3, kRecordedSteps = 15;
 
-int run(Options o) {
+int run(Options o, Report& report) {
   codegen::TempDir temporary;
   o.execute.record = !o.trace.empty() || !o.costs.empty();
   if (o.execute.record && o.execute.repeat == 0) {
@@ -66,29 +82,35 @@ int run(Options o) {
   }
   o.execute.repeat = std::max(o.execute.repeat, 1);
   o.execute.link = link_pacing(o.model);
-  const auto [program, table] = open_model(o.model, o.execute.device, temporary);
-  const std::vector<std::vector<ir::Tensor>> inputs =
-      make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), o.inputs);
-  const std::vector<RankResult> results = execute(program, inputs, o.execute);
-  if (o.execute.record) write_timeline(o, measured_timeline(program, results, o.execute));
-  const std::vector<std::string> files = file_names(table);
+  const OpenedModel opened = open_model(o.model, o.execute.device, temporary, report);
+  const ProgramInterface& table = opened.table;
+  // Files of random results would be taken for real ones: they are wanted by name only.
+  const GivenInputs inputs = o.output.empty() ? make_inputs_or_draw(table, o.model, o.inputs, report)
+                                              : make_inputs(table, o.model, o.inputs, report);
+  const std::vector<RankResult> results = execute(opened.files, inputs.ranks, o.execute);
+  if (o.execute.record) write_timeline(o, measured_timeline(opened.files, results, o.execute));
+  if (!o.output.empty()) write_outputs(o, table, results);
   for (const RankResult& result : results) {
+    nlohmann::ordered_json& rank = report.json()["ranks"].emplace_back();
+    rank["rank"] = result.rank;
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
       const ir::Tensor& tensor = result.outputs[k];
-      if (result.rank == 0) fmt::print("{}: {}\n", table.outputs[k].name, shape_text(tensor));
-      if (o.output.empty()) continue;
-      std::filesystem::path folder = o.output;
-      if (table.ranks > 1) folder /= fmt::format("rank{}", result.rank);
-      std::filesystem::create_directories(folder);
-      write_npy((folder / files[k]).string(), tensor);
+      nlohmann::ordered_json& json = rank["outputs"].emplace_back();
+      json = {{"name", table.outputs[k].name}, {"dtype", to_string(tensor.dtype)}, {"shape", tensor.sizes}};
+      if (o.print) json["values"] = values_json(tensor);
+      if (result.rank != 0 && !o.print) continue;
+      report.print("{}{}: {}{}\n", o.print && results.size() > 1 ? fmt::format("rank {} ", result.rank) : "",
+                   table.outputs[k].name, shape_text(tensor), o.print ? " = " + values_text(tensor) : "");
     }
+    if (o.execute.repeat > 1 && !result.step_ns.empty()) rank["median_ns"] = median(result.step_ns);
   }
   if (o.execute.repeat > 1) {
-    if (const std::string device = device_line(program); !device.empty()) fmt::print("on {}\n", device);
+    if (const std::string device = device_line(opened.files); !device.empty())
+      report.print("on {}\n", device);
     for (const RankResult& result : results) {
       if (result.step_ns.empty()) continue;
-      fmt::print("rank {}: median {:.3f} ms of {} steps\n", result.rank,
-                 static_cast<double>(median(result.step_ns)) / 1e6, o.execute.repeat);
+      report.print("rank {}: median {:.3f} ms of {} steps\n", result.rank,
+                   static_cast<double>(median(result.step_ns)) / 1e6, o.execute.repeat);
     }
   }
   return 0;
@@ -100,30 +122,28 @@ void add_run(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "Run a model or a compiled program on its ranks");
   command->footer(
-      "Example: braid run out --random 1 --dim batch=1 --dim sequence=128\n"
+      "Example: braid run model.onnx --default-dim 8 --print\n"
+      "         braid run out --random 1 --dim batch=1 --dim sequence=128\n"
+      "         braid run model.onnx --input inputs.npz -o results.npz\n"
       "         braid run 'model.rank{rank}.onnx' --ranks 2 --input input_ids=ids.npy -o results\n"
       "         BRAID_ENGINE=mpi mpirun -n 4 braid run out --random 1");
   command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")
       ->required();
-  command->add_option("-o,--output", o->output,
-                      "Folder for the outputs, as .npy (rank<r>/ each, if there are several)");
+  command->add_option(
+      "-o,--output", o->output,
+      "Folder for the outputs as .npy (rank<r>/ each, if there are several), or FILE.npz for all");
+  command->add_flag("--print", o->print, "Print the values of the outputs");
   o->execute.repeat = 0;  // not given
-  command->add_option("--repeat", o->execute.repeat, "Number of steps (default: 1; 15 for a timeline)")
-      ->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", o->execute.warmup, "Steps before the measured ones")
-      ->check(CLI::Range(0, 1000000));
-  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
-      ->check(CLI::Range(1, 1024));
-  add_ranks_as(*command, o->execute.ranks_as);
+  o->execute.add_steps(*command);
   command->add_option("--trace", o->trace, "Write the timeline of the median step as a Chrome trace (CPU)");
   command->add_option("--trace-costs", o->costs,
                       "Write the measured times of kernels as a cost file for --costs (CPU)");
-  add_device(*command, o->execute.device);
+  o->execute.add(*command);
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
   o->model.add_target(*command);
   o->model.add_passes(*command);
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

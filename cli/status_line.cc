@@ -3,25 +3,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <string>
+#include "cli/colour.h"
 
 namespace braid::cli {
 namespace {
 
 constexpr const char* kEraseLine = "\r\033[K";
 
-bool erases_lines() {
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) == 1 && terminal != nullptr && std::string(terminal) != "dumb";
-}
-
 // A terminal that has gone away is no reason to stop.
 void put(std::string_view text) { (void)!::write(STDERR_FILENO, text.data(), text.size()); }
 
 }  // namespace
 
-StatusLine::StatusLine() : terminal_(erases_lines()) {}
+StatusLine::StatusLine() : terminal_(terminal_has_escapes()) {}
 
 void StatusLine::show(std::string_view text) {
   if (!terminal_) return;

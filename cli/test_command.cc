@@ -14,8 +14,11 @@
 #include "cli/compare.h"
 #include "cli/errors.h"
 #include "cli/execute.h"
+#include "cli/exit_codes.h"
 #include "cli/launched.h"
 #include "cli/model_options.h"
+#include "cli/report.h"
+#include "cli/status_line.h"
 #include "cli/test_case.h"
 #include "cli/write_file.h"
 #include "codegen/temp_dir.h"
@@ -38,16 +41,6 @@ struct Options {
   bool quiet = false;
 };
 
-// Half-precision results have two or three digits, so the default tolerance covers their rounding.
-Tolerance tolerance_for(const Options& o, ir::DType dtype) {
-  Tolerance tolerance = o.tolerance;
-  if (dtype == ir::DType::f16 || dtype == ir::DType::bf16) {
-    tolerance.relative = std::max(tolerance.relative, 1e-2);
-    tolerance.absolute = std::max(tolerance.absolute, 1e-3);
-  }
-  return tolerance;
-}
-
 enum class Outcome { passed, failed, refused };
 
 constexpr const char* kOutcomeNames[] = {"passed", "failed", "refused"};
@@ -64,7 +57,7 @@ struct CaseReport {
   nlohmann::ordered_json error;  // of a case that is refused, or failed before it gave results
 };
 
-Outcome compare_data(const Options& o, const TestCase& test, const TestData& data,
+Outcome compare_data(const Options& o, const Report& report, const TestCase& test, const TestData& data,
                      const std::vector<RankResult>& results) {
   Outcome outcome = Outcome::passed;
   double worst = 0;
@@ -72,21 +65,21 @@ Outcome compare_data(const Options& o, const TestCase& test, const TestData& dat
     const auto r = static_cast<std::size_t>(result.rank);
     const std::size_t count = std::min(result.outputs.size(), data.outputs[r].size());
     if (result.outputs.size() != data.outputs[r].size()) {
-      fmt::print("FAILED {} {} rank {}: {} outputs, {} expected\n", test.dir, data.name, r,
-                 result.outputs.size(), data.outputs[r].size());
+      report.print("FAILED {} {} rank {}: {} outputs, {} expected\n", test.dir, data.name, r,
+                   result.outputs.size(), data.outputs[r].size());
       outcome = Outcome::failed;
     }
     for (std::size_t k = 0; k < count; ++k) {
-      const Difference d =
-          compare(result.outputs[k], data.outputs[r][k], tolerance_for(o, data.outputs[r][k].dtype));
+      const Difference d = compare(result.outputs[k], data.outputs[r][k],
+                                   tolerance_for(o.tolerance, data.outputs[r][k].dtype));
       worst = std::max(worst, d.max_relative);
       if (d.ok()) continue;
-      fmt::print("FAILED {} {} rank {} output {}: {}\n", test.dir, data.name, r, k, to_string(d));
+      report.print("FAILED {} {} rank {} output {}: {}\n", test.dir, data.name, r, k, to_string(d));
       outcome = Outcome::failed;
     }
   }
   if (outcome == Outcome::passed && !o.quiet) {
-    fmt::print("{}passed {} {}: max relative error {:.3g}\n", rank_prefix(), test.dir, data.name, worst);
+    report.print("{}passed {} {}: max relative error {:.3g}\n", rank_prefix(), test.dir, data.name, worst);
   }
   return outcome;
 }
@@ -162,9 +155,9 @@ ProgramFiles program_for(const Options& o, const TestCase& test) {
   return program;
 }
 
-Outcome run_case(const Options& o, const std::string& dir, CaseReport& report) {
+Outcome run_case(const Options& o, const Report& output, const std::string& dir, CaseReport& report) {
   const TestCase test = read_test_case(dir);
-  CompileOptions options = o.model.compile_options();
+  CompileOptions options = o.model.compile_options(output);
   options.model = test.model;
   if (o.target != "interpreter") options.target = o.target;
   options.import.ranks = o.model.ranks > 1 ? o.model.ranks : test.ranks;
@@ -177,7 +170,7 @@ Outcome run_case(const Options& o, const std::string& dir, CaseReport& report) {
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);
   bool passed = true;
   const auto check = [&](const TestData& data, const std::vector<RankResult>& results) {
-    passed &= compare_data(o, test, data, results) == Outcome::passed;
+    passed &= compare_data(o, output, test, data, results) == Outcome::passed;
   };
   if (!o.program.empty()) {
     const ProgramFiles program = program_for(o, test);
@@ -189,7 +182,11 @@ Outcome run_case(const Options& o, const std::string& dir, CaseReport& report) {
         options.import.bindable = bindable_inputs(test, data);
         program.reset();
       }
-      if (!program) program.emplace(o, options, test);
+      if (!program) {
+        StatusLine status;
+        status.show(fmt::format("compiling {}", dir));
+        program.emplace(o, options, test);
+      }
       report.bound.insert(program->bound().begin(), program->bound().end());
       check(data, program->run(data.inputs));
     }
@@ -197,15 +194,7 @@ Outcome run_case(const Options& o, const std::string& dir, CaseReport& report) {
   return passed ? Outcome::passed : Outcome::failed;
 }
 
-nlohmann::ordered_json error_of(const std::exception& error) {
-  const auto* user = dynamic_cast<const ir::UserError*>(&error);
-  if (!user) return {{"message", error.what()}};
-  return {{"number", fmt::format("BR{:04}", user->code())},
-          {"operator", user->location().op},
-          {"message", user->message()}};
-}
-
-int run(const Options& o) {
+int run(const Options& o, Report& output) {
   if (o.target == "interpreter" && o.execute.device != DeviceChoice::automatic)
     ir::user_error(kBadOption, {}, "--device is for CUDA programs, and the interpreter runs here",
                    "choose --target cuda, or leave --device out");
@@ -215,13 +204,13 @@ int run(const Options& o) {
     Outcome outcome = Outcome::failed;
     CaseReport report;
     try {
-      outcome = run_case(o, dir, report);
+      outcome = run_case(o, output, dir, report);
     } catch (const std::exception& error) {
       const auto* user = dynamic_cast<const ir::UserError*>(&error);
       if (user && unsupported(user->code())) outcome = Outcome::refused;
-      report.error = error_of(error);
-      fmt::print("{}{} {}: {}\n", rank_prefix(), outcome == Outcome::refused ? "refused" : "FAILED", dir,
-                 error.what());
+      report.error = error_json(error);
+      output.print("{}{} {}: {}\n", rank_prefix(), outcome == Outcome::refused ? "refused" : "FAILED", dir,
+                   error.what());
     }
     ++counts[static_cast<int>(outcome)];
     nlohmann::ordered_json& entry = cases.emplace_back();
@@ -231,10 +220,13 @@ int run(const Options& o) {
     if (!report.error.is_null()) entry["error"] = report.error;
     std::fflush(stdout);
   }
-  fmt::print("{}{} passed, {} failed, {} refused\n", rank_prefix(), counts[0], counts[1], counts[2]);
+  output.print("{}{} passed, {} failed, {} refused\n", rank_prefix(), counts[0], counts[1], counts[2]);
   if (counts[0] + counts[1] == 0) fmt::print(stderr, "{}no case was run: all were refused\n", rank_prefix());
   if (!o.report.empty()) write_file(o.report, cases.dump(1) + "\n");
-  return counts[0] > 0 && counts[1] == 0 ? 0 : 1;
+  output.json() = {{"passed", counts[0]}, {"failed", counts[1]}, {"refused", counts[2]}};
+  output.json()["cases"] = std::move(cases);
+  if (counts[1] > 0) return kNegative;
+  return counts[0] > 0 ? kSuccess : kRefused;
 }
 
 }  // namespace
@@ -248,17 +240,11 @@ void add_test(CLI::App& app, Invocation& chosen) {
   command->add_option("CASE_DIR", o->cases, "Folders with model.onnx and test_data_set_*")->required();
   command->add_option("--target", o->target, "cpu, cuda, or interpreter")
       ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}));
-  add_device(*command, o->execute.device);
+  o->execute.add(*command);
   command->add_option(
       "--program", o->program,
       "Folder of a compiled program to run on the cases' data instead of compiling their models");
-  command->add_option("--rtol", o->tolerance.relative,
-                      "Relative tolerance (default 1e-3, as ONNX's; at least 1e-2 for f16 and bf16)");
-  command->add_option("--atol", o->tolerance.absolute,
-                      "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)");
-  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
-      ->check(CLI::Range(1, 1024));
-  add_ranks_as(*command, o->execute.ranks_as);
+  add_tolerance(*command, o->tolerance);
   command
       ->add_flag("--bind-shapes", o->bind_shapes,
                  "Make constants of inputs on which sizes, axes or choices depend that must be known while "
@@ -268,7 +254,7 @@ void add_test(CLI::App& app, Invocation& chosen) {
   command->add_flag("-q,--quiet", o->quiet, "Do not list passed cases");
   o->model.add_dimensions(*command);
   o->model.add_passes(*command);
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

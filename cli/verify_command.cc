@@ -5,12 +5,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/compare.h"
+#include "cli/errors.h"
 #include "cli/execute.h"
+#include "cli/exit_codes.h"
 #include "cli/launched.h"
 #include "cli/model_options.h"
+#include "cli/reference.h"
+#include "cli/report.h"
+#include "cli/status_line.h"
 #include "codegen/temp_dir.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
@@ -22,61 +29,141 @@ struct Options {
   ModelOptions model;
   InputOptions inputs;
   ExecuteOptions execute;
+  std::string reference;  // empty: the interpreter
+  Tolerance tolerance;
+  bool tolerant = false;  // --rtol or --atol is given
   double limit = 1e-5;
 };
 
-int run(const Options& o) {
-  CompileOptions options = o.model.compile_options();
-  const ir::Schedule lowered = lower(options);  // the oracle runs the program as lowered, before any pass
+// The program that is verified, and what its outputs come from.
+struct Verified {
+  ProgramFiles files;
+  std::optional<ir::Schedule>
+      lowered;  // before any pass: what the interpreter runs; none of a compiled program
+};
+
+Verified open_verified(const Options& o, const codegen::TempDir& temporary, const Report& report) {
+  if (is_program_dir(o.model.model)) return {find_program(o.model.model, o.execute.device), {}};
+  CompileOptions options = o.model.compile_options(report);
+  ir::Schedule lowered = lower(options);
   ir::Schedule schedule = lowered;
   optimise(schedule, options);
-  codegen::TempDir temporary;
   options.output_dir = temporary.path();
   emit_program(schedule, options);
-  const ProgramFiles program = find_program(temporary.path(), o.execute.device);
-  const ProgramInterface table = interface_of(program);
+  StatusLine status;
+  status.show(fmt::format("compiling {}", options.model));
+  return {find_program(temporary.path(), o.execute.device), std::move(lowered)};
+}
 
+Outputs reference_outputs(const Options& o, const Verified& verified, const ProgramInterface& table,
+                          const std::vector<std::vector<ir::Tensor>>& inputs) {
+  if (o.reference == "onnxruntime") return onnxruntime_outputs(o.model.model, table, inputs);
+  if (!o.reference.empty()) return stored_outputs(o.reference, table);
+  if (!verified.lowered) {
+    ir::user_error(kBadOption, {.file = o.model.model},
+                   "the interpreter needs the model, and this is a compiled program",
+                   "verify the model, or give --reference DIR with results to compare with");
+  }
+  return ir::run(*verified.lowered, inputs).outputs;
+}
+
+// The ONNX node whose result an output is; empty if that is not known.
+std::string node_of(const Verified& verified, std::size_t output) {
+  if (!verified.lowered) return {};
+  const ir::Graph& graph = verified.lowered->graph;
+  const ir::StorageId storage = root_storage(graph, graph.outputs[output].buffer);
+  std::string node;
+  for (const ir::OpId id : execution_order(*verified.lowered)) {
+    for (const ir::BufferId b : graph[id].outputs) {
+      if (root_storage(graph, b) == storage && !graph[id].origins.empty()) node = graph[id].origins.back();
+    }
+  }
+  return node;
+}
+
+bool agrees(const Options& o, const ir::Tensor& result, const Difference& d) {
+  if (!o.reference.empty() || o.tolerant) return d.ok();
+  return d.same_type && d.max_relative <= o.limit && (ir::is_float(result.dtype) || d.mismatches == 0);
+}
+
+int run(const Options& o, Report& report) {
+  const codegen::TempDir temporary;
+  const Verified verified = open_verified(o, temporary, report);
+  const ProgramInterface table = interface_of(verified.files);
+  const std::string other = o.reference.empty() ? "the interpreter" : o.reference;
+  // Stored results belong to given inputs.
+  const bool stored = !o.reference.empty() && o.reference != "onnxruntime";
   InputOptions given = o.inputs;
-  if (!given.random) given.random = 1;
-  const auto inputs = make_inputs(table.inputs, table.ranks, dim_values(table, o.model.dim_bounds()), given);
-  const std::vector<RankResult> results = execute(program, inputs, o.execute);
-  const ir::InterpreterResult expected = ir::run(lowered, inputs);
+  if (!given.random && !stored) given.random = kDefaultSeed;
+  const GivenInputs inputs = make_inputs(table, o.model, given, report);
+  const std::vector<RankResult> results = execute(verified.files, inputs.ranks, o.execute);
+  const Outputs expected = reference_outputs(o, verified, table, inputs.ranks);
 
   bool good = true;
   for (const RankResult& result : results) {
     const auto r = static_cast<std::size_t>(result.rank);
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
-      const Difference d =
-          compare(result.outputs[k], expected.outputs[r][k], {.relative = o.limit, .absolute = o.limit});
-      const bool ok = d.same_type && d.max_relative <= o.limit &&
-                      (ir::is_float(result.outputs[k].dtype) || d.mismatches == 0);
+      const Tolerance tolerance = !o.reference.empty() || o.tolerant
+                                      ? tolerance_for(o.tolerance, expected[r][k].dtype)
+                                      : Tolerance{.relative = o.limit, .absolute = o.limit};
+      const Difference d = compare(result.outputs[k], expected[r][k], tolerance);
+      const bool ok = agrees(o, result.outputs[k], d);
       good &= ok;
-      fmt::print("{} rank {} {}: {}\n", ok ? "equal " : "DIFFERS", r, table.outputs[k].name, to_string(d));
+      report.print("{} rank {} {}: {}\n", ok ? "equal " : "DIFFERS", r, table.outputs[k].name, to_string(d));
+      nlohmann::ordered_json& json = report.json()["outputs"].emplace_back();
+      json = {{"rank", r},
+              {"name", table.outputs[k].name},
+              {"equal", ok},
+              {"max_relative", d.max_relative},
+              {"max_absolute", d.max_absolute},
+              {"max_ulp", d.max_ulp},
+              {"mismatches", d.mismatches},
+              {"elements", d.elements}};
+      if (!d.same_type) json["types"] = d.types;
+      if (ok || d.worst < 0) continue;
+      const std::string node = node_of(verified, k);
+      report.print("  worst at {}{}\n", worst_text(result.outputs[k], expected[r][k], d),
+                   node.empty() ? "" : fmt::format(", from node '{}'", node));
+      json["worst"] = worst_text(result.outputs[k], expected[r][k], d);
+      if (!node.empty()) json["node"] = node;
     }
   }
-  fmt::print("{}{}\n", rank_prefix(),
-             good ? "the program and the interpreter agree" : "the program and the interpreter differ");
-  return good ? 0 : 1;
+  report.json()["agree"] = good;
+  report.json()["reference"] = other;
+  report.print("{}the program and {} {}\n", rank_prefix(), other, good ? "agree" : "differ");
+  return good ? kSuccess : kNegative;
 }
 
 }  // namespace
 
 void add_verify(CLI::App& app, Invocation& chosen) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("verify", "Compare the compiled program with the interpreter");
-  command->footer("Example: braid verify small.onnx --dim batch=1..2 --dim sequence=1..16");
-  command->add_option("MODEL", o->model.model, "ONNX model or IR text")->required();
-  command->add_option("--limit", o->limit,
-                      "Largest allowed error, relative to the largest element of the output (default 1e-5)");
-  command->add_option("--threads", o->execute.omp_threads, "Threads per rank (default: cores / ranks)")
-      ->check(CLI::Range(1, 1024));
-  add_ranks_as(*command, o->execute.ranks_as);
-  add_device(*command, o->execute.device);
+  CLI::App* command =
+      app.add_subcommand("verify", "Compare a program with the interpreter, ONNX Runtime or stored results");
+  command->footer(
+      "Example: braid verify small.onnx --dim batch=1..2 --dim sequence=1..16\n"
+      "         braid verify model.onnx --default-dim 8 --reference onnxruntime\n"
+      "         braid verify out --input inputs.npz --reference results --rtol 1e-4");
+  command->add_option("MODEL", o->model.model, "ONNX model, IR text, or folder of a compiled program")
+      ->required();
+  command->add_option(
+      "--limit", o->limit,
+      "Largest error against the interpreter, relative to the largest element of the output (default "
+      "1e-5)");
+  command->add_option(
+      "--reference", o->reference,
+      "onnxruntime (of python3), or a folder or FILE.npz as braid run -o writes it (default: the "
+      "interpreter)");
+  add_tolerance(*command, o->tolerance);
+  o->execute.add(*command);
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
   o->model.add_target(*command);
   o->model.add_passes(*command);
-  command->callback([o, &chosen] { chosen = [o] { return run(*o); }; });
+  command->callback([o, command, &chosen] {
+    o->tolerant = command->count("--rtol") + command->count("--atol") > 0;
+    chosen = [o](Report& report) { return run(*o, report); };
+  });
 }
 
 }  // namespace braid::cli

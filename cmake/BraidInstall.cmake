@@ -33,3 +33,24 @@ install(FILES "${PROJECT_BINARY_DIR}/braidConfig.cmake" "${PROJECT_BINARY_DIR}/b
               cmake/BraidAddModel.cmake cmake/FindOneDnn.cmake
         DESTINATION "${braid_package_dir}")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# cpack -G DEB: program, runtime and development files in one package. Programs are compiled where they are used, so what they
+# are built with is needed as well.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # what is built is packed: a test does so, which must not build
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME braid)
+set(CPACK_PACKAGE_VENDOR "Braid")
+set(CPACK_PACKAGE_CONTACT "the Braid project <braid@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "g++")
+if(BRAID_HAS_ONEDNN)
+  string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", libdnnl-dev")
+endif()
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, libfmt-dev, nlohmann-json3-dev, libopenmpi-dev")
+include(CPack)

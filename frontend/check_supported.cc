@@ -49,10 +49,7 @@ struct Operator {
   }
 };
 
-struct Problem {
-  std::string op, reason;
-  std::vector<std::string> nodes;  // in the order of the graph
-};
+using Problem = UnsupportedOperator;  // its nodes in the order of the graph
 
 void add_problem(std::vector<Problem>& problems, const std::string& op, const std::string& reason,
                  const std::string& node) {
@@ -75,20 +72,26 @@ class SupportCheck {
 
   bool passed() const { return problems_.empty(); }
 
-  void report(const Model& model) {
-    if (passed()) return;
+  std::vector<Problem> all() const {
+    std::vector<Problem> problems = problems_;
     for (const Problem& inner : inner_problems_) {
-      for (const std::string& node : inner.nodes) add_problem(problems_, inner.op, inner.reason, node);
+      for (const std::string& node : inner.nodes) add_problem(problems, inner.op, inner.reason, node);
     }
+    return problems;
+  }
+
+  void report(const Model& model) const {
+    if (passed()) return;
+    const std::vector<Problem> problems = all();
     std::string lines;
-    for (const Problem& p : problems_) {
+    for (const Problem& p : problems) {
       lines += fmt::format("\n    {} (node '{}'", p.op, p.nodes.front());
       if (p.nodes.size() > 1) lines += fmt::format(" and {} more", p.nodes.size() - 1);
       lines += fmt::format("): {}", p.reason);
     }
     ir::user_error(kUnsupportedOperators, {.file = model.path},
-                   fmt::format("{} operator{} not supported:{}", problems_.size(),
-                               problems_.size() == 1 ? " is" : "s are", lines),
+                   fmt::format("{} operator{} not supported:{}", problems.size(),
+                               problems.size() == 1 ? " is" : "s are", lines),
                    "`braid ops` lists the supported operators with their versions and types");
   }
 
@@ -173,18 +176,35 @@ class SupportCheck {
 
 }  // namespace
 
-void check_supported(const Model& model, const Opsets& opsets) {
-  SupportCheck by_name(model, opsets, nullptr);
-  if (by_name.passed()) return;
-  Model typed = model;
+namespace {
+
+// With the types that can be inferred; nullopt if that fails.
+std::optional<Model> with_types(Model model) {
   try {
-    declare_initializers(typed);
-    check_with_onnx(typed);
-    infer_shapes(typed);
-  } catch (const ir::UserError&) {  // the unsupported operators come first
-    by_name.report(model);
+    declare_initializers(model);
+    check_with_onnx(model);
+    infer_shapes(model);
+  } catch (const ir::UserError&) {
+    return std::nullopt;
   }
-  check_supported(typed, opsets, types_of(typed));
+  return model;
+}
+
+}  // namespace
+
+void check_supported(const Model& model, const Opsets& opsets) {
+  const SupportCheck by_name(model, opsets, nullptr);
+  if (by_name.passed()) return;
+  const std::optional<Model> typed = with_types(model);
+  if (!typed) by_name.report(model);  // the unsupported operators come first
+  check_supported(*typed, opsets, types_of(*typed));
+}
+
+std::vector<UnsupportedOperator> unsupported_operators(const Model& model, const Opsets& opsets) {
+  const std::optional<Model> typed = with_types(model);
+  if (!typed) return SupportCheck(model, opsets, nullptr).all();
+  const InferredTypes types = types_of(*typed);
+  return SupportCheck(*typed, opsets, &types).all();
 }
 
 void check_supported(const Model& model, const Opsets& opsets, const InferredTypes& types) {

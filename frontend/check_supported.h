@@ -15,6 +15,13 @@ namespace braid::frontend {
 void check_supported(const Model& model, const Opsets& opsets);
 // After inference: element types as well.
 void check_supported(const Model& model, const Opsets& opsets, const InferredTypes& types);
+// The same as a list, empty if everything is supported. Element types are checked as far as they can be inferred.
+struct UnsupportedOperator {
+  std::string op;  // "GRU-14", "com.example.Sort-1"
+  std::string reason;
+  std::vector<std::string> nodes;
+};
+std::vector<UnsupportedOperator> unsupported_operators(const Model& model, const Opsets& opsets);
 // The nodes of a branch that is taken. Functions are not inlined in it.
 void check_supported(const Model& model, const Opsets& opsets, const onnx::GraphProto& branch);
 

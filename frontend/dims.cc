@@ -157,6 +157,21 @@ std::optional<ir::Bounds> related_bounds(const std::string& name, const DimBound
 
 }  // namespace
 
+DimBounds default_dims(const std::set<std::string>& names, const DimBounds& given, ir::Bounds fallback) {
+  const auto is_name = [](const std::string& name) {
+    return name.find_first_of("+-*/ ") == std::string::npos;
+  };
+  DimBounds all = given, added;
+  for (const bool plain : {true, false}) {
+    const DimBounds known = all;
+    for (const std::string& name : names) {
+      if (all.count(name) || is_name(name) != plain) continue;
+      added[name] = all[name] = plain ? fallback : related_bounds(name, known).value_or(fallback);
+    }
+  }
+  return added;
+}
+
 std::set<std::string> dimension_names(Model model) {
   const std::set<std::string> known = name_dims(model);
   return with_outputs(model, known);
@@ -189,7 +204,7 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
     }
     user_error(kUnboundedDimension, {.file = model.path},
                fmt::format("unbounded dimension {}", fmt::join(unbounded, ", ")),
-               hint + ", or =SIZE for a fixed size");
+               hint + ", or =SIZE for a fixed size; or --default-dim N for all that are not given");
   }
   for (const onnx::ValueInfoProto* input : true_inputs(model)) check_total(model, *input, bounds);
   for (auto* list : {graph.mutable_input(), graph.mutable_value_info()}) {

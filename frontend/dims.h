@@ -19,6 +19,9 @@ using DimBounds = std::map<std::string, ir::Bounds>;
 // dimension.
 void resolve_dims(Model& model, const DimBounds& bounds);
 
+// Bounds for the names without any: `fallback`, or, for a name like "past + 1", what follows from the others.
+DimBounds default_dims(const std::set<std::string>& names, const DimBounds& given, ir::Bounds fallback);
+
 // The names of the model's dimensions that accept bounds.
 std::set<std::string> dimension_names(Model model);
 

@@ -88,6 +88,12 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
   return std::move(*schedule);
 }
 
+std::map<std::string, ir::Bounds> default_dims(const std::string& path,
+                                               const std::map<std::string, ir::Bounds>& given,
+                                               ir::Bounds fallback) {
+  return default_dims(dimension_names(path_of_rank(path, 0)), given, fallback);
+}
+
 std::set<std::string> dimension_names(const std::string& path) { return dimension_names(load_model(path)); }
 
 }  // namespace braid::frontend

@@ -28,6 +28,11 @@ struct ImportOptions {
 // The names of a model's dimensions that accept bounds.
 std::set<std::string> dimension_names(const std::string& path);
 
+// The bounds that --default-dim gives those of them that `given` leaves out. "{rank}" in the path stands for rank 0.
+std::map<std::string, ir::Bounds> default_dims(const std::string& path,
+                                               const std::map<std::string, ir::Bounds>& given,
+                                               ir::Bounds fallback);
+
 // Reads the model at `path` and lowers it. "{rank}" in the path stands for the rank: one file per rank with
 // the same graph and its own weights. Nodes of the result are single operations in order of creation. Throws
 // ir::UserError for any error in the model or the options.

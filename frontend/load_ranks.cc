@@ -15,6 +15,8 @@ using ir::user_error;
 
 constexpr std::string_view kPlaceholder = "{rank}";
 
+}  // namespace
+
 std::string path_of_rank(const std::string& path, int rank) {
   std::string result = path;
   const std::string number = std::to_string(rank);
@@ -23,6 +25,8 @@ std::string path_of_rank(const std::string& path, int rank) {
   }
   return result;
 }
+
+namespace {
 
 void check_files(const std::string& path, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {

@@ -7,6 +7,9 @@
 
 namespace braid::frontend {
 
+// The path with "{rank}" replaced.
+std::string path_of_rank(const std::string& path, int rank);
+
 // Reads one file per rank if `path` contains "{rank}". The graphs must be equal; initializers that differ get
 // one entry per rank in their ConstantData, equal ones are shared.
 Model load_ranks(const std::string& path, int ranks);

@@ -4,6 +4,7 @@
 
 #include "frontend/dims.h"
 #include "frontend/load.h"
+#include "frontend/load_ranks.h"
 
 namespace braid::frontend {
 namespace {
@@ -45,9 +46,7 @@ SignatureValue signature_of(const onnx::ValueInfoProto& value) {
 }  // namespace
 
 Signature read_signature(const std::string& path) {
-  std::string first = path;
-  if (const std::size_t at = first.find("{rank}"); at != std::string::npos) first.replace(at, 6, 1, '0');
-  const Model model = load_model(first);
+  const Model model = load_model(path_of_rank(path, 0));
   Signature signature;
   for (const onnx::ValueInfoProto* input : true_inputs(model))
     signature.inputs.push_back(signature_of(*input));

@@ -165,29 +165,42 @@ std::vector<std::string_view> split_list(std::string_view text) {
   return out;
 }
 
+// Of "name{a=1,b=2}", or of "name:a=1:b=2", which no shell takes apart. `mark` is the brace or the first colon.
+std::vector<std::string_view> options_of(std::string_view item, std::size_t mark) {
+  std::string_view inside = item.substr(mark + 1);
+  if (item[mark] == '{') {
+    if (item.back() != '}') {
+      ir::user_error(544, {}, fmt::format("'{}' is not a pass with options", item),
+                     "write name{option=value,...} or name:option=value:...");
+    }
+    inside = trim(inside.substr(0, inside.size() - 1));
+    return inside.empty() ? std::vector<std::string_view>{} : split_list(inside);
+  }
+  std::vector<std::string_view> out;
+  while (true) {
+    const std::size_t colon = inside.find(':');
+    out.push_back(trim(inside.substr(0, colon)));
+    if (colon == std::string_view::npos) return out;
+    inside.remove_prefix(colon + 1);
+  }
+}
+
 }  // namespace
 
 std::vector<Pass> parse_pass_list(std::string_view text, const PassRegistry& registry) {
   std::vector<Pass> out;
   if (trim(text).empty()) return out;
   for (std::string_view item : split_list(text)) {
-    const std::size_t brace = item.find('{');
-    Pass pass = registry.make(std::string(trim(item.substr(0, brace))));
-    if (brace != std::string_view::npos) {
-      if (item.back() != '}') {
-        ir::user_error(544, {}, fmt::format("'{}' is not a pass with options", item),
-                       "write name{option=value,...}");
-      }
-      const std::string_view inside = trim(item.substr(brace + 1, item.size() - brace - 2));
-      if (!inside.empty()) {
-        for (std::string_view option : split_list(inside)) {
-          const std::size_t equals = option.find('=');
-          if (equals == std::string_view::npos) {
-            ir::user_error(544, {}, fmt::format("'{}' of pass '{}' is not an option", option, pass.name()),
-                           "write name{option=value,...}");
-          }
-          pass.set_option(std::string(trim(option.substr(0, equals))), trim(option.substr(equals + 1)));
+    const std::size_t mark = item.find_first_of("{:");
+    Pass pass = registry.make(std::string(trim(item.substr(0, mark))));
+    if (mark != std::string_view::npos) {
+      for (std::string_view option : options_of(item, mark)) {
+        const std::size_t equals = option.find('=');
+        if (equals == std::string_view::npos) {
+          ir::user_error(544, {}, fmt::format("'{}' of pass '{}' is not an option", option, pass.name()),
+                         "write name{option=value,...} or name:option=value:...");
         }
+        pass.set_option(std::string(trim(option.substr(0, equals))), trim(option.substr(equals + 1)));
       }
     }
     out.push_back(std::move(pass));

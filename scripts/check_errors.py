@@ -70,6 +70,17 @@ def seen_in(tests, number, names):
             or re.search(rf"(?i)(?:error|code|refus|fail)[^\n]*\b{number}\b", tests) is not None)  # fmt: skip
 
 
+def exit_code_table():
+    """The rows of docs/errors.md as cli/exit_codes.cc gives them."""
+    text = (ROOT / "cli/exit_codes.cc").read_text(encoding="utf-8")
+    values = dict(re.findall(r"(k\w+) = (\d+)", (ROOT / "cli/exit_codes.h").read_text(encoding="utf-8")))
+    numbers = re.findall(r"\{(\d+), (\d+), (k\w+)\}", text)
+    for name, meaning in re.findall(r'\{(k\w+), "([^"]*)"\}', text):
+        ranges = ", ".join(f"BR{int(a):04}" if a == b else f"BR{int(a):04} to BR{int(b):04}"
+                           for a, b, code in numbers if code == name)  # fmt: skip
+        yield f"| {values[name]} | {meaning} | {'all others' if name == 'kRefused' else ranges} |"
+
+
 def main():
     places, names, problems = used_numbers()
     page = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
@@ -86,6 +97,7 @@ def main():
     for number in sections:
         if number not in places:
             problems.append(f"BR{number:04}: a section in docs/errors.md, but no use in the source")
+    problems += [f"docs/errors.md lacks the row: {row}" for row in exit_code_table() if row not in page]
     if sections != sorted(set(sections)):
         problems.append("docs/errors.md: sections are not in order or stand twice")
     print("\n".join(problems) if problems else f"{len(places)} error numbers, all documented and tested")

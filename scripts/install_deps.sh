@@ -5,7 +5,7 @@ set -euo pipefail
 packages=(
   ca-certificates ccache cmake g++ git mold ninja-build util-linux
   python3 python3-dev python3-pip python3-venv
-  libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgmock-dev libgtest-dev libprotobuf-dev nlohmann-json3-dev
+  libbenchmark-dev libcli11-dev libdnnl-dev libfmt-dev libgmock-dev libgtest-dev libprotobuf-dev libzip-dev nlohmann-json3-dev
   protobuf-compiler
   libopenmpi-dev openmpi-bin
   "$@"

@@ -52,7 +52,7 @@ def of_model(braid, model, out):
         for weights in program.glob("*.bin") if program.exists() else ():
             weights.unlink()
     dims = proposed_dims(run(braid, ["explain", str(model), *ranks])[2])
-    code, text, error = run(braid, ["explain", str(model), "--json", str(out / "explain.json"), *ranks, *dims])
+    code, text, error = run(braid, ["explain", str(model), f"--json={out / 'explain.json'}", *ranks, *dims])
     write(out / "explain.txt", str(code).encode(), b"\n", text, error)
     if model.suffix == ".braid":
         code, text, error = run(braid, ["opt", str(model)])

@@ -81,7 +81,7 @@ def operators_of_node_cases(folder):
 
 def implemented_versions(braid):
     versions = collections.defaultdict(list)
-    for row in json.loads(subprocess.check_output([braid, "ops", "--json"])):
+    for row in json.loads(subprocess.check_output([braid, "ops", "--json"]))["operators"]:
         first, last = row["first_version"], row["last_version"]
         versions[qualified(row["domain"], row["name"])].append(
             str(first) if first == last else f"{first}-{last}"

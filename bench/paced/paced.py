@@ -87,7 +87,7 @@ def main():
             trace = case.folder / "trace.json"
             run(o, case.folder, "--trace", trace)
             figures = case.folder / "explain.json"
-            braid(o, "explain", case.scheduled, "--passes", "plan_memory", "--link", o.link, "--costs", costs, "--json", figures)
+            braid(o, "explain", case.scheduled, "--passes", "plan_memory", "--link", o.link, "--costs", costs, f"--json={figures}")
             case.simulated.append(json.loads(figures.read_text())["after"])
             case.measured.append(measured(trace))
 

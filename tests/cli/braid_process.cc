@@ -14,6 +14,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "cli/exit_codes.h"
+
 namespace braid::test {
 namespace {
 
@@ -191,6 +193,12 @@ std::vector<float> read_floats(const std::string& path) {
   std::vector<float> values((text.size() - begin) / sizeof(float));
   std::memcpy(values.data(), text.data() + begin, values.size() * sizeof(float));
   return values;
+}
+
+int code_of(const std::string& text) {
+  const std::size_t at = text.find("BR0");
+  if (at == std::string::npos) return cli::kInternal;
+  return cli::exit_code_of(std::stoi(text.substr(at + 2, 4)));
 }
 
 std::string read_text(const fs::path& path) {

@@ -69,6 +69,9 @@ inline std::string one_architecture(const std::string& target) {
   return target == "cuda" ? "cuda:sm_90" : target;
 }
 
+// The exit code of the first numbered error in a text, by the table of cli/exit_codes.h.
+int code_of(const std::string& text);
+
 std::string read_text(const fs::path& path);
 
 }  // namespace braid::test

@@ -72,7 +72,7 @@ TEST(Check, AMissingRankIsNamed) {
   const Folder folder;
   const ProcessResult result = braid({"check", folder.file("g.rank0.braid", text("tp", "dp")),
                                       folder.file("g.rank2.braid", text("tp", "dp"))});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("BR0003"), HasSubstr("rank 1")));
 }
 

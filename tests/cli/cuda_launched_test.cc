@@ -123,7 +123,7 @@ TEST(LaunchedCuda, RankFaultsAreNamedByTheOther) {
       const int id = process.get_future().get();
       ::kill(id, SIGKILL);
       EXPECT_EQ(struck.get().exit_code, 128 + SIGKILL);
-      EXPECT_EQ(other.exit_code, 1);
+      EXPECT_EQ(other.exit_code, 4);
       EXPECT_THAT(other.err,
                   ContainsRegex(fmt::format(
                       "rank {}: error BR0726: [^\n]*rank {} \\(process {} on [^)]+\\) {}", 1 - victim, victim,
@@ -140,7 +140,7 @@ TEST(LaunchedCuda, AnotherProgramIsRefusedBeforeTheFirstCollectiveAndBothAreName
                  cuda_environment() + torchrun(rank, port) + Arguments{"BRAID_TIMEOUT_MS=60000"});
   });
   for (const ProcessResult* each : {&ranks.first, &ranks.second}) {
-    EXPECT_EQ(each->exit_code, 1);
+    EXPECT_EQ(each->exit_code, 4);
     EXPECT_THAT(each->err,
                 AllOf(HasSubstr("BR0007"),
                       ContainsRegex("rank 1 \\(process [0-9]+ on [^)]+\\) runs program 'collectives'"),
@@ -215,7 +215,7 @@ TEST(LaunchedCuda, APortInUseAndPortsThatAreNoneAreErrors) {
        {"MASTER_PORT=0", "MASTER_PORT=65536", "MASTER_PORT=http", "BRAID_MASTER_PORT=-1"}) {
     const ProcessResult result =
         braid(Arguments{"run", built_program()} + kInputs, {}, torchrun(0, port) + Arguments{nonsense});
-    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, AllOf(HasSubstr("is not a port"), HasSubstr("BR0012"))) << nonsense;
   }
 }

@@ -73,7 +73,7 @@ Struck run_with(const char* kind, const Collective& collective) {
   // Beside the time-outs of the step, of silence and of the parent: the build, if this is the first run.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(120));
   EXPECT_THAT(temporary.names(), ::testing::IsEmpty());
-  EXPECT_EQ(struck.result.exit_code, 1) << struck.result.err;
+  EXPECT_EQ(struck.result.exit_code, 4) << struck.result.err;
   return struck;
 }
 
@@ -173,7 +173,9 @@ INSTANTIATE_TEST_SUITE_P(Of, RankFaultsOfCudaCommand, ::testing::ValuesIn(kComma
                          [](const auto& info) { return std::string(info.param.name); });
 
 void expect_failure(const ProcessResult& result, const Fault& fault) {
-  EXPECT_EQ(result.exit_code, 1) << result.out << result.err;
+  // A failed case is a verdict, whatever made it fail.
+  EXPECT_EQ(result.exit_code, result.out.find("FAILED") != std::string::npos ? 1 : 4)
+      << result.out << result.err;
   const std::string said = result.out + result.err;  // `braid test` reports failures with the results
   EXPECT_THAT(
       said,
@@ -207,7 +209,7 @@ TEST(RankFaultsOfCuda, ALostRankIsNamedWheneverItIsStruck) {
           cuda_environment() +
               Arguments{fmt::format("BRAID_TEST_FAULT={}:1:{}:{}", fault.kind, delay_ms, folder / "struck"),
                         "BRAID_TIMEOUT_MS=1000", "TMPDIR=" + temporary.path().string()});
-      EXPECT_EQ(result.exit_code, 1) << result.err;
+      EXPECT_EQ(result.exit_code, 4) << result.err;
       EXPECT_THAT(result.err,
                   AllOf(HasSubstr("BR0007"), HasSubstr("rank 0 threw: error BR0726: "),
                         ContainsRegex(fmt::format("rank 1 \\(process [0-9]+\\) {}", fault.verdict))));
@@ -255,7 +257,7 @@ TEST(RankFaultsOfCuda, InputsOfDifferentSizesAreRefusedBeforeTheRanksStart) {
                       "x@1=" + folder / "1.npy"} +
                 kEmulatedProcesses,
             {}, cuda_environment());
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, AllOf(HasSubstr("BR0723"), HasSubstr("of rank 0"), HasSubstr("[2, 3, 6]"),
                                 HasSubstr("[1, 3, 6]")));
 }

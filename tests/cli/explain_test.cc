@@ -44,7 +44,7 @@ TEST(Explain, PrintsPerPassWhatEachCollectiveCostsAndWhyItStays) {
 TEST(Explain, WritesTheSameFiguresAsJson) {
   const Folder folder;
   const ProcessResult result = braid({"explain", folder.file("hideable.braid", kHideable), "--passes",
-                                      "braid_schedule", "--json", folder / "story.json"});
+                                      "braid_schedule", "--json=" + (folder / "story.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(read_text(folder / "story.json"));
   EXPECT_EQ(json["version"], 1);
@@ -79,7 +79,7 @@ output %out
 TEST(Explain, TellsWhichOperandsAreCopiedAndWhy) {
   const Folder folder;
   const ProcessResult result =
-      braid({"explain", folder.file("buffers.braid", kBuffers), "--json", folder / "story.json"});
+      braid({"explain", folder.file("buffers.braid", kBuffers), "--json=" + (folder / "story.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("copied in because it is a graph input"));
   EXPECT_THAT(result.out, HasSubstr("in place: its producer writes into the segment"));
@@ -138,9 +138,9 @@ TEST(Explain, WritesOnePageThatLoadsNothing) {
 
 TEST(Explain, AFileThatCannotBeWrittenIsAnError) {
   const Folder folder;
-  const ProcessResult result =
-      braid({"explain", folder.file("hideable.braid", kHideable), "--json", folder / "missing/story.json"});
-  EXPECT_EQ(result.exit_code, 1);
+  const ProcessResult result = braid(
+      {"explain", folder.file("hideable.braid", kHideable), "--json=" + (folder / "missing/story.json")});
+  EXPECT_EQ(result.exit_code, 5);
   EXPECT_THAT(result.err, HasSubstr("BR0010"));
 }
 

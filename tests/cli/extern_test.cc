@@ -20,7 +20,7 @@ TEST(Extern, OperatorsOfPluginsAreListed) {
 
 TEST(Extern, WithoutItsPluginTheOperatorIsNotSupported) {
   const ProcessResult result = braid({"verify", kScores});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("com.example.RowSort-1 (node '/RowSort')"));
 }
 
@@ -32,7 +32,7 @@ TEST(Extern, CallsThatTheKernelCannotTakeAreRefused) {
     const std::string text =
         folder.file("call.braid", std::string("graph g\ninput %x: f32[2]\n") + call + "\noutput %y\n");
     const ProcessResult result = braid({"verify", text, "--plugin", BRAID_ROW_SORT});
-    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.exit_code, 3);
     EXPECT_THAT(result.err, HasSubstr("BR0601"));
   }
 }

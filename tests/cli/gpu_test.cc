@@ -65,7 +65,7 @@ TEST(Gpu, WithoutOneProgramsRunEmulatedAndALineSaysSo) {
     EXPECT_EQ(chosen.exit_code, 0);
     EXPECT_THAT(chosen.err, IsEmpty());
     const ProcessResult gpu = braid({"run", program, "--random", "1", "--device", "gpu"}, {}, gpus);
-    EXPECT_EQ(gpu.exit_code, 1);
+    EXPECT_EQ(gpu.exit_code, 4);
     EXPECT_THAT(gpu.err, HasSubstr("BR0013"));
   }
 }
@@ -87,13 +87,14 @@ TEST(Gpu, ProgramsAreBuiltForItAndTimedWithItsNameDriverAndClocks) {
   const std::string program = source_of(folder);
   const std::vector<std::string> gpu = with_gpus(1, folder / "log");
   for (int again = 0; again < 2; ++again) {
-    const ProcessResult bench = braid({"bench", program, "--repeat", "300", "--warmup", "2"}, {}, gpu);
+    const ProcessResult bench =
+        braid({"bench", program, "--random", "1", "--repeat", "300", "--warmup", "2"}, {}, gpu);
     EXPECT_EQ(bench.exit_code, 0) << bench.err;
     EXPECT_THAT(bench.err, IsEmpty());
     EXPECT_THAT(bench.out,
                 HasSubstr("on Fake GPU 0 (sm_90), driver 590.44, CUDA 13.2, SM clock 1700 of 1980 MHz, "
                           "memory clock 2600 of 2619 MHz"));
-    EXPECT_THAT(bench.out, ContainsRegex("rank 0: 300 steps, min [0-9.]+ ms, median [0-9.]+ ms"));
+    EXPECT_THAT(bench.out, ContainsRegex("rank 0: 300 steps, min [0-9.]+ [um]s, median [0-9.]+ [um]s"));
   }
   // Built once, for the GPU that there is, and for later ones.
   EXPECT_THAT(nvcc_calls(folder / "log", " -shared "),
@@ -150,7 +151,7 @@ TEST(Gpu, EveryRankNeedsOne) {
       "all_reduce_source", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2", "--target",
                             "cuda", "--emit", "source", "--dim", "batch=1..4", "--dim", "sequence=1..16"});
   const ProcessResult one = braid({"run", program, "--random", "1"}, {}, with_gpus(1));
-  EXPECT_EQ(one.exit_code, 1);
+  EXPECT_EQ(one.exit_code, 4);
   EXPECT_THAT(one.err, AllOf(HasSubstr("BR0013"), HasSubstr("2 ranks"), HasSubstr("1 GPU")));
   const ProcessResult two =
       braid({"run", program, "--random", "1", "-o", folder / "results"}, {}, with_gpus(2));
@@ -171,7 +172,7 @@ TEST(Gpu, ARankThatCannotBeginKeepsTheOthersFromTheirSteps) {
   fs::remove(weights);  // it may be a link
   folder.file("out/weights.rank1.bin", bytes);
   const ProcessResult run = braid({"run", folder / "out", "--random", "1", "--device", "emulated"});
-  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.exit_code, 4);
   EXPECT_THAT(run.err, AllOf(HasSubstr("rank 1"), HasSubstr("is damaged")));
 }
 
@@ -180,13 +181,13 @@ TEST(Gpu, AChoiceForACpuProgramIsRefused) {
   for (const char* device : {"gpu", "emulated"}) {
     const ProcessResult result =
         braid({"run", folder.file("twice.braid", kTwice), "--device", device}, {}, with_gpus(1));
-    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr("BR0003"));
   }
   EXPECT_NE(braid({"run", folder / "twice.braid", "--device", "tpu"}).exit_code, 0);
   const ProcessResult interpreter =
       braid({"test", "--target", "interpreter", "--device", "gpu", folder / "case"});
-  EXPECT_EQ(interpreter.exit_code, 1);
+  EXPECT_EQ(interpreter.exit_code, 2);
   EXPECT_THAT(interpreter.err, HasSubstr("BR0003"));
 }
 

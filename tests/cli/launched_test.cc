@@ -66,7 +66,7 @@ TEST(Launched, TwoProcessesGiveTheResultsOfBraidRunAndEachWritesItsOwn) {
 TEST(Launched, AnotherNumberOfRanksIsRefused) {
   const ProcessResult result =
       braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, torchrun(1, 3, "three"));
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("rank 1: error BR0011"));
   EXPECT_THAT(result.err, HasSubstr("torchrun started 3 ranks, but the program is for 2"));
 }
@@ -74,7 +74,7 @@ TEST(Launched, AnotherNumberOfRanksIsRefused) {
 TEST(Launched, VariablesThatContradictThemselvesAreRefused) {
   const ProcessResult result =
       braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, torchrun(5, 2, "odd"));
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("BR0011"));
   EXPECT_THAT(result.err, HasSubstr("RANK=5 is not a rank of WORLD_SIZE=2"));
 }
@@ -85,7 +85,7 @@ TEST(Launched, WhatNeedsAllRanksIsRefused) {
            {"--ranks-as-threads"}, {"--trace", folder / "trace.json"}, {"--link", "5us,10GB/s"}}) {
     const ProcessResult result =
         braid(Arguments{"run", all_reduce()} + kRandomInputs + options, {}, torchrun(0, 2, "needs all"));
-    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr("BR0003")) << options[0];
     EXPECT_THAT(result.err, HasSubstr("torchrun started only this one")) << options[0];
   }
@@ -97,7 +97,7 @@ TEST(Launched, EnvironmentVariablesThatMeanNothingAreRefused) {
         "BRAID_TIMEOUT_MS=99999999999999999999", "BRAID_ENGINE=bogus", "BRAID_COMM_WORKER=sometimes"}) {
     for (const char* command : {"run", "bench"}) {
       const ProcessResult result = braid(Arguments{command, all_reduce()} + kRandomInputs, {}, {variable});
-      EXPECT_EQ(result.exit_code, 1) << variable;
+      EXPECT_EQ(result.exit_code, 2) << variable;
       EXPECT_THAT(result.err, HasSubstr("BR0012")) << variable;
       const std::string text = variable;
       const std::size_t equals = text.find('=');
@@ -105,7 +105,7 @@ TEST(Launched, EnvironmentVariablesThatMeanNothingAreRefused) {
     }
   }
   const ProcessResult alone = braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, {"BRAID_ENGINE=mpi"});
-  EXPECT_EQ(alone.exit_code, 1) << "ranks that braid makes do not talk over MPI";
+  EXPECT_EQ(alone.exit_code, 2) << "ranks that braid makes do not talk over MPI";
   EXPECT_THAT(alone.err, HasSubstr("BR0012"));
 }
 

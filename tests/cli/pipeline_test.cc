@@ -156,7 +156,7 @@ TEST(Pipeline, ErrorsOfFilesNameThePlace) {
   const Folder folder;
   const std::string path = folder.file("bad.csv", "0F0\n1F0,1BW0\n");
   const ProcessResult result = braid({"pipeline", "show", path});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err,
               HasSubstr("error BR0800: " + path + ":2:6: rank 1, cell 1, '1BW0': 'BW' is not a kind"));
 }
@@ -166,7 +166,7 @@ TEST(Pipeline, ErrorsAboutAScheduleNameItsFile) {
   const std::string path = folder.file("s.csv", "0F0,0B0,0W0\n1B0\n");
   for (const char* command : {"show", "lower", "check", "simulate"}) {
     const ProcessResult result = braid({"pipeline", command, path});
-    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_EQ(result.exit_code, 3) << command;
     EXPECT_THAT(result.err, HasSubstr(path + ": rank ")) << command;
   }
 }
@@ -222,6 +222,18 @@ TEST(Pipeline, SearchWritesAScheduleAndHowGoodItIs) {
               HasSubstr("3 numbers, expected 1 or 2"));
 }
 
+TEST(Pipeline, BytesOfASearchHaveUnitsOfTenOrOfTwo) {
+  const std::vector<std::string> search = {
+      "pipeline", "search", "--ranks", "2", "--microbatches", "2", "--activation-bytes", "1MB"};
+  for (const auto& [cap, code] : {std::pair("1MB", 0), std::pair("1000000", 0), std::pair("0.9MB", 1),
+                                  std::pair("1MiB,1MiB", 0), std::pair("976KiB", 1), std::pair("1M", 2)}) {
+    std::vector<std::string> capped = search;
+    capped.insert(capped.end(), {"--byte-cap", cap});
+    const ProcessResult result = braid(capped);
+    EXPECT_EQ(result.exit_code, code) << cap << result.err;
+  }
+}
+
 TEST(Pipeline, SearchTakesTheCostsOfAFile) {
   const std::string costs = BRAID_SOURCE_DIR "/examples/pipeline/costs.json";
   const std::vector<std::string> search = {"pipeline",       "search", "--ranks", "2",
@@ -232,7 +244,7 @@ TEST(Pipeline, SearchTakesTheCostsOfAFile) {
   EXPECT_THAT(result.out, HasSubstr("1F0,"));
   std::vector<std::string> both = search, capped = search;
   both.insert(both.end(), {"--forward", "3"});
-  EXPECT_EQ(braid(both).exit_code, 1);
+  EXPECT_EQ(braid(both).exit_code, 2);
   capped.insert(capped.end(), {"--byte-cap", "7999999"});
   EXPECT_THAT(braid(capped).err, HasSubstr("BR0881"));
 }

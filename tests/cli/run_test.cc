@@ -145,7 +145,7 @@ TEST(Bench, ServesOneStepPerLine) {
 
 TEST(Bench, ServingSeveralRanksIsRefused) {
   const ProcessResult result = braid({"bench", all_reduce(), "--serve"});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("BR0003"));
 }
 
@@ -164,7 +164,7 @@ TEST_P(WrongInputs, AreRefusedAndNothingIsWritten) {
   write_floats(folder / "x.npy", GetParam().shape, std::vector<float>(static_cast<std::size_t>(elements)));
   const ProcessResult result =
       braid({"run", affine(), "--input", "x=" + (folder / "x.npy"), "-o", folder / "results"});
-  EXPECT_EQ(result.exit_code, 1) << result.out << result.err;
+  EXPECT_EQ(result.exit_code, code_of(GetParam().error)) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr(GetParam().error));
   EXPECT_THAT(result.err, HasSubstr(GetParam().mentions));
   EXPECT_FALSE(fs::exists(folder / "results"));
@@ -184,37 +184,40 @@ TEST(Run, AnInputOfAnotherTypeIsRefused) {
   text.replace(text.find("<f4"), 3, "<i4");
   folder.file("x.npy", text);
   const ProcessResult result = braid({"run", dir, "--input", "x=" + (folder / "x.npy")});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("BR0723"));
   EXPECT_THAT(result.err, HasSubstr("i32"));
 }
 
 TEST(Run, WhatIsNotGivenIsNamed) {
-  const ProcessResult none = braid({"run", affine()});
-  EXPECT_EQ(none.exit_code, 1);
+  const Folder folder;
+  const ProcessResult none = braid({"run", affine(), "-o", folder / "results"});
+  EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.err, HasSubstr("BR0006"));
   EXPECT_THAT(none.err, HasSubstr("'x'"));
-  const Folder folder;
+  EXPECT_THAT(none.err, HasSubstr("--random"));
   write_floats(folder / "x.npy", {1, 2}, {1, 2});
   const ProcessResult other = braid({"run", affine(), "--input", "z=" + folder / "x.npy"});
-  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_EQ(other.exit_code, 2);
   EXPECT_THAT(other.err, HasSubstr("BR0006"));
 }
 
 TEST(Run, FilesThatAreNoArraysAreRefused) {
   const Folder folder;
-  for (const std::string& file :
-       {folder / "absent.npy", folder.file("text.npy", "12 13"), folder.file("short.npy", "\x93NUMPY")}) {
+  for (const std::string& file : {folder.file("text.npy", "12 13"), folder.file("short.npy", "\x93NUMPY")}) {
     const ProcessResult result = braid({"run", affine(), "--input", "x=" + file});
-    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.exit_code, 3);
     EXPECT_THAT(result.err, HasSubstr("BR0005"));
     EXPECT_THAT(result.err, HasSubstr(file));
   }
+  const ProcessResult absent = braid({"run", affine(), "--input", "x=" + (folder / "absent.npy")});
+  EXPECT_EQ(absent.exit_code, 5);
+  EXPECT_THAT(absent.err, HasSubstr("BR0001"));
 }
 
 TEST(Run, AProgramForOtherRanksIsRefused) {
   const ProcessResult result = braid({"run", all_reduce(), "--ranks", "3", "--random", "1"});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("BR0401"));
   EXPECT_THAT(result.err, HasSubstr("for 2 ranks, but --ranks is 3"));
 }
@@ -223,7 +226,7 @@ TEST(Run, ABrokenManifestIsNoProgram) {
   const Folder folder;
   folder.file("manifest.json", "{}");
   const ProcessResult result = braid({"run", folder.path().string(), "--random", "1"});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("BR0008"));
 }
 
@@ -267,7 +270,7 @@ TEST(Run, AFailingRankIsNamedAndEndsTheOthers) {
   std::vector<std::string> wrong = common;
   wrong.insert(wrong.end(), {"--input", "at@1=" + folder / "bad.npy"});
   const ProcessResult bad = braid(wrong);
-  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_EQ(bad.exit_code, 4);
   EXPECT_THAT(bad.err, HasSubstr("BR0007"));
   EXPECT_THAT(bad.err, HasSubstr("BR0725"));  // what rank 1 says
   EXPECT_THAT(bad.err, HasSubstr("BR0726"));  // what rank 0 says
@@ -285,7 +288,7 @@ TEST(Run, AKilledRankEndsTheRunWithAnErrorThatNamesIt) {
         ASSERT_EQ(ranks.size(), 2u);
         ::kill(ranks[1], SIGKILL);
       });
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.err, HasSubstr("rank 1"));
 }
 

@@ -83,7 +83,7 @@ TEST(TestCommand, UnsupportedOperatorsAreRefused) {
   const ProcessResult result = braid({"test", folder / "case"});
   EXPECT_THAT(result.out, HasSubstr("0 passed, 0 failed, 1 refused\n"));
   // Nothing was shown to be right.
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("all were refused"));
   const ProcessResult beside = braid({"test", "--target", "interpreter", folder / "case", model("ops/add")});
   EXPECT_EQ(beside.exit_code, 0) << beside.err;

@@ -144,7 +144,7 @@ TEST(Timeline, WhatIsNoTimelineIsRefused) {
   const std::string program = folder.file("hideable.braid", kProgram);
   const auto error = [&](const std::string& file) {
     const ProcessResult result = braid({"explain", program, "--compare", file});
-    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.exit_code, 3);
     return result.err;
   };
   EXPECT_THAT(error(folder / "none.json"), HasSubstr("BR0558"));
@@ -157,7 +157,7 @@ TEST(Timeline, LinksThatCannotBeReadAreRefused) {
   const std::string program = folder.file("hideable.braid", kProgram);
   for (const char* link : {"fast", "1us", "1us,0", "1us,-1", "1s,1", "-1us,1", "1us,1GB", ",1", "1us,nan"}) {
     const ProcessResult result = braid({"explain", program, "--link", link});
-    EXPECT_EQ(result.exit_code, 1) << link;
+    EXPECT_EQ(result.exit_code, 2) << link;
     EXPECT_THAT(result.err, HasSubstr("BR0003")) << link;
   }
   for (const char* link : {"1,1", "10us,0.5GB/s", "1ms,2", "500ns,1"})

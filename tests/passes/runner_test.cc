@@ -61,6 +61,15 @@ TEST(PassList, ReadsNamesAndOptions) {
   EXPECT_EQ(s.graph.ranks, 5);
 }
 
+TEST(PassList, OptionsMayFollowColonsWhichShellsLeaveAlone) {
+  const std::vector<Pass> list = parse_pass_list("grow:by=3:really=true,grow", registry());
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].options()[0].default_value, "3");
+  EXPECT_EQ(list[0].options()[1].default_value, "true");
+  EXPECT_EQ(code_of([] { parse_pass_list("grow:by", registry()); }), 544);
+  EXPECT_EQ(code_of([] { parse_pass_list("grow:", registry()); }), 544);
+}
+
 TEST(PassList, EmptyListIsNoPasses) { EXPECT_TRUE(parse_pass_list("  ", registry()).empty()); }
 
 TEST(PassList, UnknownNameListsKnownOnes) {

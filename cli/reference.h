@@ -1,0 +1,22 @@
+// Results to compare with: ONNX Runtime's, or stored ones.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/execute.h"
+#include "ir/tensor.h"
+
+namespace braid::cli {
+
+using Outputs = std::vector<std::vector<ir::Tensor>>;  // per rank, in the order of the program's outputs
+
+// Runs the model with the Python of $BRAID_PYTHON, else python3, which needs onnxruntime. UserErrors: BR0018 if that
+// fails, BR0003 for several ranks.
+Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& table,
+                            const std::vector<std::vector<ir::Tensor>>& inputs);
+
+// What `braid run -o` has written into a folder or an .npz file. UserErrors BR0001 and BR0005.
+Outputs stored_outputs(const std::string& path, const ProgramInterface& table);
+
+}  // namespace braid::cli

@@ -1,0 +1,126 @@
+#include "cli/usage.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <numeric>
+
+#include "cli/errors.h"
+
+namespace braid::cli {
+namespace {
+
+// Levenshtein's distance.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::vector<std::string> option_names(const CLI::App& command, const std::string& group = {}) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    if (!group.empty() && option->get_group() != group) continue;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+[[noreturn]] void refuse(const std::string& message, const std::string& hint) {
+  ir::user_error(kNotUnderstood, {}, message, hint);
+}
+
+[[noreturn]] void unknown_option(const CLI::App& at, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string near = nearest(name, option_names(at));
+  std::string hint = fmt::format("'{} --help' lists its options", command_path(at));
+  if (!near.empty()) {
+    const std::string group = at.get_option(near)->get_group();
+    hint = fmt::format("did you mean {}? {}: {}", near, group, fmt::join(option_names(at, group), ", "));
+  }
+  refuse(fmt::format("{} has no option '{}'", command_path(at), name), hint);
+}
+
+[[noreturn]] void extra_argument(const CLI::App& at, const std::string& word) {
+  const CLI::Option* passes = at.get_option_no_throw("--passes");
+  const bool lists = passes != nullptr && passes->count() > 0;
+  refuse(fmt::format("{} takes no argument '{}'", command_path(at), word),
+         lists ? "a shell splits name{a=1,b=2}: quote it, or write --passes name:a=1:b=2"
+               : fmt::format("'{} --help' says what it takes", command_path(at)));
+}
+
+// Not the page of examples, but the first.
+std::string example(const CLI::App& at) {
+  const std::string footer = at.get_footer();
+  const std::size_t begin = footer.find("braid ");
+  if (begin == std::string::npos) return fmt::format("'{} --help' says what it takes", command_path(at));
+  return "for example: " + footer.substr(begin, footer.find('\n', begin) - begin);
+}
+
+}  // namespace
+
+const CLI::App& chosen_command(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return *at;
+}
+
+void unknown_command(const CLI::App& at, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : at.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  const std::string near = nearest(word, names);
+  refuse(fmt::format("{} has no command '{}'", command_path(at), word),
+         fmt::format("{}its commands are {}", near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
+                     fmt::join(names, ", ")));
+}
+
+std::string command_path(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : command_path(*parent) + " " + command.get_name();
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& names) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& name : names) {
+    const std::size_t d = distance(word, name);
+    if (d < least || (best.empty() && word.size() > 3 && name.starts_with(word))) {
+      least = std::min(d, least);
+      best = name;
+    }
+  }
+  return best;
+}
+
+ir::UserError usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& at = chosen_command(app);
+  const std::vector<std::string> rest = at.remaining();
+  try {
+    const auto option = std::find_if(rest.begin(), rest.end(), [](const auto& r) { return r.starts_with("-"); });
+    if (option != rest.end()) unknown_option(at, *option);
+    if (at.get_require_subcommand_min() > 0 && !rest.empty()) unknown_command(at, rest.front());
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty())
+      extra_argument(at, rest.front());
+    if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && at.get_require_subcommand_min() > 0) {
+      std::vector<std::string> names;
+      for (const CLI::App* command : at.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+      refuse(command_path(at) + " needs a command", fmt::format("its commands are {}", fmt::join(names, ", ")));
+    }
+    refuse(fmt::format("{}: {}", command_path(at), error.what()), example(at));
+  } catch (const ir::UserError& found) {
+    return found;
+  }
+}
+
+}  // namespace braid::cli

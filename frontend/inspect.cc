@@ -1,0 +1,97 @@
+#include "frontend/inspect.h"
+
+#include <algorithm>
+
+#include "frontend/check_structure.h"
+#include "frontend/check_supported.h"
+#include "frontend/convert_version.h"
+#include "frontend/dims.h"
+#include "frontend/load.h"
+#include "frontend/load_ranks.h"
+#include "frontend/op_registry.h"
+#include "frontend/schemas.h"
+#include "frontend/signature.h"
+#include "frontend/tensor.h"
+
+namespace braid::frontend {
+namespace {
+
+using Counts = std::map<std::pair<std::string, std::string>, int>;  // by domain and name
+
+template <class Nodes>
+void count(const Nodes& nodes, Counts& counts) {
+  for (const onnx::NodeProto& node : nodes) {
+    ++counts[{node.domain() == "ai.onnx" ? "" : node.domain(), node.op_type()}];
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) count(attribute.g().node(), counts);
+      for (const onnx::GraphProto& graph : attribute.graphs()) count(graph.node(), counts);
+    }
+  }
+}
+
+bool communicates(const std::string& domain, const std::string& name) {
+  const std::vector<OpSpec> all = all_ops();
+  return std::any_of(all.begin(), all.end(), [&](const OpSpec& op) {
+    return op.effect && op.domain == domain && op.name == name;
+  });
+}
+
+template <class Infos>
+std::vector<ModelFacts::Value> values(const std::vector<SignatureValue>& signature, const Infos& types) {
+  std::vector<ModelFacts::Value> all;
+  for (std::size_t k = 0; k < signature.size(); ++k) {
+    const SignatureValue& s = signature[k];
+    std::string type = s.kind;
+    if (s.kind == "tensor") {
+      const int element = types[k]->type().tensor_type().elem_type();
+      const auto dtype = dtype_of_onnx(element);
+      type = dtype ? std::string(to_string(*dtype)) : onnx_type_name(element);
+    }
+    all.push_back({s.name, type, s.dims});
+  }
+  return all;
+}
+
+}  // namespace
+
+ModelFacts inspect_model(const std::string& path) {
+  register_schemas();
+  Model model = load_model(path_of_rank(path, 0));
+  ModelFacts facts;
+  facts.ir_version = model.proto.ir_version();
+  facts.producer = model.proto.producer_name();
+  if (!model.proto.producer_version().empty()) facts.producer += " " + model.proto.producer_version();
+  for (const auto& import : model.proto.opset_import()) {
+    const std::string domain = import.domain().empty() ? "ai.onnx" : import.domain();
+    facts.opsets[domain] = static_cast<int>(import.version());
+  }
+  const Signature signature = read_signature(path);
+  facts.inputs = values(signature.inputs, true_inputs(model));
+  std::vector<const onnx::ValueInfoProto*> outputs;
+  for (const onnx::ValueInfoProto& o : model.proto.graph().output()) outputs.push_back(&o);
+  facts.outputs = values(signature.outputs, outputs);
+  facts.dims = dimension_names(model);
+  facts.weights = static_cast<std::int64_t>(model.initializers.size());
+  for (const auto& [name, tensor] : model.initializers)
+    facts.weight_bytes += tensor.count() * ir::size_of(tensor.dtype);
+
+  Counts counts;
+  count(model.proto.graph().node(), counts);
+  for (const onnx::FunctionProto& f : model.proto.functions()) count(f.node(), counts);
+  for (const auto& [op, n] : counts)
+    facts.operators.push_back({op.first, op.second, n, communicates(op.first, op.second)});
+  std::stable_sort(facts.operators.begin(), facts.operators.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  try {
+    Opsets opsets = check_versions(model);
+    check_structure(model, opsets);
+    if (convert_old_model(model, opsets)) opsets = check_versions(model);
+    for (UnsupportedOperator& u : unsupported_operators(model, opsets))
+      facts.unsupported.push_back({std::move(u.op), std::move(u.reason), std::move(u.nodes)});
+  } catch (const ir::UserError& error) {
+    facts.refused = error;
+  }
+  return facts;
+}
+
+}  // namespace braid::frontend

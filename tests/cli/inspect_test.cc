@@ -1,0 +1,89 @@
+// braid inspect, explain of a folder, and bounds for dimensions that nobody gave.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "frontend/dims.h"
+#include "tests/cli/braid_process.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kScores = BRAID_SOURCE_DIR "/examples/plugin/scores.onnx";
+
+std::string all_reduce() { return model("collectives/all_reduce_dynamic/model.onnx"); }
+
+nlohmann::json json_of(std::vector<std::string> arguments) {
+  arguments.emplace_back("--json");
+  const ProcessResult result = braid(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return nlohmann::json::parse(result.out);
+}
+
+TEST(Inspect, ShowsAModelWithoutDimensionsOrRanks) {
+  const nlohmann::json json = json_of({"inspect", all_reduce()});
+  EXPECT_THAT(json["dims"], ElementsAre("batch", "sequence"));
+  EXPECT_EQ(json["inputs"][0]["type"], "f32");
+  int collectives = 0;
+  for (const nlohmann::json& op : json["operators"]) {
+    if (op["collective"]) collectives += op["count"].get<int>();
+  }
+  EXPECT_EQ(collectives, 1);
+  EXPECT_TRUE(json["unsupported"].empty());
+  const ProcessResult text = braid({"inspect", all_reduce()});
+  EXPECT_THAT(text.out, AllOf(HasSubstr("dim     batch"), HasSubstr("   collective"),
+                              HasSubstr("all operators are supported")));
+}
+
+TEST(Inspect, NamesWhatIsNotSupportedUnlessAPluginKnowsIt) {
+  const nlohmann::json json = json_of({"inspect", kScores});
+  ASSERT_EQ(json["unsupported"].size(), 1u);
+  EXPECT_EQ(json["unsupported"][0]["operator"], "com.example.RowSort-1");
+  EXPECT_THAT(json["unsupported"][0]["nodes"], ElementsAre("/RowSort"));
+  EXPECT_TRUE(json_of({"inspect", kScores, "--plugin", BRAID_ROW_SORT})["unsupported"].empty());
+}
+
+TEST(Inspect, ShowsACompiledProgramAndExplainItsCollectivesAndKernels) {
+  const std::string program = compiled(
+      "all_reduce", {all_reduce(), "--ranks", "2", "--dim", "batch=1..4", "--dim", "sequence=1..16"});
+  const nlohmann::json json = json_of({"inspect", program});
+  EXPECT_EQ(json["ranks"], 2);
+  EXPECT_EQ(json["collectives"]["all_reduce"], 1);
+  EXPECT_EQ(json["dims"][0]["max"], 4);
+  const ProcessResult explained = braid({"explain", program, "--kernels"});
+  EXPECT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(explained.out, AllOf(HasSubstr("input   x: f32[batch, sequence, 6]"),
+                                   HasSubstr("Collectives in issue order"), HasSubstr("Kernels in order")));
+}
+
+TEST(DefaultDim, BoundsWhatIsNotGivenAndSaysSo) {
+  const ProcessResult none = braid({"run", all_reduce(), "--ranks", "2"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, AllOf(HasSubstr("BR0310"), HasSubstr("--default-dim")));
+  const ProcessResult result =
+      braid({"run", all_reduce(), "--ranks", "2", "--dim", "batch=2", "--default-dim", "5"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("dimension 'sequence' is not given: --default-dim makes it 1..5"),
+                                Not(HasSubstr("'batch' is not given"))));
+  EXPECT_THAT(result.out, HasSubstr("f32[2, 5, 6]"));
+  const ProcessResult wrong = braid({"run", all_reduce(), "--ranks", "2", "--default-dim", "much"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("BR0003: --default-dim much"));
+}
+
+TEST(DefaultDim, NamesComputedFromOthersFollowThem) {
+  const frontend::DimBounds dims =
+      frontend::default_dims({"batch", "past", "past + 1"}, {{"past", {0, 7}}}, {1, 4});
+  EXPECT_EQ(dims.size(), 2u);
+  EXPECT_EQ(dims.at("batch").max, 4);
+  EXPECT_EQ(dims.at("past + 1").min, 1);
+  EXPECT_EQ(dims.at("past + 1").max, 8);
+}
+
+}  // namespace
+}  // namespace braid::test
