@@ -18,7 +18,9 @@ namespace braid::rt::avx512 {
 namespace {
 
 constexpr int64_t kMostVectors = 4;
-constexpr int64_t kBlockBytes = 256 * 1024;  // of rows of a and c that stay in the second-level cache
+// Of rows of a and of what a panel writes of c, which stay in the second-level cache: each block of rows reads all weights again.
+constexpr int64_t kBlockBytes = 512 * 1024;
+constexpr int64_t kFewestRows = 24;  // of a block; whole tiles of 6 and of 8 rows
 
 constexpr int64_t most_rows(int64_t vectors) { return vectors == 4 ? 6 : 8; }
 
@@ -93,8 +95,8 @@ void multiply_tiles(const GemmShape& shape, const GemmArgs& args, const float* b
   o.a_row = shape.a_row;
   o.k = shape.k;
   o.b_row = panels.width;
-  const int64_t row_bytes = (shape.k + shape.n) * static_cast<int64_t>(sizeof(float));
-  const int64_t block = std::max<int64_t>(kBlockBytes / row_bytes, 24);
+  const int64_t row_bytes = (shape.k + std::min(shape.n, panels.width)) * static_cast<int64_t>(sizeof(float));
+  const int64_t block = std::max(kBlockBytes / row_bytes / kFewestRows, int64_t{1}) * kFewestRows;
   for (int64_t begin = part.row_begin; begin < part.row_end; begin += block) {
     const int64_t rows = std::min(block, part.row_end - begin);
     for (int64_t p = part.column_begin; p < part.column_end; ++p) {
