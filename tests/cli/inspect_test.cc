@@ -51,7 +51,7 @@ TEST(Inspect, NamesWhatIsNotSupportedUnlessAPluginKnowsIt) {
 // A model that cannot be compiled can be looked at, or is refused by a numbered error.
 TEST(Inspect, SurvivesBrokenModels) {
   int refused = 0;
-  for (const auto& entry : fs::directory_iterator(BRAID_SOURCE_DIR "/tests/corpus/bad_models")) {
+  for (const auto& entry : fs::recursive_directory_iterator(BRAID_SOURCE_DIR "/tests/corpus/bad_models")) {
     if (entry.path().extension() != ".onnx") continue;
     const ProcessResult result = braid({"inspect", entry.path().string()});
     EXPECT_EQ(result.exit_code, result.err.empty() ? 0 : code_of(result.err)) << entry.path() << result.err;
