@@ -16,7 +16,8 @@ class HelpText : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
     std::string name = CLI::Formatter::make_option_name(option, positional);
-    if (const std::size_t brace = name.find("{-}"); brace != std::string::npos) name.replace(brace, 3, "[=FILE]");
+    if (const std::size_t brace = name.find("{-}"); brace != std::string::npos)
+      name.replace(brace, 3, "[=FILE]");
     return name;
   }
 };
@@ -41,7 +42,8 @@ std::unique_ptr<CLI::App> command_tree(Invocation& chosen, Report& report) {
   app->set_version_flag("--version", version_text());
   app->set_help_all_flag("--help-all", "Print the help of all subcommands");
   std::string codes = "Exit codes:";
-  for (const ExitCodeRow& row : exit_code_rows()) codes += fmt::format("\n  {:>3}  {}", row.code, row.meaning);
+  for (const ExitCodeRow& row : exit_code_rows())
+    codes += fmt::format("\n  {:>3}  {}", row.code, row.meaning);
   app->footer("Example: braid run model.onnx --default-dim 8\n         braid run --help\n\n" + codes);
   add_inspect(*app, chosen);
   add_compile(*app, chosen);

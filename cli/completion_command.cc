@@ -68,7 +68,8 @@ void add_man(CLI::App& app, Invocation& chosen) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("man", "Print the manual page of a command");
-  command->footer("Example: braid man pipeline show | man -l -\n         braid man -o ~/.local/share/man/man1");
+  command->footer(
+      "Example: braid man pipeline show | man -l -\n         braid man -o ~/.local/share/man/man1");
   command->add_option("COMMAND", o->names, "A command, such as: pipeline show (default: braid itself)");
   command->add_option("-o,--output", o->output, "Folder into which all pages are written");
   command->callback([&app, o, &chosen] {

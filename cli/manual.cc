@@ -40,19 +40,24 @@ std::string option_text(const CLI::Option& option) {
   std::string names;
   for (const std::string& name : names_of(option)) names += (names.empty() ? "" : ", ") + name;
   if (option.get_positional()) names = option.get_name(true);
-  const std::string type = names == "--json" ? "[=FILE]" : option.get_expected_max() == 0 ? "" : option.get_type_name();
-  return fmt::format(".TP\n\\fB{}\\fR{}{}\n{}\n", roff(names), type.empty() || type[0] == '[' ? "" : " ", roff(type),
-                     roff(option.get_description()));
+  const std::string type = names == "--json"                ? "[=FILE]"
+                           : option.get_expected_max() == 0 ? ""
+                                                            : option.get_type_name();
+  return fmt::format(".TP\n\\fB{}\\fR{}{}\n{}\n", roff(names), type.empty() || type[0] == '[' ? "" : " ",
+                     roff(type), roff(option.get_description()));
 }
 
 }  // namespace
 
-std::string manual_name(const CLI::App& command) { return replace_all(command_path(command), ' ', "-") + ".1"; }
+std::string manual_name(const CLI::App& command) {
+  return replace_all(command_path(command), ' ', "-") + ".1";
+}
 
 std::string manual_page(const CLI::App& command) {
   const std::string path = command_path(command), page = replace_all(path, ' ', "-");
-  std::string text = fmt::format(".TH {} 1 \"\" \"braid {}\" \"Braid\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n\\fB{}\\fR [options]",
-                                 page, kVersion, roff(page), roff(command.get_description()), path);
+  std::string text = fmt::format(
+      ".TH {} 1 \"\" \"braid {}\" \"Braid\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n\\fB{}\\fR [options]", page,
+      kVersion, roff(page), roff(command.get_description()), path);
   std::vector<std::string> groups;
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional()) text += " " + roff(option->get_name(true));

@@ -25,7 +25,8 @@ namespace {
 using Archive = std::unique_ptr<zip_t, decltype([](zip_t* archive) { zip_discard(archive); })>;
 
 [[noreturn]] void bad(const std::string& path, const std::string& why) {
-  ir::user_error(kBadNpy, {.file = path}, "this is not a readable .npz file: " + why, "save it with numpy.savez");
+  ir::user_error(kBadNpy, {.file = path}, "this is not a readable .npz file: " + why,
+                 "save it with numpy.savez");
 }
 
 [[noreturn]] void not_written(const std::string& path, const std::string& why) {

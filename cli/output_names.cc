@@ -13,7 +13,9 @@ std::vector<std::string> output_names(const ProgramInterface& table) {
     for (char& c : name) {
       if (c == '/' || c == '\0') c = '_';
     }
-    const auto taken = [&](const std::string& n) { return std::find(out.begin(), out.end(), n) != out.end(); };
+    const auto taken = [&](const std::string& n) {
+      return std::find(out.begin(), out.end(), n) != out.end();
+    };
     std::string file = name;
     for (int k = 2; taken(file); ++k) file = fmt::format("{}_{}", name, k);
     out.push_back(std::move(file));

@@ -91,12 +91,14 @@ void tell_profile(const ProgramFiles& program, const std::vector<RankResult>& re
     work = work_of(*schedule, dims);
     roof = measure_roof(threads);
     json["roof"] = {{"f32_gflops", roof.f32_gflops}, {"gb_s", roof.gb_s}, {"threads", threads}};
-    report.print("\nkernels of rank {}; roof of {} thread{}, measured now: {:.1f} GFLOP/s (f32), {:.1f} GB/s read\n",
-                 slowest->rank, threads, threads == 1 ? "" : "s", roof.f32_gflops, roof.gb_s);
+    report.print(
+        "\nkernels of rank {}; roof of {} thread{}, measured now: {:.1f} GFLOP/s (f32), {:.1f} GB/s read\n",
+        slowest->rank, threads, threads == 1 ? "" : "s", roof.f32_gflops, roof.gb_s);
   } else {
     report.print("\nkernels of rank {}; compile from the model for GFLOP/s and GB/s\n", slowest->rank);
   }
-  report.print("{:>10} {:>6} {:>9} {:>8} {:>8}  {}\n", "median", "share", "GFLOP/s", "GB/s", "of roof", "kernel");
+  report.print("{:>10} {:>6} {:>9} {:>8} {:>8}  {}\n", "median", "share", "GFLOP/s", "GB/s", "of roof",
+               "kernel");
   for (const int k : order) {
     const std::int64_t ns = times[static_cast<std::size_t>(k)];
     const BraidNode& node = table.nodes[k];
@@ -113,15 +115,21 @@ void tell_profile(const ProgramFiles& program, const std::vector<RankResult>& re
       const double of_memory = roof.gb_s > 0 ? bytes / roof.gb_s : 0;
       const double of_compute = w.f32 && roof.f32_gflops > 0 ? flops / roof.f32_gflops : 0;
       entry["of_roof"] = std::max(of_memory, of_compute);
-      share = fmt::format("{:.0f} % {}", 100 * std::max(of_memory, of_compute), of_compute > of_memory ? "c" : "m");
+      share = fmt::format("{:.0f} % {}", 100 * std::max(of_memory, of_compute),
+                          of_compute > of_memory ? "c" : "m");
     }
     report.print("{:>10} {:>5.1f}% {:>9} {:>8} {:>8}  {}{}\n", time_text(ns),
-                 all > 0 ? 100.0 * static_cast<double>(ns) / static_cast<double>(all) : 0.0, gflops, gb_s, share,
-                 node.name, *node.label == '\0' ? "" : fmt::format("  <- {}", node.label));
+                 all > 0 ? 100.0 * static_cast<double>(ns) / static_cast<double>(all) : 0.0, gflops, gb_s,
+                 share, node.name,
+                 *node.label == '\0' || std::string_view(node.label) == node.name
+                     ? ""
+                     : fmt::format("  <- {}", node.label));
   }
   if (schedule != nullptr) {
-    report.print("c: of the roof of computing, m: of memory; above 100 % of memory, the data were in a cache. Operations "
-                 "and bytes are counted as docs/scheduling.md says.\n");
+    report.print(
+        "c: of the roof of computing, m: of memory; above 100 % of memory, the data were in a cache. "
+        "Operations "
+        "and bytes are counted as docs/scheduling.md says.\n");
   }
 }
 

@@ -59,7 +59,8 @@ void tell_program(const std::string& dir, Report& report) {
   for (const auto& [kind, count] : collectives) report.print("collective {} x {}\n", kind, count);
   if (const auto planned = m.find("planned"); planned != m.end() && planned->is_object()) {
     report.print("memory of a rank: arena {}, communication segment {}\n",
-                 bytes_text(planned->value("arena_bytes", 0ll)), bytes_text(planned->value("comm_bytes", 0ll)));
+                 bytes_text(planned->value("arena_bytes", 0ll)),
+                 bytes_text(planned->value("comm_bytes", 0ll)));
   }
   ordered_json& json = report.json();
   for (const char* key : {"name", "target", "ranks", "dims", "inputs", "outputs", "planned"}) {

@@ -56,9 +56,10 @@ Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& ta
   for (const auto& output : table.outputs) command += " " + codegen::shell_word(output.name);
   const codegen::CommandResult result = codegen::run_command(command + " 2>&1");
   if (result.status != 0) {
-    ir::user_error(kNoReference, {.file = model},
-                   fmt::format("{} cannot run the model with onnxruntime: {}", python, last_line(result.output)),
-                   "install it with: python3 -m pip install onnxruntime; $BRAID_PYTHON names another Python");
+    ir::user_error(
+        kNoReference, {.file = model},
+        fmt::format("{} cannot run the model with onnxruntime: {}", python, last_line(result.output)),
+        "install it with: python3 -m pip install onnxruntime; $BRAID_PYTHON names another Python");
   }
   Outputs outputs(1);
   for (std::size_t k = 0; k < table.outputs.size(); ++k)
@@ -81,7 +82,8 @@ Outputs stored_outputs(const std::string& path, const ProgramInterface& table) {
       const auto found =
           std::find_if(stored.begin(), stored.end(), [&](const auto& entry) { return entry.first == key; });
       if (found == stored.end())
-        ir::user_error(kBadNpy, {.file = path}, fmt::format("it has no array '{}'", key), "braid run -o writes it");
+        ir::user_error(kBadNpy, {.file = path}, fmt::format("it has no array '{}'", key),
+                       "braid run -o writes it");
       rank.push_back(found->second);
     }
   }

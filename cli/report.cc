@@ -56,8 +56,7 @@ void Report::finish(std::string_view command, int exit_code) {
   nlohmann::ordered_json all = {
       {"version", kJsonVersion}, {"braid", kVersion}, {"command", command}, {"exit_code", exit_code}};
   all.update(json());
-  const std::string text =
-      all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const std::string text = all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   if (json_to_terminal()) {
     fmt::print("{}", text);
   } else {

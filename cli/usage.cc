@@ -78,7 +78,8 @@ const CLI::App& chosen_command(const CLI::App& app) {
 
 void unknown_command(const CLI::App& at, const std::string& word) {
   std::vector<std::string> names;
-  for (const CLI::App* command : at.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  for (const CLI::App* command : at.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
   const std::string near = nearest(word, names);
   refuse(fmt::format("{} has no command '{}'", command_path(at), word),
          fmt::format("{}its commands are {}", near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
@@ -107,15 +108,18 @@ ir::UserError usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& at = chosen_command(app);
   const std::vector<std::string> rest = at.remaining();
   try {
-    const auto option = std::find_if(rest.begin(), rest.end(), [](const auto& r) { return r.starts_with("-"); });
+    const auto option =
+        std::find_if(rest.begin(), rest.end(), [](const auto& r) { return r.starts_with("-"); });
     if (option != rest.end()) unknown_option(at, *option);
     if (at.get_require_subcommand_min() > 0 && !rest.empty()) unknown_command(at, rest.front());
     if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty())
       extra_argument(at, rest.front());
     if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && at.get_require_subcommand_min() > 0) {
       std::vector<std::string> names;
-      for (const CLI::App* command : at.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
-      refuse(command_path(at) + " needs a command", fmt::format("its commands are {}", fmt::join(names, ", ")));
+      for (const CLI::App* command : at.get_subcommands([](const CLI::App*) { return true; }))
+        names.push_back(command->get_name());
+      refuse(command_path(at) + " needs a command",
+             fmt::format("its commands are {}", fmt::join(names, ", ")));
     }
     refuse(fmt::format("{}: {}", command_path(at), error.what()), example(at));
   } catch (const ir::UserError& found) {

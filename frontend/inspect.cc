@@ -31,9 +31,8 @@ void count(const Nodes& nodes, Counts& counts) {
 
 bool communicates(const std::string& domain, const std::string& name) {
   const std::vector<OpSpec> all = all_ops();
-  return std::any_of(all.begin(), all.end(), [&](const OpSpec& op) {
-    return op.effect && op.domain == domain && op.name == name;
-  });
+  return std::any_of(all.begin(), all.end(),
+                     [&](const OpSpec& op) { return op.effect && op.domain == domain && op.name == name; });
 }
 
 template <class Infos>

@@ -58,7 +58,8 @@ Help read_help(const Arguments& path) {
   return help;
 }
 
-void for_each_command(const Arguments& path, const std::function<void(const Arguments&, const Help&)>& visit) {
+void for_each_command(const Arguments& path,
+                      const std::function<void(const Arguments&, const Help&)>& visit) {
   const Help help = read_help(path);
   SCOPED_TRACE(fmt::format("braid {}", fmt::join(path, " ")));
   visit(path, help);
@@ -104,7 +105,8 @@ TEST(CommandTree, EveryOptionStandsInTheCompletionAndInTheManual) {
     std::string page = braid(Arguments{"man"} + path).out;
     page = std::regex_replace(page, std::regex("\\\\-"), "-");
     for (const std::string& option : help.options)
-      EXPECT_TRUE(words.find(option) != std::string::npos && page.find(option) != std::string::npos) << option;
+      EXPECT_TRUE(words.find(option) != std::string::npos && page.find(option) != std::string::npos)
+          << option;
     for (const std::string& command : help.commands) EXPECT_THAT(words, HasSubstr(command));
   });
 }
@@ -113,9 +115,9 @@ TEST(CommandTree, BashCompletesCommandsOptionsAndValues) {
   const Folder folder;
   const std::string script = folder.file("completion", braid({"completion"}).out);
   const auto completed = [&](const std::string& words) {
-    const std::string command = "bash -c 'source " + script + "; COMP_WORDS=(" + words +
-                                "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _braid; echo \"${COMPREPLY[*]}\"' > " +
-                                (folder / "said");
+    const std::string command =
+        "bash -c 'source " + script + "; COMP_WORDS=(" + words +
+        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _braid; echo \"${COMPREPLY[*]}\"' > " + (folder / "said");
     EXPECT_EQ(std::system(command.c_str()), 0);
     return read_text(folder / "said");
   };
@@ -139,9 +141,9 @@ TEST(CommandTree, EveryCommandWritesJsonWithItsVersionNameAndExitCode) {
     const ProcessResult printed = braid(path + missing_files(help, folder) + Arguments{"--json"});
     EXPECT_EQ(nlohmann::json::parse(printed.out)["command"], json["command"]);
     if (result.exit_code == 0) return;
-    EXPECT_THAT(result.err + result.out, HasSubstr(json.contains("error")
-                                                       ? json["error"]["number"].get<std::string>()
-                                                       : std::string("FAILED")));
+    EXPECT_THAT(result.err + result.out,
+                HasSubstr(json.contains("error") ? json["error"]["number"].get<std::string>()
+                                                 : std::string("FAILED")));
   });
 }
 
@@ -176,7 +178,8 @@ TEST(CommandTree, TheNearestNameAndItsGroupAreSuggested) {
 // `script` is a terminal for the command.
 std::string on_a_terminal(const std::string& environment) {
   const Folder folder;
-  const std::string command = "TERM=xterm " + environment + " script -qec '" BRAID_EXECUTABLE_PATH " bogus' /dev/null > " +
+  const std::string command = "TERM=xterm " + environment +
+                              " script -qec '" BRAID_EXECUTABLE_PATH " bogus' /dev/null > " +
                               (folder / "said") + " < /dev/null";
   EXPECT_NE(std::system(command.c_str()), -1);
   return read_text(folder / "said");
@@ -190,7 +193,9 @@ TEST(CommandTree, ErrorsAreColouredOnATerminalUnlessNoColorIsSet) {
   EXPECT_THAT(plain, AllOf(HasSubstr("error BR0014:"), ::testing::Not(HasSubstr("\033"))));
 }
 
-TEST(CommandTree, TextIsPlainWithoutATerminal) { EXPECT_THAT(braid({"bogus"}).err, ::testing::Not(HasSubstr("\033"))); }
+TEST(CommandTree, TextIsPlainWithoutATerminal) {
+  EXPECT_THAT(braid({"bogus"}).err, ::testing::Not(HasSubstr("\033")));
+}
 
 }  // namespace
 }  // namespace braid::test

@@ -48,6 +48,18 @@ TEST(Inspect, NamesWhatIsNotSupportedUnlessAPluginKnowsIt) {
   EXPECT_TRUE(json_of({"inspect", kScores, "--plugin", BRAID_ROW_SORT})["unsupported"].empty());
 }
 
+// A model that cannot be compiled can be looked at, or is refused by a numbered error.
+TEST(Inspect, SurvivesBrokenModels) {
+  int refused = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(BRAID_SOURCE_DIR "/tests/corpus/bad_models")) {
+    if (entry.path().extension() != ".onnx") continue;
+    const ProcessResult result = braid({"inspect", entry.path().string()});
+    EXPECT_EQ(result.exit_code, result.err.empty() ? 0 : code_of(result.err)) << entry.path() << result.err;
+    refused += result.out.find("\nrefused: ") != std::string::npos || !result.err.empty() ? 1 : 0;
+  }
+  EXPECT_GT(refused, 10);
+}
+
 TEST(Inspect, ShowsACompiledProgramAndExplainItsCollectivesAndKernels) {
   const std::string program = compiled(
       "all_reduce", {all_reduce(), "--ranks", "2", "--dim", "batch=1..4", "--dim", "sequence=1..16"});

@@ -15,7 +15,8 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr const char* kTwice =
-    "graph twice dim n in [1, 4] input %x: f32[n, 2] %y: f32[n, 2] = pointwise { %0 = load %x %1 = add %0, %0 "
+    "graph twice dim n in [1, 4] input %x: f32[n, 2] %y: f32[n, 2] = pointwise { %0 = load %x %1 = add %0, "
+    "%0 "
     "store %1 } output %y";
 
 std::string twice() {
@@ -47,8 +48,10 @@ TEST(Run, PrintsValues) {
   const Folder folder;
   write_floats(folder / "x.npy", {2, 2}, {1, 2, 3, 4.5});
   const std::string input = "x=" + (folder / "x.npy");
-  EXPECT_EQ(braid({"run", twice(), "--input", input, "--print"}).out, "y: f32[2, 2] = [[2.0, 4.0], [6.0, 9.0]]\n");
-  const nlohmann::json json = nlohmann::json::parse(braid({"run", twice(), "--input", input, "--print", "--json"}).out);
+  EXPECT_EQ(braid({"run", twice(), "--input", input, "--print"}).out,
+            "y: f32[2, 2] = [[2.0, 4.0], [6.0, 9.0]]\n");
+  const nlohmann::json json =
+      nlohmann::json::parse(braid({"run", twice(), "--input", input, "--print", "--json"}).out);
   EXPECT_THAT(json["ranks"][0]["outputs"][0]["values"], ElementsAre(2, 4, 6, 9));
   EXPECT_THAT(braid({"run", all_reduce(), "--random", "1", "--print"}).out,
               AllOf(HasSubstr("rank 0 y: f32[4, 16, 6] = [[["), HasSubstr("rank 1 y: ")));
@@ -58,9 +61,10 @@ TEST(Run, PrintsValues) {
 TEST(Archives, AreWrittenAndRead) {
   const Folder folder;
   write_floats(folder / "x.npy", {2, 2}, {1, 2, 3, 4});
-  const std::string program = folder.file("same.braid", "graph same dim n in [1, 4] input %x: f32[n, 2] %y: f32[n, 2] = "
-                                                        "pointwise { %0 = load %x %1 = add %0, %0 store %1 } output %y as "
-                                                        "\"x\"");
+  const std::string program = folder.file("same.braid",
+                                          "graph same dim n in [1, 4] input %x: f32[n, 2] %y: f32[n, 2] = "
+                                          "pointwise { %0 = load %x %1 = add %0, %0 store %1 } output %y as "
+                                          "\"x\"");
   const ProcessResult written =
       braid({"run", program, "--input", "x=" + (folder / "x.npy"), "-o", folder / "once.npz"});
   if (written.err.find("BR0017") != std::string::npos) GTEST_SKIP() << "built without libzip";
@@ -90,8 +94,9 @@ TEST(Archives, AreWrittenAndRead) {
 TEST(Bench, ChoosesUnitsAndPrintsPercentilesAndThroughput) {
   const ProcessResult result = braid({"bench", twice(), "--repeat", "20"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, ::testing::ContainsRegex(
-                              "rank 0: 20 steps, min [0-9.]+ [nu]?m?s, median .* p90 .* p99 .*; [0-9.e+]+ steps/s"));
+  EXPECT_THAT(result.out,
+              ::testing::ContainsRegex(
+                  "rank 0: 20 steps, min [0-9.]+ [nu]?m?s, median .* p90 .* p99 .*; [0-9.e+]+ steps/s"));
 }
 
 TEST(Bench, ProfileNamesKernelsWithTheirRoof) {
@@ -114,13 +119,15 @@ TEST(Verify, ComparesWithStoredResultsAndShowsTheWorstElement) {
   write_floats(folder / "x.npy", {2, 2}, {1, 2, 3, 4});
   const std::string input = "x=" + (folder / "x.npy");
   ASSERT_EQ(braid({"run", twice(), "--input", input, "-o", folder / "stored"}).exit_code, 0);
-  const std::vector<std::string> verify = {"verify", twice(), "--input", input, "--reference", folder / "stored"};
+  const std::vector<std::string> verify = {"verify", twice(),       "--input",
+                                           input,    "--reference", folder / "stored"};
   const ProcessResult equal = braid(verify);
   EXPECT_EQ(equal.exit_code, 0) << equal.out << equal.err;
   write_floats(folder / "stored/y.npy", {2, 2}, {2, 4, 6.5, 8.001f});
   const ProcessResult differs = braid(verify);
   EXPECT_EQ(differs.exit_code, 1);
-  EXPECT_THAT(differs.out, AllOf(HasSubstr("DIFFERS rank 0 y"), HasSubstr("worst at [1, 0]: 6.0 instead of 6.5")));
+  EXPECT_THAT(differs.out,
+              AllOf(HasSubstr("DIFFERS rank 0 y"), HasSubstr("worst at [1, 0]: 6.0 instead of 6.5")));
   std::vector<std::string> tolerant = verify;
   tolerant.insert(tolerant.end(), {"--rtol", "0.1"});
   EXPECT_EQ(braid(tolerant).exit_code, 0);
@@ -129,9 +136,12 @@ TEST(Verify, ComparesWithStoredResultsAndShowsTheWorstElement) {
 TEST(Verify, NamesTheNodeBehindAWrongOutput) {
   const Folder folder;
   const std::string add = model("ops/add");
-  ASSERT_EQ(braid({"run", add + "/model.onnx", "--default-dim", "3", "--random", "1", "-o", folder / "stored"}).exit_code, 0);
-  const ProcessResult differs = braid({"verify", add + "/model.onnx", "--default-dim", "3", "--random", "2", "--reference",
-                                       folder / "stored", "--json"});
+  ASSERT_EQ(
+      braid({"run", add + "/model.onnx", "--default-dim", "3", "--random", "1", "-o", folder / "stored"})
+          .exit_code,
+      0);
+  const ProcessResult differs = braid({"verify", add + "/model.onnx", "--default-dim", "3", "--random", "2",
+                                       "--reference", folder / "stored", "--json"});
   EXPECT_EQ(differs.exit_code, 1) << differs.err;
   EXPECT_THAT(nlohmann::json::parse(differs.out)["outputs"][0]["node"].get<std::string>(), Not(IsEmpty()));
 }
@@ -139,11 +149,12 @@ TEST(Verify, NamesTheNodeBehindAWrongOutput) {
 // In the Python environment of the project's scripts, where it is made.
 TEST(Verify, AgreesWithOnnxRuntime) {
   const char* moved = std::getenv("BRAID_VENV");
-  const std::string python = std::string(moved != nullptr ? moved : BRAID_SOURCE_DIR "/.venv") + "/bin/python";
+  const std::string python =
+      std::string(moved != nullptr ? moved : BRAID_SOURCE_DIR "/.venv") + "/bin/python";
   if (!fs::exists(python)) GTEST_SKIP() << "no Python environment (scripts/python_env.sh)";
-  const ProcessResult result = braid({"verify", model("ops/add") + "/model.onnx", "--default-dim", "3", "--reference",
-                                      "onnxruntime"},
-                                     {}, {"BRAID_PYTHON=" + python});
+  const ProcessResult result =
+      braid({"verify", model("ops/add") + "/model.onnx", "--default-dim", "3", "--reference", "onnxruntime"},
+            {}, {"BRAID_PYTHON=" + python});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("the program and onnxruntime agree"));
 }
@@ -152,9 +163,9 @@ TEST(Verify, SaysWhatAReferenceNeeds) {
   const ProcessResult program = braid({"verify", twice()});
   EXPECT_EQ(program.exit_code, 2);
   EXPECT_THAT(program.err, HasSubstr("give --reference DIR"));
-  const ProcessResult python = braid({"verify", model("ops/add") + "/model.onnx", "--default-dim", "3", "--reference",
-                                      "onnxruntime"},
-                                     {}, {"BRAID_PYTHON=/bin/false"});
+  const ProcessResult python =
+      braid({"verify", model("ops/add") + "/model.onnx", "--default-dim", "3", "--reference", "onnxruntime"},
+            {}, {"BRAID_PYTHON=/bin/false"});
   EXPECT_EQ(python.exit_code, 4);
   EXPECT_THAT(python.err, AllOf(HasSubstr("BR0018"), HasSubstr("pip install onnxruntime")));
 }
