@@ -17,7 +17,6 @@ import braid
 import models
 from support import TestCase
 
-
 # One rank, whoever started it: prints its rank and the sum of 1 and 2.
 LAUNCHED = """
 import braid, numpy, sys
