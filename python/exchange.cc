@@ -178,7 +178,13 @@ bool Borrowed::take_buffer(nb::handle object) {
 bool Borrowed::take_dlpack(nb::handle object) {
   constexpr int kCpu = 1, kCudaHost = 3;
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) return false;
-  const auto [device, number] = nb::cast<std::pair<int, int>>(object.attr("__dlpack_device__")());
+  const nb::object where = object.attr("__dlpack_device__")();
+  std::pair<int, int> place;
+  if (!nb::try_cast(where, place)) {
+    why_not_ = ": its __dlpack_device__ gives no pair of numbers";
+    return false;
+  }
+  const auto [device, number] = place;
   if (device != kCpu && device != kCudaHost) {
     device_ = fmt::format("device {}:{} of DLPack", device, number);
     if (device == 2) device_ = fmt::format("CUDA device {}", number);
@@ -188,10 +194,14 @@ bool Borrowed::take_dlpack(nb::handle object) {
     capsule_ = object.attr("__dlpack__")();
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_BufferError)) throw;
-    return false;  // a type that DLPack lacks
+    why_not_ = fmt::format(": {}", nb::str(error.value()).c_str());  // also for a type that DLPack lacks
+    return false;
   }
-  auto* managed = static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"));
-  if (managed == nullptr) throw nb::python_error();
+  if (PyCapsule_IsValid(capsule_.ptr(), "dltensor") == 0) {
+    why_not_ = ": its __dlpack__ gives no capsule named 'dltensor'";
+    return false;
+  }
+  const auto* managed = static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"));
   // The capsule keeps its name and thereby its deleter: we give it back and do not consume it.
   const nb::dlpack::dltensor& t = managed->tensor;
   const std::optional<rt::DType> dtype = type_of_dlpack(t.dtype);
@@ -232,11 +242,12 @@ bool Borrowed::take_array_interface(nb::handle object) {
 void Borrowed::take(nb::handle object, const Expected& expected) {
   device_.clear();
   type_name_.clear();
+  why_not_.clear();
   if (take_buffer(object) || take_dlpack(object) || take_array_interface(object)) return;
-  ir::user_error(
-      kNotATensor, {},
-      fmt::format("{} '{}' is a {}, not a tensor", expected.role, expected.name, type_text(object)),
-      "pass an array with the buffer protocol or __dlpack__, for example numpy.asarray(value)");
+  ir::user_error(kNotATensor, {},
+                 fmt::format("{} '{}' is a {}, not a tensor that can be passed{}", expected.role,
+                             expected.name, type_text(object), why_not_),
+                 "pass an array with the buffer protocol or __dlpack__, for example numpy.asarray(value)");
 }
 
 std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected) const {

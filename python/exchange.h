@@ -60,6 +60,7 @@ class Borrowed {
   const std::int64_t* strides_ = nullptr;  // null: dense
   std::int64_t stride_unit_ = 1;           // bytes
   bool held_ = false, readonly_ = false, known_type_ = false;
+  std::string why_not_;  // the object's own reason
   std::string type_name_,
       device_;  // of a type that programs do not have; of a device that is not this memory
   std::vector<std::int64_t> shape_, own_strides_;  // where the object's own do not last

@@ -15,7 +15,7 @@ namespace braid::python {
 struct TensorInfo {
   std::string name;
   rt::DType dtype = rt::DType::f32;
-  bool written = false;     // inputs: by a step
+  bool written = false;        // inputs: by a step
   int alias_of_input = -1;     // outputs
   std::int64_t max_bytes = 0;  // of compiled programs for the CPU, at the upper bounds of all dims
 };

@@ -71,9 +71,13 @@ struct BufferShape {
 };
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  view->obj = nullptr;
+  if (!nb::inst_ready(self)) {  // Tensor.__new__ without more
+    PyErr_SetString(PyExc_BufferError, "the tensor is not initialised");
+    return -1;
+  }
   const Tensor& t = *nb::inst_ptr<Tensor>(self);
   const char* format = format_of(t.dtype);
-  view->obj = nullptr;
   if (*format == '\0' && (flags & PyBUF_FORMAT) != 0) {
     PyErr_SetString(PyExc_BufferError, "the buffer protocol has no bfloat16; use DLPack or .numpy()");
     return -1;

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _braid
-from ._options import model_file, options
-from ._program import DTYPES
+from ._errors import Error
+from ._options import BAD_OPTION, model_file, options
+from ._program import DTYPES, Program
 
 
 class Explanation:
@@ -109,7 +110,7 @@ def explain(
 
 
 def check(
-    *models: str | os.PathLike[str],
+    *models: str | os.PathLike[str] | Program,
     ranks: int = 1,
     dims: Mapping[str, Any] | None = None,
     target: str = "cpu",
@@ -117,12 +118,18 @@ def check(
 ) -> Certificate:
     """Proves that all ranks agree on their collectives and cannot deadlock.
 
-    models: folders of compiled programs, models or IR texts: one for all ranks, or one for each in their order.
+    models: compiled programs or their folders, models or IR texts: one for all ranks, or one for each in their order.
     Errors: BR0900 the ranks disagree, BR0901 they can deadlock, BR0902 they are not the ranks of one program, each with a
     witness; and those of compile().
     """
     given = options("", ranks, dims, target, passes=passes)
-    return Certificate(**_braid.check([os.fspath(model) for model in models], given))
+    paths = []
+    for model in models:
+        path = model.folder if isinstance(model, Program) else os.fspath(model)
+        if path is None:
+            raise Error(BAD_OPTION, "a program of the interpreter has no folder", "check its model")
+        paths.append(path)
+    return Certificate(**_braid.check(paths, given))
 
 
 def ops(plugins: Sequence[str] = ()) -> list[Operator]:

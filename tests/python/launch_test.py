@@ -17,6 +17,13 @@ import braid
 import models
 from support import TestCase
 
+# One rank, whoever started it: prints its rank and the sum of 1 and 2.
+LAUNCHED = """
+import braid, numpy, sys
+with braid.load(sys.argv[1]).session(threads=1) as s:
+    print(s.rank, numpy.asarray(s.run({"x": numpy.full(4, s.rank + 1, "f4")})["y"]).tolist(), flush=True)
+"""
+
 
 class Launch(TestCase):
     @classmethod
@@ -143,15 +150,9 @@ class Launch(TestCase):
             time.sleep(0.02)
 
     def test_torchruns_variables_are_found(self):
-        script = (
-            "import braid, numpy, sys\n"
-            "with braid.load(sys.argv[1]).session(threads=1) as s:\n"
-            "    print(s.rank, numpy.asarray(s.run({'x': numpy.full(4, s.rank + 1, 'f4')})['y']).tolist())\n"
-        )
-
         def start(rank, size=2):
             env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_PORT": "29511"}
-            command = [sys.executable, "-c", script, self.program.folder]
+            command = [sys.executable, "-c", LAUNCHED, self.program.folder]
             return subprocess.Popen(
                 command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
@@ -163,6 +164,23 @@ class Launch(TestCase):
         _, error = start(0, 3).communicate(timeout=60)
         self.assertIn("BR0011", error)
         self.assertIn("start 2 ranks, or compile with ranks=3", error)
+
+    @unittest.skipUnless("BRAID_MPIEXEC" in os.environ, "built without MPI")
+    def test_mpirun_and_both_engines(self):
+        for engine in ("mpi", "shm"):
+            command = [
+                os.environ["BRAID_MPIEXEC"],
+                "-n",
+                "2",
+                sys.executable,
+                "-c",
+                LAUNCHED,
+                self.program.folder,
+            ]
+            output = subprocess.check_output(
+                command, env={**os.environ, "BRAID_ENGINE": engine}, text=True, timeout=120
+            )
+            self.assertEqual(sorted(output.splitlines()), [f"{r} [3.0, 3.0, 3.0, 3.0]" for r in (0, 1)])
 
     def test_a_session_without_a_launcher_says_what_to_do(self):
         with self.refused("BR0734", "2 ranks", "launch()"):

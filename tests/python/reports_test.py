@@ -54,11 +54,19 @@ class Check(TestCase):
     def test_agreement_is_certified_for_models_and_folders(self):
         save(models.all_reduce(), self.folder / "m.onnx")
         program = braid.compile(models.all_reduce(), ranks=2)
-        for certificate in (braid.check(self.folder / "m.onnx", ranks=2), braid.check(program.folder)):
+        for certificate in (
+            braid.check(self.folder / "m.onnx", ranks=2),
+            braid.check(program.folder),
+            braid.check(program),
+        ):
             self.assertEqual((certificate.ranks, certificate.channels), (2, "global"))
             self.assertEqual([collectives for _, collectives, _ in certificate.groups], [1])
             self.assertEqual(len(certificate.order), 1)
             self.assertIn("2 ranks agree and cannot deadlock", str(certificate))
+
+    def test_an_interpreters_program_has_nothing_to_check(self):
+        with self.refused("BR0003", "interpreter"):
+            braid.check(braid.compile(models.linear(4), target="interpreter"))
 
     def test_a_difference_is_an_error_with_a_witness(self):
         for rank, size in enumerate((4, 8)):

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import threading
 import unittest
+import warnings
 import weakref
 
 import ml_dtypes
@@ -50,6 +51,21 @@ class WithoutBuffer:
 
     def __dlpack_device__(self):
         return self.array.__dlpack_device__()
+
+
+class Failing:
+    """Claims to be a tensor."""
+
+    def __init__(self, device=(1, 0), capsule=None, error=None):
+        self.device, self.capsule, self.error = device, capsule, error
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **_):
+        if self.error:
+            raise self.error
+        return self.capsule() if callable(self.capsule) else self.capsule
 
 
 class Compile(TestCase):
@@ -303,8 +319,21 @@ class Run(TestCase):
             with self.refused("BR0006", "no input 'z'", "its inputs are x"):
                 session.run({"x": self.x, "z": self.x})
             for value in (None, 3.0, [[1.0, 2.0, 3.0]], "text", object()):
-                with self.refused("BR0730", "not a tensor"):
+                with self.refused("BR0730", "not a tensor that can be passed"):
                     session.run({"x": value})
+            with self.refused("BR0730", "requires grad"):
+                session.run({"x": Failing(error=BufferError("requires grad"))})
+            with self.refused("BR0730", "__dlpack_device__"):
+                session.run({"x": Failing(device="here")})
+            with self.refused("BR0730", "no capsule"):
+                session.run({"x": Failing(capsule=3)})
+            with self.refused("BR0732"):  # from within a step's own preparation
+                session.run({"x": Failing(capsule=lambda session=session: session.run({"x": self.x}))})
+            with self.assertRaises(KeyError):  # the object's own errors pass
+                session.run({"x": Failing(error=KeyError("mine"))})
+            with warnings.catch_warnings(), self.assertRaises(TypeError):  # never made, only allocated
+                warnings.simplefilter("ignore")
+                session.run({"x": braid.Tensor.__new__(braid.Tensor)})
             with self.refused("BR0723", "expected float32"):
                 session.run({"x": self.x.astype(np.complex64)})
             with self.assertRaises(TypeError):
