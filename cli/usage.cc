@@ -62,8 +62,7 @@ std::size_t pass_lists(const CLI::App& at) {
 
 [[noreturn]] void extra_argument(const CLI::App& at, const std::string& word) {
   refuse(fmt::format("{} takes no argument '{}'", command_path(at), word),
-         pass_lists(at) > 0 ? kQuotePasses
-                            : fmt::format("'{} --help' says what it takes", command_path(at)));
+         pass_lists(at) > 0 ? kQuotePasses : fmt::format("'{} --help' says what it takes", command_path(at)));
 }
 
 // Not the page of examples, but the first.
