@@ -29,10 +29,10 @@ nlohmann::ordered_json error_json(const std::exception& error) {
     json["number"] = fmt::format("BR{:04}", user->code());
     json["message"] = user->message();
     const ir::Location& at = user->location();
-    for (const auto& [key, value] :
-         {std::pair{"file", at.file}, {"node", at.node}, {"operator", at.op}, {"hint", user->hint()}}) {
-      if (!value.empty()) json[key] = value;
-    }
+    json["file"] = at.file;
+    json["node"] = at.node;
+    json["operator"] = at.op;
+    json["hint"] = user->hint();
     if (at.line > 0) json["line"] = at.line;
     if (at.column > 0) json["column"] = at.column;
     return json;

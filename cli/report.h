@@ -43,7 +43,7 @@ class Report {
   std::unique_ptr<nlohmann::ordered_json> json_;
 };
 
-// The numbered error as JSON: number, message, and what is known of file, node, operator and hint.
+// The error as JSON. A user error has number, message, file, node, operator and hint, empty where not known.
 nlohmann::ordered_json error_json(const std::exception& error);
 
 }  // namespace braid::cli

@@ -52,12 +52,17 @@ std::vector<std::string> option_names(const CLI::App& command, const std::string
   refuse(fmt::format("{} has no option '{}'", command_path(at), name), hint);
 }
 
-[[noreturn]] void extra_argument(const CLI::App& at, const std::string& word) {
+constexpr const char* kQuotePasses = "a shell splits name{a=1,b=2}: quote it, or write --passes name:a=1:b=2";
+
+// How often --passes is given.
+std::size_t pass_lists(const CLI::App& at) {
   const CLI::Option* passes = at.get_option_no_throw("--passes");
-  const bool lists = passes != nullptr && passes->count() > 0;
+  return passes == nullptr ? 0 : passes->count();
+}
+
+[[noreturn]] void extra_argument(const CLI::App& at, const std::string& word) {
   refuse(fmt::format("{} takes no argument '{}'", command_path(at), word),
-         lists ? "a shell splits name{a=1,b=2}: quote it, or write --passes name:a=1:b=2"
-               : fmt::format("'{} --help' says what it takes", command_path(at)));
+         pass_lists(at) > 0 ? kQuotePasses : fmt::format("'{} --help' says what it takes", command_path(at)));
 }
 
 // Not the page of examples, but the first.
@@ -112,6 +117,7 @@ ir::UserError usage_error(const CLI::App& app, const CLI::ParseError& error) {
         std::find_if(rest.begin(), rest.end(), [](const auto& r) { return r.starts_with("-"); });
     if (option != rest.end()) unknown_option(at, *option);
     if (at.get_require_subcommand_min() > 0 && !rest.empty()) unknown_command(at, rest.front());
+    if (pass_lists(at) > 1) refuse(command_path(at) + ": --passes is given more than once", kQuotePasses);
     if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty())
       extra_argument(at, rest.front());
     if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && at.get_require_subcommand_min() > 0) {

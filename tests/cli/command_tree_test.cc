@@ -173,6 +173,9 @@ TEST(CommandTree, TheNearestNameAndItsGroupAreSuggested) {
   const ProcessResult split = braid({"opt", "x.braid", "--passes", "plan_memorya=1", "plan_memoryb=2"});
   EXPECT_EQ(split.exit_code, 2);
   EXPECT_THAT(split.err, HasSubstr("a shell splits name{a=1,b=2}: quote it"));
+  const ProcessResult twice = braid({"opt", "x.braid", "--passes=plan_memorya=1", "--passes=plan_memoryb=2"});
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("a shell splits name{a=1,b=2}: quote it"));
 }
 
 // `script` is a terminal for the command.
