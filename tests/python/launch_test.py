@@ -21,7 +21,8 @@ from support import TestCase
 LAUNCHED = """
 import braid, numpy, sys
 with braid.load(sys.argv[1]).session(threads=1) as s:
-    print(s.rank, numpy.asarray(s.run({"x": numpy.full(4, s.rank + 1, "f4")})["y"]).tolist(), flush=True)
+    y = numpy.asarray(s.run({"x": numpy.full(4, s.rank + 1, "f4")})["y"]).tolist()
+    print(f"{s.rank} {y}\\n", end="", flush=True)  # in one piece, as lines of ranks may mix
 """
 
 

@@ -80,7 +80,8 @@ class Ops(TestCase):
         import os
 
         mine = braid.ops()
-        theirs = json.loads(subprocess.check_output([os.environ["BRAID_PROGRAM"], "ops", "--json"]))
+        command = [os.environ["BRAID_PROGRAM"], "ops", "--json"]
+        theirs = json.loads(subprocess.check_output(command))["operators"]
         fields = ("domain", "name", "first_version", "last_version")
         self.assertEqual([op[:4] for op in mine], [tuple(op[f] for f in fields) for op in theirs])
         add = next(op for op in mine if op.name == "Add")
