@@ -1,5 +1,7 @@
 #include "python/options.h"
 
+#include <fmt/format.h>
+
 #include <sstream>
 
 #include "explain/overlap_log.h"
@@ -16,7 +18,15 @@ template <class T>
 T value(const nb::dict& options, const char* name, T otherwise) {
   if (!options.contains(name)) return otherwise;
   const nb::object given = options[name];
-  return given.is_none() ? otherwise : nb::cast<T>(given);
+  if (given.is_none()) return otherwise;
+  try {
+    return nb::cast<T>(given);
+  } catch (const nb::cast_error&) {
+    ir::user_error(kBadOption, {},
+                   fmt::format("{}={} has the wrong type, or is too large", name,
+                               nb::cast<std::string>(nb::repr(given))),
+                   "see help(braid.compile)");
+  }
 }
 
 }  // namespace

@@ -135,6 +135,26 @@ class Session {
       in_[k] = inputs_[k].view();
     }
     if (inputs.size() != inputs_.size()) wrong_names("input", inputs, expected_inputs_);
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+      if (expected_inputs_[k].written) refuse_shared(k);
+    }
+  }
+
+  static bool overlap(const Borrowed& a, const Borrowed& b) {
+    const auto *mine = static_cast<const std::byte*>(a.view().data),
+               *theirs = static_cast<const std::byte*>(b.view().data);
+    return mine < theirs + b.bytes() && theirs < mine + a.bytes();
+  }
+
+  // A step writes this input before it has read all others.
+  void refuse_shared(std::size_t k) const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (i == k || !overlap(inputs_[k], inputs_[i])) continue;
+      ir::user_error(kNotPassable, {},
+                     fmt::format("input '{}', which the program writes, shares memory with input '{}'",
+                                 expected_inputs_[k].name, expected_inputs_[i].name),
+                     "pass memory of its own for an input that is written");
+    }
   }
 
   nb::dict borrow_outputs(const nb::object& out) {
@@ -156,11 +176,7 @@ class Session {
   // A step reads its inputs after it has begun to write its outputs.
   void refuse_overlap(std::size_t k) const {
     const int alias = program_->outputs()[k].alias_of_input;
-    const auto overlaps = [&](const Borrowed& other) {
-      const auto* mine = static_cast<const std::byte*>(outputs_[k].view().data);
-      const auto* theirs = static_cast<const std::byte*>(other.view().data);
-      return other.held() && mine < theirs + other.bytes() && theirs < mine + outputs_[k].bytes();
-    };
+    const auto overlaps = [&](const Borrowed& other) { return other.held() && overlap(outputs_[k], other); };
     const auto refuse = [&](const Expected& other) {
       ir::user_error(kNotPassable, {},
                      fmt::format("output '{}' shares memory with {} '{}'", expected_outputs_[k].name,

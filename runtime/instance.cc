@@ -100,7 +100,7 @@ struct Instance::PreparedByDims {
 };
 
 Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, size_t scratch_bytes)
-    : table_(table), prepared_(new PreparedByDims) {
+    : table_(table), prepared_(new PreparedByDims), threads_(std::max(1, omp_get_max_threads())) {
   if (info.abi_version != BRAID_ABI_VERSION || info.struct_size != sizeof(BraidCreateInfo)) {
     fail(BRAID_INVALID_ARGUMENT, "the caller was built for version " + std::to_string(info.abi_version) +
                                      " of the program interface, the program for version " +
@@ -146,8 +146,7 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, size_
   }
   if (scratch_bytes > 0) {
     scratch_stride_ = (scratch_bytes + 127) / 64 * 64;
-    const size_t threads = static_cast<size_t>(std::max(1, omp_get_max_threads()));
-    scratch_memory_.resize(scratch_stride_ * threads + 64);
+    scratch_memory_.resize(scratch_stride_ * static_cast<size_t>(threads_) + 64);
     scratch_ = scratch_memory_.data() + (64 - reinterpret_cast<uintptr_t>(scratch_memory_.data()) % 64) % 64;
   }
   // Reserved now, because a step must not allocate.
@@ -275,7 +274,29 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
   }
 }
 
+namespace {
+
+// OpenMP's number of threads belongs to the calling thread, so a step may find more than the instance was made for.
+class AtMostThreads {
+ public:
+  explicit AtMostThreads(int most) : before_(omp_get_max_threads()), lowered_(before_ > most) {
+    if (lowered_) omp_set_num_threads(most);
+  }
+  ~AtMostThreads() {
+    if (lowered_) omp_set_num_threads(before_);
+  }
+  AtMostThreads(const AtMostThreads&) = delete;
+  AtMostThreads& operator=(const AtMostThreads&) = delete;
+
+ private:
+  const int before_;
+  const bool lowered_;
+};
+
+}  // namespace
+
 BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexcept {
+  const AtMostThreads limit(threads_);
   if (!current_) {
     error_ = "run before prepare";
     return BRAID_INVALID_ARGUMENT;

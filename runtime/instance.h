@@ -146,7 +146,8 @@ class Instance {
   Owned<PreparedByDims> prepared_;
   const Prepared* current_ = nullptr;
   BraidNodeTimes* times_ = nullptr;
-  size_t node_ = 0;  // that runs, while times_ is not null
+  size_t node_ = 0;    // that runs, while times_ is not null
+  const int threads_;  // of OpenMP, at most, in a step
   std::vector<std::byte> scratch_memory_;
   Owned<Lifecycle> lifecycle_;
   std::string error_;

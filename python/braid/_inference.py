@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,10 @@ from ._signature import NodeArg
 
 # A size, an axis or a choice depends on the value of an input.
 DEPENDS_ON_DATA = (116, 117, 119, 545)
+
+
+def contents(array: Any) -> tuple[Any, ...]:
+    return array.dtype.str, array.shape, array.tobytes()
 
 
 class InferenceSession:
@@ -44,7 +49,8 @@ class InferenceSession:
         self._threads = getattr(sess_options, "intra_op_num_threads", 0) or None
         self._inputs, self._outputs = _signature.read(path_or_bytes)
         self._grown: dict[str, tuple[int, int]] = {}
-        self._bound: dict[str, bytes] = {}  # inputs that the program has as constants
+        self._bound: dict[str, tuple[Any, ...]] = {}  # inputs that the program has as constants
+        self._in_use = threading.Lock()  # ONNX Runtime's sessions may be run by several threads
         self._session: Any = None
         self._names = [value.name for value in self._outputs]
         named = {dim for value in self._inputs for dim in value.shape if isinstance(dim, str)}
@@ -72,10 +78,21 @@ class InferenceSession:
         input_feed: Mapping[str, Any],
         run_options: Any = None,
     ) -> list[Any]:
-        """Runs one step; returns the outputs of these names, all for None, as NumPy arrays."""
+        """Runs one step; returns the outputs of these names, all for None or [], as NumPy arrays.
+
+        Several threads may call it; they run one after the other.
+        """
+        with self._in_use:
+            return self._run(output_names, input_feed)
+
+    def _run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
         import numpy as np
 
         arrays = {name: np.asarray(value) for name, value in input_feed.items()}
+        if self._bound or not self._fixed:
+            for name in arrays.keys() ^ {value.name for value in self._inputs}:
+                what = f"there is no input '{name}'" if name in arrays else f"input '{name}' is missing"
+                raise Error(6, what, f"its inputs are {', '.join(v.name for v in self._inputs)}")
         session = self._session if self._fixed else self._session_for(arrays)
         feed = (
             {name: value for name, value in arrays.items() if name not in self._bound}
@@ -83,8 +100,10 @@ class InferenceSession:
             else arrays
         )
         results = session.run(feed, copy=True)
-        if output_names is None:
+        if not output_names:
             output_names = self._names
+        elif isinstance(output_names, str):
+            raise Error(6, "the names of outputs are a sequence of strings", f"pass ['{output_names}']")
         elif not set(output_names) <= results.keys():
             unknown = next(name for name in output_names if name not in results)
             raise Error(6, f"there is no output '{unknown}'", f"its outputs are {', '.join(results)}")
@@ -97,7 +116,7 @@ class InferenceSession:
             for name, size in sizes.items()
             if name not in self._dims and not self._fits(name, size)
         }
-        same = all(arrays[name].tobytes() == value for name, value in self._bound.items() if name in arrays)
+        same = all(contents(arrays[name]) == value for name, value in self._bound.items())
         if self._session is None or needed or not same:
             try:
                 self._compile(needed, {})
@@ -125,5 +144,5 @@ class InferenceSession:
         self._session = program.session(self._threads)
         self._grown = grown
         left = {value.name for value in program.inputs}
-        self._bound = {name: value.tobytes() for name, value in contiguous.items() if name not in left}
+        self._bound = {name: contents(value) for name, value in contiguous.items() if name not in left}
         self._fixed = not self._named and not self._bound

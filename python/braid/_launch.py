@@ -7,6 +7,7 @@ memory that both sides map (planned at the upper bounds, taken as it is touched)
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 import pathlib
@@ -14,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 import weakref
@@ -28,12 +30,18 @@ if TYPE_CHECKING:
     from ._braid import Tensor
     from ._program import Program
 
-RANK_FAILED, MISSING_INPUT, CLOSED, COLLECTIVE_FAILED = 7, 6, 733, 726
+RANK_FAILED, MISSING_INPUT, IN_USE, CLOSED, COLLECTIVE_FAILED = 7, 6, 732, 733, 726
 # Errors that a rank finds before it has begun a step: all are ready for the next one.
 BEFORE_THE_STEP = (302, 303, 305, 701, 723, 724)
 GRACE_SECONDS = 10  # for the other ranks to say what they saw, once one has failed
 
-START = "import sys; sys.path.insert(0, {path!r}); import braid._rank; del sys.path[0]; braid._rank.main()"
+# This package, whichever others there are, and nothing from the current folder.
+START = """import importlib.util, sys
+spec = importlib.util.spec_from_file_location("braid", {file!r})
+sys.modules["braid"] = braid = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(braid)
+import braid._rank
+braid._rank.main()"""
 
 
 class Layout:
@@ -58,12 +66,21 @@ class Layout:
         self.bytes = max(end, mmap.PAGESIZE)
 
 
+def beyond_standard(file: int) -> int:
+    """The same file by a number that is not one of standard input, output and error, which may be closed."""
+    if file > 2:
+        return file
+    moved = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(file)
+    return moved
+
+
 class Process:
     """One rank: its process, the memory and the connection that we share with it."""
 
     def __init__(self, program: Program, layout: Layout, rank: int, threads: int, run_id: str) -> None:
-        memory = os.memfd_create(f"braid-rank{rank}")
-        ours, theirs = socket.socketpair()
+        memory = beyond_standard(os.memfd_create(f"braid-rank{rank}"))
+        ours, theirs = (socket.socket(fileno=beyond_standard(s.detach())) for s in socket.socketpair())
         try:
             os.ftruncate(memory, layout.bytes)
             self.memory = mmap.mmap(memory, layout.bytes)
@@ -73,10 +90,11 @@ class Process:
                 "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(program.ranks),
                 "TORCHELASTIC_RUN_ID": run_id,
             }  # fmt: skip
-            package = str(pathlib.Path(__file__).absolute().parent.parent)
+            environment.pop("BRAID_ENGINE", None)  # MPI would have to start them
+            package = str(pathlib.Path(__file__).absolute().parent / "__init__.py")
             arguments = [str(theirs.fileno()), str(memory), str(program.folder), str(threads)]
             self.process = subprocess.Popen(
-                [sys.executable, "-c", START.format(path=package), *arguments],
+                [sys.executable, "-I", "-c", START.format(file=package), *arguments],
                 env=environment,
                 pass_fds=(memory, theirs.fileno()),
                 stdin=subprocess.DEVNULL,
@@ -139,6 +157,7 @@ class Ranks:
     def __init__(self, program: Program, threads: int) -> None:
         self._program = program
         self._layout = Layout(program)
+        self._in_use = threading.Lock()
         run_id = f"braid-{uuid.uuid4()}"
         self._processes: list[Process] = []
         self._finalizer = weakref.finalize(self, end_all, self._processes)
@@ -166,6 +185,16 @@ class Ranks:
         Errors: those of Session.run, with the rank; BR0007 if a rank was killed or did not respond, with its name. Then, and
         after any error of a step that had begun, the ranks have ended.
         """
+        if not self._in_use.acquire(blocking=False):
+            raise Error(IN_USE, "the ranks run a step for another thread", "one thread at a time")
+        try:
+            return self._step(inputs, copy)
+        finally:
+            self._in_use.release()
+
+    def _step(
+        self, inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]], copy: bool
+    ) -> list[dict[str, Tensor]]:
         if not self._processes:
             raise Error(CLOSED, "the ranks have ended", "call program.launch() again")
         shapes_of_ranks = []
@@ -178,11 +207,18 @@ class Ranks:
                     _braid.store(process.memory, offset, room, values[spec.name], spec.name, spec.dtype, copy)
                 )
             shapes_of_ranks.append(shapes)
-        for process, shapes in zip(self._processes, shapes_of_ranks):
-            with contextlib.suppress(OSError):  # of one that has ended: found below
-                process.connection.send(shapes)
+        try:
+            for process, shapes in zip(self._processes, shapes_of_ranks):
+                with contextlib.suppress(OSError):  # of one that has ended: found below
+                    process.connection.send(shapes)
+            answers = self._collect()
+        except (Error, InternalError):
+            raise
+        except BaseException:  # an interrupt: this step has no reader any more
+            self.close()
+            raise
         results = []
-        for process, answer in zip(self._processes, self._collect()):
+        for process, answer in zip(self._processes, answers):
             outputs = {}
             for spec, shape in zip(self._program.outputs, answer):
                 offset = self._layout.offsets[f"output {spec.name}"]
@@ -196,24 +232,20 @@ class Ranks:
         lost: dict[int, str] = {}
         waiting = {process.connection: rank for rank, process in enumerate(self._processes)}
         deadline: float | None = None
-        try:
-            while waiting:
-                ready: list[Any] = wait(
-                    list(waiting), None if deadline is None else max(0.0, deadline - time.monotonic())
-                )
-                if not ready:
-                    break
-                for connection in ready:
-                    rank = waiting.pop(connection)
-                    try:
-                        answers[rank] = connection.recv()
-                    except (EOFError, OSError):
-                        lost[rank] = self._processes[rank].fate()
-                    if deadline is None and (rank in lost or answers[rank][0] != "done"):
-                        deadline = time.monotonic() + GRACE_SECONDS
-        except BaseException:  # an interrupt: their step has no reader any more
-            self.close()
-            raise
+        while waiting:
+            ready: list[Any] = wait(
+                list(waiting), None if deadline is None else max(0.0, deadline - time.monotonic())
+            )
+            if not ready:
+                break
+            for connection in ready:
+                rank = waiting.pop(connection)
+                try:
+                    answers[rank] = connection.recv()
+                except (EOFError, OSError):
+                    lost[rank] = self._processes[rank].fate()
+                if deadline is None and (rank in lost or answers[rank][0] != "done"):
+                    deadline = time.monotonic() + GRACE_SECONDS
         errors = {rank: answer[1:] for rank, answer in answers.items() if answer[0] == "error"}
         bugs = [f"rank {rank}: {answer[1]}" for rank, answer in answers.items() if answer[0] == "bug"]
         if not lost and not waiting and not errors and not bugs:

@@ -166,8 +166,13 @@ def compile(  # noqa: A001
             shutil.rmtree(folder, ignore_errors=True)
             raise
         # Sessions have what they need of it in memory.
-        weakref.finalize(program, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(program, remove_folder, folder, os.getpid())
         return program
+
+
+def remove_folder(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # not a fork of it
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def load(folder: str | os.PathLike[str]) -> Program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import mmap
 import os
@@ -35,7 +36,7 @@ def serve(connection: Connection, memory: mmap.mmap, program: Program, session: 
     while True:
         try:
             shapes = connection.recv()
-        except EOFError:  # the parent has closed us, or is gone
+        except (EOFError, OSError):  # the parent has closed us, or is gone
             return
         answer(connection, functools.partial(step, shapes))
 
@@ -49,7 +50,8 @@ def answer(connection: Connection, work: Callable[[], Any]) -> None:
         reply = ("error", error.code, error.message, error.hint)
     except Exception as error:
         reply = ("bug", f"{type(error).__name__}: {error}")
-    connection.send(reply)
+    with contextlib.suppress(OSError):  # the parent is gone
+        connection.send(reply)
 
 
 def main() -> None:

@@ -43,7 +43,14 @@ class BraidRep(BackendRep):
         names = [value.name for value in self._inputs]
         if isinstance(inputs, np.ndarray):
             inputs = [inputs]
-        given = inputs if isinstance(inputs, dict) else dict(zip(names, inputs))
+        if isinstance(inputs, dict):
+            given = inputs
+            for name in given.keys() - set(names):
+                raise Error(6, f"there is no input '{name}'", f"its inputs are {', '.join(names)}")
+        elif len(inputs) > len(names):
+            raise Error(6, f"{len(inputs)} inputs for {len(names)}", f"its inputs are {', '.join(names)}")
+        else:
+            given = dict(zip(names, inputs))
         given = {name: np.asarray(value) for name, value in given.items()}
         known = set(DTYPES.values())
         bindable = {

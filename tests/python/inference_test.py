@@ -1,5 +1,6 @@
 """InferenceSession beside ONNX Runtime's, and the ONNX backend's own calls."""
 
+import threading
 import unittest
 
 import numpy as np
@@ -96,6 +97,52 @@ class Backend(TestCase):
         )  # fmt: skip
         with self.refused("BR0115", "sequence"):
             braid.backend.prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+
+
+class LikeOnnxRuntime(TestCase):
+    def test_no_names_are_all_names(self):
+        x = np.ones((2, 3), np.float32)
+        for session in both(models.linear()):
+            self.assertEqual(len(session.run([], {"x": x})), 1)
+
+    def test_an_input_on_which_a_size_depends_is_not_remembered_for_a_run_without_it(self):
+        model = models.model(
+            [helper.make_node("Expand", ["x", "shape"], ["y"])],
+            {"x": (TensorProto.FLOAT, (1, 3)), "shape": (TensorProto.INT64, (2,))},
+            {"y": (TensorProto.FLOAT, ("a", "b"))},
+        )
+        session, _ = both(model)
+        x = np.ones((1, 3), np.float32)
+        self.assertEqual(session.run(None, {"x": x, "shape": np.array([4, 3])})[0].shape, (4, 3))
+        with self.refused("BR0006", "'shape' is missing"):
+            session.run(None, {"x": x})
+        self.assertEqual(session.run(None, {"x": x, "shape": np.array([2, 3])})[0].shape, (2, 3))
+
+    def test_several_threads_may_run_a_session(self):
+        session, theirs = both(models.linear())
+        errors = []
+
+        def work(rows):
+            x = np.full((rows, 3), rows, np.float32)
+            for _ in range(50):
+                try:
+                    np.testing.assert_allclose(session.run(None, {"x": x})[0], models.linear_result(x))
+                except Exception as error:
+                    errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(rows,)) for rows in (1, 2, 4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+
+    def test_the_backend_takes_no_surplus_inputs(self):
+        x = np.ones((2, 3), np.float32)
+        backend = braid.backend.prepare(models.linear(), target="interpreter")
+        for inputs in ([x, x], {"x": x, "z": x}):
+            with self.refused("BR0006"):
+                backend.run(inputs)
 
 
 if __name__ == "__main__":

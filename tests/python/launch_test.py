@@ -196,6 +196,47 @@ class Launch(TestCase):
         with self.refused("BR0205"):
             braid.compile(path, ranks=2)
 
+    def test_one_thread_at_a_time_has_its_own_results(self):
+        errors, wrong = [], []
+
+        def work(value):
+            for _ in range(100):
+                try:
+                    y = np.asarray(ranks.run({"x": np.full(4, value, np.float32)})[1]["y"])
+                    wrong.extend(y[y != 2 * value])
+                except braid.Error as error:
+                    errors.append(error.code)
+
+        with self.program.launch(threads=1) as ranks:
+            threads = [threading.Thread(target=work, args=(value,)) for value in (1, 10)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(wrong, [])
+        self.assertLessEqual(set(errors), {732})
+
+    def test_an_interrupted_step_leaves_no_answer_to_the_next_one(self):
+        with self.program.launch(threads=1) as ranks:
+            def interrupted(shapes):
+                raise KeyboardInterrupt
+
+            ranks._processes[1].connection.send = interrupted
+            with self.assertRaises(KeyboardInterrupt):
+                ranks.run({"x": self.x})
+            with self.refused("BR0733"):
+                ranks.run({"x": self.x})
+
+    def test_ranks_start_whatever_the_current_folder_has(self):
+        (self.folder / "uuid.py").write_text("raise SystemExit('not this one')")
+        before = os.getcwd()
+        os.chdir(self.folder)
+        try:
+            with self.program.launch(threads=1) as ranks:
+                np.testing.assert_array_equal(ranks.run({"x": self.x})[0]["y"], 2 * self.x)
+        finally:
+            os.chdir(before)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,8 +1,11 @@
 """compile, load, session and run: results, and what is refused."""
 
+import ctypes
 import gc
 import pathlib
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -439,6 +442,67 @@ class Aliases(TestCase):
                     session.run({"x": x})
                 with self.refused("BR0731", "strides"):  # a copy would not be written back
                     session.run({"x": np.ones(8, np.float32)[::2]}, copy=True)
+
+
+class Hostile(TestCase):
+    def test_an_input_that_is_written_shares_memory_with_no_other(self):
+        model = models.model(
+            [onnx.helper.make_node("Add", ["x", "x"], ["y"]), onnx.helper.make_node("Exp", ["z"], ["w"])],
+            {"x": (TensorProto.FLOAT, (4,)), "z": (TensorProto.FLOAT, (4,))},
+            {"y": (TensorProto.FLOAT, (4,)), "w": (TensorProto.FLOAT, (4,))},
+        )
+        with braid.compile(model, aliases={"y": "x"}).session(threads=1) as session:
+            memory = np.ones(7, np.float32)
+            for x, z in ((memory[:4], memory[:4]), (memory[:4], memory[3:])):
+                with self.refused("BR0731", "input 'x'", "input 'z'"):
+                    session.run({"x": x, "z": z})
+            np.testing.assert_array_equal(memory, 1)
+            session.run({"x": memory[:4], "z": np.ones(4, np.float32)})
+            np.testing.assert_array_equal(memory, [2, 2, 2, 2, 1, 1, 1])
+
+    def test_a_step_uses_no_more_threads_than_the_session_was_opened_for(self):
+        openmp = ctypes.CDLL("libgomp.so.1")
+        rows = (64, 20000)  # too long for the stack: each thread has memory of its own for them
+        model = models.model(
+            [
+                onnx.helper.make_node("Exp", ["x"], ["e"]),
+                onnx.helper.make_node("Softmax", ["e"], ["y"], axis=1),
+            ],
+            {"x": (TensorProto.FLOAT, rows)},
+            {"y": (TensorProto.FLOAT, rows)},
+        )
+        program = braid.compile(model)
+        x = np.random.default_rng(1).random(rows, np.float32)
+        before = openmp.omp_get_max_threads()
+        openmp.omp_set_num_threads(1)
+        session = program.session()
+        openmp.omp_set_num_threads(16)
+        try:
+            y = np.asarray(session.run({"x": x})["y"])
+            self.assertEqual(openmp.omp_get_max_threads(), 16)
+        finally:
+            openmp.omp_set_num_threads(before)
+        e = np.exp(np.exp(x) - np.exp(x).max(1, keepdims=True))
+        np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-4)
+
+    def test_options_of_a_wrong_type_are_named(self):
+        for options in ({"name": 5}, {"memory_cap": "1G"}, {"memory_cap": 2**70}, {"aliases": {"y": 3}}):
+            with self.refused("BR0003", next(iter(options))):
+                braid.compile(models.linear(4), **options)
+
+    def test_a_fork_does_not_remove_the_programs_folder(self):
+        script = (
+            "import os, sys\n"
+            f"sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n"
+            "import braid, models\n"
+            "program = braid.compile(models.linear(4))\n"
+            "child = os.fork()\n"
+            "if child == 0: sys.exit()\n"  # runs what Python does at its end
+            "os.waitpid(child, 0)\n"
+            "print(program.session().run({'x': __import__('numpy').ones((4, 3), 'f4')})['y'].shape)"
+        )
+        output = subprocess.check_output([sys.executable, "-c", script], text=True)
+        self.assertEqual(output, "(4, 2)\n")
 
 
 if __name__ == "__main__":
