@@ -220,15 +220,21 @@ const BraidProgram* load_program(const std::string& library, uint64_t compilatio
   if (dot == std::string::npos)
     throw ProgramError(kCannotOpen, library + ": the name of a program's library must end with .so");
   check_library(path, compilation_id != 0 ? SealNeed::required : SealNeed::if_present, compilation_id);
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) throw ProgramError(kCannotOpen, ::dlerror());
   const std::string symbol = "braid_program_" + file.substr(0, dot);
-  const auto function = reinterpret_cast<BraidProgramFunction>(::dlsym(handle, symbol.c_str()));
-  if (!function) throw ProgramError(kCannotOpen, library + " has no function " + symbol);
-  const BraidProgram* table = function();
-  if (compilation_id != 0 && table->compilation_id != compilation_id)
-    throw ProgramError(kCannotOpen, library + " contains another program than its manifest says");
-  return table;
+  void* before = nullptr;
+  // The dynamic linker answers a path under which it has loaded a library with that one, even if the file is another one by
+  // now: the model has been compiled again. Written in another way, it looks at the file.
+  for (std::string spelling = path;; spelling = spelling.substr(0, spelling.rfind('/') + 1) + "./" + file) {
+    void* handle = ::dlopen(spelling.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) throw ProgramError(kCannotOpen, ::dlerror());
+    const auto function = reinterpret_cast<BraidProgramFunction>(::dlsym(handle, symbol.c_str()));
+    if (!function) throw ProgramError(kCannotOpen, library + " has no function " + symbol);
+    const BraidProgram* table = function();
+    if (compilation_id == 0 || table->compilation_id == compilation_id) return table;
+    if (handle == before)
+      throw ProgramError(kCannotOpen, library + " contains another program than its manifest says");
+    before = handle;
+  }
 }
 
 Program Program::open(const std::string& library, const ProgramOptions& options) {

@@ -485,6 +485,19 @@ class Hostile(TestCase):
         e = np.exp(np.exp(x) - np.exp(x).max(1, keepdims=True))
         np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-4)
 
+    def test_a_folder_may_be_compiled_into_again(self):
+        x = np.ones((1, 3), np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            programs = [
+                braid.compile(models.elementwise(shape=(1, 3), op=op), output=folder, name="model")
+                for op in ("Add", "Mul", "Sub", "Add")
+            ]
+            np.testing.assert_array_equal(programs[-1].session().run({"x": x})["y"].numpy(), x + x)
+            for op, result in (("Sub", x - x), ("Mul", x * x), ("Add", x + x)):
+                program = braid.compile(models.elementwise(shape=(1, 3), op=op), output=folder, name="model")
+                session = program.session()
+                np.testing.assert_array_equal(session.run({"x": x})["y"].numpy(), result)
+
     def test_options_of_a_wrong_type_are_named(self):
         for options in ({"name": 5}, {"memory_cap": "1G"}, {"memory_cap": 2**70}, {"aliases": {"y": 3}}):
             with self.refused("BR0003", next(iter(options))):
