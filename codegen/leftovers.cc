@@ -40,6 +40,7 @@ pid_t owner = 0;  // children inherit the handler, but own nothing
 constexpr int kNoSlot = -1;
 
 int take_slot(pid_t group, const std::string& path) {
+  if (owner == 0) return kNoSlot;                           // no handler that looks
   if (path.size() >= sizeof slots[0].path) return kNoSlot;  // such a path cannot be created either
   for (int k = 0; k < kSlots; ++k) {
     Slot& slot = slots[static_cast<std::size_t>(k)];
