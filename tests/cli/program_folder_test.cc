@@ -314,6 +314,8 @@ TEST_F(ProgramFolder, AKilledCompilationLeavesOneProgramOrARefusal) {
     std::vector<std::string> environment = playing();
     environment.push_back(std::string("LD_PRELOAD=") + BRAID_KILL_AT_CALL);
     environment.push_back("BRAID_TEST_KILL_AT=" + std::to_string(k));
+    const Folder temporary;  // who is killed leaves what is there
+    environment.push_back("TMPDIR=" + temporary.path().string());
     const ProcessResult killed = compile("3", dir, environment);
     if (killed.exit_code == 0) break;
     ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << killed.err;
