@@ -12,6 +12,7 @@
 #include <numeric>
 #include <string>
 
+#include "analysis/costs/machine.h"
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/execute.h"
@@ -109,7 +110,8 @@ int run(const Options& o, Report& report) {
   }
   ExecuteOptions execution = o.execute;
   execution.link = link_pacing(o.model);
-  execution.record = o.profile;
+  const bool cuda = program.abi != codegen::ProgramAbi::host;
+  execution.record = o.profile && !cuda;
   const std::vector<RankResult> results = execute(program, inputs.ranks, execution);
   if (const std::string device = device_line(program); !device.empty()) {
     report.json()["device"] = device;
@@ -122,10 +124,15 @@ int run(const Options& o, Report& report) {
       tell_times(result, report);
     }
   }
-  if (o.profile) {
-    std::map<std::string, std::int64_t> dims = dim_values(opened.table, o.model.dim_bounds());
-    tell_profile(program, results, opened.schedule ? &*opened.schedule : nullptr, dims,
-                 threads_of_rank(execution, opened.table.ranks), report);
+  if (!o.profile) return 0;
+  const std::map<std::string, std::int64_t> dims = dim_values(opened.table, o.model.dim_bounds());
+  const ir::Schedule* schedule = opened.schedule ? &*opened.schedule : nullptr;
+  if (cuda) {
+    execution.profile = true;
+    tell_cuda_profile(program, execute(program, inputs.ranks, execution), schedule, dims,
+                      o.model.machine.empty() ? analysis::kDefaultMachine : o.model.machine, report);
+  } else {
+    tell_profile(program, results, schedule, dims, threads_of_rank(execution, opened.table.ranks), report);
   }
   return 0;
 }
@@ -144,12 +151,14 @@ void add_bench(CLI::App& app, Invocation& chosen) {
       ->required();
   o->execute.add_steps(*command);
   command->add_flag("--profile", o->profile,
-                    "Also time each kernel, and, of a model, compare it with what this machine can do (CPU)");
+                    "Also time each kernel, and, of a model, compare it with what the machine can do; on the "
+                    "emulated device, count launches, operations and bytes");
   command->add_flag("--serve", o->serve,
                     "Run one step per line 'run' on standard input and print its nanoseconds");
   o->execute.add(*command);
   o->inputs.add(*command);
   o->model.add_dimensions(*command);
+  o->model.add_target(*command);
   o->model.add_passes(*command);
   command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cli/option_checks.h"
 #include "ir/element.h"
 
 namespace braid::cli {
@@ -77,10 +78,14 @@ Difference compare(const ir::Tensor& a, const ir::Tensor& b, const Tolerance& to
 }
 
 void add_tolerance(CLI::App& command, Tolerance& tolerance) {
-  command.add_option("--rtol", tolerance.relative,
-                     "Relative tolerance (default 1e-3, as ONNX's; at least 1e-2 for f16 and bf16)");
-  command.add_option("--atol", tolerance.absolute,
-                     "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)");
+  command
+      .add_option("--rtol", tolerance.relative,
+                  "Relative tolerance (default 1e-3, as ONNX's; at least 1e-2 for f16 and bf16)")
+      ->check(finite_not_negative);
+  command
+      .add_option("--atol", tolerance.absolute,
+                  "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)")
+      ->check(finite_not_negative);
 }
 
 Tolerance tolerance_for(Tolerance tolerance, ir::DType dtype) {

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/model_options.h"
+#include "cli/option_checks.h"
 #include "cli/pass_json.h"
 #include "cli/report.h"
 #include "cli/status_line.h"
@@ -121,7 +122,7 @@ void add_compile(CLI::App& app, Invocation& chosen) {
       ->add_option("MODEL", o->model.model,
                    "ONNX model ('{rank}' in its name: one file per rank) or IR text (.braid)")
       ->required();
-  command->add_option("-o,--output", o->output, "Output folder")->required();
+  command->add_option("-o,--output", o->output, "Output folder")->required()->check(not_empty);
   command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
   command->add_option("--emit", o->emit, "ir (as lowered), schedule (after the passes), source, library")
       ->check(CLI::IsMember({"ir", "schedule", "source", "library"}));

@@ -26,6 +26,9 @@ BraidCudaHostPeers control_peers(rt::ControlChannel& of, int local_rank) {
     return tell(channel(user).broadcast(std::span(static_cast<std::byte*>(data), bytes)), text, text_bytes);
   };
   peers.reached = [](void* user, std::uint64_t progress) { channel(user).reached(progress); };
+  peers.device_at = [](void* user, std::uint64_t step, std::uint64_t collectives) {
+    channel(user).device_at(step, collectives);
+  };
   peers.await_all = [](void* user, std::uint64_t progress, std::int64_t timeout_ms, char* text,
                        std::uint64_t bytes) {
     return tell(channel(user).await_all(progress, timeout_ms), text, bytes);

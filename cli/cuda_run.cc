@@ -103,8 +103,15 @@ CudaRun::CudaRun(const ProgramFiles& files, const std::vector<std::vector<ir::Te
       memory.out.push_back(memory.outputs.back()->data());
     }
     memory.step_us = std::make_unique<SharedBytes>(static_cast<std::size_t>(steps()) * sizeof(double));
+    if (options_.profile)
+      memory.node_costs = std::make_unique<SharedBytes>((cost_count() + 1) * sizeof(BraidCudaNodeCost));
     memory_.push_back(std::move(memory));
   }
+}
+
+BraidCudaNodeCost* CudaRun::node_costs(std::size_t rank) const {
+  const auto& memory = memory_[rank].node_costs;
+  return memory == nullptr ? nullptr : reinterpret_cast<BraidCudaNodeCost*>(memory->data());
 }
 
 // Inputs must have the sizes that follow from the dimensions.
@@ -169,8 +176,10 @@ void CudaRun::run_all() const {
   }
   for (std::size_t r = 0; r < memory_.size(); ++r) ranks.push_back(host_rank(r, weights[r]));
   std::vector<double> step_us(memory_.size() * static_cast<std::size_t>(steps()));
+  std::vector<BraidCudaNodeCost> costs(options_.profile ? memory_.size() * cost_count() : 0);
   BraidCudaHostRun host{};
   host.ranks = ranks.data();
+  host.node_costs = options_.profile ? costs.data() : nullptr;
   host.timeout_ms = -1;
   host.step_us = files_.emulated ? nullptr : step_us.data();
   BraidStatus status = BRAID_OK;
@@ -180,6 +189,8 @@ void CudaRun::run_all() const {
         kRankFailed, {.file = files_.dir},
         fmt::format("the program failed on the {}: {}", files_.emulated ? "emulated device" : "GPU", error));
   }
+  for (std::size_t r = 0; r < memory_.size() && options_.profile; ++r)
+    std::copy_n(costs.data() + r * cost_count(), cost_count(), node_costs(r));
   for (std::size_t r = 0; r < memory_.size(); ++r)
     std::copy_n(step_us.data() + r * static_cast<std::size_t>(steps()), steps(),
                 memory_[r].step_us->doubles());
@@ -193,6 +204,7 @@ void CudaRun::run_rank(const BraidCudaHostPeers& peers) const {
   const BraidCudaHostRank rank = host_rank(r, weights);
   BraidCudaHostRun host{};
   host.ranks = &rank;
+  host.node_costs = node_costs(r);
   host.peers = &peers;
   if (const rt::Status known = rt::timeout_in_force({}, &host.timeout_ms); !known.ok())
     throw rt::ProgramError(rt::kCommFailed, known.message);
@@ -216,7 +228,11 @@ RankResult CudaRun::result(int rank) const {
     std::copy_n(memory.outputs[k]->data(), t.bytes.size(), t.bytes.begin());
     result.outputs.push_back(std::move(t));
   }
-  for (int step = options_.warmup; step < steps() && !files_.emulated; ++step)
+  for (int step = options_.warmup; step < steps() && options_.profile; ++step) {
+    const BraidCudaNodeCost* row = node_costs(static_cast<std::size_t>(rank)) + step * table_.node_count;
+    result.node_costs.emplace_back(row, row + table_.node_count);
+  }
+  for (int step = options_.warmup; step < steps() && !files_.emulated && !options_.profile; ++step)
     result.step_ns.push_back(static_cast<std::int64_t>(memory.step_us->doubles()[step] * 1e3));
   return result;
 }

@@ -34,6 +34,7 @@ class CudaRun {
   struct Memory {
     std::vector<std::unique_ptr<SharedBytes>> outputs;
     std::unique_ptr<SharedBytes> step_us;
+    std::unique_ptr<SharedBytes> node_costs;  // of a profile: steps * node_count
     std::vector<const void*> in;
     std::vector<void*> out;
   };
@@ -41,6 +42,10 @@ class CudaRun {
   void check_inputs(const std::vector<ir::Tensor>& inputs, std::size_t rank) const;
   BraidCudaHostRank host_rank(std::size_t rank, const rt::MappedFile& weights) const;
   std::string run(BraidCudaHostRun& host, BraidStatus* status) const;
+  BraidCudaNodeCost* node_costs(std::size_t rank) const;  // null without a profile
+  std::size_t cost_count() const {
+    return static_cast<std::size_t>(steps()) * static_cast<std::size_t>(table_.node_count);
+  }
   int steps() const { return options_.warmup + options_.repeat; }
 
   const ProgramFiles& files_;

@@ -154,8 +154,7 @@ std::vector<RankResult> execute(const ProgramFiles& program,
                                 const ExecuteOptions& options) {
   if (program.abi != codegen::ProgramAbi::host && (options.record || options.link)) {
     ir::user_error(kBadOption, {.file = program.dir},
-                   "--trace, --trace-costs, --profile and --link support only CPU programs",
-                   "leave the options out");
+                   "--trace, --trace-costs and --link support only CPU programs", "leave the options out");
   }
   const int ranks = interface_of(program).ranks;
   check_environment(program, ranks);

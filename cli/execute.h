@@ -15,6 +15,7 @@
 #include "explain/measured_timeline.h"
 #include "ir/tensor.h"
 #include "runtime/comm/paced_link.h"
+#include "runtime/cuda_abi.h"
 #include "runtime/program_abi.h"
 
 namespace braid::cli {
@@ -63,6 +64,7 @@ struct ExecuteOptions {
   int warmup = 0;                      // steps before the measured ones
   int repeat = 1;                      // measured steps, at least 1
   bool record = false;                 // CPU: record the times of all nodes in the measured steps
+  bool profile = false;                // CUDA: what each node costs; every step then runs alone
   std::optional<rt::LinkPacing> link;  // CPU, several ranks: communicate over a paced link
 
   void add(CLI::App& command);        // --threads --device --ranks-as-threads --ranks-as-processes
@@ -81,6 +83,8 @@ struct RankResult {
   std::vector<std::int64_t> step_ns;  // one per measured step; empty if there is nothing to measure: emulated
   // If they were recorded: one row per measured step, of BraidProgram::node_count + 1 entries.
   std::vector<std::vector<BraidNodeTimes>> node_times;
+  // With ExecuteOptions::profile: one row per measured step, of BraidCudaProgram::node_count entries.
+  std::vector<std::vector<BraidCudaNodeCost>> node_costs;
 };
 
 // Returns one result per rank, or only this process's result if mpirun, torchrun or Slurm started it as one

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -14,6 +16,7 @@
 #include "cli/model_options.h"
 #include "cli/npy.h"
 #include "cli/npz.h"
+#include "cli/option_checks.h"
 #include "cli/option_group.h"
 #include "cli/usage.h"
 #include "frontend/tensor_file.h"
@@ -122,11 +125,12 @@ void InputOptions::add(CLI::App& command) {
   const OptionGroup group(command, "Inputs");
   command.add_option("--input", files, "NAME=FILE.npy, NAME@RANK=FILE.npy (also .pb), or FILE.npz with all")
       ->allow_extra_args(false);
-  command.add_option("--random", random, "Seed: random values for inputs without a file");
+  command.add_option("--random", random, "Seed: random values for inputs without a file")
+      ->check(not_negative);
   command
       .add_option("--random-max", random_max,
                   "Draw random integers from [0, MAX), and indices within their axis (default 100)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
 }
 
 GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
@@ -200,8 +204,32 @@ GivenInputs make_inputs_or_draw(const ProgramInterface& table, const ModelOption
   return inputs;
 }
 
+namespace {
+
+// Names that the program does not have. A text has all of its dimensions; those of a compiled model may have been fixed, so
+// that they are no longer there.
+void check_dim_names(const ProgramInterface& table, const ModelOptions& model) {
+  const bool text = model.model.ends_with(".braid");
+  if (!text && !is_program_dir(model.model)) return;
+  std::vector<std::string> names;
+  for (const ProgramInterface::Dim& dim : table.dims) names.push_back(dim.name);
+  for (const auto& [name, bounds] : model.dim_bounds()) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string why = fmt::format("--dim {}: the program has no dimension of this name", name);
+    const std::string near = nearest(name, names);
+    const std::string hint = near.empty() ? names.empty() ? "leave it out: all its sizes are fixed"
+                                                          : fmt::format("it has {}", fmt::join(names, ", "))
+                                          : fmt::format("did you mean '{}'?", near);
+    if (text) ir::user_error(kBadOption, {.file = model.model}, why, hint);
+    if (launched_rank() <= 0) fmt::print(stderr, "note: {}; {}\n", why, hint);
+  }
+}
+
+}  // namespace
+
 GivenInputs make_inputs(const ProgramInterface& table, const ModelOptions& model, const InputOptions& options,
                         Report& report) {
+  check_dim_names(table, model);
   GivenInputs inputs = make_inputs(table.inputs, table.ranks, dim_values(table, model.dim_bounds()), options);
   nlohmann::ordered_json& list = report.json()["inputs"] = nlohmann::ordered_json::array();
   for (std::size_t k = 0; k < table.inputs.size(); ++k) {

@@ -79,7 +79,7 @@ void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& 
                    "start braid without a launcher: it starts the ranks itself");
   };
   if (options.ranks_as == RanksAs::threads) refuse("--ranks-as-threads");
-  if (options.record) refuse("a timeline (--trace, --trace-costs)");
+  if (options.record || options.profile) refuse("a timeline or profile (--trace, --trace-costs, --profile)");
   if (options.link) refuse("--link");
 }
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/errors.h"
+#include "cli/option_checks.h"
 #include "cli/option_group.h"
 #include "explain/overlap_log.h"
 #include "frontend/import.h"
@@ -77,7 +78,8 @@ void ModelOptions::add_passes(CLI::App& command) {
       ->allow_extra_args(false);
   command.add_option("--plugin", plugins, "Shared libraries with additional passes, operators and kernels")
       ->allow_extra_args(false);
-  command.add_option("--bisect", bisect, "Run only the first N passes of the list");
+  command.add_option("--bisect", bisect, "Run only the first N passes of the list")
+      ->check(CLI::Range(0, 1'000'000));
   command.add_option(
       "--machine", machine,
       "Machine for costs: see opt --list-machines, or a .json file; default: cpu, or h100 for CUDA");
@@ -86,6 +88,7 @@ void ModelOptions::add_passes(CLI::App& command) {
   command
       .add_option("--memory-cap", memory_cap,
                   "Planned bytes that no pass may exceed: 1000000, 40GB (10^9 bytes each), 32GiB (2^30)")
+      ->check(not_negative)
       ->transform(CLI::AsSizeValue(true));
   command
       .add_option(

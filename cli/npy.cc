@@ -72,7 +72,13 @@ ir::Tensor read_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
     ir::user_error(frontend::kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
-  return parse_npy(path, std::string{std::istreambuf_iterator<char>(file), {}});
+  // A device may never end.
+  std::string all(kMagic.size(), '\0');
+  file.read(all.data(), static_cast<std::streamsize>(all.size()));
+  all.resize(static_cast<std::size_t>(file.gcount()));
+  if (all != kMagic) bad(path, "it does not begin with NumPy's magic");
+  all.append(std::istreambuf_iterator<char>(file), {});
+  return parse_npy(path, all);
 }
 
 ir::Tensor parse_npy(const std::string& path, std::string_view all) {

@@ -16,40 +16,33 @@
 namespace braid::cli {
 namespace {
 
-struct Work {
-  double flops = 0, bytes = 0;
-  bool f32 = true;  // all of it: the roof is of f32
-};
-
-// By the name of the node. Nodes with regions are missing: how often those run is not known.
-std::map<std::string, Work> work_of(const ir::Schedule& schedule,
-                                    const std::map<std::string, std::int64_t>& dims) {
-  const analysis::CostModel model(analysis::load_machine(analysis::kCpuMachine), {.dims = dims});
-  const analysis::StorageUsers users(schedule.graph);
-  std::map<std::string, Work> all;
-  for (const ir::ScheduleNode& node : schedule.nodes) {
-    std::vector<ir::OpId> ops = ir::ops_of(node);
-    std::sort(ops.begin(), ops.end());
-    const auto inside = [&](ir::BufferId b) {
-      return ops.size() > 1 && users.only_inside(ir::root_storage(schedule.graph, b), ops);
-    };
-    Work work;
-    bool known = true;
-    for (const ir::OpId id : ops) {
-      const ir::Operation& op = schedule.graph[id];
-      known = known && op.as<ir::RegionKernel>() == nullptr && op.as<ir::CollectiveKernel>() == nullptr &&
-              op.as<ir::WaitKernel>() == nullptr && op.as<ir::ReleaseKernel>() == nullptr;
-      if (!known) break;
-      const analysis::KernelWork k = analysis::kernel_work(
-          schedule.graph, op, [&](const ir::Expr& e) { return model.value(e); }, inside);
-      work.flops += k.flops;
-      work.bytes += k.bytes;
-      work.f32 = work.f32 && k.dtype == ir::DType::f32;
-    }
-    if (!known) continue;
-    all[node.kind == ir::ScheduleNode::Kind::single ? schedule.graph[node.op].name : node.name] = work;
+// Adds the node and, of a group, its members.
+void add_work(const ir::Schedule& schedule, const ir::ScheduleNode& node, const analysis::CostModel& model,
+              const analysis::StorageUsers& users, std::map<std::string, NodeWork>& all) {
+  if (node.kind == ir::ScheduleNode::Kind::grouped) {
+    for (const ir::ScheduleNode& member : node.members) add_work(schedule, member, model, users, all);
   }
-  return all;
+  std::vector<ir::OpId> ops = ir::ops_of(node);
+  std::sort(ops.begin(), ops.end());
+  const auto inside = [&](ir::BufferId b) {
+    return ops.size() > 1 && users.only_inside(ir::root_storage(schedule.graph, b), ops);
+  };
+  NodeWork work;
+  analysis::Roofline roof;
+  for (const ir::OpId id : ops) {
+    const ir::Operation& op = schedule.graph[id];
+    if (op.as<ir::RegionKernel>() != nullptr || op.as<ir::CollectiveKernel>() != nullptr ||
+        op.as<ir::WaitKernel>() != nullptr || op.as<ir::ReleaseKernel>() != nullptr)
+      return;
+    const analysis::KernelWork k = analysis::kernel_work(
+        schedule.graph, op, [&](const ir::Expr& e) { return model.value(e); }, inside);
+    work.flops += k.flops;
+    work.bytes += k.bytes;
+    work.f32 = work.f32 && k.dtype == ir::DType::f32;
+    roof += analysis::roofline(model.machine(), k);
+  }
+  work.roof_us = roof.us();
+  all[node.kind == ir::ScheduleNode::Kind::single ? schedule.graph[node.op].name : node.name] = work;
 }
 
 // Of each node, over the steps.
@@ -68,6 +61,16 @@ std::vector<std::int64_t> median_times(const RankResult& result, int nodes) {
 
 }  // namespace
 
+std::map<std::string, NodeWork> work_of(const ir::Schedule& schedule,
+                                        const std::map<std::string, std::int64_t>& dims,
+                                        const std::string& machine) {
+  const analysis::CostModel model(analysis::load_machine(machine), {.dims = dims});
+  const analysis::StorageUsers users(schedule.graph);
+  std::map<std::string, NodeWork> all;
+  for (const ir::ScheduleNode& node : schedule.nodes) add_work(schedule, node, model, users, all);
+  return all;
+}
+
 void tell_profile(const ProgramFiles& program, const std::vector<RankResult>& results,
                   const ir::Schedule* schedule, const std::map<std::string, std::int64_t>& dims, int threads,
                   Report& report) {
@@ -83,12 +86,12 @@ void tell_profile(const ProgramFiles& program, const std::vector<RankResult>& re
     return times[static_cast<std::size_t>(a)] > times[static_cast<std::size_t>(b)];
   });
 
-  std::map<std::string, Work> work;
+  std::map<std::string, NodeWork> work;
   MeasuredRoof roof;
   nlohmann::ordered_json& json = report.json()["profile"];
   json = {{"rank", slowest->rank}, {"nodes", nlohmann::ordered_json::array()}};
   if (schedule != nullptr) {
-    work = work_of(*schedule, dims);
+    work = work_of(*schedule, dims, analysis::kCpuMachine);
     roof = measure_roof(threads);
     json["roof"] = {{"f32_gflops", roof.f32_gflops}, {"gb_s", roof.gb_s}, {"threads", threads}};
     report.print(
@@ -106,7 +109,7 @@ void tell_profile(const ProgramFiles& program, const std::vector<RankResult>& re
     entry = {{"name", node.name}, {"label", node.label}, {"median_ns", ns}};
     std::string gflops, gb_s, share;
     if (const auto found = work.find(node.name); found != work.end() && ns > 0) {
-      const Work& w = found->second;
+      const NodeWork& w = found->second;
       const double flops = w.flops / static_cast<double>(ns), bytes = w.bytes / static_cast<double>(ns);
       entry["gflops"] = flops;
       entry["gb_s"] = bytes;

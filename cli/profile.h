@@ -12,10 +12,27 @@
 
 namespace braid::cli {
 
+// What the cost model counts of a node.
+struct NodeWork {
+  double flops = 0, bytes = 0;
+  bool f32 = true;      // all of it: the roof of the CPU is of f32
+  double roof_us = -1;  // what `machine` needs at least, without the launch
+};
+// By the name of the node or operation. Nodes with regions, collectives and waits are missing: how often the first run is
+// not known, and the others compute nothing.
+std::map<std::string, NodeWork> work_of(const ir::Schedule& schedule,
+                                        const std::map<std::string, std::int64_t>& dims,
+                                        const std::string& machine);
+
 // Prints the nodes of the slowest rank, the slowest first, from what execute() recorded. `schedule` is null for a
 // compiled program, whose kernels' operations and bytes are not known: then there are only times.
 void tell_profile(const ProgramFiles& program, const std::vector<RankResult>& results,
                   const ir::Schedule* schedule, const std::map<std::string, std::int64_t>& dims, int threads,
                   Report& report);
+// The same of a CUDA program, from a run with ExecuteOptions::profile (cuda_profile.cc). The roof is that of the machine
+// `machine` (analysis/costs/machine.h). On the emulated device there are no times: launches, operations and bytes are printed.
+void tell_cuda_profile(const ProgramFiles& program, const std::vector<RankResult>& results,
+                       const ir::Schedule* schedule, const std::map<std::string, std::int64_t>& dims,
+                       const std::string& machine, Report& report);
 
 }  // namespace braid::cli

@@ -17,16 +17,30 @@
 namespace braid::cli {
 namespace {
 
-// Arguments: model, folder, names of the inputs, --, names of the outputs. Arrays lie in the folder.
+// Arguments: model, folder, names of the inputs, --, of the outputs, --, of inner values that become outputs: a message that is
+// appended to a model's file is merged into it, here graph { output { name } }. Arrays lie in the folder.
 constexpr const char* kScript = R"(
+import os
 import sys
 import numpy
 import onnxruntime
+def field(number, data):
+    size, length = len(data), b""
+    while size > 127:
+        length, size = length + bytes([size % 128 + 128]), size // 128
+    return bytes([number * 8 + 2]) + length + bytes([size]) + data
 model, folder, names = sys.argv[1], sys.argv[2], sys.argv[3:]
 split = names.index("--")
-feed = {name: numpy.load(f"{folder}/input{k}.npy") for k, name in enumerate(names[:split])}
-session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-for k, value in enumerate(session.run(names[split + 1:], feed)):
+last = len(names) - 1 - names[::-1].index("--")
+inputs, outputs, inner = names[:split], names[split + 1:last], names[last + 1:]
+feed = {name: numpy.load(f"{folder}/input{k}.npy") for k, name in enumerate(inputs)}
+options = onnxruntime.SessionOptions()
+if inner:
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(model)))
+    with open(model, "rb") as file:
+        model = file.read() + field(7, b"".join(field(12, field(1, name.encode())) for name in inner))
+session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+for k, value in enumerate(session.run(outputs + inner, feed)):
     numpy.save(f"{folder}/output{k}.npy", numpy.asarray(value, order="C"))
 )";
 
@@ -40,6 +54,13 @@ std::string last_line(std::string text) {
 
 Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& table,
                             const std::vector<std::vector<ir::Tensor>>& inputs) {
+  return onnxruntime_outputs(model, table, inputs, std::vector<bool>(table.outputs.size(), true),
+                             table.outputs.size());
+}
+
+Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& table,
+                            const std::vector<std::vector<ir::Tensor>>& inputs,
+                            const std::vector<bool>& wanted, std::size_t first_inner) {
   if (table.ranks != 1 || !model.ends_with(".onnx")) {
     ir::user_error(kBadOption, {.file = model}, "--reference onnxruntime is for ONNX models on one rank",
                    "store the results of another program, and give --reference DIR");
@@ -53,7 +74,10 @@ Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& ta
     command += " " + codegen::shell_word(table.inputs[k].name);
   }
   command += " --";
-  for (const auto& output : table.outputs) command += " " + codegen::shell_word(output.name);
+  for (std::size_t k = 0; k <= table.outputs.size(); ++k) {
+    if (k == first_inner) command += " --";
+    if (k < table.outputs.size() && wanted[k]) command += " " + codegen::shell_word(table.outputs[k].name);
+  }
   const codegen::CommandResult result = codegen::run_command(command + " 2>&1");
   if (result.status != 0) {
     ir::user_error(
@@ -62,8 +86,11 @@ Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& ta
         "install it with: python3 -m pip install onnxruntime; $BRAID_PYTHON names another Python");
   }
   Outputs outputs(1);
-  for (std::size_t k = 0; k < table.outputs.size(); ++k)
-    outputs[0].push_back(read_npy(fmt::format("{}/output{}.npy", temporary.path(), k)));
+  int file = 0;
+  for (std::size_t k = 0; k < table.outputs.size(); ++k) {
+    outputs[0].push_back(wanted[k] ? read_npy(fmt::format("{}/output{}.npy", temporary.path(), file++))
+                                   : ir::Tensor{});
+  }
   return outputs;
 }
 

@@ -15,6 +15,11 @@ using Outputs = std::vector<std::vector<ir::Tensor>>;  // per rank, in the order
 // fails, BR0003 for several ranks.
 Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& table,
                             const std::vector<std::vector<ir::Tensor>>& inputs);
+// The same for a table that has inner values of the model from output `first_inner` on, which are made outputs of a copy
+// of the model. Only those in `wanted` (by output) are asked for; the others are empty tensors.
+Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& table,
+                            const std::vector<std::vector<ir::Tensor>>& inputs,
+                            const std::vector<bool>& wanted, std::size_t first_inner);
 
 // What `braid run -o` has written into a folder or an .npz file. UserErrors BR0001 and BR0005.
 Outputs stored_outputs(const std::string& path, const ProgramInterface& table);

@@ -15,6 +15,7 @@
 #include "cli/npy.h"
 #include "cli/npz.h"
 #include "cli/open_model.h"
+#include "cli/option_checks.h"
 #include "cli/output_names.h"
 #include "cli/report.h"
 #include "cli/tensor_text.h"
@@ -129,9 +130,11 @@ void add_run(CLI::App& app, Invocation& chosen) {
       "         BRAID_ENGINE=mpi mpirun -n 4 braid run out --random 1");
   command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")
       ->required();
-  command->add_option(
-      "-o,--output", o->output,
-      "Folder for the outputs as .npy (rank<r>/ each, if there are several), or FILE.npz for all");
+  command
+      ->add_option(
+          "-o,--output", o->output,
+          "Folder for the outputs as .npy (rank<r>/ each, if there are several), or FILE.npz for all")
+      ->check(not_empty);
   command->add_flag("--print", o->print, "Print the values of the outputs");
   o->execute.repeat = 0;  // not given
   o->execute.add_steps(*command);

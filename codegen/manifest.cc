@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -178,7 +180,12 @@ Manifest read_manifest(const std::string& dir) {
     ir::user_error(kNoProgram, {.file = path}, why, "create one with: braid compile MODEL.onnx -o DIR");
   };
   const std::optional<nlohmann::json> json = manifest_json(path);
-  if (!json) refuse("there is no compiled program here");
+  if (!json) {
+    std::error_code ignored;
+    const bool unreadable = fs::is_regular_file(path, ignored) && !std::ifstream(path).is_open();
+    refuse(unreadable ? fmt::format("it cannot be read: {}", std::strerror(errno))
+                      : std::string("there is no compiled program here"));
+  }
   if (json->contains("unfinished")) {
     ir::user_error(kUnfinishedProgram, {.file = dir},
                    "a compilation into this folder is unfinished, so its files may belong to two programs",

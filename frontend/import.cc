@@ -64,7 +64,7 @@ std::optional<ir::Schedule> import_bound(const std::string& path, const ImportOp
   check_supported(model, opsets, types);
 
   try {
-    return lower_graph(model, opsets, types, declared, {dims, options.ranks});
+    return lower_graph(model, opsets, types, declared, {dims, options.ranks, options.keep_values});
   } catch (const ValueNeeded& needed) {
     bool more = false;
     for (const std::string& input : inputs_behind(model, needed.value()))
@@ -92,6 +92,16 @@ std::map<std::string, ir::Bounds> default_dims(const std::string& path,
                                                const std::map<std::string, ir::Bounds>& given,
                                                ir::Bounds fallback) {
   return default_dims(dimension_names(path_of_rank(path, 0)), given, fallback);
+}
+
+std::map<std::string, ValueSource> value_sources(const std::string& path) {
+  const Model model = load_model(path_of_rank(path, 0));
+  std::map<std::string, ValueSource> sources;
+  for (const onnx::NodeProto& node : model.proto.graph().node()) {
+    for (const std::string& output : node.output())
+      if (!output.empty()) sources[output] = {name_of(node), node.op_type()};
+  }
+  return sources;
 }
 
 std::set<std::string> dimension_names(const std::string& path) { return dimension_names(load_model(path)); }

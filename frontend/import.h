@@ -23,7 +23,17 @@ struct ImportOptions {
   // Values of graph inputs, by name. An input becomes a constant with its value if a size, an axis or a choice
   // depends on it that must be known while compiling; it is then no input of the result. All others stay inputs.
   std::map<std::string, ir::Tensor> bindable;
+  // Makes every tensor that a node computes at run time an output of the result, after the model's own ones, in the order
+  // of the nodes and by its name: to find the first one that is wrong.
+  bool keep_values = false;
 };
+
+// The node that computes a value: its name, or its first output if it has none, and its operator.
+struct ValueSource {
+  std::string node, op;
+};
+// Of each value that the nodes of the model's own graph compute, as its file (of rank 0) has them.
+std::map<std::string, ValueSource> value_sources(const std::string& path);
 
 // The names of a model's dimensions that accept bounds.
 std::set<std::string> dimension_names(const std::string& path);

@@ -54,11 +54,28 @@ class GraphLowering {
       located({.file = model_.path},
               [&] { lowering_.output(output.name(), box_of(values_.at(output.name()), lowering_)); });
     }
+    if (options_.keep_values) keep_values();
     for (ir::OpId op : lowering_.order()) schedule_.nodes.push_back(ir::ScheduleNode::single(op));
     return std::move(schedule_);
   }
 
  private:
+  void keep_values() {
+    std::unordered_set<std::string> taken;
+    for (const onnx::ValueInfoProto& output : model_.proto.graph().output()) taken.insert(output.name());
+    for (const onnx::NodeProto& node : model_.proto.graph().node()) {
+      for (const std::string& name : node.output()) {
+        const auto found = values_.find(name);
+        if (name.empty() || found == values_.end() || !taken.insert(name).second) continue;
+        const Value& value = found->second;
+        const bool computed = value.box.valid() && !value.sequence && !value.empty_optional;
+        if (!computed || value.constant || value.elements) continue;
+        lowering_.set_origin(name_of(node));
+        located(location_of(model_.path, node), [&] { lowering_.output(name, value.box); });
+      }
+    }
+  }
+
   int version_of(const onnx::NodeProto& node) const {
     const auto found = opsets_.find(domain_of(node));
     return found == opsets_.end() ? 1 : found->second;

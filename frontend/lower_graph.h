@@ -10,6 +10,7 @@ namespace braid::frontend {
 struct LowerOptions {
   DimBounds dims;
   int ranks = 1;
+  bool keep_values = false;  // ImportOptions
 };
 
 ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types,

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define BRAID_CUDA_ABI_VERSION 4u
+#define BRAID_CUDA_ABI_VERSION 5u
 #define BRAID_CUDA_ALIGNMENT 16 /* bytes, of the pointers to inputs and outputs */
 
 typedef struct BraidCudaInstance BraidCudaInstance;
@@ -40,19 +40,30 @@ typedef struct BraidCudaCreateInfo {
   /* Null, or told of each piece of a weight file that has reached the device, from any thread. */
   void (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
-  /* Null, or asked when a communicator has failed or a step is overdue: returns how many ranks are missing, and writes a
-   * text that names them, such as "rank 1 (process 4711 on HOST) has ended". May wait until it is known. */
-  int (*missing)(void* user, char* text, uint64_t bytes);
+  /* Null, or asked when a communicator has failed or, with `overdue` = 1, the device has been within a step for longer than
+   * the time-out: returns how many ranks are missing, and writes a text that names them, such as "rank 1 (process 4711 on
+   * HOST) has ended"; negative: the others wait for this one, and the text says so. May wait until it is known. */
+  int (*missing)(void* user, int overdue, char* text, uint64_t bytes);
   /* Null, or asked again and again while `create` and calls of NCCL wait for other ranks: not 0 if a rank is lost. Does
    * not wait. */
   int (*lost)(void* user);
-  void* missing_user; /* of both */
+  /* Null, or told how far the device has come, when run, status or synchronize see that it has changed: it is in step
+   * number `step` (from 1), and its work before the first `collectives` collectives of that step is done; UINT64_MAX: all of
+   * the step is. The ranks of a step that hangs wait for those that are least far. */
+  void (*device_at)(void* user, uint64_t step, uint64_t collectives);
+  void* missing_user; /* of these three */
   /* How long a step may take on the device, a call of NCCL on the host, and destroy, before peers count as lost. 0:
    * BRAID_TIMEOUT_MS, otherwise 10 minutes; negative: for ever, but destroy waits 10 minutes. */
   int64_t timeout_ms;
   /* CUDA graphs of steps whose dims recur. 1: on, -1: off, 0: as BRAID_CUDA_GRAPHS says (0 or 1), otherwise off. */
   int32_t graphs;
 } BraidCudaCreateInfo;
+
+/* What a node of a step costs (profile). */
+typedef struct BraidCudaNodeCost {
+  double us;        /* on the device, by CUDA's events; no time on the emulated device */
+  int64_t launches; /* of kernels, matrix products and groups of collectives */
+} BraidCudaNodeCost;
 
 typedef struct BraidCudaProgram {
   uint32_t abi_version;
@@ -75,6 +86,9 @@ typedef struct BraidCudaProgram {
 
   int32_t group_count;
   const BraidGroup* groups;
+  int32_t node_count;
+  const BraidNode*
+      nodes; /* kernels and collectives (BRAID_NODE_BLOCKING), in the order in which a step enqueues them */
 
   /* Computes every size of every input, then of every output, for the given dimensions. */
   void (*sizes)(const int64_t* dims, int64_t* out);
@@ -92,6 +106,10 @@ typedef struct BraidCudaProgram {
   BraidStatus (*status)(BraidCudaInstance* instance);
   /* Waits until all steps are done, at most timeout_ms (negative: forever); then returns status. */
   BraidStatus (*synchronize)(BraidCudaInstance* instance, int64_t timeout_ms);
+  /* From now on the nodes of a step run one after the other and without graphs, and a synchronize that succeeds writes what
+   * those of the latest step have cost: node_count entries; copies of outputs at the end count with the last node. Null: no
+   * longer. Not within a step; all ranks alike. */
+  BraidStatus (*profile)(BraidCudaInstance* instance, BraidCudaNodeCost* costs);
   /* The message of the last failed call on this instance or, for null, of the last failed create on this
    * thread. */
   const char* (*last_error)(const BraidCudaInstance* instance);

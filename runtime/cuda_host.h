@@ -30,12 +30,15 @@ typedef struct BraidCudaHostPeers {
   /* How far this rank is: 1 when it is ready for its first step, 2 when it has issued that one, and so on;
    * UINT64_MAX when it has finished. */
   void (*reached)(void* user, uint64_t progress);
+  /* How far its device is, as in BraidCudaCreateInfo. */
+  void (*device_at)(void* user, uint64_t step, uint64_t collectives);
   /* Waits until all ranks are that far, at most as long as the time-out; negative: for ever. 0: one is lost or late,
    * and which. */
   int (*await_all)(void* user, uint64_t progress, int64_t timeout_ms, char* text, uint64_t bytes);
   /* Whether a rank has ended or failed. Does not wait. */
   int (*lost)(void* user);
-  /* As in BraidCudaCreateInfo. Only where ranks are overdue do those count that answer, but are behind. */
+  /* As in BraidCudaCreateInfo. Only where ranks are overdue do those count that answer, but are behind, on the host or on
+   * their devices. */
   int (*missing)(void* user, int overdue, char* text, uint64_t bytes);
   /* This rank ends with an error; because of others', if `consequence` is not 0. */
   void (*failed)(void* user, const char* text, int consequence);
@@ -55,6 +58,8 @@ typedef struct BraidCudaHostRun {
   int64_t timeout_ms;    /* of a step, and of the ranks' meeting; negative: none */
   double* step_us;       /* `steps` doubles per rank, or null: the time of each step on its stream, by CUDA's
                             events; the steps then run on the caller's stream */
+  BraidCudaNodeCost*
+      node_costs; /* steps * node_count per rank, or null: each step is run alone, and profiled */
   void (*progress)(void* user, uint64_t done, uint64_t total); /* as in BraidCudaCreateInfo */
   void* progress_user;
 } BraidCudaHostRun;

@@ -1,12 +1,11 @@
-// Kernels that read peers' memory, with two ranks on one GPU and without NCCL's communicators, which refuse that: the window that
-// the kernels get is made by hand. Two segments 4 GiB apart in one allocation are what NCCL would map for two ranks.
+// Kernels that read peers' memory, with two ranks on one GPU and without NCCL's communicators, which refuse that: the kernels get
+// the addresses of two segments in one allocation, 4 GiB apart, as NCCL would map them for two ranks.
 //
 // Both kernels have at most 24 blocks, so that they run at once; each waits for the other's flags. Prints a line per kernel, type
 // and size, as gpu_check does.
 #define BRAID_PEER_ACCESS
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,7 +25,6 @@ constexpr uint64_t kInput = 1 << 20, kOutput = uint64_t{32} << 20;
 // What both ranks have of one GPU.
 struct Pair {
   char* base = nullptr;
-  ncclWindow_vidmem* window = nullptr;
   int* abandoned = nullptr;
   cudaStream_t streams[kRanks] = {};
 
@@ -34,18 +32,20 @@ struct Pair {
     GPU_CHECK(cudaMalloc(reinterpret_cast<void**>(&base), kApart + kSegment));
     GPU_CHECK(cudaMemset(base, 0, kInput));
     GPU_CHECK(cudaMemset(base + kApart, 0, kInput));
-    ncclWindow_vidmem host;
-    std::memset(&host, 0, sizeof host);
-    host.lsaFlatBase = base;
-    host.stride4G = 1;
-    GPU_CHECK(cudaMalloc(reinterpret_cast<void**>(&window), sizeof host));
-    GPU_CHECK(cudaMemcpy(window, &host, sizeof host, cudaMemcpyHostToDevice));
     GPU_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&abandoned), sizeof(int), cudaHostAllocDefault));
     *abandoned = 0;
     for (cudaStream_t& s : streams) GPU_CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
   }
   char* segment(int rank) const { return base + static_cast<size_t>(rank) * kApart; }
-  PeerGroup group(int rank) const { return {window, kFlags, abandoned, rank, kRanks}; }
+  PeerGroup group(int rank) const {
+    PeerGroup out = {};
+    for (int r = 0; r < kRanks; ++r) out.segments[r] = segment(r);
+    out.flags = kFlags;
+    out.abandoned = abandoned;
+    out.rank = rank;
+    out.ranks = kRanks;
+    return out;
+  }
 
   // Waits at most 20 seconds; then tells the kernels that nobody comes.
   void wait() {

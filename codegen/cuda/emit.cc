@@ -195,6 +195,11 @@ class ProgramWriter {
       for (const std::string& site : step.index_sites) text_ += "    " + c_string(site) + ",\n";
       text_ += "};\n";
     }
+    if (!step.nodes.empty()) {
+      text_ += "\nconst BraidNode kNodes[] = {\n";
+      for (const std::string& node : step.nodes) text_ += "    " + node + ",\n";
+      text_ += "};\n";
+    }
     text_ += "\nBraidCudaProgram make_table() {\n  BraidCudaProgram t = {};\n";
     const auto set = [&](const char* field, const std::string& value) {
       text_ += fmt::format("  t.{} = {};\n", field, value);
@@ -211,6 +216,7 @@ class ProgramWriter {
     array("input_count", "inputs", graph_.inputs.size(), "kInputs");
     array("output_count", "outputs", graph_.outputs.size(), "kOutputs");
     array("group_count", "groups", step.groups.size(), "kGroups");
+    array("node_count", "nodes", step.nodes.size(), "kNodes");
     set("arena_bytes", std::to_string(out.arena_bytes));
     set("comm_bytes", std::to_string(out.comm_bytes));
     set("weights_bytes", std::to_string(out.weights.shared_bytes));

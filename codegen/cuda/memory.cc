@@ -18,7 +18,7 @@ void flatten(const ir::ScheduleNode& node, std::vector<Unit>& out) {
   if (node.kind == ir::ScheduleNode::Kind::grouped) {
     for (const ir::ScheduleNode& member : node.members) flatten(member, out);
   } else {
-    out.push_back({ir::ops_of(node), node.kind == ir::ScheduleNode::Kind::fused, {}, -1});
+    out.push_back({ir::ops_of(node), node.kind == ir::ScheduleNode::Kind::fused, {}, -1, node.name});
   }
 }
 

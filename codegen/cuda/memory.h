@@ -19,6 +19,7 @@ struct Unit {
   bool fused = false;
   std::vector<ir::BufferId> local;  // of a fused node: buffers without memory
   int transfers = -1;               // of a send or receive: which are issued together (transfers.h)
+  std::string name = {};            // of a fused node
 };
 std::vector<Unit> units_of(const ir::Schedule& schedule);
 

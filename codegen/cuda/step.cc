@@ -92,10 +92,14 @@ class StepWriter {
  private:
   void line(const std::string& text) { out_.text += wrapped(text, 4); }
 
-  void begin_unit(const std::vector<ir::OpId>& ops) {
+  void begin_unit(const std::vector<ir::OpId>& ops, const std::string& fused = {}) {
     std::string names;
     for (ir::OpId op : ops) names += (names.empty() ? "" : ", ") + graph_[op].name;
     const std::string nodes = node_names(graph_, ops);
+    const bool communicates = graph_[ops[0]].as<ir::CollectiveKernel>() != nullptr;
+    out_.nodes.push_back(fmt::format("{{{}, {}, BRAID_NODE_{}, -1, 0}}",
+                                     c_string(fused.empty() ? names : fused), c_string(nodes),
+                                     communicates ? "BLOCKING" : "KERNEL"));
     out_.text += "\n";
     line("// " + c_comment(names));
     line(fmt::format("at_node({});", c_string(nodes)));
@@ -122,7 +126,7 @@ class StepWriter {
 
   void write_compute(std::size_t u) {
     const Unit& unit = units_[u];
-    begin_unit(unit.ops);
+    begin_unit(unit.ops, unit.fused ? unit.name : "");
     waits(u, "compute_waits");
     line(declared_.next(unit.ops, "compute_"));
     if (unit.fused && unit.ops.size() > 1) {
@@ -246,6 +250,7 @@ class StepWriter {
     begin_unit(units_[u].ops);
     waits(u, "communication_waits");
     line(declared_.next(units_[u].ops, "communication_"));
+    line("comes_to_collective();");
     const int group = group_index(k.group);
     for (const std::string& text : peer_kernel_launches(graph_, memory_, k, group)) line(text);
     if (streams_.records[u] >= 0)

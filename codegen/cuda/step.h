@@ -18,6 +18,7 @@ struct StepCode {
   std::vector<std::string> index_sites;    // ONNX nodes that check indices
   std::vector<ir::GroupId> groups;         // used by the program, in order of their index
   std::set<int> peer_groups;               // those whose kernels read peers' memory
+  std::vector<std::string> nodes;          // C initializers of BraidNode, in the order of the step
   std::string buffers;                     // declarations of the table kBuffers
   std::size_t buffer_count = 0;
 };

@@ -146,6 +146,7 @@ void ControlChannel::take(size_t from, const Message& message) {
     peer.error = in.text();
   } else if (message.kind == Kind::beat && rank() == 0) {
     const uint64_t progress = in.number();
+    peer.device = in.number();
     if (std::exchange(peer.progress, progress) != progress && !said_bye_) tell();
   } else if (message.kind == Kind::roster && rank() != 0) {
     take_roster(message.fields);
@@ -159,6 +160,7 @@ std::string ControlChannel::roster() const {
   for (const Peer& peer : peers_) {
     out.number(static_cast<uint64_t>(peer.life), 1)
         .number(peer.progress)
+        .number(peer.device)
         .number(static_cast<uint64_t>(peer.silent_ns))
         .text(peer.error);
   }
@@ -171,6 +173,7 @@ void ControlChannel::take_roster(const std::string& fields) {
   for (Peer& peer : told) {
     peer.life = static_cast<Life>(std::min<uint64_t>(in.number(1), static_cast<uint64_t>(Life::ended)));
     peer.progress = in.number();
+    peer.device = in.number();
     peer.silent_ns = static_cast<int64_t>(in.number());
     peer.error = in.text();
   }
@@ -191,7 +194,8 @@ void ControlChannel::tell() {
       if (link.fd() >= 0 && !link.pending()) link.send(Kind::roster, all);  // the newest is enough
     }
   } else if (!links_[0].pending()) {
-    links_[0].send(Kind::beat, Writer().number(peers_[static_cast<size_t>(rank())].progress).done());
+    const Peer& self = peers_[static_cast<size_t>(rank())];
+    links_[0].send(Kind::beat, Writer().number(self.progress).number(self.device).done());
   }
 }
 
@@ -227,6 +231,11 @@ Status ControlChannel::broadcast(std::span<std::byte> data) {
 void ControlChannel::reached(uint64_t progress) {
   const std::lock_guard lock(mutex_);
   peers_[static_cast<size_t>(rank())].progress = progress;
+}
+
+void ControlChannel::device_at(uint64_t step, uint64_t collectives) {
+  const std::lock_guard lock(mutex_);
+  peers_[static_cast<size_t>(rank())].device = kStepUnit * step + 1 + std::min(collectives, kMostCollectives);
 }
 
 Status ControlChannel::await_all(uint64_t progress, int64_t timeout_ms) {
@@ -272,10 +281,8 @@ int ControlChannel::missing(bool overdue, std::string* text) {
 }
 
 int ControlChannel::count_missing(bool overdue, std::string* text) const {
-  uint64_t most = 0;
-  for (const Peer& peer : peers_) most = std::max(most, peer.progress);
-  std::string named, behind, gone;
-  int counts[3] = {};
+  std::string named, gone;
+  int named_count = 0, gone_count = 0;
   const auto add = [](std::string& list, int& count, const std::string& entry) {
     list += (list.empty() ? "" : "; ") + entry;
     ++count;
@@ -284,31 +291,80 @@ int ControlChannel::count_missing(bool overdue, std::string* text) const {
     const Peer& peer = peers_[r];
     const std::string who = peer.member.text(static_cast<int>(r)) + " ";
     if (peer.life == Life::failed) {
-      add(named, counts[0], who + "has failed: " + peer.error);
+      add(named, named_count, who + "has failed: " + peer.error);
     } else if (peer.life == Life::ended) {
-      add(named, counts[0], who + "has ended");
+      add(named, named_count, who + "has ended");
     } else if (silent(peer)) {
-      add(named, counts[0], who + "has sent nothing for " + seconds(peer.silent_ns));
-    } else if (overdue && peer.progress < most && peer.life != Life::gave_up &&
-               r != static_cast<size_t>(rank())) {
-      add(behind, counts[1],
-          who + place(peer.progress) +
-              (most == kFinished ? ", others have finished"
-               : most > 1        ? ", others " + std::to_string(most - 1)
-                                 : ""));
+      add(named, named_count, who + "has sent nothing for " + seconds(peer.silent_ns));
     } else if (peer.life != Life::present && r != static_cast<size_t>(rank())) {
-      add(gone, counts[2], who + (peer.life == Life::left ? "has finished" : "has given up: " + peer.error));
+      add(gone, gone_count, who + (peer.life == Life::left ? "has finished" : "has given up: " + peer.error));
     }
   }
   // Ranks that are behind may wait for a lost one themselves, and those that have given up have done so.
-  const std::string* const lists[] = {&named, &behind, &gone};
-  for (int k = 0; k < 3; ++k) {
-    if (counts[k] == 0) continue;
-    *text = *lists[k];
-    return counts[k];
+  if (named_count > 0) return *text = named, named_count;
+  std::string behind;
+  const int behind_count = overdue ? count_behind(&behind) : 0;
+  if (behind_count != 0 || gone_count == 0)
+    return *text = overdue ? behind : "all ranks answer", behind_count;
+  return *text = gone, gone_count;
+}
+
+// Of ranks that all answer. Whoever is least far waits for none of the others, as all have the same collectives in the same
+// order; those in between may wait for it. A device tells more than what its host has issued, which may run ahead of it.
+int ControlChannel::count_behind(std::string* text) const {
+  const bool devices = std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.device > 0 || peer.progress == kFinished;
+  });
+  const auto far = [&](const Peer& peer) {
+    return std::pair(peer.progress == kFinished ? UINT64_MAX : devices ? peer.device : 0, peer.progress);
+  };
+  const Peer *least = nullptr, *most = nullptr;
+  uint64_t issued = 0;  // by the rank that has issued most
+  for (const Peer& peer : peers_) {
+    issued = std::max(issued, peer.progress);
+    if (most == nullptr || far(*most) < far(peer)) most = &peer;
+    // A rank that has given up waited for another one.
+    if (peer.life != Life::gave_up && (least == nullptr || far(peer) < far(*least))) least = &peer;
   }
-  *text = overdue ? "all ranks answer, and each " + place(most) : "all ranks answer";
-  return 0;
+  if (least == nullptr || far(*least) == far(*most)) {
+    *text = "all ranks answer, and each " + place(issued);
+    if (devices && most->device > 0) *text += ", and its device is " + device_place(most->device);
+    return 0;
+  }
+  std::string how;
+  if (least->progress == issued) {
+    how = "has issued as much as others, but its device is " + device_place(least->device) +
+          (most->device > 0 ? ", others " + device_place(most->device) : "");
+  } else {
+    how = place(least->progress);
+    if (issued == kFinished)
+      how += ", others have finished";
+    else if (issued > 1)
+      how += ", others " + std::to_string(issued - 1);
+  }
+  int count = 0;
+  bool self = false;
+  for (size_t r = 0; r < peers_.size(); ++r) {
+    if (far(peers_[r]) != far(*least) || peers_[r].life == Life::gave_up) continue;
+    if (r == static_cast<size_t>(rank())) {
+      self = true;
+      continue;
+    }
+    if (count++ == 0) text->clear();
+    *text += (count > 1 ? "; " : "") + peers_[r].member.text(static_cast<int>(r)) + " " + how;
+  }
+  if (count > 0) return count;
+  *text = self ? "the others wait for this rank, which " + how : "all ranks answer";
+  return self ? -1 : 0;
+}
+
+std::string ControlChannel::device_place(uint64_t device) {
+  const uint64_t step = (device - 1) / kStepUnit, collectives = (device - 1) % kStepUnit;
+  const std::string of = " of step " + std::to_string(step);
+  if (step == 0) return "before the first step";
+  if (collectives == 0) return "before the first collective" + of;
+  if (collectives == kMostCollectives) return "at the end" + of;
+  return "at collective " + std::to_string(collectives) + of;
 }
 
 void ControlChannel::leave(const std::string& error, bool consequence) {

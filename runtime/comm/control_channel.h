@@ -46,6 +46,9 @@ class ControlChannel {
   // How far this rank is: 0 at first, 1 when it is ready for its first step, 2 when it has issued that one, and so on.
   // kFinished is the most. Told to the others with the next beat, as steps may be short, and when one waits.
   void reached(uint64_t progress);
+  // How far the device of this rank is, for ranks that have one: in step number `step`, from 1, nothing is left to do
+  // before the first `collectives` collectives; UINT64_MAX: nothing at all. Step 0: before the first.
+  void device_at(uint64_t step, uint64_t collectives);
   // Waits until all ranks are that far, at most `timeout_ms`; negative: for ever. Fails, and names it, if one is lost, late
   // or has been silent for as long as the time-out of the options.
   Status await_all(uint64_t progress, int64_t timeout_ms);
@@ -53,8 +56,9 @@ class ControlChannel {
   // Whether a rank has ended or failed. Does not wait.
   bool lost() const;
   // For a rank that waits in vain: how many ranks are missing, and in `text` which and why: those that have ended, failed
-  // or fallen silent; otherwise, if they are `overdue`, those that are behind; otherwise those that have left. Waits for
-  // the first as long as it takes to notice silence.
+  // or fallen silent; otherwise, if they are `overdue`, those that are least far, by what they have issued, then by their
+  // devices; otherwise those that have left. -1: this rank is the one that is least far, and `text` says so. Waits for the
+  // first as long as it takes to notice silence.
   int missing(bool overdue, std::string* text);
 
   // The end of this rank's part; with an error if it has failed, which the others then give as the reason unless it is a
@@ -70,6 +74,7 @@ class ControlChannel {
     Life life = Life::present;
     std::string error;  // of a failed one
     uint64_t progress = 0;
+    uint64_t device = 0;    // kStepUnit * step + 1 + collectives, at most kMostCollectives; 0: unknown
     int64_t silent_ns = 0;  // counted only while this process runs, so suspending all of them is harmless
   };
 
@@ -86,9 +91,12 @@ class ControlChannel {
   void send_to_all(control::Kind kind, const std::string& fields);
   void wake() const;
 
+  static constexpr uint64_t kStepUnit = uint64_t{1} << 24, kMostCollectives = kStepUnit - 2;
+  static std::string device_place(uint64_t device);
   static bool absent(const Peer& peer) { return peer.life >= Life::gave_up; }
   bool silent(const Peer& peer) const { return peer.life == Life::present && peer.silent_ns > silence_ns_; }
   int count_missing(bool overdue, std::string* text) const;
+  int count_behind(std::string* text) const;
 
   const ControlOptions options_;
   const int64_t beat_ns_, silence_ns_;  // between two messages; after which a rank counts as missing

@@ -13,7 +13,7 @@ enum class Kind : uint32_t {
   hello,      // the answer: who I am, what I run, my nonce, proof that I know the secret
   welcome,    // rank 0, once all are there: who the ranks are, proof
   refusal,    // rank 0: code and text, proof
-  beat,       // to rank 0: how far I am
+  beat,       // to rank 0: how far I am, and my device
   roster,     // rank 0: how far all are, and who is lost
   data,       // rank 0: bytes for all
   bye,        // my connection ends; with an error if I have failed
@@ -21,7 +21,7 @@ enum class Kind : uint32_t {
 };
 
 constexpr uint32_t kMagic = 0x43445242;  // "BRDC"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kHeaderBytes = 12;
 constexpr uint32_t kMostBytes = 1 << 20;  // of a message
 constexpr uint32_t kMostText = 1000;      // of a field

@@ -60,8 +60,13 @@ void InstanceCore::drop_captured() {
   }))->captured.clear();
 }
 
+void InstanceCore::comes_to_collective() {
+  if (watched_) watch_.comes_to(++collective_, program_.communication_);
+}
+
 Instance::Collective InstanceCore::begin_collective() {
   using enum Instance::Collective;
+  comes_to_collective();
   const cudaStream_t stream = program_.communication_;
   if (collectives_ == Collectives::kLaunched) {
     const cudaGraphExec_t graph = current_->captured.collectives[next_collective_++].get();
@@ -78,6 +83,7 @@ Instance::Collective InstanceCore::begin_collective() {
 // `good`: whether all calls since begin_collective succeeded. A group that was begun is ended in any case.
 bool InstanceCore::end_collective(bool good) {
   const ncclResult_t ended = ncclGroupEnd();
+  ++launches_of_thread();
   good = good && groups_.done(ended, "ncclGroupEnd");
   if (collectives_ != Collectives::kCaptured) return good;
   const cudaStream_t stream = program_.communication_;

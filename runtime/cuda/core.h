@@ -4,12 +4,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/cuda/captured_steps.h"
 #include "runtime/cuda/groups.h"
 #include "runtime/cuda/instance.h"
+#include "runtime/cuda/node_profile.h"
 #include "runtime/cuda/other_ranks.h"
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/segment.h"
@@ -29,6 +31,7 @@ class InstanceCore : private Reporter {
   BraidStatus run(const void* const* inputs, void* const* outputs, cudaStream_t stream);
   BraidStatus status();
   BraidStatus synchronize(int64_t timeout_ms);
+  BraidStatus profile(BraidCudaNodeCost* costs);
   const Failure& failure() const { return failure_; }
   // An exception has left one of them: the instance is of no more use.
   BraidStatus thrown(BraidStatus status, const char* function, const char* why) noexcept;
@@ -66,8 +69,13 @@ class InstanceCore : private Reporter {
   void drop_captured();
   Instance::Collective begin_collective();
   bool end_collective(bool good);
+  void comes_to_collective();
+  void begin_node();
+  cudaStream_t profiled_communication() const {
+    return layout_.collectives ? program_.communication_ : nullptr;
+  }
   bool healthy();
-  bool lost_peer();
+  bool lost_peer(bool overdue = false);
   void give_up();
   void tear_down();
   bool idle(int64_t timeout_ms);
@@ -90,11 +98,15 @@ class InstanceCore : private Reporter {
   uint64_t prepare_count_ = 0;
   std::vector<const void*> known_memory_;  // per input, then per output: the pointer last found right
   StepWatch watch_;
+  bool watched_ = false;                   // the present step is
+  std::optional<DevicePlace> told_place_;  // to the caller
   int64_t timeout_ms_ = -1;
   OtherRanks others_;
+  NodeProfile profile_;
   bool graphs_ = false;
   Collectives collectives_ = Collectives::kCalled;  // of the present step
   size_t next_collective_ = 0;
+  uint32_t collective_ = 0;  // the latest of the present step, from 1; kernels that read peers' memory count
   std::vector<const void*> pointers_;  // of the present run: inputs, then outputs
   bool broken_ = false;                // a step failed midway, or its data is wrong
   bool overdue_ = false;               // a step exceeded the caller's time-out

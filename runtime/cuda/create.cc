@@ -20,7 +20,8 @@ InstanceCore::InstanceCore(Instance& program, const BraidCudaProgram& table, con
       groups_(table, others_, last_),
       segment_(table, layout_, last_),
       products_(table, last_),
-      watch_(last_) {}
+      watch_(last_),
+      profile_(last_) {}
 
 bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
   if (info.abi_version != BRAID_CUDA_ABI_VERSION || info.struct_size != sizeof(BraidCudaCreateInfo)) {
@@ -37,7 +38,7 @@ bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
   const bool has_all = check_device() && make_memory() && upload(info, false) && upload(info, true) &&
                        program_.set_up_kernels() && (!peers || watch_.make(timeout_ms_));
   if (!groups_.all_agree(has_all, host_flag_, program_.error_flag_, program_.compute_)) return lost_peer();
-  if (!groups_.make() || !segment_.register_with(groups_)) return lost_peer();
+  if (!groups_.make() || !segment_.register_with(groups_, program_.compute_)) return lost_peer();
   BRAID_TRY(cudaMemsetAsync(program_.error_flag_, 0, sizeof(int), program_.compute_));
   *host_flag_ = 0;
   BRAID_TRY(cudaStreamSynchronize(program_.compute_));

@@ -65,6 +65,7 @@ void InstanceCore::release() {
   }
   if (host_flag_ != nullptr) cudaFreeHost(host_flag_);
   watch_.release();
+  profile_.release();
   for (cudaEvent_t event : events_) {
     if (event != nullptr) cudaEventDestroy(event);
   }

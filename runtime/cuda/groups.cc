@@ -54,7 +54,7 @@ bool Groups::wait_for_all(cudaStream_t stream) {
     if (settled(all_, "create") == std::optional(false)) return false;
     if (others_.lost()) return fail(BRAID_COMM_ERROR, "create cannot be completed");
     if (deadline.over()) {
-      if (!others_.known() || !others_.missing().empty()) {
+      if (!others_.known() || !others_.missing(false).empty()) {
         return fail(BRAID_COMM_ERROR,
                     "create is not done on all ranks after " + std::to_string(timeout_ms_) + " ms");
       }

@@ -26,6 +26,11 @@ class Rank {
         mine_(run.peers != nullptr ? 0 : rank_) {}
   ~Rank() {
     if (instance_ != nullptr) program_.destroy(instance_);
+    // What the device may still run uses the rest, and freeing it would wait for ever: it is left to the end of the process.
+    if (run_.peers != nullptr && status_ != BRAID_OK && running_) {
+      comm_.release(false, giving_up());
+      return;
+    }
     for (void* memory : memory_) cudaFree(memory);
     for (const auto* events : {&begins_, &ends_}) {
       for (cudaEvent_t event : *events) cudaEventDestroy(event);
@@ -68,8 +73,9 @@ class Rank {
   // What may have failed because of another rank.
   bool fail_together(const std::string& message, bool consequence = false) {
     char text[kText] = "";
-    const bool missing = peers_.missing(peers_.user, overdue(), text, sizeof text) > 0;
-    const bool said = !missing || message.find(text) != std::string::npos;
+    const int found = peers_.missing(peers_.user, overdue(), text, sizeof text);
+    const bool missing = found > 0;  // negative: the others wait for this rank
+    const bool said = found == 0 || message.find(text) != std::string::npos;
     // What fails in `create` fails on all ranks because of the first.
     const bool after = instance_ == nullptr && peers_.lost(peers_.user) != 0;
     return fail(BRAID_COMM_ERROR, said ? message : message + ": " + text, consequence || missing || after);
@@ -127,7 +133,7 @@ class Rank {
     wait_for(time_of(steps));
     for (;;) {
       const BraidStatus e = program_.synchronize(instance_, kLookMs);
-      if (e == BRAID_OK) return wait_no_more(), true;
+      if (e == BRAID_OK) return running_ = false, wait_no_more(), true;
       if (program_.status(instance_) != BRAID_OK) return ok(e);  // otherwise it is only not done yet
       if (overdue())
         return fail_together("the step is not done after " + std::to_string(run_.timeout_ms) + " ms");
@@ -135,11 +141,16 @@ class Rank {
   }
 
   // BraidCudaCreateInfo's: nobody is missing before a rank is lost or a wait is overdue.
-  static int missing(void* user, char* text, uint64_t bytes) {
-    const Rank& self = *static_cast<const Rank*>(user);
+  static int missing(void* user, int step_overdue, char* text, uint64_t bytes) {
+    Rank& self = *static_cast<Rank*>(user);
     const BraidCudaHostPeers& peers = self.peers_;
+    if (step_overdue != 0) self.question_ = Clock::time_point::min();
     const bool overdue = self.overdue();
     return overdue || lost(user) != 0 ? peers.missing(peers.user, overdue, text, bytes) : 0;
+  }
+  static void device_at(void* user, uint64_t step, uint64_t collectives) {
+    const BraidCudaHostPeers& peers = static_cast<const Rank*>(user)->peers_;
+    peers.device_at(peers.user, step, collectives);
   }
   static int lost(void* user) {
     const BraidCudaHostPeers& peers = static_cast<const Rank*>(user)->peers_;
@@ -160,6 +171,7 @@ class Rank {
     info.progress_user = run_.progress_user;
     info.missing = missing;
     info.lost = lost;
+    info.device_at = device_at;
     info.missing_user = this;
     info.timeout_ms = run_.timeout_ms;
     wait_for(time_of(1));
@@ -237,14 +249,31 @@ class Rank {
     return !any || ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
+  // One after the other.
+  bool profiled_steps(void* stream) {
+    for (int s = 0; s < run_.steps; ++s) {
+      const int64_t step = int64_t{mine_} * run_.steps + s;
+      if (s > 0 && !restore_inputs()) return false;
+      running_ = true;
+      if (!ok(program_.profile(instance_, run_.node_costs + step * program_.node_count)) ||
+          !ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream)))
+        return false;
+      peers_.reached(peers_.user, static_cast<uint64_t>(s) + 2);
+      if (!await()) return false;
+    }
+    return true;
+  }
+
   bool steps() {
     const bool timed = run_.step_us != nullptr;
     void* stream = run_.on_own_stream != 0 && !timed ? nullptr : stream_;
+    if (run_.node_costs != nullptr) return profiled_steps(stream);
     for (int s = 0; s < run_.steps; ++s) {
       if (s > 0 && !restore_inputs()) return false;
       const auto k = static_cast<size_t>(s % kTimedAtOnce);
       if (timed && k == 0 && !read_times(s - kTimedAtOnce, kTimedAtOnce)) return false;
       if (timed && !record(begins_, k)) return false;
+      running_ = true;
       if (!ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream))) return false;
       peers_.reached(peers_.user, static_cast<uint64_t>(s) + 2);
       if (timed && !record(ends_, k)) return false;
@@ -310,6 +339,7 @@ class Rank {
   std::vector<cudaEvent_t> begins_, ends_;  // of the latest steps
   BraidStatus status_ = BRAID_OK;
   Clock::time_point question_ = Clock::time_point::max();  // from when on a wait asks who is missing
+  bool running_ = false;                                   // steps that may not be done
   bool consequence_ = false;                               // of another rank's failure
   std::string message_;
 };

@@ -32,6 +32,7 @@ class HostThreads {
       const End end = *static_cast<End*>(user);
       end.all->change([&](HostThreads& all) { all.progress_[static_cast<size_t>(end.rank)] = progress; });
     };
+    peers.device_at = [](void*, uint64_t, uint64_t) {};
     peers.await_all = [](void* user, uint64_t progress, int64_t, char* text, uint64_t bytes) {
       return static_cast<End*>(user)->all->await_all(progress, text, bytes);
     };

@@ -22,11 +22,14 @@ bool Instance::does_not_hold(const char* guard) {
 
 void Instance::at_node(const char* node) {
   core_->failure_.node = node;
+  core_->begin_node();
   BRAID_LABEL(node);
 }
 
 Instance::Collective Instance::begin_collective() { return core_->begin_collective(); }
 bool Instance::end_collective(bool good) { return core_->end_collective(good); }
+
+void Instance::comes_to_collective() { core_->comes_to_collective(); }
 
 bool Instance::compute_waits(int event) {
   return ok(cudaStreamWaitEvent(compute_, core_->events_[static_cast<size_t>(event)], 0),
@@ -59,6 +62,7 @@ bool Instance::gemm(int index, const void* a, const void* b, const void* bias, v
   operands.d = d;
   operands.workspace = workspace_;
   const PreparedProducts& products = core_->current_->products;
+  ++launches_of_thread();
   return core_->products_.run(products.gemms[static_cast<size_t>(index)].get(), operands, compute_);
 }
 
@@ -66,6 +70,7 @@ bool Instance::gemm(int index, std::initializer_list<GemmBatch> batches, const v
                     void* d) {
   const PreparedProducts& products = core_->current_->products;
   const auto at = static_cast<size_t>(index);
+  ++launches_of_thread();
   return core_->products_.run_batches(products.problems[at], products.gemms[at].get(), batches, a, b, d,
                                       max_grid_, compute_);
 }
@@ -127,6 +132,9 @@ BraidStatus status(BraidCudaInstance* i) {
 BraidStatus synchronize(BraidCudaInstance* i, int64_t timeout_ms) {
   return guarded(i, "synchronize", [&](InstanceCore& c) { return c.synchronize(timeout_ms); });
 }
+BraidStatus profile(BraidCudaInstance* i, BraidCudaNodeCost* costs) {
+  return guarded(i, "profile", [&](InstanceCore& c) { return c.profile(costs); });
+}
 const char* last_error(const BraidCudaInstance* i) {
   return i == nullptr ? reported().c_str()
                       : reinterpret_cast<const Instance*>(i)->core().failure().message.c_str();
@@ -161,6 +169,7 @@ void set_functions(BraidCudaProgram& table) {
   table.run = run;
   table.status = status;
   table.synchronize = synchronize;
+  table.profile = profile;
   table.last_error = last_error;
   table.destroy = destroy;
 }

@@ -83,6 +83,9 @@ class Instance {
     return begun == Collective::kToBeCalled ? end_collective(calls()) : begun == Collective::kDone;
   }
 
+  // Comes before one that is a kernel of our own.
+  void comes_to_collective();
+
   // Rows of a kernel that spills: whether they fit into a block's shared memory, otherwise how many blocks to launch.
   bool fits_shared(int64_t bytes) const { return bytes <= most_shared_; }
   unsigned spill_blocks(int64_t count) const {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "runtime/cuda/step_watch.h"
 #include "runtime/cuda_abi.h"
 
 namespace braid::rt::cuda {
@@ -11,21 +12,26 @@ class OtherRanks {
  public:
   OtherRanks() = default;
   explicit OtherRanks(const BraidCudaCreateInfo& info)
-      : lost_(info.lost), missing_(info.missing), user_(info.missing_user) {}
+      : lost_(info.lost), missing_(info.missing), device_at_(info.device_at), user_(info.missing_user) {}
 
   bool known() const { return missing_ != nullptr; }
   bool lost() const { return lost_ != nullptr && lost_(user_) != 0; }
   // ": " and which are missing; empty if nobody knows of one. May wait until it is known.
-  std::string missing() const {
+  std::string missing(bool overdue) const {
     char text[512] = "";
-    if (missing_ == nullptr || missing_(user_, text, sizeof(text)) <= 0) return "";
+    if (missing_ == nullptr || missing_(user_, overdue ? 1 : 0, text, sizeof(text)) == 0) return "";
     text[sizeof(text) - 1] = '\0';
     return std::string(": ") + text;
+  }
+  // Where the device is in its steps.
+  void tell(const DevicePlace& place) const {
+    if (device_at_ != nullptr) device_at_(user_, place.step, place.collectives);
   }
 
  private:
   int (*lost_)(void* user) = nullptr;
-  int (*missing_)(void* user, char* text, uint64_t bytes) = nullptr;
+  int (*missing_)(void* user, int overdue, char* text, uint64_t bytes) = nullptr;
+  void (*device_at_)(void* user, uint64_t step, uint64_t collectives) = nullptr;
   void* user_ = nullptr;
 };
 

@@ -76,8 +76,9 @@ bool InstanceCore::enqueue(cudaStream_t stream) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (stream != nullptr) BRAID_TRY(cudaStreamIsCapturing(stream, &capture));
   const bool executed = capture == cudaStreamCaptureStatusNone;
+  watched_ = executed;
   collectives_ = Collectives::kCalled;
-  const cudaGraphExec_t graph = graphs_ && executed ? captured_step() : nullptr;
+  const cudaGraphExec_t graph = graphs_ && executed && !profile_.on() ? captured_step() : nullptr;
   // What is captured now allocates.
   std::optional<StepScope> scope;
   if (collectives_ != Collectives::kCaptured) scope.emplace(stream != nullptr ? stream : compute);
@@ -105,10 +106,18 @@ bool InstanceCore::enqueue(cudaStream_t stream) {
   return !executed || watch_.announce();
 }
 
+void InstanceCore::begin_node() {
+  if (profile_.on()) profile_.next_node(program_.compute_, profiled_communication());
+}
+
 // The step's own calls, from the streams' meeting at its beginning to that at its end.
 bool InstanceCore::enqueue_calls() {
   next_collective_ = 0;
-  const bool good = program_.step();
+  collective_ = 0;
+  if (watched_ && layout_.collectives) watch_.comes_to(0, program_.communication_);
+  if (profile_.on()) profile_.begin();
+  const bool good =
+      program_.step() && (!profile_.on() || profile_.end(program_.compute_, profiled_communication()));
   BRAID_STEPS_END(program_.plan_, program_.compute_, good);
   if (!good) return false;
   failure_.node = nullptr;

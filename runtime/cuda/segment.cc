@@ -1,5 +1,9 @@
 #include "runtime/cuda/segment.h"
 
+#include <algorithm>
+
+#include "runtime/cuda/peer_segments.h"
+
 #if !defined(BRAID_EMULATED_DEVICE) && NCCL_VERSION_CODE >= 22800
 #include <nccl_device/core.h>
 #endif
@@ -47,7 +51,7 @@ bool Segment::allocate(cudaStream_t stream) {
   return true;
 }
 
-bool Segment::register_with(Groups& groups) {
+bool Segment::register_with(Groups& groups, cudaStream_t stream) {
   if (memory_ == nullptr) return true;
   windows_.assign(static_cast<size_t>(groups.count()), nullptr);
   for (int g = 0; g < groups.count(); ++g) {
@@ -75,7 +79,7 @@ bool Segment::register_with(Groups& groups) {
       return false;
     window = r.window;
   }
-  return check_peers(groups);
+  return check_peers(groups) && find_peers(groups, stream);
 }
 
 // Kernels that read peers' memory need all of it within reach of loads and stores.
@@ -94,10 +98,35 @@ bool Segment::check_peers(const Groups& groups) {
   return true;
 }
 
+// NCCL tells the addresses only to kernels.
+bool Segment::find_peers(const Groups& groups, cudaStream_t stream) {
+  peers_.resize(layout_.peer_groups == nullptr ? 0 : static_cast<size_t>(groups.count()));
+  char** found = nullptr;
+  bool good = true;
+  for (size_t g = 0; good && g < peers_.size(); ++g) {
+    if (windows_[g] == nullptr || !layout_.peer_groups[g]) continue;
+    const int ranks = table_.groups[g].size;
+    const size_t bytes = static_cast<size_t>(ranks) * sizeof(char*);
+    if (found == nullptr)
+      good = ok(cudaMalloc(reinterpret_cast<void**>(&found), sizeof(peers_[g])), "cudaMalloc");
+    good = good && ok(write_peer_segments(windows_[g], ranks, found, stream), "peer_segments_kernel") &&
+           ok(cudaMemcpyAsync(peers_[g].data(), found, bytes, cudaMemcpyDeviceToHost, stream),
+              "cudaMemcpyAsync") &&
+           ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  }
+  if (found != nullptr) cudaFree(found);
+  return good;
+}
+
 device::PeerGroup Segment::peers(const Groups& groups, int group) const {
-  const uint64_t before = static_cast<uint64_t>(group) * device::peer_flag_bytes(table_.ranks);
-  return {windows_[static_cast<size_t>(group)], flags_offset_ + before, abandoned_, groups.position(group),
-          table_.groups[group].size};
+  device::PeerGroup out = {};
+  const int ranks = table_.groups[group].size;
+  std::copy_n(peers_[static_cast<size_t>(group)].begin(), ranks, out.segments);
+  out.flags = flags_offset_ + static_cast<uint64_t>(group) * device::peer_flag_bytes(table_.ranks);
+  out.abandoned = abandoned_;
+  out.rank = groups.position(group);
+  out.ranks = ranks;
+  return out;
 }
 
 void Segment::abandon() {

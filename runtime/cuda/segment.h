@@ -1,6 +1,7 @@
 // The communication segment: allocated once, registered once with each communicator, never moved.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <vector>
@@ -16,8 +17,8 @@ class Segment : private Reporter {
       : Reporter(failure), table_(table), layout_(layout) {}
 
   bool allocate(cudaStream_t stream);
-  // Collective.
-  bool register_with(Groups& groups);
+  // Collective. Uses the stream and waits for it.
+  bool register_with(Groups& groups, cudaStream_t stream);
   // Kernels that wait for peers end. They do not notice by themselves that a peer is lost.
   void abandon();
   void deregister(Groups& groups);
@@ -34,6 +35,7 @@ class Segment : private Reporter {
     ncclWindow_t window;
   };
   bool check_peers(const Groups& groups);
+  bool find_peers(const Groups& groups, cudaStream_t stream);
 
   const BraidCudaProgram& table_;
   const Instance::Layout& layout_;
@@ -43,6 +45,8 @@ class Segment : private Reporter {
   int* abandoned_ = nullptr;   // pinned; 1: kernels that wait for peers must end
   std::deque<Registration> registrations_;
   std::vector<ncclWindow_t> windows_;  // per group; null: none
+  std::vector<std::array<char*, device::kMostPeers>>
+      peers_;  // per group whose kernels read peers' memory: their segments
 };
 
 }  // namespace braid::rt::cuda

@@ -13,18 +13,25 @@ bool InstanceCore::healthy() {
     failure_.node = site >= 0 && site < layout_.index_site_count ? layout_.index_sites[site] : nullptr;
     return fail(BRAID_BAD_INDEX, "an index is out of range");
   }
-  if (groups_.healthy() &&
-      (!watch_.overdue() || fail(BRAID_COMM_ERROR, "a step is not done " + std::to_string(timeout_ms_) +
-                                                       " ms after the device has begun it")))
-    return true;
+  if (const auto place = watch_.place(); place && place != told_place_) {
+    told_place_ = place;
+    others_.tell(*place);
+  }
+  const bool connected = groups_.healthy();
+  if (connected && !watch_.overdue()) return true;
+  if (connected) {
+    fail(BRAID_COMM_ERROR,
+         "a step is not done " + std::to_string(timeout_ms_) + " ms after the device has begun it");
+  }
   broken_ = true;
-  return lost_peer();
+  return lost_peer(connected);
 }
 
 // After a failure: if peers are its cause, names those that are missing, and gives up what waits for them. Returns false.
-bool InstanceCore::lost_peer() {
+// `overdue`: because the device takes too long.
+bool InstanceCore::lost_peer(bool overdue) {
   if (failure_.status != BRAID_COMM_ERROR) return false;
-  failure_.message += others_.missing();
+  failure_.message += others_.missing(overdue);
   give_up();
   return false;
 }
@@ -77,7 +84,7 @@ BraidStatus InstanceCore::synchronize(int64_t timeout_ms) {
     if (gave_up_ || !healthy()) return failure_.status;
     if (deadline.over()) {
       overdue_ = true;
-      const std::string missing = others_.missing();
+      const std::string missing = others_.missing(false);
       if (missing.empty()) {  // it may still be done
         fail(BRAID_COMM_ERROR, "the step is not done after " + std::to_string(timeout_ms) + " ms");
       } else {
@@ -92,7 +99,16 @@ BraidStatus InstanceCore::synchronize(int64_t timeout_ms) {
   overdue_ = false;
   cudaError_t e = cudaStreamSynchronize(compute);
   if (e == cudaSuccess && !broken_) e = cudaStreamSynchronize(communication);
-  return e == cudaSuccess ? status() : failed(e);
+  if (e != cudaSuccess) return failed(e);
+  const BraidStatus now = status();
+  return now != BRAID_OK || !profile_.on() || profile_.write() ? now : failure_.status;
+}
+
+BraidStatus InstanceCore::profile(BraidCudaNodeCost* costs) {
+  failure_.node = nullptr;
+  const bool good =
+      !broken_ && ok(cudaSetDevice(device_), "cudaSetDevice") && profile_.start(costs, table_.node_count);
+  return good ? BRAID_OK : failure_.status;
 }
 
 }  // namespace braid::rt::cuda

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <utility>
 
@@ -30,6 +31,12 @@ constexpr size_t parameter_bytes() {
 }
 constexpr size_t kMaxParameterBytes = 32764;
 
+// How many kernels, products and groups of collectives this thread has launched: for profiles.
+inline int64_t& launches_of_thread() {
+  thread_local int64_t count = 0;
+  return count;
+}
+
 #ifdef BRAID_EMULATED_DEVICE
 
 template <class... Parameters, class... Arguments>
@@ -38,6 +45,7 @@ emulated::LaunchResult launch(const char* name, void (*kernel)(Parameters...), d
   static_assert(sizeof...(Parameters) == sizeof...(Arguments),
                 "as many arguments as the kernel has parameters");
   static_assert(parameter_bytes<Parameters...>() <= kMaxParameterBytes, "too many parameters for a kernel");
+  ++launches_of_thread();
   return {name, emulated::launch_kernel(
                     name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream,
                     [kernel, parameters = std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)] {
@@ -57,6 +65,7 @@ cudaError_t launch(const char*, void (*kernel)(Parameters...), dim3 grid, dim3 b
   static_assert(sizeof...(Parameters) == sizeof...(Arguments),
                 "as many arguments as the kernel has parameters");
   static_assert(parameter_bytes<Parameters...>() <= kMaxParameterBytes, "too many parameters for a kernel");
+  ++launches_of_thread();
   std::tuple<Parameters...> parameters(std::forward<Arguments>(arguments)...);
   return std::apply(
       [&](auto&... each) {

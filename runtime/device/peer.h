@@ -5,38 +5,51 @@
 // A pointer implies no order: only stream order, events, collectives and flags ensure that a peer has written
 // what is read, and that it is not overwritten before it is read.
 //
-// On a GPU the pointer comes from NCCL's device API (NCCL 2.28), which costs seconds of compile time: a
-// program that needs it defines BRAID_PEER_ACCESS before including cuda_program.h. Peers are the ranks
-// reachable by load and store (NCCL's LSA team), which on one node is the whole communicator.
+// A program whose kernels read peers' memory defines BRAID_PEER_ACCESS before including cuda_program.h, and is given the
+// peers' pointers (peer_group.h). Those come from NCCL's device API (NCCL 2.28), which costs seconds of compile time, in one
+// kernel that is built once (runtime/cuda/peer_segments.cu). A source that defines BRAID_PEER_WINDOWS may ask for them by
+// itself. Peers are the ranks reachable by load and store (NCCL's LSA team), which on one node is the whole communicator.
 #pragma once
 
-#if defined(BRAID_EMULATED_DEVICE) || defined(BRAID_PEER_ACCESS)
-#define BRAID_HAS_PEER_ACCESS 1
+#if defined(BRAID_EMULATED_DEVICE) || defined(BRAID_PEER_WINDOWS)
 
 #ifndef BRAID_EMULATED_DEVICE
 #if NCCL_VERSION_CODE < 22800
-#error "BRAID_PEER_ACCESS needs NCCL 2.28 or later (ncclGetLsaPointer)"
+#error "BRAID_PEER_WINDOWS needs NCCL 2.28 or later (ncclGetLsaPointer)"
 #endif
 #include <nccl_device.h>
 #endif
 
 namespace braid::rt::device {
 
-#ifdef BRAID_EMULATED_DEVICE
-
 template <class T>
 __device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
+#ifdef BRAID_EMULATED_DEVICE
   return static_cast<T*>(emulated::peer_pointer(window, offset_bytes, peer));
+#else
+  return static_cast<T*>(ncclGetLsaPointer(window, offset_bytes, peer));
+#endif
 }
+
+}  // namespace braid::rt::device
 
 #else
 
+namespace braid::rt::device {
 template <class T>
-__device__ T* peer_pointer(ncclWindow_t window, size_t offset_bytes, int peer) {
-  return static_cast<T*>(ncclGetLsaPointer(window, offset_bytes, peer));
+__device__ T* peer_pointer(ncclWindow_t, size_t, int) {
+  static_assert(sizeof(T) == 0,
+                "a source that uses peer_pointer defines BRAID_PEER_WINDOWS before cuda_program.h");
+  return nullptr;
 }
+}  // namespace braid::rt::device
 
 #endif
+
+#if defined(BRAID_EMULATED_DEVICE) || defined(BRAID_PEER_ACCESS) || defined(BRAID_PEER_WINDOWS)
+#define BRAID_HAS_PEER_ACCESS 1
+
+namespace braid::rt::device {
 
 // Spins until the flag is `from`, then sets it to `to`; checks now and then whether the host has given up.
 __device__ inline bool change_flag(unsigned* flag, unsigned from, unsigned to, const int* abandoned) {
@@ -58,17 +71,6 @@ __device__ inline bool lower_flag(unsigned* flag, const int* abandoned) {
   return good;
 }
 
-}  // namespace braid::rt::device
-
-#else
-
-namespace braid::rt::device {
-template <class T>
-__device__ T* peer_pointer(ncclWindow_t, size_t, int) {
-  static_assert(sizeof(T) == 0,
-                "a program that uses peer_pointer defines BRAID_PEER_ACCESS before cuda_program.h");
-  return nullptr;
-}
 }  // namespace braid::rt::device
 
 #endif

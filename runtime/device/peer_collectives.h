@@ -1,7 +1,7 @@
 // Collectives whose kernels read peers' memory: one-shot and two-shot all-reduce, all-gather and
 // reduce-scatter.
 //
-// What peers read or write lies at equal offsets in a symmetric window. Every kernel begins with a barrier of
+// What peers read or write lies at equal offsets in their segments, which are a symmetric window. Every kernel begins with a barrier of
 // all ranks, after which operands are written and results may be, and ends with another one, after which
 // operands may be overwritten. Each block synchronises only with the block of the same index on the other
 // ranks; a kernel is done when all its blocks are.
@@ -28,6 +28,12 @@
 
 namespace braid::rt::device {
 
+// The address of what lies at this offset in the segment of a rank of the group.
+template <class T>
+__device__ T* at_peer(const PeerGroup& group, uint64_t offset, int peer) {
+  return reinterpret_cast<T*>(group.segments[peer] + offset);
+}
+
 // Waits for the block of this index on all ranks, after which their writes are visible. Returns false on all
 // threads if the host has abandoned the step.
 __device__ inline bool peer_barrier(const PeerGroup& group) {
@@ -37,7 +43,7 @@ __device__ inline bool peer_barrier(const PeerGroup& group) {
   if (peer < group.ranks && peer != group.rank) {
     const auto flag_of = [&](int from, int at) {
       const uint64_t index = static_cast<uint64_t>(blockIdx.x) * group.ranks + from;
-      return peer_pointer<unsigned>(group.window, group.flags + index * sizeof(unsigned), at);
+      return at_peer<unsigned>(group, group.flags + index * sizeof(unsigned), at);
     };
     good = raise_flag(flag_of(group.rank, peer), group.abandoned) &&
            lower_flag(flag_of(peer, group.rank), group.abandoned);
@@ -79,9 +85,7 @@ __device__ T narrowed(PeerAccumulator<T> value) {
 template <class Op, class T, int n>
 __device__ Pack<T, n> reduced(const PeerGroup& group, uint64_t offset, int64_t index) {
   using A = PeerAccumulator<T>;
-  const auto load = [&](int peer) {
-    return as_packs<n>(peer_pointer<const T>(group.window, offset, peer))[index];
-  };
+  const auto load = [&](int peer) { return as_packs<n>(at_peer<const T>(group, offset, peer))[index]; };
   A sums[n];
   const Pack<T, n> first = load(0);
   for (int k = 0; k < n; ++k) sums[k] = widened(first.values[k]);
@@ -143,7 +147,7 @@ __device__ void reduce_all(const PeerGroup& group, uint64_t input, T* output, in
 // output[i] = the peer's value i at `input`.
 template <class T, int n>
 __device__ void copy_packs(const PeerGroup& group, int peer, uint64_t input, T* output, int64_t count) {
-  const T* from = peer_pointer<const T>(group.window, input, peer);
+  const T* from = at_peer<const T>(group, input, peer);
   for_packs<n>(count, [&](int64_t i) {
     if ((i + 1) * n <= count) {
       as_packs<n>(output)[i] = as_packs<n>(from)[i];
@@ -153,9 +157,10 @@ __device__ void copy_packs(const PeerGroup& group, int peer, uint64_t input, T* 
   });
 }
 
-// Every rank reads the inputs of all. `input` is the offset in the window of `count` elements.
+// Every rank reads the inputs of all. `input` is the offset in the segment of `count` elements.
 template <class Op, class T>
-__global__ void one_shot_all_reduce(PeerGroup group, uint64_t input, T* output, int64_t count) {
+__global__ void one_shot_all_reduce(const __grid_constant__ PeerGroup group, uint64_t input, T* output,
+                                    int64_t count) {
   if (!peer_barrier(group)) return;
   reduce_all<Op, T>(group, input, output, count);
   peer_barrier(group);
@@ -174,7 +179,8 @@ __device__ void one_shot_in_place(const PeerGroup& group, uint64_t input, T* out
   }
 }
 template <class Op, class T>
-__global__ void one_shot_all_reduce_in_place(PeerGroup group, uint64_t input, T* output, int64_t count) {
+__global__ void one_shot_all_reduce_in_place(const __grid_constant__ PeerGroup group, uint64_t input,
+                                             T* output, int64_t count) {
   if (!peer_barrier(group)) return;
   if (aligned(input, output)) {
     one_shot_in_place<Op, T, kPack<T>>(group, input, output, count);
@@ -184,7 +190,7 @@ __global__ void one_shot_all_reduce_in_place(PeerGroup group, uint64_t input, T*
 }
 
 // Every rank reduces one slab of the inputs and stores it to the outputs of all. `output` is an offset in the
-// window; it may be the input, as no other rank reads the slab.
+// segment; it may be the input, as no other rank reads the slab.
 template <class Op, class T, int n>
 __device__ void two_shot(const PeerGroup& group, uint64_t input, uint64_t output, int64_t count) {
   const int64_t slab = ((count + group.ranks - 1) / group.ranks + n - 1) / n * n;
@@ -194,12 +200,13 @@ __device__ void two_shot(const PeerGroup& group, uint64_t input, uint64_t output
     const Pack<T, n> sum = reduced_up_to<Op, T, n>(group, input + first * sizeof(T), i, size);
     for (int k = 0; k < group.ranks; ++k) {
       const int peer = (group.rank + k) % group.ranks;
-      store_up_to<T, n>(peer_pointer<T>(group.window, output, peer) + first, sum, i, size);
+      store_up_to<T, n>(at_peer<T>(group, output, peer) + first, sum, i, size);
     }
   });
 }
 template <class Op, class T>
-__global__ void two_shot_all_reduce(PeerGroup group, uint64_t input, uint64_t output, int64_t count) {
+__global__ void two_shot_all_reduce(const __grid_constant__ PeerGroup group, uint64_t input, uint64_t output,
+                                    int64_t count) {
   if (!peer_barrier(group)) return;
   if ((input | output) % 16 == 0) {
     two_shot<Op, T, kPack<T>>(group, input, output, count);
@@ -211,7 +218,8 @@ __global__ void two_shot_all_reduce(PeerGroup group, uint64_t input, uint64_t ou
 
 // output[p * count + i] = rank p's input[i].
 template <class T>
-__global__ void one_shot_all_gather(PeerGroup group, uint64_t input, T* output, int64_t count) {
+__global__ void one_shot_all_gather(const __grid_constant__ PeerGroup group, uint64_t input, T* output,
+                                    int64_t count) {
   if (!peer_barrier(group)) return;
   for (int k = 0; k < group.ranks; ++k) {
     const int peer = (group.rank + k) % group.ranks;
@@ -227,7 +235,8 @@ __global__ void one_shot_all_gather(PeerGroup group, uint64_t input, T* output, 
 
 // output[i] = reduction of all ranks' input[rank * count + i].
 template <class Op, class T>
-__global__ void one_shot_reduce_scatter(PeerGroup group, uint64_t input, T* output, int64_t count) {
+__global__ void one_shot_reduce_scatter(const __grid_constant__ PeerGroup group, uint64_t input, T* output,
+                                        int64_t count) {
   if (!peer_barrier(group)) return;
   reduce_all<Op, T>(group, input + group.rank * count * sizeof(T), output, count);
   peer_barrier(group);

@@ -10,7 +10,7 @@ namespace braid::emulated {
 
 LogicalThread Checker::add_thread(std::string text) {
   std::lock_guard lock(mutex_);
-  threads_.push_back({std::move(text), 0, {}});
+  threads_.push_back({std::move(text), 0});
   return static_cast<LogicalThread>(threads_.size() - 1);
 }
 
@@ -33,51 +33,83 @@ std::string Checker::describe(const std::string& name, const std::string& label,
   return text + " on " + threads_[static_cast<size_t>(thread)].text;
 }
 
-bool Checker::report_overlap(const Operation& operation, const std::vector<AccessRange>& ranges,
-                             const char* access, LogicalThread other_thread, const Finished& other,
-                             const std::vector<AccessRange>& other_ranges, const char* other_access) {
-  for (auto a = ranges.begin(), b = other_ranges.begin(); a != ranges.end() && b != other_ranges.end();) {
-    const size_t begin = std::max(a->begin, b->begin), end = std::min(a->end, b->end);
-    if (a->allocation == b->allocation && begin < end) {
-      OperationId first{other_thread, other.clock}, second = operation.id;
-      std::string first_text =
-          std::string(other_access) + " by " + describe(other.name, other.label, other_thread);
-      std::string second_text =
-          std::string(access) + " by " + describe(operation.name, operation.label, operation.id.thread);
-      // The order of finishing is random; the text must not be.
-      if (second_text < first_text) {
-        std::swap(first, second);
-        std::swap(first_text, second_text);
-      }
-      const Allocation allocation = device_memory().at(a->allocation);
-      const std::string key = first_text + " / " + second_text + " / " + allocation.describe();
-      finding_list().add_race(key,
-                              "nothing orders the " + first_text + " and the " + second_text +
-                                  "; both touch bytes [" + std::to_string(begin) + ", " +
-                                  std::to_string(end) + ") of " + allocation.describe(),
-                              first, second, static_cast<uint32_t>(a->allocation), begin, end);
-      return true;
+Checker::Accesses Checker::by_allocation(std::vector<AccessRange> ranges) {
+  Accesses out{std::move(ranges), {}};
+  for (size_t k = 0; k < out.ranges.size(); ++k) {
+    const AccessRange& range = out.ranges[k];
+    if (out.parts.empty() || out.parts.back().allocation != range.allocation)
+      out.parts.push_back({range.allocation, k, k, range.begin, range.end});
+    out.parts.back().last = k + 1;
+    out.parts.back().end = range.end;
+  }
+  return out;
+}
+
+void Checker::report(const Finished& operation, const char* access, const Finished& other,
+                     const char* other_access, int allocation, size_t begin, size_t end) {
+  OperationId first = other.id, second = operation.id;
+  std::string first_text =
+      std::string(other_access) + " by " + describe(other.name, other.label, other.id.thread);
+  std::string second_text =
+      std::string(access) + " by " + describe(operation.name, operation.label, operation.id.thread);
+  // The order of finishing is random; the text must not be.
+  if (second_text < first_text) {
+    std::swap(first, second);
+    std::swap(first_text, second_text);
+  }
+  const std::string where = device_memory().at(allocation).describe();
+  finding_list().add_race(first_text + " / " + second_text + " / " + where,
+                          "nothing orders the " + first_text + " and the " + second_text +
+                              "; both touch bytes [" + std::to_string(begin) + ", " + std::to_string(end) +
+                              ") of " + where,
+                          first, second, static_cast<uint32_t>(allocation), begin, end);
+}
+
+// The first bytes that both touch.
+bool Checker::report_overlap(const Finished& operation, const Accesses& accesses, const char* access,
+                             const Finished& other, const Accesses& other_accesses,
+                             const char* other_access) {
+  const std::vector<Part>&mine = accesses.parts, &theirs = other_accesses.parts;
+  for (size_t p = 0, q = 0; p < mine.size() && q < theirs.size();) {
+    if (mine[p].allocation != theirs[q].allocation) {
+      ++(mine[p].allocation < theirs[q].allocation ? p : q);
+      continue;
     }
-    if (std::pair(a->allocation, a->end) < std::pair(b->allocation, b->end))
-      ++a;
-    else
-      ++b;
+    const size_t from = std::max(mine[p].begin, theirs[q].begin), to = std::min(mine[p].end, theirs[q].end);
+    // In order of both their begins and their ends.
+    const auto first_beyond = [&](const Accesses& all, const Part& part) {
+      return std::upper_bound(all.ranges.begin() + static_cast<std::ptrdiff_t>(part.first),
+                              all.ranges.begin() + static_cast<std::ptrdiff_t>(part.last), from,
+                              [](size_t at, const AccessRange& range) { return at < range.end; });
+    };
+    if (from < to) {
+      auto a = first_beyond(accesses, mine[p]), b = first_beyond(other_accesses, theirs[q]);
+      const auto a_end = accesses.ranges.begin() + static_cast<std::ptrdiff_t>(mine[p].last),
+                 b_end = other_accesses.ranges.begin() + static_cast<std::ptrdiff_t>(theirs[q].last);
+      while (a != a_end && b != b_end && a->begin < to && b->begin < to) {
+        const size_t begin = std::max(a->begin, b->begin), end = std::min(a->end, b->end);
+        if (begin < end) {
+          report(operation, access, other, other_access, mine[p].allocation, begin, end);
+          return true;
+        }
+        ++(a->end < b->end ? a : b);
+      }
+    }
+    ++p, ++q;
   }
   return false;
 }
 
-void Checker::compare(const Operation& operation, const AccessRanges& ranges, LogicalThread other_thread,
-                      const Finished& other) {
-  const auto check = [&](const std::vector<AccessRange>& mine, const char* my_access,
-                         const std::vector<AccessRange>& theirs, const char* their_access) {
-    return report_overlap(operation, mine, my_access, other_thread, other, theirs, their_access);
+void Checker::compare(const Finished& operation, const Finished& other) {
+  const auto check = [&](const Accesses& mine, const char* my_access, const Accesses& theirs,
+                         const char* their_access) {
+    return report_overlap(operation, mine, my_access, other, theirs, their_access);
   };
-  const AccessRanges& o = other.ranges;
-  check(ranges.writes, "write", o.writes, "write") || check(ranges.writes, "write", o.reads, "read") ||
-      check(ranges.writes, "write", o.atomics, "atomic access");
-  check(ranges.reads, "read", o.writes, "write") || check(ranges.reads, "read", o.atomics, "atomic access");
-  check(ranges.atomics, "atomic access", o.writes, "write") ||
-      check(ranges.atomics, "atomic access", o.reads, "read");
+  const Finished &m = operation, &o = other;
+  check(m.writes, "write", o.writes, "write") || check(m.writes, "write", o.reads, "read") ||
+      check(m.writes, "write", o.atomics, "atomic access");
+  check(m.reads, "read", o.writes, "write") || check(m.reads, "read", o.atomics, "atomic access");
+  check(m.atomics, "atomic access", o.writes, "write") || check(m.atomics, "atomic access", o.reads, "read");
 }
 
 void Checker::finish(const Operation& operation, AccessRanges ranges) {
@@ -93,23 +125,34 @@ void Checker::finish(const Operation& operation, AccessRanges ranges) {
             allocation.describe() + ", which were never written",
         operation.id, static_cast<uint32_t>(range.allocation), range.begin, range.end);
   }
-  ranges.uninitialized.clear();
   if (ranges.empty()) return;
-  for (size_t i = 0; i < threads_.size(); ++i) {
-    const LogicalThread other = static_cast<LogicalThread>(i);
-    if (other == operation.id.thread) continue;
-    const uint32_t covered = operation.clock[other];
-    const auto& finished = threads_[i].finished;
-    for (auto it = finished.rbegin(); it != finished.rend() && it->clock > covered; ++it)
-      compare(operation, ranges, other, *it);
+  Finished& mine = finished_.emplace_back();
+  mine.id = operation.id;
+  mine.name = operation.name;
+  mine.label = operation.label;
+  mine.reads = by_allocation(std::move(ranges.reads));
+  mine.writes = by_allocation(std::move(ranges.writes));
+  mine.atomics = by_allocation(std::move(ranges.atomics));
+  ++compared_;
+  for (const Accesses* accesses : {&mine.reads, &mine.writes, &mine.atomics}) {
+    for (const Part& part : accesses->parts) {
+      History& history = by_allocation_[part.allocation];
+      for (const auto& [other, operations] : history) {
+        if (other == mine.id.thread) continue;
+        const uint32_t covered = operation.clock[other];
+        for (auto it = operations.rbegin(); it != operations.rend() && (*it)->id.clock > covered; ++it)
+          if (std::exchange((*it)->compared, compared_) != compared_) compare(mine, **it);
+      }
+      std::vector<Finished*>& own = history[mine.id.thread];
+      if (own.empty() || own.back() != &mine) own.push_back(&mine);
+    }
   }
-  threads_[static_cast<size_t>(operation.id.thread)].finished.push_back(
-      {operation.id.clock, operation.name, operation.label, std::move(ranges)});
 }
 
 void Checker::forget() {
   std::lock_guard lock(mutex_);
-  for (Thread& thread : threads_) thread.finished.clear();
+  by_allocation_.clear();
+  finished_.clear();
 }
 
 Checker& checker() {

@@ -7,13 +7,18 @@
 // does not matter.
 //
 // Every operation stays in the history, so the pairs found depend on the program alone. A new one is compared
-// only with those that its clock does not cover: the latest few of each logical thread.
+// only with those that its clock does not cover, the latest few of each logical thread, and that touched an allocation
+// which it touches too: the history is indexed by allocation. Allocations are never numbered anew, so those that are freed
+// cost nothing any more.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime/emulated/access_set.h"
@@ -46,25 +51,40 @@ class Checker {
   void forget();
 
  private:
+  // Ranges of one kind in one allocation: [first, last) of their list, within [begin, end).
+  struct Part {
+    int allocation;
+    size_t first, last;
+    size_t begin, end;
+  };
+  struct Accesses {
+    std::vector<AccessRange> ranges;
+    std::vector<Part> parts;
+  };
   struct Finished {
-    uint32_t clock;
+    OperationId id;
     std::string name, label;
-    AccessRanges ranges;
+    Accesses reads, writes, atomics;
+    uint64_t compared = 0;  // number of the latest operation that was compared with it
   };
   struct Thread {
     std::string text;
     uint32_t count = 0;
-    std::vector<Finished> finished;  // by clock
   };
-  void compare(const Operation& operation, const AccessRanges& ranges, LogicalThread other_thread,
-               const Finished& other);
-  bool report_overlap(const Operation& operation, const std::vector<AccessRange>& ranges, const char* access,
-                      LogicalThread other_thread, const Finished& other,
-                      const std::vector<AccessRange>& other_ranges, const char* other_access);
+  using History = std::map<LogicalThread, std::vector<Finished*>>;  // each by clock
+  static Accesses by_allocation(std::vector<AccessRange> ranges);
+  void compare(const Finished& operation, const Finished& other);
+  bool report_overlap(const Finished& operation, const Accesses& accesses, const char* access,
+                      const Finished& other, const Accesses& other_accesses, const char* other_access);
+  void report(const Finished& operation, const char* access, const Finished& other, const char* other_access,
+              int allocation, size_t begin, size_t end);
   std::string describe(const std::string& name, const std::string& label, LogicalThread thread) const;
 
   std::mutex mutex_;
   std::vector<Thread> threads_;
+  std::deque<Finished> finished_;
+  std::unordered_map<int, History> by_allocation_;
+  uint64_t compared_ = 0;
 };
 
 Checker& checker();

@@ -33,6 +33,7 @@ void* memset(void*, int, size_t) noexcept __asm__("braid_emulated_memset");
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 namespace braid::emulated {
 

@@ -1,6 +1,8 @@
 #include "tests/cli/braid_process.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,8 +47,35 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
+// With all that it has started, and what those have.
+void kill_tree(int process) {
+  ::kill(process, SIGSTOP);  // so that it starts nothing more
+  for (const int child : children_of(process)) kill_tree(child);
+  ::kill(process, SIGKILL);
+}
+
+// How waitpid describes the end of the process.
+int await(int process, std::chrono::seconds limit, const std::vector<std::string>& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  int status = 0;
+  for (;;) {
+    const pid_t ended = ::waitpid(process, &status, WNOHANG);
+    if (ended == process || (ended < 0 && errno != EINTR)) return status;
+    const auto passed = std::chrono::steady_clock::now() - begin;
+    if (passed > limit) break;
+    ::usleep(passed < std::chrono::milliseconds(50) ? 200 : 2000);
+  }
+  std::string command = "braid";
+  for (const std::string& argument : arguments) command += " " + argument;
+  ADD_FAILURE() << "hangs: '" << command << "' has not ended within " << limit.count() << " s";
+  kill_tree(process);
+  ::waitpid(process, &status, 0);
+  return status;
+}
+
 ProcessResult run(int out, const std::vector<std::string>& arguments, const std::string& input,
-                  const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile) {
+                  const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile,
+                  std::chrono::seconds limit) {
   const Folder folder;
   // Tests start programs from several threads: the child may not allocate, as another thread may have held the
   // allocator's lock when it was made. So all that it needs is made before.
@@ -77,9 +106,7 @@ ProcessResult run(int out, const std::vector<std::string>& arguments, const std:
   ::close(err);
   if (child < 0) throw std::runtime_error("fork failed");
   if (meanwhile) meanwhile(child);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = await(child, limit, arguments);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return {code, {}, read_text(folder / "err")};
 }
@@ -87,10 +114,11 @@ ProcessResult run(int out, const std::vector<std::string>& arguments, const std:
 }  // namespace
 
 ProcessResult braid(const std::vector<std::string>& arguments, const std::string& input,
-                    const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile) {
+                    const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile,
+                    std::chrono::seconds limit) {
   const Folder folder;
   const int out = ::open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  ProcessResult result = run(out, arguments, input, environment, meanwhile);
+  ProcessResult result = run(out, arguments, input, environment, meanwhile, limit);
   ::close(out);
   result.out = read_text(folder / "out");
   return result;
@@ -98,7 +126,7 @@ ProcessResult braid(const std::vector<std::string>& arguments, const std::string
 
 ProcessResult braid_into(int standard_output, const std::vector<std::string>& arguments,
                          const std::string& input) {
-  return run(standard_output, arguments, input, {}, {});
+  return run(standard_output, arguments, input, {}, {}, kMostSecondsOfARun);
 }
 
 std::vector<int> children_of(int process) {

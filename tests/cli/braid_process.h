@@ -1,6 +1,7 @@
 // The braid program as a user runs it: one process per call, and folders that go with the test.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -17,11 +18,15 @@ struct ProcessResult {
   std::string err;
 };
 
+// How long a run may take; then it is ended with all that it has started, and the test fails. Never reached by what works.
+inline constexpr std::chrono::seconds kMostSecondsOfARun{200};
+
 // Runs `braid` with these arguments. Host-compiler runs use -O0 (BRAID_CXXFLAGS): speed is not what these
 // tests are about. `environment`: NAME=VALUE. `meanwhile` is called with the process's id while it runs.
 ProcessResult braid(const std::vector<std::string>& arguments, const std::string& input = {},
                     const std::vector<std::string>& environment = {},
-                    const std::function<void(int)>& meanwhile = {});
+                    const std::function<void(int)>& meanwhile = {},
+                    std::chrono::seconds limit = kMostSecondsOfARun);
 
 // The same with a standard output of the caller's, which is not read back (out stays empty): an open
 // descriptor, or -1 for none.

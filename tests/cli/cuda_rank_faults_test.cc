@@ -23,6 +23,9 @@ Arguments operator+(Arguments a, const Arguments& b) {
   return a;
 }
 
+// Of a run: beside the time-outs of the step, of silence and of the parent, the build, if it is the first.
+constexpr std::chrono::seconds kLimit{120};
+
 int random_below(int n) { return static_cast<int>(std::random_device{}() % static_cast<unsigned>(n)); }
 
 struct Collective {
@@ -60,18 +63,16 @@ Struck run_with(const char* kind, const Collective& collective) {
   const int ranks = 2 + random_below(3);
   const int victim = random_below(collective.transfer ? 2 : ranks);
   // NCCL's all-to-all is sends and receives, the first two with rank 0: a rank does not disagree with itself.
-  const int call =
-      collective.call + (ranks - 2) * collective.call_growth + (collective.call == 6 && victim == 0 ? 2 : 0);
+  const bool to_itself = collective.call == 6 && victim == 0 && std::string(kind) != "stall";
+  const int call = collective.call + (ranks - 2) * collective.call_growth + (to_itself ? 2 : 0);
   const std::string program = cuda_collectives(ranks);
   const Folder temporary;
-  const auto begin = std::chrono::steady_clock::now();
   Struck struck{
       ranks, victim,
       braid(Arguments{"run", program, "--random", "7"} + kEmulatedProcesses, {},
             cuda_environment() + Arguments{fmt::format("BRAID_TEST_NCCL_FAULT={}:{}:{}", kind, victim, call),
-                                           "BRAID_TIMEOUT_MS=1000", "TMPDIR=" + temporary.path().string()})};
-  // Beside the time-outs of the step, of silence and of the parent: the build, if this is the first run.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(120));
+                                           "BRAID_TIMEOUT_MS=1000", "TMPDIR=" + temporary.path().string()},
+            {}, kLimit)};
   EXPECT_THAT(temporary.names(), ::testing::IsEmpty());
   EXPECT_EQ(struck.result.exit_code, 4) << struck.result.err;
   return struck;
@@ -99,6 +100,38 @@ TEST_P(RankFaultsInCollective, AKilledRankIsNamedByAllThatWait) {
 
 TEST_P(RankFaultsInCollective, AStoppedRankIsNamedByAllThatWait) {
   expect_named(run_with("stop", GetParam()), kStop, GetParam());
+}
+
+// The process of such a rank lives, answers and has issued as much as the others. Ranks that take no part wait for it at the
+// end. The rank itself says what the others say, if its parent leaves it the time.
+TEST_P(RankFaultsInCollective, ARankWhoseDeviceStallsIsNamedByAllThatWait) {
+  const Collective& collective = GetParam();
+  const Struck struck = run_with("stall", collective);
+  const std::string behind =
+      "(has issued as much as others, but its device is|has issued 1 step, others have finished)";
+  for (int r = 0; r < struck.ranks; ++r) {
+    const std::string named = fmt::format("rank {} \\(process [0-9]+ on [^)]+\\) {}", struck.victim,
+                                          "(has failed: [^\n]*which )?" + behind);
+    const std::string itself = "the others wait for this rank, which " + behind;
+    const std::string stuck =
+        fmt::format("rank {} \\(process [0-9]+\\) still ran 1000 ms after the run had failed", r);
+    const std::string says = fmt::format("rank {} threw: error BR0726: [^\n]*", r);
+    EXPECT_THAT(struck.result.err,
+                ContainsRegex(r == struck.victim ? says + itself + "|" + stuck : says + named));
+  }
+  EXPECT_THAT(struck.result.err, HasSubstr("BR0007"));
+}
+
+TEST(RankFaultsOfCuda, ARankWhoseDeviceStallsBeforeItsFirstStepIsNamed) {
+  const Struck struck = run_with("stall", kCreate);
+  for (int r = 0; r < struck.ranks; ++r) {
+    if (r == struck.victim) continue;
+    EXPECT_THAT(struck.result.err,
+                ContainsRegex(fmt::format("rank {} threw: error BR0726: [^\n]*rank {} \\(process [0-9]+ on "
+                                          "[^)]+\\) (has failed: [^\n]*which )?has issued as much as others, "
+                                          "but its device is before the first step",
+                                          r, struck.victim)));
+  }
 }
 
 TEST_P(RankFaultsInCollective, DisagreementShowsBothSides) {

@@ -114,6 +114,46 @@ TEST(Bench, ProfileNamesKernelsWithTheirRoof) {
   EXPECT_THAT(program.out, HasSubstr("compile from the model for GFLOP/s and GB/s"));
 }
 
+// A kernel, a collective, a kernel.
+constexpr const char* kReduced = R"(graph reduced
+ranks 2
+group @all = [0, 1]
+input %x: f32[64]
+%t: f32[64] = pointwise { %0 = load %x %1 = add %0, %0 store %1 }
+%r: f32[64] = all_reduce sum @all (%t) as reduce
+%r.1 mutates %r = wait reduce
+release reduce
+%y: f32[64] output = pointwise { %0 = load %r.1 %1 = add %0, %0 store %1 }
+output %y
+)";
+
+TEST(Bench, ProfileOfACudaProgramCountsLaunchesOperationsAndBytesOnTheEmulatedDevice) {
+  const Folder folder;
+  const std::string source = folder.file("reduced.braid", kReduced);
+  const std::vector<std::string> bench = {"bench",    source,     "--target", "cuda",     "--device",
+                                          "emulated", "--repeat", "2",        "--profile"};
+  const ProcessResult text = braid(bench);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("the emulated device has no times: launches per step, and operations "
+                                        "and bytes as the cost model counts them"),
+                              HasSubstr("launches"), Not(HasSubstr(" us")), Not(HasSubstr(" ms"))));
+  std::vector<std::string> json = bench;
+  json.insert(json.end(), {"--json", "--ranks-as-processes"});
+  const ProcessResult processes = braid(json);
+  ASSERT_EQ(processes.exit_code, 0) << processes.err;
+  const nlohmann::json profile = nlohmann::json::parse(processes.out)["profile"];
+  EXPECT_FALSE(profile["timed"]);
+  ASSERT_EQ(profile["nodes"].size(), 3u) << profile;
+  for (const nlohmann::json& node : profile["nodes"]) {
+    EXPECT_EQ(node["launches"], 1) << node;
+    EXPECT_FALSE(node.contains("median_ns"));
+  }
+  // The collective; then a copy of 64 floats, and twice as many operations as elements.
+  EXPECT_FALSE(profile["nodes"][1].contains("flops"));
+  EXPECT_EQ(profile["nodes"][2]["bytes"], 2 * 64 * 4);
+  EXPECT_EQ(profile["nodes"][2]["flops"], 64);
+}
+
 TEST(Verify, ComparesWithStoredResultsAndShowsTheWorstElement) {
   const Folder folder;
   write_floats(folder / "x.npy", {2, 2}, {1, 2, 3, 4});
@@ -146,12 +186,78 @@ TEST(Verify, NamesTheNodeBehindAWrongOutput) {
   EXPECT_THAT(nlohmann::json::parse(differs.out)["outputs"][0]["node"].get<std::string>(), Not(IsEmpty()));
 }
 
-// In the Python environment of the project's scripts, where it is made.
-TEST(Verify, AgreesWithOnnxRuntime) {
+// Programs whose Softmax is wrong.
+const std::vector<std::string> kWrongExp = {"BRAID_CXXFLAGS=-O0 -include " BRAID_SOURCE_DIR
+                                            "/tests/cli/wrong_exp.h"};
+std::string softmax_model() { return model("ops/softmax_between_products") + "/model.onnx"; }
+
+void expect_softmax_named(const ProcessResult& result, const std::string& value, int inner_values) {
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const nlohmann::json said = nlohmann::json::parse(result.out);
+  EXPECT_FALSE(said["agree"]);
+  EXPECT_EQ(said["inner_values"], inner_values);
+  const nlohmann::json& first = said["first_deviation"];
+  EXPECT_EQ(first["node"], "soft");
+  EXPECT_EQ(first["value"], value);
+  EXPECT_EQ(first["rank"], 0);
+  EXPECT_THAT(first["worst"].get<std::string>(),
+              ::testing::ContainsRegex("^\\[[0-3], [0-7]\\]: [0-9.e-]+ instead of "));
+}
+
+TEST(Verify, NamesTheFirstNodeThatDiffers) {
+  expect_softmax_named(braid({"verify", softmax_model(), "--json"}, {}, kWrongExp), "s", 4);
+  const ProcessResult text = braid({"verify", softmax_model(), "--rtol", "1e-3"}, {}, kWrongExp);
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_THAT(text.out, AllOf(HasSubstr("first node that differs: 'soft' (Softmax), rank 0, value 's': "),
+                              HasSubstr("  worst at [")));
+  // A larger tolerance than the fault.
+  EXPECT_EQ(braid({"verify", softmax_model(), "--rtol", "10"}, {}, kWrongExp).exit_code, 0);
+}
+
+TEST(Verify, NamesTheFirstNodeOfATextThatDiffers) {
+  const Folder folder;
+  ASSERT_EQ(
+      braid({"compile", softmax_model(), "--name", "soft", "--emit", "ir", "-o", folder / "text"}).exit_code,
+      0);
+  const ProcessResult result = braid({"verify", folder / "text/soft.braid", "--json"}, {}, kWrongExp);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)["first_deviation"]["node"], "soft");
+}
+
+// A program is right, its reference is not the interpreter: no node is to blame.
+TEST(Verify, NamesNoNodeAfterStoredResultsOrEqualOnes) {
+  const Folder folder;
+  ASSERT_EQ(braid({"run", softmax_model(), "--random", "1", "-o", folder / "stored"}).exit_code, 0);
+  const ProcessResult differs =
+      braid({"verify", softmax_model(), "--random", "2", "--reference", folder / "stored", "--json"});
+  EXPECT_EQ(differs.exit_code, 1);
+  EXPECT_FALSE(nlohmann::json::parse(differs.out).contains("first_deviation"));
+  const ProcessResult equal = braid({"verify", softmax_model(), "--json"});
+  EXPECT_EQ(equal.exit_code, 0);
+  EXPECT_FALSE(nlohmann::json::parse(equal.out).contains("first_deviation"));
+}
+
+// The project's Python environment; empty if it was not made.
+std::string python_of_the_project() {
   const char* moved = std::getenv("BRAID_VENV");
   const std::string python =
       std::string(moved != nullptr ? moved : BRAID_SOURCE_DIR "/.venv") + "/bin/python";
-  if (!fs::exists(python)) GTEST_SKIP() << "no Python environment (scripts/python_env.sh)";
+  return fs::exists(python) ? python : "";
+}
+
+TEST(Verify, NamesTheFirstNodeThatDiffersFromOnnxRuntime) {
+  const std::string python = python_of_the_project();
+  if (python.empty()) GTEST_SKIP() << "no Python environment (scripts/python_env.sh)";
+  std::vector<std::string> environment = kWrongExp;
+  environment.push_back("BRAID_PYTHON=" + python);
+  expect_softmax_named(
+      braid({"verify", softmax_model(), "--reference", "onnxruntime", "--json"}, {}, environment), "s", 4);
+}
+
+// In the Python environment of the project's scripts, where it is made.
+TEST(Verify, AgreesWithOnnxRuntime) {
+  const std::string python = python_of_the_project();
+  if (python.empty()) GTEST_SKIP() << "no Python environment (scripts/python_env.sh)";
   const ProcessResult result =
       braid({"verify", model("ops/add") + "/model.onnx", "--default-dim", "3", "--reference", "onnxruntime"},
             {}, {"BRAID_PYTHON=" + python});

@@ -41,7 +41,7 @@ class Scene {
     return "this rank is lost";
   }
   // The callback of a launcher: it hears of the loss a little later than the rank is lost.
-  static int missing(void* user, char* text, uint64_t bytes) {
+  static int missing(void* user, int, char* text, uint64_t bytes) {
     Scene& scene = *static_cast<Scene*>(user);
     std::unique_lock lock(scene.mutex_);
     if (!scene.changed_.wait_for(lock, std::chrono::seconds(20), [&] { return scene.lost_; })) return 0;

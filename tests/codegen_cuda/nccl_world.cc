@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "runtime/emulated/nccl_api.h"
+#include "tests/support/time_limit.h"
 
 namespace braid::test {
 namespace {
@@ -266,6 +267,7 @@ Status NcclGroup::wait(rt::Ticket ticket) {
 
 std::string run_on_nccl(const ir::Graph& graph, std::size_t segment_bytes,
                         const std::function<void(rt::World&)>& rank) {
+  const TimeLimit limit;
   ncclUniqueId id;
   check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   std::vector<std::string> errors(static_cast<std::size_t>(graph.ranks));

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 constexpr const char* kProgram = "lost_all_reduce_2";
 constexpr int64_t kTimeOutMs = 300;
 
-int one_is_missing(void*, char* text, uint64_t bytes) {
+int one_is_missing(void*, int, char* text, uint64_t bytes) {
   std::snprintf(text, bytes, "rank 1 is away");
   return 1;
 }

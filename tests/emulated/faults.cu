@@ -2,7 +2,7 @@
 
 #include "tests/emulated/faults.h"
 
-#define BRAID_PEER_ACCESS
+#define BRAID_PEER_WINDOWS
 #include "runtime/cuda_program.h"
 #include "tests/emulated/check.h"
 

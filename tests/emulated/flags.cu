@@ -19,21 +19,21 @@ constexpr size_t kWindow = 32768;
 __global__ void fill_kernel(float* out, float value) { out[blockIdx.x * blockDim.x + threadIdx.x] = value; }
 
 // middle = sum of all inputs; output = sum of all middles.
-__global__ void sum_twice_kernel(PeerGroup group, FlagFault fault, float* middle, float* output) {
+__global__ void sum_twice_kernel(const __grid_constant__ PeerGroup group, FlagFault fault, float* middle,
+                                 float* output) {
   const unsigned mine = blockIdx.x * blockDim.x + threadIdx.x;
   if (fault == FlagFault::kOnlyASecondBlockWaits && blockIdx.x == 0) return;
   if (fault == FlagFault::kFlagOutsideOfWindow && mine == 0)
     raise_flag(reinterpret_cast<unsigned*>(middle) + kWindow, group.abandoned);
   if (fault != FlagFault::kNoEntryBarrier && !peer_barrier(group)) return;
   float sum = 0;
-  for (int peer = 0; peer < group.ranks; ++peer) sum += peer_pointer<float>(group.window, kInput, peer)[mine];
+  for (int peer = 0; peer < group.ranks; ++peer) sum += at_peer<float>(group, kInput, peer)[mine];
   if (fault != FlagFault::kFlagNotReleased) middle[mine] = sum;
   if (!peer_barrier(group)) return;
   if (fault == FlagFault::kFlagNotReleased) middle[mine] = sum;
   const unsigned theirs = fault == FlagFault::kOtherBlocksRead ? (mine + kPeerThreads) % kElements : mine;
   sum = 0;
-  for (int peer = 0; peer < group.ranks; ++peer)
-    sum += peer_pointer<float>(group.window, kMiddle, peer)[theirs];
+  for (int peer = 0; peer < group.ranks; ++peer) sum += at_peer<float>(group, kMiddle, peer)[theirs];
   output[mine] = sum;
   if (fault != FlagFault::kNoExitBarrier) peer_barrier(group);
 }
@@ -61,7 +61,13 @@ const char* sum_by_flags(const FaultRun& run, FlagFault fault, int abandon_after
   CHECK_CUDA(cudaStreamSynchronize(stream));
   ncclWindow_t window;
   CHECK_NCCL(ncclCommWindowRegister(comm, segment, kWindow, &window, NCCL_WIN_COLL_SYMMETRIC));
-  const PeerGroup group{window, kFlags, abandoned, run.rank, run.ranks};
+  PeerGroup group = {};
+  for (int peer = 0; peer < run.ranks; ++peer)
+    group.segments[peer] = static_cast<char*>(braid::emulated::peer_pointer(window, 0, peer));
+  group.flags = kFlags;
+  group.abandoned = abandoned;
+  group.rank = run.rank;
+  group.ranks = run.ranks;
   float* input = reinterpret_cast<float*>(segment + kInput);
   float* middle = reinterpret_cast<float*>(segment + kMiddle);
 

@@ -18,7 +18,7 @@
 namespace braid::test {
 namespace {
 
-constexpr std::chrono::seconds kLimit{60};
+constexpr std::chrono::seconds kLimit{120};
 constexpr std::string_view kReport = "REPORT ", kTell = "TELL ";
 
 std::map<std::string, RankBody>& bodies() {
@@ -171,6 +171,7 @@ std::vector<RankOutcome> run_rank_processes(const RegisteredBody& body, int rank
   }
   for (size_t i = 0; i < children.size(); ++i) {
     if (children[i].open) kill(children[i].pid, SIGKILL);
+    outcomes[i].in_time = !awaited(i);
     int status = 0;
     waitpid(children[i].pid, &status, 0);
     while (children[i].open) read_from(i, children, outcomes);
@@ -197,7 +198,8 @@ void expect_good(const std::vector<RankOutcome>& outcomes, const std::vector<int
     if (std::count(faulty.begin(), faulty.end(), static_cast<int>(i)) != 0) continue;
     const RankOutcome& outcome = outcomes[i];
     EXPECT_TRUE(outcome.exited && outcome.code == 0)
-        << "rank " << i << (outcome.exited ? " ended with " : " was ended by signal ")
+        << "rank " << i << (outcome.in_time ? "" : " hung, and")
+        << (outcome.exited ? " ended with " : " was ended by signal ")
         << (outcome.exited ? outcome.code : outcome.signal) << ":\n"
         << outcome.output;
   }

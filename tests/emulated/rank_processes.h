@@ -39,6 +39,7 @@ struct RegisteredBody {
 
 struct RankOutcome {
   bool exited = false;  // by itself, in time
+  bool in_time = true;  // otherwise it was killed
   int code = 0;         // if it did
   int signal = 0;       // if that ended it
   std::vector<std::string> reports;

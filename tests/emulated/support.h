@@ -11,6 +11,7 @@
 
 #include "runtime/emulated/findings.h"
 #include "runtime/emulated/options.h"
+#include "tests/support/time_limit.h"
 
 namespace braid::test {
 
@@ -19,6 +20,7 @@ using emulated::FindingKind;
 
 // What `run(rank)` returned on each rank; "" for null.
 inline std::vector<std::string> run_ranks(int ranks, const std::function<const char*(int)>& run) {
+  const TimeLimit limit;
   std::vector<std::string> results(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {

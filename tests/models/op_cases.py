@@ -220,6 +220,8 @@ REDUCE = [
     Case("softmax_axis_0", "(float[3,4,5] x) => (float y) { y = Softmax <axis = 0> (x) }"),
     Case("softmax_axis_1", "(float[3,4,5] x) => (float y) { y = Softmax <axis = 1> (x) }"),
     Case("softmax_large_values", "(float[3,40] x) => (float y) { y = Softmax(x) }", ranges={"x": (-1000.0, 1000.0)}),
+    Case("softmax_between_products", "(float[4,8] x, float[8,8] w) => (float[4,8] y) { [first] r = Relu(x) [product] m = MatMul(r, w) "
+         "[soft] s = Softmax(m) [again] p = MatMul(s, w) [last] y = Neg(p) }"),
     Case("softmax_dynamic", "(float[batch,sequence] x) => (float y) { y = Softmax(x) }", **BATCH_AND_SEQUENCE),
     Case("softmax_masked", "(float[batch,sequence,sequence] x, bool[sequence,sequence] m) => (float y) "
          "{ l = Constant <value = float {-3.4028235e38}> () w = Where(m, x, l) y = Softmax(w) }", **BATCH_AND_SEQUENCE),

@@ -1,12 +1,25 @@
 """What the tests of the package share."""
 
 import contextlib
+import faulthandler
 import unittest
 
 import braid
 
 
+# Longer than any test, and shorter than ctest's limit.
+LIMIT_SECONDS = 200
+
+
 class TestCase(unittest.TestCase):
+    def run(self, result=None):
+        """A test that hangs ends the process with the stacks of all threads."""
+        faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True)
+        try:
+            return super().run(result)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
     @contextlib.contextmanager
     def refused(self, code, *words):
         """The block raises the braid.Error of this number, "BR0723", with all words in its text."""

@@ -105,6 +105,59 @@ TEST_P(ControlFaults, ARankThatHangsIsNamedByHowFarItIs) {
   EXPECT_EQ(ended, codes(0));
 }
 
+// All have issued as much. The ranks between the victim and the foremost wait for it, too, so they are not named.
+TEST_P(ControlFaults, ARankWhoseDeviceHangsIsNamedByHowFarItIs) {
+  struct Places {
+    uint64_t step, collectives;  // of the victim's device
+    const char* text;
+  };
+  constexpr uint64_t kAll = UINT64_MAX;
+  for (const Places& places : {Places{0, kAll, "before the first step"},
+                               {1, 2, "at collective 2 of step 1"},
+                               {1, kAll, "at the end of step 1"},
+                               {2, 0, "before the first collective of step 2"}}) {
+    const std::vector<int> ended = run(
+        [&](ControlChannel& channel) {
+          const bool hangs = channel.rank() == victim();
+          channel.reached(3);
+          // The victim's host has run ahead of a neighbour's.
+          if (hangs) channel.reached(4);
+          channel.device_at(1, 1);
+          if (hangs)
+            channel.device_at(places.step, places.collectives);
+          else
+            channel.device_at(2, channel.rank() == (victim() + 1) % kSize ? 3 : 1);
+          std::string text;
+          if (hangs) {
+            EXPECT_EQ(channel.missing(true, &text), -1) << text;
+            EXPECT_THAT(text, AllOf(HasSubstr("the others wait for this rank"), HasSubstr(places.text)));
+            channel.leave(text);
+          } else {
+            EXPECT_EQ(channel.missing(true, &text), 1) << text;
+            EXPECT_THAT(text, AllOf(HasSubstr(victims_name()), HasSubstr(places.text)));
+            channel.leave(text, true);
+          }
+        },
+        500);
+    EXPECT_EQ(ended, codes(0));
+  }
+}
+
+// Nothing is concluded from the devices of some ranks.
+TEST_P(ControlFaults, ARankWhoseDeviceIsUnknownIsNotNamed) {
+  const std::vector<int> ended = run(
+      [&](ControlChannel& channel) {
+        channel.reached(2);
+        if (channel.rank() != victim()) channel.device_at(1, 4);
+        std::string text;
+        EXPECT_EQ(channel.missing(true, &text), 0) << text;
+        EXPECT_THAT(text, HasSubstr("all ranks answer, and each has issued 1 step"));
+        channel.leave();
+      },
+      500);
+  EXPECT_EQ(ended, codes(0));
+}
+
 TEST_P(ControlFaults, AFailedRankIsNamedWithItsReason) {
   const std::vector<int> ended = run([&](ControlChannel& channel) {
     if (channel.rank() == victim()) {

@@ -5,13 +5,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "tests/support/time_limit.h"
+
 namespace braid::rt::testing {
+
+// The state of a process that has ended, for waitpid; one that has not at the deadline is killed, and fails the test.
+inline int state_of(pid_t child, std::chrono::steady_clock::time_point deadline) {
+  int state = 0;
+  while (waitpid(child, &state, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "process " << child << " hangs: it has not ended in time";
+      kill(child, SIGKILL);
+      waitpid(child, &state, 0);
+      break;
+    }
+    usleep(500);
+  }
+  return state;
+}
 
 // Independent processes that only share environment variables.
 inline std::vector<int> run_independent(int processes, const std::function<int(int)>& body) {
@@ -27,9 +46,9 @@ inline std::vector<int> run_independent(int processes, const std::function<int(i
     children.push_back(pid);
   }
   std::vector<int> codes;
+  const auto deadline = std::chrono::steady_clock::now() + test::kMostSeconds;
   for (const pid_t child : children) {
-    int state = 0;
-    waitpid(child, &state, 0);
+    const int state = state_of(child, deadline);
     codes.push_back(WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state));
   }
   return codes;

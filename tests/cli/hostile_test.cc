@@ -1,0 +1,132 @@
+// What nobody means, on the command line and in what it names: an error by the table, in time, and nothing is written.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/cli/braid_process.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Arguments = std::vector<std::string>;
+
+constexpr const char* kTwice =
+    "graph twice\ninput %x: f32[2]\n%y: f32[2] output = pointwise { %0 = load %x %1 = add %0, %0 store %1 "
+    "}\noutput %y\n";
+
+// TEXT, OUT and PROGRAM are put in.
+struct Hostile {
+  const char* name;
+  Arguments arguments;
+  int exit_code;
+  const char* says;
+};
+std::ostream& operator<<(std::ostream& out, const Hostile& hostile) { return out << hostile.name; }
+
+const Hostile kHostile[] = {
+    {"DimOfARunThatTheTextLacks", {"run", "TEXT", "--dim", "a=1"}, 2, "has no dimension of this name"},
+    {"DimOfABenchThatTheTextLacks", {"bench", "TEXT", "--dim", "a=1"}, 2, "has no dimension of this name"},
+    {"DimOfAVerifyThatTheTextLacks", {"verify", "TEXT", "--dim", "a=1"}, 2, "has no dimension of this name"},
+    {"NegativeSeed", {"run", "TEXT", "--random", "-1"}, 2, "must be at least 0, got -1"},
+    {"NoRandomValues", {"run", "TEXT", "--random-max", "0"}, 2, "not in range 1 to 9223372036854775807"},
+    {"NegativeTolerance", {"verify", "TEXT", "--rtol", "-1"}, 2, "must be a finite number of at least 0"},
+    {"ToleranceThatIsNoNumber", {"verify", "TEXT", "--atol", "nan"}, 2, "must be a finite number of at least 0"},
+    {"EndlessTolerance", {"verify", "TEXT", "--rtol", "inf"}, 2, "must be a finite number of at least 0"},
+    {"NegativeLimit", {"verify", "TEXT", "--limit", "-1e-5"}, 2, "must be a finite number of at least 0"},
+    {"NegativeToleranceOfATest", {"test", "TEXT", "--rtol", "-1"}, 2, "must be a finite number of at least 0"},
+    {"NegativeBisection", {"opt", "TEXT", "--bisect", "-7"}, 2, "not in range 0 to"},
+    {"NegativeMemory", {"opt", "TEXT", "--memory-cap", "-5"}, 2, "must be at least 0, got -5"},
+    {"MoreMemoryThanNumbers", {"opt", "TEXT", "--memory-cap", "99999999999999999999GB"}, 2, "BR0014"},
+    {"NoNameOfAFolder", {"compile", "TEXT", "-o", ""}, 2, "must not be empty"},
+    {"NoNameOfAResult", {"run", "TEXT", "--random", "1", "-o", ""}, 2, "must not be empty"},
+    {"OutputBelowAFile", {"compile", "TEXT", "-o", "TEXT/out"}, 5, "BR0010"},
+    {"OutputBelowADevice", {"compile", "TEXT", "-o", "/dev/null/x"}, 5, "BR0010"},
+    {"ResultsBelowAFile", {"run", "TEXT", "--random", "1", "-o", "TEXT/out"}, 5, "BR0010"},
+    {"JsonBelowAFile", {"run", "TEXT", "--json=TEXT/out.json"}, 5, "BR0010"},
+    {"InputThatNeverEnds", {"run", "TEXT", "--input", "x=/dev/zero"}, 3, "does not begin with NumPy's magic"},
+    {"InputOfNothing", {"run", "TEXT", "--input", "x=/dev/null"}, 3, "does not begin with NumPy's magic"},
+    {"InputOfAFolder", {"run", "TEXT", "--input", "x=/"}, 3, "does not begin with NumPy's magic"},
+    {"InputOfARankThatIsNone", {"run", "TEXT", "--input", "x@-1=x.npy"}, 2, "'-1' is not a rank"},
+    {"ModelThatIsADevice", {"compile", "/dev/full", "-o", "OUT"}, 5, "BR0001"},
+    {"ModelWithoutAName", {"compile", "", "-o", "OUT"}, 5, "BR0001"},
+    {"NoSteps", {"bench", "TEXT", "--repeat", "0"}, 2, "not in range 1 to 1000000"},
+    {"MoreStepsThanNumbers", {"bench", "TEXT", "--repeat", "99999999999999999999"}, 2, "not in range"},
+    {"MoreThreadsThanAnyMachine", {"run", "TEXT", "--threads", "100000000"}, 2, "not in range 1 to 1024"},
+    {"MoreRanksThanAnyMachine", {"check", "TEXT", "--ranks", "1000000"}, 2, "not in range 1 to 1024"},
+    {"PassesOfNothing", {"opt", "TEXT", "--passes", ",,"}, 2, "there is no pass ''"},
+    {"BraceThatStaysOpen", {"opt", "TEXT", "--passes", "plan_memory{"}, 2, "braces do not match"},
+    {"PluginOfNothing", {"opt", "TEXT", "--plugin", "/dev/null"}, 2, "BR0543"},
+    {"LinkWithoutBandwidth", {"explain", "TEXT", "--link", "1us,0GB/s"}, 2, "expected a latency and a bandwidth"},
+    {"ShellWithoutCompletion", {"completion", "zsh"}, 2, "not in {bash}"},
+};
+
+class HostileCommandLine : public ::testing::TestWithParam<Hostile> {};
+INSTANTIATE_TEST_SUITE_P(Of, HostileCommandLine, ::testing::ValuesIn(kHostile),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(HostileCommandLine, IsAnErrorByTheTableAndWritesNothing) {
+  const Folder folder;
+  const std::string text = folder.file("twice.braid", kTwice);
+  Arguments arguments = GetParam().arguments;
+  for (std::string& argument : arguments) {
+    if (const std::size_t at = argument.find("TEXT"); at != std::string::npos) argument.replace(at, 4, text);
+    if (argument == "OUT") argument = folder / "out";
+  }
+  const ProcessResult result = braid(arguments, {}, {}, {}, std::chrono::seconds(60));
+  EXPECT_EQ(result.exit_code, GetParam().exit_code) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr(GetParam().says));
+  EXPECT_EQ(result.exit_code, code_of(result.err));
+  EXPECT_THAT(folder.names(), ::testing::ElementsAre("twice.braid"));
+}
+
+TEST(Hostile, AByteOfZeroInATextIsNamedWithItsPlace) {
+  const Folder folder;
+  const std::string text =
+      folder.file("nul.braid", std::string("graph a\0b\ninput %x: f32[2]\noutput %x\n", 39));
+  const ProcessResult result = braid({"compile", text, "-o", folder / "out"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("BR0501"), HasSubstr("nul.braid:1:8: unexpected byte 0x00")));
+  EXPECT_THAT(folder.names(), ::testing::ElementsAre("nul.braid"));
+}
+
+TEST(Hostile, ADimensionThatAProgramLacksIsNoted) {
+  const Folder folder;
+  const std::string program = compiled("hostile_twice", {folder.file("twice.braid", kTwice)});
+  const ProcessResult result = braid({"run", program, "--dim", "rows=3"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("note: --dim rows: the program has no dimension of this name"));
+}
+
+// Of an ordinary user; root may read and write everything.
+TEST(Hostile, FoldersAndFilesWithoutPermissionAreNamed) {
+  if (geteuid() == 0 && system("setpriv --reuid 65534 --clear-groups true > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no setpriv";
+  const Folder folder;
+  const std::string text = folder.file("twice.braid", kTwice);
+  ASSERT_EQ(braid({"compile", text, "-o", folder / "program"}).exit_code, 0);
+  ASSERT_EQ(mkdir((folder / "closed").c_str(), 0555), 0);
+  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+  ASSERT_EQ(chmod((folder / "program/manifest.json").c_str(), 0), 0);
+  const auto as_user = [&](const Arguments& arguments) {
+    std::string command = geteuid() == 0 ? "setpriv --reuid 65534 --regid 65534 --clear-groups " : "";
+    command += "env HOME=/nonexistent BRAID_CACHE_DIR=/nonexistent " BRAID_EXECUTABLE_PATH;
+    for (const std::string& argument : arguments) command += " '" + argument + "'";
+    const int status = system((command + " > " + (folder / "said") + " 2>&1").c_str());
+    return ProcessResult{WEXITSTATUS(status), {}, read_text(folder / "said")};
+  };
+  if (as_user({"--version"}).exit_code != 0) GTEST_SKIP() << "another user may not run braid here";
+  const ProcessResult compiled_there = as_user({"compile", text, "-o", folder / "closed/out"});
+  EXPECT_EQ(compiled_there.exit_code, 5) << compiled_there.err;
+  EXPECT_THAT(compiled_there.err, AllOf(HasSubstr("BR0010"), HasSubstr("Permission denied")));
+  const ProcessResult closed = as_user({"run", folder / "program"});
+  EXPECT_EQ(closed.exit_code, 3) << closed.err;
+  EXPECT_THAT(closed.err, AllOf(HasSubstr("BR0008"), HasSubstr("it cannot be read: Permission denied")));
+}
+
+}  // namespace
+}  // namespace braid::test
