@@ -40,8 +40,14 @@ const char* hint_for(int code) {
   }
 }
 
+// A message may quote bytes of a file or of a library's error.
+nb::object readable(std::string_view text) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
 void raise_error(int code, const std::string& message, const std::string& hint) {
-  raise("Error", nb::make_tuple(code, message.c_str(), hint.c_str()));
+  raise("Error", nb::make_tuple(code, readable(message), readable(hint)));
 }
 
 void translate(const std::exception_ptr& thrown, void*) {
@@ -54,7 +60,7 @@ void translate(const std::exception_ptr& thrown, void*) {
   } catch (const std::filesystem::filesystem_error& error) {
     raise_error(kCannotWrite, error.what(), "check the path, its permissions and the disk");
   } catch (const ir::InternalError& error) {
-    raise("InternalError", nb::str(error.what()));
+    raise("InternalError", readable(error.what()));
   }
 }
 
