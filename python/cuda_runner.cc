@@ -50,7 +50,7 @@ class CudaRunner : public Runner {
         table_(library_->table()),
         calls_(library_->session_calls()),
         emulated_(files.emulated),
-        host_(files.emulated || options.host),
+        host_(options.host),
         waits_(options.stream == kNoStream),
         owner_(::getpid()),
         shapes_(table_),

@@ -26,7 +26,7 @@ struct SessionOptions {
   int threads = 0;     // 0: the default, cores / ranks on this machine
   std::string device;  // CUDA programs: "emulated", "gpu" (this rank's), "gpu:N". Empty for others
   std::int64_t stream = kNoStream;  // the caller's
-  bool host = false;                // on a GPU: take and give host memory, as on the emulated device
+  bool host = false;                // CUDA programs: take and give host memory beside the device's
 };
 
 // "gpu" or "emulated", as a CUDA program runs without being told, and why not on a GPU.

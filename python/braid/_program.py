@@ -84,7 +84,8 @@ class Program:
         such GPU, BR0735 no such stream.
         """
         where = chosen(self, device, 2)
-        return _braid.open_session(self._core, checked_threads(threads), where, stream)
+        # The emulated device takes and gives arrays of NumPy.
+        return _braid.open_session(self._core, checked_threads(threads), where, stream, where == "emulated")
 
     def launch(self, threads: int | None = None, *, device: str | None = None) -> Ranks:
         """Starts all ranks of the program as processes on this machine.
