@@ -162,14 +162,14 @@ def compile(  # noqa: A001
             'split it when exporting, one file per rank, and pass "model.rank{rank}.onnx" with ranks=',
         )
     more = {
-        "aliases": [(text("an output", o), text("an input", i)) for o, i in mapping("aliases", aliases).items()]
+        "aliases": [(text("an output of aliases", o), text("an input of aliases", i)) for o, i in mapping("aliases", aliases).items()]
         or None,
         "passes": passes,
         "machine": machine,
         "memory_cap": memory_cap,
         "name": None if name is None else text("name", name),
         "plugins": list(plugins) if plugins else None,
-        "bindable": dict(mapping("bindable", bindable)) or None,
+        "bindable": {text("an input of bindable", i): v for i, v in mapping("bindable", bindable).items()} or None,
     }
     with model_file(model) as path:
         given = options(path, ranks, dims, target, **more)
