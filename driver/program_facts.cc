@@ -8,13 +8,15 @@
 
 #include "codegen/manifest.h"
 #include "codegen/trace_json.h"
+#include "ir/error.h"
 
 namespace braid {
 
 using nlohmann::ordered_json;
 
-ProgramFacts program_facts(const std::string& dir) {
-  (void)codegen::read_manifest(dir);  // refuses what is no program
+namespace {
+
+ProgramFacts read_facts(const std::string& dir) {
   std::ifstream file(codegen::manifest_path(dir));
   const ordered_json m = ordered_json::parse(file, nullptr, false);
   ProgramFacts out;
@@ -46,6 +48,19 @@ ProgramFacts program_facts(const std::string& dir) {
     out.facts["files"].push_back({{"name", f}, {"bytes", missing ? ordered_json() : ordered_json(bytes)}});
   }
   return out;
+}
+
+}  // namespace
+
+ProgramFacts program_facts(const std::string& dir) {
+  (void)codegen::read_manifest(dir);  // refuses what is no program
+  try {
+    return read_facts(dir);
+  } catch (const nlohmann::json::exception& error) {
+    ir::user_error(codegen::kNoProgram, {.file = codegen::manifest_path(dir)},
+                   fmt::format("not the manifest of a compiled program: {}", error.what()),
+                   "compile the model again");
+  }
 }
 
 }  // namespace braid

@@ -338,8 +338,10 @@ void Borrowed::take(nb::handle object, const Expected& expected) {
   why_not_.clear();
   producer_ = kNoStream;
   on_device_ = false;
-  if (take_buffer(object) || take_dlpack(object, expected.places) ||
-      take_cuda_interface(object, expected.places) || take_array_interface(object))
+  if (take_buffer(object)) return;
+  const bool is_class = PyType_Check(object.ptr()) != 0;  // which has its objects' methods
+  if (!is_class && (take_dlpack(object, expected.places) || take_cuda_interface(object, expected.places) ||
+                    take_array_interface(object)))
     return;
   ir::user_error(kNotATensor, {},
                  fmt::format("{} '{}' is a {}, not a tensor that can be passed{}", expected.role,

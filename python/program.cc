@@ -34,11 +34,17 @@ void refuse_device(const SessionOptions& options, const std::string& target) {
 }
 
 template <class Table>
-void read_bytes(const Table& table, std::vector<TensorInfo>& inputs, std::vector<TensorInfo>& outputs) {
+void check_counts(const Table& table, const std::vector<TensorInfo>& inputs,
+                  const std::vector<TensorInfo>& outputs) {
   if (static_cast<std::size_t>(table.input_count) != inputs.size() ||
       static_cast<std::size_t>(table.output_count) != outputs.size())
     throw rt::ProgramError(rt::kCannotOpen,
                            "the library has other inputs and outputs than its manifest says");
+}
+
+template <class Table>
+void read_bytes(const Table& table, std::vector<TensorInfo>& inputs, std::vector<TensorInfo>& outputs) {
+  check_counts(table, inputs, outputs);
   for (std::size_t k = 0; k < inputs.size(); ++k) inputs[k].max_bytes = table.inputs[k].max_bytes;
   for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].max_bytes = table.outputs[k].max_bytes;
 }
@@ -97,7 +103,9 @@ class CudaProgram : public Program {
         (std::filesystem::path(dir_) / (of_.name + (emulated ? target_.library : target_.device_library)))
             .string();
     if (!std::filesystem::exists(path)) path = build_program(dir_, request);
-    library = std::make_shared<rt::CudaLibrary>(path, of_.name, of_.id);
+    auto opened = std::make_shared<rt::CudaLibrary>(path, of_.name, of_.id);
+    check_counts(opened->table(), inputs_, outputs_);
+    library = std::move(opened);
     return library;
   }
 
@@ -176,14 +184,26 @@ void Program::read_manifest_of(const std::string& dir) {
   std::ostringstream text;
   text << std::ifstream(codegen::manifest_path(dir)).rdbuf();
   manifest_ = text.str();
-  read_interface();
+  try {
+    read_interface();
+  } catch (const nlohmann::json::exception& error) {
+    ir::user_error(codegen::kNoProgram, {.file = codegen::manifest_path(dir)},
+                   fmt::format("not the manifest of a compiled program: {}", error.what()),
+                   "compile the model again");
+  }
 }
 
 void Program::read_interface() {
   const nlohmann::json manifest = nlohmann::json::parse(manifest_);
   const auto info = [](const nlohmann::json& tensor) {
-    return TensorInfo{tensor.at("name"), dtype_from_ir_name(tensor.at("dtype").get<std::string>()),
-                      tensor.value("written", false), -1};
+    const auto type = tensor.at("dtype").get<std::string>();
+    if (!ir::dtype_from_string(type)) {
+      ir::user_error(
+          codegen::kNoProgram, {},
+          fmt::format("not the manifest of a compiled program: there is no element type '{}'", type),
+          "compile the model again");
+    }
+    return TensorInfo{tensor.at("name"), dtype_from_ir_name(type), tensor.value("written", false), -1};
   };
   for (const nlohmann::json& input : manifest.at("inputs")) inputs_.push_back(info(input));
   for (const nlohmann::json& output : manifest.at("outputs")) {

@@ -87,8 +87,9 @@ Tensor host_copy(const Tensor& t) {
 
 constexpr int kDlpackCpu = 1, kDlpackCuda = 2;
 
-nb::object dlpack_of(nb::handle self, const nb::kwargs& options) {
-  const Tensor& t = nb::cast<const Tensor&>(self);
+nb::object dlpack_of(nb::pointer_and_handle<Tensor> of, const nb::kwargs& options) {
+  const Tensor& t = *of.p;
+  const nb::handle self = of.h;
   nb::dict rest;
   bool wants_cpu = false;
   std::int64_t stream = kLegacyStream;  // what None means
@@ -283,28 +284,25 @@ void bind_tensor(nb::module_& module) {
       .def_prop_ro("__cuda_array_interface__", &cuda_array_interface)
       .def(
           "__array__",
-          [](nb::handle self, nb::handle dtype, nb::handle copy) {
-            const Tensor& t = nb::cast<const Tensor&>(self);
-            if (t.device != nullptr) refuse_on_device(t, "NumPy's arrays are not");
-            return nb::module_::import_("braid._convert").attr("array")(self, dtype, copy);
+          [](nb::pointer_and_handle<Tensor> self, nb::handle dtype, nb::handle copy) {
+            if (self.p->device != nullptr) refuse_on_device(*self.p, "NumPy's arrays are not");
+            return nb::module_::import_("braid._convert").attr("array")(self.h, dtype, copy);
           },
           "dtype"_a = nb::none(), "copy"_a = nb::none(),
           nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
       .def("copy", &host_copy, "A tensor with memory of its own, in this process's memory.")
       .def(
           "cpu",
-          [](nb::handle self) {
-            const Tensor& t = nb::cast<const Tensor&>(self);
-            return t.device == nullptr ? nb::borrow(self) : nb::cast(host_copy(t));
+          [](nb::pointer_and_handle<Tensor> self) {
+            return self.p->device == nullptr ? nb::borrow(self.h) : nb::cast(host_copy(*self.p));
           },
           nb::sig("def cpu(self) -> Tensor"),
           "This tensor if it is in this process's memory, otherwise a copy there.")
       .def(
           "numpy",
-          [](nb::handle self) {
-            const Tensor& t = nb::cast<const Tensor&>(self);
-            if (t.device != nullptr) refuse_on_device(t, "NumPy's arrays are not");
-            return nb::module_::import_("braid._convert").attr("array")(self, nb::none(), nb::none());
+          [](nb::pointer_and_handle<Tensor> self) {
+            if (self.p->device != nullptr) refuse_on_device(*self.p, "NumPy's arrays are not");
+            return nb::module_::import_("braid._convert").attr("array")(self.h, nb::none(), nb::none());
           },
           nb::sig("def numpy(self) -> typing.Any"),
           "As a numpy.ndarray over the same memory (bfloat16: with ml_dtypes' type).")

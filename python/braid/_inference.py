@@ -94,7 +94,14 @@ class InferenceSession:
     def _run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
         import numpy as np
 
-        arrays = {name: np.asarray(value) for name, value in input_feed.items()}
+        if not isinstance(input_feed, Mapping):
+            raise Error(6, "the inputs are no dictionary", "pass {name: array}")
+        arrays = {}
+        for name, value in input_feed.items():
+            try:
+                arrays[name] = np.asarray(value)
+            except ValueError as error:
+                raise Error(730, f"input '{name}' is no array: {error}", "pass an array of NumPy") from error
         if self._bound or not self._fixed:
             for name in arrays.keys() ^ {value.name for value in self._inputs}:
                 what = f"there is no input '{name}'" if name in arrays else f"input '{name}' is missing"

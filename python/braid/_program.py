@@ -27,6 +27,9 @@ DTYPES = {
 }  # fmt: skip
 
 
+NO_PROGRAM = 8
+
+
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
     """An input or output. dtype: NumPy's name. shape: sizes, as numbers or as expressions over the program's dims."""
@@ -54,7 +57,14 @@ class Program:
     def __init__(self, core: _braid.Program, folder: str | None) -> None:
         self._core = core
         self.folder = folder
-        manifest = json.loads(core.manifest)
+        try:
+            self._read(json.loads(core.manifest))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise Error(
+                NO_PROGRAM, f"{folder}: not the manifest of a compiled program: {error!r}", "compile the model again"
+            ) from None
+
+    def _read(self, manifest: Any) -> None:
         self.name: str = manifest["name"]
         self.target: str = manifest["target"]
         self.ranks: int = manifest["ranks"]

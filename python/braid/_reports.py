@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from . import _braid
 from ._errors import Error
 from ._options import BAD_OPTION, model_file, options, text
-from ._program import DTYPES, Program
+from ._program import DTYPES, NO_PROGRAM, Program
 
 
 class Explanation:
@@ -80,8 +80,17 @@ class ProgramExplanation(Explanation):
     def __init__(self, facts: str) -> None:
         super().__init__(facts, "", "")
         self._lines = self.data.pop("collective_lines")
+        try:
+            self._told = self._read()
+        except (AttributeError, KeyError, TypeError) as error:
+            raise Error(
+                NO_PROGRAM, f"not the manifest of a compiled program: {error!r}", "compile the model again"
+            ) from None
 
     def _rows(self) -> list[tuple[str, str]]:
+        return self._told
+
+    def _read(self) -> list[tuple[str, str]]:
         def tensor(t: Mapping[str, Any]) -> str:
             sizes = ", ".join(str(size) for size in t["shape"])
             return f"{t['dtype']}[{sizes}]" + ", written by a step" * t.get("written", False)
@@ -149,7 +158,7 @@ def explain(
     Of a compiled program or its folder it tells what that holds; such a program has its arguments in it.
     """
     folder = model.folder if isinstance(model, Program) else model
-    if folder is None:
+    if isinstance(model, Program) and folder is None:
         raise Error(BAD_OPTION, "a program of the interpreter has no folder", "explain its model")
     if isinstance(folder, (str, os.PathLike)) and os.path.isdir(text("the folder", folder)):
         if ranks != 1 or dims or target != "cpu" or passes or machine or memory_cap is not None:
@@ -175,6 +184,8 @@ def check(
     Errors: BR0900 the ranks disagree, BR0901 they can deadlock, BR0902 they are not the ranks of one program, each with a
     witness; and those of compile().
     """
+    if not models:
+        raise Error(BAD_OPTION, "there is nothing to check", "pass a program, a model, or one for each rank")
     given = options("", ranks, dims, target, passes=passes)
     paths = []
     for model in models:
