@@ -7,7 +7,6 @@
 #include <mutex>
 #include <numeric>
 
-#include "cli/cuda_library.h"
 #include "cli/errors.h"
 #include "cli/status_line.h"
 #include "codegen/manifest.h"
@@ -74,7 +73,8 @@ CudaRun::CudaRun(const ProgramFiles& files, const std::vector<std::vector<ir::Te
                  const ExecuteOptions& options)
     : files_(files),
       options_(options),
-      table_(*load_cuda_program(files)),
+      library_(open_cuda_library(files)),
+      table_(library_.table()),
       program_(interface_of(files)),
       dims_(dims_of(program_, inputs)) {
   std::size_t size_count = 0;
@@ -161,8 +161,8 @@ std::string CudaRun::run(BraidCudaHostRun& host, BraidStatus* status) const {
     host.progress_user = &upload;
   }
   char message[8192] = "";
-  *status = load_host_run(files_)(&host, message, sizeof message);
-  const std::string findings = files_.emulated ? take_emulated_findings(files_) : std::string();
+  *status = library_.host_run()(&host, message, sizeof message);
+  const std::string findings = library_.take_findings();
   return fmt::format("{}{}{}", message, findings.empty() || message[0] == '\0' ? "" : "\n", findings);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/cuda_library.h"
 #include "cli/execute.h"
 #include "cli/shared_bytes.h"
 #include "runtime/cuda_host.h"
@@ -50,6 +51,7 @@ class CudaRun {
 
   const ProgramFiles& files_;
   const ExecuteOptions& options_;
+  const rt::CudaLibrary library_;
   const BraidCudaProgram& table_;
   const ProgramInterface program_;
   std::vector<std::int64_t> dims_;

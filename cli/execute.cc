@@ -144,7 +144,7 @@ std::int64_t median(std::vector<std::int64_t> values) {
 ProgramInterface interface_of(const ProgramFiles& program) {
   ProgramInterface table = program.abi == codegen::ProgramAbi::host
                                ? read_table(*rt::load_program(program.library, program.id))
-                               : read_table(*load_cuda_program(program));
+                               : read_table(open_cuda_library(program).table());
   read_index_limits(program, table);
   return table;
 }

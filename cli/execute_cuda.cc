@@ -1,10 +1,10 @@
 // CUDA programs on GPUs and on the emulated device.
-#include "cli/control_peers.h"
 #include "cli/cuda_run.h"
 #include "cli/errors.h"
 #include "cli/launched.h"
 #include "ir/error.h"
 #include "runtime/comm/control_bootstrap.h"
+#include "runtime/comm/control_peers.h"
 #include "runtime/program.h"
 
 namespace braid::cli {
@@ -16,7 +16,7 @@ RankResult run_launched(const CudaRun& run, const rt::RankEnvironment& environme
   if (const rt::Status joined = rt::join_control_from_environment(environment, run.subject(), &control);
       !joined.ok())
     ir::user_error(kRankFailed, {}, joined.message);
-  as_launched_rank([&] { run.run_rank(control_peers(*control.channel, environment.local_rank)); });
+  as_launched_rank([&] { run.run_rank(rt::control_peers(*control.channel, environment.local_rank)); });
   return run.result(environment.rank);
 }
 
@@ -26,7 +26,7 @@ void run_processes(const CudaRun& run) {
     std::unique_ptr<rt::ControlChannel> channel;
     const rt::Status joined = rt::join_control(world, true, run.subject(), &channel);
     if (!joined.ok()) throw rt::ProgramError(rt::kCommFailed, joined.message);
-    run.run_rank(control_peers(*channel, world.rank()));
+    run.run_rank(rt::control_peers(*channel, world.rank()));
     return 0;
   });
   if (!status.ok()) ir::user_error(kRankFailed, {}, status.message);

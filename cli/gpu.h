@@ -1,9 +1,10 @@
-// The GPUs of this machine as NVIDIA's driver describes them, without the CUDA toolkit; and which device a CUDA
-// program runs on.
+// Which device a CUDA program runs on.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "codegen/cuda/gpus.h"
 
 namespace CLI {
 class App;
@@ -11,21 +12,9 @@ class App;
 
 namespace braid::cli {
 
-struct Gpu {
-  std::string name;          // "NVIDIA H100 80GB HBM3"
-  int major = 0, minor = 0;  // compute capability
-  std::string pci_bus;       // "0000:1b:00.0"
-
-  std::string architecture() const;  // "sm_90"
-};
-
-// In the order of CUDA's device numbers, $CUDA_VISIBLE_DEVICES applied. Empty if there is no driver or it reports no
-// device; then `why` says what was missing.
-const std::vector<Gpu>& find_gpus(std::string* why = nullptr);
-
-// One line about a GPU for what is printed with its times: name, architecture, driver, and the clocks of this moment
-// with their maxima, as far as the driver tells.
-std::string describe_gpu(int device);
+using codegen::cuda::describe_gpu;
+using codegen::cuda::find_gpus;
+using codegen::cuda::Gpu;
 
 // Where CUDA programs run.
 enum class DeviceChoice { automatic, gpu, emulated };

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/bytes_text.h"
 #include "cli/errors.h"
 #include "cli/execute.h"
 #include "codegen/manifest.h"
-#include "codegen/trace_json.h"
+#include "driver/program_facts.h"
 #include "ir/error.h"
 #include "runtime/program.h"
 
@@ -20,12 +17,6 @@ namespace braid::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-ordered_json manifest_of(const std::string& dir) {
-  (void)codegen::read_manifest(dir);  // refuses what is no program
-  std::ifstream file(codegen::manifest_path(dir));
-  return ordered_json::parse(file, nullptr, false);
-}
 
 std::string type_of(const ordered_json& tensor) {
   std::vector<std::string> sizes;
@@ -37,61 +28,41 @@ std::string type_of(const ordered_json& tensor) {
 }  // namespace
 
 void tell_program(const std::string& dir, Report& report) {
-  const ordered_json m = manifest_of(dir);
-  const int ranks = m.value("ranks", 1);
-  report.print("program {} for {}, {} rank{}\n", m.value("name", ""), m.value("target", ""), ranks,
+  const ordered_json facts = program_facts(dir).facts;
+  const int ranks = facts.value("ranks", 1);
+  report.print("program {} for {}, {} rank{}\n", facts.value("name", ""), facts.value("target", ""), ranks,
                ranks == 1 ? "" : "s");
-  for (const ordered_json& d : m.value("dims", ordered_json::array()))
+  for (const ordered_json& d : facts.value("dims", ordered_json::array()))
     report.print("dim     {} in [{}, {}]\n", d.value("name", ""), d.value("min", 0), d.value("max", 0));
-  for (const ordered_json& t : m.value("inputs", ordered_json::array()))
+  for (const ordered_json& t : facts.value("inputs", ordered_json::array()))
     report.print("input   {}: {}{}\n", t.value("name", ""), type_of(t),
                  t.value("written", false) ? ", written by a step" : "");
-  for (const ordered_json& t : m.value("outputs", ordered_json::array()))
+  for (const ordered_json& t : facts.value("outputs", ordered_json::array()))
     report.print("output  {}: {}\n", t.value("name", ""), type_of(t));
-
-  std::int64_t weights = 0;
-  for (const ordered_json& w : m.value("weights", ordered_json::array())) weights += w.value("bytes", 0ll);
-  report.print("weights {}, of all ranks\n", bytes_text(weights));
-  std::map<std::string, int> collectives;
-  for (const ir::TraceEvent& e : codegen::read_program_trace(dir).events) {
-    if (e.step == ir::TraceEvent::Step::start) ++collectives[std::string(to_string(e.kind))];
-  }
-  for (const auto& [kind, count] : collectives) report.print("collective {} x {}\n", kind, count);
-  if (const auto planned = m.find("planned"); planned != m.end() && planned->is_object()) {
+  report.print("weights {}, of all ranks\n", bytes_text(facts["weight_bytes"].get<std::int64_t>()));
+  for (const auto& [kind, count] : facts["collectives"].items())
+    report.print("collective {} x {}\n", kind, count.get<int>());
+  if (const auto planned = facts.find("planned"); planned != facts.end() && planned->is_object()) {
     report.print("memory of a rank: arena {}, communication segment {}\n",
                  bytes_text(planned->value("arena_bytes", 0ll)),
                  bytes_text(planned->value("comm_bytes", 0ll)));
   }
-  ordered_json& json = report.json();
-  for (const char* key : {"name", "target", "ranks", "dims", "inputs", "outputs", "planned"}) {
-    if (m.contains(key)) json[key] = m[key];
+  for (const ordered_json& f : facts["files"]) {
+    const ordered_json& bytes = f["bytes"];
+    report.print("file    {:<24} {}\n", f["name"].get<std::string>(),
+                 bytes.is_null() ? "not built" : bytes_text(bytes.get<std::int64_t>()));
   }
-  json["weight_bytes"] = weights;
-  json["collectives"] = collectives;
-  json["files"] = ordered_json::array();
-  for (const ordered_json& f : m.value("files", ordered_json::array())) {
-    std::error_code missing;
-    const auto bytes = std::filesystem::file_size(std::filesystem::path(dir) / f.get<std::string>(), missing);
-    json["files"].push_back({{"name", f}, {"bytes", missing ? ordered_json() : ordered_json(bytes)}});
-    report.print("file    {:<24} {}\n", f.get<std::string>(),
-                 missing ? "not built" : bytes_text(static_cast<std::int64_t>(bytes)));
-  }
+  report.json().update(facts);
 }
 
 void tell_collectives(const std::string& dir, Report& report) {
-  const ir::CollectiveTrace trace = codegen::read_program_trace(dir);
+  const ProgramFacts facts = program_facts(dir);
   int sequence = 0;
-  for (const ir::TraceEvent& e : trace.events) {
-    if (e.step != ir::TraceEvent::Step::start) continue;
+  for (const std::string& collective : facts.collectives) {
     if (sequence == 0) report.print("\nCollectives in issue order\n");
-    const ir::CommGroup& group = trace.groups[static_cast<std::size_t>(e.group)];
-    report.print("  {:>4}  {} over {}\n", sequence++, describe(e), group.name);
-    report.json()["collectives_in_order"].push_back({{"kind", to_string(e.kind)},
-                                                     {"group", group.name},
-                                                     {"payload", e.payload},
-                                                     {"blocking", e.blocking},
-                                                     {"nodes", e.origins}});
+    report.print("  {:>4}  {}\n", sequence++, collective);
   }
+  if (sequence > 0) report.json()["collectives_in_order"] = facts.collectives_in_order;
 }
 
 void tell_nodes(const std::string& dir, Report& report) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 
 #include "ir/error.h"
 
@@ -35,7 +36,12 @@ struct Slot {
   char path[PATH_MAX];
 };
 std::array<Slot, kSlots> slots;
-pid_t owner = 0;  // children inherit the handler, but own nothing
+std::atomic<pid_t> owner = 0;  // children inherit the handler, but own nothing
+
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+std::mutex handlers;    // of all that follows, which no handler reads
+bool for_good = false;  // end_cleanly_on_signals
+int scopes = 0;         // EndsCleanly
 
 constexpr int kNoSlot = -1;
 
@@ -51,6 +57,8 @@ int take_slot(pid_t group, const std::string& path) {
     slot.state.store(Slot::used);
     return k;
   }
+  // An application may compile as much at once as it likes.
+  if (!for_good) return kNoSlot;
   throw ir::InternalError("more leftovers at a time than there are slots");
 }
 
@@ -131,19 +139,46 @@ void end_cleanly(int signal) {
   ::raise(signal);  // delivered when the handler returns
 }
 
+void handle(int signal) {
+  struct sigaction action {};
+  action.sa_handler = end_cleanly;
+  sigfillset(&action.sa_mask);
+  ::sigaction(signal, &action, nullptr);
+}
+
+auto handler_of(int signal) {
+  struct sigaction action {};
+  ::sigaction(signal, nullptr, &action);
+  return action.sa_handler;
+}
+
 }  // namespace
 
 void end_cleanly_on_signals() {
+  const std::lock_guard lock(handlers);
+  for_good = true;
   owner = ::getpid();
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action {};
-    ::sigaction(signal, nullptr, &action);
-    if (action.sa_handler == SIG_IGN) continue;
-    action = {};
-    action.sa_handler = end_cleanly;
-    sigfillset(&action.sa_mask);
-    ::sigaction(signal, &action, nullptr);
+  for (const int signal : kSignals) {
+    if (handler_of(signal) != SIG_IGN) handle(signal);
   }
+}
+
+EndsCleanly::EndsCleanly() {
+  const std::lock_guard lock(handlers);
+  if (scopes++ > 0 || for_good) return;
+  owner = ::getpid();
+  for (const int signal : kSignals) {
+    if (handler_of(signal) == SIG_DFL) handle(signal);
+  }
+}
+
+EndsCleanly::~EndsCleanly() {
+  const std::lock_guard lock(handlers);
+  if (--scopes > 0 || for_good) return;
+  for (const int signal : kSignals) {
+    if (handler_of(signal) == end_cleanly) ::signal(signal, SIG_DFL);
+  }
+  owner = 0;
 }
 
 Leftover::Leftover(const std::string& path) : slot_(take_slot(0, std::filesystem::absolute(path).string())) {}

@@ -1,8 +1,8 @@
 // What must not outlive this process if a signal ends it: temporary folders and files, and the host compiler
 // with all processes that it has started.
 //
-// The command line enables this once (end_cleanly_on_signals). An application that uses the compiler as a
-// library keeps its own handlers, and then these objects do nothing.
+// The command line enables this once (end_cleanly_on_signals), the Python package for each call (EndsCleanly). Another application
+// that uses the compiler as a library keeps its own handlers, and then these objects do nothing.
 #pragma once
 
 #include <sys/types.h>
@@ -15,6 +15,16 @@ namespace braid::codegen {
 // files and folders, then lets the signal end the process. Ranks end by themselves
 // (runtime/comm/bootstrap.h).
 void end_cleanly_on_signals();
+
+// The same while it lives, for a library call in an application: only for those of these signals that would end the process
+// without being handled, and as they were afterwards. Several threads may have one.
+class EndsCleanly {
+ public:
+  EndsCleanly();
+  ~EndsCleanly();
+  EndsCleanly(const EndsCleanly&) = delete;
+  EndsCleanly& operator=(const EndsCleanly&) = delete;
+};
 
 // A folder, or a file being written; registered before it is created. Only a regular file or a folder is
 // removed: an output may be a device or a link.

@@ -7,6 +7,7 @@
 
 #include "frontend/errors.h"
 #include "frontend/external_data.h"
+#include "frontend/names_utf8.h"
 
 namespace braid::frontend {
 
@@ -47,6 +48,7 @@ onnx::ModelProto parse(const std::string& path) {
     user_error(kNotOnnx, {.file = path}, "this is not an ONNX model: it has no graph",
                "export or copy the model again");
   }
+  check_names(path, proto);
   return proto;
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 std::shared_ptr<Program> compile_program(const nb::dict& given) {
   const CompileOptions options = compile_options(given);
+  const Unfinished unfinished(given);
   const nb::gil_scoped_release released;
   compile(options);
   return load_program(options.output_dir);
@@ -21,6 +22,7 @@ std::shared_ptr<Program> compile_program(const nb::dict& given) {
 
 std::shared_ptr<Program> interpreted_program(const nb::dict& given) {
   const CompileOptions options = compile_options(given);
+  const Unfinished unfinished(given);
   const nb::gil_scoped_release released;
   ir::Schedule schedule = lower(options);
   optimise(schedule, options);
@@ -75,11 +77,18 @@ void bind_compile(nb::module_& module) {
   };
   nb::class_<Program>(module, "Program")
       .def_prop_ro("manifest", &Program::manifest)
+      .def("use_device", &Program::use_device, "device"_a, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("input_bytes", [=](const Program& p) { return max_bytes(p.inputs()); })
       .def_prop_ro("output_bytes", [=](const Program& p) { return max_bytes(p.outputs()); });
   module.def("compile", &compile_program, "options"_a);
   module.def("compile_for_interpreter", &interpreted_program, "options"_a);
-  module.def("load", &load_program, "folder"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def(
+      "load",
+      [](const std::string& folder) {
+        const codegen::EndsCleanly unfinished;  // it may build the library
+        return load_program(folder);
+      },
+      "folder"_a, nb::call_guard<nb::gil_scoped_release>());
   module.def("interpret", &interpret, "program"_a, "inputs"_a, "copy"_a);
   module.def(
       "signature",

@@ -1,16 +1,12 @@
 #include "python/compiled_runner.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <thread>
 
-#include "ir/error.h"
-#include "python/errors.h"
+#include "python/launched_rank.h"
 #include "runtime/comm/bootstrap.h"
-#include "runtime/comm/settings.h"
 
 namespace braid::python {
 namespace {
@@ -63,9 +59,9 @@ class CompiledRunner : public Runner {
   std::span<const std::int64_t> output_shape(std::size_t index) const override {
     return program_.output_shape(index);
   }
-  void run(std::span<const rt::TensorView> inputs, std::span<const rt::TensorView> outputs) override {
+  void run(const Step& step) override {
     const OpenMp::Threads threads(openmp_, threads_);
-    program_.run(inputs, outputs);
+    program_.run(step.inputs, step.outputs);
   }
 
  private:
@@ -88,23 +84,7 @@ std::unique_ptr<Runner> open_compiled(const CompiledFiles& files, int threads) {
   const int ranks = files.table->ranks;
   // One rank needs nobody, whoever started this process.
   if (ranks == 1) return std::make_unique<CompiledRunner>(files, nullptr, threads);
-  if (const rt::Status status = rt::check_comm_environment(); !status.ok())
-    ir::user_error(kBadVariable, {}, status.message, "correct or unset the environment variable");
-  rt::RankEnvironment environment;
-  if (const rt::Status found = rt::find_rank_environment(&environment); !found.ok())
-    ir::user_error(kLaunchedRanks, {}, found.message, "start the ranks with mpirun, torchrun or srun");
-  if (environment.launcher.empty()) {
-    ir::user_error(
-        kOnlyLaunched, {.file = files.dir},
-        fmt::format("the program has {} ranks, and no launcher has started this process as one", ranks),
-        fmt::format("use program.launch(), or start {} processes with torchrun, mpirun or srun", ranks));
-  }
-  if (environment.size != ranks) {
-    ir::user_error(kLaunchedRanks, {.file = files.dir},
-                   fmt::format("{} started {} ranks, but the program is for {}", environment.launcher,
-                               environment.size, ranks),
-                   fmt::format("start {} ranks, or compile with ranks={}", ranks, environment.size));
-  }
+  const rt::RankEnvironment environment = launched_rank(files.dir, ranks);
   if (threads == 0) threads = std::max(1, cores() / environment.local_size);
   rt::WorldOptions options = rt::world_options(*files.table);
   options.compute_threads = threads;

@@ -108,6 +108,47 @@ struct ManagedTensor {
   void* context;
   void (*deleter)(ManagedTensor*);
 };
+// And of one named "dltensor_versioned", since version 1.
+struct VersionedTensor {
+  struct {
+    std::uint32_t major, minor;
+  } version;
+  void* context;
+  void (*deleter)(VersionedTensor*);
+  std::uint64_t flags;
+  nb::dlpack::dltensor tensor;
+};
+constexpr std::uint32_t kDlpackMajor = 1;
+constexpr std::uint64_t kReadOnly = 1;  // of flags
+
+constexpr int kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13;  // DLPack's devices
+
+// Calls __dlpack__, in the way of version 1 if the object knows it.
+nb::object export_dlpack(nb::handle object, std::int64_t stream) {
+  nb::dict options;
+  if (stream != kNoStream) options["stream"] = stream;
+  nb::dict versioned;
+  for (auto [key, value] : options) versioned[key] = value;
+  versioned["max_version"] = nb::make_tuple(kDlpackMajor, 0);
+  const nb::object method = object.attr("__dlpack__");
+  try {
+    return method(**versioned);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError)) throw;  // no such argument
+  }
+  return method(**options);
+}
+
+// NumPy's and CUDA's array interfaces: "<f4".
+std::optional<rt::DType> type_of_interface(std::string_view text) {
+  if (text.size() < 3 || text[0] == '>') return std::nullopt;
+  if (text.substr(1) == "b1") return rt::DType::boolean;
+  const int bytes = text.size() == 3 ? text[2] - '0' : 0;
+  if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) return std::nullopt;
+  if (text[1] == 'i' || text[1] == 'u') return integer(text[1] == 'i', bytes);
+  if (text[1] != 'f' || bytes == 1) return std::nullopt;
+  return bytes == 2 ? rt::DType::f16 : bytes == 4 ? rt::DType::f32 : rt::DType::f64;
+}
 
 bool dense(std::span<const std::int64_t> shape, const std::int64_t* strides, std::int64_t item) {
   if (strides == nullptr) return true;
@@ -175,8 +216,7 @@ bool Borrowed::take_buffer(nb::handle object) {
   return true;
 }
 
-bool Borrowed::take_dlpack(nb::handle object) {
-  constexpr int kCpu = 1, kCudaHost = 3;
+bool Borrowed::take_dlpack(nb::handle object, const Places& places) {
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) return false;
   const nb::object where = object.attr("__dlpack_device__")();
   std::pair<int, int> place;
@@ -185,25 +225,44 @@ bool Borrowed::take_dlpack(nb::handle object) {
     return false;
   }
   const auto [device, number] = place;
-  if (device != kCpu && device != kCudaHost) {
+  on_device_ = device != kCpu && device != kCudaHost;
+  if (on_device_ && (places.cuda < 0 || (device != kCudaManaged && place != std::pair(kCuda, places.cuda)))) {
     device_ = fmt::format("device {}:{} of DLPack", device, number);
-    if (device == 2) device_ = fmt::format("CUDA device {}", number);
+    if (device == kCuda) device_ = fmt::format("CUDA device {}", number);
     return true;
   }
   try {
-    capsule_ = object.attr("__dlpack__")();
+    capsule_ = export_dlpack(object, on_device_ ? places.stream : kNoStream);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_BufferError)) throw;
     why_not_ = fmt::format(": {}", nb::str(error.value()).c_str());  // also for a type that DLPack lacks
     return false;
   }
-  if (PyCapsule_IsValid(capsule_.ptr(), "dltensor") == 0) {
-    why_not_ = ": its __dlpack__ gives no capsule named 'dltensor'";
+  // The capsule keeps its name and thereby its deleter: we give it back and do not consume it.
+  const nb::dlpack::dltensor* found = nullptr;
+  if (PyCapsule_IsValid(capsule_.ptr(), "dltensor_versioned") != 0) {
+    const auto* managed =
+        static_cast<VersionedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor_versioned"));
+    if (managed->version.major != kDlpackMajor) {
+      why_not_ = fmt::format(": its __dlpack__ gives version {} of DLPack, not {}", managed->version.major,
+                             kDlpackMajor);
+      return false;
+    }
+    found = &managed->tensor;
+    readonly_ = (managed->flags & kReadOnly) != 0;
+  } else if (PyCapsule_IsValid(capsule_.ptr(), "dltensor") != 0) {
+    found = &static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"))->tensor;
+    readonly_ = false;
+  } else {
+    why_not_ = ": its __dlpack__ gives no capsule named 'dltensor' or 'dltensor_versioned'";
     return false;
   }
-  const auto* managed = static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"));
-  // The capsule keeps its name and thereby its deleter: we give it back and do not consume it.
-  const nb::dlpack::dltensor& t = managed->tensor;
+  const nb::dlpack::dltensor& t = *found;
+  if (t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr) ||
+      std::any_of(t.shape, t.shape + t.ndim, [](std::int64_t size) { return size < 0; })) {
+    why_not_ = ": its __dlpack__ gives no shape";
+    return false;
+  }
   const std::optional<rt::DType> dtype = type_of_dlpack(t.dtype);
   known_type_ = dtype.has_value();
   if (!dtype) type_name_ = fmt::format("of DLPack's type {} with {} bits", t.dtype.code, t.dtype.bits);
@@ -212,7 +271,31 @@ bool Borrowed::take_dlpack(nb::handle object) {
            {t.shape, static_cast<std::size_t>(t.ndim)}};
   strides_ = t.strides;
   stride_unit_ = t.dtype.bits / 8;
-  readonly_ = false;
+  return true;
+}
+
+// Of arrays that have no DLPack, such as Numba's. It does not say on which device they are: the step finds out.
+bool Borrowed::take_cuda_interface(nb::handle object, const Places& places) {
+  if (places.cuda < 0 || !nb::hasattr(object, "__cuda_array_interface__")) return false;
+  nb::dict interface;
+  if (!nb::try_cast(nb::object(object.attr("__cuda_array_interface__")), interface) ||
+      !interface.contains("typestr")) {
+    why_not_ = ": its __cuda_array_interface__ is no dictionary with a type";
+    return false;
+  }
+  if (interface.contains("mask") && !interface["mask"].is_none()) {
+    why_not_ = ": its __cuda_array_interface__ has a mask";
+    return false;
+  }
+  const auto type = nb::cast<std::string>(nb::str(interface["typestr"]));
+  on_device_ = true;
+  const nb::object stream = interface.contains("stream") ? nb::object(interface["stream"]) : nb::none();
+  if (!stream.is_none() && (!nb::try_cast(stream, producer_) || producer_ < 1)) {
+    producer_ = kNoStream;
+    why_not_ = ": its __cuda_array_interface__ names no stream";
+    return false;
+  }
+  read_interface(interface, type_of_interface(type), type);
   return true;
 }
 
@@ -220,39 +303,68 @@ bool Borrowed::take_dlpack(nb::handle object) {
 bool Borrowed::take_array_interface(nb::handle object) {
   if (!nb::hasattr(object, "__array_interface__") || !nb::hasattr(object, "dtype")) return false;
   const auto name = nb::cast<std::string>(nb::str(object.attr("dtype").attr("name")));
-  const nb::dict interface = nb::cast<nb::dict>(object.attr("__array_interface__"));
+  nb::dict interface;
+  if (!nb::try_cast(nb::object(object.attr("__array_interface__")), interface)) {
+    why_not_ = ": its __array_interface__ is no dictionary";
+    return false;
+  }
+  on_device_ = false;
+  read_interface(interface, dtype_from_name(name), name);
+  capsule_ = nb::borrow(object);
+  return true;
+}
+
+// What both array interfaces have. Their own errors, such as a missing shape, pass as Python's.
+void Borrowed::read_interface(const nb::dict& interface, std::optional<rt::DType> dtype,
+                              const std::string& type_name) {
   const auto [address, readonly] = nb::cast<std::pair<std::uintptr_t, bool>>(interface["data"]);
   shape_.clear();
   own_strides_.clear();
   for (nb::handle size : interface["shape"]) shape_.push_back(nb::cast<std::int64_t>(size));
-  if (const nb::object strides = interface["strides"]; !strides.is_none()) {
-    for (nb::handle stride : strides) own_strides_.push_back(nb::cast<std::int64_t>(stride));
+  if (interface.contains("strides") && !interface["strides"].is_none()) {
+    for (nb::handle stride : interface["strides"]) own_strides_.push_back(nb::cast<std::int64_t>(stride));
   }
-  const std::optional<rt::DType> dtype = dtype_from_name(name);
   known_type_ = dtype.has_value();
-  if (!dtype) type_name_ = name;
+  if (!dtype) type_name_ = type_name;
   view_ = {reinterpret_cast<void*>(address), dtype.value_or(rt::DType::u8), shape_};
-  strides_ = own_strides_.empty() ? nullptr : own_strides_.data();
+  strides_ = own_strides_.size() == shape_.size() && !shape_.empty() ? own_strides_.data() : nullptr;
   stride_unit_ = 1;
   readonly_ = readonly;
-  capsule_ = nb::borrow(object);
-  return true;
 }
 
 void Borrowed::take(nb::handle object, const Expected& expected) {
   device_.clear();
   type_name_.clear();
   why_not_.clear();
-  if (take_buffer(object) || take_dlpack(object) || take_array_interface(object)) return;
+  producer_ = kNoStream;
+  on_device_ = false;
+  if (take_buffer(object)) return;
+  const bool is_class = PyType_Check(object.ptr()) != 0;  // which has its objects' methods
+  if (!is_class && (take_dlpack(object, expected.places) || take_cuda_interface(object, expected.places) ||
+                    take_array_interface(object)))
+    return;
   ir::user_error(kNotATensor, {},
                  fmt::format("{} '{}' is a {}, not a tensor that can be passed{}", expected.role,
                              expected.name, type_text(object), why_not_),
                  "pass an array with the buffer protocol or __dlpack__, for example numpy.asarray(value)");
 }
 
-std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected) const {
+std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected, bool copy) const {
   const char* wanted = dtype_name(expected.dtype);
-  if (!device_.empty()) return Refusal{kNotPassable, "is on " + device_, "move it to the processor's memory"};
+  const Places& places = expected.places;
+  if (!device_.empty()) {
+    if (places.cuda < 0)
+      return Refusal{kNotPassable, "is on " + device_, "move it to the processor's memory"};
+    return Refusal{kNotPassable,
+                   fmt::format("is on {}, but the session is on CUDA device {}", device_, places.cuda),
+                   fmt::format("move it to CUDA device {}", places.cuda)};
+  }
+  if (!on_device_ && !places.host && !copy) {
+    return Refusal{
+        kNotPassable,
+        fmt::format("is in this process's memory, but the session is on CUDA device {}", places.cuda),
+        fmt::format("pass a tensor on CUDA device {}", places.cuda)};
+  }
   if (!known_type_ || view_.dtype != expected.dtype) {
     return Refusal{
         rt::kWrongInput,
@@ -267,11 +379,14 @@ std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected) con
         kNotPassable,
         fmt::format("has shape ({}) with strides of ({}) bytes, but programs take dense row-major tensors",
                     fmt::join(view_.shape, ", "), fmt::join(bytes, ", ")),
-        "pass numpy.ascontiguousarray(value)"};
+        on_device_ ? "pass value.contiguous()" : "pass numpy.ascontiguousarray(value)"};
   }
-  if (reinterpret_cast<std::uintptr_t>(view_.data) % static_cast<std::uintptr_t>(item) != 0) {
-    return Refusal{kNotPassable, fmt::format("lies at an address that is no multiple of {} bytes", item),
-                   "pass memory of the allocator"};
+  // Kernels move 16 bytes at once (runtime/cuda_abi.h).
+  const std::int64_t alignment = on_device_ ? BRAID_CUDA_ALIGNMENT : item;
+  if (reinterpret_cast<std::uintptr_t>(view_.data) % static_cast<std::uintptr_t>(alignment) != 0) {
+    return Refusal{
+        kNotPassable, fmt::format("lies at an address that is no multiple of {} bytes", alignment),
+        on_device_ ? "pass a copy, which the device's allocator aligns" : "pass memory of the allocator"};
   }
   if (expected.written && readonly_)
     return Refusal{kNotPassable, "is read-only, but a step writes it", "pass a writable copy"};
@@ -282,7 +397,7 @@ void Borrowed::borrow_any(nb::handle object, const std::string& name) {
   release();
   take(object, {.name = name});
   Expected own{.name = name, .dtype = view_.dtype};
-  if (const std::optional<Refusal> refused = refusal(own)) {
+  if (const std::optional<Refusal> refused = refusal(own, false)) {
     release();
     ir::user_error(refused->code, {}, fmt::format("{} '{}' {}", own.role, name, refused->what),
                    refused->hint);
@@ -293,18 +408,22 @@ void Borrowed::borrow_any(nb::handle object, const std::string& name) {
 void Borrowed::borrow(nb::handle object, const Expected& expected, bool copy) {
   release();
   take(object, expected);
-  std::optional<Refusal> refused = refusal(expected);
-  if (refused && copy && !expected.written) {
+  const bool may_copy = copy && *expected.role == 'i';
+  std::optional<Refusal> refused = refusal(expected, may_copy);
+  // What is on a device of the session's kind stays there.
+  const bool host_copies = !on_device_ || expected.places.cuda < 0;
+  if (refused && may_copy && !expected.written && host_copies) {
     release();
     copy_ = nb::module_::import_("braid._convert")
                 .attr("passable")(object, dtype_name(expected.dtype), expected.name);
     take(copy_, expected);
-    refused = refusal(expected);
+    refused = refusal(expected, true);
   }
   if (refused) {
+    const bool copy_helps = !expected.written && host_copies && !copy;
     release();
     ir::user_error(refused->code, {}, fmt::format("{} '{}' {}", expected.role, expected.name, refused->what),
-                   refused->hint + (expected.written ? "" : ", or copy=True"));
+                   refused->hint + (copy_helps ? ", or copy=True" : ""));
   }
   held_ = true;
 }

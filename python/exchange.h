@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "python/device.h"
 #include "python/nanobind.h"
 #include "runtime/program.h"
 
@@ -23,9 +24,10 @@ struct Expected {
   std::string name;
   rt::DType dtype = rt::DType::f32;
   bool written = false;  // by a step
+  Places places = {};
 };
 
-// The memory of a Python object while a step uses it. Row-major, dense, in this process's memory.
+// The memory of a Python object while a step uses it. Row-major, dense, in one of the expected places.
 class Borrowed {
  public:
   Borrowed() = default;
@@ -35,7 +37,7 @@ class Borrowed {
 
   // User errors: BR0730 if the object is no tensor, BR0723 if it has another type, BR0731 if it could only be passed
   // as a copy (strides, device, alignment, read-only memory). With `copy` the last two are copied and converted, but
-  // not where a step writes.
+  // not where a step writes; and host memory is taken where otherwise only a device's is.
   void borrow(nb::handle object, const Expected& expected, bool copy);
   // Of whatever type it is.
   void borrow_any(nb::handle object, const std::string& name);
@@ -44,6 +46,9 @@ class Borrowed {
   const rt::TensorView& view() const { return view_; }
   std::size_t bytes() const;
   bool held() const { return held_; }
+  bool on_device() const { return on_device_; }
+  // A stream that what the step does must follow; kNoStream: none.
+  std::int64_t producer() const { return producer_; }
 
  private:
   struct Refusal {
@@ -52,14 +57,18 @@ class Borrowed {
   };
   void take(nb::handle object, const Expected& expected);
   bool take_buffer(nb::handle object);
-  bool take_dlpack(nb::handle object);
+  bool take_dlpack(nb::handle object, const Places& places);
+  bool take_cuda_interface(nb::handle object, const Places& places);
   bool take_array_interface(nb::handle object);
-  std::optional<Refusal> refusal(const Expected& expected) const;
+  void read_interface(const nb::dict& interface, std::optional<rt::DType> dtype,
+                      const std::string& type_name);
+  std::optional<Refusal> refusal(const Expected& expected, bool copy) const;
 
   rt::TensorView view_;
   const std::int64_t* strides_ = nullptr;  // null: dense
   std::int64_t stride_unit_ = 1;           // bytes
-  bool held_ = false, readonly_ = false, known_type_ = false;
+  bool held_ = false, readonly_ = false, known_type_ = false, on_device_ = false;
+  std::int64_t producer_ = kNoStream;
   std::string why_not_;  // the object's own reason
   std::string type_name_,
       device_;  // of a type that programs do not have; of a device that is not this memory

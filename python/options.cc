@@ -69,4 +69,9 @@ CompileOptions compile_options(const nb::dict& given) {
   return options;
 }
 
+Unfinished::Unfinished(const nb::dict& options) {
+  for (const std::string& folder : value(options, "temporary", std::vector<std::string>{}))
+    folders_.emplace_back(folder);
+}
+
 }  // namespace braid::python

@@ -1,6 +1,9 @@
 // The options of braid.compile, braid.explain and braid.check, as a dictionary (python/braid/_options.py makes it).
 #pragma once
 
+#include <list>
+
+#include "codegen/leftovers.h"
 #include "driver/compile.h"
 #include "python/nanobind.h"
 
@@ -8,5 +11,16 @@ namespace braid::python {
 
 // Loads the plug-ins among them. "interpreter" as the target gives the options of "cpu".
 CompileOptions compile_options(const nb::dict& options);
+
+// While it lives, a signal that ends the process removes what compiling has made so far (codegen/leftovers.h), and the folders
+// among the options that are "temporary".
+class Unfinished {
+ public:
+  explicit Unfinished(const nb::dict& options);
+
+ private:
+  codegen::EndsCleanly end_;
+  std::list<codegen::Leftover> folders_;
+};
 
 }  // namespace braid::python

@@ -4,48 +4,116 @@
 
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "codegen/cuda/gpus.h"
 #include "codegen/manifest.h"
 #include "codegen/target.h"
 #include "driver/compile.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
 #include "python/compiled_runner.h"
+#include "python/cuda_runner.h"
 #include "python/errors.h"
 #include "python/exchange.h"
 
 namespace braid::python {
 namespace {
 
+// What only CUDA programs have.
+void refuse_device(const SessionOptions& options, const std::string& target) {
+  const auto refuse = [&](const std::string& what) {
+    ir::user_error(kBadOption, {},
+                   fmt::format("{} is for CUDA programs, and this one is for the {}", what, target),
+                   "leave it out, or compile with target='cuda'");
+  };
+  if (!options.device.empty()) refuse(fmt::format("device='{}'", options.device));
+  if (options.stream != kNoStream) refuse("stream=");
+}
+
+template <class Table>
+void check_counts(const Table& table, const std::vector<TensorInfo>& inputs,
+                  const std::vector<TensorInfo>& outputs) {
+  if (static_cast<std::size_t>(table.input_count) != inputs.size() ||
+      static_cast<std::size_t>(table.output_count) != outputs.size())
+    throw rt::ProgramError(rt::kCannotOpen,
+                           "the library has other inputs and outputs than its manifest says");
+}
+
+template <class Table>
+void read_bytes(const Table& table, std::vector<TensorInfo>& inputs, std::vector<TensorInfo>& outputs) {
+  check_counts(table, inputs, outputs);
+  for (std::size_t k = 0; k < inputs.size(); ++k) inputs[k].max_bytes = table.inputs[k].max_bytes;
+  for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].max_bytes = table.outputs[k].max_bytes;
+}
+
 class CompiledProgram : public Program {
  public:
   CompiledProgram(const std::string& dir, const codegen::Manifest& manifest, const codegen::Target& target)
       : dir_(dir) {
-    std::ostringstream text;
-    text << std::ifstream(codegen::manifest_path(dir)).rdbuf();
-    manifest_ = text.str();
-    read_interface();
-    if (target.abi != codegen::ProgramAbi::host) return;  // opened by other means
+    read_manifest_of(dir);
     library_ = (std::filesystem::path(dir) / (manifest.name + target.library)).string();
     if (!std::filesystem::exists(library_)) library_ = build_program(dir);
     table_ = rt::load_program(library_, manifest.id);
-    for (std::size_t k = 0; k < inputs_.size(); ++k) inputs_[k].max_bytes = table_->inputs[k].max_bytes;
-    for (std::size_t k = 0; k < outputs_.size(); ++k) outputs_[k].max_bytes = table_->outputs[k].max_bytes;
+    read_bytes(*table_, inputs_, outputs_);
   }
 
-  std::unique_ptr<Runner> open(int threads) override {
-    if (table_ == nullptr) {
-      ir::user_error(kOnlyLaunched, {.file = dir_}, "a CUDA program cannot be run from Python",
-                     "run it with 'braid run', or compile with target='cpu'");
-    }
-    return open_compiled({.table = table_, .library = library_, .dir = dir_}, threads);
+  std::unique_ptr<Runner> open(const SessionOptions& options) override {
+    refuse_device(options, "CPU");
+    return open_compiled({.table = table_, .library = library_, .dir = dir_}, options.threads);
   }
 
  private:
   std::string dir_, library_;
   const BraidProgram* table_ = nullptr;
+};
+
+class CudaProgram : public Program {
+ public:
+  CudaProgram(const std::string& dir, codegen::Manifest manifest, const codegen::Target& target)
+      : dir_(dir), target_(target), of_(std::move(manifest)) {
+    read_manifest_of(dir);
+  }
+
+  std::unique_ptr<Runner> open(const SessionOptions& options) override {
+    const std::shared_ptr<const rt::CudaLibrary> library = library_for(options.device);
+    return open_cuda({.library = library, .dir = dir_, .emulated = options.device == "emulated"}, options);
+  }
+
+  void use_device(const std::string& device) override {
+    const std::shared_ptr<const rt::CudaLibrary> library = library_for(device);
+    const std::lock_guard lock(mutex_);
+    read_bytes(library->table(), inputs_, outputs_);
+  }
+
+ private:
+  // Built if it is missing, and loaded once.
+  std::shared_ptr<const rt::CudaLibrary> library_for(const std::string& device) {
+    check_device(device);
+    const bool emulated = device == "emulated";
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const rt::CudaLibrary>& library = emulated ? emulated_ : gpu_;
+    if (library != nullptr) return library;
+    codegen::BuildRequest request{.emulated = emulated};
+    for (const codegen::cuda::Gpu& gpu : codegen::cuda::find_gpus_here())
+      request.architectures.push_back(gpu.architecture());
+    std::string path =
+        (std::filesystem::path(dir_) / (of_.name + (emulated ? target_.library : target_.device_library)))
+            .string();
+    if (!std::filesystem::exists(path)) path = build_program(dir_, request);
+    auto opened = std::make_shared<rt::CudaLibrary>(path, of_.name, of_.id);
+    check_counts(opened->table(), inputs_, outputs_);
+    library = std::move(opened);
+    return library;
+  }
+
+  const std::string dir_;
+  const codegen::Target& target_;
+  const codegen::Manifest of_;
+  std::mutex mutex_;
+  std::shared_ptr<const rt::CudaLibrary> emulated_, gpu_;
 };
 
 class InterpretedRunner : public Runner {
@@ -57,8 +125,9 @@ class InterpretedRunner : public Runner {
   void prepare(std::span<const rt::TensorView> inputs) override { shapes_ = output_shapes(tensors(inputs)); }
   std::span<const std::int64_t> output_shape(std::size_t index) const override { return shapes_.at(index); }
 
-  void run(std::span<const rt::TensorView> inputs, std::span<const rt::TensorView> outputs) override {
-    std::vector<ir::Tensor> given = tensors(inputs);
+  void run(const Step& step) override {
+    const std::span<const rt::TensorView> outputs = step.outputs;
+    std::vector<ir::Tensor> given = tensors(step.inputs);
     const Shapes expected = output_shapes(given);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const auto shape = outputs[k].shape;
@@ -111,11 +180,30 @@ ir::Tensor to_ir(const rt::TensorView& view) {
 
 rt::DType to_runtime(ir::DType dtype) { return dtype_from_ir_name(ir::to_string(dtype)); }
 
+void Program::read_manifest_of(const std::string& dir) {
+  std::ostringstream text;
+  text << std::ifstream(codegen::manifest_path(dir)).rdbuf();
+  manifest_ = text.str();
+  try {
+    read_interface();
+  } catch (const nlohmann::json::exception& error) {
+    ir::user_error(codegen::kNoProgram, {.file = codegen::manifest_path(dir)},
+                   fmt::format("not the manifest of a compiled program: {}", error.what()),
+                   "compile the model again");
+  }
+}
+
 void Program::read_interface() {
   const nlohmann::json manifest = nlohmann::json::parse(manifest_);
   const auto info = [](const nlohmann::json& tensor) {
-    return TensorInfo{tensor.at("name"), dtype_from_ir_name(tensor.at("dtype").get<std::string>()),
-                      tensor.value("written", false), -1};
+    const auto type = tensor.at("dtype").get<std::string>();
+    if (!ir::dtype_from_string(type)) {
+      ir::user_error(
+          codegen::kNoProgram, {},
+          fmt::format("not the manifest of a compiled program: there is no element type '{}'", type),
+          "compile the model again");
+    }
+    return TensorInfo{tensor.at("name"), dtype_from_ir_name(type), tensor.value("written", false), -1};
   };
   for (const nlohmann::json& input : manifest.at("inputs")) inputs_.push_back(info(input));
   for (const nlohmann::json& output : manifest.at("outputs")) {
@@ -129,7 +217,9 @@ void Program::read_interface() {
 
 std::shared_ptr<Program> load_program(const std::string& dir) {
   const codegen::Manifest manifest = codegen::read_manifest(dir);
-  return std::make_shared<CompiledProgram>(dir, manifest, codegen::target_named(manifest.target));
+  const codegen::Target& target = codegen::target_named(manifest.target);
+  if (target.abi == codegen::ProgramAbi::cuda) return std::make_shared<CudaProgram>(dir, manifest, target);
+  return std::make_shared<CompiledProgram>(dir, manifest, target);
 }
 
 InterpretedProgram::InterpretedProgram(ir::Schedule schedule, const std::string& name)
@@ -150,7 +240,8 @@ InterpretedProgram::InterpretedProgram(ir::Schedule schedule, const std::string&
   read_interface();
 }
 
-std::unique_ptr<Runner> InterpretedProgram::open(int) {
+std::unique_ptr<Runner> InterpretedProgram::open(const SessionOptions& options) {
+  refuse_device(options, "interpreter");
   if (schedule_.graph.ranks > 1) {
     ir::user_error(kOnlyLaunched, {},
                    fmt::format("the program has {} ranks, which the interpreter runs all in one process",

@@ -8,6 +8,8 @@
 
 #include "ir/schedule.h"
 #include "ir/tensor.h"
+#include "python/device.h"
+#include "python/tensor.h"
 #include "runtime/program.h"
 
 namespace braid::python {
@@ -17,7 +19,14 @@ struct TensorInfo {
   rt::DType dtype = rt::DType::f32;
   bool written = false;        // inputs: by a step
   int alias_of_input = -1;     // outputs
-  std::int64_t max_bytes = 0;  // of compiled programs for the CPU, at the upper bounds of all dims
+  std::int64_t max_bytes = 0;  // of compiled programs, at the upper bounds of all dims
+};
+
+// What a step is given.
+struct Step {
+  std::span<const rt::TensorView> inputs, outputs;
+  // Of each: whether it is in the memory of the session's CUDA device.
+  std::span<const std::uint8_t> inputs_on_device, outputs_on_device;
 };
 
 // One rank, ready to run steps. Used by one thread at a time.
@@ -25,10 +34,18 @@ class Runner {
  public:
   virtual ~Runner() = default;
   virtual int rank() const = 0;
+  virtual Places places() const { return {}; }
   // Prepares for these inputs, so that output_shape() knows.
   virtual void prepare(std::span<const rt::TensorView> inputs) = 0;
   virtual std::span<const std::int64_t> output_shape(std::size_t index) const = 0;
-  virtual void run(std::span<const rt::TensorView> inputs, std::span<const rt::TensorView> outputs) = 0;
+  virtual void run(const Step& step) = 0;
+  // Memory for an output. `keep` lives as long as it does.
+  virtual Tensor make_output(rt::DType dtype, std::vector<std::int64_t> shape,
+                             std::shared_ptr<const void> keep) {
+    return make_tensor(dtype, std::move(shape), std::move(keep));
+  }
+  // The next step follows what the stream has been given so far.
+  virtual void follow(std::int64_t /*stream*/) {}
 };
 
 class Program : public std::enable_shared_from_this<Program> {
@@ -37,26 +54,29 @@ class Program : public std::enable_shared_from_this<Program> {
   const std::string& manifest() const { return manifest_; }  // JSON
   const std::vector<TensorInfo>& inputs() const { return inputs_; }
   const std::vector<TensorInfo>& outputs() const { return outputs_; }
-  // `threads`: 0 for the default, cores / ranks on this machine. User errors BR0011, BR0012 and BR0734 if this
-  // process is not one of the program's ranks; rt::ProgramErrors.
-  virtual std::unique_ptr<Runner> open(int threads) = 0;
+  // User errors BR0003 options that are not this target's, BR0011, BR0012 and BR0734 if this process is not one of the program's
+  // ranks, BR0013 and BR0735 for a device or stream that is not there; rt::ProgramErrors.
+  virtual std::unique_ptr<Runner> open(const SessionOptions& options) = 0;
+  // Reads what only the library for that device tells: bytes of inputs and outputs. Builds it if it is missing.
+  virtual void use_device(const std::string& /*device*/) {}
 
  protected:
+  void read_manifest_of(const std::string& dir);
   void read_interface();  // from manifest_
 
   std::string manifest_;
   std::vector<TensorInfo> inputs_, outputs_;
 };
 
-// The program in `dir`, whose library is built if it is missing. User errors BR0008, BR0016, BR0734 for a program that is
-// not for the CPU; rt::ProgramErrors.
+// The program in `dir`, whose library is built if it is missing; of a CUDA program when a session chooses the device. User errors
+// BR0008, BR0016; rt::ProgramErrors.
 std::shared_ptr<Program> load_program(const std::string& dir);
 
 // Runs steps by the interpreter (ir/interpreter.h), in one process for all ranks.
 class InterpretedProgram : public Program {
  public:
   InterpretedProgram(ir::Schedule schedule, const std::string& name);
-  std::unique_ptr<Runner> open(int threads) override;
+  std::unique_ptr<Runner> open(const SessionOptions& options) override;
   const ir::Schedule& schedule() const { return schedule_; }
   // All ranks at once.
   std::vector<std::vector<ir::Tensor>> run(const std::vector<std::vector<ir::Tensor>>& inputs) const;

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "analysis/check/check_traces.h"
+#include "codegen/manifest.h"
 #include "codegen/trace_json.h"
+#include "driver/program_facts.h"
 #include "explain/overlap_html.h"
 #include "explain/overlap_story.h"
 #include "explain/overlap_text.h"
@@ -18,6 +20,7 @@
 #include "passes/pass_context.h"
 #include "python/bindings.h"
 #include "python/options.h"
+#include "runtime/program.h"
 
 namespace braid::python {
 
@@ -103,6 +106,7 @@ ordered_json memory(const ir::Schedule& schedule) {
 // {"facts": JSON, "communication": text or "", "page": HTML or ""}
 std::tuple<std::string, std::string, std::string> explain_model(const nb::dict& given) {
   CompileOptions options = compile_options(given);
+  const Unfinished unfinished(given);
   const nb::gil_scoped_release released;
   ir::Schedule schedule = lower(options);
   ordered_json facts = interface(schedule);
@@ -125,6 +129,24 @@ std::tuple<std::string, std::string, std::string> explain_model(const nb::dict& 
   return {facts.dump(), explain::to_text(story),
           explain::html_page(
               story, {{"before the passes", &story.first_view}, {"after the passes", &story.last_view}})};
+}
+
+// What a compiled program's folder tells, as JSON; the kernels of CPU programs, whose library has them.
+std::string explain_program(const std::string& dir) {
+  const nb::gil_scoped_release released;
+  ProgramFacts told = program_facts(dir);
+  told.facts["collectives_in_order"] = told.collectives_in_order;
+  told.facts["collective_lines"] = told.collectives;
+  const codegen::Manifest manifest = codegen::read_manifest(dir);
+  const codegen::Target& target = codegen::target_named(manifest.target);
+  const std::filesystem::path library = std::filesystem::path(dir) / (manifest.name + target.library);
+  if (target.abi == codegen::ProgramAbi::host && std::filesystem::exists(library)) {
+    const BraidProgram& table = *rt::load_program(library.string(), manifest.id);
+    told.facts["kernels"] = ordered_json::array();
+    for (int k = 0; k < table.node_count; ++k)
+      told.facts["kernels"].push_back({{"name", table.nodes[k].name}, {"label", table.nodes[k].label}});
+  }
+  return told.facts.dump();
 }
 
 // The programs of several ranks need not have the same dims: each takes the bounds of its own.
@@ -187,6 +209,7 @@ nb::list all_operators(const std::vector<std::string>& plugins) {
 
 void bind_reports(nb::module_& module) {
   module.def("explain", &explain_model, "options"_a);
+  module.def("explain_program", &explain_program, "folder"_a);
   module.def("check", &check_files, "files"_a, "options"_a);
   module.def("operators", &all_operators, "plugins"_a);
 }

@@ -19,7 +19,7 @@ namespace {
 
 class Session {
  public:
-  Session(std::shared_ptr<Program> program, int threads)
+  Session(std::shared_ptr<Program> program, const SessionOptions& options)
       : program_(std::move(program)),
         inputs_(program_->inputs().size()),
         outputs_(program_->outputs().size()) {
@@ -34,8 +34,15 @@ class Session {
     describe("output", program_->outputs(), expected_outputs_, output_names_);
     in_.resize(inputs_.size());
     out_.resize(outputs_.size());
-    const nb::gil_scoped_release released;
-    runner_ = program_->open(threads);
+    in_on_device_.resize(inputs_.size());
+    out_on_device_.resize(outputs_.size());
+    {
+      const nb::gil_scoped_release released;
+      runner_ = program_->open(options);
+    }
+    for (auto* expected : {&expected_inputs_, &expected_outputs_}) {
+      for (Expected& e : *expected) e.places = runner_->places();
+    }
   }
 
   nb::dict run(const nb::dict& inputs, const nb::object& out, bool copy) {
@@ -46,7 +53,7 @@ class Session {
     const nb::dict results = result_tensors(inputs, given);
     {
       const nb::gil_scoped_release released;
-      runner_->run(in_, out_);
+      runner_->run({in_, out_, in_on_device_, out_on_device_});
     }
     return results;
   }
@@ -108,6 +115,14 @@ class Session {
     return value;
   }
 
+  // Of whatever it is; surrogates are escaped.
+  static std::string key_text(nb::handle key) {
+    const nb::object bytes =
+        nb::steal(PyUnicode_AsEncodedString(nb::str(key).ptr(), "utf-8", "backslashreplace"));
+    if (!bytes.is_valid()) throw nb::python_error();
+    return PyBytes_AsString(bytes.ptr());
+  }
+
   [[noreturn]] static void wrong_names(const char* role, const nb::dict& given,
                                        const std::vector<Expected>& expected) {
     std::vector<std::string> names, missing, unknown;
@@ -116,7 +131,7 @@ class Session {
       if (!given.contains(e.name.c_str())) missing.push_back(e.name);
     }
     for (nb::handle key : given.keys()) {
-      const auto name = nb::cast<std::string>(nb::str(key));
+      const std::string name = key_text(key);
       if (std::find(names.begin(), names.end(), name) == names.end()) unknown.push_back(name);
     }
     const std::string known = names.empty() ? fmt::format("the program has no {}s", role)
@@ -133,6 +148,8 @@ class Session {
       if (value == nullptr) wrong_names("input", inputs, expected_inputs_);
       inputs_[k].borrow(value, expected_inputs_[k], copy);
       in_[k] = inputs_[k].view();
+      in_on_device_[k] = inputs_[k].on_device() ? 1 : 0;
+      if (inputs_[k].producer() != kNoStream) runner_->follow(inputs_[k].producer());
     }
     if (inputs.size() != inputs_.size()) wrong_names("input", inputs, expected_inputs_);
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
@@ -201,14 +218,18 @@ class Session {
       if (outputs_[k].held()) {
         result = nb::borrow(item(given, output_names_[k]));
         out_[k] = outputs_[k].view();
+        out_on_device_[k] = outputs_[k].on_device() ? 1 : 0;
       } else if (alias >= 0) {
         result = nb::borrow(item(inputs, input_names_[static_cast<std::size_t>(alias)]));
         out_[k] = in_[static_cast<std::size_t>(alias)];
+        out_on_device_[k] = in_on_device_[static_cast<std::size_t>(alias)];
       } else {
         if (!prepared) prepare();
         prepared = true;
         const std::span<const std::int64_t> shape = runner_->output_shape(k);
-        Tensor tensor = make_tensor(program_->outputs()[k].dtype, {shape.begin(), shape.end()}, program_);
+        Tensor tensor =
+            runner_->make_output(program_->outputs()[k].dtype, {shape.begin(), shape.end()}, program_);
+        out_on_device_[k] = tensor.device != nullptr ? 1 : 0;
         out_[k] = {tensor.data.get(), tensor.dtype, shape};
         result = nb::cast(std::move(tensor));
       }
@@ -229,7 +250,27 @@ class Session {
   std::vector<nb::str> input_names_, output_names_;
   std::vector<Borrowed> inputs_, outputs_;
   std::vector<rt::TensorView> in_, out_;
+  std::vector<std::uint8_t> in_on_device_, out_on_device_;
 };
+
+std::int64_t stream_number(nb::handle stream) {
+  if (stream.is_none()) return kNoStream;
+  // PyTorch's streams have it so, CuPy's so.
+  nb::object value = nb::borrow(stream);
+  for (const char* member : {"cuda_stream", "ptr"}) {
+    if (!nb::hasattr(stream, member)) continue;
+    value = stream.attr(member);
+    break;
+  }
+  std::int64_t number = kNoStream;
+  if (nb::isinstance<nb::bool_>(value) || !nb::isinstance<nb::int_>(value) || !nb::try_cast(value, number) ||
+      number < 0) {
+    ir::user_error(
+        kWrongStream, {}, fmt::format("stream={} is not a CUDA stream", nb::repr(stream).c_str()),
+        "pass a number, such as torch.cuda.current_stream().cuda_stream, or an object that has it");
+  }
+  return number;
+}
 
 }  // namespace
 
@@ -250,6 +291,9 @@ void bind_session(nb::module_& module) {
           "are new\n"
           "Tensors. An output that is declared to be an input's memory is that input.\n"
           "copy: copy and convert inputs that cannot be passed as they are, instead of raising an Error.\n\n"
+          "On a GPU tensors are on the session's device. With a stream of the caller the step is only "
+          "enqueued there, and\n"
+          "inputs must live until it is done; without, it is done when this returns.\n\n"
           "Errors: BR0006 names, BR0723 type or shape, BR0724 a size out of bounds, BR0730 no tensor, BR0731 "
           "a\n"
           "tensor that would have to be copied, BR0732 another thread runs a step, BR0733 closed, BR0725 and "
@@ -268,8 +312,14 @@ void bind_session(nb::module_& module) {
           nb::sig("def __exit__(self, *exception: object) -> None"));
   module.def(
       "open_session",
-      [](std::shared_ptr<Program> program, int threads) { return new Session(std::move(program), threads); },
-      "program"_a, "threads"_a, nb::rv_policy::take_ownership);
+      [](std::shared_ptr<Program> program, int threads, std::string device, nb::handle stream, bool host) {
+        return new Session(
+            std::move(program),
+            {.threads = threads, .device = std::move(device), .stream = stream_number(stream), .host = host});
+      },
+      "program"_a, "threads"_a, "device"_a = "", "stream"_a = nb::none(), "host"_a = false,
+      nb::rv_policy::take_ownership);
+  module.def("default_device", &default_device, nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace braid::python

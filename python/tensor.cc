@@ -10,6 +10,7 @@
 
 #include "ir/error.h"
 #include "python/bindings.h"
+#include "python/errors.h"
 #include "python/exchange.h"
 
 namespace braid::python {
@@ -62,8 +63,84 @@ nb::tuple shape_of(const Tensor& t) {
 nb::object array_of(nb::handle self) {
   const Tensor& t = nb::cast<const Tensor&>(self);
   const std::vector<std::size_t> shape(t.shape.begin(), t.shape.end());
-  return nb::cast(nb::ndarray<nb::array_api>(t.data.get(), shape.size(), shape.data(), self, nullptr,
-                                             dlpack_type(t.dtype)));
+  const bool cuda = t.device != nullptr;
+  return nb::cast(nb::ndarray<nb::array_api>(
+      t.data.get(), shape.size(), shape.data(), self, nullptr, dlpack_type(t.dtype),
+      cuda ? nb::device::cuda::value : nb::device::cpu::value, cuda ? t.device->number() : 0));
+}
+
+[[noreturn]] void refuse_on_device(const Tensor& t, const char* what) {
+  ir::user_error(kNotPassable, {},
+                 fmt::format("the tensor is on CUDA device {}; {}", t.device->number(), what),
+                 "t.cpu() copies it to this process's memory, DLPack passes it on as it is");
+}
+
+Tensor host_copy(const Tensor& t) {
+  Tensor copy = make_tensor(t.dtype, t.shape, nullptr);
+  const nb::gil_scoped_release released;
+  if (t.device != nullptr)
+    t.device->read(copy.data.get(), t.data.get(), t.bytes());
+  else if (t.bytes() > 0)
+    std::memcpy(copy.data.get(), t.data.get(), t.bytes());
+  return copy;
+}
+
+constexpr int kDlpackCpu = 1, kDlpackCuda = 2;
+
+nb::object dlpack_of(nb::pointer_and_handle<Tensor> of, const nb::kwargs& options) {
+  const Tensor& t = *of.p;
+  const nb::handle self = of.h;
+  nb::dict rest;
+  bool wants_cpu = false;
+  std::int64_t stream = kLegacyStream;  // what None means
+  for (auto [key, value] : options) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "dl_device" && t.device != nullptr && !value.is_none()) {
+      std::pair<int, int> place;
+      if (!nb::try_cast(value, place) ||
+          (place.first != kDlpackCpu && place != std::pair(kDlpackCuda, t.device->number()))) {
+        PyErr_SetString(PyExc_BufferError, "the tensor can be exported on its own device and on the CPU");
+        throw nb::python_error();
+      }
+      wants_cpu = place.first == kDlpackCpu;
+    } else if (name == "stream") {
+      if (value.is_none()) continue;
+      if (!nb::try_cast(value, stream) || stream < -1 || (stream == 0 && t.device != nullptr)) {
+        ir::user_error(
+            kWrongStream, {},
+            fmt::format("stream={} is not a stream as DLPack numbers them", nb::repr(value).c_str()),
+            "pass None, -1, 1 or 2, or a stream's address");
+      }
+    } else {
+      rest[key] = value;
+    }
+  }
+  if (t.device == nullptr) return array_of(self).attr("__dlpack__")(**rest);
+  if (wants_cpu) return array_of(nb::cast(host_copy(t))).attr("__dlpack__")(**rest);
+  t.device->precede(stream);
+  return array_of(self).attr("__dlpack__")(**rest);
+}
+
+// Version 3 of the interface that Numba and CuPy share.
+nb::dict cuda_array_interface(const Tensor& t) {
+  constexpr const char* kTypes[rt::kDTypeCount] = {"<f4", "<f8", "<f2", "",    "|i1", "|u1", "<i2",
+                                                   "<u2", "<i4", "<u4", "<i8", "<u8", "|b1"};
+  const char* type = kTypes[static_cast<std::size_t>(t.dtype)];
+  if (t.device == nullptr || *type == '\0') {
+    PyErr_SetString(PyExc_AttributeError, t.device == nullptr ? "the tensor is in this process's memory"
+                                                              : "the interface has no bfloat16; use DLPack");
+    throw nb::python_error();
+  }
+  t.device->precede(kLegacyStream);
+  nb::dict interface;
+  interface["shape"] = shape_of(t);
+  interface["typestr"] = type;
+  interface["data"] = nb::make_tuple(
+      t.bytes() == 0 ? std::uintptr_t{0} : reinterpret_cast<std::uintptr_t>(t.data.get()), false);
+  interface["version"] = 3;
+  interface["strides"] = nb::none();
+  interface["stream"] = kLegacyStream;
+  return interface;
 }
 
 struct BufferShape {
@@ -77,6 +154,11 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   }
   const Tensor& t = *nb::inst_ptr<Tensor>(self);
+  if (t.device != nullptr) {
+    PyErr_SetString(PyExc_BufferError,
+                    "the tensor is on a CUDA device; t.cpu() copies it to this process's memory");
+    return -1;
+  }
   const char* format = format_of(t.dtype);
   if (*format == '\0' && (flags & PyBUF_FORMAT) != 0) {
     PyErr_SetString(PyExc_BufferError, "the buffer protocol has no bfloat16; use DLPack or .numpy()");
@@ -165,47 +247,68 @@ Tensor make_tensor(rt::DType dtype, std::vector<std::int64_t> shape, std::shared
   return t;
 }
 
+Tensor make_device_tensor(rt::DType dtype, std::vector<std::int64_t> shape,
+                          const std::shared_ptr<const TensorDevice>& device,
+                          std::shared_ptr<const void> keep) {
+  Tensor t{nullptr, std::move(shape), dtype, device};
+  t.data = TensorDevice::allocate(device, t.bytes(), std::move(keep));
+  return t;
+}
+
 void bind_tensor(nb::module_& module) {
   module.def("tensor_over", &tensor_over, "memory"_a, "offset"_a, "shape"_a, "dtype"_a);
   module.def("store", &store, "memory"_a, "offset"_a, "room"_a, "value"_a, "name"_a, "dtype"_a, "copy"_a);
-  nb::class_<Tensor>(
-      module, "Tensor", nb::type_slots(kSlots),
-      "An output of a step: dense, row-major, in this process's memory. numpy.asarray(t),\n"
-      "torch.from_dlpack(t) and memoryview(t) share its memory, which lives as long as any of them.")
+  nb::class_<Tensor>(module, "Tensor", nb::type_slots(kSlots),
+                     "An output of a step: dense, row-major, in this process's memory or, of a CUDA program "
+                     "on a GPU, in the\n"
+                     "device's. numpy.asarray(t), torch.from_dlpack(t) and memoryview(t) share its memory, "
+                     "which lives as long as\n"
+                     "any of them; of a device only DLPack and __cuda_array_interface__ do.")
       .def_prop_ro("shape", &shape_of, nb::for_getter(nb::sig("def shape(self) -> tuple[int, ...]")),
                    "Sizes of its axes.")
       .def_prop_ro(
           "dtype", [](const Tensor& t) { return dtype_name(t.dtype); }, "NumPy's name of the element type.")
       .def_prop_ro("nbytes", &Tensor::bytes, "Size in bytes.")
-      .def("__dlpack__",
-           [](nb::handle self, const nb::kwargs& options) {
-             return array_of(self).attr("__dlpack__")(**options);
+      .def_prop_ro(
+          "device",
+          [](const Tensor& t) {
+            return t.device == nullptr ? "cpu" : fmt::format("cuda:{}", t.device->number());
+          },
+          "Where it is: 'cpu' or 'cuda:N'.")
+      .def("__dlpack__", &dlpack_of)
+      .def("__dlpack_device__",
+           [](const Tensor& t) {
+             return t.device == nullptr ? nb::make_tuple(kDlpackCpu, 0)
+                                        : nb::make_tuple(kDlpackCuda, t.device->number());
            })
-      .def("__dlpack_device__", [](const Tensor&) { return nb::make_tuple(1, 0); })
+      .def_prop_ro("__cuda_array_interface__", &cuda_array_interface)
       .def(
           "__array__",
-          [](nb::handle self, nb::handle dtype, nb::handle copy) {
-            return nb::module_::import_("braid._convert").attr("array")(self, dtype, copy);
+          [](nb::pointer_and_handle<Tensor> self, nb::handle dtype, nb::handle copy) {
+            if (self.p->device != nullptr) refuse_on_device(*self.p, "NumPy's arrays are not");
+            return nb::module_::import_("braid._convert").attr("array")(self.h, dtype, copy);
           },
           "dtype"_a = nb::none(), "copy"_a = nb::none(),
           nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
+      .def("copy", &host_copy, "A tensor with memory of its own, in this process's memory.")
       .def(
-          "copy",
-          [](const Tensor& t) {
-            Tensor copy = make_tensor(t.dtype, t.shape, nullptr);
-            if (t.bytes() > 0) std::memcpy(copy.data.get(), t.data.get(), t.bytes());
-            return copy;
+          "cpu",
+          [](nb::pointer_and_handle<Tensor> self) {
+            return self.p->device == nullptr ? nb::borrow(self.h) : nb::cast(host_copy(*self.p));
           },
-          "A tensor with memory of its own.")
+          nb::sig("def cpu(self) -> Tensor"),
+          "This tensor if it is in this process's memory, otherwise a copy there.")
       .def(
           "numpy",
-          [](nb::handle self) {
-            return nb::module_::import_("braid._convert").attr("array")(self, nb::none(), nb::none());
+          [](nb::pointer_and_handle<Tensor> self) {
+            if (self.p->device != nullptr) refuse_on_device(*self.p, "NumPy's arrays are not");
+            return nb::module_::import_("braid._convert").attr("array")(self.h, nb::none(), nb::none());
           },
           nb::sig("def numpy(self) -> typing.Any"),
           "As a numpy.ndarray over the same memory (bfloat16: with ml_dtypes' type).")
       .def("__repr__", [](const Tensor& t) {
-        return fmt::format("braid.Tensor({}[{}])", dtype_name(t.dtype), fmt::join(t.shape, ", "));
+        return fmt::format("braid.Tensor({}[{}]{})", dtype_name(t.dtype), fmt::join(t.shape, ", "),
+                           t.device == nullptr ? "" : fmt::format(" on cuda:{}", t.device->number()));
       });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "python/device.h"
 #include "runtime/dtype.h"
 
 namespace braid::python {
@@ -14,11 +15,17 @@ struct Tensor {
   std::shared_ptr<void> data;
   std::vector<std::int64_t> shape;
   rt::DType dtype = rt::DType::f32;
+  std::shared_ptr<const TensorDevice> device = nullptr;  // whose memory it is; null: this process's
 
   std::size_t bytes() const;
 };
 
 // Uninitialised. `keep` lives as long as the tensor.
 Tensor make_tensor(rt::DType dtype, std::vector<std::int64_t> shape, std::shared_ptr<const void> keep);
+
+// The same in the memory of a device. rt::ProgramError BR0725 if there is none left.
+Tensor make_device_tensor(rt::DType dtype, std::vector<std::int64_t> shape,
+                          const std::shared_ptr<const TensorDevice>& device,
+                          std::shared_ptr<const void> keep);
 
 }  // namespace braid::python

@@ -12,6 +12,9 @@ namespace braid::python {
 namespace {
 
 constexpr int kCannotWrite = 10;
+// What the interpreter says of inputs, without a hint of its own.
+constexpr int kInterpretersInput = 701, kInterpretersBounds = 302, kInterpretersGuard = 303,
+              kInterpretersSizes = 305;
 
 void raise(const char* type, const nb::object& error) {
   PyErr_SetObject(nb::module_::import_("braid._errors").attr(type).ptr(), error.ptr());
@@ -30,8 +33,12 @@ const char* hint_for(int code) {
     case rt::kCannotOpen:
       return "compile the model again with this version of Braid";
     case rt::kWrongInput:
+    case kInterpretersInput:
       return "program.inputs and program.outputs list types and shapes";
     case rt::kWrongSize:
+    case kInterpretersBounds:
+    case kInterpretersGuard:
+    case kInterpretersSizes:
       return "program.dims lists the bounds; compile with others to run other sizes";
     case rt::kCommFailed:
       return "a rank has ended, stalled or runs another program; docs/errors.md says more";
@@ -40,21 +47,28 @@ const char* hint_for(int code) {
   }
 }
 
+// A message may quote bytes of a file or of a library's error.
+nb::object readable(std::string_view text) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
 void raise_error(int code, const std::string& message, const std::string& hint) {
-  raise("Error", nb::make_tuple(code, message.c_str(), hint.c_str()));
+  raise("Error", nb::make_tuple(code, readable(message), readable(hint)));
 }
 
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const ir::UserError& error) {
-    raise_error(error.code(), without_number(error.what(), error.hint()), error.hint());
+    raise_error(error.code(), without_number(error.what(), error.hint()),
+                error.hint().empty() ? hint_for(error.code()) : error.hint());
   } catch (const rt::ProgramError& error) {
     raise_error(error.code(), without_number(error.what(), ""), hint_for(error.code()));
   } catch (const std::filesystem::filesystem_error& error) {
     raise_error(kCannotWrite, error.what(), "check the path, its permissions and the disk");
   } catch (const ir::InternalError& error) {
-    raise("InternalError", nb::str(error.what()));
+    raise("InternalError", readable(error.what()));
   }
 }
 

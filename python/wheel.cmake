@@ -1,14 +1,15 @@
 # What the wheel holds beside Python files: the component "wheel" of the installation, which nothing else installs.
 #
 #   braid/_braid*.so        run path $ORIGIN/lib
-#   braid/lib/              the compiler, what programs are linked with, the MPI engine, and the libraries that these need and
+#   braid/lib/              the compiler, what programs are linked with, the emulated device, the MPI engine, and the libraries that these need and
 #                           that a system with g++ may lack (protobuf, fmt, oneDNN and its), each under its own name, with licences
 #   braid/include/braid/    the headers of generated programs
 set(wheel COMPONENT wheel EXCLUDE_FROM_ALL)
-add_custom_target(wheel DEPENDS braid_python braid_python_stub braid_compiler braid_runtime)
+add_custom_target(wheel DEPENDS braid_python braid_python_stub braid_compiler braid_runtime braid_emulated_device)
 install(FILES "${BRAID_PYTHON_DIR}/braid/_braid.pyi" DESTINATION braid ${wheel})
 install(TARGETS braid_python LIBRARY DESTINATION braid ${wheel})
 install(TARGETS braid_runtime ARCHIVE DESTINATION braid/lib ${wheel})
+install(TARGETS braid_emulated_device LIBRARY DESTINATION braid/lib ${wheel})
 if(TARGET braid_mpi)
   add_dependencies(wheel braid_mpi)
   install(TARGETS braid_mpi LIBRARY DESTINATION braid/lib ${wheel})

@@ -1,5 +1,6 @@
 #include "runtime/library_file.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 
 #include <cerrno>
@@ -51,6 +52,21 @@ void check_library(const std::string& path, SealNeed need, uint64_t id) {
   if (!seal) return;
   if (!seal_intact(bytes, *seal)) refuse("has been changed since it was built");
   if (id != 0 && seal->id != id) refuse("belongs to another compilation than its manifest");
+}
+
+void* open_library(const std::string& path, const std::function<bool(void* handle)>& is_it) {
+  const size_t folder = path.rfind('/') + 1;
+  void* before = nullptr;
+  // Written in another way, the linker looks at the file.
+  for (std::string spelling = path;;
+       spelling = spelling.substr(0, spelling.rfind('/') + 1) + "./" + path.substr(folder)) {
+    void* handle = ::dlopen(spelling.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) throw ProgramError(kCannotOpen, ::dlerror());
+    if (is_it(handle)) return handle;
+    if (handle == before)
+      throw ProgramError(kCannotOpen, path + " contains another program than its manifest says");
+    before = handle;
+  }
 }
 
 }  // namespace braid::rt

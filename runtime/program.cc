@@ -9,17 +9,12 @@
 
 #include "runtime/library_file.h"
 #include "runtime/mapped_file.h"
+#include "runtime/program_shapes.h"
 
 namespace braid::rt {
 namespace {
 
 std::string number(int64_t v) { return std::to_string(v); }
-
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (size_t k = 0; k < shape.size(); ++k) text += (k ? "," : "") + number(shape[k]);
-  return text + "]";
-}
 
 // Zero pages that take no memory until they are touched: steps with smaller sizes use only a part of the plan.
 class Arena {
@@ -66,18 +61,29 @@ struct DestroyInstance {
 
 }  // namespace
 
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t k = 0; k < shape.size(); ++k) text += (k ? "," : "") + number(shape[k]);
+  return text + "]";
+}
+
 ProgramError::ProgramError(int code, const std::string& message)
     : std::runtime_error("error BR0" + std::to_string(code) + ": " + message), code_(code) {}
 
 struct Program::Impl {
-  const BraidProgram* table = nullptr;
+  explicit Impl(const BraidProgram* of)
+      : table(of),
+        shapes(*of),
+        wanted(static_cast<size_t>(of->dim_count)),
+        in(static_cast<size_t>(of->input_count)),
+        out(static_cast<size_t>(of->output_count)) {}
+
+  const BraidProgram* table;
   MappedFile weights, rank_weights;
   Arena arena;
   std::unique_ptr<BraidInstance, DestroyInstance> instance;
-  bool prepared = false;
-  std::vector<int64_t> dims, wanted;  // wanted: buffer of dims_of in run
-  std::vector<int64_t> sizes;         // of all inputs, then all outputs
-  std::vector<std::span<const int64_t>> shapes;
+  ProgramShapes<BraidProgram> shapes;
+  std::vector<int64_t> wanted;  // buffer of dims_of in run
   std::vector<const void*> in;
   std::vector<void*> out;
 
@@ -89,68 +95,16 @@ struct Program::Impl {
                        std::string("program '") + table->name + "': " + table->last_error(instance.get()));
   }
 
-  void lay_out_shapes() {
-    const int tensors = table->input_count + table->output_count;
-    size_t total = 0;
-    for (int k = 0; k < tensors; ++k) total += static_cast<size_t>(info(k).rank);
-    sizes.resize(total);
-    size_t at = 0;
-    for (int k = 0; k < tensors; ++k) {
-      shapes.emplace_back(sizes.data() + at, static_cast<size_t>(info(k).rank));
-      at += static_cast<size_t>(info(k).rank);
-    }
-  }
-  const BraidTensorInfo& info(int k) const {
-    return k < table->input_count ? table->inputs[k] : table->outputs[k - table->input_count];
-  }
-
   void prepare(std::span<const int64_t> values) {
-    if (values.size() != dims.size()) {
+    if (values.size() != wanted.size()) {
       throw ProgramError(kWrongSize, std::string("program '") + table->name + "' has " +
-                                         number(static_cast<int64_t>(dims.size())) + " dimensions, " +
+                                         number(static_cast<int64_t>(wanted.size())) + " dimensions, " +
                                          number(static_cast<int64_t>(values.size())) + " were given");
     }
-    if (prepared && std::equal(values.begin(), values.end(), dims.begin())) return;
+    if (shapes.are(values)) return;
     const BraidStatus status = table->prepare(instance.get(), values.data());
     if (status != BRAID_OK) raise(status);
-    std::copy(values.begin(), values.end(), dims.begin());
-    table->sizes(dims.data(), sizes.data());
-    prepared = true;
-  }
-
-  void find_dims(std::span<const TensorView> inputs, std::vector<int64_t>& found) const {
-    for (size_t k = 0; k < found.size(); ++k) found[k] = -1;
-    for (size_t t = 0; t < inputs.size(); ++t) {
-      const BraidTensorInfo& i = table->inputs[t];
-      if (static_cast<size_t>(i.rank) != inputs[t].shape.size()) continue;  // reported below
-      for (int d = 0; d < i.rank; ++d) {
-        if (i.sizes[d].dim < 0) continue;
-        int64_t& value = found[static_cast<size_t>(i.sizes[d].dim)];
-        if (value < 0) value = inputs[t].shape[static_cast<size_t>(d)];
-      }
-    }
-    for (size_t k = 0; k < found.size(); ++k) {
-      if (found[k] < 0) found[k] = prepared ? dims[k] : table->dims[k].min;
-    }
-  }
-
-  void check(const char* what, const BraidTensorInfo& i, const TensorView& t,
-             std::span<const int64_t> want) const {
-    const auto name = [&] {
-      return std::string("program '") + table->name + "': " + what + " '" + i.name + "' ";
-    };
-    if (static_cast<BraidDType>(t.dtype) != i.dtype) {
-      throw ProgramError(kWrongInput, name() + "is " + to_string(t.dtype) + ", expected " +
-                                          to_string(static_cast<DType>(i.dtype)));
-    }
-    if (!std::equal(t.shape.begin(), t.shape.end(), want.begin(), want.end())) {
-      throw ProgramError(kWrongInput,
-                         name() + "has shape " + shape_text(t.shape) + ", expected " + shape_text(want));
-    }
-    if (t.data == nullptr && std::find(want.begin(), want.end(), 0) == want.end())
-      throw ProgramError(kWrongInput, name() + "has no data");
-    if (reinterpret_cast<uintptr_t>(t.data) % size_of(t.dtype) != 0)
-      throw ProgramError(kWrongInput, name() + "is not aligned to its type");
+    shapes.set(values);
   }
 };
 
@@ -166,8 +120,7 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
                        "the program was compiled for version " + std::to_string(table->abi_version) +
                            " of the interface, this is version " + std::to_string(BRAID_ABI_VERSION));
   }
-  auto impl = std::make_unique<Impl>();
-  impl->table = table;
+  auto impl = std::make_unique<Impl>(table);
   if (table->ranks > 1 && !options.world) {
     throw ProgramError(kWrongRanks, std::string("program '") + table->name + "' is for " +
                                         number(table->ranks) +
@@ -204,11 +157,6 @@ Program Program::open(const BraidProgram* table, const ProgramOptions& options) 
   // Pages that a step reads are mapped in again; the others were needed only once.
   impl->weights.drop();
   impl->rank_weights.drop();
-  impl->dims.assign(static_cast<size_t>(table->dim_count), 0);
-  impl->wanted = impl->dims;
-  impl->in.resize(static_cast<size_t>(table->input_count));
-  impl->out.resize(static_cast<size_t>(table->output_count));
-  impl->lay_out_shapes();
   return Program(std::move(impl));
 }
 
@@ -221,20 +169,14 @@ const BraidProgram* load_program(const std::string& library, uint64_t compilatio
     throw ProgramError(kCannotOpen, library + ": the name of a program's library must end with .so");
   check_library(path, compilation_id != 0 ? SealNeed::required : SealNeed::if_present, compilation_id);
   const std::string symbol = "braid_program_" + file.substr(0, dot);
-  void* before = nullptr;
-  // The dynamic linker answers a path under which it has loaded a library with that one, even if the file is another one by
-  // now: the model has been compiled again. Written in another way, it looks at the file.
-  for (std::string spelling = path;; spelling = spelling.substr(0, spelling.rfind('/') + 1) + "./" + file) {
-    void* handle = ::dlopen(spelling.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle) throw ProgramError(kCannotOpen, ::dlerror());
+  const BraidProgram* table = nullptr;
+  open_library(path, [&](void* handle) {
     const auto function = reinterpret_cast<BraidProgramFunction>(::dlsym(handle, symbol.c_str()));
     if (!function) throw ProgramError(kCannotOpen, library + " has no function " + symbol);
-    const BraidProgram* table = function();
-    if (compilation_id == 0 || table->compilation_id == compilation_id) return table;
-    if (handle == before)
-      throw ProgramError(kCannotOpen, library + " contains another program than its manifest says");
-    before = handle;
-  }
+    table = function();
+    return compilation_id == 0 || table->compilation_id == compilation_id;
+  });
+  return table;
 }
 
 Program Program::open(const std::string& library, const ProgramOptions& options) {
@@ -262,15 +204,13 @@ int Program::output_index(std::string_view name) const {
 void Program::prepare(std::span<const int64_t> dims) { impl_->prepare(dims); }
 
 std::vector<int64_t> Program::dims_of(std::span<const TensorView> inputs) const {
-  std::vector<int64_t> found(impl_->dims.size());
-  impl_->find_dims(inputs.first(std::min(inputs.size(), impl_->in.size())), found);
+  std::vector<int64_t> found(impl_->wanted.size());
+  impl_->shapes.find_dims(inputs.first(std::min(inputs.size(), impl_->in.size())), found);
   return found;
 }
 
-std::span<const int64_t> Program::input_shape(size_t index) const { return impl_->shapes.at(index); }
-std::span<const int64_t> Program::output_shape(size_t index) const {
-  return impl_->shapes.at(impl_->in.size() + index);
-}
+std::span<const int64_t> Program::input_shape(size_t index) const { return impl_->shapes.input(index); }
+std::span<const int64_t> Program::output_shape(size_t index) const { return impl_->shapes.output(index); }
 std::span<const std::byte> Program::arena() const {
   return {static_cast<const std::byte*>(impl_->arena.data()), impl_->table->arena_bytes};
 }
@@ -294,15 +234,15 @@ void Program::run(std::span<const TensorView> inputs, std::span<const TensorView
                                         number(static_cast<int64_t>(inputs.size())) + " and " +
                                         number(static_cast<int64_t>(outputs.size())));
   }
-  p.find_dims(inputs, p.wanted);
+  p.shapes.find_dims(inputs, p.wanted);
   p.prepare(p.wanted);
   for (size_t k = 0; k < inputs.size(); ++k) {
-    p.check("input", p.table->inputs[k], inputs[k], p.shapes[k]);
+    p.shapes.check_input(k, inputs[k]);
     p.in[k] = inputs[k].data;
   }
   for (size_t k = 0; k < outputs.size(); ++k) {
     const BraidTensorInfo& i = p.table->outputs[k];
-    p.check("output", i, outputs[k], p.shapes[inputs.size() + k]);
+    p.shapes.check_output(k, outputs[k]);
     if (i.alias_of_input >= 0 && outputs[k].data != p.in[static_cast<size_t>(i.alias_of_input)]) {
       throw ProgramError(kWrongInput, std::string("output '") + i.name + "' must be the memory of input '" +
                                           p.table->inputs[i.alias_of_input].name +

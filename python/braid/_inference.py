@@ -14,6 +14,10 @@ from ._signature import NodeArg
 
 # A size, an axis or a choice depends on the value of an input.
 DEPENDS_ON_DATA = (116, 117, 119, 545)
+# Sizes have another relation than the program assumes within its bounds: of two sizes that were equal, or one of which was 1
+# and was broadcast. All come before the step begins.
+OTHER_RELATION = (302, 303, 305, 724)
+MOST_EXACT = 8  # programs for single sizes that a session keeps
 
 
 def contents(array: Any) -> tuple[Any, ...]:
@@ -25,7 +29,8 @@ class InferenceSession:
 
     Dims without bounds in `dims` get some from the inputs of the first run, up to the next power of two, and wider ones
     when a later run needs them: each time the model is compiled again. Where a size depends on the values of inputs, it is
-    compiled for these values. As with ONNX Runtime, inputs and outputs are copied where that is needed; outputs are
+    compiled for these values. Sizes that no program with bounds can run, such as those of an axis that is broadcast in one
+    run and not in another, get a program of their own. As with ONNX Runtime, inputs and outputs are copied where that is needed; outputs are
     NumPy arrays.
 
     path_or_bytes: as the model of compile(). providers and sess_options are accepted, and change nothing but the number of
@@ -50,6 +55,7 @@ class InferenceSession:
         self._inputs, self._outputs = _signature.read(path_or_bytes)
         self._grown: dict[str, tuple[int, int]] = {}
         self._bound: dict[str, tuple[Any, ...]] = {}  # inputs that the program has as constants
+        self._exact: dict[tuple[tuple[str, int], ...], Any] = {}  # sessions for single sizes, latest use last
         self._in_use = threading.Lock()  # ONNX Runtime's sessions may be run by several threads
         self._session: Any = None
         self._names = [value.name for value in self._outputs]
@@ -88,18 +94,19 @@ class InferenceSession:
     def _run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
         import numpy as np
 
-        arrays = {name: np.asarray(value) for name, value in input_feed.items()}
+        if not isinstance(input_feed, Mapping):
+            raise Error(6, "the inputs are no dictionary", "pass {name: array}")
+        arrays = {}
+        for name, value in input_feed.items():
+            try:
+                arrays[name] = np.asarray(value)
+            except ValueError as error:
+                raise Error(730, f"input '{name}' is no array: {error}", "pass an array of NumPy") from error
         if self._bound or not self._fixed:
             for name in arrays.keys() ^ {value.name for value in self._inputs}:
                 what = f"there is no input '{name}'" if name in arrays else f"input '{name}' is missing"
                 raise Error(6, what, f"its inputs are {', '.join(v.name for v in self._inputs)}")
-        session = self._session if self._fixed else self._session_for(arrays)
-        feed = (
-            {name: value for name, value in arrays.items() if name not in self._bound}
-            if self._bound
-            else arrays
-        )
-        results = session.run(feed, copy=True)
+        results = self._results(arrays)
         if not output_names:
             output_names = self._names
         elif isinstance(output_names, str):
@@ -108,6 +115,55 @@ class InferenceSession:
             unknown = next(name for name in output_names if name not in results)
             raise Error(6, f"there is no output '{unknown}'", f"its outputs are {', '.join(results)}")
         return [np.asarray(results[name]) for name in output_names]
+
+    def _results(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        if self._fixed:
+            return self._session.run(arrays, copy=True)
+        sizes = tuple(
+            (name, size)
+            for name, size in sorted(_signature.sizes_of(self._inputs, arrays).items())
+            if name in self._named
+        )
+        if sizes not in self._exact:
+            try:
+                session = self._session_for(arrays)
+                feed = {name: value for name, value in arrays.items() if name not in self._bound}
+                return session.run(feed, copy=True)
+            except Error as error:
+                if error.code not in OTHER_RELATION or not sizes:
+                    raise
+        return self._run_exactly(sizes, arrays)
+
+    def _run_exactly(self, sizes: tuple[tuple[str, int], ...], arrays: dict[str, Any]) -> dict[str, Any]:
+        """By a program for these sizes alone, which is kept if no input became a constant of it."""
+        session = self._exact.pop(sizes, None)
+        keep = True
+        if session is None:
+            dims = {**dict(sizes), **self._dims}
+            try:
+                program = compile(self._model, dims=dims, target=self._target)
+            except Error as error:
+                if error.code not in DEPENDS_ON_DATA:
+                    raise
+                program = compile(
+                    self._model, dims=dims, target=self._target, bindable=self._contiguous(arrays)
+                )
+            names = {value.name for value in program.inputs}
+            keep = names == arrays.keys()
+            arrays = {name: value for name, value in arrays.items() if name in names}
+            session = program.session(self._threads)
+        results = session.run(arrays, copy=True)
+        if keep:
+            self._exact[sizes] = session
+            while len(self._exact) > MOST_EXACT:
+                del self._exact[next(iter(self._exact))]
+        return results
+
+    @staticmethod
+    def _contiguous(arrays: dict[str, Any]) -> dict[str, Any]:
+        import numpy as np
+
+        return {name: np.ascontiguousarray(value).reshape(value.shape) for name, value in arrays.items()}
 
     def _session_for(self, arrays: dict[str, Any]) -> Any:
         sizes = _signature.sizes_of(self._inputs, arrays)
@@ -131,15 +187,11 @@ class InferenceSession:
         return low <= size <= high
 
     def _compile(self, needed: dict[str, int], bindable: dict[str, Any]) -> None:
-        import numpy as np
-
         grown = dict(self._grown)
         for name, size in needed.items():
             low, high = grown.get(name, (1, 1))
             grown[name] = (min(low, size), max(high, 1 << (size - 1).bit_length() if size else 0))
-        contiguous = {
-            name: np.ascontiguousarray(value).reshape(value.shape) for name, value in bindable.items()
-        }
+        contiguous = self._contiguous(bindable)
         program = compile(self._model, dims={**grown, **self._dims}, target=self._target, bindable=contiguous)
         self._session = program.session(self._threads)
         self._grown = grown

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _braid
 from ._errors import Error, InternalError
+from ._options import BAD_OPTION
 
 if TYPE_CHECKING:
     from ._braid import Tensor
@@ -78,7 +79,9 @@ def beyond_standard(file: int) -> int:
 class Process:
     """One rank: its process, the memory and the connection that we share with it."""
 
-    def __init__(self, program: Program, layout: Layout, rank: int, threads: int, run_id: str) -> None:
+    def __init__(
+        self, program: Program, layout: Layout, rank: int, threads: int, device: str, run_id: str
+    ) -> None:
         memory = beyond_standard(os.memfd_create(f"braid-rank{rank}"))
         ours, theirs = (socket.socket(fileno=beyond_standard(s.detach())) for s in socket.socketpair())
         try:
@@ -92,7 +95,7 @@ class Process:
             }  # fmt: skip
             environment.pop("BRAID_ENGINE", None)  # MPI would have to start them
             package = str(pathlib.Path(__file__).absolute().parent / "__init__.py")
-            arguments = [str(theirs.fileno()), str(memory), str(program.folder), str(threads)]
+            arguments = [str(theirs.fileno()), str(memory), str(program.folder), str(threads), device]
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-c", START.format(file=package), *arguments],
                 env=environment,
@@ -154,8 +157,9 @@ def inputs_of_ranks(program: Program, inputs: Any) -> list[Mapping[str, Any]]:
 class Ranks:
     """All ranks of a program, made by program.launch(). A context manager."""
 
-    def __init__(self, program: Program, threads: int) -> None:
+    def __init__(self, program: Program, threads: int, device: str) -> None:
         self._program = program
+        program._core.use_device(device)
         self._layout = Layout(program)
         self._in_use = threading.Lock()
         run_id = f"braid-{uuid.uuid4()}"
@@ -163,7 +167,7 @@ class Ranks:
         self._finalizer = weakref.finalize(self, end_all, self._processes)
         try:
             for rank in range(program.ranks):
-                self._processes.append(Process(program, self._layout, rank, threads, run_id))
+                self._processes.append(Process(program, self._layout, rank, threads, device, run_id))
             self._collect()
         except BaseException:
             self.close()
@@ -305,9 +309,17 @@ class InterpretedRanks(Ranks):
         self._open = False
 
 
-def start(program: Program, threads: int) -> Ranks:
+def start(program: Program, threads: int, device: str) -> Ranks:
+    if program.target != "cuda" and device:
+        raise Error(
+            BAD_OPTION,
+            f"device='{device}' is for CUDA programs, and this one is for the {program.target}",
+            "leave it out, or compile with target='cuda'",
+        )
+    if device.startswith("gpu:"):
+        raise Error(
+            BAD_OPTION, f"device='{device}': each rank has a GPU of its own", "write device='gpu'"
+        )
     if program.target == "interpreter":
         return InterpretedRanks(program)
-    if program.target != "cpu":
-        program.session()  # raises, and says why
-    return Ranks(program, threads)
+    return Ranks(program, threads, device)

@@ -13,6 +13,7 @@ from ._errors import Error
 
 BAD_OPTION = 3
 GIVEN_MODEL = "the given model"
+TEMPORARY_MODEL = "braid-model-"
 
 Bounds = "int | tuple[int, int] | str | range"
 
@@ -49,11 +50,26 @@ def checked_ranks(ranks: Any) -> int:
     return ranks
 
 
+def text(what: str, value: Any) -> str:
+    """A string that can be told to the compiler. Errors: BR0003."""
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, str):
+        raise Error(BAD_OPTION, f"{what} is {value!r}, not a string", f"pass {what} as a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Error(BAD_OPTION, f"{what} is {value!r}, which is not UTF-8", "use a name in UTF-8") from None
+    if "\0" in value:
+        raise Error(BAD_OPTION, f"{what} is {value!r}, which has a zero in it", "use a name without")
+    return value
+
+
 @contextlib.contextmanager
 def model_file(model: Any) -> Iterator[str]:
     """The path of a model that is a path, bytes, or a message of the onnx package; errors name what was given."""
     if isinstance(model, (str, os.PathLike)):
-        yield os.fspath(model)
+        yield text("the model's path", model)
         return
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
@@ -63,7 +79,7 @@ def model_file(model: Any) -> Iterator[str]:
             f"a {type(model).__name__} is not a model",
             "pass a path, the bytes of an ONNX model, or an onnx.ModelProto",
         )
-    with tempfile.TemporaryDirectory(prefix="braid-") as folder:
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY_MODEL) as folder:
         path = pathlib.Path(folder, "model.onnx")
         path.write_bytes(model)
         try:
@@ -73,6 +89,16 @@ def model_file(model: Any) -> Iterator[str]:
             raise Error(error.code, message, error.hint) from None
 
 
+def mapping(what: str, value: Any) -> Mapping[Any, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise Error(BAD_OPTION, f"{what}={value!r} is not a dictionary", f"pass {what}={{name: value}}")
+    return value or {}
+
+
+def is_temporary(path: str) -> bool:
+    return path.startswith(os.path.join(tempfile.gettempdir(), TEMPORARY_MODEL))
+
+
 def options(
     path: str, ranks: int, dims: Mapping[str, Any] | None, target: str, **more: Any
 ) -> dict[str, Any]:
@@ -80,7 +106,9 @@ def options(
     return {
         "model": path,
         "ranks": checked_ranks(ranks),
-        "dims": [bounds(name, value) for name, value in (dims or {}).items()],
-        "target": target,
+        "dims": [bounds(text("a dim", name), value) for name, value in mapping("dims", dims).items()],
+        "target": text("target", target),
+        # What a signal that ends the process removes.
+        "temporary": [str(pathlib.Path(path).parent)] if is_temporary(path) else [],
         **{name: value for name, value in more.items() if value is not None},
     }

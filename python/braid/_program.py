@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _braid
+from ._device import chosen
 from ._errors import Error
-from ._options import BAD_OPTION, model_file, options
+from ._options import BAD_OPTION, mapping, model_file, options, text
 
 if TYPE_CHECKING:
     from ._launch import Ranks
@@ -24,6 +25,9 @@ DTYPES = {
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
+
+
+NO_PROGRAM = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +57,14 @@ class Program:
     def __init__(self, core: _braid.Program, folder: str | None) -> None:
         self._core = core
         self.folder = folder
-        manifest = json.loads(core.manifest)
+        try:
+            self._read(json.loads(core.manifest))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise Error(
+                NO_PROGRAM, f"{folder}: not the manifest of a compiled program: {error!r}", "compile the model again"
+            ) from None
+
+    def _read(self, manifest: Any) -> None:
         self.name: str = manifest["name"]
         self.target: str = manifest["target"]
         self.ranks: int = manifest["ranks"]
@@ -68,22 +79,33 @@ class Program:
             live_peak=planned.get("live_peak_bytes", 0),
         )
 
-    def session(self, threads: int | None = None) -> _braid.Session:
+    def session(
+        self, threads: int | None = None, *, device: str | None = None, stream: Any = None
+    ) -> _braid.Session:
         """Opens the program in this process: as its one rank, or as the rank that torchrun, mpirun or srun made of it.
 
         threads: of each step; by default as many as OpenMP chooses, or cores / ranks on this machine.
-        Errors: BR0721 and BR0725 it cannot be opened, BR0011, BR0726 and BR0734 the ranks are not there.
-        """
-        return _braid.open_session(self._core, checked_threads(threads))
+        device: of CUDA programs: "gpu", "gpu:N", or "emulated", which takes and gives arrays in this process's memory; by
+        default "gpu" if there is one.
+        stream: a CUDA stream of yours, as a number or as PyTorch's and CuPy's objects: steps follow what it was given before,
+        and run() only enqueues them. By default run() returns when its step is done.
 
-    def launch(self, threads: int | None = None) -> Ranks:
+        Errors: BR0721 and BR0725 it cannot be opened, BR0011, BR0726 and BR0734 the ranks are not there, BR0013 there is no
+        such GPU, BR0735 no such stream.
+        """
+        where = chosen(self, device, 2)
+        # The emulated device takes and gives arrays of NumPy.
+        return _braid.open_session(self._core, checked_threads(threads), where, stream, where == "emulated")
+
+    def launch(self, threads: int | None = None, *, device: str | None = None) -> Ranks:
         """Starts all ranks of the program as processes on this machine.
 
-        threads: per rank; by default cores / ranks. Errors: BR0007 with the rank that could not start.
+        threads: per rank; by default cores / ranks. device: as of session(), but each rank has a GPU of its own.
+        Errors: BR0007 with the rank that could not start.
         """
         from ._launch import start
 
-        return start(self, checked_threads(threads))
+        return start(self, checked_threads(threads), chosen(self, device, 2))
 
     def __repr__(self) -> str:
         def tensors(specs: Sequence[TensorSpec]) -> str:
@@ -127,6 +149,7 @@ def compile(  # noqa: A001
     name: str | None = None,
     plugins: Sequence[str] | None = None,
     bindable: Mapping[str, Any] | None = None,
+    devices: int | None = None,
 ) -> Program:
     """Compiles a model.
 
@@ -138,17 +161,25 @@ def compile(  # noqa: A001
     aliases: {output: input} that share memory, such as a cache that grows in place.
     passes, machine, memory_cap (bytes), plugins: as of `braid compile`.
     bindable: values of inputs that become constants if a size, an axis or a choice depends on them.
+    devices: 1; to split a plain model over several is not supported yet.
 
     Errors: BR0003 an option; 1xx to 3xx the model; 5xx the passes; BR0603 the host compiler.
     """
+    if devices is not None and (isinstance(devices, bool) or devices != 1):
+        raise Error(
+            BAD_OPTION,
+            f"devices={devices!r}: a plain model cannot be split over devices yet",
+            'split it when exporting, one file per rank, and pass "model.rank{rank}.onnx" with ranks=',
+        )
     more = {
-        "aliases": list(aliases.items()) if aliases else None,
+        "aliases": [(text("an output of aliases", o), text("an input of aliases", i)) for o, i in mapping("aliases", aliases).items()]
+        or None,
         "passes": passes,
         "machine": machine,
         "memory_cap": memory_cap,
-        "name": name,
+        "name": None if name is None else text("name", name),
         "plugins": list(plugins) if plugins else None,
-        "bindable": dict(bindable) if bindable else None,
+        "bindable": {text("an input of bindable", i): v for i, v in mapping("bindable", bindable).items()} or None,
     }
     with model_file(model) as path:
         given = options(path, ranks, dims, target, **more)
@@ -157,10 +188,11 @@ def compile(  # noqa: A001
                 raise Error(BAD_OPTION, "the interpreter's programs have no folder", "leave output= out")
             return Program(_braid.compile_for_interpreter(given), None)
         if output is not None:
-            folder = os.fspath(output)
+            folder = text("output", output)
             return Program(_braid.compile({**given, "output": folder}), folder)
         folder = tempfile.mkdtemp(prefix="braid-")
         try:
+            given["temporary"] = [*given["temporary"], folder]
             program = Program(_braid.compile({**given, "output": folder}), folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -180,5 +212,5 @@ def load(folder: str | os.PathLike[str]) -> Program:
 
     Errors: BR0008 no program, BR0016 an unfinished one, BR0721 one of another version.
     """
-    path = os.fspath(folder)
+    path = text("the folder", folder)
     return Program(_braid.load(path), path)

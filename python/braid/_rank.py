@@ -55,7 +55,7 @@ def answer(connection: Connection, work: Callable[[], Any]) -> None:
 
 
 def main() -> None:
-    connection, memory_file, folder, threads = sys.argv[1:5]
+    connection, memory_file, folder, threads, device = sys.argv[1:6]
     parent = Connection(int(connection))
     memory = mmap.mmap(int(memory_file), 0)
     os.close(int(memory_file))
@@ -63,7 +63,11 @@ def main() -> None:
 
     def start() -> None:
         program = load(folder)
-        opened.extend([program, program.session(int(threads) or None)])
+        if device:
+            program._core.use_device(device)  # Layout needs it
+        # On a GPU, too, tensors come and go through host memory here.
+        session = _braid.open_session(program._core, int(threads), device, None, True)
+        opened.extend([program, session])
 
     answer(parent, start)
     if opened:

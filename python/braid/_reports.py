@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from . import _braid
 from ._errors import Error
-from ._options import BAD_OPTION, model_file, options
-from ._program import DTYPES, Program
+from ._options import BAD_OPTION, model_file, options, text
+from ._program import DTYPES, NO_PROGRAM, Program
 
 
 class Explanation:
@@ -70,6 +70,56 @@ class Explanation:
         return table + frame
 
 
+class ProgramExplanation(Explanation):
+    """What the folder of a compiled program tells, as `braid explain DIR` does: print it, or show it in a notebook.
+
+    data: name, target, ranks, dims, inputs, outputs, planned (bytes of a rank), weight_bytes of all ranks, collectives by kind and in
+    the order of issue, files; and kernels, of a CPU program whose library is built.
+    """
+
+    def __init__(self, facts: str) -> None:
+        super().__init__(facts, "", "")
+        self._lines = self.data.pop("collective_lines")
+        try:
+            self._told = self._read()
+        except (AttributeError, KeyError, TypeError) as error:
+            raise Error(
+                NO_PROGRAM, f"not the manifest of a compiled program: {error!r}", "compile the model again"
+            ) from None
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return self._told
+
+    def _read(self) -> list[tuple[str, str]]:
+        def tensor(t: Mapping[str, Any]) -> str:
+            sizes = ", ".join(str(size) for size in t["shape"])
+            return f"{t['dtype']}[{sizes}]" + ", written by a step" * t.get("written", False)
+
+        d = self.data
+        rows = [("program", f"{d['name']} for {d['target']}, {d['ranks']} rank{'s' * (d['ranks'] > 1)}")]
+        rows += [(f"dim {dim['name']}", f"{dim['min']} to {dim['max']}") for dim in d["dims"]]
+        rows += [(f"input {t['name']}", tensor(t)) for t in d["inputs"]]
+        rows += [(f"output {t['name']}", tensor(t)) for t in d["outputs"]]
+        rows.append(("weights, of all ranks", f"{d['weight_bytes']:,} bytes"))
+        rows += [
+            (f"memory of a rank: {name.replace('_', ' ')}", f"{size:,}")
+            for name, size in d.get("planned", {}).items()
+            if isinstance(size, int)
+        ]
+        rows += [(f"collective {place}", line) for place, line in enumerate(self._lines)]
+        rows += [
+            (f"kernel {place}", f"{kernel['name']} {kernel['label']}")
+            for place, kernel in enumerate(d.get("kernels", []))
+        ]
+        for file in d["files"]:
+            size = file["bytes"]
+            rows.append((f"file {file['name']}", "not built" if size is None else f"{size:,} bytes"))
+        return rows
+
+    def __repr__(self) -> str:
+        return f"<braid.Explanation of the program {self.data['name']}>"
+
+
 class Certificate(NamedTuple):
     """A proof that ranks agree on their collectives and cannot deadlock. str() gives it as `braid check` does."""
 
@@ -94,7 +144,7 @@ class Operator(NamedTuple):
 
 
 def explain(
-    model: str | os.PathLike[str] | bytes | Any,
+    model: str | os.PathLike[str] | bytes | Program | Any,
     *,
     ranks: int = 1,
     dims: Mapping[str, Any] | None = None,
@@ -103,7 +153,19 @@ def explain(
     machine: str | None = None,
     memory_cap: int | None = None,
 ) -> Explanation:
-    """Compiles a model up to its source and tells what became of it. Arguments and errors: as of compile()."""
+    """Compiles a model up to its source and tells what became of it. Arguments and errors: as of compile().
+
+    Of a compiled program or its folder it tells what that holds; such a program has its arguments in it.
+    """
+    folder = model.folder if isinstance(model, Program) else model
+    if isinstance(model, Program) and folder is None:
+        raise Error(BAD_OPTION, "a program of the interpreter has no folder", "explain its model")
+    if isinstance(folder, (str, os.PathLike)) and os.path.isdir(text("the folder", folder)):
+        if ranks != 1 or dims or target != "cpu" or passes or machine or memory_cap is not None:
+            raise Error(
+                BAD_OPTION, f"{os.fspath(folder)} is a compiled program", "leave out what is for models"
+            )
+        return ProgramExplanation(_braid.explain_program(os.fspath(folder)))
     with model_file(model) as path:
         given = options(path, ranks, dims, target, passes=passes, machine=machine, memory_cap=memory_cap)
         return Explanation(*_braid.explain(given))
@@ -122,10 +184,12 @@ def check(
     Errors: BR0900 the ranks disagree, BR0901 they can deadlock, BR0902 they are not the ranks of one program, each with a
     witness; and those of compile().
     """
+    if not models:
+        raise Error(BAD_OPTION, "there is nothing to check", "pass a program, a model, or one for each rank")
     given = options("", ranks, dims, target, passes=passes)
     paths = []
     for model in models:
-        path = model.folder if isinstance(model, Program) else os.fspath(model)
+        path = model.folder if isinstance(model, Program) else text("a model's path", model)
         if path is None:
             raise Error(BAD_OPTION, "a program of the interpreter has no folder", "check its model")
         paths.append(path)

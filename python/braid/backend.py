@@ -72,6 +72,25 @@ class BraidRep(BackendRep):
         return namedtupledict("Outputs", [value.name for value in self._outputs])(*arrays)
 
 
+def inputs_of(node: Any, inputs: Sequence[Any]) -> dict[str, Any]:
+    """The inputs of one operator by name. A missing optional one is None or left out; one that is given twice must be the
+    same. Errors: BR0006."""
+    names = list(node.input) if len(inputs) == len(node.input) else [name for name in node.input if name]
+    if len(inputs) != len(names):
+        raise Error(6, f"{len(inputs)} inputs for {len(names)}", f"its inputs are {', '.join(names)}")
+    values: dict[str, Any] = {}
+    for name, value in zip(names, inputs):
+        if value is None and name:
+            raise Error(6, f"input '{name}' is None", "name it '' in the node, or give its value")
+        if value is not None and not name:
+            raise Error(6, "a value was given for an input that the node leaves out", "pass None there")
+        if name in values and value is not values[name]:
+            raise Error(6, f"input '{name}' was given twice, as two objects", "pass the same array twice")
+        if name:
+            values[name] = value
+    return values
+
+
 class BraidBackend(Backend):
     @classmethod
     def prepare(
@@ -106,9 +125,9 @@ class BraidBackend(Backend):
                 name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
             )
 
-        arrays = [np.asarray(value) for value in inputs]
-        names = [name for name in node.input if name]
-        given = [info(name, a.dtype, a.shape) for name, a in zip(names, arrays)]
+        values = inputs_of(node, inputs)
+        arrays = {name: np.asarray(value) for name, value in values.items()}
+        given = [info(name, a.dtype, a.shape) for name, a in arrays.items()]
         outputs = [name for name in node.output if name]
         version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         opsets = [helper.make_opsetid(node.domain, version)]
@@ -124,7 +143,7 @@ class BraidBackend(Backend):
             declared = [info(name, *o) for name, o in zip(outputs, outputs_info)]
         graph = helper.make_graph([node], "node", given, declared)
         model = helper.make_model(graph, opset_imports=opsets)
-        return cls.prepare(model, device, **kwargs).run(arrays)
+        return cls.prepare(model, device, **kwargs).run(list(arrays.values()))
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

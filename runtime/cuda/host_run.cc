@@ -1,182 +1,59 @@
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/cuda/api.h"
-#include "runtime/cuda/host_comm.h"
+#include "runtime/cuda/host_rank.h"
 #include "runtime/cuda/host_threads.h"
 #include "runtime/cuda_host.h"
 #include "runtime/dtype.h"
 
 namespace {
 
-// One rank: its resources and its progress.
-class Rank {
+// One rank: its memory and its steps.
+class Rank : public braid::rt::cuda::HostRank {
  public:
   Rank(const BraidCudaHostRun& run, const BraidCudaHostPeers& peers)
-      : run_(run),
-        program_(*run.program),
-        peers_(peers),
-        rank_(peers.rank),
-        mine_(run.peers != nullptr ? 0 : rank_) {}
+      : HostRank(options_of(run, peers)), run_(run), mine_(run.peers != nullptr ? 0 : rank_) {}
   ~Rank() {
-    if (instance_ != nullptr) program_.destroy(instance_);
+    release_instance();
     // What the device may still run uses the rest, and freeing it would wait for ever: it is left to the end of the process.
-    if (run_.peers != nullptr && status_ != BRAID_OK && running_) {
-      comm_.release(false, giving_up());
-      return;
-    }
+    if (run_.peers != nullptr && status() != BRAID_OK && running_) return;
     for (void* memory : memory_) cudaFree(memory);
     for (const auto* events : {&begins_, &ends_}) {
       for (cudaEvent_t event : *events) cudaEventDestroy(event);
     }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
-    comm_.release(status_ == BRAID_OK, giving_up());
   }
 
   // A rank that cannot begin must not be waited for in a step.
   // One that is done keeps its communicator until the others are, too.
   bool run() {
-    return make() && all_at(1, run_.timeout_ms) && copy_in() && steps() && copy_out() &&
+    return make() && begin() && all_at(1, run_.timeout_ms) && copy_in() && steps() && copy_out() &&
            all_at(kFinished, time_of(run_.steps + 1));
   }
 
-  BraidStatus status() const { return status_; }
-  const std::string& message() const { return message_; }
-  bool by_itself() const { return !consequence_; }
-
  private:
-  using Clock = std::chrono::steady_clock;
-
-  bool ok(cudaError_t e, const char* call) {
-    return e == cudaSuccess || fail(BRAID_LIBRARY_ERROR, std::string(call) + ": " + cudaGetErrorString(e));
-  }
-  bool ok(ncclResult_t e, const char* call) {
-    return e == ncclSuccess || fail(BRAID_COMM_ERROR, std::string(call) + ": " + ncclGetErrorString(e));
-  }
-  bool ok(BraidStatus e) {
-    if (e == BRAID_COMM_ERROR) return fail_together(program_.last_error(instance_));
-    return e == BRAID_OK || fail(e, program_.last_error(instance_));
-  }
-  bool fail(BraidStatus status, const std::string& message, bool consequence = false) {
-    status_ = status;
-    consequence_ = consequence;
-    message_ = run_.peers != nullptr ? message : "rank " + std::to_string(rank_) + ": " + message;
-    peers_.failed(peers_.user, message.c_str(), consequence);
-    return false;
-  }
-  // What may have failed because of another rank.
-  bool fail_together(const std::string& message, bool consequence = false) {
-    char text[kText] = "";
-    const int found = peers_.missing(peers_.user, overdue(), text, sizeof text);
-    const bool missing = found > 0;  // negative: the others wait for this rank
-    const bool said = found == 0 || message.find(text) != std::string::npos;
-    // What fails in `create` fails on all ranks because of the first.
-    const bool after = instance_ == nullptr && peers_.lost(peers_.user) != 0;
-    return fail(BRAID_COMM_ERROR, said ? message : message + ": " + text, consequence || missing || after);
+  static Options options_of(const BraidCudaHostRun& run, const BraidCudaHostPeers& peers) {
+    const BraidCudaHostRank& mine = run.ranks[run.peers != nullptr ? 0 : peers.rank];
+    Options options;
+    options.program = run.program;
+    options.weights = run.weights;
+    options.weights_bytes = run.weights_bytes;
+    options.rank_weights = mine.rank_weights;
+    options.rank_weights_bytes = mine.rank_weights_bytes;
+    options.peers = peers;
+    options.name_the_rank = run.peers == nullptr;
+    options.timeout_ms = run.timeout_ms;
+    options.progress = run.progress;
+    options.progress_user = run.progress_user;
+    return options;
   }
 
-  // When to stop waiting for other ranks: one is lost, or the time is over, which begins now.
-  std::function<bool()> giving_up() const {
-    return [this, begin = Clock::now()] {
-      return peers_.lost(peers_.user) != 0 ||
-             (run_.timeout_ms >= 0 && Clock::now() - begin > std::chrono::milliseconds(run_.timeout_ms));
-    };
-  }
-
-  bool make() {
-    int devices = 0;
-    return ok(cudaGetDeviceCount(&devices), "cudaGetDeviceCount") &&
-           ok(cudaSetDevice(peers_.local_rank % devices), "cudaSetDevice") && make_comm() && create();
-  }
-
-  bool make_comm() {
-    ncclUniqueId id = {};
-    char text[kText] = "";
-    if (rank_ == 0 && !ok(ncclGetUniqueId(&id), "ncclGetUniqueId")) return false;
-    if (peers_.broadcast(peers_.user, &id, sizeof id, text, sizeof text) == 0)
-      return fail(BRAID_COMM_ERROR, text, true);
-    const ncclResult_t e = comm_.make(program_.ranks, id, rank_, giving_up());
-    return e == ncclSuccess ||
-           fail_together(std::string("the communicator cannot be made: ") +
-                             (e == ncclInProgress ? "ranks are missing" : ncclGetErrorString(e)),
-                         e == ncclInProgress);
-  }
-
-  bool all_at(uint64_t progress, int64_t timeout_ms) {
-    char text[kText] = "";
-    peers_.reached(peers_.user, progress);
-    return peers_.await_all(peers_.user, progress, timeout_ms, text, sizeof text) != 0 ||
-           fail(BRAID_COMM_ERROR, text, true);
-  }
-
-  // In milliseconds, how long this many steps may take together.
-  int64_t time_of(int steps) const {
-    constexpr int64_t kYearMs = 365LL * 24 * 3600 * 1000;  // as good as for ever, and may be added to a time
-    const int64_t count = std::max(steps, 1);
-    return run_.timeout_ms < 0 ? kYearMs : std::min(run_.timeout_ms, kYearMs / count) * count;
-  }
-
-  // From now on a wait is overdue after this time.
-  void wait_for(int64_t ms) { question_ = Clock::now() + std::chrono::milliseconds(ms); }
-  void wait_no_more() { question_ = Clock::time_point::max(); }
-  bool overdue() const { return Clock::now() > question_; }
-
-  // Waits for the latest `steps` steps. One that is overdue has failed if a rank is missing; otherwise all of them may
-  // together take as long as that many. Looks are short, as a lost rank is known here before the step is overdue.
-  bool await(int steps = 1) {
-    wait_for(time_of(steps));
-    for (;;) {
-      const BraidStatus e = program_.synchronize(instance_, kLookMs);
-      if (e == BRAID_OK) return running_ = false, wait_no_more(), true;
-      if (program_.status(instance_) != BRAID_OK) return ok(e);  // otherwise it is only not done yet
-      if (overdue())
-        return fail_together("the step is not done after " + std::to_string(run_.timeout_ms) + " ms");
-    }
-  }
-
-  // BraidCudaCreateInfo's: nobody is missing before a rank is lost or a wait is overdue.
-  static int missing(void* user, int step_overdue, char* text, uint64_t bytes) {
-    Rank& self = *static_cast<Rank*>(user);
-    const BraidCudaHostPeers& peers = self.peers_;
-    if (step_overdue != 0) self.question_ = Clock::time_point::min();
-    const bool overdue = self.overdue();
-    return overdue || lost(user) != 0 ? peers.missing(peers.user, overdue, text, bytes) : 0;
-  }
-  static void device_at(void* user, uint64_t step, uint64_t collectives) {
-    const BraidCudaHostPeers& peers = static_cast<const Rank*>(user)->peers_;
-    peers.device_at(peers.user, step, collectives);
-  }
-  static int lost(void* user) {
-    const BraidCudaHostPeers& peers = static_cast<const Rank*>(user)->peers_;
-    return peers.lost(peers.user);
-  }
-
-  bool create() {
-    const BraidCudaHostRank& mine = run_.ranks[mine_];
-    BraidCudaCreateInfo info = {};
-    info.abi_version = BRAID_CUDA_ABI_VERSION;
-    info.struct_size = sizeof(info);
-    info.weights = run_.weights;
-    info.weights_bytes = run_.weights_bytes;
-    info.rank_weights = mine.rank_weights;
-    info.rank_weights_bytes = mine.rank_weights_bytes;
-    info.comm = comm_.get();
-    info.progress = run_.progress;
-    info.progress_user = run_.progress_user;
-    info.missing = missing;
-    info.lost = lost;
-    info.device_at = device_at;
-    info.missing_user = this;
-    info.timeout_ms = run_.timeout_ms;
-    wait_for(time_of(1));
-    if (!ok(program_.create(&info, &instance_))) return false;
-    wait_no_more();
+  bool begin() {
     return ok(program_.prepare(instance_, run_.dims)) &&
            ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
@@ -321,27 +198,15 @@ class Rank {
   }
 
   static constexpr int kTimedAtOnce = 256;
-  static constexpr int kLookMs = 50;  // between two looks at the other ranks
-  static constexpr size_t kText = 4096;
-  static constexpr uint64_t kFinished = UINT64_MAX;  // progress
 
   const BraidCudaHostRun& run_;
-  const BraidCudaProgram& program_;
-  const BraidCudaHostPeers peers_;
-  const int rank_, mine_;  // in the program, in the arrays of the run
-  braid::rt::cuda::HostComm comm_;
+  const int mine_;  // in the arrays of the run
   cudaStream_t stream_ = nullptr;
-  BraidCudaInstance* instance_ = nullptr;
   std::vector<void*> memory_;
   std::vector<const void*> inputs_;
   std::vector<size_t> input_bytes_;
   std::vector<void*> outputs_;
   std::vector<cudaEvent_t> begins_, ends_;  // of the latest steps
-  BraidStatus status_ = BRAID_OK;
-  Clock::time_point question_ = Clock::time_point::max();  // from when on a wait asks who is missing
-  bool running_ = false;                                   // steps that may not be done
-  bool consequence_ = false;                               // of another rank's failure
-  std::string message_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 
 #include "codegen/temp_dir.h"
 
@@ -31,10 +32,10 @@ class Leftovers : public ::testing::Test {
     return (dir_ / name).string();
   }
   // The signal that ended a process that does this and then gets `signal`.
-  static int end_of(int signal, const std::function<void()>& body) {
+  static int end_of(int signal, const std::function<void()>& body, bool for_good = true) {
     const pid_t child = ::fork();
     if (child == 0) {
-      end_cleanly_on_signals();
+      if (for_good) end_cleanly_on_signals();
       body();
       ::raise(signal);
       ::_exit(0);
@@ -113,6 +114,36 @@ TEST_F(Leftovers, OfATemporaryFolderAreItsContents) {
   std::ifstream(note) >> path;
   ASSERT_NE(path, "");
   EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(Leftovers, GoInTheScopeOfALibraryCallAndNotAfterIt) {
+  for (const bool within : {true, false}) {
+    EXPECT_EQ(end_of(
+                  SIGTERM,
+                  [&] {
+                    auto scope = std::make_unique<EndsCleanly>();
+                    const auto inner = std::make_unique<EndsCleanly>();
+                    static const Leftover file(write("file"));
+                    if (within) (void)scope.release();  // the inner one ends, this does not
+                    scope.reset();
+                  },
+                  false),
+              SIGTERM);
+    EXPECT_EQ(fs::exists(dir_ / "file"), !within);
+  }
+}
+
+TEST_F(Leftovers, AHandlerOfTheApplicationStaysInItsPlace) {
+  EXPECT_EQ(end_of(
+                SIGTERM,
+                [&] {
+                  ::signal(SIGTERM, [](int) { ::raise(SIGKILL); });
+                  static const EndsCleanly scope;
+                  static const Leftover file(write("file"));
+                },
+                false),
+            SIGKILL);
+  EXPECT_TRUE(fs::exists(dir_ / "file"));
 }
 
 }  // namespace

@@ -23,6 +23,11 @@ for target in ("cpu", "interpreter"):
         y = session.run({"x": floats([1, 2, 3], 1, 3)})["y"]
     assert memoryview(y).tolist() == [[17.0, 21.0]], memoryview(y).tolist()
 
+# A CUDA program, on the emulated device, which is in the package as well.
+with braid.compile(model, dims={"batch": (1, 4)}, target="cuda").session(device="emulated") as session:
+    y = session.run({"x": floats([1, 2, 3], 1, 3)})["y"]
+assert memoryview(y).tolist() == [[17.0, 21.0]], memoryview(y).tolist()
+
 with braid.compile(reduce_model, ranks=2).launch(threads=1) as ranks:
     for rank in ranks.run({"x": floats([1, 2, 3, 4], 4)}):
         assert memoryview(rank["y"]).tolist() == [2.0, 4.0, 6.0, 8.0]
@@ -37,7 +42,7 @@ else:
     raise AssertionError("a compiler that fails gave a program")
 
 mapped = {line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if "/" in line}
-ours = ("libbraid.so", "libprotobuf", "libfmt", "libdnnl", "libOpenCL")
+ours = ("libbraid.so", "libbraid_emulated", "libprotobuf", "libfmt", "libdnnl", "libOpenCL")
 for path in mapped:
     name = pathlib.Path(path).name
     assert not name.startswith("libmpi"), path

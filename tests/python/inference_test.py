@@ -70,6 +70,44 @@ class Inference(TestCase):
             braid.InferenceSession(models.elementwise(op="NoSuch", shape=(2,)).SerializeToString())
 
 
+class Broadcast(TestCase):
+    def test_a_dim_that_was_broadcast_may_grow_and_shrink_again(self):
+        model = models.model(
+            [helper.make_node("Add", ["a", "b"], ["s"]), helper.make_node("Mul", ["s", "s"], ["y"])],
+            {"a": (TensorProto.FLOAT, ("m", 3)), "b": (TensorProto.FLOAT, ("n", 3))},
+            {"y": (TensorProto.FLOAT, (None, 3))},
+        )
+        mine, theirs = both(model)
+        random = np.random.default_rng(3)
+        for m, n in ((1, 4), (4, 4), (4, 1), (1, 4), (1, 1), (7, 7), (7, 1), (1, 9), (2, 2), (4, 1)):
+            feed = {"a": random.random((m, 3), np.float32), "b": random.random((n, 3), np.float32)}
+            np.testing.assert_allclose(mine.run(None, feed)[0], theirs.run(None, feed)[0], rtol=1e-6)
+        for m, n in ((2, 3), (3, 5)):
+            with self.assertRaises(braid.Error):
+                mine.run(None, {"a": np.ones((m, 3), np.float32), "b": np.ones((n, 3), np.float32)})
+        self.assertLessEqual(len(mine._exact), 8)
+        feed = {"a": np.ones((4, 3), np.float32), "b": np.ones((1, 3), np.float32)}
+        np.testing.assert_allclose(mine.run(None, feed)[0], theirs.run(None, feed)[0])
+
+    def test_random_sizes_of_three_inputs(self):
+        model = models.model(
+            [helper.make_node("Add", ["a", "b"], ["s"]), helper.make_node("Sub", ["s", "c"], ["y"])],
+            {name: (TensorProto.FLOAT, (f"{name}0", f"{name}1")) for name in "abc"},
+            {"y": (TensorProto.FLOAT, (None, None))},
+        )
+        seed = 5
+        random = np.random.default_rng(seed)
+        mine, theirs = both(model, target="interpreter")
+        for _ in range(30):
+            sizes = random.integers(1, 5, 2)
+            feed = {
+                name: random.random([s if random.random() < 0.6 else 1 for s in sizes], np.float32)
+                for name in "abc"
+            }
+            result, expected = mine.run(None, feed)[0], theirs.run(None, feed)[0]
+            np.testing.assert_allclose(result, expected, rtol=1e-6, err_msg=f"seed {seed}: {[v.shape for v in feed.values()]}")
+
+
 class Backend(TestCase):
     def test_run_model_and_run_node(self):
         x = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -80,6 +118,22 @@ class Backend(TestCase):
         for outputs_info in (None, [(np.float32, (8, 3))]):
             c = braid.backend.run_node(node, [x, x], outputs_info=outputs_info, target="interpreter")
             np.testing.assert_array_equal(c[0], np.concatenate([x, x]))
+
+    def test_run_node_with_an_input_twice_or_left_out(self):
+        x = np.arange(4, dtype=np.float32)
+        node = helper.make_node("Add", ["x", "x"], ["y"])
+        (y,) = braid.backend.run_node(node, [x, x], target="interpreter")
+        np.testing.assert_array_equal(y, 2 * x)
+        with self.refused("BR0006", "twice"):
+            braid.backend.run_node(node, [x, x + 1], target="interpreter")
+        node = helper.make_node("Clip", ["x", "", "most"], ["y"])
+        most = np.array(2, np.float32)
+        for inputs in ([x, most], [x, None, most]):
+            (y,) = braid.backend.run_node(node, inputs, target="interpreter")
+            np.testing.assert_array_equal(y, np.minimum(x, 2))
+        for inputs, words in (([x], "inputs for"), ([None, None, most], "None"), ([x, most, most], "leaves out")):
+            with self.refused("BR0006", words):
+                braid.backend.run_node(node, inputs, target="interpreter")
 
     def test_what_is_not_implemented_is_a_skipped_test_and_an_error(self):
         rep = braid.backend.prepare(models.elementwise(op="NoSuch", shape=(2,)))

@@ -1,6 +1,7 @@
 """explain, check and ops."""
 
 import json
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -43,6 +44,36 @@ class Explain(TestCase):
         self.assertIn("<iframe", explanation._repr_html_())
         with self.refused("BR0553", "no_machine"):
             braid.explain(models.all_reduce(), ranks=2, machine="no_machine")
+
+
+class ExplainProgram(TestCase):
+    def test_a_folder_is_explained_as_on_the_command_line(self):
+        for target in ("cpu", "cuda"):
+            program = braid.compile(models.all_reduce(), ranks=2, target=target)
+            told = subprocess.check_output(
+                [os.environ["BRAID_PROGRAM"], "explain", program.folder, "--json"], text=True
+            )
+            theirs = json.loads(told)
+            for given in (program, program.folder, pathlib.Path(program.folder)):
+                explanation = braid.explain(given)
+                for key in ("name", "target", "ranks", "dims", "inputs", "outputs", "planned", "weight_bytes", "collectives", "collectives_in_order"):  # fmt: skip
+                    self.assertEqual(explanation.data[key], theirs[key], key)
+                self.assertEqual("kernels" in explanation.data, target == "cpu")
+                for text in (str(explanation), explanation._repr_html_()):
+                    self.assertIn("all_reduce", text)
+                    self.assertIn("f32[4]", text)
+                self.assertEqual(explanation.page, "")
+                self.assertIn(program.name, repr(explanation))
+
+    def test_what_is_no_program_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder, self.refused("BR0008"):
+            braid.explain(folder)
+        program = braid.compile(models.linear(4), target="interpreter")
+        with self.refused("BR0003", "interpreter"):
+            braid.explain(program)
+        program = braid.compile(models.linear(4))
+        with self.refused("BR0003", "compiled program"):
+            braid.explain(program, dims={"batch": 4})
 
 
 class Check(TestCase):

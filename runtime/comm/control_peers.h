@@ -4,9 +4,9 @@
 #include "runtime/comm/control_channel.h"
 #include "runtime/cuda_host.h"
 
-namespace braid::cli {
+namespace braid::rt {
 
 // The channel must outlive the result.
-BraidCudaHostPeers control_peers(rt::ControlChannel& channel, int local_rank);
+BraidCudaHostPeers control_peers(ControlChannel& channel, int local_rank);
 
-}  // namespace braid::cli
+}  // namespace braid::rt

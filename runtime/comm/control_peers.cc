@@ -1,23 +1,23 @@
-#include "cli/control_peers.h"
+#include "runtime/comm/control_peers.h"
 
 #include <cstddef>
 #include <cstdio>
 #include <span>
 #include <string>
 
-namespace braid::cli {
+namespace braid::rt {
 namespace {
 
-rt::ControlChannel& channel(void* user) { return *static_cast<rt::ControlChannel*>(user); }
+ControlChannel& channel(void* user) { return *static_cast<ControlChannel*>(user); }
 
-int tell(const rt::Status& status, char* text, std::uint64_t bytes) {
+int tell(const Status& status, char* text, std::uint64_t bytes) {
   std::snprintf(text, bytes, "%s", status.message.c_str());
   return status.ok() ? 1 : 0;
 }
 
 }  // namespace
 
-BraidCudaHostPeers control_peers(rt::ControlChannel& of, int local_rank) {
+BraidCudaHostPeers control_peers(ControlChannel& of, int local_rank) {
   BraidCudaHostPeers peers{};
   peers.user = &of;
   peers.rank = of.rank();
@@ -46,4 +46,4 @@ BraidCudaHostPeers control_peers(rt::ControlChannel& of, int local_rank) {
   return peers;
 }
 
-}  // namespace braid::cli
+}  // namespace braid::rt

@@ -1,0 +1,32 @@
+#include "python/launched_rank.h"
+
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "python/errors.h"
+#include "runtime/comm/settings.h"
+
+namespace braid::python {
+
+rt::RankEnvironment launched_rank(const std::string& dir, int ranks) {
+  if (const rt::Status status = rt::check_comm_environment(); !status.ok())
+    ir::user_error(kBadVariable, {}, status.message, "correct or unset the environment variable");
+  rt::RankEnvironment environment;
+  if (const rt::Status found = rt::find_rank_environment(&environment); !found.ok())
+    ir::user_error(kLaunchedRanks, {}, found.message, "start the ranks with mpirun, torchrun or srun");
+  if (environment.launcher.empty()) {
+    ir::user_error(
+        kOnlyLaunched, {.file = dir},
+        fmt::format("the program has {} ranks, and no launcher has started this process as one", ranks),
+        fmt::format("use program.launch(), or start {} processes with torchrun, mpirun or srun", ranks));
+  }
+  if (environment.size != ranks) {
+    ir::user_error(kLaunchedRanks, {.file = dir},
+                   fmt::format("{} started {} ranks, but the program is for {}", environment.launcher,
+                               environment.size, ranks),
+                   fmt::format("start {} ranks, or compile with ranks={}", ranks, environment.size));
+  }
+  return environment;
+}
+
+}  // namespace braid::python

@@ -1,0 +1,33 @@
+// The library of a CUDA program, opened by a process that is not linked with CUDA.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/cuda_host.h"
+#include "runtime/cuda_session.h"
+
+namespace braid::rt {
+
+class CudaLibrary {
+ public:
+  // `id`: of the compilation. It stays loaded, as threads of the device may still run. ProgramError kCannotOpen.
+  CudaLibrary(const std::string& path, const std::string& name, uint64_t id);
+
+  const BraidCudaProgram& table() const { return *table_; }
+  decltype(&braid_cuda_host_run) host_run() const;
+  const BraidCudaSessionCalls& session_calls() const;
+  // Of the emulated device: what its checkers have found since the last call, by any program of this process. Empty on GPUs.
+  std::string take_findings() const;
+
+ private:
+  // Null if it is not there.
+  void* find(const std::string& name) const;
+  void* symbol(const std::string& name) const;
+
+  std::string path_;
+  void* handle_ = nullptr;
+  const BraidCudaProgram* table_ = nullptr;
+};
+
+}  // namespace braid::rt
