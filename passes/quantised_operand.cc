@@ -16,16 +16,15 @@ bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
 
 // Through conversions between integers that lose nothing, and to f32, which holds all numbers of 16 bits.
 ValueId widened_from(const LoopBody& body, ValueId v) {
-  while (body[v].code == OpCode::cast) {
-    const ValueId from = body[v].operands[0];
-    const DType to = body[v].dtype, of = body[from].dtype;
-    const bool wider = is_integer(of) && ((is_integer(to) && size_of(to) > size_of(of) &&
-                                           (is_signed_integer(to) || !is_signed_integer(of))) ||
-                                          (to == DType::f32 && size_of(of) <= 2));
-    if (!wider) break;
-    v = from;
+  if (body[v].code != OpCode::cast) return v;
+  const ValueId from = body[v].operands[0], source = widened_from(body, from);
+  const DType to = body[v].dtype, of = body[from].dtype;
+  if (!is_integer(of)) return v;
+  if (is_integer(to)) {
+    const bool wider = size_of(to) > size_of(of) && (is_signed_integer(to) || !is_signed_integer(of));
+    return wider ? source : v;
   }
-  return v;
+  return to == DType::f32 && size_of(body[source].dtype) <= 2 ? source : v;
 }
 
 // A zero point in the type of the difference, as an integer.
@@ -37,13 +36,21 @@ std::optional<ValueId> integer_of(const LoopBody& body, ValueId v) {
   return std::nullopt;
 }
 
+// Whether its difference to 8 bits is one that f32 holds.
+bool is_small(const LoopBody& body, ValueId zero) {
+  const Instr& instr = body[widened_from(body, zero)];
+  if (instr.code == OpCode::constant && std::holds_alternative<std::int64_t>(instr.literal))
+    return std::abs(std::get<std::int64_t>(instr.literal)) < 65536;
+  return is_integer(instr.dtype) && size_of(instr.dtype) <= 2;
+}
+
 // x - zero, with x of 8 bits, without its scale.
 std::optional<QuantisedBody> difference(const LoopBody& body, ValueId v) {
   // An f32 conversion of an exact difference of integers.
   if (body[v].code == OpCode::cast && body[v].dtype == DType::f32 &&
       body[body[v].operands[0]].code == OpCode::sub) {
     const auto inner = difference(body, body[v].operands[0]);
-    if (!inner || !inner->zero || !is_byte(body[widened_from(body, *inner->zero)].dtype)) return std::nullopt;
+    if (!inner || !inner->zero || !is_small(body, *inner->zero)) return std::nullopt;
     return inner;
   }
   if (body[v].dtype != DType::f32 && body[v].dtype != DType::i32) return std::nullopt;

@@ -295,6 +295,7 @@ void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& ma
     compiled.add_schedule(fmt::format("p{}", i), std::move(schedule));
     const std::string& source = compiled.emitted(fmt::format("p{}", i)).source;
     narrowed += source.find(mark) != std::string::npos ? 1 : 0;
+    if (std::getenv("BRAID_SHOW") && source.find(mark) == std::string::npos) std::printf("NOT %s\n", all.back().text.c_str());
   }
   compiled.build();
   // Forms are recognised.

@@ -148,7 +148,7 @@ TEST(IntegerGemm, ShapesOfTheLibrary) {
     std::vector<int32_t> c(static_cast<size_t>(batches * c_batch), -7);
     GemmLibrary library;
     PackedMatrix packed;
-    if (constant) packed = library.pack(s.b_type, s.k, s.n, b.data.data(), b.row, b.column);
+    if (constant) packed = library.pack(s.type, s.b_type, s.k, s.n, b.data.data(), b.row, b.column);
     std::vector<int> times(static_cast<size_t>(batches * s.m * s.n), 0);
     const auto finish = [&](const GemmTile& tile) {
       for (int64_t r = 0; r < tile.rows; ++r) {
