@@ -100,18 +100,22 @@ std::optional<std::vector<Expr>> loop_indices(const Graph& graph, const Loops& l
   if (!view.offset.is_constant(0)) return std::nullopt;
   const std::vector<Expr> strides = contiguous_strides(loops.sizes);
   std::vector<Expr> at(loops.sizes.size(), 0);
-  std::vector<bool> taken(loops.sizes.size(), false);
+  // Each stride belongs to the outermost dimension whose stride divides it; coordinates within their sizes are unique, so they
+  // are right whatever led to them.
   for (std::size_t d = 0; d < view.sizes.size(); ++d) {
     if (view.sizes[d].is_constant(1) || view.strides[d].is_constant(0)) continue;
     bool found = false;
     for (std::size_t e = 0; e < strides.size() && !found; ++e) {
-      found = !taken[e] && !loops.sizes[e].is_constant(1) && strides[e] == view.strides[d] &&
-              provably_equal(loops.sizes[e], view.sizes[d]);
-      if (!found) continue;
-      taken[e] = true;
-      at[e] = graph.pool->index(d);
+      if (loops.sizes[e].is_constant(1)) continue;
+      const std::optional<Expr> steps = divide_exactly(view.strides[d], strides[e]);
+      found = steps.has_value();
+      if (found) at[e] = at[e] + graph.pool->index(d) * *steps;
     }
     if (!found) return std::nullopt;
+  }
+  for (std::size_t e = 0; e < at.size(); ++e) {
+    if (!provably_non_negative(at[e], view.sizes) || !provably_less(at[e], loops.sizes[e], view.sizes))
+      return std::nullopt;
   }
   return at;
 }

@@ -295,7 +295,6 @@ void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& ma
     compiled.add_schedule(fmt::format("p{}", i), std::move(schedule));
     const std::string& source = compiled.emitted(fmt::format("p{}", i)).source;
     narrowed += source.find(mark) != std::string::npos ? 1 : 0;
-    if (std::getenv("BRAID_SHOW") && source.find(mark) == std::string::npos) std::printf("NOT %s\n", all.back().text.c_str());
   }
   compiled.build();
   // Forms are recognised.
@@ -325,10 +324,10 @@ void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& ma
 }
 
 TEST(IntegerProducts, RandomMatricesLikeTheWrittenProgram) {
-  expect_like_written(random_cases(160), random_case, "s.b_type = ", 95);
+  expect_like_written(random_cases(120), random_case, "s.b_type = ", 99);
 }
 TEST(IntegerProducts, RandomConvolutionsLikeTheWrittenProgram) {
-  expect_like_written(random_cases(100), random_convolution, "s.b_type = ", 70);
+  expect_like_written(random_cases(80), random_convolution, "s.b_type = ", 75);
 }
 
 }  // namespace
