@@ -331,6 +331,76 @@ class Rewriter {
     return sums;
   }
 
+  // How many elements the taps of each class read, all channels of a group counted.
+  Sums tap_counts(const TapClasses& classes, const TensorRef& weights) {
+    std::vector<std::int64_t> counts = {weights.sizes[weights.sizes.size() - 2].constant()};
+    Sums sums;
+    std::vector<Expr> sizes;
+    for (const auto& dimension : classes.inside) {
+      std::vector<std::int64_t> next;
+      for (std::int64_t before : counts) {
+        for (const std::vector<bool>& taps : dimension)
+          next.push_back(before * std::count(taps.begin(), taps.end(), true));
+      }
+      counts = std::move(next);
+      sizes.emplace_back(std::ssize(dimension));
+    }
+    std::vector<std::byte> bytes(counts.size() * sizeof(std::int32_t));
+    for (std::size_t k = 0; k < counts.size(); ++k)
+      write_element(DType::i32, bytes.data() + k * sizeof(std::int32_t), counts[k]);
+    sums.buffer =
+        graph_.add_owned(graph_[weights.buffer].name + ".counts", DType::i32, sizes, StorageKind::constant);
+    graph_[graph_[sums.buffer].storage].data = own_bytes(std::move(bytes));
+    const std::vector<Expr> strides = contiguous_strides(sizes);
+    for (std::size_t d = 0; d < sizes.size(); ++d) sums.index = sums.index + classes.at[d] * strides[d];
+    return sums;
+  }
+
+  // The sums of what each window reads of a group's channels.
+  Sums window_sums(OpId id, const TensorRef& a) {
+    const Convolution k = *graph_[id].as<Convolution>();
+    const std::size_t spatial = k.windows.size();
+    const Expr groups = k.b.sizes[0], channels = k.b.sizes[spatial + 1];
+    std::vector<Expr> kept(k.out.sizes.begin(), k.out.sizes.end() - 1);
+    kept.push_back(groups);
+    Loops loops;
+    loops.sizes = kept;
+    for (const Window& w : k.windows) loops.sizes.emplace_back(w.taps);
+    loops.sizes.push_back(channels);
+    loops.reduced = static_cast<int>(spatial + 1);
+    ExprPool& pool = *graph_.pool;
+    const auto at = [&](std::size_t d) { return loops.sizes[d].is_constant(1) ? Expr(0) : pool.index(d); };
+    BodyBuilder body(pool);
+    std::optional<ValueId> inside;
+    const auto require = [&](OpCode code, Expr x, Expr y) {
+      const ValueId holds = body.binary(code, body.index(x), body.index(y));
+      inside = inside ? body.binary(OpCode::logical_and, *inside, holds) : holds;
+    };
+    Expr element = a.offset + at(0) * a.strides[0];
+    for (std::size_t d = 0; d < spatial; ++d) {
+      const Window& w = k.windows[d];
+      const Expr q = at(d + 1) * w.stride + at(spatial + 2 + d) * w.dilation - w.pad;
+      if (!provably_non_negative(q, loops.sizes)) require(OpCode::ge, q, 0);
+      if (!provably_less(q, a.sizes[d + 1], loops.sizes)) require(OpCode::lt, q, a.sizes[d + 1]);
+      element = element + q * a.strides[d + 1];
+    }
+    element = element + (at(spatial + 1) * channels + at(loops.sizes.size() - 1)) * a.strides[spatial + 1];
+    const ValueId value = body.load(a.buffer, graph_[a.buffer].dtype, simplify(element, loops.sizes), inside);
+    loops.body = body.finish(body.cast(value, DType::i32));
+    const std::vector<Expr> strides = contiguous_strides(kept);
+    Sums sums;
+    for (std::size_t d = 0; d < kept.size(); ++d) {
+      loops.store_index = loops.store_index + at(d) * strides[d];
+      if (d + 1 < kept.size()) sums.index = sums.index + pool.index(d) * strides[d];
+    }
+    if (!groups.is_constant(1))
+      sums.index = sums.index + simplify(floor_div(pool.index(kept.size() - 1), k.b.sizes.back()), k.out.sizes);
+    const std::string name = graph_[a.buffer].name + ".window_sums";
+    sums.buffer = graph_.add_owned(name, DType::i32, kept);
+    add_before(id, {name, std::move(loops), {sums.buffer}, graph_[id].origins, std::nullopt});
+    return sums;
+  }
+
   // ---- the product
 
   // Where the operands' dimensions are in the result.
@@ -379,14 +449,17 @@ class Rewriter {
       const std::int64_t most = bounds(depth).max;
       if (most > std::numeric_limits<std::int32_t>::max() / (a->largest * b->largest)) return;
     }
-    std::optional<Sums> taps;
+    std::optional<Sums> taps, counts;
     if (convolution != nullptr) {
       // Zero points of weights that stay would need sums of windows.
       const auto classes = a->zero ? tap_classes(*convolution) : std::optional(TapClasses());
-      if (!classes || b->stored || !shrink_constant(*b, kept_b)) return;
+      if (!classes || b->stored || graph_[root_storage(graph_, b->bytes.buffer)].kind != StorageKind::constant)
+        return;
+      shrink_constant(*b, kept_b);
       if (a->zero) {
         taps = tap_sums(*classes, b->bytes, given.out);
         if (!taps) return;
+        if (b->zero) counts = tap_counts(*classes, b->bytes);
       }
     }
     const bool same_producer = a->producer == b->producer && a->stored && b->stored;
@@ -417,10 +490,13 @@ class Rewriter {
     if (za) {
       // Of the differences of b, if it has zero points: this has the product of both zero points in it.
       ValueId sum = load(taps ? *taps : sums_of(b->bytes, rank - 2, id, column_sums_));
-      if (zb) sum = minus_times(sum, *zb, body.index(depth, DType::i32));
+      if (zb) sum = minus_times(sum, *zb, counts ? load(*counts) : body.index(depth, DType::i32));
       value = minus_times(value, *za, sum);
     }
-    if (zb) value = minus_times(value, *zb, load(sums_of(a->bytes, rank - 1, id, row_sums_)));
+    if (zb) {
+      const bool windows = graph_[id].as<Convolution>() != nullptr;
+      value = minus_times(value, *zb, load(windows ? window_sums(id, a->bytes) : sums_of(a->bytes, rank - 1, id, row_sums_)));
+    }
     if (sums == DType::f32) {
       value = body.cast(value, DType::f32);
       std::optional<ValueId> scale;
