@@ -92,6 +92,14 @@ Table& table() {
                               tensor_scatter_ops,
                               causal_conv_ops,
                               data_dependent_ops,
+                              fused_qkv_attention_ops,
+                              multi_head_attention_ops,
+                              group_query_attention_ops,
+                              rotary_embedding_ops,
+                              skip_normalization_ops,
+                              biased_activation_ops,
+                              fused_product_ops,
+                              block_quantized_ops,
                               collective_ops}) {
       for (const OpSpec& spec : family()) add(t, spec);
     }

@@ -132,6 +132,14 @@ std::span<const OpSpec> integer_matmul_ops();
 std::span<const OpSpec> tensor_scatter_ops();
 std::span<const OpSpec> causal_conv_ops();
 std::span<const OpSpec> data_dependent_ops();
+std::span<const OpSpec> fused_qkv_attention_ops();
+std::span<const OpSpec> multi_head_attention_ops();
+std::span<const OpSpec> group_query_attention_ops();
+std::span<const OpSpec> rotary_embedding_ops();
+std::span<const OpSpec> skip_normalization_ops();
+std::span<const OpSpec> biased_activation_ops();
+std::span<const OpSpec> fused_product_ops();
+std::span<const OpSpec> block_quantized_ops();
 std::span<const OpSpec> collective_ops();
 
 }  // namespace braid::frontend

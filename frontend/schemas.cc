@@ -5,6 +5,8 @@
 
 #include <mutex>
 
+#include "frontend/microsoft_schemas.h"
+
 namespace braid::frontend {
 namespace {
 
@@ -313,6 +315,9 @@ void register_schemas() {
       if (!domains.Map().count(domain)) domains.AddDomainToVersion(domain, 1, 1);
     }
     register_microsoft();
+    register_microsoft_attention();
+    register_microsoft_normalizations();
+    register_microsoft_products();
     register_braid();
     register_dist_collective();
     register_simplified_layer_normalization();

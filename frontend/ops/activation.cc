@@ -1,49 +1,29 @@
 // Activation functions that are more than one instruction.
-#include <cmath>
-#include <numbers>
-
-#include "frontend/ops/common.h"
+#include "frontend/ops/activation_formulas.h"
 
 namespace braid::frontend {
 namespace {
 
 void lower_relu(OpContext& c) {
   c.set_output(0, c.lowering().pointwise({c.input(0)}, [](BodyBuilder& b, std::span<const ValueId> v) {
-    return b.binary(OpCode::max, v[0], b.constant_of(b.dtype(v[0]), 0));
+    return relu(b, v[0]);
   }));
 }
 
 void lower_leaky_relu(OpContext& c) {
   const double alpha = c.float_attribute("alpha", 0.01f);
   c.set_output(0, c.lowering().pointwise({c.input(0)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-    const ValueId negative = b.binary(OpCode::lt, v[0], b.constant_of(b.dtype(v[0]), 0));
-    return b.where(negative, b.binary(OpCode::mul, v[0], b.constant_of(b.dtype(v[0]), alpha)), v[0]);
+    return leaky_relu(b, v[0], alpha);
   }));
 }
 
-// none: x/2 (1 + erf(x/sqrt(2))); tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 void lower_gelu(OpContext& c) {
   const std::string approximate = c.string_attribute("approximate", "none");
   if (approximate != "none" && approximate != "tanh") {
     c.fail(kInvalidAttribute,
            fmt::format("attribute 'approximate' is '{}', expected 'none' or 'tanh'", approximate));
   }
-  const DType dtype = c.dtype(0);
-  c.set_output(0, c.lowering().pointwise({c.input(0)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-    const DType compute = compute_type(dtype);
-    const ValueId x = b.cast(v[0], compute);
-    const auto constant = [&](double value) { return b.constant_of(compute, value); };
-    ValueId bent;
-    if (approximate == "tanh") {
-      const ValueId cube = b.binary(OpCode::mul, b.binary(OpCode::mul, x, x), x);
-      const ValueId inner = b.binary(OpCode::add, x, b.binary(OpCode::mul, constant(0.044715), cube));
-      bent = b.unary(OpCode::tanh, b.binary(OpCode::mul, constant(std::sqrt(2 / std::numbers::pi)), inner));
-    } else {
-      bent = b.unary(OpCode::erf, b.binary(OpCode::mul, x, constant(1 / std::numbers::sqrt2)));
-    }
-    const ValueId half = b.binary(OpCode::mul, constant(0.5), x);
-    return b.cast(b.binary(OpCode::mul, half, b.binary(OpCode::add, constant(1), bent)), dtype);
-  }));
+  set_elementwise(c, approximate == "tanh" ? gelu_by_tanh : gelu);
 }
 
 // Bounds are attributes before version 11, optional inputs of one element since.
@@ -65,13 +45,10 @@ void lower_clip(OpContext& c) {
   c.set_output(0, x);
 }
 
-// x * sigmoid(alpha x)
 void lower_swish(OpContext& c) {
   const double alpha = c.float_attribute("alpha", 1);
   c.set_output(0, c.lowering().pointwise({c.input(0)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-    const ValueId scaled =
-        alpha == 1 ? v[0] : b.binary(OpCode::mul, v[0], b.constant_of(b.dtype(v[0]), alpha));
-    return b.binary(OpCode::mul, v[0], b.unary(OpCode::sigmoid, scaled));
+    return swish(b, v[0], alpha);
   }));
 }
 

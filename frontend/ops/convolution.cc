@@ -1,4 +1,6 @@
 // Convolutions, with the channels of every operand last (ir::Convolution); layouts in memory are those of the operands.
+#include "frontend/ops/convolution.h"
+
 #include "frontend/ops/windows.h"
 
 namespace braid::frontend {
@@ -61,6 +63,8 @@ TensorBox grouped(ir::Lowering& l, const TensorBox& w, const Filters& f, bool tr
   return l.view(w, std::move(sizes), std::move(map));
 }
 
+}  // namespace
+
 TensorBox convolved(OpContext& c, const TensorBox& x, const TensorBox& w, bool transposed) {
   ir::Lowering& l = c.lowering();
   const std::vector<Expr> spatial = spatial_sizes(c);
@@ -71,24 +75,28 @@ TensorBox convolved(OpContext& c, const TensorBox& x, const TensorBox& w, bool t
                                          windows.sizes, transposed));
 }
 
+TensorBox convolution(OpContext& c, bool transposed) {
+  ir::Lowering& l = c.lowering();
+  const TensorBox y = convolved(c, c.input(0), c.input(1), transposed);
+  if (!c.has_input(2)) return y;
+  if (c.rank(2) != 1) c.fail(kShapeMismatch, fmt::format("the bias has rank {}, expected 1", c.rank(2)));
+  const Expr filters = y.sizes()[1], given = c.sizes(2)[0];
+  if (given.is_constant() && !(given == filters)) {
+    c.fail(kShapeMismatch,
+           fmt::format("the bias has {} values for {} filters", to_string(given), to_string(filters)));
+  }
+  l.require_equal(given, filters);
+  TensorBox bias = c.input(2);
+  for (std::size_t d = 2; d < y.rank(); ++d) bias = l.unsqueeze(bias, static_cast<int>(d) - 1);
+  // A loop of its own becomes the beginning of the epilogue; together with what follows, it might have no name there.
+  return l.realize(binary(l, OpCode::add, y, bias));
+}
+
+namespace {
+
 template <bool transposed>
 void lower_convolution(OpContext& c) {
-  ir::Lowering& l = c.lowering();
-  TensorBox y = convolved(c, c.input(0), c.input(1), transposed);
-  if (c.has_input(2)) {
-    if (c.rank(2) != 1) c.fail(kShapeMismatch, fmt::format("the bias has rank {}, expected 1", c.rank(2)));
-    const Expr filters = y.sizes()[1], given = c.sizes(2)[0];
-    if (given.is_constant() && !(given == filters)) {
-      c.fail(kShapeMismatch,
-             fmt::format("the bias has {} values for {} filters", to_string(given), to_string(filters)));
-    }
-    l.require_equal(given, filters);
-    TensorBox bias = c.input(2);
-    for (std::size_t d = 2; d < y.rank(); ++d) bias = l.unsqueeze(bias, static_cast<int>(d) - 1);
-    // A loop of its own becomes the beginning of the epilogue; together with what follows, it might have no name there.
-    y = l.realize(binary(l, OpCode::add, y, bias));
-  }
-  c.set_output(0, y);
+  c.set_output(0, convolution(c, transposed));
 }
 
 // Integers less their zero point, in i32. `k` is the zero point: a scalar, or one value per filter.

@@ -1,8 +1,6 @@
-// Matrix products.
-#include "frontend/ops/common.h"
+#include "frontend/ops/matmul.h"
 
 namespace braid::frontend {
-namespace {
 
 void check_product(OpContext& c, Expr a, Expr b) {
   if (a.is_constant() && b.is_constant() && !(a == b)) {
@@ -10,6 +8,31 @@ void check_product(OpContext& c, Expr a, Expr b) {
            "the first operand must have as many columns as the second has rows");
   }
 }
+
+TensorBox scaled_by(ir::Lowering& l, const TensorBox& x, float factor) {
+  if (factor == 1) return x;
+  // Integers are scaled in f64, so that a fractional factor acts before rounding.
+  const DType dtype = x.dtype(), compute = is_float(dtype) ? dtype : DType::f64;
+  return l.pointwise({x}, [&](BodyBuilder& body, std::span<const ValueId> v) {
+    return body.cast(body.binary(OpCode::mul, body.cast(v[0], compute), body.constant_of(compute, factor)),
+                     dtype);
+  });
+}
+
+TensorBox gemm(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  if (c.rank(0) != 2 || c.rank(1) != 2) c.fail(kShapeMismatch, "operands must be matrices");
+  const auto operand = [&](int k, const char* transposed) {
+    return c.int_attribute(transposed, 0) != 0 ? l.permute(c.input(k), {1, 0}) : c.input(k);
+  };
+  const TensorBox a = operand(0, "transA"), b = operand(1, "transB");
+  check_product(c, a.sizes()[1], b.sizes()[0]);
+  const float beta = c.float_attribute("beta", 1);
+  const TensorBox y = scaled_by(l, l.matmul(a, b), c.float_attribute("alpha", 1));
+  return c.has_input(2) && beta != 0 ? binary(l, OpCode::add, y, scaled_by(l, c.input(2), beta)) : y;
+}
+
+namespace {
 
 void lower_matmul(OpContext& c) {
   const int a = c.rank(0), b = c.rank(1);
@@ -19,29 +42,7 @@ void lower_matmul(OpContext& c) {
   c.set_output(0, c.lowering().matmul(c.input(0), c.input(1)));
 }
 
-// alpha * A' * B' + beta * C
-void lower_gemm(OpContext& c) {
-  ir::Lowering& l = c.lowering();
-  if (c.rank(0) != 2 || c.rank(1) != 2) c.fail(kShapeMismatch, "operands must be matrices");
-  const auto operand = [&](int k, const char* transposed) {
-    return c.int_attribute(transposed, 0) != 0 ? l.permute(c.input(k), {1, 0}) : c.input(k);
-  };
-  const TensorBox a = operand(0, "transA"), b = operand(1, "transB");
-  check_product(c, a.sizes()[1], b.sizes()[0]);
-  const float alpha = c.float_attribute("alpha", 1), beta = c.float_attribute("beta", 1);
-  const auto scaled = [&](TensorBox x, float factor) {
-    if (factor == 1) return x;
-    // Integers are scaled in f64, so that a fractional factor acts before rounding.
-    const DType dtype = x.dtype(), compute = is_float(dtype) ? dtype : DType::f64;
-    return l.pointwise({x}, [&](BodyBuilder& body, std::span<const ValueId> v) {
-      return body.cast(body.binary(OpCode::mul, body.cast(v[0], compute), body.constant_of(compute, factor)),
-                       dtype);
-    });
-  };
-  TensorBox y = scaled(l.matmul(a, b), alpha);
-  if (c.has_input(2) && beta != 0) y = binary(l, OpCode::add, y, scaled(c.input(2), beta));
-  c.set_output(0, y);
-}
+void lower_gemm(OpContext& c) { c.set_output(0, gemm(c)); }
 
 const OpSpec kOps[] = {
     {"", "Gemm", 1, kNewestOpset, kNumbers, lower_gemm},

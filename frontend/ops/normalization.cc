@@ -36,7 +36,7 @@ void lower_rms_normalization(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "LayerNormalization", 17, kNewestOpset, kFloats, lower_layer_normalization},
+    {"", "LayerNormalization", 1, kNewestOpset, kFloats, lower_layer_normalization},
     {"", "RMSNormalization", 23, kNewestOpset, kFloats, lower_rms_normalization},
     {"", "SimplifiedLayerNormalization", 1, kNewestOpset, kFloats, lower_rms_normalization},
 };

@@ -1,29 +1,18 @@
 // Activation functions made of straight pieces.
 #include <cmath>
 
+#include "frontend/ops/activation_formulas.h"
 #include "frontend/ops/broadcast.h"
 
 namespace braid::frontend {
 namespace {
-
-// max(0, min(1, alpha * x + beta))
-ValueId hard_sigmoid(BodyBuilder& b, ValueId x, double alpha, double beta) {
-  const DType t = b.dtype(x);
-  const ValueId line =
-      b.binary(OpCode::add, b.binary(OpCode::mul, x, b.constant_of(t, alpha)), b.constant_of(t, beta));
-  return b.binary(OpCode::max, b.binary(OpCode::min, line, b.constant_of(t, 1)), b.constant_of(t, 0));
-}
 
 void lower_hard_sigmoid(OpContext& c) {
   const double alpha = c.float_attribute("alpha", 0.2f), beta = c.float_attribute("beta", 0.5f);
   set_elementwise(c, [&](BodyBuilder& b, ValueId x) { return hard_sigmoid(b, x, alpha, beta); });
 }
 
-void lower_hard_swish(OpContext& c) {
-  set_elementwise(c, [](BodyBuilder& b, ValueId x) {
-    return b.binary(OpCode::mul, x, hard_sigmoid(b, x, 1.0 / 6, 0.5));
-  });
-}
+void lower_hard_swish(OpContext& c) { set_elementwise(c, hard_swish); }
 
 // Up to version 6 the slope is one number or a vector with one per channel, then any tensor that is broadcast.
 TensorBox slope_of(OpContext& c) {
@@ -45,10 +34,7 @@ void lower_prelu(OpContext& c) {
 
 void lower_thresholded_relu(OpContext& c) {
   const double alpha = c.float_attribute("alpha", 1);
-  set_elementwise(c, [&](BodyBuilder& b, ValueId x) {
-    const DType t = b.dtype(x);
-    return b.where(b.binary(OpCode::gt, x, b.constant_of(t, alpha)), x, b.constant_of(t, 0));
-  });
+  set_elementwise(c, [&](BodyBuilder& b, ValueId x) { return thresholded_relu(b, x, alpha); });
 }
 
 // Attributes are floats for integers too, which are therefore compared and moved in f64; a whole bias moves them

@@ -11,9 +11,11 @@ import os
 import shutil
 import zlib
 
+import attention
 import axes
 import convolution
 import elementwise
+import fused
 import indexing
 import matrices
 import normalization
@@ -27,7 +29,7 @@ import sampling
 import selection
 import signals
 
-FAMILIES = [axes, convolution, elementwise, indexing, matrices, normalization, pooling, rearranging, recurrence, resize,
+FAMILIES = [attention, axes, convolution, elementwise, fused, indexing, matrices, normalization, pooling, rearranging, recurrence, resize,
             sampling, selection, signals]  # fmt: skip
 FAST_CASES = 8
 

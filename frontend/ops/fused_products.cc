@@ -1,0 +1,117 @@
+// Products and convolutions of com.microsoft: of transposed operands, with a residual or an activation.
+#include <algorithm>
+
+#include "frontend/ops/activation_formulas.h"
+#include "frontend/ops/convolution.h"
+#include "frontend/ops/matmul.h"
+#include "frontend/ops/named_activation.h"
+#include "frontend/ops/operand_sizes.h"
+#include "frontend/schemas.h"
+
+namespace braid::frontend {
+namespace {
+
+// A batch transposition moves the first axis in front of the last one; then the last two change places if `transposed` is set.
+// Vectors stay as they are.
+TensorBox operand(OpContext& c, int k, const char* transposed, const char* batch_transposed) {
+  const int rank = c.rank(k);
+  if (rank == 0) c.fail(kShapeMismatch, "an operand is a scalar");
+  std::vector<int> order(static_cast<std::size_t>(rank));
+  for (int d = 0; d < rank; ++d) order[static_cast<std::size_t>(d)] = d;
+  if (rank >= 3 && c.int_attribute(batch_transposed, 0) != 0) std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
+  if (rank >= 2 && c.int_attribute(transposed, 0) != 0) std::swap(order[order.size() - 2], order.back());
+  return c.lowering().permute(c.input(k), order);
+}
+
+void lower_fused_matmul(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  const TensorBox a = operand(c, 0, "transA", "transBatchA"), b = operand(c, 1, "transB", "transBatchB");
+  check_product(c, a.sizes().back(), b.sizes()[b.rank() == 1 ? 0 : b.rank() - 2]);
+  c.set_output(0, scaled_by(l, l.matmul(a, b), c.float_attribute("alpha", 1)));
+}
+
+std::optional<double> parameter(OpContext& c, const char* name) {
+  if (!c.has_attribute(name)) return std::nullopt;
+  return c.float_attribute(name, 0);
+}
+
+void lower_fused_gemm(OpContext& c) {
+  const std::vector<std::optional<double>> parameters = {
+      parameter(c, "activation_alpha"), parameter(c, "activation_beta"), parameter(c, "activation_gamma")};
+  c.set_output(0, activated(c, gemm(c), c.string_attribute("activation", ""), parameters));
+}
+
+void lower_gemm_fast_gelu(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  if (c.rank(0) == 0 || c.rank(1) != 2) c.fail(kShapeMismatch, "the second operand must be a matrix");
+  check_product(c, c.sizes(0).back(), c.sizes(1)[0]);
+  TensorBox y = l.matmul(c.input(0), c.input(1));
+  if (c.has_input(2)) {
+    require_sizes(c, 2, {c.sizes(1)[1]}, "the number of columns of the weights");
+    y = binary(l, OpCode::add, y, c.input(2));
+  }
+  const DType dtype = y.dtype(), compute = compute_type(dtype);
+  c.set_output(0, l.pointwise({y}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.cast(gelu_by_tanh(b, b.cast(v[0], compute)), dtype);
+  }));
+}
+
+// The convolution plus a residual, under an activation.
+TensorBox fused_convolution(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  TensorBox y = convolution(c, false);
+  if (c.has_input(3)) {
+    require_sizes(c, 3, y.sizes(), "the sizes of the result");
+    y = binary(l, OpCode::add, y, c.input(3));
+  }
+  std::vector<std::optional<double>> parameters;
+  for (const float p : c.floats_attribute("activation_params").value_or(std::vector<float>())) parameters.emplace_back(p);
+  return activated(c, y, c.string_attribute("activation", ""), parameters);
+}
+
+void lower_fused_conv(OpContext& c) { c.set_output(0, fused_convolution(c)); }
+
+// With the channels of input, residual and result last; the weights keep their layout.
+void lower_nhwc_fused_conv(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  const auto first = [&](int k) {
+    const int rank = c.rank(k);
+    if (rank < 3) c.fail(kShapeMismatch, fmt::format("input {} has rank {}, expected at least 3", k, rank));
+    std::vector<int> order = {0, rank - 1};
+    for (int d = 1; d < rank - 1; ++d) order.push_back(d);
+    Value v{c.value(k).name, c.dtype(k)};
+    v.box = l.permute(c.input(k), order);
+    v.sizes = v.box.sizes();
+    return v;
+  };
+  Value x = first(0), residual;
+  std::vector<Value*> inputs = {&x, &c.value(1), c.has_input(2) ? &c.value(2) : nullptr};
+  if (c.has_input(3)) {
+    residual = first(3);
+    inputs.push_back(&residual);
+  }
+  OpContext inner = c.in(l, inputs);
+  const TensorBox y = fused_convolution(inner);
+  std::vector<int> order = {0};
+  for (int d = 2; d < static_cast<int>(y.rank()); ++d) order.push_back(d);
+  order.push_back(1);
+  c.set_output(0, l.permute(y, order));
+}
+
+constexpr TypeSet kReal = {DType::f32, DType::f64, DType::f16};
+
+const OpSpec kOps[] = {
+    {kMicrosoftDomain, "FusedConv", 1, 1, kReal, lower_fused_conv},
+    {kMicrosoftDomain, "FusedGemm", 1, 1, kReal, lower_fused_gemm},
+    {kMicrosoftDomain, "FusedMatMul", 1, 1, kFloats, lower_fused_matmul},
+    {kMicrosoftDomain, "GemmFastGelu", 1, 1, {DType::f32, DType::f16, DType::bf16}, lower_gemm_fast_gelu},
+    {kMicrosoftDomain, "NhwcConv", 1, 1, kReal, lower_nhwc_fused_conv},
+    {kMicrosoftDomain, "NhwcFusedConv", 1, 1, {DType::f32, DType::f16}, lower_nhwc_fused_conv},
+    {kMicrosoftDomain, "TransposeMatMul", 1, 1, kFloats, lower_fused_matmul},
+};
+
+}  // namespace
+
+std::span<const OpSpec> fused_product_ops() { return kOps; }
+
+}  // namespace braid::frontend

@@ -1,0 +1,103 @@
+#include "frontend/ops/heads.h"
+
+#include <cmath>
+
+#include "frontend/ops/operand_sizes.h"
+
+namespace braid::frontend {
+
+TensorBox split_heads(OpContext& c, const TensorBox& x, std::int64_t heads) {
+  const std::int64_t hidden = known_size(c, x.sizes()[2], "the hidden size");
+  if (hidden % heads != 0)
+    c.fail(kShapeMismatch, fmt::format("{} heads do not divide the hidden size {}", heads, hidden));
+  ir::Lowering& l = c.lowering();
+  return l.permute(l.reshape(x, {x.sizes()[0], x.sizes()[1], heads, hidden / heads}), {0, 2, 1, 3});
+}
+
+TensorBox join_heads(OpContext& c, const TensorBox& x) {
+  ir::Lowering& l = c.lowering();
+  const std::vector<Expr>& s = x.sizes();
+  return l.reshape(l.permute(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
+}
+
+TensorBox rotated(OpContext& c, const TensorBox& x, const Rotation& rotation) {
+  ir::Lowering& l = c.lowering();
+  const std::vector<Expr>& sizes = x.sizes();
+  const std::int64_t size = known_size(c, sizes[3], "the head size"),
+                     half = known_size(c, rotation.cos.sizes()[1], "the width of the cache");
+  if (2 * half > size)
+    c.fail(kShapeMismatch, fmt::format("{} elements of each head are rotated, but a head has {}", 2 * half, size));
+  // Each pair (a, b) becomes (a cos - b sin, b cos + a sin).
+  const TensorBox turned = l.slice(x, 3, 0, 2 * half);
+  const std::vector<Expr> part_sizes = {sizes[0], sizes[1], sizes[2], half};
+  const auto element = [&](BodyBuilder& b, std::span<const Expr> at, int which) {
+    std::vector<Expr> source(at.begin(), at.end());
+    source[3] = rotation.interleaved ? 2 * at[3] + which : at[3] + which * half;
+    return b.cast(l.load(b, turned, source), compute_type(x.dtype()));
+  };
+  std::vector<TensorBox> parts;
+  for (const int which : {0, 1}) {
+    parts.push_back(l.generate(part_sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
+      const DType compute = compute_type(x.dtype());
+      const ValueId row = b.check_index(rotation.row(b, at[0], at[2]), rotation.cos.sizes()[0]);
+      const std::vector<Expr> in_cache = {b.as_index(row), at[3]};
+      const ValueId cos = b.cast(l.load(b, rotation.cos, in_cache), compute),
+                    sin = b.cast(l.load(b, rotation.sin, in_cache), compute);
+      const ValueId own = b.binary(OpCode::mul, element(b, at, which), cos),
+                    other = b.binary(OpCode::mul, element(b, at, 1 - which), sin);
+      return b.cast(b.binary(which == 0 ? OpCode::sub : OpCode::add, own, other), x.dtype());
+    }));
+  }
+  if (rotation.interleaved) {
+    for (TensorBox& part : parts) part = l.unsqueeze(part, 4);
+    const TensorBox pairs = l.reshape(l.concat(parts, 4), {sizes[0], sizes[1], sizes[2], 2 * half});
+    return 2 * half == size ? pairs : l.concat({pairs, l.slice(x, 3, 2 * half, size - 2 * half)}, 3);
+  }
+  if (2 * half < size) parts.push_back(l.slice(x, 3, 2 * half, size - 2 * half));
+  return l.concat(parts, 3);
+}
+
+TensorBox write_cache(OpContext& c, const TensorBox& past, const TensorBox& fresh, const Expr& capacity,
+                      const std::function<ValueId(BodyBuilder&, const Expr& batch)>& begin) {
+  ir::Lowering& l = c.lowering();
+  const std::vector<Expr> sizes = {past.sizes()[0], past.sizes()[1], capacity, past.sizes()[3]};
+  const Expr had = past.sizes()[2], count = fresh.sizes()[2];
+  if (ir::provably_less(capacity, count)) {
+    c.fail(kShapeMismatch,
+           fmt::format("{} new elements for a cache of {}", to_string(count), to_string(capacity)));
+  }
+  l.require_at_most(count, capacity);
+  return l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
+    const ValueId zero = b.constant(DType::i64, std::int64_t{0});
+    const ValueId position = b.index(at[2]);
+    const ValueId first = b.check_index(begin(b, at[0]), capacity - count + 1);
+    const ValueId distance = b.binary(OpCode::sub, position, first);
+    const ValueId written = b.binary(OpCode::logical_and, b.binary(OpCode::ge, distance, zero),
+                                     b.binary(OpCode::lt, distance, b.index(count)));
+    std::vector<Expr> source(at.begin(), at.end());
+    source[2] = b.as_index(distance);
+    const ValueId fresh_element = l.load(b, fresh, source, written);
+    if (had == capacity) return b.where(written, fresh_element, l.load(b, past, at));
+    const ValueId kept = b.binary(OpCode::logical_and, b.binary(OpCode::lt, position, first),
+                                  b.binary(OpCode::lt, position, b.index(had)));
+    return b.where(written, fresh_element, l.load(b, past, at, kept));
+  });
+}
+
+ValueId only_element(OpContext& c, BodyBuilder& b, int k) {
+  const std::vector<Expr> at(static_cast<std::size_t>(c.rank(k)), 0);
+  return b.cast(c.lowering().load(b, c.input(k), at), DType::i64);
+}
+
+std::int64_t positive_attribute(OpContext& c, const char* name) {
+  const std::int64_t value = c.int_attribute(name);
+  if (value < 1) c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, expected at least 1", name, value));
+  return value;
+}
+
+double score_scale(OpContext& c, const Expr& head_size) {
+  const double given = c.float_attribute("scale", 0);
+  return given != 0 ? given : 1 / std::sqrt(static_cast<double>(known_size(c, head_size, "the head size")));
+}
+
+}  // namespace braid::frontend
