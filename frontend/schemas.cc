@@ -5,6 +5,8 @@
 
 #include <mutex>
 
+#include "frontend/schemas_quantised.h"
+
 namespace braid::frontend {
 namespace {
 
@@ -313,6 +315,7 @@ void register_schemas() {
       if (!domains.Map().count(domain)) domains.AddDomainToVersion(domain, 1, 1);
     }
     register_microsoft();
+    register_quantised_schemas();
     register_braid();
     register_dist_collective();
     register_simplified_layer_normalization();

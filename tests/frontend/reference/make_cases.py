@@ -19,6 +19,7 @@ import matrices
 import normalization
 import numpy as np
 import pooling
+import quantisation
 import rearranging
 import recurrence
 import reference_case
@@ -27,7 +28,7 @@ import sampling
 import selection
 import signals
 
-FAMILIES = [axes, convolution, elementwise, indexing, matrices, normalization, pooling, rearranging, recurrence, resize,
+FAMILIES = [axes, convolution, elementwise, indexing, matrices, normalization, pooling, quantisation, rearranging, recurrence, resize,
             sampling, selection, signals]  # fmt: skip
 FAST_CASES = 8
 

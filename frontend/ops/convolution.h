@@ -1,0 +1,13 @@
+// What operators with a convolution in them share.
+#pragma once
+
+#include "frontend/ops/common.h"
+
+namespace braid::frontend {
+
+// x (N, C, spatial...) with the weights (filters, channels of a group, taps...), or transposed (channels, filters of a
+// group, taps...), and the node's attributes: strides, dilations, pads, auto_pad, group, kernel_shape. Sums of integers
+// are i32.
+TensorBox convolved(OpContext& c, const TensorBox& x, const TensorBox& w, bool transposed);
+
+}  // namespace braid::frontend
