@@ -62,6 +62,7 @@ std::string c_comment(std::string_view text) {
 }
 
 std::string abi_dtype(ir::DType dtype) {
+  dtype = byte_type(dtype);
   std::string name = "BRAID_";
   for (char c : ir::to_string(dtype)) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;

@@ -8,7 +8,13 @@ namespace braid::frontend {
 void bind_inputs(Model& model, const InputValues& values, const std::set<std::string>& bound) {
   for (const std::string& name : bound) {
     const ir::Tensor& value = values.at(name);
-    model.initializers.emplace(name, Tensor{value.dtype, value.sizes, ir::own_bytes(value.bytes)});
+    ir::DType dtype = value.dtype;
+    // Values of storage types come as bytes.
+    for (const onnx::ValueInfoProto& input : model.proto.graph().input()) {
+      const std::optional<ir::DType> declared = dtype_of_onnx(input.type().tensor_type().elem_type());
+      if (input.name() == name && declared && byte_type(*declared) == dtype) dtype = *declared;
+    }
+    model.initializers.emplace(name, Tensor{dtype, value.sizes, ir::own_bytes(value.bytes)});
   }
 }
 

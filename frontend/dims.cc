@@ -51,8 +51,7 @@ void check_type(const Model& model, const onnx::ValueInfoProto& value) {
   }
   const int type = value.type().tensor_type().elem_type();
   if (!dtype_of_onnx(type)) {
-    fail(kUnsupportedType, fmt::format("has the element type {}", onnx_type_name(type)),
-         "supported are float, double, float16, bfloat16, (u)int8 to (u)int64 and bool");
+    fail(kUnsupportedType, fmt::format("has the element type {}", onnx_type_name(type)), kSupportedTypes);
   }
   if (!value.type().tensor_type().has_shape()) {
     fail(kUnknownShape, "has no shape", "give it a rank in the model; its sizes may be names");

@@ -28,6 +28,7 @@ inline constexpr int kUnsupportedForm = 119;
 inline constexpr int kIndexOutOfRange = 120;
 inline constexpr int kFunctionExpansion = 121;
 inline constexpr int kVersionConversion = 122;
+inline constexpr int kQuantisationScale = 130;
 
 // External data and per-rank files.
 inline constexpr int kExternalDataMissing = 201;

@@ -41,9 +41,15 @@ bool has_values(const OpContext& lowered) {
                      [](const std::optional<Value>& value) { return value.has_value(); });
 }
 
+// Quantised weights stay integers: what multiplies them may compute in integers, and memory holds a quarter of the bytes.
+bool are_quantised_weights(OpContext& context) {
+  return context.op_type() == "DequantizeLinear" && context.has_input(0) && context.rank(0) >= 2;
+}
+
 }  // namespace
 
 bool fold_constants(OpContext& context, const OpSpec& spec) {
+  if (are_quantised_weights(context)) return false;
   if (spec.effect || context.input_count() == 0) return false;
   std::vector<std::optional<Value>> copies(static_cast<std::size_t>(context.input_count()));
   std::vector<Value*> inputs(copies.size(), nullptr);

@@ -51,8 +51,10 @@ class GraphLowering {
                    fmt::format("the output '{}' is a sequence or an optional value", output.name()),
                    "return its tensors as outputs of their own");
       }
-      located({.file = model_.path},
-              [&] { lowering_.output(output.name(), box_of(values_.at(output.name()), lowering_)); });
+      located({.file = model_.path}, [&] {
+        const ir::TensorBox box = box_of(values_.at(output.name()), lowering_);
+        lowering_.output(output.name(), as_type(box, byte_type(box.dtype())));
+      });
     }
     if (options_.keep_values) keep_values();
     for (ir::OpId op : lowering_.order()) schedule_.nodes.push_back(ir::ScheduleNode::single(op));
@@ -71,9 +73,18 @@ class GraphLowering {
         const bool computed = value.box.valid() && !value.sequence && !value.empty_optional;
         if (!computed || value.constant || value.elements) continue;
         lowering_.set_origin(name_of(node));
-        located(location_of(model_.path, node), [&] { lowering_.output(name, value.box); });
+        located(location_of(model_.path, node),
+                [&] { lowering_.output(name, as_type(value.box, byte_type(value.box.dtype()))); });
       }
     }
+  }
+
+  // The same bytes.
+  ir::TensorBox as_type(const ir::TensorBox& box, ir::DType dtype) {
+    if (box.dtype() == dtype) return box;
+    return lowering_.pointwise({box}, [dtype](ir::BodyBuilder& b, std::span<const ir::ValueId> v) {
+      return b.bitcast(v[0], dtype);
+    });
   }
 
   int version_of(const onnx::NodeProto& node) const {
@@ -120,7 +131,8 @@ class GraphLowering {
   void define_input(const onnx::ValueInfoProto& input) {
     Value value{input.name(), *dtype_of_onnx(input.type().tensor_type().elem_type())};
     value.sizes = input_sizes(input, options_.dims, schedule_.graph);
-    value.box = lowering_.input(value.name, value.dtype, value.sizes);
+    // Programs take bytes instead of storage types.
+    value.box = as_type(lowering_.input(value.name, byte_type(value.dtype), value.sizes), value.dtype);
     define(std::move(value));
   }
 

@@ -43,7 +43,8 @@ void declare_initializers(Model& model) {
   std::set<std::string> inputs;
   for (const onnx::ValueInfoProto& input : graph.input()) inputs.insert(input.name());
   for (const auto& [name, tensor] : model.initializers) {
-    if (!is_float(tensor.dtype) && tensor.data.same_on_all_ranks() && tensor.count() <= kMaxElements) {
+    if (!is_float(tensor.dtype) && !is_storage(tensor.dtype) && tensor.data.same_on_all_ranks() &&
+        tensor.count() <= kMaxElements) {
       onnx::TensorProto& proto = *graph.add_initializer();
       proto.set_name(name);
       proto.set_data_type(onnx_type_of(tensor.dtype));

@@ -137,7 +137,7 @@ DType OpContext::dtype_of(std::int64_t onnx_type) const {
   if (!dtype) {
     fail(kUnsupportedType,
          fmt::format("element type {} is not supported", onnx_type_name(static_cast<int>(onnx_type))),
-         "supported are float, double, float16, bfloat16, (u)int8 to (u)int64 and bool");
+         kSupportedTypes);
   }
   return *dtype;
 }

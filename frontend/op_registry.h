@@ -40,6 +40,10 @@ inline constexpr TypeSet kUnsigned = {ir::DType::u8, ir::DType::u16, ir::DType::
 inline constexpr TypeSet kBool = {ir::DType::boolean};
 inline constexpr TypeSet kNumbers = kFloats | kSigned | kUnsigned;
 inline constexpr TypeSet kAllTypes = kNumbers | kBool;
+// Below one byte, and 8-bit floats: see ir/dtype.h.
+inline constexpr TypeSet kStorage = {
+    ir::DType::i4,         ir::DType::u4,     ir::DType::i2,         ir::DType::u2,     ir::DType::f8e4m3fn,
+    ir::DType::f8e4m3fnuz, ir::DType::f8e5m2, ir::DType::f8e5m2fnuz, ir::DType::f8e8m0, ir::DType::f4e2m1};
 
 // Lowers one node: reads inputs and attributes from the context, sets its outputs.
 using LowerFn = void (*)(OpContext&);
@@ -129,6 +133,10 @@ std::span<const OpSpec> grid_sample_ops();
 std::span<const OpSpec> deform_conv_ops();
 std::span<const OpSpec> signal_ops();
 std::span<const OpSpec> integer_matmul_ops();
+std::span<const OpSpec> quantize_linear_ops();
+std::span<const OpSpec> quantised_product_ops();
+std::span<const OpSpec> quantised_elementwise_ops();
+std::span<const OpSpec> quantised_transformer_ops();
 std::span<const OpSpec> tensor_scatter_ops();
 std::span<const OpSpec> causal_conv_ops();
 std::span<const OpSpec> data_dependent_ops();

@@ -16,42 +16,49 @@ using ir::Location;
 using ir::user_error;
 using onnx::TensorProto;
 
+namespace {
+
+struct OnnxType {
+  int number;
+  DType dtype;
+};
+constexpr OnnxType kOnnxTypes[] = {{TensorProto::FLOAT, DType::f32},
+                                   {TensorProto::DOUBLE, DType::f64},
+                                   {TensorProto::FLOAT16, DType::f16},
+                                   {TensorProto::BFLOAT16, DType::bf16},
+                                   {TensorProto::INT8, DType::i8},
+                                   {TensorProto::INT16, DType::i16},
+                                   {TensorProto::INT32, DType::i32},
+                                   {TensorProto::INT64, DType::i64},
+                                   {TensorProto::UINT8, DType::u8},
+                                   {TensorProto::UINT16, DType::u16},
+                                   {TensorProto::UINT32, DType::u32},
+                                   {TensorProto::UINT64, DType::u64},
+                                   {TensorProto::BOOL, DType::boolean},
+                                   {TensorProto::INT4, DType::i4},
+                                   {TensorProto::UINT4, DType::u4},
+                                   {TensorProto::INT2, DType::i2},
+                                   {TensorProto::UINT2, DType::u2},
+                                   {TensorProto::FLOAT8E4M3FN, DType::f8e4m3fn},
+                                   {TensorProto::FLOAT8E4M3FNUZ, DType::f8e4m3fnuz},
+                                   {TensorProto::FLOAT8E5M2, DType::f8e5m2},
+                                   {TensorProto::FLOAT8E5M2FNUZ, DType::f8e5m2fnuz},
+                                   {TensorProto::FLOAT8E8M0, DType::f8e8m0},
+                                   {TensorProto::FLOAT4E2M1, DType::f4e2m1}};
+static_assert(std::size(kOnnxTypes) == ir::kDTypeCount);
+
+}  // namespace
+
 std::optional<DType> dtype_of_onnx(int onnx_type) {
-  switch (onnx_type) {
-    case TensorProto::FLOAT:
-      return DType::f32;
-    case TensorProto::DOUBLE:
-      return DType::f64;
-    case TensorProto::FLOAT16:
-      return DType::f16;
-    case TensorProto::BFLOAT16:
-      return DType::bf16;
-    case TensorProto::INT8:
-      return DType::i8;
-    case TensorProto::INT16:
-      return DType::i16;
-    case TensorProto::INT32:
-      return DType::i32;
-    case TensorProto::INT64:
-      return DType::i64;
-    case TensorProto::UINT8:
-      return DType::u8;
-    case TensorProto::UINT16:
-      return DType::u16;
-    case TensorProto::UINT32:
-      return DType::u32;
-    case TensorProto::UINT64:
-      return DType::u64;
-    case TensorProto::BOOL:
-      return DType::boolean;
-    default:
-      return std::nullopt;
+  for (const OnnxType& type : kOnnxTypes) {
+    if (type.number == onnx_type) return type.dtype;
   }
+  return std::nullopt;
 }
 
 int onnx_type_of(DType dtype) {
-  for (int type = 0; type < 64; ++type) {
-    if (dtype_of_onnx(type) == dtype) return type;
+  for (const OnnxType& type : kOnnxTypes) {
+    if (type.dtype == dtype) return type.number;
   }
   return TensorProto::UNDEFINED;
 }
@@ -89,7 +96,7 @@ double half_to_double(std::uint16_t bits) {
 }  // namespace
 
 std::int64_t integer_at(const Tensor& tensor, std::int64_t index) {
-  switch (tensor.dtype) {
+  switch (byte_type(tensor.dtype)) {
     case DType::i8:
       return read<std::int8_t>(tensor, index);
     case DType::i16:
@@ -154,7 +161,7 @@ std::vector<std::byte> convert(const Values& values) {
 }
 
 std::vector<std::byte> convert_integers(DType dtype, const auto& values) {
-  switch (dtype) {
+  switch (byte_type(dtype)) {
     case DType::i8:
       return convert<std::int8_t>(values);
     case DType::i16:
@@ -226,19 +233,51 @@ std::int64_t checked_bytes(const std::vector<std::int64_t>& sizes, DType dtype, 
   return bytes;
 }
 
+namespace {
+
+// Bytes that ONNX stores for so many elements: types below one byte are packed, the first element in the low bits.
+std::int64_t stored_bytes(std::int64_t elements, DType dtype) {
+  const int bits = ir::bits_of(dtype);
+  if (!is_storage(dtype) || bits == 8) return elements * ir::size_of(dtype);
+  const std::int64_t per_byte = 8 / bits;
+  return elements / per_byte + (elements % per_byte != 0 ? 1 : 0);
+}
+
+ir::ConstantData unpacked(std::span<const std::byte> packed, std::int64_t elements, DType dtype) {
+  const int bits = ir::bits_of(dtype), per_byte = 8 / bits;
+  const bool extend = byte_type(dtype) == DType::i8;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(elements));
+  for (std::size_t k = 0; k < bytes.size(); ++k) {
+    const auto byte = static_cast<unsigned>(packed[k / static_cast<std::size_t>(per_byte)]);
+    const int at = static_cast<int>(k % static_cast<std::size_t>(per_byte)) * bits;
+    const auto high = static_cast<std::uint8_t>((byte >> at) << (8 - bits));
+    bytes[k] =
+        static_cast<std::byte>(extend ? static_cast<std::int8_t>(high) >> (8 - bits) : high >> (8 - bits));
+  }
+  return ir::own_bytes(std::move(bytes));
+}
+
+}  // namespace
+
 Tensor take_tensor(TensorProto& proto, FileMap& files, const Location& at) {
   const std::string& name = proto.name();
   const std::optional<DType> dtype = dtype_of_onnx(proto.data_type());
   if (!dtype) {
     user_error(kUnsupportedType, at,
                fmt::format("tensor '{}' has the element type {}", name, onnx_type_name(proto.data_type())),
-               "supported are float, double, float16, bfloat16, (u)int8 to (u)int64 and bool");
+               kSupportedTypes);
   }
   Tensor tensor{*dtype, {proto.dims().begin(), proto.dims().end()}, {}};
-  const std::int64_t bytes = checked_bytes(tensor.sizes, *dtype, at, name);
+  const std::int64_t elements = checked_bytes(tensor.sizes, *dtype, at, name) / ir::size_of(*dtype),
+                     bytes = stored_bytes(elements, *dtype);
+  const auto unpack = [&] {
+    if (is_storage(*dtype) && ir::bits_of(*dtype) < 8)
+      tensor.data = unpacked(tensor.data.of_rank(0), elements, *dtype);
+  };
   if (proto.data_location() == TensorProto::EXTERNAL) {
     ExternalBytes external = files.find(proto, bytes, at);
     tensor.data = {{external.bytes}, std::move(external.owner), std::move(external.file), external.offset};
+    unpack();
     return tensor;
   }
   if (proto.has_raw_data()) {
@@ -259,6 +298,7 @@ Tensor take_tensor(TensorProto& proto, FileMap& files, const Location& at) {
                fmt::format("tensor '{}' has {} bytes, but its type and sizes require {}", name, found, bytes),
                "export the model again");
   }
+  unpack();
   return tensor;
 }
 

@@ -18,17 +18,18 @@ namespace braid::frontend {
 
 class FileMap;
 
-// The IR's type for an ONNX element type; nullopt if it has none (strings, complex numbers, types below one
-// byte, fp8).
+// The IR's type for an ONNX element type; nullopt if it has none (strings, complex numbers, 6-bit floats).
 std::optional<ir::DType> dtype_of_onnx(int onnx_type);
 int onnx_type_of(ir::DType dtype);
 // ONNX's own name of an element type, for messages: "FLOAT8E4M3FN".
 std::string onnx_type_name(int onnx_type);
+inline constexpr char kSupportedTypes[] =
+    "supported are float, double, float16, bfloat16, (u)int2 to (u)int64, float8, float4e2m1 and bool";
 
 struct Tensor {
   ir::DType dtype = ir::DType::f32;
   std::vector<std::int64_t> sizes;
-  ir::ConstantData data;  // row-major, host byte order
+  ir::ConstantData data;  // row-major, host byte order; types below one byte take one byte per element
 
   std::int64_t count() const;
 };

@@ -23,7 +23,8 @@ NamedTensor read_tensor_file(const std::string& path) {
   NamedTensor result{proto.name(), {}};
   const Tensor tensor = take_tensor(proto, files, {.file = path});
   const std::span<const std::byte> bytes = tensor.data.of_rank(0);
-  result.tensor = {tensor.dtype, tensor.sizes, {bytes.begin(), bytes.end()}};
+  // Interfaces of programs have bytes instead of storage types.
+  result.tensor = {byte_type(tensor.dtype), tensor.sizes, {bytes.begin(), bytes.end()}};
   return result;
 }
 

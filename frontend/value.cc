@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "frontend/ops/small_types.h"
+
 namespace braid::frontend {
 
 using ir::BodyBuilder;
@@ -11,7 +13,8 @@ using ir::TensorBox;
 using ir::ValueId;
 
 const std::optional<Elements>& elements_of(Value& value) {
-  if (value.elements || !value.constant || is_float(value.dtype)) return value.elements;
+  if (value.elements || !value.constant || is_float(value.dtype) || is_storage(value.dtype))
+    return value.elements;
   const Tensor& tensor = *value.constant;
   if (!tensor.data.same_on_all_ranks() || tensor.count() > kMaxElements) return value.elements;
   Elements elements{tensor.sizes, {}};
@@ -72,6 +75,8 @@ TensorBox box_of(Value& value, ir::Lowering& lowering) {
   if (tensor.count() == 1 && tensor.data.same_on_all_ranks()) {
     value.box =
         fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0));
+  } else if (is_storage(tensor.dtype) && ir::bits_of(tensor.dtype) < 8 && tensor.count() > 1) {
+    value.box = packed_constant(lowering, value.name, tensor);
   } else {
     value.box = lowering.constant(value.name, tensor.dtype, tensor.sizes, tensor.data);
   }

@@ -8,28 +8,24 @@ namespace {
 struct Row {
   DType dtype;
   std::string_view name;
+  int bits;
   std::int64_t bytes;
+  DTypeKind kind;
 };
 
-constexpr std::array<Row, kDTypeCount> kRows = {{{DType::f32, "f32", 4},
-                                                 {DType::f64, "f64", 8},
-                                                 {DType::f16, "f16", 2},
-                                                 {DType::bf16, "bf16", 2},
-                                                 {DType::i8, "i8", 1},
-                                                 {DType::i16, "i16", 2},
-                                                 {DType::i32, "i32", 4},
-                                                 {DType::i64, "i64", 8},
-                                                 {DType::u8, "u8", 1},
-                                                 {DType::u16, "u16", 2},
-                                                 {DType::u32, "u32", 4},
-                                                 {DType::u64, "u64", 8},
-                                                 {DType::boolean, "bool", 1}}};
+constexpr std::array<Row, kDTypeCount> kRows = {{
+#define BRAID_ROW(code, name, bits, bytes, kind) {DType::code, name, bits, bytes, DTypeKind::kind},
+    BRAID_DTYPES(BRAID_ROW)
+#undef BRAID_ROW
+}};
 
 const Row& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
 
 }  // namespace
 
 std::int64_t size_of(DType dtype) { return row(dtype).bytes; }
+
+int bits_of(DType dtype) { return row(dtype).bits; }
 
 std::string_view to_string(DType dtype) { return row(dtype).name; }
 
@@ -40,14 +36,21 @@ std::optional<DType> dtype_from_string(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_float(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
+bool is_float(DType dtype) { return row(dtype).kind == DTypeKind::floating; }
+
+bool is_signed_integer(DType dtype) { return row(dtype).kind == DTypeKind::signed_integer; }
+
+bool is_integer(DType dtype) {
+  return row(dtype).kind == DTypeKind::signed_integer || row(dtype).kind == DTypeKind::unsigned_integer;
 }
 
-bool is_signed_integer(DType dtype) {
-  return dtype == DType::i8 || dtype == DType::i16 || dtype == DType::i32 || dtype == DType::i64;
+bool is_storage(DType dtype) {
+  return row(dtype).kind == DTypeKind::storage || row(dtype).kind == DTypeKind::signed_storage;
 }
 
-bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::boolean; }
+DType byte_type(DType dtype) {
+  if (!is_storage(dtype)) return dtype;
+  return row(dtype).kind == DTypeKind::signed_storage ? DType::i8 : DType::u8;
+}
 
 }  // namespace braid::ir

@@ -79,7 +79,7 @@ double round_to(DType dtype, double value) {
 }
 
 Literal read_element(DType dtype, const std::byte* at) {
-  switch (dtype) {
+  switch (byte_type(dtype)) {
     case DType::f32:
       return static_cast<double>(get<float>(at));
     case DType::f64:
@@ -106,6 +106,8 @@ Literal read_element(DType dtype, const std::byte* at) {
       return get<std::int64_t>(at);
     case DType::boolean:
       return static_cast<std::int64_t>(get<std::uint8_t>(at) != 0);
+    default:
+      break;
   }
   return std::int64_t{0};
 }
@@ -113,7 +115,7 @@ Literal read_element(DType dtype, const std::byte* at) {
 void write_element(DType dtype, std::byte* at, Literal value) {
   const double d = is_float(dtype) ? std::get<double>(value) : 0;
   const std::int64_t i = is_float(dtype) ? 0 : std::get<std::int64_t>(value);
-  switch (dtype) {
+  switch (byte_type(dtype)) {
     case DType::f32:
       return put(at, static_cast<float>(d));
     case DType::f64:
@@ -136,6 +138,8 @@ void write_element(DType dtype, std::byte* at, Literal value) {
       return put(at, i);
     case DType::boolean:
       return put(at, static_cast<std::uint8_t>(i != 0));
+    default:
+      break;
   }
 }
 

@@ -249,7 +249,7 @@ Literal to_literal(DType dtype, Scalar value) {
 }
 
 std::int64_t wrap(DType dtype, std::int64_t v) {
-  switch (dtype) {
+  switch (byte_type(dtype)) {
     case DType::i8:
       return static_cast<std::int8_t>(v);
     case DType::i16:

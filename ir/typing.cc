@@ -19,6 +19,11 @@ Result wrong(Kind kind, fmt::format_string<Args...> format, Args&&... args) {
   return TypeError{kind, fmt::format(format, std::forward<Args>(args)...)};
 }
 
+Result no_arithmetic(std::string_view what, DType dtype) {
+  return wrong(Kind::type, "{} of {}: elements of this type are only moved and reinterpreted", what,
+               to_string(dtype));
+}
+
 std::string_view describe(OperandTypes wanted) {
   constexpr std::string_view names[] = {"any", "a numeric", "a floating-point", "an integer", "the bool"};
   return names[static_cast<std::size_t>(wanted)];
@@ -27,6 +32,7 @@ std::string_view describe(OperandTypes wanted) {
 bool literal_fits(DType dtype, const Literal& literal) {
   if (std::holds_alternative<double>(literal)) return is_float(dtype);
   if (is_float(dtype)) return false;
+  dtype = byte_type(dtype);
   const std::int64_t v = std::get<std::int64_t>(literal);
   const std::int64_t bits = size_of(dtype) * 8;
   if (dtype == DType::boolean) return v == 0 || v == 1;
@@ -58,7 +64,7 @@ bool accepts(OperandTypes types, DType dtype) {
     case OperandTypes::any:
       return true;
     case OperandTypes::numeric:
-      return dtype != DType::boolean;
+      return dtype != DType::boolean && !is_storage(dtype);
     case OperandTypes::floating:
       return is_float(dtype);
     case OperandTypes::integer:
@@ -130,6 +136,7 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
     if (!accepts(row.operand_types, t))
       return wrong(Kind::type, "{} requires {} type, got {}", name, describe(row.operand_types),
                    to_string(t));
+    if (is_storage(t) && i.code != OpCode::bitcast && i.code != OpCode::where) return no_arithmetic(name, t);
   }
   const auto type_of = [&](std::size_t n) { return body[i.operands[n]].dtype; };
   switch (i.code) {
@@ -160,6 +167,7 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
       }
       return std::nullopt;
     case OpCode::cast:
+      if (is_storage(i.dtype)) return no_arithmetic(name, i.dtype);
       return std::nullopt;
     case OpCode::bitcast:
       if (size_of(type_of(0)) != size_of(i.dtype)) {
@@ -245,6 +253,7 @@ class OperationCheck {
         k.reduce != ReduceKind::max) {
       return wrong(Kind::type, "bool can only be reduced with min and max");
     }
+    if (k.reduced > 0 && is_storage(out.dtype)) return no_arithmetic("a reduction", out.dtype);
     if (Result r = check_body(k.body, {k.sizes.size(), std::nullopt}, out.dtype)) return r;
     // A store whose address depends on data is allowed (scatter), but not on reduced indices.
     return check_index_expr(k.body, k.store_index, k.body.instrs.size(), {k.kept(), std::nullopt});
@@ -261,6 +270,9 @@ class OperationCheck {
     }
     const DType a = g_[k.a.buffer].dtype, b = g_[k.b.buffer].dtype;
     if (a == DType::boolean || b == DType::boolean) return wrong(Kind::type, "a gemm does not support bool");
+    for (const DType type : {a, b}) {
+      if (is_storage(type)) return no_arithmetic("a gemm", type);
+    }
     const bool weights = a == DType::f32 && (b == DType::i8 || b == DType::u8);
     if (a != b && !(is_integer(a) && is_integer(b)) && !weights)
       return wrong(Kind::type, "a gemm does not support {} with {}", to_string(a), to_string(b));
@@ -329,6 +341,9 @@ class OperationCheck {
     const DType a = g_[k.a.buffer].dtype, b = g_[k.b.buffer].dtype;
     if (a == DType::boolean || b == DType::boolean)
       return wrong(Kind::type, "a convolution does not support bool");
+    for (const DType type : {a, b}) {
+      if (is_storage(type)) return no_arithmetic("a convolution", type);
+    }
     if (a != b && !(is_integer(a) && is_integer(b)))
       return wrong(Kind::type, "a convolution does not support {} with {}", to_string(a), to_string(b));
     if (k.b.sizes.size() != spatial + 3)
@@ -360,6 +375,7 @@ class OperationCheck {
     if (Result r = check_windows(k.windows, k.x, k.out)) return r;
     const DType x = g_[k.x.buffer].dtype, out = g_[k.out.buffer].dtype;
     if (x == DType::boolean) return wrong(Kind::type, "a pool does not support bool");
+    if (is_storage(x)) return no_arithmetic("a pool", x);
     const DType wanted = k.kind == PoolKind::arg_max ? DType::i64 : x;
     if (out != wanted)
       return wrong(Kind::type, "a pool '{}' of {} yields {}, not {}", to_string(k.kind), to_string(x),
@@ -485,6 +501,7 @@ class OperationCheck {
       const DType in = g_[k.inputs[i].buffer].dtype, out = g_[k.outputs[i].buffer].dtype;
       if (in != out)
         return wrong(Kind::type, "{} cannot convert {} to {}", name, to_string(in), to_string(out));
+      if (r.reduces && is_storage(in)) return no_arithmetic(name, in);
       Expr from = numel(k.inputs[i].sizes), to = numel(k.outputs[i].sizes);
       if (r.out > r.in) from = from * members;
       if (r.in > r.out) to = to * members;

@@ -17,7 +17,7 @@ std::string storage_type(DType dtype) {
   constexpr std::array<const char*, ir::kDTypeCount> names = {
       "float",   "double",  "Half",     "BFloat16", "int8_t",   "int16_t", "int32_t",
       "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "bool"};
-  return names[static_cast<std::size_t>(dtype)];
+  return names[static_cast<std::size_t>(byte_type(dtype))];
 }
 
 std::string value_type(DType dtype) {

@@ -93,7 +93,7 @@ static_assert(ir::has_every_op(kRows));
 }  // namespace
 
 std::string memory_type(DType dtype) {
-  switch (dtype) {
+  switch (byte_type(dtype)) {
     case DType::f32:
       return "float";
     case DType::f64:
@@ -120,6 +120,8 @@ std::string memory_type(DType dtype) {
       return "uint64_t";
     case DType::boolean:
       return "uint8_t";
+    default:
+      break;
   }
   throw ir::InternalError("memory_type: unknown element type");
 }

@@ -24,7 +24,7 @@ using ir::Expr;
 
 // NCCL has no 16-bit integers and no bool; data that is only moved is sent as bytes.
 const char* nccl_type(DType dtype) {
-  switch (dtype) {
+  switch (byte_type(dtype)) {
     case DType::f32:
       return "ncclFloat32";
     case DType::f64:
@@ -46,8 +46,7 @@ const char* nccl_type(DType dtype) {
       return "ncclUint32";
     case DType::u64:
       return "ncclUint64";
-    case DType::i16:
-    case DType::u16:
+    default:
       break;
   }
   return nullptr;

@@ -17,7 +17,7 @@ std::string refuses(const ir::Graph& graph, const ir::ExternKernel& kernel) {
     return "takes one tensor and makes two, values and positions";
   const ir::TensorRef &x = kernel.reads[0], &values = kernel.writes[0], &positions = kernel.writes[1];
   const DType dtype = graph[x.buffer].dtype;
-  if (dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::boolean)
+  if (dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::boolean || is_storage(dtype))
     return "takes float32, float64 and integers";
   if (graph[values.buffer].dtype != dtype || graph[positions.buffer].dtype != DType::i64)
     return "makes values of the type of its operand and int64 positions";

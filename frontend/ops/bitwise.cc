@@ -36,7 +36,7 @@ constexpr TypeSet kIntegers = kSigned | kUnsigned;
 
 const OpSpec kOps[] = {
     {"", "BitCast", 26, kNewestOpset, kAllTypes, lower_bit_cast},
-    {"", "BitShift", 11, kNewestOpset, kUnsigned, lower_shift},
+    {"", "BitShift", 11, kNewestOpset, kIntegers, lower_shift},
     {"", "BitwiseAnd", 18, kNewestOpset, kIntegers, lower<OpCode::bit_and>},
     {"", "BitwiseNot", 18, kNewestOpset, kIntegers, lower_not},
     {"", "BitwiseOr", 18, kNewestOpset, kIntegers, lower<OpCode::bit_or>},

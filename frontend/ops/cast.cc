@@ -1,18 +1,34 @@
 // Changes of the element type.
-#include "frontend/ops/common.h"
+#include "frontend/ops/small_types.h"
 
 namespace braid::frontend {
 namespace {
 
-void lower_cast(OpContext& c) {
-  c.set_output(0, c.lowering().cast(c.input(0), c.dtype_of(c.int_attribute("to"))));
+CastOptions options_of(const OpContext& c) {
+  CastOptions options{c.int_attribute("saturate", 1) != 0, PowerRounding::up};
+  const std::string mode = c.string_attribute("round_mode", "up");
+  if (mode == "down") {
+    options.rounding = PowerRounding::down;
+  } else if (mode == "nearest") {
+    options.rounding = PowerRounding::nearest;
+  } else if (mode != "up") {
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute 'round_mode' is '{}', expected up, down or nearest", mode));
+  }
+  return options;
 }
 
-void lower_cast_like(OpContext& c) { c.set_output(0, c.lowering().cast(c.input(0), c.dtype(1))); }
+void lower_cast(OpContext& c) {
+  c.set_output(0, cast_tensor(c.lowering(), c.input(0), c.dtype_of(c.int_attribute("to")), options_of(c)));
+}
+
+void lower_cast_like(OpContext& c) {
+  c.set_output(0, cast_tensor(c.lowering(), c.input(0), c.dtype(1), options_of(c)));
+}
 
 const OpSpec kOps[] = {
-    {"", "Cast", 6, kNewestOpset, kAllTypes, lower_cast},
-    {"", "CastLike", 15, kNewestOpset, kAllTypes, lower_cast_like},
+    {"", "Cast", 6, kNewestOpset, kAllTypes | kStorage, lower_cast},
+    {"", "CastLike", 15, kNewestOpset, kAllTypes | kStorage, lower_cast_like},
 };
 
 }  // namespace

@@ -6,9 +6,10 @@
 namespace braid::frontend {
 
 void fail_unknown_value(OpContext& c, int k, const char* what) {
-  c.fail(kDataDependentSize,
-         fmt::format("{} come from '{}', whose values are known only at run time", what, c.value(k).name),
-         "make it a constant");
+  c.fail_unknown(
+      k, kDataDependentSize,
+      fmt::format("{} come from '{}', whose values are known only at run time", what, c.value(k).name),
+      "make it a constant");
 }
 
 std::vector<double> constant_numbers(OpContext& c, int k, const char* what) {

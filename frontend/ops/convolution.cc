@@ -19,11 +19,11 @@ std::int64_t known(OpContext& c, Expr size) {
   return size.constant();
 }
 
-Filters filters_of(OpContext& c, bool transposed) {
-  const std::vector<Expr>& sizes = c.sizes(1);
-  if (c.rank(1) != c.rank(0)) {
+Filters filters_of(OpContext& c, const TensorBox& x, const TensorBox& w, bool transposed) {
+  const std::vector<Expr>& sizes = w.sizes();
+  if (w.rank() != x.rank()) {
     c.fail(kShapeMismatch,
-           fmt::format("the input has rank {}, but the weights have rank {}", c.rank(0), c.rank(1)));
+           fmt::format("the input has rank {}, but the weights have rank {}", x.rank(), w.rank()));
   }
   Filters f{{}, c.int_attribute("group", 1), 0, 0};
   for (std::size_t d = 2; d < sizes.size(); ++d) f.taps.push_back(known(c, sizes[d]));
@@ -34,7 +34,7 @@ Filters filters_of(OpContext& c, bool transposed) {
   }
   f.channels = transposed ? outer / f.groups : inner;
   f.per_group = transposed ? inner : outer / f.groups;
-  const Expr channels = c.sizes(0)[1];
+  const Expr channels = x.sizes()[1];
   if (channels.is_constant() && channels.constant() != f.groups * f.channels) {
     c.fail(kShapeMismatch, fmt::format("the input has {} channels, but the weights are for {} groups of {}",
                                        channels.constant(), f.groups, f.channels));
@@ -67,8 +67,8 @@ TensorBox grouped(ir::Lowering& l, const TensorBox& w, const Filters& f, bool tr
 
 TensorBox convolved(OpContext& c, const TensorBox& x, const TensorBox& w, bool transposed) {
   ir::Lowering& l = c.lowering();
-  const std::vector<Expr> spatial = spatial_sizes(c);
-  const Filters f = filters_of(c, transposed);
+  const std::vector<Expr> spatial = spatial_sizes(c, x.sizes());
+  const Filters f = filters_of(c, x, w, transposed);
   const Windows windows =
       transposed ? transposed_windows_of(c, spatial, f.taps) : windows_of(c, spatial, f.taps);
   return channels_first(l, l.convolution(channels_last(l, x), grouped(l, w, f, transposed), windows.windows,

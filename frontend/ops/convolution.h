@@ -5,7 +5,9 @@
 
 namespace braid::frontend {
 
-// The convolution of x with the weights w by the node's attributes; sizes are those of inputs 0 and 1, channels first.
+// x (N, C, spatial...) with the weights (filters, channels of a group, taps...), or transposed (channels, filters of a
+// group, taps...), and the node's attributes: strides, dilations, pads, auto_pad, group, kernel_shape. Sums of integers
+// are i32.
 TensorBox convolved(OpContext& c, const TensorBox& x, const TensorBox& w, bool transposed);
 
 // The same of inputs 0 and 1, plus the bias in input 2 if there is one.

@@ -28,7 +28,7 @@ void lower_dropout(OpContext& c) {
 
 const OpSpec kOps[] = {
     {"", "Dropout", 1, kNewestOpset, kFloats, lower_dropout},
-    {"", "Identity", 1, kNewestOpset, kAllTypes, lower_identity},
+    {"", "Identity", 1, kNewestOpset, kAllTypes | kStorage, lower_identity},
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ TensorBox in_whole_input(OpContext& c, const TensorBox& positions) {
 
 void lower_max_pool(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  const std::vector<Expr> spatial = spatial_sizes(c);
+  const std::vector<Expr> spatial = spatial_sizes(c, c.sizes(0));
   const Windows w = windows_of(c, spatial, kernel_shape(c, spatial.size()));
   const TensorBox x = channels_last(l, c.input(0));
   c.set_output(0, channels_first(l, l.pool(ir::PoolKind::max, x, w.windows, w.sizes)));
@@ -54,28 +54,32 @@ Expr padded_taps(const Windows& w, const std::vector<Expr>& spatial, std::span<c
   return count;
 }
 
-void lower_average_pool(OpContext& c) {
+}  // namespace
+
+TensorBox average_pool(OpContext& c, const TensorBox& given) {
   ir::Lowering& l = c.lowering();
-  const std::vector<Expr> spatial = spatial_sizes(c);
+  const std::vector<Expr> spatial = spatial_sizes(c, given.sizes());
   const Windows w = windows_of(c, spatial, kernel_shape(c, spatial.size()));
-  TensorBox x = channels_last(l, c.input(0));
-  if (c.int_attribute("count_include_pad", 0) == 0) {
-    c.set_output(0, channels_first(l, l.pool(ir::PoolKind::average, x, w.windows, w.sizes)));
-    return;
-  }
+  const TensorBox x = channels_last(l, given);
+  if (c.int_attribute("count_include_pad", 0) == 0)
+    return channels_first(l, l.pool(ir::PoolKind::average, x, w.windows, w.sizes));
   const DType wide = compute_type(x.dtype());
   const TensorBox sums = l.pool(ir::PoolKind::sum, l.cast(x, wide), w.windows, w.sizes);
   const TensorBox y = l.generate(sums.sizes(), [&](BodyBuilder& b, std::span<const Expr> at) {
     const Expr count = ir::simplify(padded_taps(w, spatial, at), sums.sizes());
     return b.binary(OpCode::div, l.load(b, sums, at), number(b, count, wide));
   });
-  c.set_output(0, channels_first(l, l.cast(y, x.dtype())));
+  return channels_first(l, l.cast(y, x.dtype()));
 }
+
+namespace {
+
+void lower_average_pool(OpContext& c) { c.set_output(0, average_pool(c, c.input(0))); }
 
 // (sum of |x|^p)^(1/p)
 void lower_lp_pool(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  const std::vector<Expr> spatial = spatial_sizes(c);
+  const std::vector<Expr> spatial = spatial_sizes(c, c.sizes(0));
   const std::int64_t p = c.int_attribute("p", 2);
   if (p < 1) c.fail(kInvalidAttribute, fmt::format("attribute 'p' is {}, expected a positive number", p));
   const Windows w = windows_of(c, spatial, kernel_shape(c, spatial.size()));

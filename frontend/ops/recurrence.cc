@@ -1,7 +1,12 @@
 // RNN, GRU and LSTM: one product for the inputs of all steps, then a recurrent layer per direction (ir::Recurrence).
+//
+// DynamicQuantizeLSTM (com.microsoft) has 8-bit weights, transposed. Its inputs are quantised for their product, which is
+// one of integers. The recurrent weights are multiplied as numbers: the state is not quantised at each step, so results
+// are closer to those of the float layer than ONNX Runtime's are.
 #include <cmath>
 
-#include "frontend/ops/common.h"
+#include "frontend/ops/quantised.h"
+#include "frontend/schemas.h"
 
 namespace braid::frontend {
 namespace {
@@ -84,7 +89,8 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 class Layers {
  public:
-  Layers(OpContext& c, const Cell& cell) : c_(c), l_(c.lowering()), cell_(cell) {}
+  Layers(OpContext& c, const Cell& cell, bool quantised = false)
+      : c_(c), l_(c.lowering()), cell_(cell), quantised_(quantised) {}
 
   void lower() {
     read_direction();
@@ -95,6 +101,13 @@ class Layers {
     const bool batch_first = c_.int_attribute("layout", 0) != 0;
     TensorBox x = c_.input(0);
     if (batch_first) x = l_.permute(x, {1, 0, 2});
+    if (quantised_) {
+      read_scale(8);
+      read_scale(10);
+      if (c_.has_input(9)) require_zero_type(c_, 9, c_.dtype(1));
+      if (c_.has_input(11)) require_zero_type(c_, 11, c_.dtype(2));
+      quantised_x_ = dynamically_quantised(l_, x);
+    }
     std::vector<std::vector<TensorBox>> results;
     for (int d = 0; d < directions_; ++d) results.push_back(direction(x, d, clip, batch_first));
     // Y [steps, directions, batch, hidden]; with layout 1 [batch, steps, directions, hidden].
@@ -148,7 +161,7 @@ class Layers {
       c_.fail(kShapeMismatch, fmt::format("the recurrent weights have rank {}, expected 3", c_.rank(2)));
     const bool batch_first = c_.int_attribute("layout", 0) != 0;
     const Expr batch = c_.sizes(0)[batch_first ? 0 : 1], inputs = c_.sizes(0)[2];
-    hidden_ = c_.sizes(2)[2];
+    hidden_ = c_.sizes(2)[quantised_ ? 1 : 2];
     if (const std::int64_t given = c_.int_attribute("hidden_size", 0);
         given != 0 && hidden_.is_constant() && given != hidden_.constant()) {
       c_.fail(kInvalidAttribute,
@@ -156,8 +169,19 @@ class Layers {
                           to_string(hidden_)));
     }
     const Expr d = directions_, columns = hidden_ * cell_.gates;
-    expect(1, "the weights", {d, columns, inputs});
-    expect(2, "the recurrent weights", {d, columns, hidden_});
+    if (quantised_) {
+      expect(1, "the weights", {d, inputs, columns});
+      expect(2, "the recurrent weights", {d, hidden_, columns});
+      for (int k = 8; k < 12; ++k) {
+        if (!c_.has_input(k)) continue;
+        const bool each_column = c_.rank(k) == 2;
+        expect(k, "scales and zero points",
+               each_column ? std::vector<Expr>{d, columns} : std::vector<Expr>{d});
+      }
+    } else {
+      expect(1, "the weights", {d, columns, inputs});
+      expect(2, "the recurrent weights", {d, columns, hidden_});
+    }
     expect(3, "the biases", {d, columns * 2});
     expect(4, "the lengths", {batch});
     const std::vector<Expr> state =
@@ -207,6 +231,31 @@ class Layers {
     return l_.squeeze(l_.slice(c_.input(k), axis, d, 1), axis);
   }
 
+  void read_scale(int k) {
+    check_scale(c_, k);
+    if (c_.rank(k) > 2)
+      c_.fail(kShapeMismatch, fmt::format("a scale has rank {}, expected 1 or 2", c_.rank(k)));
+  }
+
+  // Weights of a direction less their zero points: [inputs, columns], i32.
+  TensorBox centred_weights(int k, int zero, int d) {
+    const TensorBox weights = of_direction(k, d);
+    if (is_absent_or_zero(c_, zero)) return centred(l_, weights, std::nullopt);
+    return centred(l_, weights, l_.cast(of_direction(zero, d), DType::i32));
+  }
+
+  TensorBox input_product(const TensorBox& x, int d) {
+    if (!quantised_) return l_.matmul(x, l_.permute(of_direction(1, d), {1, 0}));
+    const TensorBox values = centred(l_, quantised_x_.values, l_.cast(quantised_x_.zero, DType::i32));
+    const TensorBox factor = l_.realize(binary(l_, OpCode::mul, quantised_x_.scale, of_direction(8, d)));
+    return scaled(l_, l_.matmul(values, centred_weights(1, 9, d)), factor);
+  }
+
+  TensorBox recurrent_weights(int d) {
+    if (!quantised_) return l_.permute(of_direction(2, d), {1, 0});
+    return scaled(l_, centred_weights(2, 11, d), of_direction(10, d));
+  }
+
   std::vector<TensorBox> direction(const TensorBox& x, int d, double clip, bool batch_first) {
     ir::Recurrence layer;
     layer.cell = cell_.kind;
@@ -222,7 +271,7 @@ class Layers {
 
     ir::Lowering::RecurrenceOperands operands;
     const Expr columns = hidden_ * cell_.gates;
-    TensorBox gates = l_.matmul(x, l_.permute(of_direction(1, d), {1, 0}));
+    TensorBox gates = input_product(x, d);
     if (c_.has_input(3)) {
       const TensorBox both = of_direction(3, d);
       gates = binary(l_, OpCode::add, gates, l_.slice(both, 0, 0, columns));
@@ -235,7 +284,7 @@ class Layers {
       }
     }
     operands.gates = gates;
-    operands.weights = l_.permute(of_direction(2, d), {1, 0});
+    operands.weights = recurrent_weights(d);
     const int axis = batch_first ? 1 : 0;
     operands.initial_h =
         c_.has_input(5) ? of_direction(5, d, axis) : l_.full({batch_, hidden_}, c_.dtype(0), 0);
@@ -250,6 +299,8 @@ class Layers {
   OpContext& c_;
   ir::Lowering& l_;
   const Cell& cell_;
+  bool quantised_;
+  DynamicallyQuantised quantised_x_;
   bool reverse_first_ = false;
   int directions_ = 1;
   Expr hidden_ = 0, batch_ = 0;
@@ -259,11 +310,19 @@ class Layers {
 void lower_rnn(OpContext& c) { Layers(c, {CellKind::rnn, 1, {"Tanh"}}).lower(); }
 void lower_gru(OpContext& c) { Layers(c, {CellKind::gru, 3, {"Sigmoid", "Tanh"}}).lower(); }
 void lower_lstm(OpContext& c) { Layers(c, {CellKind::lstm, 4, {"Sigmoid", "Tanh", "Tanh"}}).lower(); }
+void lower_dynamic_quantize_lstm(OpContext& c) {
+  for (int k : {1, 2}) {
+    if (!kQuantisedBytes.contains(c.dtype(k)))
+      c.fail(kUnsupportedType, fmt::format("the weights are {}, expected i8 or u8", to_string(c.dtype(k))));
+  }
+  Layers(c, {CellKind::lstm, 4, {"Sigmoid", "Tanh", "Tanh"}}, true).lower();
+}
 
 const OpSpec kOps[] = {
     {"", "GRU", 7, kNewestOpset, kFloats, lower_gru},
     {"", "LSTM", 7, kNewestOpset, kFloats, lower_lstm},
     {"", "RNN", 7, kNewestOpset, kFloats, lower_rnn},
+    {kMicrosoftDomain, "DynamicQuantizeLSTM", 1, 1, {DType::f32}, lower_dynamic_quantize_lstm},
 };
 
 }  // namespace

@@ -69,12 +69,12 @@ void lower_unsqueeze(OpContext& c) {
 void known_while_compiling(OpContext& c) { c.fail(kDataDependentSize, "the shape of the input is unknown"); }
 
 const OpSpec kOps[] = {
-    {"", "Flatten", 1, kNewestOpset, kAllTypes, lower_flatten},
-    {"", "Reshape", 1, kNewestOpset, kAllTypes, lower_reshape},
-    {"", "Shape", 1, kNewestOpset, kAllTypes, known_while_compiling},
-    {"", "Size", 1, kNewestOpset, kAllTypes, known_while_compiling},
-    {"", "Squeeze", 1, kNewestOpset, kAllTypes, lower_squeeze},
-    {"", "Unsqueeze", 1, kNewestOpset, kAllTypes, lower_unsqueeze},
+    {"", "Flatten", 1, kNewestOpset, kAllTypes | kStorage, lower_flatten},
+    {"", "Reshape", 1, kNewestOpset, kAllTypes | kStorage, lower_reshape},
+    {"", "Shape", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling},
+    {"", "Size", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling},
+    {"", "Squeeze", 1, kNewestOpset, kAllTypes | kStorage, lower_squeeze},
+    {"", "Unsqueeze", 1, kNewestOpset, kAllTypes | kStorage, lower_unsqueeze},
 };
 
 }  // namespace

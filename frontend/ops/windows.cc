@@ -56,14 +56,14 @@ Expr extent_of(const ir::Window& w) { return (w.taps - 1) * w.dilation + 1; }
 
 }  // namespace
 
-std::vector<Expr> spatial_sizes(OpContext& c) {
-  if (c.rank(0) < 3) {
+std::vector<Expr> spatial_sizes(OpContext& c, const std::vector<Expr>& sizes) {
+  if (sizes.size() < 3) {
     c.fail(kShapeMismatch,
            fmt::format("the input has rank {}, expected batch, channels and at least one spatial "
                        "dimension",
-                       c.rank(0)));
+                       sizes.size()));
   }
-  return {c.sizes(0).begin() + 2, c.sizes(0).end()};
+  return {sizes.begin() + 2, sizes.end()};
 }
 
 std::vector<std::int64_t> kernel_shape(OpContext& c, std::size_t spatial) {

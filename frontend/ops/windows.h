@@ -24,8 +24,11 @@ Windows transposed_windows_of(OpContext& c, const std::vector<Expr>& spatial,
 // Attribute kernel_shape of a pool with so many spatial dimensions.
 std::vector<std::int64_t> kernel_shape(OpContext& c, std::size_t spatial);
 
-// The sizes after batch and channels of input 0. BR0114: it has none.
-std::vector<Expr> spatial_sizes(OpContext& c);
+// The sizes after batch and channels. BR0114: there are none.
+std::vector<Expr> spatial_sizes(OpContext& c, const std::vector<Expr>& sizes);
+
+// AveragePool of x (N, C, spatial...) with the node's attributes.
+TensorBox average_pool(OpContext& c, const TensorBox& x);
 
 // [n, channels, spatial...] with the channels last, and back.
 TensorBox channels_last(ir::Lowering& l, TensorBox x);

@@ -45,7 +45,7 @@ inline std::optional<ir::Tensor> read_tensor(const fs::path& path) {
   try {
     const frontend::Tensor tensor = frontend::take_tensor(proto, files, {.file = path.string()});
     const auto bytes = tensor.data.of_rank(0);
-    return ir::Tensor{tensor.dtype, tensor.sizes, {bytes.begin(), bytes.end()}};
+    return ir::Tensor{byte_type(tensor.dtype), tensor.sizes, {bytes.begin(), bytes.end()}};
   } catch (const ir::UserError&) {  // a sequence or an optional value that happens to parse as a tensor
     return std::nullopt;
   }

@@ -21,6 +21,7 @@ import matrices
 import normalization
 import numpy as np
 import pooling
+import quantisation
 import rearranging
 import recurrence
 import reference_case
@@ -29,8 +30,8 @@ import sampling
 import selection
 import signals
 
-FAMILIES = [attention, axes, convolution, elementwise, fused, indexing, matrices, normalization, pooling, rearranging, recurrence, resize,
-            sampling, selection, signals]  # fmt: skip
+FAMILIES = [attention, axes, convolution, elementwise, fused, indexing, matrices, normalization, pooling, quantisation,
+            rearranging, recurrence, resize, sampling, selection, signals]  # fmt: skip
 FAST_CASES = 8
 
 

@@ -1,0 +1,150 @@
+// Operators of com.microsoft on quantised tensors that ONNX Runtime computes with numbers and quantises again:
+// elementwise ones, reductions, pools, softmax, concatenation.
+#include "frontend/ops/quantised.h"
+#include "frontend/ops/statistics.h"
+#include "frontend/ops/windows.h"
+#include "frontend/schemas.h"
+
+namespace braid::frontend {
+namespace {
+
+template <OpCode code>
+void lower_binary(OpContext& c) {
+  const TensorBox y = binary(c.lowering(), code, dequantised(c, {0, 1, 2}), dequantised(c, {3, 4, 5}));
+  c.set_output(0, quantised(c, y, {-1, 6, 7}, c.dtype(0)));
+}
+
+// Of a tensor with scale and zero point in inputs 0 to 2, the result's in 3 and 4.
+void set_unary(OpContext& c, const TensorBox& y) { c.set_output(0, quantised(c, y, {-1, 3, 4}, c.dtype(0))); }
+
+void lower_sigmoid(OpContext& c) {
+  set_unary(c, unary(c.lowering(), OpCode::sigmoid, dequantised(c, {0, 1, 2})));
+}
+
+void lower_leaky_relu(OpContext& c) {
+  const double alpha = c.float_attribute("alpha", 0.01f);
+  set_unary(c, c.lowering().pointwise({dequantised(c, {0, 1, 2})}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    const ValueId below = b.binary(OpCode::mul, v[0], b.constant_of(DType::f32, alpha));
+    return b.where(b.binary(OpCode::ge, v[0], b.constant_of(DType::f32, 0)), v[0], below);
+  }));
+}
+
+// Attribute opset is the version of Softmax: up to 12, all axes from `axis` on are normalised together.
+void lower_softmax(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  constexpr int kOneAxis = 13;
+  const int rank = c.rank(0), axis = c.axis_attribute(rank, -1);
+  const std::vector<int> axes =
+      c.int_attribute("opset") >= kOneAxis ? std::vector<int>{axis} : axes_from(axis, rank);
+  const TensorBox x = dequantised(c, {0, 1, 2});
+  l.mark_reuse(x, 2);
+  const TensorBox powers =
+      unary(l, OpCode::exp, binary(l, OpCode::sub, x, l.reduce(x, ir::ReduceKind::max, axes, true)));
+  l.mark_reuse(powers, 2);
+  set_unary(c, binary(l, OpCode::div, powers, l.reduce(powers, ir::ReduceKind::sum, axes, true)));
+}
+
+void lower_reduce_mean(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  const int rank = c.rank(0);
+  std::vector<int> axes = axes_from(0, rank);
+  if (const auto given = c.ints_attribute("axes"); given && !given->empty()) axes = c.normalize_axes(*given, rank);
+  TensorBox y = mean(l, dequantised(c, {0, 1, 2}), axes);
+  if (c.int_attribute("keepdims", 1) == 0) {
+    for (std::size_t k = axes.size(); k-- > 0;) y = l.squeeze(y, axes[k]);
+  }
+  set_unary(c, y);
+}
+
+TensorBox to_channels_first(OpContext& c, const TensorBox& x) {
+  const int rank = static_cast<int>(x.rank());
+  if (c.int_attribute("channels_last", 0) == 0 || rank < 3) return x;
+  std::vector<int> order = axes_from(1, rank - 1);
+  order.insert(order.begin(), {0, rank - 1});
+  return c.lowering().permute(x, order);
+}
+
+TensorBox from_channels_first(OpContext& c, const TensorBox& y) {
+  const int rank = static_cast<int>(y.rank());
+  if (c.int_attribute("channels_last", 0) == 0 || rank < 3) return y;
+  std::vector<int> order = axes_from(2, rank);
+  order.insert(order.begin(), 0);
+  order.push_back(1);
+  return c.lowering().permute(y, order);
+}
+
+void lower_average_pool(OpContext& c) {
+  const TensorBox x = to_channels_first(c, dequantised(c, {0, 1, 2}));
+  set_unary(c, from_channels_first(c, average_pool(c, x)));
+}
+
+void lower_global_average_pool(OpContext& c) {
+  const int rank = c.rank(0);
+  if (rank < 3) c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected at least 3", rank));
+  const TensorBox x = to_channels_first(c, dequantised(c, {0, 1, 2}));
+  set_unary(c, from_channels_first(c, mean(c.lowering(), x, axes_from(2, rank))));
+}
+
+void lower_where(OpContext& c) {
+  ir::Lowering& l = c.lowering();
+  if (c.dtype(4) != c.dtype(1)) {
+    c.fail(kTypeMismatch, fmt::format("the alternatives are {} and {}", to_string(c.dtype(1)), to_string(c.dtype(4))));
+  }
+  const TensorBox y = l.pointwise({c.input(0), dequantised(c, {1, 2, 3}), dequantised(c, {4, 5, 6})},
+                                  [](BodyBuilder& b, std::span<const ValueId> v) { return b.where(v[0], v[1], v[2]); });
+  c.set_output(0, quantised(c, y, {-1, 7, 8}, c.dtype(1)));
+}
+
+// Scale and zero point of the result, then tensor, scale and zero point of each part. Parts that are quantised as the
+// result is are only moved.
+void lower_concat(OpContext& c) {
+  const int first = 2, each = 3;
+  if (c.input_count() < first + each || (c.input_count() - first) % each != 0)
+    c.fail(kInvalidNode, fmt::format("got {} inputs, expected 2 and 3 for each part", c.input_count()));
+  const DType to = c.dtype(1);
+  const auto same = [&](int a, int b) {
+    const std::optional<double> x = c.constant_scalar(a), y = c.constant_scalar(b);
+    return x && y && *x == *y;
+  };
+  std::vector<TensorBox> parts;
+  for (int k = first; k < c.input_count(); k += each) {
+    if (c.rank(k) != c.rank(first))
+      c.fail(kShapeMismatch, fmt::format("parts have ranks {} and {}", c.rank(first), c.rank(k)));
+    const bool moved = c.dtype(k) == to && same(k + 1, 0) && same(k + 2, 1);
+    const QuantisedInput part{k, k + 1, k + 2};
+    if (moved) one_scale(c, k + 1);
+    parts.push_back(moved ? c.input(k) : quantised(c, dequantised(c, part), {-1, 0, 1}, to));
+  }
+  if (c.rank(first) == 0) c.fail(kShapeMismatch, "the parts are scalars");
+  const int axis = c.normalize_axis(c.int_attribute("axis"), c.rank(first));
+  for (const TensorBox& part : parts) {
+    for (std::size_t d = 0; d < part.rank(); ++d) {
+      if (static_cast<int>(d) == axis) continue;
+      const Expr size = part.sizes()[d], expected = parts[0].sizes()[d];
+      if (size.is_constant() && expected.is_constant() && !(size == expected))
+        c.fail(kShapeMismatch, fmt::format("parts have sizes {} and {} along axis {}", to_string(expected),
+                                           to_string(size), d));
+      c.lowering().require_equal(size, expected);
+    }
+  }
+  c.set_output(0, c.lowering().concat(std::move(parts), axis));
+}
+
+const OpSpec kOps[] = {
+    {kMicrosoftDomain, "QLinearAdd", 1, 1, kQuantisedBytes, lower_binary<OpCode::add>},
+    {kMicrosoftDomain, "QLinearAveragePool", 1, 1, kQuantisedBytes, lower_average_pool},
+    {kMicrosoftDomain, "QLinearConcat", 1, 1, {DType::f32}, lower_concat},
+    {kMicrosoftDomain, "QLinearGlobalAveragePool", 1, 1, kQuantisedBytes, lower_global_average_pool},
+    {kMicrosoftDomain, "QLinearLeakyRelu", 1, 1, kQuantisedBytes, lower_leaky_relu},
+    {kMicrosoftDomain, "QLinearMul", 1, 1, kQuantisedBytes, lower_binary<OpCode::mul>},
+    {kMicrosoftDomain, "QLinearReduceMean", 1, 1, kQuantisedBytes, lower_reduce_mean},
+    {kMicrosoftDomain, "QLinearSigmoid", 1, 1, kQuantisedBytes, lower_sigmoid},
+    {kMicrosoftDomain, "QLinearSoftmax", 1, 1, kQuantisedBytes, lower_softmax},
+    {kMicrosoftDomain, "QLinearWhere", 1, 1, kBool, lower_where},
+};
+
+}  // namespace
+
+std::span<const OpSpec> quantised_elementwise_ops() { return kOps; }
+
+}  // namespace braid::frontend
