@@ -68,8 +68,8 @@ class Rows {
   bool may_attend(std::int64_t batch, std::int64_t query, std::int64_t key) const {
     if (valid_keys_ && key >= load(*valid_keys_, {batch}).i) return false;
     // Differences of positions that a tensor gives may exceed 64 bits.
-    const double position =
-        static_cast<double>(positions_ ? load(*positions_, {batch}).i : first_position_) + static_cast<double>(query);
+    const double position = static_cast<double>(positions_ ? load(*positions_, {batch}).i : first_position_) +
+                            static_cast<double>(query);
     if (before_ && static_cast<double>(key) < position - static_cast<double>(*before_)) return false;
     return !after_ || static_cast<double>(key) <= position + static_cast<double>(*after_);
   }

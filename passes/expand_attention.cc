@@ -28,14 +28,14 @@ class Expansion {
   }
 
   std::vector<OpId> run() {
-    const TensorRef scores = temporary(".scores", score_, pairs_), masked = temporary(".masked", score_, pairs_),
-                    most = temporary(".most", score_, rows_), raised = temporary(".raised", score_, pairs_),
-                    total = temporary(".total", score_, rows_),
+    const TensorRef scores = temporary(".scores", score_, pairs_),
+                    masked = temporary(".masked", score_, pairs_), most = temporary(".most", score_, rows_),
+                    raised = temporary(".raised", score_, pairs_), total = temporary(".total", score_, rows_),
                     weights = temporary(".weights", graph_[k_.value.buffer].dtype, pairs_);
     std::vector<OpId> ops;
     const auto add = [&](const char* suffix, Kernel kernel, BufferId output) {
-      ops.push_back(graph_.add_op({graph_[id_].name + suffix, std::move(kernel), {output}, graph_[id_].origins,
-                                   std::nullopt}));
+      ops.push_back(graph_.add_op(
+          {graph_[id_].name + suffix, std::move(kernel), {output}, graph_[id_].origins, std::nullopt}));
     };
     Gemm product;
     product.a = by_key_head(k_.query);

@@ -17,9 +17,9 @@
 namespace braid::rt {
 namespace {
 
-constexpr double kParallelWork = 2e5;    // multiplications below which a second thread costs more than it saves
-constexpr int64_t kWantedTasks = 32;     // keys are split if there are fewer
-constexpr int64_t kFewestKeys = 256;     // of a part
+constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
+constexpr int64_t kWantedTasks = 32;   // keys are split if there are fewer
+constexpr int64_t kFewestKeys = 256;   // of a part
 constexpr int64_t kFarthest = int64_t{1} << 40;  // positions beyond it are at it
 
 const AttentionKernels& own_kernels() {
@@ -31,14 +31,15 @@ const AttentionKernels& own_kernels() {
 }
 
 int64_t integer_at(DType type, const void* values, int64_t at) {
-  return type == DType::i32 ? static_cast<const int32_t*>(values)[at] : static_cast<const int64_t*>(values)[at];
+  return type == DType::i32 ? static_cast<const int32_t*>(values)[at]
+                            : static_cast<const int64_t*>(values)[at];
 }
 int64_t limited(int64_t position) { return std::clamp(position, -kFarthest, kFarthest); }
 
 // How the rows of all heads are split into tasks.
 struct Split {
-  int64_t shared = 1;       // heads of the query per key head
-  int64_t heads = 1;        // of a task
+  int64_t shared = 1;  // heads of the query per key head
+  int64_t heads = 1;   // of a task
   int64_t head_blocks = 0, query_blocks = 0;
   int64_t tasks = 0;
   int64_t parts = 1, part_keys = 0;
@@ -78,8 +79,7 @@ struct Split {
 void attend_f64(const AttentionShape& s, const AttentionArgs& args, const AttentionTask& t, double* scores,
                 double* sums) {
   const double none = -std::numeric_limits<double>::infinity();
-  const auto* const key =
-      static_cast<const double*>(args.key) + t.batch * s.key[0] + t.key_head * s.key[1];
+  const auto* const key = static_cast<const double*>(args.key) + t.batch * s.key[0] + t.key_head * s.key[1];
   const auto* const value =
       static_cast<const double*>(args.value) + t.batch * s.value[0] + t.key_head * s.value[1];
   for (int64_t r = 0; r < t.rows(); ++r) {
@@ -168,7 +168,8 @@ class OnlineSoftmax final : public AttentionKernel {
  private:
   float* work(int thread) const { return reinterpret_cast<float*>(work_.get()) + thread * stride_; }
   AttentionPart part(int64_t index) const {
-    return attention_part(shape_, reinterpret_cast<float*>(parts_.get()) + index * attention_part_floats(shape_));
+    return attention_part(shape_,
+                          reinterpret_cast<float*>(parts_.get()) + index * attention_part_floats(shape_));
   }
 
   void attend(const AttentionArgs& args, int64_t index, float* own) const {
@@ -206,8 +207,8 @@ KeyRange key_range(const AttentionShape& s, const AttentionArgs& args, int64_t b
   if (s.has_valid_keys)
     range.end = std::min(range.end, integer_at(s.valid_keys_type, args.valid_keys, batch * s.valid_keys));
   if (s.has_before || s.has_after) {
-    const int64_t first =
-        s.has_positions ? integer_at(s.positions_type, args.positions, batch * s.positions) : s.first_position;
+    const int64_t first = s.has_positions ? integer_at(s.positions_type, args.positions, batch * s.positions)
+                                          : s.first_position;
     const int64_t position = limited(first) + query;
     if (s.has_before) range.begin = std::max(range.begin, position - limited(s.before));
     if (s.has_after) range.end = std::min(range.end, position + limited(s.after) + 1);

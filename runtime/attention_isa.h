@@ -9,7 +9,8 @@ namespace braid::rt {
 
 inline constexpr int64_t kAttentionRows = 64;   // of a task, at most
 inline constexpr int64_t kAttentionKeys = 256;  // of a block
-inline constexpr int64_t kAttentionPad = 16;    // rows of the work are multiples of it, the floats of the widest vector
+inline constexpr int64_t kAttentionPad =
+    16;  // rows of the work are multiples of it, the floats of the widest vector
 
 inline constexpr int64_t padded(int64_t n) { return (n + kAttentionPad - 1) / kAttentionPad * kAttentionPad; }
 
@@ -43,10 +44,11 @@ inline int64_t attention_work_floats(const AttentionShape& s) {
 
 struct AttentionKernels {
   // f32 and halves.
-  void (*attend)(const AttentionShape& shape, const AttentionArgs& args, const AttentionTask& task, float* work,
-                 const AttentionPart& part);
+  void (*attend)(const AttentionShape& shape, const AttentionArgs& args, const AttentionTask& task,
+                 float* work, const AttentionPart& part);
   // Adds a part of later keys to `to`.
-  void (*combine)(const AttentionShape& shape, int64_t rows, const AttentionPart& part, const AttentionPart& to);
+  void (*combine)(const AttentionShape& shape, int64_t rows, const AttentionPart& part,
+                  const AttentionPart& to);
   // Stores the rows of the result.
   void (*finish)(const AttentionShape& shape, const AttentionArgs& args, const AttentionTask& task,
                  const AttentionPart& part);

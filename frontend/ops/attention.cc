@@ -156,7 +156,7 @@ AttentionScores spell_out_attention(OpContext& c, AttentionOperands a) {
     const ValueId none = b.constant_of(type, kNone);
     if (mask) {
       const ValueId m = l.load(b, *mask, index);
-      score = mask->dtype() == DType::boolean ? b.where(m, score, none)
+      score = mask->dtype() == DType::boolean ? b.where(m, score, b.constant_of(type, a.fill))
                                               : b.binary(OpCode::add, score, b.cast(m, type));
     }
     if (const std::optional<ValueId> may = attended(l, b, a, index)) score = b.where(*may, score, none);
@@ -180,6 +180,29 @@ AttentionScores spell_out_attention(OpContext& c, AttentionOperands a) {
   return s;
 }
 
-TensorBox attend(OpContext& c, AttentionOperands a) { return spell_out_attention(c, std::move(a)).result; }
+TensorBox attend(OpContext& c, AttentionOperands a) {
+  ir::Lowering& l = c.lowering();
+  check(c, a);
+  const DType type = a.query.dtype();
+  ir::Lowering::AttentionViews views;
+  views.query = a.query;
+  views.key = l.cast(a.key, type);
+  views.value = l.cast(a.value, type);
+  if (a.mask) views.mask = *a.mask;
+  if (a.valid_keys) views.valid_keys = *a.valid_keys;
+  ir::Attention kernel;
+  kernel.scale = a.scale;
+  kernel.softcap = a.softcap;
+  if (a.mask && a.mask->dtype() == DType::boolean) kernel.fill = a.fill;
+  kernel.before = a.before;
+  kernel.after = a.after;
+  if (a.before || a.after) {
+    if (a.first_query_of_row)
+      views.positions = *a.first_query_of_row;
+    else
+      kernel.first_position = a.first_query;
+  }
+  return l.attention(std::move(kernel), std::move(views));
+}
 
 }  // namespace braid::frontend

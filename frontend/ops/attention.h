@@ -1,6 +1,7 @@
 // Scaled dot-product attention as operators ask for it. All attention operators (ONNX's Attention, MultiHeadAttention,
 // GroupQueryAttention, ...) are lowered by this one function.
 #pragma once
+#include <limits>
 #include <optional>
 
 #include "frontend/op_context.h"
@@ -26,6 +27,8 @@ struct AttentionOperands {
   std::optional<ir::Expr> window;  // with causal: query i attends to this many keys up to its own at most
   // Sliding windows of any form: a query at position p attends to keys in [p - before, p + after].
   std::optional<ir::Expr> before, after;
+  double fill =
+      -std::numeric_limits<double>::infinity();  // what a bool mask makes of the score where it is false
 };
 
 // [batch, heads, queries, value_size] in the type of `query`. Scores and softmax are computed in f32 (f64 for f64). A
