@@ -49,7 +49,8 @@ class Recogniser {
       const std::vector<Expr>& rows = guard_->sizes();
       if (rows.empty() || !rows.back().is_constant(1) || rows.size() > rank_) return std::nullopt;
       for (std::size_t d = 0; d + 1 < rows.size(); ++d) {
-        const std::size_t at = rank_ - rows.size() + d;  // of [batch, heads, queries, keys], without heads in rank 3
+        const std::size_t at =
+            rank_ - rows.size() + d;  // of [batch, heads, queries, keys], without heads in rank 3
         const Expr size = a.query.sizes()[rank_ == 4 || at == 0 ? at : at + 1];
         if (!rows[d].is_constant(1) && !(rows[d] == size)) return std::nullopt;
       }
@@ -219,7 +220,7 @@ class Recogniser {
     const onnx::NodeProto* const copies = g_.producer(reshape->input(0));
     if (copies == nullptr || !(is(*copies, "Expand") || is(*copies, "Tile"))) return {};
     const Value *const from = g_.value(copies->input(0)), *const to = g_.value(copies->output(0)),
-                *const joined = g_.value(name);
+                       *const joined = g_.value(name);
     if (from == nullptr || to == nullptr || from->sizes.size() != 5 || to->sizes.size() != 5) return {};
     for (std::size_t d = 0; d < 5; ++d) {
       if (d == 2 ? !from->sizes[d].is_constant(1) : !(from->sizes[d] == to->sizes[d])) return {};
@@ -234,7 +235,8 @@ class Recogniser {
     if (!(q[0] == k[0]) || !(q[0] == v[0]) || !(k[1] == v[1])) return false;
     if (!(q[3] == k[3]) || !(k[2] == v[2])) return false;
     if (q[1] == k[1]) return true;
-    return q[1].is_constant() && k[1].is_constant() && k[1].constant() > 0 && q[1].constant() % k[1].constant() == 0;
+    return q[1].is_constant() && k[1].is_constant() && k[1].constant() > 0 &&
+           q[1].constant() % k[1].constant() == 0;
   }
 
   // All masks as one of rank 4, whose sizes are those of the scores or 1.

@@ -11,8 +11,8 @@ namespace braid::frontend {
 
 struct PatternGraph {
   const onnx::GraphProto& graph;
-  std::function<Value*(const std::string&)> value;           // null if it has not been lowered
-  std::function<OpContext(const onnx::NodeProto&)> context;  // inputs without a value are absent
+  std::function<Value*(const std::string&)> value;                     // null if it has not been lowered
+  std::function<OpContext(const onnx::NodeProto&)> context;            // inputs without a value are absent
   std::function<const onnx::NodeProto*(const std::string&)> producer;  // null: a graph input or constant
 };
 

@@ -57,13 +57,14 @@ class Finder {
     return k;
   }
 
-  bool along_last_axis(int k) const {
-    const onnx::NodeProto& node = graph_.node(k);
-    std::int64_t axis = version_ >= 13 ? -1 : 1;
-    for (const onnx::AttributeProto& a : node.attribute()) {
-      if (a.name() == "axis") axis = a.i();
+  bool end_at_softmax(int k, AttentionPattern& p) const {
+    if (!is(k, "Softmax")) return false;
+    p.softmax = k;
+    p.axis = version_ >= 13 ? -1 : 1;
+    for (const onnx::AttributeProto& a : graph_.node(k).attribute()) {
+      if (a.name() == "axis") p.axis = a.i();
     }
-    return axis == -1 || axis == 2 || axis == 3;  // in a rank that is checked later
+    return true;
   }
 
   bool to_softmax(const std::string& value, AttentionPattern& p) const {
@@ -71,20 +72,17 @@ class Finder {
     for (int steps = 0; steps < kMostSteps; ++steps) {
       const int k = sole_producer(at);
       if (k < 0) return false;
-      if (is(k, "Softmax")) {
-        p.softmax = k;
-        return along_last_axis(k);
-      }
+      if (end_at_softmax(k, p)) return true;
       int input = 0;
       if (is(k, "Where")) {
         input = guarded_input(k, p);
         if (input < 0) return false;
         if (!p.guards.empty()) {  // the guard reads the softmax too
           p.weights.push_back({k, input});
-          p.softmax = producer(graph_.node(k).input(input));
-          return is(p.softmax, "Softmax") && along_last_axis(p.softmax);
+          return end_at_softmax(producer(graph_.node(k).input(input)), p);
         }
-      } else if (!is(k, "Identity") && !is(k, "Cast") && !(is(k, "Dropout") && graph_.node(k).input_size() < 3)) {
+      } else if (!is(k, "Identity") && !is(k, "Cast") &&
+                 !(is(k, "Dropout") && graph_.node(k).input_size() < 3)) {
         return false;
       }
       p.weights.push_back({k, input});
@@ -151,7 +149,8 @@ std::vector<int> AttentionPattern::inner() const {
 }
 
 std::map<int, AttentionPattern> find_attention(const onnx::GraphProto& graph, const std::vector<bool>& live,
-                                               const std::unordered_map<std::string, int>& uses, int version) {
+                                               const std::unordered_map<std::string, int>& uses,
+                                               int version) {
   std::map<int, AttentionPattern> found;
   const Finder finder(graph, live, uses, version);
   for (int k = 0; k < graph.node_size(); ++k) {

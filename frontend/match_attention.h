@@ -28,8 +28,8 @@ struct PatternStep {
 };
 
 struct AttentionPattern {
-  int product = 0;                   // of query and key
-  std::vector<PatternStep> scores;   // after it, in order
+  int product = 0;                  // of query and key
+  std::vector<PatternStep> scores;  // after it, in order
   int softmax = 0;
   std::int64_t axis = -1;            // of the softmax, as written
   std::vector<PatternStep> weights;  // after the softmax, in order

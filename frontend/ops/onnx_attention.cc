@@ -23,7 +23,8 @@ TensorBox split_heads(OpContext& c, const TensorBox& x, const char* attribute) {
   if (hidden.is_constant() && hidden.constant() % heads != 0)
     c.fail(kShapeMismatch, fmt::format("{} heads do not divide a size of {}", heads, to_string(hidden)));
   const Expr size = ir::divide_exactly(hidden, heads).value_or(floor_div(hidden, heads));
-  return c.lowering().permute(c.lowering().reshape(x, {x.sizes()[0], x.sizes()[1], heads, size}), {0, 2, 1, 3});
+  return c.lowering().permute(c.lowering().reshape(x, {x.sizes()[0], x.sizes()[1], heads, size}),
+                              {0, 2, 1, 3});
 }
 
 // The mask with a last dimension of `keys`: keys behind its end are not attended to.
@@ -58,7 +59,8 @@ void check_form(OpContext& c) {
     if (c.rank(k) != rank) c.fail(kShapeMismatch, "query, key and value must have equal ranks");
   }
   if (rank == 4 && c.version() >= 25 && (c.has_attribute("q_num_heads") || c.has_attribute("kv_num_heads")))
-    c.fail(kInvalidAttribute, "inputs of rank 4 have their numbers of heads, which no attribute may give too");
+    c.fail(kInvalidAttribute,
+           "inputs of rank 4 have their numbers of heads, which no attribute may give too");
   if (c.has_input(kPastKey) != c.has_input(kPastValue))
     c.fail(kInvalidNode, "the past of the key and that of the value must be given together");
   if (c.has_input(kPastKey) && c.has_input(kValidKeys))
@@ -70,7 +72,8 @@ void check_form(OpContext& c) {
     // We compute in f32 or f64, which is at least as precise as what rounds to the types of the operands.
     const std::int64_t precision = c.int_attribute("softmax_precision");
     if (!is_float(c.dtype_of(precision)))
-      c.fail(kInvalidAttribute, fmt::format("attribute 'softmax_precision' is {}, not a float type", precision));
+      c.fail(kInvalidAttribute,
+             fmt::format("attribute 'softmax_precision' is {}, not a float type", precision));
   }
 }
 
@@ -100,7 +103,8 @@ void lower_attention(OpContext& c) {
   } else if (size.is_constant() && size.constant() > 0) {
     a.scale = 1 / std::sqrt(static_cast<double>(size.constant()));
   } else if (!size.is_constant(0)) {
-    c.fail(kUnknownShape, fmt::format("the scale depends on a head size of {}, which is not known", to_string(size)),
+    c.fail(kUnknownShape,
+           fmt::format("the scale depends on a head size of {}, which is not known", to_string(size)),
            "give the attribute 'scale'");
   }
   const double softcap = static_cast<double>(c.float_attribute("softcap", 0));
@@ -108,12 +112,14 @@ void lower_attention(OpContext& c) {
   if (c.has_input(kMask)) a.mask = padded_mask(c, c.input(kMask), a.key.sizes()[2]);
   if (c.has_input(kValidKeys)) {
     a.valid_keys = c.input(kValidKeys);
-    a.first_query_of_row = l.pointwise({c.input(kValidKeys)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-      return b.binary(OpCode::sub, b.cast(v[0], DType::i64), b.index(a.query.sizes()[2]));
-    });
+    a.first_query_of_row =
+        l.pointwise({c.input(kValidKeys)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+          return b.binary(OpCode::sub, b.cast(v[0], DType::i64), b.index(a.query.sizes()[2]));
+        });
   }
   a.causal = c.int_attribute("is_causal", 0) != 0;
-  const std::int64_t left = c.int_attribute("left_window_size", -1), right = c.int_attribute("right_window_size", -1);
+  const std::int64_t left = c.int_attribute("left_window_size", -1),
+                     right = c.int_attribute("right_window_size", -1);
   if (left < -1 || right < -1)
     c.fail(kInvalidAttribute, fmt::format("the window sizes are {} and {}; at least -1", left, right));
   if (left >= 0) a.before = Expr(left);
