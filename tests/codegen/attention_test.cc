@@ -24,7 +24,10 @@ struct Program {
 };
 
 double tolerance_of(ir::DType type) {
-  return type == ir::DType::f64 ? 1e-12 : type == ir::DType::f32 ? 1e-5 : type == ir::DType::f16 ? 2e-3 : 2e-2;
+  return type == ir::DType::f64   ? 1e-12
+         : type == ir::DType::f32 ? 1e-5
+         : type == ir::DType::f16 ? 2e-3
+                                  : 2e-2;
 }
 
 std::vector<Program> programs(int count, bool large) {
@@ -32,8 +35,8 @@ std::vector<Program> programs(int count, bool large) {
   for (int k = 0; k < count; ++k) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     const ir::DType type = large || seed % 2 == 0 ? ir::DType::f32 : kTypes[seed / 2 % 4];
-    out.push_back({(large ? "large" : "small") + std::to_string(seed), seed, random_attention(seed, type, large),
-                   tolerance_of(type)});
+    out.push_back({(large ? "large" : "small") + std::to_string(seed), seed,
+                   random_attention(seed, type, large), tolerance_of(type)});
   }
   return out;
 }
@@ -66,26 +69,34 @@ void compile_and_compare(const std::vector<Program>& programs) {
   }
 }
 
-TEST(Attention, CompiledProgramsAgreeWithTheInterpreter) { compile_and_compare(programs(random_cases(150), false)); }
+TEST(Attention, CompiledProgramsAgreeWithTheInterpreter) {
+  compile_and_compare(programs(random_cases(150), false));
+}
 
-TEST(Attention, CompiledBlocksAgreeWithTheInterpreter) { compile_and_compare(programs(random_cases(40), true)); }
+TEST(Attention, CompiledBlocksAgreeWithTheInterpreter) {
+  compile_and_compare(programs(random_cases(40), true));
+}
 
 // The kernels of every instruction set that this processor has are used by no program but the widest's: runtime tests have
 // them. What a target without a kernel gets computes the same.
 TEST(Attention, IsLegalisedToProductsAndLoops) {
-  const codegen::KernelLimits none{[](const ir::Graph&, const ir::Product&) { return codegen::kAnyEpilogue; }, {}};
+  const codegen::KernelLimits none{[](const ir::Graph&, const ir::Product&) { return codegen::kAnyEpilogue; },
+                                   {}};
   for (int k = 0; k < random_cases(50); ++k) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     SCOPED_TRACE("seed " + std::to_string(seed));
     const ir::DType type = kTypes[seed % 4];
     const RandomWindows program = random_attention(seed, type);
-    const std::vector<std::vector<ir::Tensor>> inputs = {random_inputs(program.schedule.graph, program.dims, seed)};
+    const std::vector<std::vector<ir::Tensor>> inputs = {
+        random_inputs(program.schedule.graph, program.dims, seed)};
     ir::Schedule schedule = program.schedule;
     ASSERT_TRUE(codegen::legalise(schedule, none));
-    ir::verify(schedule);
-    for (const ir::OpId op : ir::execution_order(schedule)) ASSERT_EQ(schedule.graph[op].as<ir::Attention>(), nullptr);
+    ASSERT_TRUE(ir::verify(schedule).empty());
+    for (const ir::OpId op : ir::execution_order(schedule))
+      ASSERT_EQ(schedule.graph[op].as<ir::Attention>(), nullptr);
     passes::run_passes(schedule, passes::default_passes());
-    const auto want = ir::run(program.schedule, inputs).outputs[0], got = ir::run(schedule, inputs).outputs[0];
+    const auto want = ir::run(program.schedule, inputs).outputs[0],
+               got = ir::run(schedule, inputs).outputs[0];
     expect_close(got[0], want[0], tolerance_of(type), "y");
     ASSERT_FALSE(codegen::legalise(schedule, none));
   }

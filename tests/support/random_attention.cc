@@ -15,7 +15,8 @@ using namespace ir;
 
 class Generator {
  public:
-  Generator(std::uint64_t seed, DType dtype, bool large) : random_(seed), dtype_(dtype), large_(large), l_(graph_) {}
+  Generator(std::uint64_t seed, DType dtype, bool large)
+      : random_(seed), dtype_(dtype), large_(large), l_(graph_) {}
 
   RandomWindows make() {
     batch_ = size("b", 1, 3);
@@ -24,7 +25,9 @@ class Generator {
     queries_ = large_ ? size("q", 1, 150) : size("q", 1, 7);
     keys_ = large_ ? size("k", 1, 700) : size("k", 1, 12);
     const int depth = large_ && random_.flip() ? 16 * random_.from(1, 4) : random_.from(1, 20);
-    const int width = random_.flip() ? depth : large_ && random_.flip() ? 16 * random_.from(1, 4) : random_.from(1, 20);
+    const int width = random_.flip()             ? depth
+                      : large_ && random_.flip() ? 16 * random_.from(1, 4)
+                                                 : random_.from(1, 20);
     Lowering::AttentionViews views;
     if (random_.below(4) == 0 && queries_ == keys_ && heads_ == key_heads_ && depth == width) {
       // Parts of one projection: [batch, positions, 3, heads, depth].
@@ -132,7 +135,8 @@ class Generator {
   void add_limits(Attention& k, Lowering::AttentionViews& views) {
     const int form = random_.below(4);
     if (form != 0) k.after = random_.below(3) == 0 ? random_.from(-1, 3) : 0;
-    if (form == 0 || form == 3) k.before = random_.below(3) == 0 ? queries_ : Expr(random_.from(0, large_ ? 300 : 5));
+    if (form == 0 || form == 3)
+      k.before = random_.below(3) == 0 ? queries_ : Expr(random_.from(0, large_ ? 300 : 5));
     const int position = random_.below(3);
     if (position == 0) k.first_position = keys_ - queries_;
     if (position == 1) views.positions = numbers("positions", keys_ + 1, -2);
