@@ -46,7 +46,8 @@ class Nodes {
   bool flip() { return below(2) == 0; }
   int below(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
 
-  std::string add(const std::string& op, std::vector<std::string> inputs, const std::string& attributes = {}) {
+  std::string add(const std::string& op, std::vector<std::string> inputs,
+                  const std::string& attributes = {}) {
     const std::string out = fresh();
     add_as(out, op, std::move(inputs), attributes);
     return out;
@@ -80,9 +81,10 @@ class Nodes {
     while (!left.empty()) {
       std::vector<std::size_t> ready;
       for (std::size_t k = 0; k < left.size(); ++k) {
-        const bool waits = std::any_of(left[k].inputs.begin(), left[k].inputs.end(), [&](const std::string& in) {
-          return std::any_of(left.begin(), left.end(), [&](const Node& n) { return n.out == in; });
-        });
+        const bool waits =
+            std::any_of(left[k].inputs.begin(), left[k].inputs.end(), [&](const std::string& in) {
+              return std::any_of(left.begin(), left.end(), [&](const Node& n) { return n.out == in; });
+            });
         if (!waits) ready.push_back(k);
       }
       const std::size_t k = ready[static_cast<std::size_t>(below(static_cast<int>(ready.size())))];
@@ -134,7 +136,8 @@ Spelled spelled_out(std::uint64_t seed) {
   const auto sizes = [&](int h, const std::string& positions, int size, bool heads_last) {
     const std::string hs = std::to_string(h), d = std::to_string(size);
     if (flat) return "[2, " + positions + ", " + d + "]";
-    return heads_last ? "[2, " + positions + ", " + hs + ", " + d + "]" : "[2, " + hs + ", " + positions + ", " + d + "]";
+    return heads_last ? "[2, " + positions + ", " + hs + ", " + d + "]"
+                      : "[2, " + hs + ", " + positions + ", " + d + "]";
   };
   s.head = "g (";
   const auto input = [&](const std::string& name, int h, const std::string& positions, int size) {
@@ -150,7 +153,8 @@ Spelled spelled_out(std::uint64_t seed) {
     const std::string expanded =
         n.flip() ? n.add("Expand", {five, n.ints("1, 1, " + std::to_string(copies) + ", 1, 1")})
                  : n.add("Tile", {five, n.ints("1, 1, " + std::to_string(copies) + ", 1, 1")});
-    return n.add("Reshape", {expanded, n.ints("2, " + std::to_string(heads) + ", -1, " + std::to_string(size))});
+    return n.add("Reshape",
+                 {expanded, n.ints("2, " + std::to_string(heads) + ", -1, " + std::to_string(size))});
   };
   k = repeat(k, depth);
   v = repeat(v, width);
@@ -172,8 +176,8 @@ Spelled spelled_out(std::uint64_t seed) {
     x = n.commuting("Mul", n.maybe_copy(x), n.scalar(2, half_scores));
   }
   const std::string batch = n.flip() ? "2" : "1", rows = n.flip() ? queries : "1";
-  const std::string mask_sizes = flat ? "[" + batch + ", " + rows + ", " + keys + "]"
-                                      : "[" + batch + ", 1, " + rows + ", " + keys + "]";
+  const std::string mask_sizes =
+      flat ? "[" + batch + ", " + rows + ", " + keys + "]" : "[" + batch + ", 1, " + rows + ", " + keys + "]";
   const int mask = n.below(4);
   bool guard = false;
   if (mask == 1) {
@@ -237,11 +241,14 @@ TEST(SpelledOutAttention, ReadsOperandsInPlace) {
   const ir::Schedule schedule = import_text(
       "g (float[1, 7, 4, 8] q, float[1, 2, 7, 8] k, float[1, 2, 7, 8] v) => (float[1, 7, 32] y) {"
       " qt = Transpose <perm = [0, 2, 1, 3]> (q) two = Constant <value = int64[1] {2}> ()"
-      " wanted = Constant <value = int64[5] {1, 2, 2, 7, 8}> () four = Constant <value = int64[4] {1, 4, 7, 8}> ()"
-      " k5 = Unsqueeze(k, two) ke = Expand(k5, wanted) kr = Reshape(ke, four) kt = Transpose <perm = [0, 1, 3, 2]> (kr)"
+      " wanted = Constant <value = int64[5] {1, 2, 2, 7, 8}> () four = Constant <value = int64[4] {1, 4, 7, "
+      "8}> ()"
+      " k5 = Unsqueeze(k, two) ke = Expand(k5, wanted) kr = Reshape(ke, four) kt = Transpose <perm = [0, 1, "
+      "3, 2]> (kr)"
       " v5 = Unsqueeze(v, two) ve = Expand(v5, wanted) vr = Reshape(ve, four)"
       " s = MatMul(qt, kt) w = Softmax <axis = -1> (s) o = MatMul(w, vr)"
-      " ot = Transpose <perm = [0, 2, 1, 3]> (o) shape = Constant <value = int64[3] {1, 7, 32}> () y = Reshape(ot, shape) }");
+      " ot = Transpose <perm = [0, 2, 1, 3]> (o) shape = Constant <value = int64[3] {1, 7, 32}> () y = "
+      "Reshape(ot, shape) }");
   const ir::Attention& k = attention_of(schedule);
   EXPECT_EQ(schedule.graph[k.query.buffer].name, "q");
   EXPECT_EQ(schedule.graph[k.key.buffer].name, "k");
@@ -258,35 +265,40 @@ struct Other {
 };
 
 TEST(SpelledOutAttention, SomethingElseStaysAsItIs) {
-  const std::string head = "g (float[2, 3, 4, 8] q, float[2, 3, 8, 5] k, float[2, 3, 5, 6] v, float[2, 3, 4, 5] m) => ";
+  const std::string head =
+      "g (float[2, 3, 4, 8] q, float[2, 3, 8, 5] k, float[2, 3, 5, 6] v, float[2, 3, 4, 5] m) => ";
   const Other cases[] = {
       {"softmax over queries",
        head + "(float[2, 3, 4, 6] y) { s = MatMul(q, k) w = Softmax <axis = 2> (s) y = MatMul(w, v) }"},
-      {"scores are an output",
-       head + "(float[2, 3, 4, 6] y, float[2, 3, 4, 5] s) { s = MatMul(q, k) w = Softmax <axis = 3> (s) y = MatMul(w, v) }"},
-      {"scores have another reader",
-       head + "(float[2, 3, 4, 6] y, float[2, 3, 4, 5] z) { s = MatMul(q, k) z = Neg(s) w = Softmax <axis = 3> (s) y = "
-              "MatMul(w, v) }"},
-      {"scaled after the mask",
-       head + "(float[2, 3, 4, 6] y) { c = Constant <value = float {0.5}> () s = MatMul(q, k) a = Add(s, m) b = Mul(a, c) w "
-              "= Softmax <axis = 3> (b) y = MatMul(w, v) }"},
-      {"scores times a tensor",
-       head + "(float[2, 3, 4, 6] y) { s = MatMul(q, k) a = Mul(s, m) w = Softmax <axis = 3> (a) y = MatMul(w, v) }"},
-      {"weights times a tensor",
-       head + "(float[2, 3, 4, 6] y) { s = MatMul(q, k) w = Softmax <axis = 3> (s) x = Mul(w, m) y = MatMul(x, v) }"},
-      {"a tanh without its factor",
-       head + "(float[2, 3, 4, 6] y) { s = MatMul(q, k) a = Tanh(s) w = Softmax <axis = 3> (a) y = MatMul(w, v) }"},
+      {"scores are an output", head + "(float[2, 3, 4, 6] y, float[2, 3, 4, 5] s) { s = MatMul(q, k) w = "
+                                      "Softmax <axis = 3> (s) y = MatMul(w, v) }"},
+      {"scores have another reader", head + "(float[2, 3, 4, 6] y, float[2, 3, 4, 5] z) { s = MatMul(q, k) z "
+                                            "= Neg(s) w = Softmax <axis = 3> (s) y = "
+                                            "MatMul(w, v) }"},
+      {"scaled after the mask", head + "(float[2, 3, 4, 6] y) { c = Constant <value = float {0.5}> () s = "
+                                       "MatMul(q, k) a = Add(s, m) b = Mul(a, c) w "
+                                       "= Softmax <axis = 3> (b) y = MatMul(w, v) }"},
+      {"scores times a tensor", head + "(float[2, 3, 4, 6] y) { s = MatMul(q, k) a = Mul(s, m) w = Softmax "
+                                       "<axis = 3> (a) y = MatMul(w, v) }"},
+      {"weights times a tensor", head + "(float[2, 3, 4, 6] y) { s = MatMul(q, k) w = Softmax <axis = 3> (s) "
+                                        "x = Mul(w, m) y = MatMul(x, v) }"},
+      {"a tanh without its factor", head + "(float[2, 3, 4, 6] y) { s = MatMul(q, k) a = Tanh(s) w = Softmax "
+                                           "<axis = 3> (a) y = MatMul(w, v) }"},
       {"one value for all batches",
-       "g (float[2, 3, 4, 8] q, float[2, 3, 8, 5] k, float[1, 3, 5, 6] v) => (float[2, 3, 4, 6] y) { s = MatMul(q, k) w = "
+       "g (float[2, 3, 4, 8] q, float[2, 3, 8, 5] k, float[1, 3, 5, 6] v) => (float[2, 3, 4, 6] y) { s = "
+       "MatMul(q, k) w = "
        "Softmax <axis = 3> (s) y = MatMul(w, v) }"},
       {"a matrix for all heads",
-       "g (float[2, 3, 4, 8] q, float[2, 3, 8, 5] k, float[5, 6] v) => (float[2, 3, 4, 6] y) { s = MatMul(q, k) w = Softmax "
+       "g (float[2, 3, 4, 8] q, float[2, 3, 8, 5] k, float[5, 6] v) => (float[2, 3, 4, 6] y) { s = MatMul(q, "
+       "k) w = Softmax "
        "<axis = 3> (s) y = MatMul(w, v) }"},
       {"a mask that adds a dimension",
-       "g (float[2, 3, 4, 8] q, float[2, 3, 8, 5] k, float[2, 3, 5, 6] v, float[2, 1, 1, 1, 1] n) => (float[2, 2, 3, 4, 6] y) "
+       "g (float[2, 3, 4, 8] q, float[2, 3, 8, 5] k, float[2, 3, 5, 6] v, float[2, 1, 1, 1, 1] n) => "
+       "(float[2, 2, 3, 4, 6] y) "
        "{ s = MatMul(q, k) a = Add(s, n) w = Softmax <axis = -1> (a) y = MatMul(w, v) }"},
       {"a mask that repeats scores",
-       "g (float[1, 3, 4, 8] q, float[1, 3, 8, 5] k, float[2, 3, 5, 6] v, float[2, 1, 1, 1] n) => (float[2, 3, 4, 6] y) "
+       "g (float[1, 3, 4, 8] q, float[1, 3, 8, 5] k, float[2, 3, 5, 6] v, float[2, 1, 1, 1] n) => (float[2, "
+       "3, 4, 6] y) "
        "{ s = MatMul(q, k) a = Add(s, n) w = Softmax <axis = -1> (a) y = MatMul(w, v) }"},
   };
   for (const Other& c : cases) {
@@ -298,7 +310,8 @@ TEST(SpelledOutAttention, SomethingElseStaysAsItIs) {
 // One key head for all heads of the query, by broadcasting.
 TEST(SpelledOutAttention, OneKeyHeadMayServeAll) {
   const ir::Schedule schedule = import_text(
-      "g (float[2, 3, 4, 8] q, float[2, 1, 8, 5] k, float[2, 1, 5, 6] v) => (float[2, 3, 4, 6] y) { s = MatMul(q, k) w = "
+      "g (float[2, 3, 4, 8] q, float[2, 1, 8, 5] k, float[2, 1, 5, 6] v) => (float[2, 3, 4, 6] y) { s = "
+      "MatMul(q, k) w = "
       "Softmax <axis = 3> (s) y = MatMul(w, v) }");
   EXPECT_TRUE(attention_of(schedule).key.sizes[1].is_constant(1));
 }
@@ -306,8 +319,10 @@ TEST(SpelledOutAttention, OneKeyHeadMayServeAll) {
 TEST(AttentionOperator, CausalWithACacheAttendsToThePast) {
   // Queries of 0: the mean of the values attended to.
   const ir::Schedule schedule = import_text(
-      "g (float[1, 1, 2, 1] q, float[1, 1, 2, 1] k, float[1, 1, 2, 1] v, float[1, 1, past, 1] pk, float[1, 1, past, 1] pv) "
-      "=> (float[1, 1, 2, 1] y, float[1, 1, n, 1] nk, float[1, 1, n, 1] nv) { y, nk, nv = Attention <is_causal = 1> (q, k, "
+      "g (float[1, 1, 2, 1] q, float[1, 1, 2, 1] k, float[1, 1, 2, 1] v, float[1, 1, past, 1] pk, float[1, "
+      "1, past, 1] pv) "
+      "=> (float[1, 1, 2, 1] y, float[1, 1, n, 1] nk, float[1, 1, n, 1] nv) { y, nk, nv = Attention "
+      "<is_causal = 1> (q, k, "
       "v, , pk, pv) }",
       {.dims = {{"past", {0, 4}}}}, 23);
   EXPECT_EQ(count_attention(schedule), 1);
@@ -324,21 +339,22 @@ TEST(AttentionOperator, CausalWithACacheAttendsToThePast) {
 
 TEST(AttentionOperator, WhatDoesNotFitNamesTheNode) {
   const auto error = [](const std::string& inputs, const std::string& call, int opset = 24) {
-    return error_of([&] {
-      import_text("g (" + inputs + ") => (float[] y) { y = Attention " + call + " }", {}, opset);
-    });
+    return error_of(
+        [&] { import_text("g (" + inputs + ") => (float[] y) { y = Attention " + call + " }", {}, opset); });
   };
   const std::string q = "float[1, 4, 3, 2] q, float[1, 2, 5, 2] k, float[1, 2, 5, 6] v";
   const auto code = [&](const ir::UserError& e) {
     EXPECT_THAT(e.what(), HasSubstr("Attention"));
     return e.code();
   };
-  EXPECT_EQ(code(error("float[1, 3, 3, 2] q, float[1, 2, 5, 2] k, float[1, 2, 5, 6] v", "(q, k, v)")), kShapeMismatch);
+  EXPECT_EQ(code(error("float[1, 3, 3, 2] q, float[1, 2, 5, 2] k, float[1, 2, 5, 6] v", "(q, k, v)")),
+            kShapeMismatch);
   EXPECT_EQ(code(error(q + ", float[2, 1, 3, 5] m", "(q, k, v, m)")), kShapeMismatch);
   EXPECT_EQ(code(error(q + ", float[1, 1, 3, 6] m", "(q, k, v, m)")), kShapeMismatch);
   EXPECT_EQ(code(error(q + ", int32[1, 1, 3, 5] m", "(q, k, v, m)")), kTypeMismatch);
   EXPECT_EQ(code(error(q, "<qk_matmul_output_mode = 4> (q, k, v)")), kInvalidAttribute);
-  EXPECT_EQ(code(error("float[1, 3, 8] q, float[1, 5, 4] k, float[1, 5, 6] v", "<q_num_heads = 3, kv_num_heads = 2> (q, k, v)")),
+  EXPECT_EQ(code(error("float[1, 3, 8] q, float[1, 5, 4] k, float[1, 5, 6] v",
+                       "<q_num_heads = 3, kv_num_heads = 2> (q, k, v)")),
             kShapeMismatch);
   EXPECT_EQ(code(error(q + ", int64[2] n", "(q, k, v, , , , n)")), kShapeMismatch);
 }
