@@ -89,7 +89,9 @@ struct Problem {
   }
 
  private:
-  int from(int low, int high) { return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)); }
+  int from(int low, int high) {
+    return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));
+  }
   void fill(std::vector<float>& x, int64_t count) {
     std::normal_distribution<float> normal;
     for (int64_t k = 0; k < count; ++k) x.push_back(normal(random));
@@ -114,7 +116,8 @@ struct Problem {
     for (int64_t j = 0; j < s.keys; ++j) {
       double x = 0;
       for (int64_t d = 0; d < s.head_size; ++d)
-        x += static_cast<double>(query[at(s.query, b, h, i, d)]) * static_cast<double>(key[at(s.key, b, key_head, j, d)]);
+        x += static_cast<double>(query[at(s.query, b, h, i, d)]) *
+             static_cast<double>(key[at(s.key, b, key_head, j, d)]);
       x *= s.scale;
       if (s.softcap != 0) x = std::tanh(x / s.softcap) * s.softcap;
       if (s.has_mask && s.mask_type == DType::f32) x += static_cast<double>(added[at(s.mask, b, h, i, j)]);
@@ -143,7 +146,8 @@ struct Problem {
 void expect_near(const std::vector<float>& got, const std::vector<double>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t k = 0; k < want.size(); ++k)
-    ASSERT_NEAR(static_cast<double>(got[k]), want[k], 1e-5 * std::max(1.0, std::abs(want[k]))) << "element " << k;
+    ASSERT_NEAR(static_cast<double>(got[k]), want[k], 1e-5 * std::max(1.0, std::abs(want[k])))
+        << "element " << k;
 }
 
 // Head by head, in blocks of queries, with the keys in two parts.
@@ -154,7 +158,8 @@ void run_set(const AttentionKernels& kernels, const AttentionShape& s, const Att
   for (int64_t n = 0; n < s.batch; ++n) {
     for (int64_t h = 0; h < s.heads; ++h) {
       for (int64_t q = 0; q < s.queries; q += kAttentionRows) {
-        AttentionTask task{n, h / (s.heads / s.key_heads), h, 1, q, std::min(kAttentionRows, s.queries - q), 0, s.keys / 2};
+        AttentionTask task{
+            n, h / (s.heads / s.key_heads), h, 1, q, std::min(kAttentionRows, s.queries - q), 0, s.keys / 2};
         kernels.attend(s, args, task, work.data(), a);
         task.key_begin = task.key_end;
         task.key_end = s.keys;
@@ -172,7 +177,8 @@ TEST(AttentionKernels, EveryInstructionSetComputesTheDefinition) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Problem p(seed);
     const std::vector<double> want = p.want();
-    std::vector<std::pair<const char*, const AttentionKernels*>> sets = {{"baseline", &baseline::kAttentionKernels}};
+    std::vector<std::pair<const char*, const AttentionKernels*>> sets = {
+        {"baseline", &baseline::kAttentionKernels}};
 #ifdef __x86_64__
     if (instruction_set() != InstructionSet::baseline) sets.emplace_back("avx2", &avx2::kAttentionKernels);
     if (instruction_set() == InstructionSet::avx512) sets.emplace_back("avx512", &avx512::kAttentionKernels);
