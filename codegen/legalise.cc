@@ -10,6 +10,7 @@
 #include "ir/kernel_parts.h"
 #include "ir/post_ops.h"
 #include "ir/typing.h"
+#include "passes/expand_attention.h"
 #include "passes/name_post_ops.h"
 
 namespace braid::codegen {
@@ -204,8 +205,9 @@ class Legaliser {
 }  // namespace
 
 bool legalise(Schedule& schedule, const KernelLimits& limits) {
-  const bool named = passes::NamePostOps().run(schedule);
-  if (!Legaliser(schedule, limits).run()) return named;
+  bool changed = !limits.attention && passes::ExpandAttention().run(schedule);
+  changed |= passes::NamePostOps().run(schedule);
+  if (!Legaliser(schedule, limits).run()) return changed;
   schedule.plan.reset();
   return true;
 }

@@ -34,6 +34,8 @@ struct KernelLimits {
   std::function<bool(const ir::Graph&, const ir::FusedLoops&)> one_kernel;
   // Whether a kernel of the target computes this convolution or pool; others become loops. Null: none does.
   std::function<bool(const ir::Graph&, const ir::Operation&)> window_kernel = {};
+  // Whether the target has a kernel for attention; otherwise it becomes products and loops (passes/expand_attention.h).
+  bool attention = false;
 };
 
 // Returns whether something changed; then the plan is dropped. Nodes keep their order, and the parts of one stay

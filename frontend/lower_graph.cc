@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "frontend/attention_pattern.h"
 #include "frontend/check_supported.h"
 #include "frontend/errors.h"
 #include "frontend/external_data.h"
 #include "frontend/fold.h"
+#include "frontend/match_attention.h"
 #include "frontend/op_context.h"
 #include "frontend/op_registry.h"
 #include "frontend/shape_rules.h"
@@ -40,9 +42,15 @@ class GraphLowering {
     find_live_nodes();
     for (const onnx::ValueInfoProto* input : true_inputs(model_)) define_input(*input);
     for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);
+    find_patterns();
     const auto& nodes = model_.proto.graph().node();
     for (int k = 0; k < nodes.size(); ++k) {
-      if (live_[static_cast<std::size_t>(k)]) lower(nodes[k]);
+      if (!live_[static_cast<std::size_t>(k)] || held_back_.count(k) > 0) continue;
+      const auto pattern = patterns_.find(k);
+      if (pattern == patterns_.end())
+        lower(nodes[k]);
+      else
+        lower_attention(pattern->second);
     }
     for (const onnx::ValueInfoProto& output : model_.proto.graph().output()) {
       lowering_.set_origin(output.name());
@@ -109,6 +117,59 @@ class GraphLowering {
       live_[static_cast<std::size_t>(k)] = true;
       count_uses(node);
     }
+  }
+
+  void find_patterns() {
+    const onnx::GraphProto& graph = model_.proto.graph();
+    const auto version = opsets_.find("");
+    patterns_ = find_attention(graph, live_, uses_, version == opsets_.end() ? 1 : version->second);
+    for (const auto& [result, pattern] : patterns_) {
+      for (int k : pattern.inner()) held_back_.insert(k);
+    }
+    if (patterns_.empty()) return;
+    for (int k = 0; k < graph.node_size(); ++k) {
+      for (const std::string& output : graph.node(k).output()) producers_[output] = k;
+    }
+  }
+
+  // Attention that is spelled out becomes one operation; if it turns out to be something else, its nodes are lowered one by
+  // one.
+  void lower_attention(const AttentionPattern& pattern) {
+    const auto& nodes = model_.proto.graph().node();
+    const onnx::NodeProto& result = nodes[pattern.result];
+    bool lowered = false;
+    lowering_.set_origin(name_of(result));
+    located(location_of(model_.path, result), [&] {
+      const PatternGraph graph{model_.proto.graph(),
+                               [&](const std::string& name) {
+                                 const auto found = values_.find(name);
+                                 return found == values_.end() ? nullptr : &found->second;
+                               },
+                               [&](const onnx::NodeProto& node) { return context_of(node); },
+                               [&](const std::string& name) {
+                                 const auto found = producers_.find(name);
+                                 return found == producers_.end() ? nullptr : &nodes[found->second];
+                               }};
+      std::optional<ir::TensorBox> y = lower_pattern(graph, pattern);
+      if (!y) return;
+      OpContext context = context_of(result);
+      context.set_output(0, std::move(*y));
+      define_output(result, 0, context);
+      lowered = true;
+    });
+    if (lowered) return;
+    for (int k : pattern.inner()) lower(nodes[k]);
+    lower(result);
+  }
+
+  // Inputs whose nodes are held back count as absent.
+  OpContext context_of(const onnx::NodeProto& node) {
+    std::vector<Value*> inputs;
+    for (const std::string& name : node.input()) {
+      const auto found = values_.find(name);
+      inputs.push_back(found == values_.end() ? nullptr : &found->second);
+    }
+    return {model_.path, node, version_of(node), options_.ranks, lowering_, std::move(inputs)};
   }
 
   // Branches of control flow read values of the graph around them by name.
@@ -378,6 +439,9 @@ class GraphLowering {
   ir::Lowering lowering_;
   std::vector<bool> live_;  // by node
   std::unordered_map<std::string, int> uses_;
+  std::map<int, AttentionPattern> patterns_;  // by the node that is the result
+  std::unordered_set<int> held_back_;         // nodes inside of patterns
+  std::unordered_map<std::string, int> producers_;
   Values values_;
   std::int64_t unrolled_nodes_ = 0;
 };

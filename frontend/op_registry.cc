@@ -46,6 +46,7 @@ Table& table() {
                               where_ops,
                               matmul_ops,
                               softmax_ops,
+                              attention_ops,
                               normalization_ops,
                               batch_normalization_ops,
                               group_normalization_ops,

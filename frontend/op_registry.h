@@ -90,6 +90,7 @@ std::span<const OpSpec> cast_ops();
 std::span<const OpSpec> where_ops();
 std::span<const OpSpec> matmul_ops();
 std::span<const OpSpec> softmax_ops();
+std::span<const OpSpec> attention_ops();
 std::span<const OpSpec> normalization_ops();
 std::span<const OpSpec> batch_normalization_ops();
 std::span<const OpSpec> group_normalization_ops();

@@ -73,6 +73,10 @@ void of_kernel(const Graph& graph, OpId, const Operation& op, const Recurrence&,
   of_operands(graph, op, out);
 }
 
+void of_kernel(const Graph& graph, OpId, const Operation& op, const Attention&, Effects& out) {
+  of_operands(graph, op, out);
+}
+
 void of_kernel(const Graph& graph, OpId, const Operation& op, const ExternKernel& k, Effects& out) {
   of_operands(graph, op, out);
   out.barrier = k.barrier;

@@ -10,6 +10,7 @@
 // questions of whether two buffers share bytes go through `region()`.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -273,6 +274,33 @@ struct Recurrence {
   friend bool operator==(const Recurrence&, const Recurrence&) = default;
 };
 
+// Scaled dot-product attention; head h of the query reads head h * key_heads / heads of key and value:
+//
+//   query [batch, heads, queries, d]      key [batch, key_heads, keys, d]      value [batch, key_heads, keys, e]
+//   score[b, h, i, j] = scale * (sum over k of query[b, h, i, k] * key[b, h', j, k]), with a softcap c: c * tanh(score / c)
+//   out[b, h, i] = sum over attended j of softmax(score[b, h, i])[j] * value[b, h', j]
+//
+// Any strides, all of one float type; scores and sums are f32 (f64 for f64). A row that attends to no key is 0. Which keys a
+// query attends to:
+//
+//   mask        [batch, heads, queries, keys], of a float type: added to the score; of bool: a score becomes `fill` where it is
+//               false. Keys whose score is -inf are not attended.
+//   valid_keys  [batch], i32 or i64: only the keys before this one
+//   before, after  of the query at position p only keys in [p - before, p + after]; causal attention is `after` 0. Query i is at
+//               positions[batch] + i (i32 or i64), without these at first_position + i.
+//
+// A key that the last two exclude is not read.
+struct Attention {
+  TensorRef query, key, value, out;
+  std::optional<TensorRef> mask, valid_keys, positions;
+  double scale = 1;
+  double softcap = 0;  // 0: none
+  double fill = -std::numeric_limits<double>::infinity();
+  Expr first_position = 0;
+  std::optional<Expr> before, after;  // over dimensions, like first_position
+  friend bool operator==(const Attention&, const Attention&) = default;
+};
+
 // A kernel without a body: it has effects and a cost. `callee` names a runtime function, or nothing
 // executable (graphs that exist only to be scheduled). A barrier's effects are unknown: nothing moves across
 // it.
@@ -352,8 +380,8 @@ struct RegionKernel {
   friend bool operator==(const RegionKernel&, const RegionKernel&) = default;
 };
 
-using Kernel = std::variant<Loops, Gemm, Convolution, Pooling, Recurrence, ExternKernel, CollectiveKernel,
-                            WaitKernel, ReleaseKernel, RegionKernel>;
+using Kernel = std::variant<Loops, Gemm, Convolution, Pooling, Recurrence, Attention, ExternKernel,
+                            CollectiveKernel, WaitKernel, ReleaseKernel, RegionKernel>;
 
 struct Operation {
   std::string name;

@@ -134,6 +134,7 @@ class Rank {
     if (const auto* k = op.as<Convolution>()) return run_convolution(memory_, op, *k), true;
     if (const auto* k = op.as<Pooling>()) return run_pooling(memory_, op, *k), true;
     if (const auto* k = op.as<Recurrence>()) return run_recurrence(memory_, op, *k), true;
+    if (const auto* k = op.as<Attention>()) return run_attention(memory_, op, *k), true;
     if (const auto* k = op.as<ExternKernel>()) return call(op, *k), true;
     if (const auto* k = op.as<CollectiveKernel>()) return start(id, op, *k);
     if (const auto* k = op.as<WaitKernel>()) return wait(op, k->start);

@@ -31,6 +31,12 @@ void for_each_operand(AnyKernel& kernel, const Fn& operand) {
             if (*ref) operand(**ref, false);
           }
           all(k.results, true);
+        } else if constexpr (std::is_same_v<K, Attention>) {
+          operand(k.query, false), operand(k.key, false), operand(k.value, false);
+          for (auto* ref : {&k.mask, &k.valid_keys, &k.positions}) {
+            if (*ref) operand(**ref, false);
+          }
+          operand(k.out, true);
         } else if constexpr (std::is_same_v<K, ExternKernel>) {
           all(k.reads, false), all(k.writes, true);
         } else if constexpr (std::is_same_v<K, CollectiveKernel>) {
@@ -70,7 +76,8 @@ void for_each_load(AnyKernel& kernel, const Fn& load) {
   });
 }
 
-// "pointwise", "reduction", "gemm", "convolution", "pool", "recurrence", "extern", "all_reduce", "wait", "release", "region".
+// "pointwise", "reduction", "gemm", "convolution", "pool", "recurrence", "attention", "extern", "all_reduce", "wait", "release",
+// "region".
 std::string_view kind_name(const Kernel& kernel);
 
 }  // namespace braid::ir

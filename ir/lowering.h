@@ -124,6 +124,12 @@ class Lowering {
     TensorBox gates, weights, initial_h, bias, initial_c, peepholes, lengths;
   };
   std::vector<TensorBox> recurrence(Recurrence layer, const RecurrenceOperands& operands);
+  // Operands are views of existing memory; a mask has their sizes, or 1 where it repeats. Heads of key and value that
+  // repeat (views that expand) are read once. Operands and views of `kernel` are set here.
+  struct AttentionViews {
+    TensorBox query, key, value, mask, valid_keys, positions;  // the last three may be absent
+  };
+  TensorBox attention(Attention kernel, AttentionViews operands);
   // Calls a registered extern kernel (ir/extern_registry.h) and returns its results, each with memory of its own.
   // Operands are views of existing memory where the kernel takes any strides, and otherwise row-major.
   struct ExternResult {
@@ -211,6 +217,9 @@ class Lowering {
   std::optional<TensorRef> strided(const TensorBox& x);
   TensorRef gemm_operand(TensorBox x);
   TensorRef view_operand(TensorBox x);
+  TensorBox without_repeated_heads(const TensorBox& x);
+  // The view that the producer of a buffer with a flexible layout writes.
+  TensorRef& written_view(BufferId buffer);
   TensorRef channels_last(const std::string& name, DType dtype, const Expr& batch, std::vector<Expr> spatial,
                           const Expr& channels);
   TensorRef extern_operand(const TensorBox& x, bool any_strides);

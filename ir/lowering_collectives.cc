@@ -16,7 +16,9 @@ Storage* Lowering::movable_storage(const TensorBox& x) {
   const Buffer& b = graph_[*id];
   if (!b.storage.valid() || graph_[b.storage].kind != StorageKind::activation) return nullptr;
   // No producer: a concatenation, filled through its slices.
-  if (b.producer.valid() && !graph_[b.producer].as<Loops>() && !graph_[b.producer].as<Gemm>()) return nullptr;
+  if (b.producer.valid() && !graph_[b.producer].as<Loops>() && !graph_[b.producer].as<Gemm>() &&
+      !graph_[b.producer].as<Attention>())
+    return nullptr;
   freeze(*id);
   const std::optional<TensorRef> ref = strided(x);
   if (!ref || !ref->offset.is_constant(0) || !is_contiguous(ref->sizes, ref->strides) ||

@@ -1,4 +1,4 @@
-// Convolutions, pools and recurrent layers.
+// Convolutions, pools, recurrent layers and attention.
 #include <algorithm>
 
 #include "ir/error.h"
@@ -95,6 +95,47 @@ std::vector<TensorBox> Lowering::recurrence(Recurrence layer, const RecurrenceOp
   std::vector<TensorBox> boxes;
   for (BufferId out : outputs) boxes.push_back(from_buffer(out));
   return boxes;
+}
+
+// Key heads that several heads of a view share: dimension 1 of such a view appears only in quotients by their number.
+TensorBox Lowering::without_repeated_heads(const TensorBox& x) {
+  if (x.rank() != 4 || !x.sizes()[1].is_constant()) return x;
+  const std::int64_t heads = x.sizes()[1].constant();
+  for (std::int64_t shared = heads; shared > 1; --shared) {
+    if (heads % shared != 0) continue;
+    // Head h = shared * i1 + i4 must read the same for every i4.
+    std::vector<Expr> sizes = x.sizes(), map = index_symbols(pool(), 4);
+    sizes[1] = heads / shared;
+    sizes.push_back(shared);
+    map[1] = map[1] * shared + pool().index(4);
+    const TensorBox split = view(x, sizes, map);
+    bool repeats = true;
+    for (const Expr& e : split.map_) for_each_symbol(e, [&](Expr s) { repeats &= !(s == pool().index(4)); });
+    if (!repeats) continue;
+    sizes.pop_back();
+    map[1] = pool().index(1) * shared;
+    return view(x, std::move(sizes), std::move(map));
+  }
+  return x;
+}
+
+TensorBox Lowering::attention(Attention k, AttentionViews operands) {
+  k.query = view_operand(std::move(operands.query));
+  TensorBox key = without_repeated_heads(operands.key), value = without_repeated_heads(operands.value);
+  if (key.sizes()[1] == value.sizes()[1]) operands.key = std::move(key), operands.value = std::move(value);
+  k.key = view_operand(std::move(operands.key));
+  k.value = view_operand(std::move(operands.value));
+  const std::vector<Expr>& q = k.query.sizes;
+  if (operands.mask.valid())
+    k.mask = view_operand(expand(realize(std::move(operands.mask)), {q[0], q[1], q[2], k.key.sizes[2]}));
+  if (operands.valid_keys.valid()) k.valid_keys = view_operand(std::move(operands.valid_keys));
+  if (operands.positions.valid()) k.positions = view_operand(std::move(operands.positions));
+  const BufferId out = graph_.add_owned(origin_.empty() ? "attention" : origin_, graph_[k.query.buffer].dtype,
+                                        {q[0], q[1], q[2], k.value.sizes[3]});
+  graph_[out].layout = FlexibleLayout{};
+  k.out = whole(graph_, out);
+  emit({graph_[out].name, std::move(k), {out}, {origin_}, std::nullopt});
+  return from_buffer(out);
 }
 
 }  // namespace braid::ir

@@ -87,12 +87,18 @@ TensorBox Lowering::copy(const TensorBox& x, StorageKind kind) {
   return out;
 }
 
+TensorRef& Lowering::written_view(BufferId buffer) {
+  Operation& producer = graph_[graph_[buffer].producer];
+  if (auto* attention = producer.as<Attention>()) return attention->out;
+  return producer.as<Gemm>()->out;
+}
+
 // The producer's strides become final: row-major unless a reader has requested otherwise.
 void Lowering::freeze(BufferId buffer) {
   Buffer& b = graph_[buffer];
   if (!std::holds_alternative<FlexibleLayout>(b.layout)) return;
   b.layout = FixedLayout{contiguous_strides(b.sizes)};
-  graph_[b.producer].as<Gemm>()->out.strides = contiguous_strides(b.sizes);
+  written_view(buffer).strides = contiguous_strides(b.sizes);
 }
 
 // If x is a permutation of a buffer whose layout is still flexible: store it in x's order, so that x is
@@ -117,7 +123,7 @@ bool Lowering::freeze_permuted(const TensorBox& x) {
     strides[k] = wanted[d];
   }
   b.layout = FixedLayout{strides};
-  graph_[b.producer].as<Gemm>()->out.strides = strides;
+  written_view(*buffer).strides = strides;
   return true;
 }
 

@@ -118,6 +118,7 @@ class Parser {
   Kernel convolution(Operation& op, std::string& name);
   Kernel pooling(Operation& op, std::string& name);
   Kernel recurrence(Operation& op, std::string& name);
+  Kernel attention(Operation& op, std::string& name);
   void epilogue(Product& product);
   std::vector<std::int64_t> integers();  // "[" ... "]"
   // "window [...] stride [...] dilation [...] pad [...]", one number per window; the first only if `taps` is null.

@@ -99,6 +99,7 @@ Kernel Parser::kernel(Operation& op, std::string& given) {
   if (t.text == "convolution") return convolution(op, given);
   if (t.text == "pool") return pooling(op, given);
   if (t.text == "recurrence") return recurrence(op, given);
+  if (t.text == "attention") return attention(op, given);
   if (t.text == "extern") return extern_kernel(op, given);
   if (t.text == "wait") {
     const OpId start = op_ref();
@@ -427,6 +428,30 @@ Kernel Parser::recurrence(Operation& op, std::string& given) {
     expect_punct("}");
   }
   values_.clear();
+  return k;
+}
+
+Kernel Parser::attention(Operation& op, std::string& given) {
+  Attention k;
+  if (op.outputs.size() != 1)
+    fail(kWrongCount, peek(), fmt::format("an attention must have one result, got {}", op.outputs.size()));
+  k.query = tensor_ref();
+  expect_punct(",");
+  k.key = tensor_ref();
+  expect_punct(",");
+  k.value = tensor_ref();
+  const auto number = [&] { return std::get<double>(literal(DType::f64)); };
+  if (accept_word("scale")) k.scale = number();
+  if (accept_word("softcap")) k.softcap = number();
+  if (accept_word("mask")) k.mask = tensor_ref();
+  if (accept_word("fill")) k.fill = number();
+  if (accept_word("valid_keys")) k.valid_keys = tensor_ref();
+  if (accept_word("positions")) k.positions = tensor_ref();
+  if (accept_word("first_position")) k.first_position = expr();
+  if (accept_word("before")) k.before = expr();
+  if (accept_word("after")) k.after = expr();
+  k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
+  given = clauses(op);
   return k;
 }
 

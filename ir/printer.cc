@@ -521,6 +521,27 @@ class Printer {
     line(text);
   }
 
+  void kernel_text(const std::string& head, const Operation& op, const Attention& k) {
+    std::string text = fmt::format("{}attention {}, {}, {}", head, ref(k.query), ref(k.key), ref(k.value));
+    const auto number = [&](const char* word, double value, double usual) {
+      if (value != usual) text += fmt::format(" {} {}", word, literal_text(DType::f64, value));
+    };
+    const auto operand = [&](const char* word, const std::optional<TensorRef>& given) {
+      if (given) text += fmt::format(" {} {}", word, ref(*given));
+    };
+    const Attention usual;
+    number("scale", k.scale, usual.scale);
+    number("softcap", k.softcap, usual.softcap);
+    operand("mask", k.mask);
+    number("fill", k.fill, usual.fill);
+    operand("valid_keys", k.valid_keys);
+    operand("positions", k.positions);
+    if (!(k.first_position == usual.first_position)) text += " first_position " + to_string(k.first_position);
+    if (k.before) text += " before " + to_string(*k.before);
+    if (k.after) text += " after " + to_string(*k.after);
+    line(text + into(k.out, op) + clauses(op));
+  }
+
   void kernel_text(const std::string& head, const Operation& op, const ExternKernel& k) {
     std::string text = head + "extern";
     if (!k.callee.empty()) text += " " + quoted(k.callee);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/collective_table.h"
 #include "ir/kernel_parts.h"
@@ -467,6 +468,64 @@ class OperationCheck {
           return wrong(Kind::structure, "an activation depends only on its operand");
       }
     }
+    return std::nullopt;
+  }
+
+  Result check(const Attention& k) {
+    if (op_.outputs.size() != 1 || op_.outputs[0] != k.out.buffer)
+      return wrong(Kind::operands, "an attention must have one output");
+    Result bad;
+    for_each_operand(op_.kernel, [&](const TensorRef& r, bool) {
+      if (!bad) bad = check_ref(r);
+    });
+    if (bad) return bad;
+    for (const TensorRef* r : {&k.query, &k.key, &k.value, &k.out}) {
+      if (r->sizes.size() != 4)
+        return wrong(Kind::shape, "query, key, value and result of an attention must have rank 4");
+    }
+    const std::vector<Expr>&q = k.query.sizes, &key = k.key.sizes;
+    if (Result r = check_sizes(k.key, "the key", {q[0], key[1], key[2], q[3]})) return r;
+    if (Result r = check_sizes(k.value, "the value", {q[0], key[1], key[2], k.value.sizes[3]})) return r;
+    if (Result r = check_sizes(k.out, "the result", {q[0], q[1], q[2], k.value.sizes[3]})) return r;
+    const bool known = q[1].is_constant() && key[1].is_constant();
+    if (!(q[1] == key[1]) && (!known || key[1].constant() == 0 || q[1].constant() % key[1].constant() != 0)) {
+      return wrong(Kind::shape, "{} heads of the key do not divide {} of the query", to_string(key[1]),
+                   to_string(q[1]));
+    }
+    const DType type = g_[k.query.buffer].dtype;
+    if (!is_float(type)) return wrong(Kind::type, "an attention does not support {}", to_string(type));
+    for (const TensorRef* r : {&k.key, &k.value, &k.out}) {
+      if (g_[r->buffer].dtype != type)
+        return wrong(Kind::type, "'{}' is {}, expected {}", g_[r->buffer].name,
+                     to_string(g_[r->buffer].dtype), to_string(type));
+    }
+    if (k.mask) {
+      if (Result r = check_sizes(*k.mask, "the mask", {q[0], q[1], q[2], key[2]})) return r;
+      const DType mask = g_[k.mask->buffer].dtype;
+      if (mask != DType::boolean && !is_float(mask))
+        return wrong(Kind::type, "a mask must be bool or of a floating-point type, not {}", to_string(mask));
+    }
+    for (const auto& [row, what] :
+         {std::pair{&k.valid_keys, "the numbers of valid keys"}, std::pair{&k.positions, "the positions"}}) {
+      if (!*row) continue;
+      if (Result r = check_sizes(**row, what, {q[0]})) return r;
+      const DType of = g_[(*row)->buffer].dtype;
+      if (of != DType::i32 && of != DType::i64)
+        return wrong(Kind::type, "{} must be i32 or i64, not {}", what, to_string(of));
+    }
+    if (!std::isfinite(k.scale)) return wrong(Kind::structure, "the scale of an attention must be finite");
+    if (!std::isfinite(k.softcap) || k.softcap < 0)
+      return wrong(Kind::structure, "the softcap of an attention must be finite and not negative");
+    if (std::isnan(k.fill)) return wrong(Kind::structure, "the fill of an attention must be a number");
+    const bool boolean_mask = k.mask && g_[k.mask->buffer].dtype == DType::boolean;
+    if (k.fill != Attention().fill && !boolean_mask)
+      return wrong(Kind::structure, "only an attention with a bool mask has a fill");
+    if (!k.before && !k.after && (k.positions || !k.first_position.is_constant(0)))
+      return wrong(Kind::structure, "an attention has positions, but no limits before or after them");
+    bool dims = true;
+    for (const Expr& e : {k.first_position, k.before.value_or(0), k.after.value_or(0)})
+      for_each_symbol(e, [&](Expr s) { dims &= s.is_symbol(SymbolKind::dim); });
+    if (!dims) return wrong(Kind::index, "a position of an attention depends on more than dimensions");
     return std::nullopt;
   }
 

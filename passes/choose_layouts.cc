@@ -168,7 +168,7 @@ class Chooser {
     if (window || op.as<Loops>() != nullptr) {
       visit_ids(
           op, [&](BufferId& b) { add(b, id, &Family::users); }, [](OpId) {});
-    } else if (op.as<Gemm>() != nullptr || op.as<Recurrence>() != nullptr ||
+    } else if (op.as<Gemm>() != nullptr || op.as<Recurrence>() != nullptr || op.as<Attention>() != nullptr ||
                op.as<ExternKernel>() != nullptr) {
       for_each_operand(op.kernel, [&](const TensorRef& ref, bool written) {
         if (written || family_[ref.buffer] != ref.buffer) return refuse(ref.buffer);

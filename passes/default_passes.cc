@@ -2,6 +2,7 @@
 
 #include "passes/choose_layouts.h"
 #include "passes/dead_code.h"
+#include "passes/expand_attention.h"
 #include "passes/forward_copies.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_horizontal.h"
@@ -84,6 +85,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<DeadCode>();
   registry.add<DecideGlobalOrderingOfComms>();
   registry.add<EarliestStartLatestWait>();
+  registry.add<ExpandAttention>();
   registry.add<ForwardCopies>();
   registry.add<FuseEpilogues>();
   registry.add<FuseHorizontal>();

@@ -271,6 +271,7 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
       made->dims = key;
       choose_gemms(dims, made->gemms);
       choose_windows(dims, made->windows);
+      choose_attentions(dims, made->attentions);
       slot = std::move(made);
       undo.armed = false;
     }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/attention.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/extern_kernel.h"
 #include "runtime/gemm.h"
@@ -60,6 +61,11 @@ class Instance {
     (void)dims;
     (void)kernels;
   }
+  // And for attention.
+  virtual void choose_attentions(const int64_t* dims, std::vector<const AttentionKernel*>& kernels) {
+    (void)dims;
+    (void)kernels;
+  }
   // For programs compiled with checks (runtime/lifecycle.h).
   virtual const LifecyclePlan* lifecycle_plan() const { return nullptr; }
   // False after one of the calls below failed.
@@ -89,6 +95,7 @@ class Instance {
   // The columns that parts of products [first, first + count) begin at multiples of; 0 if there are none.
   int64_t column_block(size_t first, size_t count) const;
   void window(size_t index, const WindowArgs& args) const { current_->windows[index]->run(args); }
+  void attention(size_t index, const AttentionArgs& args) const { current_->attentions[index]->run(args); }
   // Marks the beginning of node `index` of the table. Costs one register test unless times are recorded.
   void node(size_t index) {
     if (times_ != nullptr) [[unlikely]]
@@ -121,12 +128,14 @@ class Instance {
   IndexError index_error_;
   GemmLibrary gemms_;
   WindowLibrary windows_;
+  AttentionLibrary attentions_;
 
  private:
   struct Prepared {
     std::vector<int64_t> dims;
     std::vector<const GemmKernel*> gemms;
     std::vector<const WindowKernel*> windows;
+    std::vector<const AttentionKernel*> attentions;
   };
   // Constant weights were read, and what is packed from them is used from now on.
   void weights_packed(const void* begin, const void* end);

@@ -148,6 +148,40 @@ KernelWork of_recurrence(const ir::Graph& graph, const ir::Operation& op, const 
   return work;
 }
 
+// The keys that are attended to by the queries of a head together, as far as sizes tell.
+double attended_pairs(const ir::Attention& k, const SizeOf& size) {
+  const std::int64_t queries = size(k.query.sizes[2]), keys = size(k.key.sizes[2]);
+  if (k.positions || (!k.before && !k.after)) return static_cast<double>(queries) * static_cast<double>(keys);
+  const std::int64_t first = size(k.first_position);
+  // Sum over i of clamp(first + i + offset, 0, keys), the number of keys before a limit that moves with the query.
+  const auto below = [&](std::int64_t offset) {
+    const std::int64_t at = first + offset;
+    const std::int64_t begin = std::clamp<std::int64_t>(-at, 0, queries);          // limits from 0 on
+    const std::int64_t end = std::clamp<std::int64_t>(keys - at, begin, queries);  // limits from `keys` on
+    const double n = static_cast<double>(end - begin);
+    const double rising = n * static_cast<double>(at + begin) + n * (n - 1) / 2;
+    return rising + static_cast<double>(queries - end) * static_cast<double>(keys);
+  };
+  const double to =
+      k.after ? below(size(*k.after) + 1) : static_cast<double>(queries) * static_cast<double>(keys);
+  const double from = k.before ? below(-size(*k.before)) : 0;
+  return std::max(to - from, 0.0);
+}
+
+// Keys and values are charged once: blocks of queries read them again from a cache.
+KernelWork of_attention(const ir::Graph& graph, const ir::Operation& op, const ir::Attention& k,
+                        const SizeOf& size, const std::function<bool(ir::BufferId)>& inside) {
+  KernelWork work;
+  work.kernel_class = KernelClass::attention;
+  work.dtype = graph[k.query.buffer].dtype;
+  const double heads =
+      static_cast<double>(size(k.query.sizes[0])) * static_cast<double>(size(k.query.sizes[1]));
+  const double per_pair = 2 * static_cast<double>(size(k.query.sizes[3]) + size(k.value.sizes[3]));
+  work.flops = heads * attended_pairs(k, size) * per_pair;
+  work.bytes = operand_bytes(graph, op, size, inside);
+  return work;
+}
+
 // The class of a kernel without a body, read off the name that it calls: the first of these words in it decides.
 KernelClass class_of(std::string_view callee) {
   struct Word {
@@ -258,6 +292,7 @@ KernelWork kernel_work(const ir::Graph& graph, const ir::Operation& op, const Si
   if (const auto* k = op.as<ir::Convolution>()) return of_product(graph, *k, KernelClass::conv, size, inside);
   if (const auto* k = op.as<ir::Pooling>()) return of_pooling(graph, op, *k, size, inside);
   if (const auto* k = op.as<ir::Recurrence>()) return of_recurrence(graph, op, *k, size, inside);
+  if (const auto* k = op.as<ir::Attention>()) return of_attention(graph, op, *k, size, inside);
   if (const auto* kernel = op.as<ir::ExternKernel>()) return of_extern(graph, *kernel, size, inside);
   return {};
 }

@@ -348,6 +348,18 @@ void ProgramEmitter::write_class(Writer& w) const {
     w.close();
     w.line();
   }
+  if (!attentions_.empty()) {
+    w.open(
+        "void choose_attentions([[maybe_unused]] const int64_t* d, std::vector<const AttentionKernel*>& "
+        "kernels) "
+        "override {");
+    w.open("kernels = {");
+    for (const AttentionUse& use : attentions_)
+      w.line(fmt::format("attentions_.kernel({}(d)),  // {}", shape_name(use.shape), c_comment(use.label)));
+    w.close("};");
+    w.close();
+    w.line();
+  }
   w.open(
       "bool step([[maybe_unused]] const void* const* inputs, [[maybe_unused]] void* const* outputs) override "
       "{");

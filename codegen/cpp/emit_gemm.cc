@@ -50,7 +50,10 @@ std::size_t ProgramEmitter::shape(const Shape& shape) {
 
 std::string ProgramEmitter::shape_name(std::size_t shape) const {
   const std::string& type = shapes_[shape].type;
-  const char* of = type == "GemmShape" ? "gemm" : type == "PoolShape" ? "pool" : "convolution";
+  const char* of = type == "GemmShape"        ? "gemm"
+                   : type == "PoolShape"      ? "pool"
+                   : type == "AttentionShape" ? "attention"
+                                              : "convolution";
   return fmt::format("{}_shape_{}", of, shape);
 }
 

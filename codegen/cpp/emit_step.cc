@@ -137,6 +137,7 @@ void ProgramEmitter::emit_op(OpId id) {
   if (op.as<Gemm>()) return emit_gemm(id);
   if (op.as<Convolution>() || op.as<Pooling>()) return emit_window(id);
   if (op.as<Recurrence>()) return emit_recurrence(id);
+  if (op.as<Attention>()) return emit_attention(id);
   if (op.as<ExternKernel>()) return emit_extern(id);
   if (op.as<CollectiveKernel>()) return emit_collective(id);
   if (const auto* wait = op.as<WaitKernel>()) return emit_finish(id, wait->start, "wait");

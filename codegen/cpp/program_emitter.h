@@ -53,9 +53,9 @@ class ProgramEmitter {
     std::string call;  // of Instance::pack
     std::int64_t elements = 0;
   };
-  // A function of the sizes that returns the shape of a product, convolution or pool.
+  // A function of the sizes that returns the shape of a product, convolution, pool or attention.
   struct Shape {
-    std::string type;  // of runtime/: GemmShape, ConvolutionShape, PoolShape
+    std::string type;  // of runtime/: GemmShape, ConvolutionShape, PoolShape, AttentionShape
     std::string body;
     friend auto operator<=>(const Shape&, const Shape&) = default;
   };
@@ -68,6 +68,11 @@ class ProgramEmitter {
     std::size_t shape = 0;
     std::string weights;  // constant ones of a convolution: their address
     bool packs = false;   // at creation: the shape depends on no dimension
+    std::string label;
+  };
+
+  struct AttentionUse {
+    std::size_t shape = 0;
     std::string label;
   };
 
@@ -126,6 +131,9 @@ class ProgramEmitter {
   void emit_window(ir::OpId op);
   std::vector<std::string> post_op_operands(const ir::Product& product);
 
+  // emit_attention.cc
+  void emit_attention(ir::OpId op);
+
   // emit_recurrence.cc
   void emit_recurrence(ir::OpId op);
   std::string activation_functor(const ir::LoopBody& body);  // its name
@@ -162,6 +170,7 @@ class ProgramEmitter {
   std::vector<Packed> packed_;
   std::vector<GemmUse> gemms_;
   std::vector<WindowUse> windows_;
+  std::vector<AttentionUse> attentions_;
   std::map<std::string, std::size_t> functor_index_;
   std::vector<std::string> functors_;
   std::map<std::string, std::size_t> finish_index_;

@@ -77,7 +77,7 @@ bool has_window_kernel(const Graph& graph, const Operation& op) {
 
 }  // namespace
 
-KernelLimits kernel_limits() { return {post_ops_taken, {}, has_window_kernel}; }
+KernelLimits kernel_limits() { return {post_ops_taken, {}, has_window_kernel, true}; }
 
 Target target() {
   return {

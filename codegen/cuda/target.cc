@@ -10,6 +10,7 @@
 #include "codegen/cuda/supported.h"
 #include "codegen/cuda/write_program.h"
 #include "ir/collective_table.h"
+#include "passes/expand_attention.h"
 
 namespace braid::codegen::cuda {
 
@@ -43,7 +44,7 @@ Target target() {
       .device_library = ".cuda.so",
       .has_architectures = true,
       .has_standalone = true,
-      .first = {OneIssueOrder()},
+      .first = {OneIssueOrder(), passes::ExpandAttention()},
       .limits = kernel_limits(),
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
         const CudaProgram program = emit_cuda(schedule, {.name = request.name});

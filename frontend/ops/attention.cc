@@ -40,7 +40,8 @@ void check(OpContext& c, AttentionOperands& a) {
     if (!is_float(x->dtype()))
       c.fail(kTypeMismatch, fmt::format("attention of {}, expected a float type", to_string(x->dtype())));
   }
-  const auto same = [&](const TensorBox& x, std::size_t i, const TensorBox& y, std::size_t k, const char* what) {
+  const auto same = [&](const TensorBox& x, std::size_t i, const TensorBox& y, std::size_t k,
+                        const char* what) {
     const Expr p = x.sizes()[i], q = y.sizes()[k];
     if (p.is_constant() && q.is_constant() && !(p == q))
       c.fail(kShapeMismatch, fmt::format("{} differ: {} and {}", what, to_string(p), to_string(q)));
@@ -55,8 +56,10 @@ void check(OpContext& c, AttentionOperands& a) {
   if (a.mask) {
     TensorBox& mask = *a.mask;
     if (mask.dtype() != DType::boolean && !is_float(mask.dtype()))
-      c.fail(kTypeMismatch, fmt::format("a mask of {}, expected bool or a float type", to_string(mask.dtype())));
-    if (mask.rank() > 4) c.fail(kShapeMismatch, fmt::format("the mask has rank {}, expected at most 4", mask.rank()));
+      c.fail(kTypeMismatch,
+             fmt::format("a mask of {}, expected bool or a float type", to_string(mask.dtype())));
+    if (mask.rank() > 4)
+      c.fail(kShapeMismatch, fmt::format("the mask has rank {}, expected at most 4", mask.rank()));
     while (mask.rank() < 4) mask = l.unsqueeze(mask, 0);
     const Expr wanted[] = {a.query.sizes()[0], a.query.sizes()[1], a.query.sizes()[2], a.key.sizes()[2]};
     for (std::size_t d = 0; d < 4; ++d) {
@@ -73,7 +76,8 @@ void check(OpContext& c, AttentionOperands& a) {
     if (!*row) continue;
     require_rank(c, **row, 1, "a number per row");
     if ((*row)->dtype() != DType::i32 && (*row)->dtype() != DType::i64)
-      c.fail(kTypeMismatch, fmt::format("numbers per row of {}, expected i32 or i64", to_string((*row)->dtype())));
+      c.fail(kTypeMismatch,
+             fmt::format("numbers per row of {}, expected i32 or i64", to_string((*row)->dtype())));
     same(a.query, 0, **row, 0, "the batches of query and numbers per row");
   }
   if (a.causal) a.after = Expr(0);
@@ -84,8 +88,8 @@ void check(OpContext& c, AttentionOperands& a) {
 TensorBox split_heads(ir::Lowering& l, const TensorBox& x, std::int64_t shared) {
   const auto& s = x.sizes();
   const Expr key_heads = s[1].is_constant() ? Expr(s[1].constant() / shared) : s[1];
-  std::vector<Expr> map = {l.pool().index(0), l.pool().index(1) * shared + l.pool().index(2), l.pool().index(3),
-                           l.pool().index(4)};
+  std::vector<Expr> map = {l.pool().index(0), l.pool().index(1) * shared + l.pool().index(2),
+                           l.pool().index(3), l.pool().index(4)};
   return l.view(x, {s[0], key_heads, Expr(shared), s[2], s[3]}, std::move(map));
 }
 
@@ -152,7 +156,7 @@ AttentionScores spell_out_attention(OpContext& c, AttentionOperands a) {
     const ValueId none = b.constant_of(type, kNone);
     if (mask) {
       const ValueId m = l.load(b, *mask, index);
-      score = mask->dtype() == DType::boolean ? b.where(m, score, none)
+      score = mask->dtype() == DType::boolean ? b.where(m, score, b.constant_of(type, a.fill))
                                               : b.binary(OpCode::add, score, b.cast(m, type));
     }
     if (const std::optional<ValueId> may = attended(l, b, a, index)) score = b.where(*may, score, none);
@@ -176,6 +180,29 @@ AttentionScores spell_out_attention(OpContext& c, AttentionOperands a) {
   return s;
 }
 
-TensorBox attend(OpContext& c, AttentionOperands a) { return spell_out_attention(c, std::move(a)).result; }
+TensorBox attend(OpContext& c, AttentionOperands a) {
+  ir::Lowering& l = c.lowering();
+  check(c, a);
+  const DType type = a.query.dtype();
+  ir::Lowering::AttentionViews views;
+  views.query = a.query;
+  views.key = l.cast(a.key, type);
+  views.value = l.cast(a.value, type);
+  if (a.mask) views.mask = *a.mask;
+  if (a.valid_keys) views.valid_keys = *a.valid_keys;
+  ir::Attention kernel;
+  kernel.scale = a.scale;
+  kernel.softcap = a.softcap;
+  if (a.mask && a.mask->dtype() == DType::boolean) kernel.fill = a.fill;
+  kernel.before = a.before;
+  kernel.after = a.after;
+  if (a.before || a.after) {
+    if (a.first_query_of_row)
+      views.positions = *a.first_query_of_row;
+    else
+      kernel.first_position = a.first_query;
+  }
+  return l.attention(std::move(kernel), std::move(views));
+}
 
 }  // namespace braid::frontend

@@ -1,6 +1,7 @@
 // Scaled dot-product attention as operators ask for it. All attention operators (ONNX's Attention, MultiHeadAttention,
 // GroupQueryAttention, ...) are lowered by this one function.
 #pragma once
+#include <limits>
 #include <optional>
 
 #include "frontend/op_context.h"
@@ -8,19 +9,22 @@
 namespace braid::frontend {
 
 struct AttentionOperands {
-  ir::TensorBox query;                // [batch, heads, queries, head_size]
-  ir::TensorBox key;                  // [batch, key_heads, keys, head_size]; key_heads divides heads
-  ir::TensorBox value;                // [batch, key_heads, keys, value_size]
-  std::optional<ir::TensorBox> mask;  // bool (true: attended) or additive of a float type; broadcasts to [batch,
-                                      // heads, queries, keys]
-  std::optional<ir::TensorBox> valid_keys;  // [batch], i32 or i64: keys at this position and after it are not attended
-  double scale = 1;                         // of query times key
-  double softcap = 0;                       // 0: none; else cap * tanh(score / cap), before the mask
-  bool causal = false;                      // query i attends to keys up to first_query + i
-  std::optional<ir::TensorBox> first_query_of_row;  // [batch], i32 or i64; replaces first_query where positions
-                                                    // differ by row
-  ir::Expr first_query;           // position of query 0 among the keys; 0, or keys - queries
-  std::optional<ir::Expr> window; // with causal: query i attends to this many keys up to its own at most
+  ir::TensorBox query;  // [batch, heads, queries, head_size]
+  ir::TensorBox key;    // [batch, key_heads, keys, head_size]; key_heads divides heads
+  ir::TensorBox value;  // [batch, key_heads, keys, value_size]
+  // Of bool (true: attended), or of a float type, added to the score; broadcasts to [batch, heads, queries, keys].
+  std::optional<ir::TensorBox> mask;
+  // What a bool mask makes of the score where it is false.
+  double fill = -std::numeric_limits<double>::infinity();
+  // [batch], i32 or i64: keys at this position and after it are not attended.
+  std::optional<ir::TensorBox> valid_keys;
+  double scale = 1;     // of query times key
+  double softcap = 0;   // 0: none; else cap * tanh(score / cap), before the mask
+  bool causal = false;  // query i attends to keys up to first_query + i
+  ir::Expr first_query;  // position of query 0 among the keys; 0, or keys - queries
+  // [batch], i32 or i64; replaces first_query where positions differ by row.
+  std::optional<ir::TensorBox> first_query_of_row;
+  std::optional<ir::Expr> window;  // with causal: query i attends to this many keys up to its own at most
   // Sliding windows of any form: a query at position p attends to keys in [p - before, p + after].
   std::optional<ir::Expr> before, after;
 };

@@ -24,6 +24,7 @@ std::vector<Case> cases() {
   add_peer_cases(out);
   add_extern_cases(out);
   add_recurrence_cases(out);
+  add_attention_cases(out);
   add_lost_peer_cases(out);
   add_plan_fault_cases(out);
   for (Case& c : out) {

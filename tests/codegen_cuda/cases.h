@@ -43,6 +43,7 @@ void add_form_cases(std::vector<Case>& out);
 void add_peer_cases(std::vector<Case>& out);
 void add_extern_cases(std::vector<Case>& out);
 void add_recurrence_cases(std::vector<Case>& out);
+void add_attention_cases(std::vector<Case>& out);
 void add_plan_fault_cases(std::vector<Case>& out);
 void add_lost_peer_cases(std::vector<Case>& out);
 
@@ -71,6 +72,14 @@ struct RecurrenceCase {
 };
 std::vector<RecurrenceCase> recurrence_cases();
 RandomWindows planned_recurrence(const RecurrenceCase& c);
+
+struct AttentionCase {
+  std::string name;
+  std::uint64_t seed = 0;
+  ir::DType dtype = ir::DType::f32;
+};
+std::vector<AttentionCase> attention_cases();
+RandomWindows planned_attention(const AttentionCase& c);
 
 // A schedule in program order with a memory plan. Each list in `fused` becomes one node.
 ir::Schedule planned(ir::Graph graph, const std::vector<ir::OpId>& order,

@@ -1,33 +1,15 @@
 #include "tests/support/random_windows.h"
 
-#include <random>
 #include <vector>
 
 #include "ir/lowering.h"
+#include "tests/support/random_choice.h"
 #include "tests/support/random_tensors.h"
 
 namespace braid::test {
 namespace {
 
 using namespace ir;
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed * 0x9e3779b97f4a7c15u + 1) {}
-  int below(int n) { return static_cast<int>(engine_() % static_cast<std::uint64_t>(n)); }
-  int from(int low, int high) { return low + below(high - low + 1); }
-  bool flip() { return below(2) == 0; }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-Schedule finished(Lowering& lowering, Graph& graph) {
-  Schedule schedule;
-  for (OpId op : lowering.order()) schedule.nodes.push_back(ScheduleNode::single(op));
-  schedule.graph = std::move(graph);
-  return schedule;
-}
 
 class Images {
  public:

@@ -1,0 +1,222 @@
+#include "passes/expand_attention.h"
+
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ir/typing.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+// Dimensions of everything in between: batch, key head, head of the query that shares it, query, key.
+class Expansion {
+ public:
+  Expansion(Graph& graph, OpId id)
+      : graph_(graph),
+        id_(id),
+        k_(*graph[id].as<Attention>()),
+        score_(accumulator_of(graph[k_.query.buffer].dtype)),
+        heads_(k_.key.sizes[1]),
+        shared_(k_.query.sizes[1] == heads_ ? 1 : k_.query.sizes[1].constant() / heads_.constant()) {
+    rows_ = {k_.query.sizes[0], heads_, shared_, k_.query.sizes[2]};
+    pairs_ = rows_;
+    pairs_.push_back(k_.key.sizes[2]);
+  }
+
+  std::vector<OpId> run() {
+    const TensorRef scores = temporary(".scores", score_, pairs_),
+                    masked = temporary(".masked", score_, pairs_), most = temporary(".most", score_, rows_),
+                    raised = temporary(".raised", score_, pairs_), total = temporary(".total", score_, rows_),
+                    weights = temporary(".weights", graph_[k_.value.buffer].dtype, pairs_);
+    std::vector<OpId> ops;
+    const auto add = [&](const char* suffix, Kernel kernel, BufferId output) {
+      ops.push_back(graph_.add_op(
+          {graph_[id_].name + suffix, std::move(kernel), {output}, graph_[id_].origins, std::nullopt}));
+    };
+    Gemm product;
+    product.a = by_key_head(k_.query);
+    product.b = shared_by_heads(k_.key);
+    std::swap(product.b.sizes[3], product.b.sizes[4]);
+    std::swap(product.b.strides[3], product.b.strides[4]);
+    product.out = scores;
+    add(".scores", std::move(product), scores.buffer);
+    add(".masked", masked_scores(scores), masked.buffer);
+    add(".most", reduction(ReduceKind::max, masked), most.buffer);
+    add(".raised", exponentials(masked, most), raised.buffer);
+    add(".total", reduction(ReduceKind::sum, raised), total.buffer);
+    add(".weights", quotients(raised, total, graph_[weights.buffer].dtype), weights.buffer);
+
+    Gemm sums;
+    sums.a = weights;
+    sums.b = shared_by_heads(k_.value);
+    sums.out = by_key_head(k_.out);
+    Operation& op = graph_[id_];
+    op.kernel = std::move(sums);
+    op.cost.reset();
+    ops.push_back(id_);
+    return ops;
+  }
+
+ private:
+  TensorRef temporary(const char* suffix, DType type, const std::vector<Expr>& sizes) {
+    return whole(graph_, graph_.add_owned(graph_[id_].name + suffix, type, sizes));
+  }
+  // [batch, heads, ...] as [batch, key heads, heads of each, ...].
+  TensorRef by_key_head(TensorRef ref) const {
+    ref.sizes[1] = heads_;
+    ref.sizes.insert(ref.sizes.begin() + 2, Expr(shared_));
+    ref.strides.insert(ref.strides.begin() + 2, ref.strides[1]);
+    ref.strides[1] = ref.strides[1] * shared_;
+    return ref;
+  }
+  TensorRef shared_by_heads(TensorRef ref) const {
+    ref.sizes.insert(ref.sizes.begin() + 2, Expr(shared_));
+    ref.strides.insert(ref.strides.begin() + 2, Expr(0));
+    return ref;
+  }
+
+  Expr index(std::size_t d) const { return pairs_[d].is_constant(1) ? Expr(0) : graph_.pool->index(d); }
+  Expr offset(const TensorRef& ref, std::span<const Expr> at) const {
+    Expr e = ref.offset;
+    for (std::size_t d = 0; d < ref.sizes.size(); ++d) e = e + at[d] * ref.strides[d];
+    return e;
+  }
+  std::vector<Expr> indices() const { return {index(0), index(1), index(2), index(3), index(4)}; }
+  ValueId load(BodyBuilder& b, const TensorRef& ref, std::span<const Expr> at) const {
+    return b.load(ref.buffer, graph_[ref.buffer].dtype, simplify(offset(ref, at), pairs_));
+  }
+  // Of one of the tensors above; those over rows ignore the key.
+  ValueId load(BodyBuilder& b, const TensorRef& ref) const { return load(b, ref, indices()); }
+
+  Loops loops(BodyBuilder& b, ValueId value, bool reduced = false, ReduceKind kind = ReduceKind::sum) const {
+    Loops out;
+    out.sizes = pairs_;
+    out.reduced = reduced ? 1 : 0;
+    out.reduce = kind;
+    out.body = b.finish(value);
+    const std::vector<Expr>& kept = reduced ? rows_ : pairs_;
+    const std::vector<Expr> strides = contiguous_strides(kept);
+    for (std::size_t d = 0; d < kept.size(); ++d) out.store_index = out.store_index + index(d) * strides[d];
+    out.store_index = simplify(out.store_index, kept);
+    return out;
+  }
+
+  // Whether the key may be attended to as far as positions tell.
+  std::optional<ValueId> attended(BodyBuilder& b) const {
+    std::optional<ValueId> all;
+    const auto require = [&](ValueId v) { all = all ? b.binary(OpCode::logical_and, *all, v) : v; };
+    const std::vector<Expr> at = indices();
+    const auto of_row = [&](const TensorRef& ref) {
+      return b.cast(load(b, ref, std::span(at).first(1)), DType::i64);
+    };
+    const ValueId key = b.index(at[4]);
+    if (k_.valid_keys) require(b.binary(OpCode::lt, key, of_row(*k_.valid_keys)));
+    if (!k_.before && !k_.after) return all;
+    const ValueId position = k_.positions ? b.binary(OpCode::add, of_row(*k_.positions), b.index(at[3]))
+                                          : b.index(k_.first_position + at[3]);
+    if (k_.after) require(b.binary(OpCode::le, key, b.binary(OpCode::add, position, b.index(*k_.after))));
+    if (k_.before) require(b.binary(OpCode::ge, key, b.binary(OpCode::sub, position, b.index(*k_.before))));
+    return all;
+  }
+
+  Loops masked_scores(const TensorRef& scores) const {
+    BodyBuilder b(*graph_.pool);
+    const ValueId none = b.constant_of(score_, -std::numeric_limits<double>::infinity());
+    ValueId s = load(b, scores);
+    if (k_.scale != 1) s = b.binary(OpCode::mul, s, b.constant_of(score_, k_.scale));
+    if (k_.softcap != 0) {
+      const ValueId cap = b.constant_of(score_, k_.softcap);
+      s = b.binary(OpCode::mul, b.unary(OpCode::tanh, b.binary(OpCode::div, s, cap)), cap);
+    }
+    if (k_.mask) {
+      const ValueId mask = load(b, by_key_head(*k_.mask));
+      s = b.dtype(mask) == DType::boolean ? b.where(mask, s, b.constant_of(score_, k_.fill))
+                                          : b.binary(OpCode::add, s, b.cast(mask, score_));
+    }
+    if (const std::optional<ValueId> may = attended(b)) s = b.where(*may, s, none);
+    return loops(b, s);
+  }
+
+  Loops reduction(ReduceKind kind, const TensorRef& of) const {
+    BodyBuilder b(*graph_.pool);
+    return loops(b, load(b, of), true, kind);
+  }
+
+  Loops exponentials(const TensorRef& masked, const TensorRef& most) const {
+    BodyBuilder b(*graph_.pool);
+    const ValueId s = load(b, masked), m = load(b, most);
+    const ValueId none = b.constant_of(score_, -std::numeric_limits<double>::infinity());
+    return loops(b, b.where(b.binary(OpCode::eq, s, none), b.constant_of(score_, 0),
+                            b.unary(OpCode::exp, b.binary(OpCode::sub, s, m))));
+  }
+
+  Loops quotients(const TensorRef& raised, const TensorRef& total, DType type) const {
+    BodyBuilder b(*graph_.pool);
+    const ValueId x = load(b, raised), sum = load(b, total), zero = b.constant_of(score_, 0);
+    const ValueId weight = b.where(b.binary(OpCode::eq, sum, zero), zero, b.binary(OpCode::div, x, sum));
+    return loops(b, b.cast(weight, type));
+  }
+
+  Graph& graph_;
+  const OpId id_;
+  const Attention k_;
+  const DType score_;
+  const Expr heads_;
+  const std::int64_t shared_;
+  std::vector<Expr> rows_, pairs_;
+};
+
+class Nodes {
+ public:
+  explicit Nodes(Graph& graph) : graph_(graph) {}
+
+  bool run(std::vector<ScheduleNode>& nodes) {
+    bool changed = false;
+    std::vector<ScheduleNode> out;
+    for (ScheduleNode& node : nodes) {
+      if (node.kind == ScheduleNode::Kind::grouped) {
+        changed |= run(node.members);
+      } else if (node.kind == ScheduleNode::Kind::single) {
+        const std::vector<OpId> ops = expanded(node.op, changed);
+        for (std::size_t k = 0; k + 1 < ops.size(); ++k) out.push_back(ScheduleNode::single(ops[k]));
+      }
+      out.push_back(std::move(node));
+    }
+    nodes = std::move(out);
+    return changed;
+  }
+
+ private:
+  std::vector<OpId> expanded(OpId id, bool& changed) {
+    if (graph_[id].as<Attention>() != nullptr) {
+      changed = true;
+      return Expansion(graph_, id).run();
+    }
+    if (graph_[id].as<RegionKernel>() != nullptr) {
+      for (std::size_t r = 0; r < graph_[id].as<RegionKernel>()->regions.size(); ++r) {
+        std::vector<OpId> ops;
+        for (OpId inner : std::vector<OpId>(graph_[id].as<RegionKernel>()->regions[r].ops)) {
+          for (OpId op : expanded(inner, changed)) ops.push_back(op);
+        }
+        graph_[id].as<RegionKernel>()->regions[r].ops = std::move(ops);
+      }
+    }
+    return {id};
+  }
+
+  Graph& graph_;
+};
+
+}  // namespace
+
+bool ExpandAttention::run(Schedule& schedule) const {
+  if (!Nodes(schedule.graph).run(schedule.nodes)) return false;
+  schedule.plan.reset();
+  return true;
+}
+
+}  // namespace braid::passes
