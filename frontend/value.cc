@@ -52,8 +52,9 @@ TensorBox symbolic_tensor(const Elements& elements, DType dtype, ir::Lowering& l
 
 }  // namespace
 
-TensorBox box_of(Value& value, ir::Lowering& lowering) {
-  if (value.box.valid()) return value.box;
+namespace {
+
+TensorBox made(Value& value, ir::Lowering& lowering) {
   if (value.elements && !value.constant) {
     const Elements& e = *value.elements;
     const bool constant =
@@ -63,18 +64,21 @@ TensorBox box_of(Value& value, ir::Lowering& lowering) {
       for (const Expr& v : e.values) numbers.push_back(v.constant());
       value.constant = integer_tensor(value.dtype, e.sizes, numbers);
     } else {
-      value.box = symbolic_tensor(e, value.dtype, lowering);
-      return value.box;
+      return symbolic_tensor(e, value.dtype, lowering);
     }
   }
   ir::internal_check(value.constant.has_value(), "value '{}' is read before it is defined", value.name);
   const Tensor& tensor = *value.constant;
-  if (tensor.count() == 1 && tensor.data.same_on_all_ranks()) {
-    value.box =
-        fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0));
-  } else {
-    value.box = lowering.constant(value.name, tensor.dtype, tensor.sizes, tensor.data);
-  }
+  const bool single = tensor.count() == 1 && tensor.data.same_on_all_ranks();
+  return single ? fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0))
+                : lowering.constant(value.name, tensor.dtype, tensor.sizes, tensor.data);
+}
+
+}  // namespace
+
+TensorBox box_of(Value& value, ir::Lowering& lowering) {
+  // A value that is first read in the branch of an If may be read outside of it too.
+  if (!value.box.valid()) value.box = lowering.outside_regions([&] { return made(value, lowering); });
   return value.box;
 }
 
